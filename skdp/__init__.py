@@ -1,0 +1,32 @@
+"""skdp: differentially private estimators for scikit-learn."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+__version__ = "0.1.0"
+
+# Public name -> module. Loaded on first use: `import skdp` costs next to nothing.
+_HOMES = {
+    "Budget": "skdp.privacy",
+    "BudgetExceeded": "skdp.exceptions",
+    "BudgetLedger": "skdp.privacy",
+    "BoundedScaler": "skdp.preprocessing",
+    "DPLogisticRegression": "skdp.linear_model",
+    "DeclaredOneHotEncoder": "skdp.preprocessing",
+    "PrivacyRecord": "skdp.privacy",
+    "RowNormClipper": "skdp.preprocessing",
+}
+
+__all__ = ["__version__", *sorted(_HOMES)]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'skdp' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

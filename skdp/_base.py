@@ -1,0 +1,172 @@
+"""`DPEstimator`: what every private estimator's `fit` shares."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import Any
+
+from sklearn.base import BaseEstimator
+
+from skdp._validation import (
+    check_positive,
+    check_random_state,
+)
+from skdp.data import MemorySource
+from skdp.exceptions import LargeDeltaWarning, SeededNoiseWarning
+from skdp.losses import Loss
+from skdp.privacy._accounting import Budget
+from skdp.privacy._adjacency import check_adjacency
+from skdp.privacy._ledger import BudgetLedger
+from skdp.privacy._noise import NoiseSource
+from skdp.privacy._record import PrivacyRecord
+from skdp.solvers import Outcome, Problem, Progress, Solver, choose_solver, solve
+
+UNIT = "record"
+
+
+class DPEstimator(BaseEstimator):
+    """Budget, ledger, noise and privacy record of a private estimator.
+
+    A subclass's ``fit`` validates its input, states the loss and the regularisation,
+    calls `_solve`, and copies the solution to fitted attributes.
+    """
+
+    @contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        """Undo every change to the estimator if the fit inside fails."""
+        before = dict(vars(self))
+        try:
+            yield
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+
+    def _check_privacy_params(self) -> Budget:
+        """Check the parameters that need no data; the order is that of __init__."""
+        budget = Budget(self.epsilon, self.delta)
+        adjacency = check_adjacency(self.adjacency)
+        check_positive(
+            "data_norm", self.data_norm, remedy="Rows are clipped to this norm."
+        )
+        seed = check_random_state(self.random_state)
+        if self.ledger is not None:
+            if not isinstance(self.ledger, BudgetLedger):
+                raise TypeError(
+                    "The 'ledger' parameter must be None or a BudgetLedger. "
+                    f"Got an instance of {type(self.ledger).__name__}."
+                )
+            if self.ledger.unit != UNIT:
+                raise ValueError(
+                    f"The ledger's unit must be {UNIT!r} for this estimator. "
+                    f"Got {self.ledger.unit!r}. Use a ledger that counts records."
+                )
+            is_private = budget.is_finite and seed is None
+            self.ledger.check_accepts(adjacency=adjacency, is_private=is_private)
+        return budget
+
+    def _solve(
+        self, X: Any, y: Any, loss: Loss, alpha: float, assumed_public: tuple[str, ...]
+    ) -> tuple[Outcome, Problem, PrivacyRecord]:
+        """Declare, calibrate, commit, read: everything about privacy in one place."""
+        budget = Budget(self.epsilon, self.delta)
+        n_samples, n_features = X.shape
+        problem = Problem(
+            n_samples=n_samples,
+            n_features=n_features,
+            data_norm=float(self.data_norm) if budget.is_finite else math.inf,
+            adjacency=self.adjacency,
+            alpha=alpha,
+            fit_intercept=self.fit_intercept,
+        )
+        solver = None
+        if budget.is_finite:
+            solver = choose_solver(
+                self.solver, self.solver_params, loss, problem, budget
+            )
+        name = type(self).__name__
+        noise = NoiseSource(self.random_state)
+        outcome = solve(
+            solver,
+            MemorySource(X, y),
+            loss,
+            problem,
+            budget,
+            ledger=self.ledger,
+            noise=noise,
+            label=f"{name}(solver={solver.key if solver else 'exact'!r})",
+            progress=Progress(name, bool(self.verbose)),
+        )
+        record = self._record(
+            outcome, problem, loss, solver, budget, noise, assumed_public
+        )
+        return outcome, problem, record
+
+    def _record(
+        self,
+        outcome: Outcome,
+        problem: Problem,
+        loss: Loss,
+        solver: Solver | None,
+        budget: Budget,
+        noise: NoiseSource,
+        assumed_public: tuple[str, ...],
+    ) -> PrivacyRecord:
+        notes = []
+        if solver is not None and budget.delta >= 1 / problem.n_samples:
+            notes.append(
+                "delta is at least 1 / n_samples: a mechanism that publishes a random "
+                "record would satisfy it"
+            )
+            warnings.warn(
+                f"The 'delta' parameter should be far below 1 / n_samples. Got "
+                f"{budget.delta:g}. Use for example 1 / n_samples**2.",
+                LargeDeltaWarning,
+                stacklevel=4,
+            )
+        is_private = solver is not None and noise.is_private
+        reason = "Gaussian noise from the operating system's entropy, calibrated exactly"
+        if solver is None:
+            reason = "epsilon=inf: no noise, no clipping."
+        elif not noise.is_private:
+            reason = "random_state is set: the noise can be reproduced by anyone."
+            warnings.warn(
+                "A random_state makes the noise reproducible, so this fit is not a "
+                "private release. Use random_state=None for anything you publish.",
+                SeededNoiseWarning,
+                stacklevel=4,
+            )
+        why_solver = "named by the user"
+        if solver is None:
+            why_solver = "the non-private optimum of the same objective"
+        elif self.solver == "auto":
+            why_solver = (
+                f"auto: delta={budget.delta:g} > 0 and a loss with bounded gradients"
+            )
+        return PrivacyRecord(
+            estimator=type(self).__name__,
+            is_private=is_private,
+            reason=reason,
+            epsilon=budget.epsilon if is_private else math.inf,
+            delta=budget.delta,
+            adjacency=problem.adjacency,
+            unit=UNIT,
+            solver=solver.key if solver else "exact",
+            solver_params=asdict(solver) if solver else {},
+            why_solver=why_solver,
+            event=outcome.event,
+            noise_multiplier=outcome.noise_multiplier,
+            sensitivity=solver.sensitivity(loss, problem) if solver else math.inf,
+            noise_scale=outcome.solution.noise_scale,
+            n_samples=problem.n_samples,
+            n_features=problem.n_features,
+            data_norm=problem.data_norm,
+            assumed_public=assumed_public,
+            warnings=tuple(notes),
+            ledger=self.ledger.path if self.ledger is not None else "",
+            dataset=self.ledger.dataset if self.ledger is not None else "",
+        )

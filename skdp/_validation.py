@@ -1,0 +1,127 @@
+"""Checks of public arguments, in one grammar: what, allowed, got, remedy.
+
+No message quotes a value found in data: these functions see constructor
+arguments and declared facts only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from numbers import Integral, Real
+from typing import Any
+
+
+def _remedy(text: str) -> str:
+    return f" {text}" if text else ""
+
+
+def check_real(
+    name: str,
+    value: Any,
+    *,
+    low: float,
+    high: float,
+    low_open: bool = False,
+    high_open: bool = False,
+    remedy: str = "",
+) -> float:
+    """Return `value` as a float, or raise if it is no number in the interval."""
+    interval = f"{'(' if low_open else '['}{low:g}, {high:g}{')' if high_open else ']'}"
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    if is_number:
+        number = float(value)
+        above = number > low if low_open else number >= low
+        below = number < high if high_open else number <= high
+        if above and below:
+            return number
+    kind = TypeError if not is_number else ValueError
+    raise kind(
+        f"The {name!r} parameter must be a number in {interval}. Got {value!r}."
+        + _remedy(remedy)
+    )
+
+
+def check_epsilon(value: Any) -> float:
+    """Return `value` as a privacy parameter in (0, inf]."""
+    return check_real(
+        "epsilon",
+        value,
+        low=0.0,
+        high=math.inf,
+        low_open=True,
+        remedy="Use 1.0 for a private fit, or inf for one without privacy.",
+    )
+
+
+def check_delta(value: Any) -> float:
+    """Return `value` as a failure probability in [0, 1)."""
+    return check_real(
+        "delta",
+        value,
+        low=0.0,
+        high=1.0,
+        high_open=True,
+        remedy="Use a value far below 1 / n_samples, such as 1e-6, or 0.",
+    )
+
+
+def check_positive(name: str, value: Any, *, remedy: str = "") -> float:
+    """Return `value` as a finite float above zero."""
+    return check_real(
+        name,
+        value,
+        low=0.0,
+        high=math.inf,
+        low_open=True,
+        high_open=True,
+        remedy=remedy,
+    )
+
+
+def check_count(name: str, value: Any, *, low: int = 1, remedy: str = "") -> int:
+    """Return `value` as an integer of at least `low`."""
+    if isinstance(value, Integral) and not isinstance(value, bool) and value >= low:
+        return int(value)
+    kind = (
+        ValueError
+        if isinstance(value, Integral) and not isinstance(value, bool)
+        else TypeError
+    )
+    raise kind(
+        f"The {name!r} parameter must be an integer of at least {low}. "
+        f"Got {value!r}." + _remedy(remedy)
+    )
+
+
+def check_bool(name: str, value: Any) -> bool:
+    """Return `value` if it is True or False."""
+    if isinstance(value, bool):
+        return value
+    raise TypeError(f"The {name!r} parameter must be True or False. Got {value!r}.")
+
+
+def check_choice(
+    name: str, value: Any, allowed: Collection[str], *, remedy: str = ""
+) -> str:
+    """Return `value` if it is one of the `allowed` strings."""
+    if isinstance(value, str) and value in allowed:
+        return value
+    raise ValueError(
+        f"The {name!r} parameter must be one of {sorted(allowed)}. Got {value!r}."
+        + _remedy(remedy)
+    )
+
+
+def check_random_state(value: Any) -> int | None:
+    """Return `value` if it is None (private noise) or a non-negative integer seed."""
+    if value is None:
+        return None
+    if isinstance(value, Integral) and not isinstance(value, bool) and value >= 0:
+        return int(value)
+    raise TypeError(
+        "The 'random_state' parameter must be None or a non-negative integer. "
+        f"Got an instance of {type(value).__name__} that is neither. "
+        "Use None for private noise; generator objects are refused because "
+        "clones would share their noise."
+    )

@@ -1,0 +1,50 @@
+"""What `solve` and the solvers may ask of data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+FloatArray = NDArray[np.float64]
+Rows = NDArray[np.floating] | csr_array
+
+
+@dataclass(frozen=True)
+class Block:
+    """A run of consecutive records. Private.
+
+    Parameters
+    ----------
+    X : ndarray or CSR array of shape (n_rows, n_features)
+    y : ndarray of float64 of shape (n_rows,)
+        Targets, or class indices as floats.
+    present : ndarray of bool of shape (n_rows,), or None
+        False marks the null record, which contributes exactly 0 to every sum.
+        None means that all records are present.
+    """
+
+    X: Rows
+    y: FloatArray
+    present: NDArray[np.bool_] | None = None
+
+
+class Source(Protocol):
+    """Records that can be read block by block, any number of times.
+
+    The attributes are public facts; `blocks` is the only access to the data. The
+    order and the size of the blocks depend on public facts only. A solver may not
+    assume that rows can be indexed.
+    """
+
+    n_samples: int
+    n_features: int
+    largest_block: int  # rows of the largest block, for rounding-error bounds
+
+    def blocks(self) -> Iterator[Block]:
+        """Read all records once, in blocks."""
+        ...

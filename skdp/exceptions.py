@@ -1,0 +1,72 @@
+"""Every error and warning skdp raises, each with the remedy in one line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class BudgetExceeded(RuntimeError):
+    """A ledger refused an event; nothing was spent.
+
+    Remedy: ask for a smaller epsilon, or start a new ledger if the data set's
+    owner allows more spending.
+
+    Attributes
+    ----------
+    ledger : str
+        Path of the ledger's file.
+    exhausted : {"epsilon", "delta"}
+        Which part of the cap ran out.
+    """
+
+    def __init__(self, message: str, *, ledger: str, exhausted: str) -> None:
+        super().__init__(message)
+        self.ledger = ledger
+        self.exhausted = exhausted
+
+    # Keyword attributes do not survive the default exception pickling, and
+    # joblib sends this exception from its workers to the parent process.
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild_budget_exceeded, (self.args[0], self.ledger, self.exhausted)
+
+
+def _rebuild_budget_exceeded(
+    message: str, ledger: str, exhausted: str
+) -> BudgetExceeded:
+    return BudgetExceeded(message, ledger=ledger, exhausted=exhausted)
+
+
+class LedgerError(ValueError):
+    """A ledger file is foreign, damaged or does not match its handle.
+
+    Remedy: check the path and the arguments; restore the file from a backup.
+    The file is left as it was found.
+    """
+
+
+class IncompatibleLossError(TypeError):
+    """A solver needs a constant that the loss does not have.
+
+    Remedy: choose another solver, or a loss with bounded gradients.
+    """
+
+
+class PublicLabelsWarning(UserWarning):
+    """The set of labels was taken from ``y`` and is assumed public.
+
+    Remedy: pass ``classes=``.
+    """
+
+
+class SeededNoiseWarning(UserWarning):
+    """A seed makes the noise reproducible, so the fit is not a private release.
+
+    Remedy: use ``random_state=None`` for anything that leaves the room.
+    """
+
+
+class LargeDeltaWarning(UserWarning):
+    """delta is at least 1/n_samples, which permits publishing whole records.
+
+    Remedy: use a delta far below ``1 / n_samples``.
+    """

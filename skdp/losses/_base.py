@@ -1,0 +1,48 @@
+"""What a solver may ask of a loss."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+
+
+class Loss(Protocol):
+    r"""Pointwise loss of the raw predictions of a linear model.
+
+    A record is a row x and a target y; its raw prediction is ``x @ W`` with W of
+    shape (n_columns, n_outputs), and its gradient is the outer product of x and
+    the residual ``d loss / d raw``.
+
+    The two bounds hold for **every** record, for unit rows and weights of spectral
+    norm at most `radius`. They are derived separately for each loss (proof page:
+    ``docs/proofs/noisy_gd.md``); for rows of norm rho they are used as
+    ``rho * bound(rho * ||W||)``.
+    """
+
+    n_outputs: int
+    smoothness: float  # sup of the largest eigenvalue of d2 loss / d raw2
+
+    def value(self, y: FloatArray, raw: FloatArray) -> FloatArray:
+        """Loss of each record: (n,) and (n, n_outputs) -> (n,)."""
+        ...
+
+    def residual(self, y: FloatArray, raw: FloatArray) -> FloatArray:
+        """d loss / d raw of each record: (n,) and (n, n_outputs) -> (n, n_outputs)."""
+        ...
+
+    def zero_out_bound(self, radius: float) -> float:
+        """sup over records of ``||x residual^T||_F`` (record against the null record)."""
+        ...
+
+    def replace_one_bound(self, radius: float) -> float:
+        """sup over pairs of records of the norm of the difference of their gradients."""
+        ...
+
+
+def public_fields(loss: Any) -> dict[str, Any]:
+    """The fields of a frozen loss, for the privacy record."""
+    return {"name": type(loss).__name__, **vars(loss)}

@@ -1,0 +1,53 @@
+"""Multinomial cross-entropy."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from scipy.special import logsumexp, softmax
+
+from skdp.losses._base import FloatArray
+
+
+@dataclass(frozen=True)
+class SoftmaxLoss:
+    r"""``logsumexp(raw) - raw[y]`` for y in {0, ..., n_outputs - 1}.
+
+    One joint vector over the classes: its sensitivity is sqrt(2), not the sqrt(K)
+    of K one-vs-rest models.
+
+    Parameters
+    ----------
+    n_outputs : int
+        Number of classes, at least 3 (two classes use `LogisticLoss`).
+    """
+
+    n_outputs: int
+    smoothness: ClassVar[float] = 0.5
+
+    def value(self, y: FloatArray, raw: FloatArray) -> FloatArray:
+        own = raw[np.arange(len(raw)), y.astype(np.intp)]
+        return np.asarray(logsumexp(raw, axis=1) - own, dtype=np.float64)
+
+    def residual(self, y: FloatArray, raw: FloatArray) -> FloatArray:
+        residual = np.asarray(softmax(raw, axis=1), dtype=np.float64)
+        residual[np.arange(len(raw)), y.astype(np.intp)] -= 1.0
+        return residual
+
+    def zero_out_bound(self, radius: float) -> float:
+        """sqrt((K-1)/K) nearly, for W = 0, to sqrt(2) for unbounded weights."""
+        # Proof page, Lemma 3: ||p - e_y||^2 <= q (q + m), q = 1 - p_y, m = max p_k.
+        k = self.n_outputs
+        worst = math.sqrt(2.0)
+        if radius > 50:
+            return worst
+        q = 1 - 1 / (1 + (k - 1) * math.exp(math.sqrt(2) * radius))
+        m = 1 / (1 + (k - 1) * math.exp(-radius * math.sqrt(k / (k - 1))))
+        return min(worst, math.sqrt(q * (q + m)) * (1 + 1e-12))
+
+    def replace_one_bound(self, radius: float) -> float:
+        """Twice the largest gradient, attained in the limit by x and nearly -x."""
+        return 2 * self.zero_out_bound(radius)

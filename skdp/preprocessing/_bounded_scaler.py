@@ -1,0 +1,134 @@
+"""Scaling by declared bounds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from skdp._input import check_rows
+
+
+class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+    """Clip to declared bounds, centre, and scale rows to norm at most 1.
+
+    Each feature is clipped to its bounds, moved so that their middle is 0, and
+    divided by half their width times sqrt(n_features): every row comes out with L2
+    norm at most 1, the default ``data_norm`` of the estimators.
+
+    Privacy
+    -------
+    Costs nothing: the parameters are declared, and each row is transformed on its
+    own. `fit` uses the number and the names of the columns and nothing else. The
+    null record stays null. Bounds taken from the data (their minimum and maximum, say)
+    would be a leak that no later noise repairs; use what is known of the quantity.
+
+    Parameters
+    ----------
+    bounds : pair of floats, pair of array-likes, or mapping
+        ``(low, high)`` for all features, ``(lows, highs)`` with one entry per feature,
+        or ``{column name: (low, high)}`` for every column of a data frame. Finite,
+        with low < high, in units of the features. Required; None raises in `fit`.
+
+    Attributes
+    ----------
+    low_, high_ : ndarray of shape (n_features_in_,)
+        The declared bounds. Public.
+    n_features_in_ : int
+        Public.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Public; only if X has feature names that are strings.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdp import BoundedScaler
+    >>> X = np.array([[17.0, 1.0], [90.0, 99.0], [200.0, 50.0]])
+    >>> scaler = BoundedScaler(bounds=([17, 1], [90, 99])).fit(X)
+    >>> scaler.transform(X).round(3)
+    array([[-0.707, -0.707],
+           [ 0.707,  0.707],
+           [ 0.707,  0.   ]])
+    """
+
+    def __init__(self, bounds: Any = None) -> None:
+        self.bounds = bounds
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Match the bounds with the columns of X; reads no values.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Checked for shape, kind and finiteness.
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        X = check_rows(self, X, reset=True, accept_sparse=False)
+        names = getattr(self, "feature_names_in_", None)
+        self.low_, self.high_ = _match_bounds(self.bounds, X.shape[1], names)
+        return self
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Rows of norm at most 1.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features), float32 if X is
+        """
+        check_is_fitted(self)
+        X = check_rows(self, X, reset=False, accept_sparse=False)
+        low, high = self.low_.astype(X.dtype), self.high_.astype(X.dtype)
+        # Halved first: high - low may overflow where the bounds do not.
+        middle, half = low / 2 + high / 2, high / 2 - low / 2
+        root = X.dtype.type(math.sqrt(X.shape[1]))
+        scaled = (np.clip(X, low, high) - middle) / half
+        return np.clip(scaled, -1, 1) / root
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def _match_bounds(
+    bounds: Any, n_features: int, names: Any
+) -> tuple[np.ndarray, np.ndarray]:
+    """Lower and upper bound of each column."""
+    if isinstance(bounds, Mapping):
+        if names is None or set(bounds) != set(names):
+            got = "an array without column names" if names is None else list(names)
+            raise ValueError(
+                "The 'bounds' mapping must name exactly the columns of X. Got bounds "
+                f"for {sorted(map(str, bounds))} and {got}. Declare a pair for each."
+            )
+        pair = np.array([bounds[name] for name in names], dtype=object).T
+    else:
+        pair = bounds
+    try:
+        low, high = (
+            np.broadcast_to(np.asarray(side, dtype=np.float64), (n_features,))
+            for side in pair
+        )
+        is_valid = bool(np.all(np.isfinite(low) & np.isfinite(high) & (low < high)))
+    except (TypeError, ValueError):
+        is_valid = False
+    if not is_valid:
+        raise ValueError(
+            "The 'bounds' parameter must be a pair (low, high) of finite numbers or "
+            f"of {n_features} finite numbers each, with low < high, or a mapping from "
+            f"column names to pairs. Got {bounds!r}. Use what is known of the "
+            "quantity, never the minimum and maximum of the data."
+        )
+    return low.copy(), high.copy()

@@ -1,0 +1,196 @@
+"""One-hot encoding with declared categories."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from scipy.sparse import csr_array
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from skdp._validation import check_bool, check_choice
+
+
+class DeclaredOneHotEncoder(TransformerMixin, BaseEstimator):
+    """One column of zeros and ones for each declared category.
+
+    Privacy
+    -------
+    Costs nothing: categories are declared, and each row is encoded on its own. The
+    set of categories that *occur* is private, so a value that was not declared
+    raises no error: it becomes zeros, or the column of other values. The null record
+    stays null.
+
+    Parameters
+    ----------
+    categories : mapping, list of lists, or list
+        ``{column name: [categories]}`` for every column of a data frame, one list for
+        each column, or one list for all of them. Required; None raises in `fit`.
+    handle_unknown : {"ignore", "other"}, default="ignore"
+        Undeclared and missing values: all zeros, or one in a further column.
+    sparse_output : bool, default=False
+        Return CSR.
+
+    Attributes
+    ----------
+    categories_ : list of ndarray
+        The declared categories of each column. Public.
+    n_features_in_ : int
+        Public.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Public; only if X has feature names that are strings.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from skdp import DeclaredOneHotEncoder
+    >>> X = pd.DataFrame({"sex": ["Female", "Male", "?"]})
+    >>> encoder = DeclaredOneHotEncoder({"sex": ["Female", "Male"]})
+    >>> encoder.fit_transform(X)
+    array([[1., 0.],
+           [0., 1.],
+           [0., 0.]])
+    >>> list(encoder.get_feature_names_out())
+    ['sex_Female', 'sex_Male']
+    """
+
+    def __init__(
+        self,
+        categories: Any = None,
+        *,
+        handle_unknown: str = "ignore",
+        sparse_output: bool = False,
+    ) -> None:
+        self.categories = categories
+        self.handle_unknown = handle_unknown
+        self.sparse_output = sparse_output
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Match the declared categories with the columns of X; reads no values.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        check_choice("handle_unknown", self.handle_unknown, ("ignore", "other"))
+        check_bool("sparse_output", self.sparse_output)
+        self._check(X, reset=True)
+        names = getattr(self, "feature_names_in_", None)
+        self.categories_ = _match_categories(
+            self.categories, self.n_features_in_, names
+        )
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Zeros and ones.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray, or CSR array, of float64 of shape (n_samples, n_encoded_features)
+        """
+        check_is_fitted(self)
+        X = self._check(X, reset=False)
+        codes, offset = [], 0
+        for column, categories in zip(X.T, self.categories_, strict=True):
+            code = pd.Index(categories).get_indexer(pd.Index(column))
+            if self.handle_unknown == "other":
+                code = np.where(code < 0, len(categories), code)
+            codes.append(np.where(code < 0, -1, code + offset))
+            offset += len(categories) + (self.handle_unknown == "other")
+        hot = np.column_stack(codes)
+        if self.sparse_output:
+            known = hot >= 0
+            indptr = np.concatenate([[0], np.cumsum(known.sum(axis=1))])
+            ones = np.ones(indptr[-1])
+            return csr_array((ones, hot[known], indptr), shape=(len(hot), offset))
+        encoded = np.zeros((len(hot), offset))
+        rows, columns = np.nonzero(hot >= 0)
+        encoded[rows, hot[rows, columns]] = 1.0
+        return encoded
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Names ``<column>_<category>``.
+
+        Parameters
+        ----------
+        input_features : array-like of str or None, default=None
+
+        Returns
+        -------
+        ndarray of str objects
+        """
+        check_is_fitted(self)
+        # The mixin checks the names; encoding adds a suffix to each of them.
+        names = OneToOneFeatureMixin.get_feature_names_out(self, input_features)
+        other = ["other"] if self.handle_unknown == "other" else []
+        return np.array(
+            [
+                f"{name}_{category}"
+                for name, categories in zip(names, self.categories_, strict=True)
+                for category in [*categories, *other]
+            ],
+            dtype=object,
+        )
+
+    def _check(self, X: Any, *, reset: bool) -> Any:
+        """X as an array of objects or numbers; missing values are let through."""
+        return validate_data(
+            self, X, reset=reset, dtype=None, ensure_all_finite=False
+        )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+def _match_categories(
+    categories: Any, n_features: int, names: Any
+) -> list[np.ndarray]:
+    """The declared categories of each column, as one-dimensional arrays."""
+    if isinstance(categories, Mapping):
+        if names is None or set(categories) != set(names):
+            got = "an array without column names" if names is None else list(names)
+            raise ValueError(
+                "The 'categories' mapping must name exactly the columns of X. Got "
+                f"categories for {sorted(map(str, categories))} and {got}."
+            )
+        lists = [categories[name] for name in names]
+    elif _is_list(categories) and len(categories) and _is_list(categories[0]):
+        lists = list(categories)
+    else:
+        lists = [categories] * n_features
+    if len(lists) != n_features or not all(_is_declared(item) for item in lists):
+        raise ValueError(
+            "The 'categories' parameter must be a mapping from column names to lists, "
+            f"one list for each of {n_features} columns, or one list for all, each of "
+            f"distinct categories. Got {categories!r}. Declare what may occur; do not "
+            "read it from the data."
+        )
+    return [np.asarray(item, dtype=_dtype(item)) for item in lists]
+
+
+def _is_list(item: Any) -> bool:
+    return isinstance(item, (list, tuple, np.ndarray))
+
+
+def _is_declared(item: Any) -> bool:
+    return _is_list(item) and len(item) > 0 and pd.Index(item).is_unique
+
+
+def _dtype(item: Any) -> Any:
+    return object if any(isinstance(value, str) for value in item) else None

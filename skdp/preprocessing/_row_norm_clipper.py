@@ -1,0 +1,103 @@
+"""Clipping rows to a declared norm."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from skdp._input import check_rows
+from skdp._validation import check_positive
+
+
+class RowNormClipper(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+    """Scale every row down to a declared L2 norm; shorter rows stay as they are.
+
+    The estimators clip on their own. This step shows the clipped rows to what comes
+    between, and joins columns of several transformers into rows of a known norm.
+
+    Privacy
+    -------
+    Costs nothing: each row is transformed on its own by a declared rule. The null
+    record stays null.
+
+    Parameters
+    ----------
+    data_norm : float in (0, inf), default=1.0
+        Largest norm of a row that comes out, in units of the features.
+
+    Attributes
+    ----------
+    n_features_in_ : int
+        Public.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Public; only if X has feature names that are strings.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdp import RowNormClipper
+    >>> RowNormClipper(data_norm=1.0).fit_transform(np.array([[3.0, 4.0], [0.3, 0.4]]))
+    array([[0.6, 0.8],
+           [0.3, 0.4]])
+    """
+
+    def __init__(self, data_norm: float = 1.0) -> None:
+        self.data_norm = data_norm
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Note the columns of X; reads no values.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n_samples, n_features)
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        check_positive("data_norm", self.data_norm)
+        check_rows(self, X, reset=True, accept_sparse=True)
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Rows of norm at most `data_norm`; CSR stays CSR.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray or CSR of shape (n_samples, n_features), float32 if X is
+        """
+        check_is_fitted(self, "n_features_in_")
+        X = check_rows(self, X, reset=False, accept_sparse=True)
+        # Rows are divided by their largest entry first, so that no square overflows.
+        largest = abs(X).max(axis=1)
+        largest = largest.toarray() if issparse(largest) else np.asarray(largest)
+        largest = np.where(largest > 0, largest, 1).ravel().astype(np.float64)
+        unit = _scale_rows(X, 1 / largest)
+        squares = unit.multiply(unit) if issparse(unit) else unit * unit
+        norms = np.sqrt(np.asarray(squares.sum(axis=1)).ravel())
+        # data_norm / (largest * norms), in an order that cannot overflow.
+        factor = np.minimum(1.0, self.data_norm / np.maximum(norms, 1e-300) / largest)
+        return _scale_rows(X, factor).astype(X.dtype, copy=False)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def _scale_rows(X: Any, factor: np.ndarray) -> Any:
+    if not issparse(X):
+        return X * factor[:, None]
+    scaled = X.astype(np.float64)
+    scaled.data = scaled.data * np.repeat(factor, np.diff(X.indptr))
+    return scaled

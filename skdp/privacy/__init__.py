@@ -1,0 +1,25 @@
+"""Accounting, noise and the ledger."""
+
+from skdp.privacy._accounting import Budget, calibrate, epsilon_of
+from skdp.privacy._events import (
+    ComposedEvent,
+    Event,
+    GaussianEvent,
+    NonPrivateEvent,
+    PureEvent,
+)
+from skdp.privacy._ledger import BudgetLedger
+from skdp.privacy._record import PrivacyRecord
+
+__all__ = [
+    "Budget",
+    "BudgetLedger",
+    "ComposedEvent",
+    "Event",
+    "GaussianEvent",
+    "NonPrivateEvent",
+    "PrivacyRecord",
+    "PureEvent",
+    "calibrate",
+    "epsilon_of",
+]

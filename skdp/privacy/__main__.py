@@ -1,0 +1,44 @@
+"""``python -m skdp.privacy study.db``: print a ledger's books."""
+
+from __future__ import annotations
+
+import argparse
+import sqlite3
+import sys
+
+from skdp.exceptions import LedgerError
+from skdp.privacy._ledger import open_ledger
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Print the books of one ledger; 1 if the file is none."""
+    parser = argparse.ArgumentParser(
+        prog="python -m skdp.privacy",
+        description="Print the cap, the spends and what is left of a ledger.",
+    )
+    parser.add_argument("path", help="the ledger's file")
+    path = parser.parse_args(arguments).path
+    try:
+        ledger = open_ledger(path)
+        spent, remaining = ledger.spent(), ledger.remaining()
+        table = ledger.to_frame()
+    except (LedgerError, sqlite3.Error) as error:
+        print(error, file=sys.stderr)
+        return 1
+    print(f"ledger     {ledger.path}")
+    print(f"data set   {ledger.dataset or '(no label)'}, unit {ledger.unit}")
+    print(f"adjacency  {ledger.adjacency}")
+    print(f"cap        epsilon {ledger.epsilon:g}, delta {ledger.delta:g}")
+    print(f"spent      epsilon {spent.epsilon:.4g} in {len(table)} fits")
+    print(f"left       epsilon {remaining.epsilon:.4g} for one more fit")
+    print("covers     fitted models only: scores and choices made from them are not")
+    print("           private. Spent is the cost of these fits fixed in advance; for")
+    print("           adaptively chosen fits the guarantee is the cap.")
+    if len(table):
+        print()
+        print(table.drop(columns="event").to_string(index=False))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,71 @@
+"""Events as JSON, from an allow-list of classes; nothing is imported by name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, cast
+
+from skdp.privacy._events import (
+    ComposedEvent,
+    Event,
+    GaussianEvent,
+    NonPrivateEvent,
+    PureEvent,
+)
+
+# Meanings of keys and fields never change; a new meaning takes a new key.
+_FIELDS: dict[str, tuple[type[Any], tuple[str, ...]]] = {
+    "gaussian": (GaussianEvent, ("noise_multiplier", "count")),
+    "pure": (PureEvent, ("epsilon", "count")),
+    "non_private": (NonPrivateEvent, ()),
+}
+_KEYS = {kind: key for key, (kind, _) in _FIELDS.items()}
+
+
+def event_to_dict(event: Event) -> dict[str, Any]:
+    """A JSON-ready description of an event."""
+    if isinstance(event, ComposedEvent):
+        return {"event": "composed", "parts": [event_to_dict(p) for p in event.parts]}
+    key = _KEYS[type(event)]
+    return {"event": key} | {name: getattr(event, name) for name in _FIELDS[key][1]}
+
+
+def event_from_dict(record: Any) -> Event:
+    """The event that `event_to_dict` described.
+
+    Raises
+    ------
+    ValueError
+        If the record is not exactly of an allowed form, or a value is out of range.
+    """
+    if not isinstance(record, dict) or "event" not in record:
+        raise ValueError("An event record must be an object with the field 'event'.")
+    fields = {name: value for name, value in record.items() if name != "event"}
+    if record["event"] == "composed":
+        if set(fields) != {"parts"} or not isinstance(fields["parts"], list):
+            raise ValueError("A composed event must have one list, 'parts'.")
+        return ComposedEvent(tuple(event_from_dict(part) for part in fields["parts"]))
+    if record["event"] not in _FIELDS:
+        raise ValueError(f"An event must be one of {sorted([*_FIELDS, 'composed'])}.")
+    kind, names = _FIELDS[record["event"]]
+    if set(fields) != set(names):
+        raise ValueError(f"A {record['event']} event must have the fields {names}.")
+    try:
+        return cast(Callable[..., Event], kind)(**fields)
+    except TypeError as error:
+        raise ValueError(str(error)) from None
+
+
+def event_to_json(event: Event) -> str:
+    """Canonical text of an event: the same event always gives the same text."""
+    return json.dumps(event_to_dict(event), sort_keys=True, allow_nan=False)
+
+
+def event_from_json(text: str) -> Event:
+    """The event that `event_to_json` wrote; raises ValueError for anything else."""
+    return event_from_dict(json.loads(text, parse_constant=_refuse_constant))
+
+
+def _refuse_constant(name: str) -> float:
+    raise ValueError(f"An event may not hold {name}.")

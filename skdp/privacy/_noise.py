@@ -1,0 +1,311 @@
+r"""The one place where entropy enters skdp.
+
+What is released is ``grid * (round(query / grid) + round(N / grid))``, where N is a
+*continuous* Gaussian or Laplace variable and both roundings are exact. For a point
+x of the grid, ``x + round(N) = round(x + N)``: the release is post-processing of
+the continuous mechanism applied to the query put on the grid, so closed forms and
+pure epsilon hold for the numbers that leave the computer, not only on paper. Putting
+the query on the grid can move two neighbouring queries apart by ``sqrt(size) * grid``
+(L2) or ``size * grid`` (L1); that is charged to the sensitivity.
+
+Exact rounding. The magnitude of N is the inverse survival function at a uniform P in
+(0, 1) whose binary digits are drawn from the operating system's cryptographic
+generator. 63 digits and double precision decide the rounded value except near a
+boundary between two grid points, where the distance is smaller than a bound on the
+floating-point error; there more digits of the *same* P are drawn and compared with
+the survival function at the boundary, enclosed in integer arithmetic, until the two
+separate. The proof and the error bounds are in ``docs/proofs/noise.md``.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+# Assumed bound on the error of scipy.special.ndtri and numpy.log, relative to
+# 1 + |result|: a thousand units in the last place. Measured below 2**-49 against
+# the integer enclosures of this module (tests/privacy/test_noise.py).
+_QUANTILE_ERROR = 2.0**-42
+# Below this many of 2**63 the 63 digits drawn at first are too coarse.
+_TAIL_DIGITS = 2**42
+# Quantile error plus the effect of undrawn digits and of rounding P to a double
+# (at most 1.26 * (2**-53 + 2**-43) for both laws; see the proof page).
+_MARGIN = 2.0**-40
+
+# Grid points are kept where a double holds every integer; a query is clamped
+# there first, which is 1-Lipschitz, and a release after, which is post-processing.
+_QUERY_LIMIT = 2.0**51
+_RELEASE_LIMIT = 2**52
+
+# The grid is at most this fraction of the sensitivity after the dimension factor.
+_GRID_COST = 2.0**-12
+
+
+class Entropy(Protocol):
+    """A source of random words."""
+
+    def words(self, size: int) -> NDArray[np.uint64]:
+        """Independent uniform 64-bit words."""
+        ...
+
+
+@dataclass(frozen=True)
+class SystemEntropy:
+    """The operating system's cryptographic generator; forks and workers never share."""
+
+    is_private: ClassVar[bool] = True
+
+    def words(self, size: int) -> NDArray[np.uint64]:
+        return np.frombuffer(os.urandom(8 * size), dtype=np.uint64)
+
+
+class SeededEntropy:
+    """A reproducible stream, for tests and teaching. Noise made from it is not private."""
+
+    is_private: ClassVar[bool] = False
+
+    def __init__(self, seed: int) -> None:
+        self._generator = np.random.Philox(seed)
+
+    def words(self, size: int) -> NDArray[np.uint64]:
+        return np.asarray(self._generator.random_raw(size), dtype=np.uint64)
+
+
+@lru_cache(maxsize=8)
+def _pi(bits: int) -> int:
+    """floor(pi * 2**bits) up to 2 units, from Machin's arctangent formula."""
+    guard = bits + 32
+    one = 1 << guard
+
+    def arctan_inverse(n: int) -> int:
+        power = one // n
+        total, k, sign = power, 1, -1
+        while power:
+            power //= n * n
+            k += 2
+            total += sign * (power // k)
+            sign = -sign
+        return total
+
+    return (4 * (4 * arctan_inverse(5) - arctan_inverse(239))) >> 32
+
+
+class _Law(Protocol):
+    """A continuous law symmetric about zero, of unit scale."""
+
+    def quantile(self, p: FloatArray) -> FloatArray:
+        """Magnitude exceeded with probability `p`."""
+        ...
+
+    def survival(self, t: Fraction, bits: int) -> tuple[int, int]:
+        """Integers (low, high) around ``2**bits * P(|N| > t)`` for t >= 0."""
+        ...
+
+
+class _Gaussian:
+    """N(0, 1)."""
+
+    def quantile(self, p: FloatArray) -> FloatArray:
+        return np.asarray(-ndtri(0.5 * p), dtype=np.float64)
+
+    def survival(self, t: Fraction, bits: int) -> tuple[int, int]:
+        # P(|N| > t) = 1 - sqrt(2/pi) * sum_k (-1)^k t^(2k+1) / (2^k k! (2k+1)).
+        # No term exceeds t * exp(t^2/2) < 2**(0.73 t^2 + t), which with the growth
+        # of rounding errors along the recursion costs 2 t^2 + 2 t bits at most.
+        work = bits + 64 + 2 * math.ceil(t * t + t)
+        work = -(-work // 128) * 128  # few distinct precisions, so pi is cached
+        x = (t.numerator << work) // t.denominator
+        square = (x * x) >> work
+        term, total, k = x, x, 0
+        while term:
+            k += 1
+            term = (term * square) >> (work + 1)
+            term //= k
+            total += (-term if k & 1 else term) // (2 * k + 1)
+        inside = (total * math.isqrt((2 << (3 * work)) // _pi(work))) >> work
+        shift = work - bits
+        outside = (1 << work) - inside
+        slack = 1 << (shift - 32)
+        return (outside - slack) >> shift, ((outside + slack) >> shift) + 1
+
+
+class _Laplace:
+    """Density exp(-|x|) / 2."""
+
+    def quantile(self, p: FloatArray) -> FloatArray:
+        return np.asarray(-np.log(p), dtype=np.float64)
+
+    def survival(self, t: Fraction, bits: int) -> tuple[int, int]:
+        # exp(-t) by its series; terms stay below exp(t) < 2**(1.45 t).
+        work = bits + 64 + 4 * math.ceil(t)
+        x = (t.numerator << work) // t.denominator
+        term = total = 1 << work
+        k = 0
+        while term:
+            k += 1
+            term = ((term * x) >> work) // k
+            total += -term if k & 1 else term
+        shift = work - bits
+        slack = 1 << (shift - 32)
+        return max(0, (total - slack) >> shift), ((total + slack) >> shift) + 1
+
+
+def _exceeds(law: _Law, t: Fraction, digits: list[int], entropy: Entropy) -> bool:
+    """Whether the magnitude at P exceeds `t`; draws more digits of P if needed.
+
+    `digits` holds [leading integer, number of bits] and is extended in place, so
+    that one P answers every question asked of it.
+    """
+    while True:
+        lead, bits = digits
+        low, high = law.survival(t, bits)
+        if lead + 1 <= low:
+            return True
+        if lead >= high:
+            return False
+        digits[0] = (lead << 64) | int(entropy.words(1)[0])
+        digits[1] = bits + 64
+
+
+def _round_exactly(law: _Law, lead: int, ratio: float, entropy: Entropy) -> int:
+    """round(ratio * magnitude) for the P whose first 63 digits are `lead`."""
+    exact_ratio = Fraction(ratio)
+    digits = [lead, 63]
+    while digits[0] < _TAIL_DIGITS:  # resolve the far tail before estimating
+        digits[0] = (digits[0] << 64) | int(entropy.words(1)[0])
+        digits[1] += 64
+    probability = math.ldexp(float(digits[0]) + 0.5, -digits[1])
+    k = round(ratio * float(law.quantile(np.array([probability]))[0]))
+    half = Fraction(1, 2)
+    while _exceeds(law, (k + half) / exact_ratio, digits, entropy):
+        k += 1
+    while k > 0 and not _exceeds(law, (k - half) / exact_ratio, digits, entropy):
+        k -= 1
+    return k
+
+
+def _rounded_draws(law: _Law, ratio: float, size: int, entropy: Entropy) -> IntArray:
+    """`size` independent copies of round(ratio * N), rounded exactly."""
+    words = entropy.words(size)
+    lead = words >> np.uint64(1)
+    probability = (lead.astype(np.float64) + 0.5) * 2.0**-63
+    magnitude = law.quantile(probability)
+    scaled = magnitude * ratio
+    nearest = np.rint(scaled)
+    doubt = (1.0 + magnitude) * (ratio * _MARGIN) + scaled * 2.0**-52
+    unsure = (np.abs(scaled - nearest) > 0.5 - doubt) | (lead < _TAIL_DIGITS)
+    draws = nearest.astype(np.int64)
+    for i in np.flatnonzero(unsure):
+        draws[i] = _round_exactly(law, int(lead[i]), ratio, entropy)
+    np.negative(draws, out=draws, where=(words & np.uint64(1)).astype(bool))
+    return draws
+
+
+@dataclass(frozen=True)
+class NoiseScale:
+    """How noise for one query is laid out: public facts only.
+
+    Parameters
+    ----------
+    grid : float
+        Spacing of released values, a power of two, in units of the query.
+    sigma : float
+        Scale of the continuous noise in units of the query: the standard deviation
+        for the Gaussian law, the mean magnitude for Laplace.
+    """
+
+    grid: float
+    sigma: float
+
+
+def _grid(step: float) -> float:
+    """Largest power of two not above `step`."""
+    return math.ldexp(1.0, math.frexp(step)[1] - 1)
+
+
+def gaussian_scale(
+    *, sensitivity: float, noise_multiplier: float, size: int
+) -> NoiseScale:
+    """Grid and sigma for a query of `size` numbers of L2 sensitivity `sensitivity`."""
+    root = math.sqrt(size)
+    grid = _grid(_GRID_COST * sensitivity / root)
+    # The last factor covers the rounding of this line and of the square root.
+    charged = (sensitivity + root * grid) * (1 + 2.0**-48)
+    return NoiseScale(grid, noise_multiplier * charged)
+
+
+def laplace_scale(*, sensitivity: float, epsilon: float, size: int) -> NoiseScale:
+    """Grid and scale for a query of `size` numbers of L1 sensitivity `sensitivity`."""
+    grid = _grid(_GRID_COST * sensitivity / size)
+    charged = (sensitivity + size * grid) * (1 + 2.0**-48)
+    return NoiseScale(grid, charged / epsilon)
+
+
+class NoiseSource:
+    """Adds the noise a solver declared; nothing else in skdp draws randomness.
+
+    Parameters
+    ----------
+    seed : int or None, default=None
+        None draws from the operating system and is private. An integer makes every
+        draw reproducible, which means that it is not a private release.
+
+    Attributes
+    ----------
+    is_private : bool
+    """
+
+    def __init__(self, seed: int | None = None) -> None:
+        self._entropy = SystemEntropy() if seed is None else SeededEntropy(seed)
+        self.is_private = self._entropy.is_private
+
+    def gaussian(
+        self, query: FloatArray, *, sensitivity: float, noise_multiplier: float
+    ) -> FloatArray:
+        """Release `query` with Gaussian noise.
+
+        Parameters
+        ----------
+        query : ndarray of float64, any shape
+            Private. Clamped to the range of the grid, never refused.
+        sensitivity : float in (0, inf)
+            L2 sensitivity of `query` under the declared adjacency, in its units.
+        noise_multiplier : float in (0, inf)
+            sigma / sensitivity of the declared event.
+
+        Returns
+        -------
+        ndarray of float64, same shape
+            Multiples of a public power of two.
+        """
+        scale = gaussian_scale(
+            sensitivity=sensitivity, noise_multiplier=noise_multiplier, size=query.size
+        )
+        return self._release(query, scale, _Gaussian())
+
+    def laplace(
+        self, query: FloatArray, *, sensitivity: float, epsilon: float
+    ) -> FloatArray:
+        """Release `query` with Laplace noise; `sensitivity` is its L1 sensitivity."""
+        scale = laplace_scale(
+            sensitivity=sensitivity, epsilon=epsilon, size=query.size
+        )
+        return self._release(query, scale, _Laplace())
+
+    def _release(self, query: FloatArray, scale: NoiseScale, law: _Law) -> FloatArray:
+        on_grid = np.rint(query.ravel() / scale.grid)
+        on_grid = np.clip(on_grid, -_QUERY_LIMIT, _QUERY_LIMIT).astype(np.int64)
+        draws = _rounded_draws(law, scale.sigma / scale.grid, query.size, self._entropy)
+        released = np.clip(on_grid + draws, -_RELEASE_LIMIT, _RELEASE_LIMIT)
+        return np.asarray(released * scale.grid, dtype=np.float64).reshape(query.shape)

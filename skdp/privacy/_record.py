@@ -1,0 +1,158 @@
+"""`PrivacyRecord`: the privacy statement that a fitted object carries."""
+
+from __future__ import annotations
+
+import html
+import json
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from skdp.privacy._adjacency import Adjacency
+from skdp.privacy._codec import event_to_dict
+from skdp.privacy._events import Event
+
+_ADJACENCY_MEANING = {
+    "replace_one": "one record exchanged for any other; the number of records public",
+    "zero_out": "one record exchanged for the null record; the number of records "
+    "public",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivacyRecord:
+    """What was released, under which relation, by which mechanism, at what cost.
+
+    Every field is a public fact or post-processing of a private output.
+
+    Parameters
+    ----------
+    estimator : str
+        Class that made the release.
+    is_private : bool
+    reason : str
+        Why the release is private, or why it is not.
+    epsilon, delta : float
+        The guarantee; epsilon is inf if the release is not private.
+    adjacency : {"replace_one", "zero_out"}
+    unit : str
+        What one record stands for.
+    solver : str
+        Key of the solver.
+    solver_params : dict
+        Its resolved configuration.
+    why_solver : str
+        Why this solver was used.
+    event : Event
+        What accounting charges.
+    noise_multiplier : float
+        sigma / sensitivity of every query.
+    sensitivity : float
+        Largest L2 sensitivity of one query, in its units.
+    noise_scale : float
+        Largest sigma that any query received, in the same units.
+    n_samples, n_features : int
+    data_norm : float
+        Rows were clipped to this norm (inf: not clipped).
+    assumed_public : tuple of str
+        Facts that the guarantee takes as public.
+    warnings : tuple of str
+    ledger, dataset : str
+        The ledger's file and data set label, or empty strings.
+    """
+
+    estimator: str
+    is_private: bool
+    reason: str
+    epsilon: float
+    delta: float
+    adjacency: Adjacency
+    unit: str
+    solver: str
+    solver_params: dict[str, Any]
+    why_solver: str
+    event: Event
+    noise_multiplier: float
+    sensitivity: float
+    noise_scale: float
+    n_samples: int
+    n_features: int
+    data_norm: float
+    assumed_public: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
+    ledger: str = ""
+    dataset: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The record with JSON-ready values; an infinite number becomes ``"inf"``."""
+        values = dict(vars(self)) | {"event": event_to_dict(self.event)}
+        return {name: _json_ready(value) for name, value in values.items()}
+
+    def to_json(self) -> str:
+        """The record as JSON text with sorted keys."""
+        return json.dumps(self.to_dict(), sort_keys=True, indent=2, allow_nan=False)
+
+    def statement(self) -> str:
+        """The guarantee in one sentence, to be quoted."""
+        if not self.is_private:
+            return f"{self.estimator}: NOT a private release. {self.reason}"
+        return (
+            f"{self.estimator}: ({self.epsilon:g}, {self.delta:g})-differentially "
+            f"private under {self.adjacency} "
+            f"({_ADJACENCY_MEANING[self.adjacency]}), unit: one {self.unit}."
+        )
+
+    def _rows(self) -> list[tuple[str, str]]:
+        rows = [
+            ("epsilon, delta", f"{self.epsilon:g}, {self.delta:g}"),
+            ("adjacency", f"{self.adjacency}: {_ADJACENCY_MEANING[self.adjacency]}"),
+            ("unit", self.unit),
+            ("why", self.reason),
+            ("solver", f"{self.solver} {_compact(self.solver_params)}"),
+            ("why this solver", self.why_solver),
+            ("event", _compact(event_to_dict(self.event))),
+            (
+                "noise",
+                f"multiplier {self.noise_multiplier:.4g}, sigma at most "
+                f"{self.noise_scale:.4g} for a sensitivity of {self.sensitivity:.4g}",
+            ),
+            ("assumed public", "; ".join(self.assumed_public)),
+        ]
+        if self.warnings:
+            rows.append(("warnings", "; ".join(self.warnings)))
+        if self.ledger:
+            rows.append(("ledger", f"{self.ledger} {self.dataset}".strip()))
+        return rows
+
+    def __repr__(self) -> str:
+        lines = [f"  {name:<16} {value}" for name, value in self._rows()]
+        return "\n".join([self.statement(), *lines])
+
+    def _repr_html_(self) -> str:
+        color = "#1a7f37" if self.is_private else "#b42318"
+        rows = "".join(
+            f"<tr><th style='text-align:left'>{html.escape(name)}</th>"
+            f"<td style='text-align:left'>{html.escape(value)}</td></tr>"
+            for name, value in self._rows()
+        )
+        return (
+            f"<div><p style='border-left:4px solid {color};padding-left:8px'>"
+            f"<b>{html.escape(self.statement())}</b></p><table>{rows}</table></div>"
+        )
+
+
+def _compact(fields: dict[str, Any]) -> str:
+    return ", ".join(
+        f"{name}={value:.6g}" if isinstance(value, float) else f"{name}={value}"
+        for name, value in fields.items()
+    )
+
+
+def _json_ready(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return repr(value)
+    if isinstance(value, dict):
+        return {name: _json_ready(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_json_ready(item) for item in value]
+    return value

@@ -1,0 +1,169 @@
+"""The contract between `solve` and a solver."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp._validation import check_bool, check_count, check_real
+from skdp.data import Source
+from skdp.losses import Loss
+from skdp.privacy._accounting import Budget
+from skdp.privacy._adjacency import Adjacency, check_adjacency
+from skdp.privacy._events import Event
+from skdp.privacy._noise import NoiseSource
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """Public facts of one fit. Nothing here may be computed from the data.
+
+    The objective is ``mean(loss) + alpha / 2 * ||W||^2`` over weights W with one row
+    per column, the intercept included: it is the weight of one more column that
+    holds the constant `data_norm`.
+
+    Parameters
+    ----------
+    n_samples, n_features : int
+        Public record and feature counts.
+    data_norm : float in (0, inf]
+        Rows are clipped to this L2 norm, in units of the features. inf: no clipping,
+        allowed only without privacy.
+    adjacency : {"replace_one", "zero_out"}
+    alpha : float in [0, inf), default=0.0
+        L2 regularisation of the mean loss.
+    fit_intercept : bool, default=True
+    """
+
+    n_samples: int
+    n_features: int
+    data_norm: float
+    adjacency: Adjacency
+    alpha: float = 0.0
+    fit_intercept: bool = True
+
+    def __post_init__(self) -> None:
+        check_count("n_samples", self.n_samples)
+        check_count("n_features", self.n_features)
+        check_real("data_norm", self.data_norm, low=0.0, high=math.inf, low_open=True)
+        check_adjacency(self.adjacency)
+        check_real("alpha", self.alpha, low=0.0, high=math.inf, high_open=True)
+        check_bool("fit_intercept", self.fit_intercept)
+
+    @property
+    def n_columns(self) -> int:
+        """Number of weights per output, the intercept's included."""
+        return self.n_features + self.fit_intercept
+
+    @property
+    def row_norm(self) -> float:
+        """Bound on the norm of a row with its intercept column."""
+        return self.data_norm * (math.sqrt(2) if self.fit_intercept else 1.0)
+
+    @property
+    def intercept_value(self) -> float:
+        """The constant in the intercept's column."""
+        return self.data_norm if math.isfinite(self.data_norm) else 1.0
+
+
+class Progress:
+    """Reports how far a solver is: public step counts, nothing from the data.
+
+    Parameters
+    ----------
+    label : str
+        What is being fitted.
+    verbose : bool
+        Whether to print.
+    """
+
+    def __init__(self, label: str = "", verbose: bool = False) -> None:
+        self._label, self._verbose = label, verbose
+
+    def step(self, done: int, total: int) -> None:
+        """Say that `done` of `total` steps are finished, at most 20 times a run."""
+        if self._verbose and (done == total or done % max(1, total // 20) == 0):
+            print(f"[{self._label}] step {done} of {total}", flush=True)
+
+
+@dataclass(frozen=True)
+class Solution:
+    """What a solver releases.
+
+    Parameters
+    ----------
+    weights : ndarray of float64 of shape (n_columns, n_outputs)
+        Private output; the last row is the intercept's if the problem has one.
+    noise_scale : float
+        Largest standard deviation of the noise that any query received, in units
+        of a sum of gradients. Post-processing of released iterates.
+    """
+
+    weights: FloatArray
+    noise_scale: float
+
+    def unpack(self, problem: Problem) -> tuple[FloatArray, FloatArray]:
+        """`coef` of shape (n_outputs, n_features) and `intercept` of (n_outputs,)."""
+        coef = self.weights[: problem.n_features].T.copy()
+        if not problem.fit_intercept:
+            return coef, np.zeros(len(coef))
+        return coef, problem.intercept_value * self.weights[-1]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Solver(ABC):
+    """A frozen dataclass of public hyper-parameters; keeps no state between runs.
+
+    A field whose default is None has a data-independent rule, which `resolve` fills in.
+    """
+
+    key: ClassVar[str]  # in the registry, the module's name, tests, docs and benchmarks
+    is_pure: ClassVar[bool]  # whether delta = 0 is possible
+
+    def refusal(self, loss: Loss, problem: Problem, budget: Budget) -> str:
+        """Why this solver cannot do the job, or an empty string if it can."""
+        if budget.delta == 0 and not self.is_pure:
+            return (
+                f"solver={self.key!r} adds Gaussian noise and cannot do delta=0. "
+                "Use a delta above 0."
+            )
+        if not math.isfinite(problem.data_norm):
+            return f"solver={self.key!r} needs a finite data_norm."
+        return ""
+
+    @abstractmethod
+    def resolve(self, loss: Loss, problem: Problem, budget: Budget) -> Self:
+        """Copy with every None replaced by its rule; public facts only."""
+
+    @abstractmethod
+    def event(self, noise_multiplier: float, problem: Problem) -> Event:
+        """Everything `run` will release. Pure: sees no data, draws no noise."""
+
+    @abstractmethod
+    def sensitivity(self, loss: Loss, problem: Problem) -> float:
+        """Largest L2 sensitivity of one query under the problem's adjacency."""
+
+    @abstractmethod
+    def run(
+        self,
+        source: Source,
+        loss: Loss,
+        problem: Problem,
+        noise_multiplier: float,
+        noise: NoiseSource,
+        progress: Progress,
+    ) -> Solution:
+        """Read `source`; add exactly the noise that `event` declared."""
+
+
+def check_optional(check: Any, name: str, value: Any) -> None:
+    """Apply a check of one public hyper-parameter unless it is None."""
+    if value is not None:
+        check(name, value)

@@ -1,0 +1,87 @@
+"""`solve`, the only door between data and a solver.
+
+The order of its steps is the privacy argument: declare, calibrate, commit, read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from skdp.data import Source
+from skdp.losses import Loss
+from skdp.privacy._accounting import Budget, calibrate
+from skdp.privacy._events import Event, NonPrivateEvent
+from skdp.privacy._ledger import BudgetLedger
+from skdp.privacy._noise import NoiseSource
+from skdp.solvers._base import Problem, Progress, Solution, Solver
+from skdp.solvers._exact import exact_minimum
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A solution with the public facts of how it was released.
+
+    Parameters
+    ----------
+    solution : Solution
+    event : Event
+        What was committed: the declared event, or `NonPrivateEvent`.
+    noise_multiplier : float
+        sigma / sensitivity; 0.0 for ``epsilon=inf``.
+    """
+
+    solution: Solution
+    event: Event
+    noise_multiplier: float
+
+
+def solve(
+    solver: Solver | None,
+    source: Source,
+    loss: Loss,
+    problem: Problem,
+    budget: Budget,
+    *,
+    ledger: BudgetLedger | None,
+    noise: NoiseSource,
+    label: str,
+    progress: Progress,
+) -> Outcome:
+    """Fit privately; the event is on the ledger before the first read.
+
+    Parameters
+    ----------
+    solver : Solver or None
+        Resolved configuration; None computes the non-private optimum and requires
+        an infinite epsilon.
+    source : Source
+        Private. Nothing is read from it before the commit.
+    loss : Loss
+    problem : Problem
+    budget : Budget
+    ledger : BudgetLedger or None
+    noise : NoiseSource
+    label : str
+        What the ledger's books call this fit.
+    progress : Progress
+
+    Raises
+    ------
+    BudgetExceeded
+        From the ledger; nothing was read or spent.
+    """
+    event: Event = NonPrivateEvent()
+    multiplier = 0.0
+    if solver is not None:
+        declare = partial(solver.event, problem=problem)
+        multiplier = calibrate(declare, budget)
+        if noise.is_private:
+            event = declare(multiplier)
+    if ledger is not None:
+        ledger.commit(event, adjacency=problem.adjacency, budget=budget, label=label)
+    if solver is None:
+        solution = exact_minimum(source, loss, problem, progress)
+    else:
+        solution = solver.run(source, loss, problem, multiplier, noise, progress)
+    return Outcome(solution, event, multiplier)
