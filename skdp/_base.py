@@ -129,7 +129,9 @@ class DPEstimator(BaseEstimator):
                 stacklevel=4,
             )
         is_private = solver is not None and noise.is_private
-        reason = "Gaussian noise from the operating system's entropy, calibrated exactly"
+        reason = (
+            "Gaussian noise from the operating system's entropy, calibrated exactly"
+        )
         if solver is None:
             reason = "epsilon=inf: no noise, no clipping."
         elif not noise.is_private:

@@ -81,13 +81,10 @@ def check_positive(name: str, value: Any, *, remedy: str = "") -> float:
 
 def check_count(name: str, value: Any, *, low: int = 1, remedy: str = "") -> int:
     """Return `value` as an integer of at least `low`."""
-    if isinstance(value, Integral) and not isinstance(value, bool) and value >= low:
+    is_integer = isinstance(value, Integral) and not isinstance(value, bool)
+    if is_integer and int(value) >= low:
         return int(value)
-    kind = (
-        ValueError
-        if isinstance(value, Integral) and not isinstance(value, bool)
-        else TypeError
-    )
+    kind = ValueError if is_integer else TypeError
     raise kind(
         f"The {name!r} parameter must be an integer of at least {low}. "
         f"Got {value!r}." + _remedy(remedy)
@@ -117,7 +114,8 @@ def check_random_state(value: Any) -> int | None:
     """Return `value` if it is None (private noise) or a non-negative integer seed."""
     if value is None:
         return None
-    if isinstance(value, Integral) and not isinstance(value, bool) and value >= 0:
+    is_integer = isinstance(value, Integral) and not isinstance(value, bool)
+    if is_integer and int(value) >= 0:
         return int(value)
     raise TypeError(
         "The 'random_state' parameter must be None or a non-negative integer. "

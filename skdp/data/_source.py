@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 FloatArray = NDArray[np.float64]
-Rows = NDArray[np.floating] | csr_array
 
 
 @dataclass(frozen=True)
@@ -28,7 +26,7 @@ class Block:
         None means that all records are present.
     """
 
-    X: Rows
+    X: Any
     y: FloatArray
     present: NDArray[np.bool_] | None = None
 

@@ -9,7 +9,11 @@ import numpy as np
 from scipy.special import expit, softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
+from sklearn.utils.validation import (
+    check_consistent_length,
+    check_is_fitted,
+    column_or_1d,
+)
 
 from skdp._base import DPEstimator
 from skdp._input import check_rows
@@ -21,10 +25,10 @@ from skdp.losses import LogisticLoss, SoftmaxLoss
 class DPLogisticRegression(ClassifierMixin, DPEstimator):
     r"""Logistic regression with differential privacy.
 
-    Minimises ``C * sum_i log-loss(y_i, x_i W) + ||W||^2 / 2`` privately. Two classes use
-    the binary loss, more the multinomial (softmax) loss as one joint vector. Rows are
-    clipped to `data_norm`; the intercept is the weight of one more column that holds
-    the constant `data_norm`, so it is regularised and noised like the rest.
+    Minimises ``C * sum_i log-loss(y_i, x_i W) + ||W||^2 / 2`` privately. Two classes
+    use the binary loss, more the multinomial (softmax) loss as one joint vector. Rows
+    are clipped to `data_norm`; the intercept is the weight of one more column that
+    holds the constant `data_norm`, so it is regularised and noised like the rest.
 
     Privacy
     -------
@@ -172,8 +176,11 @@ class DPLogisticRegression(ClassifierMixin, DPEstimator):
             strength = 1.0
         alpha = 0.0 if strength is None else 1 / (X.shape[0] * float(strength))
         assumed = ("number of records", "number and names of features")
-        assumed += ("set of labels (taken from y)" if self.classes is None else
-                    "set of labels (declared)",)
+        assumed += (
+            "set of labels (taken from y)"
+            if self.classes is None
+            else "set of labels (declared)",
+        )
         outcome, problem, record = self._solve(X, codes, loss, alpha, assumed)
         coef, intercept = outcome.solution.unpack(problem)
         self.coef_ = coef.astype(X.dtype, copy=False)
@@ -202,8 +209,8 @@ class DPLogisticRegression(ClassifierMixin, DPEstimator):
         codes = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
         if not np.array_equal(classes[codes], y):
             raise ValueError(
-                "The labels in y must be among those declared in 'classes'. Got others. "
-                "Declare every label that may occur."
+                "The labels in y must be among those declared in 'classes'. Got "
+                "others. Declare every label that may occur."
             )
         if not declared:
             warnings.warn(
@@ -231,7 +238,7 @@ class DPLogisticRegression(ClassifierMixin, DPEstimator):
         return raw[:, 0] if len(self.classes_) == 2 else raw
 
     def predict(self, X: Any) -> np.ndarray:
-        """The most probable label of each row: (n_samples, n_features) -> (n_samples,)."""
+        """The most probable label of each row, of shape (n_samples,)."""
         raw = self.decision_function(X)
         codes = (raw > 0).astype(np.intp) if raw.ndim == 1 else raw.argmax(axis=1)
         return self.classes_[codes]
@@ -250,6 +257,6 @@ class DPLogisticRegression(ClassifierMixin, DPEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        # Noise, not the method, spoils the scores on tiny data; without it nothing does.
+        # Noise, not the method, spoils the scores on tiny data.
         tags.classifier_tags.poor_score = self.epsilon != float("inf")
         return tags

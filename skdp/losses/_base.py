@@ -31,15 +31,15 @@ class Loss(Protocol):
         ...
 
     def residual(self, y: FloatArray, raw: FloatArray) -> FloatArray:
-        """d loss / d raw of each record: (n,) and (n, n_outputs) -> (n, n_outputs)."""
+        """Derivative of each record's loss by its raw prediction: (n, n_outputs)."""
         ...
 
     def zero_out_bound(self, radius: float) -> float:
-        """sup over records of ``||x residual^T||_F`` (record against the null record)."""
+        """Largest norm of one record's gradient: a record against the null record."""
         ...
 
     def replace_one_bound(self, radius: float) -> float:
-        """sup over pairs of records of the norm of the difference of their gradients."""
+        """Largest norm of the difference of the gradients of two records."""
         ...
 
 

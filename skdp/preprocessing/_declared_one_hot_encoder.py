@@ -146,9 +146,7 @@ class DeclaredOneHotEncoder(TransformerMixin, BaseEstimator):
 
     def _check(self, X: Any, *, reset: bool) -> Any:
         """X as an array of objects or numbers; missing values are let through."""
-        return validate_data(
-            self, X, reset=reset, dtype=None, ensure_all_finite=False
-        )
+        return validate_data(self, X, reset=reset, dtype=None, ensure_all_finite=False)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -158,9 +156,7 @@ class DeclaredOneHotEncoder(TransformerMixin, BaseEstimator):
         return tags
 
 
-def _match_categories(
-    categories: Any, n_features: int, names: Any
-) -> list[np.ndarray]:
+def _match_categories(categories: Any, n_features: int, names: Any) -> list[np.ndarray]:
     """The declared categories of each column, as one-dimensional arrays."""
     if isinstance(categories, Mapping):
         if names is None or set(categories) != set(names):

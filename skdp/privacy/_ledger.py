@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -373,8 +373,8 @@ class BudgetLedger:
             raise self._damaged("the table of books does not have one row")
         meta, (count, head) = tuple(books[0][:6]), books[0][6:]
         if meta != self._meta():
-            names = ("epsilon", "delta", "adjacency", "unit", "dataset")
-            names += ("allow_nonprivate",)
+            names = ["epsilon", "delta", "adjacency", "unit", "dataset"]
+            names += ["allow_nonprivate"]
             told = ", ".join(f"{n}={v!r}" for n, v in zip(names, meta, strict=True))
             raise LedgerError(
                 f"The ledger {self.path!r} was made with {told}. Got other values. "
@@ -410,7 +410,7 @@ class BudgetLedger:
     ) -> None:
         row = (
             len(spends) + 1,
-            datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            datetime.now(UTC).isoformat(timespec="seconds"),
             label,
             budget.epsilon if math.isfinite(budget.epsilon) else None,
             budget.delta,
@@ -495,6 +495,7 @@ def _check_header(path: str) -> None:
             f"The ledger {path!r} must have schema version {_SCHEMA_VERSION}. "
             f"Got version {version}. Use the skdp release that wrote it."
         )
+
 
 def _is_private(event: Event) -> bool:
     return math.isfinite(event.pure_epsilon)

@@ -71,7 +71,7 @@ class SystemEntropy:
 
 
 class SeededEntropy:
-    """A reproducible stream, for tests and teaching. Noise made from it is not private."""
+    """A reproducible stream, for tests and teaching; its noise is not private."""
 
     is_private: ClassVar[bool] = False
 
@@ -298,9 +298,7 @@ class NoiseSource:
         self, query: FloatArray, *, sensitivity: float, epsilon: float
     ) -> FloatArray:
         """Release `query` with Laplace noise; `sensitivity` is its L1 sensitivity."""
-        scale = laplace_scale(
-            sensitivity=sensitivity, epsilon=epsilon, size=query.size
-        )
+        scale = laplace_scale(sensitivity=sensitivity, epsilon=epsilon, size=query.size)
         return self._release(query, scale, _Laplace())
 
     def _release(self, query: FloatArray, scale: NoiseScale, law: _Law) -> FloatArray:

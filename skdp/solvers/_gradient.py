@@ -74,7 +74,7 @@ def _row_norms(X: Any) -> FloatArray:
         )
         return np.sqrt(np.asarray(squares.sum(axis=1), dtype=np.float64).ravel())
     X = X.astype(np.float64, copy=False)
-    return np.sqrt(np.einsum("ij,ij->i", X, X))
+    return np.asarray(np.sqrt(np.einsum("ij,ij->i", X, X)), dtype=np.float64)
 
 
 def _clip_huge_rows(X: Any, norms: FloatArray, bound: float) -> tuple[Any, FloatArray]:

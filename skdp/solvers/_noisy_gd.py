@@ -145,7 +145,9 @@ class NoisyGD(Solver):
         noise: NoiseSource,
         progress: Progress,
     ) -> Solution:
-        assert self.n_steps and self.step_size and self.momentum is not None
+        assert self.n_steps is not None, "resolve() fills in the steps"
+        assert self.step_size is not None, "resolve() fills in the step size"
+        assert self.momentum is not None, "resolve() fills in the momentum"
         gradient_sum = GradientSum(source, loss, problem)
         slack = rounding_slack(loss, problem, source.largest_block)
         weights = np.zeros((problem.n_columns, loss.n_outputs))

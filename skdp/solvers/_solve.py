@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
+import numpy as np
+
 from skdp.data import Source
 from skdp.losses import Loss
 from skdp.privacy._accounting import Budget, calibrate
@@ -80,8 +82,10 @@ def solve(
             event = declare(multiplier)
     if ledger is not None:
         ledger.commit(event, adjacency=problem.adjacency, budget=budget, label=label)
-    if solver is None:
-        solution = exact_minimum(source, loss, problem, progress)
-    else:
-        solution = solver.run(source, loss, problem, multiplier, noise, progress)
+    # From here on no warning may depend on the data, so NumPy is kept from giving any.
+    with np.errstate(all="ignore"):
+        if solver is None:
+            solution = exact_minimum(source, loss, problem, progress)
+        else:
+            solution = solver.run(source, loss, problem, multiplier, noise, progress)
     return Outcome(solution, event, multiplier)

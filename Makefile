@@ -1,0 +1,72 @@
+# The two commands of the README: `make demo` and `make test`.
+# Everything is installed into environments of this folder; nothing else is touched.
+
+PYTHON ?= python3
+VENV ?= .venv
+JOBS ?= 2
+# Folder with the data sets of docs/data.md; the one beside the checkout if it is there.
+SKDP_DATA_HOME ?= $(abspath $(wildcard ../shared/data))
+export SKDP_DATA_HOME
+# One thread per worker: two workers would only fight over two cores.
+TEST_ENV = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
+
+BIN = $(VENV)/bin
+PIP = $(BIN)/python -m pip --disable-pip-version-check --quiet
+PYTEST = $(TEST_ENV) $(BIN)/python -m pytest -n $(JOBS) -q
+OLDEST_VENV = $(VENV)-oldest
+# Oldest first; the first with a wheel for the running Python is taken.
+OLDEST = 1.6.0 1.6.1 1.7.0 1.7.1 1.7.2 1.8.0
+
+.PHONY: help demo test test-all test-oldest bench lint clean python
+
+help:
+	@echo "make demo         install, then fit private models on real data (2 minutes)"
+	@echo "make test         install, then run the tests (8 minutes on 2 cores)"
+	@echo "make test-all     the tests and the long statistical ones"
+	@echo "make test-oldest  the contract tests on the oldest supported scikit-learn"
+	@echo "make bench        speed, side by side with scikit-learn and plain NumPy"
+	@echo "make lint         ruff and mypy"
+
+python:
+	@command -v $(PYTHON) >/dev/null 2>&1 || \
+	  { echo "skdp needs Python 3.11 to 3.14, got none: install python3, or name one with PYTHON=..."; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 14))' || \
+	  { echo "skdp needs Python 3.11 to 3.14, got $$($(PYTHON) --version 2>&1): install one, or name it with PYTHON=python3.12"; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || \
+	  { echo "skdp needs Python's venv module, which is missing: install it (on Debian and Ubuntu: apt install python3-venv)"; exit 1; }
+
+$(BIN)/python: | python
+	@$(PYTHON) -m venv $(VENV)
+
+# One stamp per extra, renewed when the requirements change.
+$(VENV)/.installed-%: pyproject.toml | $(BIN)/python
+	@echo "installing skdp[$*] into $(VENV) ..."
+	@$(PIP) install --editable '.[$*]'
+	@touch $@
+
+demo: $(VENV)/.installed-demo
+	@$(BIN)/python examples/plot_01_first_private_model.py
+
+test: $(VENV)/.installed-test
+	$(PYTEST) -m "not slow and not bench"
+
+test-all: $(VENV)/.installed-test
+	$(PYTEST) -m "not bench"
+
+test-oldest: | python
+	@test -x $(OLDEST_VENV)/bin/python || $(PYTHON) -m venv $(OLDEST_VENV)
+	@for version in $(OLDEST); do \
+	  if $(OLDEST_VENV)/bin/python -m pip --disable-pip-version-check --quiet install \
+	    --only-binary=scikit-learn "scikit-learn==$$version" --editable '.[test]' 2>/dev/null; \
+	  then echo "oldest scikit-learn with a wheel for this Python: $$version"; break; fi; \
+	done
+	$(TEST_ENV) $(OLDEST_VENV)/bin/python -m pytest -n $(JOBS) -q -m "not slow and not bench" tests/contract
+
+bench: $(VENV)/.installed-bench
+	@$(TEST_ENV) $(BIN)/python -m skdp.benchmarks speed
+
+lint: $(VENV)/.installed-dev
+	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
+
+clean:
+	rm -rf $(VENV) $(OLDEST_VENV) build *.egg-info demo

@@ -1,0 +1,92 @@
+"""scikit-learn's own checks on every public class, with and without a ledger."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from pathlib import Path
+
+import pytest
+import sklearn
+from sklearn.utils.estimator_checks import estimator_checks_generator
+
+from skdp import BoundedScaler, DeclaredOneHotEncoder, DPLogisticRegression, RowNormClipper
+from skdp.privacy import BudgetLedger
+
+_FOLDER = Path(tempfile.mkdtemp(prefix="skdp-checks-"))
+
+
+def ledger():
+    # The checks set random_state, so only a ledger that allows it can take part.
+    return BudgetLedger(
+        _FOLDER / "checks.db", epsilon=1e6, delta=1e-6, allow_nonprivate=True
+    )
+
+
+# The smallest honest parameters of each class, at the default epsilon and at inf.
+INSTANCES = {
+    "logistic": DPLogisticRegression(),
+    "logistic-inf": DPLogisticRegression(epsilon=math.inf),
+    "logistic-ledger": DPLogisticRegression(ledger=ledger()),
+    "logistic-inf-ledger": DPLogisticRegression(epsilon=math.inf, ledger=ledger()),
+    "bounded-scaler": BoundedScaler(bounds=(-10, 10)),
+    "row-norm-clipper": RowNormClipper(),
+    "one-hot-encoder": DeclaredOneHotEncoder(categories=[0, 1, 2]),
+}
+# Checks that may fail, by instance, each with its reason: none.
+EXPECTED_FAILURES: dict[str, dict[str, str]] = {name: {} for name in INSTANCES}
+# How many checks must at least run for an instance, whatever the release.
+FEWEST = {DPLogisticRegression: 53, BoundedScaler: 45, RowNormClipper: 45}
+FEWEST |= {DeclaredOneHotEncoder: 44}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _remove_ledger():
+    yield
+    (_FOLDER / "checks.db").unlink(missing_ok=True)
+    _FOLDER.rmdir()
+
+
+def _name(check):
+    """Name of a check and, if it has variants, of the variant."""
+    variant = "-".join(f"{k}={v}" for k, v in getattr(check, "keywords", {}).items())
+    return getattr(check, "func", check).__name__ + (f"[{variant}]" if variant else "")
+
+
+def _all_checks():
+    for label, instance in INSTANCES.items():
+        for estimator, check in estimator_checks_generator(instance):
+            yield pytest.param(label, estimator, check, id=f"{label}-{_name(check)}")
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("label", "estimator", "check"), list(_all_checks()))
+def test_sklearn_checks(label, estimator, check):
+    assert _name(check) not in EXPECTED_FAILURES[label]
+    check(estimator)
+
+
+@pytest.mark.parametrize("label", INSTANCES)
+def test_enough_checks_run_and_none_is_switched_off(label):
+    estimator = INSTANCES[label]
+    checks = list(estimator_checks_generator(estimator))
+    assert len(checks) >= FEWEST[type(estimator)], sklearn.__version__
+    assert len(EXPECTED_FAILURES[label]) <= 2
+    tags = estimator.__sklearn_tags__()
+    assert not tags._skip_test
+    assert not tags.no_validation
+    assert not tags.non_deterministic
+    assert tags.input_tags.two_d_array
+    if getattr(estimator, "epsilon", 1.0) == math.inf:
+        assert not tags.classifier_tags.poor_score
+
+
+def test_every_public_estimator_is_checked():
+    import skdp
+
+    public = {
+        name
+        for name in skdp.__all__
+        if isinstance(getattr(skdp, name), type) and hasattr(getattr(skdp, name), "fit")
+    }
+    assert public == {type(estimator).__name__ for estimator in INSTANCES.values()}

@@ -1,0 +1,39 @@
+"""One key, five places; nothing in solver_params can touch privacy."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from skdp.solvers import SOLVERS
+from tests.problems import SOLVER_PARAMS
+
+ROOT = Path(__file__).parents[2]
+FORBIDDEN = ("sigma", "noise", "sensitiv", "random", "seed", "sampl", "epsilon", "delta")
+
+
+@pytest.mark.parametrize("key", SOLVERS)
+def test_one_key_five_places(key):
+    assert SOLVERS[key].key == key
+    assert SOLVERS[key].__module__ == f"skdp.solvers._{key}"
+    for place in (
+        f"skdp/solvers/_{key}.py",
+        f"tests/solvers/test_{key}.py",
+        f"docs/solvers/{key}.md",
+        f"docs/proofs/{key}.md",
+        f"skdp/benchmarks/configs/{key}.toml",
+    ):
+        assert (ROOT / place).is_file(), place
+    assert key in SOLVER_PARAMS
+
+
+@pytest.mark.parametrize("key", SOLVERS)
+def test_no_parameter_touches_noise_or_randomness(key):
+    for field in fields(SOLVERS[key]):
+        assert not any(word in field.name for word in FORBIDDEN)
+
+
+def test_registry_is_sorted_and_literal():
+    assert list(SOLVERS) == sorted(SOLVERS)

@@ -1,0 +1,247 @@
+"""Every solver, every loss, both adjacencies: the promises of the spine."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from skdp.data import MemorySource
+from skdp.exceptions import BudgetExceeded
+from skdp.privacy import Budget, GaussianEvent, calibrate, epsilon_of
+from skdp.privacy._noise import NoiseSource
+from skdp.solvers import Problem, Progress, choose_solver
+from skdp.solvers._exact import exact_minimum
+from skdp.solvers._gradient import GradientSum
+from tests.problems import BUDGET, CASES, Case, case_id, make_ledger, run_case
+from tests.spies import SpyLedger, SpyNoise, SpySource
+
+every_case = pytest.mark.parametrize("case", CASES, ids=case_id)
+
+
+@every_case
+def test_configuration_is_frozen_and_resolved(case):
+    solver = case.solver
+    assert all(
+        getattr(solver, field.name) is not None for field in dataclasses.fields(solver)
+    )
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        solver.n_steps = 1
+    assert solver.resolve(case.loss, case.problem, BUDGET) == solver
+
+
+@every_case
+def test_event_is_pure_and_costs_less_with_more_noise(case):
+    first, second = (case.solver.event(3.0, case.problem) for _ in range(2))
+    assert first == second
+    louder = case.solver.event(6.0, case.problem)
+    assert epsilon_of(louder, 1e-6) < epsilon_of(first, 1e-6)
+
+
+@every_case
+def test_recomputed_epsilon_is_at_most_the_target_and_close_to_it(case):
+    outcome = run_case(case)
+    epsilon = epsilon_of(outcome.event, BUDGET.delta)
+    assert epsilon <= BUDGET.epsilon
+    # 0.2 % of noise is at most about 0.2 % of epsilon and then some.
+    assert epsilon >= 0.996 * BUDGET.epsilon
+
+
+def order_of(case, folder, solve_in_order):
+    diary = []
+    SpyLedger.diary = diary
+    ledger = SpyLedger(
+        folder / "ledger.db", epsilon=10.0, delta=1e-6, adjacency=case.adjacency
+    )
+    solve_in_order(case, SpySource(case.source(), diary), ledger)
+    return diary
+
+
+@every_case
+def test_nothing_is_read_before_the_commit(case, tmp_path):
+    diary = order_of(case, tmp_path, lambda c, s, g: run_case(c, source=s, ledger=g))
+    assert diary[0] == "commit"
+    assert diary.count("commit") == 1
+    assert diary.count("read") == case.solver.n_steps
+
+
+def test_broken_twin_that_reads_first_is_caught(tmp_path):
+    def peek_then_solve(case, source, ledger):
+        next(iter(source.blocks()))
+        run_case(case, source=source, ledger=ledger)
+
+    diary = order_of(CASES[0], tmp_path, peek_then_solve)
+    assert diary[0] == "read"
+
+
+@every_case
+def test_refused_fit_reads_and_spends_nothing(case, tmp_path):
+    ledger, diary = make_ledger(tmp_path, epsilon=0.5, adjacency=case.adjacency), []
+    with pytest.raises(BudgetExceeded, match=r"epsilon ran out.*Nothing was read"):
+        run_case(case, source=SpySource(case.source(), diary), ledger=ledger)
+    assert diary == []
+    assert ledger.spends() == []
+
+
+@every_case
+def test_failure_after_the_commit_keeps_the_spend(case, tmp_path):
+    class Failing(MemorySource):
+        def blocks(self):
+            raise OSError("the disk is gone")
+
+    ledger = make_ledger(tmp_path, adjacency=case.adjacency)
+    with pytest.raises(OSError, match="disk is gone"):
+        run_case(case, source=Failing(*case.data()), ledger=ledger)
+    assert len(ledger.spends()) == 1
+
+
+def declared_and_drawn(case, noise):
+    """Noise multipliers that the event declares, and those that were drawn."""
+    outcome = run_case(case, noise=noise)
+    event = outcome.event
+    assert isinstance(event, GaussianEvent)
+    drawn = [
+        (draw.released - draw.query, draw.sigma, draw.sensitivity)
+        for draw in noise.draws
+    ]
+    return [event.noise_multiplier] * event.count, drawn, outcome
+
+
+@every_case
+def test_noise_drawn_equals_noise_declared(case):
+    noise = SpyNoise()
+    declared, drawn, outcome = declared_and_drawn(case, noise)
+    assert [draw.noise_multiplier for draw in noise.draws] == declared
+    for multiplier, (_, sigma, sensitivity) in zip(declared, drawn, strict=True):
+        assert multiplier * sensitivity <= sigma <= 1.002 * multiplier * sensitivity
+    slack = 1e-9
+    worst = case.solver.sensitivity(case.loss, case.problem) * (1 + slack)
+    assert all(sensitivity <= worst for _, _, sensitivity in drawn)
+    assert outcome.solution.noise_scale == max(sigma for _, sigma, _ in drawn)
+
+
+def noise_is_as_declared(shrink):
+    """Chi-square of the drawn noise, at about six standard deviations (1e-8)."""
+    case = Case("noisy_gd", "logistic", "replace_one", n_features=100)
+    solver = choose_solver(
+        "noisy_gd", {"n_steps": 40}, case.loss, case.problem, Budget(1.0, 1e-6)
+    )
+    noise = SpyNoise(seed=3, shrink=shrink)
+    run_case(case, noise=noise, solver=solver)
+    scaled = [(draw.released - draw.query) / draw.sigma for draw in noise.draws]
+    variance = np.mean(np.square(scaled))
+    return abs(variance - 1) < 6 * np.sqrt(2 / np.size(scaled))
+
+
+def test_drawn_noise_has_the_declared_scale_and_twins_are_caught():
+    assert noise_is_as_declared(1.0)
+    assert not noise_is_as_declared(0.7)
+    assert not noise_is_as_declared(1.3)
+
+
+class NoNoise:
+    """The noiseless limit: what the solver would do with sigma = 0."""
+
+    is_private = True
+
+    def gaussian(self, query, *, sensitivity, noise_multiplier):
+        return query
+
+
+@every_case
+def test_noiseless_limit_reaches_the_optimum(case):
+    case = dataclasses.replace(case, alpha=0.05)
+    solver = choose_solver(
+        case.key,
+        {"n_steps": 1000, "step_size": 0.5, "momentum": 0.9, "tail": 0.1},
+        case.loss,
+        case.problem,
+        BUDGET,
+    )
+    found = run_case(case, solver=solver, noise=NoNoise()).solution.weights
+    # The optimum of the same clipped problem, by another method.
+    clipped = GradientSum(case.source(), case.loss, case.problem)
+    gradient = clipped(found) / case.n_samples + case.alpha * found
+    assert np.abs(gradient).max() < 1e-9
+
+
+@every_case
+def test_exact_minimum_agrees_with_the_solver_where_nothing_is_clipped(case):
+    X, y = case.data()
+    X = X / np.linalg.norm(X, axis=1).max()
+    problem = dataclasses.replace(case.problem, alpha=0.05, n_samples=len(X))
+    solver = choose_solver(
+        case.key,
+        {"n_steps": 1000, "step_size": 0.5, "momentum": 0.9, "tail": 0.1},
+        case.loss,
+        problem,
+        BUDGET,
+    )
+    noisy = solver.run(
+        MemorySource(X, y), case.loss, problem, 1.0, NoNoise(), Progress()
+    )
+    free = dataclasses.replace(problem, data_norm=np.inf)
+    exact = exact_minimum(MemorySource(X, y), case.loss, free, Progress())
+    assert np.allclose(noisy.weights, exact.weights, atol=1e-6)
+
+
+@every_case
+@pytest.mark.parametrize("n_samples", [1, 2])
+def test_tiny_data_return_normally(case, n_samples):
+    solution = run_case(dataclasses.replace(case, n_samples=n_samples)).solution
+    assert np.isfinite(solution.weights).all()
+
+
+@every_case
+def test_only_null_records_return_normally(case):
+    X, y = case.data()
+    source = MemorySource(X, y, present=np.zeros(len(y), dtype=bool))
+    gradient = GradientSum(source, case.loss, case.problem)
+    weights = np.ones((case.problem.n_columns, case.loss.n_outputs))
+    assert np.array_equal(gradient(weights), np.zeros_like(weights))
+    assert np.isfinite(run_case(case, source=source).solution.weights).all()
+
+
+@pytest.mark.parametrize("storage", ["dense", "csr"])
+@pytest.mark.parametrize("value", [1e308, 1e200, 5e-324, 1e-200])
+def test_extreme_values_do_not_reach_the_release(value, storage):
+    """One record may hold anything finite; it must stay within the sensitivity."""
+    from scipy.sparse import csr_array
+
+    case = Case("noisy_gd", "logistic", "replace_one")
+    X, y = case.data()
+    calm = GradientSum(MemorySource(X, y), case.loss, case.problem)
+    X = X.copy()
+    X[7] = [value, -value, value]
+    stored = csr_array(X) if storage == "csr" else X
+    wild = GradientSum(MemorySource(stored, y), case.loss, case.problem)
+    weights = np.full((4, 1), 3.0)
+    with np.errstate(all="ignore"):  # as `solve` does
+        difference = wild(weights) - calm(weights)
+        assert np.array_equal(wild(weights), wild(weights))
+    limit = case.solver.sensitivity(case.loss, case.problem)
+    assert np.linalg.norm(difference) <= limit
+    released = run_case(case, source=MemorySource(stored, y)).solution.weights
+    assert np.isfinite(released).all()
+
+
+def test_seeded_noise_is_booked_as_not_private(tmp_path):
+    ledger = make_ledger(tmp_path, allow_nonprivate=True)
+    run_case(CASES[0], noise=NoiseSource(0), ledger=ledger)
+    assert ledger.spent().epsilon == np.inf
+
+
+def test_every_refusal_has_a_reason():
+    case = CASES[0]
+    assert "delta=0" in case.solver.refusal(case.loss, case.problem, Budget(1.0, 0.0))
+    endless = Problem(
+        n_samples=5, n_features=2, data_norm=np.inf, adjacency="zero_out"
+    )
+    assert "finite data_norm" in case.solver.refusal(case.loss, endless, BUDGET)
+
+
+def test_calibration_agrees_with_the_declared_event():
+    case = CASES[0]
+    multiplier = calibrate(lambda z: case.solver.event(z, case.problem), BUDGET)
+    assert run_case(case).noise_multiplier == multiplier

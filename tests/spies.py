@@ -1,0 +1,88 @@
+"""Stand-ins that write down what happens to them, in one shared diary."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from skdp.privacy import BudgetLedger
+from skdp.privacy._noise import NoiseSource, gaussian_scale
+
+
+class SpySource:
+    """A source that notes every read."""
+
+    def __init__(self, source, diary):
+        self._source, self._diary = source, diary
+        self.n_samples, self.n_features = source.n_samples, source.n_features
+        self.largest_block = source.largest_block
+
+    def blocks(self):
+        self._diary.append("read")
+        yield from self._source.blocks()
+
+
+class SpyLedger(BudgetLedger):
+    """A ledger that notes commits; the diary is no part of its values."""
+
+    diary: list = []  # noqa: RUF012 - shared on purpose
+
+    def commit(self, event, **facts):
+        super().commit(event, **facts)
+        type(self).diary.append("commit")
+
+
+@dataclass
+class Draw:
+    """One noisy query."""
+
+    query: np.ndarray
+    released: np.ndarray
+    sensitivity: float
+    noise_multiplier: float
+
+    @property
+    def sigma(self):
+        return gaussian_scale(
+            sensitivity=self.sensitivity,
+            noise_multiplier=self.noise_multiplier,
+            size=self.query.size,
+        ).sigma
+
+
+@dataclass
+class SpyNoise:
+    """A noise source that keeps query and release; `shrink` plants a bug."""
+
+    seed: int | None = None
+    shrink: float = 1.0
+    draws: list = field(default_factory=list)
+
+    def __post_init__(self):
+        self._noise = NoiseSource(self.seed)
+        self.is_private = self._noise.is_private
+
+    def gaussian(self, query, *, sensitivity, noise_multiplier):
+        released = self._noise.gaussian(
+            query,
+            sensitivity=sensitivity,
+            noise_multiplier=noise_multiplier * self.shrink,
+        )
+        self.draws.append(Draw(query, released, sensitivity, noise_multiplier))
+        return released
+
+
+class SpyArray:
+    """Data that note every conversion to an array."""
+
+    def __init__(self, array, name, diary):
+        self._array, self._name, self._diary = array, name, diary
+        self.shape = array.shape
+
+    def __len__(self):
+        return len(self._array)
+
+    def __array__(self, dtype=None, copy=None):
+        self._diary.append(f"convert {self._name}")
+        return np.array(self._array, dtype=dtype)
