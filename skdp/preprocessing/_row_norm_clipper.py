@@ -80,7 +80,8 @@ class RowNormClipper(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         # Rows are divided by their largest entry first, so that no square overflows.
         largest = abs(X).max(axis=1)
         largest = largest.toarray() if issparse(largest) else np.asarray(largest)
-        largest = np.where(largest > 0, largest, 1).ravel().astype(np.float64)
+        # A row too small to have a reciprocal is far below any norm: left as it is.
+        largest = np.where(largest > 1e-200, largest, 1).ravel().astype(np.float64)
         unit = _scale_rows(X, 1 / largest)
         squares = unit.multiply(unit) if issparse(unit) else unit * unit
         norms = np.sqrt(np.asarray(squares.sum(axis=1)).ravel())

@@ -26,7 +26,10 @@ _HUGE = 1e100  # far below the square root of the largest double
 
 
 def query_sensitivity(
-    loss: Loss, problem: Problem, weights_norm: float = math.inf
+    loss: Loss,
+    problem: Problem,
+    residual_clip: float = math.inf,
+    weights_norm: float = math.inf,
 ) -> float:
     """L2 sensitivity of the gradient sum at public weights, in exact arithmetic.
 
@@ -34,6 +37,8 @@ def query_sensitivity(
     ----------
     loss : Loss
     problem : Problem
+    residual_clip : float in (0, inf], default=inf
+        Norm to which every record's residual is clipped.
     weights_norm : float in [0, inf], default=inf
         Spectral norm of the released weights at which the gradient is taken. The
         bound may depend on it because the weights are already public.
@@ -45,11 +50,12 @@ def query_sensitivity(
         page ``docs/proofs/noisy_gd.md``.
     """
     rho = problem.row_norm
-    bound = {
-        "replace_one": loss.replace_one_bound,
-        "zero_out": loss.zero_out_bound,
-    }[problem.adjacency]
-    return rho * bound(rho * weights_norm)
+    radius = rho * weights_norm
+    one_record = min(loss.zero_out_bound(radius), residual_clip)
+    two_records = 2 * one_record
+    if math.isinf(residual_clip):  # clipping does not shrink every diameter
+        two_records = min(two_records, loss.replace_one_bound(radius))
+    return rho * {"zero_out": one_record, "replace_one": two_records}[problem.adjacency]
 
 
 def rounding_slack(loss: Loss, problem: Problem, largest_block: int) -> float:
@@ -108,11 +114,20 @@ class GradientSum:
         Private.
     loss : Loss
     problem : Problem
-        With an infinite `data_norm` nothing is clipped.
+        With an infinite `data_norm` no row is clipped.
+    residual_clip : float in (0, inf], default=inf
+        Norm to which every record's residual is clipped.
     """
 
-    def __init__(self, source: Source, loss: Loss, problem: Problem) -> None:
+    def __init__(
+        self,
+        source: Source,
+        loss: Loss,
+        problem: Problem,
+        residual_clip: float = math.inf,
+    ) -> None:
         self._source, self._loss, self._problem = source, loss, problem
+        self._residual_clip = residual_clip
         self._factors: dict[int, FloatArray] = {}
         self._double = np.empty((0, 0))
 
@@ -183,6 +198,10 @@ class GradientSum:
     ) -> None:
         d = self._problem.n_features
         residual = self._loss.residual(block.y, raw)
+        if math.isfinite(self._residual_clip):
+            norms = np.sqrt(np.einsum("ij,ij->i", residual, residual))
+            limit = self._residual_clip
+            residual *= (limit / np.maximum(norms, limit))[:, None]
         if block.present is not None:
             residual[~block.present] = 0.0
         if self._problem.fit_intercept:

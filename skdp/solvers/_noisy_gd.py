@@ -37,6 +37,7 @@ from skdp.solvers._gradient import GradientSum, query_sensitivity, rounding_slac
 _MARGIN_NOISE = 2.4
 # Relaxation times of the momentum that the default leaves for the run.
 _RELAXATIONS = 10
+_SOFTMAX_CLIP = 0.5
 _FEWEST_STEPS, _MOST_STEPS = 10, 1000
 
 
@@ -72,6 +73,11 @@ class NoisyGD(Solver):
         bound ``L = smoothness * row_norm^2 + alpha``.
     momentum : float in [0, 1) or None, default=None
         Heavy-ball momentum. None: ``1 - 10 / n_steps``, at least 0.
+    residual_clip : float in (0, inf] or None, default=None
+        Norm to which the residual (the derivative of the loss by the raw
+        predictions) of every record is clipped. Less noise, but the optimum moves.
+        None: no clipping for one output, 0.5 for several, where most residuals are
+        near sqrt((K-1)/K) at first and small later, while the worst case is sqrt(2).
     tail : float in (0, 1], default=0.5
         Share of the last iterates that is averaged; the very last one if the share
         is smaller than one step.
@@ -96,6 +102,7 @@ class NoisyGD(Solver):
     n_steps: int | None = None
     step_size: float | None = None
     momentum: float | None = None
+    residual_clip: float | None = None
     tail: float = 0.5
 
     def __post_init__(self) -> None:
@@ -103,9 +110,16 @@ class NoisyGD(Solver):
         check_optional(check_positive, "step_size", self.step_size)
         if self.momentum is not None:
             check_real("momentum", self.momentum, low=0.0, high=1.0, high_open=True)
+        if self.residual_clip is not None:
+            check_real(
+                "residual_clip", self.residual_clip, low=0.0, high=math.inf, low_open=True
+            )
         check_real("tail", self.tail, low=0.0, high=1.0, low_open=True)
 
     def resolve(self, loss: Loss, problem: Problem, budget: Budget) -> Self:
+        if self.residual_clip is None:
+            clip = math.inf if loss.n_outputs == 1 else _SOFTMAX_CLIP
+            return replace(self, residual_clip=clip).resolve(loss, problem, budget)
         smoothness = loss.smoothness * problem.row_norm**2 + problem.alpha
         flow = self._flow_time(loss, problem, budget)
         n_steps = self.n_steps
@@ -134,7 +148,8 @@ class NoisyGD(Solver):
         return GaussianEvent(noise_multiplier, self.n_steps)
 
     def sensitivity(self, loss: Loss, problem: Problem) -> float:
-        return query_sensitivity(loss, problem)
+        assert self.residual_clip is not None, "resolve() fills in the clip"
+        return query_sensitivity(loss, problem, self.residual_clip)
 
     def run(
         self,
@@ -148,7 +163,9 @@ class NoisyGD(Solver):
         assert self.n_steps is not None, "resolve() fills in the steps"
         assert self.step_size is not None, "resolve() fills in the step size"
         assert self.momentum is not None, "resolve() fills in the momentum"
-        gradient_sum = GradientSum(source, loss, problem)
+        assert self.residual_clip is not None, "resolve() fills in the clip"
+        clip = self.residual_clip
+        gradient_sum = GradientSum(source, loss, problem, clip)
         slack = rounding_slack(loss, problem, source.largest_block)
         weights = np.zeros((problem.n_columns, loss.n_outputs))
         velocity, tail_sum = np.zeros_like(weights), np.zeros_like(weights)
@@ -156,7 +173,7 @@ class NoisyGD(Solver):
         largest = 0.0
         for t in range(self.n_steps):
             norm = float(np.linalg.norm(weights, 2))
-            sensitivity = query_sensitivity(loss, problem, norm) + slack
+            sensitivity = query_sensitivity(loss, problem, clip, norm) + slack
             released = noise.gaussian(
                 gradient_sum(weights),
                 sensitivity=sensitivity,

@@ -1,0 +1,144 @@
+"""Bad input: a clear message without data, nothing spent, nothing half-fitted."""
+
+from __future__ import annotations
+
+import math
+import traceback
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skdp import DPLogisticRegression
+from tests.problems import make_ledger
+
+SECRET = 123456.789
+X = np.random.default_rng(0).normal(size=(30, 3))
+Y = np.arange(30) % 2
+
+
+def with_entry(value):
+    bad = X.copy()
+    bad[4, 1] = value
+    return bad
+
+
+BAD_PARAMS = [
+    ({"epsilon": 0.0}, r"'epsilon' .*must be a number in \(0, inf\]. Got 0"),
+    ({"epsilon": -1.0}, "'epsilon'"),
+    ({"epsilon": math.nan}, "'epsilon'.*Got nan"),
+    ({"epsilon": "1"}, "'epsilon'"),
+    ({"epsilon": True}, "'epsilon'"),
+    ({"delta": 1.0}, r"'delta' .*\[0, 1\)"),
+    ({"delta": -1e-9}, "'delta'"),
+    ({"delta": math.nan}, "'delta'"),
+    ({"delta": 0.0}, "cannot do delta=0.*delta above 0"),
+    ({"delta": 0.0, "solver": "noisy_gd"}, "cannot do delta=0"),
+    ({"adjacency": "add_remove"}, r"'adjacency'.*\['replace_one', 'zero_out'\]"),
+    ({"data_norm": 0.0}, "'data_norm'"),
+    ({"data_norm": -1.0}, "'data_norm'"),
+    ({"data_norm": math.inf}, "'data_norm'"),
+    ({"C": 0.0}, "'C'"),
+    ({"C": -1}, "'C'"),
+    ({"fit_intercept": "yes"}, "'fit_intercept'"),
+    ({"solver": "lbfgs"}, r"'solver'.*noisy_gd"),
+    ({"solver_params": {"n_steps": 5}}, "must be None with solver='auto'"),
+    ({"solver": "noisy_gd", "solver_params": {"steps": 5}}, r"\['steps'\]"),
+    ({"solver": "noisy_gd", "solver_params": [1]}, "mapping"),
+    ({"random_state": np.random.RandomState(0)}, "'random_state'.*clones would share"),
+    ({"random_state": -1}, "'random_state'"),
+    ({"ledger": "study.db"}, "'ledger'.*BudgetLedger"),
+    ({"classes": [0]}, "at least two classes"),
+    ({"classes": [5, 6]}, "declared in 'classes'"),
+]
+BAD_DATA = [
+    (with_entry(math.nan), Y, "NaN"),
+    (with_entry(math.inf), Y, "infinity"),
+    (X[:0], Y[:0], "0 sample"),
+    (X[:1], Y[:1], "two classes"),
+    (X, np.zeros(30), "two classes"),
+    (X, Y[:20], "inconsistent"),
+    (X[0], Y, "1D array"),
+    (X, None, "y"),
+    (X, np.linspace(0, 1, 30) * SECRET, "continuous"),
+    (with_entry(0).astype(object) + 1j, Y, "Complex|complex|numbers"),
+    (np.array([["a", str(SECRET) + "x"]] * 30), Y, "array of numbers"),
+    (X, np.column_stack([Y, Y]), "1d"),
+]
+
+
+def assert_refused(model, rows, labels, match, spent):
+    before = dict(vars(model))
+    with pytest.raises((ValueError, TypeError), match=match) as caught:
+        model.fit(rows, labels)
+    assert dict(vars(model)) == before  # nothing half-fitted
+    assert spent() == 0
+    told = "".join(traceback.format_exception_only(caught.value))
+    assert str(SECRET) not in told
+    assert caught.value.__context__ is None or str(SECRET) not in str(
+        caught.value.__context__
+    )
+
+
+@pytest.mark.parametrize(("params", "match"), BAD_PARAMS, ids=str)
+def test_bad_parameters(params, match, tmp_path):
+    ledger = make_ledger(tmp_path)
+    model = DPLogisticRegression(**({"ledger": ledger} | params))
+    assert_refused(model, X, Y, match, lambda: len(ledger.spends()))
+
+
+@pytest.mark.parametrize(("rows", "labels", "match"), BAD_DATA, ids=range(len(BAD_DATA)))
+def test_bad_data(rows, labels, match, tmp_path):
+    ledger = make_ledger(tmp_path)
+    model = DPLogisticRegression(ledger=ledger)
+    assert_refused(model, rows, labels, match, lambda: len(ledger.spends()))
+
+
+def test_object_columns_are_named(tmp_path):
+    ledger = make_ledger(tmp_path)
+    frame = pd.DataFrame(X, columns=["age", "income", "hours"])
+    frame["work"] = ["private", str(SECRET)] * 15
+    frame["day"] = pd.Timestamp("2026-01-01")
+    model = DPLogisticRegression(ledger=ledger)
+    match = r"\['work', 'day'\].*DeclaredOneHotEncoder"
+    assert_refused(model, frame, Y, match, lambda: len(ledger.spends()))
+
+
+def test_mismatched_columns_after_a_good_fit_lose_nothing(tmp_path):
+    ledger = make_ledger(tmp_path)
+    frame = pd.DataFrame(X, columns=["age", "income", "hours"])
+    model = DPLogisticRegression(ledger=ledger, classes=[0, 1]).fit(frame, Y)
+    coef = model.coef_.copy()
+    for wrong in (frame[["age", "income"]], frame.rename(columns={"age": "years"})):
+        with pytest.raises(ValueError, match="feature"):
+            model.predict(wrong)
+    bad = frame.assign(more=math.nan)
+    with pytest.raises(ValueError, match="NaN"):
+        model.fit(bad, Y)
+    assert np.array_equal(model.coef_, coef)
+    assert model.n_features_in_ == 3
+    assert len(ledger.spends()) == 1
+
+
+def test_ledger_of_another_adjacency_or_unit(tmp_path):
+    ledger = make_ledger(tmp_path, adjacency="zero_out")
+    model = DPLogisticRegression(ledger=ledger)
+    match = "adjacency='zero_out'.*Got a fit with adjacency='replace_one'"
+    assert_refused(model, X, Y, match, lambda: len(ledger.spends()))
+    (tmp_path / "users").mkdir()
+    users = make_ledger(tmp_path / "users", unit="user")
+    model = DPLogisticRegression(ledger=users)
+    assert_refused(model, X, Y, "unit", lambda: len(users.spends()))
+
+
+@pytest.mark.parametrize("params", [{"random_state": 0}, {"epsilon": math.inf}])
+def test_non_private_fits_are_refused_with_a_ledger(params, tmp_path):
+    ledger = make_ledger(tmp_path)
+    model = DPLogisticRegression(ledger=ledger, **params)
+    match = "books private fits only"
+    assert_refused(model, X, Y, match, lambda: len(ledger.spends()))
+
+
+def test_there_are_no_weights():
+    with pytest.raises(TypeError, match="sample_weight"):
+        DPLogisticRegression().fit(X, Y, sample_weight=np.ones(30))

@@ -1,0 +1,161 @@
+"""Declared preprocessing: reads no data for its parameters, keeps its promises."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import csr_array, issparse
+from sklearn.compose import ColumnTransformer
+
+from skdp import BoundedScaler, DeclaredOneHotEncoder, RowNormClipper
+
+RNG = np.random.default_rng(0)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e30])
+def test_scaled_rows_have_norm_at_most_one(dtype, scale):
+    X = (scale * RNG.normal(size=(200, 7))).astype(dtype)
+    out = BoundedScaler(bounds=(-1, 3)).fit_transform(X)
+    assert out.dtype == dtype
+    assert np.linalg.norm(out.astype(float), axis=1).max() <= 1 + 1e-6
+
+
+def test_three_ways_to_declare_bounds():
+    X = pd.DataFrame({"age": [17.0, 90.0], "hours": [1.0, 99.0]})
+    same = [([17, 1], [90, 99]), {"hours": (1, 99), "age": (17, 90)}]
+    expected = np.array([[-1, -1], [1, 1]]) / math.sqrt(2)
+    for bounds in same:
+        assert np.allclose(BoundedScaler(bounds).fit_transform(X), expected)
+    shared = BoundedScaler((0, 100)).fit(X)
+    assert np.array_equal(shared.low_, [0, 0])
+
+
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        None,
+        (1, 1),
+        (3, 2),
+        (0, math.inf),
+        (math.nan, 1),
+        (0, 1, 2),
+        "ab",
+        5,
+        ([0, 0], [1, 1]),
+        {"x": (0, 1)},
+    ],
+)
+def test_wrong_bounds_are_refused(bounds):
+    with pytest.raises(ValueError, match="bounds"):
+        BoundedScaler(bounds).fit(np.zeros((4, 3)))
+
+
+def test_parameters_do_not_depend_on_values():
+    for step in (BoundedScaler((-1, 1)), RowNormClipper(), DeclaredOneHotEncoder([1, 2])):
+        a = vars(step.fit(np.zeros((5, 2))))
+        kept = {name: str(value) for name, value in a.items()}
+        b = vars(step.fit(1e9 * RNG.normal(size=(9, 2))))
+        assert kept == {name: str(value) for name, value in b.items()}
+
+
+def test_rows_are_transformed_one_by_one():
+    """Another record in the table changes nothing for this one."""
+    X = RNG.normal(size=(20, 3))
+    for step in (BoundedScaler((-1, 1)), RowNormClipper(0.5)):
+        whole = step.fit_transform(X)
+        assert np.array_equal(whole[3:4], step.transform(X[3:4]))
+
+
+@pytest.mark.parametrize("storage", [np.asarray, csr_array])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_clipped_rows(storage, dtype):
+    X = (10.0 ** RNG.integers(-5, 5, (100, 1)) * RNG.normal(size=(100, 4))).astype(dtype)
+    X[0] = 0
+    out = RowNormClipper(data_norm=2.0).fit_transform(storage(X))
+    assert issparse(out) == (storage is csr_array)
+    assert out.dtype == dtype
+    out = out.toarray() if issparse(out) else out
+    before, after = (np.linalg.norm(A.astype(float), axis=1) for A in (X, out))
+    assert np.allclose(after, np.minimum(before, 2.0), rtol=1e-6)
+    assert np.array_equal(out[before <= 2.0], X[before <= 2.0])
+
+
+@pytest.mark.parametrize("storage", [np.asarray, csr_array])
+def test_clipper_survives_extreme_rows(storage):
+    X = np.array([[1e308, 1e308], [5e-324, 0.0], [1e200, -1e-200]])
+    out = RowNormClipper().fit_transform(storage(X))
+    out = out.toarray() if issparse(out) else out
+    assert np.allclose(np.linalg.norm(out, axis=1), [1, 0, 1])
+
+
+@pytest.mark.parametrize("norm", [0, -1, math.nan, math.inf, "1"])
+def test_wrong_norms_are_refused(norm):
+    with pytest.raises((TypeError, ValueError), match="data_norm"):
+        RowNormClipper(norm).fit(np.zeros((2, 2)))
+
+
+FRAME = pd.DataFrame(
+    {"sex": ["Female", "Male", None, "?"], "work": ["a", "b", "b", math.nan]}
+)
+CATEGORIES = {"work": ["a", "b"], "sex": ["Female", "Male"]}
+
+
+def test_encoding_ignores_what_was_not_declared():
+    out = DeclaredOneHotEncoder(CATEGORIES).fit_transform(FRAME)
+    expected = [[1, 0, 1, 0], [0, 1, 0, 1], [0, 0, 0, 1], [0, 0, 0, 0]]
+    assert np.array_equal(out, expected)
+
+
+def test_encoding_with_a_column_for_other_values():
+    encoder = DeclaredOneHotEncoder(CATEGORIES, handle_unknown="other").fit(FRAME)
+    out = encoder.transform(FRAME)
+    assert np.array_equal(out.sum(axis=1), [2, 2, 2, 2])
+    assert list(encoder.get_feature_names_out()) == [
+        "sex_Female",
+        "sex_Male",
+        "sex_other",
+        "work_a",
+        "work_b",
+        "work_other",
+    ]
+
+
+@pytest.mark.parametrize("handle_unknown", ["ignore", "other"])
+def test_sparse_and_dense_encodings_agree(handle_unknown):
+    dense = DeclaredOneHotEncoder(CATEGORIES, handle_unknown=handle_unknown)
+    sparse = DeclaredOneHotEncoder(
+        CATEGORIES, handle_unknown=handle_unknown, sparse_output=True
+    )
+    out = sparse.fit_transform(FRAME)
+    assert issparse(out)
+    assert np.array_equal(out.toarray(), dense.fit_transform(FRAME))
+
+
+def test_numbers_can_be_categories():
+    X = np.array([[1.0, 30.0], [2.0, 10.0], [9.0, 20.0]])
+    out = DeclaredOneHotEncoder([[1, 2], [10, 20, 30]]).fit_transform(X)
+    assert np.array_equal(out, [[1, 0, 0, 0, 1], [0, 1, 1, 0, 0], [0, 0, 0, 1, 0]])
+
+
+@pytest.mark.parametrize(
+    "categories", [None, [], [["a"]], {"sex": ["a"]}, ["a", "a"], 3, "ab"]
+)
+def test_wrong_categories_are_refused(categories):
+    with pytest.raises(ValueError, match="categories"):
+        DeclaredOneHotEncoder(categories).fit(FRAME)
+
+
+def test_columns_and_names_together():
+    frame = pd.DataFrame({"age": [20.0, 40.0], "sex": ["Male", "Female"]})
+    columns = ColumnTransformer(
+        [
+            ("numbers", BoundedScaler({"age": (0, 100)}), ["age"]),
+            ("labels", DeclaredOneHotEncoder({"sex": ["Female", "Male"]}), ["sex"]),
+        ]
+    ).set_output(transform="pandas")
+    out = columns.fit_transform(frame)
+    assert list(out.columns) == ["numbers__age", "labels__sex_Female", "labels__sex_Male"]

@@ -1,0 +1,158 @@
+"""noisy_gd: its rules, its utility statement, and what it must not depend on."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from skdp.data import MemorySource
+from skdp.losses import LogisticLoss, SoftmaxLoss, SquaredLoss
+from skdp.privacy import Budget, GaussianEvent, calibrate
+from skdp.privacy._noise import NoiseSource
+from skdp.solvers import Problem, Progress, make_solver
+from skdp.solvers._noisy_gd import NoisyGD
+from tests.spies import SpyNoise
+
+LOSS = LogisticLoss()
+PROBLEM = Problem(n_samples=2000, n_features=5, data_norm=1.0, adjacency="zero_out")
+BUDGET = Budget(1.0, 1e-6)
+
+
+def resolved(problem=PROBLEM, loss=LOSS, budget=BUDGET, **params):
+    return NoisyGD(**params).resolve(loss, problem, budget)
+
+
+def test_defaults_follow_from_public_facts_only():
+    solver = resolved()
+    assert solver == resolved()
+    assert 10 <= solver.n_steps <= 1000
+    assert 0 <= solver.momentum < 1
+    assert solver.step_size <= 1 / (LOSS.smoothness * PROBLEM.row_norm**2)
+    # More data or more budget: a longer run.
+    assert resolved(replace(PROBLEM, n_samples=10**6)).n_steps > solver.n_steps
+    assert resolved(budget=Budget(3.0, 1e-6)).n_steps > solver.n_steps
+
+
+def test_units_of_the_features_do_not_matter():
+    """Rows in metres or millimetres: the same model in other units."""
+    small = resolved()
+    large = resolved(replace(PROBLEM, data_norm=1000.0))
+    assert small.n_steps == large.n_steps
+    assert small.momentum == pytest.approx(large.momentum)
+    assert small.step_size == pytest.approx(large.step_size * 1000.0**2)
+
+
+@pytest.mark.parametrize("scale", [0.1, 12.0, 100.0])
+def test_fits_in_other_units_are_the_same_fit(scale):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(2000, 5)), rng.integers(0, 2, 2000).astype(float)
+
+    def fit(factor):
+        problem = replace(PROBLEM, data_norm=factor)
+        solver = resolved(problem)
+        z = calibrate(lambda z: solver.event(z, problem), BUDGET)
+        source = MemorySource(factor * X, y)
+        run = solver.run(source, LOSS, problem, z, NoiseSource(1), Progress())
+        return run.weights * factor
+
+    # The grid is a power of two, so the scaled runs differ by its rounding.
+    assert np.allclose(fit(1.0), fit(scale), rtol=0.05, atol=0.02)
+
+
+def test_regularisation_shortens_the_run():
+    assert resolved(replace(PROBLEM, alpha=1.0)).n_steps < resolved().n_steps
+
+
+def test_several_outputs_are_clipped_and_one_is_not():
+    assert resolved().residual_clip == math.inf
+    assert resolved(loss=SoftmaxLoss(4)).residual_clip == 0.5
+    assert resolved(loss=SquaredLoss(2.0)).residual_clip == math.inf
+
+
+def test_event_is_one_gaussian_for_each_step():
+    assert resolved(n_steps=7).event(3.0, PROBLEM) == GaussianEvent(3.0, 7)
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"n_steps": 0}, "n_steps"),
+        ({"n_steps": 2.5}, "n_steps"),
+        ({"step_size": -1.0}, "step_size"),
+        ({"momentum": 1.0}, "momentum"),
+        ({"tail": 0.0}, "tail"),
+        ({"residual_clip": 0.0}, "residual_clip"),
+        ({"max_iter": 5}, r"max_iter.*cannot be set"),
+        ({"sigma": 0.0}, "sigma"),
+    ],
+)
+def test_bad_parameters_are_named(params, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        make_solver("noisy_gd", params)
+
+
+def test_noise_follows_the_released_weights():
+    """The first query, at W = 0, needs half the noise of the worst case."""
+    rng = np.random.default_rng(0)
+    source = MemorySource(rng.normal(size=(2000, 5)), np.ones(2000))
+    solver = resolved(n_steps=30, step_size=4.0)
+    noise = SpyNoise(seed=0)
+    z = calibrate(lambda z: solver.event(z, PROBLEM), BUDGET)
+    solver.run(source, LOSS, PROBLEM, z, noise, Progress())
+    sigmas = [draw.sigma for draw in noise.draws]
+    worst = z * solver.sensitivity(LOSS, PROBLEM)
+    assert sigmas[0] == pytest.approx(worst / 2, rel=2e-3)
+    assert max(sigmas) <= 1.002 * worst
+    assert sigmas[-1] > 1.1 * sigmas[0]
+
+
+class Flat:
+    """A loss with no curvature and no signal: what is left is the noise."""
+
+    n_outputs = 1
+    smoothness = 0.25
+
+    def residual(self, y, raw):
+        return np.zeros_like(raw)
+
+    def zero_out_bound(self, radius):
+        return 1.0
+
+    def replace_one_bound(self, radius):
+        return 2.0
+
+
+def test_noise_in_a_flat_direction_matches_the_utility_statement():
+    """Its variance without momentum is (flow time * S / (n mu))^2, per weight."""
+    problem = replace(PROBLEM, n_features=4000, fit_intercept=False)
+    solver = NoisyGD(
+        n_steps=25, step_size=2.0, momentum=0.0, tail=1e-9, residual_clip=math.inf
+    )
+    z = calibrate(lambda z: solver.event(z, problem), BUDGET)
+    source = MemorySource(np.zeros((4, 4000)), np.zeros(4))
+    run = solver.run(source, Flat(), problem, z, NoiseSource(7), Progress())
+    flow, mu = 25 * 2.0, math.sqrt(25) / z
+    theory = flow * solver.sensitivity(Flat(), problem) / (2000 * mu)
+    assert float(np.std(run.weights)) == pytest.approx(theory, rel=0.05)
+
+
+def test_default_flow_time_admits_the_stated_noise():
+    solver = resolved(replace(PROBLEM, n_samples=200_000))
+    flow = solver.step_size * solver.n_steps / (1 - solver.momentum)
+    mu = math.sqrt(solver.n_steps) / calibrate(
+        lambda z: solver.event(z, PROBLEM), BUDGET
+    )
+    noise = flow * solver.sensitivity(LOSS, PROBLEM) / (200_000 * mu)
+    assert noise * PROBLEM.row_norm == pytest.approx(2.4, rel=0.02)
+
+
+def test_progress_counts_steps_and_nothing_else(capsys):
+    source = MemorySource(np.zeros((10, 5)), np.zeros(10))
+    solver = resolved(n_steps=3)
+    solver.run(source, LOSS, PROBLEM, 9.0, NoiseSource(0), Progress("fit", True))
+    assert capsys.readouterr().out.splitlines() == [
+        f"[fit] step {i} of 3" for i in (1, 2, 3)
+    ]
