@@ -11,10 +11,7 @@ from typing import Any
 
 from sklearn.base import BaseEstimator
 
-from skdp._validation import (
-    check_positive,
-    check_random_state,
-)
+from skdp._validation import check_random_state, check_real
 from skdp.data import MemorySource
 from skdp.exceptions import LargeDeltaWarning, SeededNoiseWarning
 from skdp.losses import Loss
@@ -50,8 +47,12 @@ class DPEstimator(BaseEstimator):
         """Check the parameters that need no data; the order is that of __init__."""
         budget = Budget(self.epsilon, self.delta)
         adjacency = check_adjacency(self.adjacency)
-        check_positive(
-            "data_norm", self.data_norm, remedy="Rows are clipped to this norm."
+        check_real(
+            "data_norm",
+            self.data_norm,
+            low=1e-100,
+            high=1e100,
+            remedy="Rows are clipped to this norm, in units of the features.",
         )
         seed = check_random_state(self.random_state)
         if self.ledger is not None:
@@ -90,6 +91,7 @@ class DPEstimator(BaseEstimator):
             )
         name = type(self).__name__
         noise = NoiseSource(self.random_state)
+        notes = self._warn_of_public_facts(solver, budget, n_samples, noise)
         outcome = solve(
             solver,
             MemorySource(X, y),
@@ -102,9 +104,35 @@ class DPEstimator(BaseEstimator):
             progress=Progress(name, bool(self.verbose)),
         )
         record = self._record(
-            outcome, problem, loss, solver, budget, noise, assumed_public
+            outcome, problem, loss, solver, budget, noise, assumed_public, notes
         )
         return outcome, problem, record
+
+    def _warn_of_public_facts(
+        self, solver: Solver | None, budget: Budget, n_samples: int, noise: NoiseSource
+    ) -> tuple[str, ...]:
+        """Warn before anything is spent; what stays on the record is returned."""
+        if solver is None:
+            return ()
+        if not noise.is_private:
+            warnings.warn(
+                "A random_state makes the noise reproducible, so this fit is not a "
+                "private release. Use random_state=None for anything you publish.",
+                SeededNoiseWarning,
+                stacklevel=5,
+            )
+        if budget.delta < 1 / n_samples:
+            return ()
+        warnings.warn(
+            f"The 'delta' parameter should be far below 1 / n_samples. Got "
+            f"{budget.delta:g}. Use for example 1 / n_samples**2.",
+            LargeDeltaWarning,
+            stacklevel=5,
+        )
+        return (
+            "delta is at least 1 / n_samples: a mechanism that publishes a random "
+            "record would satisfy it",
+        )
 
     def _record(
         self,
@@ -115,19 +143,8 @@ class DPEstimator(BaseEstimator):
         budget: Budget,
         noise: NoiseSource,
         assumed_public: tuple[str, ...],
+        notes: tuple[str, ...],
     ) -> PrivacyRecord:
-        notes = []
-        if solver is not None and budget.delta >= 1 / problem.n_samples:
-            notes.append(
-                "delta is at least 1 / n_samples: a mechanism that publishes a random "
-                "record would satisfy it"
-            )
-            warnings.warn(
-                f"The 'delta' parameter should be far below 1 / n_samples. Got "
-                f"{budget.delta:g}. Use for example 1 / n_samples**2.",
-                LargeDeltaWarning,
-                stacklevel=4,
-            )
         is_private = solver is not None and noise.is_private
         reason = (
             "Gaussian noise from the operating system's entropy, calibrated exactly"
@@ -136,12 +153,6 @@ class DPEstimator(BaseEstimator):
             reason = "epsilon=inf: no noise, no clipping."
         elif not noise.is_private:
             reason = "random_state is set: the noise can be reproduced by anyone."
-            warnings.warn(
-                "A random_state makes the noise reproducible, so this fit is not a "
-                "private release. Use random_state=None for anything you publish.",
-                SeededNoiseWarning,
-                stacklevel=4,
-            )
         why_solver = "named by the user"
         if solver is None:
             why_solver = "the non-private optimum of the same objective"
@@ -168,7 +179,7 @@ class DPEstimator(BaseEstimator):
             n_features=problem.n_features,
             data_norm=problem.data_norm,
             assumed_public=assumed_public,
-            warnings=tuple(notes),
+            warnings=notes,
             ledger=self.ledger.path if self.ledger is not None else "",
             dataset=self.ledger.dataset if self.ledger is not None else "",
         )

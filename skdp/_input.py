@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.utils.validation import validate_data
 
 DTYPES = (np.float64, np.float32)
@@ -34,7 +35,7 @@ def check_rows(estimator: Any, X: Any, *, reset: bool, accept_sparse: bool) -> A
     check_numeric_columns(X)
     problem = None
     try:
-        return validate_data(
+        rows = validate_data(
             estimator,
             X,
             reset=reset,
@@ -44,7 +45,14 @@ def check_rows(estimator: Any, X: Any, *, reset: bool, accept_sparse: bool) -> A
         )
     except (TypeError, ValueError) as error:
         problem = error
-    _raise_without_data(problem)
+    if problem is not None:
+        _raise_without_data(problem)
+    if issparse(rows) and not rows.has_canonical_format:
+        # Entries of one place add up; norms taken entry by entry would miss that, and
+        # a row could pass the clipping with more than its share.
+        rows = rows.copy()
+        rows.sum_duplicates()
+    return rows
 
 
 def check_numeric_columns(X: Any) -> None:

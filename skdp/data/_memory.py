@@ -11,8 +11,9 @@ from scipy.sparse import csr_array, issparse
 
 from skdp.data._source import Block, FloatArray
 
-# A block is read from memory once and used again from the cache.
-_BLOCK_BYTES = 1 << 18
+# A block is read from memory once and used again from the last-level cache; smaller
+# blocks would pay more for the interpreter than they gain.
+_BLOCK_BYTES = 1 << 21
 _MIN_ROWS, _MAX_ROWS = 64, 1 << 14
 
 

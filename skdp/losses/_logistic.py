@@ -48,7 +48,9 @@ class LogisticLoss:
         return np.asarray(np.logaddexp(0.0, raw) - y * raw, dtype=np.float64)
 
     def residual(self, y: FloatArray, raw: FloatArray) -> FloatArray:
-        return np.asarray(expit(raw) - y[:, None], dtype=np.float64)
+        residual = np.asarray(expit(raw), dtype=np.float64)
+        residual -= y[:, None]
+        return residual
 
     def zero_out_bound(self, radius: float) -> float:
         """``expit(radius)``: 1/2 for w = 0, 1 for unbounded weights."""

@@ -16,7 +16,13 @@ _CALIBRATION_WIDTH = 1e-6
 
 @dataclass(frozen=True)
 class Budget:
-    """An (epsilon, delta) pair: epsilon in (0, inf], delta in [0, 1)."""
+    """An (epsilon, delta) pair.
+
+    Parameters
+    ----------
+    epsilon : float in (0, inf]
+    delta : float in [0, 1)
+    """
 
     epsilon: float
     delta: float

@@ -38,7 +38,7 @@ _MARGIN_NOISE = 2.4
 # Relaxation times of the momentum that the default leaves for the run.
 _RELAXATIONS = 10
 _SOFTMAX_CLIP = 0.5
-_FEWEST_STEPS, _MOST_STEPS = 10, 1000
+_FEWEST_STEPS, _MOST_STEPS = 10, 300
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +66,7 @@ class NoisyGD(Solver):
     ----------
     n_steps : int or None, default=None
         Number of gradients, all of them taken. Public. None: the rule above,
-        between 10 and 1000.
+        between 10 and 300.
     step_size : float or None, default=None
         In units of weights per gradient of the mean loss. None: the flow time of the
         rule divided by the steps, at most ``1 / L`` with the public smoothness
@@ -76,8 +76,9 @@ class NoisyGD(Solver):
     residual_clip : float in (0, inf] or None, default=None
         Norm to which the residual (the derivative of the loss by the raw
         predictions) of every record is clipped. Less noise, but the optimum moves.
-        None: no clipping for one output, 0.5 for several, where most residuals are
-        near sqrt((K-1)/K) at first and small later, while the worst case is sqrt(2).
+        None: 0.5 for several outputs, where most residuals are near sqrt((K-1)/K) at
+        first and small later while the worst case is sqrt(2), as long as noise and
+        not the number of steps limits the run; no clipping otherwise.
     tail : float in (0, 1], default=0.5
         Share of the last iterates that is averaged; the very last one if the share
         is smaller than one step.
@@ -112,19 +113,25 @@ class NoisyGD(Solver):
             check_real("momentum", self.momentum, low=0.0, high=1.0, high_open=True)
         if self.residual_clip is not None:
             check_real(
-                "residual_clip", self.residual_clip, low=0.0, high=math.inf, low_open=True
+                "residual_clip",
+                self.residual_clip,
+                low=0.0,
+                high=math.inf,
+                low_open=True,
             )
         check_real("tail", self.tail, low=0.0, high=1.0, low_open=True)
 
     def resolve(self, loss: Loss, problem: Problem, budget: Budget) -> Self:
         if self.residual_clip is None:
-            clip = math.inf if loss.n_outputs == 1 else _SOFTMAX_CLIP
+            plain = replace(self, residual_clip=math.inf)
+            is_noisy = plain._wanted_steps(loss, problem, budget) < _MOST_STEPS
+            clip = _SOFTMAX_CLIP if loss.n_outputs > 1 and is_noisy else math.inf
             return replace(self, residual_clip=clip).resolve(loss, problem, budget)
         smoothness = loss.smoothness * problem.row_norm**2 + problem.alpha
         flow = self._flow_time(loss, problem, budget)
         n_steps = self.n_steps
         if n_steps is None:
-            wanted = math.sqrt(_RELAXATIONS * flow * smoothness)
+            wanted = self._wanted_steps(loss, problem, budget)
             n_steps = min(max(math.ceil(wanted), _FEWEST_STEPS), _MOST_STEPS)
         momentum = self.momentum
         if momentum is None:
@@ -142,6 +149,12 @@ class NoisyGD(Solver):
         if problem.alpha > 0:  # the optimum is reached by then
             flow = min(flow, _RELAXATIONS / problem.alpha)
         return flow
+
+    def _wanted_steps(self, loss: Loss, problem: Problem, budget: Budget) -> float:
+        """Steps in which momentum covers the flow time, before the limits."""
+        smoothness = loss.smoothness * problem.row_norm**2 + problem.alpha
+        flow = self._flow_time(loss, problem, budget)
+        return math.sqrt(_RELAXATIONS * flow * smoothness)
 
     def event(self, noise_multiplier: float, problem: Problem) -> Event:
         assert self.n_steps is not None, "resolve() fills in the number of steps"

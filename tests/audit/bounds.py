@@ -27,7 +27,5 @@ def epsilon_lower_bound(scores_in, scores_out, delta, confidence=0.999):
         high = beta.ppf(1 - error, k_out + 1, n_out - k_out) if k_out < n_out else 1.0
         return math.log(max(low - delta, 1e-300) / high)
 
-    best = max(
-        candidates, key=lambda t: bound(t, scores_in[:half], scores_out[:half])
-    )
+    best = max(candidates, key=lambda t: bound(t, scores_in[:half], scores_out[:half]))
     return max(0.0, bound(best, scores_in[half:], scores_out[half:]))

@@ -44,7 +44,9 @@ def pair(adjacency, data_norm, loss):
 
 def scores(truth, sources, loss, problem, solver, shrink, seeds):
     """Log-likelihood ratios of everything released when `truth` was the data."""
-    sums = [GradientSum(source, loss, problem, solver.residual_clip) for source in sources]
+    sums = [
+        GradientSum(source, loss, problem, solver.residual_clip) for source in sources
+    ]
     result = []
     for seed in seeds:
         noise = SpyNoise(seed=seed, shrink=shrink)

@@ -10,7 +10,12 @@ import pytest
 import sklearn
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
-from skdp import BoundedScaler, DeclaredOneHotEncoder, DPLogisticRegression, RowNormClipper
+from skdp import (
+    BoundedScaler,
+    DeclaredOneHotEncoder,
+    DPLogisticRegression,
+    RowNormClipper,
+)
 from skdp.privacy import BudgetLedger
 
 _FOLDER = Path(tempfile.mkdtemp(prefix="skdp-checks-"))

@@ -11,7 +11,16 @@ from skdp.solvers import SOLVERS
 from tests.problems import SOLVER_PARAMS
 
 ROOT = Path(__file__).parents[2]
-FORBIDDEN = ("sigma", "noise", "sensitiv", "random", "seed", "sampl", "epsilon", "delta")
+FORBIDDEN = (
+    "sigma",
+    "noise",
+    "sensitiv",
+    "random",
+    "seed",
+    "sampl",
+    "epsilon",
+    "delta",
+)
 
 
 @pytest.mark.parametrize("key", SOLVERS)

@@ -140,6 +140,15 @@ def test_drawn_noise_has_the_declared_scale_and_twins_are_caught():
     assert not noise_is_as_declared(1.3)
 
 
+TO_THE_END = {
+    "n_steps": 1000,
+    "step_size": 0.5,
+    "momentum": 0.9,
+    "residual_clip": np.inf,
+    "tail": 0.1,
+}
+
+
 class NoNoise:
     """The noiseless limit: what the solver would do with sigma = 0."""
 
@@ -154,7 +163,7 @@ def test_noiseless_limit_reaches_the_optimum(case):
     case = dataclasses.replace(case, alpha=0.05)
     solver = choose_solver(
         case.key,
-        {"n_steps": 1000, "step_size": 0.5, "momentum": 0.9, "tail": 0.1},
+        TO_THE_END,
         case.loss,
         case.problem,
         BUDGET,
@@ -173,7 +182,7 @@ def test_exact_minimum_agrees_with_the_solver_where_nothing_is_clipped(case):
     problem = dataclasses.replace(case.problem, alpha=0.05, n_samples=len(X))
     solver = choose_solver(
         case.key,
-        {"n_steps": 1000, "step_size": 0.5, "momentum": 0.9, "tail": 0.1},
+        TO_THE_END,
         case.loss,
         problem,
         BUDGET,
@@ -235,9 +244,7 @@ def test_seeded_noise_is_booked_as_not_private(tmp_path):
 def test_every_refusal_has_a_reason():
     case = CASES[0]
     assert "delta=0" in case.solver.refusal(case.loss, case.problem, Budget(1.0, 0.0))
-    endless = Problem(
-        n_samples=5, n_features=2, data_norm=np.inf, adjacency="zero_out"
-    )
+    endless = Problem(n_samples=5, n_features=2, data_norm=np.inf, adjacency="zero_out")
     assert "finite data_norm" in case.solver.refusal(case.loss, endless, BUDGET)
 
 

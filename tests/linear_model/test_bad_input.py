@@ -87,7 +87,9 @@ def test_bad_parameters(params, match, tmp_path):
     assert_refused(model, X, Y, match, lambda: len(ledger.spends()))
 
 
-@pytest.mark.parametrize(("rows", "labels", "match"), BAD_DATA, ids=range(len(BAD_DATA)))
+@pytest.mark.parametrize(
+    ("rows", "labels", "match"), BAD_DATA, ids=range(len(BAD_DATA))
+)
 def test_bad_data(rows, labels, match, tmp_path):
     ledger = make_ledger(tmp_path)
     model = DPLogisticRegression(ledger=ledger)

@@ -9,7 +9,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.sparse import csr_array, csr_matrix
+from scipy.sparse import csr_array, csr_matrix, vstack
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris
 from sklearn.linear_model import LogisticRegression
@@ -128,6 +128,22 @@ def test_seeded_fits_agree_between_storages(digits):
     assert np.allclose(dense.coef_, sparse.coef_, atol=1e-6)
 
 
+def test_duplicate_entries_of_csr_are_clipped_as_their_sum():
+    """Two entries of 0.7 in one place are a row of norm 1.4, not 0.99."""
+    doubled = csr_array(([0.7, 0.7], [0, 0], [0, 2]), shape=(1, 2))
+    plain = csr_array(np.array([[1.4, 0.0]]))
+    out = RowNormClipper().fit_transform(doubled).toarray()
+    assert np.allclose(out, RowNormClipper().fit_transform(plain).toarray())
+    models = [
+        DPLogisticRegression(random_state=0, classes=[0, 1]).fit(
+            vstack([row] * 4), [0] * 4
+        )
+        for row in (doubled, plain)
+    ]
+    assert np.allclose(models[0].coef_, models[1].coef_, atol=1e-6)
+    assert doubled.nnz == 2  # the caller's array is left alone
+
+
 def test_set_output_in_a_pipeline(digits):
     X, y = digits
     frame = pd.DataFrame(X, columns=[f"pixel{i}" for i in range(64)])
@@ -153,7 +169,9 @@ def test_workers_never_share_noise(digits):
         DPLogisticRegression(0.1, classes=range(10)), grid, n_jobs=2, cv=2
     )
     scores = search.fit(X, y).cv_results_
-    assert not np.allclose(scores["split0_test_score"][0], scores["split0_test_score"][1])
+    assert not np.allclose(
+        scores["split0_test_score"][0], scores["split0_test_score"][1]
+    )
 
 
 def test_a_seed_reproduces_and_says_that_it_is_not_private(digits):
@@ -247,7 +265,9 @@ def test_nothing_but_the_outputs_depends_on_the_data(capsys):
     y = np.arange(60) % 2
     tame, wild = rng.normal(size=(60, 3)), 1e200 * rng.normal(size=(60, 3))
     constant = np.zeros((60, 3))
-    traces = [public_traces(X, y, capsys, classes=[0, 1]) for X in (tame, wild, constant)]
+    traces = [
+        public_traces(X, y, capsys, classes=[0, 1]) for X in (tame, wild, constant)
+    ]
     one_label = public_traces(tame, np.zeros(60, dtype=int), capsys, classes=[0, 1])
     assert traces[0] == traces[1] == traces[2] == one_label
 

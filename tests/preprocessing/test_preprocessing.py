@@ -55,7 +55,11 @@ def test_wrong_bounds_are_refused(bounds):
 
 
 def test_parameters_do_not_depend_on_values():
-    for step in (BoundedScaler((-1, 1)), RowNormClipper(), DeclaredOneHotEncoder([1, 2])):
+    for step in (
+        BoundedScaler((-1, 1)),
+        RowNormClipper(),
+        DeclaredOneHotEncoder([1, 2]),
+    ):
         a = vars(step.fit(np.zeros((5, 2))))
         kept = {name: str(value) for name, value in a.items()}
         b = vars(step.fit(1e9 * RNG.normal(size=(9, 2))))
@@ -73,7 +77,9 @@ def test_rows_are_transformed_one_by_one():
 @pytest.mark.parametrize("storage", [np.asarray, csr_array])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_clipped_rows(storage, dtype):
-    X = (10.0 ** RNG.integers(-5, 5, (100, 1)) * RNG.normal(size=(100, 4))).astype(dtype)
+    X = (10.0 ** RNG.integers(-5, 5, (100, 1)) * RNG.normal(size=(100, 4))).astype(
+        dtype
+    )
     X[0] = 0
     out = RowNormClipper(data_norm=2.0).fit_transform(storage(X))
     assert issparse(out) == (storage is csr_array)
@@ -158,4 +164,8 @@ def test_columns_and_names_together():
         ]
     ).set_output(transform="pandas")
     out = columns.fit_transform(frame)
-    assert list(out.columns) == ["numbers__age", "labels__sex_Female", "labels__sex_Male"]
+    assert list(out.columns) == [
+        "numbers__age",
+        "labels__sex_Female",
+        "labels__sex_Male",
+    ]

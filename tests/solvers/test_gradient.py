@@ -103,7 +103,9 @@ def test_null_records_contribute_exactly_nothing(loss):
     assert np.allclose(masked, expected, rtol=1e-12, atol=1e-12)
     # A row of zeros is another thing: its intercept column still speaks.
     zeroed = np.where(present[:, None], X, 0.0)
-    assert not np.allclose(GradientSum(MemorySource(zeroed, y), loss, problem)(W), masked)
+    assert not np.allclose(
+        GradientSum(MemorySource(zeroed, y), loss, problem)(W), masked
+    )
 
 
 def neighbours(loss, problem, rng):
@@ -114,9 +116,12 @@ def neighbours(loss, problem, rng):
     y = rng.integers(0, top + 1, n).astype(float)
     X2, y2 = X.copy(), y.copy()
     kind = rng.integers(4)
-    X2[0] = [R * rng.normal(size=d), X[0], -X[0], -X[0] + 0.02 * R * rng.normal(size=d)][
-        kind
-    ]
+    X2[0] = [
+        R * rng.normal(size=d),
+        X[0],
+        -X[0],
+        -X[0] + 0.02 * R * rng.normal(size=d),
+    ][kind]
     y2[0] = rng.integers(0, top + 1)
     if isinstance(loss, SquaredLoss):
         y[0], y2[0] = 50 * rng.choice([-1, 1], 2)

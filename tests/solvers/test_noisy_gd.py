@@ -28,7 +28,7 @@ def resolved(problem=PROBLEM, loss=LOSS, budget=BUDGET, **params):
 def test_defaults_follow_from_public_facts_only():
     solver = resolved()
     assert solver == resolved()
-    assert 10 <= solver.n_steps <= 1000
+    assert 10 <= solver.n_steps <= 300
     assert 0 <= solver.momentum < 1
     assert solver.step_size <= 1 / (LOSS.smoothness * PROBLEM.row_norm**2)
     # More data or more budget: a longer run.
@@ -70,6 +70,10 @@ def test_several_outputs_are_clipped_and_one_is_not():
     assert resolved().residual_clip == math.inf
     assert resolved(loss=SoftmaxLoss(4)).residual_clip == 0.5
     assert resolved(loss=SquaredLoss(2.0)).residual_clip == math.inf
+    # With little noise the optimum matters more: nothing is clipped.
+    assert resolved(loss=SoftmaxLoss(4), budget=Budget(1e6, 1e-6)).residual_clip == (
+        math.inf
+    )
 
 
 def test_event_is_one_gaussian_for_each_step():
@@ -140,12 +144,12 @@ def test_noise_in_a_flat_direction_matches_the_utility_statement():
 
 
 def test_default_flow_time_admits_the_stated_noise():
-    solver = resolved(replace(PROBLEM, n_samples=200_000))
+    solver = resolved(replace(PROBLEM, n_samples=20_000))
     flow = solver.step_size * solver.n_steps / (1 - solver.momentum)
     mu = math.sqrt(solver.n_steps) / calibrate(
         lambda z: solver.event(z, PROBLEM), BUDGET
     )
-    noise = flow * solver.sensitivity(LOSS, PROBLEM) / (200_000 * mu)
+    noise = flow * solver.sensitivity(LOSS, PROBLEM) / (20_000 * mu)
     assert noise * PROBLEM.row_norm == pytest.approx(2.4, rel=0.02)
 
 

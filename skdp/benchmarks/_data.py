@@ -1,0 +1,103 @@
+"""Data sets of the accuracy tables, prepared by one public protocol."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from sklearn.datasets import load_breast_cancer, load_digits
+
+_ADULT = (
+    "age workclass fnlwgt education education-num marital-status occupation "
+    "relationship race sex capital-gain capital-loss hours-per-week native-country "
+    "income"
+).split()
+
+
+class MissingData(Exception):
+    """The data set is not in the folder SKDP_DATA_HOME (docs/data.md)."""
+
+
+def load(name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of norm 1 and integer labels.
+
+    Columns are scaled by their range over the whole file, which the protocol takes
+    as public; this is a protocol for comparing methods, not for private work.
+    """
+    X, y = _LOADERS[name]()
+    norms = np.linalg.norm(X, axis=1, keepdims=True)
+    return X / np.maximum(norms, 1e-12), y
+
+
+def split(
+    X: np.ndarray, y: np.ndarray, seed: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """A random 80/20 split: X_train, y_train, X_test, y_test."""
+    order = np.random.default_rng(9000 + seed).permutation(len(y))
+    test = len(y) // 5
+    return X[order[test:]], y[order[test:]], X[order[:test]], y[order[:test]]
+
+
+def _folder(name: str) -> Path:
+    folder = Path(os.environ.get("SKDP_DATA_HOME") or ".") / name
+    if not folder.is_dir():
+        raise MissingData(f"no folder {name!r} in SKDP_DATA_HOME (see docs/data.md)")
+    return folder
+
+
+def _adult() -> tuple[np.ndarray, np.ndarray]:
+    folder = _folder("adult")
+    parts = [
+        pd.read_csv(
+            folder / file,
+            header=None,
+            names=_ADULT,
+            skipinitialspace=True,
+            skiprows=header,
+        )
+        for file, header in (("adult.data.gz", 0), ("adult.test.gz", 1))
+    ]
+    frame = pd.concat(parts)
+    y = frame.pop("income").str.startswith(">50K").to_numpy().astype(int)
+    frame = frame.drop(columns=["fnlwgt", "education"])
+    for heavy in ("capital-gain", "capital-loss"):
+        frame[heavy] = np.log1p(frame[heavy])
+    numbers = frame.select_dtypes("number").to_numpy(float)
+    low, high = numbers.min(axis=0), numbers.max(axis=0)
+    labels = pd.get_dummies(frame.select_dtypes(exclude="number")).to_numpy(float)
+    return np.hstack([(numbers - low) / (high - low), labels]), y
+
+
+def _breast_cancer() -> tuple[np.ndarray, np.ndarray]:
+    X, y = load_breast_cancer(return_X_y=True)
+    low, high = X.min(axis=0), X.max(axis=0)
+    return 2 * (X - low) / (high - low) - 1, y
+
+
+def _digits() -> tuple[np.ndarray, np.ndarray]:
+    X, y = load_digits(return_X_y=True)
+    return X / 16.0, y
+
+
+def _mnist() -> tuple[np.ndarray, np.ndarray]:
+    folder = _folder("mnist")
+
+    def read(prefix: str, offset: int) -> np.ndarray:
+        raw = gzip.decompress((folder / f"{prefix}-ubyte.gz").read_bytes())
+        return np.frombuffer(raw, np.uint8, offset=offset)
+
+    parts = ("train", "t10k")
+    X = np.concatenate([read(f"{part}-images-idx3", 16) for part in parts])
+    y = np.concatenate([read(f"{part}-labels-idx1", 8) for part in parts])
+    return X.reshape(-1, 784).astype(np.float32) / 255, y.astype(int)
+
+
+_LOADERS = {
+    "adult": _adult,
+    "breast_cancer": _breast_cancer,
+    "digits": _digits,
+    "mnist": _mnist,
+}

@@ -1,0 +1,129 @@
+"""Speed as ratios measured side by side in one run; nothing here is asserted."""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+from scipy.sparse import random_array
+from sklearn.linear_model import LogisticRegression
+
+from skdp.data import MemorySource
+from skdp.linear_model import DPLogisticRegression
+from skdp.losses import LogisticLoss
+from skdp.privacy import Budget, GaussianEvent, calibrate
+from skdp.privacy._noise import NoiseSource
+from skdp.solvers import Problem
+from skdp.solvers._gradient import GradientSum
+
+ROUNDS = 7
+
+
+def side_by_side(
+    ours: Callable[[], object], theirs: Callable[[], object]
+) -> tuple[float, float]:
+    """Median seconds of two calls, made in turn so that drift hits both."""
+    times: tuple[list[float], list[float]] = ([], [])
+    for _ in range(ROUNDS):
+        for call, spent in zip((ours, theirs), times, strict=True):
+            start = time.perf_counter()
+            call()
+            spent.append(time.perf_counter() - start)
+    return statistics.median(times[0]), statistics.median(times[1])
+
+
+def run() -> None:
+    """Print one line per measurement."""
+    _imports()
+    _calibration()
+    _noise()
+    for n, d in ((1_000_000, 50), (100_000, 500)):
+        _gradient(np.float64, n, d)
+        _gradient(np.float32, n, d)
+    _fits()
+
+
+def _report(what: str, ours: float, theirs: float, reference: str) -> None:
+    print(
+        f"{what}: {ours:.4g} s, {reference} {theirs:.4g} s, ratio {ours / theirs:.2f}",
+        flush=True,
+    )
+
+
+def _imports() -> None:
+    def start(module: str) -> Callable[[], object]:
+        command = [sys.executable, "-c", f"import {module}"]
+        return lambda: subprocess.run(command, check=True)
+
+    both = "sklearn.linear_model, skdp"
+    ours, theirs = side_by_side(start(both), start("sklearn.linear_model"))
+    print(f"import skdp after sklearn.linear_model: {ours - theirs:+.3f} s")
+    used = "sklearn.linear_model, skdp.linear_model, skdp.preprocessing"
+    ours, theirs = side_by_side(start(used), start("sklearn.linear_model"))
+    print(f"the same with the estimators loaded: {ours - theirs:+.3f} s", flush=True)
+
+
+def _calibration() -> None:
+    budget = Budget(1.0, 1e-6)
+    start = time.perf_counter()
+    for _ in range(100):
+        calibrate(lambda z: GaussianEvent(z, 100), budget)
+    print(f"calibration: {(time.perf_counter() - start) * 10:.3f} ms")
+
+
+def _noise() -> None:
+    n = 500_000
+    noise, zeros = NoiseSource(), np.zeros(n)
+    generator = np.random.default_rng()
+    ours, theirs = side_by_side(
+        lambda: noise.gaussian(zeros, sensitivity=1.0, noise_multiplier=10.0),
+        lambda: generator.normal(size=n),
+    )
+    print(
+        f"noise: {n / ours / 1e6:.1f} million exact Gaussian draws per second, ", end=""
+    )
+    print(f"NumPy's inexact ones {n / theirs / 1e6:.1f} million", flush=True)
+
+
+def _gradient(dtype: type, n: int, d: int) -> None:
+    """One pass over the rows against reading the same memory once."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, d), dtype=np.float32).astype(dtype)
+    y = (rng.random(n) < 0.5).astype(float)
+    problem = Problem(n_samples=n, n_features=d, data_norm=1.0, adjacency="replace_one")
+    gradient = GradientSum(MemorySource(X, y), LogisticLoss(), problem)
+    weights = 0.1 * rng.standard_normal((d + 1, 1))
+    gradient(weights)  # the first pass also computes the clipping factors
+    flat = X.ravel()
+    ours, theirs = side_by_side(lambda: gradient(weights), lambda: flat @ flat)
+    print(
+        f"gradient pass, n={n} d={d} {np.dtype(dtype).name}: "
+        f"{X.nbytes / ours / 1e9:.1f} GB/s, reading alone "
+        f"{X.nbytes / theirs / 1e9:.1f} GB/s, share {theirs / ours:.2f}",
+        flush=True,
+    )
+
+
+def _fits() -> None:
+    rng = np.random.default_rng(0)
+    for n, d in ((10_000, 50), (200_000, 50)):
+        X = rng.standard_normal((n, d)) / np.sqrt(d)
+        y = (X @ rng.standard_normal(d) + 0.3 * rng.standard_normal(n) > 0).astype(int)
+        _one_fit(f"fit n={n} d={d}", X, y)
+    S = random_array((100_000, 1000), density=0.01, rng=0, format="csr")
+    y = (S @ rng.standard_normal(1000) > 0).astype(int)
+    _one_fit("fit CSR n=100000 d=1000 density 1 %", S, y)
+
+
+def _one_fit(what: str, X: object, y: np.ndarray) -> None:
+    ours = DPLogisticRegression(delta=1e-9, classes=[0, 1])
+    theirs = LogisticRegression(max_iter=1000)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        a, b = side_by_side(lambda: ours.fit(X, y), lambda: theirs.fit(X, y))
+    _report(what, a, b, "scikit-learn")

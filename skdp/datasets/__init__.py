@@ -1,0 +1,5 @@
+"""Real data for examples and benchmarks, with schemas that are declared."""
+
+from skdp.datasets._adult import ADULT_BOUNDS, ADULT_CATEGORIES, Dataset, load_adult
+
+__all__ = ["ADULT_BOUNDS", "ADULT_CATEGORIES", "Dataset", "load_adult"]

@@ -1,0 +1,294 @@
+"""Closed forms against 40-digit arithmetic, always on the private side."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import mpmath
+import numpy as np
+import pytest
+from scipy.special import ndtr, ndtri
+
+import skdp
+from skdp.privacy import (
+    Budget,
+    ComposedEvent,
+    GaussianEvent,
+    NonPrivateEvent,
+    PureEvent,
+    calibrate,
+    epsilon_of,
+)
+from skdp.privacy._accounting import fits
+from skdp.privacy._gaussian import (
+    gaussian_delta,
+    gaussian_epsilon,
+    gaussian_mu,
+    pure_mu,
+)
+
+EPSILONS = np.geomspace(1e-3, 1e6, 19)
+DELTAS = [*np.geomspace(1e-12, 0.1, 12), 0.5]
+MUS = np.geomspace(1e-4, 50, 24)
+# Calibration may use this much more noise than needed.
+ALLOWED = 1.002
+
+
+def true_delta(mu, epsilon):
+    """The exact delta of a mu-GDP mechanism, with at least 20 correct digits."""
+    with mpmath.workdps(50):
+        mu, epsilon = mpmath.mpf(mu), mpmath.mpf(epsilon)
+        below = mpmath.ncdf(mu / 2 - epsilon / mu)
+        return below - mpmath.exp(epsilon) * mpmath.ncdf(-mu / 2 - epsilon / mu)
+
+
+def is_private(mu, epsilon, delta):
+    return true_delta(mu, epsilon) <= delta
+
+
+def is_one_sided_and_tight(mu, epsilon, delta):
+    """Whether mu-GDP is (epsilon, delta)-DP, and no longer with 0.2 % less noise."""
+    return is_private(mu, epsilon, delta) and not is_private(
+        mu * ALLOWED, epsilon, delta
+    )
+
+
+@pytest.mark.parametrize("delta", DELTAS)
+def test_mu_of_a_budget_is_one_sided_and_tight(delta):
+    for epsilon in EPSILONS:
+        assert is_one_sided_and_tight(gaussian_mu(epsilon, delta), epsilon, delta)
+
+
+@pytest.mark.parametrize("delta", DELTAS)
+def test_epsilon_of_a_mu_is_one_sided_and_tight(delta):
+    for mu in MUS:
+        epsilon = gaussian_epsilon(mu, delta)
+        assert is_private(mu, epsilon, delta)
+        if epsilon > 0:
+            assert not is_private(mu * ALLOWED, epsilon, delta)
+
+
+@pytest.mark.parametrize("factor", [0.99, 1.01])
+def test_broken_twins_of_mu_are_caught(factor):
+    pairs = itertools.product(EPSILONS, DELTAS)
+    assert not any(
+        is_one_sided_and_tight(factor * gaussian_mu(epsilon, delta), epsilon, delta)
+        for epsilon, delta in pairs
+    )
+
+
+@pytest.mark.parametrize("mu", MUS)
+def test_delta_agrees_with_high_precision(mu):
+    for epsilon in [0.0, *EPSILONS]:
+        exact = true_delta(mu, epsilon)
+        # Rounding only; the margins of the functions built on it are 1e-7.
+        assert abs(gaussian_delta(mu, epsilon) - exact) <= 1e-9 * exact + 1e-300
+
+
+@pytest.mark.parametrize(
+    ("mu", "epsilon", "delta"),
+    [(0.0, 1.0, 0.0), (1.0, np.inf, 0.0), (np.inf, 1.0, 1.0)],
+)
+def test_delta_at_the_ends(mu, epsilon, delta):
+    assert gaussian_delta(mu, epsilon) == delta
+
+
+def test_mu_and_epsilon_at_the_ends():
+    assert gaussian_mu(math.inf, 1e-6) == math.inf
+    assert gaussian_mu(1.0, 0.0) == 0.0
+    assert gaussian_epsilon(0.0, 0.0) == 0.0
+    assert gaussian_epsilon(1.0, 0.0) == math.inf
+    assert gaussian_epsilon(math.inf, 1e-6) == math.inf
+    assert gaussian_epsilon(0.1, 0.5) == 0.0
+
+
+def test_anchors():
+    assert round(gaussian_mu(1.0, 1e-6), 4) == 0.2367
+    assert round(epsilon_of(GaussianEvent(5.0, 100), 1e-5), 4) == 9.9973
+
+
+def test_unequal_noise_composes_exactly():
+    multipliers = np.random.default_rng(0).uniform(0.5, 50, 200)
+    whole = ComposedEvent(tuple(GaussianEvent(z) for z in multipliers))
+    assert whole.mu_squared == math.fsum(1 / z**2 for z in multipliers)
+    mu = math.sqrt(whole.mu_squared)
+    assert epsilon_of(whole, 1e-6) == gaussian_epsilon(mu, 1e-6)
+
+
+def test_composition_does_not_depend_on_how_it_is_written():
+    flat = GaussianEvent(4.0, 6)
+    nested = ComposedEvent(
+        (GaussianEvent(4.0, 2), ComposedEvent((GaussianEvent(4.0, 4),)))
+    )
+    assert nested.mu_squared == flat.mu_squared
+    assert epsilon_of(nested, 1e-6) == epsilon_of(flat, 1e-6)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-9])
+def test_few_pure_events_add_up(delta):
+    event = ComposedEvent((PureEvent(0.25, 2), PureEvent(0.5)))
+    assert epsilon_of(event, delta) == 1.0
+
+
+def test_many_pure_events_cost_less_than_their_sum_when_delta_allows():
+    event = PureEvent(0.1, 500)
+    assert epsilon_of(event, 0.0) == 50.0
+    total = epsilon_of(event, 1e-6)
+    assert total < 20.0
+    mu = math.sqrt(500) * pure_mu(0.1)
+    assert is_private(mu, total, 1e-6)
+
+
+def test_mixture_is_charged_for_both_parts():
+    gaussian, pure = GaussianEvent(5.0), PureEvent(0.5)
+    both = epsilon_of(ComposedEvent((gaussian, pure)), 1e-6)
+    assert max(epsilon_of(gaussian, 1e-6), 0.5) < both
+    assert both <= epsilon_of(gaussian, 1e-6) + 0.5
+
+
+@pytest.mark.parametrize("parts", [(), (GaussianEvent(5.0),), (PureEvent(1.0),)])
+def test_nonprivate_part_makes_everything_infinite(parts):
+    event = ComposedEvent((*parts, NonPrivateEvent()))
+    assert epsilon_of(event, 1e-6) == math.inf
+    assert not fits(event, Budget(1e6, 0.5))
+
+
+def gaussian_lies_below_pure(mu, epsilon):
+    """Whether telling apart is easier under mu-GDP at every type I error."""
+    kink = 1 / (1 + math.exp(epsilon))
+    errors = np.concatenate([np.geomspace(1e-12, 0.5, 400), kink * np.r_[0.9:1.1:21j]])
+    pure = np.maximum(1 - math.exp(epsilon) * errors, math.exp(-epsilon) * (1 - errors))
+    return bool(np.all(ndtr(-ndtri(errors) - mu) <= pure))
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0])
+def test_pure_mu_dominates_and_is_the_smallest(epsilon):
+    assert gaussian_lies_below_pure(pure_mu(epsilon), epsilon)
+    assert not gaussian_lies_below_pure(0.99 * pure_mu(epsilon), epsilon)
+
+
+@pytest.mark.parametrize("epsilon", [1e-6, 1.0, 30.0, 600.0, 699.9, 700.1, 5000.0])
+def test_pure_mu_is_rounded_up_at_any_size(epsilon):
+    with mpmath.workdps(60):
+        kink = 1 / (1 + mpmath.exp(epsilon))
+        assert mpmath.ncdf(-mpmath.mpf(pure_mu(epsilon)) / 2) <= kink
+    assert pure_mu(math.inf) == math.inf
+
+
+BUDGETS = [
+    Budget(epsilon, delta)
+    for epsilon in (0.01, 0.3, 1.0, 4.0, 20.0, 300.0, 1e4)
+    for delta in (1e-12, 1e-6, 1e-3)
+]
+
+
+@pytest.mark.parametrize("count", [1, 7, 100, 10_000])
+@pytest.mark.parametrize("budget", BUDGETS)
+def test_calibration_is_one_sided(budget, count):
+    multiplier = calibrate(lambda z: GaussianEvent(z, count), budget)
+    mu = math.sqrt(count) / multiplier
+    assert is_one_sided_and_tight(mu, budget.epsilon, budget.delta)
+    recomputed = epsilon_of(GaussianEvent(multiplier, count), budget.delta)
+    assert 0.99 * budget.epsilon <= recomputed <= budget.epsilon
+
+
+@pytest.mark.parametrize("budget", BUDGETS)
+def test_calibration_of_unequal_noise_is_one_sided(budget):
+    def declare(z):
+        return ComposedEvent((GaussianEvent(z, 3), GaussianEvent(2.5 * z, 10)))
+
+    mu = math.sqrt(declare(calibrate(declare, budget)).mu_squared)
+    assert is_one_sided_and_tight(mu, budget.epsilon, budget.delta)
+
+
+@pytest.mark.parametrize("budget", BUDGETS)
+def test_calibration_leaves_room_for_pure_parts(budget):
+    def declare(z):
+        return ComposedEvent((GaussianEvent(z, 3), PureEvent(budget.epsilon / 4)))
+
+    multiplier = calibrate(declare, budget)
+    assert epsilon_of(declare(multiplier), budget.delta) <= budget.epsilon
+    assert epsilon_of(declare(multiplier / ALLOWED), budget.delta) > budget.epsilon
+
+
+def test_calibration_of_pure_events_needs_no_delta():
+    multiplier = calibrate(lambda z: PureEvent(1 / z, 5), Budget(2.0, 0.0))
+    assert 2.5 <= multiplier <= 2.5 * ALLOWED
+
+
+@pytest.mark.parametrize("epsilon", [1e-9, 1.0, 1e6])
+@pytest.mark.parametrize("count", [1, 1000])
+def test_calibration_refuses_gaussian_noise_without_a_delta(epsilon, count):
+    with pytest.raises(ValueError, match=r"No noise multiplier fits.*delta=0"):
+        calibrate(lambda z: GaussianEvent(z, count), Budget(epsilon, 0.0))
+
+
+def test_calibration_refuses_what_no_noise_can_mend():
+    def declare(z):
+        return ComposedEvent((GaussianEvent(z), PureEvent(2.0)))
+
+    with pytest.raises(ValueError, match="No noise multiplier fits"):
+        calibrate(declare, Budget(1.0, 1e-12))
+
+
+@pytest.mark.parametrize("delta", [1e-9, 1e-6, 1e-5])
+@pytest.mark.parametrize("epsilon", [10.0, 20.0, 100.0])
+def test_broken_twin_classical_formula_gives_too_little_noise(epsilon, delta):
+    classical = math.sqrt(2 * math.log(1.25 / delta)) / epsilon
+    exact = calibrate(GaussianEvent, Budget(epsilon, delta))
+    assert not is_private(1 / classical, epsilon, delta)
+    assert is_private(1 / exact, epsilon, delta)
+    assert classical < exact
+
+
+def test_broken_twin_sum_of_epsilons_is_far_above():
+    budget = Budget(1.0, 1e-6)
+    multiplier = calibrate(GaussianEvent, budget)
+    together = epsilon_of(GaussianEvent(multiplier, 100), budget.delta)
+    assert together < 0.2 * 100 * budget.epsilon
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0, math.nan, "1", None, True])
+def test_budget_refuses_values_out_of_range(value):
+    with pytest.raises((TypeError, ValueError), match="epsilon"):
+        Budget(value, 1e-6)
+    with pytest.raises((TypeError, ValueError), match="delta"):
+        Budget(1.0, value if value != 0.0 else 1.0)
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0, math.nan, math.inf, "1", None, True])
+def test_events_refuse_values_out_of_range(value):
+    with pytest.raises((TypeError, ValueError), match="noise_multiplier"):
+        GaussianEvent(value)
+    with pytest.raises((TypeError, ValueError), match="epsilon"):
+        PureEvent(value)
+
+
+@pytest.mark.parametrize("count", [0, -1, 1.5, 2.0, "1", None, True])
+@pytest.mark.parametrize("kind", [GaussianEvent, PureEvent])
+def test_events_refuse_counts_out_of_range(kind, count):
+    with pytest.raises((TypeError, ValueError), match="count"):
+        kind(1.0, count)
+
+
+def test_fast_path_imports_nothing_heavy():
+    program = """
+import sys
+from skdp.privacy import Budget, GaussianEvent, calibrate, epsilon_of
+z = calibrate(lambda z: GaussianEvent(z, 100), Budget(1.0, 1e-6))
+assert epsilon_of(GaussianEvent(z, 100), 1e-6) <= 1.0
+heavy = {"dp_accounting", "torch", "numba", "sklearn", "pandas"} & set(sys.modules)
+assert not heavy, heavy
+"""
+    root = str(Path(skdp.__file__).parents[1])
+    subprocess.run(
+        [sys.executable, "-c", program],
+        check=True,
+        env=os.environ | {"PYTHONPATH": root},
+        timeout=60,
+    )

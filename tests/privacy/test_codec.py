@@ -1,0 +1,139 @@
+"""Events as text: readable for ever, and nothing forged gets in."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from skdp.privacy import ComposedEvent, GaussianEvent, NonPrivateEvent, PureEvent
+from skdp.privacy._codec import (
+    event_from_dict,
+    event_from_json,
+    event_to_dict,
+    event_to_json,
+)
+
+NESTED = ComposedEvent(
+    (
+        GaussianEvent(4.25, 30),
+        ComposedEvent((PureEvent(0.1, 2), NonPrivateEvent())),
+        ComposedEvent(()),
+    )
+)
+# Files written today must be readable by every later release: never edit these.
+GOLDEN = {
+    '{"count": 1, "event": "gaussian", "noise_multiplier": 4.25}': GaussianEvent(4.25),
+    '{"count": 30, "event": "gaussian", "noise_multiplier": 0.1}': GaussianEvent(
+        0.1, 30
+    ),
+    '{"count": 1, "epsilon": 0.5, "event": "pure"}': PureEvent(0.5),
+    '{"count": 7, "epsilon": 1e-09, "event": "pure"}': PureEvent(1e-9, 7),
+    '{"event": "non_private"}': NonPrivateEvent(),
+    '{"event": "composed", "parts": []}': ComposedEvent(()),
+    '{"event": "composed", "parts": [{"count": 30, "event": "gaussian", '
+    '"noise_multiplier": 4.25}, {"event": "composed", "parts": [{"count": 2, '
+    '"epsilon": 0.1, "event": "pure"}, {"event": "non_private"}]}, '
+    '{"event": "composed", "parts": []}]}': NESTED,
+}
+every_event = pytest.mark.parametrize("event", GOLDEN.values(), ids=repr)
+
+
+@every_event
+def test_round_trip(event):
+    assert event_from_json(event_to_json(event)) == event
+    assert event_from_dict(event_to_dict(event)) == event
+
+
+@every_event
+def test_round_trip_keeps_what_accounting_needs(event):
+    read = event_from_json(event_to_json(event))
+    for name in ("mu_squared", "pure_epsilon", "gdp_mu_squared"):
+        assert getattr(read, name) == getattr(event, name)
+
+
+@pytest.mark.parametrize(("text", "event"), GOLDEN.items())
+def test_text_is_canonical_and_stable(text, event):
+    assert event_to_json(event) == text
+    assert event_from_json(text) == event
+
+
+@pytest.mark.parametrize("value", [1 / 3, 5e-324, 1.7e308, 0.1 + 0.2])
+def test_doubles_survive_exactly(value):
+    assert event_from_json(event_to_json(PureEvent(value))).epsilon == value
+
+
+GAUSSIAN = {"event": "gaussian", "noise_multiplier": 1.0, "count": 1}
+PURE = {"event": "pure", "epsilon": 1.0, "count": 1}
+FORGED = {
+    "unknown class": {"event": "free"},
+    "module path": {"event": "os.system"},
+    "module path with arguments": {"event": "os.system", "command": "true"},
+    "own class path": {"event": "skdp.privacy.NonPrivateEvent"},
+    "python class name": GAUSSIAN | {"event": "GaussianEvent"},
+    "no class": {"noise_multiplier": 1.0, "count": 1},
+    "class of another type": GAUSSIAN | {"event": 1},
+    "no class at all": GAUSSIAN | {"event": None},
+    "extra field": GAUSSIAN | {"sensitivity": 1.0},
+    "extra field of nothing": {"event": "non_private", "epsilon": 0.0},
+    "fields of another class": GAUSSIAN | {"event": "pure"},
+    "missing count": {"event": "gaussian", "noise_multiplier": 1.0},
+    "missing multiplier": {"event": "gaussian", "count": 1},
+    "negative multiplier": GAUSSIAN | {"noise_multiplier": -1.0},
+    "zero multiplier": GAUSSIAN | {"noise_multiplier": 0.0},
+    "string multiplier": GAUSSIAN | {"noise_multiplier": "1.0"},
+    "bool multiplier": GAUSSIAN | {"noise_multiplier": True},
+    "null multiplier": GAUSSIAN | {"noise_multiplier": None},
+    "list multiplier": GAUSSIAN | {"noise_multiplier": [1.0]},
+    "zero count": GAUSSIAN | {"count": 0},
+    "negative count": GAUSSIAN | {"count": -1},
+    "bool count": GAUSSIAN | {"count": True},
+    "real count": GAUSSIAN | {"count": 1.0},
+    "string count": GAUSSIAN | {"count": "1"},
+    "negative epsilon": PURE | {"epsilon": -1.0},
+    "zero epsilon": PURE | {"epsilon": 0},
+    "no parts": {"event": "composed"},
+    "parts of another type": {"event": "composed", "parts": GAUSSIAN},
+    "a part that is no event": {"event": "composed", "parts": [1]},
+    "a forged part": {"event": "composed", "parts": [GAUSSIAN, {"event": "free"}]},
+    "composed with an extra field": {"event": "composed", "parts": [], "count": 1},
+    "a list": [GAUSSIAN],
+    "a number": 1.0,
+    "a string": "gaussian",
+    "nothing": None,
+}
+
+
+@pytest.mark.parametrize("record", FORGED.values(), ids=FORGED)
+def test_forged_records_are_refused(record):
+    with pytest.raises(ValueError, match="must"):
+        event_from_json(json.dumps(record))
+
+
+@pytest.mark.parametrize("kind", [["gaussian"], {"gaussian": 1}])
+def test_class_that_cannot_be_looked_up_is_refused(kind):
+    with pytest.raises(ValueError, match="must"):
+        event_from_dict(GAUSSIAN | {"event": kind})
+
+
+@pytest.mark.parametrize("constant", ["NaN", "Infinity", "-Infinity", "1e999"])
+@pytest.mark.parametrize("field", ["noise_multiplier", "count"])
+def test_numbers_that_are_none_are_refused(constant, field):
+    text = json.dumps(GAUSSIAN | {field: 0}).replace(f'"{field}": 0', "@")
+    with pytest.raises(ValueError, match="must|may not"):
+        event_from_json(text.replace("@", f'"{field}": {constant}'))
+
+
+@pytest.mark.parametrize("text", ["", "{", "gaussian", '{"event": "pure",}', "[1, 2"])
+def test_text_that_is_no_json_is_refused(text):
+    with pytest.raises(ValueError, match=r"Expecting|Illegal"):
+        event_from_json(text)
+
+
+def test_reading_imports_nothing():
+    import sys
+
+    before = set(sys.modules)
+    with pytest.raises(ValueError, match="must be one of"):
+        event_from_dict({"event": "antigravity", "parts": []})
+    assert set(sys.modules) == before

@@ -1,0 +1,686 @@
+"""The released numbers: right law, exact rounding, nothing told by floating point."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import subprocess
+import sys
+from fractions import Fraction
+from itertools import pairwise
+from pathlib import Path
+
+import mpmath
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.special import ndtr, ndtri
+
+import skdp
+from skdp.privacy import _noise
+from skdp.privacy._noise import (
+    _QUANTILE_ERROR,
+    _QUERY_LIMIT,
+    _RELEASE_LIMIT,
+    _TAIL_DIGITS,
+    NoiseSource,
+    SeededEntropy,
+    SystemEntropy,
+    _Gaussian,
+    _Laplace,
+    _round_exactly,
+    _rounded_draws,
+    gaussian_scale,
+    laplace_scale,
+)
+
+LAWS = {"gaussian": _Gaussian(), "laplace": _Laplace()}
+every_law = pytest.mark.parametrize("name", LAWS)
+
+
+def true_survival(name, t):
+    """P(|N| > t) in the current precision of mpmath; t is a Fraction."""
+    t = mpmath.mpf(t.numerator) / t.denominator
+    if name == "laplace":
+        return mpmath.exp(-t)
+    return mpmath.erfc(t / mpmath.sqrt(2))
+
+
+def release(source, name, query, multiplier, sensitivity=1.0):
+    """A release by either law; the multiplier is scale / sensitivity for both."""
+    if name == "gaussian":
+        return source.gaussian(
+            query, sensitivity=sensitivity, noise_multiplier=multiplier
+        )
+    return source.laplace(query, sensitivity=sensitivity, epsilon=1 / multiplier)
+
+
+def scale_of(name, multiplier, size, sensitivity=1.0):
+    """The public layout of the noise that `release` adds."""
+    if name == "gaussian":
+        return gaussian_scale(
+            sensitivity=sensitivity, noise_multiplier=multiplier, size=size
+        )
+    return laplace_scale(sensitivity=sensitivity, epsilon=1 / multiplier, size=size)
+
+
+# Goodness of fit -----------------------------------------------------------------
+
+N_DRAWS = 20_000
+
+
+def fit_p_value(source, name, multiplier, size, shrink=1.0):
+    """Two-sided Kolmogorov-Smirnov test of released zeros against the declared law.
+
+    `shrink` plants a bug: the noise is drawn that much smaller than declared.
+    """
+    zeros = np.zeros(size)
+    draws = np.concatenate(
+        [
+            release(source, name, zeros, shrink * multiplier)
+            for _ in range(N_DRAWS // size)
+        ]
+    )
+    sigma = scale_of(name, multiplier, size).sigma
+    law = stats.norm if name == "gaussian" else stats.laplace
+    return stats.kstest(draws, law(scale=sigma).cdf).pvalue
+
+
+@every_law
+@pytest.mark.parametrize(
+    ("multiplier", "size"), [(0.05, 200), (1.0, 10), (5.0, N_DRAWS), (4000.0, 2000)]
+)
+def test_noise_has_the_declared_law_and_twins_are_caught(name, multiplier, size):
+    def p_value(shrink):
+        return fit_p_value(NoiseSource(12345), name, multiplier, size, shrink)
+
+    assert p_value(1.0) > 1e-6
+    assert p_value(0.7) < 1e-9
+    assert p_value(1.3) < 1e-9
+
+
+# Unseeded, so each of these two tests fails by chance once in 10**9 runs.
+@every_law
+def test_noise_of_the_operating_system_has_the_declared_law(name):
+    assert fit_p_value(NoiseSource(), name, 2.0, 2000) > 1e-9
+
+
+@every_law
+def test_twins_of_the_laws_are_not_mistaken_for_each_other(name):
+    other = "laplace" if name == "gaussian" else "gaussian"
+    draws = release(NoiseSource(1), other, np.zeros(N_DRAWS), 1.0)
+    draws /= np.std(draws)
+    law = stats.norm() if name == "gaussian" else stats.laplace(scale=math.sqrt(0.5))
+    assert stats.kstest(draws, law.cdf).pvalue < 1e-9
+
+
+@every_law
+def test_draws_are_symmetric_about_zero(name):
+    draws = release(NoiseSource(7), name, np.zeros(N_DRAWS), 3.0)
+    above, below = draws[draws > 0], -draws[draws < 0]
+    assert stats.binomtest(len(above), len(above) + len(below)).pvalue > 1e-6
+    assert stats.ks_2samp(above, below).pvalue > 1e-6
+    assert stats.ks_2samp(above, 1.1 * below).pvalue < 1e-6  # the test has power
+
+
+@every_law
+def test_coordinates_and_calls_are_uncorrelated(name):
+    source = NoiseSource(8)
+    draws = np.array([release(source, name, np.zeros(2), 1.0) for _ in range(5000)])
+    limit = 6 / math.sqrt(len(draws))
+    assert abs(np.corrcoef(draws.T)[0, 1]) < limit
+    assert abs(np.corrcoef(draws[1:, 0], draws[:-1, 0])[0, 1]) < limit
+
+
+# Exact rounding ------------------------------------------------------------------
+
+
+class Tape:
+    """Entropy that hands out given words in order, then one word for ever."""
+
+    def __init__(self, words, last=None):
+        self._words, self._last = [int(word) for word in words], last
+
+    def words(self, size):
+        taken, self._words = self._words[:size], self._words[size:]
+        missing = size - len(taken)
+        assert missing == 0 or self._last is not None, "the tape is at its end"
+        return np.array([*taken, *[self._last] * missing], dtype=np.uint64)
+
+
+_rng = np.random.default_rng(20)
+POINTS = [
+    Fraction(0),
+    Fraction(1, 2**200),
+    Fraction(1, 10**9),
+    *(Fraction(k, 10) for k in range(1, 121)),
+    *(Fraction(x) for x in _rng.uniform(0, 12, 40)),
+    *(Fraction(int(k) * 2 + 1, 2 * 40961) for k in _rng.integers(0, 300_000, 40)),
+    Fraction(20),
+    Fraction(101, 3),
+]
+
+
+def encloses(name, survival, t, bits):
+    """Whether integers (low, high) hold 2**bits * P(|N| > t) tightly."""
+    low, high = survival(t, bits)
+    with mpmath.workprec(bits + 200):
+        scaled = mpmath.ldexp(true_survival(name, t), bits)
+        return low <= scaled <= high and high - low <= 3
+
+
+@every_law
+@pytest.mark.parametrize("bits", [63, 127, 191, 575])
+def test_integer_enclosures_hold_the_survival_function(name, bits):
+    survival = LAWS[name].survival
+    assert all(encloses(name, survival, t, bits) for t in POINTS)
+
+
+@every_law
+def test_broken_twin_of_the_enclosures_is_caught(name):
+    def shifted(t, bits):  # a relative error of 2**-60 in t
+        return LAWS[name].survival(t * (1 + Fraction(1, 2**60)), bits)
+
+    points = [t for t in POINTS if Fraction(1, 10) <= t <= 12]
+    assert not any(encloses(name, shifted, t, 127) for t in points)
+
+
+def mp_exceeds(name, t, digits, bits):
+    """Whether the magnitude at P, the middle of its known digits, exceeds t."""
+    with mpmath.workprec(bits + 100):
+        return true_survival(name, t) > mpmath.ldexp(digits + mpmath.mpf(0.5), -bits)
+
+
+def is_rounded(name, k, lead, words, ratio):
+    """Whether k = round(ratio * magnitude) for P = 0.(lead)(words)..."""
+    digits, bits = int(lead), 63
+    for word in words:
+        digits, bits = (digits << 64) | int(word), bits + 64
+    half, ratio = Fraction(1, 2), Fraction(ratio)
+    above = k == 0 or mp_exceeds(name, (k - half) / ratio, digits, bits)
+    return above and not mp_exceeds(name, (k + half) / ratio, digits, bits)
+
+
+RATIOS = [0.01, 0.3, 1.0, 20_486.25, 1e6 + 0.1, 3e9]
+LEADS = [
+    *(0, 1, 2, 3, 2**20, _TAIL_DIGITS - 1, _TAIL_DIGITS, _TAIL_DIGITS + 1),
+    *(2**53 + 1, 2**62 - 1, 2**62, 2**63 - 2**10, 2**63 - 2, 2**63 - 1),
+    *(int(lead) for lead in _rng.integers(0, 2**63, 20)),
+]
+
+
+def boundary_leads(name, ratio):
+    """First digits of P that lie on the boundary between two grid points."""
+    for k in (0, 1, 2, 17, 1000, 40_000):
+        t = (k + Fraction(1, 2)) / Fraction(ratio)
+        if t < 6:
+            with mpmath.workprec(300):
+                yield int(mpmath.floor(mpmath.ldexp(true_survival(name, t), 63)))
+
+
+@every_law
+@pytest.mark.parametrize("ratio", RATIOS)
+def test_exact_rounding_agrees_with_high_precision(name, ratio):
+    words = np.random.default_rng(3).integers(0, 2**64, 8, dtype=np.uint64)
+    for lead in [*LEADS, *boundary_leads(name, ratio)]:
+        k = _round_exactly(LAWS[name], lead, ratio, Tape(words))
+        assert is_rounded(name, k, lead, words, ratio)
+
+
+@every_law
+def test_exact_rounding_in_the_far_tail(name):
+    for words in ([0, 0, 5, 7, 9], [0, 0, 0, 2**63, 1], [2**41, 3, 3, 3, 3]):
+        k = _round_exactly(LAWS[name], 0, 100.5, Tape(words))
+        assert is_rounded(name, k, 0, words, 100.5)
+
+
+def digits_at_boundaries(name):
+    """Leads on a boundary, with next digits far below and far above it."""
+    for ratio in RATIOS:
+        for lead in boundary_leads(name, ratio):
+            for word in (0, 2**64 - 1):
+                yield ratio, lead, [word] * 8
+
+
+@every_law
+def test_digits_beyond_the_first_63_decide_at_a_boundary(name):
+    law, decided = LAWS[name], set()
+    for ratio, lead, words in digits_at_boundaries(name):
+        k = _round_exactly(law, lead, ratio, Tape(words))
+        assert is_rounded(name, k, lead, words, ratio)
+        decided.add((ratio, lead, k))
+    cells = {(ratio, lead) for ratio, lead, _ in decided}
+    assert len(decided) == 2 * len(cells)  # the later digits moved every result
+
+
+@every_law
+def test_broken_twin_that_rounds_in_double_precision_is_caught(name):
+    wrong = 0
+    for ratio, lead, words in digits_at_boundaries(name):
+        p = np.array([(lead + 0.5) * 2.0**-63])
+        k = round(ratio * float(LAWS[name].quantile(p)[0]))
+        wrong += not is_rounded(name, k, lead, words, ratio)
+    assert wrong >= 10
+
+
+@every_law
+@pytest.mark.parametrize("ratio", [0.2, 100.0, 20_486.25, 1e7])
+def test_fast_path_agrees_with_the_exact_path(name, ratio, monkeypatch):
+    # Both paths see the same P: its digits after the first 63 repeat one word, so
+    # it does not matter how many of them a path asks for.
+    words = np.random.default_rng(4).integers(0, 2**64, 1000, dtype=np.uint64)
+    words[:4] = [0, 1, 2**64 - 1, 2**64 - 2]
+
+    def draws():
+        tape = Tape(words, last=0x123456789ABCDEF0)
+        return _rounded_draws(LAWS[name], ratio, len(words), tape)
+
+    fast = draws()
+    calls = []
+
+    def counted(*arguments):
+        calls.append(arguments)
+        return _round_exactly(*arguments)
+
+    monkeypatch.setattr(_noise, "_round_exactly", counted)
+    draws()
+    assert len(calls) < 20  # the fast path is indeed taken
+    monkeypatch.setattr(_noise, "_MARGIN", 2.0**60)
+    calls.clear()
+    assert np.array_equal(draws(), fast)
+    assert len(calls) == len(words)
+
+
+@every_law
+def test_margin_covers_a_quantile_of_the_assumed_error(name, monkeypatch):
+    """The result may not change when the quantile is as wrong as the module allows."""
+    law, ratio = LAWS[name], 20_486.25
+    words = np.random.default_rng(5).integers(0, 2**64, 2000, dtype=np.uint64)
+    leads = list(boundary_leads(name, ratio))
+    words[: len(leads)] = np.array(leads, dtype=np.uint64) << np.uint64(1)
+
+    class Off:
+        survival = staticmethod(law.survival)
+
+        def __init__(self, error):
+            self.error = error
+
+        def quantile(self, p):
+            exact = law.quantile(p)
+            return exact + self.error * (1 + exact)
+
+    def draws(error):
+        return _rounded_draws(Off(error), ratio, len(words), Tape(words, last=99))
+
+    honest = draws(0.0)
+    assert np.array_equal(draws(_QUANTILE_ERROR), honest)
+    assert np.array_equal(draws(-_QUANTILE_ERROR), honest)
+    monkeypatch.setattr(_noise, "_MARGIN", 0.0)  # broken twin: no margin
+    changed = sum(
+        not np.array_equal(draws(error), honest) for error in (2.0**-20, -(2.0**-20))
+    )
+    assert changed > 0
+
+
+def quantile_error(name, p):
+    """Error of the double-precision quantile at p relative to 1 + |result|."""
+    found = float(LAWS[name].quantile(np.array([p]))[0])
+    with mpmath.workdps(80):
+        q, p = mpmath.mpf(found), mpmath.mpf(p)
+        if name == "laplace":
+            error = q + mpmath.log(p)
+        else:  # one Newton step is exact to the square of the error
+            error = (p - mpmath.erfc(q / mpmath.sqrt(2))) / (2 * mpmath.npdf(q))
+        return float(abs(error) / (1 + abs(q)))
+
+
+QUANTILE_POINTS = {
+    "random": _rng.uniform(0, 1, 1500),
+    "small": 2.0 ** _rng.uniform(-160, 0, 1000),
+    "near one": 1 - 2.0 ** _rng.uniform(-53, 0, 500),
+    "extreme": np.r_[2.0**-63, 2.0**-21, 2.0**-1022, 1e-300, 0.5, 1 - 2.0**-53, 1.0],
+}
+
+
+@every_law
+@pytest.mark.parametrize("points", QUANTILE_POINTS)
+def test_quantile_error_is_far_below_the_assumed_bound(name, points):
+    assert max(quantile_error(name, p) for p in QUANTILE_POINTS[points]) < 2.0**-49
+    assert _QUANTILE_ERROR >= 2.0**-42
+
+
+# The grid ------------------------------------------------------------------------
+
+
+@every_law
+@pytest.mark.parametrize("sensitivity", [1e-200, 1e-3, 1.0, 7.3, 1e150])
+@pytest.mark.parametrize("size", [1, 3, 1000])
+def test_released_values_are_multiples_of_a_power_of_two(name, sensitivity, size):
+    query = sensitivity * np.random.default_rng(6).normal(size=size)
+    released = release(NoiseSource(6), name, query, 2.0, sensitivity)
+    grid = scale_of(name, 2.0, size, sensitivity).grid
+    assert math.frexp(grid)[0] == 0.5
+    assert grid * (math.sqrt(size) if name == "gaussian" else size) <= (
+        2.0**-12 * sensitivity
+    )
+    assert np.array_equal(np.rint(released / grid) * grid, released)
+
+
+@every_law
+@pytest.mark.parametrize("size", [1, 5, 333])
+def test_grid_is_charged_to_the_sensitivity(name, size):
+    scale = scale_of(name, 3.0, size)
+    steps = math.sqrt(size) if name == "gaussian" else size
+    charged = Fraction(1) + Fraction(steps) * Fraction(scale.grid)
+    assert Fraction(scale.sigma) / 3 >= charged * (1 - Fraction(1, 2**50))
+    assert scale.sigma <= 3.0 * 1.001
+
+
+@every_law
+def test_shape_is_kept_and_the_query_is_not_changed(name):
+    query = np.arange(24.0).reshape(4, 6)[:, ::2]
+    before = query.copy()
+    released = release(NoiseSource(0), name, query, 1.0)
+    assert released.shape == query.shape
+    assert np.array_equal(query, before)
+
+
+@every_law
+def test_noise_does_not_depend_on_the_query(name):
+    grid = scale_of(name, 1.0, 50).grid
+    query = np.rint(np.random.default_rng(9).normal(size=50) / grid) * grid
+    noise = release(NoiseSource(9), name, np.zeros(50), 1.0)
+    assert np.array_equal(release(NoiseSource(9), name, query, 1.0), query + noise)
+
+
+@every_law
+@pytest.mark.parametrize("value", [1e300, -1e300, math.inf, -math.inf, 1e16, 1e17])
+def test_huge_queries_are_clamped_not_refused(name, value):
+    grid = scale_of(name, 1.0, 4).grid
+    released = release(NoiseSource(2), name, np.full(4, value), 1.0)
+    limit = math.copysign(_QUERY_LIMIT * grid, value)
+    assert np.isfinite(released).all()
+    assert np.abs(released).max() <= _RELEASE_LIMIT * grid
+    at_limit = release(NoiseSource(2), name, np.full(4, limit), 1.0)
+    assert np.array_equal(released, at_limit)
+
+
+@every_law
+@pytest.mark.parametrize("multiplier", [1e-6, 1e3, 1e6, 1e9, 1e12])
+def test_any_sensible_amount_of_noise_is_drawn(name, multiplier):
+    released = release(NoiseSource(2), name, np.ones(20), multiplier)
+    grid = scale_of(name, multiplier, 20).grid
+    assert np.isfinite(released).all()
+    assert np.abs(released).max() <= _RELEASE_LIMIT * grid
+
+
+# Entropy is never shared ---------------------------------------------------------
+
+
+def some_noise(source):
+    return source.gaussian(np.zeros(8), sensitivity=1.0, noise_multiplier=1.0)
+
+
+def test_two_sources_and_two_calls_differ():
+    first, second = NoiseSource(), NoiseSource()
+    draws = [some_noise(source) for source in (first, first, second, second)]
+    assert len({draw.tobytes() for draw in draws}) == 4
+    assert first.is_private
+    assert isinstance(first._entropy, SystemEntropy)
+
+
+def test_seed_is_reproducible_and_not_private():
+    first, second, other = NoiseSource(5), NoiseSource(5), NoiseSource(6)
+    assert not first.is_private
+    assert isinstance(first._entropy, SeededEntropy)
+    draws = [some_noise(first), some_noise(first)]
+    assert np.array_equal(draws, [some_noise(second), some_noise(second)])
+    assert not np.array_equal(draws[0], draws[1])
+    assert not np.array_equal(draws[0], some_noise(other))
+
+
+def test_clones_of_an_estimator_draw_different_noise():
+    from sklearn.base import clone
+
+    from skdp import DPLogisticRegression
+
+    X, y = np.eye(6, 2), np.arange(6) % 2
+    model = DPLogisticRegression(
+        classes=[0, 1], solver="noisy_gd", solver_params={"n_steps": 2}
+    )
+    first, second = clone(model).fit(X, y), clone(model).fit(X, y)
+    assert not np.array_equal(first.coef_, second.coef_)
+    # Broken twin: with a seed, clones share their noise, which the check sees.
+    model.set_params(random_state=0)
+    first, second = clone(model).fit(X, y), clone(model).fit(X, y)
+    assert np.array_equal(first.coef_, second.coef_)
+
+
+FORKING = """
+import os, sys
+import numpy as np
+from skdp.privacy._noise import NoiseSource
+source = NoiseSource(eval(sys.argv[1]))
+source.gaussian(np.zeros(8), sensitivity=1.0, noise_multiplier=1.0)
+children = []
+for _ in range(3):
+    sys.stdout.flush()
+    child = os.fork()
+    if not child:
+        children = []
+        break
+    children.append(child)
+print(source.gaussian(np.zeros(8), sensitivity=1.0, noise_multiplier=1.0).tobytes().hex())
+sys.stdout.flush()
+for child in children:
+    os.waitpid(child, 0)
+"""
+
+
+def draws_of_a_family(seed):
+    """What a parent and three forked children draw from one source."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", FORKING, repr(seed)],
+        check=True,
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(Path(skdp.__file__).parents[1])},
+        timeout=60,
+    )
+    return done.stdout.split()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_forks_never_share_noise():
+    draws = draws_of_a_family(None)
+    assert len(draws) == len(set(draws)) == 4
+    # Broken twin: a generator that lives in memory is copied by a fork.
+    twin = draws_of_a_family(0)
+    assert len(twin) == 4
+    assert len(set(twin)) == 1
+
+
+# The precision attack ------------------------------------------------------------
+#
+# Mironov (2012), "On significance of the least significant bits for differential
+# privacy": noise computed as value + scale * Q(u) from a 53-bit uniform u reaches only
+# some doubles, and which ones depends on the value.
+
+
+def naive_quantile(name, u):
+    return -math.log(u) if name == "laplace" else -float(ndtri(0.5 * u))
+
+
+def naive_release(name, value, scale, rng):
+    """Broken twin: what textbooks do."""
+    u = float(rng.integers(1, 2**53)) * 2.0**-53
+    sign = 1.0 if rng.integers(2) else -1.0
+    return value + sign * (scale * naive_quantile(name, u))
+
+
+def naive_reaches(name, output, value, scale):
+    """Whether some 53-bit uniform leads from `value` to `output`."""
+    x = abs(output - value) / scale
+    u = math.exp(-x) if name == "laplace" else 2 * float(ndtr(-x))
+    sign = math.copysign(1.0, output - value)
+    middle = round(u * 2**53)
+    return any(
+        value + sign * (scale * naive_quantile(name, k * 2.0**-53)) == output
+        for k in range(max(1, middle - 40), min(2**53, middle + 40) + 1)
+    )
+
+
+def advantage(outputs, is_reached):
+    """P(the attack says 0 | value 0) - P(it says 0 | value 1).
+
+    The attack says 0 if the output cannot come from the value 1.
+    """
+    says_zero = {
+        value: np.mean([not is_reached(output, 1.0) for output in outputs[value]])
+        for value in (0.0, 1.0)
+    }
+    return says_zero[0.0] - says_zero[1.0]
+
+
+@every_law
+def test_precision_attack_breaks_the_naive_twin(name):
+    rng = np.random.default_rng(0)
+    scale = 10.0  # epsilon = 0.1 for the Laplace law
+    outputs = {
+        value: [naive_release(name, value, scale, rng) for _ in range(300)]
+        for value in (0.0, 1.0)
+    }
+    gained = advantage(outputs, lambda y, value: naive_reaches(name, y, value, scale))
+    # (0.1, 0)-DP allows no attack an advantage above 0.05.
+    assert gained > 0.5
+
+
+def steps_to(output, value, scale):
+    """The rounded draw that leads from `value` to `output`."""
+    return int(np.rint(output / scale.grid)) - int(np.rint(value / scale.grid))
+
+
+def digits_that_give(name, k, ratio, n_words=2):
+    """Some P that `_round_exactly` maps to k, or None; the analogue of the attack."""
+    bits = 63 + 64 * n_words
+    half, ratio = Fraction(1, 2), Fraction(ratio)
+    survival, low, high = LAWS[name].survival, 0, 1 << bits
+    low = survival((k + half) / ratio, bits)[1]
+    if k > 0:
+        high = survival((k - half) / ratio, bits)[0]
+    if high - low < 2:
+        return None
+    middle = (low + high) // 2
+    words = [(middle >> (64 * i)) % 2**64 for i in reversed(range(n_words))]
+    return middle >> (64 * n_words), words
+
+
+def grid_reaches(name, output, value, scale):
+    k, ratio = abs(steps_to(output, value, scale)), scale.sigma / scale.grid
+    digits = digits_that_give(name, k, ratio)
+    if digits is None:
+        return False
+    lead, words = digits
+    return _round_exactly(LAWS[name], lead, ratio, Tape(words)) == k
+
+
+@every_law
+@pytest.mark.parametrize("multiplier", [0.2, 10.0])
+def test_precision_attack_gains_nothing_on_the_release(name, multiplier):
+    scale, source = scale_of(name, multiplier, 1), NoiseSource(0)
+    outputs = {
+        value: [
+            float(release(source, name, np.array([value]), multiplier)[0])
+            for _ in range(60)
+        ]
+        for value in (0.0, 1.0)
+    }
+    for output in outputs[0.0] + outputs[1.0]:
+        assert grid_reaches(name, output, 0.0, scale)
+        assert grid_reaches(name, output, 1.0, scale)
+    assert advantage(outputs, lambda y, f: grid_reaches(name, y, f, scale)) == 0.0
+
+
+@every_law
+def test_every_grid_point_within_reach_is_an_outcome(name):
+    for k in [*range(40), 1000, 10_000, 100_000]:
+        digits = digits_that_give(name, k, 20_486.25)
+        assert digits is not None
+        assert _round_exactly(LAWS[name], digits[0], 20_486.25, Tape(digits[1])) == k
+
+
+# Pure epsilon, outcome by outcome ------------------------------------------------
+
+BITS = 300
+
+
+def laplace_probability(k, ratio):
+    """Integers around 2**BITS * P(draw = k), from the module's own enclosures."""
+    half, ratio, k = Fraction(1, 2), Fraction(ratio), abs(k)
+    survival = LAWS["laplace"].survival
+    outer = survival((k + half) / ratio, BITS)
+    if k == 0:
+        return (1 << BITS) - outer[1], (1 << BITS) - outer[0]
+    inner = survival((k - half) / ratio, BITS)
+    return (inner[0] - outer[1]) // 2, -((outer[0] - inner[1]) // 2)
+
+
+def largest_ratio(ratio, steps):
+    """Upper bound on P(outcome | x) / P(outcome | x + steps) over many outcomes."""
+    rng = np.random.default_rng(0)
+    near = range(-3, 4)
+    outcomes = {*near, *(steps + k for k in near), *(-steps + k for k in near)}
+    outcomes |= {int(k) for k in rng.integers(-4 * steps, 5 * steps, 60)}
+    worst = Fraction(0)
+    for k in outcomes:
+        one, two = laplace_probability(k, ratio), laplace_probability(k - steps, ratio)
+        worst = max(worst, Fraction(one[1], two[0]), Fraction(two[1], one[0]))
+    return worst
+
+
+def exp_below(epsilon):
+    """A rational number just below exp(epsilon)."""
+    with mpmath.workprec(200):
+        return Fraction(
+            int(mpmath.floor(mpmath.ldexp(mpmath.exp(epsilon), 150))), 2**150
+        )
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
+def test_laplace_outcomes_obey_pure_epsilon_exactly(epsilon):
+    scale = laplace_scale(sensitivity=1.0, epsilon=epsilon, size=1)
+    # Two queries at most 1 apart are at most this many grid steps apart.
+    steps = int(1.0 / scale.grid) + 1
+    for apart in (1, steps // 2, steps):
+        assert largest_ratio(scale.sigma / scale.grid, apart) <= exp_below(epsilon)
+    # Broken twin: the grid is not charged to the sensitivity.
+    uncharged = 1.0 / epsilon / scale.grid
+    assert largest_ratio(uncharged, steps) > exp_below(epsilon)
+
+
+def test_rounding_moves_queries_apart_by_at_most_one_step():
+    """The charge of one step is enough, and sometimes needed."""
+    scale = laplace_scale(sensitivity=0.3, epsilon=1.0, size=1)
+    starts = np.random.default_rng(1).uniform(-5, 5, 5000)
+    apart = np.rint((starts + 0.3) / scale.grid) - np.rint(starts / scale.grid)
+    assert apart.max() == math.floor(0.3 / scale.grid) + 1
+
+
+def test_probabilities_of_all_outcomes_add_up():
+    ratio = 5.3
+    total = [laplace_probability(k, ratio) for k in range(-600, 601)]
+    low, high = sum(p[0] for p in total), sum(p[1] for p in total)
+    assert low <= 1 << BITS
+    assert high >= (1 << BITS) * (1 - Fraction(1, 10**40))
+    lows = [p[0] for p in total[600:]]
+    assert all(first >= second for first, second in pairwise(lows))
+
+
+def test_the_fingerprint_of_a_seed_is_stable():
+    """Seeded runs are for teaching: the same book must show the same numbers."""
+    draws = NoiseSource(2024).gaussian(
+        np.zeros(1000), sensitivity=1.0, noise_multiplier=1.0
+    )
+    digest = hashlib.sha256(draws.astype("<f8").tobytes()).hexdigest()
+    assert digest[:16] == "?"
