@@ -30,6 +30,7 @@ def query_sensitivity(
     problem: Problem,
     residual_clip: float = math.inf,
     weights_norm: float = math.inf,
+    intercept_weight: float = 1.0,
 ) -> float:
     """L2 sensitivity of the gradient sum at public weights, in exact arithmetic.
 
@@ -41,7 +42,10 @@ def query_sensitivity(
         Norm to which every record's residual is clipped.
     weights_norm : float in [0, inf], default=inf
         Spectral norm of the released weights at which the gradient is taken. The
-        bound may depend on it because the weights are already public.
+        bound may depend on it because the weights are already public. With an
+        `intercept_weight` the intercept's weights count divided by it.
+    intercept_weight : float in (0, 1], default=1.0
+        Factor on the intercept's row of the query.
 
     Returns
     -------
@@ -49,7 +53,9 @@ def query_sensitivity(
         Under ``problem.adjacency``; both cases are derived separately on the proof
         page ``docs/proofs/noisy_gd.md``.
     """
-    rho = problem.row_norm
+    rho = problem.data_norm
+    if problem.fit_intercept:
+        rho *= math.sqrt(1 + intercept_weight**2)
     radius = rho * weights_norm
     one_record = min(loss.zero_out_bound(radius), residual_clip)
     two_records = 2 * one_record

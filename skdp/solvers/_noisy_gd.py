@@ -34,7 +34,7 @@ from skdp.solvers._gradient import GradientSum, query_sensitivity, rounding_slac
 # Standard deviation of the noise in the raw prediction of a unit row at which the
 # default stops, chosen once on public data sets (docs/solvers/noisy_gd.md) and
 # flat around its optimum.
-_MARGIN_NOISE = 2.4
+_MARGIN_NOISE = 2.0
 # Relaxation times of the momentum that the default leaves for the run.
 _RELAXATIONS = 10
 _SOFTMAX_CLIP = 0.5
@@ -79,6 +79,12 @@ class NoisyGD(Solver):
         None: 0.5 for several outputs, where most residuals are near sqrt((K-1)/K) at
         first and small later while the worst case is sqrt(2), as long as noise and
         not the number of steps limits the run; no clipping otherwise.
+    intercept_weight : float in (0, 1] or None, default=None
+        Factor on the intercept's part of every query, undone after the noise. A small
+        factor spends less of the budget on the intercept, whose curvature averages
+        noise away, and more on the other weights. None: ``(1 + h s)^(-1/4)`` with the
+        flow time s and the intercept's curvature bound
+        ``h = smoothness * data_norm^2 / 2``, which minimises both noises together.
     tail : float in (0, 1], default=0.5
         Share of the last iterates that is averaged; the very last one if the share
         is smaller than one step.
@@ -104,6 +110,7 @@ class NoisyGD(Solver):
     step_size: float | None = None
     momentum: float | None = None
     residual_clip: float | None = None
+    intercept_weight: float | None = None
     tail: float = 0.5
 
     def __post_init__(self) -> None:
@@ -119,9 +126,24 @@ class NoisyGD(Solver):
                 high=math.inf,
                 low_open=True,
             )
+        if self.intercept_weight is not None:
+            check_real(
+                "intercept_weight",
+                self.intercept_weight,
+                low=0.0,
+                high=1.0,
+                low_open=True,
+            )
         check_real("tail", self.tail, low=0.0, high=1.0, low_open=True)
 
     def resolve(self, loss: Loss, problem: Problem, budget: Budget) -> Self:
+        if self.intercept_weight is None:
+            clip = math.inf if self.residual_clip is None else self.residual_clip
+            even = replace(self, intercept_weight=1.0, residual_clip=clip)
+            curvature = loss.smoothness * problem.data_norm**2 / 2
+            flow = even._flow_time(loss, problem, budget)
+            weight = (1 + curvature * flow) ** -0.25
+            return replace(self, intercept_weight=weight).resolve(loss, problem, budget)
         if self.residual_clip is None:
             plain = replace(self, residual_clip=math.inf)
             is_noisy = plain._wanted_steps(loss, problem, budget) < _MOST_STEPS
@@ -144,7 +166,7 @@ class NoisyGD(Solver):
     def _flow_time(self, loss: Loss, problem: Problem, budget: Budget) -> float:
         """Flow time at which the noise in a unit row's prediction is _MARGIN_NOISE."""
         mu = gaussian_mu(budget.epsilon, budget.delta)
-        per_time = problem.row_norm * self.sensitivity(loss, problem)
+        per_time = problem.data_norm * self.sensitivity(loss, problem)
         flow = _MARGIN_NOISE * problem.n_samples * mu / per_time
         if problem.alpha > 0:  # the optimum is reached by then
             flow = min(flow, _RELAXATIONS / problem.alpha)
@@ -161,8 +183,15 @@ class NoisyGD(Solver):
         return GaussianEvent(noise_multiplier, self.n_steps)
 
     def sensitivity(self, loss: Loss, problem: Problem) -> float:
+        return self._sensitivity_at(loss, problem, math.inf)
+
+    def _sensitivity_at(self, loss: Loss, problem: Problem, norm: float) -> float:
+        """Sensitivity at weights of spectral norm `norm`, as the query counts them."""
         assert self.residual_clip is not None, "resolve() fills in the clip"
-        return query_sensitivity(loss, problem, self.residual_clip)
+        assert self.intercept_weight is not None, "resolve() fills in the weight"
+        return query_sensitivity(
+            loss, problem, self.residual_clip, norm, self.intercept_weight
+        )
 
     def run(
         self,
@@ -177,23 +206,26 @@ class NoisyGD(Solver):
         assert self.step_size is not None, "resolve() fills in the step size"
         assert self.momentum is not None, "resolve() fills in the momentum"
         assert self.residual_clip is not None, "resolve() fills in the clip"
-        clip = self.residual_clip
-        gradient_sum = GradientSum(source, loss, problem, clip)
+        assert self.intercept_weight is not None, "resolve() fills in the weight"
+        gradient_sum = GradientSum(source, loss, problem, self.residual_clip)
         slack = rounding_slack(loss, problem, source.largest_block)
         weights = np.zeros((problem.n_columns, loss.n_outputs))
         velocity, tail_sum = np.zeros_like(weights), np.zeros_like(weights)
+        shape = np.ones((problem.n_columns, 1))
+        if problem.fit_intercept:
+            shape[-1] = self.intercept_weight
         tail_steps = max(1, math.floor(self.tail * self.n_steps))
         largest = 0.0
         for t in range(self.n_steps):
-            norm = float(np.linalg.norm(weights, 2))
-            sensitivity = query_sensitivity(loss, problem, clip, norm) + slack
+            norm = float(np.linalg.norm(weights / shape, 2))
+            sensitivity = self._sensitivity_at(loss, problem, norm) + slack
             released = noise.gaussian(
-                gradient_sum(weights),
+                shape * gradient_sum(weights),
                 sensitivity=sensitivity,
                 noise_multiplier=noise_multiplier,
             )
             largest = max(largest, sensitivity)
-            mean = released / problem.n_samples + problem.alpha * weights
+            mean = released / shape / problem.n_samples + problem.alpha * weights
             velocity = self.momentum * velocity - self.step_size * mean
             weights = weights + velocity
             if t >= self.n_steps - tail_steps:

@@ -62,10 +62,15 @@ def scores(truth, sources, loss, problem, solver, shrink, seeds):
             progress=Progress(),
         )
         weights, velocity, score = np.zeros_like(noise.draws[0].query), 0.0, 0.0
+        shape = np.ones((problem.n_columns, 1))
+        if problem.fit_intercept:
+            shape[-1] = solver.intercept_weight
         for draw in noise.draws:
-            distances = [np.sum((draw.released - s(weights)) ** 2) for s in sums]
+            distances = [
+                np.sum((draw.released - shape * s(weights)) ** 2) for s in sums
+            ]
             score += (distances[1] - distances[0]) / (2 * draw.sigma**2)
-            step = draw.released / problem.n_samples + problem.alpha * weights
+            step = draw.released / shape / problem.n_samples + problem.alpha * weights
             velocity = solver.momentum * velocity - solver.step_size * step
             weights = weights + velocity
         result.append(score)

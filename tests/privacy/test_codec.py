@@ -120,7 +120,7 @@ def test_class_that_cannot_be_looked_up_is_refused(kind):
 @pytest.mark.parametrize("field", ["noise_multiplier", "count"])
 def test_numbers_that_are_none_are_refused(constant, field):
     text = json.dumps(GAUSSIAN | {field: 0}).replace(f'"{field}": 0', "@")
-    with pytest.raises(ValueError, match="must|may not"):
+    with pytest.raises(ValueError, match=r"must|may not"):
         event_from_json(text.replace("@", f'"{field}": {constant}'))
 
 

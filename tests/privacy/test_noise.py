@@ -182,7 +182,7 @@ def test_broken_twin_of_the_enclosures_is_caught(name):
     def shifted(t, bits):  # a relative error of 2**-60 in t
         return LAWS[name].survival(t * (1 + Fraction(1, 2**60)), bits)
 
-    points = [t for t in POINTS if Fraction(1, 10) <= t <= 12]
+    points = [t for t in POINTS if Fraction(1, 10) <= t <= 6]
     assert not any(encloses(name, shifted, t, 127) for t in points)
 
 
@@ -202,7 +202,7 @@ def is_rounded(name, k, lead, words, ratio):
     return above and not mp_exceeds(name, (k + half) / ratio, digits, bits)
 
 
-RATIOS = [0.01, 0.3, 1.0, 20_486.25, 1e6 + 0.1, 3e9]
+RATIOS = [0.05, 0.3, 1.0, 20_486.25, 1e6 + 0.1, 3e9]
 LEADS = [
     *(0, 1, 2, 3, 2**20, _TAIL_DIGITS - 1, _TAIL_DIGITS, _TAIL_DIGITS + 1),
     *(2**53 + 1, 2**62 - 1, 2**62, 2**63 - 2**10, 2**63 - 2, 2**63 - 1),
@@ -317,10 +317,8 @@ def test_margin_covers_a_quantile_of_the_assumed_error(name, monkeypatch):
     assert np.array_equal(draws(_QUANTILE_ERROR), honest)
     assert np.array_equal(draws(-_QUANTILE_ERROR), honest)
     monkeypatch.setattr(_noise, "_MARGIN", 0.0)  # broken twin: no margin
-    changed = sum(
-        not np.array_equal(draws(error), honest) for error in (2.0**-20, -(2.0**-20))
-    )
-    assert changed > 0
+    twin = [draws(_QUANTILE_ERROR), draws(-_QUANTILE_ERROR)]
+    assert not all(np.array_equal(draw, honest) for draw in twin)
 
 
 def quantile_error(name, p):
@@ -457,7 +455,7 @@ def test_clones_of_an_estimator_draw_different_noise():
     assert np.array_equal(first.coef_, second.coef_)
 
 
-FORKING = """
+FORKING = r"""
 import os, sys
 import numpy as np
 from skdp.privacy._noise import NoiseSource
@@ -465,14 +463,13 @@ source = NoiseSource(eval(sys.argv[1]))
 source.gaussian(np.zeros(8), sensitivity=1.0, noise_multiplier=1.0)
 children = []
 for _ in range(3):
-    sys.stdout.flush()
     child = os.fork()
     if not child:
         children = []
         break
     children.append(child)
-print(source.gaussian(np.zeros(8), sensitivity=1.0, noise_multiplier=1.0).tobytes().hex())
-sys.stdout.flush()
+draw = source.gaussian(np.zeros(8), sensitivity=1.0, noise_multiplier=1.0)
+os.write(1, (draw.tobytes().hex() + "\n").encode())  # one write, so none is torn
 for child in children:
     os.waitpid(child, 0)
 """
@@ -683,4 +680,4 @@ def test_the_fingerprint_of_a_seed_is_stable():
         np.zeros(1000), sensitivity=1.0, noise_multiplier=1.0
     )
     digest = hashlib.sha256(draws.astype("<f8").tobytes()).hexdigest()
-    assert digest[:16] == "?"
+    assert digest[:16] == "68b340cae0e5ede8"

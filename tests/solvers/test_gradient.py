@@ -134,8 +134,10 @@ def neighbours(loss, problem, rng):
     return MemorySource(X, y), MemorySource(X2, y2, present)
 
 
-def largest_share_of(stated, loss, problem, clip=math.inf, rounds=1500):
+def largest_share_of(stated, loss, problem, clip=math.inf, weight=1.0, rounds=1500):
     """Largest difference over neighbours, as a share of the stated sensitivity."""
+    shape = np.ones((problem.n_columns, 1))
+    shape[-1] = weight if problem.fit_intercept else 1.0
     rng = np.random.default_rng(17)
     largest = 0.0
     for _ in range(rounds):
@@ -144,10 +146,11 @@ def largest_share_of(stated, loss, problem, clip=math.inf, rounds=1500):
         W = scale * rng.normal(size=(problem.n_columns, loss.n_outputs))
         if rng.random() < 0.2:
             W[:] = 0
-        norm = float(np.linalg.norm(W, 2))
+        norm = float(np.linalg.norm(W / shape, 2))
         difference = GradientSum(a, loss, problem, clip)(W)
         difference -= GradientSum(b, loss, problem, clip)(W)
-        share = np.linalg.norm(difference) / stated(loss, problem, clip, norm)
+        stated_value = stated(loss, problem, clip, norm, weight)
+        share = np.linalg.norm(shape * difference) / stated_value
         largest = max(largest, float(share))
     return largest
 
@@ -180,24 +183,40 @@ def test_neighbours_never_exceed_the_sensitivity_of_clipped_residuals(adjacency,
         assert 0.75 < share <= 1 + 1e-9
 
 
-def half(loss, problem, clip, norm):
+@by_adjacency
+@pytest.mark.parametrize("weight", [0.1, 0.5])
+def test_neighbours_never_exceed_the_sensitivity_of_a_weighted_intercept(
+    adjacency, weight
+):
+    for loss in (LogisticLoss(), SoftmaxLoss(3)):
+        problem = make_problem(n_samples=5, n_features=2, adjacency=adjacency)
+        share = largest_share_of(query_sensitivity, loss, problem, weight=weight)
+        assert 0.75 < share <= 1 + 1e-9
+
+
+def half(loss, problem, clip, norm, weight):
     return query_sensitivity(loss, problem, clip, norm) / 2
 
 
-def without_intercept_column(loss, problem, clip, norm):
+def without_intercept_column(loss, problem, clip, norm, weight):
     """The un-noised intercept of other libraries: rows counted with norm R."""
     bare = replace(problem, fit_intercept=False)
     return query_sensitivity(loss, bare, clip, norm)
 
 
-def halved_under_the_other_adjacency(loss, problem, clip, norm):
+def halved_under_the_other_adjacency(loss, problem, clip, norm, weight):
     """zero_out taken as half of replace_one, and used under replace_one."""
     other = replace(problem, adjacency="zero_out")
     return query_sensitivity(loss, other, clip, norm)
 
 
-def radius_without_the_row_norm(loss, problem, clip, norm):
+def radius_without_the_row_norm(loss, problem, clip, norm, weight):
     return query_sensitivity(loss, problem, clip, norm / problem.row_norm)
+
+
+def weights_of_the_intercept_not_divided(loss, problem, clip, norm, weight):
+    """The radius taken from the weights as they are, not as the query counts them."""
+    return query_sensitivity(loss, problem, clip, norm * weight, weight)
 
 
 @pytest.mark.parametrize(
@@ -212,6 +231,12 @@ def radius_without_the_row_norm(loss, problem, clip, norm):
 def test_broken_sensitivities_are_found_out(twin):
     problem = make_problem(n_samples=5, n_features=2, data_norm=12.0)
     assert largest_share_of(twin, LogisticLoss(), problem) > 1.05
+
+
+def test_undivided_intercept_weights_are_found_out():
+    problem = make_problem(n_samples=5, n_features=2)
+    twin = weights_of_the_intercept_not_divided
+    assert largest_share_of(twin, LogisticLoss(), problem, weight=0.1) > 1.05
 
 
 def test_summation_error_stays_below_what_is_charged():

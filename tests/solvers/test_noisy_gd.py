@@ -21,6 +21,22 @@ PROBLEM = Problem(n_samples=2000, n_features=5, data_norm=1.0, adjacency="zero_o
 BUDGET = Budget(1.0, 1e-6)
 
 
+class Flat:
+    """A loss with no curvature and no signal: what is left is the noise."""
+
+    n_outputs = 1
+    smoothness = 0.25
+
+    def residual(self, y, raw):
+        return np.zeros_like(raw)
+
+    def zero_out_bound(self, radius):
+        return 1.0
+
+    def replace_one_bound(self, radius):
+        return 2.0
+
+
 def resolved(problem=PROBLEM, loss=LOSS, budget=BUDGET, **params):
     return NoisyGD(**params).resolve(loss, problem, budget)
 
@@ -76,6 +92,30 @@ def test_several_outputs_are_clipped_and_one_is_not():
     )
 
 
+def test_intercept_gets_less_of_the_budget_the_longer_the_run():
+    weights = [
+        resolved(replace(PROBLEM, n_samples=n)).intercept_weight
+        for n in (20, 2000, 20_000)
+    ]
+    assert 1 > weights[0] > weights[1] > weights[2] > 0.1
+
+
+def test_a_smaller_intercept_weight_moves_noise_to_the_intercept():
+    """The weighted intercept's noise is 1 / weight times that of the others."""
+    source = MemorySource(np.zeros((10, 3000)), np.zeros(10))
+    problem = replace(PROBLEM, n_features=3000, n_samples=10)
+    intercepts, others = [], []
+    for seed in range(200):
+        solver = resolved(
+            problem, Flat(), n_steps=1, step_size=1.0, intercept_weight=0.25
+        )
+        run = solver.run(source, Flat(), problem, 1.0, NoiseSource(seed), Progress())
+        intercepts.append(run.weights[-1, 0])
+        others.append(run.weights[0, 0])
+    ratio = np.std(intercepts) / np.std(others)
+    assert ratio == pytest.approx(4.0, rel=0.3)
+
+
 def test_event_is_one_gaussian_for_each_step():
     assert resolved(n_steps=7).event(3.0, PROBLEM) == GaussianEvent(3.0, 7)
 
@@ -89,6 +129,7 @@ def test_event_is_one_gaussian_for_each_step():
         ({"momentum": 1.0}, "momentum"),
         ({"tail": 0.0}, "tail"),
         ({"residual_clip": 0.0}, "residual_clip"),
+        ({"intercept_weight": 1.5}, "intercept_weight"),
         ({"max_iter": 5}, r"max_iter.*cannot be set"),
         ({"sigma": 0.0}, "sigma"),
     ],
@@ -113,27 +154,16 @@ def test_noise_follows_the_released_weights():
     assert sigmas[-1] > 1.1 * sigmas[0]
 
 
-class Flat:
-    """A loss with no curvature and no signal: what is left is the noise."""
-
-    n_outputs = 1
-    smoothness = 0.25
-
-    def residual(self, y, raw):
-        return np.zeros_like(raw)
-
-    def zero_out_bound(self, radius):
-        return 1.0
-
-    def replace_one_bound(self, radius):
-        return 2.0
-
-
 def test_noise_in_a_flat_direction_matches_the_utility_statement():
-    """Its variance without momentum is (flow time * S / (n mu))^2, per weight."""
+    """Its deviation without momentum is flow time * S / (n mu), per weight."""
     problem = replace(PROBLEM, n_features=4000, fit_intercept=False)
     solver = NoisyGD(
-        n_steps=25, step_size=2.0, momentum=0.0, tail=1e-9, residual_clip=math.inf
+        n_steps=25,
+        step_size=2.0,
+        momentum=0.0,
+        tail=1e-9,
+        residual_clip=math.inf,
+        intercept_weight=1.0,
     )
     z = calibrate(lambda z: solver.event(z, problem), BUDGET)
     source = MemorySource(np.zeros((4, 4000)), np.zeros(4))
@@ -150,7 +180,7 @@ def test_default_flow_time_admits_the_stated_noise():
         lambda z: solver.event(z, PROBLEM), BUDGET
     )
     noise = flow * solver.sensitivity(LOSS, PROBLEM) / (20_000 * mu)
-    assert noise * PROBLEM.row_norm == pytest.approx(2.4, rel=0.02)
+    assert noise * PROBLEM.data_norm == pytest.approx(2.0, rel=0.02)
 
 
 def test_progress_counts_steps_and_nothing_else(capsys):

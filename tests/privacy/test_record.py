@@ -1,0 +1,161 @@
+"""The statement that a fitted object carries."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import pickle
+
+import numpy as np
+import pytest
+
+from skdp import DPLogisticRegression
+from skdp.exceptions import LargeDeltaWarning
+from skdp.privacy import GaussianEvent, NonPrivateEvent, epsilon_of
+from skdp.privacy._codec import event_from_dict
+from tests.problems import make_ledger
+
+X = np.random.default_rng(0).normal(size=(40, 3))
+Y = (X[:, 0] > 0).astype(int)
+
+
+def fitted(**changes):
+    values = {"solver": "noisy_gd", "solver_params": {"n_steps": 4}, "classes": [0, 1]}
+    return DPLogisticRegression(**values | changes).fit(X, Y)
+
+
+@pytest.fixture(scope="module")
+def record():
+    return fitted().privacy_
+
+
+def not_private():
+    return {
+        "seeded": fitted(random_state=0).privacy_,
+        "infinite": fitted(
+            epsilon=math.inf, solver="auto", solver_params=None
+        ).privacy_,
+    }
+
+
+def test_json_says_everything(record):
+    values = json.loads(record.to_json())
+    assert set(values) == {field.name for field in dataclasses.fields(record)}
+    assert values["adjacency"] == "replace_one"
+    assert values["unit"] == "record"
+    assert (values["epsilon"], values["delta"]) == (1.0, 1e-6)
+    assert values["noise_multiplier"] == record.event.noise_multiplier
+    assert values["noise_scale"] == record.noise_scale > 0
+    assert (values["n_samples"], values["n_features"]) == X.shape
+    assert values["solver_params"]["n_steps"] == 4
+    assert values["is_private"] is True
+
+
+def test_event_can_be_charged_again_from_the_json(record):
+    event = event_from_dict(json.loads(record.to_json())["event"])
+    assert event == record.event == GaussianEvent(record.noise_multiplier, 4)
+    assert 0.99 < epsilon_of(event, record.delta) <= record.epsilon
+
+
+def test_json_is_strict_and_writes_infinity_as_text(record):
+    for one in (record, *not_private().values()):
+        text = one.to_json()
+        json.loads(text, parse_constant=pytest.fail)
+    values = json.loads(not_private()["infinite"].to_json())
+    assert values["epsilon"] == values["data_norm"] == values["sensitivity"] == "inf"
+    assert values["event"] == {"event": "non_private"}
+    assert json.loads(record.to_json())["solver_params"]["residual_clip"] == "inf"
+
+
+def test_json_is_the_same_for_the_same_record(record):
+    copy = dataclasses.replace(record, solver_params=dict(record.solver_params))
+    assert copy.to_json() == record.to_json()
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.int32])
+def test_json_takes_parameters_from_a_numpy_grid(kind):
+    one = fitted(solver_params={"n_steps": kind(4)}).privacy_
+    assert json.loads(one.to_json())["solver_params"]["n_steps"] == 4
+
+
+@pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
+def test_statement_names_the_guarantee(adjacency):
+    statement = fitted(adjacency=adjacency).privacy_.statement()
+    for word in ("DPLogisticRegression", "(1, 1e-06)", adjacency, "one record"):
+        assert word in statement
+    assert "NOT" not in statement
+    assert ("null record" in statement) == (adjacency == "zero_out")
+
+
+@pytest.mark.parametrize("name", ["seeded", "infinite"])
+def test_statement_of_a_fit_that_is_not_private_says_so(name):
+    one = not_private()[name]
+    assert one.statement().startswith("DPLogisticRegression: NOT a private release.")
+    assert ("random_state" if name == "seeded" else "epsilon=inf") in one.statement()
+    assert "differentially" not in one.statement()
+    assert (one.is_private, one.epsilon) == (False, math.inf)
+    assert one.event == NonPrivateEvent()
+
+
+def test_repr_contains_statement_and_noise(record):
+    assert repr(record).startswith(record.statement())
+    for words in ("assumed public", "multiplier", "number of records", "noisy_gd"):
+        assert words in repr(record)
+
+
+def test_html_contains_the_statement_and_escapes(record):
+    poison = "<script>alert('x') & \"y\"</script>"
+    fields = ("estimator", "reason", "unit", "why_solver", "ledger", "dataset")
+    poisoned = dataclasses.replace(record, **dict.fromkeys(fields, poison))
+    poisoned = dataclasses.replace(
+        poisoned, warnings=(poison,), assumed_public=(poison,)
+    )
+    text = poisoned._repr_html_()
+    assert "<script" not in text
+    assert text.count("&lt;script&gt;") >= len(fields)
+    assert "&amp; &quot;y&quot;" in text
+    assert "differentially private" in record._repr_html_()
+
+
+def test_html_shows_at_a_glance_what_is_not_private(record):
+    assert "NOT a private release" in not_private()["seeded"]._repr_html_()
+    color = record._repr_html_().split("solid ")[1][:7]
+    assert color not in not_private()["seeded"]._repr_html_()
+
+
+def test_record_is_frozen(record):
+    for field in dataclasses.fields(record):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(record, field.name, None)
+
+
+def test_record_and_estimator_survive_pickling():
+    model = fitted()
+    copy = pickle.loads(pickle.dumps(model))
+    assert copy.privacy_ == model.privacy_
+    assert repr(copy.privacy_) == repr(model.privacy_)
+    assert np.array_equal(copy.coef_, model.coef_)
+    assert np.array_equal(copy.predict(X), model.predict(X))
+    assert copy.get_params() == model.get_params()
+
+
+def test_record_names_the_ledger_and_its_label(tmp_path):
+    ledger = make_ledger(tmp_path, dataset="ward 7")
+    record = fitted(ledger=ledger).privacy_
+    assert (record.ledger, record.dataset) == (ledger.path, "ward 7")
+    assert f"{ledger.path} ward 7" in repr(record)
+    assert "ledger" not in repr(fitted().privacy_)
+
+
+def test_large_delta_is_told_in_the_record():
+    with pytest.warns(LargeDeltaWarning):
+        record = fitted(delta=0.1).privacy_
+    assert "delta is at least 1 / n_samples" in repr(record)
+
+
+def test_labels_taken_from_y_are_assumed_public(record):
+    assert (
+        "set of labels (taken from y)" in fitted(classes=None).privacy_.assumed_public
+    )
+    assert "set of labels (declared)" in record.assumed_public
