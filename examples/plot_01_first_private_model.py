@@ -1,11 +1,11 @@
 """
-===================================
+====================================
 A first differentially private model
-===================================
+====================================
 
 Who earns more than 50,000 dollars a year? We answer with a model that may be
-published: whoever studies it learns next to nothing about any one person in the
-training data, however much else they know.
+published: epsilon bounds what it reveals about any one person in the training data,
+to anyone, whatever else they know.
 
 The example declares what is public, fits under a budget that is kept in a file, shows
 what privacy costs in accuracy, and tries to spend more than is allowed.
@@ -86,14 +86,11 @@ def preprocessing():
         name: tuple(to_log(name, np.array(ADULT_BOUNDS[name]))) for name in CAPITAL
     }
     numbers = make_pipeline(FunctionTransformer(log_capital), BoundedScaler(bounds))
+    categories = DeclaredOneHotEncoder(ADULT_CATEGORIES, sparse_output=True)
     columns = ColumnTransformer(
         [
             ("numbers", numbers, list(ADULT_BOUNDS)),
-            (
-                "categories",
-                DeclaredOneHotEncoder(ADULT_CATEGORIES),
-                [*ADULT_CATEGORIES],
-            ),
+            ("categories", categories, list(ADULT_CATEGORIES)),
         ],
         transformer_weights={"numbers": 2.0},
     )
@@ -277,34 +274,33 @@ print(f"Spent: {small.spent().epsilon:g} in {len(small.spends())} fits.")
 # %%
 # The picture
 # -----------
-# Error bars are standard errors over the repeats.
+# One line for each adjacency; the references are the same for both.
 figure, axes = plt.subplots(figsize=(7.5, 4.8), layout="constrained")
-STYLES = {"replace_one": ("#1f5fa8", "o"), "zero_out": ("#d1622b", "s")}
-for adjacency, (color, marker) in STYLES.items():
+STYLES = {
+    "replace_one": {"color": "#1f5fa8", "marker": "o"},
+    "zero_out": {"color": "#d1622b", "marker": "s", "markerfacecolor": "white"},
+}
+handles = []
+for adjacency, style in STYLES.items():
     means, errors = zip(
         *(summary(results[adjacency, epsilon]) for epsilon in EPSILONS), strict=True
     )
-    axes.errorbar(
-        EPSILONS,
-        np.array(means)[:, 0],
-        np.array(errors)[:, 0],
-        label=f"private, adjacency={adjacency}",
-        color=color,
-        marker=marker,
-        capsize=3,
-    )
-for (name, (accuracy, _)), dash in zip(
-    references.items(), ("-.", "--", ":"), strict=True
+    accuracy, error = np.array(means)[:, 0], np.array(errors)[:, 0]
+    label = f"private, adjacency={adjacency}"
+    line = axes.errorbar(EPSILONS, accuracy, error, label=label, capsize=4, **style)
+    handles.append(line)
+for dash, (label, (accuracy, _)) in zip(
+    ("dashdot", "dashed", "dotted"), references.items(), strict=True
 ):
-    axes.axhline(accuracy, label=name, color="0.35", linestyle=dash, linewidth=1.2)
+    handles.append(axes.axhline(accuracy, label=label, color="0.4", linestyle=dash))
 axes.set_xscale("log")
 axes.set_xticks(EPSILONS, [f"{epsilon:g}" for epsilon in EPSILONS])
 axes.minorticks_off()
-axes.set_xlabel(f"epsilon (log scale; delta={DELTA:g})")
-axes.set_ylabel("test accuracy (not private)")
-axes.set_title(f"Logistic regression on {data.name}: what privacy costs")
-axes.grid(axis="y", color="0.9")
+axes.set_xlabel(f"epsilon, logarithmic (delta={DELTA:g})")
+axes.set_ylabel(f"test accuracy (mean and standard error of {REPEATS} fits)")
+axes.set_title(f"{data.name.capitalize()}: what privacy costs a logistic regression")
+axes.grid(axis="y", color="0.92")
 axes.spines[["top", "right"]].set_visible(False)
-axes.legend(frameon=False, loc="lower right", bbox_to_anchor=(1, 0.06))
+axes.legend(handles=handles, loc="lower right", bbox_to_anchor=(1, 0.06), framealpha=1)
 figure.savefig(folder / "accuracy.png", dpi=150)
 print(f"\nPicture: {folder / 'accuracy.png'}")

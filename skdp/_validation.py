@@ -30,7 +30,10 @@ def check_real(
     interval = f"{'(' if low_open else '['}{low:g}, {high:g}{')' if high_open else ']'}"
     is_number = isinstance(value, Real) and not isinstance(value, bool)
     if is_number:
-        number = float(value)
+        try:
+            number = float(value)
+        except OverflowError:  # an integer beyond all doubles
+            number = math.nan
         above = number > low if low_open else number >= low
         below = number < high if high_open else number <= high
         if above and below:

@@ -110,14 +110,14 @@ def calibrate(declare: Callable[[float], Event], budget: Budget) -> float:
     high = 1.0
     while not admits(high):
         high *= 2
-        if high > 1e200:
+        if high > 1e100:
             raise ValueError(
                 f"No noise multiplier fits epsilon={budget.epsilon:g}, "
                 f"delta={budget.delta:g} for this event. Got a mechanism that is not "
                 "pure. Use a delta above 0, or a solver that offers pure epsilon."
             )
     low = high / 2
-    while low > 1e-200 and admits(low):
+    while low > 1e-100 and admits(low):
         high, low = low, low / 2
     while high / low > 1 + _CALIBRATION_WIDTH:
         middle = math.sqrt(low * high)

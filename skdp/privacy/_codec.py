@@ -46,7 +46,7 @@ def event_from_dict(record: Any) -> Event:
         if set(fields) != {"parts"} or not isinstance(fields["parts"], list):
             raise ValueError("A composed event must have one list, 'parts'.")
         return ComposedEvent(tuple(event_from_dict(part) for part in fields["parts"]))
-    if record["event"] not in _FIELDS:
+    if not isinstance(record["event"], str) or record["event"] not in _FIELDS:
         raise ValueError(f"An event must be one of {sorted([*_FIELDS, 'composed'])}.")
     kind, names = _FIELDS[record["event"]]
     if set(fields) != set(names):
@@ -64,7 +64,10 @@ def event_to_json(event: Event) -> str:
 
 def event_from_json(text: str) -> Event:
     """The event that `event_to_json` wrote; raises ValueError for anything else."""
-    return event_from_dict(json.loads(text, parse_constant=_refuse_constant))
+    try:
+        return event_from_dict(json.loads(text, parse_constant=_refuse_constant))
+    except RecursionError:
+        raise ValueError("An event may not be nested without end.") from None
 
 
 def _refuse_constant(name: str) -> float:

@@ -21,7 +21,7 @@ import math
 from dataclasses import dataclass
 from typing import Protocol
 
-from skdp._validation import check_count, check_real
+from skdp._validation import check_count, check_positive
 from skdp.privacy._gaussian import pure_mu
 
 
@@ -36,6 +36,12 @@ class Event(Protocol):
 
     @property
     def gdp_mu_squared(self) -> float: ...
+
+
+def _set(event: object, **values: float) -> None:
+    """Put plain numbers into a frozen event, so that equal events have equal text."""
+    for name, value in values.items():
+        object.__setattr__(event, name, value)
 
 
 @dataclass(frozen=True)
@@ -54,19 +60,15 @@ class GaussianEvent:
     count: int = 1
 
     def __post_init__(self) -> None:
-        check_real(
-            "noise_multiplier",
-            self.noise_multiplier,
-            low=0.0,
-            high=math.inf,
-            low_open=True,
-            high_open=True,
+        _set(
+            self,
+            noise_multiplier=check_positive("noise_multiplier", self.noise_multiplier),
         )
-        check_count("count", self.count)
+        _set(self, count=check_count("count", self.count))
 
     @property
     def mu_squared(self) -> float:
-        return self.count / self.noise_multiplier**2
+        return self.count * (1 / self.noise_multiplier) ** 2
 
     @property
     def pure_epsilon(self) -> float:
@@ -91,15 +93,8 @@ class PureEvent:
     count: int = 1
 
     def __post_init__(self) -> None:
-        check_real(
-            "epsilon",
-            self.epsilon,
-            low=0.0,
-            high=math.inf,
-            low_open=True,
-            high_open=True,
-        )
-        check_count("count", self.count)
+        _set(self, epsilon=check_positive("epsilon", self.epsilon))
+        _set(self, count=check_count("count", self.count))
 
     @property
     def mu_squared(self) -> float:

@@ -6,69 +6,22 @@ so copies made by ``clone``, pickling or workers all keep the same books.
 
 from __future__ import annotations
 
-import hashlib
 import math
 import os
-import sqlite3
-import tempfile
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from skdp._validation import check_bool, check_positive
 from skdp.exceptions import BudgetExceeded, LedgerError
 from skdp.privacy._accounting import Budget, epsilon_of
 from skdp.privacy._adjacency import Adjacency, check_adjacency
-from skdp.privacy._codec import event_from_json, event_to_json
+from skdp.privacy._books import Books, Spend, Terms, find_terms
+from skdp.privacy._codec import event_to_json
 from skdp.privacy._events import Event
 from skdp.privacy._filter import FilterState, filter_state
 
 if TYPE_CHECKING:
     import pandas as pd
-
-_APPLICATION_ID = 0x736B6470  # "skdp"
-_SCHEMA_VERSION = 1
-_SQLITE_HEADER = b"SQLite format 3\x00"
-_BUSY_SECONDS = 60.0
-_SCHEMA = """
-CREATE TABLE books (
-    epsilon REAL NOT NULL, delta REAL NOT NULL, adjacency TEXT NOT NULL,
-    unit TEXT NOT NULL, dataset TEXT NOT NULL, allow_nonprivate INTEGER NOT NULL,
-    spends INTEGER NOT NULL, head TEXT NOT NULL
-);
-CREATE TABLE spends (
-    id INTEGER PRIMARY KEY, committed_at TEXT NOT NULL, label TEXT NOT NULL,
-    epsilon REAL, delta REAL NOT NULL, event TEXT NOT NULL
-);
-"""
-
-
-@dataclass(frozen=True)
-class Spend:
-    """One committed event.
-
-    Parameters
-    ----------
-    id : int
-        Running number from 1.
-    committed_at : str
-        UTC time of the commit.
-    label : str
-        What was fitted.
-    epsilon, delta : float
-        The budget the fit asked for; epsilon is inf for a non-private event.
-    event : Event
-    """
-
-    id: int
-    committed_at: str
-    label: str
-    epsilon: float
-    delta: float
-    event: Event
 
 
 class BudgetLedger:
@@ -142,8 +95,8 @@ class BudgetLedger:
         self.dataset = _check_text("dataset", dataset)
         self.allow_nonprivate = check_bool("allow_nonprivate", allow_nonprivate)
         if not os.path.exists(self.path):
-            self._create()
-        self._read()
+            self._books.create()
+        self._books.read()
 
     @property
     def cap(self) -> Budget:
@@ -175,8 +128,8 @@ class BudgetLedger:
             If the file cannot be read as this ledger.
         """
         self.check_accepts(adjacency=adjacency, is_private=_is_private(event))
-        with self._transaction() as connection:
-            state, spends = self._verified(connection)
+        with self._books.appending() as (spends, writer):
+            state = self._state(spends)
             after = state.charged(event)
             exhausted = after.exhausted()
             if exhausted is not None and _is_private(event):
@@ -191,7 +144,7 @@ class BudgetLedger:
                     ledger=self.path,
                     exhausted=exhausted,
                 )
-            self._append(connection, spends, event, budget, label)
+            writer.append(event, budget.epsilon, budget.delta, label)
 
     def check_accepts(self, *, adjacency: Adjacency, is_private: bool) -> None:
         """Raise ValueError if a fit of this kind could never be booked here."""
@@ -211,7 +164,7 @@ class BudgetLedger:
 
     def spends(self) -> list[Spend]:
         """All committed events, oldest first."""
-        return self._read()[1]
+        return self._books.read()
 
     def spent(self) -> _Amount:
         """What the fits so far cost, had they been fixed in advance.
@@ -221,11 +174,11 @@ class BudgetLedger:
         object with `epsilon` and `delta`
             At the cap's delta. For adaptively chosen fits the guarantee is the cap.
         """
-        return _Amount(self._read()[0].spent_epsilon(), self.delta)
+        return _Amount(self._state(self.spends()).spent_epsilon(), self.delta)
 
     def remaining(self) -> _Amount:
         """The largest (epsilon, delta) of one more fit that the cap allows."""
-        return _Amount(self._read()[0].remaining_epsilon(), self.delta)
+        return _Amount(self._state(self.spends()).remaining_epsilon(), self.delta)
 
     def to_frame(self) -> pd.DataFrame:
         """The books as a table.
@@ -265,23 +218,19 @@ class BudgetLedger:
         text += f", dataset={self.dataset!r}" if self.dataset else ""
         text += ", allow_nonprivate=True" if self.allow_nonprivate else ""
         try:
-            state, spends = self._read()
+            spends = self.spends()
         except (LedgerError, OSError):
             return f"{text}): unreadable"
+        state = self._state(spends)
         return (
             f"{text}): {len(spends)} fits, epsilon {state.spent_epsilon():.4g} spent, "
             f"{state.remaining_epsilon():.4g} left for one more; fitted models only, "
             "not scores"
         )
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, BudgetLedger) and vars(self) == vars(other)
-
-    def __hash__(self) -> int:
-        return hash(tuple(vars(self).values()))
-
-    def _meta(self) -> tuple[Any, ...]:
-        return (
+    @property
+    def _books(self) -> Books:
+        terms = Terms(
             self.epsilon,
             self.delta,
             self.adjacency,
@@ -289,138 +238,16 @@ class BudgetLedger:
             self.dataset,
             int(self.allow_nonprivate),
         )
+        return Books(self.path, terms)
 
-    def _create(self) -> None:
-        folder = os.path.dirname(self.path)
-        if not os.path.isdir(folder):
-            raise LedgerError(
-                f"The folder of the ledger must exist. Got {folder!r}. Create it first."
-            )
-        # The file appears under its name only when it is complete, so another
-        # process never sees half a ledger; if another was first, its file stands.
-        handle, draft = tempfile.mkstemp(prefix=".skdp-ledger-", dir=folder)
-        os.close(handle)
-        try:
-            with closing(sqlite3.connect(draft)) as connection:
-                connection.executescript(
-                    f"PRAGMA application_id={_APPLICATION_ID};"
-                    f"PRAGMA user_version={_SCHEMA_VERSION};" + _SCHEMA
-                )
-                connection.execute(
-                    "INSERT INTO books VALUES (?, ?, ?, ?, ?, ?, 0, ?)",
-                    (*self._meta(), _first_link(self._meta())),
-                )
-                connection.commit()
-            try:
-                os.link(draft, self.path)
-            except FileExistsError:
-                pass
-            except OSError:  # a file system without hard links
-                if not os.path.exists(self.path):
-                    os.rename(draft, self.path)
-        finally:
-            if os.path.exists(draft):
-                os.unlink(draft)
+    def _state(self, spends: list[Spend]) -> FilterState:
+        return filter_state(self.cap, (spend.event for spend in spends))
 
-    def _connect(self) -> sqlite3.Connection:
-        _check_header(self.path)
-        # "rw", also to read: a reader may have to undo what a killed writer left.
-        connection = sqlite3.connect(
-            f"{Path(self.path).as_uri()}?mode=rw",
-            uri=True,
-            timeout=_BUSY_SECONDS,
-            isolation_level=None,
-        )
-        connection.execute("PRAGMA synchronous=EXTRA")
-        return connection
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, BudgetLedger) and vars(self) == vars(other)
 
-    @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """One writer at a time; everything or nothing; durable at the end."""
-        with self._translated(), closing(self._connect()) as connection:
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield connection
-            except BaseException:
-                connection.execute("ROLLBACK")
-                raise
-            connection.execute("COMMIT")
-
-    def _read(self) -> tuple[FilterState, list[Spend]]:
-        with self._translated(), closing(self._connect()) as connection:
-            connection.execute("BEGIN")
-            return self._verified(connection)
-
-    @contextmanager
-    def _translated(self) -> Iterator[None]:
-        problem = ""
-        try:
-            yield
-        except sqlite3.Error as error:
-            problem = str(error)
-        if problem:
-            raise LedgerError(
-                f"The ledger {self.path!r} cannot be used: {problem}. Nothing was "
-                "spent. Wait if another process holds it, else restore a backup."
-            )
-
-    def _verified(
-        self, connection: sqlite3.Connection
-    ) -> tuple[FilterState, list[Spend]]:
-        """All spends, after checking that the books are whole and this handle's."""
-        books = connection.execute("SELECT * FROM books").fetchall()
-        if len(books) != 1:
-            raise self._damaged("the table of books does not have one row")
-        meta, (count, head) = tuple(books[0][:6]), books[0][6:]
-        if meta != self._meta():
-            names = ["epsilon", "delta", "adjacency", "unit", "dataset"]
-            names += ["allow_nonprivate"]
-            told = ", ".join(f"{n}={v!r}" for n, v in zip(names, meta, strict=True))
-            raise LedgerError(
-                f"The ledger {self.path!r} was made with {told}. Got other values. "
-                "Open it with the same values, or choose another path."
-            )
-        rows = connection.execute("SELECT * FROM spends ORDER BY id").fetchall()
-        link, spends = _first_link(meta), []
-        for number, row in enumerate(rows, start=1):
-            link = _next_link(link, row)
-            try:
-                event = event_from_json(row[5])
-            except (ValueError, TypeError) as error:
-                raise self._damaged(f"spend {number}: {error}") from None
-            epsilon = math.inf if row[3] is None else float(row[3])
-            spends.append(Spend(row[0], row[1], row[2], epsilon, row[4], event))
-        if count != len(rows) or head != link:
-            raise self._damaged("the spends do not match their chain of digests")
-        return filter_state(self.cap, (spend.event for spend in spends)), spends
-
-    def _damaged(self, what: str) -> LedgerError:
-        return LedgerError(
-            f"The ledger {self.path!r} must be unchanged since skdp wrote it. Got a "
-            f"damaged or forged file: {what}. It was left untouched; restore a backup."
-        )
-
-    def _append(
-        self,
-        connection: sqlite3.Connection,
-        spends: list[Spend],
-        event: Event,
-        budget: Budget,
-        label: str,
-    ) -> None:
-        row = (
-            len(spends) + 1,
-            datetime.now(UTC).isoformat(timespec="seconds"),
-            label,
-            budget.epsilon if math.isfinite(budget.epsilon) else None,
-            budget.delta,
-            event_to_json(event),
-        )
-        head = connection.execute("SELECT head FROM books").fetchone()[0]
-        connection.execute("INSERT INTO spends VALUES (?, ?, ?, ?, ?, ?)", row)
-        connection.execute(
-            "UPDATE books SET spends = ?, head = ?", (row[0], _next_link(head, row))
-        )
+    def __hash__(self) -> int:
+        return hash(tuple(vars(self).values()))
 
 
 def open_ledger(path: str | os.PathLike[str]) -> BudgetLedger:
@@ -432,30 +259,18 @@ def open_ledger(path: str | os.PathLike[str]) -> BudgetLedger:
         If the file is missing, foreign or damaged.
     """
     name = _check_path(path)
-    _check_header(name)
+    terms = vars(find_terms(name))
+    terms = terms | {"allow_nonprivate": bool(terms["allow_nonprivate"])}
+    problem = ""
     try:
-        with closing(sqlite3.connect(f"{Path(name).as_uri()}?mode=ro", uri=True)) as c:
-            meta = c.execute(
-                "SELECT epsilon, delta, adjacency, unit, dataset, allow_nonprivate "
-                "FROM books"
-            ).fetchone()
-    except sqlite3.Error as error:
-        meta, problem = None, str(error)
-    else:
-        problem = "it has no books"
-    if meta is None:
-        raise LedgerError(
-            f"The ledger {name!r} cannot be read: {problem}. Restore a backup."
-        )
-    epsilon, delta, adjacency, unit, dataset, allow_nonprivate = meta
-    return BudgetLedger(
-        name,
-        epsilon=epsilon,
-        delta=delta,
-        adjacency=adjacency,
-        unit=unit,
-        dataset=dataset,
-        allow_nonprivate=bool(allow_nonprivate),
+        return BudgetLedger(name, **terms)
+    except LedgerError:
+        raise
+    except (TypeError, ValueError) as error:
+        problem = str(error)
+    raise LedgerError(
+        f"The ledger {name!r} must be unchanged since skdp wrote it. Got a damaged or "
+        f"forged file: {problem} It was left untouched; restore a backup."
     )
 
 
@@ -467,46 +282,8 @@ class _Amount:
     delta: float
 
 
-def _check_header(path: str) -> None:
-    """Refuse foreign and truncated files by their bytes, without opening them."""
-    try:
-        with open(path, "rb") as file:
-            header = file.read(100)
-    except OSError as error:
-        raise LedgerError(
-            f"The ledger {path!r} cannot be read: {error.strerror}. Check the "
-            "path, or restore the file; a missing ledger is never started anew "
-            "under a handle that has used it."
-        ) from None
-    application = int.from_bytes(header[68:72], "big")
-    if (
-        len(header) < 100
-        or not header.startswith(_SQLITE_HEADER)
-        or application != _APPLICATION_ID
-    ):
-        raise LedgerError(
-            f"The file {path!r} must be a ledger written by skdp. Got a "
-            "foreign, empty or truncated file. It was left untouched; choose "
-            "another path or restore a backup."
-        )
-    version = int.from_bytes(header[60:64], "big")
-    if version != _SCHEMA_VERSION:
-        raise LedgerError(
-            f"The ledger {path!r} must have schema version {_SCHEMA_VERSION}. "
-            f"Got version {version}. Use the skdp release that wrote it."
-        )
-
-
 def _is_private(event: Event) -> bool:
     return math.isfinite(event.pure_epsilon)
-
-
-def _first_link(meta: tuple[Any, ...]) -> str:
-    return hashlib.sha256(repr(meta).encode()).hexdigest()
-
-
-def _next_link(link: str, row: tuple[Any, ...]) -> str:
-    return hashlib.sha256((link + repr(tuple(row))).encode()).hexdigest()
 
 
 def _check_path(path: Any) -> str:

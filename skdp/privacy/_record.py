@@ -8,6 +8,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from skdp.privacy._adjacency import Adjacency
 from skdp.privacy._codec import event_to_dict
 from skdp.privacy._events import Event
@@ -149,6 +151,8 @@ def _compact(fields: dict[str, Any]) -> str:
 
 
 def _json_ready(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        value = value.item()
     if isinstance(value, float) and not math.isfinite(value):
         return repr(value)
     if isinstance(value, dict):

@@ -115,7 +115,8 @@ def test_anchors():
 def test_unequal_noise_composes_exactly():
     multipliers = np.random.default_rng(0).uniform(0.5, 50, 200)
     whole = ComposedEvent(tuple(GaussianEvent(z) for z in multipliers))
-    assert whole.mu_squared == math.fsum(1 / z**2 for z in multipliers)
+    exact = math.fsum(1 / z**2 for z in multipliers)
+    assert math.isclose(whole.mu_squared, exact, rel_tol=1e-14)
     mu = math.sqrt(whole.mu_squared)
     assert epsilon_of(whole, 1e-6) == gaussian_epsilon(mu, 1e-6)
 

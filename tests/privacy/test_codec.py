@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 
 from skdp.privacy import ComposedEvent, GaussianEvent, NonPrivateEvent, PureEvent
@@ -56,6 +57,15 @@ def test_round_trip_keeps_what_accounting_needs(event):
 def test_text_is_canonical_and_stable(text, event):
     assert event_to_json(event) == text
     assert event_from_json(text) == event
+
+
+@pytest.mark.parametrize(
+    "event",
+    [GaussianEvent(5), GaussianEvent(np.float32(5)), GaussianEvent(5.0, np.int64(1))],
+)
+def test_equal_events_have_equal_text_whatever_their_number_types(event):
+    assert event == GaussianEvent(5.0)
+    assert event_to_json(event) == event_to_json(GaussianEvent(5.0))
 
 
 @pytest.mark.parametrize("value", [1 / 3, 5e-324, 1.7e308, 0.1 + 0.2])

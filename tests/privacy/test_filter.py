@@ -51,24 +51,24 @@ def test_squares_of_gaussian_events_add_up():
 
 
 def test_pure_events_before_the_first_gaussian_one_keep_their_epsilon():
-    state = filter_state(CAP, [PureEvent(0.5), GaussianEvent(10.0)])
-    assert state == FilterState(CAP, pure_epsilon=0.5, mu_squared=0.01)
+    state = filter_state(CAP, [PureEvent(0.5), GaussianEvent(8.0)])
+    assert state == FilterState(CAP, pure_epsilon=0.5, mu_squared=1 / 64)
     assert state.mu_left() == gaussian_mu(2.5, CAP.delta)
 
 
 def test_pure_events_after_a_gaussian_one_count_with_their_mu():
-    state = filter_state(CAP, [GaussianEvent(10.0), PureEvent(0.1, 3)])
+    state = filter_state(CAP, [GaussianEvent(8.0), PureEvent(0.1, 3)])
     assert state.pure_epsilon == 0.0
-    assert math.isclose(state.mu_squared, 0.01 + 3 * pure_mu(0.1) ** 2)
+    assert math.isclose(state.mu_squared, 1 / 64 + 3 * pure_mu(0.1) ** 2)
 
 
 def test_mixed_event_begins_the_second_phase():
-    mixed = ComposedEvent((PureEvent(0.5), GaussianEvent(10.0)))
+    mixed = ComposedEvent((PureEvent(0.5), GaussianEvent(8.0)))
     once = filter_state(CAP, [mixed])
-    assert once == FilterState(CAP, pure_epsilon=0.5, mu_squared=0.01)
+    assert once == FilterState(CAP, pure_epsilon=0.5, mu_squared=1 / 64)
     twice = once.charged(mixed)
     assert twice.pure_epsilon == 0.5
-    assert math.isclose(twice.mu_squared, 0.02 + pure_mu(0.5) ** 2)
+    assert math.isclose(twice.mu_squared, 1 / 32 + pure_mu(0.5) ** 2)
 
 
 def test_charging_leaves_the_state_as_it_was():

@@ -1,0 +1,299 @@
+"""The file behind a ledger: one SQLite database, chained by digests.
+
+Knows how spends are stored and nothing of what they cost. A file is refused by its
+bytes before SQLite opens it, appears under its name only when complete, and every
+read verifies that it is whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import astuple, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from skdp.exceptions import LedgerError
+from skdp.privacy._codec import event_from_json, event_to_json
+from skdp.privacy._events import Event
+
+_APPLICATION_ID = 0x736B6470  # "skdp"
+_SCHEMA_VERSION = 1
+_BUSY_SECONDS = 60.0
+_SCHEMA = """
+CREATE TABLE books (
+    epsilon REAL NOT NULL, delta REAL NOT NULL, adjacency TEXT NOT NULL,
+    unit TEXT NOT NULL, dataset TEXT NOT NULL, allow_nonprivate INTEGER NOT NULL,
+    spends INTEGER NOT NULL, head TEXT NOT NULL
+);
+CREATE TABLE spends (
+    id INTEGER PRIMARY KEY, committed_at TEXT NOT NULL, label TEXT NOT NULL,
+    epsilon REAL, delta REAL NOT NULL, event TEXT NOT NULL
+);
+"""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """The values a ledger was made with, in the order in which they are stored."""
+
+    epsilon: float
+    delta: float
+    adjacency: str
+    unit: str
+    dataset: str
+    allow_nonprivate: int
+
+
+@dataclass(frozen=True)
+class Spend:
+    """One committed event.
+
+    Parameters
+    ----------
+    id : int
+        Running number from 1.
+    committed_at : str
+        UTC time of the commit.
+    label : str
+        What was fitted.
+    epsilon, delta : float
+        The budget the fit asked for; epsilon is inf for a non-private event.
+    event : Event
+    """
+
+    id: int
+    committed_at: str
+    label: str
+    epsilon: float
+    delta: float
+    event: Event
+
+
+@dataclass(frozen=True)
+class Books:
+    """Spends in a file.
+
+    Parameters
+    ----------
+    path : str
+        Absolute name of the file.
+    terms : Terms
+        What the file must have been made with.
+    """
+
+    path: str
+    terms: Terms
+
+    def read(self) -> list[Spend]:
+        """All spends, oldest first.
+
+        Raises
+        ------
+        LedgerError
+            If the file is missing, foreign, damaged or made with other terms.
+        """
+        with self._translated(), closing(_connect(self.path)) as connection:
+            connection.execute("BEGIN")
+            return self._verified(connection)
+
+    @contextmanager
+    def appending(self) -> Iterator[tuple[list[Spend], Writer]]:
+        """All spends and a way to add one: one writer at a time, all or nothing."""
+        with self._translated(), closing(_connect(self.path)) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                spends = self._verified(connection)
+                yield spends, Writer(connection, len(spends))
+            except BaseException:
+                connection.execute("ROLLBACK")
+                raise
+            connection.execute("COMMIT")
+
+    def create(self) -> None:
+        """Make the file, complete or not at all; another process may be first."""
+        folder = os.path.dirname(self.path)
+        if not os.path.isdir(folder):
+            raise LedgerError(
+                f"The folder of the ledger must exist. Got {folder!r}. Create it first."
+            )
+        # The file appears under its name only when it is complete, so another
+        # process never sees half a ledger; if another was first, its file stands.
+        handle, draft = tempfile.mkstemp(prefix=".skdp-ledger-", dir=folder)
+        os.close(handle)
+        try:
+            with closing(sqlite3.connect(draft)) as connection:
+                connection.executescript(
+                    f"PRAGMA application_id={_APPLICATION_ID};"
+                    f"PRAGMA user_version={_SCHEMA_VERSION};" + _SCHEMA
+                )
+                connection.execute(
+                    "INSERT INTO books VALUES (?, ?, ?, ?, ?, ?, 0, ?)",
+                    (*astuple(self.terms), _first_link(self.terms)),
+                )
+                connection.commit()
+            try:
+                os.link(draft, self.path)
+            except FileExistsError:
+                pass
+            except OSError:  # a file system without hard links
+                if not os.path.exists(self.path):
+                    os.rename(draft, self.path)
+        finally:
+            if os.path.exists(draft):
+                os.unlink(draft)
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        """Let SQLite's errors become the ledger's."""
+        problem = ""
+        try:
+            yield
+        except sqlite3.Error as error:
+            problem = str(error)
+        if problem:
+            raise LedgerError(
+                f"The ledger {self.path!r} cannot be used: {problem}. Nothing was "
+                "spent. Wait if another process holds it, else restore a backup."
+            )
+
+    def _verified(self, connection: sqlite3.Connection) -> list[Spend]:
+        """All spends, after checking that the file is whole and of these terms."""
+        books = connection.execute("SELECT * FROM books").fetchall()
+        if len(books) != 1:
+            raise self._damaged("the table of books does not have one row")
+        terms, (count, head) = Terms(*books[0][:6]), books[0][6:]
+        if terms != self.terms:
+            told = ", ".join(f"{name}={value!r}" for name, value in vars(terms).items())
+            raise LedgerError(
+                f"The ledger {self.path!r} was made with {told}. Got other values. "
+                "Open it with the same values, or choose another path."
+            )
+        rows = connection.execute("SELECT * FROM spends ORDER BY id").fetchall()
+        link, spends = _first_link(terms), []
+        for number, row in enumerate(rows, start=1):
+            link = _next_link(link, row)
+            try:
+                event = event_from_json(row[5])
+                epsilon = math.inf if row[3] is None else float(row[3])
+            except (ValueError, TypeError) as error:
+                raise self._damaged(f"spend {number}: {error}") from None
+            spends.append(Spend(row[0], row[1], row[2], epsilon, row[4], event))
+        if count != len(rows) or head != link:
+            raise self._damaged("the spends do not match their chain of digests")
+        return spends
+
+    def _damaged(self, what: str) -> LedgerError:
+        return LedgerError(
+            f"The ledger {self.path!r} must be unchanged since skdp wrote it. Got a "
+            f"damaged or forged file: {what}. It was left untouched; restore a backup."
+        )
+
+
+@dataclass(frozen=True)
+class Writer:
+    """Adds one spend inside a transaction."""
+
+    connection: sqlite3.Connection
+    count: int
+
+    def append(self, event: Event, epsilon: float, delta: float, label: str) -> None:
+        """Add a spend and the next link of the chain."""
+        row = (
+            self.count + 1,
+            datetime.now(UTC).isoformat(timespec="seconds"),
+            label,
+            epsilon if math.isfinite(epsilon) else None,
+            delta,
+            event_to_json(event),
+        )
+        head = self.connection.execute("SELECT head FROM books").fetchone()[0]
+        self.connection.execute("INSERT INTO spends VALUES (?, ?, ?, ?, ?, ?)", row)
+        self.connection.execute(
+            "UPDATE books SET spends = ?, head = ?", (row[0], _next_link(head, row))
+        )
+
+
+def find_terms(path: str) -> Terms:
+    """The terms that an existing file was made with.
+
+    Raises
+    ------
+    LedgerError
+        If the file is missing, foreign or damaged.
+    """
+    problem, row = "it has no books", None
+    try:
+        with closing(_connect(path)) as connection:
+            row = connection.execute(
+                "SELECT epsilon, delta, adjacency, unit, dataset, allow_nonprivate "
+                "FROM books"
+            ).fetchone()
+    except sqlite3.Error as error:
+        problem = str(error)
+    if row is None:
+        raise LedgerError(
+            f"The ledger {path!r} cannot be read: {problem}. Restore a backup."
+        )
+    return Terms(*row)
+
+
+def _connect(path: str) -> sqlite3.Connection:
+    """A connection to a file that says it is a ledger of this schema.
+
+    The file is looked at through SQLite only: opening and closing it by other means
+    would drop the locks that another thread of this process may hold on it (POSIX).
+    """
+    if not os.path.isfile(path):
+        raise LedgerError(
+            f"The ledger {path!r} cannot be read: it is no file. Check the path, or "
+            "restore the file; a missing ledger is never started anew under a handle "
+            "that has used it."
+        )
+    problem, application, version = "it is empty", 0, 0
+    # "rw", also to read: a reader may have to undo what a killed writer left. A file
+    # with a write-ahead log is foreign, and SQLite would fold the log into it.
+    if os.path.exists(path + "-wal"):
+        problem = "it has a write-ahead log"
+    else:
+        uri = f"{Path(path).as_uri()}?mode=rw"
+        connection = sqlite3.connect(
+            uri, uri=True, timeout=_BUSY_SECONDS, isolation_level=None
+        )
+        try:
+            (application,) = connection.execute("PRAGMA application_id").fetchone()
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+            if (application, version) == (_APPLICATION_ID, _SCHEMA_VERSION):
+                connection.execute("PRAGMA synchronous=EXTRA")
+                return connection
+            problem = "it was written by another program"
+        except sqlite3.OperationalError:  # busy, or the disk: not the file's fault
+            connection.close()
+            raise
+        except sqlite3.DatabaseError as error:
+            problem = str(error)
+        connection.close()
+    if application == _APPLICATION_ID:
+        raise LedgerError(
+            f"The ledger {path!r} must have schema version {_SCHEMA_VERSION}. "
+            f"Got version {version}. Use the skdp release that wrote it."
+        )
+    raise LedgerError(
+        f"The file {path!r} must be a ledger written by skdp. Got a foreign, empty or "
+        f"truncated file: {problem}. It was left untouched; choose another path or "
+        "restore a backup."
+    )
+
+
+def _first_link(terms: Terms) -> str:
+    return hashlib.sha256(repr(astuple(terms)).encode()).hexdigest()
+
+
+def _next_link(link: str, row: tuple[Any, ...]) -> str:
+    return hashlib.sha256((link + repr(tuple(row))).encode()).hexdigest()

@@ -1,0 +1,990 @@
+"""The books: one file that survives everything and believes nothing forged."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import math
+import os
+import pickle
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from contextlib import closing
+from pathlib import Path
+
+import joblib
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import FitFailedWarning
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+
+import skdp
+from skdp import BoundedScaler, DPLogisticRegression
+from skdp.exceptions import BudgetExceeded, LedgerError
+from skdp.privacy import (
+    Budget,
+    BudgetLedger,
+    ComposedEvent,
+    GaussianEvent,
+    NonPrivateEvent,
+    PureEvent,
+    epsilon_of,
+)
+from skdp.privacy.__main__ import main
+from skdp.privacy._filter import FilterState, filter_state
+from skdp.privacy._gaussian import gaussian_epsilon, gaussian_mu
+from skdp.privacy._ledger import open_ledger
+from skdp.privacy._noise import NoiseSource
+from tests.problems import make_ledger
+
+ROOT = str(Path(skdp.__file__).parents[1])
+VALUES = {"epsilon": 10.0, "delta": 1e-6}
+ASKED = Budget(1.0, 1e-6)
+EVENT = GaussianEvent(20.0, 3)
+
+X = np.random.default_rng(0).normal(size=(60, 3))
+Y = (X[:, 0] > 0).astype(int)
+
+
+def spend(ledger, event=EVENT, label="test"):
+    ledger.commit(event, adjacency=ledger.adjacency, budget=ASKED, label=label)
+
+
+def model(**changes):
+    values = {"solver": "noisy_gd", "solver_params": {"n_steps": 3}, "classes": [0, 1]}
+    return DPLogisticRegression(**values | changes)
+
+
+def cap_for(n_fits, epsilon=1.0):
+    """A cap that admits `n_fits` Gaussian fits at `epsilon`, and not one more."""
+    mu = math.sqrt(n_fits + 0.5) * gaussian_mu(epsilon, 1e-6)
+    return gaussian_epsilon(mu, 1e-6)
+
+
+def start_python(program, *arguments, **options):
+    """Another process with skdp on its path."""
+    return subprocess.Popen(
+        [sys.executable, "-c", program, *map(str, arguments)],
+        env=os.environ | {"PYTHONPATH": ROOT},
+        stdout=subprocess.PIPE,
+        text=True,
+        **options,
+    )
+
+
+def run_python(program, *arguments):
+    with start_python(program, *arguments) as process:
+        answer = process.communicate(timeout=60)[0]
+    assert process.returncode == 0
+    return answer
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    return make_ledger(tmp_path)
+
+
+@pytest.fixture
+def used(ledger):
+    """A ledger with three spends of three kinds."""
+    spend(ledger, label="first")
+    spend(ledger, PureEvent(0.25), label="second")
+    spend(ledger, ComposedEvent((EVENT, PureEvent(0.1))), label="third")
+    return ledger
+
+
+# Opening -------------------------------------------------------------------------
+
+
+def test_same_values_reopen(used):
+    again = BudgetLedger(used.path, **VALUES)
+    assert again == used
+    assert [s.label for s in again.spends()] == ["first", "second", "third"]
+
+
+def test_numbers_of_another_type_reopen(used):
+    again = BudgetLedger(
+        Path(used.path), epsilon=np.float64(10), delta=np.float64(1e-6)
+    )
+    assert again == used
+    assert BudgetLedger(used.path, epsilon=10, delta=1e-6) == used
+
+
+CHANGES = [
+    {"epsilon": 11.0},
+    {"delta": 1e-7},
+    {"delta": 0.0},
+    {"adjacency": "zero_out"},
+    {"unit": "patient"},
+    {"dataset": "other"},
+    {"allow_nonprivate": True},
+]
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda c: next(iter(c)))
+def test_other_values_are_refused(used, change):
+    before = Path(used.path).read_bytes()
+    with pytest.raises(LedgerError) as caught:
+        BudgetLedger(used.path, **VALUES | change)
+    for words in (used.path, "was made with epsilon=10.0", "Open it with the same"):
+        assert words in str(caught.value)
+    name = next(iter(change))
+    assert f"{name}=" in str(caught.value)
+    assert Path(used.path).read_bytes() == before
+
+
+WRONG = [
+    ({"epsilon": 0.0}, "epsilon"),
+    ({"epsilon": math.inf}, "epsilon"),
+    ({"epsilon": math.nan}, "epsilon"),
+    ({"epsilon": "1"}, "epsilon"),
+    ({"delta": 1.0}, "delta"),
+    ({"delta": -1e-9}, "delta"),
+    ({"adjacency": "add_remove"}, "adjacency"),
+    ({"adjacency": None}, "adjacency"),
+    ({"unit": 1}, "unit"),
+    ({"unit": None}, "unit"),
+    ({"dataset": b"x"}, "dataset"),
+    ({"allow_nonprivate": 1}, "allow_nonprivate"),
+]
+
+
+@pytest.mark.parametrize(("change", "name"), WRONG)
+def test_wrong_values_are_refused_and_no_file_is_made(tmp_path, change, name):
+    with pytest.raises((TypeError, ValueError), match=f"{name}.*must be"):
+        make_ledger(tmp_path, **change)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "path", [":memory:", "file:x.db", "file::memory:?cache=shared"]
+)
+def test_ledger_in_memory_is_refused(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match="name of a file"):
+        BudgetLedger(path, **VALUES)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("path", ["", None, 3, b"x.db"])
+def test_path_that_is_none_is_refused(path):
+    with pytest.raises(TypeError, match="name of a file"):
+        BudgetLedger(path, **VALUES)
+
+
+def test_folder_must_exist(tmp_path):
+    with pytest.raises(LedgerError, match="folder of the ledger must exist"):
+        BudgetLedger(tmp_path / "missing" / "ledger.db", **VALUES)
+
+
+def test_folder_is_no_ledger(tmp_path):
+    with pytest.raises(LedgerError, match="cannot be read"):
+        BudgetLedger(tmp_path, **VALUES)
+
+
+def test_relative_path_survives_a_change_of_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    ledger = BudgetLedger("study.db", **VALUES)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    spend(ledger)
+    assert ledger.path == str(tmp_path / "study.db")
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["a b.db", "100%25?x#y.db", "日本.db", "it's.db"])
+def test_any_file_name_will_do(tmp_path, name):
+    ledger = BudgetLedger(tmp_path / name, dataset="日本 'x'", unit="Fall", **VALUES)
+    spend(ledger, label="größer")
+    assert open_ledger(tmp_path / name) == ledger
+    assert ledger.spends()[0].label == "größer"
+    assert [file.name for file in tmp_path.iterdir()] == [name]
+
+
+def test_open_ledger_finds_the_values(tmp_path):
+    made = make_ledger(
+        tmp_path, unit="visit", dataset="ward 7", adjacency="zero_out", delta=0.0
+    )
+    assert open_ledger(made.path) == made
+
+
+def test_open_ledger_makes_no_file(tmp_path):
+    with pytest.raises(LedgerError, match="cannot be read"):
+        open_ledger(tmp_path / "none.db")
+    assert list(tmp_path.iterdir()) == []
+
+
+# Handles -------------------------------------------------------------------------
+
+COPIES = {
+    "copy": copy.copy,
+    "deepcopy": copy.deepcopy,
+    "pickle": lambda ledger: pickle.loads(pickle.dumps(ledger)),
+    "clone": lambda ledger: clone(model(ledger=ledger)).ledger,
+    "clone of a clone": lambda ledger: clone(clone(model(ledger=ledger))).ledger,
+}
+
+
+@pytest.mark.parametrize("make_copy", COPIES.values(), ids=COPIES)
+def test_copies_are_equal_handles_on_the_same_books(used, make_copy):
+    other = make_copy(used)
+    assert other == used
+    assert hash(other) == hash(used)
+    assert vars(other) == vars(used)
+    spend(other, label="by the copy")
+    assert [s.label for s in used.spends()] == [s.label for s in other.spends()]
+    assert len(used.spends()) == 4
+
+
+def test_different_handles_differ(tmp_path):
+    (tmp_path / "a").mkdir()
+    first = make_ledger(tmp_path)
+    second = make_ledger(tmp_path / "a")
+    assert first != second
+    assert first != "ledger"
+    assert len({first, second, copy.copy(first)}) == 2
+
+
+def test_fitting_changes_neither_parameters_nor_hashes(ledger):
+    estimator = model(ledger=ledger)
+    before = hash(ledger), joblib.hash(ledger), joblib.hash(estimator.get_params())
+    estimator.fit(X, Y)
+    after = hash(ledger), joblib.hash(ledger), joblib.hash(estimator.get_params())
+    assert before == after
+    assert estimator.ledger is ledger
+    assert len(ledger.spends()) == 1
+
+
+def test_handle_holds_only_its_values(used):
+    assert all(isinstance(value, (str, float, bool)) for value in vars(used).values())
+
+
+# Spending ------------------------------------------------------------------------
+
+
+def test_spends_are_written_down_exactly(ledger):
+    spend(ledger, label="one")
+    model(epsilon=0.5, delta=1e-7, ledger=ledger).fit(X, Y)
+    first, second = ledger.spends()
+    assert (first.id, first.label, first.event) == (1, "one", EVENT)
+    assert (second.epsilon, second.delta) == (0.5, 1e-7)
+    assert second.label == "DPLogisticRegression(solver='noisy_gd')"
+    assert second.event.count == 3
+    assert second.committed_at.endswith("+00:00")
+
+
+@pytest.mark.parametrize("delta", [1e-6, 1e-9])
+def test_spent_is_the_composed_epsilon(tmp_path, delta):
+    ledger = make_ledger(tmp_path, delta=delta)
+    assert ledger.spent().epsilon == 0.0
+    for _ in range(10):
+        spend(ledger, GaussianEvent(8.0))
+    together = epsilon_of(GaussianEvent(8.0, 10), delta)
+    assert math.isclose(ledger.spent().epsilon, together)
+    assert ledger.spent().delta == delta
+
+
+def test_ten_fits_at_epsilon_1_cost_far_less_than_10(ledger):
+    for _ in range(10):
+        model(ledger=ledger).fit(X, Y)
+    assert 3.0 < ledger.spent().epsilon < 4.0
+
+
+def test_remaining_is_accepted_and_a_bit_more_is_not(ledger):
+    for _ in range(2):
+        model(epsilon=2.0, ledger=ledger).fit(X, Y)
+    left = ledger.remaining().epsilon
+    assert ledger.remaining().delta == ledger.delta
+    with pytest.raises(BudgetExceeded):
+        model(epsilon=1.01 * left, ledger=ledger).fit(X, Y)
+    model(epsilon=left, ledger=ledger).fit(X, Y)
+    assert ledger.remaining().epsilon < 0.1
+    assert ledger.spent().epsilon <= ledger.epsilon
+
+
+def test_one_fit_may_use_the_whole_cap(tmp_path):
+    ledger = make_ledger(tmp_path, epsilon=1.0)
+    model(ledger=ledger).fit(X, Y)
+    with pytest.raises(BudgetExceeded):
+        model(epsilon=0.01, ledger=ledger).fit(X, Y)
+
+
+def test_three_pure_tenths_fit_a_cap_of_three_tenths(tmp_path):
+    ledger = make_ledger(tmp_path, epsilon=0.3, delta=0.0)
+    for _ in range(3):
+        spend(ledger, PureEvent(0.1))
+    with pytest.raises(BudgetExceeded):
+        spend(ledger, PureEvent(1e-6))
+
+
+def test_refusal_says_epsilon(tmp_path):
+    ledger = make_ledger(tmp_path, epsilon=1.0)
+    with pytest.raises(BudgetExceeded) as caught:
+        spend(ledger, GaussianEvent(1.0), label="a greedy fit")
+    assert (caught.value.ledger, caught.value.exhausted) == (ledger.path, "epsilon")
+    for words in (ledger.path, "a greedy fit", "epsilon ran out", "at most epsilon=1."):
+        assert words in str(caught.value)
+    assert ledger.spends() == []
+
+
+def test_refusal_says_delta(tmp_path):
+    ledger = make_ledger(tmp_path, delta=0.0)
+    with pytest.raises(BudgetExceeded, match="delta ran out") as caught:
+        model(ledger=ledger).fit(X, Y)
+    assert caught.value.exhausted == "delta"
+    assert ledger.spends() == []
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_refusal_survives_pickling(tmp_path, protocol):
+    with pytest.raises(BudgetExceeded) as caught:
+        spend(make_ledger(tmp_path, epsilon=0.1), GaussianEvent(1.0))
+    error = pickle.loads(pickle.dumps(caught.value, protocol))
+    assert type(error) is BudgetExceeded
+    assert str(error) == str(caught.value)
+    assert (error.ledger, error.exhausted) == (caught.value.ledger, "epsilon")
+
+
+def test_refused_fit_leaves_file_and_estimator_as_they_were(tmp_path):
+    ledger = make_ledger(tmp_path, epsilon=1.5)
+    estimator = model(ledger=ledger).fit(X, Y)
+    book, coef = Path(ledger.path).read_bytes(), estimator.coef_
+    with pytest.raises(BudgetExceeded):
+        estimator.set_params(epsilon=1.4).fit(X, Y)
+    assert Path(ledger.path).read_bytes() == book
+    assert estimator.coef_ is coef
+
+
+def test_input_that_is_refused_costs_nothing(ledger):
+    wrong = [(np.full_like(X, np.nan), Y), (X[:1], Y), (X, Y + 1), (X[:, :0], Y)]
+    for rows, labels in wrong:
+        with pytest.raises(ValueError, match=r"NaN|inconsistent|labels|0 feature"):
+            model(ledger=ledger).fit(rows, labels)
+    assert ledger.spends() == []
+
+
+@pytest.mark.parametrize("error", [RuntimeError("noise"), KeyboardInterrupt()])
+def test_spend_is_never_refunded(ledger, monkeypatch, error):
+    def fail(*_, **__):
+        raise error
+
+    monkeypatch.setattr(NoiseSource, "gaussian", fail)
+    with pytest.raises(type(error)):
+        model(ledger=ledger).fit(X, Y)
+    gc.collect()
+    assert len(ledger.spends()) == 1
+    assert not hasattr(ledger, "refund")
+
+
+def test_fit_under_another_adjacency_is_refused(ledger):
+    with pytest.raises(ValueError, match=r"adjacency='replace_one'.*'zero_out'"):
+        model(adjacency="zero_out", ledger=ledger).fit(X, Y)
+    with pytest.raises(ValueError, match="one ledger for each adjacency"):
+        ledger.commit(EVENT, adjacency="zero_out", budget=ASKED, label="x")
+    assert ledger.spends() == []
+
+
+def test_fit_for_another_unit_is_refused(tmp_path):
+    ledger = make_ledger(tmp_path, unit="patient")
+    with pytest.raises(ValueError, match=r"unit must be 'record'.*'patient'"):
+        model(ledger=ledger).fit(X, Y)
+    assert ledger.spends() == []
+
+
+@pytest.mark.parametrize("wrong", ["study.db", 1.0, object()])
+def test_what_is_no_ledger_is_refused(wrong):
+    with pytest.raises(TypeError, match="None or a BudgetLedger"):
+        model(ledger=wrong).fit(X, Y)
+
+
+NOT_PRIVATE = [
+    {"random_state": 0},
+    {"epsilon": math.inf, "solver": "auto", "solver_params": None},
+]
+
+
+@pytest.mark.parametrize("change", NOT_PRIVATE, ids=["seed", "infinite"])
+def test_fit_that_is_not_private_is_refused_by_default(ledger, change):
+    with pytest.raises(ValueError, match="allow_nonprivate=True"):
+        model(ledger=ledger, **change).fit(X, Y)
+    with pytest.raises(ValueError, match="books private fits only"):
+        spend(ledger, NonPrivateEvent())
+    assert ledger.spends() == []
+
+
+@pytest.mark.parametrize("change", NOT_PRIVATE, ids=["seed", "infinite"])
+def test_fit_that_is_not_private_makes_the_total_infinite(tmp_path, change):
+    ledger = make_ledger(tmp_path, allow_nonprivate=True)
+    model(ledger=ledger).fit(X, Y)
+    model(ledger=ledger, **change).fit(X, Y)
+    model(ledger=ledger).fit(X, Y)
+    assert ledger.spends()[1].event == NonPrivateEvent()
+    assert ledger.spent().epsilon == math.inf
+    assert ledger.remaining().epsilon == 0.0
+    assert ledger.to_frame()["epsilon_total"].tolist()[1:] == [math.inf, math.inf]
+    assert open_ledger(ledger.path).spent().epsilon == math.inf
+
+
+def test_nonprivate_part_of_an_event_is_not_overlooked(ledger):
+    with pytest.raises(ValueError, match="books private fits only"):
+        spend(ledger, ComposedEvent((EVENT, NonPrivateEvent())))
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.int32])
+def test_steps_from_a_numpy_grid_can_be_booked(ledger, kind):
+    model(ledger=ledger, solver_params={"n_steps": kind(3)}).fit(X, Y)
+    assert ledger.spends()[0].event.count == 3
+
+
+# Processes -----------------------------------------------------------------------
+
+READ = """
+import sys
+from skdp.privacy._ledger import open_ledger
+ledger = open_ledger(sys.argv[1])
+print(len(ledger.spends()), repr(ledger.spent().epsilon))
+"""
+
+
+def test_spends_survive_a_restart(used):
+    count, epsilon = run_python(READ, used.path).split()
+    assert (int(count), float(epsilon)) == (3, used.spent().epsilon)
+
+
+MANY = """
+import os, sys, time
+from skdp.exceptions import BudgetExceeded
+from skdp.privacy import Budget, BudgetLedger, GaussianEvent
+path, multiplier = sys.argv[1], float(sys.argv[2])
+print("ready", flush=True)
+sys.stdin.readline()
+ledger = BudgetLedger(path, epsilon=3.0, delta=1e-6)  # all at once, only one creates
+accepted = 0
+for i in range(25):
+    try:
+        ledger.commit(GaussianEvent(multiplier), adjacency="replace_one",
+                      budget=Budget(0.1, 1e-6), label=f"{os.getpid()} {i}")
+        accepted += 1
+    except BudgetExceeded:
+        pass
+print(accepted)
+"""
+
+
+def test_eight_processes_never_pass_the_cap(tmp_path):
+    path, cap = tmp_path / "ledger.db", Budget(3.0, 1e-6)
+    event = GaussianEvent(math.sqrt(150.5) / gaussian_mu(3.0, 1e-6))
+    state, allowed = FilterState(cap).charged(event), 0
+    while state.exhausted() is None:
+        state, allowed = state.charged(event), allowed + 1
+    processes = [
+        start_python(MANY, path, event.noise_multiplier, stdin=subprocess.PIPE)
+        for _ in range(8)
+    ]
+    for process in processes:
+        assert process.stdout.readline() == "ready\n"
+    answers = []
+    for process in processes:
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    for process in processes:
+        answers.append(int(process.communicate(timeout=60)[0]))
+    ledger = open_ledger(path)
+    assert sum(answers) == allowed == len(ledger.spends()) == 150
+    assert len({spend.label for spend in ledger.spends()}) == allowed
+    assert ledger.spent().epsilon <= 3.0
+    assert [file.name for file in tmp_path.iterdir()] == ["ledger.db"]
+
+
+BARRIER = threading.Barrier(2)
+honest_verdict = FilterState.exhausted
+
+
+class LooseLedger(BudgetLedger):
+    """Broken twin: looks first and writes later, in two transactions."""
+
+    def commit(self, event, **facts):
+        state = filter_state(self.cap, (spend.event for spend in self.spends()))
+        if honest_verdict(state.charged(event)):
+            raise BudgetExceeded("no", ledger=self.path, exhausted="epsilon")
+        BARRIER.wait(timeout=20)
+        super().commit(event, **facts)
+
+
+def accepted_by_two_threads(kind, path):
+    """How many of two spends at once pass a cap that has room for one."""
+    ledger, event = kind(path, epsilon=1.0, delta=1e-6), GaussianEvent(5.0)
+    outcomes = []
+
+    def work():
+        try:
+            spend(copy.deepcopy(ledger), event)
+            outcomes.append(1)
+        except BudgetExceeded:
+            outcomes.append(0)
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(outcomes) == 2
+    assert sum(outcomes) == len(open_ledger(path).spends())
+    return sum(outcomes)
+
+
+def test_two_threads_never_pass_the_cap_and_the_twin_does(tmp_path, monkeypatch):
+    assert accepted_by_two_threads(BudgetLedger, tmp_path / "ledger.db") == 1
+    monkeypatch.setattr(FilterState, "exhausted", lambda state: None)
+    assert accepted_by_two_threads(LooseLedger, tmp_path / "loose.db") == 2
+
+
+COMMIT = """
+import sys
+from skdp.privacy import Budget, GaussianEvent
+from skdp.privacy._ledger import open_ledger
+ledger = open_ledger(sys.argv[1])
+print("ready", flush=True)
+ledger.commit(GaussianEvent(50.0), adjacency="replace_one", budget=Budget(1.0, 1e-6),
+              label="child")
+"""
+
+
+def labels_of_two_writers(ledger, monkeypatch, in_between=lambda: None):
+    """Let another process commit while a commit of ours is under way.
+
+    Returns whether it was kept out until ours was done, and the labels on the books.
+    """
+    kept_out = []
+
+    def paused(state):
+        in_between()
+        children.append(start_python(COMMIT, ledger.path))
+        assert children[0].stdout.readline() == "ready\n"
+        try:
+            children[0].wait(timeout=1)
+            kept_out.append(False)
+        except subprocess.TimeoutExpired:
+            kept_out.append(True)
+        return honest_verdict(state)
+
+    children = []
+    monkeypatch.setattr(FilterState, "exhausted", paused)  # asked by `commit` only
+    spend(ledger, label="parent")
+    children[0].communicate(timeout=60)
+    return kept_out, sorted(spend.label for spend in ledger.spends())
+
+
+def test_a_commit_keeps_other_processes_out(ledger, monkeypatch):
+    kept_out, labels = labels_of_two_writers(ledger, monkeypatch)
+    assert kept_out == [True]
+    assert labels == ["child", "parent"]
+
+
+def test_reading_in_another_thread_does_not_let_other_processes_in(ledger, monkeypatch):
+    def read():
+        thread = threading.Thread(target=ledger.remaining)
+        thread.start()
+        thread.join()
+
+    kept_out, labels = labels_of_two_writers(ledger, monkeypatch, read)
+    assert kept_out == [True]
+    assert labels == ["child", "parent"]
+
+
+ENDLESS = """
+import sys
+import numpy as np
+from skdp import DPLogisticRegression
+from skdp.privacy._ledger import open_ledger
+X = np.random.default_rng(0).normal(size=(200, 3))
+DPLogisticRegression(
+    solver="noisy_gd", solver_params={"n_steps": 1_000_000}, classes=[0, 1],
+    ledger=open_ledger(sys.argv[1]),
+).fit(X, X[:, 0] > 0)
+print("done")
+"""
+
+
+def test_killed_fit_stays_on_the_books(ledger):
+    with start_python(ENDLESS, ledger.path) as process:
+        end = time.monotonic() + 60
+        while not ledger.spends() and time.monotonic() < end:
+            time.sleep(0.05)
+        process.kill()
+        assert process.stdout.read() == ""
+    assert process.returncode == -signal.SIGKILL
+    (one,) = BudgetLedger(ledger.path, **VALUES).spends()
+    assert one.event.count == 1_000_000
+    assert math.isclose(ledger.spent().epsilon, 1.0, rel_tol=1e-3)
+    spend(ledger)
+
+
+HALF_WRITTEN = """
+import os, signal, sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+connection.execute("PRAGMA cache_size=1")  # so that pages reach the file early
+connection.execute("BEGIN IMMEDIATE")
+for i in range(4, 100):
+    row = (i, "now", "x" * 3000, 1.0, 1e-6, "{}")
+    connection.execute("INSERT INTO spends VALUES (?, ?, ?, ?, ?, ?)", row)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def leave_half_written(ledger):
+    """Kill a writer in the middle of its transaction, with pages in the file."""
+    before = Path(ledger.path).read_bytes()
+    with start_python(HALF_WRITTEN, ledger.path) as process:
+        process.communicate(timeout=60)
+    assert os.path.exists(ledger.path + "-journal")
+    assert Path(ledger.path).read_bytes() != before
+    return before
+
+
+def test_half_written_transaction_of_a_killed_process_is_undone(used):
+    before = leave_half_written(used)
+    assert [s.label for s in used.spends()] == ["first", "second", "third"]
+    assert Path(used.path).read_bytes() == before
+    spend(used)
+    assert len(BudgetLedger(used.path, **VALUES).spends()) == 4
+
+
+def test_open_ledger_undoes_a_half_written_transaction_too(used):
+    leave_half_written(used)
+    assert len(open_ledger(used.path).spends()) == 3
+
+
+# Forged, truncated and foreign files ---------------------------------------------
+
+
+def damage_by_sql(*statements):
+    def damage(path):
+        with closing(sqlite3.connect(path)) as connection:
+            for statement in statements:
+                connection.execute(statement)
+            connection.commit()
+
+    return damage
+
+
+def damage_by_bytes(change):
+    return lambda path: path.write_bytes(change(path.read_bytes()))
+
+
+def foreign_database(path):
+    path.unlink()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE books (epsilon REAL)")
+        connection.commit()
+
+
+CHEAPER = (
+    "UPDATE spends SET event = replace(event, '20.0', '99.0'){} WHERE label = 'first'"
+)
+FORGED = {
+    "event made cheaper": damage_by_sql(CHEAPER.format("")),
+    "event and label": damage_by_sql(CHEAPER.format(", label = 'x'")),
+    "event of an unknown class": damage_by_sql(
+        """UPDATE spends SET event = '{"event": "os.system"}' WHERE id = 2"""
+    ),
+    "event that is no JSON": damage_by_sql(
+        "UPDATE spends SET event = '{' WHERE id = 1"
+    ),
+    "event of bytes": damage_by_sql("UPDATE spends SET event = X'FF00' WHERE id = 1"),
+    "time": damage_by_sql("UPDATE spends SET committed_at = 'yesterday' WHERE id = 1"),
+    "epsilon asked": damage_by_sql("UPDATE spends SET epsilon = 0.5 WHERE id = 1"),
+    "first row deleted": damage_by_sql("DELETE FROM spends WHERE id = 1"),
+    "last row deleted": damage_by_sql("DELETE FROM spends WHERE id = 3"),
+    "last row deleted and the count": damage_by_sql(
+        "DELETE FROM spends WHERE id = 3", "UPDATE books SET spends = 2"
+    ),
+    "all rows deleted": damage_by_sql(
+        "DELETE FROM spends", "UPDATE books SET spends = 0"
+    ),
+    "row added": damage_by_sql(
+        "INSERT INTO spends SELECT 4, committed_at, label, epsilon, delta, event "
+        "FROM spends WHERE id = 1"
+    ),
+    "row added and the count": damage_by_sql(
+        "INSERT INTO spends SELECT 4, committed_at, label, epsilon, delta, event "
+        "FROM spends WHERE id = 1",
+        "UPDATE books SET spends = 4",
+    ),
+    "rows exchanged": damage_by_sql(
+        "UPDATE spends SET id = 9 WHERE id = 1",
+        "UPDATE spends SET id = 1 WHERE id = 2",
+        "UPDATE spends SET id = 2 WHERE id = 9",
+    ),
+    "count": damage_by_sql("UPDATE books SET spends = 2"),
+    "digest": damage_by_sql("UPDATE books SET head = 'x'"),
+    "larger cap": damage_by_sql("UPDATE books SET epsilon = 100.0"),
+    "second books": damage_by_sql("INSERT INTO books SELECT * FROM books"),
+    "no books": damage_by_sql("DELETE FROM books"),
+    "no table of spends": damage_by_sql("DROP TABLE spends"),
+    "no table of books": damage_by_sql("DROP TABLE books"),
+    "another column": damage_by_sql("ALTER TABLE spends ADD COLUMN refund REAL"),
+    "empty": damage_by_bytes(lambda content: b""),
+    "50 bytes": damage_by_bytes(lambda content: content[:50]),
+    "100 bytes": damage_by_bytes(lambda content: content[:100]),
+    "half": damage_by_bytes(lambda content: content[: len(content) // 2]),
+    "one page": damage_by_bytes(lambda content: content[:4096]),
+    "a page missing": damage_by_bytes(lambda content: content[:-4096]),
+    "a byte missing": damage_by_bytes(lambda content: content[:-1]),
+    "zeros inside": damage_by_bytes(lambda content: content[:4096] + bytes(8192)),
+    "text file": damage_by_bytes(lambda content: b"epsilon,delta\n" * 50),
+    "other database": foreign_database,
+    "newer schema": damage_by_sql("PRAGMA user_version=2"),
+    "other application": damage_by_sql("PRAGMA application_id=7"),
+}
+# Damage at which a reader may stumble before it compares the digests.
+STUMBLES = {
+    "epsilon of text": damage_by_sql("UPDATE spends SET epsilon = 'x' WHERE id = 1"),
+    "event nested without end": damage_by_sql(
+        f"UPDATE spends SET event = '{'[' * 100_000}' WHERE id = 1"
+    ),
+    "number too large": damage_by_sql(
+        """UPDATE spends SET event = '{"event": "gaussian", "count": 1, """
+        f""""noise_multiplier": 1{"0" * 400}}}' WHERE id = 1"""
+    ),
+    "adjacency unknown": damage_by_sql("UPDATE books SET adjacency = 'none'"),
+    "unit of bytes": damage_by_sql("UPDATE books SET unit = X'FF'"),
+    "cap of text": damage_by_sql("UPDATE books SET epsilon = 'x'"),
+}
+USES = {
+    "open": lambda ledger: BudgetLedger(ledger.path, **VALUES),
+    "open by name": lambda ledger: open_ledger(ledger.path),
+    "commit": spend,
+    "fit": lambda ledger: model(ledger=ledger).fit(X, Y),
+    "spends": BudgetLedger.spends,
+    "spent": BudgetLedger.spent,
+    "remaining": BudgetLedger.remaining,
+    "to_frame": BudgetLedger.to_frame,
+}
+
+
+def refused_and_untouched(ledger):
+    """Use a bad file in every way; each must say LedgerError and change nothing."""
+    path = Path(ledger.path)
+    before = path.read_bytes()
+    for use in USES.values():
+        with pytest.raises(LedgerError) as caught:
+            use(ledger)
+        message = str(caught.value)
+        assert ledger.path in message
+        remedies = (
+            "restore",
+            "Restore",
+            "choose another path",
+            "same values",
+            "Use the",
+        )
+        assert any(remedy in message for remedy in remedies)
+    assert "unreadable" in repr(ledger)
+    assert main([ledger.path]) == 1
+    assert path.read_bytes() == before
+    assert list(path.parent.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("damage", FORGED.values(), ids=FORGED)
+def test_damaged_file_is_refused_and_left_untouched(used, damage):
+    damage(Path(used.path))
+    refused_and_untouched(used)
+
+
+@pytest.mark.parametrize("damage", STUMBLES.values(), ids=STUMBLES)
+def test_nonsense_in_a_file_is_refused_like_other_damage(used, damage):
+    damage(Path(used.path))
+    refused_and_untouched(used)
+
+
+def test_broken_twin_without_digests_believes_a_forgery(used, monkeypatch):
+    monkeypatch.setattr("skdp.privacy._books._next_link", lambda link, row: link)
+    path = Path(used.path).with_name("undigested.db")
+    twin = BudgetLedger(path, **VALUES)
+    spend(twin, label="first")
+    cost = twin.spent().epsilon
+    FORGED["event made cheaper"](path)
+    assert twin.spent().epsilon < cost  # what the digests prevent
+
+
+def test_newer_schema_is_named(used):
+    FORGED["newer schema"](Path(used.path))
+    with pytest.raises(LedgerError, match=r"schema version 1. Got version 2"):
+        used.spends()
+
+
+def test_missing_file_is_never_started_anew_under_a_used_handle(used):
+    os.unlink(used.path)
+    for handle in (used, copy.deepcopy(used), pickle.loads(pickle.dumps(used))):
+        with pytest.raises(LedgerError, match="never started anew"):
+            spend(handle)
+        with pytest.raises(LedgerError, match="never started anew"):
+            model(ledger=handle).fit(X, Y)
+        assert "unreadable" in repr(handle)
+    assert not os.path.exists(used.path)
+
+
+# scikit-learn --------------------------------------------------------------------
+
+
+def test_pipeline_keeps_the_books(ledger):
+    pipeline = make_pipeline(BoundedScaler(bounds=(-4, 4)), model(ledger=ledger))
+    pipeline.fit(X, Y)
+    clone(pipeline).fit(X, Y)
+    assert len(ledger.spends()) == 2
+
+
+def test_cross_validation_spends_once_per_fold(ledger):
+    scores = cross_val_score(model(ledger=ledger), X, Y, cv=3)
+    assert scores.shape == (3,)
+    assert len(ledger.spends()) == 3
+
+
+def test_parallel_search_keeps_one_set_of_books(ledger):
+    search = GridSearchCV(
+        model(ledger=ledger), {"epsilon": [0.1, 0.2]}, cv=2, n_jobs=2
+    ).fit(X, Y)
+    asked = sorted(spend.epsilon for spend in ledger.spends()[:4])
+    assert asked == [0.1, 0.1, 0.2, 0.2]
+    assert len(ledger.spends()) == 5
+    assert ledger.spends()[4].epsilon == search.best_params_["epsilon"]
+    assert search.best_estimator_.ledger == ledger
+
+
+def search(ledger, **options):
+    return GridSearchCV(
+        model(ledger=ledger), {"fit_intercept": [True, False]}, cv=2, **options
+    )
+
+
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_search_raises_the_refusal_when_asked_to(tmp_path, n_jobs):
+    ledger = make_ledger(tmp_path, epsilon=cap_for(2))
+    with pytest.raises(BudgetExceeded) as caught:
+        search(ledger, error_score="raise", n_jobs=n_jobs).fit(X, Y)
+    assert (caught.value.ledger, caught.value.exhausted) == (ledger.path, "epsilon")
+    assert len(ledger.spends()) == 2
+
+
+def test_refused_refit_is_not_lost(tmp_path):
+    ledger = make_ledger(tmp_path, epsilon=cap_for(4))
+    with pytest.raises(BudgetExceeded, match="epsilon ran out"):
+        search(ledger).fit(X, Y)
+    assert len(ledger.spends()) == 4
+
+
+def test_refused_folds_without_refit_are_named_in_the_warning(tmp_path):
+    ledger = make_ledger(tmp_path, epsilon=cap_for(3))
+    with (
+        pytest.warns(FitFailedWarning, match=r"BudgetExceeded") as caught,
+        pytest.warns(UserWarning, match="non-finite"),
+    ):
+        found = search(ledger, refit=False).fit(X, Y)
+    text = str(caught.list[0].message)
+    assert ledger.path in text
+    assert "epsilon ran out" in text
+    assert np.isnan(found.cv_results_["mean_test_score"]).tolist() == [False, True]
+    assert len(ledger.spends()) == 3
+
+
+def test_search_that_may_fit_nothing_names_the_ledger(tmp_path):
+    ledger = make_ledger(tmp_path, epsilon=0.5)
+    with pytest.raises(ValueError, match="All the 4 fits failed") as caught:
+        search(ledger).fit(X, Y)
+    assert ledger.path in str(caught.value)
+    assert ledger.spends() == []
+
+
+# Reading the books ---------------------------------------------------------------
+
+COLUMNS = ["id", "committed_at", "label", "epsilon", "delta", "event"]
+COLUMNS += ["epsilon_alone", "epsilon_total"]
+
+
+def test_frame_has_a_row_per_fit_and_running_totals(used):
+    frame = used.to_frame()
+    assert frame.columns.tolist() == COLUMNS
+    assert frame["id"].tolist() == [1, 2, 3]
+    assert frame["label"].tolist() == ["first", "second", "third"]
+    assert frame["event"][1] == '{"count": 1, "epsilon": 0.25, "event": "pure"}'
+    alone = [epsilon_of(spend.event, 1e-6) for spend in used.spends()]
+    assert frame["epsilon_alone"].tolist() == alone
+    assert frame["epsilon_total"].is_monotonic_increasing
+    assert frame["epsilon_total"].iloc[-1] == used.spent().epsilon
+
+
+def test_frame_of_empty_books_has_the_columns(ledger):
+    assert ledger.to_frame().columns.tolist() == COLUMNS
+    assert len(ledger.to_frame()) == 0
+
+
+def test_repr_says_what_is_spent_left_and_not_covered(tmp_path):
+    ledger = make_ledger(tmp_path, dataset="ward 7", unit="visit", delta=1e-8)
+    spend(ledger)
+    text = repr(ledger)
+    for words in (ledger.path, "epsilon=10", "delta=1e-08", "'visit'", "'ward 7'"):
+        assert words in text
+    for words in (
+        f"1 fits, epsilon {ledger.spent().epsilon:.4g} spent",
+        f"{ledger.remaining().epsilon:.4g} left for one more",
+        "fitted models only, not scores",
+    ):
+        assert words in text
+    assert "replace_one" in text
+    assert "allow_nonprivate" not in text
+    assert "allow_nonprivate=True" in repr(
+        BudgetLedger(tmp_path / "b.db", allow_nonprivate=True, **VALUES)
+    )
+
+
+def test_command_prints_the_books(used, capsys):
+    assert main([used.path]) == 0
+    text = capsys.readouterr().out
+    for words in (
+        used.path,
+        "epsilon 10, delta 1e-06",
+        f"epsilon {used.spent().epsilon:.4g} in 3 fits",
+        f"epsilon {used.remaining().epsilon:.4g} for one more fit",
+        "unit record",
+        "(no label)",
+        "replace_one",
+        "scores and choices made from them are not",
+        "second",
+    ):
+        assert words in text
+
+
+def test_command_prints_empty_books(ledger, capsys):
+    assert main([ledger.path]) == 0
+    assert "epsilon 0 in 0 fits" in capsys.readouterr().out
+
+
+def test_command_runs_as_a_module(used):
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-m", "skdp.privacy", used.path],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": ROOT},
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "in 3 fits" in done.stdout
+
+
+@pytest.mark.parametrize("content", [None, b"", b"not a ledger\n" * 20])
+def test_command_fails_for_what_is_no_ledger(tmp_path, capsys, content):
+    path = tmp_path / "foreign.db"
+    if content is not None:
+        path.write_bytes(content)
+    assert main([str(path)]) == 1
+    told = capsys.readouterr()
+    assert str(path) in told.err
+    assert told.out == ""
+    assert path.exists() == (content is not None)
