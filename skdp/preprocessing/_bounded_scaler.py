@@ -18,7 +18,9 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     Each feature is clipped to its bounds, moved so that their middle is 0, and
     divided by half their width times sqrt(n_features): every row comes out with L2
-    norm at most 1, the default ``data_norm`` of the estimators.
+    norm at most 1, the default ``data_norm`` of the estimators. A feature that is
+    mostly at one of its bounds spends norm on saying so; a logarithm before, or other
+    bounds, may serve it better.
 
     Privacy
     -------

@@ -16,8 +16,8 @@ from skdp.privacy._events import Event
 
 _ADJACENCY_MEANING = {
     "replace_one": "one record exchanged for any other; the number of records public",
-    "zero_out": "one record exchanged for the null record; the number of records "
-    "public",
+    "zero_out": "one record exchanged for the null record, which contributes nothing; "
+    "the number of records public",
 }
 
 

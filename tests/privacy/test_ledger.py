@@ -814,6 +814,22 @@ def test_broken_twin_without_digests_believes_a_forgery(used, monkeypatch):
     assert twin.spent().epsilon < cost  # what the digests prevent
 
 
+def test_file_with_a_log_of_another_program_is_left_alone(used):
+    """SQLite would fold a write-ahead log into the file as soon as it reads it."""
+    path = Path(used.path)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("UPDATE books SET spends = 2")
+        connection.commit()
+        files = {file: file.read_bytes() for file in path.parent.iterdir()}
+        assert len(files) == 3
+        for use in USES.values():
+            with pytest.raises(LedgerError, match="write-ahead log"):
+                use(used)
+        assert "unreadable" in repr(used)
+        assert {file: file.read_bytes() for file in path.parent.iterdir()} == files
+
+
 def test_newer_schema_is_named(used):
     FORGED["newer schema"](Path(used.path))
     with pytest.raises(LedgerError, match=r"schema version 1. Got version 2"):
