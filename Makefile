@@ -11,7 +11,7 @@ export SKDP_DATA_HOME
 TEST_ENV = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
 BIN = $(VENV)/bin
-PIP = $(BIN)/python -m pip --disable-pip-version-check --quiet
+PIP = $(BIN)/python -m pip --disable-pip-version-check -qq
 PYTEST = $(TEST_ENV) $(BIN)/python -m pytest -n $(JOBS) -q
 OLDEST_VENV = $(VENV)-oldest
 # Oldest first; the first with a wheel for the running Python is taken.
@@ -56,7 +56,7 @@ test-all: $(VENV)/.installed-test
 test-oldest: | python
 	@test -x $(OLDEST_VENV)/bin/python || $(PYTHON) -m venv $(OLDEST_VENV)
 	@for version in $(OLDEST); do \
-	  if $(OLDEST_VENV)/bin/python -m pip --disable-pip-version-check --quiet install \
+	  if $(OLDEST_VENV)/bin/python -m pip --disable-pip-version-check -qq install \
 	    --only-binary=scikit-learn "scikit-learn==$$version" --editable '.[test]' 2>/dev/null; \
 	  then echo "oldest scikit-learn with a wheel for this Python: $$version"; break; fi; \
 	done

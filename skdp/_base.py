@@ -84,11 +84,7 @@ class DPEstimator(BaseEstimator):
             alpha=alpha,
             fit_intercept=self.fit_intercept,
         )
-        solver = None
-        if budget.is_finite:
-            solver = choose_solver(
-                self.solver, self.solver_params, loss, problem, budget
-            )
+        solver = choose_solver(self.solver, self.solver_params, loss, problem, budget)
         name = type(self).__name__
         noise = NoiseSource(self.random_state)
         notes = self._warn_of_public_facts(solver, budget, n_samples, noise)

@@ -1,7 +1,7 @@
 """Private solvers: one file and one proof page each, one door to the data."""
 
 from skdp.solvers._base import Problem, Progress, Solution, Solver
-from skdp.solvers._registry import SOLVERS, choose_solver, make_solver
+from skdp.solvers._registry import SOLVERS, choose_solver, named_solvers
 from skdp.solvers._solve import Outcome, solve
 
 __all__ = [
@@ -12,6 +12,6 @@ __all__ = [
     "Solution",
     "Solver",
     "choose_solver",
-    "make_solver",
+    "named_solvers",
     "solve",
 ]

@@ -22,9 +22,24 @@ SOLVERS: dict[str, type[Solver]] = {
 }
 
 
-def make_solver(key: str, params: Mapping[str, Any] | None) -> Solver:
-    """The configuration that ``solver=key, solver_params=params`` stands for."""
+def named_solvers(key: str, params: Mapping[str, Any] | None) -> list[Solver]:
+    """The configurations that ``solver=key, solver_params=params`` allows.
+
+    One for a named solver; for ``"auto"`` all candidates, the preferred one first.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If the key or a parameter is unknown or out of range.
+    """
     check_choice("solver", key, ["auto", *SOLVERS])
+    if key == "auto":
+        if params is not None:
+            raise ValueError(
+                "The 'solver_params' parameter must be None with solver='auto'. "
+                f"Got a mapping. Name the solver: one of {sorted(SOLVERS)}."
+            )
+        return [NoisyGD()]
     if params is not None and not isinstance(params, Mapping):
         raise TypeError(
             "The 'solver_params' parameter must be None or a mapping. "
@@ -38,7 +53,7 @@ def make_solver(key: str, params: Mapping[str, Any] | None) -> Solver:
             f"Got {unknown}. Noise scale, sensitivity, sampler and randomness "
             "follow from epsilon, delta and adjacency and cannot be set."
         )
-    return SOLVERS[key](**(params or {}))
+    return [SOLVERS[key](**(params or {}))]
 
 
 def choose_solver(
@@ -47,30 +62,27 @@ def choose_solver(
     loss: Loss,
     problem: Problem,
     budget: Budget,
-) -> Solver:
-    """The solver to use, resolved; ``"auto"`` decides from public facts only.
+) -> Solver | None:
+    """The first solver that does not refuse, resolved; from public facts only.
+
+    Returns
+    -------
+    Solver or None
+        None if epsilon is inf: the optimum is computed instead.
 
     Raises
     ------
-    ValueError
-        If the solver named, or every solver under ``"auto"``, refuses the job; the
-        message gives the reason.
+    ValueError, TypeError
+        If the key or a parameter is wrong, or every solver refuses the job; the
+        message gives the reasons.
     """
-    check_choice("solver", key, ["auto", *SOLVERS])
-    if key != "auto":
-        solver = make_solver(key, params)
-        if reason := solver.refusal(loss, problem, budget):
-            raise ValueError(reason)
-        return solver.resolve(loss, problem, budget)
-    if params is not None:
-        raise ValueError(
-            "The 'solver_params' parameter must be None with solver='auto'. "
-            f"Got a mapping. Name the solver: one of {sorted(SOLVERS)}."
-        )
+    candidates = named_solvers(key, params)
+    if not budget.is_finite:
+        return None
     reasons = []
-    for candidate in (NoisyGD(),):
-        reason = candidate.refusal(loss, problem, budget)
+    for solver in candidates:
+        reason = solver.refusal(loss, problem, budget)
         if not reason:
-            return candidate.resolve(loss, problem, budget)
+            return solver.resolve(loss, problem, budget)
         reasons.append(reason)
     raise ValueError("No solver can do this fit. " + " ".join(reasons))

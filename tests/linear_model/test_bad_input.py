@@ -42,6 +42,7 @@ BAD_PARAMS = [
     ({"C": -1}, "'C'"),
     ({"fit_intercept": "yes"}, "'fit_intercept'"),
     ({"solver": "lbfgs"}, r"'solver'.*noisy_gd"),
+    ({"solver": "lbfgs", "epsilon": math.inf, "ledger": None}, "'solver'"),
     ({"solver_params": {"n_steps": 5}}, "must be None with solver='auto'"),
     ({"solver": "noisy_gd", "solver_params": {"steps": 5}}, r"\['steps'\]"),
     ({"solver": "noisy_gd", "solver_params": [1]}, "mapping"),
@@ -80,7 +81,9 @@ def assert_refused(model, rows, labels, match, spent):
     )
 
 
-@pytest.mark.parametrize(("params", "match"), BAD_PARAMS, ids=str)
+@pytest.mark.parametrize(
+    ("params", "match"), BAD_PARAMS, ids=[" ".join(params) for params, _ in BAD_PARAMS]
+)
 def test_bad_parameters(params, match, tmp_path):
     ledger = make_ledger(tmp_path)
     model = DPLogisticRegression(**({"ledger": ledger} | params))
