@@ -46,23 +46,26 @@ def check_real(
 
 
 def check_epsilon(value: Any) -> float:
-    """Return `value` as a privacy parameter in (0, inf]."""
+    """Return `value` as a privacy parameter: inf, or in the range of the formulas."""
+    if isinstance(value, Real) and value == math.inf:
+        return math.inf
     return check_real(
         "epsilon",
         value,
-        low=0.0,
-        high=math.inf,
-        low_open=True,
+        low=1e-6,
+        high=1e8,
         remedy="Use 1.0 for a private fit, or inf for one without privacy.",
     )
 
 
 def check_delta(value: Any) -> float:
-    """Return `value` as a failure probability in [0, 1)."""
+    """Return `value` as a failure probability: 0, or in [1e-50, 1)."""
+    if isinstance(value, Real) and not isinstance(value, bool) and value == 0:
+        return 0.0
     return check_real(
         "delta",
         value,
-        low=0.0,
+        low=1e-50,
         high=1.0,
         high_open=True,
         remedy="Use a value far below 1 / n_samples, such as 1e-6, or 0.",
@@ -82,15 +85,19 @@ def check_positive(name: str, value: Any, *, remedy: str = "") -> float:
     )
 
 
-def check_count(name: str, value: Any, *, low: int = 1, remedy: str = "") -> int:
-    """Return `value` as an integer of at least `low`."""
+def check_count(
+    name: str, value: Any, *, low: int = 1, high: int | None = None, remedy: str = ""
+) -> int:
+    """Return `value` as an integer from `low` to `high`."""
     is_integer = isinstance(value, Integral) and not isinstance(value, bool)
-    if is_integer and int(value) >= low:
+    if is_integer and int(value) >= low and (high is None or int(value) <= high):
         return int(value)
     kind = ValueError if is_integer else TypeError
     raise kind(
-        f"The {name!r} parameter must be an integer of at least {low}. "
-        f"Got {value!r}." + _remedy(remedy)
+        f"The {name!r} parameter must be an integer of at least {low}"
+        + (f" and at most {high}. " if high is not None else ". ")
+        + f"Got {value!r}."
+        + _remedy(remedy)
     )
 
 

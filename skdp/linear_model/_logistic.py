@@ -40,10 +40,10 @@ class DPLogisticRegression(ClassifierMixin, DPEstimator):
 
     Parameters
     ----------
-    epsilon : float in (0, inf], default=1.0
+    epsilon : float in [1e-6, 1e8] or inf, default=1.0
         Privacy loss. inf fits without noise and without clipping and equals
         scikit-learn's optimum.
-    delta : float in [0, 1), default=1e-6
+    delta : 0 or float in [1e-50, 1), default=1e-6
         Probability with which the guarantee may fail; far below ``1 / n_samples``.
         0 asks for pure epsilon and needs a solver that offers it.
     adjacency : {"replace_one", "zero_out"}, default="replace_one"

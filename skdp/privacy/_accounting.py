@@ -20,8 +20,8 @@ class Budget:
 
     Parameters
     ----------
-    epsilon : float in (0, inf]
-    delta : float in [0, 1)
+    epsilon : float in [1e-6, 1e8] or inf
+    delta : 0 or float in [1e-50, 1)
     """
 
     epsilon: float
@@ -43,7 +43,7 @@ def epsilon_of(event: Event, delta: float) -> float:
     Parameters
     ----------
     event : GaussianEvent, PureEvent, ComposedEvent or NonPrivateEvent
-    delta : float in [0, 1)
+    delta : 0 or float in [1e-50, 1)
 
     Returns
     -------

@@ -21,7 +21,7 @@ import math
 from dataclasses import dataclass
 from typing import Protocol
 
-from skdp._validation import check_count, check_positive
+from skdp._validation import check_count, check_real
 from skdp.privacy._gaussian import pure_mu
 
 
@@ -50,7 +50,7 @@ class GaussianEvent:
 
     Parameters
     ----------
-    noise_multiplier : float in (0, inf)
+    noise_multiplier : float in [1e-100, 1e100]
         sigma / L2 sensitivity, no unit.
     count : int, default=1
         Number of releases; later queries may depend on earlier releases.
@@ -60,11 +60,11 @@ class GaussianEvent:
     count: int = 1
 
     def __post_init__(self) -> None:
-        _set(
-            self,
-            noise_multiplier=check_positive("noise_multiplier", self.noise_multiplier),
+        multiplier = check_real(
+            "noise_multiplier", self.noise_multiplier, low=1e-100, high=1e100
         )
-        _set(self, count=check_count("count", self.count))
+        _set(self, noise_multiplier=multiplier)
+        _set(self, count=check_count("count", self.count, high=2**53))
 
     @property
     def mu_squared(self) -> float:
@@ -85,7 +85,7 @@ class PureEvent:
 
     Parameters
     ----------
-    epsilon : float in (0, inf)
+    epsilon : float in [1e-100, 1e100]
     count : int, default=1
     """
 
@@ -93,8 +93,8 @@ class PureEvent:
     count: int = 1
 
     def __post_init__(self) -> None:
-        _set(self, epsilon=check_positive("epsilon", self.epsilon))
-        _set(self, count=check_count("count", self.count))
+        _set(self, epsilon=check_real("epsilon", self.epsilon, low=1e-100, high=1e100))
+        _set(self, count=check_count("count", self.count, high=2**53))
 
     @property
     def mu_squared(self) -> float:
@@ -119,6 +119,10 @@ class ComposedEvent:
     """
 
     parts: tuple[Event, ...]
+
+    def __post_init__(self) -> None:
+        if not all(hasattr(part, "gdp_mu_squared") for part in self.parts):
+            raise TypeError("The 'parts' parameter must hold events only.")
 
     @property
     def mu_squared(self) -> float:

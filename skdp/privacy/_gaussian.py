@@ -32,6 +32,9 @@ from scipy.special import erfcx, ndtr, ndtri
 # Relative safety margin on every root below. It is far above the rounding error
 # of the formulas (about 1e-13) and far below the 0.2 % allowed for calibration.
 _MARGIN = 1e-7
+# Bound on the relative rounding error of the formula for delta, for mu of at least
+# about 1e-9; added to round up.
+_FORMULA_ERROR = 1e-9
 _SQRT_HALF_PI = math.sqrt(math.pi / 2)
 _INV_SQRT_2PI = 1 / math.sqrt(2 * math.pi)
 
@@ -63,8 +66,10 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
     # exp(epsilon) * density(x + mu) = density(x): the difference of the two
     # tails becomes a difference of Mills ratios, free of overflow.
     if x > 0:
-        return max(0.0, density * (_mills(x) - _mills(x + mu)))
-    return max(0.0, float(ndtr(-x)) - density * _mills(x + mu))
+        delta = density * (_mills(x) - _mills(x + mu))
+    else:
+        delta = float(ndtr(-x)) - density * _mills(x + mu)
+    return min(1.0, max(0.0, delta) * (1 + _FORMULA_ERROR))
 
 
 def _boundary(accept: Callable[[float], bool], low: float, high: float) -> float:
@@ -133,7 +138,7 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     """
     if mu == 0 or gaussian_delta(mu, 0.0) <= delta:
         return 0.0
-    if delta == 0 or math.isinf(mu):
+    if delta == 0 or mu > 1e100:
         return math.inf
 
     def too_small(epsilon: float) -> bool:

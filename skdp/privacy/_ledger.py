@@ -302,9 +302,9 @@ def _check_path(path: Any) -> str:
 
 
 def _check_text(name: str, value: Any) -> str:
-    if isinstance(value, str):
+    if isinstance(value, str) and value.isprintable():
         return value
     raise TypeError(
-        f"The {name!r} parameter must be a string. "
+        f"The {name!r} parameter must be a printable string. "
         f"Got an instance of {type(value).__name__}."
     )

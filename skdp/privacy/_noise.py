@@ -48,8 +48,11 @@ _MARGIN = 2.0**-40
 _QUERY_LIMIT = 2.0**51
 _RELEASE_LIMIT = 2**52
 
-# The grid is at most this fraction of the sensitivity after the dimension factor.
+# The grid is this fraction of the sensitivity after the dimension factor, unless the
+# noise is so large that its draws would leave the integers: then it is a fraction of
+# the noise, and costs more.
 _GRID_COST = 2.0**-12
+_FINEST = 2.0**-46
 
 
 class Entropy(Protocol):
@@ -123,6 +126,8 @@ class _Gaussian:
         # P(|N| > t) = 1 - sqrt(2/pi) * sum_k (-1)^k t^(2k+1) / (2^k k! (2k+1)).
         # No term exceeds t * exp(t^2/2) < 2**(0.73 t^2 + t), which with the growth
         # of rounding errors along the recursion costs 2 t^2 + 2 t bits at most.
+        if t * t > Fraction(7, 5) * bits:  # exp(-t^2/2) < 2**-bits
+            return 0, 1
         work = bits + 64 + 2 * math.ceil(t * t + t)
         work = -(-work // 128) * 128  # few distinct precisions, so pi is cached
         x = (t.numerator << work) // t.denominator
@@ -148,6 +153,8 @@ class _Laplace:
 
     def survival(self, t: Fraction, bits: int) -> tuple[int, int]:
         # exp(-t) by its series; terms stay below exp(t) < 2**(1.45 t).
+        if t > Fraction(7, 10) * bits:  # exp(-t) < 2**-bits
+            return 0, 1
         work = bits + 64 + 4 * math.ceil(t)
         x = (t.numerator << work) // t.denominator
         term = total = 1 << work
@@ -229,8 +236,9 @@ class NoiseScale:
     sigma: float
 
 
-def _grid(step: float) -> float:
-    """Largest power of two not above `step`."""
+def _grid(sensitivity: float, noise: float, norm: float) -> float:
+    """A power of two, from the sensitivity, the noise and the norm of all ones."""
+    step = max(_GRID_COST * sensitivity / norm, _FINEST * noise)
     return math.ldexp(1.0, math.frexp(step)[1] - 1)
 
 
@@ -239,7 +247,7 @@ def gaussian_scale(
 ) -> NoiseScale:
     """Grid and sigma for a query of `size` numbers of L2 sensitivity `sensitivity`."""
     root = math.sqrt(size)
-    grid = _grid(_GRID_COST * sensitivity / root)
+    grid = _grid(sensitivity, noise_multiplier * sensitivity, root)
     # The last factor covers the rounding of this line and of the square root.
     charged = (sensitivity + root * grid) * (1 + 2.0**-48)
     return NoiseScale(grid, noise_multiplier * charged)
@@ -247,7 +255,7 @@ def gaussian_scale(
 
 def laplace_scale(*, sensitivity: float, epsilon: float, size: int) -> NoiseScale:
     """Grid and scale for a query of `size` numbers of L1 sensitivity `sensitivity`."""
-    grid = _grid(_GRID_COST * sensitivity / size)
+    grid = _grid(sensitivity, sensitivity / epsilon, size)
     charged = (sensitivity + size * grid) * (1 + 2.0**-48)
     return NoiseScale(grid, charged / epsilon)
 

@@ -161,9 +161,3 @@ class Solver(ABC):
         progress: Progress,
     ) -> Solution:
         """Read `source`; add exactly the noise that `event` declared."""
-
-
-def check_optional(check: Any, name: str, value: Any) -> None:
-    """Apply a check of one public hyper-parameter unless it is None."""
-    if value is not None:
-        check(name, value)

@@ -28,7 +28,7 @@ from skdp.privacy._accounting import Budget
 from skdp.privacy._events import Event, GaussianEvent
 from skdp.privacy._gaussian import gaussian_mu
 from skdp.privacy._noise import NoiseSource, gaussian_scale
-from skdp.solvers._base import Problem, Progress, Solution, Solver, check_optional
+from skdp.solvers._base import Problem, Progress, Solution, Solver
 from skdp.solvers._gradient import GradientSum, query_sensitivity, rounding_slack
 
 # Standard deviation of the noise in the raw prediction of a unit row at which the
@@ -114,8 +114,10 @@ class NoisyGD(Solver):
     tail: float = 0.5
 
     def __post_init__(self) -> None:
-        check_optional(check_count, "n_steps", self.n_steps)
-        check_optional(check_positive, "step_size", self.step_size)
+        if self.n_steps is not None:
+            check_count("n_steps", self.n_steps, high=10**6)
+        if self.step_size is not None:
+            check_positive("step_size", self.step_size)
         if self.momentum is not None:
             check_real("momentum", self.momentum, low=0.0, high=1.0, high_open=True)
         if self.residual_clip is not None:

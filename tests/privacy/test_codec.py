@@ -68,7 +68,7 @@ def test_equal_events_have_equal_text_whatever_their_number_types(event):
     assert event_to_json(event) == event_to_json(GaussianEvent(5.0))
 
 
-@pytest.mark.parametrize("value", [1 / 3, 5e-324, 1.7e308, 0.1 + 0.2])
+@pytest.mark.parametrize("value", [1 / 3, 1e-100, 1e100, 0.1 + 0.2])
 def test_doubles_survive_exactly(value):
     assert event_from_json(event_to_json(PureEvent(value))).epsilon == value
 

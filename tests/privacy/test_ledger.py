@@ -34,6 +34,7 @@ from skdp.privacy import (
     GaussianEvent,
     NonPrivateEvent,
     PureEvent,
+    _books,
     epsilon_of,
 )
 from skdp.privacy.__main__ import main
@@ -805,7 +806,7 @@ def test_nonsense_in_a_file_is_refused_like_other_damage(used, damage):
 
 
 def test_broken_twin_without_digests_believes_a_forgery(used, monkeypatch):
-    monkeypatch.setattr("skdp.privacy._books._next_link", lambda link, row: link)
+    monkeypatch.setattr(_books, "_next_link", lambda link, row: link)
     path = Path(used.path).with_name("undigested.db")
     twin = BudgetLedger(path, **VALUES)
     spend(twin, label="first")
@@ -845,6 +846,31 @@ def test_missing_file_is_never_started_anew_under_a_used_handle(used):
             model(ledger=handle).fit(X, Y)
         assert "unreadable" in repr(handle)
     assert not os.path.exists(used.path)
+
+
+def test_file_that_vanishes_while_it_is_opened_is_not_started_anew(used, monkeypatch):
+    os.unlink(used.path)
+    monkeypatch.setattr(os.path, "isfile", lambda path: True)
+    with pytest.raises(LedgerError, match="unable to open"):
+        spend(used)
+    assert not os.path.exists(used.path)
+
+
+@pytest.mark.parametrize("error", [RuntimeError("half"), KeyboardInterrupt()])
+def test_commit_that_fails_half_way_changes_nothing(used, monkeypatch, error):
+    def link(previous, row):
+        if row[2] == "interrupted":  # its row has been inserted by now
+            raise error
+        return next_link(previous, row)
+
+    next_link = _books._next_link
+    monkeypatch.setattr(_books, "_next_link", link)
+    before = Path(used.path).read_bytes()
+    with pytest.raises(type(error)):
+        spend(used, label="interrupted")
+    assert Path(used.path).read_bytes() == before
+    spend(used, label="fourth")
+    assert [s.label for s in used.spends()] == ["first", "second", "third", "fourth"]
 
 
 # scikit-learn --------------------------------------------------------------------

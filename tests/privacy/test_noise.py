@@ -681,3 +681,20 @@ def test_the_fingerprint_of_a_seed_is_stable():
     )
     digest = hashlib.sha256(draws.astype("<f8").tobytes()).hexdigest()
     assert digest[:16] == "68b340cae0e5ede8"
+
+
+@pytest.mark.parametrize("multiplier", [1e-6, 1e-3, 1e9, 1e12])
+def test_absurd_noise_is_drawn_in_time_and_at_its_scale(multiplier):
+    released = NoiseSource(5).gaussian(
+        np.zeros(400), sensitivity=1.0, noise_multiplier=multiplier
+    )
+    assert np.isfinite(released).all()
+    scale = gaussian_scale(sensitivity=1.0, noise_multiplier=multiplier, size=400)
+    assert scale.sigma >= multiplier
+    if multiplier > 1:
+        assert np.std(released) == pytest.approx(scale.sigma, rel=0.2)
+
+
+@pytest.mark.parametrize("law", [_Gaussian(), _Laplace()])
+def test_far_tails_are_enclosed_at_once(law):
+    assert law.survival(Fraction(10**6), 63) == (0, 1)
