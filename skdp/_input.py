@@ -7,13 +7,31 @@ or a count, and no exception carries data along in its context.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NoReturn
 
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils.validation import validate_data
 
 DTYPES = (np.float64, np.float32)
+
+# What scikit-learn's validation may say; anything else might quote an entry.
+_SAFE_MESSAGES = (
+    "A sparse matrix was passed",
+    "Expected 2D array",
+    "Found array with",
+    "Found input variables with inconsistent",
+    "Input X contains",
+    "Input y contains",
+    "Sparse data was passed",
+    "The feature names should match",
+    "Unknown label type",
+    "X has",
+    "y should be a 1d array",
+)
+_NOT_NUMBERS = ("object", "str", "category", "datetime", "timedelta", "period")
+_NOT_NUMBERS += ("interval", "string", "large_string", "date", "time")
 
 
 def check_rows(estimator: Any, X: Any, *, reset: bool, accept_sparse: bool) -> Any:
@@ -31,59 +49,106 @@ def check_rows(estimator: Any, X: Any, *, reset: bool, accept_sparse: bool) -> A
     Returns
     -------
     ndarray or CSR of shape (n_samples, n_features)
+        CSR is canonical: one entry for each place.
     """
-    check_numeric_columns(X)
-    problem = None
-    try:
-        rows = validate_data(
+    check_kind(X)
+    rows = without_data(
+        lambda: validate_data(
             estimator,
             X,
             reset=reset,
             accept_sparse="csr" if accept_sparse else False,
             accept_large_sparse=True,
             dtype=DTYPES,
+        ),
+        "The X argument must be an array of numbers. Got an object or string array "
+        "with an entry that is neither a string that reads as a number nor a number. "
+        "Encode such columns with DeclaredOneHotEncoder.",
+    )
+    if issparse(rows):
+        rows = _canonical(rows)
+    entries = rows.data if issparse(rows) else rows
+    # On top of scikit-learn's check, which a configuration can switch off and which
+    # sees the entries of one place before they are summed.
+    if entries.size and not np.isfinite([entries.min(), entries.max()]).all():
+        raise ValueError(
+            "The X argument must be finite. Got NaN or infinity. Impute by a declared "
+            "rule before fitting."
         )
-    except (TypeError, ValueError) as error:
-        problem = error
-    if problem is not None:
-        _raise_without_data(problem)
-    if issparse(rows) and not rows.has_canonical_format:
-        # Entries of one place add up; norms taken entry by entry would miss that, and
-        # a row could pass the clipping with more than its share.
-        rows = rows.copy()
+    return rows
+
+
+def _canonical(rows: Any) -> Any:
+    """One entry for each place; norms taken entry by entry would miss their sum."""
+    # Built anew, because SciPy keeps the answer whether entries are unique.
+    rows = type(rows)((rows.data, rows.indices, rows.indptr), shape=rows.shape)
+    if rows.has_canonical_format:
+        return rows
+    rows = rows.astype(np.float64)
+    with np.errstate(over="ignore"):
         rows.sum_duplicates()
     return rows
 
 
-def check_numeric_columns(X: Any) -> None:
-    """Refuse a data frame with columns that hold no numbers, by their names."""
-    dtypes = getattr(X, "dtypes", None)
-    if dtypes is None or not hasattr(X, "columns"):
+def check_kind(X: Any) -> None:
+    """Refuse what holds no numbers by its type, naming a data frame's columns."""
+    remedy = (
+        "Encode them with DeclaredOneHotEncoder, whose categories are declared and "
+        "not read from the data."
+    )
+    if np.ma.isMaskedArray(X):
+        raise TypeError(
+            "The X argument must be an array without a mask. Got a masked array, whose "
+            "masked entries would be used. Impute by a declared rule."
+        )
+    dtype = getattr(X, "dtype", None)
+    if getattr(dtype, "kind", "") in ("c", "m", "M", "V"):
+        kind = "Complex data not supported. " if dtype.kind == "c" else ""
+        raise ValueError(f"{kind}The X argument must be real numbers. Got {dtype}.")
+    if not hasattr(X, "columns") or not hasattr(X, "dtypes"):
         return
-    bad = {
-        str(name): str(dtype)
-        for name, dtype in zip(X.columns, dtypes, strict=True)
-        if str(dtype) in ("object", "str", "category") or str(dtype)[:4] in _NOT_NUMBERS
-    }
+    names = [str(dtype) for dtype in X.dtypes]
+    bad = [
+        str(column)
+        for column, name in zip(X.columns, names, strict=True)
+        if name.split("[")[0].rstrip("0123456789") in _NOT_NUMBERS or "complex" in name
+    ]
     if bad:
-        kinds = sorted(set(bad.values()))
         raise ValueError(
-            f"The columns of X must be numeric. Got {', '.join(kinds)} in the columns "
-            f"{list(bad)}. Encode them with DeclaredOneHotEncoder, whose categories "
-            "are declared and not read from the data."
+            f"The columns of X must be numeric. Got other kinds in the columns {bad}. "
+            + remedy
         )
 
 
-_NOT_NUMBERS = ("stri", "date", "time", "peri", "inte", "larg")
+def without_data(call: Callable[[], Any], otherwise: str) -> Any:
+    """The result of a validation; its error is raised again without any entry.
+
+    Parameters
+    ----------
+    call : callable
+    otherwise : str
+        What to say if the error's own text cannot be shown.
+    """
+    problem: Exception | None = None
+    try:
+        return call()
+    except (TypeError, ValueError, OverflowError) as error:
+        problem = error
+    # Outside of the handler, so that the first error is not carried along.
+    _raise_without_data(problem, otherwise)
 
 
-def _raise_without_data(problem: Exception) -> None:
-    """Raise what scikit-learn's validation found, unless its text quotes a value."""
+def _raise_without_data(problem: Exception, otherwise: str) -> NoReturn:
     text = str(problem)
-    if "could not convert" in text or "argument must be" in text:
-        raise type(problem)(
-            "The X argument must be an array of numbers. Got an object or string "
-            "array with an entry that is neither a string that reads as a number nor "
-            "a number. Encode such columns with DeclaredOneHotEncoder."
+    kind = TypeError if isinstance(problem, TypeError) else ValueError
+    if text.startswith("Complex data not supported"):
+        raise kind("Complex data not supported. Use real numbers.")
+    if text.startswith("Expected 2D array"):
+        first = text.partition("\n")[0].rstrip(":")
+        raise kind(
+            f"{first}. Reshape your data with array.reshape(-1, 1) if it has a single "
+            "feature or array.reshape(1, -1) if it is a single sample."
         )
-    raise type(problem)(text)
+    if text.startswith(_SAFE_MESSAGES):
+        raise kind(text)
+    raise kind(otherwise)

@@ -16,7 +16,7 @@ from sklearn.utils.validation import (
 )
 
 from skdp._base import DPEstimator
-from skdp._input import check_rows
+from skdp._input import check_rows, without_data
 from skdp._validation import check_bool, check_positive
 from skdp.exceptions import PublicLabelsWarning
 from skdp.losses import LogisticLoss, SoftmaxLoss
@@ -183,8 +183,8 @@ class DPLogisticRegression(ClassifierMixin, DPEstimator):
         )
         outcome, problem, record = self._solve(X, codes, loss, alpha, assumed)
         coef, intercept = outcome.solution.unpack(problem)
-        self.coef_ = coef.astype(X.dtype, copy=False)
-        self.intercept_ = intercept.astype(X.dtype, copy=False)
+        self.coef_ = _cast(coef, X.dtype)
+        self.intercept_ = _cast(intercept, X.dtype)
         self.classes_ = classes
         self.privacy_ = record
         return self
@@ -196,17 +196,24 @@ class DPLogisticRegression(ClassifierMixin, DPEstimator):
                 "DPLogisticRegression requires y to be passed, but the target y is "
                 "None. Pass the labels."
             )
-        y = column_or_1d(y, warn=True)
-        check_consistent_length(X, y)
-        check_classification_targets(y)
         declared = self.classes is not None
+        # Which labels occur is private if they are declared: then nothing of
+        # scikit-learn's opinion on y, which it may put in a warning, is asked for.
+        y = without_data(
+            lambda: _label_column(X, y, ask_for_kind=not declared),
+            "The y argument must be a column of labels. Got something else.",
+        )
         classes = np.unique(np.asarray(self.classes) if declared else y)
         if classes.ndim != 1 or len(classes) < 2:
             raise ValueError(
                 "DPLogisticRegression needs at least two classes. Got 1 class. "
                 "Declare all labels that may occur with classes=[...]."
             )
-        codes = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
+        codes = without_data(
+            lambda: np.minimum(np.searchsorted(classes, y), len(classes) - 1),
+            "The labels in y must be of the kind of those declared in 'classes'. Got "
+            "others.",
+        )
         if not np.array_equal(classes[codes], y):
             raise ValueError(
                 "The labels in y must be among those declared in 'classes'. Got "
@@ -260,3 +267,18 @@ class DPLogisticRegression(ClassifierMixin, DPEstimator):
         # Noise, not the method, spoils the scores on tiny data.
         tags.classifier_tags.poor_score = self.epsilon != float("inf")
         return tags
+
+
+def _label_column(X: Any, y: Any, *, ask_for_kind: bool) -> np.ndarray:
+    """`y` as one column, as long as X has rows."""
+    y = column_or_1d(y, warn=True)
+    check_consistent_length(X, y)
+    if ask_for_kind:
+        check_classification_targets(y)
+    return y
+
+
+def _cast(released: np.ndarray, dtype: Any) -> np.ndarray:
+    """Released numbers in the dtype of X, its largest in place of an overflow."""
+    largest = np.finfo(dtype).max
+    return np.clip(released, -largest, largest).astype(dtype, copy=False)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from skdp._validation import check_positive
+from skdp._validation import check_real
 from skdp.losses._base import FloatArray
 
 
@@ -29,8 +30,10 @@ class SquaredLoss:
     smoothness: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
-        if self.residual_bound != float("inf"):
-            check_positive("residual_bound", self.residual_bound)
+        bound = check_real(
+            "residual_bound", self.residual_bound, low=0.0, high=math.inf, low_open=True
+        )
+        object.__setattr__(self, "residual_bound", bound)
 
     def value(self, y: FloatArray, raw: FloatArray) -> FloatArray:
         error = np.abs(raw[:, 0] - y)

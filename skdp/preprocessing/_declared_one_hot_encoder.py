@@ -11,6 +11,7 @@ from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from skdp._input import without_data
 from skdp._validation import check_bool, check_choice
 
 
@@ -104,7 +105,10 @@ class DeclaredOneHotEncoder(TransformerMixin, BaseEstimator):
         X = self._check(X, reset=False)
         codes, offset = [], 0
         for column, categories in zip(X.T, self.categories_, strict=True):
-            code = pd.Index(categories).get_indexer(pd.Index(column))
+            # Cell by cell: a look-up over the whole column would first find a common
+            # type for it, and one record would change how all others are encoded.
+            code_of = {category: i for i, category in enumerate(categories.tolist())}
+            code = np.array([_look_up(code_of, cell) for cell in column], dtype=int)
             if self.handle_unknown == "other":
                 code = np.where(code < 0, len(categories), code)
             codes.append(np.where(code < 0, -1, code + offset))
@@ -146,7 +150,20 @@ class DeclaredOneHotEncoder(TransformerMixin, BaseEstimator):
 
     def _check(self, X: Any, *, reset: bool) -> Any:
         """X as an array of objects or numbers; missing values are let through."""
-        return validate_data(self, X, reset=reset, dtype=None, ensure_all_finite=False)
+        if getattr(getattr(X, "dtype", None), "kind", "") == "c":
+            raise ValueError("Complex data not supported. Declare real categories.")
+        if np.ma.isMaskedArray(X):
+            X = (
+                X.filled(np.nan)
+                if X.dtype.kind == "f"
+                else X.astype(object).filled(None)
+            )
+        return without_data(
+            lambda: validate_data(
+                self, X, reset=reset, dtype=object, ensure_all_finite=False
+            ),
+            "The X argument must be a table of categories. Got something else.",
+        )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -178,6 +195,14 @@ def _match_categories(categories: Any, n_features: int, names: Any) -> list[np.n
             "read it from the data."
         )
     return [np.asarray(item, dtype=_dtype(item)) for item in lists]
+
+
+def _look_up(code_of: dict[Any, int], cell: Any) -> int:
+    """Position of a cell's category, -1 if it is not declared."""
+    try:
+        return code_of.get(cell, -1)
+    except TypeError:  # what cannot be hashed was not declared
+        return -1
 
 
 def _is_list(item: Any) -> bool:

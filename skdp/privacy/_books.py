@@ -142,9 +142,8 @@ class Books:
                 os.link(draft, self.path)
             except FileExistsError:
                 pass
-            except OSError:  # a file system without hard links
-                if not os.path.exists(self.path):
-                    os.rename(draft, self.path)
+            except OSError:  # a file system without hard links: claim the name first
+                _copy_exclusively(draft, self.path)
         finally:
             if os.path.exists(draft):
                 os.unlink(draft)
@@ -218,6 +217,18 @@ class Writer:
         self.connection.execute(
             "UPDATE books SET spends = ?, head = ?", (row[0], _next_link(head, row))
         )
+
+
+def _copy_exclusively(draft: str, path: str) -> None:
+    """Write a new file unless one is there; never replaces the books of another."""
+    try:
+        handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    except FileExistsError:
+        return
+    with os.fdopen(handle, "wb") as file:
+        file.write(Path(draft).read_bytes())
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def find_terms(path: str) -> Terms:

@@ -40,6 +40,8 @@ from skdp.privacy._gaussian import gaussian_epsilon, gaussian_mu
 # pass the cap by this relative amount. In phase 2 the margin of gaussian_mu (1e-7)
 # more than covers it; in phase 1 the cap holds up to it (docs/known_weaknesses.md).
 _ROUNDING = 1e-10
+# Less than this is left as good as nothing; a Budget may not ask for less either.
+_LEAST_EPSILON = 1e-6
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,7 @@ class FilterState:
     def mu_left(self) -> float:
         """The mu of phase 2 as a whole."""
         left = self.cap.epsilon - self.pure_epsilon
-        return gaussian_mu(left, self.cap.delta) if left > 0 else 0.0
+        return gaussian_mu(left, self.cap.delta) if left >= _LEAST_EPSILON else 0.0
 
     def spent_epsilon(self) -> float:
         """Epsilon at the cap's delta if these charges had been fixed in advance."""

@@ -27,13 +27,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from scipy.special import erfcx, ndtr, ndtri
+from scipy.special import erfcx, erfinv, ndtr, ndtri
 
 # Relative safety margin on every root below. It is far above the rounding error
 # of the formulas (about 1e-13) and far below the 0.2 % allowed for calibration.
 _MARGIN = 1e-7
-# Bound on the relative rounding error of the formula for delta, for mu of at least
-# about 1e-9; added to round up.
+# Bound on the relative rounding error of the formula for delta; added to round up.
 _FORMULA_ERROR = 1e-9
 _SQRT_HALF_PI = math.sqrt(math.pi / 2)
 _INV_SQRT_2PI = 1 / math.sqrt(2 * math.pi)
@@ -65,7 +64,11 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
     density = _INV_SQRT_2PI * math.exp(-x * x / 2)
     # exp(epsilon) * density(x + mu) = density(x): the difference of the two
     # tails becomes a difference of Mills ratios, free of overflow.
-    if x > 0:
+    if mu < 1e-5:
+        # The difference below would cancel. It is the integral of 1 - u mills(u), which
+        # falls with u, over [x, x + mu]: at most mu times its value at x.
+        delta = density * mu * (1 - x * _mills(x))
+    elif x > 0:
         delta = density * (_mills(x) - _mills(x + mu))
     else:
         delta = float(ndtr(-x)) - density * _mills(x + mu)
@@ -167,4 +170,7 @@ def pure_mu(epsilon: float) -> float:
         return math.inf
     if epsilon > 700:  # the kink underflows; Phi^-1(p) >= -sqrt(-2 log p)
         return 2 * math.sqrt(2 * epsilon) * (1 + _MARGIN)
+    if epsilon < 1:  # 1 / (1 + exp(epsilon)) would lose what differs from 1/2
+        root = float(erfinv(math.tanh(epsilon / 2)))
+        return 2 * math.sqrt(2) * root * (1 + _MARGIN)
     return float(-2 * ndtri(1 / (1 + math.exp(epsilon)))) * (1 + _MARGIN)

@@ -40,7 +40,7 @@ _QUANTILE_ERROR = 2.0**-42
 # Below this many of 2**63 the 63 digits drawn at first are too coarse.
 _TAIL_DIGITS = 2**42
 # Quantile error plus the effect of undrawn digits and of rounding P to a double
-# (at most 1.26 * (2**-53 + 2**-43) for both laws; see the proof page).
+# (at most 1.26 * (2**-52 + 2**-43) for both laws; see the proof page).
 _MARGIN = 2.0**-40
 
 # Grid points are kept where a double holds every integer; a query is clamped
@@ -239,6 +239,8 @@ class NoiseScale:
 def _grid(sensitivity: float, noise: float, norm: float) -> float:
     """A power of two, from the sensitivity, the noise and the norm of all ones."""
     step = max(_GRID_COST * sensitivity / norm, _FINEST * noise)
+    if not 0 < step < math.inf:
+        return math.nan  # refused by the caller
     return math.ldexp(1.0, math.frexp(step)[1] - 1)
 
 
@@ -246,6 +248,7 @@ def gaussian_scale(
     *, sensitivity: float, noise_multiplier: float, size: int
 ) -> NoiseScale:
     """Grid and sigma for a query of `size` numbers of L2 sensitivity `sensitivity`."""
+    sensitivity, noise_multiplier = float(sensitivity), float(noise_multiplier)
     root = math.sqrt(size)
     grid = _grid(sensitivity, noise_multiplier * sensitivity, root)
     # The last factor covers the rounding of this line and of the square root.
@@ -255,6 +258,7 @@ def gaussian_scale(
 
 def laplace_scale(*, sensitivity: float, epsilon: float, size: int) -> NoiseScale:
     """Grid and scale for a query of `size` numbers of L1 sensitivity `sensitivity`."""
+    sensitivity, epsilon = float(sensitivity), float(epsilon)
     grid = _grid(sensitivity, sensitivity / epsilon, size)
     charged = (sensitivity + size * grid) * (1 + 2.0**-48)
     return NoiseScale(grid, charged / epsilon)
@@ -310,8 +314,15 @@ class NoiseSource:
         return self._release(query, scale, _Laplace())
 
     def _release(self, query: FloatArray, scale: NoiseScale, law: _Law) -> FloatArray:
-        on_grid = np.rint(query.ravel() / scale.grid)
+        if not (0 < scale.grid < math.inf and 0 < scale.sigma < math.inf):
+            raise ValueError(
+                "The noise must have a positive, finite scale. Got another sensitivity "
+                "or multiplier. Nothing was released."
+            )
+        # No query is refused: what is not a number is 0, whatever the data are.
+        on_grid = np.nan_to_num(np.rint(query.ravel() / scale.grid))
         on_grid = np.clip(on_grid, -_QUERY_LIMIT, _QUERY_LIMIT).astype(np.int64)
         draws = _rounded_draws(law, scale.sigma / scale.grid, query.size, self._entropy)
+        draws = np.clip(draws, -_RELEASE_LIMIT, _RELEASE_LIMIT)
         released = np.clip(on_grid + draws, -_RELEASE_LIMIT, _RELEASE_LIMIT)
         return np.asarray(released * scale.grid, dtype=np.float64).reshape(query.shape)

@@ -50,12 +50,19 @@ class Problem:
     fit_intercept: bool = True
 
     def __post_init__(self) -> None:
-        check_count("n_samples", self.n_samples)
-        check_count("n_features", self.n_features)
-        check_real("data_norm", self.data_norm, low=0.0, high=math.inf, low_open=True)
+        data_norm = check_real(
+            "data_norm", self.data_norm, low=0.0, high=math.inf, low_open=True
+        )
+        alpha = check_real("alpha", self.alpha, low=0.0, high=math.inf, high_open=True)
         check_adjacency(self.adjacency)
-        check_real("alpha", self.alpha, low=0.0, high=math.inf, high_open=True)
         check_bool("fit_intercept", self.fit_intercept)
+        # Plain numbers, whatever NumPy scalars came in.
+        object.__setattr__(self, "n_samples", check_count("n_samples", self.n_samples))
+        object.__setattr__(
+            self, "n_features", check_count("n_features", self.n_features)
+        )
+        object.__setattr__(self, "data_norm", data_norm)
+        object.__setattr__(self, "alpha", alpha)
 
     @property
     def n_columns(self) -> int:

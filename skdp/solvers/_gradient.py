@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -64,19 +65,25 @@ def query_sensitivity(
     return rho * {"zero_out": one_record, "replace_one": two_records}[problem.adjacency]
 
 
-def rounding_slack(loss: Loss, problem: Problem, largest_block: int) -> float:
+def rounding_slack(
+    loss: Loss, problem: Problem, largest_block: int, weights_norm: float
+) -> float:
     """Bound on what floating point adds to the sensitivity of a gradient sum.
 
     Two computed sums differ by the exact difference, plus twice the error of one
     sum (blocks of b rows, then n / b blocks, any order inside: relative error below
     (b + n / b + 16) units in the last place of the sum of the records' norms), plus
-    the error of one row's scale and residual. Lemma 4 of the proof page.
+    the error of one row: of its factor and residual, and of its raw prediction, which
+    grows with the weights. Lemma 4 of the proof page.
     """
-    n, b = problem.n_samples, largest_block
-    record = problem.row_norm * loss.zero_out_bound(math.inf)
-    relative = (b + n / b + 16) * _UNIT_ROUNDOFF
-    one_row = 8 * (problem.n_features + 64) * _UNIT_ROUNDOFF
-    return record * (2 * n * relative + one_row)
+    n, b, d = problem.n_samples, largest_block, problem.n_features
+    worst = loss.zero_out_bound(math.inf)
+    record = problem.row_norm * worst
+    summation = 2 * n * (b + n / b + 16) * _UNIT_ROUNDOFF
+    one_row = 8 * (d + 64) * _UNIT_ROUNDOFF
+    raw_error = (d + 16) * _UNIT_ROUNDOFF * problem.row_norm * weights_norm
+    moved = 2 * min(1.0, loss.smoothness * raw_error / worst)
+    return record * (summation + one_row + moved)
 
 
 def _row_norms(X: Any) -> FloatArray:
@@ -89,26 +96,64 @@ def _row_norms(X: Any) -> FloatArray:
     return np.asarray(np.sqrt(np.einsum("ij,ij->i", X, X)), dtype=np.float64)
 
 
-def _clip_huge_rows(X: Any, norms: FloatArray, bound: float) -> tuple[Any, FloatArray]:
-    """Clip the rows whose squares overflow, in a copy, and say that they are clipped.
+def _scaled(X: Any, factor: FloatArray) -> Any:
+    """Rows times one factor each."""
+    if not issparse(X):
+        return X * factor[:, None]
+    data = X.data * np.repeat(factor, np.diff(X.indptr))
+    return csr_array((data, X.indices, X.indptr), shape=X.shape)
 
-    Without it a row of 1e200 would have an infinite norm and 0 * inf = NaN would
-    reach the sum: one record could destroy the release.
+
+def _brought_to(norm: float, rows: Any) -> Any:
+    """Rows scaled to a norm in two steps, so that no square overflows."""
+    largest = abs(rows).max(axis=1)
+    largest = largest.toarray() if issparse(largest) else np.asarray(largest)
+    rows = _scaled(rows, 1 / largest.ravel())
+    return _scaled(rows, norm / _row_norms(rows))
+
+
+@dataclass(frozen=True)
+class _Clipped:
+    """A block with what clips its rows.
+
+    Rows whose squares overflow are kept apart, already clipped: the products of the
+    block as it is serve all other rows, whose rounding must not depend on whether some
+    record is huge.
     """
-    huge = ~(norms < _HUGE)
-    if issparse(X):
-        rows = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
-        largest = np.ones(X.shape[0])
-        np.maximum.at(largest, rows, np.abs(X.data))
-        shrink = np.where(huge, largest, 1.0)
-        X = csr_array((X.data / shrink[rows], X.indices, X.indptr), shape=X.shape)
-        factor = np.where(huge, bound / np.where(huge, _row_norms(X), 1.0), 1.0)
-        X = csr_array((X.data * factor[rows], X.indices, X.indptr), shape=X.shape)
-    else:
-        X = X.copy()
-        X[huge] /= np.abs(X[huge]).max(axis=1, keepdims=True)
-        X[huge] *= (bound / _row_norms(X[huge]))[:, None]
-    return X, np.where(huge, bound, norms)
+
+    X: Any
+    factor: FloatArray | None  # None: nothing is clipped
+    huge: NDArray[np.intp]
+    huge_rows: Any
+
+    @classmethod
+    def of(cls, X: Any, bound: float) -> _Clipped:
+        norms = _row_norms(X)
+        huge = np.flatnonzero(~(norms < _HUGE))
+        factor = bound / np.maximum(norms, bound)
+        factor[huge] = 1.0
+        return cls(X, factor, huge, _brought_to(bound, X[huge]) if len(huge) else None)
+
+    def predict(self, coef: FloatArray) -> FloatArray:
+        """Raw predictions of the clipped rows."""
+        raw = np.asarray(self.X @ coef, dtype=np.float64)
+        if self.factor is not None:
+            raw *= self.factor[:, None]
+        if len(self.huge):
+            raw[self.huge] = self.huge_rows @ coef
+        return raw
+
+    def add_gradients(self, total: FloatArray, residual: FloatArray) -> None:
+        """Add the products of clipped rows and residuals; overwrites `residual`."""
+        if len(self.huge):
+            total += self.huge_rows.T @ residual[self.huge]
+            residual[self.huge] = 0.0
+        if self.factor is not None:
+            residual *= self.factor[:, None]
+        total += self.X.T @ residual
+
+
+_NO_ROWS = np.empty(0, dtype=np.intp)
 
 
 class GradientSum:
@@ -134,73 +179,58 @@ class GradientSum:
     ) -> None:
         self._source, self._loss, self._problem = source, loss, problem
         self._residual_clip = residual_clip
-        self._factors: dict[int, FloatArray] = {}
+        self._kept: dict[int, _Clipped] = {}
         self._double = np.empty((0, 0))
 
     def __call__(self, weights: FloatArray) -> FloatArray:
         """Sum over the records of the gradients at `weights`, same shape."""
         total = np.zeros_like(weights)
-        for X, factor, block in self._blocks():
-            raw = self._raw(X, factor, weights)
-            self._add_gradients(total, X, factor, raw, block)
+        for clipped, block in self._blocks():
+            self._add_gradients(total, clipped, self._raw(clipped, weights), block)
         return total
 
     def with_value(self, weights: FloatArray) -> tuple[float, FloatArray]:
         """Sum of the losses and sum of the gradients at `weights`."""
         value, total = 0.0, np.zeros_like(weights)
-        for X, factor, block in self._blocks():
-            raw = self._raw(X, factor, weights)
+        for clipped, block in self._blocks():
+            raw = self._raw(clipped, weights)
             value += float(np.sum(self._loss.value(block.y, raw)))
-            self._add_gradients(total, X, factor, raw, block)
+            self._add_gradients(total, clipped, raw, block)
         return value, total
 
-    def _blocks(self) -> Iterator[tuple[Any, FloatArray | None, Block]]:
-        """Blocks in double precision with the factor that clips each of their rows."""
+    def _blocks(self) -> Iterator[tuple[_Clipped, Block]]:
+        """Blocks in double precision with what clips their rows, kept for later."""
         bound = self._problem.data_norm
         for i, block in enumerate(self._source.blocks()):
             X = self._in_double(block.X)
             if math.isinf(bound):
-                yield X, None, block
+                yield _Clipped(X, None, _NO_ROWS, None), block
                 continue
-            factor = self._factors.get(i)
-            if factor is None:
-                norms = _row_norms(X)
-                ordinary = bool(np.all(norms < _HUGE))
-                if not ordinary:
-                    X, norms = _clip_huge_rows(X, norms, bound)
-                factor = bound / np.maximum(norms, bound)
-                if ordinary:
-                    self._factors[i] = factor
-            yield X, factor, block
+            if i not in self._kept:
+                self._kept[i] = _Clipped.of(X, bound)
+            yield replace(self._kept[i], X=X), block
 
     def _in_double(self, X: Any) -> Any:
         # The sum is taken in double precision whatever the storage is: in single
         # precision its rounding error would exceed the sensitivity.
-        if issparse(X) or X.dtype == np.float64:
+        if X.dtype == np.float64:
             return X
+        if issparse(X):
+            return X.astype(np.float64)
         if self._double.shape != X.shape:
             self._double = np.empty(X.shape)
         np.copyto(self._double, X)
         return self._double
 
-    def _raw(
-        self, X: Any, factor: FloatArray | None, weights: FloatArray
-    ) -> FloatArray:
+    def _raw(self, clipped: _Clipped, weights: FloatArray) -> FloatArray:
         d = self._problem.n_features
-        raw = np.asarray(X @ weights[:d], dtype=np.float64)
-        if factor is not None:
-            raw *= factor[:, None]
+        raw = clipped.predict(weights[:d])
         if self._problem.fit_intercept:
             raw += self._problem.intercept_value * weights[d]
         return raw
 
     def _add_gradients(
-        self,
-        total: FloatArray,
-        X: Any,
-        factor: FloatArray | None,
-        raw: FloatArray,
-        block: Block,
+        self, total: FloatArray, clipped: _Clipped, raw: FloatArray, block: Block
     ) -> None:
         d = self._problem.n_features
         residual = self._loss.residual(block.y, raw)
@@ -212,6 +242,4 @@ class GradientSum:
             residual[~block.present] = 0.0
         if self._problem.fit_intercept:
             total[d] += self._problem.intercept_value * residual.sum(axis=0)
-        if factor is not None:
-            residual *= factor[:, None]
-        total[:d] += X.T @ residual
+        clipped.add_gradients(total[:d], residual)

@@ -21,14 +21,14 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from skdp._validation import check_count, check_positive, check_real
+from skdp._validation import check_count, check_real
 from skdp.data import Source
 from skdp.losses import Loss
 from skdp.privacy._accounting import Budget
 from skdp.privacy._events import Event, GaussianEvent
 from skdp.privacy._gaussian import gaussian_mu
 from skdp.privacy._noise import NoiseSource, gaussian_scale
-from skdp.solvers._base import Problem, Progress, Solution, Solver
+from skdp.solvers._base import FloatArray, Problem, Progress, Solution, Solver
 from skdp.solvers._gradient import GradientSum, query_sensitivity, rounding_slack
 
 # Standard deviation of the noise in the raw prediction of a unit row at which the
@@ -38,6 +38,16 @@ _MARGIN_NOISE = 2.0
 # Relaxation times of the momentum that the default leaves for the run.
 _RELAXATIONS = 10
 _SOFTMAX_CLIP = 0.5
+# Released weights are kept in a box of this size in units of 1 / data_norm, far beyond
+# any useful model and far from overflow: predictions of finite rows stay finite.
+_FARTHEST = 1e50
+_RANGES = (
+    ("step_size", 1e-250, 1e250),
+    ("momentum", 0.0, 1.0),
+    ("residual_clip", 1e-6, math.inf),
+    ("intercept_weight", 1e-6, 1.0),
+    ("tail", 1e-9, 1.0),
+)
 _FEWEST_STEPS, _MOST_STEPS = 10, 300
 
 
@@ -73,19 +83,19 @@ class NoisyGD(Solver):
         bound ``L = smoothness * row_norm^2 + alpha``.
     momentum : float in [0, 1) or None, default=None
         Heavy-ball momentum. None: ``1 - 10 / n_steps``, at least 0.
-    residual_clip : float in (0, inf] or None, default=None
+    residual_clip : float in [1e-6, inf] or None, default=None
         Norm to which the residual (the derivative of the loss by the raw
         predictions) of every record is clipped. Less noise, but the optimum moves.
         None: 0.5 for several outputs, where most residuals are near sqrt((K-1)/K) at
         first and small later while the worst case is sqrt(2), as long as noise and
         not the number of steps limits the run; no clipping otherwise.
-    intercept_weight : float in (0, 1] or None, default=None
+    intercept_weight : float in [1e-6, 1] or None, default=None
         Factor on the intercept's part of every query, undone after the noise. A small
         factor spends less of the budget on the intercept, whose curvature averages
         noise away, and more on the other weights. None: ``(1 + h s)^(-1/4)`` with the
         flow time s and the intercept's curvature bound
         ``h = smoothness * data_norm^2 / 2``, which minimises both noises together.
-    tail : float in (0, 1], default=0.5
+    tail : float in [1e-9, 1], default=0.5
         Share of the last iterates that is averaged; the very last one if the share
         is smaller than one step.
 
@@ -114,29 +124,19 @@ class NoisyGD(Solver):
     tail: float = 0.5
 
     def __post_init__(self) -> None:
+        # Plain numbers: a NumPy scalar of half precision would carry its rounding, and
+        # its overflow, into the sensitivity and the noise.
         if self.n_steps is not None:
-            check_count("n_steps", self.n_steps, high=10**6)
-        if self.step_size is not None:
-            check_positive("step_size", self.step_size)
-        if self.momentum is not None:
-            check_real("momentum", self.momentum, low=0.0, high=1.0, high_open=True)
-        if self.residual_clip is not None:
-            check_real(
-                "residual_clip",
-                self.residual_clip,
-                low=0.0,
-                high=math.inf,
-                low_open=True,
-            )
-        if self.intercept_weight is not None:
-            check_real(
-                "intercept_weight",
-                self.intercept_weight,
-                low=0.0,
-                high=1.0,
-                low_open=True,
-            )
-        check_real("tail", self.tail, low=0.0, high=1.0, low_open=True)
+            self._set("n_steps", check_count("n_steps", self.n_steps, high=10**6))
+        for name, low, high in _RANGES:
+            value = getattr(self, name)
+            if value is not None:
+                self._set(name, check_real(name, value, low=low, high=high))
+        if self.momentum == 1:
+            raise ValueError("The 'momentum' parameter must be below 1. Got 1.")
+
+    def _set(self, name: str, value: float) -> None:
+        object.__setattr__(self, name, value)
 
     def resolve(self, loss: Loss, problem: Problem, budget: Budget) -> Self:
         if self.intercept_weight is None:
@@ -210,16 +210,17 @@ class NoisyGD(Solver):
         assert self.residual_clip is not None, "resolve() fills in the clip"
         assert self.intercept_weight is not None, "resolve() fills in the weight"
         gradient_sum = GradientSum(source, loss, problem, self.residual_clip)
-        slack = rounding_slack(loss, problem, source.largest_block)
         weights = np.zeros((problem.n_columns, loss.n_outputs))
         velocity, tail_sum = np.zeros_like(weights), np.zeros_like(weights)
         shape = np.ones((problem.n_columns, 1))
         if problem.fit_intercept:
             shape[-1] = self.intercept_weight
+        farthest = _FARTHEST / problem.data_norm
         tail_steps = max(1, math.floor(self.tail * self.n_steps))
         largest = 0.0
         for t in range(self.n_steps):
             norm = float(np.linalg.norm(weights / shape, 2))
+            slack = rounding_slack(loss, problem, source.largest_block, norm)
             sensitivity = self._sensitivity_at(loss, problem, norm) + slack
             released = noise.gaussian(
                 shape * gradient_sum(weights),
@@ -228,8 +229,10 @@ class NoisyGD(Solver):
             )
             largest = max(largest, sensitivity)
             mean = released / shape / problem.n_samples + problem.alpha * weights
-            velocity = self.momentum * velocity - self.step_size * mean
-            weights = weights + velocity
+            velocity = _boxed(
+                self.momentum * velocity - self.step_size * mean, farthest
+            )
+            weights = _boxed(weights + velocity, farthest)
             if t >= self.n_steps - tail_steps:
                 tail_sum += weights
             progress.step(t + 1, self.n_steps)
@@ -237,3 +240,8 @@ class NoisyGD(Solver):
             sensitivity=largest, noise_multiplier=noise_multiplier, size=weights.size
         )
         return Solution(tail_sum / tail_steps, scale.sigma)
+
+
+def _boxed(released: FloatArray, limit: float) -> FloatArray:
+    """Post-processing that keeps a diverging run finite."""
+    return np.clip(np.nan_to_num(released), -limit, limit)

@@ -8,8 +8,10 @@ import traceback
 import numpy as np
 import pandas as pd
 import pytest
+import sklearn
+from scipy.sparse import csc_array, csr_array
 
-from skdp import DPLogisticRegression
+from skdp import BoundedScaler, DPLogisticRegression, RowNormClipper
 from tests.problems import make_ledger
 
 SECRET = 123456.789
@@ -21,6 +23,10 @@ def with_entry(value):
     bad = X.copy()
     bad[4, 1] = value
     return bad
+
+
+def scaler():
+    return BoundedScaler((0, 1))
 
 
 BAD_PARAMS = [
@@ -147,3 +153,85 @@ def test_non_private_fits_are_refused_with_a_ledger(params, tmp_path):
 def test_there_are_no_weights():
     with pytest.raises(TypeError, match="sample_weight"):
         DPLogisticRegression().fit(X, Y, sample_weight=np.ones(30))
+
+
+QUOTING = [
+    np.array([SECRET, 1.0, 2.0]),
+    np.array(SECRET),
+    np.array([[SECRET + 1j]] * 4),
+    pd.DataFrame({"age": np.array([SECRET + 1j] * 4)}),
+    np.array([[10**400]] * 4, dtype=object),
+    np.array([["2026-01-01"]] * 4, dtype="datetime64[D]"),
+    np.ma.masked_array([[SECRET], [1.0]], mask=[[True], [False]]),
+]
+
+
+class Talkative:
+    """An entry whose conversion fails with a message of its own."""
+
+    def __float__(self):
+        raise ValueError(f"bad {SECRET}")
+
+
+@pytest.mark.parametrize("step", [DPLogisticRegression, RowNormClipper, scaler])
+@pytest.mark.parametrize("kind", range(len(QUOTING) + 1))
+def test_no_message_quotes_an_entry(step, kind):
+    rows = [*QUOTING, np.array([[Talkative()]] * 4)][kind]
+    model = step()
+    assert_refused(model, rows, [0, 1] * 2, ".", lambda: 0)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [[SECRET + 1j, 1, 0, 1], [math.nan, 0, 1, 1], [None, 0, 1, 1], ["a", 0, 1, 0]],
+    ids=str,
+)
+def test_no_message_quotes_a_label(labels):
+    for classes in (None, [0, 1]):
+        model = DPLogisticRegression(classes=classes)
+        assert_refused(model, X[:4], np.array(labels, dtype=object), ".", lambda: 0)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("form", [csr_array, csc_array])
+def test_entries_that_are_finite_apart_and_infinite_together(dtype, form):
+    """Found in review: one record made the whole sum NaN, and the release with it."""
+    n, big = 20, np.finfo(dtype).max
+    data = np.array([big, big, *[0.5] * (n - 1)], dtype=dtype)
+    columns, starts = np.array([0, 0] + [1] * (n - 1)), np.r_[0, 2 : n + 2]
+    rows = csr_array((data, columns, starts), shape=(n, 3))
+    model = DPLogisticRegression(classes=[0, 1], random_state=0)
+    if dtype == np.float64:
+        assert_refused(model, form(rows), np.arange(n) % 2, "finite", lambda: 0)
+    else:  # the sum of two large singles is an ordinary double
+        assert np.abs(model.fit(form(rows), np.arange(n) % 2).coef_).max() < 1e3
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_finiteness_is_checked_whatever_scikit_learn_is_told(value):
+    for rows in (with_entry(value), csr_array(with_entry(value))):
+        with sklearn.config_context(assume_finite=True):
+            assert_refused(DPLogisticRegression(), rows, Y, "finite", lambda: 0)
+
+
+def test_a_stale_flag_does_not_hide_duplicates():
+    """Found in review: SciPy keeps the answer, and norms missed the sum."""
+    rows = csr_array(np.full((1, 16), 0.25))
+    rows.sum_duplicates()
+    rows.indices[:] = 0
+    assert np.linalg.norm(RowNormClipper(1.0).fit_transform(rows).toarray()) <= 1
+
+
+def test_declared_labels_get_no_opinion_on_how_many_occur(recwarn):
+    rows = np.random.default_rng(0).normal(size=(60, 2))
+    few, many = np.arange(60) % 2, np.arange(60)
+    for labels in (few, many):
+        DPLogisticRegression(classes=range(60)).fit(rows, labels)
+    assert not recwarn.list
+
+
+def test_single_precision_output_never_overflows(recwarn):
+    rows = np.full((200, 3), 0.5, dtype=np.float32)
+    model = DPLogisticRegression(classes=[0, 1], data_norm=1e-45)
+    assert np.isfinite(model.fit(rows, np.arange(200) % 2).coef_).all()
+    assert not recwarn.list

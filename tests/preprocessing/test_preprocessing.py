@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.sparse import csr_array, issparse
+from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 
 from skdp import BoundedScaler, DeclaredOneHotEncoder, RowNormClipper
@@ -169,3 +170,19 @@ def test_columns_and_names_together():
         "labels__sex_Female",
         "labels__sex_Male",
     ]
+
+
+@pytest.mark.parametrize("other", ["x", 0.5, True, None, 2**53 + 1, ["a"], math.nan])
+def test_one_record_never_changes_how_another_is_encoded(other):
+    """Found in review: a type common to the column was looked for."""
+    encoder = DeclaredOneHotEncoder([[1, 2, 2**53]])
+    rows = np.empty((4, 1), dtype=object)
+    rows[:, 0] = [1, 2, 1, 2]
+    alone = encoder.fit_transform(rows)
+    rows[3, 0] = other
+    assert np.array_equal(encoder.transform(rows)[:3], alone[:3])
+    frame = pd.DataFrame({"a": rows[:, 0]}, dtype=object)
+    assert np.array_equal(clone(encoder).fit_transform(frame)[:3], alone[:3])
+    as_list = [[1], [2], [1], [other]]
+    if not isinstance(other, list):
+        assert np.array_equal(clone(encoder).fit_transform(as_list)[:3], alone[:3])

@@ -302,3 +302,18 @@ assert not heavy, heavy
         env=os.environ | {"PYTHONPATH": root},
         timeout=60,
     )
+
+
+@pytest.mark.parametrize("mu", [1e-16, 2.5524e-9, 1e-7, 9.9e-6, 1.01e-5])
+@pytest.mark.parametrize("ratio", [0.0, 0.5, 5.0, 20.0, 35.0])
+def test_small_mu_is_one_sided(mu, ratio):
+    exact = true_delta(mu, ratio * mu)
+    assert exact <= gaussian_delta(mu, ratio * mu) <= exact * 1.001
+
+
+@pytest.mark.parametrize("epsilon", [1e-20, 1e-12, 1e-3, 0.999, 1.001])
+def test_small_pure_epsilon_is_dominated(epsilon):
+    with mpmath.workdps(60):
+        kink = 1 / (1 + mpmath.exp(epsilon))
+        exact = -2 * mpmath.sqrt(2) * mpmath.erfinv(2 * kink - 1)
+    assert exact <= pure_mu(epsilon) <= exact * (1 + 1e-6)

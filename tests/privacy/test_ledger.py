@@ -1030,3 +1030,32 @@ def test_command_fails_for_what_is_no_ledger(tmp_path, capsys, content):
     assert str(path) in told.err
     assert told.out == ""
     assert path.exists() == (content is not None)
+
+
+def test_without_hard_links_the_first_ledger_stands(tmp_path, monkeypatch):
+    """Found in review: a rename replaced books that already had spends."""
+
+    def no_links(draft, path):
+        first = make_ledger(tmp_path)  # another process is faster
+        first.commit(
+            GaussianEvent(5.0),
+            adjacency="replace_one",
+            budget=Budget(1.0, 1e-6),
+            label="first",
+        )
+        raise OSError("no hard links here")
+
+    real = os.link
+    calls = []
+
+    def link(draft, path):
+        calls.append(path)
+        return no_links(draft, path) if len(calls) == 1 else real(draft, path)
+
+    monkeypatch.setattr(os, "link", link)
+    assert len(make_ledger(tmp_path).spends()) == 1
+    monkeypatch.setattr(
+        os, "link", lambda draft, path: (_ for _ in ()).throw(OSError())
+    )
+    (tmp_path / "new").mkdir()
+    assert make_ledger(tmp_path / "new").spends() == []

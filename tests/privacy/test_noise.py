@@ -698,3 +698,26 @@ def test_absurd_noise_is_drawn_in_time_and_at_its_scale(multiplier):
 @pytest.mark.parametrize("law", [_Gaussian(), _Laplace()])
 def test_far_tails_are_enclosed_at_once(law):
     assert law.survival(Fraction(10**6), 63) == (0, 1)
+
+
+@pytest.mark.parametrize("scale", [0.0, -1.0, math.nan, math.inf, 1e-320])
+def test_a_scale_that_is_none_is_refused_before_any_draw(scale):
+    with pytest.raises(ValueError, match="positive, finite scale"):
+        NoiseSource().gaussian(np.zeros(2), sensitivity=scale, noise_multiplier=1.0)
+    with pytest.raises(ValueError, match="positive, finite scale"):
+        NoiseSource().laplace(np.zeros(2), sensitivity=scale, epsilon=1.0)
+
+
+def test_a_query_that_is_no_number_is_released_as_noise():
+    released = NoiseSource(0).gaussian(
+        np.full(1000, math.nan), sensitivity=1.0, noise_multiplier=2.0
+    )
+    assert np.std(released) == pytest.approx(2.0, rel=0.2)
+
+
+def test_half_precision_arguments_are_widened():
+    scale = gaussian_scale(
+        sensitivity=np.float16(6e4), noise_multiplier=np.float16(6e4), size=9
+    )
+    assert math.isfinite(scale.sigma)
+    assert type(scale.sigma) is float

@@ -245,8 +245,9 @@ def test_summation_error_stays_below_what_is_charged():
     problem = make_problem(n_samples=n, n_features=d)
     X, y = make_data(loss, n=n, d=d)
     source = MemorySource(X, y)
-    slack = rounding_slack(loss, problem, source.largest_block)
     W = weights(loss, problem)
+    norm = float(np.linalg.norm(W, 2))
+    slack = rounding_slack(loss, problem, source.largest_block, norm)
     sums = [
         GradientSum(MemorySource(X[order], y[order]), loss, problem)(W)
         for order in (np.arange(n), np.arange(n)[::-1], np.argsort(X[:, 0]))
@@ -262,3 +263,22 @@ def test_radius_matters_only_below_the_worst_case(loss):
     assert query_sensitivity(loss, problem, weights_norm=0.0) <= worst
     assert query_sensitivity(loss, problem, weights_norm=1e9) == pytest.approx(worst)
     assert math.isfinite(worst)
+
+
+@pytest.mark.parametrize("layout", [np.ascontiguousarray, np.asfortranarray, csr_array])
+def test_a_huge_record_changes_no_other_records_rounding(layout):
+    """Found in review: a copy in another memory order moved all other products."""
+    loss, n, d = LogisticLoss(), 3000, 40
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(n, d)), np.zeros(n)
+    problem = make_problem(n_samples=n, n_features=d, fit_intercept=False)
+    W = 1e10 * rng.normal(size=(d, 1))
+    present = np.ones(n, dtype=bool)
+    present[7] = False  # what is left are the others
+    sums = []
+    for value in (0.1, 1e150):
+        X[7] = value
+        source = MemorySource(layout(X), y, present)
+        with np.errstate(all="ignore"):
+            sums.append(GradientSum(source, loss, problem)(W))
+    assert np.array_equal(sums[0], sums[1])

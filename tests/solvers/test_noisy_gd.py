@@ -190,3 +190,48 @@ def test_progress_counts_steps_and_nothing_else(capsys):
     assert capsys.readouterr().out.splitlines() == [
         f"[fit] step {i} of 3" for i in (1, 2, 3)
     ]
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.longdouble])
+def test_numpy_scalars_become_plain_numbers(kind):
+    """Found in review: half precision overflowed and the noise was gone."""
+    solver = NoisyGD(
+        n_steps=np.int8(3),
+        step_size=kind(0.5),
+        momentum=kind(0.5),
+        residual_clip=kind(0.4),
+        intercept_weight=kind(0.3),
+        tail=kind(0.5),
+    )
+    assert all(type(value) in (int, float) for value in vars(solver).values())
+    problem = Problem(
+        n_samples=np.int16(200),
+        n_features=np.int8(1),
+        data_norm=kind(2e4),
+        adjacency="replace_one",
+        alpha=kind(0.1),
+    )
+    assert all(type(v) in (int, float, str, bool) for v in vars(problem).values())
+    noise = SpyNoise(seed=0)
+    source = MemorySource(np.full((200, 1), 2e4), np.zeros(200))
+    solver.run(source, LOSS, problem, 5.0, noise, Progress())
+    for draw in noise.draws:
+        assert math.isfinite(draw.sigma)
+        assert draw.sigma >= 5.0 * draw.sensitivity
+        assert draw.released[0, 0] != draw.query[0, 0]
+
+
+@pytest.mark.parametrize("loss", [LOSS, SoftmaxLoss(3)], ids=repr)
+@pytest.mark.parametrize("params", [{"step_size": 1e214}, {"intercept_weight": 1e-6}])
+@pytest.mark.parametrize("entry", [0.3, 3e99, 1e308])
+def test_a_diverging_run_ends_like_any_other(loss, params, entry):
+    """Found in review: overflow turned one record into NaN, or into an exception."""
+    X = np.full((60, 8), 0.3)
+    X[0] = entry
+    problem = replace(PROBLEM, n_samples=60, n_features=8, alpha=50.0)
+    solver = resolved(problem, loss, n_steps=6, residual_clip=math.inf, **params)
+    source = MemorySource(X, np.arange(60.0) % max(2, loss.n_outputs))
+    with np.errstate(all="ignore"):
+        run = solver.run(source, loss, problem, 5.0, NoiseSource(0), Progress())
+    assert np.isfinite(run.weights).all()
+    assert np.abs(run.weights).max() <= 1e50
