@@ -11,7 +11,7 @@ from typing import Any
 
 from sklearn.base import BaseEstimator
 
-from skdp._validation import check_random_state, check_real
+from skdp._validation import check_data_norm, check_random_state
 from skdp.data import MemorySource
 from skdp.exceptions import LargeDeltaWarning, SeededNoiseWarning
 from skdp.losses import Loss
@@ -44,16 +44,10 @@ class DPEstimator(BaseEstimator):
             raise
 
     def _check_privacy_params(self) -> Budget:
-        """Check the parameters that need no data; the order is that of __init__."""
+        """Check what all private estimators share and what needs no data."""
         budget = Budget(self.epsilon, self.delta)
         adjacency = check_adjacency(self.adjacency)
-        check_real(
-            "data_norm",
-            self.data_norm,
-            low=1e-100,
-            high=1e100,
-            remedy="Rows are clipped to this norm, in units of the features.",
-        )
+        check_data_norm(self.data_norm)
         seed = check_random_state(self.random_state)
         if self.ledger is not None:
             if not isinstance(self.ledger, BudgetLedger):
@@ -71,10 +65,15 @@ class DPEstimator(BaseEstimator):
         return budget
 
     def _solve(
-        self, X: Any, y: Any, loss: Loss, alpha: float, assumed_public: tuple[str, ...]
+        self,
+        X: Any,
+        y: Any,
+        loss: Loss,
+        alpha: float,
+        budget: Budget,
+        assumed_public: tuple[str, ...],
     ) -> tuple[Outcome, Problem, PrivacyRecord]:
         """Declare, calibrate, commit, read: everything about privacy in one place."""
-        budget = Budget(self.epsilon, self.delta)
         n_samples, n_features = X.shape
         problem = Problem(
             n_samples=n_samples,
@@ -142,19 +141,19 @@ class DPEstimator(BaseEstimator):
         notes: tuple[str, ...],
     ) -> PrivacyRecord:
         is_private = solver is not None and noise.is_private
-        reason = (
-            "Gaussian noise from the operating system's entropy, calibrated exactly"
-        )
+        reason = ""
+        if solver is not None:
+            reason = f"{solver.mechanism}, from the operating system's entropy"
         if solver is None:
             reason = "epsilon=inf: no noise, no clipping."
         elif not noise.is_private:
             reason = "random_state is set: the noise can be reproduced by anyone."
         why_solver = "named by the user"
         if solver is None:
-            why_solver = "the non-private optimum of the same objective"
+            why_solver = "the non-private optimum, with C=1 if C is None"
         elif self.solver == "auto":
             why_solver = (
-                f"auto: delta={budget.delta:g} > 0 and a loss with bounded gradients"
+                f"auto: the first that does not refuse at delta={budget.delta:g}"
             )
         return PrivacyRecord(
             estimator=type(self).__name__,

@@ -22,7 +22,6 @@ _SAFE_MESSAGES = (
     "Expected 2D array",
     "Found array with",
     "Found input variables with inconsistent",
-    "Input X contains",
     "Input y contains",
     "Sparse data was passed",
     "The feature names should match",
@@ -30,8 +29,19 @@ _SAFE_MESSAGES = (
     "X has",
     "y should be a 1d array",
 )
-_NOT_NUMBERS = ("object", "str", "category", "datetime", "timedelta", "period")
-_NOT_NUMBERS += ("interval", "string", "large_string", "date", "time")
+_NOT_NUMBERS = (
+    "category",
+    "date",
+    "datetime",
+    "interval",
+    "large_string",
+    "object",
+    "period",
+    "str",
+    "string",
+    "time",
+    "timedelta",
+)
 
 
 def check_rows(estimator: Any, X: Any, *, reset: bool, accept_sparse: bool) -> Any:
@@ -51,7 +61,13 @@ def check_rows(estimator: Any, X: Any, *, reset: bool, accept_sparse: bool) -> A
     ndarray or CSR of shape (n_samples, n_features)
         CSR is canonical: one entry for each place.
     """
-    check_kind(X)
+    _check_kind(X)
+    if issparse(X):
+        X = without_data(
+            lambda: _canonical(X),
+            "A sparse X must have indices within its shape and one entry for each "
+            "place. Got others. Call its sum_duplicates() first.",
+        )
     rows = without_data(
         lambda: validate_data(
             estimator,
@@ -65,11 +81,8 @@ def check_rows(estimator: Any, X: Any, *, reset: bool, accept_sparse: bool) -> A
         "with an entry that is neither a string that reads as a number nor a number. "
         "Encode such columns with DeclaredOneHotEncoder.",
     )
-    if issparse(rows):
-        rows = _canonical(rows)
     entries = rows.data if issparse(rows) else rows
-    # On top of scikit-learn's check, which a configuration can switch off and which
-    # sees the entries of one place before they are summed.
+    # On top of scikit-learn's check, which a configuration can switch off.
     if entries.size and not np.isfinite([entries.min(), entries.max()]).all():
         raise ValueError(
             "The X argument must be finite. Got NaN or infinity. Impute by a declared "
@@ -78,24 +91,39 @@ def check_rows(estimator: Any, X: Any, *, reset: bool, accept_sparse: bool) -> A
     return rows
 
 
-def _canonical(rows: Any) -> Any:
-    """One entry for each place; norms taken entry by entry would miss their sum."""
-    # Built anew, because SciPy keeps the answer whether entries are unique.
-    rows = type(rows)((rows.data, rows.indices, rows.indptr), shape=rows.shape)
-    if rows.has_canonical_format:
-        return rows
-    rows = rows.astype(np.float64)
-    with np.errstate(over="ignore"):
-        rows.sum_duplicates()
-    return rows
+def _canonical(X: Any) -> Any:
+    """CSR with sorted, unique indices within its shape; what is not so is refused.
+
+    Each row of the result follows from that row alone. Summing duplicates would not do:
+    the order of a sum, and with it every other row, would depend on whether some row
+    is unsorted. Indices out of bounds would read and write foreign memory.
+    """
+    if X.format in ("csr", "csc"):
+        # Built anew, because SciPy keeps its answers to the questions below.
+        X = type(X)((X.data, X.indices, X.indptr), shape=X.shape)
+        X.check_format(full_check=True)
+    if X.format != "csr":
+        places = X.tocoo()
+        in_order = np.lexsort((places.col, places.row))
+        rows, columns = places.row[in_order], places.col[in_order]
+        in_shape = (0 <= rows) & (rows < X.shape[0]) & (0 <= columns)
+        in_shape &= columns < X.shape[1]
+        twice = (np.diff(rows) == 0) & (np.diff(columns) == 0)
+        if not in_shape.all() or twice.any():
+            raise ValueError
+        X = places.tocsr()
+    if not X.has_sorted_indices:
+        X = X.copy()
+        X.sort_indices()
+    same = np.diff(X.indices) == 0
+    same[X.indptr[1:-1][(X.indptr[1:-1] > 0) & (X.indptr[1:-1] < X.nnz)] - 1] = False
+    if same.any():
+        raise ValueError
+    return X
 
 
-def check_kind(X: Any) -> None:
+def _check_kind(X: Any) -> None:
     """Refuse what holds no numbers by its type, naming a data frame's columns."""
-    remedy = (
-        "Encode them with DeclaredOneHotEncoder, whose categories are declared and "
-        "not read from the data."
-    )
     if np.ma.isMaskedArray(X):
         raise TypeError(
             "The X argument must be an array without a mask. Got a masked array, whose "
@@ -116,7 +144,8 @@ def check_kind(X: Any) -> None:
     if bad:
         raise ValueError(
             f"The columns of X must be numeric. Got other kinds in the columns {bad}. "
-            + remedy
+            "Encode categories with DeclaredOneHotEncoder, which reads none from the "
+            "data, and turn dates into numbers by a declared rule."
         )
 
 
@@ -132,7 +161,7 @@ def without_data(call: Callable[[], Any], otherwise: str) -> Any:
     problem: Exception | None = None
     try:
         return call()
-    except (TypeError, ValueError, OverflowError) as error:
+    except (TypeError, ValueError, ArithmeticError, RuntimeError) as error:
         problem = error
     # Outside of the handler, so that the first error is not carried along.
     _raise_without_data(problem, otherwise)
@@ -148,6 +177,11 @@ def _raise_without_data(problem: Exception, otherwise: str) -> NoReturn:
         raise kind(
             f"{first}. Reshape your data with array.reshape(-1, 1) if it has a single "
             "feature or array.reshape(1, -1) if it is a single sample."
+        )
+    if text.startswith("Input X contains"):
+        raise kind(
+            text.partition("\n")[0] + " Impute by a declared rule before fitting; an "
+            "imputer that learns from the data is not private."
         )
     if text.startswith(_SAFE_MESSAGES):
         raise kind(text)

@@ -85,6 +85,17 @@ def check_positive(name: str, value: Any, *, remedy: str = "") -> float:
     )
 
 
+def check_data_norm(value: Any) -> float:
+    """Return `value` as a bound on the norm of a row, in units of the features."""
+    return check_real(
+        "data_norm",
+        value,
+        low=1e-100,
+        high=1e100,
+        remedy="Rows are clipped to this norm, in units of the features.",
+    )
+
+
 def check_count(
     name: str, value: Any, *, low: int = 1, high: int | None = None, remedy: str = ""
 ) -> int:

@@ -44,13 +44,6 @@ class LedgerError(ValueError):
     """
 
 
-class IncompatibleLossError(TypeError):
-    """A solver needs a constant that the loss does not have.
-
-    Remedy: choose another solver, or a loss with bounded gradients.
-    """
-
-
 class PublicLabelsWarning(UserWarning):
     """The set of labels was taken from ``y`` and is assumed public.
 

@@ -30,26 +30,24 @@ class DPLogisticRegression(ClassifierMixin, DPEstimator):
     are clipped to `data_norm`; the intercept is the weight of one more column that
     holds the constant `data_norm`, so it is regularised and noised like the rest.
 
-    Privacy
-    -------
-    (epsilon, delta)-differential privacy for one record, under `adjacency`, with the
-    number of records and the set of labels public. Released are ``coef_`` and
-    ``intercept_``; see ``privacy_``, ``docs/privacy_guarantee.md`` and, for what is
-    not covered, ``docs/known_weaknesses.md``. `predict` and its kin are
+    **Privacy.** (epsilon, delta)-differential privacy for one record, under
+    `adjacency`, with the number of records and the set of labels public. Released are
+    ``coef_`` and ``intercept_``; see ``privacy_``, ``docs/privacy_guarantee.md`` and,
+    for what is not covered, ``docs/known_weaknesses.md``. `predict` and its kin are
     post-processing; ``score(X, y)`` reads raw data and is **not** private.
 
     Parameters
     ----------
     epsilon : float in [1e-6, 1e8] or inf, default=1.0
-        Privacy loss. inf fits without noise and without clipping and equals
-        scikit-learn's optimum.
+        Privacy loss. inf fits without noise and without clipping: scikit-learn's
+        optimum, with the intercept regularised like the rest (as liblinear does).
     delta : 0 or float in [1e-50, 1), default=1e-6
         Probability with which the guarantee may fail; far below ``1 / n_samples``.
-        0 asks for pure epsilon and needs a solver that offers it.
+        0 asks for pure epsilon, which no solver offers yet.
     adjacency : {"replace_one", "zero_out"}, default="replace_one"
         What neighbouring data sets are: one record exchanged for any other, or for
         the null record, which contributes nothing (about half the sensitivity).
-    data_norm : float in (0, inf), default=1.0
+    data_norm : float in [1e-100, 1e100], default=1.0
         L2 norm to which rows are clipped, in units of the features. `BoundedScaler`
         and `RowNormClipper` produce rows of norm at most 1.
     C : float in (0, inf) or None, default=None
@@ -175,13 +173,13 @@ class DPLogisticRegression(ClassifierMixin, DPEstimator):
         if strength is None and not budget.is_finite:
             strength = 1.0
         alpha = 0.0 if strength is None else 1 / (X.shape[0] * float(strength))
-        assumed = ("number of records", "number and names of features")
-        assumed += (
-            "set of labels (taken from y)"
-            if self.classes is None
-            else "set of labels (declared)",
+        labels = "taken from y" if self.classes is None else "declared"
+        assumed = (
+            "number of records",
+            "number and names of features",
+            f"set of labels ({labels})",
         )
-        outcome, problem, record = self._solve(X, codes, loss, alpha, assumed)
+        outcome, problem, record = self._solve(X, codes, loss, alpha, budget, assumed)
         coef, intercept = outcome.solution.unpack(problem)
         self.coef_ = _cast(coef, X.dtype)
         self.intercept_ = _cast(intercept, X.dtype)
@@ -203,22 +201,17 @@ class DPLogisticRegression(ClassifierMixin, DPEstimator):
             lambda: _label_column(X, y, ask_for_kind=not declared),
             "The y argument must be a column of labels. Got something else.",
         )
-        classes = np.unique(np.asarray(self.classes) if declared else y)
-        if classes.ndim != 1 or len(classes) < 2:
+        classes = _declared_labels(self.classes) if declared else np.unique(y)
+        if len(classes) < 2:
             raise ValueError(
                 "DPLogisticRegression needs at least two classes. Got 1 class. "
                 "Declare all labels that may occur with classes=[...]."
             )
         codes = without_data(
-            lambda: np.minimum(np.searchsorted(classes, y), len(classes) - 1),
-            "The labels in y must be of the kind of those declared in 'classes'. Got "
-            "others.",
+            lambda: _codes(classes, y),
+            "The labels in y must be among those declared in 'classes'. Got others. "
+            "Declare every label that may occur, of the same kind: 1 is not '1'.",
         )
-        if not np.array_equal(classes[codes], y):
-            raise ValueError(
-                "The labels in y must be among those declared in 'classes'. Got "
-                "others. Declare every label that may occur."
-            )
         if not declared:
             warnings.warn(
                 "The set of labels was taken from y and is assumed to be public. "
@@ -267,6 +260,28 @@ class DPLogisticRegression(ClassifierMixin, DPEstimator):
         # Noise, not the method, spoils the scores on tiny data.
         tags.classifier_tags.poor_score = self.epsilon != float("inf")
         return tags
+
+
+def _declared_labels(classes: Any) -> np.ndarray:
+    """The labels a user declared, sorted; public, so a message may quote them."""
+    try:
+        labels = np.asarray(classes)
+        if labels.ndim == 1 and len(labels):
+            return np.unique(labels)
+    except (TypeError, ValueError):
+        pass
+    raise ValueError(
+        "The 'classes' parameter must be None or a list of labels of one kind, at "
+        f"least two classes. Got {classes!r}."
+    )
+
+
+def _codes(classes: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Position of each record's label among the classes."""
+    codes = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
+    if not np.array_equal(classes[codes], y):
+        raise ValueError
+    return codes
 
 
 def _label_column(X: Any, y: Any, *, ask_for_kind: bool) -> np.ndarray:

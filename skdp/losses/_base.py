@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,8 +41,3 @@ class Loss(Protocol):
     def replace_one_bound(self, radius: float) -> float:
         """Largest norm of the difference of the gradients of two records."""
         ...
-
-
-def public_fields(loss: Any) -> dict[str, Any]:
-    """The fields of a frozen loss, for the privacy record."""
-    return {"name": type(loss).__name__, **vars(loss)}

@@ -22,10 +22,8 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     mostly at one of its bounds spends norm on saying so; a logarithm before, or other
     bounds, may serve it better.
 
-    Privacy
-    -------
-    Costs nothing: the parameters are declared, and each row is transformed on its
-    own. `fit` uses the number and the names of the columns and nothing else. The
+    **Privacy.** Costs nothing: the parameters are declared, and each row is transformed
+    on its own. `fit` uses the number and the names of the columns and nothing else. The
     null record stays null. Bounds taken from the data (their minimum and maximum, say)
     would be a leak that no later noise repairs; use what is known of the quantity.
 
@@ -79,7 +77,7 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: Any) -> np.ndarray:
-        """Rows of norm at most 1.
+        """Rows of norm at most 1, up to rounding.
 
         Parameters
         ----------
@@ -91,12 +89,11 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         X = check_rows(self, X, reset=False, accept_sparse=False)
-        low, high = self.low_.astype(X.dtype), self.high_.astype(X.dtype)
-        # Halved first: high - low may overflow where the bounds do not.
-        middle, half = low / 2 + high / 2, high / 2 - low / 2
-        root = X.dtype.type(math.sqrt(X.shape[1]))
-        scaled = (np.clip(X, low, high) - middle) / half
-        return np.clip(scaled, -1, 1) / root
+        # In double precision, and halved first: bounds may be close or far apart.
+        middle, half = self.low_ / 2 + self.high_ / 2, self.high_ / 2 - self.low_ / 2
+        with np.errstate(all="ignore"):
+            scaled = (np.clip(X, self.low_, self.high_) - middle) / half
+            return (np.clip(scaled, -1, 1) / math.sqrt(X.shape[1])).astype(X.dtype)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -115,15 +112,18 @@ def _match_bounds(
                 "The 'bounds' mapping must name exactly the columns of X. Got bounds "
                 f"for {sorted(map(str, bounds))} and {got}. Declare a pair for each."
             )
-        pair = np.array([bounds[name] for name in names], dtype=object).T
+        pairs = [bounds[name] for name in names]
     else:
-        pair = bounds
+        pairs = None
     try:
+        if pairs is not None:
+            bounds = tuple(zip(*((low, high) for low, high in pairs), strict=True))
         low, high = (
             np.broadcast_to(np.asarray(side, dtype=np.float64), (n_features,))
-            for side in pair
+            for side in bounds
         )
-        is_valid = bool(np.all(np.isfinite(low) & np.isfinite(high) & (low < high)))
+        half = high / 2 - low / 2
+        is_valid = bool(np.all(np.isfinite(low) & np.isfinite(high) & (half > 0)))
     except (TypeError, ValueError):
         is_valid = False
     if not is_valid:

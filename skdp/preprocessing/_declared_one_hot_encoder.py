@@ -18,10 +18,8 @@ from skdp._validation import check_bool, check_choice
 class DeclaredOneHotEncoder(TransformerMixin, BaseEstimator):
     """One column of zeros and ones for each declared category.
 
-    Privacy
-    -------
-    Costs nothing: categories are declared, and each row is encoded on its own. The
-    set of categories that *occur* is private, so a value that was not declared
+    **Privacy.** Costs nothing: categories are declared, and each row is encoded on its
+    own. The set of categories that *occur* is private, so a value that was not declared
     raises no error: it becomes zeros, or the column of other values. The null record
     stays null.
 
@@ -88,6 +86,13 @@ class DeclaredOneHotEncoder(TransformerMixin, BaseEstimator):
         self.categories_ = _match_categories(
             self.categories, self.n_features_in_, names
         )
+        if self.handle_unknown == "other" and any(
+            "other" in categories.tolist() for categories in self.categories_
+        ):
+            raise ValueError(
+                "With handle_unknown='other' no entry of 'categories' may be 'other'. "
+                "Got one. Rename it, or use handle_unknown='ignore'."
+            )
         return self
 
     def transform(self, X: Any) -> Any:

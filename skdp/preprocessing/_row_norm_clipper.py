@@ -10,7 +10,8 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._input import check_rows
-from skdp._validation import check_positive
+from skdp._rows import HUGE, bring_to_norm, row_norms, scale_rows
+from skdp._validation import check_data_norm
 
 
 class RowNormClipper(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -19,14 +20,12 @@ class RowNormClipper(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     The estimators clip on their own. This step shows the clipped rows to what comes
     between, and joins columns of several transformers into rows of a known norm.
 
-    Privacy
-    -------
-    Costs nothing: each row is transformed on its own by a declared rule. The null
-    record stays null.
+    **Privacy.** Costs nothing: each row is transformed on its own by a declared rule.
+    The null record stays null.
 
     Parameters
     ----------
-    data_norm : float in (0, inf), default=1.0
+    data_norm : float in [1e-100, 1e100], default=1.0
         Largest norm of a row that comes out, in units of the features.
 
     Attributes
@@ -60,12 +59,12 @@ class RowNormClipper(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         -------
         self
         """
-        check_positive("data_norm", self.data_norm)
+        check_data_norm(self.data_norm)
         check_rows(self, X, reset=True, accept_sparse=True)
         return self
 
     def transform(self, X: Any) -> Any:
-        """Rows of norm at most `data_norm`; CSR stays CSR.
+        """Rows of norm at most `data_norm`, up to rounding; CSR stays CSR.
 
         Parameters
         ----------
@@ -77,17 +76,14 @@ class RowNormClipper(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self, "n_features_in_")
         X = check_rows(self, X, reset=False, accept_sparse=True)
-        # Rows are divided by their largest entry first, so that no square overflows.
-        largest = abs(X).max(axis=1)
-        largest = largest.toarray() if issparse(largest) else np.asarray(largest)
-        # A row too small to have a reciprocal is far below any norm: left as it is.
-        largest = np.where(largest > 1e-200, largest, 1).ravel().astype(np.float64)
-        unit = _scale_rows(X, 1 / largest)
-        squares = unit.multiply(unit) if issparse(unit) else unit * unit
-        norms = np.sqrt(np.asarray(squares.sum(axis=1)).ravel())
-        # data_norm / (largest * norms), in an order that cannot overflow.
-        factor = np.minimum(1.0, self.data_norm / np.maximum(norms, 1e-300) / largest)
-        return _scale_rows(X, factor).astype(X.dtype, copy=False)
+        bound = float(self.data_norm)
+        with np.errstate(all="ignore"):
+            norms = row_norms(X)
+            clipped = scale_rows(X, bound / np.maximum(norms, bound))
+            huge = np.flatnonzero(~(norms < HUGE))
+            if len(huge):
+                clipped = _put_rows(clipped, huge, bring_to_norm(X[huge], bound))
+            return clipped.astype(X.dtype, copy=False)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -96,9 +92,11 @@ class RowNormClipper(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return tags
 
 
-def _scale_rows(X: Any, factor: np.ndarray) -> Any:
+def _put_rows(X: Any, at: np.ndarray, rows: Any) -> Any:
+    """X with some of its rows replaced by `rows`."""
     if not issparse(X):
-        return X * factor[:, None]
-    scaled = X.astype(np.float64)
-    scaled.data = scaled.data * np.repeat(factor, np.diff(X.indptr))
-    return scaled
+        X[at] = rows
+        return X
+    entries = np.repeat(np.isin(np.arange(X.shape[0]), at), np.diff(X.indptr))
+    X.data[entries] = rows.data
+    return X

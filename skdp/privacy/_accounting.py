@@ -65,8 +65,7 @@ def epsilon_of(event: Event, delta: float) -> float:
 def fits(event: Event, budget: Budget) -> bool:
     """Whether an event fixed in advance is (epsilon, delta)-DP for the budget.
 
-    The same two bounds as `epsilon_of`, asked the other way round: the mu that
-    the budget leaves is computed once, so that calibration takes microseconds.
+    The same two bounds as `epsilon_of`, asked the other way round.
     """
     left = budget.epsilon - event.pure_epsilon
     if left < 0:
@@ -92,7 +91,7 @@ def calibrate(declare: Callable[[float], Event], budget: Budget) -> float:
     Returns
     -------
     float
-        At most 1.002 times the smallest sufficient multiplier.
+        At most 1.00001 times the smallest sufficient multiplier.
 
     Raises
     ------

@@ -11,7 +11,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from skdp._validation import check_bool, check_positive
+from skdp._validation import check_bool, check_real
 from skdp.exceptions import BudgetExceeded, LedgerError
 from skdp.privacy._accounting import Budget, epsilon_of
 from skdp.privacy._adjacency import Adjacency, check_adjacency
@@ -39,9 +39,9 @@ class BudgetLedger:
     ----------
     path : str or path-like
         The file; created if it does not exist. Copies of the handle share it.
-    epsilon : float in (0, inf)
+    epsilon : float in [1e-6, 1e8]
         Cap on the privacy loss of all fits together.
-    delta : float in [0, 1)
+    delta : 0 or float in [1e-50, 1)
         With 0 only pure fits are possible.
     adjacency : {"replace_one", "zero_out"}, default="replace_one"
         Fits under another adjacency are refused.
@@ -88,7 +88,9 @@ class BudgetLedger:
         allow_nonprivate: bool = False,
     ) -> None:
         self.path = _check_path(path)
-        self.epsilon = check_positive("epsilon", epsilon, remedy="A ledger is a cap.")
+        self.epsilon = check_real(
+            "epsilon", epsilon, low=1e-6, high=1e8, remedy="A ledger is a cap."
+        )
         self.delta = Budget(self.epsilon, delta).delta
         self.adjacency = check_adjacency(adjacency)
         self.unit = _check_text("unit", unit)
@@ -157,7 +159,8 @@ class BudgetLedger:
         if not is_private and not self.allow_nonprivate:
             raise ValueError(
                 f"The ledger {self.path!r} books private fits only. Got a fit with a "
-                "random_state or with epsilon=inf, which is not private. Remove them, "
+                "random_state (perhaps set by a meta-estimator) or with epsilon=inf, "
+                "which is not private. Remove them, "
                 "or make the ledger with allow_nonprivate=True, which makes its total "
                 "infinite."
             )
@@ -224,8 +227,8 @@ class BudgetLedger:
         state = self._state(spends)
         return (
             f"{text}): {len(spends)} fits, epsilon {state.spent_epsilon():.4g} spent, "
-            f"{state.remaining_epsilon():.4g} left for one more; fitted models only, "
-            "not scores"
+            f"{state.remaining_epsilon():.4g} left for one more (noise adds up in "
+            "squares); fitted models only, not scores"
         )
 
     @property

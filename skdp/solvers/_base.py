@@ -95,8 +95,8 @@ class Progress:
         self._label, self._verbose = label, verbose
 
     def step(self, done: int, total: int) -> None:
-        """Say that `done` of `total` steps are finished, at most 20 times a run."""
-        if self._verbose and (done == total or done % max(1, total // 20) == 0):
+        """Say that `done` of `total` steps are finished, about 20 times a run."""
+        if self._verbose and (done == total or done % max(1, -(-total // 20)) == 0):
             print(f"[{self._label}] step {done} of {total}", flush=True)
 
 
@@ -133,6 +133,7 @@ class Solver(ABC):
 
     key: ClassVar[str]  # in the registry, the module's name, tests, docs and benchmarks
     is_pure: ClassVar[bool]  # whether delta = 0 is possible
+    mechanism: ClassVar[str]  # what makes it private, for the record
 
     def refusal(self, loss: Loss, problem: Problem, budget: Budget) -> str:
         """Why this solver cannot do the job, or an empty string if it can."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
 from scipy.optimize import minimize
 
 from skdp.data import Source
 from skdp.losses import Loss
 from skdp.solvers._base import FloatArray, Problem, Progress, Solution
 from skdp.solvers._gradient import GradientSum
+
+_MOST_ITERATIONS = 10_000
 
 
 def exact_minimum(
@@ -30,7 +33,7 @@ def exact_minimum(
         done += 1
         progress.step(done, _MOST_ITERATIONS)
 
-    start = [0.0] * (shape[0] * shape[1])
+    start = np.zeros(shape[0] * shape[1])
     result = minimize(
         objective,
         start,
@@ -46,6 +49,3 @@ def exact_minimum(
         },
     )
     return Solution(result.x.reshape(shape), 0.0)
-
-
-_MOST_ITERATIONS = 10_000

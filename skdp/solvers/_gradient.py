@@ -9,21 +9,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, issparse
+from scipy.sparse import issparse
 
+from skdp._rows import HUGE, bring_to_norm, row_norms
 from skdp.data import Block, Source
 from skdp.losses import Loss
-from skdp.solvers._base import Problem
-
-FloatArray = NDArray[np.float64]
+from skdp.solvers._base import FloatArray, Problem
 
 _UNIT_ROUNDOFF = 2.0**-53
-_HUGE = 1e100  # far below the square root of the largest double
 
 
 def query_sensitivity(
@@ -86,74 +84,47 @@ def rounding_slack(
     return record * (summation + one_row + moved)
 
 
-def _row_norms(X: Any) -> FloatArray:
-    if issparse(X):
-        squares = csr_array(
-            (X.data.astype(np.float64) ** 2, X.indices, X.indptr), shape=X.shape
-        )
-        return np.sqrt(np.asarray(squares.sum(axis=1), dtype=np.float64).ravel())
-    X = X.astype(np.float64, copy=False)
-    return np.asarray(np.sqrt(np.einsum("ij,ij->i", X, X)), dtype=np.float64)
-
-
-def _scaled(X: Any, factor: FloatArray) -> Any:
-    """Rows times one factor each."""
-    if not issparse(X):
-        return X * factor[:, None]
-    data = X.data * np.repeat(factor, np.diff(X.indptr))
-    return csr_array((data, X.indices, X.indptr), shape=X.shape)
-
-
-def _brought_to(norm: float, rows: Any) -> Any:
-    """Rows scaled to a norm in two steps, so that no square overflows."""
-    largest = abs(rows).max(axis=1)
-    largest = largest.toarray() if issparse(largest) else np.asarray(largest)
-    rows = _scaled(rows, 1 / largest.ravel())
-    return _scaled(rows, norm / _row_norms(rows))
-
-
 @dataclass(frozen=True)
-class _Clipped:
-    """A block with what clips its rows.
+class _Clip:
+    """What clips the rows of one block.
 
     Rows whose squares overflow are kept apart, already clipped: the products of the
     block as it is serve all other rows, whose rounding must not depend on whether some
     record is huge.
     """
 
-    X: Any
-    factor: FloatArray | None  # None: nothing is clipped
-    huge: NDArray[np.intp]
-    huge_rows: Any
+    factor: FloatArray | None = None  # None: nothing is clipped
+    huge: NDArray[np.intp] = field(default_factory=lambda: np.empty(0, dtype=np.intp))
+    huge_rows: Any = None
 
     @classmethod
-    def of(cls, X: Any, bound: float) -> _Clipped:
-        norms = _row_norms(X)
-        huge = np.flatnonzero(~(norms < _HUGE))
+    def of(cls, X: Any, bound: float) -> _Clip:
+        norms = row_norms(X)
         factor = bound / np.maximum(norms, bound)
+        huge = np.flatnonzero(~(norms < HUGE))
+        if not len(huge):
+            return cls(factor)
         factor[huge] = 1.0
-        return cls(X, factor, huge, _brought_to(bound, X[huge]) if len(huge) else None)
+        return cls(factor, huge, bring_to_norm(X[huge], bound))
 
-    def predict(self, coef: FloatArray) -> FloatArray:
+    def predict(self, X: Any, coef: FloatArray) -> FloatArray:
         """Raw predictions of the clipped rows."""
-        raw = np.asarray(self.X @ coef, dtype=np.float64)
+        raw = np.asarray(X @ coef, dtype=np.float64)
         if self.factor is not None:
             raw *= self.factor[:, None]
         if len(self.huge):
             raw[self.huge] = self.huge_rows @ coef
         return raw
 
-    def add_gradients(self, total: FloatArray, residual: FloatArray) -> None:
+    def add_gradients(self, X: Any, total: FloatArray, residual: FloatArray) -> None:
         """Add the products of clipped rows and residuals; overwrites `residual`."""
+        apart = 0.0
         if len(self.huge):
-            total += self.huge_rows.T @ residual[self.huge]
+            apart = self.huge_rows.T @ residual[self.huge]
             residual[self.huge] = 0.0
         if self.factor is not None:
             residual *= self.factor[:, None]
-        total += self.X.T @ residual
-
-
-_NO_ROWS = np.empty(0, dtype=np.intp)
+        total += X.T @ residual + apart
 
 
 class GradientSum:
@@ -179,36 +150,34 @@ class GradientSum:
     ) -> None:
         self._source, self._loss, self._problem = source, loss, problem
         self._residual_clip = residual_clip
-        self._kept: dict[int, _Clipped] = {}
+        self._clips: dict[int, _Clip] = {}
         self._double = np.empty((0, 0))
 
     def __call__(self, weights: FloatArray) -> FloatArray:
         """Sum over the records of the gradients at `weights`, same shape."""
         total = np.zeros_like(weights)
-        for clipped, block in self._blocks():
-            self._add_gradients(total, clipped, self._raw(clipped, weights), block)
+        for X, clip, block in self._blocks():
+            raw = self._raw(X, clip, weights)
+            self._add_gradients(total, X, clip, raw, block)
         return total
 
     def with_value(self, weights: FloatArray) -> tuple[float, FloatArray]:
         """Sum of the losses and sum of the gradients at `weights`."""
         value, total = 0.0, np.zeros_like(weights)
-        for clipped, block in self._blocks():
-            raw = self._raw(clipped, weights)
+        for X, clip, block in self._blocks():
+            raw = self._raw(X, clip, weights)
             value += float(np.sum(self._loss.value(block.y, raw)))
-            self._add_gradients(total, clipped, raw, block)
+            self._add_gradients(total, X, clip, raw, block)
         return value, total
 
-    def _blocks(self) -> Iterator[tuple[_Clipped, Block]]:
+    def _blocks(self) -> Iterator[tuple[Any, _Clip, Block]]:
         """Blocks in double precision with what clips their rows, kept for later."""
         bound = self._problem.data_norm
         for i, block in enumerate(self._source.blocks()):
             X = self._in_double(block.X)
-            if math.isinf(bound):
-                yield _Clipped(X, None, _NO_ROWS, None), block
-                continue
-            if i not in self._kept:
-                self._kept[i] = _Clipped.of(X, bound)
-            yield replace(self._kept[i], X=X), block
+            if i not in self._clips:
+                self._clips[i] = _Clip() if math.isinf(bound) else _Clip.of(X, bound)
+            yield X, self._clips[i], block
 
     def _in_double(self, X: Any) -> Any:
         # The sum is taken in double precision whatever the storage is: in single
@@ -222,15 +191,15 @@ class GradientSum:
         np.copyto(self._double, X)
         return self._double
 
-    def _raw(self, clipped: _Clipped, weights: FloatArray) -> FloatArray:
+    def _raw(self, X: Any, clip: _Clip, weights: FloatArray) -> FloatArray:
         d = self._problem.n_features
-        raw = clipped.predict(weights[:d])
+        raw = clip.predict(X, weights[:d])
         if self._problem.fit_intercept:
             raw += self._problem.intercept_value * weights[d]
         return raw
 
     def _add_gradients(
-        self, total: FloatArray, clipped: _Clipped, raw: FloatArray, block: Block
+        self, total: FloatArray, X: Any, clip: _Clip, raw: FloatArray, block: Block
     ) -> None:
         d = self._problem.n_features
         residual = self._loss.residual(block.y, raw)
@@ -242,4 +211,4 @@ class GradientSum:
             residual[~block.present] = 0.0
         if self._problem.fit_intercept:
             total[d] += self._problem.intercept_value * residual.sum(axis=0)
-        clipped.add_gradients(total[:d], residual)
+        clip.add_gradients(X, total[:d], residual)

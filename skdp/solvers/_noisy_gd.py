@@ -37,6 +37,7 @@ from skdp.solvers._gradient import GradientSum, query_sensitivity, rounding_slac
 _MARGIN_NOISE = 2.0
 # Relaxation times of the momentum that the default leaves for the run.
 _RELAXATIONS = 10
+# About half of the residual norm that most records have at first, sqrt((K-1)/K).
 _SOFTMAX_CLIP = 0.5
 # Released weights are kept in a box of this size in units of 1 / data_norm, far beyond
 # any useful model and far from overflow: predictions of finite rows stay finite.
@@ -74,10 +75,10 @@ class NoisyGD(Solver):
 
     Parameters
     ----------
-    n_steps : int or None, default=None
+    n_steps : int in [1, 1e6] or None, default=None
         Number of gradients, all of them taken. Public. None: the rule above,
         between 10 and 300.
-    step_size : float or None, default=None
+    step_size : float in [1e-250, 1e250] or None, default=None
         In units of weights per gradient of the mean loss. None: the flow time of the
         rule divided by the steps, at most ``1 / L`` with the public smoothness
         bound ``L = smoothness * row_norm^2 + alpha``.
@@ -115,6 +116,7 @@ class NoisyGD(Solver):
 
     key: ClassVar[str] = "noisy_gd"
     is_pure: ClassVar[bool] = False
+    mechanism: ClassVar[str] = "Gaussian noise, calibrated exactly"
 
     n_steps: int | None = None
     step_size: float | None = None
@@ -244,4 +246,4 @@ class NoisyGD(Solver):
 
 def _boxed(released: FloatArray, limit: float) -> FloatArray:
     """Post-processing that keeps a diverging run finite."""
-    return np.clip(np.nan_to_num(released), -limit, limit)
+    return np.clip(released, -limit, limit)

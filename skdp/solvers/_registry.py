@@ -34,7 +34,7 @@ def named_solvers(key: str, params: Mapping[str, Any] | None) -> list[Solver]:
     """
     check_choice("solver", key, ["auto", *SOLVERS])
     if key == "auto":
-        if params is not None:
+        if params:
             raise ValueError(
                 "The 'solver_params' parameter must be None with solver='auto'. "
                 f"Got a mapping. Name the solver: one of {sorted(SOLVERS)}."

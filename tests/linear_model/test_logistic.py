@@ -9,7 +9,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.sparse import csr_array, csr_matrix, vstack
+from scipy.sparse import csr_array, csr_matrix
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris
 from sklearn.linear_model import LogisticRegression
@@ -128,20 +128,10 @@ def test_seeded_fits_agree_between_storages(digits):
     assert np.allclose(dense.coef_, sparse.coef_, atol=1e-6)
 
 
-def test_duplicate_entries_of_csr_are_clipped_as_their_sum():
-    """Two entries of 0.7 in one place are a row of norm 1.4, not 0.99."""
-    doubled = csr_array(([0.7, 0.7], [0, 0], [0, 2]), shape=(1, 2))
-    plain = csr_array(np.array([[1.4, 0.0]]))
-    out = RowNormClipper().fit_transform(doubled).toarray()
-    assert np.allclose(out, RowNormClipper().fit_transform(plain).toarray())
-    models = [
-        DPLogisticRegression(random_state=0, classes=[0, 1]).fit(
-            vstack([row] * 4), [0] * 4
-        )
-        for row in (doubled, plain)
-    ]
-    assert np.allclose(models[0].coef_, models[1].coef_, atol=1e-6)
-    assert doubled.nnz == 2  # the caller's array is left alone
+def test_notebook_views_warn_of_nothing(digits):
+    model = DPLogisticRegression(classes=range(10)).fit(*digits)
+    assert "DPLogisticRegression" in model._repr_html_()
+    assert "differentially private" in model.privacy_._repr_html_()
 
 
 def test_set_output_in_a_pipeline(digits):

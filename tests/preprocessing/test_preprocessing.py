@@ -48,11 +48,33 @@ def test_three_ways_to_declare_bounds():
         5,
         ([0, 0], [1, 1]),
         {"x": (0, 1)},
+        {"a": (0, 1), "b": 3, "c": (0, 1)},
+        {"a": 0, "b": 5, "c": 7},
     ],
 )
 def test_wrong_bounds_are_refused(bounds):
     with pytest.raises(ValueError, match="bounds"):
-        BoundedScaler(bounds).fit(np.zeros((4, 3)))
+        BoundedScaler(bounds).fit(pd.DataFrame(np.zeros((4, 3)), columns=list("abc")))
+
+
+@pytest.mark.parametrize("bounds", [(16777216, 16777217), (0, 1e39), (0, 1e-46)])
+def test_bounds_beyond_single_precision(bounds):
+    X = np.array([[bounds[0]], [min(bounds[1], 3e38)]]).astype(np.float32)
+    out = BoundedScaler(bounds).fit_transform(X)
+    assert np.isfinite(out).all()
+    assert np.abs(out).max() <= 1
+
+
+def test_other_is_taken_where_others_are_collected():
+    with pytest.raises(ValueError, match="'other'"):
+        DeclaredOneHotEncoder([["other", "b"]], handle_unknown="other").fit([["b"]])
+
+
+@pytest.mark.parametrize(
+    "step", [BoundedScaler((0, 1)), RowNormClipper(), DeclaredOneHotEncoder([1])]
+)
+def test_notebook_view_warns_of_nothing(step):
+    assert "html" in step._repr_html_() or "<" in step._repr_html_()
 
 
 def test_parameters_do_not_depend_on_values():

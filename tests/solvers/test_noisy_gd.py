@@ -183,6 +183,16 @@ def test_default_flow_time_admits_the_stated_noise():
     assert noise * PROBLEM.data_norm == pytest.approx(2.0, rel=0.02)
 
 
+@pytest.mark.parametrize("total", [1, 20, 21, 39, 59, 300])
+def test_progress_speaks_at_most_twenty_times(total, capsys):
+    progress = Progress("fit", True)
+    for i in range(total):
+        progress.step(i + 1, total)
+    lines = capsys.readouterr().out.splitlines()
+    assert 1 <= len(lines) <= 21
+    assert lines[-1] == f"[fit] step {total} of {total}"
+
+
 def test_progress_counts_steps_and_nothing_else(capsys):
     source = MemorySource(np.zeros((10, 5)), np.zeros(10))
     solver = resolved(n_steps=3)

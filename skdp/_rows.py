@@ -1,0 +1,42 @@
+"""Norms and scaling of rows, dense or CSR, that no finite entry can overflow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, issparse
+
+FloatArray = NDArray[np.float64]
+
+# Rows of at least this norm are scaled in two steps; far below the square root of the
+# largest double.
+HUGE = 1e100
+
+
+def row_norms(X: Any) -> FloatArray:
+    """L2 norms of the rows; inf where a square overflows. CSR must be canonical."""
+    if issparse(X):
+        squares = csr_array(
+            (X.data.astype(np.float64) ** 2, X.indices, X.indptr), shape=X.shape
+        )
+        return np.sqrt(np.asarray(squares.sum(axis=1), dtype=np.float64).ravel())
+    X = X.astype(np.float64, copy=False)
+    return np.asarray(np.sqrt(np.einsum("ij,ij->i", X, X)), dtype=np.float64)
+
+
+def scale_rows(X: Any, factor: FloatArray) -> Any:
+    """Rows times one factor each, in double precision; CSR stays of its class."""
+    if not issparse(X):
+        return X * factor[:, None]
+    data = X.data * np.repeat(factor, np.diff(X.indptr))
+    return type(X)((data, X.indices, X.indptr), shape=X.shape)
+
+
+def bring_to_norm(rows: Any, norm: float) -> Any:
+    """Rows of norm at least `HUGE` scaled to `norm`."""
+    largest = abs(rows).max(axis=1)
+    largest = largest.toarray() if issparse(largest) else np.asarray(largest)
+    rows = scale_rows(rows, 1 / largest.ravel().astype(np.float64))
+    return scale_rows(rows, norm / row_norms(rows))
