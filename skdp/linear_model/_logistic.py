@@ -17,7 +17,7 @@ from sklearn.utils.validation import (
 
 from skdp._base import DPEstimator
 from skdp._input import check_rows, without_data
-from skdp._validation import check_bool, check_positive
+from skdp._validation import check_bool, check_real
 from skdp.exceptions import PublicLabelsWarning
 from skdp.losses import LogisticLoss, SoftmaxLoss
 
@@ -50,7 +50,7 @@ class DPLogisticRegression(ClassifierMixin, DPEstimator):
     data_norm : float in [1e-100, 1e100], default=1.0
         L2 norm to which rows are clipped, in units of the features. `BoundedScaler`
         and `RowNormClipper` produce rows of norm at most 1.
-    C : float in (0, inf) or None, default=None
+    C : float in [1e-100, 1e100] or None, default=None
         Inverse regularisation strength, as in scikit-learn. None: no penalty, the
         solver's data-independent training length regularises; 1.0 if epsilon is inf.
     fit_intercept : bool, default=True
@@ -165,7 +165,8 @@ class DPLogisticRegression(ClassifierMixin, DPEstimator):
         budget = self._check_privacy_params()
         check_bool("fit_intercept", self.fit_intercept)
         if self.C is not None:
-            check_positive("C", self.C, remedy="Use None for the default rule.")
+            remedy = "Use None for the default rule."
+            check_real("C", self.C, low=1e-100, high=1e100, remedy=remedy)
         X = check_rows(self, X, reset=True, accept_sparse=True)
         classes, codes = self._encode_labels(X, y)
         loss = LogisticLoss() if len(classes) == 2 else SoftmaxLoss(len(classes))

@@ -141,46 +141,32 @@ class NoisyGD(Solver):
         object.__setattr__(self, name, value)
 
     def resolve(self, loss: Loss, problem: Problem, budget: Budget) -> Self:
-        if self.intercept_weight is None:
-            clip = math.inf if self.residual_clip is None else self.residual_clip
-            even = replace(self, intercept_weight=1.0, residual_clip=clip)
-            curvature = loss.smoothness * problem.data_norm**2 / 2
-            flow = even._flow_time(loss, problem, budget)
-            weight = (1 + curvature * flow) ** -0.25
-            return replace(self, intercept_weight=weight).resolve(loss, problem, budget)
-        if self.residual_clip is None:
-            plain = replace(self, residual_clip=math.inf)
-            is_noisy = plain._wanted_steps(loss, problem, budget) < _MOST_STEPS
-            clip = _SOFTMAX_CLIP if loss.n_outputs > 1 and is_noisy else math.inf
-            return replace(self, residual_clip=clip).resolve(loss, problem, budget)
         smoothness = loss.smoothness * problem.row_norm**2 + problem.alpha
-        flow = self._flow_time(loss, problem, budget)
-        n_steps = self.n_steps
+        weight, clip = self.intercept_weight, self.residual_clip
+        if weight is None:
+            even = _flow_time(loss, problem, budget, math.inf if clip is None else clip)
+            weight = (1 + loss.smoothness * problem.data_norm**2 / 2 * even) ** -0.25
+        if clip is None:
+            plain = _flow_time(loss, problem, budget, math.inf, weight)
+            is_noisy = _wanted_steps(plain, smoothness) < _MOST_STEPS
+            clip = _SOFTMAX_CLIP if loss.n_outputs > 1 and is_noisy else math.inf
+        flow = _flow_time(loss, problem, budget, clip, weight)
+        n_steps, momentum, step_size = self.n_steps, self.momentum, self.step_size
         if n_steps is None:
-            wanted = self._wanted_steps(loss, problem, budget)
-            n_steps = min(max(math.ceil(wanted), _FEWEST_STEPS), _MOST_STEPS)
-        momentum = self.momentum
+            wanted = math.ceil(_wanted_steps(flow, smoothness))
+            n_steps = min(max(wanted, _FEWEST_STEPS), _MOST_STEPS)
         if momentum is None:
             momentum = max(0.0, 1 - _RELAXATIONS / n_steps)
-        step_size = self.step_size
         if step_size is None:
             step_size = min(flow * (1 - momentum) / n_steps, 1 / smoothness)
-        return replace(self, n_steps=n_steps, step_size=step_size, momentum=momentum)
-
-    def _flow_time(self, loss: Loss, problem: Problem, budget: Budget) -> float:
-        """Flow time at which the noise in a unit row's prediction is _MARGIN_NOISE."""
-        mu = gaussian_mu(budget.epsilon, budget.delta)
-        per_time = problem.data_norm * self.sensitivity(loss, problem)
-        flow = _MARGIN_NOISE * problem.n_samples * mu / per_time
-        if problem.alpha > 0:  # the optimum is reached by then
-            flow = min(flow, _RELAXATIONS / problem.alpha)
-        return flow
-
-    def _wanted_steps(self, loss: Loss, problem: Problem, budget: Budget) -> float:
-        """Steps in which momentum covers the flow time, before the limits."""
-        smoothness = loss.smoothness * problem.row_norm**2 + problem.alpha
-        flow = self._flow_time(loss, problem, budget)
-        return math.sqrt(_RELAXATIONS * flow * smoothness)
+        return replace(
+            self,
+            n_steps=n_steps,
+            step_size=step_size,
+            momentum=momentum,
+            residual_clip=clip,
+            intercept_weight=weight,
+        )
 
     def event(self, noise_multiplier: float, problem: Problem) -> Event:
         assert self.n_steps is not None, "resolve() fills in the number of steps"
@@ -242,6 +228,29 @@ class NoisyGD(Solver):
             sensitivity=largest, noise_multiplier=noise_multiplier, size=weights.size
         )
         return Solution(tail_sum / tail_steps, scale.sigma)
+
+
+def _flow_time(
+    loss: Loss,
+    problem: Problem,
+    budget: Budget,
+    residual_clip: float,
+    intercept_weight: float = 1.0,
+) -> float:
+    """Flow time at which the noise in a unit row's prediction is _MARGIN_NOISE."""
+    mu = gaussian_mu(budget.epsilon, budget.delta)
+    sensitivity = query_sensitivity(
+        loss, problem, residual_clip, intercept_weight=intercept_weight
+    )
+    flow = _MARGIN_NOISE * problem.n_samples * mu / (problem.data_norm * sensitivity)
+    if problem.alpha > 0:  # the optimum is reached by then
+        flow = min(flow, _RELAXATIONS / problem.alpha)
+    return flow
+
+
+def _wanted_steps(flow: float, smoothness: float) -> float:
+    """Steps in which momentum covers a flow time, before the limits."""
+    return math.sqrt(_RELAXATIONS * flow * smoothness)
 
 
 def _boxed(released: FloatArray, limit: float) -> FloatArray:
