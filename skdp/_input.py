@@ -7,7 +7,7 @@ or a count, and no exception carries data along in its context.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 import numpy as np
@@ -147,6 +147,19 @@ def _check_kind(X: Any) -> None:
             "Encode categories with DeclaredOneHotEncoder, which reads none from the "
             "data, and turn dates into numbers by a declared rule."
         )
+
+
+def in_column_order(
+    parameter: str, declared: Mapping[str, Any], names: Any
+) -> list[Any]:
+    """What a mapping declares for each column of X, which it must name exactly."""
+    if names is None or set(declared) != set(names):
+        got = "an array without column names" if names is None else list(names)
+        raise ValueError(
+            f"The {parameter!r} mapping must name exactly the columns of X. Got "
+            f"{sorted(map(str, declared))} and {got}. Declare an entry for each column."
+        )
+    return [declared[name] for name in names]
 
 
 def without_data(call: Callable[[], Any], otherwise: str) -> Any:

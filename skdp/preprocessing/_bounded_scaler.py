@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._input import check_rows
+from skdp._input import check_rows, in_column_order
 
 
 class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -105,16 +105,9 @@ def _match_bounds(
     bounds: Any, n_features: int, names: Any
 ) -> tuple[np.ndarray, np.ndarray]:
     """Lower and upper bound of each column."""
+    pairs = None
     if isinstance(bounds, Mapping):
-        if names is None or set(bounds) != set(names):
-            got = "an array without column names" if names is None else list(names)
-            raise ValueError(
-                "The 'bounds' mapping must name exactly the columns of X. Got bounds "
-                f"for {sorted(map(str, bounds))} and {got}. Declare a pair for each."
-            )
-        pairs = [bounds[name] for name in names]
-    else:
-        pairs = None
+        pairs = in_column_order("bounds", bounds, names)
     try:
         if pairs is not None:
             bounds = tuple(zip(*((low, high) for low, high in pairs), strict=True))

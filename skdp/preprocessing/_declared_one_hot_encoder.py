@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skdp._input import without_data
+from skdp._input import in_column_order, without_data
 from skdp._validation import check_bool, check_choice
 
 
@@ -181,13 +181,7 @@ class DeclaredOneHotEncoder(TransformerMixin, BaseEstimator):
 def _match_categories(categories: Any, n_features: int, names: Any) -> list[np.ndarray]:
     """The declared categories of each column, as one-dimensional arrays."""
     if isinstance(categories, Mapping):
-        if names is None or set(categories) != set(names):
-            got = "an array without column names" if names is None else list(names)
-            raise ValueError(
-                "The 'categories' mapping must name exactly the columns of X. Got "
-                f"categories for {sorted(map(str, categories))} and {got}."
-            )
-        lists = [categories[name] for name in names]
+        lists = in_column_order("categories", categories, names)
     elif _is_list(categories) and len(categories) and _is_list(categories[0]):
         lists = list(categories)
     else:
