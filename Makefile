@@ -21,7 +21,7 @@ OLDEST = 1.6.0 1.6.1 1.7.0 1.7.1 1.7.2 1.8.0
 
 help:
 	@echo "make demo         install, then fit private models on real data (2 minutes)"
-	@echo "make test         install, then run the tests (8 minutes on 2 cores)"
+	@echo "make test         install, then run the tests (3 minutes on 2 cores)"
 	@echo "make test-all     the tests and the long statistical ones"
 	@echo "make test-oldest  the contract tests on the oldest supported scikit-learn"
 	@echo "make bench        speed, side by side with scikit-learn and plain NumPy"

@@ -208,3 +208,10 @@ def test_one_record_never_changes_how_another_is_encoded(other):
     as_list = [[1], [2], [1], [other]]
     if not isinstance(other, list):
         assert np.array_equal(clone(encoder).fit_transform(as_list)[:3], alone[:3])
+
+
+def test_broken_twin_that_looks_for_a_common_type_is_found_out():
+    def twin(column):
+        return pd.Index([1, 2]).get_indexer(pd.Index(np.asarray(column)))
+
+    assert not np.array_equal(twin([1, 2, 1, 2])[:3], twin([1, 2, 1, "x"])[:3])

@@ -245,3 +245,25 @@ def test_a_diverging_run_ends_like_any_other(loss, params, entry):
         run = solver.run(source, loss, problem, 5.0, NoiseSource(0), Progress())
     assert np.isfinite(run.weights).all()
     assert np.abs(run.weights).max() <= 1e50
+
+
+def test_broken_twin_without_the_box_is_found_out(monkeypatch):
+    monkeypatch.setattr("skdp.solvers._noisy_gd._boxed", lambda values, limit: values)
+    problem = replace(PROBLEM, n_samples=60, n_features=8, alpha=50.0)
+    solver = resolved(problem, n_steps=6, step_size=1e214)
+    source = MemorySource(np.full((60, 8), 3e99), np.arange(60.0) % 2)
+    with np.errstate(all="ignore"):
+        try:
+            run = solver.run(source, LOSS, problem, 5.0, NoiseSource(0), Progress())
+            assert not np.abs(run.weights).max() <= 1e50
+        except (np.linalg.LinAlgError, ValueError):
+            pass  # the other way in which the twin fails
+
+
+def test_broken_twin_in_half_precision_is_found_out():
+    """Sensitivity and noise scale computed in the precision of the parameter."""
+    problem, clip = replace(PROBLEM, data_norm=2e4), np.float16(0.4)
+    with np.errstate(all="ignore"):
+        sensitivity = np.float16(problem.row_norm) * clip
+        assert not np.isfinite(sensitivity * np.float16(40.0))
+    assert resolved(problem, residual_clip=clip).sensitivity(LOSS, problem) * 40 > 1e5
