@@ -133,7 +133,6 @@ class Solver(ABC):
 
     key: ClassVar[str]  # in the registry, the module's name, tests, docs and benchmarks
     is_pure: ClassVar[bool]  # whether delta = 0 is possible
-    mechanism: ClassVar[str]  # what makes it private, for the record
 
     def refusal(self, loss: Loss, problem: Problem, budget: Budget) -> str:
         """Why this solver cannot do the job, or an empty string if it can."""
@@ -150,8 +149,13 @@ class Solver(ABC):
     def resolve(self, loss: Loss, problem: Problem, budget: Budget) -> Self:
         """Copy with every None replaced by its rule; public facts only."""
 
+    @property
     @abstractmethod
-    def event(self, noise_multiplier: float, problem: Problem) -> Event:
+    def mechanism(self) -> str:
+        """What makes the release private, for the record."""
+
+    @abstractmethod
+    def event(self, noise_multiplier: float, loss: Loss, problem: Problem) -> Event:
         """Everything `run` will release. Pure: sees no data, draws no noise."""
 
     @abstractmethod

@@ -116,7 +116,6 @@ class NoisyGD(Solver):
 
     key: ClassVar[str] = "noisy_gd"
     is_pure: ClassVar[bool] = False
-    mechanism: ClassVar[str] = "Gaussian noise, calibrated exactly"
 
     n_steps: int | None = None
     step_size: float | None = None
@@ -168,7 +167,11 @@ class NoisyGD(Solver):
             intercept_weight=weight,
         )
 
-    def event(self, noise_multiplier: float, problem: Problem) -> Event:
+    @property
+    def mechanism(self) -> str:
+        return "Gaussian noise, calibrated exactly"
+
+    def event(self, noise_multiplier: float, loss: Loss, problem: Problem) -> Event:
         assert self.n_steps is not None, "resolve() fills in the number of steps"
         return GaussianEvent(noise_multiplier, self.n_steps)
 

@@ -76,7 +76,7 @@ def solve(
     event: Event = NonPrivateEvent()
     multiplier = 0.0
     if solver is not None:
-        declare = partial(solver.event, problem=problem)
+        declare = partial(solver.event, loss=loss, problem=problem)
         multiplier = calibrate(declare, budget)
         if noise.is_private:
             event = declare(multiplier)

@@ -33,9 +33,9 @@ def test_configuration_is_frozen_and_resolved(case):
 
 @every_case
 def test_event_is_pure_and_costs_less_with_more_noise(case):
-    first, second = (case.solver.event(3.0, case.problem) for _ in range(2))
+    first, second = (case.solver.event(3.0, case.loss, case.problem) for _ in range(2))
     assert first == second
-    louder = case.solver.event(6.0, case.problem)
+    louder = case.solver.event(6.0, case.loss, case.problem)
     assert epsilon_of(louder, 1e-6) < epsilon_of(first, 1e-6)
 
 
@@ -250,5 +250,7 @@ def test_every_refusal_has_a_reason():
 
 def test_calibration_agrees_with_the_declared_event():
     case = CASES[0]
-    multiplier = calibrate(lambda z: case.solver.event(z, case.problem), BUDGET)
+    multiplier = calibrate(
+        lambda z: case.solver.event(z, case.loss, case.problem), BUDGET
+    )
     assert run_case(case).noise_multiplier == multiplier

@@ -69,7 +69,7 @@ def test_fits_in_other_units_are_the_same_fit(scale):
     def fit(factor):
         problem = replace(PROBLEM, data_norm=factor)
         solver = resolved(problem)
-        z = calibrate(lambda z: solver.event(z, problem), BUDGET)
+        z = calibrate(lambda z: solver.event(z, LOSS, problem), BUDGET)
         source = MemorySource(factor * X, y)
         run = solver.run(source, LOSS, problem, z, NoiseSource(1), Progress())
         return run.weights * factor
@@ -117,7 +117,7 @@ def test_a_smaller_intercept_weight_moves_noise_to_the_intercept():
 
 
 def test_event_is_one_gaussian_for_each_step():
-    assert resolved(n_steps=7).event(3.0, PROBLEM) == GaussianEvent(3.0, 7)
+    assert resolved(n_steps=7).event(3.0, LOSS, PROBLEM) == GaussianEvent(3.0, 7)
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_noise_follows_the_released_weights():
     source = MemorySource(rng.normal(size=(2000, 5)), np.ones(2000))
     solver = resolved(n_steps=30, step_size=4.0)
     noise = SpyNoise(seed=0)
-    z = calibrate(lambda z: solver.event(z, PROBLEM), BUDGET)
+    z = calibrate(lambda z: solver.event(z, LOSS, PROBLEM), BUDGET)
     solver.run(source, LOSS, PROBLEM, z, noise, Progress())
     sigmas = [draw.sigma for draw in noise.draws]
     worst = z * solver.sensitivity(LOSS, PROBLEM)
@@ -165,7 +165,7 @@ def test_noise_in_a_flat_direction_matches_the_utility_statement():
         residual_clip=math.inf,
         intercept_weight=1.0,
     )
-    z = calibrate(lambda z: solver.event(z, problem), BUDGET)
+    z = calibrate(lambda z: solver.event(z, LOSS, problem), BUDGET)
     source = MemorySource(np.zeros((4, 4000)), np.zeros(4))
     run = solver.run(source, Flat(), problem, z, NoiseSource(7), Progress())
     flow, mu = 25 * 2.0, math.sqrt(25) / z
@@ -177,7 +177,7 @@ def test_default_flow_time_admits_the_stated_noise():
     solver = resolved(replace(PROBLEM, n_samples=20_000))
     flow = solver.step_size * solver.n_steps / (1 - solver.momentum)
     mu = math.sqrt(solver.n_steps) / calibrate(
-        lambda z: solver.event(z, PROBLEM), BUDGET
+        lambda z: solver.event(z, LOSS, PROBLEM), BUDGET
     )
     noise = flow * solver.sensitivity(LOSS, PROBLEM) / (20_000 * mu)
     assert noise * PROBLEM.data_norm == pytest.approx(2.0, rel=0.02)
