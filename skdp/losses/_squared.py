@@ -28,6 +28,9 @@ class SquaredLoss:
     residual_bound: float
     n_outputs: ClassVar[int] = 1
     smoothness: ClassVar[float] = 1.0
+    curvature_trace: ClassVar[float] = 1.0
+    corners: ClassVar[int] = 2
+    curvature_vanishes: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         bound = check_real(
@@ -43,6 +46,10 @@ class SquaredLoss:
     def residual(self, y: FloatArray, raw: FloatArray) -> FloatArray:
         bound = self.residual_bound
         return np.asarray(np.clip(raw - y[:, None], -bound, bound), dtype=np.float64)
+
+    def curvature(self, y: FloatArray, raw: FloatArray) -> FloatArray:
+        inside = np.abs(raw - y[:, None]) < self.residual_bound
+        return np.asarray(inside, dtype=np.float64)
 
     def zero_out_bound(self, radius: float) -> float:
         """The residual bound, whatever the weights are."""
