@@ -150,7 +150,7 @@ class DPEstimator(BaseEstimator):
             reason = "random_state is set: the noise can be reproduced by anyone."
         why_solver = "named by the user"
         if solver is None:
-            why_solver = "the non-private optimum, with C=1 if C is None"
+            why_solver = "epsilon=inf: the optimum itself"
         elif self.solver == "auto":
             why_solver = (
                 f"auto: the first that does not refuse at delta={budget.delta:g}"
