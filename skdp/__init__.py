@@ -13,6 +13,8 @@ _HOMES = {
     "BudgetExceeded": "skdp.exceptions",
     "BudgetLedger": "skdp.privacy",
     "BoundedScaler": "skdp.preprocessing",
+    "DPLinearRegression": "skdp.linear_model",
+    "DPLinearSVC": "skdp.linear_model",
     "DPLogisticRegression": "skdp.linear_model",
     "DeclaredOneHotEncoder": "skdp.preprocessing",
     "PrivacyRecord": "skdp.privacy",

@@ -158,7 +158,7 @@ class DPEstimator(BaseEstimator):
             reason = "epsilon=inf: no noise, no clipping."
         elif not noise.is_private:
             reason = "random_state is set: the noise can be reproduced by anyone."
-        why_solver = "the non-private optimum, with C=1 if C is None"
+        why_solver = "epsilon=inf: the optimum itself"
         if chosen is not None:
             why_solver = chosen.reason
         return PrivacyRecord(

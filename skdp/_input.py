@@ -12,7 +12,11 @@ from typing import Any, NoReturn
 
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import (
+    check_consistent_length,
+    column_or_1d,
+    validate_data,
+)
 
 DTYPES = (np.float64, np.float32)
 
@@ -89,6 +93,48 @@ def check_rows(estimator: Any, X: Any, *, reset: bool, accept_sparse: bool) -> A
             "rule before fitting."
         )
     return rows
+
+
+def check_targets(estimator: Any, X: Any, y: Any) -> np.ndarray:
+    """`y` as finite float64 targets, as long as X, or an error without data.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Named in the message if there are no targets.
+    X : ndarray or CSR of shape (n_samples, n_features)
+    y : array-like of shape (n_samples,)
+
+    Returns
+    -------
+    ndarray of float64 of shape (n_samples,)
+    """
+    if y is None:
+        raise ValueError(
+            f"{type(estimator).__name__} requires y to be passed, but the target y is "
+            "None. Pass the targets."
+        )
+    y = without_data(
+        lambda: _target_column(X, y),
+        "The y argument must be one column of real numbers. Got something else. Fit "
+        "one model for each target.",
+    )
+    if not np.isfinite(y).all():
+        raise ValueError(
+            "The y argument must be finite. Got NaN or infinity. Impute by a declared "
+            "rule before fitting."
+        )
+    return y
+
+
+def _target_column(X: Any, y: Any) -> np.ndarray:
+    if np.ma.isMaskedArray(y):
+        raise TypeError
+    y = column_or_1d(y, warn=True)
+    check_consistent_length(X, y)
+    if y.dtype.kind not in "biufO":
+        raise TypeError
+    return y.astype(np.float64)
 
 
 def _canonical(X: Any) -> Any:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skdp.data import MemorySource
-from skdp.losses import LogisticLoss, SoftmaxLoss, SquaredLoss
+from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
 from skdp.privacy import Budget, BudgetLedger
 from skdp.privacy._noise import NoiseSource
 from skdp.solvers import SOLVERS, Problem, Progress, choose_solver, solve
@@ -15,7 +15,9 @@ from skdp.solvers import SOLVERS, Problem, Progress, choose_solver, solve
 LOSSES = {
     "logistic": LogisticLoss(),
     "softmax": SoftmaxLoss(3),
-    "squared": SquaredLoss(residual_bound=2.0),
+    "squared": SquaredLoss(residual_bound=2.0, target_bound=1.0),
+    "huber_hinge": HuberHingeLoss(),
+    "huber_hinge_rest": HuberHingeLoss(n_outputs=3),
 }
 ADJACENCIES = ("replace_one", "zero_out")
 # The smallest honest parameters of each solver: few steps, public constants.

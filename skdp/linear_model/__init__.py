@@ -1,5 +1,7 @@
 """Private linear models."""
 
+from skdp.linear_model._linear_regression import DPLinearRegression
 from skdp.linear_model._logistic import DPLogisticRegression
+from skdp.linear_model._svc import DPLinearSVC
 
-__all__ = ["DPLogisticRegression"]
+__all__ = ["DPLinearRegression", "DPLinearSVC", "DPLogisticRegression"]

@@ -1,4 +1,4 @@
-"""Half squared error with clipped residuals."""
+"""Half squared error with clipped targets and residuals."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from skdp.losses._base import FloatArray
 
 @dataclass(frozen=True)
 class SquaredLoss:
-    """``(raw - y)^2 / 2`` whose residual is clipped to a public bound.
+    """``(raw - y)^2 / 2`` whose target and residual are clipped to public bounds.
 
     The clipped residual is the derivative of the Huber loss with that threshold;
     `value` is this Huber loss, so value and residual belong together.
@@ -23,9 +23,12 @@ class SquaredLoss:
     ----------
     residual_bound : float in (0, inf]
         Largest magnitude of a residual, in units of the target.
+    target_bound : float in (0, inf], default=inf
+        Targets are clipped to this magnitude first.
     """
 
     residual_bound: float
+    target_bound: float = math.inf
     n_outputs: ClassVar[int] = 1
     smoothness: ClassVar[float] = 1.0
     curvature_trace: ClassVar[float] = 1.0
@@ -33,28 +36,41 @@ class SquaredLoss:
     curvature_vanishes: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        bound = check_real(
-            "residual_bound", self.residual_bound, low=0.0, high=math.inf, low_open=True
-        )
-        object.__setattr__(self, "residual_bound", bound)
+        for name in ("residual_bound", "target_bound"):
+            bound = getattr(self, name)
+            bound = check_real(name, bound, low=0.0, high=math.inf, low_open=True)
+            object.__setattr__(self, name, bound)
+
+    @property
+    def value_at_zero(self) -> float:
+        """inf if neither bound is finite."""
+        inside = min(self.residual_bound, self.target_bound)
+        return inside * (self.target_bound - inside / 2)
+
+    def clip_targets(self, y: FloatArray) -> FloatArray:
+        """Targets within the public bound."""
+        return np.asarray(np.clip(y, -self.target_bound, self.target_bound))
 
     def value(self, y: FloatArray, raw: FloatArray) -> FloatArray:
-        error = np.abs(raw[:, 0] - y)
+        error = np.abs(raw[:, 0] - self.clip_targets(y))
         inside = np.minimum(error, self.residual_bound)
         return np.asarray(inside * (error - inside / 2), dtype=np.float64)
 
     def residual(self, y: FloatArray, raw: FloatArray) -> FloatArray:
+        error = raw - self.clip_targets(y)[:, None]
         bound = self.residual_bound
-        return np.asarray(np.clip(raw - y[:, None], -bound, bound), dtype=np.float64)
+        return np.asarray(np.clip(error, -bound, bound), dtype=np.float64)
 
     def curvature(self, y: FloatArray, raw: FloatArray) -> FloatArray:
-        inside = np.abs(raw - y[:, None]) < self.residual_bound
+        error = raw - self.clip_targets(y)[:, None]
+        inside = np.abs(error) < self.residual_bound
         return np.asarray(inside, dtype=np.float64)
 
     def zero_out_bound(self, radius: float) -> float:
-        """The residual bound, whatever the weights are."""
-        return self.residual_bound
+        """The largest target and prediction, at most the residual bound."""
+        near_zero = (self.target_bound + radius) * (1 + 1e-12)
+        return min(self.residual_bound, near_zero)
 
     def replace_one_bound(self, radius: float) -> float:
-        """Residuals of both signs at opposite ends: twice the residual bound."""
-        return 2 * self.residual_bound
+        """Twice the largest gradient, attained at w = 0 by opposite rows."""
+        return 2 * self.zero_out_bound(radius)

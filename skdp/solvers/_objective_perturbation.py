@@ -37,6 +37,7 @@ _MARGIN_NOISE = 3.0
 _LEAST_STRENGTH = 0.01
 # Share of epsilon beyond which the regularisation is too weak and the job is refused.
 _LARGEST_SHARE = 0.5
+_MOST_CORNERS = 2**50
 # Standard deviation of the output noise in the raw prediction of a row.
 _OUTPUT_MARGIN = 1e-3
 _RANGES = (("strength", 1e-100, 1e100), ("intercept_weight", 1e-6, 1.0))
@@ -118,6 +119,10 @@ class ObjectivePerturbation(Solver):
         reason = super().refusal(loss, problem, budget)
         if reason:
             return reason
+        if max(_corners(loss, problem)) > _MOST_CORNERS:
+            return f"solver={self.key!r} cannot do so many one-against-rest outputs."
+        if not math.isfinite(loss.value_at_zero + loss.zero_out_bound(math.inf)):
+            return f"solver={self.key!r} needs a bounded loss at 0 and gradient."
         resolved = self.resolve(loss, problem, budget)
         if budget.delta == 0 and not resolved._law.is_pure:
             return f"solver={self.key!r} with noise={self.noise!r} cannot do delta=0."

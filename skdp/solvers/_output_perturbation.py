@@ -90,6 +90,8 @@ class OutputPerturbation(Solver):
         reason = super().refusal(loss, problem, budget)
         if reason:
             return reason
+        if not math.isfinite(loss.value_at_zero + loss.zero_out_bound(math.inf)):
+            return f"solver={self.key!r} needs a bounded loss at 0 and gradient."
         if budget.delta == 0 and not self.resolve(loss, problem, budget)._law.is_pure:
             return f"solver={self.key!r} with noise={self.noise!r} cannot do delta=0."
         return ""

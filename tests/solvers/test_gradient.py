@@ -10,11 +10,17 @@ import pytest
 from scipy.sparse import csr_array, csr_matrix
 
 from skdp.data import MemorySource
-from skdp.losses import LogisticLoss, SoftmaxLoss, SquaredLoss
+from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
 from skdp.solvers import Problem
 from skdp.solvers._gradient import GradientSum, query_sensitivity, rounding_slack
 
-LOSSES = [LogisticLoss(), SoftmaxLoss(3), SquaredLoss(2.0)]
+LOSSES = [
+    LogisticLoss(),
+    SoftmaxLoss(3),
+    SquaredLoss(2.0),
+    HuberHingeLoss(),
+    HuberHingeLoss(n_outputs=3),
+]
 by_loss = pytest.mark.parametrize("loss", LOSSES, ids=repr)
 by_adjacency = pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
 

@@ -1,0 +1,209 @@
+"""What private linear classifiers share: labels, `fit`, decisions."""
+
+from __future__ import annotations
+
+import warnings
+from abc import abstractmethod
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import (
+    check_consistent_length,
+    check_is_fitted,
+    column_or_1d,
+)
+
+from skdp._base import DPEstimator
+from skdp._input import check_rows, without_data
+from skdp._validation import check_bool, check_real
+from skdp.exceptions import PublicLabelsWarning
+from skdp.linear_model._output import in_dtype
+from skdp.losses import Loss
+
+
+class LinearClassifier(ClassifierMixin, DPEstimator):
+    """A linear model of ``C * sum_i loss(y_i, x_i W) + ||W||^2 / 2``.
+
+    A subclass documents the parameters and names the loss.
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        *,
+        delta: float = 1e-6,
+        adjacency: str = "replace_one",
+        data_norm: float = 1.0,
+        C: float | None = None,
+        fit_intercept: bool = True,
+        solver: str = "auto",
+        solver_params: Any = None,
+        classes: Any = None,
+        random_state: int | None = None,
+        ledger: Any = None,
+        verbose: bool | int = False,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.adjacency = adjacency
+        self.data_norm = data_norm
+        self.C = C
+        self.fit_intercept = fit_intercept
+        self.solver = solver
+        self.solver_params = solver_params
+        self.classes = classes
+        self.random_state = random_state
+        self.ledger = ledger
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit the model privately.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n_samples, n_features)
+            Finite numbers. float32 stays float32; CSR stays CSR.
+        y : array-like of shape (n_samples,)
+            Labels.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            For a parameter or input out of range. Nothing was spent, and the estimator
+            is as it was before.
+        BudgetExceeded
+            If the ledger's cap does not allow this fit. Nothing was read or spent.
+        """
+        with self._all_or_nothing():
+            return self._fit(X, y)
+
+    def _fit(self, X: Any, y: Any) -> Self:
+        budget = self._check_privacy_params()
+        check_bool("fit_intercept", self.fit_intercept)
+        if self.C is not None:
+            remedy = "Use None for the default rule."
+            check_real("C", self.C, low=1e-100, high=1e100, remedy=remedy)
+        X = check_rows(self, X, reset=True, accept_sparse=True)
+        classes, codes = self._encode_labels(X, y)
+        loss = self._loss(len(classes))
+        strength = self.C
+        if strength is None and not budget.is_finite:
+            strength = 1.0
+        alpha = 0.0 if strength is None else 1 / (X.shape[0] * float(strength))
+        labels = "taken from y" if self.classes is None else "declared"
+        assumed = (
+            "number of records",
+            "number and names of features",
+            f"set of labels ({labels})",
+        )
+        outcome, problem, record = self._solve(X, codes, loss, alpha, budget, assumed)
+        coef, intercept = outcome.solution.unpack(problem)
+        self.coef_ = in_dtype(coef, X.dtype)
+        self.intercept_ = in_dtype(intercept, X.dtype)
+        self.classes_ = classes
+        self.privacy_ = record
+        return self
+
+    @abstractmethod
+    def _loss(self, n_classes: int) -> Loss:
+        """The loss for this number of classes, one output for two."""
+
+    def _encode_labels(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+        """The public labels, sorted, and the index of each record's label."""
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is "
+                "None. Pass the labels."
+            )
+        declared = self.classes is not None
+        # Which labels occur is private if they are declared: then nothing of
+        # scikit-learn's opinion on y, which it may put in a warning, is asked for.
+        y = without_data(
+            lambda: _label_column(X, y, ask_for_kind=not declared),
+            "The y argument must be a column of labels. Got something else.",
+        )
+        classes = _declared_labels(self.classes) if declared else np.unique(y)
+        if len(classes) < 2:
+            raise ValueError(
+                f"{type(self).__name__} needs at least two classes. Got 1 class. "
+                "Declare all labels that may occur with classes=[...]."
+            )
+        codes = without_data(
+            lambda: _codes(classes, y),
+            "The labels in y must be among those declared in 'classes'. Got others. "
+            "Declare every label that may occur, of the same kind: 1 is not '1'.",
+        )
+        if not declared:
+            warnings.warn(
+                "The set of labels was taken from y and is assumed to be public. "
+                "Pass classes=[...] to declare it.",
+                PublicLabelsWarning,
+                stacklevel=4,
+            )
+        return classes, codes.astype(np.float64)
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Raw predictions ``X @ coef_.T + intercept_``; nothing is clipped.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+        """
+        check_is_fitted(self)
+        X = check_rows(self, X, reset=False, accept_sparse=True)
+        raw = np.asarray(X @ self.coef_.T) + self.intercept_
+        return raw[:, 0] if len(self.classes_) == 2 else raw
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The label of the highest raw prediction of each row: (n_samples,)."""
+        raw = self.decision_function(X)
+        codes = (raw > 0).astype(np.intp) if raw.ndim == 1 else raw.argmax(axis=1)
+        return self.classes_[codes]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        # Noise, not the method, spoils the scores on tiny data.
+        tags.classifier_tags.poor_score = self.epsilon != float("inf")
+        return tags
+
+
+def _declared_labels(classes: Any) -> np.ndarray:
+    """The labels a user declared, sorted; public, so a message may quote them."""
+    try:
+        labels = np.asarray(classes)
+        if labels.ndim == 1 and len(labels):
+            return np.unique(labels)
+    except (TypeError, ValueError):
+        pass
+    raise ValueError(
+        "The 'classes' parameter must be None or a list of labels of one kind, at "
+        f"least two classes. Got {classes!r}."
+    )
+
+
+def _codes(classes: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Position of each record's label among the classes."""
+    codes = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
+    if not np.array_equal(classes[codes], y):
+        raise ValueError
+    return codes
+
+
+def _label_column(X: Any, y: Any, *, ask_for_kind: bool) -> np.ndarray:
+    """`y` as one column, as long as X has rows."""
+    y = column_or_1d(y, warn=True)
+    check_consistent_length(X, y)
+    if ask_for_kind:
+        check_classification_targets(y)
+    return y

@@ -1,0 +1,223 @@
+"""Private least squares."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from skdp._base import DPEstimator
+from skdp._input import check_rows, check_targets
+from skdp._validation import check_bool, check_real
+from skdp.linear_model._output import in_dtype
+from skdp.losses import SquaredLoss
+
+# Targets are brought to [-1, 1]; a prediction in there is at most this far from one.
+_RESIDUAL_BOUND = 2.0
+
+
+class DPLinearRegression(RegressorMixin, DPEstimator):
+    r"""Linear regression with differential privacy.
+
+    Minimises ``mean_i (y_i - x_i w - b)^2 / 2 + alpha / 2 * ||w, b||^2`` privately:
+    scikit-learn's `Ridge` with ``n_samples * alpha``, its intercept penalised. Targets
+    are clipped to `target_bounds`, rows to `data_norm`. The intercept is the weight of
+    one more column that holds the constant `data_norm`; what is penalised is its
+    distance from the middle of `target_bounds`. Nothing is clipped in `predict`.
+
+    **Privacy.** (epsilon, delta)-differential privacy for one record, under
+    `adjacency`, with the number of records public. Released are ``coef_`` and
+    ``intercept_``; see ``privacy_``, ``docs/privacy_guarantee.md`` and, for what is not
+    covered, ``docs/known_weaknesses.md``. `predict` is post-processing;
+    ``score(X, y)`` reads raw data and is **not** private.
+
+    Parameters
+    ----------
+    epsilon : float in [1e-6, 1e8] or inf, default=1.0
+        Privacy loss. inf fits without noise and without clipping: least squares.
+    delta : 0 or float in [1e-50, 1), default=1e-6
+        Probability with which the guarantee may fail; far below ``1 / n_samples``.
+        0 asks for pure epsilon.
+    adjacency : {"replace_one", "zero_out"}, default="replace_one"
+        What neighbouring data sets are: one record exchanged for any other, or for
+        the null record, which contributes nothing.
+    data_norm : float in [1e-100, 1e100], default=1.0
+        L2 norm to which rows are clipped, in units of the features. `BoundedScaler`
+        and `RowNormClipper` produce rows of norm at most 1.
+    alpha : float in [0, 1e100] or None, default=None
+        L2 regularisation of the mean loss. None: no penalty beyond what the solver
+        chooses by its data-independent rule or from what it released.
+    fit_intercept : bool, default=True
+    target_bounds : pair of floats in [-1e100, 1e100]
+        Lowest and highest target, in its units, known without looking at the data.
+        Required; the default None raises.
+    solver : str, default="auto"
+        ``"auto"`` chooses from public facts and says why in ``privacy_``; or a key of
+        ``skdp.solvers.SOLVERS`` that does not refuse the squared loss.
+    solver_params : mapping or None, default=None
+        Hyper-parameters of a named solver, for example ``{"n_steps": 100}``. Nothing
+        in it can change noise scale, sensitivity or randomness.
+    random_state : int or None, default=None
+        None: private noise. An integer makes the fit reproducible and **not private**.
+    ledger : BudgetLedger or None, default=None
+        Books that every fit is charged to before it reads the data.
+    verbose : bool or int, default=False
+        Print the solver's progress: step counts, nothing from the data.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+        Private output. Of the dtype of X.
+    intercept_ : float
+        Private output (0.0 without an intercept, public).
+    privacy_ : PrivacyRecord
+        Public facts, and post-processing of released iterates (``noise_scale``).
+    n_features_in_ : int
+        Public.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Public; only if X has feature names that are strings.
+
+    See Also
+    --------
+    sklearn.linear_model.Ridge : The estimator without privacy.
+
+    Notes
+    -----
+    Inside, targets are shifted and scaled by `target_bounds` to [-1, 1] (without an
+    intercept only scaled, since 0 must stay 0). ``fit`` has no ``sample_weight``:
+    unbounded weights would void the sensitivity.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from skdp import BoundedScaler, DPLinearRegression
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = make_pipeline(
+    ...     BoundedScaler(bounds=(-0.2, 0.2)),
+    ...     DPLinearRegression(epsilon=1.0, delta=1e-6, target_bounds=(0, 350)),
+    ... ).fit(X, y)
+    >>> model[-1].coef_.shape, model[-1].privacy_.epsilon
+    ((10,), 1.0)
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        *,
+        delta: float = 1e-6,
+        adjacency: str = "replace_one",
+        data_norm: float = 1.0,
+        alpha: float | None = None,
+        fit_intercept: bool = True,
+        target_bounds: Any = None,
+        solver: str = "auto",
+        solver_params: Any = None,
+        random_state: int | None = None,
+        ledger: Any = None,
+        verbose: bool | int = False,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.adjacency = adjacency
+        self.data_norm = data_norm
+        self.alpha = alpha
+        self.fit_intercept = fit_intercept
+        self.target_bounds = target_bounds
+        self.solver = solver
+        self.solver_params = solver_params
+        self.random_state = random_state
+        self.ledger = ledger
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit the model privately.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n_samples, n_features)
+            Finite numbers. float32 stays float32; CSR stays CSR.
+        y : array-like of shape (n_samples,)
+            Finite targets.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            For a parameter or input out of range. Nothing was spent, and the estimator
+            is as it was before.
+        BudgetExceeded
+            If the ledger's cap does not allow this fit. Nothing was read or spent.
+        """
+        with self._all_or_nothing():
+            return self._fit(X, y)
+
+    def _fit(self, X: Any, y: Any) -> Self:
+        budget = self._check_privacy_params()
+        check_bool("fit_intercept", self.fit_intercept)
+        alpha = 0.0
+        if self.alpha is not None:
+            remedy = "Use None for the default rule."
+            alpha = check_real("alpha", self.alpha, low=0.0, high=1e100, remedy=remedy)
+        low, high = _checked_bounds(self.target_bounds)
+        X = check_rows(self, X, reset=True, accept_sparse=True)
+        y = check_targets(self, X, y)
+        middle = low / 2 + high / 2 if self.fit_intercept else 0.0
+        scale = max(abs(low - middle), abs(high - middle))
+        loss = SquaredLoss(math.inf)
+        if budget.is_finite:
+            y = np.clip(y, low, high)
+            loss = SquaredLoss(_RESIDUAL_BOUND, target_bound=1.0)
+        y = (y - middle) / scale
+        assumed = ("number of records", "number and names of features")
+        outcome, problem, record = self._solve(X, y, loss, alpha, budget, assumed)
+        coef, intercept = outcome.solution.unpack(problem)
+        self.coef_ = in_dtype(scale * coef[0], X.dtype)
+        self.intercept_ = float(in_dtype(middle + scale * intercept[0], X.dtype))
+        self.privacy_ = record
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predictions ``X @ coef_ + intercept_``; nothing is clipped.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        check_is_fitted(self)
+        X = check_rows(self, X, reset=False, accept_sparse=True)
+        return np.asarray(X @ self.coef_) + self.intercept_
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        # Noise, not the method, spoils the scores on tiny data.
+        tags.regressor_tags.poor_score = self.epsilon != float("inf")
+        return tags
+
+
+def _checked_bounds(bounds: Any) -> tuple[float, float]:
+    """The bounds as two floats; public, so a message may quote them."""
+    remedy = (
+        "The 'target_bounds' parameter must be two numbers, the lowest and the highest "
+        f"target, known without looking at the data. Got {bounds!r}."
+    )
+    try:
+        low, high = bounds
+    except (TypeError, ValueError):
+        raise ValueError(remedy) from None
+    low = check_real("target_bounds", low, low=-1e100, high=1e100)
+    high = check_real("target_bounds", high, low=-1e100, high=1e100)
+    if not high - low >= 1e-100:
+        raise ValueError(f"{remedy} The first must be below the second.")
+    return low, high

@@ -1,0 +1,95 @@
+"""Private linear support vector machine."""
+
+from __future__ import annotations
+
+from skdp.linear_model._classifier import LinearClassifier
+from skdp.losses import HuberHingeLoss, Loss
+
+
+class DPLinearSVC(LinearClassifier):
+    r"""Linear support vector classification with differential privacy.
+
+    Minimises ``C * sum_i hinge(y_i, x_i W) + ||W||^2 / 2`` privately, where the corner
+    of the hinge is rounded within 1/2 of it (Huber hinge, `HuberHingeLoss`), because
+    private solvers need a smooth loss. More than two classes are fitted one against the
+    rest, as one joint vector with one sensitivity. Rows are clipped to `data_norm`; the
+    intercept is the weight of one more column that holds the constant `data_norm`, so
+    it is regularised and noised like the rest.
+
+    **Privacy.** (epsilon, delta)-differential privacy for one record, under
+    `adjacency`, with the number of records and the set of labels public. Released are
+    ``coef_`` and ``intercept_``; see ``privacy_``, ``docs/privacy_guarantee.md`` and,
+    for what is not covered, ``docs/known_weaknesses.md``. `predict` and
+    `decision_function` are post-processing; ``score(X, y)`` reads raw data and is
+    **not** private.
+
+    Parameters
+    ----------
+    epsilon : float in [1e-6, 1e8] or inf, default=1.0
+        Privacy loss. inf fits without noise and without clipping, with the intercept
+        regularised like the rest (as liblinear does).
+    delta : 0 or float in [1e-50, 1), default=1e-6
+        Probability with which the guarantee may fail; far below ``1 / n_samples``.
+        0 asks for pure epsilon.
+    adjacency : {"replace_one", "zero_out"}, default="replace_one"
+        What neighbouring data sets are: one record exchanged for any other, or for
+        the null record, which contributes nothing (half the sensitivity).
+    data_norm : float in [1e-100, 1e100], default=1.0
+        L2 norm to which rows are clipped, in units of the features. `BoundedScaler`
+        and `RowNormClipper` produce rows of norm at most 1.
+    C : float in [1e-100, 1e100] or None, default=None
+        Inverse regularisation strength, as in scikit-learn. None: no penalty, the
+        solver's data-independent training length regularises; 1.0 if epsilon is inf.
+    fit_intercept : bool, default=True
+    solver : str, default="auto"
+        ``"auto"`` chooses from public facts and says why in ``privacy_``; or a key of
+        ``skdp.solvers.SOLVERS`` that does not refuse the loss.
+    solver_params : mapping or None, default=None
+        Hyper-parameters of a named solver, for example ``{"n_steps": 100}``. Nothing
+        in it can change noise scale, sensitivity or randomness.
+    classes : array-like of shape (n_classes,) or None, default=None
+        The labels that may occur. None takes them from `y`, which assumes that they
+        are public and warns with `PublicLabelsWarning`.
+    random_state : int or None, default=None
+        None: private noise. An integer makes the fit reproducible and **not private**.
+    ledger : BudgetLedger or None, default=None
+        Books that every fit is charged to before it reads the data.
+    verbose : bool or int, default=False
+        Print the solver's progress: step counts, nothing from the data.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
+        Private output. Of the dtype of X.
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+        Private output (zeros without an intercept, public).
+    classes_ : ndarray of shape (n_classes,)
+        Public, or assumed to be (see `classes`).
+    privacy_ : PrivacyRecord
+        Public facts, and post-processing of released iterates (``noise_scale``).
+    n_features_in_ : int
+        Public.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Public; only if X has feature names that are strings.
+
+    See Also
+    --------
+    sklearn.svm.LinearSVC : The estimator without privacy, with a sharp corner.
+    DPLogisticRegression : With probabilities.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from skdp import BoundedScaler, DPLinearSVC
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = make_pipeline(
+    ...     BoundedScaler(bounds=(0, 8)),  # centimetres, known without looking
+    ...     DPLinearSVC(epsilon=1.0, delta=1e-6, classes=[0, 1, 2]),
+    ... ).fit(X, y)
+    >>> model[-1].decision_function(X).shape, model[-1].privacy_.epsilon
+    ((150, 3), 1.0)
+    """
+
+    def _loss(self, n_classes: int) -> Loss:
+        return HuberHingeLoss(n_outputs=1 if n_classes == 2 else n_classes)
