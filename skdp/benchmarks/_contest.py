@@ -11,8 +11,9 @@ import itertools
 import json
 import math
 import tomllib
+from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -84,8 +85,7 @@ def run(choice: Choice) -> None:
             _measure_cell(table, cell, row.get("target"))
         except MissingData as error:
             table.say(f"| {cell.dataset} | refused: {error} |" + " |" * 9)
-    lost = "; ".join(table.lost) or "none"
-    table.say(f"\nLost cells: {lost}")
+    table.say(f"\nVerdicts: {table.tally()}")
     written = choice.results.with_suffix(".md")
     written.parent.mkdir(parents=True, exist_ok=True)
     written.write_text("\n".join(table.lines) + "\n")
@@ -98,7 +98,7 @@ class _Table:
     choice: Choice
     config: dict[str, Any]
     lines: list[str] = field(default_factory=list)
-    lost: list[str] = field(default_factory=list)
+    verdicts: list[tuple[str, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.results = Results(self.choice.results)
@@ -107,9 +107,12 @@ class _Table:
         print(line, flush=True)
         self.lines.append(line)
 
-    def of_dataset(self, cell: Cell) -> dict[str, Any]:
-        """The data set's own section of the configuration."""
-        return self.config["datasets"].get(cell.dataset, {})
+    def tally(self) -> str:
+        """How many verdicts of each kind, and all that are lost."""
+        counts = Counter(result for result, _ in self.verdicts)
+        lost = [where for result, where in self.verdicts if result == "lost"]
+        kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
+        return "\n- lost: ".join([kinds or "none", *lost])
 
 
 @lru_cache(maxsize=1)  # the cells of one data set follow each other
@@ -127,36 +130,47 @@ def _measure_cell(table: _Table, cell: Cell, target: float | None) -> None:
     classes = tuple(int(label) for label in np.unique(y))
     job = Job(cell=cell, n_train=len(y) - len(y) // 5, classes=classes, seed=0)
     ours, note = _scores(table, OURS, job, measure=table.choice.ours)
-    _row(table, job, OURS.name, ours, note)
+    columns = [note, *[""] * 5] if note else [*_means(ours), *[""] * 4]
+    _row(table, job, OURS.name, columns)
     if target is not None:
-        _target_row(table, job, target, ours)
+        gains = [score[0] - target for score in ours["scores"].values()]
+        judged = _judge(table, job, "accuracy", "the fixed target", gains)
+        _row(table, job, "fixed target", [f"{target:.4f}", "", *judged, "", ""])
     for peer in PEERS:
         asked = peer.asked_as(cell, len(classes))
         if asked is None:
             continue
-        asked_job = Job(cell=asked, n_train=job.n_train, classes=classes, seed=0)
+        asked_job = replace(job, cell=asked)
         theirs, note = _scores(table, peer, asked_job, measure=table.choice.peers)
-        _row(table, job, peer.name, theirs, note, against=ours)
+        name = peer.name
+        if theirs["settings"]:
+            name += ": " + ", ".join(
+                f"{k}={v:g}" for k, v in theirs["settings"].items()
+            )
+        if note:
+            _row(table, job, name, [note, *[""] * 5])
+        else:
+            columns = _compare(table, job, peer, ours, theirs)
+            _row(table, job, name, [*_means(theirs), *columns])
 
 
 def _scores(
     table: _Table, method: Contestant, job: Job, *, measure: bool
-) -> tuple[dict[str, list[float]], str]:
-    """Scores by seed, and why there are none or what to know about them."""
-    cell = job.cell
-    own = table.of_dataset(cell)
+) -> tuple[Entry, str]:
+    """What is measured or stored, and, if there is nothing, why."""
+    cell, stamp = job.cell, method.stamp()
+    own = table.config["datasets"].get(cell.dataset, {})
+    entry = table.results.entry(cell.key, method.name, stamp if measure else None)
     left_out = own.get("left_out", {}).get(method.name)
     if left_out is not None:
-        return {}, f"left out: {left_out}"
-    stamp = method.stamp()
-    entry = table.results.entry(cell.key, method.name, stamp if measure else None)
-    installed = stamp is not None
-    if not measure or not installed:
-        why = "not measured" if installed else "not installed"
-        return entry["scores"], "" if entry["scores"] else why
+        return entry, f"left out: {left_out}"
+    if not measure or stamp is None:
+        why = "not installed" if stamp is None else "not measured"
+        return entry, "" if entry["scores"] else why
     n_seeds = own.get("seeds", {}).get(method.name, table.config["seeds"])
     try:
-        _tune(table, method, job, entry)
+        if method.grid is not None:
+            _tune(table, method, job, entry)
         for seed in range(n_seeds):
             if str(seed) not in entry["scores"]:
                 measured = _one(method, job, entry["settings"], seed)
@@ -164,23 +178,20 @@ def _scores(
                 table.results.save()
     except Exception as error:  # a peer may fail in any way; the table goes on
         kind = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
-        return {}, f"refused: {kind}{' '.join(str(error).split())}"
-    return entry["scores"], ""
+        return entry, f"refused: {kind}{' '.join(str(error).split())}"
+    return entry, ""
 
 
 def _one(
     method: Contestant, job: Job, settings: Mapping[str, Any], seed: int
 ) -> list[float]:
-    asked = Job(cell=job.cell, n_train=job.n_train, classes=job.classes, seed=seed)
-    model = method.build(asked, settings)
+    model = method.build(replace(job, seed=seed), settings)
     return [float(score) for score in scores(model, _parts(job.cell.dataset, seed))]
 
 
 def _tune(table: _Table, method: Contestant, job: Job, entry: Entry) -> None:
     """Choose the settings with the best mean test accuracy on the tuning seeds."""
-    if method.grid is None:
-        return
-    own = table.of_dataset(job.cell)
+    own = table.config["datasets"].get(job.cell.dataset, {})
     grid = own.get("grids", {}).get(method.grid, table.config["grids"][method.grid])
     first = table.config["first_tuning_seed"]
     seeds = range(first, first + own.get("tuning_seeds", table.config["tuning_seeds"]))
@@ -209,70 +220,43 @@ def _tried(
         return 0.0
 
 
-def _row(
-    table: _Table,
-    job: Job,
-    name: str,
-    measured: dict[str, list[float]],
-    note: str,
-    *,
-    against: dict[str, list[float]] | None = None,
-) -> None:
-    """Print one method's line; `against` holds the scores of ours."""
-    if note or not measured:
-        columns = [note or "not measured", "", "", "", "", ""]
-    else:
-        accuracy, loss, _ = zip(*measured.values(), strict=True)
-        columns = [
-            _pair(accuracy),
-            _pair(loss),
-            *_judge(table, job, name, measured, against),
-        ]
-    table.say(f"{_place(job)} | {name} | " + " | ".join(columns) + " |")
+def _means(entry: Entry) -> list[str]:
+    accuracy, loss, _ = zip(*entry["scores"].values(), strict=True)
+    return [_pair(accuracy), _pair(loss)]
 
 
-def _judge(
-    table: _Table,
-    job: Job,
-    name: str,
-    theirs: dict[str, list[float]],
-    ours: dict[str, list[float]] | None,
+def _compare(
+    table: _Table, job: Job, peer: Contestant, ours: Entry, theirs: Entry
 ) -> list[str]:
     """Paired gains of ours and their verdicts, first accuracy, then log-loss."""
-    seeds = sorted(set(theirs) & set(ours or {}))
-    if ours is None or not seeds:
-        return ["", "", "", ""]
-    gains = {
-        "accuracy": [ours[seed][0] - theirs[seed][0] for seed in seeds],
-        "log-loss": [theirs[seed][1] - ours[seed][1] for seed in seeds],
-    }
+    seeds = [seed for seed in theirs["scores"] if seed in ours["scores"]]
     columns = []
-    for metric, gain in gains.items():
-        result = verdict(gain)
-        if "not private" in name:
-            result = "ceiling"
-        if result == "lost":
-            table.lost.append(f"{job.cell.key}, {metric}, against {name}")
-        columns += [_pair(gain, "+.4f"), result]
+    for metric, column, sign in (("accuracy", 0, 1), ("log-loss", 1, -1)):
+        gains = [
+            sign * (ours["scores"][seed][column] - theirs["scores"][seed][column])
+            for seed in seeds
+        ]
+        if gains and not peer.private:
+            columns += [_pair(gains, "+.4f"), ""]  # a ceiling, not a rival
+        else:
+            columns += _judge(table, job, metric, peer.name, gains)
     return columns
 
 
-def _target_row(
-    table: _Table, job: Job, target: float, ours: dict[str, list[float]]
-) -> None:
-    gains = [score[0] - target for score in ours.values()]
-    columns = [f"{target:.4f}", "", "", "", "", ""]
-    if gains:
-        result = verdict(gains)
-        if result == "lost":
-            table.lost.append(f"{job.cell.key}, accuracy, against the fixed target")
-        columns[2:4] = [_pair(gains, "+.4f"), result]
-    table.say(f"{_place(job)} | fixed target | " + " | ".join(columns) + " |")
+def _judge(
+    table: _Table, job: Job, metric: str, rival: str, gains: list[float]
+) -> list[str]:
+    if not gains:
+        return ["", ""]
+    result = verdict(gains)
+    table.verdicts.append((result, f"{job.cell.key}, {metric}, against {rival}"))
+    return [_pair(gains, "+.4f"), result]
 
 
-def _place(job: Job) -> str:
-    cell, delta = job.cell, job.delta
-    return f"| {cell.dataset} | {cell.adjacency} | {cell.epsilon:g} | {delta:.2g}"
+def _row(table: _Table, job: Job, name: str, columns: list[str]) -> None:
+    cell = job.cell
+    place = f"{cell.dataset} | {cell.adjacency} | {cell.epsilon:g} | {job.delta:.2g}"
+    table.say(f"| {place} | {name} | " + " | ".join(columns) + " |")
 
 
 def _pair(values: Iterable[float], style: str = ".4f") -> str:

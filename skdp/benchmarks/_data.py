@@ -77,7 +77,7 @@ def _covertype() -> tuple[np.ndarray, np.ndarray]:
         X = np.hstack([file["X_num"], file["X_bin"]]).astype(float)
         y = (file["y"] == 2).astype(int)
     low, high = X.min(axis=0), X.max(axis=0)
-    # Some kinds of soil do not occur: their columns hold nothing but zeros.
+    # A kind of soil that does not occur has a column of zeros.
     return (X - low) / np.where(high > low, high - low, 1), y
 
 

@@ -86,6 +86,8 @@ class Contestant:
         The cell whose guarantee the method gives for this one, or None.
     grid : str or None
         Name of the grid of settings in the configuration that an oracle tunes over.
+    private : bool
+        Whether ours is judged against it.
     """
 
     name: str
@@ -93,6 +95,7 @@ class Contestant:
     build: Callable[[Job, Mapping[str, Any]], Any]
     asked_as: Callable[[Cell, int], Cell | None]
     grid: str | None = None
+    private: bool = True
 
 
 def versions_of(*packages: str) -> str | None:
@@ -180,20 +183,20 @@ OURS = Contestant(
 
 PEERS = (
     Contestant(
-        name="diffprivlib, defaults",
+        name="diffprivlib, defaults (delta 0)",
         stamp=lambda: versions_of("diffprivlib", "scikit-learn"),
         build=_diffprivlib,
         asked_as=_pure_replace_one,
     ),
     Contestant(
-        name="diffprivlib, tuned C",
+        name="diffprivlib, tuned C (delta 0)",
         stamp=lambda: versions_of("diffprivlib", "scikit-learn"),
         build=_diffprivlib,
         asked_as=_pure_replace_one,
         grid="diffprivlib",
     ),
     Contestant(
-        name="Opacus, tuned",
+        name="Opacus, tuned (add/remove)",
         stamp=lambda: versions_of("opacus", "torch"),
         build=_opacus,
         asked_as=lambda cell, n_classes: (
@@ -219,6 +222,7 @@ PEERS = (
         name="scikit-learn, not private",
         stamp=lambda: versions_of("scikit-learn"),
         build=_not_private,
+        private=False,
         asked_as=lambda cell, n_classes: Cell(
             dataset=cell.dataset, adjacency="none", epsilon=math.inf
         ),
