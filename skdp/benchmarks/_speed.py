@@ -13,6 +13,7 @@ import numpy as np
 from scipy.sparse import random_array
 from sklearn.linear_model import LogisticRegression
 
+from skdp.benchmarks._data import MissingData, load
 from skdp.data import MemorySource
 from skdp.linear_model import DPLogisticRegression
 from skdp.losses import LogisticLoss
@@ -111,13 +112,17 @@ def _gradient(dtype: type, n: int, d: int) -> None:
 
 def _fits() -> None:
     rng = np.random.default_rng(0)
-    for n, d in ((10_000, 50), (200_000, 50)):
+    for n, d in ((10_000, 50), (200_000, 50), (1_000_000, 50)):
         X = rng.standard_normal((n, d)) / np.sqrt(d)
         y = (X @ rng.standard_normal(d) + 0.3 * rng.standard_normal(n) > 0).astype(int)
         _one_fit(f"fit n={n} d={d}", X, y)
     S = random_array((100_000, 1000), density=0.01, rng=0, format="csr")
     y = (S @ rng.standard_normal(1000) > 0).astype(int)
     _one_fit("fit CSR n=100000 d=1000 density 1 %", S, y)
+    try:
+        _one_fit("fit Adult", *load("adult"))
+    except MissingData as error:
+        print(f"fit Adult: refused: {error}")
 
 
 def _one_fit(what: str, X: object, y: np.ndarray) -> None:
