@@ -6,6 +6,7 @@ from skdp.privacy._events import (
     Event,
     GaussianEvent,
     NonPrivateEvent,
+    ObjectiveEvent,
     PureEvent,
 )
 from skdp.privacy._ledger import BudgetLedger
@@ -18,6 +19,7 @@ __all__ = [
     "Event",
     "GaussianEvent",
     "NonPrivateEvent",
+    "ObjectiveEvent",
     "PrivacyRecord",
     "PureEvent",
     "calibrate",

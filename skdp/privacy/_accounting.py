@@ -5,13 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from skdp._validation import check_delta, check_epsilon
-from skdp.privacy._events import Event
-from skdp.privacy._gaussian import gaussian_epsilon, gaussian_mu
+from skdp.privacy._events import Event, ObjectiveEvent
+from skdp.privacy._gaussian import gaussian_epsilon, gaussian_mu, smallest
 
 # Relative width of the calibration bracket; the result is its private end.
 _CALIBRATION_WIDTH = 1e-6
+# Range of multipliers tried; events may scale them by up to 1e10 either way.
+_LEAST, _MOST = 1e-90, 1e90
+# A fit is asked for this much less than the budget's epsilon, so that the epsilon
+# recomputed for it, a root rounded up, stays within.
+_ROOT_MARGIN = 1e-6
 
 
 @dataclass(frozen=True)
@@ -42,7 +48,7 @@ def epsilon_of(event: Event, delta: float) -> float:
 
     Parameters
     ----------
-    event : GaussianEvent, PureEvent, ComposedEvent or NonPrivateEvent
+    event : Event
     delta : 0 or float in [1e-50, 1)
 
     Returns
@@ -57,16 +63,39 @@ def epsilon_of(event: Event, delta: float) -> float:
     9.9973
     """
     delta = check_delta(delta)
-    gaussian = gaussian_epsilon(math.sqrt(event.mu_squared), delta)
-    basic = event.pure_epsilon + gaussian
-    return min(basic, gaussian_epsilon(math.sqrt(event.gdp_mu_squared), delta))
+    return _bounds(event).epsilon(event, delta)
 
 
 def fits(event: Event, budget: Budget) -> bool:
     """Whether an event fixed in advance is (epsilon, delta)-DP for the budget.
 
-    The same two bounds as `epsilon_of`, asked the other way round.
+    The same bounds as `epsilon_of`, asked the other way round.
     """
+    return _bounds(event).fits(event, budget)
+
+
+@dataclass(frozen=True)
+class _Bounds:
+    """Valid bounds on what some kind of event costs, asked from both ends."""
+
+    epsilon: Callable[[Event, float], float]
+    fits: Callable[[Event, Budget], bool]
+
+
+def _bounds(event: Event) -> _Bounds:
+    """The tightest bounds known for the parts that an event has."""
+    objectives = sum(isinstance(leaf, ObjectiveEvent) for leaf in event.leaves)
+    return _OBJECTIVE if objectives == 1 else _CLOSED
+
+
+def _closed_epsilon(event: Event, delta: float) -> float:
+    """Closed forms: pure parts added to, or converted and composed with, the rest."""
+    gaussian = gaussian_epsilon(math.sqrt(event.mu_squared), delta)
+    basic = event.pure_epsilon + gaussian
+    return min(basic, gaussian_epsilon(math.sqrt(event.gdp_mu_squared), delta))
+
+
+def _closed_fits(event: Event, budget: Budget) -> bool:
     left = budget.epsilon - event.pure_epsilon
     if left < 0:
         return False
@@ -75,6 +104,37 @@ def fits(event: Event, budget: Budget) -> bool:
     if left > 0 and event.mu_squared <= gaussian_mu(left, budget.delta) ** 2:
         return True
     return event.gdp_mu_squared <= gaussian_mu(budget.epsilon, budget.delta) ** 2
+
+
+def _profile(event: Event) -> Callable[[float], float]:
+    """The delta, given epsilon, of one objective perturbation with Gaussian parts."""
+    (objective,) = (x for x in event.leaves if isinstance(x, ObjectiveEvent))
+    others = [leaf for leaf in event.leaves if leaf is not objective]
+    mu = math.sqrt(math.fsum(leaf.mu_squared for leaf in others))
+    return partial(objective.loss.delta, mu=mu)
+
+
+def _objective_epsilon(event: Event, delta: float) -> float:
+    """The profile, pure parts added, unless conversion of all parts is better."""
+    pure, profile = event.pure_epsilon, _profile(event)
+    if math.isinf(pure) or delta == 0:
+        return math.inf
+    if profile(0.0) <= delta:
+        return pure
+
+    def is_enough(epsilon: float) -> bool:
+        return profile(epsilon) <= delta
+
+    return pure + smallest(is_enough, 1e-6)
+
+
+def _objective_fits(event: Event, budget: Budget) -> bool:
+    left = budget.epsilon * (1 - _ROOT_MARGIN) - event.pure_epsilon
+    return left >= 0 and budget.delta > 0 and _profile(event)(left) <= budget.delta
+
+
+_CLOSED = _Bounds(_closed_epsilon, _closed_fits)
+_OBJECTIVE = _Bounds(_objective_epsilon, _objective_fits)
 
 
 def calibrate(declare: Callable[[float], Event], budget: Budget) -> float:
@@ -98,25 +158,22 @@ def calibrate(declare: Callable[[float], Event], budget: Budget) -> float:
     ValueError
         If no amount of noise fits, for example Gaussian noise at ``delta=0``.
     """
-    target = gaussian_mu(budget.epsilon, budget.delta)
 
     def admits(multiplier: float) -> bool:
-        event = declare(multiplier)
-        if event.pure_epsilon == 0:
-            return event.mu_squared <= target**2
-        return fits(event, budget)
+        return fits(declare(multiplier), budget)
 
     high = 1.0
     while not admits(high):
         high *= 2
-        if high > 1e100:
+        if high > _MOST:
             raise ValueError(
                 f"No noise multiplier fits epsilon={budget.epsilon:g}, "
                 f"delta={budget.delta:g} for this event. Got a mechanism that is not "
-                "pure. Use a delta above 0, or a solver that offers pure epsilon."
+                "pure, or parts of fixed cost above the budget. Use a delta above 0 "
+                "or a larger epsilon, or a solver that offers pure epsilon."
             )
     low = high / 2
-    while low > 1e-100 and admits(low):
+    while low > _LEAST and admits(low):
         high, low = low, low / 2
     while high / low > 1 + _CALIBRATION_WIDTH:
         middle = math.sqrt(low * high)

@@ -11,6 +11,7 @@ from skdp.privacy._events import (
     Event,
     GaussianEvent,
     NonPrivateEvent,
+    ObjectiveEvent,
     PureEvent,
 )
 
@@ -18,6 +19,16 @@ from skdp.privacy._events import (
 _FIELDS: dict[str, tuple[type[Any], tuple[str, ...]]] = {
     "gaussian": (GaussianEvent, ("noise_multiplier", "count")),
     "pure": (PureEvent, ("epsilon", "count")),
+    "objective": (
+        ObjectiveEvent,
+        (
+            "noise_multiplier",
+            "log_determinant",
+            "corners",
+            "half_corners",
+            "curvature",
+        ),
+    ),
     "non_private": (NonPrivateEvent, ()),
 }
 _KEYS = {kind: key for key, (kind, _) in _FIELDS.items()}

@@ -4,15 +4,16 @@ An event is declared from public facts before any data is read. Its noise
 multiplier is sigma divided by the sensitivity under the adjacency that stands
 beside the event (in `Problem`, in the privacy record, in the ledger).
 
-Every event here is an adaptive composition of Gaussian mechanisms and of pure
-epsilon-DP mechanisms, and answers three questions about itself:
+Every event answers these questions about itself:
 
 ``mu_squared``
-    Sum of mu^2 over its Gaussian parts (exact, no loss).
+    Sum of mu^2 over all parts but the pure ones; exact if they are Gaussian.
 ``pure_epsilon``
     Sum of epsilon over its pure parts (basic composition).
 ``gdp_mu_squared``
     mu^2 of the whole, pure parts converted to Gaussian differential privacy.
+``leaves``
+    The events without parts of which it is composed.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from typing import Protocol
 
 from skdp._validation import check_count, check_real
 from skdp.privacy._gaussian import pure_mu
+from skdp.privacy._objective import ObjectiveLoss, dominating_mu
 
 
 class Event(Protocol):
@@ -37,8 +39,11 @@ class Event(Protocol):
     @property
     def gdp_mu_squared(self) -> float: ...
 
+    @property
+    def leaves(self) -> tuple[Event, ...]: ...
 
-def _set(event: object, **values: float) -> None:
+
+def _set(event: object, **values: float | None) -> None:
     """Put plain numbers into a frozen event, so that equal events have equal text."""
     for name, value in values.items():
         object.__setattr__(event, name, value)
@@ -78,6 +83,10 @@ class GaussianEvent:
     def gdp_mu_squared(self) -> float:
         return self.mu_squared
 
+    @property
+    def leaves(self) -> tuple[Event, ...]:
+        return (self,)
+
 
 @dataclass(frozen=True)
 class PureEvent:
@@ -108,6 +117,84 @@ class PureEvent:
     def gdp_mu_squared(self) -> float:
         return self.count * pure_mu(self.epsilon) ** 2
 
+    @property
+    def leaves(self) -> tuple[Event, ...]:
+        return (self,)
+
+
+@dataclass(frozen=True)
+class ObjectiveEvent:
+    r"""Minimising an objective with a Gaussian linear term (objective perturbation).
+
+    The fields bound the privacy loss in both orders, see `skdp.privacy._objective`.
+    What is computed of the minimiser is rounded and noised; that noise is a
+    `GaussianEvent` beside this one.
+
+    Parameters
+    ----------
+    noise_multiplier : float in [1e-100, 1e100]
+        sigma of the linear term / L2 sensitivity of the gradient sum, no unit.
+    log_determinant : float in [0, 1e8]
+        Bound on the logarithm of the ratio of the Jacobian determinants.
+    corners, half_corners : int, default=1 and 0
+        Gaussian variables of parameter mu = 1 / noise_multiplier, and of mu / 2, of
+        which the loss is at most the maximum.
+    curvature : float in [0, 1e8] or None, default=None
+        Bound kappa on the relative change of curvature; one corner only.
+    """
+
+    noise_multiplier: float
+    log_determinant: float
+    corners: int = 1
+    half_corners: int = 0
+    curvature: float | None = None
+
+    def __post_init__(self) -> None:
+        multiplier = check_real(
+            "noise_multiplier", self.noise_multiplier, low=1e-100, high=1e100
+        )
+        shift = check_real("log_determinant", self.log_determinant, low=0.0, high=1e8)
+        _set(self, noise_multiplier=multiplier, log_determinant=shift)
+        _set(self, corners=check_count("corners", self.corners, high=2**53))
+        half = check_count("half_corners", self.half_corners, low=0, high=2**53)
+        _set(self, half_corners=half)
+        if self.curvature is None:
+            return
+        _set(self, curvature=check_real("curvature", self.curvature, low=0.0, high=1e8))
+        if (self.corners, self.half_corners) != (1, 0):
+            raise ValueError(
+                "The 'curvature' parameter must be None with more than one corner. "
+                f"Got {self.curvature!r} with {self.corners} corners and "
+                f"{self.half_corners} half corners."
+            )
+
+    @property
+    def loss(self) -> ObjectiveLoss:
+        """The variable that bounds the privacy loss in both orders."""
+        return ObjectiveLoss(
+            1 / self.noise_multiplier,
+            self.log_determinant,
+            self.corners,
+            self.half_corners,
+            self.curvature,
+        )
+
+    @property
+    def mu_squared(self) -> float:
+        return dominating_mu(self.loss) ** 2
+
+    @property
+    def pure_epsilon(self) -> float:
+        return 0.0
+
+    @property
+    def gdp_mu_squared(self) -> float:
+        return self.mu_squared
+
+    @property
+    def leaves(self) -> tuple[Event, ...]:
+        return (self,)
+
 
 @dataclass(frozen=True)
 class ComposedEvent:
@@ -121,7 +208,7 @@ class ComposedEvent:
     parts: tuple[Event, ...]
 
     def __post_init__(self) -> None:
-        if not all(hasattr(part, "gdp_mu_squared") for part in self.parts):
+        if not all(hasattr(part, "leaves") for part in self.parts):
             raise TypeError("The 'parts' parameter must hold events only.")
 
     @property
@@ -135,6 +222,10 @@ class ComposedEvent:
     @property
     def gdp_mu_squared(self) -> float:
         return math.fsum(part.gdp_mu_squared for part in self.parts)
+
+    @property
+    def leaves(self) -> tuple[Event, ...]:
+        return tuple(leaf for part in self.parts for leaf in part.leaves)
 
 
 @dataclass(frozen=True)
@@ -152,3 +243,7 @@ class NonPrivateEvent:
     @property
     def gdp_mu_squared(self) -> float:
         return math.inf
+
+    @property
+    def leaves(self) -> tuple[Event, ...]:
+        return (self,)

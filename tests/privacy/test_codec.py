@@ -7,7 +7,13 @@ import json
 import numpy as np
 import pytest
 
-from skdp.privacy import ComposedEvent, GaussianEvent, NonPrivateEvent, PureEvent
+from skdp.privacy import (
+    ComposedEvent,
+    GaussianEvent,
+    NonPrivateEvent,
+    ObjectiveEvent,
+    PureEvent,
+)
 from skdp.privacy._codec import (
     event_from_dict,
     event_from_json,
@@ -30,6 +36,16 @@ GOLDEN = {
     ),
     '{"count": 1, "epsilon": 0.5, "event": "pure"}': PureEvent(0.5),
     '{"count": 7, "epsilon": 1e-09, "event": "pure"}': PureEvent(1e-9, 7),
+    '{"corners": 1, "curvature": null, "event": "objective", "half_corners": 0, '
+    '"log_determinant": 0.02, "noise_multiplier": 4.5}': ObjectiveEvent(4.5, 0.02),
+    '{"corners": 1, "curvature": 0.08, "event": "objective", "half_corners": 0, '
+    '"log_determinant": 0.02, "noise_multiplier": 4.5}': ObjectiveEvent(
+        4.5, 0.02, curvature=0.08
+    ),
+    '{"corners": 10, "curvature": null, "event": "objective", "half_corners": 45, '
+    '"log_determinant": 0.0, "noise_multiplier": 4.5}': ObjectiveEvent(
+        4.5, 0.0, 10, 45
+    ),
     '{"event": "non_private"}': NonPrivateEvent(),
     '{"event": "composed", "parts": []}': ComposedEvent(()),
     '{"event": "composed", "parts": [{"count": 30, "event": "gaussian", '
