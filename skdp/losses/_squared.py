@@ -43,7 +43,7 @@ class SquaredLoss:
 
     @property
     def value_at_zero(self) -> float:
-        """inf if neither bound is finite."""
+        """Largest loss of a target at raw = 0; not finite if neither bound is."""
         inside = min(self.residual_bound, self.target_bound)
         return inside * (self.target_bound - inside / 2)
 

@@ -31,11 +31,13 @@ from skdp.solvers._laws import LAWS, NoiseLaw
 # Standard deviation of the tilt's effect on the raw prediction of a unit row in a
 # direction without curvature, chosen once on public data sets
 # (docs/solvers/objective_perturbation.md) and flat around its optimum.
-_MARGIN_NOISE = 3.0
+_MARGIN_NOISE, _MARGIN_NOISE_OUTPUTS = 3.0, 1.0
+# Share of epsilon that the default's regularisation may cost.
+_CURVATURE_SHARE = 0.25
 # The default keeps at least this much regularisation, in units of row_norm^2: below it
 # rounding errors, divided by it, would need more output noise than the tilt.
 _LEAST_STRENGTH = 0.01
-# Share of epsilon beyond which the regularisation is too weak and the job is refused.
+# Share of epsilon beyond which the user's regularisation is too weak for this solver.
 _LARGEST_SHARE = 0.5
 _MOST_CORNERS = 2**50
 # Standard deviation of the output noise in the raw prediction of a row.
@@ -145,15 +147,19 @@ class ObjectivePerturbation(Solver):
         deviation = LAWS[noise].deviation(multiplier, size)
         bend = loss.smoothness * problem.data_norm**2 / 2 * problem.n_samples
         weight = self.intercept_weight or 1.0
+        least = _LEAST_STRENGTH * problem.row_norm**2
+        if not loss.curvature_vanishes:
+            trace = loss.curvature_trace * problem.row_norm**2
+            least = max(least, trace / (_CURVATURE_SHARE * budget.epsilon))
         # Strength and weight depend on each other; the map contracts quickly.
         for _ in range(20):
             strength = self.strength or problem.n_samples * problem.alpha
             if strength == 0:
                 tilt = deviation * _sensitivity(loss, problem, weight)
-                strength = max(
-                    tilt * problem.data_norm / _MARGIN_NOISE,
-                    _LEAST_STRENGTH * problem.row_norm**2,
-                )
+                margin = _MARGIN_NOISE
+                if loss.n_outputs > 1:
+                    margin = _MARGIN_NOISE_OUTPUTS
+                strength = max(tilt * problem.data_norm / margin, least)
             if self.intercept_weight is None:
                 weight = (1 + bend / strength) ** -0.25
         return replace(self, strength=strength, intercept_weight=weight, noise=noise)
