@@ -21,8 +21,25 @@ LOSSES = {
 }
 ADJACENCIES = ("replace_one", "zero_out")
 # The smallest honest parameters of each solver: few steps, public constants.
-SOLVER_PARAMS = {"noisy_gd": {"n_steps": 4, "step_size": 0.5}}
+SOLVER_PARAMS = {
+    "noisy_gd": {"n_steps": 4, "step_size": 0.5},
+    "objective_perturbation": {},
+    "output_perturbation": {},
+}
+# Parameters with which a solver without noise reaches the optimum of the problem.
+TO_THE_END = {
+    "noisy_gd": {
+        "n_steps": 1000,
+        "step_size": 0.5,
+        "momentum": 0.9,
+        "residual_clip": np.inf,
+        "tail": 0.1,
+    },
+    "objective_perturbation": {},
+    "output_perturbation": {},
+}
 BUDGET = Budget(1.0, 1e-6)
+PURE = Budget(1.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -55,9 +72,12 @@ class Case:
 
     @property
     def solver(self):
-        return choose_solver(
-            self.key, SOLVER_PARAMS[self.key], self.loss, self.problem, BUDGET
-        )
+        return self.solver_with(SOLVER_PARAMS[self.key])
+
+    def solver_with(self, params, budget=BUDGET):
+        """The case's solver with other parameters."""
+        chosen = choose_solver(self.key, params, self.loss, self.problem, budget)
+        return chosen.solver
 
     def data(self, seed=0):
         """Rows (some longer than data_norm) and targets that suit the loss."""
@@ -70,12 +90,20 @@ class Case:
         return MemorySource(*self.data(seed))
 
 
-CASES = [
+def accepts(case, budget=BUDGET):
+    """Whether the case's solver can do the case at all."""
+    solver = SOLVERS[case.key](**SOLVER_PARAMS[case.key])
+    return not solver.refusal(case.loss, case.problem, budget)
+
+
+ALL_CASES = [
     Case(key, loss, adjacency)
     for key in SOLVERS
     for loss in LOSSES
     for adjacency in ADJACENCIES
 ]
+CASES = [case for case in ALL_CASES if accepts(case)]
+PURE_CASES = [case for case in ALL_CASES if accepts(case, PURE)]
 
 
 def case_id(case):
@@ -88,14 +116,14 @@ def make_ledger(folder, **changes):
     return BudgetLedger(folder / "ledger.db", **values)
 
 
-def run_case(case, *, source=None, noise=None, ledger=None, solver=None):
+def run_case(case, *, source=None, noise=None, ledger=None, solver=None, budget=BUDGET):
     """Send one case through the only door."""
     return solve(
         solver or case.solver,
         source if source is not None else case.source(),
         case.loss,
         case.problem,
-        BUDGET,
+        budget,
         ledger=ledger,
         noise=noise or NoiseSource(),
         label="test",

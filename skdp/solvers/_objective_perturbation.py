@@ -71,7 +71,7 @@ class ObjectivePerturbation(Solver):
         Factor on the intercept's part of the query; its noise is larger by the inverse,
         that of the other weights smaller. None: ``(1 + h n / strength)^(-1/4)`` with
         the intercept's curvature bound ``h = smoothness * data_norm^2 / 2``.
-    noise : {"gaussian", "spherical"} or None, default=None
+    law : {"gaussian", "spherical"} or None, default=None
         Law of the tilt and of the output noise. None: spherical if delta is 0, which
         is what it needs, Gaussian otherwise.
 
@@ -97,7 +97,7 @@ class ObjectivePerturbation(Solver):
 
     strength: float | None = None
     intercept_weight: float | None = None
-    noise: Literal["gaussian", "spherical"] | None = None
+    law: Literal["gaussian", "spherical"] | None = None
 
     def __post_init__(self) -> None:
         for name, low, high in _RANGES:
@@ -105,8 +105,8 @@ class ObjectivePerturbation(Solver):
             if value is not None:
                 number = check_real(name, value, low=low, high=high)
                 object.__setattr__(self, name, number)
-        if self.noise is not None:
-            check_choice("noise", self.noise, sorted(LAWS))
+        if self.law is not None:
+            check_choice("law", self.law, sorted(LAWS))
 
     @property
     def mechanism(self) -> str:
@@ -114,8 +114,8 @@ class ObjectivePerturbation(Solver):
 
     @property
     def _law(self) -> NoiseLaw:
-        assert self.noise is not None, "resolve() fills in the law"
-        return LAWS[self.noise]
+        assert self.law is not None, "resolve() fills in the law"
+        return LAWS[self.law]
 
     def refusal(self, loss: Loss, problem: Problem, budget: Budget) -> str:
         reason = super().refusal(loss, problem, budget)
@@ -127,7 +127,7 @@ class ObjectivePerturbation(Solver):
             return f"solver={self.key!r} needs a bounded loss at 0 and gradient."
         resolved = self.resolve(loss, problem, budget)
         if budget.delta == 0 and not resolved._law.is_pure:
-            return f"solver={self.key!r} with noise={self.noise!r} cannot do delta=0."
+            return f"solver={self.key!r} with law={self.law!r} cannot do delta=0."
         share = resolved._log_determinant(loss, problem) / budget.epsilon
         if share > _LARGEST_SHARE:
             return (
@@ -137,14 +137,14 @@ class ObjectivePerturbation(Solver):
         return ""
 
     def resolve(self, loss: Loss, problem: Problem, budget: Budget) -> Self:
-        noise = self.noise or ("spherical" if budget.delta == 0 else "gaussian")
+        law = self.law or ("spherical" if budget.delta == 0 else "gaussian")
         size = problem.n_columns * loss.n_outputs
-        if LAWS[noise].is_pure:
+        if LAWS[law].is_pure:
             multiplier = 1 / budget.epsilon
         else:
             corners, _ = _corners(loss, problem)
             multiplier = 1 / gaussian_mu(budget.epsilon, budget.delta / corners)
-        deviation = LAWS[noise].deviation(multiplier, size)
+        deviation = LAWS[law].deviation(multiplier, size)
         bend = loss.smoothness * problem.data_norm**2 / 2 * problem.n_samples
         weight = self.intercept_weight or 1.0
         least = _LEAST_STRENGTH * problem.row_norm**2
@@ -162,7 +162,7 @@ class ObjectivePerturbation(Solver):
                 strength = max(tilt * problem.data_norm / margin, least)
             if self.intercept_weight is None:
                 weight = (1 + bend / strength) ** -0.25
-        return replace(self, strength=strength, intercept_weight=weight, noise=noise)
+        return replace(self, strength=strength, intercept_weight=weight, law=law)
 
     def _log_determinant(self, loss: Loss, problem: Problem) -> float:
         """Largest logarithm of the factor by which a record changes the Jacobian."""

@@ -48,7 +48,7 @@ class OutputPerturbation(Solver):
         L2 regularisation of the sum of the losses. None: ``1 / C`` if C is given;
         otherwise the value that balances noise and bias for weights of norm
         ``5 / data_norm`` (docs/solvers/output_perturbation.md).
-    noise : {"gaussian", "spherical"} or None, default=None
+    law : {"gaussian", "spherical"} or None, default=None
         Law of the noise. None: spherical if delta is 0, which is what it needs,
         Gaussian otherwise.
 
@@ -68,14 +68,14 @@ class OutputPerturbation(Solver):
     is_pure: ClassVar[bool] = True
 
     strength: float | None = None
-    noise: Literal["gaussian", "spherical"] | None = None
+    law: Literal["gaussian", "spherical"] | None = None
 
     def __post_init__(self) -> None:
         if self.strength is not None:
             strength = check_real("strength", self.strength, low=1e-100, high=1e100)
             object.__setattr__(self, "strength", strength)
-        if self.noise is not None:
-            check_choice("noise", self.noise, sorted(LAWS))
+        if self.law is not None:
+            check_choice("law", self.law, sorted(LAWS))
 
     @property
     def mechanism(self) -> str:
@@ -83,8 +83,8 @@ class OutputPerturbation(Solver):
 
     @property
     def _law(self) -> NoiseLaw:
-        assert self.noise is not None, "resolve() fills in the law"
-        return LAWS[self.noise]
+        assert self.law is not None, "resolve() fills in the law"
+        return LAWS[self.law]
 
     def refusal(self, loss: Loss, problem: Problem, budget: Budget) -> str:
         reason = super().refusal(loss, problem, budget)
@@ -93,26 +93,26 @@ class OutputPerturbation(Solver):
         if not math.isfinite(loss.value_at_zero + loss.zero_out_bound(math.inf)):
             return f"solver={self.key!r} needs a bounded loss at 0 and gradient."
         if budget.delta == 0 and not self.resolve(loss, problem, budget)._law.is_pure:
-            return f"solver={self.key!r} with noise={self.noise!r} cannot do delta=0."
+            return f"solver={self.key!r} with law={self.law!r} cannot do delta=0."
         return ""
 
     def resolve(self, loss: Loss, problem: Problem, budget: Budget) -> Self:
-        noise = self.noise or ("spherical" if budget.delta == 0 else "gaussian")
+        law = self.law or ("spherical" if budget.delta == 0 else "gaussian")
         strength = self.strength or problem.n_samples * problem.alpha
         if strength == 0:
             # Noise of deviation e = deviation S G / strength costs about
             # n curvature_trace row_norm^2 e^2 / 2 in the sum of the losses, the
             # regulariser strength norm^2 / 2: equal at their best sum but for a factor.
             multiplier = 1 / budget.epsilon
-            if not LAWS[noise].is_pure:
+            if not LAWS[law].is_pure:
                 multiplier = 1 / gaussian_mu(budget.epsilon, budget.delta)
             size = problem.n_columns * loss.n_outputs
-            deviation = LAWS[noise].deviation(multiplier, size)
+            deviation = LAWS[law].deviation(multiplier, size)
             change = deviation * _gradient_change(loss, problem)
             bend = problem.n_samples * loss.curvature_trace * problem.row_norm**2
             norm = _WEIGHTS_NORM / problem.data_norm
             strength = (2 * bend * (change / norm) ** 2) ** (1 / 3)
-        return replace(self, strength=strength, noise=noise)
+        return replace(self, strength=strength, law=law)
 
     def event(self, noise_multiplier: float, loss: Loss, problem: Problem) -> Event:
         return self._law.event(noise_multiplier)

@@ -12,7 +12,7 @@ from skdp.data import MemorySource
 from skdp.losses import LogisticLoss, SoftmaxLoss, SquaredLoss
 from skdp.privacy import Budget, GaussianEvent, calibrate
 from skdp.privacy._noise import NoiseSource
-from skdp.solvers import Problem, Progress, named_solvers
+from skdp.solvers import Problem, Progress, named_solver
 from skdp.solvers._noisy_gd import NoisyGD
 from tests.spies import SpyNoise
 
@@ -136,7 +136,7 @@ def test_event_is_one_gaussian_for_each_step():
 )
 def test_bad_parameters_are_named(params, message):
     with pytest.raises((TypeError, ValueError), match=message):
-        named_solvers("noisy_gd", params)
+        named_solver("noisy_gd", params)
 
 
 def test_noise_follows_the_released_weights():
