@@ -8,7 +8,13 @@ from dataclasses import dataclass
 from functools import partial
 
 from skdp._validation import check_delta, check_epsilon
-from skdp.privacy._events import Event, ObjectiveEvent
+from skdp.privacy._events import (
+    Event,
+    GaussianEvent,
+    NonPrivateEvent,
+    ObjectiveEvent,
+    PureEvent,
+)
 from skdp.privacy._gaussian import gaussian_epsilon, gaussian_mu, smallest
 
 # Relative width of the calibration bracket; the result is its private end.
@@ -18,6 +24,9 @@ _LEAST, _MOST = 1e-90, 1e90
 # A fit is asked for this much less than the budget's epsilon, so that the epsilon
 # recomputed for it, a root rounded up, stays within.
 _ROOT_MARGIN = 1e-6
+# Where epsilon is dear: how far below the budget it may end, and when to give up.
+_SECANT_WIDTH = 6e-4
+_MOST_SECANTS = 12
 
 
 @dataclass(frozen=True)
@@ -83,15 +92,25 @@ class _Bounds:
 
 
 def _bounds(event: Event) -> _Bounds:
-    """The tightest bounds known for the parts that an event has."""
-    objectives = sum(isinstance(leaf, ObjectiveEvent) for leaf in event.leaves)
-    return _OBJECTIVE if objectives == 1 else _CLOSED
+    """The tightest bounds known for the kinds of parts that an event has."""
+    kinds = [type(leaf) for leaf in event.leaves]
+    if all(kind in _CLOSED_KINDS for kind in kinds):
+        return _CLOSED
+    others = [kind for kind in kinds if kind not in _CLOSED_KINDS]
+    if others == [ObjectiveEvent]:
+        return _OBJECTIVE
+    return _COMPOSED
 
 
 def _closed_epsilon(event: Event, delta: float) -> float:
     """Closed forms: pure parts added to, or converted and composed with, the rest."""
-    gaussian = gaussian_epsilon(math.sqrt(event.mu_squared), delta)
+    left = delta - event.box_delta
+    if left < 0:
+        return math.inf
+    gaussian = gaussian_epsilon(math.sqrt(event.mu_squared), left)
     basic = event.pure_epsilon + gaussian
+    if math.isinf(event.gdp_mu_squared):
+        return basic
     return min(basic, gaussian_epsilon(math.sqrt(event.gdp_mu_squared), delta))
 
 
@@ -115,7 +134,7 @@ def _profile(event: Event) -> Callable[[float], float]:
 
 
 def _objective_epsilon(event: Event, delta: float) -> float:
-    """The profile, pure parts added, unless conversion of all parts is better."""
+    """The profile, with the pure parts added."""
     pure, profile = event.pure_epsilon, _profile(event)
     if math.isinf(pure) or delta == 0:
         return math.inf
@@ -133,8 +152,25 @@ def _objective_fits(event: Event, budget: Budget) -> bool:
     return left >= 0 and budget.delta > 0 and _profile(event)(left) <= budget.delta
 
 
+def _composed_epsilon(event: Event, delta: float) -> float:
+    """Privacy-loss distributions, or the closed forms where those are better."""
+    closed = _closed_epsilon(event, delta)
+    if math.isinf(event.pure_epsilon) or delta == 0:
+        return closed
+    # Imported here, because what it rests on takes a second to import.
+    from skdp.privacy._pld import pld_epsilon
+
+    return min(closed, pld_epsilon(event.leaves, delta))
+
+
+def _composed_fits(event: Event, budget: Budget) -> bool:
+    return _composed_epsilon(event, budget.delta) <= budget.epsilon
+
+
+_CLOSED_KINDS = (GaussianEvent, PureEvent, NonPrivateEvent)
 _CLOSED = _Bounds(_closed_epsilon, _closed_fits)
 _OBJECTIVE = _Bounds(_objective_epsilon, _objective_fits)
+_COMPOSED = _Bounds(_composed_epsilon, _composed_fits)
 
 
 def calibrate(declare: Callable[[float], Event], budget: Budget) -> float:
@@ -151,13 +187,17 @@ def calibrate(declare: Callable[[float], Event], budget: Budget) -> float:
     Returns
     -------
     float
-        At most 1.00001 times the smallest sufficient multiplier.
+        At most 1.00001 times the smallest sufficient multiplier, or 1.001 times if the
+        event has to be composed numerically.
 
     Raises
     ------
     ValueError
         If no amount of noise fits, for example Gaussian noise at ``delta=0``.
     """
+    found = _by_secants(declare, budget)
+    if found is not None:
+        return found
 
     def admits(multiplier: float) -> bool:
         return fits(declare(multiplier), budget)
@@ -182,3 +222,40 @@ def calibrate(declare: Callable[[float], Event], budget: Budget) -> float:
         else:
             low = middle
     return high
+
+
+def _by_secants(declare: Callable[[float], Event], budget: Budget) -> float | None:
+    """A multiplier whose epsilon is just below the budget, in few evaluations.
+
+    For events composed numerically, whose epsilon is dear: log epsilon is nearly linear
+    in log multiplier. None for other events, or if no such multiplier is found.
+    """
+    if budget.delta == 0 or _bounds(declare(1.0)) is not _COMPOSED:
+        return None
+    from skdp.privacy._pld import loss_variance
+
+    # A Gaussian mechanism of about the same variance of the privacy loss.
+    target = gaussian_mu(budget.epsilon, budget.delta) ** 2
+
+    def is_near(multiplier: float) -> bool:
+        return math.fsum(map(loss_variance, declare(multiplier).leaves)) <= target
+
+    multiplier = smallest(is_near, 1e-3)
+    slope, last = -1.0, None
+    for _ in range(_MOST_SECANTS):
+        if not _LEAST < multiplier < _MOST:
+            return None
+        epsilon = epsilon_of(declare(multiplier), budget.delta)
+        if epsilon == 0 or math.isinf(epsilon):
+            return None
+        excess = math.log(epsilon / budget.epsilon)
+        if -_SECANT_WIDTH <= excess <= 0:
+            return multiplier
+        place = math.log(multiplier)
+        if last is not None and place != last[0]:
+            found = (excess - last[1]) / (place - last[0])
+            slope = found if found < -0.1 else slope
+        last = place, excess
+        step = (-_SECANT_WIDTH / 2 - excess) / slope
+        multiplier *= math.exp(max(-2.0, min(2.0, step)))
+    return None

@@ -7,11 +7,14 @@ beside the event (in `Problem`, in the privacy record, in the ledger).
 Every event answers these questions about itself:
 
 ``mu_squared``
-    Sum of mu^2 over all parts but the pure ones; exact if they are Gaussian.
+    Sum of mu^2 over all other parts; exact if they are Gaussian, inf for sampled ones.
 ``pure_epsilon``
-    Sum of epsilon over its pure parts (basic composition).
+    Sum of epsilon over its pure parts and black boxes (basic composition).
+``box_delta``
+    Sum of delta over its black boxes.
 ``gdp_mu_squared``
-    mu^2 of the whole, pure parts converted to Gaussian differential privacy.
+    mu^2 of the whole, pure parts converted to Gaussian differential privacy; inf if
+    there is no such mu.
 ``leaves``
     The events without parts of which it is composed.
 """
@@ -22,7 +25,8 @@ import math
 from dataclasses import dataclass
 from typing import Protocol
 
-from skdp._validation import check_count, check_real
+from skdp._validation import check_count, check_delta, check_real
+from skdp.privacy._adjacency import Adjacency, check_adjacency
 from skdp.privacy._gaussian import pure_mu
 from skdp.privacy._objective import ObjectiveLoss, dominating_mu
 
@@ -35,6 +39,9 @@ class Event(Protocol):
 
     @property
     def pure_epsilon(self) -> float: ...
+
+    @property
+    def box_delta(self) -> float: ...
 
     @property
     def gdp_mu_squared(self) -> float: ...
@@ -80,6 +87,10 @@ class GaussianEvent:
         return 0.0
 
     @property
+    def box_delta(self) -> float:
+        return 0.0
+
+    @property
     def gdp_mu_squared(self) -> float:
         return self.mu_squared
 
@@ -114,8 +125,150 @@ class PureEvent:
         return self.count * self.epsilon
 
     @property
+    def box_delta(self) -> float:
+        return 0.0
+
+    @property
     def gdp_mu_squared(self) -> float:
         return self.count * pure_mu(self.epsilon) ** 2
+
+    @property
+    def leaves(self) -> tuple[Event, ...]:
+        return (self,)
+
+
+@dataclass(frozen=True)
+class LaplaceEvent:
+    """`count` Laplace releases, each with noise of scale multiplier * sensitivity.
+
+    Parameters
+    ----------
+    noise_multiplier : float in [1e-100, 1e100]
+        b / L1 sensitivity, no unit.
+    count : int, default=1
+    """
+
+    noise_multiplier: float
+    count: int = 1
+
+    def __post_init__(self) -> None:
+        multiplier = check_real(
+            "noise_multiplier", self.noise_multiplier, low=1e-100, high=1e100
+        )
+        _set(self, noise_multiplier=multiplier)
+        _set(self, count=check_count("count", self.count, high=2**53))
+
+    @property
+    def mu_squared(self) -> float:
+        return 0.0
+
+    @property
+    def pure_epsilon(self) -> float:
+        return self.count / self.noise_multiplier
+
+    @property
+    def box_delta(self) -> float:
+        return 0.0
+
+    @property
+    def gdp_mu_squared(self) -> float:
+        return self.count * pure_mu(1 / self.noise_multiplier) ** 2
+
+    @property
+    def leaves(self) -> tuple[Event, ...]:
+        return (self,)
+
+
+@dataclass(frozen=True)
+class EpsilonDeltaEvent:
+    """`count` releases, each (epsilon, delta)-DP; nothing else is known of them.
+
+    Parameters
+    ----------
+    epsilon : float in [1e-100, 1e100]
+    delta : 0 or float in [1e-50, 1)
+    count : int, default=1
+    """
+
+    epsilon: float
+    delta: float
+    count: int = 1
+
+    def __post_init__(self) -> None:
+        _set(self, epsilon=check_real("epsilon", self.epsilon, low=1e-100, high=1e100))
+        _set(self, delta=check_delta(self.delta))
+        _set(self, count=check_count("count", self.count, high=2**53))
+
+    @property
+    def mu_squared(self) -> float:
+        return 0.0
+
+    @property
+    def pure_epsilon(self) -> float:
+        return self.count * self.epsilon
+
+    @property
+    def box_delta(self) -> float:
+        return self.count * self.delta
+
+    @property
+    def gdp_mu_squared(self) -> float:
+        return math.inf if self.delta > 0 else self.count * pure_mu(self.epsilon) ** 2
+
+    @property
+    def leaves(self) -> tuple[Event, ...]:
+        return (self,)
+
+
+@dataclass(frozen=True)
+class PoissonGaussianEvent:
+    """`count` sums over Poisson samples, each with Gaussian noise.
+
+    Every record enters a sample independently with the same probability; samples are
+    not published.
+
+    Parameters
+    ----------
+    noise_multiplier : float in [1e-100, 1e100]
+        sigma / zero_out sensitivity, that is, the largest L2 norm of one record's
+        contribution; under both adjacencies.
+    sampling_rate : float in (0, 1]
+    count : int, default=1
+        Number of releases; later queries may depend on earlier releases.
+    adjacency : {"zero_out", "replace_one"}, default="zero_out"
+        Relation for which the event is charged: replace_one by two steps of group
+        privacy for all `count` releases together.
+    """
+
+    noise_multiplier: float
+    sampling_rate: float
+    count: int = 1
+    adjacency: Adjacency = "zero_out"
+
+    def __post_init__(self) -> None:
+        multiplier = check_real(
+            "noise_multiplier", self.noise_multiplier, low=1e-100, high=1e100
+        )
+        rate = check_real("sampling_rate", self.sampling_rate, low=1e-100, high=1.0)
+        _set(self, noise_multiplier=multiplier, sampling_rate=rate)
+        _set(self, count=check_count("count", self.count, high=2**53))
+        check_adjacency(self.adjacency)
+
+    @property
+    def mu_squared(self) -> float:
+        return math.inf
+
+    @property
+    def pure_epsilon(self) -> float:
+        return 0.0
+
+    @property
+    def box_delta(self) -> float:
+        return 0.0
+
+    @property
+    def gdp_mu_squared(self) -> float:
+        return math.inf
 
     @property
     def leaves(self) -> tuple[Event, ...]:
@@ -188,6 +341,10 @@ class ObjectiveEvent:
         return 0.0
 
     @property
+    def box_delta(self) -> float:
+        return 0.0
+
+    @property
     def gdp_mu_squared(self) -> float:
         return self.mu_squared
 
@@ -220,6 +377,10 @@ class ComposedEvent:
         return math.fsum(part.pure_epsilon for part in self.parts)
 
     @property
+    def box_delta(self) -> float:
+        return math.fsum(part.box_delta for part in self.parts)
+
+    @property
     def gdp_mu_squared(self) -> float:
         return math.fsum(part.gdp_mu_squared for part in self.parts)
 
@@ -239,6 +400,10 @@ class NonPrivateEvent:
     @property
     def pure_epsilon(self) -> float:
         return math.inf
+
+    @property
+    def box_delta(self) -> float:
+        return 0.0
 
     @property
     def gdp_mu_squared(self) -> float:
