@@ -25,6 +25,8 @@ class Loss(Protocol):
 
     n_outputs: int
     smoothness: float  # sup of the largest eigenvalue of d2 loss / d raw2
+    raw_unit: float  # scale of raw predictions: a decision, or a share of a target
+    noisy_clip: float  # norm to clip residuals to when noise limits a fit; inf: none
 
     def value(self, y: FloatArray, raw: FloatArray) -> FloatArray:
         """Loss of each record: (n,) and (n, n_outputs) -> (n,)."""

@@ -42,6 +42,8 @@ class LogisticLoss:
 
     n_outputs: ClassVar[int] = 1
     smoothness: ClassVar[float] = 0.25
+    raw_unit: ClassVar[float] = 1.0
+    noisy_clip: ClassVar[float] = math.inf
 
     def value(self, y: FloatArray, raw: FloatArray) -> FloatArray:
         raw = raw[:, 0]

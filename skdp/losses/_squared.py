@@ -38,6 +38,20 @@ class SquaredLoss:
             bound = check_real(name, bound, low=0.0, high=math.inf, low_open=True)
             object.__setattr__(self, name, bound)
 
+    @property
+    def raw_unit(self) -> float:
+        """A third of the largest target."""
+        return self._target_scale / 3
+
+    @property
+    def noisy_clip(self) -> float:
+        """A quarter of the largest target: a robust fit, but far less noise."""
+        return self._target_scale / 4
+
+    @property
+    def _target_scale(self) -> float:
+        return min(self.target_bound, self.residual_bound)
+
     def clip_targets(self, y: FloatArray) -> FloatArray:
         """Targets within the public bound."""
         return np.asarray(np.clip(y, -self.target_bound, self.target_bound))
