@@ -1,9 +1,9 @@
 r"""The one place where entropy enters skdp.
 
 What is released is ``grid * (round(query / grid) + round(N / grid))``, where N is a
-*continuous* Gaussian or Laplace variable and both roundings are exact. For a point
-x of the grid, ``x + round(N) = round(x + N)``: the release is post-processing of
-the continuous mechanism applied to the query put on the grid, so closed forms and
+*continuous* Gaussian, Laplace or spherical variable and both roundings are exact. For
+a point x of the grid, ``x + round(N) = round(x + N)``: the release is post-processing
+of the continuous mechanism applied to the query put on the grid, so closed forms and
 pure epsilon hold for the numbers that leave the computer, not only on paper. Putting
 the query on the grid can move two neighbouring queries apart by ``sqrt(size) * grid``
 (L2) or ``size * grid`` (L1); that is charged to the sensitivity.
@@ -53,6 +53,14 @@ _RELEASE_LIMIT = 2**52
 # the noise, and costs more.
 _GRID_COST = 2.0**-12
 _FINEST = 2.0**-46
+
+# Assumed bound on the relative error of the random variance of spherical noise: a few
+# units in the last place of logarithm, sum, root and product, and the digits of a
+# uniform that are not drawn (2**-61).
+_VARIANCE_ERROR = 2.0**-47
+# Spherical noise has its queries and releases clamped to fewer grid points, since the
+# cost of that error grows with the norm of what can be seen of the noise.
+_SPHERICAL_LIMIT = 2**46
 
 
 class Entropy(Protocol):
@@ -219,6 +227,41 @@ def _rounded_draws(law: _Law, ratio: float, size: int, entropy: Entropy) -> IntA
     return draws
 
 
+def _small_uniforms(size: int, entropy: Entropy) -> FloatArray:
+    """Uniforms on (0, 1/2] with 61 significant digits, however small they are."""
+    words = entropy.words(size).copy()
+    exponent = np.full(size, -64)
+    for i in np.flatnonzero(words < np.uint64(2**61)):
+        word = int(words[i])
+        while word < 2**64:
+            word = (word << 64) | int(entropy.words(1)[0])
+            exponent[i] -= 64
+        shift = word.bit_length() - 64
+        words[i], exponent[i] = np.uint64(word >> shift), exponent[i] + shift
+    return np.asarray(np.ldexp(words.astype(np.float64) + 0.5, exponent - 1))
+
+
+def _exponentials(size: int, entropy: Entropy) -> FloatArray:
+    """Standard exponentials of small relative error at both ends."""
+    small = _small_uniforms(size, entropy)
+    is_upper = (entropy.words(size) & np.uint64(1)).astype(bool)
+    return np.where(is_upper, -np.log(small), -np.log1p(-small))
+
+
+def _gamma(twice_shape: int, entropy: Entropy) -> float:
+    """A Gamma variable of shape ``twice_shape / 2`` and scale 1.
+
+    A sum of exponentials and, for the half, half the square of a standard Gaussian:
+    half the square of a Gaussian pair's norm is exponential, its direction uniform.
+    """
+    total = math.fsum(_exponentials(twice_shape // 2, entropy))
+    if twice_shape % 2:
+        radius = float(_exponentials(1, entropy)[0])
+        angle = float(_small_uniforms(1, entropy)[0]) * math.pi
+        total += radius * math.sin(angle) ** 2
+    return total
+
+
 @dataclass(frozen=True)
 class NoiseScale:
     """How noise for one query is laid out: public facts only.
@@ -262,6 +305,23 @@ def laplace_scale(*, sensitivity: float, epsilon: float, size: int) -> NoiseScal
     grid = _grid(sensitivity, sensitivity / epsilon, size)
     charged = (sensitivity + size * grid) * (1 + 2.0**-48)
     return NoiseScale(grid, charged / epsilon)
+
+
+def spherical_scale(*, sensitivity: float, epsilon: float, size: int) -> NoiseScale:
+    """Grid and scale for a query of `size` numbers of L2 sensitivity `sensitivity`.
+
+    The scale is that of the norm: the density is ``exp(-norm / sigma)``. Of `epsilon`
+    a part is set aside for the rounding of the random variance (proof page).
+    """
+    sensitivity, epsilon = float(sensitivity), float(epsilon)
+    root = math.sqrt(size)
+    grid = _grid(sensitivity, sensitivity / epsilon, root)
+    charged = (sensitivity + root * grid) * (1 + 2.0**-48)
+    farthest = root * 2 * _SPHERICAL_LIMIT * grid / (sensitivity / epsilon)
+    aside = 2 * _VARIANCE_ERROR * (size + farthest)
+    if not aside < epsilon / 2:
+        return NoiseScale(grid, math.nan)  # refused by the caller
+    return NoiseScale(grid, charged / (epsilon - aside))
 
 
 class NoiseSource:
@@ -313,7 +373,43 @@ class NoiseSource:
         scale = laplace_scale(sensitivity=sensitivity, epsilon=epsilon, size=query.size)
         return self._release(query, scale, _Laplace())
 
-    def _release(self, query: FloatArray, scale: NoiseScale, law: _Law) -> FloatArray:
+    def spherical(
+        self, query: FloatArray, *, sensitivity: float, epsilon: float
+    ) -> FloatArray:
+        """Release `query` with K-norm noise of density ``exp(-epsilon norm / S)``.
+
+        Pure epsilon-DP for an L2 sensitivity S, jointly over all entries. The law is a
+        Gaussian of random variance: with V from the Gamma law of shape
+        ``(size + 1) / 2`` and scale 2, sqrt(V) times a standard Gaussian vector has
+        density proportional to exp(-norm).
+
+        Parameters
+        ----------
+        query : ndarray of float64, any shape
+            Private. Clamped to the range of the grid, never refused.
+        sensitivity : float in (0, inf)
+            L2 sensitivity S of `query` under the declared adjacency, in its units.
+        epsilon : float in (0, inf)
+            Of the declared event.
+
+        Returns
+        -------
+        ndarray of float64, same shape
+            Multiples of a public power of two.
+        """
+        size = query.size
+        scale = spherical_scale(sensitivity=sensitivity, epsilon=epsilon, size=size)
+        spread = math.sqrt(2 * _gamma(size + 1, self._entropy))
+        return self._release(query, scale, _Gaussian(), spread, _SPHERICAL_LIMIT)
+
+    def _release(
+        self,
+        query: FloatArray,
+        scale: NoiseScale,
+        law: _Law,
+        spread: float = 1.0,
+        limit: int = _RELEASE_LIMIT,
+    ) -> FloatArray:
         if not (0 < scale.grid < math.inf and 0 < scale.sigma < math.inf):
             raise ValueError(
                 "The noise must have a positive, finite scale. Got another sensitivity "
@@ -321,8 +417,9 @@ class NoiseSource:
             )
         # No query is refused: what is not a number is 0, whatever the data are.
         on_grid = np.nan_to_num(np.rint(query.ravel() / scale.grid))
-        on_grid = np.clip(on_grid, -_QUERY_LIMIT, _QUERY_LIMIT).astype(np.int64)
-        draws = _rounded_draws(law, scale.sigma / scale.grid, query.size, self._entropy)
+        on_grid = np.clip(on_grid, -limit / 2, limit / 2).astype(np.int64)
+        ratio = spread * (scale.sigma / scale.grid)
+        draws = _rounded_draws(law, ratio, query.size, self._entropy)
         draws = np.clip(draws, -_RELEASE_LIMIT, _RELEASE_LIMIT)
-        released = np.clip(on_grid + draws, -_RELEASE_LIMIT, _RELEASE_LIMIT)
+        released = np.clip(on_grid + draws, -limit, limit)
         return np.asarray(released * scale.grid, dtype=np.float64).reshape(query.shape)
