@@ -32,6 +32,8 @@ class Loss(Protocol):
     # Whether the curvature is at most |residual| (1 - |residual|): it vanishes where
     # the residual is largest (proof page of objective_perturbation).
     curvature_vanishes: bool
+    raw_unit: float  # scale of raw predictions: a decision, or a share of a target
+    noisy_clip: float  # norm to clip residuals to when noise limits a fit; inf: none
 
     def value(self, y: FloatArray, raw: FloatArray) -> FloatArray:
         """Loss of each record: (n,) and (n, n_outputs) -> (n,)."""

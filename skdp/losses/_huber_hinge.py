@@ -64,6 +64,16 @@ class HuberHingeLoss:
         """Every output's residual is between 0 and its sign."""
         return int(2**self.n_outputs - 1)
 
+    @property
+    def raw_unit(self) -> float:
+        """Half of the margin that the hinge asks for."""
+        return 0.5
+
+    @property
+    def noisy_clip(self) -> float:
+        """A quarter of the residual norm at first, if there are several outputs."""
+        return math.inf if self.n_outputs == 1 else math.sqrt(self.n_outputs) / 4
+
     def _signs(self, y: FloatArray) -> FloatArray:
         """+1 for the outputs that should be positive, -1 for the others."""
         if self.n_outputs == 1:

@@ -46,6 +46,8 @@ class LogisticLoss:
     value_at_zero: ClassVar[float] = math.log(2)
     corners: ClassVar[int] = 1
     curvature_vanishes: ClassVar[bool] = True
+    raw_unit: ClassVar[float] = 1.0
+    noisy_clip: ClassVar[float] = math.inf
 
     def value(self, y: FloatArray, raw: FloatArray) -> FloatArray:
         raw = raw[:, 0]

@@ -27,6 +27,9 @@ class SoftmaxLoss:
 
     n_outputs: int
     smoothness: ClassVar[float] = 0.5
+    raw_unit: ClassVar[float] = 1.0
+    # About half of the residual norm that most records have at first, sqrt((K-1)/K).
+    noisy_clip: ClassVar[float] = 0.5
     curvature_vanishes: ClassVar[bool] = False
 
     @property

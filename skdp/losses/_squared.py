@@ -47,6 +47,20 @@ class SquaredLoss:
         inside = min(self.residual_bound, self.target_bound)
         return inside * (self.target_bound - inside / 2)
 
+    @property
+    def raw_unit(self) -> float:
+        """A third of the largest target."""
+        return self._target_scale / 3
+
+    @property
+    def noisy_clip(self) -> float:
+        """A quarter of the largest target: a robust fit, but far less noise."""
+        return self._target_scale / 4
+
+    @property
+    def _target_scale(self) -> float:
+        return min(self.target_bound, self.residual_bound)
+
     def clip_targets(self, y: FloatArray) -> FloatArray:
         """Targets within the public bound."""
         return np.asarray(np.clip(y, -self.target_bound, self.target_bound))

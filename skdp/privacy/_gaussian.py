@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -167,6 +168,7 @@ def _boundary(accept: Callable[[float], bool], low: float, high: float) -> float
     return low
 
 
+@lru_cache(maxsize=4096)
 def gaussian_mu(epsilon: float, delta: float) -> float:
     """Largest mu such that mu-GDP implies (epsilon, delta)-DP, rounded down.
 

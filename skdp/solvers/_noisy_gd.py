@@ -32,13 +32,11 @@ from skdp.solvers._base import FloatArray, Problem, Progress, Solution, Solver
 from skdp.solvers._gradient import GradientSum, query_sensitivity, rounding_slack
 
 # Standard deviation of the noise in the raw prediction of a unit row at which the
-# default stops, chosen once on public data sets (docs/solvers/noisy_gd.md) and
-# flat around its optimum.
+# default stops, in the loss's units of raw predictions, chosen once on public data sets
+# (docs/solvers/noisy_gd.md) and flat around its optimum.
 _MARGIN_NOISE = 2.0
 # Relaxation times of the momentum that the default leaves for the run.
 _RELAXATIONS = 10
-# About half of the residual norm that most records have at first, sqrt((K-1)/K).
-_SOFTMAX_CLIP = 0.5
 # Released weights are kept in a box of this size in units of 1 / data_norm, far beyond
 # any useful model and far from overflow: predictions of finite rows stay finite.
 _FARTHEST = 1e50
@@ -87,9 +85,11 @@ class NoisyGD(Solver):
     residual_clip : float in [1e-6, inf] or None, default=None
         Norm to which the residual (the derivative of the loss by the raw
         predictions) of every record is clipped. Less noise, but the optimum moves.
-        None: 0.5 for several outputs, where most residuals are near sqrt((K-1)/K) at
-        first and small later while the worst case is sqrt(2), as long as noise and
-        not the number of steps limits the run; no clipping otherwise.
+        None: the loss's `noisy_clip`, as long as noise and not the number of steps
+        limits the run; no clipping otherwise. It is 0.5 for the softmax, where most
+        residuals are near sqrt((K-1)/K) at first and small later while the worst case
+        is sqrt(2); a quarter of the target bound for the squared loss, and more the
+        less noise there is; none for two classes.
     intercept_weight : float in [1e-6, 1] or None, default=None
         Factor on the intercept's part of every query, undone after the noise. A small
         factor spends less of the budget on the intercept, whose curvature averages
@@ -147,8 +147,12 @@ class NoisyGD(Solver):
             weight = _default_intercept_weight(loss, problem, even)
         if clip is None:
             plain = _flow_time(loss, problem, budget, math.inf, weight)
-            is_noisy = _wanted_steps(plain, smoothness) < _MOST_STEPS
-            clip = _SOFTMAX_CLIP if loss.n_outputs > 1 and is_noisy else math.inf
+            wanted = _wanted_steps(plain, smoothness)
+            clip = loss.noisy_clip if wanted < _MOST_STEPS else math.inf
+            if loss.n_outputs == 1 and math.isfinite(clip):
+                # The least clipping at which noise still admits the most steps.
+                bound = loss.zero_out_bound(math.inf)
+                clip = max(clip, bound * (wanted / _MOST_STEPS) ** 2)
         flow = _flow_time(loss, problem, budget, clip, weight)
         n_steps, momentum, step_size = self.n_steps, self.momentum, self.step_size
         if n_steps is None:
@@ -245,7 +249,8 @@ def _flow_time(
     sensitivity = query_sensitivity(
         loss, problem, residual_clip, intercept_weight=intercept_weight
     )
-    flow = _MARGIN_NOISE * problem.n_samples * mu / (problem.data_norm * sensitivity)
+    tolerated = _MARGIN_NOISE * loss.raw_unit
+    flow = tolerated * problem.n_samples * mu / (problem.data_norm * sensitivity)
     if problem.alpha > 0:  # the optimum is reached by then
         flow = min(flow, _RELAXATIONS / problem.alpha)
     return flow

@@ -159,6 +159,7 @@ class ObjectivePerturbation(Solver):
                 margin = _MARGIN_NOISE
                 if loss.n_outputs > 1:
                     margin = _MARGIN_NOISE_OUTPUTS
+                margin *= loss.raw_unit
                 strength = max(tilt * problem.data_norm / margin, least)
             if self.intercept_weight is None:
                 weight = (1 + bend / strength) ** -0.25

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from skdp.data import MemorySource
-from skdp.losses import LogisticLoss, SoftmaxLoss, SquaredLoss
+from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
 from skdp.privacy import Budget, GaussianEvent, calibrate
 from skdp.privacy._noise import NoiseSource
 from skdp.solvers import Problem, Progress, named_solver
@@ -26,6 +26,8 @@ class Flat:
 
     n_outputs = 1
     smoothness = 0.25
+    raw_unit = 1.0
+    noisy_clip = math.inf
 
     def residual(self, y, raw):
         return np.zeros_like(raw)
@@ -85,11 +87,28 @@ def test_regularisation_shortens_the_run():
 def test_several_outputs_are_clipped_and_one_is_not():
     assert resolved().residual_clip == math.inf
     assert resolved(loss=SoftmaxLoss(4)).residual_clip == 0.5
-    assert resolved(loss=SquaredLoss(2.0)).residual_clip == math.inf
+    assert resolved(loss=HuberHingeLoss()).residual_clip == math.inf
+    rest = resolved(loss=HuberHingeLoss(n_outputs=4))
+    assert rest.residual_clip == 0.5
     # With little noise the optimum matters more: nothing is clipped.
     assert resolved(loss=SoftmaxLoss(4), budget=Budget(1e6, 1e-6)).residual_clip == (
         math.inf
     )
+
+
+def test_squared_residuals_are_clipped_less_the_less_noise_there_is():
+    loss = SquaredLoss(2.0, target_bound=1.0)
+    clips = [
+        resolved(replace(PROBLEM, n_samples=n), loss).residual_clip
+        for n in (200, 2000, 20_000, 60_000, 10**6)
+    ]
+    assert clips[0] == clips[1] == 0.25
+    assert 0.25 < clips[2] < clips[3] < 2.0
+    assert clips[4] == math.inf
+    # In units of the target: half the target, half the clip and half the noise.
+    half = resolved(loss=SquaredLoss(1.0, target_bound=0.5))
+    assert half.residual_clip == 0.125
+    assert half.n_steps == resolved(loss=loss).n_steps
 
 
 def test_intercept_gets_less_of_the_budget_the_longer_the_run():
