@@ -55,6 +55,12 @@ class Choice:
     config: Path = CONFIGS / "peers.toml"
 
 
+def datasets(config: Path = Choice.config) -> list[str]:
+    """The data sets of a configuration, in its order."""
+    cells = tomllib.loads(config.read_text())["cells"]
+    return list(dict.fromkeys(cell["dataset"] for cell in cells))
+
+
 def verdict(gains: Iterable[float]) -> str:
     """Won, lost or even, from paired gains of ours over a peer.
 
@@ -120,7 +126,7 @@ def _loaded(name: str) -> tuple[np.ndarray, np.ndarray]:
     return load(name)
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=2)
 def _parts(name: str, seed: int) -> tuple[np.ndarray, ...]:
     return split(*_loaded(name), seed)
 
@@ -178,7 +184,8 @@ def _scores(
                 table.results.save()
     except Exception as error:  # a peer may fail in any way; the table goes on
         kind = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
-        return entry, f"refused: {kind}{' '.join(str(error).split())}"
+        nothing = Entry(stamp=stamp, settings={}, tuning={}, scores={})
+        return nothing, f"refused: {kind}{' '.join(str(error).split())}"
     return entry, ""
 
 

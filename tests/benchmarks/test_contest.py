@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from dataclasses import replace
 
 import numpy as np
@@ -217,6 +218,21 @@ def test_ours_has_every_default_and_the_cells_guarantee():
     assert OURS.stamp() == source_stamp()
 
 
+def test_the_published_table_names_methods_and_grids_that_exist():
+    config = tomllib.loads(Choice().config.read_text())
+    names = {peer.name for peer in PEERS}
+    grids = {peer.grid for peer in PEERS if peer.grid}
+    assert set(config["grids"]) == grids
+    for own in config["datasets"].values():
+        assert set(own) <= {"tuning_seeds", "grids", "seeds", "left_out"}
+        assert set(own.get("grids", {})) <= grids
+        assert set(own.get("seeds", {})) | set(own.get("left_out", {})) <= names
+    cells = config["cells"]
+    assert set(config["datasets"]) <= {cell["dataset"] for cell in cells}
+    for cell in cells:
+        assert set(cell) <= {"dataset", "adjacency", "epsilon", "pure", "target"}
+
+
 def test_the_command_passes_its_filters_on(monkeypatch, tmp_path):
     seen = []
     monkeypatch.setattr(_contest, "run", seen.append)
@@ -225,6 +241,8 @@ def test_the_command_passes_its_filters_on(monkeypatch, tmp_path):
     assert seen == [Choice(datasets=("adult",), peers=False, results=file)]
     with pytest.raises(SystemExit):
         main(["peers", "--ours-only", "--peers-only"])
+    with pytest.raises(SystemExit):
+        main(["peers", "--dataset", "adlut"])
 
 
 def test_the_results_file_is_readable_json(contest):
