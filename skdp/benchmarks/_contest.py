@@ -167,9 +167,6 @@ def _scores(
     cell, stamp = job.cell, method.stamp()
     own = table.config["datasets"].get(cell.dataset, {})
     entry = table.results.entry(cell.key, method.name, stamp if measure else None)
-    left_out = own.get("left_out", {}).get(method.name)
-    if left_out is not None:
-        return entry, f"left out: {left_out}"
     if not measure or stamp is None:
         why = "not installed" if stamp is None else "not measured"
         return entry, "" if entry["scores"] else why

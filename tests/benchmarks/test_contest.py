@@ -23,8 +23,8 @@ tuning_seeds = 2
 first_tuning_seed = 100
 [grids.strength]
 C = [1e-6, 1.0, -1.0]
-[datasets.digits.left_out]
-"tuned" = "too slow"
+[datasets.breast_cancer.seeds]
+"slow" = 1
 [[cells]]
 dataset = "breast_cancer"
 adjacency = "zero_out"
@@ -152,6 +152,14 @@ def test_an_interrupted_run_goes_on_where_it_stopped(contest):
     assert peer.jobs == [(2, {})]
 
 
+def test_a_slow_method_has_fewer_seeds_and_no_verdict_from_one(contest, capsys):
+    slow = Asked()
+    contest(contestant("ours", Asked()), contestant("slow", slow))
+    assert slow.jobs == [(0, {})]
+    (row,) = [line for line in capsys.readouterr().out.splitlines() if "| slow" in line]
+    assert row.count("| one seed only |") == 2
+
+
 def test_results_of_another_version_are_measured_again(contest):
     ours = Asked()
     contest(contestant("ours", ours), contestant("peer", Asked()))
@@ -224,9 +232,9 @@ def test_the_published_table_names_methods_and_grids_that_exist():
     grids = {peer.grid for peer in PEERS if peer.grid}
     assert set(config["grids"]) == grids
     for own in config["datasets"].values():
-        assert set(own) <= {"tuning_seeds", "grids", "seeds", "left_out"}
+        assert set(own) <= {"tuning_seeds", "grids", "seeds"}
         assert set(own.get("grids", {})) <= grids
-        assert set(own.get("seeds", {})) | set(own.get("left_out", {})) <= names
+        assert set(own.get("seeds", {})) <= names
     cells = config["cells"]
     assert set(config["datasets"]) <= {cell["dataset"] for cell in cells}
     for cell in cells:
