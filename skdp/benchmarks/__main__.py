@@ -43,6 +43,7 @@ def _add_peers(parser: argparse.ArgumentParser) -> None:
         "--dataset",
         action="append",
         default=[],
+        choices=_contest.datasets(),
         help="only this data set; may be repeated",
     )
     side = parser.add_mutually_exclusive_group()

@@ -55,6 +55,12 @@ class Choice:
     config: Path = CONFIGS / "peers.toml"
 
 
+def datasets(config: Path = Choice.config) -> list[str]:
+    """The data sets of a configuration, in its order."""
+    cells = tomllib.loads(config.read_text())["cells"]
+    return list(dict.fromkeys(cell["dataset"] for cell in cells))
+
+
 def verdict(gains: Iterable[float]) -> str:
     """Won, lost or even, from paired gains of ours over a peer.
 
@@ -120,7 +126,7 @@ def _loaded(name: str) -> tuple[np.ndarray, np.ndarray]:
     return load(name)
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=2)
 def _parts(name: str, seed: int) -> tuple[np.ndarray, ...]:
     return split(*_loaded(name), seed)
 
@@ -161,9 +167,6 @@ def _scores(
     cell, stamp = job.cell, method.stamp()
     own = table.config["datasets"].get(cell.dataset, {})
     entry = table.results.entry(cell.key, method.name, stamp if measure else None)
-    left_out = own.get("left_out", {}).get(method.name)
-    if left_out is not None:
-        return entry, f"left out: {left_out}"
     if not measure or stamp is None:
         why = "not installed" if stamp is None else "not measured"
         return entry, "" if entry["scores"] else why
@@ -178,7 +181,8 @@ def _scores(
                 table.results.save()
     except Exception as error:  # a peer may fail in any way; the table goes on
         kind = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
-        return entry, f"refused: {kind}{' '.join(str(error).split())}"
+        nothing = Entry(stamp=stamp, settings={}, tuning={}, scores={})
+        return nothing, f"refused: {kind}{' '.join(str(error).split())}"
     return entry, ""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from dataclasses import replace
 
 import numpy as np
@@ -22,8 +23,8 @@ tuning_seeds = 2
 first_tuning_seed = 100
 [grids.strength]
 C = [1e-6, 1.0, -1.0]
-[datasets.digits.left_out]
-"tuned" = "too slow"
+[datasets.breast_cancer.seeds]
+"slow" = 1
 [[cells]]
 dataset = "breast_cancer"
 adjacency = "zero_out"
@@ -151,6 +152,14 @@ def test_an_interrupted_run_goes_on_where_it_stopped(contest):
     assert peer.jobs == [(2, {})]
 
 
+def test_a_slow_method_has_fewer_seeds_and_no_verdict_from_one(contest, capsys):
+    slow = Asked()
+    contest(contestant("ours", Asked()), contestant("slow", slow))
+    assert slow.jobs == [(0, {})]
+    (row,) = [line for line in capsys.readouterr().out.splitlines() if "| slow" in line]
+    assert row.count("| one seed only |") == 2
+
+
 def test_results_of_another_version_are_measured_again(contest):
     ours = Asked()
     contest(contestant("ours", ours), contestant("peer", Asked()))
@@ -217,6 +226,21 @@ def test_ours_has_every_default_and_the_cells_guarantee():
     assert OURS.stamp() == source_stamp()
 
 
+def test_the_published_table_names_methods_and_grids_that_exist():
+    config = tomllib.loads(Choice().config.read_text())
+    names = {peer.name for peer in PEERS}
+    grids = {peer.grid for peer in PEERS if peer.grid}
+    assert set(config["grids"]) == grids
+    for own in config["datasets"].values():
+        assert set(own) <= {"tuning_seeds", "grids", "seeds"}
+        assert set(own.get("grids", {})) <= grids
+        assert set(own.get("seeds", {})) <= names
+    cells = config["cells"]
+    assert set(config["datasets"]) <= {cell["dataset"] for cell in cells}
+    for cell in cells:
+        assert set(cell) <= {"dataset", "adjacency", "epsilon", "pure", "target"}
+
+
 def test_the_command_passes_its_filters_on(monkeypatch, tmp_path):
     seen = []
     monkeypatch.setattr(_contest, "run", seen.append)
@@ -225,6 +249,8 @@ def test_the_command_passes_its_filters_on(monkeypatch, tmp_path):
     assert seen == [Choice(datasets=("adult",), peers=False, results=file)]
     with pytest.raises(SystemExit):
         main(["peers", "--ours-only", "--peers-only"])
+    with pytest.raises(SystemExit):
+        main(["peers", "--dataset", "adlut"])
 
 
 def test_the_results_file_is_readable_json(contest):
