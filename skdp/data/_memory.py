@@ -14,7 +14,7 @@ from skdp.data._source import Block, FloatArray
 # A block is read from memory once and used again from the last-level cache; smaller
 # blocks would pay more for the interpreter than they gain.
 _BLOCK_BYTES = 1 << 21
-_MIN_ROWS, _MAX_ROWS = 64, 1 << 14
+_MIN_ROWS, _MAX_ROWS, _SPARSE_ROWS = 64, 1 << 14, 1 << 16
 
 
 class MemorySource:
@@ -36,7 +36,7 @@ class MemorySource:
         self.is_sparse = issparse(X)
         # Sparse rows have no public length: a fixed number of rows per block
         # keeps the layout a function of public facts.
-        rows = _MAX_ROWS
+        rows = _SPARSE_ROWS
         if not issparse(X):
             row_bytes = max(1, self.n_features * X.dtype.itemsize)
             rows = min(max(_BLOCK_BYTES // row_bytes, _MIN_ROWS), _MAX_ROWS)

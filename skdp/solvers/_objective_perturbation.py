@@ -41,7 +41,7 @@ _LEAST_STRENGTH = 0.01
 _LARGEST_SHARE = 0.5
 _MOST_CORNERS = 2**50
 # Standard deviation of the output noise in the raw prediction of a row.
-_OUTPUT_MARGIN = 1e-3
+_OUTPUT_MARGIN = 1e-2
 _RANGES = (("strength", 1e-100, 1e100), ("intercept_weight", 1e-6, 1.0))
 
 
