@@ -21,7 +21,18 @@ LOSSES = {
 }
 ADJACENCIES = ("replace_one", "zero_out")
 # The smallest honest parameters of each solver: few steps, public constants.
-SOLVER_PARAMS = {"noisy_gd": {"n_steps": 4, "step_size": 0.5}}
+SOLVER_PARAMS = {"adassp": {}, "noisy_gd": {"n_steps": 4, "step_size": 0.5}}
+# What brings each solver to the optimum if there is no noise.
+TO_THE_END = {
+    "adassp": {"ridge": 0.0},
+    "noisy_gd": {
+        "n_steps": 1000,
+        "step_size": 0.5,
+        "momentum": 0.9,
+        "residual_clip": np.inf,
+        "tail": 0.1,
+    },
+}
 BUDGET = Budget(1.0, 1e-6)
 
 
@@ -54,6 +65,12 @@ class Case:
         )
 
     @property
+    def refusal(self):
+        """Why the solver cannot do this case, or an empty string."""
+        solver = SOLVERS[self.key](**SOLVER_PARAMS[self.key])
+        return solver.refusal(self.loss, self.problem, BUDGET)
+
+    @property
     def solver(self):
         return choose_solver(
             self.key, SOLVER_PARAMS[self.key], self.loss, self.problem, BUDGET
@@ -70,12 +87,14 @@ class Case:
         return MemorySource(*self.data(seed))
 
 
-CASES = [
+_PRODUCT = [
     Case(key, loss, adjacency)
     for key in SOLVERS
     for loss in LOSSES
     for adjacency in ADJACENCIES
 ]
+CASES = [case for case in _PRODUCT if not case.refusal]
+REFUSED = [case for case in _PRODUCT if case.refusal]
 
 
 def case_id(case):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -40,7 +41,8 @@ class Draw:
     query: np.ndarray
     released: np.ndarray
     sensitivity: float
-    noise_multiplier: float
+    noise_multiplier: float = math.nan
+    epsilon: float = math.nan  # of spherical noise
 
     @property
     def sigma(self):
@@ -70,6 +72,13 @@ class SpyNoise:
             noise_multiplier=noise_multiplier * self.shrink,
         )
         self.draws.append(Draw(query, released, sensitivity, noise_multiplier))
+        return released
+
+    def spherical(self, query, *, sensitivity, epsilon):
+        released = self._noise.spherical(
+            query, sensitivity=sensitivity, epsilon=epsilon / self.shrink
+        )
+        self.draws.append(Draw(query, released, sensitivity, epsilon=epsilon))
         return released
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
+from functools import partial
 
-from skdp.benchmarks import _accuracy, _defaults, _speed
+from skdp.benchmarks import _accuracy, _defaults, _regression, _speed
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -17,12 +18,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "what",
         choices=["speed", "defaults", *configs],
-        help="speed side by side, the defaults' constants, or an accuracy table",
+        help="speed side by side, the defaults' constants, or a table of scores",
     )
     what = parser.parse_args(arguments).what
-    {"speed": _speed.run, "defaults": _defaults.run}.get(
-        what, lambda: _accuracy.run(what)
-    )()
+    runs = {"speed": _speed.run, "defaults": _defaults.run}
+    runs |= {name: partial(_regression.run, name) for name in _regression.NAMES}
+    runs.get(what, partial(_accuracy.run, what))()
     return 0
 
 

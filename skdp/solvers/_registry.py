@@ -14,10 +14,12 @@ from typing import Any
 from skdp._validation import check_choice
 from skdp.losses import Loss
 from skdp.privacy._accounting import Budget
+from skdp.solvers._adassp import AdaSSP
 from skdp.solvers._base import Problem, Solver
 from skdp.solvers._noisy_gd import NoisyGD
 
 SOLVERS: dict[str, type[Solver]] = {
+    "adassp": AdaSSP,
     "noisy_gd": NoisyGD,
 }
 
@@ -39,7 +41,7 @@ def named_solvers(key: str, params: Mapping[str, Any] | None) -> list[Solver]:
                 "The 'solver_params' parameter must be None with solver='auto'. "
                 f"Got a mapping. Name the solver: one of {sorted(SOLVERS)}."
             )
-        return [NoisyGD()]
+        return [NoisyGD(), AdaSSP()]
     if params is not None and not isinstance(params, Mapping):
         raise TypeError(
             "The 'solver_params' parameter must be None or a mapping. "

@@ -11,10 +11,20 @@ from skdp.data import MemorySource
 from skdp.exceptions import BudgetExceeded
 from skdp.privacy import Budget, GaussianEvent, calibrate, epsilon_of
 from skdp.privacy._noise import NoiseSource
-from skdp.solvers import Problem, Progress, choose_solver
+from skdp.solvers import SOLVERS, Problem, Progress, choose_solver
 from skdp.solvers._exact import exact_minimum
 from skdp.solvers._gradient import GradientSum
-from tests.problems import BUDGET, CASES, Case, case_id, make_ledger, run_case
+from tests.problems import (
+    BUDGET,
+    CASES,
+    LOSSES,
+    REFUSED,
+    TO_THE_END,
+    Case,
+    case_id,
+    make_ledger,
+    run_case,
+)
 from tests.spies import SpyLedger, SpyNoise, SpySource
 
 every_case = pytest.mark.parametrize("case", CASES, ids=case_id)
@@ -63,7 +73,7 @@ def test_nothing_is_read_before_the_commit(case, tmp_path):
     diary = order_of(case, tmp_path, lambda c, s, g: run_case(c, source=s, ledger=g))
     assert diary[0] == "commit"
     assert diary.count("commit") == 1
-    assert diary.count("read") == case.solver.n_steps
+    assert diary.count("read") == getattr(case.solver, "n_steps", 1)
 
 
 def test_broken_twin_that_reads_first_is_caught(tmp_path):
@@ -140,15 +150,6 @@ def test_drawn_noise_has_the_declared_scale_and_twins_are_caught():
     assert not noise_is_as_declared(1.3)
 
 
-TO_THE_END = {
-    "n_steps": 1000,
-    "step_size": 0.5,
-    "momentum": 0.9,
-    "residual_clip": np.inf,
-    "tail": 0.1,
-}
-
-
 class NoNoise:
     """The noiseless limit: what the solver would do with sigma = 0."""
 
@@ -163,7 +164,7 @@ def test_noiseless_limit_reaches_the_optimum(case):
     case = dataclasses.replace(case, alpha=0.05)
     solver = choose_solver(
         case.key,
-        TO_THE_END,
+        TO_THE_END[case.key],
         case.loss,
         case.problem,
         BUDGET,
@@ -182,7 +183,7 @@ def test_exact_minimum_agrees_with_the_solver_where_nothing_is_clipped(case):
     problem = dataclasses.replace(case.problem, alpha=0.05, n_samples=len(X))
     solver = choose_solver(
         case.key,
-        TO_THE_END,
+        TO_THE_END[case.key],
         case.loss,
         problem,
         BUDGET,
@@ -241,8 +242,20 @@ def test_seeded_noise_is_booked_as_not_private(tmp_path):
     assert ledger.spent().epsilon == np.inf
 
 
+@pytest.mark.parametrize("case", REFUSED, ids=case_id)
+def test_a_solver_refuses_a_loss_with_a_reason_and_what_to_do(case):
+    assert "squared loss" in case.refusal
+    with pytest.raises(ValueError, match=r"No solver can do this fit.*Use another"):
+        case.solver  # noqa: B018 - the access is what is tested
+
+
+def test_every_solver_and_every_loss_take_part():
+    assert {case.key for case in CASES} == set(SOLVERS)
+    assert {case.loss_name for case in CASES} == set(LOSSES)
+
+
 def test_every_refusal_has_a_reason():
-    case = CASES[0]
+    case = Case("noisy_gd", "logistic", "replace_one")
     assert "delta=0" in case.solver.refusal(case.loss, case.problem, Budget(1.0, 0.0))
     endless = Problem(n_samples=5, n_features=2, data_norm=np.inf, adjacency="zero_out")
     assert "finite data_norm" in case.solver.refusal(case.loss, endless, BUDGET)
