@@ -44,6 +44,11 @@ class Draw:
     law: str = "gaussian"
 
     @property
+    def epsilon(self):
+        """Of spherical noise."""
+        return 1 / self.noise_multiplier
+
+    @property
     def sigma(self):
         if self.law == "spherical":
             return spherical_scale(

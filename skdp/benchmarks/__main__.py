@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from skdp.benchmarks import _accuracy, _contest, _defaults, _speed
+from skdp.benchmarks import _accuracy, _contest, _defaults, _regression, _speed
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -20,7 +20,7 @@ def main(arguments: list[str] | None = None) -> int:
     _add_peers(kinds.add_parser("peers", help="ours against peers and references"))
     for path in sorted(_accuracy.CONFIGS.glob("*.toml")):
         if path.stem != "peers":
-            kinds.add_parser(path.stem, help="an accuracy table")
+            kinds.add_parser(path.stem, help="a table of scores")
     options = parser.parse_args(arguments)
     if options.what == "peers":
         _contest.run(
@@ -33,6 +33,8 @@ def main(arguments: list[str] | None = None) -> int:
         )
     elif options.what in ("speed", "defaults"):
         {"speed": _speed.run, "defaults": _defaults.run}[options.what]()
+    elif options.what in _regression.NAMES:
+        _regression.run(options.what)
     else:
         _accuracy.run(options.what)
     return 0

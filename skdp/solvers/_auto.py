@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from skdp.losses import Loss
+from skdp.losses import Loss, SquaredLoss
 from skdp.privacy._accounting import Budget
+from skdp.solvers._adassp import AdaSSP
 from skdp.solvers._base import Problem, Solver
 from skdp.solvers._noisy_gd import NoisyGD, wanted_steps
 from skdp.solvers._objective_perturbation import ObjectivePerturbation
@@ -28,7 +29,12 @@ class Candidate:
 
 
 def auto_candidates(loss: Loss, problem: Problem, budget: Budget) -> list[Candidate]:
-    """Candidates for a classifier's loss, the preferred one first."""
+    """Candidates, the preferred one first."""
+    if isinstance(loss, SquaredLoss):
+        if budget.delta == 0:
+            return [Candidate(AdaSSP(), "delta=0: the pure solver for least squares")]
+        reason = "noisy descent with clipped residuals is best for bounded targets"
+        return [Candidate(NoisyGD(), reason)]
     tilt, output, descent = ObjectivePerturbation(), OutputPerturbation(), NoisyGD()
     if budget.delta == 0:
         return [

@@ -14,6 +14,7 @@ from typing import Any
 from skdp._validation import check_choice
 from skdp.losses import Loss
 from skdp.privacy._accounting import Budget
+from skdp.solvers._adassp import AdaSSP
 from skdp.solvers._auto import Candidate, auto_candidates
 from skdp.solvers._base import Problem, Solver
 from skdp.solvers._noisy_gd import NoisyGD
@@ -21,6 +22,7 @@ from skdp.solvers._objective_perturbation import ObjectivePerturbation
 from skdp.solvers._output_perturbation import OutputPerturbation
 
 SOLVERS: dict[str, type[Solver]] = {
+    "adassp": AdaSSP,
     "noisy_gd": NoisyGD,
     "objective_perturbation": ObjectivePerturbation,
     "output_perturbation": OutputPerturbation,

@@ -1,0 +1,253 @@
+r"""Least squares from noisy sufficient statistics, released once.
+
+Algorithm: with unit rows u_i and targets v_i in [-1, 1] (`_moments`),
+
+    q = sum_i (svec(u_i u_i'), sqrt(2) t u_i, k u_i v_i, k t v_i) + N,
+
+is released once. All that follows is post-processing: the intercept is eliminated with
+the public count, and the rest is solved with a ridge that is chosen from the released
+numbers and the public scale of N.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
+import numpy as np
+
+from skdp._validation import check_choice, check_real
+from skdp.data import Source
+from skdp.losses import Loss, SquaredLoss
+from skdp.privacy._accounting import Budget
+from skdp.privacy._events import Event
+from skdp.privacy._noise import NoiseSource
+from skdp.solvers._base import FloatArray, Problem, Progress, Solution, Solver
+from skdp.solvers._laws import LAWS
+from skdp.solvers._moments import Moments, MomentWeights, query_size
+
+_INTERCEPT_WEIGHT, _TARGET_WEIGHT = 0.5, 1.0
+_MOST_FEATURES = 3000  # about 4.5 million numbers in the query
+# Released weights are kept in a box of this size in units of the bounds.
+_FARTHEST = 1e50
+# Chosen once on public data sets (docs/solvers/adassp.md) and flat around their
+# optimum: ridges tried, in units of the edge of the noise matrix's spectrum, the
+# largest factor on a ridge solution, and prior variances of the means.
+_RIDGES = np.geomspace(0.25, 100, 40)
+_LARGEST_SCALE = 3.0
+_MEAN_SPREAD, _MIDDLE_SPREAD = 0.25, 0.1
+_RANGES = (
+    ("intercept_weight", 1e-6, 1.0),
+    ("target_weight", 1e-6, 1e6),
+    ("ridge", 0.0, 1e6),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdaSSP(Solver):
+    r"""Noisy sufficient statistics for least squares, with an adaptive ridge.
+
+    Privacy
+    -------
+    One release of a joint vector of second moments, with Gaussian noise ``z S`` or, for
+    delta = 0, with spherical noise of density ``exp(-norm / (z S))``: exactly
+    (1/z)-GDP, respectively pure (1/z)-DP. S under both adjacencies, with the
+    intercept's cross terms, is derived in ``docs/proofs/adassp.md``; note that under
+    replace_one S is not twice that of zero_out. Unit of privacy: one record.
+
+    Utility
+    -------
+    The noise in an entry of the second moments is sigma whatever n is, so the weights'
+    error falls like ``sigma / (n h)`` in a direction of curvature h. One read of the
+    data. Directions with n h below the noise are shrunk.
+
+    Parameters
+    ----------
+    law : {"gaussian", "spherical"} or None, default=None
+        None: Gaussian noise, or spherical noise if delta is 0.
+    intercept_weight : float in [1e-6, 1], default=0.5
+        The constant in the intercept's column in units of `data_norm`: the share of the
+        budget that the means get.
+    target_weight : float in [1e-6, 1e6], default=1.0
+        Factor on the products of rows and targets, undone after the noise.
+    ridge : float in [0, 1e6] or "adaptive", default="adaptive"
+        Added to the eigenvalues of the centred second moments (negative ones are taken
+        as 0), in standard deviations of the noise of one entry. "adaptive": chosen from
+        the released numbers, see ``docs/solvers/adassp.md``.
+
+    References
+    ----------
+    .. [1] Wang (2018). Revisiting differentially private linear regression: optimal and
+       adaptive prediction and estimation in unbounded domain. UAI.
+       https://arxiv.org/abs/1803.02596 (Algorithm 2)
+    .. [2] Dong, Roth and Su (2022). Gaussian differential privacy, Theorem 2.7.
+       https://arxiv.org/abs/1905.02383
+
+    Deviations: one joint release with exact calibration in place of three with a third
+    of the budget each; the smallest eigenvalue is not released apart, because the ridge
+    can be chosen from the noisy matrix for nothing.
+    """
+
+    key: ClassVar[str] = "adassp"
+    is_pure: ClassVar[bool] = True
+
+    law: str | None = None
+    intercept_weight: float = _INTERCEPT_WEIGHT
+    target_weight: float = _TARGET_WEIGHT
+    ridge: float | str = "adaptive"
+
+    def __post_init__(self) -> None:
+        if self.law is not None:
+            check_choice("law", self.law, sorted(LAWS))
+        for name, low, high in _RANGES:
+            value = getattr(self, name)
+            if not (name == "ridge" and value == "adaptive"):
+                number = check_real(name, value, low=low, high=high)
+                object.__setattr__(self, name, number)
+
+    def refusal(self, loss: Loss, problem: Problem, budget: Budget) -> str:
+        if not isinstance(loss, SquaredLoss):
+            return (
+                f"solver={self.key!r} needs the squared loss: only its optimum follows "
+                "from second moments. Use another solver."
+            )
+        if not math.isfinite(loss.target_bound):
+            return f"solver={self.key!r} needs a finite bound on the targets."
+        if budget.delta == 0 and self.law == "gaussian":
+            return (
+                f"solver={self.key!r} cannot do delta=0 with law='gaussian'. Use "
+                "law=None."
+            )
+        if problem.n_features > _MOST_FEATURES:
+            return (
+                f"solver={self.key!r} releases a number for every pair of features and "
+                f"takes at most {_MOST_FEATURES} features. Use solver='noisy_gd'."
+            )
+        return super().refusal(loss, problem, budget)
+
+    def resolve(self, loss: Loss, problem: Problem, budget: Budget) -> Self:
+        law = self.law
+        if law is None:
+            law = "spherical" if budget.delta == 0 else "gaussian"
+        return replace(self, law=law)
+
+    @property
+    def mechanism(self) -> str:
+        assert self.law is not None, "resolve() fills in the law"
+        return f"{LAWS[self.law].name} noise, calibrated exactly"
+
+    def event(self, noise_multiplier: float, loss: Loss, problem: Problem) -> Event:
+        assert self.law is not None, "resolve() fills in the law"
+        return LAWS[self.law].event(noise_multiplier)
+
+    def _weights(self, problem: Problem) -> MomentWeights:
+        t = self.intercept_weight if problem.fit_intercept else 0.0
+        return MomentWeights(t, self.target_weight)
+
+    def sensitivity(self, loss: Loss, problem: Problem) -> float:
+        return self._weights(problem).sensitivity(problem.adjacency)
+
+    def run(
+        self,
+        source: Source,
+        loss: Loss,
+        problem: Problem,
+        noise_multiplier: float,
+        noise: NoiseSource,
+        progress: Progress,
+    ) -> Solution:
+        assert isinstance(loss, SquaredLoss), "refused otherwise"
+        assert self.law is not None, "resolve() fills in the law"
+        weights = self._weights(problem)
+        sensitivity = self.sensitivity(loss, problem)
+        sensitivity += weights.rounding_slack(problem, source.largest_block)
+        query = Moments.of(source, loss, problem).as_query(weights)
+        size, law = query_size(problem), LAWS[self.law]
+        released = law.release(noise, query, sensitivity, noise_multiplier)
+        sigma = law.scale(sensitivity, noise_multiplier, size).sigma
+        sigma *= law.deviation(1.0, size)
+        progress.step(1, 1)
+        moments = Moments.from_query(released, problem.n_features, weights)
+        unit = _solved(moments, problem, weights, sigma, self.ridge)
+        unit = np.clip(np.nan_to_num(unit), -_FARTHEST, _FARTHEST)
+        released_weights = unit * (loss.target_bound / problem.data_norm)
+        return Solution(released_weights[:, None], sigma)
+
+
+def _solved(
+    moments: Moments,
+    problem: Problem,
+    weights: MomentWeights,
+    sigma: float,
+    ridge: float | str,
+) -> FloatArray:
+    """Weights in units of the bounds, the intercept's last; post-processing only."""
+    n, t, k = problem.n_samples, weights.intercept, weights.target
+    penalty = n * min(problem.alpha / problem.data_norm**2, 1e200)
+    count = n + penalty
+    means, middle = moments.rows / count, moments.targets / count
+    # Variances of the noise in an entry of the vector and of the matrix.
+    in_vector, in_matrix = (sigma / k) ** 2, sigma**2 / 2
+    if t > 0 and isinstance(ridge, str):
+        means, middle = _shrunken_means(means, middle, weights, sigma / n)
+    if t > 0:  # what the estimated means add
+        spread, mean = min(1.0, float(means @ means)), min(1.0, middle**2)
+        in_vector += sigma**2 * (mean / (2 * t**2) + spread / len(means) / (k * t) ** 2)
+        in_matrix += sigma**2 * spread / (2 * t**2)
+    # The intercept eliminated; nothing happens here without one.
+    matrix = moments.rows_rows - count * np.outer(means, means)
+    vector = moments.rows_targets - count * means * middle
+    eigenvalues, basis = np.linalg.eigh(matrix)
+    eigenvalues, along = np.maximum(eigenvalues, 0.0) + penalty, basis.T @ vector
+    if isinstance(ridge, str):
+        slopes = basis @ _least_risk(eigenvalues, along, in_vector, in_matrix)
+    else:
+        lifted = eigenvalues + ridge * sigma
+        filtered = np.divide(along, lifted, out=np.zeros_like(along), where=lifted > 0)
+        slopes = basis @ filtered
+    if not problem.fit_intercept:
+        return slopes
+    return np.append(slopes, middle - means @ slopes)
+
+
+def _shrunken_means(
+    means: FloatArray, middle: float, weights: MomentWeights, noise: float
+) -> tuple[FloatArray, float]:
+    """Released means brought to where means of bounded numbers can be, and shrunk.
+
+    `noise` is the standard deviation of the release divided by the number of records.
+    """
+    t, k = weights.intercept, weights.target
+    means = means / max(1.0, float(np.linalg.norm(means)))
+    noise_of_means = len(means) * noise**2 / (2 * t**2)
+    means = means / (1 + noise_of_means / _MEAN_SPREAD)
+    middle = min(max(middle, -1.0), 1.0) / (1 + (noise / (k * t)) ** 2 / _MIDDLE_SPREAD)
+    return means, middle
+
+
+def _least_risk(
+    eigenvalues: FloatArray, along: FloatArray, in_vector: float, in_matrix: float
+) -> FloatArray:
+    """Weights in the eigenbasis whose estimated risk is the least.
+
+    Candidates are c (G + ridge)^{-1} g over ridges and scales c; 0 is one of them. What
+    is estimated without bias (Stein's identity, ``docs/proofs/adassp.md``) is the risk
+    under the exact moments, so that the noise is not fitted.
+    """
+    best, least = np.zeros_like(along), 0.0
+    edge = 2 * math.sqrt(len(along) * in_matrix)  # of the noise matrix's spectrum
+    for ridge in edge * _RIDGES:
+        inverse = 1 / (eigenvalues + ridge)
+        trial = inverse * along
+        size, trace = float(trial @ trial), float(inverse.sum())
+        gain = float(along @ trial) - in_vector * trace
+        cost = float((eigenvalues * trial) @ trial)
+        cost += 2 * in_matrix * (trace * size + float((inverse * trial) @ trial))
+        if not (gain > 0 and cost > 0):
+            continue
+        scale = min(gain / cost, _LARGEST_SCALE)
+        risk = scale * (scale * cost - 2 * gain)
+        if risk < least:
+            best, least = scale * trial, risk
+    return best

@@ -1,0 +1,410 @@
+"""adassp: its sums, its sensitivity under both adjacencies, its post-processing."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.sparse import csr_array, csr_matrix
+
+from skdp.data import MemorySource
+from skdp.losses import LogisticLoss, SquaredLoss
+from skdp.privacy import Budget, GaussianEvent, PureEvent, calibrate, epsilon_of
+from skdp.privacy._noise import NoiseSource
+from skdp.solvers import Problem, Progress
+from skdp.solvers._adassp import AdaSSP, _least_risk
+from skdp.solvers._moments import Moments, MomentWeights, query_size
+from tests.spies import SpyNoise
+
+LOSS = SquaredLoss(2.0, target_bound=1.0)
+PROBLEM = Problem(n_samples=300, n_features=4, data_norm=1.0, adjacency="zero_out")
+BUDGET = Budget(1.0, 1e-6)
+ADJACENCIES = ("replace_one", "zero_out")
+by_adjacency = pytest.mark.parametrize("adjacency", ADJACENCIES)
+WEIGHTS = [(0.0, 1.0), (0.0, 0.2), (0.0, 3.0), (0.5, 1.0), (1.0, 1.0), (0.3, 2.5)]
+WEIGHTS += [(1.0, 0.1)]
+by_weights = pytest.mark.parametrize(("t", "k"), WEIGHTS)
+
+
+def make_data(n=300, d=4, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.5)
+    return X, 3 * rng.normal(size=n)
+
+
+def contribution(x, y, t, k, data_norm=1.0, target_bound=1.0):
+    """The definition, for one record."""
+    u = x / max(data_norm, np.linalg.norm(x))
+    v = float(np.clip(y, -target_bound, target_bound)) / target_bound
+    above = np.triu_indices(len(u), 1)
+    outer = np.outer(u, u)
+    parts = [np.diag(outer), math.sqrt(2) * outer[above], k * u * v]
+    if t > 0:
+        parts += [math.sqrt(2) * t * u, [k * t * v]]
+    return np.concatenate(parts)
+
+
+def query_of(source, problem, t, k, loss=LOSS):
+    with np.errstate(all="ignore"):  # as `solve` does
+        return Moments.of(source, loss, problem).as_query(MomentWeights(t, k))
+
+
+@by_weights
+def test_blocks_storages_and_definition_agree(t, k):
+    problem = replace(PROBLEM, data_norm=0.8, fit_intercept=t > 0)
+    loss = SquaredLoss(9.0, target_bound=2.0)
+    X, y = make_data()
+    expected = sum(
+        contribution(x, v, t, k, 0.8, 2.0) for x, v in zip(X, y, strict=True)
+    )
+    assert len(expected) == query_size(problem)
+    for stored in (X, np.asfortranarray(X), csr_array(X), csr_matrix(X)):
+        for block in (7, 64, 300):
+            source = MemorySource(stored, y)
+            source.largest_block = block
+            found = query_of(source, problem, t, k, loss)
+            assert np.allclose(found, expected, rtol=1e-12, atol=1e-12)
+    single = X.astype(np.float32)
+    exact = query_of(MemorySource(single.astype(float), y), problem, t, k, loss)
+    for stored in (single, csr_array(single)):
+        found = query_of(MemorySource(stored, y), problem, t, k, loss)
+        assert np.allclose(found, exact, rtol=1e-12, atol=1e-12)
+
+
+@by_weights
+def test_the_query_can_be_read_back(t, k):
+    problem = replace(PROBLEM, fit_intercept=t > 0)
+    exact = Moments.of(MemorySource(*make_data()), LOSS, problem)
+    weights = MomentWeights(t, k)
+    again = Moments.from_query(exact.as_query(weights), 4, weights)
+    assert np.allclose(again.rows_rows, exact.rows_rows)
+    assert np.allclose(again.rows_targets, exact.rows_targets)
+    assert np.allclose(again.rows, exact.rows)
+    assert again.targets == pytest.approx(exact.targets)
+
+
+def test_null_records_contribute_exactly_nothing():
+    X, y = make_data()
+    present = np.random.default_rng(3).random(len(y)) < 0.6
+    X[~present] *= 1e300
+    for stored in (X, csr_array(X)):
+        masked = query_of(MemorySource(stored, y, present), PROBLEM, 0.5, 1.0)
+        kept = query_of(MemorySource(X[present], y[present]), PROBLEM, 0.5, 1.0)
+        assert np.allclose(masked, kept, rtol=1e-12, atol=1e-12)
+    none = MemorySource(X, y, np.zeros(len(y), dtype=bool))
+    assert np.array_equal(query_of(none, PROBLEM, 0.5, 1.0), np.zeros(19))
+
+
+@pytest.mark.parametrize("layout", [np.ascontiguousarray, np.asfortranarray, csr_array])
+@pytest.mark.parametrize("value", [1e308, 1e150, 5e-324])
+def test_a_huge_record_changes_no_other_records_rounding(layout, value):
+    X, y = make_data(n=3000, d=40)
+    problem = replace(PROBLEM, n_samples=3000, n_features=40)
+    present = np.ones(3000, dtype=bool)
+    present[7] = False  # what is left are the others
+    sums = []
+    for entry in (0.1, value):
+        X[7] = entry
+        sums.append(query_of(MemorySource(layout(X), y, present), problem, 0.5, 1.0))
+    assert np.array_equal(sums[0], sums[1])
+    whole = query_of(MemorySource(layout(X), y), problem, 0.5, 1.0)
+    limit = MomentWeights(0.5, 1.0).record_norm()
+    assert np.linalg.norm(whole - sums[0]) <= limit * (1 + 1e-9)
+
+
+def farthest(adjacency, t, k, seed=0, d=3):
+    """Largest difference found by climbing from random and adversarial records."""
+    rng = np.random.default_rng(seed)
+    largest = 0.0
+    for start in range(24):
+        x, z = rng.normal(size=(2, d)) * rng.choice([0.3, 1.0, 3.0])
+        if start % 3 == 1:
+            z = -x + 0.1 * z
+        if start % 3 == 2:
+            z = rng.normal() * np.linalg.norm(x) * np.eye(d)[0]
+        ya, yb = rng.choice([-1.0, 1.0], 2)
+
+        def negative(p, ya=ya, yb=yb):
+            difference = contribution(p[:d], ya * np.cos(p[-2]), t, k)
+            if adjacency == "replace_one":
+                other = contribution(p[d : 2 * d], yb * np.cos(p[-1]), t, k)
+                difference = difference - other
+            return -float(np.linalg.norm(difference))
+
+        point = np.concatenate([x, z, rng.uniform(-1, 1, 2)])
+        found = minimize(negative, point, method="BFGS", options={"maxiter": 200})
+        largest = max(largest, -found.fun)
+    return largest
+
+
+@by_adjacency
+@by_weights
+def test_search_never_exceeds_the_sensitivity_and_attains_it(adjacency, t, k):
+    stated = MomentWeights(t, k).sensitivity(adjacency)
+    found = farthest(adjacency, t, k)
+    assert 0.999 * stated <= found <= stated
+
+
+def test_second_moments_alone_show_that_halving_is_wrong():
+    """X'X: norm 1 under zero_out, sqrt(2) under replace_one, neither half nor twice."""
+    weights = MomentWeights(0.0, 1e-6)
+    assert weights.sensitivity("zero_out") == pytest.approx(1.0)
+    assert weights.sensitivity("replace_one") == pytest.approx(math.sqrt(2))
+    assert farthest("replace_one", 0.0, 1e-6) == pytest.approx(math.sqrt(2), rel=1e-3)
+
+
+TWINS = {
+    "half of replace_one under zero_out": (
+        "zero_out",
+        lambda w: w.sensitivity("replace_one") / 2,
+    ),
+    "zero_out used under replace_one": (
+        "replace_one",
+        lambda w: w.sensitivity("zero_out"),
+    ),
+    "second moments alone": ("zero_out", lambda w: 1.0),
+    "no cross terms of the intercept": (
+        "zero_out",
+        lambda w: math.sqrt(1 + w.target**2),
+    ),
+    "upper triangle counted once": (
+        "zero_out",
+        lambda w: math.sqrt(1 + w.intercept**2 + w.target**2 * (1 + w.intercept**2)),
+    ),
+    "angle forgotten": (
+        "replace_one",
+        lambda w: math.sqrt(2 + 2 * (2 * w.intercept**2 + w.target**2)),
+    ),
+}
+
+
+@pytest.mark.parametrize("twin", TWINS)
+def test_broken_sensitivities_are_found_out(twin):
+    adjacency, stated = TWINS[twin]
+    assert farthest(adjacency, 0.5, 1.0) > 1.01 * stated(MomentWeights(0.5, 1.0))
+
+
+def test_doubling_zero_out_would_waste_noise():
+    """The other direction of the same mistake is safe but not exact."""
+    for t, k in WEIGHTS:
+        weights = MomentWeights(t, k)
+        doubled = 2 * weights.sensitivity("zero_out")
+        assert weights.sensitivity("replace_one") < 0.995 * doubled
+
+
+@by_adjacency
+@pytest.mark.parametrize("data_norm", [0.1, 12.0, 100.0])
+@pytest.mark.parametrize("bound", [0.01, 30.0])
+def test_neighbours_in_other_units_never_exceed_the_sensitivity(
+    adjacency, data_norm, bound
+):
+    """Planted bugs: R in place of R^2, targets that are not clipped."""
+    problem = replace(PROBLEM, n_samples=5, n_features=2, data_norm=data_norm)
+    loss = SquaredLoss(2 * bound, target_bound=bound)
+    stated = MomentWeights(0.5, 1.0).sensitivity(adjacency)
+    rng = np.random.default_rng(0)
+    shares = []
+    for _ in range(600):
+        X, y = data_norm * rng.normal(size=(5, 2)), 5 * bound * rng.normal(size=5)
+        Z, v, present = X.copy(), y.copy(), None
+        if adjacency == "zero_out":
+            present = np.array([False, True, True, True, True])
+        else:
+            Z[0] = rng.choice([-1, 0.1, 1]) * X[0] + data_norm * rng.normal(size=2)
+            v[0] = rng.choice([-1, 1]) * y[0]
+        a = query_of(MemorySource(X, y), problem, 0.5, 1.0, loss)
+        b = query_of(MemorySource(Z, v, present), problem, 0.5, 1.0, loss)
+        shares.append(np.linalg.norm(a - b) / stated)
+    assert 0.9 < max(shares) <= 1 + 1e-9
+
+
+def test_summation_error_stays_below_what_is_charged():
+    X, y = make_data(n=20_000)
+    problem = replace(PROBLEM, n_samples=20_000)
+    sums = [
+        query_of(MemorySource(X[order], y[order]), problem, 0.5, 1.0)
+        for order in (np.arange(20_000), np.arange(20_000)[::-1], np.argsort(y))
+    ]
+    worst = max(np.linalg.norm(a - b) for a in sums for b in sums)
+    slack = MomentWeights(0.5, 1.0).rounding_slack(
+        problem, MemorySource(X, y).largest_block
+    )
+    assert 0 < worst <= slack < 1e-6
+
+
+def resolved(problem=PROBLEM, budget=BUDGET, **params):
+    return AdaSSP(**params).resolve(LOSS, problem, budget)
+
+
+@by_adjacency
+def test_pure_epsilon_takes_spherical_noise(adjacency):
+    budget, problem = Budget(1.0, 0.0), replace(PROBLEM, adjacency=adjacency)
+    solver = resolved(problem, budget)
+    assert solver.law == "spherical"
+    assert solver.refusal(LOSS, problem, budget) == ""
+    z = calibrate(lambda z: solver.event(z, LOSS, problem), budget)
+    event = solver.event(z, LOSS, problem)
+    assert isinstance(event, PureEvent)
+    assert 0.999 <= epsilon_of(event, 0.0) <= 1.0
+    noise = SpyNoise()
+    source = MemorySource(*make_data())
+    run = solver.run(source, LOSS, problem, z, noise, Progress())
+    (draw,) = noise.draws
+    assert draw.epsilon == 1 / z
+    stated = solver.sensitivity(LOSS, problem)
+    assert stated <= draw.sensitivity <= stated * (1 + 1e-9)
+    assert np.isfinite(run.weights).all()
+    assert "spherical" in solver.mechanism
+    # Not a Gaussian event, which would cost infinity at delta = 0.
+    assert epsilon_of(GaussianEvent(z), 0.0) == math.inf
+
+
+def test_spherical_noise_has_the_stated_scale():
+    """Mean squared entry against noise_scale, at six standard deviations (1e-8)."""
+    problem = replace(PROBLEM, n_samples=1, fit_intercept=False)
+    solver = resolved(problem, Budget(1.0, 0.0))
+    squares = []
+    for seed in range(400):
+        noise = SpyNoise(seed=seed)
+        source = MemorySource(np.zeros((1, 4)), np.zeros(1))
+        run = solver.run(source, LOSS, problem, 1.0, noise, Progress())
+        squares.append(np.mean(noise.draws[0].released ** 2) / run.noise_scale**2)
+    error = np.std(squares) / math.sqrt(len(squares))
+    assert abs(np.mean(squares) - 1) < 6 * error < 0.3
+
+
+def test_refusals_have_reasons():
+    solver = AdaSSP()
+    assert "squared loss" in solver.refusal(LogisticLoss(), PROBLEM, BUDGET)
+    assert "bound on the targets" in solver.refusal(SquaredLoss(2.0), PROBLEM, BUDGET)
+    gaussian = AdaSSP(law="gaussian")
+    assert "law=None" in gaussian.refusal(LOSS, PROBLEM, Budget(1.0, 0.0))
+    wide = replace(PROBLEM, n_features=4000)
+    assert "noisy_gd" in solver.refusal(LOSS, wide, BUDGET)
+    endless = replace(PROBLEM, data_norm=math.inf)
+    assert "finite data_norm" in solver.refusal(LOSS, endless, BUDGET)
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"law": "laplace"},
+        {"intercept_weight": 0.0},
+        {"intercept_weight": 1.1},
+        {"target_weight": math.inf},
+        {"ridge": -1.0},
+        {"ridge": "none"},
+    ],
+)
+def test_bad_parameters(params):
+    with pytest.raises((ValueError, TypeError), match=next(iter(params))):
+        AdaSSP(**params)
+
+
+class NoNoise:
+    """What the solver would do with sigma = 0."""
+
+    is_private = True
+
+    def gaussian(self, query, *, sensitivity, noise_multiplier):
+        return query
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("alpha", [0.0, 0.1])
+def test_without_noise_and_ridge_it_is_least_squares(fit_intercept, alpha):
+    problem = replace(PROBLEM, data_norm=6.0, alpha=alpha, fit_intercept=fit_intercept)
+    X, y = make_data()
+    y /= 20
+    source = MemorySource(X, y)
+    solver = resolved(problem, ridge=0.0)
+    run = solver.run(source, LOSS, problem, 1.0, NoNoise(), Progress())
+    A = np.column_stack([X, np.full(300, 6.0)]) if fit_intercept else X
+    matrix = A.T @ A + 300 * alpha * np.eye(A.shape[1])
+    assert np.allclose(run.weights[:, 0], np.linalg.solve(matrix, A.T @ y))
+
+
+def test_the_error_falls_like_one_over_n():
+    """Sixteen times the records, a sixteenth of the error of the weights."""
+    truth, errors = np.array([0.5, -0.3]), []
+    for n in (4000, 64_000):
+        rng = np.random.default_rng(0)
+        X = rng.uniform(-1, 1, size=(n, 2)) / math.sqrt(2)
+        problem = replace(PROBLEM, n_samples=n, n_features=2)
+        source = MemorySource(X, X @ truth)
+        runs = [
+            resolved(problem).run(
+                source, LOSS, problem, 5.0, NoiseSource(s), Progress()
+            )
+            for s in range(40)
+        ]
+        deviations = [run.weights[:2, 0] - truth for run in runs]
+        errors.append(math.sqrt(np.mean(np.square(deviations))))
+    assert 8 < errors[0] / errors[1] < 32
+
+
+@pytest.mark.parametrize("spherical", [False, True])
+def test_pure_noise_is_not_fitted(spherical):
+    """Indefinite matrices and tiny data: weights stay near those of a constant model.
+
+    Broken twin: inverting the released matrix as it is.
+    """
+    budget = Budget(0.1, 0.0 if spherical else 1e-6)
+    problem = replace(PROBLEM, n_samples=50)
+    z = calibrate(lambda z: resolved(budget=budget).event(z, LOSS, problem), budget)
+    X, y = make_data(n=50)
+    sizes = {"adaptive": [], 0.0: []}
+    for ridge in sizes:
+        for seed in range(60):
+            solver = resolved(problem, budget, ridge=ridge)
+            noise = NoiseSource(seed)
+            source = MemorySource(X, y)
+            run = solver.run(source, LOSS, problem, z, noise, Progress())
+            sizes[ridge].append(np.linalg.norm(run.weights))
+    assert np.quantile(sizes["adaptive"], 0.9) < 2
+    assert max(sizes[0.0]) > 5 * max(sizes["adaptive"]) or max(sizes[0.0]) > 20
+
+
+def test_the_estimated_risk_has_no_bias():
+    """Mean of the estimate against the true risk of the same fits (ridge fixed)."""
+    rng = np.random.default_rng(0)
+    d, sigma, ridge = 4, 0.3, 8.0
+    G, g = np.diag([9.0, 7.0, 5.0, 3.0]), np.array([4.0, -2.0, 1.0, 0.5])
+    gaps = []
+    for _ in range(4000):
+        upper = sigma * np.triu(rng.normal(size=(d, d)), 1) / math.sqrt(2)
+        matrix = G + upper + upper.T + sigma * np.diag(rng.normal(size=d))
+        vector = g + sigma * rng.normal(size=d)
+        inverse = np.linalg.inv(matrix + ridge * np.eye(d))
+        w = inverse @ vector
+        trace, size = np.trace(inverse), w @ w
+        estimate = w @ matrix @ w + sigma**2 * (trace * size + w @ inverse @ w)
+        estimate -= 2 * (vector @ w - sigma**2 * trace)
+        gaps.append(estimate - (w @ G @ w - 2 * g @ w))
+        naive = w @ matrix @ w - 2 * vector @ w
+        gaps[-1] = (gaps[-1], naive - (w @ G @ w - 2 * g @ w))
+    (bias, naive), error = np.mean(gaps, axis=0), np.std(gaps, axis=0)[0] / 4000**0.5
+    assert abs(bias) < 6 * error + 1e-3  # 1e-8, and terms of higher order
+    assert abs(naive) > 2 * abs(bias) + 6 * error  # fitting the noise is found out
+
+
+def test_no_signal_gives_the_zero_fit():
+    found = _least_risk(np.ones(3), np.zeros(3), 1.0, 1.0)
+    assert np.array_equal(found, np.zeros(3))
+
+
+@pytest.mark.parametrize("data_norm", [1e-100, 1e100])
+@pytest.mark.parametrize("alpha", [0.0, 1e-100, 1e100])
+def test_extreme_units_stay_finite(data_norm, alpha):
+    problem = replace(PROBLEM, data_norm=data_norm, alpha=alpha)
+    X, y = make_data()
+    for scale in (1e-300, 1.0, 1e300):
+        for ridge in ("adaptive", 0.0):
+            solver = resolved(problem, ridge=ridge)
+            with np.errstate(all="ignore"):
+                source = MemorySource(scale * X, y)
+                run = solver.run(source, LOSS, problem, 5.0, NoiseSource(0), Progress())
+            assert np.isfinite(run.weights).all()
