@@ -26,7 +26,9 @@ _LEAST, _MOST = 1e-90, 1e90
 _ROOT_MARGIN = 1e-6
 # Where epsilon is dear: how far below the budget it may end, and when to give up.
 _SECANT_WIDTH = 6e-4
-_MOST_SECANTS = 12
+# Below this the variance of a sampled event's loss says little of its cost.
+_LEAST_GUESS = 0.3
+_MOST_SECANTS = 25
 
 
 @dataclass(frozen=True)
@@ -240,14 +242,16 @@ def _by_secants(declare: Callable[[float], Event], budget: Budget) -> float | No
     def is_near(multiplier: float) -> bool:
         return math.fsum(map(loss_variance, declare(multiplier).leaves)) <= target
 
-    multiplier = smallest(is_near, 1e-3)
+    multiplier = smallest(is_near, _LEAST_GUESS)
     slope, last = -1.0, None
     for _ in range(_MOST_SECANTS):
         if not _LEAST < multiplier < _MOST:
             return None
         epsilon = epsilon_of(declare(multiplier), budget.delta)
         if epsilon == 0 or math.isinf(epsilon):
-            return None
+            multiplier *= 2.0 if epsilon else 0.6
+            last = None
+            continue
         excess = math.log(epsilon / budget.epsilon)
         if -_SECANT_WIDTH <= excess <= 0:
             return multiplier

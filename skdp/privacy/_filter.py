@@ -4,16 +4,20 @@ When each fit may depend on the results of earlier ones, composition theorems fo
 parameters fixed in advance do not apply; a *filter*, a stopping rule fixed in
 advance, does. This one has two phases:
 
-1. While only pure epsilon-DP events have been committed, their epsilons add up
-   (basic composition is a valid filter [1]_).
+1. Before the first event with a Gaussian square, epsilons and deltas add up (basic
+   composition is a valid filter [1]_). An event without such a square, a Poisson
+   sample or a black box, is one (epsilon, delta)-DP release here: at its fit's delta.
 2. From the first event with Gaussian noise on, what is left of the cap, (epsilon',
-   delta), is turned into mu' once, and the squares mu_i^2 add up to at most mu'^2
+   delta'), is turned into mu' once, and the squares mu_i^2 add up to at most mu'^2
    (the filter for Gaussian differential privacy [2]_, [3]_). A pure event now counts
-   with the smallest mu that dominates it.
+   with the smallest mu that dominates it, and an event that none dominates is refused.
 
-Phase 2 is, given the outputs of phase 1, (epsilon', delta)-DP; phase 1 multiplies
-probabilities by at most exp(epsilon - epsilon'); together they are (epsilon, delta)-DP
-(``docs/privacy_guarantee.md``).
+An event with a square that would open phase 2 beyond the cap is still charged to phase
+1 if it fits there: objective perturbation is dominated by a mu well above what it costs
+alone.
+
+Phase 2 is, given the outputs of phase 1, (epsilon', delta')-DP, and so the last step of
+a basic composition within the cap (``docs/privacy_guarantee.md``).
 
 References
 ----------
@@ -28,11 +32,13 @@ References
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, replace
-from typing import Literal
+from functools import lru_cache
+from itertools import zip_longest
+from typing import Literal, cast
 
-from skdp.privacy._accounting import Budget
+from skdp.privacy._accounting import Budget, epsilon_of
 from skdp.privacy._events import Event
 from skdp.privacy._gaussian import gaussian_epsilon, gaussian_mu
 
@@ -52,37 +58,74 @@ class FilterState:
     ----------
     cap : Budget
     pure_epsilon : float, default=0.0
-        Sum of phase 1.
+        Sum of the epsilons of phase 1.
     mu_squared : float, default=0.0
         Sum of phase 2; positive once phase 2 has begun.
     is_void : bool, default=False
         Whether a non-private event has been booked.
+    delta : float, default=0.0
+        Sum of the deltas of phase 1.
     """
 
     cap: Budget
     pure_epsilon: float = 0.0
     mu_squared: float = 0.0
     is_void: bool = False
+    delta: float = 0.0
 
-    def charged(self, event: Event) -> FilterState:
-        """The state after `event`, whether or not the cap allows it."""
+    def charged(self, event: Event, delta: float = 0.0) -> FilterState:
+        """The state after `event`, whether or not the cap allows it.
+
+        Parameters
+        ----------
+        event : Event
+        delta : float, default=0.0
+            At which the event is charged if it has to be one (epsilon, delta)-DP
+            release; the delta that its fit asked for.
+        """
         if math.isinf(event.pure_epsilon):
             return replace(self, is_void=True)
         if self.mu_squared > 0:
             return replace(self, mu_squared=self.mu_squared + event.gdp_mu_squared)
-        return replace(
+        if event.mu_squared == 0:
+            return self._with_box(event.pure_epsilon, event.box_delta)
+        opened = replace(
             self,
             pure_epsilon=self.pure_epsilon + event.pure_epsilon,
             mu_squared=event.mu_squared,
         )
+        has_square = math.isfinite(event.gdp_mu_squared)
+        if has_square and opened._verdict() is None:
+            return opened
+        alone = _epsilon_alone(cast(Hashable, event), delta)
+        box = self._with_box(alone, delta)
+        return opened if has_square and box._verdict() is not None else box
+
+    def has_no_place_for(self, event: Event) -> bool:
+        """Whether phase 2 has begun and a private event has no square to be charged."""
+        is_private = math.isfinite(event.pure_epsilon)
+        return self.mu_squared > 0 and is_private and math.isinf(event.gdp_mu_squared)
+
+    def _with_box(self, epsilon: float, delta: float) -> FilterState:
+        return replace(
+            self,
+            pure_epsilon=self.pure_epsilon + epsilon,
+            delta=self.delta + delta,
+        )
 
     def exhausted(self) -> Literal["epsilon", "delta"] | None:
         """Which part of the cap the charges exceed, if any."""
+        return self._verdict()
+
+    def _verdict(self) -> Literal["epsilon", "delta"] | None:
+        if self.delta * (1 - _ROUNDING) > self.cap.delta:
+            return "delta"
         if self.pure_epsilon * (1 - _ROUNDING) > self.cap.epsilon:
-            return "epsilon"
+            # Without a delta no epsilon is enough for what is not pure.
+            return "delta" if math.isinf(self.pure_epsilon) else "epsilon"
         if self.mu_squared == 0:
             return None
-        if self.cap.delta == 0:
+        if self.delta_left() == 0:
             return "delta"
         if self.mu_squared * (1 - _ROUNDING) > self.mu_left() ** 2:
             return "epsilon"
@@ -91,18 +134,22 @@ class FilterState:
     def mu_left(self) -> float:
         """The mu of phase 2 as a whole."""
         left = self.cap.epsilon - self.pure_epsilon
-        return gaussian_mu(left, self.cap.delta) if left >= _LEAST_EPSILON else 0.0
+        return gaussian_mu(left, self.delta_left()) if left >= _LEAST_EPSILON else 0.0
+
+    def delta_left(self) -> float:
+        """The delta of phase 2, and of one more fit."""
+        return max(0.0, self.cap.delta - self.delta)
 
     def spent_epsilon(self) -> float:
         """Epsilon at the cap's delta if these charges had been fixed in advance."""
         if self.is_void:
             return math.inf
         return self.pure_epsilon + gaussian_epsilon(
-            math.sqrt(self.mu_squared), self.cap.delta
+            math.sqrt(self.mu_squared), self.delta_left()
         )
 
     def remaining_epsilon(self) -> float:
-        """Largest epsilon, at the cap's delta, of one more fit that the cap allows."""
+        """Largest epsilon, at `delta_left`, of one more fit that the cap allows."""
         if self.is_void:
             return 0.0
         left = max(0.0, self.cap.epsilon - self.pure_epsilon)
@@ -110,12 +157,20 @@ class FilterState:
             return left
         mu_squared = max(0.0, self.mu_left() ** 2 - self.mu_squared)
         # Rounded down, so that asking for exactly this much is not refused.
-        return gaussian_epsilon(math.sqrt(mu_squared), self.cap.delta) * (1 - 1e-5)
+        return gaussian_epsilon(math.sqrt(mu_squared), self.delta_left()) * (1 - 1e-5)
 
 
-def filter_state(cap: Budget, events: Iterable[Event]) -> FilterState:
-    """The state after a sequence of committed events."""
+def filter_state(
+    cap: Budget, events: Iterable[Event], deltas: Iterable[float] = ()
+) -> FilterState:
+    """The state after a sequence of committed events, and their fits' deltas."""
     state = FilterState(cap)
-    for event in events:
-        state = state.charged(event)
+    for event, delta in zip_longest(events, deltas, fillvalue=0.0):
+        state = state.charged(cast(Event, event), delta)
     return state
+
+
+@lru_cache(maxsize=4096)
+def _epsilon_alone(event: Hashable, delta: float) -> float:
+    """Epsilon of one event; kept, since the books are read again for every fit."""
+    return epsilon_of(cast(Event, event), delta)

@@ -116,7 +116,8 @@ class BudgetLedger:
         adjacency : {"replace_one", "zero_out"}
             The relation for which the event was declared.
         budget : Budget
-            What the fit asked for; informative.
+            What the fit asked for. Its delta is what the fit is charged if it has to
+            be booked as one (epsilon, delta)-DP release; epsilon is informative.
         label : str
             Name of what is fitted.
 
@@ -130,9 +131,20 @@ class BudgetLedger:
             If the file cannot be read as this ledger.
         """
         self.check_accepts(adjacency=adjacency, is_private=_is_private(event))
+        _check_adjacency_of(event, adjacency)
         with self._books.appending() as (spends, writer):
             state = self._state(spends)
-            after = state.charged(event)
+            if state.has_no_place_for(event):
+                raise BudgetExceeded(
+                    f"The ledger {self.path!r} must get fits whose noise adds up in "
+                    "squares from its first Gaussian fit on: Gaussian, Laplace, pure "
+                    f"or objective perturbation. Got {label}, which is sampled or a "
+                    "black box. Nothing was read or spent. Use a solver that does not "
+                    "sample, or a ledger in which such fits come first.",
+                    ledger=self.path,
+                    exhausted="epsilon",
+                )
+            after = state.charged(event, budget.delta)
             exhausted = after.exhausted()
             if exhausted is not None and _is_private(event):
                 raise BudgetExceeded(
@@ -181,7 +193,8 @@ class BudgetLedger:
 
     def remaining(self) -> _Amount:
         """The largest (epsilon, delta) of one more fit that the cap allows."""
-        return _Amount(self._state(self.spends()).remaining_epsilon(), self.delta)
+        state = self._state(self.spends())
+        return _Amount(state.remaining_epsilon(), state.delta_left())
 
     def to_frame(self) -> pd.DataFrame:
         """The books as a table.
@@ -196,7 +209,7 @@ class BudgetLedger:
 
         rows, state = [], FilterState(self.cap)
         for spend in self.spends():
-            state = state.charged(spend.event)
+            state = state.charged(spend.event, spend.delta)
             rows.append(
                 {
                     "id": spend.id,
@@ -244,7 +257,11 @@ class BudgetLedger:
         return Books(self.path, terms)
 
     def _state(self, spends: list[Spend]) -> FilterState:
-        return filter_state(self.cap, (spend.event for spend in spends))
+        return filter_state(
+            self.cap,
+            (spend.event for spend in spends),
+            (spend.delta for spend in spends),
+        )
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, BudgetLedger) and vars(self) == vars(other)
@@ -287,6 +304,16 @@ class _Amount:
 
 def _is_private(event: Event) -> bool:
     return math.isfinite(event.pure_epsilon)
+
+
+def _check_adjacency_of(event: Event, adjacency: Adjacency) -> None:
+    for leaf in event.leaves:
+        own = getattr(leaf, "adjacency", adjacency)
+        if own != adjacency:
+            raise ValueError(
+                f"The parts of an event must be declared for adjacency={adjacency!r}. "
+                f"Got {leaf!r}. Declare it for the adjacency of the fit."
+            )
 
 
 def _check_path(path: Any) -> str:

@@ -12,10 +12,15 @@ import pytest
 from skdp.privacy import (
     Budget,
     ComposedEvent,
+    EpsilonDeltaEvent,
     GaussianEvent,
+    LaplaceEvent,
     NonPrivateEvent,
+    ObjectiveEvent,
+    PoissonGaussianEvent,
     PureEvent,
     calibrate,
+    epsilon_of,
 )
 from skdp.privacy._filter import FilterState, filter_state
 from skdp.privacy._gaussian import gaussian_epsilon, gaussian_mu, pure_mu
@@ -80,7 +85,7 @@ def test_charging_leaves_the_state_as_it_was():
 class SumOfEpsilons(FilterState):
     """Broken twin: each fit at its own epsilon, not composed."""
 
-    def charged(self, event):
+    def charged(self, event, delta=0.0):
         alone = gaussian_epsilon(math.sqrt(event.mu_squared), self.cap.delta)
         total = self.pure_epsilon + event.pure_epsilon + alone
         return replace(self, pure_epsilon=total)
@@ -181,8 +186,8 @@ def test_nonprivate_event_voids_the_books_for_ever(before, after):
 class NoSquares(FilterState):
     """Broken twin: the second phase keeps the largest mu, not the sum of squares."""
 
-    def charged(self, event):
-        after = super().charged(event)
+    def charged(self, event, delta=0.0):
+        after = super().charged(event, delta)
         if self.mu_squared > 0:
             most = max(self.mu_squared, event.gdp_mu_squared)
             return replace(after, mu_squared=most)
@@ -192,18 +197,18 @@ class NoSquares(FilterState):
 class Forgetful(FilterState):
     """Broken twin: the first phase is forgotten when the second begins."""
 
-    def charged(self, event):
-        after = super().charged(event)
+    def charged(self, event, delta=0.0):
+        after = super().charged(event, delta)
         return replace(after, pure_epsilon=0.0) if after.mu_squared > 0 else after
 
 
 class PureIsFree(FilterState):
     """Broken twin: pure events after a Gaussian one cost nothing."""
 
-    def charged(self, event):
+    def charged(self, event, delta=0.0):
         if self.mu_squared > 0 and event.mu_squared == 0:
             return self
-        return super().charged(event)
+        return super().charged(event, delta)
 
 
 class SumOfMus(FilterState):
@@ -279,3 +284,147 @@ def test_no_adversary_gets_more_than_a_pure_cap(cap):
 @pytest.mark.parametrize("twin", [NoSquares, Forgetful, PureIsFree, SumOfMus])
 def test_adversary_finds_the_broken_twins(twin):
     assert not all(is_within(cap, attack(twin, cap, seed)) for cap, seed in ATTACKS)
+
+
+# Black boxes and events without a square --------------------------------------------
+
+SAMPLED = PoissonGaussianEvent(2.0, 0.01, 500)
+BOX = EpsilonDeltaEvent(0.3, 2e-7)
+
+
+def test_black_boxes_add_up_in_both_parts():
+    state = filter_state(CAP, [BOX, PureEvent(0.5), LaplaceEvent(4.0, 2), BOX])
+    assert math.isclose(state.pure_epsilon, 1.6)
+    assert math.isclose(state.delta, 4e-7)
+    assert state.mu_squared == 0
+    assert state.exhausted() is None
+    assert math.isclose(state.remaining_epsilon(), 1.4)
+    assert math.isclose(state.delta_left(), 6e-7)
+    assert filter_state(CAP, [BOX] * 6).exhausted() == "delta"
+    assert filter_state(Budget(0.5, 1e-6), [BOX] * 2).exhausted() == "epsilon"
+
+
+def test_sampled_event_is_charged_at_the_delta_of_its_fit():
+    state = filter_state(CAP, [SAMPLED, SAMPLED], [1e-7, 3e-7])
+    alone = [epsilon_of(SAMPLED, delta) for delta in (1e-7, 3e-7)]
+    assert math.isclose(state.pure_epsilon, sum(alone))
+    assert math.isclose(state.delta, 4e-7)
+    assert FilterState(CAP).charged(SAMPLED).exhausted() == "delta"
+
+
+def test_what_is_left_of_delta_fixes_the_second_phase():
+    state = filter_state(CAP, [BOX, GaussianEvent(9.0), GaussianEvent(9.0)])
+    assert state.mu_left() == gaussian_mu(3.0 - 0.3, 1e-6 - 2e-7)
+    assert math.isclose(state.mu_squared, 2 / 81)
+    spent = 0.3 + gaussian_epsilon(math.sqrt(state.mu_squared), 8e-7)
+    assert math.isclose(state.spent_epsilon(), spent, rel_tol=1e-9)
+    full = filter_state(CAP, [EpsilonDeltaEvent(0.1, 1e-6)])
+    assert full.charged(GaussianEvent(1e6)).exhausted() == "delta"
+
+
+@pytest.mark.parametrize("event", [SAMPLED, BOX])
+def test_events_without_a_square_have_no_place_in_the_second_phase(event):
+    state = filter_state(CAP, [GaussianEvent(9.0)])
+    assert state.has_no_place_for(event)
+    assert state.charged(event, 1e-7).exhausted() == "epsilon"
+    assert not FilterState(CAP).has_no_place_for(event)
+    assert not state.has_no_place_for(NonPrivateEvent())
+
+
+def objective(epsilon, delta=1e-6):
+    def declare(z):
+        return ComposedEvent((ObjectiveEvent(z, 0.02, 3), GaussianEvent(50 * z)))
+
+    return declare(calibrate(declare, Budget(epsilon, delta)))
+
+
+def test_objective_event_that_fills_the_cap_is_taken_as_one_release():
+    event = objective(3.0)
+    assert math.sqrt(event.mu_squared) > gaussian_mu(3.0, 1e-6)
+    state = FilterState(CAP).charged(event, 1e-6)
+    assert state.exhausted() is None
+    assert state.mu_squared == 0
+    assert 2.99 <= state.pure_epsilon <= 3.0
+    assert FilterState(CAP).charged(event, 0.0).exhausted() == "epsilon"
+
+
+def test_small_objective_event_adds_its_square():
+    event = objective(0.3)
+    state = filter_state(CAP, [event, event], [1e-6, 1e-6])
+    assert math.isclose(state.mu_squared, 2 * event.mu_squared)
+    assert state.delta == 0.0
+
+
+class DeltaIsFree(FilterState):
+    """Broken twin: deltas of the first phase are not added."""
+
+    def charged(self, event, delta=0.0):
+        return replace(super().charged(event, delta), delta=0.0)
+
+
+class BoxesInSquares(FilterState):
+    """Broken twin: a black box in the second phase adds its epsilon's square."""
+
+    def charged(self, event, delta=0.0):
+        if self.mu_squared > 0 and math.isinf(event.gdp_mu_squared):
+            alone = pure_mu(epsilon_of(event, delta))
+            return replace(self, mu_squared=self.mu_squared + alone**2)
+        return super().charged(event, delta)
+
+
+OBJECTIVE = objective(0.5)
+
+
+def mixed_attack(kind, cap, seed):
+    """What the filter let an adversary have of all kinds of events."""
+    rng, state, taken = np.random.default_rng(seed), kind(cap), []
+    for _ in range(15):
+        left = max(state.remaining_epsilon(), 1e-3) * rng.choice([0.05, 0.1, 0.3])
+        delta = cap.delta * float(rng.choice([0.1, 0.4]))
+        kinds = [
+            EpsilonDeltaEvent(left, delta),
+            PoissonGaussianEvent(float(rng.choice([2, 4])), 0.01, 200),
+            OBJECTIVE,
+            gaussian(left, delta),
+            LaplaceEvent(1 / left),
+        ]
+        event = kinds[rng.choice(5, p=[0.4, 0.2, 0.1, 0.1, 0.2])]
+        after = state.charged(event, delta)
+        if after.exhausted() is None:
+            state, taken = after, [*taken, (event, delta)]
+    return taken
+
+
+def is_within_mixed(cap, taken):
+    """The theorem once more: boxes until the first square, then squares only."""
+    epsilon = delta = mu_squared = 0.0
+    for event, at in taken:
+        if mu_squared > 0 or (math.isfinite(event.gdp_mu_squared) and event.mu_squared):
+            mu_squared += event.gdp_mu_squared
+        elif event.mu_squared == 0:
+            epsilon, delta = epsilon + event.pure_epsilon, delta + event.box_delta
+        else:
+            epsilon, delta = epsilon + epsilon_of(event, at), delta + at
+    left = cap.epsilon - epsilon
+    if mu_squared == 0:
+        return left >= -1e-9 and delta <= cap.delta * (1 + 1e-9)
+    if left <= 0 or delta >= cap.delta or math.isinf(mu_squared):
+        return False
+    return gaussian_epsilon(math.sqrt(mu_squared), cap.delta - delta) <= left
+
+
+MIXED = [(Budget(6.0, 1e-6), seed) for seed in range(8)]
+
+
+@pytest.mark.parametrize(("cap", "seed"), MIXED)
+def test_no_adversary_mixes_kinds_beyond_the_cap(cap, seed):
+    taken = mixed_attack(FilterState, cap, seed)
+    assert len(taken) >= 2
+    assert is_within_mixed(cap, taken)
+
+
+@pytest.mark.parametrize("twin", [DeltaIsFree, BoxesInSquares])
+def test_mixing_adversary_finds_the_broken_twins(twin):
+    assert not all(
+        is_within_mixed(cap, mixed_attack(twin, cap, seed)) for cap, seed in MIXED
+    )

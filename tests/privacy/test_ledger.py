@@ -32,7 +32,10 @@ from skdp.privacy import (
     BudgetLedger,
     ComposedEvent,
     GaussianEvent,
+    LaplaceEvent,
     NonPrivateEvent,
+    ObjectiveEvent,
+    PoissonGaussianEvent,
     PureEvent,
     _books,
     epsilon_of,
@@ -1059,3 +1062,26 @@ def test_without_hard_links_the_first_ledger_stands(tmp_path, monkeypatch):
     )
     (tmp_path / "new").mkdir()
     assert make_ledger(tmp_path / "new").spends() == []
+
+
+def test_sampled_fits_come_before_the_first_gaussian_one(tmp_path):
+    ledger = BudgetLedger(
+        tmp_path / "books.db", epsilon=3.0, delta=1e-6, adjacency="zero_out"
+    )
+    budget = Budget(1.0, 2e-7)
+    sampled = PoissonGaussianEvent(3.0, 0.01, 100)
+
+    def commit(event):
+        ledger.commit(event, adjacency="zero_out", budget=budget, label="a fit")
+
+    with pytest.raises(ValueError, match="declared for adjacency"):
+        commit(PoissonGaussianEvent(3.0, 0.01, 100, "replace_one"))
+    commit(sampled)
+    assert math.isclose(ledger.spent().epsilon, epsilon_of(sampled, 2e-7))
+    assert math.isclose(ledger.remaining().delta, 8e-7)
+    commit(GaussianEvent(20.0))
+    with pytest.raises(BudgetExceeded, match="sampled or a black box"):
+        commit(sampled)
+    commit(ObjectiveEvent(30.0, 0.001))
+    commit(LaplaceEvent(50.0))
+    assert len(ledger.to_frame()) == len(ledger.spends()) == 4
