@@ -40,7 +40,7 @@ def pair(adjacency, law, data_norm, bound):
 
 def released(source, problem, loss, law, shrink, seed):
     """The query, and many releases of it."""
-    solver = choose_solver("adassp", {}, loss, problem, BUDGETS[law])
+    solver = choose_solver("adassp", {}, loss, problem, BUDGETS[law]).solver
     spy = SpyNoise(seed=seed, shrink=shrink)
     solve(
         solver,
@@ -78,7 +78,7 @@ def audited_epsilon(adjacency, law, data_norm, bound, shrink=1.0):
     sources = pair(adjacency, law, data_norm, bound)
     a, inside = released(sources[0], problem, loss, law, shrink, seed=0)
     b, outside = released(sources[1], problem, loss, law, shrink, seed=1)
-    stated = choose_solver("adassp", {}, loss, problem, BUDGETS[law]).sensitivity(
+    stated = choose_solver("adassp", {}, loss, problem, BUDGETS[law]).solver.sensitivity(
         loss, problem
     )
     # One column cannot be at Lemma 2's angle, but comes within a tenth.
