@@ -17,6 +17,10 @@ OLDEST_VENV = $(VENV)-oldest
 # Oldest first; the first with a wheel for the running Python is taken.
 OLDEST = 1.6.0 1.6.1 1.7.0 1.7.1 1.7.2 1.8.0
 
+# diffprivlib needs an older scikit-learn than skdp's newest, so the peers live apart.
+PEERS_VENV = $(VENV)-peers
+PEERS = skdp/benchmarks/peers.txt
+
 .PHONY: help demo test test-all test-oldest bench lint clean python
 
 help:
@@ -24,7 +28,7 @@ help:
 	@echo "make test         install, then run the tests (3 minutes on 2 cores)"
 	@echo "make test-all     the tests and the long statistical ones"
 	@echo "make test-oldest  the contract tests on the oldest supported scikit-learn"
-	@echo "make bench        speed, side by side with scikit-learn and plain NumPy"
+	@echo "make bench        speed and accuracy, side by side with the peers (an hour or two)"
 	@echo "make lint         ruff and mypy"
 
 python:
@@ -62,11 +66,24 @@ test-oldest: | python
 	done
 	$(TEST_ENV) $(OLDEST_VENV)/bin/python -m pytest -n $(JOBS) -q -m "not slow and not bench" tests/contract
 
-bench: $(VENV)/.installed-bench
+# A peer that cannot be installed here is reported in the table, not fatal.
+$(PEERS_VENV)/.installed: pyproject.toml $(PEERS) | python
+	@test -x $(PEERS_VENV)/bin/python || $(PYTHON) -m venv $(PEERS_VENV)
+	@echo "installing skdp and its peers into $(PEERS_VENV) ..."
+	@$(PEERS_VENV)/bin/python -m pip --disable-pip-version-check -qq install \
+	  --constraint $(PEERS) --editable .
+	@for peer in $$(grep -v '^#' $(PEERS)); do \
+	  $(PEERS_VENV)/bin/python -m pip --disable-pip-version-check -qq install \
+	    --constraint $(PEERS) "$$peer" || echo "not installed: $$peer"; \
+	done
+	@touch $@
+
+bench: $(VENV)/.installed-bench $(PEERS_VENV)/.installed
 	@$(TEST_ENV) $(BIN)/python -m skdp.benchmarks speed
+	@$(TEST_ENV) $(PEERS_VENV)/bin/python -m skdp.benchmarks peers
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
 
 clean:
-	rm -rf $(VENV) $(OLDEST_VENV) build *.egg-info demo
+	rm -rf $(VENV) $(OLDEST_VENV) $(PEERS_VENV) build *.egg-info demo

@@ -20,7 +20,15 @@ from skdp.privacy._adjacency import check_adjacency
 from skdp.privacy._ledger import BudgetLedger
 from skdp.privacy._noise import NoiseSource
 from skdp.privacy._record import PrivacyRecord
-from skdp.solvers import Outcome, Problem, Progress, Solver, choose_solver, solve
+from skdp.solvers import (
+    Candidate,
+    Outcome,
+    Problem,
+    Progress,
+    Solver,
+    choose_solver,
+    solve,
+)
 
 UNIT = "record"
 
@@ -83,7 +91,8 @@ class DPEstimator(BaseEstimator):
             alpha=alpha,
             fit_intercept=self.fit_intercept,
         )
-        solver = choose_solver(self.solver, self.solver_params, loss, problem, budget)
+        chosen = choose_solver(self.solver, self.solver_params, loss, problem, budget)
+        solver = chosen.solver if chosen is not None else None
         name = type(self).__name__
         noise = NoiseSource(self.random_state)
         notes = self._warn_of_public_facts(solver, budget, n_samples, noise)
@@ -99,7 +108,7 @@ class DPEstimator(BaseEstimator):
             progress=Progress(name, bool(self.verbose)),
         )
         record = self._record(
-            outcome, problem, loss, solver, budget, noise, assumed_public, notes
+            outcome, problem, loss, chosen, budget, noise, assumed_public, notes
         )
         return outcome, problem, record
 
@@ -134,12 +143,13 @@ class DPEstimator(BaseEstimator):
         outcome: Outcome,
         problem: Problem,
         loss: Loss,
-        solver: Solver | None,
+        chosen: Candidate | None,
         budget: Budget,
         noise: NoiseSource,
         assumed_public: tuple[str, ...],
         notes: tuple[str, ...],
     ) -> PrivacyRecord:
+        solver = chosen.solver if chosen is not None else None
         is_private = solver is not None and noise.is_private
         reason = ""
         if solver is not None:
@@ -148,13 +158,9 @@ class DPEstimator(BaseEstimator):
             reason = "epsilon=inf: no noise, no clipping."
         elif not noise.is_private:
             reason = "random_state is set: the noise can be reproduced by anyone."
-        why_solver = "named by the user"
-        if solver is None:
-            why_solver = "epsilon=inf: the optimum itself"
-        elif self.solver == "auto":
-            why_solver = (
-                f"auto: the first that does not refuse at delta={budget.delta:g}"
-            )
+        why_solver = "epsilon=inf: the optimum itself"
+        if chosen is not None:
+            why_solver = chosen.reason
         return PrivacyRecord(
             estimator=type(self).__name__,
             is_private=is_private,

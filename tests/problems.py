@@ -21,8 +21,13 @@ LOSSES = {
 }
 ADJACENCIES = ("replace_one", "zero_out")
 # The smallest honest parameters of each solver: few steps, public constants.
-SOLVER_PARAMS = {"adassp": {}, "noisy_gd": {"n_steps": 4, "step_size": 0.5}}
-# What brings each solver to the optimum if there is no noise.
+SOLVER_PARAMS = {
+    "adassp": {},
+    "noisy_gd": {"n_steps": 4, "step_size": 0.5},
+    "objective_perturbation": {},
+    "output_perturbation": {},
+}
+# Parameters with which a solver without noise reaches the optimum of the problem.
 TO_THE_END = {
     "adassp": {"ridge": 0.0},
     "noisy_gd": {
@@ -32,8 +37,11 @@ TO_THE_END = {
         "residual_clip": np.inf,
         "tail": 0.1,
     },
+    "objective_perturbation": {},
+    "output_perturbation": {},
 }
 BUDGET = Budget(1.0, 1e-6)
+PURE = Budget(1.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -65,16 +73,13 @@ class Case:
         )
 
     @property
-    def refusal(self):
-        """Why the solver cannot do this case, or an empty string."""
-        solver = SOLVERS[self.key](**SOLVER_PARAMS[self.key])
-        return solver.refusal(self.loss, self.problem, BUDGET)
-
-    @property
     def solver(self):
-        return choose_solver(
-            self.key, SOLVER_PARAMS[self.key], self.loss, self.problem, BUDGET
-        )
+        return self.solver_with(SOLVER_PARAMS[self.key])
+
+    def solver_with(self, params, budget=BUDGET):
+        """The case's solver with other parameters."""
+        chosen = choose_solver(self.key, params, self.loss, self.problem, budget)
+        return chosen.solver
 
     def data(self, seed=0):
         """Rows (some longer than data_norm) and targets that suit the loss."""
@@ -87,14 +92,20 @@ class Case:
         return MemorySource(*self.data(seed))
 
 
-_PRODUCT = [
+def accepts(case, budget=BUDGET):
+    """Whether the case's solver can do the case at all."""
+    solver = SOLVERS[case.key](**SOLVER_PARAMS[case.key])
+    return not solver.refusal(case.loss, case.problem, budget)
+
+
+ALL_CASES = [
     Case(key, loss, adjacency)
     for key in SOLVERS
     for loss in LOSSES
     for adjacency in ADJACENCIES
 ]
-CASES = [case for case in _PRODUCT if not case.refusal]
-REFUSED = [case for case in _PRODUCT if case.refusal]
+CASES = [case for case in ALL_CASES if accepts(case)]
+PURE_CASES = [case for case in ALL_CASES if accepts(case, PURE)]
 
 
 def case_id(case):
@@ -107,14 +118,14 @@ def make_ledger(folder, **changes):
     return BudgetLedger(folder / "ledger.db", **values)
 
 
-def run_case(case, *, source=None, noise=None, ledger=None, solver=None):
+def run_case(case, *, source=None, noise=None, ledger=None, solver=None, budget=BUDGET):
     """Send one case through the only door."""
     return solve(
         solver or case.solver,
         source if source is not None else case.source(),
         case.loss,
         case.problem,
-        BUDGET,
+        budget,
         ledger=ledger,
         noise=noise or NoiseSource(),
         label="test",

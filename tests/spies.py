@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from skdp.privacy import BudgetLedger
-from skdp.privacy._noise import NoiseSource, gaussian_scale
+from skdp.privacy._noise import NoiseSource, gaussian_scale, spherical_scale
 
 
 class SpySource:
@@ -41,11 +40,17 @@ class Draw:
     query: np.ndarray
     released: np.ndarray
     sensitivity: float
-    noise_multiplier: float = math.nan
-    epsilon: float = math.nan  # of spherical noise
+    noise_multiplier: float
+    law: str = "gaussian"
 
     @property
     def sigma(self):
+        if self.law == "spherical":
+            return spherical_scale(
+                sensitivity=self.sensitivity,
+                epsilon=1 / self.noise_multiplier,
+                size=self.query.size,
+            ).sigma
         return gaussian_scale(
             sensitivity=self.sensitivity,
             noise_multiplier=self.noise_multiplier,
@@ -78,8 +83,21 @@ class SpyNoise:
         released = self._noise.spherical(
             query, sensitivity=sensitivity, epsilon=epsilon / self.shrink
         )
-        self.draws.append(Draw(query, released, sensitivity, epsilon=epsilon))
+        draw = Draw(query, released, sensitivity, 1 / epsilon, law="spherical")
+        self.draws.append(draw)
         return released
+
+
+class NoNoise:
+    """The noiseless limit: what a solver would do with sigma = 0."""
+
+    is_private = True
+
+    def gaussian(self, query, *, sensitivity, noise_multiplier):
+        return query
+
+    def spherical(self, query, *, sensitivity, epsilon):
+        return query
 
 
 class SpyArray:

@@ -1,30 +1,70 @@
-"""``python -m skdp.benchmarks speed | defaults | <configuration>``."""
+"""``python -m skdp.benchmarks speed | defaults | peers | <configuration>``."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from functools import partial
+from pathlib import Path
 
-from skdp.benchmarks import _accuracy, _defaults, _regression, _speed
+from skdp.benchmarks import _accuracy, _contest, _defaults, _regression, _speed
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one measurement and print it."""
-    configs = sorted(path.stem for path in _accuracy.CONFIGS.glob("*.toml"))
     parser = argparse.ArgumentParser(
         prog="python -m skdp.benchmarks", description="Repeat a measurement."
     )
-    parser.add_argument(
-        "what",
-        choices=["speed", "defaults", *configs],
-        help="speed side by side, the defaults' constants, or a table of scores",
-    )
-    what = parser.parse_args(arguments).what
-    runs = {"speed": _speed.run, "defaults": _defaults.run}
-    runs |= {name: partial(_regression.run, name) for name in _regression.NAMES}
-    runs.get(what, partial(_accuracy.run, what))()
+    kinds = parser.add_subparsers(dest="what", required=True, metavar="what")
+    kinds.add_parser("speed", help="speed side by side")
+    kinds.add_parser("defaults", help="the constants behind the defaults")
+    _add_peers(kinds.add_parser("peers", help="ours against peers and references"))
+    for path in sorted(_accuracy.CONFIGS.glob("*.toml")):
+        if path.stem != "peers":
+            kinds.add_parser(path.stem, help="a table of scores")
+    options = parser.parse_args(arguments)
+    if options.what == "peers":
+        _contest.run(
+            _contest.Choice(
+                datasets=tuple(options.dataset),
+                ours=not options.peers_only,
+                peers=not options.ours_only,
+                results=options.results,
+            )
+        )
+    elif options.what in ("speed", "defaults"):
+        {"speed": _speed.run, "defaults": _defaults.run}[options.what]()
+    elif options.what in _regression.NAMES:
+        _regression.run(options.what)
+    else:
+        _accuracy.run(options.what)
     return 0
+
+
+def _add_peers(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--dataset",
+        action="append",
+        default=[],
+        choices=_contest.datasets(),
+        help="only this data set; may be repeated",
+    )
+    side = parser.add_mutually_exclusive_group()
+    side.add_argument(
+        "--ours-only",
+        action="store_true",
+        help="measure ours; take the peers from the results file, installed or not",
+    )
+    side.add_argument(
+        "--peers-only",
+        action="store_true",
+        help="measure the peers; take ours from the results file",
+    )
+    parser.add_argument(
+        "--results",
+        type=Path,
+        default=_contest.RESULTS,
+        help="file that scores are kept in and taken from (default: %(default)s)",
+    )
 
 
 if __name__ == "__main__":

@@ -71,6 +71,16 @@ def _adult() -> tuple[np.ndarray, np.ndarray]:
     return np.hstack([(numbers - low) / (high - low), labels]), y
 
 
+def _covertype() -> tuple[np.ndarray, np.ndarray]:
+    """Whether the cover type is 2, lodgepole pine, which is about every second."""
+    with np.load(_folder("covertype_93k") / "covertype_93k.npz") as file:
+        X = np.hstack([file["X_num"], file["X_bin"]]).astype(float)
+        y = (file["y"] == 2).astype(int)
+    low, high = X.min(axis=0), X.max(axis=0)
+    # A kind of soil that does not occur has a column of zeros.
+    return (X - low) / np.where(high > low, high - low, 1), y
+
+
 def _breast_cancer() -> tuple[np.ndarray, np.ndarray]:
     X, y = load_breast_cancer(return_X_y=True)
     low, high = X.min(axis=0), X.max(axis=0)
@@ -98,6 +108,7 @@ def _mnist() -> tuple[np.ndarray, np.ndarray]:
 _LOADERS = {
     "adult": _adult,
     "breast_cancer": _breast_cancer,
+    "covertype": _covertype,
     "digits": _digits,
     "mnist": _mnist,
 }

@@ -13,10 +13,11 @@ import numpy as np
 from scipy.sparse import random_array
 from sklearn.linear_model import LogisticRegression
 
+from skdp.benchmarks._data import MissingData, load
 from skdp.data import MemorySource
 from skdp.linear_model import DPLogisticRegression
 from skdp.losses import LogisticLoss
-from skdp.privacy import Budget, GaussianEvent, calibrate
+from skdp.privacy import Budget, GaussianEvent, PoissonGaussianEvent, calibrate
 from skdp.privacy._noise import NoiseSource
 from skdp.solvers import Problem
 from skdp.solvers._gradient import GradientSum
@@ -41,6 +42,7 @@ def run() -> None:
     """Print one line per measurement."""
     _imports()
     _calibration()
+    _sampled_calibration()
     _noise()
     for n, d in ((1_000_000, 50), (100_000, 500)):
         _gradient(np.float64, n, d)
@@ -74,6 +76,22 @@ def _calibration() -> None:
     for _ in range(100):
         calibrate(lambda z: GaussianEvent(z, 100), budget)
     print(f"calibration: {(time.perf_counter() - start) * 10:.3f} ms")
+
+
+def _sampled_calibration() -> None:
+    """The first line includes importing dp-accounting."""
+    for n_steps in (1, 1000, 100_000):
+        start = time.process_time()
+        multiplier = calibrate(
+            lambda z, count=n_steps: PoissonGaussianEvent(z, 0.01, count),
+            Budget(1.0, 1e-5),
+        )
+        seconds = time.process_time() - start
+        print(
+            f"calibration of {n_steps} Poisson-sampled steps: {seconds:.2f} s CPU, "
+            f"multiplier {multiplier:.4f}",
+            flush=True,
+        )
 
 
 def _noise() -> None:
@@ -111,13 +129,17 @@ def _gradient(dtype: type, n: int, d: int) -> None:
 
 def _fits() -> None:
     rng = np.random.default_rng(0)
-    for n, d in ((10_000, 50), (200_000, 50)):
+    for n, d in ((10_000, 50), (200_000, 50), (1_000_000, 50)):
         X = rng.standard_normal((n, d)) / np.sqrt(d)
         y = (X @ rng.standard_normal(d) + 0.3 * rng.standard_normal(n) > 0).astype(int)
         _one_fit(f"fit n={n} d={d}", X, y)
     S = random_array((100_000, 1000), density=0.01, rng=0, format="csr")
     y = (S @ rng.standard_normal(1000) > 0).astype(int)
     _one_fit("fit CSR n=100000 d=1000 density 1 %", S, y)
+    try:
+        _one_fit("fit Adult", *load("adult"))
+    except MissingData as error:
+        print(f"fit Adult: refused: {error}")
 
 
 def _one_fit(what: str, X: object, y: np.ndarray) -> None:

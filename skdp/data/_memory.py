@@ -33,6 +33,7 @@ class MemorySource:
     ) -> None:
         self._X, self._y, self._present = X, y, present
         self.n_samples, self.n_features = (int(size) for size in X.shape)
+        self.is_sparse = issparse(X)
         # Sparse rows have no public length: a fixed number of rows per block
         # keeps the layout a function of public facts.
         rows = _MAX_ROWS
@@ -52,12 +53,9 @@ class MemorySource:
             return self._X[rows]
         first, last = self._X.indptr[rows.start], self._X.indptr[rows.stop]
         shape = (rows.stop - rows.start, self.n_features)
-        # Views, not the copies that slicing a CSR array makes.
-        return csr_array(
-            (
-                self._X.data[first:last],
-                self._X.indices[first:last],
-                self._X.indptr[rows.start : rows.stop + 1] - first,
-            ),
-            shape=shape,
-        )
+        # Views set one by one: the constructor, like slicing, copies parts of arrays.
+        block = csr_array(shape, dtype=self._X.dtype)
+        block.data = self._X.data[first:last]
+        block.indices = self._X.indices[first:last]
+        block.indptr = self._X.indptr[rows.start : rows.stop + 1] - first
+        return block

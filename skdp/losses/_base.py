@@ -25,6 +25,13 @@ class Loss(Protocol):
 
     n_outputs: int
     smoothness: float  # sup of the largest eigenvalue of d2 loss / d raw2
+    curvature_trace: float  # sup of its trace
+    value_at_zero: float  # largest loss of a record at raw = 0
+    # The residuals of one record lie in the convex hull of 0 and this many points.
+    corners: int
+    # Whether the curvature is at most |residual| (1 - |residual|): it vanishes where
+    # the residual is largest (proof page of objective_perturbation).
+    curvature_vanishes: bool
     raw_unit: float  # scale of raw predictions: a decision, or a share of a target
     noisy_clip: float  # norm to clip residuals to when noise limits a fit; inf: none
 
@@ -34,6 +41,10 @@ class Loss(Protocol):
 
     def residual(self, y: FloatArray, raw: FloatArray) -> FloatArray:
         """Derivative of each record's loss by its raw prediction: (n, n_outputs)."""
+        ...
+
+    def curvature(self, y: FloatArray, raw: FloatArray) -> FloatArray:
+        """Diagonal of d2 loss / d raw2 of each record: (n, n_outputs)."""
         ...
 
     def zero_out_bound(self, radius: float) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -37,6 +38,7 @@ class HuberHingeLoss:
 
     h: float = 0.5
     n_outputs: int = 1
+    curvature_vanishes: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "h", check_real("h", self.h, low=1e-3, high=1e3))
@@ -47,6 +49,20 @@ class HuberHingeLoss:
     def smoothness(self) -> float:
         """1 / (2 h): the Hessian is diagonal in the outputs."""
         return 1 / (2 * self.h)
+
+    @property
+    def curvature_trace(self) -> float:
+        return self.n_outputs / (2 * self.h)
+
+    @property
+    def value_at_zero(self) -> float:
+        inside = min(1 + self.h, 2 * self.h)
+        return self.n_outputs * (inside**2 / (4 * self.h) + 1 + self.h - inside)
+
+    @property
+    def corners(self) -> int:
+        """Every output's residual is between 0 and its sign."""
+        return int(2**self.n_outputs - 1)
 
     @property
     def raw_unit(self) -> float:
@@ -74,6 +90,11 @@ class HuberHingeLoss:
         signs = self._signs(y)
         slope = np.clip((1 + self.h - signs * raw) / (2 * self.h), 0.0, 1.0)
         return np.asarray(-signs * slope, dtype=np.float64)
+
+    def curvature(self, y: FloatArray, raw: FloatArray) -> FloatArray:
+        short = 1 + self.h - self._signs(y) * raw
+        is_round = (short > 0) & (short < 2 * self.h)
+        return np.asarray(is_round / (2 * self.h), dtype=np.float64)
 
     def zero_out_bound(self, radius: float) -> float:
         """sqrt(n_outputs) for h <= 1; below that near W = 0 for a wider corner."""

@@ -42,6 +42,10 @@ class LogisticLoss:
 
     n_outputs: ClassVar[int] = 1
     smoothness: ClassVar[float] = 0.25
+    curvature_trace: ClassVar[float] = 0.25
+    value_at_zero: ClassVar[float] = math.log(2)
+    corners: ClassVar[int] = 1
+    curvature_vanishes: ClassVar[bool] = True
     raw_unit: ClassVar[float] = 1.0
     noisy_clip: ClassVar[float] = math.inf
 
@@ -53,6 +57,10 @@ class LogisticLoss:
         residual = np.asarray(expit(raw), dtype=np.float64)
         residual -= y[:, None]
         return residual
+
+    def curvature(self, y: FloatArray, raw: FloatArray) -> FloatArray:
+        p = np.asarray(expit(raw), dtype=np.float64)
+        return p * (1 - p)
 
     def zero_out_bound(self, radius: float) -> float:
         """``expit(radius)``: 1/2 for w = 0, 1 for unbounded weights."""

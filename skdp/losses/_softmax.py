@@ -30,6 +30,20 @@ class SoftmaxLoss:
     raw_unit: ClassVar[float] = 1.0
     # About half of the residual norm that most records have at first, sqrt((K-1)/K).
     noisy_clip: ClassVar[float] = 0.5
+    curvature_vanishes: ClassVar[bool] = False
+
+    @property
+    def curvature_trace(self) -> float:
+        return 1 - 1 / self.n_outputs
+
+    @property
+    def value_at_zero(self) -> float:
+        return math.log(self.n_outputs)
+
+    @property
+    def corners(self) -> int:
+        """Where all probability is on one wrong class."""
+        return self.n_outputs - 1
 
     def value(self, y: FloatArray, raw: FloatArray) -> FloatArray:
         own = raw[np.arange(len(raw)), y.astype(np.intp)]
@@ -39,6 +53,10 @@ class SoftmaxLoss:
         residual = np.asarray(softmax(raw, axis=1), dtype=np.float64)
         residual[np.arange(len(raw)), y.astype(np.intp)] -= 1.0
         return residual
+
+    def curvature(self, y: FloatArray, raw: FloatArray) -> FloatArray:
+        p = np.asarray(softmax(raw, axis=1), dtype=np.float64)
+        return p * (1 - p)
 
     def zero_out_bound(self, radius: float) -> float:
         """sqrt((K-1)/K) nearly, for W = 0, to sqrt(2) for unbounded weights."""

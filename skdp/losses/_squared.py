@@ -31,12 +31,21 @@ class SquaredLoss:
     target_bound: float = math.inf
     n_outputs: ClassVar[int] = 1
     smoothness: ClassVar[float] = 1.0
+    curvature_trace: ClassVar[float] = 1.0
+    corners: ClassVar[int] = 2
+    curvature_vanishes: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         for name in ("residual_bound", "target_bound"):
             bound = getattr(self, name)
             bound = check_real(name, bound, low=0.0, high=math.inf, low_open=True)
             object.__setattr__(self, name, bound)
+
+    @property
+    def value_at_zero(self) -> float:
+        """Largest loss of a target at raw = 0; not finite if neither bound is."""
+        inside = min(self.residual_bound, self.target_bound)
+        return inside * (self.target_bound - inside / 2)
 
     @property
     def raw_unit(self) -> float:
@@ -65,6 +74,11 @@ class SquaredLoss:
         error = raw - self.clip_targets(y)[:, None]
         bound = self.residual_bound
         return np.asarray(np.clip(error, -bound, bound), dtype=np.float64)
+
+    def curvature(self, y: FloatArray, raw: FloatArray) -> FloatArray:
+        error = raw - self.clip_targets(y)[:, None]
+        inside = np.abs(error) < self.residual_bound
+        return np.asarray(inside, dtype=np.float64)
 
     def zero_out_bound(self, radius: float) -> float:
         """The largest target and prediction, at most the residual bound."""

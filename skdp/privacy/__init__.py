@@ -3,9 +3,13 @@
 from skdp.privacy._accounting import Budget, calibrate, epsilon_of
 from skdp.privacy._events import (
     ComposedEvent,
+    EpsilonDeltaEvent,
     Event,
     GaussianEvent,
+    LaplaceEvent,
     NonPrivateEvent,
+    ObjectiveEvent,
+    PoissonGaussianEvent,
     PureEvent,
 )
 from skdp.privacy._ledger import BudgetLedger
@@ -15,9 +19,13 @@ __all__ = [
     "Budget",
     "BudgetLedger",
     "ComposedEvent",
+    "EpsilonDeltaEvent",
     "Event",
     "GaussianEvent",
+    "LaplaceEvent",
     "NonPrivateEvent",
+    "ObjectiveEvent",
+    "PoissonGaussianEvent",
     "PrivacyRecord",
     "PureEvent",
     "calibrate",

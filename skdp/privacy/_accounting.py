@@ -5,13 +5,28 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from skdp._validation import check_delta, check_epsilon
-from skdp.privacy._events import Event
-from skdp.privacy._gaussian import gaussian_epsilon, gaussian_mu
+from skdp.privacy._events import (
+    Event,
+    GaussianEvent,
+    NonPrivateEvent,
+    ObjectiveEvent,
+    PureEvent,
+)
+from skdp.privacy._gaussian import gaussian_epsilon, gaussian_mu, smallest
 
 # Relative width of the calibration bracket; the result is its private end.
 _CALIBRATION_WIDTH = 1e-6
+# Range of multipliers tried; events may scale them by up to 1e10 either way.
+_LEAST, _MOST = 1e-90, 1e90
+# A fit is asked for this much less than the budget's epsilon, so that the epsilon
+# recomputed for it, a root rounded up, stays within.
+_ROOT_MARGIN = 1e-6
+# Where epsilon is dear: how far below the budget it may end, and when to give up.
+_SECANT_WIDTH = 6e-4
+_MOST_SECANTS = 12
 
 
 @dataclass(frozen=True)
@@ -42,7 +57,7 @@ def epsilon_of(event: Event, delta: float) -> float:
 
     Parameters
     ----------
-    event : GaussianEvent, PureEvent, ComposedEvent or NonPrivateEvent
+    event : Event
     delta : 0 or float in [1e-50, 1)
 
     Returns
@@ -57,16 +72,49 @@ def epsilon_of(event: Event, delta: float) -> float:
     9.9973
     """
     delta = check_delta(delta)
-    gaussian = gaussian_epsilon(math.sqrt(event.mu_squared), delta)
-    basic = event.pure_epsilon + gaussian
-    return min(basic, gaussian_epsilon(math.sqrt(event.gdp_mu_squared), delta))
+    return _bounds(event).epsilon(event, delta)
 
 
 def fits(event: Event, budget: Budget) -> bool:
     """Whether an event fixed in advance is (epsilon, delta)-DP for the budget.
 
-    The same two bounds as `epsilon_of`, asked the other way round.
+    The same bounds as `epsilon_of`, asked the other way round.
     """
+    return _bounds(event).fits(event, budget)
+
+
+@dataclass(frozen=True)
+class _Bounds:
+    """Valid bounds on what some kind of event costs, asked from both ends."""
+
+    epsilon: Callable[[Event, float], float]
+    fits: Callable[[Event, Budget], bool]
+
+
+def _bounds(event: Event) -> _Bounds:
+    """The tightest bounds known for the kinds of parts that an event has."""
+    kinds = [type(leaf) for leaf in event.leaves]
+    if all(kind in _CLOSED_KINDS for kind in kinds):
+        return _CLOSED
+    others = [kind for kind in kinds if kind not in _CLOSED_KINDS]
+    if others == [ObjectiveEvent]:
+        return _OBJECTIVE
+    return _COMPOSED
+
+
+def _closed_epsilon(event: Event, delta: float) -> float:
+    """Closed forms: pure parts added to, or converted and composed with, the rest."""
+    left = delta - event.box_delta
+    if left < 0:
+        return math.inf
+    gaussian = gaussian_epsilon(math.sqrt(event.mu_squared), left)
+    basic = event.pure_epsilon + gaussian
+    if math.isinf(event.gdp_mu_squared):
+        return basic
+    return min(basic, gaussian_epsilon(math.sqrt(event.gdp_mu_squared), delta))
+
+
+def _closed_fits(event: Event, budget: Budget) -> bool:
     left = budget.epsilon - event.pure_epsilon
     if left < 0:
         return False
@@ -75,6 +123,54 @@ def fits(event: Event, budget: Budget) -> bool:
     if left > 0 and event.mu_squared <= gaussian_mu(left, budget.delta) ** 2:
         return True
     return event.gdp_mu_squared <= gaussian_mu(budget.epsilon, budget.delta) ** 2
+
+
+def _profile(event: Event) -> Callable[[float], float]:
+    """The delta, given epsilon, of one objective perturbation with Gaussian parts."""
+    (objective,) = (x for x in event.leaves if isinstance(x, ObjectiveEvent))
+    others = [leaf for leaf in event.leaves if leaf is not objective]
+    mu = math.sqrt(math.fsum(leaf.mu_squared for leaf in others))
+    return partial(objective.loss.delta, mu=mu)
+
+
+def _objective_epsilon(event: Event, delta: float) -> float:
+    """The profile, with the pure parts added."""
+    pure, profile = event.pure_epsilon, _profile(event)
+    if math.isinf(pure) or delta == 0:
+        return math.inf
+    if profile(0.0) <= delta:
+        return pure
+
+    def is_enough(epsilon: float) -> bool:
+        return profile(epsilon) <= delta
+
+    return pure + smallest(is_enough, 1e-6)
+
+
+def _objective_fits(event: Event, budget: Budget) -> bool:
+    left = budget.epsilon * (1 - _ROOT_MARGIN) - event.pure_epsilon
+    return left >= 0 and budget.delta > 0 and _profile(event)(left) <= budget.delta
+
+
+def _composed_epsilon(event: Event, delta: float) -> float:
+    """Privacy-loss distributions, or the closed forms where those are better."""
+    closed = _closed_epsilon(event, delta)
+    if math.isinf(event.pure_epsilon) or delta == 0:
+        return closed
+    # Imported here, because what it rests on takes a second to import.
+    from skdp.privacy._pld import pld_epsilon
+
+    return min(closed, pld_epsilon(event.leaves, delta))
+
+
+def _composed_fits(event: Event, budget: Budget) -> bool:
+    return _composed_epsilon(event, budget.delta) <= budget.epsilon
+
+
+_CLOSED_KINDS = (GaussianEvent, PureEvent, NonPrivateEvent)
+_CLOSED = _Bounds(_closed_epsilon, _closed_fits)
+_OBJECTIVE = _Bounds(_objective_epsilon, _objective_fits)
+_COMPOSED = _Bounds(_composed_epsilon, _composed_fits)
 
 
 def calibrate(declare: Callable[[float], Event], budget: Budget) -> float:
@@ -91,32 +187,33 @@ def calibrate(declare: Callable[[float], Event], budget: Budget) -> float:
     Returns
     -------
     float
-        At most 1.00001 times the smallest sufficient multiplier.
+        At most 1.00001 times the smallest sufficient multiplier, or 1.001 times if the
+        event has to be composed numerically.
 
     Raises
     ------
     ValueError
         If no amount of noise fits, for example Gaussian noise at ``delta=0``.
     """
-    target = gaussian_mu(budget.epsilon, budget.delta)
+    found = _by_secants(declare, budget)
+    if found is not None:
+        return found
 
     def admits(multiplier: float) -> bool:
-        event = declare(multiplier)
-        if event.pure_epsilon == 0:
-            return event.mu_squared <= target**2
-        return fits(event, budget)
+        return fits(declare(multiplier), budget)
 
     high = 1.0
     while not admits(high):
         high *= 2
-        if high > 1e100:
+        if high > _MOST:
             raise ValueError(
                 f"No noise multiplier fits epsilon={budget.epsilon:g}, "
                 f"delta={budget.delta:g} for this event. Got a mechanism that is not "
-                "pure. Use a delta above 0, or a solver that offers pure epsilon."
+                "pure, or parts of fixed cost above the budget. Use a delta above 0 "
+                "or a larger epsilon, or a solver that offers pure epsilon."
             )
     low = high / 2
-    while low > 1e-100 and admits(low):
+    while low > _LEAST and admits(low):
         high, low = low, low / 2
     while high / low > 1 + _CALIBRATION_WIDTH:
         middle = math.sqrt(low * high)
@@ -125,3 +222,40 @@ def calibrate(declare: Callable[[float], Event], budget: Budget) -> float:
         else:
             low = middle
     return high
+
+
+def _by_secants(declare: Callable[[float], Event], budget: Budget) -> float | None:
+    """A multiplier whose epsilon is just below the budget, in few evaluations.
+
+    For events composed numerically, whose epsilon is dear: log epsilon is nearly linear
+    in log multiplier. None for other events, or if no such multiplier is found.
+    """
+    if budget.delta == 0 or _bounds(declare(1.0)) is not _COMPOSED:
+        return None
+    from skdp.privacy._pld import loss_variance
+
+    # A Gaussian mechanism of about the same variance of the privacy loss.
+    target = gaussian_mu(budget.epsilon, budget.delta) ** 2
+
+    def is_near(multiplier: float) -> bool:
+        return math.fsum(map(loss_variance, declare(multiplier).leaves)) <= target
+
+    multiplier = smallest(is_near, 1e-3)
+    slope, last = -1.0, None
+    for _ in range(_MOST_SECANTS):
+        if not _LEAST < multiplier < _MOST:
+            return None
+        epsilon = epsilon_of(declare(multiplier), budget.delta)
+        if epsilon == 0 or math.isinf(epsilon):
+            return None
+        excess = math.log(epsilon / budget.epsilon)
+        if -_SECANT_WIDTH <= excess <= 0:
+            return multiplier
+        place = math.log(multiplier)
+        if last is not None and place != last[0]:
+            found = (excess - last[1]) / (place - last[0])
+            slope = found if found < -0.1 else slope
+        last = place, excess
+        step = (-_SECANT_WIDTH / 2 - excess) / slope
+        multiplier *= math.exp(max(-2.0, min(2.0, step)))
+    return None

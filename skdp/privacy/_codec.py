@@ -8,9 +8,13 @@ from typing import Any, cast
 
 from skdp.privacy._events import (
     ComposedEvent,
+    EpsilonDeltaEvent,
     Event,
     GaussianEvent,
+    LaplaceEvent,
     NonPrivateEvent,
+    ObjectiveEvent,
+    PoissonGaussianEvent,
     PureEvent,
 )
 
@@ -18,6 +22,22 @@ from skdp.privacy._events import (
 _FIELDS: dict[str, tuple[type[Any], tuple[str, ...]]] = {
     "gaussian": (GaussianEvent, ("noise_multiplier", "count")),
     "pure": (PureEvent, ("epsilon", "count")),
+    "laplace": (LaplaceEvent, ("noise_multiplier", "count")),
+    "epsilon_delta": (EpsilonDeltaEvent, ("epsilon", "delta", "count")),
+    "poisson_gaussian": (
+        PoissonGaussianEvent,
+        ("noise_multiplier", "sampling_rate", "count", "adjacency"),
+    ),
+    "objective": (
+        ObjectiveEvent,
+        (
+            "noise_multiplier",
+            "log_determinant",
+            "corners",
+            "half_corners",
+            "curvature",
+        ),
+    ),
     "non_private": (NonPrivateEvent, ()),
 }
 _KEYS = {kind: key for key, (kind, _) in _FIELDS.items()}

@@ -4,15 +4,19 @@ An event is declared from public facts before any data is read. Its noise
 multiplier is sigma divided by the sensitivity under the adjacency that stands
 beside the event (in `Problem`, in the privacy record, in the ledger).
 
-Every event here is an adaptive composition of Gaussian mechanisms and of pure
-epsilon-DP mechanisms, and answers three questions about itself:
+Every event answers these questions about itself:
 
 ``mu_squared``
-    Sum of mu^2 over its Gaussian parts (exact, no loss).
+    Sum of mu^2 over all other parts; exact if they are Gaussian, inf for sampled ones.
 ``pure_epsilon``
-    Sum of epsilon over its pure parts (basic composition).
+    Sum of epsilon over its pure parts and black boxes (basic composition).
+``box_delta``
+    Sum of delta over its black boxes.
 ``gdp_mu_squared``
-    mu^2 of the whole, pure parts converted to Gaussian differential privacy.
+    mu^2 of the whole, pure parts converted to Gaussian differential privacy; inf if
+    there is no such mu.
+``leaves``
+    The events without parts of which it is composed.
 """
 
 from __future__ import annotations
@@ -21,8 +25,10 @@ import math
 from dataclasses import dataclass
 from typing import Protocol
 
-from skdp._validation import check_count, check_real
+from skdp._validation import check_count, check_delta, check_real
+from skdp.privacy._adjacency import Adjacency, check_adjacency
 from skdp.privacy._gaussian import pure_mu
+from skdp.privacy._objective import ObjectiveLoss, dominating_mu
 
 
 class Event(Protocol):
@@ -35,10 +41,16 @@ class Event(Protocol):
     def pure_epsilon(self) -> float: ...
 
     @property
+    def box_delta(self) -> float: ...
+
+    @property
     def gdp_mu_squared(self) -> float: ...
 
+    @property
+    def leaves(self) -> tuple[Event, ...]: ...
 
-def _set(event: object, **values: float) -> None:
+
+def _set(event: object, **values: float | None) -> None:
     """Put plain numbers into a frozen event, so that equal events have equal text."""
     for name, value in values.items():
         object.__setattr__(event, name, value)
@@ -75,8 +87,16 @@ class GaussianEvent:
         return 0.0
 
     @property
+    def box_delta(self) -> float:
+        return 0.0
+
+    @property
     def gdp_mu_squared(self) -> float:
         return self.mu_squared
+
+    @property
+    def leaves(self) -> tuple[Event, ...]:
+        return (self,)
 
 
 @dataclass(frozen=True)
@@ -105,8 +125,232 @@ class PureEvent:
         return self.count * self.epsilon
 
     @property
+    def box_delta(self) -> float:
+        return 0.0
+
+    @property
     def gdp_mu_squared(self) -> float:
         return self.count * pure_mu(self.epsilon) ** 2
+
+    @property
+    def leaves(self) -> tuple[Event, ...]:
+        return (self,)
+
+
+@dataclass(frozen=True)
+class LaplaceEvent:
+    """`count` Laplace releases, each with noise of scale multiplier * sensitivity.
+
+    Parameters
+    ----------
+    noise_multiplier : float in [1e-100, 1e100]
+        b / L1 sensitivity, no unit.
+    count : int, default=1
+    """
+
+    noise_multiplier: float
+    count: int = 1
+
+    def __post_init__(self) -> None:
+        multiplier = check_real(
+            "noise_multiplier", self.noise_multiplier, low=1e-100, high=1e100
+        )
+        _set(self, noise_multiplier=multiplier)
+        _set(self, count=check_count("count", self.count, high=2**53))
+
+    @property
+    def mu_squared(self) -> float:
+        return 0.0
+
+    @property
+    def pure_epsilon(self) -> float:
+        return self.count / self.noise_multiplier
+
+    @property
+    def box_delta(self) -> float:
+        return 0.0
+
+    @property
+    def gdp_mu_squared(self) -> float:
+        return self.count * pure_mu(1 / self.noise_multiplier) ** 2
+
+    @property
+    def leaves(self) -> tuple[Event, ...]:
+        return (self,)
+
+
+@dataclass(frozen=True)
+class EpsilonDeltaEvent:
+    """`count` releases, each (epsilon, delta)-DP; nothing else is known of them.
+
+    Parameters
+    ----------
+    epsilon : float in [1e-100, 1e100]
+    delta : 0 or float in [1e-50, 1)
+    count : int, default=1
+    """
+
+    epsilon: float
+    delta: float
+    count: int = 1
+
+    def __post_init__(self) -> None:
+        _set(self, epsilon=check_real("epsilon", self.epsilon, low=1e-100, high=1e100))
+        _set(self, delta=check_delta(self.delta))
+        _set(self, count=check_count("count", self.count, high=2**53))
+
+    @property
+    def mu_squared(self) -> float:
+        return 0.0
+
+    @property
+    def pure_epsilon(self) -> float:
+        return self.count * self.epsilon
+
+    @property
+    def box_delta(self) -> float:
+        return self.count * self.delta
+
+    @property
+    def gdp_mu_squared(self) -> float:
+        return math.inf if self.delta > 0 else self.count * pure_mu(self.epsilon) ** 2
+
+    @property
+    def leaves(self) -> tuple[Event, ...]:
+        return (self,)
+
+
+@dataclass(frozen=True)
+class PoissonGaussianEvent:
+    """`count` sums over Poisson samples, each with Gaussian noise.
+
+    Every record enters a sample independently with the same probability; samples are
+    not published.
+
+    Parameters
+    ----------
+    noise_multiplier : float in [1e-100, 1e100]
+        sigma / zero_out sensitivity, that is, the largest L2 norm of one record's
+        contribution; under both adjacencies.
+    sampling_rate : float in (0, 1]
+    count : int, default=1
+        Number of releases; later queries may depend on earlier releases.
+    adjacency : {"zero_out", "replace_one"}, default="zero_out"
+        Relation for which the event is charged: replace_one by two steps of group
+        privacy for all `count` releases together.
+    """
+
+    noise_multiplier: float
+    sampling_rate: float
+    count: int = 1
+    adjacency: Adjacency = "zero_out"
+
+    def __post_init__(self) -> None:
+        multiplier = check_real(
+            "noise_multiplier", self.noise_multiplier, low=1e-100, high=1e100
+        )
+        rate = check_real("sampling_rate", self.sampling_rate, low=1e-100, high=1.0)
+        _set(self, noise_multiplier=multiplier, sampling_rate=rate)
+        _set(self, count=check_count("count", self.count, high=2**53))
+        check_adjacency(self.adjacency)
+
+    @property
+    def mu_squared(self) -> float:
+        return math.inf
+
+    @property
+    def pure_epsilon(self) -> float:
+        return 0.0
+
+    @property
+    def box_delta(self) -> float:
+        return 0.0
+
+    @property
+    def gdp_mu_squared(self) -> float:
+        return math.inf
+
+    @property
+    def leaves(self) -> tuple[Event, ...]:
+        return (self,)
+
+
+@dataclass(frozen=True)
+class ObjectiveEvent:
+    r"""Minimising an objective with a Gaussian linear term (objective perturbation).
+
+    The fields bound the privacy loss in both orders, see `skdp.privacy._objective`.
+    What is computed of the minimiser is rounded and noised; that noise is a
+    `GaussianEvent` beside this one.
+
+    Parameters
+    ----------
+    noise_multiplier : float in [1e-100, 1e100]
+        sigma of the linear term / L2 sensitivity of the gradient sum, no unit.
+    log_determinant : float in [0, 1e8]
+        Bound on the logarithm of the ratio of the Jacobian determinants.
+    corners, half_corners : int, default=1 and 0
+        Gaussian variables of parameter mu = 1 / noise_multiplier, and of mu / 2, of
+        which the loss is at most the maximum.
+    curvature : float in [0, 1e8] or None, default=None
+        Bound kappa on the relative change of curvature; one corner only.
+    """
+
+    noise_multiplier: float
+    log_determinant: float
+    corners: int = 1
+    half_corners: int = 0
+    curvature: float | None = None
+
+    def __post_init__(self) -> None:
+        multiplier = check_real(
+            "noise_multiplier", self.noise_multiplier, low=1e-100, high=1e100
+        )
+        shift = check_real("log_determinant", self.log_determinant, low=0.0, high=1e8)
+        _set(self, noise_multiplier=multiplier, log_determinant=shift)
+        _set(self, corners=check_count("corners", self.corners, high=2**53))
+        half = check_count("half_corners", self.half_corners, low=0, high=2**53)
+        _set(self, half_corners=half)
+        if self.curvature is None:
+            return
+        _set(self, curvature=check_real("curvature", self.curvature, low=0.0, high=1e8))
+        if (self.corners, self.half_corners) != (1, 0):
+            raise ValueError(
+                "The 'curvature' parameter must be None with more than one corner. "
+                f"Got {self.curvature!r} with {self.corners} corners and "
+                f"{self.half_corners} half corners."
+            )
+
+    @property
+    def loss(self) -> ObjectiveLoss:
+        """The variable that bounds the privacy loss in both orders."""
+        return ObjectiveLoss(
+            1 / self.noise_multiplier,
+            self.log_determinant,
+            self.corners,
+            self.half_corners,
+            self.curvature,
+        )
+
+    @property
+    def mu_squared(self) -> float:
+        return dominating_mu(self.loss) ** 2
+
+    @property
+    def pure_epsilon(self) -> float:
+        return 0.0
+
+    @property
+    def box_delta(self) -> float:
+        return 0.0
+
+    @property
+    def gdp_mu_squared(self) -> float:
+        return self.mu_squared
+
+    @property
+    def leaves(self) -> tuple[Event, ...]:
+        return (self,)
 
 
 @dataclass(frozen=True)
@@ -121,7 +365,7 @@ class ComposedEvent:
     parts: tuple[Event, ...]
 
     def __post_init__(self) -> None:
-        if not all(hasattr(part, "gdp_mu_squared") for part in self.parts):
+        if not all(hasattr(part, "leaves") for part in self.parts):
             raise TypeError("The 'parts' parameter must hold events only.")
 
     @property
@@ -133,8 +377,16 @@ class ComposedEvent:
         return math.fsum(part.pure_epsilon for part in self.parts)
 
     @property
+    def box_delta(self) -> float:
+        return math.fsum(part.box_delta for part in self.parts)
+
+    @property
     def gdp_mu_squared(self) -> float:
         return math.fsum(part.gdp_mu_squared for part in self.parts)
+
+    @property
+    def leaves(self) -> tuple[Event, ...]:
+        return tuple(leaf for part in self.parts for leaf in part.leaves)
 
 
 @dataclass(frozen=True)
@@ -150,5 +402,13 @@ class NonPrivateEvent:
         return math.inf
 
     @property
+    def box_delta(self) -> float:
+        return 0.0
+
+    @property
     def gdp_mu_squared(self) -> float:
         return math.inf
+
+    @property
+    def leaves(self) -> tuple[Event, ...]:
+        return (self,)

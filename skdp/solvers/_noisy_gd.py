@@ -144,7 +144,7 @@ class NoisyGD(Solver):
         weight, clip = self.intercept_weight, self.residual_clip
         if weight is None:
             even = _flow_time(loss, problem, budget, math.inf if clip is None else clip)
-            weight = (1 + loss.smoothness * problem.data_norm**2 / 2 * even) ** -0.25
+            weight = _default_intercept_weight(loss, problem, even)
         if clip is None:
             plain = _flow_time(loss, problem, budget, math.inf, weight)
             wanted = _wanted_steps(plain, smoothness)
@@ -254,6 +254,23 @@ def _flow_time(
     if problem.alpha > 0:  # the optimum is reached by then
         flow = min(flow, _RELAXATIONS / problem.alpha)
     return flow
+
+
+def wanted_steps(loss: Loss, problem: Problem, budget: Budget) -> float:
+    """Steps that the default would take without residual clipping or limits.
+
+    The fewer, the more noise limits the fit.
+    """
+    smoothness = loss.smoothness * problem.row_norm**2 + problem.alpha
+    even = _flow_time(loss, problem, budget, math.inf)
+    weight = _default_intercept_weight(loss, problem, even)
+    return _wanted_steps(
+        _flow_time(loss, problem, budget, math.inf, weight), smoothness
+    )
+
+
+def _default_intercept_weight(loss: Loss, problem: Problem, flow: float) -> float:
+    return float((1 + loss.smoothness * problem.data_norm**2 / 2 * flow) ** -0.25)
 
 
 def _wanted_steps(flow: float, smoothness: float) -> float:

@@ -8,26 +8,31 @@ One key, five places: this table, the module ``skdp/solvers/_<key>.py``, its tes
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 from skdp._validation import check_choice
 from skdp.losses import Loss
 from skdp.privacy._accounting import Budget
 from skdp.solvers._adassp import AdaSSP
+from skdp.solvers._auto import Candidate, auto_candidates
 from skdp.solvers._base import Problem, Solver
 from skdp.solvers._noisy_gd import NoisyGD
+from skdp.solvers._objective_perturbation import ObjectivePerturbation
+from skdp.solvers._output_perturbation import OutputPerturbation
 
 SOLVERS: dict[str, type[Solver]] = {
     "adassp": AdaSSP,
     "noisy_gd": NoisyGD,
+    "objective_perturbation": ObjectivePerturbation,
+    "output_perturbation": OutputPerturbation,
 }
 
 
-def named_solvers(key: str, params: Mapping[str, Any] | None) -> list[Solver]:
-    """The configurations that ``solver=key, solver_params=params`` allows.
+def named_solver(key: str, params: Mapping[str, Any] | None) -> Solver | None:
+    """The configuration that ``solver=key, solver_params=params`` names.
 
-    One for a named solver; for ``"auto"`` all candidates, the preferred one first.
+    None for ``"auto"``.
 
     Raises
     ------
@@ -41,7 +46,7 @@ def named_solvers(key: str, params: Mapping[str, Any] | None) -> list[Solver]:
                 "The 'solver_params' parameter must be None with solver='auto'. "
                 f"Got a mapping. Name the solver: one of {sorted(SOLVERS)}."
             )
-        return [NoisyGD(), AdaSSP()]
+        return None
     if params is not None and not isinstance(params, Mapping):
         raise TypeError(
             "The 'solver_params' parameter must be None or a mapping. "
@@ -55,7 +60,7 @@ def named_solvers(key: str, params: Mapping[str, Any] | None) -> list[Solver]:
             f"Got {unknown}. Noise scale, sensitivity, sampler and randomness "
             "follow from epsilon, delta and adjacency and cannot be set."
         )
-    return [SOLVERS[key](**(params or {}))]
+    return SOLVERS[key](**(params or {}))
 
 
 def choose_solver(
@@ -64,12 +69,12 @@ def choose_solver(
     loss: Loss,
     problem: Problem,
     budget: Budget,
-) -> Solver | None:
-    """The first solver that does not refuse, resolved; from public facts only.
+) -> Candidate | None:
+    """The first solver that does not refuse, resolved, with why; from public facts.
 
     Returns
     -------
-    Solver or None
+    Candidate or None
         None if epsilon is inf: the optimum is computed instead.
 
     Raises
@@ -78,13 +83,17 @@ def choose_solver(
         If the key or a parameter is wrong, or every solver refuses the job; the
         message gives the reasons.
     """
-    candidates = named_solvers(key, params)
+    named = named_solver(key, params)
     if not budget.is_finite:
         return None
-    reasons = []
-    for solver in candidates:
-        reason = solver.refusal(loss, problem, budget)
-        if not reason:
-            return solver.resolve(loss, problem, budget)
-        reasons.append(reason)
-    raise ValueError("No solver can do this fit. " + " ".join(reasons))
+    candidates = auto_candidates(loss, problem, budget)
+    if named is not None:
+        candidates = [Candidate(named, "named by the user")]
+    refusals = []
+    for candidate in candidates:
+        refusal = candidate.solver.refusal(loss, problem, budget)
+        if not refusal:
+            resolved = candidate.solver.resolve(loss, problem, budget)
+            return replace(candidate, solver=resolved)
+        refusals.append(refusal)
+    raise ValueError("No solver can do this fit. " + " ".join(refusals))

@@ -87,7 +87,7 @@ def audited_epsilon(adjacency, data_norm, loss, shrink=1.0):
     )
     # Small steps keep the weights near zero, where this pair is the worst case.
     params = {"n_steps": 2, "step_size": 1e-3 / data_norm**2, "momentum": 0.5}
-    solver = choose_solver("noisy_gd", params, loss, problem, BUDGET)
+    solver = choose_solver("noisy_gd", params, loss, problem, BUDGET).solver
     sources = pair(adjacency, data_norm, loss)
     inside = scores(sources[0], sources, loss, problem, solver, shrink, range(RUNS))
     outside = scores(

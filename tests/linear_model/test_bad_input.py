@@ -38,7 +38,6 @@ BAD_PARAMS = [
     ({"delta": 1.0}, r"'delta' .*, 1\)"),
     ({"delta": -1e-9}, "'delta'"),
     ({"delta": math.nan}, "'delta'"),
-    ({"delta": 0.0}, "cannot do delta=0.*delta above 0"),
     ({"delta": 0.0, "solver": "noisy_gd"}, "cannot do delta=0"),
     ({"adjacency": "add_remove"}, r"'adjacency'.*\['replace_one', 'zero_out'\]"),
     ({"data_norm": 0.0}, "'data_norm'"),

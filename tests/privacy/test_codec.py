@@ -7,7 +7,16 @@ import json
 import numpy as np
 import pytest
 
-from skdp.privacy import ComposedEvent, GaussianEvent, NonPrivateEvent, PureEvent
+from skdp.privacy import (
+    ComposedEvent,
+    EpsilonDeltaEvent,
+    GaussianEvent,
+    LaplaceEvent,
+    NonPrivateEvent,
+    ObjectiveEvent,
+    PoissonGaussianEvent,
+    PureEvent,
+)
 from skdp.privacy._codec import (
     event_from_dict,
     event_from_json,
@@ -30,6 +39,28 @@ GOLDEN = {
     ),
     '{"count": 1, "epsilon": 0.5, "event": "pure"}': PureEvent(0.5),
     '{"count": 7, "epsilon": 1e-09, "event": "pure"}': PureEvent(1e-9, 7),
+    '{"count": 3, "event": "laplace", "noise_multiplier": 2.5}': LaplaceEvent(2.5, 3),
+    '{"count": 1, "delta": 1e-07, "epsilon": 0.5, "event": "epsilon_delta"}': (
+        EpsilonDeltaEvent(0.5, 1e-7)
+    ),
+    '{"adjacency": "zero_out", "count": 9, "event": "poisson_gaussian", '
+    '"noise_multiplier": 1.5, "sampling_rate": 0.01}': PoissonGaussianEvent(
+        1.5, 0.01, 9
+    ),
+    '{"adjacency": "replace_one", "count": 1, "event": "poisson_gaussian", '
+    '"noise_multiplier": 1.5, "sampling_rate": 0.01}': PoissonGaussianEvent(
+        1.5, 0.01, adjacency="replace_one"
+    ),
+    '{"corners": 1, "curvature": null, "event": "objective", "half_corners": 0, '
+    '"log_determinant": 0.02, "noise_multiplier": 4.5}': ObjectiveEvent(4.5, 0.02),
+    '{"corners": 1, "curvature": 0.08, "event": "objective", "half_corners": 0, '
+    '"log_determinant": 0.02, "noise_multiplier": 4.5}': ObjectiveEvent(
+        4.5, 0.02, curvature=0.08
+    ),
+    '{"corners": 10, "curvature": null, "event": "objective", "half_corners": 45, '
+    '"log_determinant": 0.0, "noise_multiplier": 4.5}': ObjectiveEvent(
+        4.5, 0.0, 10, 45
+    ),
     '{"event": "non_private"}': NonPrivateEvent(),
     '{"event": "composed", "parts": []}': ComposedEvent(()),
     '{"event": "composed", "parts": [{"count": 30, "event": "gaussian", '
@@ -49,7 +80,7 @@ def test_round_trip(event):
 @every_event
 def test_round_trip_keeps_what_accounting_needs(event):
     read = event_from_json(event_to_json(event))
-    for name in ("mu_squared", "pure_epsilon", "gdp_mu_squared"):
+    for name in ("mu_squared", "pure_epsilon", "box_delta", "gdp_mu_squared"):
         assert getattr(read, name) == getattr(event, name)
 
 
@@ -75,6 +106,22 @@ def test_doubles_survive_exactly(value):
 
 GAUSSIAN = {"event": "gaussian", "noise_multiplier": 1.0, "count": 1}
 PURE = {"event": "pure", "epsilon": 1.0, "count": 1}
+SAMPLED = {
+    "event": "poisson_gaussian",
+    "noise_multiplier": 1.0,
+    "sampling_rate": 0.1,
+    "count": 1,
+    "adjacency": "zero_out",
+}
+BOX = {"event": "epsilon_delta", "epsilon": 1.0, "delta": 1e-9, "count": 1}
+OBJECTIVE = {
+    "event": "objective",
+    "noise_multiplier": 1.0,
+    "log_determinant": 0.1,
+    "corners": 1,
+    "half_corners": 0,
+    "curvature": 0.4,
+}
 FORGED = {
     "unknown class": {"event": "free"},
     "module path": {"event": "os.system"},
@@ -102,6 +149,15 @@ FORGED = {
     "string count": GAUSSIAN | {"count": "1"},
     "negative epsilon": PURE | {"epsilon": -1.0},
     "zero epsilon": PURE | {"epsilon": 0},
+    "unknown adjacency": SAMPLED | {"adjacency": "add_remove"},
+    "no adjacency at all": SAMPLED | {"adjacency": None},
+    "sampling rate above one": SAMPLED | {"sampling_rate": 1.5},
+    "sampling rate of zero": SAMPLED | {"sampling_rate": 0.0},
+    "delta of one": BOX | {"delta": 1.0},
+    "negative delta": BOX | {"delta": -1e-9},
+    "curvature of many corners": OBJECTIVE | {"corners": 2},
+    "negative determinant": OBJECTIVE | {"log_determinant": -0.1},
+    "objective without curvature": {k: OBJECTIVE[k] for k in list(OBJECTIVE)[:-1]},
     "no parts": {"event": "composed"},
     "parts of another type": {"event": "composed", "parts": GAUSSIAN},
     "a part that is no event": {"event": "composed", "parts": [1]},

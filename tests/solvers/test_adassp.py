@@ -17,7 +17,7 @@ from skdp.privacy._noise import NoiseSource
 from skdp.solvers import Problem, Progress
 from skdp.solvers._adassp import AdaSSP, _least_risk
 from skdp.solvers._moments import Moments, MomentWeights, query_size
-from tests.spies import SpyNoise
+from tests.spies import NoNoise, SpyNoise
 
 LOSS = SquaredLoss(2.0, target_bound=1.0)
 PROBLEM = Problem(n_samples=300, n_features=4, data_norm=1.0, adjacency="zero_out")
@@ -253,7 +253,7 @@ def test_pure_epsilon_takes_spherical_noise(adjacency):
     source = MemorySource(*make_data())
     run = solver.run(source, LOSS, problem, z, noise, Progress())
     (draw,) = noise.draws
-    assert draw.epsilon == 1 / z
+    assert (draw.law, draw.noise_multiplier) == ("spherical", 1 / (1 / z))
     stated = solver.sensitivity(LOSS, problem)
     assert stated <= draw.sensitivity <= stated * (1 + 1e-9)
     assert np.isfinite(run.weights).all()
@@ -302,15 +302,6 @@ def test_refusals_have_reasons():
 def test_bad_parameters(params):
     with pytest.raises((ValueError, TypeError), match=next(iter(params))):
         AdaSSP(**params)
-
-
-class NoNoise:
-    """What the solver would do with sigma = 0."""
-
-    is_private = True
-
-    def gaussian(self, query, *, sensitivity, noise_multiplier):
-        return query
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False])

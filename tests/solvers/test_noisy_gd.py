@@ -12,7 +12,7 @@ from skdp.data import MemorySource
 from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
 from skdp.privacy import Budget, GaussianEvent, calibrate
 from skdp.privacy._noise import NoiseSource
-from skdp.solvers import Problem, Progress, named_solvers
+from skdp.solvers import Problem, Progress, named_solver
 from skdp.solvers._noisy_gd import NoisyGD
 from tests.spies import SpyNoise
 
@@ -100,7 +100,7 @@ def test_squared_residuals_are_clipped_less_the_less_noise_there_is():
     loss = SquaredLoss(2.0, target_bound=1.0)
     clips = [
         resolved(replace(PROBLEM, n_samples=n), loss).residual_clip
-        for n in (200, 2000, 20_000, 60_000, 10**6)
+        for n in (200, 2000, 20_000, 30_000, 10**6)
     ]
     assert clips[0] == clips[1] == 0.25
     assert 0.25 < clips[2] < clips[3] < 2.0
@@ -155,7 +155,7 @@ def test_event_is_one_gaussian_for_each_step():
 )
 def test_bad_parameters_are_named(params, message):
     with pytest.raises((TypeError, ValueError), match=message):
-        named_solvers("noisy_gd", params)
+        named_solver("noisy_gd", params)
 
 
 def test_noise_follows_the_released_weights():

@@ -1,0 +1,55 @@
+"""``solver="auto"``: which solver for which problem, from public facts only.
+
+The rules and the measurements behind them are in ``docs/how_to_choose.md``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from skdp.losses import Loss, SquaredLoss
+from skdp.privacy._accounting import Budget
+from skdp.solvers._adassp import AdaSSP
+from skdp.solvers._base import Problem, Solver
+from skdp.solvers._noisy_gd import NoisyGD, wanted_steps
+from skdp.solvers._objective_perturbation import ObjectivePerturbation
+from skdp.solvers._output_perturbation import OutputPerturbation
+
+# Noisy gradient steps from which on noise is so small that the one-shot minimiser is as
+# accurate and faster. Several outputs: later, since there residual clipping pays.
+_MANY_STEPS, _MANY_STEPS_OUTPUTS = 150, 600
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A solver that would do, and why it is preferred."""
+
+    solver: Solver
+    reason: str
+
+
+def auto_candidates(loss: Loss, problem: Problem, budget: Budget) -> list[Candidate]:
+    """Candidates for a loss, the preferred one first."""
+    if isinstance(loss, SquaredLoss):
+        return _for_regression(budget)
+    tilt, output, descent = ObjectivePerturbation(), OutputPerturbation(), NoisyGD()
+    if budget.delta == 0:
+        return [
+            Candidate(tilt, "delta=0: the most accurate pure solver"),
+            Candidate(output, "delta=0, and too little regularisation for another"),
+        ]
+    steps = wanted_steps(loss, problem, budget)
+    many = _MANY_STEPS if loss.n_outputs == 1 else _MANY_STEPS_OUTPUTS
+    if steps >= many:
+        return [
+            Candidate(tilt, "so little noise that one exact minimisation is best"),
+            Candidate(descent, "little noise, little regularisation"),
+        ]
+    return [Candidate(descent, "noise limits the fit: short noisy descent is best")]
+
+
+def _for_regression(budget: Budget) -> list[Candidate]:
+    """Candidates for the squared loss (figures in ``docs/benchmarks.md``)."""
+    if budget.delta == 0:
+        return [Candidate(AdaSSP(), "delta=0: second moments in one pure release")]
+    return [Candidate(NoisyGD(), "clipped residuals need far less noise than moments")]

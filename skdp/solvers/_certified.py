@@ -1,0 +1,334 @@
+r"""Minimisers with a certificate: the gradient that is left is below a public bound.
+
+The objective is on the scale of sums,
+
+    F(W) = sum_i loss(x_i W, y_i) + strength / 2 ||W||^2 + <linear, W>,
+
+and strongly convex, so a point whose exact gradient has norm tau is within
+``tau / strength`` of the minimiser, whatever found it. How it is found is free: no
+choice below costs privacy, and the running time is outside the guarantee
+(``docs/known_weaknesses.md``).
+
+First quasi-Newton steps with a preconditioner from a part of the records: a handful of
+passes. If they should not reach the bound in the passes set aside for them, accelerated
+gradient steps follow, as many as their convergence theorem asks for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.sparse import hstack, issparse, vstack
+
+from skdp._rows import HUGE, row_norms, scale_rows
+from skdp.data import MemorySource, Source
+from skdp.losses import Loss
+from skdp.solvers._base import FloatArray, Problem
+from skdp.solvers._gradient import GradientSum
+
+_UNIT_ROUNDOFF = 2.0**-53
+# Passes over the data before the accelerated gradient takes over.
+_QUICK_PASSES = 400
+# The part that serves the preconditioner: this many records, or more for wide data.
+_PART_ROWS, _PART_ROWS_PER_COLUMN = 10_000, 8
+# Wider data get a diagonal preconditioner: the cube of these many columns costs more
+# than the passes that a better one saves, which are cheap for sparse rows.
+_WIDEST, _WIDEST_SPARSE = 1500, 200
+_MEMORY = 12
+# How far the minimum of the part is worth finding, in passes over the part.
+_PART_PASSES = (6, 20)
+_PART_TOLERANCE = 1e-3
+
+
+@dataclass(frozen=True)
+class CertifiedProblem:
+    """The objective, and what a certificate for it must allow for.
+
+    Parameters
+    ----------
+    loss : Loss
+    problem : Problem
+    strength : float in (0, inf)
+        L2 regularisation of the sum.
+    linear_norm : float in [0, inf)
+        Public bound on the norm of the linear term.
+    """
+
+    loss: Loss
+    problem: Problem
+    strength: float
+    linear_norm: float = 0.0
+
+    @property
+    def farthest(self) -> float:
+        """Bound on the norm of the minimiser, from F(W) <= F(0)."""
+        start = self.problem.n_samples * self.loss.value_at_zero
+        linear = self.linear_norm
+        root = math.sqrt(linear**2 + 2 * self.strength * start)
+        return (linear + root) / self.strength
+
+    @property
+    def smoothness(self) -> float:
+        """Largest eigenvalue that the Hessian of F can have."""
+        data = self.problem.n_samples * self.loss.smoothness
+        return data * self.problem.row_norm**2 + self.strength
+
+    def rounding_error(self, largest_block: int) -> float:
+        """Bound on the distance of a computed gradient of F from the exact one.
+
+        At weights of norm at most twice `farthest`; the terms of `rounding_slack`, here
+        for all records at once and not for the one that changes.
+        """
+        loss, problem = self.loss, self.problem
+        n, b, d = problem.n_samples, largest_block, problem.n_features
+        record = problem.row_norm * loss.zero_out_bound(math.inf)
+        weights = 2 * self.farthest
+        summation = n * (b + n / b + 16) * record
+        rows = n * 4 * (d + 64) * record
+        raw = n * loss.smoothness * problem.row_norm**2 * (d + 16) * weights
+        rest = 4 * (self.strength * weights + self.linear_norm)
+        return _UNIT_ROUNDOFF * (summation + rows + raw + rest)
+
+
+def certified_minimum(
+    source: Source,
+    certified: CertifiedProblem,
+    linear: FloatArray,
+    tolerance: float,
+    quick_passes: int = _QUICK_PASSES,
+) -> FloatArray | None:
+    """Weights whose computed gradient has norm at most `tolerance`.
+
+    Parameters
+    ----------
+    source : Source
+        Private.
+    certified : CertifiedProblem
+    linear : ndarray of shape (n_columns, n_outputs)
+        The linear term.
+    tolerance : float
+        In units of a sum of gradients. At least `certified.rounding_error`, so that it
+        can be met.
+    quick_passes : int, default=400
+
+    Returns
+    -------
+    ndarray of shape (n_columns, n_outputs) or None
+        Private, not a release. None if the bound was not met, which the convergence
+        theorem excludes for a linear term within `linear_norm`.
+    """
+    gradient_sum = GradientSum(source, certified.loss, certified.problem)
+
+    def gradient(weights: FloatArray) -> FloatArray:
+        return gradient_sum(weights) + certified.strength * weights + linear
+
+    part = _part(source, certified)
+    weights, precondition = _start(part, certified, linear)
+    weights, left = _quasi_newton(
+        gradient, weights, precondition, tolerance, quick_passes
+    )
+    if not left <= tolerance:
+        weights, left = _accelerated(gradient, certified, linear, tolerance)
+    within = np.linalg.norm(weights) <= 2 * certified.farthest
+    return weights if left <= tolerance and within else None
+
+
+Gradient = Callable[[FloatArray], FloatArray]
+
+
+def _quasi_newton(
+    gradient: Gradient,
+    weights: FloatArray,
+    precondition: Gradient,
+    tolerance: float,
+    passes: int,
+) -> tuple[FloatArray, float]:
+    """L-BFGS on gradients alone: loss values would drown in rounding near the end."""
+    current = gradient(weights)
+    passes -= 1
+    pairs: list[tuple[FloatArray, FloatArray, float]] = []
+    while np.linalg.norm(current) > tolerance and passes > 0:
+        direction = -_two_loops(current, pairs, precondition)
+        slope = float(np.vdot(direction, current))
+        if not slope < 0:  # rounding; the plain preconditioned gradient descends
+            pairs.clear()
+            direction = -precondition(current)
+            slope = float(np.vdot(direction, current))
+        length, low, high = 1.0, 0.0, math.inf
+        low_slope = slope
+        while True:
+            moved = gradient(weights + length * direction)
+            passes -= 1
+            new_slope = float(np.vdot(direction, moved))
+            # The slope of a convex function grows along the line; it should come near
+            # zero, from either side.
+            if abs(new_slope) <= 0.5 * abs(slope) or passes <= 0:
+                break
+            if new_slope > 0:
+                high, high_slope = length, new_slope
+            else:
+                low, low_slope = length, new_slope
+            if math.isinf(high):
+                length *= min(4.0, max(1.5, slope / (slope - new_slope + 1e-300)))
+            else:
+                share = low_slope / (low_slope - high_slope)
+                length = low + min(0.9, max(0.1, share)) * (high - low)
+        step, change = length * direction, moved - current
+        weights, current = weights + step, moved
+        product = float(np.vdot(step, change))
+        if product > 0:
+            pairs = [*pairs[-(_MEMORY - 1) :], (step, change, product)]
+    return weights, float(np.linalg.norm(current))
+
+
+def _two_loops(
+    gradient: FloatArray,
+    pairs: list[tuple[FloatArray, FloatArray, float]],
+    precondition: Gradient,
+) -> FloatArray:
+    """The inverse of the approximate Hessian times a gradient [1]_.
+
+    References
+    ----------
+    .. [1] Nocedal and Wright (2006). Numerical optimization, Algorithm 7.4.
+    """
+    result = gradient.copy()
+    shares = []
+    for step, change, product in reversed(pairs):
+        share = float(np.vdot(step, result)) / product
+        result -= share * change
+        shares.append(share)
+    result = precondition(result)
+    if pairs:
+        _, change, product = pairs[-1]
+        result *= product / float(np.vdot(change, precondition(change)))
+    for (step, change, product), share in zip(pairs, reversed(shares), strict=True):
+        result += (share - float(np.vdot(change, result)) / product) * step
+    return result
+
+
+def _accelerated(
+    gradient: Gradient,
+    certified: CertifiedProblem,
+    linear: FloatArray,
+    tolerance: float,
+) -> tuple[FloatArray, float]:
+    """Nesterov's method from 0 for strongly convex functions [1]_.
+
+    ``F(W_k) - F* <= L ||W*||^2 (1 - 1/sqrt(kappa))^k`` and ``||grad||^2 <= 2 L (F -
+    F*)`` give the number of steps, with some to spare for rounding.
+
+    References
+    ----------
+    .. [1] Nesterov (2018). Lectures on convex optimization, Theorem 2.2.3.
+    """
+    smooth, strength = certified.smoothness, certified.strength
+    root = math.sqrt(smooth / strength)
+    ratio = 2 * smooth * certified.farthest / tolerance
+    steps = math.ceil(1.1 * root * 2 * math.log(max(2.0, ratio))) + 100
+    weights = ahead = np.zeros_like(linear)
+    momentum = (root - 1) / (root + 1)
+    left = math.inf
+    for _ in range(steps):
+        slope = gradient(ahead)
+        left = float(np.linalg.norm(slope))
+        if left <= tolerance:
+            return ahead, left
+        following = ahead - slope / smooth
+        ahead = following + momentum * (following - weights)
+        weights = following
+    return ahead, left
+
+
+def _start(
+    part: MemorySource, certified: CertifiedProblem, linear: FloatArray
+) -> tuple[FloatArray, Gradient]:
+    """Weights near the minimiser, from a part of the data, and a preconditioner."""
+    problem = certified.problem
+    share = problem.n_samples / part.n_samples
+    gradient_sum = GradientSum(part, certified.loss, problem)
+
+    def gradient(weights: FloatArray) -> FloatArray:
+        return share * gradient_sum(weights) + certified.strength * weights + linear
+
+    weights = np.zeros_like(linear)
+    precondition = _preconditioner(part, certified, weights, share)
+    if part.n_samples == problem.n_samples:
+        return weights, precondition
+    tolerance = _PART_TOLERANCE * float(np.linalg.norm(gradient(weights)))
+    for passes in _PART_PASSES:
+        weights, _ = _quasi_newton(gradient, weights, precondition, tolerance, passes)
+        precondition = _preconditioner(part, certified, weights, share)
+    return weights, precondition
+
+
+def _preconditioner(
+    part: MemorySource,
+    certified: CertifiedProblem,
+    weights: FloatArray,
+    share: float,
+) -> Gradient:
+    """Multiply by the inverse of an approximate Hessian, the same for each output."""
+    problem, strength = certified.problem, certified.strength
+    widest = _WIDEST_SPARSE if part.is_sparse else _WIDEST
+    wide = problem.n_columns > widest
+    shape = (problem.n_columns,) if wide else (problem.n_columns, problem.n_columns)
+    hessian = np.zeros(shape)
+    for block in part.blocks():
+        X = block.X
+        if problem.fit_intercept:
+            column = np.full((X.shape[0], 1), problem.intercept_value)
+            X = (
+                hstack([X, column], format="csr")
+                if issparse(X)
+                else np.hstack([X, column])
+            )
+        raw = np.asarray(X @ weights)
+        curvature = certified.loss.curvature(block.y, raw).mean(axis=1)
+        curvature *= share
+        if wide:
+            squares = X.power(2) if issparse(X) else X**2
+            hessian += squares.T @ curvature
+        else:
+            product = X.T @ scale_rows(X, curvature)
+            hessian += product.toarray() if issparse(product) else product
+    if wide:
+        diagonal = (hessian + strength)[:, None]
+        return lambda gradient: gradient / diagonal
+    hessian[np.diag_indices_from(hessian)] += strength
+    try:
+        factor = cho_factor(hessian, lower=True, check_finite=False)
+    except LinAlgError:  # lost to rounding; any positive matrix will do
+        diagonal = np.maximum(np.diag(hessian), strength)[:, None]
+        return lambda gradient: gradient / diagonal
+    return lambda gradient: np.asarray(cho_solve(factor, gradient, check_finite=False))
+
+
+def _part(source: Source, certified: CertifiedProblem) -> MemorySource:
+    """Every k-th record, its row clipped, in double precision."""
+    problem = certified.problem
+    wanted = max(_PART_ROWS, _PART_ROWS_PER_COLUMN * problem.n_columns)
+    stride = max(1, problem.n_samples // wanted)
+    rows: list[Any] = []
+    targets: list[FloatArray] = []
+    first = 0
+    for block in source.blocks():
+        chosen = slice(first, None, stride)
+        first = (first - len(block.y)) % stride
+        X = block.X[chosen].astype(np.float64)
+        norms = row_norms(X)
+        factor = problem.data_norm / np.maximum(norms, problem.data_norm)
+        if block.present is not None:
+            factor[~block.present[chosen]] = 0.0
+        # Rows whose squares overflow would have to be scaled in two steps; a part can
+        # do without them.
+        factor[~(norms < HUGE)] = 0.0
+        rows.append(scale_rows(X, factor))
+        targets.append(block.y[chosen])
+    X = vstack(rows, format="csr") if issparse(rows[0]) else np.concatenate(rows)
+    return MemorySource(X, np.concatenate(targets))

@@ -1,0 +1,159 @@
+r"""Output perturbation: the minimiser of a strongly convex objective, plus noise.
+
+The minimiser of ``sum_i loss(x_i W, y_i) + strength / 2 ||W||^2`` moves by at most the
+change of one record's gradient divided by the strength, however it is computed.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal, Self
+
+import numpy as np
+
+from skdp._validation import check_choice, check_real
+from skdp.data import Source
+from skdp.losses import Loss
+from skdp.privacy._accounting import Budget
+from skdp.privacy._events import Event
+from skdp.privacy._gaussian import gaussian_mu
+from skdp.privacy._noise import NoiseSource
+from skdp.solvers._base import Problem, Progress, Solution, Solver
+from skdp.solvers._certified import CertifiedProblem, certified_minimum
+from skdp.solvers._laws import LAWS, NoiseLaw
+
+# Guess of the norm of useful weights, in units of 1 / data_norm.
+_WEIGHTS_NORM = 5.0
+# The approximation may cost this share of the sensitivity.
+_APPROXIMATION = 1e-3
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputPerturbation(Solver):
+    r"""Minimise to a certificate, add noise once.
+
+    Privacy
+    -------
+    One release of L2 sensitivity ``G row_norm / strength``, where G bounds one record's
+    residual (zero_out) or the difference of two (replace_one), plus twice the
+    distance that the certificate leaves. Gaussian noise, exactly
+    ``1 / noise_multiplier``-GDP, or spherical noise for delta = 0. All outputs are one
+    joint vector. Derivations: ``docs/proofs/output_perturbation.md``. Unit of
+    privacy: one record.
+
+    Parameters
+    ----------
+    strength : float in [1e-100, 1e100] or None, default=None
+        L2 regularisation of the sum of the losses. None: ``1 / C`` if C is given;
+        otherwise the value that balances noise and bias for weights of norm
+        ``5 / data_norm`` (docs/solvers/output_perturbation.md).
+    law : {"gaussian", "spherical"} or None, default=None
+        Law of the noise. None: spherical if delta is 0, which is what it needs,
+        Gaussian otherwise.
+
+    References
+    ----------
+    .. [1] Chaudhuri, Monteleoni and Sarwate (2011). Differentially private empirical
+       risk minimization. JMLR 12, Corollary 8. https://arxiv.org/abs/0912.0071
+    .. [2] Wu, Li, Kumar, Chaudhuri, Jha and Naughton (2017). Bolt-on differential
+       privacy for scalable stochastic gradient descent-based analytics. SIGMOD.
+       https://arxiv.org/abs/1606.04722
+
+    Deviations: a certificate in place of an exact minimiser or of an iteration count;
+    the regulariser is no part of the sensitivity; exact Gaussian calibration.
+    """
+
+    key: ClassVar[str] = "output_perturbation"
+    is_pure: ClassVar[bool] = True
+
+    strength: float | None = None
+    law: Literal["gaussian", "spherical"] | None = None
+
+    def __post_init__(self) -> None:
+        if self.strength is not None:
+            strength = check_real("strength", self.strength, low=1e-100, high=1e100)
+            object.__setattr__(self, "strength", strength)
+        if self.law is not None:
+            check_choice("law", self.law, sorted(LAWS))
+
+    @property
+    def mechanism(self) -> str:
+        return f"{self._law.name} noise on the minimiser"
+
+    @property
+    def _law(self) -> NoiseLaw:
+        assert self.law is not None, "resolve() fills in the law"
+        return LAWS[self.law]
+
+    def refusal(self, loss: Loss, problem: Problem, budget: Budget) -> str:
+        reason = super().refusal(loss, problem, budget)
+        if reason:
+            return reason
+        if not math.isfinite(loss.value_at_zero + loss.zero_out_bound(math.inf)):
+            return f"solver={self.key!r} needs a bounded loss at 0 and gradient."
+        if budget.delta == 0 and not self.resolve(loss, problem, budget)._law.is_pure:
+            return f"solver={self.key!r} with law={self.law!r} cannot do delta=0."
+        return ""
+
+    def resolve(self, loss: Loss, problem: Problem, budget: Budget) -> Self:
+        law = self.law or ("spherical" if budget.delta == 0 else "gaussian")
+        strength = self.strength or problem.n_samples * problem.alpha
+        if strength == 0:
+            # Noise of deviation e = deviation S G / strength costs about
+            # n curvature_trace row_norm^2 e^2 / 2 in the sum of the losses, the
+            # regulariser strength norm^2 / 2: equal at their best sum but for a factor.
+            multiplier = 1 / budget.epsilon
+            if not LAWS[law].is_pure:
+                multiplier = 1 / gaussian_mu(budget.epsilon, budget.delta)
+            size = problem.n_columns * loss.n_outputs
+            deviation = LAWS[law].deviation(multiplier, size)
+            change = deviation * _gradient_change(loss, problem)
+            bend = problem.n_samples * loss.curvature_trace * problem.row_norm**2
+            norm = _WEIGHTS_NORM / problem.data_norm
+            strength = (2 * bend * (change / norm) ** 2) ** (1 / 3)
+        return replace(self, strength=strength, law=law)
+
+    def event(self, noise_multiplier: float, loss: Loss, problem: Problem) -> Event:
+        return self._law.event(noise_multiplier)
+
+    def sensitivity(self, loss: Loss, problem: Problem) -> float:
+        assert self.strength is not None, "resolve() fills in the strength"
+        return (1 + _APPROXIMATION) * _gradient_change(loss, problem) / self.strength
+
+    def run(
+        self,
+        source: Source,
+        loss: Loss,
+        problem: Problem,
+        noise_multiplier: float,
+        noise: NoiseSource,
+        progress: Progress,
+    ) -> Solution:
+        assert self.strength is not None, "resolve() fills in the strength"
+        law = self._law
+        certified = CertifiedProblem(loss, problem, self.strength)
+        rounding = certified.rounding_error(source.largest_block)
+        change = _gradient_change(loss, problem)
+        tolerance = max(_APPROXIMATION * change / 2 - rounding, rounding)
+        nothing = np.zeros((problem.n_columns, loss.n_outputs))
+        weights = certified_minimum(source, certified, nothing, tolerance)
+        progress.step(1, 1)
+        sensitivity = (change + 2 * (tolerance + rounding)) / self.strength
+        released = law.release(
+            noise,
+            nothing if weights is None else weights,
+            sensitivity,
+            noise_multiplier,
+        )
+        scale = law.scale(sensitivity, noise_multiplier, nothing.size)
+        return Solution(released, scale.sigma)
+
+
+def _gradient_change(loss: Loss, problem: Problem) -> float:
+    """Largest change of the sum of gradients at any weights (proof page, Lemma 1)."""
+    bound = {
+        "zero_out": loss.zero_out_bound(math.inf),
+        "replace_one": loss.replace_one_bound(math.inf),
+    }[problem.adjacency]
+    return problem.row_norm * bound

@@ -1,0 +1,341 @@
+"""Numerical composition: against closed forms, and each trap of the library."""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.special import ndtr
+from scipy.stats import binom
+
+import skdp
+from skdp.privacy import (
+    Budget,
+    ComposedEvent,
+    EpsilonDeltaEvent,
+    GaussianEvent,
+    LaplaceEvent,
+    ObjectiveEvent,
+    PoissonGaussianEvent,
+    PureEvent,
+    calibrate,
+    epsilon_of,
+)
+from skdp.privacy import _pld as pld
+from skdp.privacy._accounting import fits
+from skdp.privacy._gaussian import gaussian_delta, gaussian_epsilon
+from skdp.privacy._objective import ObjectiveLoss
+
+ALLOWED = 1.002
+
+
+def randomised_response_delta(epsilon, count, at):
+    """Exact delta of `count` randomised responses, by the binomial distribution."""
+    k = np.arange(count + 1)
+    loss = (2 * k - count) * epsilon
+    chance = binom.pmf(k, count, 1 / (1 + math.exp(-epsilon)))
+    return float(np.sum(chance * np.maximum(0, -np.expm1(np.minimum(at - loss, 0)))))
+
+
+@pytest.mark.parametrize("delta", [1e-9, 1e-5])
+@pytest.mark.parametrize(("multiplier", "count"), [(5.0, 1), (5.0, 100), (80.0, 10**5)])
+def test_gaussian_composition_agrees_with_its_closed_form(multiplier, count, delta):
+    exact = gaussian_epsilon(math.sqrt(count) / multiplier, delta)
+    found = pld.pld_epsilon([GaussianEvent(multiplier, count)], delta)
+    # Rounding of the transforms is charged to delta: 9e-11 for 100,000 steps.
+    assert exact * (1 - 1e-6) <= found <= exact * 1.003
+
+
+@pytest.mark.parametrize(("epsilon", "count"), [(0.1, 50), (0.5, 20), (1.3, 3)])
+def test_pure_black_boxes_agree_with_randomised_response(epsilon, count):
+    found = pld.pld_epsilon([PureEvent(epsilon, count)], 1e-4)
+    assert math.isfinite(found)
+    assert randomised_response_delta(epsilon, count, found) <= 1e-4
+    assert randomised_response_delta(epsilon, count, found / 1.01 - 2e-3) > 1e-4
+    assert found <= count * epsilon * 1.005
+
+
+@pytest.mark.parametrize("count", [1, 5, 100])
+def test_black_boxes_lose_their_deltas(count):
+    event = EpsilonDeltaEvent(0.2, 1e-6, count)
+    alone = 1 - (1 - 1e-6) ** count
+    assert pld.pld_epsilon([event], alone / 2) == math.inf
+    found = epsilon_of(event, 1e-3)
+    boxes = randomised_response_delta(0.2, count, found)
+    assert alone + (1 - alone) * boxes <= 1e-3
+    assert found <= 0.2 * count
+    assert epsilon_of(EpsilonDeltaEvent(0.2, 1e-6), 1e-6) == 0.2
+    assert epsilon_of(EpsilonDeltaEvent(0.2, 1e-6), 0.99e-6) == math.inf
+
+
+def test_laplace_is_exact_alone_and_pure_at_delta_zero():
+    # delta = 1 - exp((epsilon - 1 / multiplier) / 2) for one release.
+    for multiplier in (0.5, 2.0, 10.0):
+        exact = 1 / multiplier + 2 * math.log1p(-1e-3)
+        found = epsilon_of(LaplaceEvent(multiplier), 1e-3)
+        assert exact * (1 - 1e-9) <= found <= exact + 0.003 / multiplier
+    assert epsilon_of(LaplaceEvent(4.0, 6), 0.0) == 1.5
+    assert calibrate(lambda z: LaplaceEvent(z, 6), Budget(1.5, 0.0)) <= 4.0 * ALLOWED
+
+
+# Poisson sampling ----------------------------------------------------------------
+
+
+def sampled_delta(multiplier, rate, epsilon, order):
+    """Exact delta of one sampled Gaussian release, by its two half-lines."""
+    if order == "remove":
+        level = math.log1p(math.expm1(epsilon) / rate)
+        return rate * gaussian_delta(1 / multiplier, level)
+    # The null record's data against the sampled: {x < edge} is the best event.
+    ratio = (math.exp(-epsilon) - (1 - rate)) / rate
+    if ratio <= 0:
+        return 0.0
+    edge = multiplier**2 * math.log(ratio) + 0.5
+    mixed = (1 - rate) * ndtr(edge / multiplier)
+    mixed += rate * ndtr((edge - 1) / multiplier)
+    return float(ndtr(edge / multiplier) - math.exp(epsilon) * mixed)
+
+
+@pytest.mark.parametrize("rate", [0.01, 0.3, 0.9])
+@pytest.mark.parametrize("multiplier", [0.7, 2.0])
+def test_one_sampled_release_is_exact_in_the_worse_order(multiplier, rate):
+    found = pld.pld_epsilon([PoissonGaussianEvent(multiplier, rate)], 1e-4)
+
+    def worst(epsilon):
+        orders = ("remove", "add")
+        return max(sampled_delta(multiplier, rate, epsilon, o) for o in orders)
+
+    assert worst(found) <= 1e-4 < worst(0.99 * found)
+
+
+@pytest.mark.parametrize(
+    ("multiplier", "rate", "count", "delta", "epsilon"),
+    [(1.0, 0.01, 1000, 1e-5, 1.8282), (1.0, 0.01, 10**5, 1e-5, 25.573)],
+)
+def test_reference_values_under_zero_out(multiplier, rate, count, delta, epsilon):
+    found = epsilon_of(PoissonGaussianEvent(multiplier, rate, count), delta)
+    assert epsilon * 0.9998 <= found <= epsilon * ALLOWED
+
+
+@pytest.mark.parametrize(("count", "multiplier"), [(1000, 1.4146), (10**5, 11.825)])
+def test_reference_noise_under_zero_out(count, multiplier):
+    def declare(z):
+        return PoissonGaussianEvent(z, 0.01, count)
+
+    budget = Budget(1.0, 1e-5)
+    found = calibrate(declare, budget)
+    assert multiplier <= found <= multiplier * ALLOWED
+    assert fits(declare(found), budget)
+
+
+# By two steps of group privacy, from the profile under zero_out.
+@pytest.mark.parametrize(
+    ("multiplier", "count", "epsilon"), [(1.0, 1000, 4.231), (23.67, 10**5, 1.0)]
+)
+def test_reference_values_under_replace_one(multiplier, count, epsilon):
+    event = PoissonGaussianEvent(multiplier, 0.01, count, "replace_one")
+    found = epsilon_of(event, 1e-5)
+    assert epsilon * 0.998 <= found <= epsilon * ALLOWED
+    half = PoissonGaussianEvent(multiplier, 0.01, count)
+    # (e, d) under zero_out is (2 e, (1 + exp(e)) d) under replace_one.
+    share = 1e-5 / (1 + math.exp(found / 2))
+    assert math.isclose(2 * epsilon_of(half, share), found, rel_tol=1e-3)
+    assert found > 2 * epsilon_of(half, 1e-5)
+
+
+def test_full_sampling_is_the_gaussian_mechanism():
+    sampled = epsilon_of(PoissonGaussianEvent(5.0, 1.0, 100), 1e-5)
+    assert math.isclose(
+        sampled, epsilon_of(GaussianEvent(5.0, 100), 1e-5), rel_tol=2e-3
+    )
+
+
+@pytest.mark.parametrize("adjacency", ["zero_out", "replace_one"])
+def test_small_deltas_fall_back_to_a_looser_bound(adjacency):
+    event = PoissonGaussianEvent(1.5, 0.01, 1000, adjacency)
+    found = [epsilon_of(event, delta) for delta in (1e-9, 1e-13, 1e-20, 1e-40)]
+    assert found == sorted(found)
+    assert math.isfinite(found[-1])
+    mixed = ComposedEvent((event, PureEvent(0.5)))
+    assert epsilon_of(mixed, 1e-40) == math.inf
+
+
+def test_cost_beyond_all_sense_is_infinite():
+    for event in (
+        PoissonGaussianEvent(1e-5, 0.5),
+        PoissonGaussianEvent(0.1, 0.5, 10**6),
+    ):
+        assert epsilon_of(event, 1e-5) == math.inf
+    assert epsilon_of(EpsilonDeltaEvent(1e90, 1e-9), 1e-5) == 1e90
+    assert epsilon_of(EpsilonDeltaEvent(1e-100, 1e-9), 1e-5) <= 1e-100
+
+
+# Mixtures ------------------------------------------------------------------------
+
+PARTS = {
+    "gaussian": GaussianEvent(8.0, 3),
+    "laplace": LaplaceEvent(10.0, 5),
+    "poisson": PoissonGaussianEvent(1.4, 0.01, 500),
+    "objective": ObjectiveEvent(9.0, 0.01, 4, 6),
+    "pure": PureEvent(0.1, 4),
+    "box": EpsilonDeltaEvent(0.1, 1e-7),
+}
+
+
+def test_mixture_costs_less_than_basic_composition_and_more_than_any_part():
+    whole = epsilon_of(ComposedEvent(tuple(PARTS.values())), 6e-5)
+    alone = {name: epsilon_of(part, 1e-5) for name, part in PARTS.items()}
+    assert whole <= sum(alone.values())
+    assert whole >= max(epsilon_of(part, 6e-5) for part in PARTS.values())
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_every_part_counts(name):
+    rest = tuple(part for other, part in PARTS.items() if other != name)
+    whole = epsilon_of(ComposedEvent(tuple(PARTS.values())), 1e-5)
+    assert epsilon_of(ComposedEvent(rest), 1e-5) < whole
+
+
+def test_gaussian_with_one_pure_part_is_close_to_exact():
+    # E over the two outcomes of randomised response of the Gaussian's profile.
+    mu, pure = 0.5, 0.4
+    found = pld.pld_epsilon([GaussianEvent(1 / mu), PureEvent(pure)], 1e-4)
+
+    def profile(e):
+        x = e / mu - mu / 2
+        return ndtr(-x) - math.exp(e) * ndtr(-x - mu)
+
+    def exact(e):
+        yes = 1 / (1 + math.exp(-pure))
+        return yes * profile(e - pure) + (1 - yes) * profile(e + pure)
+
+    assert exact(found) <= 1e-4 < exact(found / 1.004)
+
+
+def test_objective_beside_a_gaussian_agrees_with_its_quadrature():
+    for kind in ({}, {"corners": 5, "half_corners": 10}, {"curvature": 0.2}):
+        objective = ObjectiveEvent(4.0, 0.05, **kind)
+        both = ComposedEvent((objective, GaussianEvent(6.0)))
+        direct = epsilon_of(both, 1e-5)
+        composed = pld.pld_epsilon(both.leaves, 1e-5)
+        assert math.isclose(direct, composed, rel_tol=0.01)
+        mu = math.hypot(math.sqrt(objective.mu_squared), 1 / 6.0)
+        assert min(direct, composed) <= gaussian_epsilon(mu, 1e-5) * 1.001
+
+
+def test_sampled_part_under_replace_one_becomes_a_black_box():
+    sampled = PoissonGaussianEvent(2.0, 0.01, 500, "replace_one")
+    whole = epsilon_of(ComposedEvent((sampled, GaussianEvent(20.0))), 1e-5)
+    box = epsilon_of(sampled, 0.5e-5)
+    assert box < whole <= box + epsilon_of(GaussianEvent(20.0), 0.5e-5)
+    other = PoissonGaussianEvent(2.0, 0.01, 500, "zero_out")
+    with pytest.raises(ValueError, match="one adjacency"):
+        epsilon_of(ComposedEvent((sampled, other)), 1e-5)
+
+
+def declare_mixture(z):
+    return ComposedEvent((LaplaceEvent(z, 20), GaussianEvent(z, 5)))
+
+
+def declare_beside_fixed_parts(z):
+    return ComposedEvent((PureEvent(0.3), PoissonGaussianEvent(z, 0.01, 100)))
+
+
+@pytest.mark.parametrize("declare", [declare_mixture, declare_beside_fixed_parts])
+def test_calibration_of_mixtures_is_one_sided(declare):
+    budget = Budget(1.0, 1e-5)
+    multiplier = calibrate(declare, budget)
+    assert epsilon_of(declare(multiplier), budget.delta) <= budget.epsilon
+    assert epsilon_of(declare(multiplier / ALLOWED), budget.delta) > budget.epsilon
+
+
+def test_calibration_refuses_fixed_parts_above_the_budget():
+    with pytest.raises(ValueError, match="No noise multiplier fits"):
+        calibrate(
+            lambda z: ComposedEvent((EpsilonDeltaEvent(2.0, 1e-9), LaplaceEvent(z))),
+            Budget(1.0, 1e-5),
+        )
+
+
+# Traps and broken twins ----------------------------------------------------------
+
+
+def test_trap_multiplier_means_sigma_over_sensitivity_whatever_the_relation():
+    from dp_accounting import GaussianDpEvent, NeighboringRelation
+    from dp_accounting.pld import PLDAccountant
+
+    named = PLDAccountant(NeighboringRelation.REPLACE_ONE)
+    named.compose(GaussianDpEvent(4.0))
+    exact = gaussian_epsilon(1 / 4.0, 1e-5)
+    assert named.get_epsilon(1e-5) > 1.5 * exact
+    assert pld.pld_epsilon([GaussianEvent(4.0)], 1e-5) <= exact * ALLOWED
+
+
+def test_trap_coarse_grid_is_above_and_worse(monkeypatch):
+    event = PoissonGaussianEvent(11.83, 0.01, 10**5)
+    fine = epsilon_of(event, 1e-5)
+    monkeypatch.setattr(pld, "_interval", lambda events: 1e-3)
+    assert epsilon_of(event, 1e-5) > 1.05 * fine
+
+
+def test_broken_twin_that_rounds_losses_down_is_below(monkeypatch):
+    event = ObjectiveEvent(4.0, 0.05, 3)
+    fine = pld.pld_epsilon([event, event], 1e-5)
+    monkeypatch.setattr(pld, "_interval", lambda events: 0.05)
+    assert pld.pld_epsilon([event, event], 1e-5) >= fine
+    above = ObjectiveLoss.survival
+    monkeypatch.setattr(
+        ObjectiveLoss, "survival", lambda self, t: above(self, t + 0.05)
+    )
+    assert pld.pld_epsilon([event, event], 1e-5) < fine
+
+
+def test_broken_twin_of_one_order_only_is_below():
+    multiplier, rate = 2.0, 0.9
+    found = pld.pld_epsilon([PoissonGaussianEvent(multiplier, rate)], 0.05)
+    remove = sampled_delta(multiplier, rate, found, "remove")
+    add = sampled_delta(multiplier, rate, found, "add")
+    assert max(remove, add) <= 0.05
+    assert min(remove, add) < 0.9 * max(remove, add)
+
+
+def test_broken_twin_doubling_epsilon_alone_is_below_group_privacy():
+    event = PoissonGaussianEvent(1.0, 0.01, 1000)
+    grouped = PoissonGaussianEvent(1.0, 0.01, 1000, "replace_one")
+    assert 2 * epsilon_of(event, 1e-5) < 0.95 * epsilon_of(grouped, 1e-5)
+
+
+def test_closed_forms_import_no_accountant():
+    program = """
+import sys
+import skdp
+from skdp.privacy import *
+event = ComposedEvent((ObjectiveEvent(5.0, 0.02), GaussianEvent(100.0)))
+assert epsilon_of(event, 1e-6) < 1
+assert epsilon_of(ComposedEvent((GaussianEvent(9.0), PureEvent(0.1))), 1e-6) < 1
+calibrate(lambda z: GaussianEvent(z, 100), Budget(1.0, 1e-6))
+event.gdp_mu_squared
+assert "dp_accounting" not in sys.modules
+epsilon_of(LaplaceEvent(5.0, 3), 1e-6)
+assert "dp_accounting" in sys.modules
+"""
+    root = str(Path(skdp.__file__).parents[1])
+    subprocess.run(
+        [sys.executable, "-c", program],
+        check=True,
+        env=os.environ | {"PYTHONPATH": root},
+        timeout=60,
+    )
+
+
+def test_stored_names_are_never_imported():
+    folder = Path(skdp.__file__).parent / "privacy"
+    sources = [path.read_text() for path in folder.glob("*.py")]
+    assert not any("from_named_tuple" in source for source in sources)
+    users = [p.name for p in folder.glob("*.py") if "dp_accounting" in p.read_text()]
+    assert users == ["_pld.py"]
