@@ -201,7 +201,7 @@ def test_doubling_zero_out_would_waste_noise():
 def test_neighbours_in_other_units_never_exceed_the_sensitivity(
     adjacency, data_norm, bound
 ):
-    """Planted bugs: R in place of R^2, targets that are not clipped."""
+    """R in place of R^2, or targets that are not clipped, would show here."""
     problem = replace(PROBLEM, n_samples=5, n_features=2, data_norm=data_norm)
     loss = SquaredLoss(2 * bound, target_bound=bound)
     stated = MomentWeights(0.5, 1.0).sensitivity(adjacency)
