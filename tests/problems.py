@@ -73,16 +73,6 @@ class Case:
         )
 
     @property
-    def refusal(self):
-        """Why the solver cannot do this case, or an empty string."""
-        return self.refusal_of(BUDGET)
-
-    def refusal_of(self, budget):
-        """The same for another budget."""
-        solver = SOLVERS[self.key](**SOLVER_PARAMS[self.key])
-        return solver.refusal(self.loss, self.problem, budget)
-
-    @property
     def solver(self):
         return self.solver_with(SOLVER_PARAMS[self.key])
 
@@ -102,15 +92,20 @@ class Case:
         return MemorySource(*self.data(seed))
 
 
+def accepts(case, budget=BUDGET):
+    """Whether the case's solver can do the case at all."""
+    solver = SOLVERS[case.key](**SOLVER_PARAMS[case.key])
+    return not solver.refusal(case.loss, case.problem, budget)
+
+
 ALL_CASES = [
     Case(key, loss, adjacency)
     for key in SOLVERS
     for loss in LOSSES
     for adjacency in ADJACENCIES
 ]
-CASES = [case for case in ALL_CASES if not case.refusal]
-PURE_CASES = [case for case in ALL_CASES if not case.refusal_of(PURE)]
-REFUSED = [case for case in ALL_CASES if case.refusal]
+CASES = [case for case in ALL_CASES if accepts(case)]
+PURE_CASES = [case for case in ALL_CASES if accepts(case, PURE)]
 
 
 def case_id(case):

@@ -29,12 +29,9 @@ class Candidate:
 
 
 def auto_candidates(loss: Loss, problem: Problem, budget: Budget) -> list[Candidate]:
-    """Candidates, the preferred one first."""
+    """Candidates for a loss, the preferred one first."""
     if isinstance(loss, SquaredLoss):
-        if budget.delta == 0:
-            return [Candidate(AdaSSP(), "delta=0: the pure solver for least squares")]
-        reason = "noisy descent with clipped residuals is best for bounded targets"
-        return [Candidate(NoisyGD(), reason)]
+        return _for_regression(budget)
     tilt, output, descent = ObjectivePerturbation(), OutputPerturbation(), NoisyGD()
     if budget.delta == 0:
         return [
@@ -49,3 +46,10 @@ def auto_candidates(loss: Loss, problem: Problem, budget: Budget) -> list[Candid
             Candidate(descent, "little noise, little regularisation"),
         ]
     return [Candidate(descent, "noise limits the fit: short noisy descent is best")]
+
+
+def _for_regression(budget: Budget) -> list[Candidate]:
+    """Candidates for the squared loss (figures in ``docs/benchmarks.md``)."""
+    if budget.delta == 0:
+        return [Candidate(AdaSSP(), "delta=0: second moments in one pure release")]
+    return [Candidate(NoisyGD(), "clipped residuals need far less noise than moments")]

@@ -60,7 +60,9 @@ def released(source, problem, loss, law, shrink, seed):
             spy.gaussian(draw.query, sensitivity=draw.sensitivity, **asked)
         else:
             spy.spherical(
-                draw.query, sensitivity=draw.sensitivity, epsilon=draw.epsilon
+                draw.query,
+                sensitivity=draw.sensitivity,
+                epsilon=1 / draw.noise_multiplier,
             )
     return draw.query, np.array([draw.released for draw in spy.draws[1:]])
 
@@ -78,9 +80,8 @@ def audited_epsilon(adjacency, law, data_norm, bound, shrink=1.0):
     sources = pair(adjacency, law, data_norm, bound)
     a, inside = released(sources[0], problem, loss, law, shrink, seed=0)
     b, outside = released(sources[1], problem, loss, law, shrink, seed=1)
-    stated = choose_solver("adassp", {}, loss, problem, BUDGETS[law]).solver.sensitivity(
-        loss, problem
-    )
+    chosen = choose_solver("adassp", {}, loss, problem, BUDGETS[law])
+    stated = chosen.solver.sensitivity(loss, problem)
     # One column cannot be at Lemma 2's angle, but comes within a tenth.
     assert (0.9 if one_column else 1 - 1e-9) < np.linalg.norm(a - b) / stated <= 1
 

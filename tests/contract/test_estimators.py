@@ -41,6 +41,7 @@ INSTANCES = {
     "svc-ledger": DPLinearSVC(ledger=ledger()),
     "regression": DPLinearRegression(target_bounds=(-3, 3)),
     "regression-inf": DPLinearRegression(epsilon=math.inf, target_bounds=(-3, 3)),
+    "regression-pure": DPLinearRegression(delta=0, target_bounds=(-3, 3)),
     "regression-ledger": DPLinearRegression(target_bounds=(-3, 3), ledger=ledger()),
     "regression-inf-ledger": DPLinearRegression(
         epsilon=math.inf, target_bounds=(-3, 3), ledger=ledger()

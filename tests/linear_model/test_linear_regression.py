@@ -15,14 +15,11 @@ from sklearn.datasets import load_diabetes
 from sklearn.linear_model import LinearRegression, Ridge
 
 from skdp import DPLinearRegression
-from skdp.solvers import SOLVERS
 from tests.problems import make_ledger
 from tests.spies import SpyArray, SpyLedger
 
 BOUNDS = (0.0, 350.0)
-SQUARED = [
-    key for key in SOLVERS if key in ("adassp", "noisy_gd")
-]  # that accept the loss
+SQUARED = ("adassp", "noisy_gd")
 by_solver = pytest.mark.parametrize("solver", SQUARED)
 
 
@@ -78,6 +75,33 @@ def test_private_models_are_useful(many, solver, adjacency):
     ).fit(X, y)
     assert model.score(X, y) > 0.8 * LinearRegression().fit(X, y).score(X, y)
     assert model.privacy_.solver == solver
+
+
+@pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
+def test_pure_models_are_useful_and_never_wild(many, diabetes, adjacency, tmp_path):
+    """Far above a constant with many records, near it with few."""
+    ledger = make_ledger(tmp_path, adjacency=adjacency)
+    common = {"delta": 0, "adjacency": adjacency, "ledger": ledger}
+    X, y = many
+    model = DPLinearRegression(target_bounds=(0, 200), **common).fit(X, y)
+    assert model.score(X, y) > 0.8
+    assert ledger.spent().epsilon <= 1.0
+    assert model.privacy_.delta == 0
+    scores = [
+        DPLinearRegression(0.1, target_bounds=BOUNDS, **common)
+        .fit(*diabetes)
+        .score(*diabetes)
+        for _ in range(20)
+    ]
+    assert np.median(scores) > -1  # diffprivlib: -6.6e6 at ten times the epsilon
+
+
+def test_auto_chooses_from_public_facts_and_says_why(many):
+    for delta, key, why in ((0, "adassp", "delta=0"), (1e-6, "noisy_gd", "clipped")):
+        for X, y in (many, (many[0][:100], many[1][:100])):
+            model = DPLinearRegression(delta=delta, target_bounds=(0, 200)).fit(X, y)
+            assert model.privacy_.solver == key
+            assert why in model.privacy_.why_solver
 
 
 @by_solver

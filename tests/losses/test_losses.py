@@ -228,6 +228,7 @@ def test_targets_are_clipped_to_their_bound():
     loss = SquaredLoss(9.0, target_bound=1.0)
     assert loss.residual(np.array([1e300]), np.zeros((1, 1)))[0, 0] == -1.0
     assert loss.value(np.array([-1e300]), np.ones((1, 1)))[0] == 2.0
+    assert loss.curvature(np.array([1e300]), np.zeros((1, 1)))[0, 0] == 1.0
     # Near w = 0 the target bound is what counts; without it, the residual bound.
     assert loss.zero_out_bound(0.0) == pytest.approx(1.0)
     assert loss.zero_out_bound(math.inf) == SquaredLoss(9.0).zero_out_bound(0.0) == 9.0

@@ -17,7 +17,7 @@ from skdp.privacy._noise import NoiseSource
 from skdp.solvers import Problem, Progress
 from skdp.solvers._adassp import AdaSSP, _least_risk
 from skdp.solvers._moments import Moments, MomentWeights, query_size
-from tests.spies import SpyNoise
+from tests.spies import NoNoise, SpyNoise
 
 LOSS = SquaredLoss(2.0, target_bound=1.0)
 PROBLEM = Problem(n_samples=300, n_features=4, data_norm=1.0, adjacency="zero_out")
@@ -201,7 +201,7 @@ def test_doubling_zero_out_would_waste_noise():
 def test_neighbours_in_other_units_never_exceed_the_sensitivity(
     adjacency, data_norm, bound
 ):
-    """Planted bugs: R in place of R^2, targets that are not clipped."""
+    """R in place of R^2, or targets that are not clipped, would show here."""
     problem = replace(PROBLEM, n_samples=5, n_features=2, data_norm=data_norm)
     loss = SquaredLoss(2 * bound, target_bound=bound)
     stated = MomentWeights(0.5, 1.0).sensitivity(adjacency)
@@ -253,7 +253,7 @@ def test_pure_epsilon_takes_spherical_noise(adjacency):
     source = MemorySource(*make_data())
     run = solver.run(source, LOSS, problem, z, noise, Progress())
     (draw,) = noise.draws
-    assert draw.epsilon == 1 / z
+    assert (draw.law, draw.noise_multiplier) == ("spherical", 1 / (1 / z))
     stated = solver.sensitivity(LOSS, problem)
     assert stated <= draw.sensitivity <= stated * (1 + 1e-9)
     assert np.isfinite(run.weights).all()
@@ -302,15 +302,6 @@ def test_refusals_have_reasons():
 def test_bad_parameters(params):
     with pytest.raises((ValueError, TypeError), match=next(iter(params))):
         AdaSSP(**params)
-
-
-class NoNoise:
-    """What the solver would do with sigma = 0."""
-
-    is_private = True
-
-    def gaussian(self, query, *, sensitivity, noise_multiplier):
-        return query
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False])
