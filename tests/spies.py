@@ -42,6 +42,7 @@ class Draw:
     sensitivity: float
     noise_multiplier: float
     law: str = "gaussian"
+    fine: bool = False
 
     @property
     def epsilon(self):
@@ -55,11 +56,13 @@ class Draw:
                 sensitivity=self.sensitivity,
                 epsilon=1 / self.noise_multiplier,
                 size=self.query.size,
+                fine=self.fine,
             ).sigma
         return gaussian_scale(
             sensitivity=self.sensitivity,
             noise_multiplier=self.noise_multiplier,
             size=self.query.size,
+            fine=self.fine,
         ).sigma
 
 
@@ -75,20 +78,22 @@ class SpyNoise:
         self._noise = NoiseSource(self.seed)
         self.is_private = self._noise.is_private
 
-    def gaussian(self, query, *, sensitivity, noise_multiplier):
+    def gaussian(self, query, *, sensitivity, noise_multiplier, fine=False):
         released = self._noise.gaussian(
             query,
             sensitivity=sensitivity,
             noise_multiplier=noise_multiplier * self.shrink,
+            fine=fine,
         )
-        self.draws.append(Draw(query, released, sensitivity, noise_multiplier))
+        draw = Draw(query, released, sensitivity, noise_multiplier, fine=fine)
+        self.draws.append(draw)
         return released
 
-    def spherical(self, query, *, sensitivity, epsilon):
+    def spherical(self, query, *, sensitivity, epsilon, fine=False):
         released = self._noise.spherical(
-            query, sensitivity=sensitivity, epsilon=epsilon / self.shrink
+            query, sensitivity=sensitivity, epsilon=epsilon / self.shrink, fine=fine
         )
-        draw = Draw(query, released, sensitivity, 1 / epsilon, law="spherical")
+        draw = Draw(query, released, sensitivity, 1 / epsilon, "spherical", fine)
         self.draws.append(draw)
         return released
 
@@ -98,10 +103,10 @@ class NoNoise:
 
     is_private = True
 
-    def gaussian(self, query, *, sensitivity, noise_multiplier):
+    def gaussian(self, query, *, sensitivity, noise_multiplier, fine=False):
         return query
 
-    def spherical(self, query, *, sensitivity, epsilon):
+    def spherical(self, query, *, sensitivity, epsilon, fine=False):
         return query
 
 

@@ -53,6 +53,9 @@ _RELEASE_LIMIT = 2**52
 # the noise, and costs more.
 _GRID_COST = 2.0**-12
 _FINEST = 2.0**-46
+# For draws whose rounding is charged elsewhere and dearer: as fine as the fast path
+# decides nearly all draws.
+_FINE_GRID_COST, _FINE_FINEST = 2.0**-26, 2.0**-32
 
 # Assumed bound on the relative error of the random variance of spherical noise: a few
 # units in the last place of logarithm, sum, root and product, and the digits of a
@@ -279,21 +282,27 @@ class NoiseScale:
     sigma: float
 
 
-def _grid(sensitivity: float, noise: float, norm: float) -> float:
+def _grid(sensitivity: float, noise: float, norm: float, fine: bool = False) -> float:
     """A power of two, from the sensitivity, the noise and the norm of all ones."""
-    step = max(_GRID_COST * sensitivity / norm, _FINEST * noise)
+    cost, finest = _GRID_COST, _FINEST
+    if fine:
+        cost, finest = _FINE_GRID_COST, _FINE_FINEST
+    step = max(cost * sensitivity / norm, finest * noise)
     if not 0 < step < math.inf:
         return math.nan  # refused by the caller
     return math.ldexp(1.0, math.frexp(step)[1] - 1)
 
 
 def gaussian_scale(
-    *, sensitivity: float, noise_multiplier: float, size: int
+    *, sensitivity: float, noise_multiplier: float, size: int, fine: bool = False
 ) -> NoiseScale:
-    """Grid and sigma for a query of `size` numbers of L2 sensitivity `sensitivity`."""
+    """Grid and sigma for a query of `size` numbers of L2 sensitivity `sensitivity`.
+
+    `fine` asks for the finest grid on which draws are still fast.
+    """
     sensitivity, noise_multiplier = float(sensitivity), float(noise_multiplier)
     root = math.sqrt(size)
-    grid = _grid(sensitivity, noise_multiplier * sensitivity, root)
+    grid = _grid(sensitivity, noise_multiplier * sensitivity, root, fine)
     # The last factor covers the rounding of this line and of the square root.
     charged = (sensitivity + root * grid) * (1 + 2.0**-48)
     return NoiseScale(grid, noise_multiplier * charged)
@@ -307,7 +316,9 @@ def laplace_scale(*, sensitivity: float, epsilon: float, size: int) -> NoiseScal
     return NoiseScale(grid, charged / epsilon)
 
 
-def spherical_scale(*, sensitivity: float, epsilon: float, size: int) -> NoiseScale:
+def spherical_scale(
+    *, sensitivity: float, epsilon: float, size: int, fine: bool = False
+) -> NoiseScale:
     """Grid and scale for a query of `size` numbers of L2 sensitivity `sensitivity`.
 
     The scale is that of the norm: the density is ``exp(-norm / sigma)``. Of `epsilon`
@@ -315,7 +326,7 @@ def spherical_scale(*, sensitivity: float, epsilon: float, size: int) -> NoiseSc
     """
     sensitivity, epsilon = float(sensitivity), float(epsilon)
     root = math.sqrt(size)
-    grid = _grid(sensitivity, sensitivity / epsilon, root)
+    grid = _grid(sensitivity, sensitivity / epsilon, root, fine)
     charged = (sensitivity + root * grid) * (1 + 2.0**-48)
     farthest = root * 2 * _SPHERICAL_LIMIT * grid / (sensitivity / epsilon)
     aside = 2 * _VARIANCE_ERROR * (size + farthest)
@@ -343,7 +354,12 @@ class NoiseSource:
         self.is_private = self._entropy.is_private
 
     def gaussian(
-        self, query: FloatArray, *, sensitivity: float, noise_multiplier: float
+        self,
+        query: FloatArray,
+        *,
+        sensitivity: float,
+        noise_multiplier: float,
+        fine: bool = False,
     ) -> FloatArray:
         """Release `query` with Gaussian noise.
 
@@ -355,6 +371,8 @@ class NoiseSource:
             L2 sensitivity of `query` under the declared adjacency, in its units.
         noise_multiplier : float in (0, inf)
             sigma / sensitivity of the declared event.
+        fine : bool, default=False
+            Use the finest grid on which draws are still fast.
 
         Returns
         -------
@@ -362,7 +380,10 @@ class NoiseSource:
             Multiples of a public power of two.
         """
         scale = gaussian_scale(
-            sensitivity=sensitivity, noise_multiplier=noise_multiplier, size=query.size
+            sensitivity=sensitivity,
+            noise_multiplier=noise_multiplier,
+            size=query.size,
+            fine=fine,
         )
         return self._release(query, scale, _Gaussian())
 
@@ -374,7 +395,12 @@ class NoiseSource:
         return self._release(query, scale, _Laplace())
 
     def spherical(
-        self, query: FloatArray, *, sensitivity: float, epsilon: float
+        self,
+        query: FloatArray,
+        *,
+        sensitivity: float,
+        epsilon: float,
+        fine: bool = False,
     ) -> FloatArray:
         """Release `query` with K-norm noise of density ``exp(-epsilon norm / S)``.
 
@@ -391,6 +417,8 @@ class NoiseSource:
             L2 sensitivity S of `query` under the declared adjacency, in its units.
         epsilon : float in (0, inf)
             Of the declared event.
+        fine : bool, default=False
+            Use the finest grid on which draws are still fast.
 
         Returns
         -------
@@ -398,7 +426,9 @@ class NoiseSource:
             Multiples of a public power of two.
         """
         size = query.size
-        scale = spherical_scale(sensitivity=sensitivity, epsilon=epsilon, size=size)
+        scale = spherical_scale(
+            sensitivity=sensitivity, epsilon=epsilon, size=size, fine=fine
+        )
         spread = math.sqrt(2 * _gamma(size + 1, self._entropy))
         return self._release(query, scale, _Gaussian(), spread, _SPHERICAL_LIMIT)
 

@@ -37,7 +37,9 @@ class NoiseLaw(Protocol):
         """Standard deviation of one of `size` entries, per unit of sensitivity."""
         ...
 
-    def scale(self, sensitivity: float, multiplier: float, size: int) -> NoiseScale:
+    def scale(
+        self, sensitivity: float, multiplier: float, size: int, fine: bool = False
+    ) -> NoiseScale:
         """Grid and scale of a release."""
         ...
 
@@ -51,6 +53,7 @@ class NoiseLaw(Protocol):
         query: FloatArray,
         sensitivity: float,
         multiplier: float,
+        fine: bool = False,
     ) -> FloatArray:
         """Release `query` of this L2 sensitivity."""
         ...
@@ -69,9 +72,11 @@ class Gaussian:
     def deviation(self, multiplier: float, size: int) -> float:
         return multiplier
 
-    def scale(self, sensitivity: float, multiplier: float, size: int) -> NoiseScale:
+    def scale(
+        self, sensitivity: float, multiplier: float, size: int, fine: bool = False
+    ) -> NoiseScale:
         return gaussian_scale(
-            sensitivity=sensitivity, noise_multiplier=multiplier, size=size
+            sensitivity=sensitivity, noise_multiplier=multiplier, size=size, fine=fine
         )
 
     def farthest(self, scale: NoiseScale, size: int) -> float:
@@ -84,9 +89,10 @@ class Gaussian:
         query: FloatArray,
         sensitivity: float,
         multiplier: float,
+        fine: bool = False,
     ) -> FloatArray:
         return noise.gaussian(
-            query, sensitivity=sensitivity, noise_multiplier=multiplier
+            query, sensitivity=sensitivity, noise_multiplier=multiplier, fine=fine
         )
 
 
@@ -103,9 +109,11 @@ class Spherical:
     def deviation(self, multiplier: float, size: int) -> float:
         return multiplier * math.sqrt(size + 1)
 
-    def scale(self, sensitivity: float, multiplier: float, size: int) -> NoiseScale:
+    def scale(
+        self, sensitivity: float, multiplier: float, size: int, fine: bool = False
+    ) -> NoiseScale:
         return spherical_scale(
-            sensitivity=sensitivity, epsilon=1 / multiplier, size=size
+            sensitivity=sensitivity, epsilon=1 / multiplier, size=size, fine=fine
         )
 
     def farthest(self, scale: NoiseScale, size: int) -> float:
@@ -119,8 +127,11 @@ class Spherical:
         query: FloatArray,
         sensitivity: float,
         multiplier: float,
+        fine: bool = False,
     ) -> FloatArray:
-        return noise.spherical(query, sensitivity=sensitivity, epsilon=1 / multiplier)
+        return noise.spherical(
+            query, sensitivity=sensitivity, epsilon=1 / multiplier, fine=fine
+        )
 
 
 LAWS: dict[str, NoiseLaw] = {"gaussian": Gaussian(), "spherical": Spherical()}

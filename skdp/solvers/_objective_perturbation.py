@@ -212,8 +212,9 @@ class ObjectivePerturbation(Solver):
             shape[-1] = weight
         nothing = np.zeros((problem.n_columns, loss.n_outputs))
         sensitivity = self.sensitivity(loss, problem)
-        scale = law.scale(sensitivity, noise_multiplier, nothing.size)
-        tilt = law.release(noise, nothing, sensitivity, noise_multiplier) / shape
+        scale = law.scale(sensitivity, noise_multiplier, nothing.size, fine=True)
+        tilt = law.release(noise, nothing, sensitivity, noise_multiplier, fine=True)
+        tilt /= shape
         certified = CertifiedProblem(
             loss,
             problem,
