@@ -32,7 +32,7 @@ class DPLogisticRegression(LinearClassifier):
         optimum, with the intercept regularised like the rest (as liblinear does).
     delta : 0 or float in [1e-50, 1), default=1e-6
         Probability with which the guarantee may fail; far below ``1 / n_samples``.
-        0 asks for pure epsilon, which no solver offers yet.
+        0 asks for pure epsilon.
     adjacency : {"replace_one", "zero_out"}, default="replace_one"
         What neighbouring data sets are: one record exchanged for any other, or for
         the null record, which contributes nothing (about half the sensitivity).
@@ -40,11 +40,14 @@ class DPLogisticRegression(LinearClassifier):
         L2 norm to which rows are clipped, in units of the features. `BoundedScaler`
         and `RowNormClipper` produce rows of norm at most 1.
     C : float in [1e-100, 1e100] or None, default=None
-        Inverse regularisation strength, as in scikit-learn. None: no penalty, the
-        solver's data-independent training length regularises; 1.0 if epsilon is inf.
+        Inverse regularisation strength, as in scikit-learn. None: what the solver
+        chooses from public facts, as regularisation or as training length; 1.0 if
+        epsilon is inf.
     fit_intercept : bool, default=True
-    solver : {"auto", "noisy_gd"}, default="auto"
-        ``"auto"`` chooses from public facts and says why in ``privacy_``.
+    solver : {"auto", "noisy_gd", "objective_perturbation", "output_perturbation"}, \
+            default="auto"
+        ``"auto"`` chooses from public facts and says why in ``privacy_``
+        (``docs/how_to_choose.md``).
     solver_params : mapping or None, default=None
         Hyper-parameters of a named solver, for example ``{"n_steps": 100}``. Nothing
         in it can change noise scale, sensitivity or randomness.
