@@ -44,10 +44,10 @@ class DPLogisticRegression(LinearClassifier):
         chooses from public facts, as regularisation or as training length; 1.0 if
         epsilon is inf.
     fit_intercept : bool, default=True
-    solver : {"auto", "noisy_gd", "objective_perturbation", "output_perturbation"}, \
-            default="auto"
+    solver : str, default="auto"
         ``"auto"`` chooses from public facts and says why in ``privacy_``
-        (``docs/how_to_choose.md``).
+        (``docs/how_to_choose.md``); or a key of ``skdp.solvers.SOLVERS`` that does not
+        refuse the loss.
     solver_params : mapping or None, default=None
         Hyper-parameters of a named solver, for example ``{"n_steps": 100}``. Nothing
         in it can change noise scale, sensitivity or randomness.

@@ -38,8 +38,9 @@ class DPLinearSVC(LinearClassifier):
         L2 norm to which rows are clipped, in units of the features. `BoundedScaler`
         and `RowNormClipper` produce rows of norm at most 1.
     C : float in [1e-100, 1e100] or None, default=None
-        Inverse regularisation strength, as in scikit-learn. None: no penalty, the
-        solver's data-independent training length regularises; 1.0 if epsilon is inf.
+        Inverse regularisation strength, as in scikit-learn. None: what the solver
+        chooses from public facts, as regularisation or as training length; 1.0 if
+        epsilon is inf.
     fit_intercept : bool, default=True
     solver : str, default="auto"
         ``"auto"`` chooses from public facts and says why in ``privacy_``; or a key of
