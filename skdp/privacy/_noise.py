@@ -328,6 +328,8 @@ def spherical_scale(
     root = math.sqrt(size)
     grid = _grid(sensitivity, sensitivity / epsilon, root, fine)
     charged = (sensitivity + root * grid) * (1 + 2.0**-48)
+    if math.isnan(grid):
+        return NoiseScale(grid, math.nan)  # refused by the caller
     farthest = root * 2 * _SPHERICAL_LIMIT * grid / (sensitivity / epsilon)
     aside = 2 * _VARIANCE_ERROR * (size + farthest)
     if not aside < epsilon / 2:

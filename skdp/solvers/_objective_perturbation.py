@@ -125,9 +125,9 @@ class ObjectivePerturbation(Solver):
             return f"solver={self.key!r} cannot do so many one-against-rest outputs."
         if not math.isfinite(loss.value_at_zero + loss.zero_out_bound(math.inf)):
             return f"solver={self.key!r} needs a bounded loss at 0 and gradient."
-        resolved = self.resolve(loss, problem, budget)
-        if budget.delta == 0 and not resolved._law.is_pure:
+        if budget.delta == 0 and self.law is not None and not self._law.is_pure:
             return f"solver={self.key!r} with law={self.law!r} cannot do delta=0."
+        resolved = self.resolve(loss, problem, budget)
         share = resolved._log_determinant(loss, problem) / budget.epsilon
         if share > _LARGEST_SHARE:
             return (

@@ -92,7 +92,7 @@ class OutputPerturbation(Solver):
             return reason
         if not math.isfinite(loss.value_at_zero + loss.zero_out_bound(math.inf)):
             return f"solver={self.key!r} needs a bounded loss at 0 and gradient."
-        if budget.delta == 0 and not self.resolve(loss, problem, budget)._law.is_pure:
+        if budget.delta == 0 and self.law is not None and not self._law.is_pure:
             return f"solver={self.key!r} with law={self.law!r} cannot do delta=0."
         return ""
 

@@ -24,15 +24,20 @@ from skdp.privacy._noise import (
     _QUERY_LIMIT,
     _RELEASE_LIMIT,
     _TAIL_DIGITS,
+    _VARIANCE_ERROR,
     NoiseSource,
     SeededEntropy,
     SystemEntropy,
+    _exponentials,
+    _gamma,
     _Gaussian,
     _Laplace,
     _round_exactly,
     _rounded_draws,
+    _small_uniforms,
     gaussian_scale,
     laplace_scale,
+    spherical_scale,
 )
 
 LAWS = {"gaussian": _Gaussian(), "laplace": _Laplace()}
@@ -721,3 +726,224 @@ def test_half_precision_arguments_are_widened():
     )
     assert math.isfinite(scale.sigma)
     assert type(scale.sigma) is float
+
+
+# Spherical noise ------------------------------------------------------------------
+
+
+class Spherical:
+    """Draws of the mechanism, and of planted bugs that look like it."""
+
+    @staticmethod
+    def right(source, size, count):
+        zeros = np.zeros(size)
+        rows = [
+            source.spherical(zeros, sensitivity=1.0, epsilon=0.5) for _ in range(count)
+        ]
+        return np.array(rows)
+
+    @staticmethod
+    def of_radius(shape):
+        """A uniform direction with a norm from another Gamma law."""
+
+        def draw(source, size, count):
+            rng = np.random.default_rng(1)
+            direction = rng.normal(size=(count, size))
+            direction /= np.linalg.norm(direction, axis=1)[:, None]
+            radius = rng.gamma(shape(size), size=(count, 1))
+            return direction * radius * scale_of_norm(size)
+
+        return draw
+
+    @staticmethod
+    def laplace(source, size, count):
+        """Independent Laplace variables of the same scale."""
+        rng = np.random.default_rng(2)
+        return rng.laplace(scale=scale_of_norm(size), size=(count, size))
+
+    @staticmethod
+    def laplace_of_the_norm(source, size, count):
+        """Directions of independent Laplace variables, norms of the right law."""
+        rng = np.random.default_rng(3)
+        rows = rng.laplace(size=(count, size))
+        rows /= np.linalg.norm(rows, axis=1)[:, None]
+        return rows * rng.gamma(size, size=(count, 1)) * scale_of_norm(size)
+
+    @staticmethod
+    def ball(source, size, count):
+        """Directions uniform in the ball: the norm is a little too small."""
+        rows = Spherical.of_radius(lambda p: p)(source, size, count)
+        shrink = np.random.default_rng(4).uniform(size=(count, 1)) ** (1 / size)
+        return rows * shrink
+
+
+def scale_of_norm(size):
+    return spherical_scale(sensitivity=1.0, epsilon=0.5, size=size).sigma
+
+
+def spherical_p_value(draw, size, seed=21):
+    """Smallest p-value of the norm's and the direction's goodness of fit."""
+    rows = draw(NoiseSource(seed), size, 3000)
+    norms = np.linalg.norm(rows, axis=1)
+    values = [stats.kstest(norms / scale_of_norm(size), stats.gamma(size).cdf).pvalue]
+    unit = rows / norms[:, None]
+    if size == 1:
+        values.append(stats.binomtest(int(np.sum(unit > 0)), len(unit)).pvalue)
+        return min(values)
+    # Any coordinate u of a uniform direction: both of these have Beta laws.
+    law, square = (
+        stats.beta((size - 1) / 2, (size - 1) / 2),
+        stats.beta(0.5, (size - 1) / 2),
+    )
+    axes = np.random.default_rng(5).normal(size=(2, size))
+    axes = np.vstack([np.eye(size)[:2], axes / np.linalg.norm(axes, axis=1)[:, None]])
+    values += [stats.kstest((1 + unit @ axis) / 2, law.cdf).pvalue for axis in axes]
+    values += [stats.kstest((unit @ axis) ** 2, square.cdf).pvalue for axis in axes]
+    # The norm and the direction are independent.
+    values.append(stats.spearmanr(norms, np.abs(unit[:, 0])).pvalue)
+    return min(values)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 50])
+def test_spherical_noise_has_its_law_in_norm_and_direction(size):
+    assert spherical_p_value(Spherical.right, size) > 1e-5
+
+
+SPHERICAL_TWINS = [
+    *((Spherical.of_radius(lambda p: p - 1), size) for size in (2, 3, 50)),
+    *((Spherical.of_radius(lambda p: p + 1), size) for size in (1, 2, 3)),
+    *((Spherical.laplace, size) for size in (2, 3, 50)),
+    *((Spherical.laplace_of_the_norm, size) for size in (2, 3)),
+    *((Spherical.ball, size) for size in (1, 2, 3)),
+]
+
+
+@pytest.mark.parametrize(("twin", "size"), SPHERICAL_TWINS)
+def test_broken_twins_of_spherical_noise_are_caught(twin, size):
+    assert spherical_p_value(twin, size) < 1e-7
+
+
+@pytest.mark.parametrize("twice_shape", [2, 3, 4, 51])
+def test_gamma_variables_have_their_law(twice_shape):
+    entropy = SeededEntropy(31)
+    draws = [_gamma(twice_shape, entropy) for _ in range(4000)]
+    assert stats.kstest(draws, stats.gamma(twice_shape / 2).cdf).pvalue > 1e-5
+    wrong = stats.gamma(max(0.5, twice_shape / 2 - 1))
+    assert stats.kstest(draws, wrong.cdf).pvalue < 1e-9
+
+
+def test_exponentials_have_their_law_at_both_ends():
+    draws = _exponentials(20_000, SeededEntropy(32))
+    assert stats.kstest(draws, stats.expon.cdf).pvalue > 1e-5
+    assert stats.kstest(draws, stats.expon(scale=1.05).cdf).pvalue < 1e-5
+
+
+def test_small_uniforms_are_uniform_below_one_half():
+    draws = _small_uniforms(20_000, SeededEntropy(33))
+    assert stats.kstest(2 * draws, stats.uniform.cdf).pvalue > 1e-5
+    assert stats.kstest(2 * draws, stats.beta(1.1, 1).cdf).pvalue < 1e-5
+
+
+@pytest.mark.parametrize("zeros", [1, 2, 3, 15])
+@pytest.mark.parametrize("last", [1, 5, 2**61 - 1, 3 * 2**60])
+def test_small_uniforms_keep_their_digits_however_small_they_are(zeros, last):
+    """Words of zeros lower the exponent; then at least 61 digits follow."""
+    tail = 0xFEDCBA9876543211
+    tape = Tape([0, *[0] * (zeros - 1), last, tail], last=tail)
+    found = Fraction(float(_small_uniforms(1, tape)[0]))
+    digits = (last << 64) | tail
+    exact = Fraction(digits, 2 ** (64 * (zeros + 2) + 1))
+    assert abs(found / exact - 1) < Fraction(1, 2**51)
+    # Broken twin: half a unit of the first word in place of the digits.
+    assert abs(Fraction(1, 2**66) / exact - 1) > Fraction(1, 2)
+
+
+def test_entropy_of_zeros_gives_no_exact_zero():
+    assert _small_uniforms(1, Tape([0, 0, 0, 1], last=0))[0] > 0
+    small = _exponentials(1, Tape([0, 0, 1, 2, 0], last=0))  # then the lower end
+    assert 0 < small[0] < 2.0**-120
+
+
+def mp_exponential(word, is_upper):
+    """The exponential of a word that has no later digits, in high precision."""
+    with mpmath.workdps(60):
+        u = (mpmath.mpf(int(word)) + mpmath.mpf(0.5)) / mpmath.mpf(2) ** 65
+        return -mpmath.log(u) if is_upper else -mpmath.log1p(-u)
+
+
+def test_error_of_the_random_variance_is_far_below_the_assumed_bound():
+    """Of its parts: exponentials and squares of sines, in a sum of positive terms."""
+    words = np.random.default_rng(34).integers(2**61, 2**64, 400, dtype=np.uint64)
+    for is_upper in (0, 1):
+        found = _exponentials(400, Tape([*words, *[is_upper] * 400]))
+        for value, word in zip(found, words, strict=True):
+            exact = mp_exponential(word, is_upper)
+            assert abs(mpmath.mpf(float(value)) / exact - 1) < 2.0**-50
+    for word, angle in zip(words[:200], words[200:], strict=True):
+        found = _gamma(1, Tape([word, 0, angle]))
+        with mpmath.workdps(60):
+            turn = (mpmath.mpf(int(angle)) + mpmath.mpf(0.5)) / mpmath.mpf(2) ** 65
+            exact = mp_exponential(word, 0) * mpmath.sin(mpmath.pi * turn) ** 2
+            assert abs(mpmath.mpf(found) / exact - 1) < 2.0**-49
+    assert _VARIANCE_ERROR >= 2.0**-47
+
+
+@pytest.mark.parametrize("epsilon", [1e-3, 0.3, 1.0, 50.0])
+@pytest.mark.parametrize("size", [1, 5, 333, 20_000])
+def test_spherical_scale_is_one_sided_and_tight(epsilon, size):
+    for sensitivity in (1e-150, 0.7, 1e150):
+        scale = spherical_scale(sensitivity=sensitivity, epsilon=epsilon, size=size)
+        assert math.frexp(scale.grid)[0] == 0.5
+        charged = sensitivity + math.sqrt(size) * scale.grid
+        excess = scale.sigma * epsilon / charged - 1
+        assert 0 < excess <= 2e-3
+        # What the rounded variance costs: proof page, with the norm of what is seen.
+        seen = 1.5 * 2.0**46 * math.sqrt(size) * scale.grid / scale.sigma
+        needed = _VARIANCE_ERROR * (size + seen) * (1 + 2.0**-40)
+        assert charged / scale.sigma + needed <= epsilon
+        # Broken twin: nothing is set aside.
+        assert charged / (charged / epsilon) + needed > epsilon
+
+
+@pytest.mark.parametrize("size", [1, 3, 200])
+def test_spherical_releases_are_on_the_grid(size):
+    query = np.random.default_rng(6).normal(size=(size, 1))
+    released = NoiseSource(6).spherical(query, sensitivity=1.0, epsilon=2.0)
+    grid = spherical_scale(sensitivity=1.0, epsilon=2.0, size=size).grid
+    assert released.shape == query.shape
+    assert np.array_equal(np.rint(released / grid) * grid, released)
+    noise = NoiseSource(6).spherical(0 * query, sensitivity=1.0, epsilon=2.0)
+    assert np.array_equal(released - noise, np.rint(query / grid) * grid)
+
+
+@pytest.mark.parametrize("value", [math.nan, 1e300, -1e300, math.inf, -math.inf])
+def test_spherical_refuses_no_query(value):
+    grid = spherical_scale(sensitivity=1.0, epsilon=1.0, size=4).grid
+    released = NoiseSource(2).spherical(np.full(4, value), sensitivity=1.0, epsilon=1.0)
+    at = 0.0 if math.isnan(value) else math.copysign(2.0**45 * grid, value)
+    same = NoiseSource(2).spherical(np.full(4, at), sensitivity=1.0, epsilon=1.0)
+    assert np.array_equal(released, same)
+    assert np.abs(released).max() <= 2.0**46 * grid
+
+
+@pytest.mark.parametrize("scale", [0.0, -1.0, math.nan, math.inf, 1e-320])
+def test_spherical_refuses_a_scale_that_is_none(scale):
+    with pytest.raises(ValueError, match="positive, finite scale"):
+        NoiseSource().spherical(np.zeros(2), sensitivity=scale, epsilon=1.0)
+
+
+def spherical_loss(rows, shift):
+    """Largest privacy loss of densities exp(-norm / scale) seen in the rows."""
+    scale = scale_of_norm(rows.shape[1])
+    near = np.linalg.norm(rows, axis=1)
+    return np.max(np.abs(np.linalg.norm(rows - shift, axis=1) - near)) / scale
+
+
+def test_spherical_noise_is_pure_for_the_norm_and_laplace_is_not():
+    rows = Spherical.right(NoiseSource(3), 2, 2000)
+    diagonal = np.array([1.0, 1.0]) / math.sqrt(2)
+    for shift in (np.array([1.0, 0.0]), diagonal):
+        assert 0.4 < spherical_loss(rows, shift) <= 0.5
+    # Broken twin: i.i.d. Laplace of the same scale, along the diagonal.
+    twin = np.abs(rows).sum(axis=1) - np.abs(rows - diagonal).sum(axis=1)
+    assert np.max(np.abs(twin)) / scale_of_norm(2) > 0.7
