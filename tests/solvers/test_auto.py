@@ -67,8 +67,6 @@ def test_every_candidate_has_a_reason_and_the_named_one_says_so():
     assert choose_solver("auto", None, LOSS, PROBLEM, Budget(np.inf, 0.0)) is None
 
 
-    f"ignore::{PublicLabelsWarning.__module__}.PublicLabelsWarning"
-)
 def test_the_reason_is_on_the_record():
     X, y = np.eye(40, 3), np.arange(40) % 2
     model = DPLogisticRegression(classes=[0, 1], delta=0.0, epsilon=1.0).fit(X, y)
