@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -25,6 +25,7 @@ from skdp.privacy._noise import NoiseSource
 from skdp.solvers import Problem, Progress, choose_solver, named_solver
 from skdp.solvers import _objective_perturbation as module
 from skdp.solvers._objective_perturbation import ObjectivePerturbation, _pure_epsilon
+from tests.line import Line
 from tests.problems import ADJACENCIES, LOSSES
 from tests.solvers.neighbours import largest_change
 from tests.spies import SpyNoise
@@ -221,90 +222,6 @@ def test_no_pair_of_neighbours_exceeds_the_sensitivity(
 
 
 # The exact law of the minimiser in one dimension ------------------------------------
-
-
-@dataclass(frozen=True)
-class Line:
-    """One feature, no intercept; records are (x, y) with x in units of data_norm."""
-
-    loss: object
-    adjacency: str
-    ratio: float  # strength / data_norm^2
-    mu: float
-    data_norm: float = 1.0
-
-    @property
-    def problem(self):
-        return Problem(
-            n_samples=3,
-            n_features=1,
-            data_norm=self.data_norm,
-            adjacency=self.adjacency,
-            fit_intercept=False,
-        )
-
-    @property
-    def strength(self):
-        return self.ratio * self.data_norm**2
-
-    @property
-    def solver(self):
-        return ObjectivePerturbation(
-            strength=self.strength, intercept_weight=1.0, law="gaussian"
-        )
-
-    @property
-    def claim(self):
-        """The declared bound on the privacy loss of the exact minimiser."""
-        tilt, _ = self.solver.event(1 / self.mu, self.loss, self.problem).parts
-        return tilt.loss
-
-    @property
-    def sigma(self):
-        return self.solver.sensitivity(self.loss, self.problem) / self.mu
-
-    def tilt_and_hessian(self, records, w):
-        b, hessian = -self.strength * w, np.full_like(w, self.strength)
-        for x, y in records:
-            x = x * self.data_norm
-            y, raw = np.full_like(w, float(y)), (x * w)[:, None]
-            b -= x * self.loss.residual(y, raw)[:, 0]
-            hessian += x * x * self.loss.curvature(y, raw)[:, 0]
-        return b, hessian
-
-    def weights(self, records):
-        """Minimisers for a grid of tilts that carries all but 1e-20 of the mass."""
-        reach = 10 * self.sigma + 4 * self.data_norm * self.loss.zero_out_bound(
-            math.inf
-        )
-        w = np.linspace(-reach / self.strength, reach / self.strength, 16_001)
-        # Finer where the data bend the objective.
-        fine = np.linspace(-12, 12, 16_001) / self.data_norm
-        return np.union1d(w, fine[np.abs(fine) < w[-1]])
-
-    def log_densities(self, records, w):
-        b, hessian = self.tilt_and_hessian(records, w)
-        normal = b * b / (2 * self.sigma**2) + math.log(self.sigma * 2.5066282746310002)
-        return np.log(hessian) - normal
-
-    def deltas(self, first, second, epsilons):
-        """Exact delta at each epsilon, the larger of both orders."""
-        w = self.weights(first)
-        p, q = self.log_densities(first, w), self.log_densities(second, w)
-        cells = np.zeros_like(w)
-        cells[1:] += np.diff(w) / 2
-        cells[:-1] += np.diff(w) / 2
-        for density in (p, q):
-            assert np.sum(cells * np.exp(density)) == pytest.approx(1.0, abs=2e-3)
-        result = []
-        for epsilon in epsilons:
-            orders = [
-                np.sum(cells * np.exp(a) * -np.expm1(np.minimum(0.0, epsilon - a + b)))
-                for a, b in ((p, q), (q, p))
-            ]
-            result.append(max(orders))
-        return np.array(result)
-
 
 EPSILONS = np.array([0.0, 0.03, 0.1, 0.3, 1.0, 2.0])
 LINE_LOSSES = {

@@ -1,0 +1,106 @@
+"""solver="auto": public facts only, a reason for each choice, no budget it dies of."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from skdp import DPLogisticRegression
+from skdp.losses import LogisticLoss, SoftmaxLoss
+from skdp.privacy import Budget, calibrate
+from skdp.privacy._accounting import fits
+from skdp.solvers import Problem, choose_solver
+from skdp.solvers._auto import auto_candidates
+from tests.problems import ADJACENCIES, LOSSES
+
+LOSS = LogisticLoss()
+PROBLEM = Problem(n_samples=2000, n_features=5, data_norm=1.0, adjacency="zero_out")
+BUDGET = Budget(1.0, 1e-6)
+every_adjacency = pytest.mark.parametrize("adjacency", ADJACENCIES)
+every_loss = pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
+
+
+def chosen(problem=PROBLEM, loss=LOSS, budget=BUDGET):
+    return choose_solver("auto", None, loss, problem, budget)
+
+
+def test_choice_is_a_function_of_public_facts():
+    assert chosen() == chosen()
+    assert chosen(replace(PROBLEM)) == chosen()
+
+
+@every_adjacency
+@every_loss
+def test_delta_zero_gives_objective_perturbation(loss, adjacency):
+    problem = replace(PROBLEM, adjacency=adjacency)
+    candidate = chosen(problem, loss, Budget(1.0, 0.0))
+    assert candidate.solver.key == "objective_perturbation"
+    assert candidate.solver.law == "spherical"
+    assert "delta=0" in candidate.reason
+
+
+def test_too_little_regularisation_for_a_tilt_gives_the_next_candidate():
+    problem = replace(PROBLEM, alpha=1e-4 / 2000)
+    candidate = chosen(problem, budget=Budget(1.0, 0.0))
+    assert candidate.solver.key == "output_perturbation"
+    assert candidate.reason.startswith("delta=0, and too little regularisation")
+
+
+def test_much_noise_gives_noisy_descent_and_little_noise_one_minimisation():
+    assert chosen().solver.key == "noisy_gd"
+    many = replace(PROBLEM, n_samples=10**6)
+    assert chosen(many).solver.key == "objective_perturbation"
+    # With several outputs residual clipping pays for longer.
+    some = replace(PROBLEM, n_samples=100_000)
+    keys = [chosen(some, loss).solver.key for loss in (LOSS, SoftmaxLoss(3))]
+    assert keys == ["objective_perturbation", "noisy_gd"]
+
+
+def test_every_candidate_has_a_reason_and_the_named_one_says_so():
+    for budget in (BUDGET, Budget(1.0, 0.0), Budget(1e6, 1e-6)):
+        for candidate in auto_candidates(LOSS, PROBLEM, budget):
+            assert candidate.reason
+    named = choose_solver("noisy_gd", None, LOSS, PROBLEM, BUDGET)
+    assert named.reason == "named by the user"
+    assert choose_solver("auto", None, LOSS, PROBLEM, Budget(np.inf, 0.0)) is None
+
+
+def test_the_reason_is_on_the_record():
+    X, y = np.eye(40, 3), np.arange(40) % 2
+    model = DPLogisticRegression(classes=[0, 1], delta=0.0, epsilon=1.0).fit(X, y)
+    assert model.privacy_.why_solver == "delta=0: the most accurate pure solver"
+
+
+EXTREMES = [
+    Budget(epsilon, delta)
+    for epsilon in (1e-6, 1e-3, 1.0, 1e3, 1e8)
+    for delta in (0.0, 1e-50, 1e-6, 0.5)
+]
+
+
+@every_adjacency
+@every_loss
+def test_no_budget_is_too_extreme(loss, adjacency):
+    for n in (1, 1000, 10**9):
+        problem = replace(PROBLEM, adjacency=adjacency, n_samples=n)
+        for budget in EXTREMES:
+            candidate = chosen(problem, loss, budget)
+            solver = candidate.solver
+            assert candidate.reason
+            assert solver.sensitivity(loss, problem) > 0
+            # Its event exists at any multiplier that calibration may try first.
+            assert solver.event(1.0, loss, problem).leaves
+
+
+@every_adjacency
+@pytest.mark.parametrize(
+    "budget", [Budget(1e-6, 0.0), Budget(1e-6, 1e-6), Budget(1e8, 0.5)], ids=repr
+)
+def test_extreme_budgets_are_met(budget, adjacency):
+    problem = replace(PROBLEM, adjacency=adjacency)
+    for loss in (LOSS, SoftmaxLoss(3)):
+        solver = chosen(problem, loss, budget).solver
+        z = calibrate(lambda z, s=solver, x=loss: s.event(z, x, problem), budget)
+        assert fits(solver.event(z, loss, problem), budget)
