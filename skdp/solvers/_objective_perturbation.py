@@ -213,8 +213,8 @@ class ObjectivePerturbation(Solver):
         nothing = np.zeros((problem.n_columns, loss.n_outputs))
         sensitivity = self.sensitivity(loss, problem)
         scale = law.scale(sensitivity, noise_multiplier, nothing.size, fine=True)
-        tilt = law.release(noise, nothing, sensitivity, noise_multiplier, fine=True)
-        tilt /= shape
+        scaled = law.release(noise, nothing, sensitivity, noise_multiplier, fine=True)
+        tilt = scaled / shape
         certified = CertifiedProblem(
             loss,
             problem,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from skdp import DPLogisticRegression
-from skdp.losses import LogisticLoss, SoftmaxLoss
+from skdp.losses import LogisticLoss, SoftmaxLoss, SquaredLoss
 from skdp.privacy import Budget, calibrate
 from skdp.privacy._accounting import fits
 from skdp.solvers import Problem, choose_solver
@@ -33,10 +33,12 @@ def test_choice_is_a_function_of_public_facts():
 
 @every_adjacency
 @every_loss
-def test_delta_zero_gives_objective_perturbation(loss, adjacency):
+def test_delta_zero_gives_a_pure_solver(loss, adjacency):
     problem = replace(PROBLEM, adjacency=adjacency)
     candidate = chosen(problem, loss, Budget(1.0, 0.0))
-    assert candidate.solver.key == "objective_perturbation"
+    is_regression = isinstance(loss, SquaredLoss)
+    expected = "adassp" if is_regression else "objective_perturbation"
+    assert candidate.solver.key == expected
     assert candidate.solver.law == "spherical"
     assert "delta=0" in candidate.reason
 

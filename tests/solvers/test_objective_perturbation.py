@@ -354,11 +354,11 @@ class CoarseTilt(SpyNoise):
 
     step = 0.25
 
-    def gaussian(self, query, *, sensitivity, noise_multiplier):
+    def gaussian(self, query, *, sensitivity, noise_multiplier, fine=False):
         if self.draws:
             return query
         released = super().gaussian(
-            query, sensitivity=sensitivity, noise_multiplier=noise_multiplier
+            query, sensitivity=sensitivity, noise_multiplier=noise_multiplier, fine=fine
         )
         return self.step * np.rint(released / self.step)
 
@@ -366,9 +366,9 @@ class CoarseTilt(SpyNoise):
 class NoOutputNoise(SpyNoise):
     """Planted bug: the minimiser is released as it is."""
 
-    def gaussian(self, query, *, sensitivity, noise_multiplier):
+    def gaussian(self, query, *, sensitivity, noise_multiplier, fine=False):
         released = super().gaussian(
-            query, sensitivity=sensitivity, noise_multiplier=noise_multiplier
+            query, sensitivity=sensitivity, noise_multiplier=noise_multiplier, fine=fine
         )
         return query if len(self.draws) == 2 else released
 
@@ -397,7 +397,10 @@ def _grid(draw):
     from skdp.privacy._noise import gaussian_scale
 
     return gaussian_scale(
-        sensitivity=draw.sensitivity, noise_multiplier=draw.noise_multiplier, size=1
+        sensitivity=draw.sensitivity,
+        noise_multiplier=draw.noise_multiplier,
+        size=1,
+        fine=draw.fine,
     ).grid
 
 
