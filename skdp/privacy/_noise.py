@@ -282,11 +282,14 @@ class NoiseScale:
     sigma: float
 
 
-def _grid(sensitivity: float, noise: float, norm: float, fine: bool = False) -> float:
+def _grid(
+    sensitivity: float,
+    noise: float,
+    norm: float,
+    cost: float = _GRID_COST,
+    finest: float = _FINEST,
+) -> float:
     """A power of two, from the sensitivity, the noise and the norm of all ones."""
-    cost, finest = _GRID_COST, _FINEST
-    if fine:
-        cost, finest = _FINE_GRID_COST, _FINE_FINEST
     step = max(cost * sensitivity / norm, finest * noise)
     if not 0 < step < math.inf:
         return math.nan  # refused by the caller
@@ -302,7 +305,10 @@ def gaussian_scale(
     """
     sensitivity, noise_multiplier = float(sensitivity), float(noise_multiplier)
     root = math.sqrt(size)
-    grid = _grid(sensitivity, noise_multiplier * sensitivity, root, fine)
+    noise = noise_multiplier * sensitivity
+    grid = _grid(sensitivity, noise, root)
+    if fine:
+        grid = _grid(sensitivity, noise, root, _FINE_GRID_COST, _FINE_FINEST)
     # The last factor covers the rounding of this line and of the square root.
     charged = (sensitivity + root * grid) * (1 + 2.0**-48)
     return NoiseScale(grid, noise_multiplier * charged)
@@ -316,21 +322,41 @@ def laplace_scale(*, sensitivity: float, epsilon: float, size: int) -> NoiseScal
     return NoiseScale(grid, charged / epsilon)
 
 
+def spherical_reach(size: int) -> float:
+    """Norm that a spherical draw of unit scale exceeds with probability exp(-800).
+
+    It has a Gamma law of shape `size` [1]_.
+
+    References
+    ----------
+    .. [1] Boucheron, Lugosi and Massart (2013). Concentration inequalities,
+       section 2.4.
+    """
+    return size + math.sqrt(2 * size * 800.0) + 800.0
+
+
 def spherical_scale(
     *, sensitivity: float, epsilon: float, size: int, fine: bool = False
 ) -> NoiseScale:
     """Grid and scale for a query of `size` numbers of L2 sensitivity `sensitivity`.
 
     The scale is that of the norm: the density is ``exp(-norm / sigma)``. Of `epsilon`
-    a part is set aside for the rounding of the random variance (proof page).
+    a part is set aside for the rounding of the random variance (proof page). `fine` is
+    for a draw that is not added to a query.
     """
     sensitivity, epsilon = float(sensitivity), float(epsilon)
     root = math.sqrt(size)
-    grid = _grid(sensitivity, sensitivity / epsilon, root, fine)
-    charged = (sensitivity + root * grid) * (1 + 2.0**-48)
+    noise = sensitivity / epsilon
+    grid = _grid(sensitivity, noise, root)
+    if fine:
+        # The clamp must be out of reach of a draw that is no query's noise.
+        finest = max(_FINE_FINEST * root, 4 * spherical_reach(size) / _SPHERICAL_LIMIT)
+        grid = _grid(sensitivity, noise, root, _FINE_GRID_COST, finest)
     if math.isnan(grid):
         return NoiseScale(grid, math.nan)  # refused by the caller
-    farthest = root * 2 * _SPHERICAL_LIMIT * grid / (sensitivity / epsilon)
+    seen = root * 2 * _SPHERICAL_LIMIT * grid / noise
+    farthest = spherical_reach(size) if fine else seen
+    charged = (sensitivity + root * grid) * (1 + 2.0**-48)
     aside = 2 * _VARIANCE_ERROR * (size + farthest)
     if not aside < epsilon / 2:
         return NoiseScale(grid, math.nan)  # refused by the caller
@@ -374,7 +400,8 @@ class NoiseSource:
         noise_multiplier : float in (0, inf)
             sigma / sensitivity of the declared event.
         fine : bool, default=False
-            Use the finest grid on which draws are still fast.
+            For noise of its own, not a query's: the finest grid on which draws are
+            still fast and never clamped.
 
         Returns
         -------
@@ -420,7 +447,8 @@ class NoiseSource:
         epsilon : float in (0, inf)
             Of the declared event.
         fine : bool, default=False
-            Use the finest grid on which draws are still fast.
+            For noise of its own, not a query's: the finest grid on which draws are
+            still fast and never clamped.
 
         Returns
         -------

@@ -7,11 +7,12 @@ orders of a pair of neighbours, a privacy loss stochastically at most
 
 G_i ~ N(mu^2/2, mu^2), H_j ~ N(mu^2/8, mu^2/4), however they depend on each other
 (``docs/proofs/objective_perturbation.md``). With one corner and a bound `curvature`
-= kappa on the change of curvature it is also at most
+= kappa on the change of curvature, a record's loss is also at most
 
-    Z' = max over r in [0, 1] of kappa r (1 - r) + r mu N + r^2 mu^2 / 2,
+    Z' = max over r in [0, 1] of kappa r (1 - r) + r m N + r^2 m^2 / 2,  m <= mu,
 
-N ~ N(0, 1), and P(Z' > t) has a closed form. Both are *upper bound variables*: only
+N ~ N(0, 1). For t >= kappa the event Z' > t is ``m N + m^2 / 2 > t``, so that
+P(loss > t) <= P(G_1 > t) without a shift. Both are *upper bound variables*: only
 their upper tails, sums of independent ones, and E[(1 - exp(epsilon - Z))_+] mean
 anything (``docs/proofs/accounting.md``). They must never be inverted or tilted into
 the loss of the other order.
@@ -107,18 +108,14 @@ class ObjectiveLoss:
         return np.asarray(whole)
 
     def _curved(self, t: Array) -> Array:
-        """P(Z' > t) for t >= 0."""
-        late = np.asarray(ndtr(self.mu / 2 - t / self.mu))
-        excess = self._late_from
-        if self.curvature is None or excess <= 0:
-            return late
-        early = ndtr((self.curvature - 2 * np.sqrt(t * excess)) / self.mu)
-        return np.where(t < excess, early, late)
+        """P(Z' > t), whatever the record is; it says nothing for t < kappa."""
+        late = ndtr(self.mu / 2 - t / self.mu)
+        return np.where(t < self._late_from, 1.0, late)
 
     @property
     def _late_from(self) -> float:
-        """From here on, r = 1 attains the maximum of Z'."""
-        return (self.curvature or 0.0) - self.mu**2 / 2
+        """From here on, r = 1 attains the maximum of Z', whatever the record is."""
+        return self.curvature or 0.0
 
     @property
     def _terms(self) -> tuple[tuple[int, float], ...]:

@@ -32,6 +32,9 @@ from skdp.solvers._base import FloatArray, Problem
 from skdp.solvers._gradient import GradientSum
 
 _UNIT_ROUNDOFF = 2.0**-53
+_WORST_CONDITION = 1e11
+# Certified weights stay within this many times the bound on the minimiser's norm.
+_WITHIN = 4.0
 # Passes over the data before the accelerated gradient takes over.
 _QUICK_PASSES = 400
 # The part that serves the preconditioner: this many records, or more for wide data.
@@ -78,16 +81,26 @@ class CertifiedProblem:
         data = self.problem.n_samples * self.loss.smoothness
         return data * self.problem.row_norm**2 + self.strength
 
+    @property
+    def least_strength(self) -> float:
+        """The least regularisation that a default may choose."""
+        return 2 * self.smoothness / _WORST_CONDITION
+
+    @property
+    def is_ill_conditioned(self) -> bool:
+        """Whether the guaranteed method would take longer than anyone waits."""
+        return self.smoothness > _WORST_CONDITION * self.strength
+
     def rounding_error(self, largest_block: int) -> float:
         """Bound on the distance of a computed gradient of F from the exact one.
 
-        At weights of norm at most twice `farthest`; the terms of `rounding_slack`, here
-        for all records at once and not for the one that changes.
+        At weights of norm at most four times `farthest`; the terms of `rounding_slack`,
+        here for all records at once and not for the one that changes.
         """
         loss, problem = self.loss, self.problem
         n, b, d = problem.n_samples, largest_block, problem.n_features
         record = problem.row_norm * loss.zero_out_bound(math.inf)
-        weights = 2 * self.farthest
+        weights = _WITHIN * self.farthest
         summation = n * (b + n / b + 16) * record
         rows = n * 4 * (d + 64) * record
         raw = n * loss.smoothness * problem.row_norm**2 * (d + 16) * weights
@@ -103,6 +116,9 @@ def certified_minimum(
     quick_passes: int = _QUICK_PASSES,
 ) -> FloatArray | None:
     """Weights whose computed gradient has norm at most `tolerance`.
+
+    Or zeros, if they are within ``tolerance / strength`` of every minimiser there
+    could be.
 
     Parameters
     ----------
@@ -122,6 +138,8 @@ def certified_minimum(
         Private, not a release. None if the bound was not met, which the convergence
         theorem excludes for a linear term within `linear_norm`.
     """
+    if certified.farthest * certified.strength <= tolerance:
+        return np.zeros_like(linear)  # near enough to every possible minimiser
     gradient_sum = GradientSum(source, certified.loss, certified.problem)
 
     def gradient(weights: FloatArray) -> FloatArray:
@@ -134,7 +152,7 @@ def certified_minimum(
     )
     if not left <= tolerance:
         weights, left = _accelerated(gradient, certified, linear, tolerance)
-    within = np.linalg.norm(weights) <= 2 * certified.farthest
+    within = np.linalg.norm(weights) <= _WITHIN * certified.farthest
     return weights if left <= tolerance and within else None
 
 
@@ -174,7 +192,8 @@ def _quasi_newton(
             else:
                 low, low_slope = length, new_slope
             if math.isinf(high):
-                length *= min(4.0, max(1.5, slope / (slope - new_slope + 1e-300)))
+                rise = max(new_slope - slope, 1e-300)
+                length *= min(4.0, max(1.5, -slope / rise))
             else:
                 share = low_slope / (low_slope - high_slope)
                 length = low + min(0.9, max(0.1, share)) * (high - low)
@@ -206,7 +225,9 @@ def _two_loops(
     result = precondition(result)
     if pairs:
         _, change, product = pairs[-1]
-        result *= product / float(np.vdot(change, precondition(change)))
+        curvature = float(np.vdot(change, precondition(change)))
+        if curvature > 0:  # it may underflow
+            result *= product / curvature
     for (step, change, product), share in zip(pairs, reversed(shares), strict=True):
         result += (share - float(np.vdot(change, result)) / product) * step
     return result

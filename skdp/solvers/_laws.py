@@ -10,6 +10,7 @@ from skdp.privacy._noise import (
     NoiseScale,
     NoiseSource,
     gaussian_scale,
+    spherical_reach,
     spherical_scale,
 )
 from skdp.solvers._base import FloatArray
@@ -117,9 +118,7 @@ class Spherical:
         )
 
     def farthest(self, scale: NoiseScale, size: int) -> float:
-        # The norm has a Gamma law of shape `size` (Boucheron, Lugosi and Massart,
-        # Concentration inequalities, 2013, section 2.4).
-        return scale.sigma * (size + math.sqrt(2 * size * _NEVER) + _NEVER)
+        return scale.sigma * spherical_reach(size)
 
     def release(
         self,
@@ -132,6 +131,11 @@ class Spherical:
         return noise.spherical(
             query, sensitivity=sensitivity, epsilon=1 / multiplier, fine=fine
         )
+
+
+def is_possible(law: NoiseLaw, multiplier: float, size: int) -> bool:
+    """Whether noise of this multiplier can be drawn; it can unless it is extreme."""
+    return math.isfinite(law.scale(1.0, multiplier, size).sigma)
 
 
 LAWS: dict[str, NoiseLaw] = {"gaussian": Gaussian(), "spherical": Spherical()}

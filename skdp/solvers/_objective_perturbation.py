@@ -26,23 +26,26 @@ from skdp.privacy._gaussian import gaussian_mu
 from skdp.privacy._noise import NoiseSource
 from skdp.solvers._base import Problem, Progress, Solution, Solver
 from skdp.solvers._certified import CertifiedProblem, certified_minimum
-from skdp.solvers._laws import LAWS, NoiseLaw
+from skdp.solvers._laws import LAWS, NoiseLaw, is_possible
 
 # Standard deviation of the tilt's effect on the raw prediction of a unit row in a
 # direction without curvature, chosen once on public data sets
 # (docs/solvers/objective_perturbation.md) and flat around its optimum.
 _MARGIN_NOISE, _MARGIN_NOISE_OUTPUTS = 3.0, 1.0
-# Share of epsilon that the default's regularisation may cost.
-_CURVATURE_SHARE = 0.25
+# Share of epsilon that the default's regularisation may cost, and row_norm^2 / epsilon
+# in the regularisation from which on it costs nothing, where Theorem 1' holds.
+_CURVATURE_SHARE, _FREE_CURVATURE = 0.25, 1.25
 # The default keeps at least this much regularisation, in units of row_norm^2: below it
 # rounding errors, divided by it, would need more output noise than the tilt.
 _LEAST_STRENGTH = 0.01
 # Share of epsilon beyond which the user's regularisation is too weak for this solver.
 _LARGEST_SHARE = 0.5
 _MOST_CORNERS = 2**50
+# Largest curvature that an event holds.
+_MOST_CURVATURE = 1e8
 # Standard deviation of the output noise in the raw prediction of a row.
 _OUTPUT_MARGIN = 1e-2
-_RANGES = (("strength", 1e-100, 1e100), ("intercept_weight", 1e-6, 1.0))
+_RANGES = (("strength", 1e-250, 1e250), ("intercept_weight", 1e-6, 1.0))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,14 +59,14 @@ class ObjectivePerturbation(Solver):
     the neighbours, at most that of the Gaussian mechanism plus
     ``log(1 + curvature_trace * row_norm^2 / strength)`` (with several outputs: see the
     proof page); for a logistic loss under zero_out not even that is paid once
-    ``strength >= row_norm^2 / (epsilon + mu^2 / 2)``. delta = 0 uses spherical noise.
+    ``strength >= row_norm^2 / epsilon``. delta = 0 uses spherical noise.
     The released weights carry additional noise, 1 % of the budget, that covers
     the distance to the exact minimiser, rounding included. Sensitivities under both
     adjacencies: ``docs/proofs/objective_perturbation.md``. Unit of privacy: one record.
 
     Parameters
     ----------
-    strength : float in [1e-100, 1e100] or None, default=None
+    strength : float in [1e-250, 1e250] or None, default=None
         L2 regularisation of the sum of the losses. None: ``1 / C`` if C is given;
         otherwise the value at which the tilt's noise in the raw prediction of a row is
         3 in directions without curvature.
@@ -128,6 +131,12 @@ class ObjectivePerturbation(Solver):
         if budget.delta == 0 and self.law is not None and not self._law.is_pure:
             return f"solver={self.key!r} with law={self.law!r} cannot do delta=0."
         resolved = self.resolve(loss, problem, budget)
+        assert resolved.strength is not None, "resolve() fills in the strength"
+        if CertifiedProblem(loss, problem, resolved.strength).is_ill_conditioned:
+            return f"solver={self.key!r} needs more regularisation. Use a smaller C."
+        side = resolved._law.side_multiple / budget.epsilon
+        if not is_possible(resolved._law, side, problem.n_columns * loss.n_outputs):
+            return f"solver={self.key!r} cannot draw such noise. Use a larger epsilon."
         share = resolved._log_determinant(loss, problem) / budget.epsilon
         if share > _LARGEST_SHARE:
             return (
@@ -147,10 +156,11 @@ class ObjectivePerturbation(Solver):
         deviation = LAWS[law].deviation(multiplier, size)
         bend = loss.smoothness * problem.data_norm**2 / 2 * problem.n_samples
         weight = self.intercept_weight or 1.0
-        least = _LEAST_STRENGTH * problem.row_norm**2
-        if not loss.curvature_vanishes:
-            trace = loss.curvature_trace * problem.row_norm**2
-            least = max(least, trace / (_CURVATURE_SHARE * budget.epsilon))
+        trace = loss.curvature_trace / _CURVATURE_SHARE
+        if _curvature_is_free(loss, problem):
+            trace = _FREE_CURVATURE
+        least = max(_LEAST_STRENGTH, trace / budget.epsilon) * problem.row_norm**2
+        least = max(least, CertifiedProblem(loss, problem, 0.0).least_strength)
         # Strength and weight depend on each other; the map contracts quickly.
         for _ in range(20):
             strength = self.strength or problem.n_samples * problem.alpha
@@ -162,7 +172,7 @@ class ObjectivePerturbation(Solver):
                 margin *= loss.raw_unit
                 strength = max(tilt * problem.data_norm / margin, least)
             if self.intercept_weight is None:
-                weight = (1 + bend / strength) ** -0.25
+                weight = max((1 + bend / strength) ** -0.25, 1e-6)
         return replace(self, strength=strength, intercept_weight=weight, law=law)
 
     def _log_determinant(self, loss: Loss, problem: Problem) -> float:
@@ -178,6 +188,9 @@ class ObjectivePerturbation(Solver):
         curvature = None
         if loss.curvature_vanishes:
             curvature = problem.row_norm**2 / self.strength
+        is_free = _curvature_is_free(loss, problem)
+        if curvature is not None and curvature > _MOST_CURVATURE:
+            is_free = False
         if self._law.is_pure:
             epsilon = _pure_epsilon(noise_multiplier, determinant, curvature, problem)
             return ComposedEvent((PureEvent(epsilon), output))
@@ -187,7 +200,7 @@ class ObjectivePerturbation(Solver):
             log_determinant=determinant,
             corners=corners,
             half_corners=half_corners,
-            curvature=curvature if problem.adjacency == "zero_out" else None,
+            curvature=curvature if is_free else None,
         )
         return ComposedEvent((tilt, output))
 
@@ -247,6 +260,11 @@ def _sensitivity(loss: Loss, problem: Problem, intercept_weight: float) -> float
         rho *= math.sqrt(1 + intercept_weight**2)
     one_record = rho * loss.zero_out_bound(math.inf)
     return {"zero_out": one_record, "replace_one": 2 * one_record}[problem.adjacency]
+
+
+def _curvature_is_free(loss: Loss, problem: Problem) -> bool:
+    """Whether Theorem 1' of the proof page applies."""
+    return loss.curvature_vanishes and problem.adjacency == "zero_out"
 
 
 def _corners(loss: Loss, problem: Problem) -> tuple[int, int]:

@@ -21,7 +21,7 @@ from skdp.privacy._gaussian import gaussian_mu
 from skdp.privacy._noise import NoiseSource
 from skdp.solvers._base import Problem, Progress, Solution, Solver
 from skdp.solvers._certified import CertifiedProblem, certified_minimum
-from skdp.solvers._laws import LAWS, NoiseLaw
+from skdp.solvers._laws import LAWS, NoiseLaw, is_possible
 
 # Guess of the norm of useful weights, in units of 1 / data_norm.
 _WEIGHTS_NORM = 5.0
@@ -44,7 +44,7 @@ class OutputPerturbation(Solver):
 
     Parameters
     ----------
-    strength : float in [1e-100, 1e100] or None, default=None
+    strength : float in [1e-250, 1e250] or None, default=None
         L2 regularisation of the sum of the losses. None: ``1 / C`` if C is given;
         otherwise the value that balances noise and bias for weights of norm
         ``5 / data_norm`` (docs/solvers/output_perturbation.md).
@@ -72,7 +72,7 @@ class OutputPerturbation(Solver):
 
     def __post_init__(self) -> None:
         if self.strength is not None:
-            strength = check_real("strength", self.strength, low=1e-100, high=1e100)
+            strength = check_real("strength", self.strength, low=1e-250, high=1e250)
             object.__setattr__(self, "strength", strength)
         if self.law is not None:
             check_choice("law", self.law, sorted(LAWS))
@@ -94,6 +94,13 @@ class OutputPerturbation(Solver):
             return f"solver={self.key!r} needs a bounded loss at 0 and gradient."
         if budget.delta == 0 and self.law is not None and not self._law.is_pure:
             return f"solver={self.key!r} with law={self.law!r} cannot do delta=0."
+        resolved = self.resolve(loss, problem, budget)
+        assert resolved.strength is not None, "resolve() fills in the strength"
+        if CertifiedProblem(loss, problem, resolved.strength).is_ill_conditioned:
+            return f"solver={self.key!r} needs more regularisation. Use a smaller C."
+        size = problem.n_columns * loss.n_outputs
+        if not is_possible(resolved._law, 1 / budget.epsilon, size):
+            return f"solver={self.key!r} cannot draw such noise. Use a larger epsilon."
         return ""
 
     def resolve(self, loss: Loss, problem: Problem, budget: Budget) -> Self:
@@ -112,6 +119,8 @@ class OutputPerturbation(Solver):
             bend = problem.n_samples * loss.curvature_trace * problem.row_norm**2
             norm = _WEIGHTS_NORM / problem.data_norm
             strength = (2 * bend * (change / norm) ** 2) ** (1 / 3)
+            least = CertifiedProblem(loss, problem, 0.0).least_strength
+            strength = max(strength, least)
         return replace(self, strength=strength, law=law)
 
     def event(self, noise_multiplier: float, loss: Loss, problem: Problem) -> Event:

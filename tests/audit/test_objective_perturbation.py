@@ -25,7 +25,7 @@ from tests.spies import SpyNoise
 # A large delta keeps the sample small: the distinguishing events are not rare.
 BUDGET = Budget(1.0, 0.1)
 PURE = Budget(1.0, 0.0)
-RUNS = 600
+RUNS = 1200
 HINGE = HuberHingeLoss()
 
 
