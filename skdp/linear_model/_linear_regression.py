@@ -208,16 +208,19 @@ class DPLinearRegression(RegressorMixin, DPEstimator):
 
 def _checked_bounds(bounds: Any) -> tuple[float, float]:
     """The bounds as two floats; public, so a message may quote them."""
-    remedy = (
+    rule = (
         "The 'target_bounds' parameter must be two numbers, the lowest and the highest "
         f"target, known without looking at the data. Got {bounds!r}."
     )
     try:
         low, high = bounds
     except (TypeError, ValueError):
-        raise ValueError(remedy) from None
-    low = check_real("target_bounds", low, low=-1e100, high=1e100)
-    high = check_real("target_bounds", high, low=-1e100, high=1e100)
+        raise ValueError(rule) from None
+    known = "Use what is known of the target without looking at the data."
+    low, high = (
+        check_real(f"target_bounds[{i}]", end, low=-1e100, high=1e100, remedy=known)
+        for i, end in enumerate((low, high))
+    )
     if not high - low >= 1e-100:
-        raise ValueError(f"{remedy} The first must be below the second.")
+        raise ValueError(f"{rule} The first must be below the second.")
     return low, high

@@ -30,7 +30,10 @@ def main(arguments: list[str] | None = None) -> int:
     print(f"adjacency  {ledger.adjacency}")
     print(f"cap        epsilon {ledger.epsilon:g}, delta {ledger.delta:g}")
     print(f"spent      epsilon {spent.epsilon:.4g} in {len(table)} fits")
-    print(f"left       epsilon {remaining.epsilon:.4g} for one more fit")
+    print(
+        f"left       epsilon {remaining.epsilon:.4g}, delta {remaining.delta:.4g} for "
+        "one more fit"
+    )
     print("           (noise adds up in squares, so spent and left exceed the cap)")
     print("covers     fitted models only: scores and choices made from them are not")
     print("           private. Spent is the cost of these fits fixed in advance; for")

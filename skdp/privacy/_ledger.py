@@ -153,8 +153,9 @@ class BudgetLedger:
                     f"({self.adjacency}, unit {self.unit}); the fit asks for "
                     f"epsilon={budget.epsilon:g}, delta={budget.delta:g}, and one "
                     f"more fit may cost at most epsilon={state.remaining_epsilon():.4g}"
-                    ". Nothing was read or spent. Ask for less, or start a new ledger "
-                    "if more may be spent on these data.",
+                    f", delta={state.delta_left():.4g}. Nothing was read or spent. Ask "
+                    "for less, or start a new ledger if more may be spent on these "
+                    "data.",
                     ledger=self.path,
                     exhausted=exhausted,
                 )
@@ -181,7 +182,7 @@ class BudgetLedger:
         """All committed events, oldest first."""
         return self._books.read()
 
-    def spent(self) -> _Amount:
+    def spent(self) -> Amount:
         """What the fits so far cost, had they been fixed in advance.
 
         Returns
@@ -189,12 +190,12 @@ class BudgetLedger:
         object with `epsilon` and `delta`
             At the cap's delta. For adaptively chosen fits the guarantee is the cap.
         """
-        return _Amount(self._state(self.spends()).spent_epsilon(), self.delta)
+        return Amount(self._state(self.spends()).spent_epsilon(), self.delta)
 
-    def remaining(self) -> _Amount:
+    def remaining(self) -> Amount:
         """The largest (epsilon, delta) of one more fit that the cap allows."""
         state = self._state(self.spends())
-        return _Amount(state.remaining_epsilon(), state.delta_left())
+        return Amount(state.remaining_epsilon(), state.delta_left())
 
     def to_frame(self) -> pd.DataFrame:
         """The books as a table.
@@ -238,10 +239,13 @@ class BudgetLedger:
         except (LedgerError, OSError):
             return f"{text}): unreadable"
         state = self._state(spends)
+        # Phase 1 of the filter spends delta too; later it stays as it is.
+        left = f"{state.remaining_epsilon():.4g} left for one more"
+        if state.delta_left() < self.delta:
+            left += f" at delta={state.delta_left():.4g}"
         return (
             f"{text}): {len(spends)} fits, epsilon {state.spent_epsilon():.4g} spent, "
-            f"{state.remaining_epsilon():.4g} left for one more (noise adds up in "
-            "squares); fitted models only, not scores"
+            f"{left} (noise adds up in squares); fitted models only, not scores"
         )
 
     @property
@@ -295,7 +299,7 @@ def open_ledger(path: str | os.PathLike[str]) -> BudgetLedger:
 
 
 @dataclass(frozen=True)
-class _Amount:
+class Amount:
     """An amount of privacy loss; unlike a `Budget` it may be zero."""
 
     epsilon: float

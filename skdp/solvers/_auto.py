@@ -36,14 +36,14 @@ def auto_candidates(loss: Loss, problem: Problem, budget: Budget) -> list[Candid
     if budget.delta == 0:
         return [
             Candidate(tilt, "delta=0: the most accurate pure solver"),
-            Candidate(output, "delta=0, and too little regularisation for another"),
+            Candidate(output, "delta=0, and objective_perturbation refuses"),
         ]
     steps = wanted_steps(loss, problem, budget)
     many = _MANY_STEPS if loss.n_outputs == 1 else _MANY_STEPS_OUTPUTS
     if steps >= many:
         return [
             Candidate(tilt, "so little noise that one exact minimisation is best"),
-            Candidate(descent, "little noise, little regularisation"),
+            Candidate(descent, "little noise, but objective_perturbation refuses"),
         ]
     return [Candidate(descent, "noise limits the fit: short noisy descent is best")]
 

@@ -139,7 +139,7 @@ class Solver(ABC):
         if budget.delta == 0 and not self.is_pure:
             return (
                 f"solver={self.key!r} adds Gaussian noise and cannot do delta=0. "
-                "Use a delta above 0."
+                "Use a delta above 0, or solver='auto'."
             )
         if not math.isfinite(problem.data_norm):
             return f"solver={self.key!r} needs a finite data_norm."

@@ -129,7 +129,10 @@ class ObjectivePerturbation(Solver):
         if not math.isfinite(loss.value_at_zero + loss.zero_out_bound(math.inf)):
             return f"solver={self.key!r} needs a bounded loss at 0 and gradient."
         if budget.delta == 0 and self.law is not None and not self._law.is_pure:
-            return f"solver={self.key!r} with law={self.law!r} cannot do delta=0."
+            return (
+                f"solver={self.key!r} cannot do delta=0 with law={self.law!r}. Use "
+                "law=None."
+            )
         resolved = self.resolve(loss, problem, budget)
         assert resolved.strength is not None, "resolve() fills in the strength"
         if CertifiedProblem(loss, problem, resolved.strength).is_ill_conditioned:

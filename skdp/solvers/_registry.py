@@ -95,5 +95,7 @@ def choose_solver(
         if not refusal:
             resolved = candidate.solver.resolve(loss, problem, budget)
             return replace(candidate, solver=resolved)
+        if named is not None:
+            raise ValueError(refusal)
         refusals.append(refusal)
     raise ValueError("No solver can do this fit. " + " ".join(refusals))

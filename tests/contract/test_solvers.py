@@ -239,7 +239,7 @@ def test_seeded_noise_is_booked_as_not_private(tmp_path):
 def test_a_solver_refuses_a_loss_with_a_reason_and_what_to_do(loss_name):
     case = Case("adassp", loss_name, "replace_one")
     assert not accepts(case)
-    with pytest.raises(ValueError, match=r"No solver can do this fit.*Use another"):
+    with pytest.raises(ValueError, match=r"^solver='adassp' needs.*Use another"):
         case.solver  # noqa: B018 - the access is what is tested
 
 
@@ -250,7 +250,12 @@ def test_every_solver_and_every_loss_take_part():
 
 def test_every_refusal_has_a_reason():
     case = Case("noisy_gd", "logistic", "replace_one")
-    assert "delta=0" in case.solver.refusal(case.loss, case.problem, Budget(1.0, 0.0))
+    pure = Budget(1.0, 0.0)
+    assert "delta=0" in case.solver.refusal(case.loss, case.problem, pure)
+    for key in ("objective_perturbation", "output_perturbation"):
+        gaussian = SOLVERS[key](law="gaussian")
+        refusal = gaussian.refusal(case.loss, case.problem, pure)
+        assert refusal.endswith("Use law=None.")
     endless = Problem(n_samples=5, n_features=2, data_norm=np.inf, adjacency="zero_out")
     assert "finite data_norm" in case.solver.refusal(case.loss, endless, BUDGET)
 

@@ -31,6 +31,7 @@ from skdp.privacy import (
     Budget,
     BudgetLedger,
     ComposedEvent,
+    EpsilonDeltaEvent,
     GaussianEvent,
     LaplaceEvent,
     NonPrivateEvent,
@@ -332,7 +333,7 @@ def test_refusal_says_epsilon(tmp_path):
     with pytest.raises(BudgetExceeded) as caught:
         spend(ledger, GaussianEvent(1.0), label="a greedy fit")
     assert (caught.value.ledger, caught.value.exhausted) == (ledger.path, "epsilon")
-    for words in (ledger.path, "a greedy fit", "epsilon ran out", "at most epsilon=1."):
+    for words in (ledger.path, "a greedy fit", "epsilon ran out", "at most epsilon=1,"):
         assert words in str(caught.value)
     assert ledger.spends() == []
 
@@ -343,6 +344,19 @@ def test_refusal_says_delta(tmp_path):
         model(ledger=ledger).fit(X, Y)
     assert caught.value.exhausted == "delta"
     assert ledger.spends() == []
+
+
+def test_books_say_that_delta_is_spent_while_epsilon_is_left(tmp_path, capsys):
+    ledger = BudgetLedger(tmp_path / "squares.db", **VALUES)
+    spend(ledger)
+    assert "left for one more (" in repr(ledger)
+    ledger = BudgetLedger(tmp_path / "box.db", **VALUES)
+    spend(ledger, EpsilonDeltaEvent(1.0, 1e-6))
+    assert "9 left for one more at delta=0 (" in repr(ledger)
+    with pytest.raises(BudgetExceeded, match=r"delta ran out.*epsilon=9, delta=0\."):
+        spend(ledger)
+    assert main([ledger.path]) == 0
+    assert "epsilon 9, delta 0 for one more fit" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
@@ -996,7 +1010,7 @@ def test_command_prints_the_books(used, capsys):
         used.path,
         "epsilon 10, delta 1e-06",
         f"epsilon {used.spent().epsilon:.4g} in 3 fits",
-        f"epsilon {used.remaining().epsilon:.4g} for one more fit",
+        f"epsilon {used.remaining().epsilon:.4g}, delta 1e-06 for one more fit",
         "unit record",
         "(no label)",
         "replace_one",
