@@ -134,9 +134,9 @@ ledgers = {
 # ------------
 # Each setting is fitted a few times: the noise is part of the method, so one fit
 # would show luck. The labels are declared as well; without ``classes=`` they would be
-# taken from the data, with a warning. The solver is named because 20 fits share a
-# ledger, and the noise of ``noisy_gd`` adds up without loss there; the second example
-# compares the solvers.
+# taken from the data, with a warning. With a ledger, ``solver="auto"`` takes noisy
+# gradient descent, whose noise adds up without loss; the second example compares the
+# solvers.
 #
 # **The scores below are computed from raw test data. They are not private, and the
 # ledgers do not cover them**; they are here to judge the method.
@@ -158,7 +158,6 @@ def private_model(epsilon, adjacency, ledger):
             delta=DELTA,
             adjacency=adjacency,
             classes=[0, 1],
-            solver="noisy_gd",
             ledger=ledger,
         ),
     )

@@ -91,7 +91,14 @@ class DPEstimator(BaseEstimator):
             alpha=alpha,
             fit_intercept=self.fit_intercept,
         )
-        chosen = choose_solver(self.solver, self.solver_params, loss, problem, budget)
+        chosen = choose_solver(
+            self.solver,
+            self.solver_params,
+            loss,
+            problem,
+            budget,
+            has_ledger=self.ledger is not None,
+        )
         solver = chosen.solver if chosen is not None else None
         name = type(self).__name__
         noise = NoiseSource(self.random_state)

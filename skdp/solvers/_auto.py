@@ -28,7 +28,9 @@ class Candidate:
     reason: str
 
 
-def auto_candidates(loss: Loss, problem: Problem, budget: Budget) -> list[Candidate]:
+def auto_candidates(
+    loss: Loss, problem: Problem, budget: Budget, *, has_ledger: bool = False
+) -> list[Candidate]:
     """Candidates for a loss, the preferred one first."""
     if isinstance(loss, SquaredLoss):
         return _for_regression(budget)
@@ -38,6 +40,10 @@ def auto_candidates(loss: Loss, problem: Problem, budget: Budget) -> list[Candid
             Candidate(tilt, "delta=0: the most accurate pure solver"),
             Candidate(output, "delta=0, and objective_perturbation refuses"),
         ]
+    if has_ledger:
+        # Objective perturbation is dominated only by a mu well above its own.
+        reason = "a ledger adds up Gaussian noise without loss"
+        return [Candidate(descent, reason)]
     steps = wanted_steps(loss, problem, budget)
     many = _MANY_STEPS if loss.n_outputs == 1 else _MANY_STEPS_OUTPUTS
     if steps >= many:

@@ -69,8 +69,12 @@ def choose_solver(
     loss: Loss,
     problem: Problem,
     budget: Budget,
+    *,
+    has_ledger: bool = False,
 ) -> Candidate | None:
     """The first solver that does not refuse, resolved, with why; from public facts.
+
+    `has_ledger` says whether the fit is one of several that are added up.
 
     Returns
     -------
@@ -86,7 +90,7 @@ def choose_solver(
     named = named_solver(key, params)
     if not budget.is_finite:
         return None
-    candidates = auto_candidates(loss, problem, budget)
+    candidates = auto_candidates(loss, problem, budget, has_ledger=has_ledger)
     if named is not None:
         candidates = [Candidate(named, "named by the user")]
     refusals = []

@@ -116,7 +116,9 @@ def test_one_wrong_checksum_is_refused(home, monkeypatch, name):
 
 
 @pytest.mark.parametrize(
-    "content", [b"no gzip", gzip.compress(b"39, State-gov")[:-12], b""]
+    "content",
+    [b"no gzip", gzip.compress(b"39, State-gov")[:-12], b""],
+    ids=["no gzip", "cut", "empty"],
 )
 def test_damaged_file_is_refused(home, content):
     (home / "adult" / "adult.data.gz").write_bytes(content)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from skdp import DPLogisticRegression
+from skdp import BudgetLedger, DPLogisticRegression
 from skdp.losses import LogisticLoss, SoftmaxLoss, SquaredLoss
 from skdp.privacy import Budget, calibrate
 from skdp.privacy._accounting import fits
@@ -106,3 +106,25 @@ def test_extreme_budgets_are_met(budget, adjacency):
         solver = chosen(problem, loss, budget).solver
         z = calibrate(lambda z, s=solver, x=loss: s.event(z, x, problem), budget)
         assert fits(solver.event(z, loss, problem), budget)
+
+
+def test_with_a_ledger_many_fits_cost_what_gaussian_noise_costs(tmp_path):
+    """Objective perturbation would cost a ledger more than it costs alone."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60_000, 3)) / 3, rng.integers(0, 2, 60_000)
+    spent = []
+    for solver in ("auto", "noisy_gd"):
+        ledger = BudgetLedger(tmp_path / f"{solver}.db", epsilon=10.0, delta=1e-6)
+        model = DPLogisticRegression(3.0, classes=[0, 1], solver=solver, ledger=ledger)
+        for _ in range(4):
+            model.fit(X, y)
+        spent.append(ledger.spent().epsilon)
+    assert spent[0] == spent[1] < 4 * 3.0
+    assert (
+        "ledger"
+        in DPLogisticRegression(3.0, classes=[0, 1], ledger=ledger)
+        .fit(X, y)
+        .privacy_.why_solver
+    )
+    alone = DPLogisticRegression(3.0, classes=[0, 1]).fit(X, y)
+    assert alone.privacy_.solver == "objective_perturbation"
