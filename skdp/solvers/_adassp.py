@@ -24,7 +24,7 @@ from skdp.privacy._accounting import Budget
 from skdp.privacy._events import Event
 from skdp.privacy._noise import NoiseSource
 from skdp.solvers._base import FloatArray, Problem, Progress, Solution, Solver
-from skdp.solvers._laws import LAWS, is_possible
+from skdp.solvers._laws import LAWS
 from skdp.solvers._moments import Moments, MomentWeights, query_size
 
 _INTERCEPT_WEIGHT, _TARGET_WEIGHT = 0.5, 1.0
@@ -125,7 +125,7 @@ class AdaSSP(Solver):
                 f"takes at most {_MOST_FEATURES} features. Use solver='noisy_gd'."
             )
         law = LAWS[self.resolve(loss, problem, budget).law or "gaussian"]
-        if not is_possible(law, 1 / budget.epsilon, query_size(problem)):
+        if not law.is_possible(1 / budget.epsilon, query_size(problem)):
             return f"solver={self.key!r} cannot draw such noise. Use a larger epsilon."
         return super().refusal(loss, problem, budget)
 

@@ -44,6 +44,10 @@ class NoiseLaw(Protocol):
         """Grid and scale of a release."""
         ...
 
+    def is_possible(self, multiplier: float, size: int) -> bool:
+        """Whether `size` entries of noise of this multiplier can be drawn."""
+        ...
+
     def farthest(self, scale: NoiseScale, size: int) -> float:
         """Norm that a draw exceeds with probability below exp(-800)."""
         ...
@@ -79,6 +83,9 @@ class Gaussian:
         return gaussian_scale(
             sensitivity=sensitivity, noise_multiplier=multiplier, size=size, fine=fine
         )
+
+    def is_possible(self, multiplier: float, size: int) -> bool:
+        return True
 
     def farthest(self, scale: NoiseScale, size: int) -> float:
         # Concentration of the norm, a 1-Lipschitz function of the draw.
@@ -117,6 +124,10 @@ class Spherical:
             sensitivity=sensitivity, epsilon=1 / multiplier, size=size, fine=fine
         )
 
+    def is_possible(self, multiplier: float, size: int) -> bool:
+        # Not with so many entries that rounding takes all of so small an epsilon.
+        return math.isfinite(self.scale(1.0, multiplier, size).sigma)
+
     def farthest(self, scale: NoiseScale, size: int) -> float:
         return scale.sigma * spherical_reach(size)
 
@@ -131,11 +142,6 @@ class Spherical:
         return noise.spherical(
             query, sensitivity=sensitivity, epsilon=1 / multiplier, fine=fine
         )
-
-
-def is_possible(law: NoiseLaw, multiplier: float, size: int) -> bool:
-    """Whether noise of this multiplier can be drawn; it can unless it is extreme."""
-    return math.isfinite(law.scale(1.0, multiplier, size).sigma)
 
 
 LAWS: dict[str, NoiseLaw] = {"gaussian": Gaussian(), "spherical": Spherical()}

@@ -13,20 +13,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Self
 
 import numpy as np
 
-from skdp._validation import check_choice, check_real
+from skdp._validation import check_real
 from skdp.data import Source
 from skdp.losses import Loss
 from skdp.privacy._accounting import Budget
 from skdp.privacy._events import ComposedEvent, Event, ObjectiveEvent, PureEvent
 from skdp.privacy._gaussian import gaussian_mu
 from skdp.privacy._noise import NoiseSource
-from skdp.solvers._base import Problem, Progress, Solution, Solver
+from skdp.solvers._base import Problem, Progress, Solution
 from skdp.solvers._certified import CertifiedProblem, certified_minimum
-from skdp.solvers._laws import LAWS, NoiseLaw, is_possible
+from skdp.solvers._certified_solver import CertifiedSolver
+from skdp.solvers._laws import LAWS
 
 # Standard deviation of the tilt's effect on the raw prediction of a unit row in a
 # direction without curvature, chosen once on public data sets
@@ -45,11 +46,10 @@ _MOST_CORNERS = 2**50
 _MOST_CURVATURE = 1e8
 # Standard deviation of the output noise in the raw prediction of a row.
 _OUTPUT_MARGIN = 1e-2
-_RANGES = (("strength", 1e-250, 1e250), ("intercept_weight", 1e-6, 1.0))
 
 
 @dataclass(frozen=True, kw_only=True)
-class ObjectivePerturbation(Solver):
+class ObjectivePerturbation(CertifiedSolver):
     r"""Minimise an objective with a random linear term, to a certificate.
 
     Privacy
@@ -96,50 +96,27 @@ class ObjectivePerturbation(Solver):
     """
 
     key: ClassVar[str] = "objective_perturbation"
-    is_pure: ClassVar[bool] = True
 
-    strength: float | None = None
     intercept_weight: float | None = None
-    law: Literal["gaussian", "spherical"] | None = None
 
     def __post_init__(self) -> None:
-        for name, low, high in _RANGES:
-            value = getattr(self, name)
-            if value is not None:
-                number = check_real(name, value, low=low, high=high)
-                object.__setattr__(self, name, number)
-        if self.law is not None:
-            check_choice("law", self.law, sorted(LAWS))
+        super().__post_init__()
+        if self.intercept_weight is not None:
+            weight = self.intercept_weight
+            weight = check_real("intercept_weight", weight, low=1e-6, high=1.0)
+            object.__setattr__(self, "intercept_weight", weight)
 
     @property
     def mechanism(self) -> str:
-        return f"{self._law.name} linear term in the objective and output noise"
-
-    @property
-    def _law(self) -> NoiseLaw:
-        assert self.law is not None, "resolve() fills in the law"
-        return LAWS[self.law]
+        return f"{self.noise_law.name} linear term in the objective and output noise"
 
     def refusal(self, loss: Loss, problem: Problem, budget: Budget) -> str:
+        if max(_corners(loss, problem)) > _MOST_CORNERS:
+            return f"solver={self.key!r} cannot do so many one-against-rest outputs."
         reason = super().refusal(loss, problem, budget)
         if reason:
             return reason
-        if max(_corners(loss, problem)) > _MOST_CORNERS:
-            return f"solver={self.key!r} cannot do so many one-against-rest outputs."
-        if not math.isfinite(loss.value_at_zero + loss.zero_out_bound(math.inf)):
-            return f"solver={self.key!r} needs a bounded loss at 0 and gradient."
-        if budget.delta == 0 and self.law is not None and not self._law.is_pure:
-            return (
-                f"solver={self.key!r} cannot do delta=0 with law={self.law!r}. Use "
-                "law=None."
-            )
         resolved = self.resolve(loss, problem, budget)
-        assert resolved.strength is not None, "resolve() fills in the strength"
-        if CertifiedProblem(loss, problem, resolved.strength).is_ill_conditioned:
-            return f"solver={self.key!r} needs more regularisation. Use a smaller C."
-        side = resolved._law.side_multiple / budget.epsilon
-        if not is_possible(resolved._law, side, problem.n_columns * loss.n_outputs):
-            return f"solver={self.key!r} cannot draw such noise. Use a larger epsilon."
         share = resolved._log_determinant(loss, problem) / budget.epsilon
         if share > _LARGEST_SHARE:
             return (
@@ -186,7 +163,7 @@ class ObjectivePerturbation(Solver):
 
     def event(self, noise_multiplier: float, loss: Loss, problem: Problem) -> Event:
         assert self.strength is not None, "resolve() fills in the strength"
-        output = self._law.event(self._law.side_multiple * noise_multiplier)
+        output = self.noise_law.event(self.noise_law.side_multiple * noise_multiplier)
         determinant = self._log_determinant(loss, problem)
         curvature = None
         if loss.curvature_vanishes:
@@ -194,7 +171,7 @@ class ObjectivePerturbation(Solver):
         is_free = _curvature_is_free(loss, problem)
         if curvature is not None and curvature > _MOST_CURVATURE:
             is_free = False
-        if self._law.is_pure:
+        if self.noise_law.is_pure:
             epsilon = _pure_epsilon(noise_multiplier, determinant, curvature, problem)
             return ComposedEvent((PureEvent(epsilon), output))
         corners, half_corners = _corners(loss, problem)
@@ -222,7 +199,7 @@ class ObjectivePerturbation(Solver):
     ) -> Solution:
         assert self.strength is not None, "resolve() fills in the strength"
         assert self.intercept_weight is not None, "resolve() fills in the weight"
-        law, weight = self._law, self.intercept_weight
+        law, weight = self.noise_law, self.intercept_weight
         shape = np.ones((problem.n_columns, 1))
         if problem.fit_intercept:
             shape[-1] = weight

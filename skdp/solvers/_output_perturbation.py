@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Self
 
 import numpy as np
 
-from skdp._validation import check_choice, check_real
 from skdp.data import Source
 from skdp.losses import Loss
 from skdp.privacy._accounting import Budget
 from skdp.privacy._events import Event
 from skdp.privacy._gaussian import gaussian_mu
 from skdp.privacy._noise import NoiseSource
-from skdp.solvers._base import Problem, Progress, Solution, Solver
+from skdp.solvers._base import Problem, Progress, Solution
 from skdp.solvers._certified import CertifiedProblem, certified_minimum
-from skdp.solvers._laws import LAWS, NoiseLaw, is_possible
+from skdp.solvers._certified_solver import CertifiedSolver
+from skdp.solvers._laws import LAWS
 
 # Guess of the norm of useful weights, in units of 1 / data_norm.
 _WEIGHTS_NORM = 5.0
@@ -30,7 +30,7 @@ _APPROXIMATION = 1e-3
 
 
 @dataclass(frozen=True, kw_only=True)
-class OutputPerturbation(Solver):
+class OutputPerturbation(CertifiedSolver):
     r"""Minimise to a certificate, add noise once.
 
     Privacy
@@ -65,46 +65,10 @@ class OutputPerturbation(Solver):
     """
 
     key: ClassVar[str] = "output_perturbation"
-    is_pure: ClassVar[bool] = True
-
-    strength: float | None = None
-    law: Literal["gaussian", "spherical"] | None = None
-
-    def __post_init__(self) -> None:
-        if self.strength is not None:
-            strength = check_real("strength", self.strength, low=1e-250, high=1e250)
-            object.__setattr__(self, "strength", strength)
-        if self.law is not None:
-            check_choice("law", self.law, sorted(LAWS))
 
     @property
     def mechanism(self) -> str:
-        return f"{self._law.name} noise on the minimiser"
-
-    @property
-    def _law(self) -> NoiseLaw:
-        assert self.law is not None, "resolve() fills in the law"
-        return LAWS[self.law]
-
-    def refusal(self, loss: Loss, problem: Problem, budget: Budget) -> str:
-        reason = super().refusal(loss, problem, budget)
-        if reason:
-            return reason
-        if not math.isfinite(loss.value_at_zero + loss.zero_out_bound(math.inf)):
-            return f"solver={self.key!r} needs a bounded loss at 0 and gradient."
-        if budget.delta == 0 and self.law is not None and not self._law.is_pure:
-            return (
-                f"solver={self.key!r} cannot do delta=0 with law={self.law!r}. Use "
-                "law=None."
-            )
-        resolved = self.resolve(loss, problem, budget)
-        assert resolved.strength is not None, "resolve() fills in the strength"
-        if CertifiedProblem(loss, problem, resolved.strength).is_ill_conditioned:
-            return f"solver={self.key!r} needs more regularisation. Use a smaller C."
-        size = problem.n_columns * loss.n_outputs
-        if not is_possible(resolved._law, 1 / budget.epsilon, size):
-            return f"solver={self.key!r} cannot draw such noise. Use a larger epsilon."
-        return ""
+        return f"{self.noise_law.name} noise on the minimiser"
 
     def resolve(self, loss: Loss, problem: Problem, budget: Budget) -> Self:
         law = self.law or ("spherical" if budget.delta == 0 else "gaussian")
@@ -127,7 +91,7 @@ class OutputPerturbation(Solver):
         return replace(self, strength=strength, law=law)
 
     def event(self, noise_multiplier: float, loss: Loss, problem: Problem) -> Event:
-        return self._law.event(noise_multiplier)
+        return self.noise_law.event(noise_multiplier)
 
     def sensitivity(self, loss: Loss, problem: Problem) -> float:
         assert self.strength is not None, "resolve() fills in the strength"
@@ -143,7 +107,7 @@ class OutputPerturbation(Solver):
         progress: Progress,
     ) -> Solution:
         assert self.strength is not None, "resolve() fills in the strength"
-        law = self._law
+        law = self.noise_law
         certified = CertifiedProblem(loss, problem, self.strength)
         rounding = certified.rounding_error(source.largest_block)
         change = _gradient_change(loss, problem)

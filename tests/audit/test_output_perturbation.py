@@ -62,7 +62,7 @@ def audited_epsilon(adjacency, data_norm, loss, budget, shrink=1.0):
     def releases(draw, seeds):
         # The minimiser is the same each time: only the noise is drawn again.
         noises = [SpyNoise(seed=seed, shrink=shrink) for seed in seeds]
-        release = solver._law.release
+        release = solver.noise_law.release
         return [release(n, draw.query, draw.sensitivity, z) for n in noises]
 
     def scores(released):
