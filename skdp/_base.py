@@ -1,4 +1,4 @@
-"""`DPEstimator`: what every private estimator's `fit` shares."""
+"""What private objects share: `PrivateEstimator`, and `DPEstimator` for models."""
 
 from __future__ import annotations
 
@@ -17,27 +17,38 @@ from skdp.exceptions import LargeDeltaWarning, SeededNoiseWarning
 from skdp.losses import Loss
 from skdp.privacy._accounting import Budget
 from skdp.privacy._adjacency import check_adjacency
+from skdp.privacy._allowance import Allowance
 from skdp.privacy._ledger import BudgetLedger
 from skdp.privacy._noise import NoiseSource
 from skdp.privacy._record import PrivacyRecord
+from skdp.privacy._step import FREE, StepPrivacy
 from skdp.solvers import (
     Candidate,
     Outcome,
     Problem,
     Progress,
-    Solver,
     choose_solver,
+    named_solver,
     solve,
 )
 
 UNIT = "record"
+# From a warning here to the line that called `fit`.
+_USER_FRAME = 5
 
 
-class DPEstimator(BaseEstimator):
-    """Budget, ledger, noise and privacy record of a private estimator.
+class DeclaredEstimator(BaseEstimator):
+    """An object whose `fit` takes nothing from the values of the data."""
 
-    A subclass's ``fit`` validates its input, states the loss and the regularisation,
-    calls `_solve`, and copies the solution to fitted attributes.
+    def step_privacy(self) -> StepPrivacy:
+        """What this object costs: nothing."""
+        return FREE
+
+
+class PrivateEstimator(BaseEstimator):
+    """Budget, ledger and warnings of an object that releases something in `fit`.
+
+    A subclass has the parameters epsilon, delta, adjacency, random_state and ledger.
     """
 
     @contextmanager
@@ -55,10 +66,9 @@ class DPEstimator(BaseEstimator):
         """Check what all private estimators share and what needs no data."""
         budget = Budget(self.epsilon, self.delta)
         adjacency = check_adjacency(self.adjacency)
-        check_data_norm(self.data_norm)
         seed = check_random_state(self.random_state)
         if self.ledger is not None:
-            if not isinstance(self.ledger, BudgetLedger):
+            if not isinstance(self.ledger, (BudgetLedger, Allowance)):
                 raise TypeError(
                     "The 'ledger' parameter must be None or a BudgetLedger. "
                     f"Got an instance of {type(self.ledger).__name__}."
@@ -71,6 +81,79 @@ class DPEstimator(BaseEstimator):
             is_private = budget.is_finite and seed is None
             self.ledger.check_accepts(adjacency=adjacency, is_private=is_private)
         return budget
+
+    def _warn_of_public_facts(
+        self, budget: Budget, n_samples: int, noise: NoiseSource
+    ) -> tuple[str, ...]:
+        """Warn before anything is spent; what stays on the record is returned."""
+        if not budget.is_finite:
+            return ()
+        if not noise.is_private:
+            warnings.warn(
+                "A random_state makes the noise reproducible, so this fit is not a "
+                "private release. Use random_state=None for anything you publish.",
+                SeededNoiseWarning,
+                stacklevel=_USER_FRAME,
+            )
+        if budget.delta < 1 / n_samples:
+            return ()
+        warnings.warn(
+            f"The 'delta' parameter should be far below 1 / n_samples. Got "
+            f"{budget.delta:g}. Use for example 1 / n_samples**2.",
+            LargeDeltaWarning,
+            stacklevel=_USER_FRAME,
+        )
+        return (
+            "delta is at least 1 / n_samples: a mechanism that publishes a random "
+            "record would satisfy it",
+        )
+
+    def step_privacy(self) -> StepPrivacy:
+        """What this object costs, planned or spent; never fits anything."""
+        record = getattr(self, "privacy_", None)
+        if record is None:
+            budget = Budget(self.epsilon, self.delta)
+            return StepPrivacy(
+                epsilon=budget.epsilon if self.random_state is None else math.inf,
+                delta=budget.delta,
+                adjacency=check_adjacency(self.adjacency),
+                adds_in_squares=self._adds_in_squares(),
+                note="" if self.random_state is None else "seeded: not private",
+            )
+        return StepPrivacy(
+            epsilon=record.epsilon,
+            delta=record.delta,
+            adjacency=record.adjacency,
+            event=record.event,
+            note="" if record.is_private else record.reason,
+        )
+
+    def _adds_in_squares(self) -> bool:
+        """Whether all that `fit` will release is Gaussian noise."""
+        return self.delta > 0
+
+    def _be_one_of_several(self) -> None:
+        """Choose parameters under which this object's noise adds up without loss."""
+
+
+class DPEstimator(PrivateEstimator):
+    """Solver and privacy record of a private model.
+
+    A subclass's ``fit`` validates its input, states the loss and the regularisation,
+    calls `_solve`, and copies the solution to fitted attributes.
+    """
+
+    def _check_privacy_params(self) -> Budget:
+        check_data_norm(self.data_norm)
+        return super()._check_privacy_params()
+
+    def _adds_in_squares(self) -> bool:
+        solver = named_solver(self.solver, self.solver_params)
+        return self.delta > 0 and solver is not None and solver.is_gaussian
+
+    def _be_one_of_several(self) -> None:
+        if self.solver == "auto" and self.delta > 0:
+            self.solver = "noisy_gd"
 
     def _solve(
         self,
@@ -102,7 +185,7 @@ class DPEstimator(BaseEstimator):
         solver = chosen.solver if chosen is not None else None
         name = type(self).__name__
         noise = NoiseSource(self.random_state)
-        notes = self._warn_of_public_facts(solver, budget, n_samples, noise)
+        notes = self._warn_of_public_facts(budget, n_samples, noise)
         outcome = solve(
             solver,
             MemorySource(X, y),
@@ -118,32 +201,6 @@ class DPEstimator(BaseEstimator):
             outcome, problem, loss, chosen, budget, noise, assumed_public, notes
         )
         return outcome, problem, record
-
-    def _warn_of_public_facts(
-        self, solver: Solver | None, budget: Budget, n_samples: int, noise: NoiseSource
-    ) -> tuple[str, ...]:
-        """Warn before anything is spent; what stays on the record is returned."""
-        if solver is None:
-            return ()
-        if not noise.is_private:
-            warnings.warn(
-                "A random_state makes the noise reproducible, so this fit is not a "
-                "private release. Use random_state=None for anything you publish.",
-                SeededNoiseWarning,
-                stacklevel=5,
-            )
-        if budget.delta < 1 / n_samples:
-            return ()
-        warnings.warn(
-            f"The 'delta' parameter should be far below 1 / n_samples. Got "
-            f"{budget.delta:g}. Use for example 1 / n_samples**2.",
-            LargeDeltaWarning,
-            stacklevel=5,
-        )
-        return (
-            "delta is at least 1 / n_samples: a mechanism that publishes a random "
-            "record would satisfy it",
-        )
 
     def _record(
         self,

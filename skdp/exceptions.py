@@ -44,6 +44,20 @@ class LedgerError(ValueError):
     """
 
 
+class UnplannedEventError(RuntimeError):
+    """A step of a search tried to release what it had not declared beforehand.
+
+    Remedy: use steps whose releases follow from public facts alone. Nothing was read.
+    """
+
+
+class UnaccountedStepError(ValueError):
+    """A pipeline has a step that reads data and whose privacy nobody accounts for.
+
+    Remedy: use the private or declared alternative that the message names.
+    """
+
+
 class PublicLabelsWarning(UserWarning):
     """The set of labels was taken from ``y`` and is assumed public.
 

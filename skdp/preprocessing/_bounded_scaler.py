@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from skdp._base import DeclaredEstimator
 from skdp._input import check_rows, in_column_order
 
 
-class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, DeclaredEstimator):
     """Clip to declared bounds, centre, and scale rows to norm at most 1.
 
     Each feature is clipped to its bounds, moved so that their middle is 0, and

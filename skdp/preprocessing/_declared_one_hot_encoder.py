@@ -8,14 +8,15 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 from scipy.sparse import csr_array
-from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from skdp._base import DeclaredEstimator
 from skdp._input import in_column_order, without_data
 from skdp._validation import check_bool, check_choice
 
 
-class DeclaredOneHotEncoder(TransformerMixin, BaseEstimator):
+class DeclaredOneHotEncoder(TransformerMixin, DeclaredEstimator):
     """One column of zeros and ones for each declared category.
 
     **Privacy.** Costs nothing: categories are declared, and each row is encoded on its

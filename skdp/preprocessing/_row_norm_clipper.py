@@ -6,15 +6,16 @@ from typing import Any, Self
 
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from skdp._base import DeclaredEstimator
 from skdp._input import check_rows
 from skdp._rows import HUGE, bring_to_norm, row_norms, scale_rows
 from skdp._validation import check_data_norm
 
 
-class RowNormClipper(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+class RowNormClipper(OneToOneFeatureMixin, TransformerMixin, DeclaredEstimator):
     """Scale every row down to a declared L2 norm; shorter rows stay as they are.
 
     The estimators clip on their own. This step shows the clipped rows to what comes

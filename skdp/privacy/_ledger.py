@@ -101,6 +101,11 @@ class BudgetLedger:
         self._books.read()
 
     @property
+    def is_rehearsal(self) -> bool:
+        """Always false: what is on these books may be read."""
+        return False
+
+    @property
     def cap(self) -> Budget:
         """The (epsilon, delta) that all fits together stay within."""
         return Budget(self.epsilon, self.delta)

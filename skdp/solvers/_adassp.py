@@ -22,9 +22,9 @@ from skdp.data import Source
 from skdp.losses import Loss, SquaredLoss
 from skdp.privacy._accounting import Budget
 from skdp.privacy._events import Event
+from skdp.privacy._laws import LAWS
 from skdp.privacy._noise import NoiseSource
 from skdp.solvers._base import FloatArray, Problem, Progress, Solution, Solver
-from skdp.solvers._laws import LAWS
 from skdp.solvers._moments import Moments, MomentWeights, query_size
 
 _INTERCEPT_WEIGHT, _TARGET_WEIGHT = 0.5, 1.0
@@ -128,6 +128,10 @@ class AdaSSP(Solver):
         if not law.is_possible(1 / budget.epsilon, query_size(problem)):
             return f"solver={self.key!r} cannot draw such noise. Use a larger epsilon."
         return super().refusal(loss, problem, budget)
+
+    @property
+    def is_gaussian(self) -> bool:
+        return self.law != "spherical"
 
     def resolve(self, loss: Loss, problem: Problem, budget: Budget) -> Self:
         law = self.law

@@ -145,6 +145,11 @@ class Solver(ABC):
             return f"solver={self.key!r} needs a finite data_norm."
         return ""
 
+    @property
+    def is_gaussian(self) -> bool:
+        """Whether at delta > 0 all that is released has Gaussian noise."""
+        return False
+
     @abstractmethod
     def resolve(self, loss: Loss, problem: Problem, budget: Budget) -> Self:
         """Copy with every None replaced by its rule; public facts only."""

@@ -9,9 +9,9 @@ from typing import ClassVar, Literal
 from skdp._validation import check_choice, check_real
 from skdp.losses import Loss
 from skdp.privacy._accounting import Budget
+from skdp.privacy._laws import LAWS, NoiseLaw
 from skdp.solvers._base import Problem, Solver
 from skdp.solvers._certified import CertifiedProblem
-from skdp.solvers._laws import LAWS, NoiseLaw
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -139,6 +139,10 @@ class NoisyGD(Solver):
     def _set(self, name: str, value: float) -> None:
         object.__setattr__(self, name, value)
 
+    @property
+    def is_gaussian(self) -> bool:
+        return True
+
     def resolve(self, loss: Loss, problem: Problem, budget: Budget) -> Self:
         smoothness = loss.smoothness * problem.row_norm**2 + problem.alpha
         weight, clip = self.intercept_weight, self.residual_clip

@@ -17,11 +17,11 @@ from skdp.losses import Loss
 from skdp.privacy._accounting import Budget
 from skdp.privacy._events import Event
 from skdp.privacy._gaussian import gaussian_mu
+from skdp.privacy._laws import LAWS
 from skdp.privacy._noise import NoiseSource
 from skdp.solvers._base import Problem, Progress, Solution
 from skdp.solvers._certified import CertifiedProblem, certified_minimum
 from skdp.solvers._certified_solver import CertifiedSolver
-from skdp.solvers._laws import LAWS
 
 # Guess of the norm of useful weights, in units of 1 / data_norm.
 _WEIGHTS_NORM = 5.0
@@ -69,6 +69,10 @@ class OutputPerturbation(CertifiedSolver):
     @property
     def mechanism(self) -> str:
         return f"{self.noise_law.name} noise on the minimiser"
+
+    @property
+    def is_gaussian(self) -> bool:
+        return self.law != "spherical"
 
     def resolve(self, loss: Loss, problem: Problem, budget: Budget) -> Self:
         law = self.law or ("spherical" if budget.delta == 0 else "gaussian")

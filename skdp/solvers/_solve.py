@@ -12,9 +12,9 @@ import numpy as np
 
 from skdp.data import Source
 from skdp.losses import Loss
-from skdp.privacy._accounting import Budget, calibrate
-from skdp.privacy._events import Event, NonPrivateEvent
-from skdp.privacy._ledger import BudgetLedger
+from skdp.privacy._accounting import Budget
+from skdp.privacy._door import Ledger, commit
+from skdp.privacy._events import Event
 from skdp.privacy._noise import NoiseSource
 from skdp.solvers._base import Problem, Progress, Solution, Solver
 from skdp.solvers._exact import exact_minimum
@@ -45,7 +45,7 @@ def solve(
     problem: Problem,
     budget: Budget,
     *,
-    ledger: BudgetLedger | None,
+    ledger: Ledger | None,
     noise: NoiseSource,
     label: str,
     progress: Progress,
@@ -62,7 +62,8 @@ def solve(
     loss : Loss
     problem : Problem
     budget : Budget
-    ledger : BudgetLedger or None
+    ledger : BudgetLedger, Allowance or None
+        In a rehearsal nothing is read and the weights are zeros.
     noise : NoiseSource
     label : str
         What the ledger's books call this fit.
@@ -73,19 +74,26 @@ def solve(
     BudgetExceeded
         From the ledger; nothing was read or spent.
     """
-    event: Event = NonPrivateEvent()
-    multiplier = 0.0
+    declare = None
     if solver is not None:
         declare = partial(solver.event, loss=loss, problem=problem)
-        multiplier = calibrate(declare, budget)
-        if noise.is_private:
-            event = declare(multiplier)
-    if ledger is not None:
-        ledger.commit(event, adjacency=problem.adjacency, budget=budget, label=label)
+    done = commit(
+        declare,
+        budget,
+        adjacency=problem.adjacency,
+        ledger=ledger,
+        noise=noise,
+        label=label,
+    )
+    if not done.may_read:
+        zeros = np.zeros((problem.n_columns, loss.n_outputs))
+        return Outcome(Solution(zeros, 0.0), done.event, done.noise_multiplier)
     # From here on no warning may depend on the data, so NumPy is kept from giving any.
     with np.errstate(all="ignore"):
         if solver is None:
             solution = exact_minimum(source, loss, problem, progress)
         else:
-            solution = solver.run(source, loss, problem, multiplier, noise, progress)
-    return Outcome(solution, event, multiplier)
+            solution = solver.run(
+                source, loss, problem, done.noise_multiplier, noise, progress
+            )
+    return Outcome(solution, done.event, done.noise_multiplier)

@@ -21,10 +21,10 @@ from skdp.privacy import (
     calibrate,
 )
 from skdp.privacy._gaussian import gaussian_delta
+from skdp.privacy._laws import LAWS
 from skdp.privacy._noise import _SPHERICAL_LIMIT, NoiseSource, spherical_scale
 from skdp.solvers import Problem, Progress, choose_solver, named_solver
 from skdp.solvers import _objective_perturbation as module
-from skdp.solvers._laws import LAWS
 from skdp.solvers._objective_perturbation import ObjectivePerturbation, _pure_epsilon
 from tests.line import Line
 from tests.problems import ADJACENCIES, LOSSES

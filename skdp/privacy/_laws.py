@@ -1,9 +1,12 @@
-"""Noise laws that a one-shot solver may use for an L2 sensitivity."""
+"""Noise laws of one release with an L2 sensitivity, each with its event."""
 
 from __future__ import annotations
 
 import math
 from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from skdp.privacy._events import Event, GaussianEvent, PureEvent
 from skdp.privacy._noise import (
@@ -13,7 +16,8 @@ from skdp.privacy._noise import (
     spherical_reach,
     spherical_scale,
 )
-from skdp.solvers._base import FloatArray
+
+FloatArray = NDArray[np.float64]
 
 # Natural logarithm of the probability with which a draw is farther than `farthest`.
 _NEVER = 800.0

@@ -1,0 +1,50 @@
+"""`StepPrivacy`: what one step says of its privacy, the same for every class."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from skdp.privacy._adjacency import Adjacency
+from skdp.privacy._events import Event
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepPrivacy:
+    """What one step costs: planned if it is not fitted, else spent.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        Guarantee of the step alone: 0, 0 if it works by a declared rule on each row on
+        its own, inf if it is not private.
+    adjacency : {"replace_one", "zero_out"} or None, default=None
+        None if the step costs nothing.
+    event : Event or None, default=None
+        What was released. None before the fit, and for a step that costs nothing.
+    adds_in_squares : bool, default=False
+        Whether the step, not fitted yet, will release Gaussian noise only and stay
+        within the largest mu that its epsilon and delta allow.
+    note : str, default=""
+        What the reader should know.
+    """
+
+    epsilon: float
+    delta: float
+    adjacency: Adjacency | None = None
+    event: Event | None = None
+    adds_in_squares: bool = False
+    note: str = ""
+
+
+class PrivacyStep(Protocol):
+    """What every estimator of skdp can say of itself; never fits anything."""
+
+    def step_privacy(self) -> StepPrivacy:
+        """What this object costs, planned or spent."""
+        ...
+
+
+FREE = StepPrivacy(
+    epsilon=0.0, delta=0.0, note="declared rule, each row on its own: costs nothing"
+)
