@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 
 from skdp.privacy._events import Event, GaussianEvent, PureEvent
-from skdp.privacy._selection import (
+from skdp.privacy._random_stopping import (
     Family,
     TrialCount,
     pure_selection_epsilon,
