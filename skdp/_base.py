@@ -126,6 +126,7 @@ class PrivateEstimator(BaseEstimator):
             adjacency=record.adjacency,
             event=record.event,
             note="" if record.is_private else record.reason,
+            release=record.release,
         )
 
     def _adds_in_squares(self) -> bool:
