@@ -17,8 +17,11 @@ _HOMES = {
     "DPLinearSVC": "skdp.linear_model",
     "DPLogisticRegression": "skdp.linear_model",
     "DeclaredOneHotEncoder": "skdp.preprocessing",
+    "PipelineReport": "skdp.pipeline",
     "PrivacyRecord": "skdp.privacy",
     "RowNormClipper": "skdp.preprocessing",
+    "privacy_report": "skdp.pipeline",
+    "set_budget": "skdp.pipeline",
 }
 
 __all__ = ["__version__", *sorted(_HOMES)]
