@@ -18,7 +18,9 @@ _HOMES = {
     "DPLogisticRegression": "skdp.linear_model",
     "DeclaredOneHotEncoder": "skdp.preprocessing",
     "PrivacyRecord": "skdp.privacy",
+    "PrivateScore": "skdp.model_selection",
     "RowNormClipper": "skdp.preprocessing",
+    "private_score": "skdp.model_selection",
 }
 
 __all__ = ["__version__", *sorted(_HOMES)]
