@@ -19,9 +19,11 @@ _HOMES = {
     "DeclaredOneHotEncoder": "skdp.preprocessing",
     "PipelineReport": "skdp.pipeline",
     "PrivacyRecord": "skdp.privacy",
+    "PrivateScore": "skdp.model_selection",
     "RowNormClipper": "skdp.preprocessing",
     "privacy_report": "skdp.pipeline",
     "set_budget": "skdp.pipeline",
+    "private_score": "skdp.model_selection",
 }
 
 __all__ = ["__version__", *sorted(_HOMES)]

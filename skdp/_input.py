@@ -137,6 +137,20 @@ def _target_column(X: Any, y: Any) -> np.ndarray:
     return y.astype(np.float64)
 
 
+def declared_labels(classes: Any) -> np.ndarray:
+    """The labels a user declared, sorted; public, so a message may quote them."""
+    try:
+        labels = np.asarray(classes)
+        if labels.ndim == 1 and len(labels):
+            return np.unique(labels)
+    except (TypeError, ValueError):
+        pass
+    raise ValueError(
+        "The 'classes' parameter must be None or a list of labels of one kind, at "
+        f"least two classes. Got {classes!r}."
+    )
+
+
 def _canonical(X: Any) -> Any:
     """CSR with sorted, unique indices within its shape; what is not so is refused.
 

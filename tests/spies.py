@@ -149,6 +149,9 @@ class SpyNoise:
     def categorical(self, probabilities):
         return self._noise.categorical(probabilities)
 
+    def weighted_index(self, weights):
+        return self._noise.weighted_index(weights)
+
 
 class NoNoise:
     """The noiseless limit: what a solver would do with sigma = 0."""

@@ -558,7 +558,11 @@ class NoiseSource:
 
         Exact for those proportional to ``categorical_weights(probabilities)``.
         """
-        return _selection.categorical(probabilities, self._entropy)
+        return self.weighted_index(_selection.categorical_weights(probabilities))
+
+    def weighted_index(self, weights: Sequence[int]) -> int:
+        """An index drawn with probability exactly proportional to its public weight."""
+        return _selection.weighted_index(weights, self._entropy)
 
     def _release(
         self,

@@ -6,7 +6,11 @@ again depends on the words alone, never on data.
 
 from __future__ import annotations
 
+import sys
+from bisect import bisect_right
 from collections.abc import Sequence
+from fractions import Fraction
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,7 +23,7 @@ if TYPE_CHECKING:
 
 IntArray = NDArray[np.int64]
 
-# Probabilities are put on this grid; a whole law fits in a signed word.
+# Probabilities are put on a grid of this many binary digits.
 _PROBABILITY_BITS = 62
 
 
@@ -43,6 +47,23 @@ def integers(n: int, size: int, entropy: Entropy) -> IntArray:
     return (words % np.uint64(n)).astype(np.int64)
 
 
+def weighted_index(weights: Sequence[int], entropy: Entropy) -> int:
+    """An index drawn with probability exactly proportional to its integer weight."""
+    total = sum(weights)
+    if min(weights, default=0) < 0 or total <= 0:
+        raise ValueError(
+            "The 'weights' parameter must hold integers of at least 0 with a positive "
+            f"sum. Got {weights!r}."
+        )
+    n_words = -(-total.bit_length() // 64)
+    surplus = 64 * n_words - total.bit_length()
+    place = total
+    while place >= total:
+        place = int.from_bytes(entropy.words(n_words).tobytes(), sys.byteorder)
+        place >>= surplus
+    return bisect_right(list(accumulate(weights)), place)
+
+
 def categorical_weights(probabilities: Sequence[float]) -> tuple[int, ...]:
     """Integers in proportion to which `NoiseSource.categorical` draws.
 
@@ -59,25 +80,12 @@ def categorical_weights(probabilities: Sequence[float]) -> tuple[int, ...]:
     Raises
     ------
     TypeError, ValueError
-        For entries outside [0, 1], all of them too small, or a sum of 2 or more.
+        For entries outside [0, 1].
     """
-    weights = tuple(
+    return tuple(
         round(
-            check_real(f"probabilities[{i}]", p, low=0.0, high=1.0)
+            Fraction(check_real(f"probabilities[{i}]", p, low=0.0, high=1.0))
             * 2**_PROBABILITY_BITS
         )
         for i, p in enumerate(probabilities)
     )
-    if not 0 < sum(weights) < 2 ** (_PROBABILITY_BITS + 1):
-        raise ValueError(
-            "The 'probabilities' parameter must hold numbers that sum to 1. Got "
-            f"{probabilities!r}."
-        )
-    return weights
-
-
-def categorical(probabilities: Sequence[float], entropy: Entropy) -> int:
-    """An index drawn with probability proportional to its weight."""
-    ends = np.cumsum(categorical_weights(probabilities), dtype=np.int64)
-    place = integers(int(ends[-1]), 1, entropy)[0]
-    return int(np.searchsorted(ends, place, side="right"))

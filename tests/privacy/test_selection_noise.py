@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import sys
 from fractions import Fraction
 
 import mpmath
@@ -13,7 +14,12 @@ from scipy import stats
 
 from skdp.privacy import _noise
 from skdp.privacy._noise import NoiseSource, laplace_scale, selection_gaps
-from skdp.privacy._selection import categorical_weights, integers, permutation
+from skdp.privacy._selection import (
+    categorical_weights,
+    integers,
+    permutation,
+    weighted_index,
+)
 
 MECHANISMS = ("permute_and_flip", "exponential_mechanism")
 every_mechanism = pytest.mark.parametrize("mechanism", MECHANISMS)
@@ -315,14 +321,28 @@ def test_categorical_ends_where_its_weights_end():
     source = NoiseSource()
     weights = categorical_weights([0.25, 0.75])
     assert weights == (2**60, 3 * 2**60)
-    for word, index in [(2**60 - 1, 0), (2**60, 1), (2**62 - 1, 1), (2**62, 0)]:
-        source._entropy = Tape([word])
+    for place, index in [(2**60 - 1, 0), (2**60, 1), (2**62 - 1, 1)]:
+        # The sum has 63 digits, and places beyond it are drawn again.
+        source._entropy = Tape([2**64 - 1, 2**63, 2 * place + 1])
         assert source.categorical([0.25, 0.75]) == index
 
 
-@pytest.mark.parametrize(
-    "bad", [[], [0.0], [1e-30], [-0.1, 1.1], [1.0] * 3, [math.nan]]
-)
+def test_weights_of_any_size_are_drawn_from_as_they_are():
+    """A sum of 73 digits takes two words, of which the last 55 digits are dropped."""
+    weights = (2**70, 0, 3 * 2**70)
+    for place, index in [(2**70 - 1, 0), (2**70, 2), (2**72 - 1, 2)]:
+        drawn = place << 55
+        words = [drawn % 2**64, drawn >> 64][:: 1 if sys.byteorder == "little" else -1]
+        assert weighted_index(weights, Tape(words)) == index
+
+
+@pytest.mark.parametrize("bad", [[], [0], [2, -1]])
+def test_weights_that_are_none_are_refused(bad):
+    with pytest.raises(ValueError, match="weights"):
+        weighted_index(bad, Tape([]))
+
+
+@pytest.mark.parametrize("bad", [[-0.1, 1.1], [math.nan]])
 def test_probabilities_that_are_none_are_refused(bad):
     with pytest.raises(ValueError, match="probabilities"):
         categorical_weights(bad)
