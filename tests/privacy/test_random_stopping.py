@@ -230,7 +230,7 @@ def test_events_survive_the_books():
         '{"event": "parallel", "parts": []}',
         event_to_json(selection(4.0)).replace("gaussian", "non_private"),
     ):
-        with pytest.raises(ValueError, match="must|has"):
+        with pytest.raises(ValueError, match=r"must|has"):
             event_from_json(text)
     with pytest.raises(TypeError, match="'trial'"):
         SelectionEvent(EpsilonDeltaEvent(1.0, 0.1), "poisson", 3.0, 9)
