@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -96,7 +96,7 @@ class Composition(Method):
     def event(self, noise_multiplier: float, facts: SearchFacts) -> Event:
         parts = self._parts(noise_multiplier, facts)
         fit, final = strength(parts.fit, facts), strength(parts.final, facts)
-        fits = ComposedEvent((fit,) * facts.n_candidates)
+        fits = replace(fit, count=facts.n_candidates)
         scores = GaussianEvent(parts.scores)
         tuning = ParallelEvent((fits, scores))
         if facts.is_pure:

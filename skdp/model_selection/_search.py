@@ -31,6 +31,7 @@ from skdp.model_selection._candidates import (
 )
 from skdp.model_selection._method import Choice, SearchFacts
 from skdp.model_selection._registry import ChosenMethod, choose_method
+from skdp.model_selection._report import SearchReport
 from skdp.model_selection._results import (
     as_released,
     constant_model,
@@ -277,6 +278,22 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
             if hasattr(plan.rehearsed, name):
                 setattr(self, name, getattr(plan.rehearsed, name))
         self.privacy_ = replace(record, release="")
+
+    def report(self) -> SearchReport:
+        """One page on the finished search: ``report().to_html("search.html")``.
+
+        Post-processing of what was released.
+        """
+        check_is_fitted(self)
+        scores = self.cv_results_.get("mean_test_score")
+        return SearchReport(
+            privacy=self.privacy_,
+            best_index=self.best_index_,
+            best_score=self.best_score_,
+            scoring=self.scoring_,
+            candidates=tuple(self.cv_results_["params"]),
+            scores=None if scores is None else tuple(map(float, scores)),
+        )
 
     def _adds_in_squares(self) -> bool:
         return self.delta > 0 and self.method == "composition"
