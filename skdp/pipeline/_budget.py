@@ -12,7 +12,7 @@ from sklearn.base import clone
 from skdp._validation import check_positive
 from skdp.exceptions import UnaccountedStepError
 from skdp.pipeline._report import check_estimator, step_report, unaccounted_in
-from skdp.pipeline._total import total_of
+from skdp.pipeline._total import MU_MARGIN, total_of
 from skdp.pipeline._walk import private_steps, walk
 from skdp.privacy._accounting import Budget
 from skdp.privacy._gaussian import gaussian_epsilon, gaussian_mu
@@ -23,8 +23,8 @@ Estimator = TypeVar("Estimator")
 _PREDICTOR = 3.0
 # Sums of shares must not pass the whole by rounding.
 _ROUND_DOWN = 1 - 1e-12
-# Step by which a rounded-up epsilon is brought back to its mu.
-_BACK = 1 - 1e-7
+# Relative steps by which a rounded-up epsilon is brought back to its mu.
+_STEPS_BACK = (0.0, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
 
 
 @dataclass(frozen=True)
@@ -209,18 +209,18 @@ def _share_squares(shares: Sequence[_Share], whole: float, budget: Budget) -> No
     """Shares of mu^2 at one delta."""
     mu = gaussian_mu(budget.epsilon, budget.delta)
     for share in shares:
-        part = mu * math.sqrt(share.weight / whole) * _ROUND_DOWN
+        part = mu * math.sqrt(share.weight / whole) * (1 - 2 * MU_MARGIN)
         epsilon = _epsilon_within(part, budget.delta, share.path)
         _set(share, Budget(epsilon, budget.delta))
 
 
 def _epsilon_within(mu: float, delta: float, path: str) -> float:
     """An epsilon that allows a step at most this mu."""
-    epsilon = gaussian_epsilon(mu, delta)
-    while epsilon >= 1e-6:
-        if gaussian_mu(epsilon, delta) <= mu:
+    rounded_up = gaussian_epsilon(mu, delta)
+    for step_back in _STEPS_BACK:
+        epsilon = rounded_up * (1 - step_back)
+        if epsilon >= 1e-6 and gaussian_mu(epsilon, delta) <= mu:
             return epsilon
-        epsilon *= _BACK
     raise _too_small(path)
 
 
