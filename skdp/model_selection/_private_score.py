@@ -73,7 +73,7 @@ def private_score(
     *,
     scoring: Any = None,
     epsilon: float,
-    delta: float = 0.0,
+    delta: float = 1e-6,
     adjacency: str = "replace_one",
     classes: Any = None,
     target_bounds: Any = None,
@@ -106,11 +106,11 @@ def private_score(
         "neg_mean_squared_error" for regressors.
     epsilon : float in [1e-6, 1e8] or inf
         Privacy loss. inf gives scikit-learn's score, which is **not** private.
-    delta : 0 or float in [1e-50, 1), default=0.0
+    delta : 0 or float in [1e-50, 1), default=1e-6
         Probability with which the guarantee may fail. Without a ledger, it is used only
         if Gaussian noise is smaller than noise of pure epsilon, which is rare. With
         one, a delta above 0 asks for Gaussian noise, which is larger but costs less in
-        books that hold Gaussian fits.
+        books that hold Gaussian fits; 0 asks for pure epsilon.
     adjacency : {"replace_one", "zero_out"}, default="replace_one"
         What neighbouring data sets are: one record exchanged for any other, or for
         the null record, which contributes nothing.

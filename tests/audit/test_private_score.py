@@ -18,7 +18,7 @@ from skdp.model_selection import SCORINGS, _private_score
 from tests.audit.bounds import epsilon_lower_bound
 from tests.spies import SpyNoise
 
-RUNS = 8000
+RUNS = 5000
 EPSILON = 1.0
 
 
@@ -105,6 +105,6 @@ def test_lower_bound_stays_below_the_claim_and_half_the_noise_is_caught(
     case, monkeypatch
 ):
     # Extreme losses are rarer where three numbers share spherical noise.
-    close = 0.35 if case[0] == "r2" else 0.6
+    close = 0.25 if case[0] == "r2" else 0.55
     assert close < audited_epsilon(case, 1.0, monkeypatch) <= EPSILON
     assert audited_epsilon(case, 0.5, monkeypatch) > EPSILON

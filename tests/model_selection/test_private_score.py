@@ -93,12 +93,13 @@ def test_the_event_is_on_the_books_before_anything_is_predicted(tmp_path, monkey
     monkeypatch.setattr(SpyLedger, "diary", diary)
     ledger = SpyLedger(tmp_path / "a.db", epsilon=1.5, delta=0)
     X, y = classified()
-    score = private_score(Noting(diary), X, y, epsilon=1.0, ledger=ledger)
+    asked = {"epsilon": 1.0, "delta": 0.0, "ledger": ledger}
+    score = private_score(Noting(diary), X, y, **asked)
     assert diary == ["commit", "predict"]
     assert score.privacy.event == LaplaceEvent(score.privacy.noise_multiplier)
     diary.clear()
     with pytest.raises(BudgetExceeded):
-        private_score(Noting(diary), X, y, epsilon=1.0, ledger=ledger)
+        private_score(Noting(diary), X, y, **asked)
     assert diary == []
 
 
