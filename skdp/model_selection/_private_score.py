@@ -19,10 +19,10 @@ from sklearn.utils.validation import (
 from skdp._base import UNIT, DeclaredEstimator, PrivateEstimator
 from skdp._input import check_rows, check_targets, without_data
 from skdp.model_selection._scoring import resolve_scoring
-from skdp.model_selection._scoring_base import PrivateScoring
+from skdp.model_selection._scoring_base import MOST_RECORDS, PrivateScoring
 from skdp.privacy._accounting import Budget
 from skdp.privacy._door import Commitment, commit
-from skdp.privacy._laws import NoiseLaw, budget_of, quietest_law
+from skdp.privacy._laws import NoiseLaw, budget_of, law_for
 from skdp.privacy._noise import NoiseSource
 from skdp.privacy._record import PrivacyRecord
 
@@ -73,7 +73,7 @@ def private_score(
     *,
     scoring: Any = None,
     epsilon: float,
-    delta: float = 0.0,
+    delta: float = 1e-6,
     adjacency: str = "replace_one",
     classes: Any = None,
     target_bounds: Any = None,
@@ -106,9 +106,11 @@ def private_score(
         "neg_mean_squared_error" for regressors.
     epsilon : float in [1e-6, 1e8] or inf
         Privacy loss. inf gives scikit-learn's score, which is **not** private.
-    delta : 0 or float in [1e-50, 1), default=0.0
-        Probability with which the guarantee may fail. Used only if Gaussian noise is
-        smaller than noise of pure epsilon.
+    delta : 0 or float in [1e-50, 1), default=1e-6
+        Probability with which the guarantee may fail. Without a ledger, it is used only
+        if Gaussian noise is smaller than noise of pure epsilon, which is rare. With
+        one, a delta above 0 asks for Gaussian noise, which is larger but costs less in
+        books that hold Gaussian fits; 0 asks for pure epsilon.
     adjacency : {"replace_one", "zero_out"}, default="replace_one"
         What neighbouring data sets are: one record exchanged for any other, or for
         the null record, which contributes nothing.
@@ -161,7 +163,69 @@ def private_score(
         scoring, estimator, classes=classes, target_bounds=target_bounds
     )
     X, y = _accepted(estimator, found, X, y)
-    return release.run(found, estimator, X, y, budget)
+    plan = _plan(found, budget, adjacency, has_ledger=ledger is not None)
+    return release.run(plan, estimator, X, y)
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """How a score will be released: public facts, settled before the commit.
+
+    Parameters
+    ----------
+    scoring : PrivateScoring
+    budget : Budget
+        What is asked for.
+    law : NoiseLaw or None
+        None for an infinite epsilon.
+    sensitivity : float
+        In the law's norm; inf without a law.
+    why : str
+        Why this law.
+    """
+
+    scoring: PrivateScoring
+    budget: Budget
+    law: NoiseLaw | None
+    sensitivity: float
+    why: str
+
+    def value(
+        self, estimator: Any, X: Any, y: Any, multiplier: float, noise: NoiseSource
+    ) -> float:
+        """The released score; reads the data."""
+        if self.law is None:
+            return float(get_scorer(self.scoring.name)(estimator, X, y))
+        statistic = self.scoring.statistic(estimator, X, y)
+        released = self.law.release(noise, statistic, self.sensitivity, multiplier)
+        return self.scoring.score(released, len(y))
+
+    def deviation(self, multiplier: float) -> float:
+        """Standard deviation of the noise in one number of the statistic."""
+        if self.law is None:
+            return 0.0
+        scale = self.law.scale(self.sensitivity, multiplier, self.scoring.size)
+        return self.law.deviation(scale.sigma, self.scoring.size)
+
+    def standard_error(self, multiplier: float, n_samples: int) -> float | None:
+        """Of the noise in a score that is a multiple of one number."""
+        if self.law is not None and not self.scoring.is_single:
+            return None
+        unit = (self.scoring.highest - self.scoring.lowest) / n_samples
+        return unit * self.deviation(multiplier)
+
+
+def _plan(
+    scoring: PrivateScoring, budget: Budget, adjacency: Any, *, has_ledger: bool
+) -> _Plan:
+    if not budget.is_finite:
+        return _Plan(scoring, budget, None, math.inf, "epsilon=inf")
+    norms = {norm: scoring.sensitivity(adjacency, norm) for norm in (1, 2)}
+    law = law_for(budget, scoring.size, norms, adds_up=has_ledger)
+    why = "the least noise"
+    if has_ledger and not law.is_pure:
+        why = "adds up in squares with the ledger's Gaussian fits"
+    return _Plan(scoring, budget_of(law, budget), law, norms[law.norm], why)
 
 
 class _ScoreRelease(PrivateEstimator):
@@ -181,112 +245,77 @@ class _ScoreRelease(PrivateEstimator):
         self.random_state = random_state
         self.ledger = ledger
 
-    def run(
-        self, scoring: PrivateScoring, estimator: Any, X: Any, y: Any, budget: Budget
-    ) -> PrivateScore:
-        """Declare, calibrate, commit, read."""
-        n_samples = len(y)
-        law = sensitivity = None
-        if budget.is_finite:
-            norms = {norm: scoring.sensitivity(self.adjacency, norm) for norm in (1, 2)}
-            law = quietest_law(budget, scoring.size, norms)
-            sensitivity, budget = norms[law.norm], budget_of(law, budget)
+    def run(self, plan: _Plan, estimator: Any, X: Any, y: Any) -> PrivateScore:
+        """Calibrate, commit, read."""
         noise = NoiseSource(self.random_state)
-        done, notes = self._commit(law, scoring, budget, noise, n_samples)
-        if not done.may_read:
-            value = scoring.lowest
-        elif law is None or sensitivity is None:
-            value = float(get_scorer(scoring.name)(estimator, X, y))
-        else:
-            query = scoring.statistic(estimator, X, y)
-            released = law.release(noise, query, sensitivity, done.noise_multiplier)
-            value = scoring.score(released, n_samples)
-        sigma = 0.0
-        if law is not None and sensitivity is not None:
-            sigma = law.scale(sensitivity, done.noise_multiplier, scoring.size).sigma
-        facts = {
-            "epsilon": budget.epsilon if noise.is_private else math.inf,
-            "delta": budget.delta,
-            "adjacency": self.adjacency,
-            "event": done.event,
-            "noise_multiplier": done.noise_multiplier,
-            "sensitivity": sensitivity,
-            "noise_scale": sigma,
-            "n_samples": n_samples,
-            "n_features": X.shape[1] if len(X.shape) > 1 else 1,
-            "warnings": notes,
-            "ledger": self.ledger.path if self.ledger is not None else "",
-            "dataset": self.ledger.dataset if self.ledger is not None else "",
-        }
-        return PrivateScore(
-            value,
-            _standard_error(law, scoring, sigma, n_samples),
-            scoring.name,
-            _record(law, scoring, noise.is_private, facts),
-        )
+        done, notes = self._commit(plan, noise, len(y))
+        value = plan.scoring.lowest
+        if done.may_read:
+            value = plan.value(estimator, X, y, done.noise_multiplier, noise)
+        error = plan.standard_error(done.noise_multiplier, len(y))
+        record = self._record(plan, done, noise, X, notes)
+        return PrivateScore(value, error, plan.scoring.name, record)
 
     def _commit(
-        self,
-        law: NoiseLaw | None,
-        scoring: PrivateScoring,
-        budget: Budget,
-        noise: NoiseSource,
-        n_samples: int,
+        self, plan: _Plan, noise: NoiseSource, n_samples: int
     ) -> tuple[Commitment, tuple[str, ...]]:
         """Put the release on the books; nothing was read before."""
-        notes = self._warn_of_public_facts(budget, n_samples, noise)
+        notes = self._warn_of_public_facts(plan.budget, n_samples, noise)
         done = commit(
-            law.event if law is not None else None,
-            budget,
+            plan.law.event if plan.law is not None else None,
+            plan.budget,
             adjacency=self.adjacency,
             ledger=self.ledger,
             noise=noise,
-            label=f"private_score(scoring={scoring.name!r})",
+            label=f"private_score(scoring={plan.scoring.name!r})",
         )
         return done, notes
 
-
-def _standard_error(
-    law: NoiseLaw | None, scoring: PrivateScoring, sigma: float, n_samples: int
-) -> float | None:
-    """Of a score that is a multiple of one number with this noise."""
-    if law is None:
-        return 0.0
-    if not scoring.is_single:
-        return None
-    return (scoring.highest - scoring.lowest) / n_samples * law.deviation(sigma, 1)
-
-
-def _record(
-    law: NoiseLaw | None,
-    scoring: PrivateScoring,
-    has_private_noise: bool,
-    facts: dict[str, Any],
-) -> PrivacyRecord:
-    reason, why_solver = "epsilon=inf: no noise, no clipping.", "epsilon=inf"
-    if law is not None:
-        reason = "random_state is set: the noise can be reproduced by anyone."
-        why_solver = "the law with the least noise"
-    if law is not None and has_private_noise:
-        reason = (
-            f"{law.name} noise for an L{law.norm} sensitivity, from the operating "
-            "system's entropy"
+    def _record(
+        self,
+        plan: _Plan,
+        done: Commitment,
+        noise: NoiseSource,
+        X: Any,
+        notes: tuple[str, ...],
+    ) -> PrivacyRecord:
+        law = plan.law
+        is_private = law is not None and noise.is_private
+        if law is None:
+            reason = "epsilon=inf: no noise, no clipping."
+        elif not noise.is_private:
+            reason = "random_state is set: the noise can be reproduced by anyone."
+        else:
+            reason = (
+                f"{law.name} noise for an L{law.norm} sensitivity, from the operating "
+                "system's entropy"
+            )
+        return PrivacyRecord(
+            estimator=f"private_score({plan.scoring.name})",
+            is_private=is_private,
+            reason=reason,
+            epsilon=plan.budget.epsilon if is_private else math.inf,
+            delta=plan.budget.delta,
+            adjacency=self.adjacency,
+            unit=UNIT,
+            solver=law.name.lower() if law is not None else "exact",
+            solver_params=asdict(plan.scoring),
+            why_solver=plan.why,
+            event=done.event,
+            noise_multiplier=done.noise_multiplier,
+            sensitivity=plan.sensitivity,
+            noise_scale=plan.deviation(done.noise_multiplier),
+            n_samples=X.shape[0],
+            n_features=X.shape[1] if len(X.shape) > 1 else 1,
+            data_norm=None,
+            assumed_public=(
+                "number of records",
+                "the estimator, which predicts each row by that row alone",
+            ),
+            warnings=notes,
+            ledger=self.ledger.path if self.ledger is not None else "",
+            dataset=self.ledger.dataset if self.ledger is not None else "",
         )
-    return PrivacyRecord(
-        estimator=f"private_score({scoring.name})",
-        is_private=law is not None and has_private_noise,
-        reason=reason,
-        unit=UNIT,
-        solver=law.name.lower() if law is not None else "exact",
-        solver_params=asdict(scoring),
-        why_solver=why_solver,
-        data_norm=None,
-        assumed_public=(
-            "number of records",
-            "the estimator, which predicts each row by that row alone",
-        ),
-        **facts,
-    )
 
 
 def _accepted(
@@ -308,8 +337,10 @@ def _accepted(
             "The y argument must be a column of labels, one for each row of X. Got "
             "something else.",
         )
-    if len(y) == 0:
-        raise ValueError("The X argument must have at least one row. Got none.")
+    if not 1 <= len(y) <= MOST_RECORDS:
+        raise ValueError(
+            f"The X argument must have 1 to {MOST_RECORDS} rows. Got {len(y)}."
+        )
     return X, y
 
 

@@ -22,9 +22,10 @@ from skdp.privacy._adjacency import Adjacency
 
 FloatArray = NDArray[np.float64]
 
-# What a record contributes is rounded to this grid. Sums of up to 2**33 such numbers
-# in [-1, 1] are exact.
-QUANTUM = 2.0**-20
+# What a record contributes is rounded to this grid. Sums of up to MOST_RECORDS such
+# numbers in [-1, 1] are exact.
+QUANTUM = 2.0**-26
+MOST_RECORDS = 2**27
 
 
 @dataclass(frozen=True)
@@ -130,7 +131,10 @@ class PrivateScoring(ABC):
             return np.asarray(np.rint(exact / QUANTUM) * QUANTUM)
 
     def statistic(self, estimator: Any, X: Any, y: Any) -> FloatArray:
-        """The sum of `contributions`, without rounding, of shape (size,). Private."""
+        """The sum of `contributions`, of shape (size,). Private.
+
+        Exact, in any order, for up to `MOST_RECORDS` records.
+        """
         return np.asarray(self.contributions(estimator, X, y).sum(axis=0))
 
     @abstractmethod

@@ -200,8 +200,8 @@ def budget_of(law: NoiseLaw, budget: Budget) -> Budget:
     return Budget(budget.epsilon, 0.0) if law.is_pure else budget
 
 
-def quietest_law(
-    budget: Budget, size: int, sensitivities: dict[int, float]
+def law_for(
+    budget: Budget, size: int, sensitivities: dict[int, float], *, adds_up: bool
 ) -> NoiseLaw:
     """The law of the smallest standard deviation, from public facts.
 
@@ -213,7 +213,12 @@ def quietest_law(
         Numbers in the query.
     sensitivities : dict of float
         Of the query, in L1 and in L2, by norm.
+    adds_up : bool
+        Whether the cost will be added to that of other releases: then Gaussian noise
+        is taken if delta allows it, since it adds up in squares.
     """
+    if adds_up and budget.delta > 0:
+        return Gaussian()
     laws: list[NoiseLaw] = [Laplace()]
     if Spherical().is_possible(1 / budget.epsilon, size):
         laws.append(Spherical())
