@@ -13,6 +13,7 @@ from skdp.model_selection._method import (
     Choice,
     Method,
     SearchFacts,
+    deviation,
     noisy,
     strength,
     validation_size,
@@ -21,7 +22,7 @@ from skdp.model_selection._trial import Job, Split
 from skdp.privacy._events import ComposedEvent, Event, GaussianEvent, LaplaceEvent
 from skdp.privacy._search_events import ParallelEvent
 
-_SHARE, _VALIDATION = 0.3, 0.1
+_SHARE, _VALIDATION = 0.3, 0.3
 
 
 @dataclass(frozen=True)
@@ -112,6 +113,10 @@ class Composition(Method):
             Need(trained, strength(parts.fit, facts)),
             Need(final, strength(parts.final, facts)),
         )
+
+    def score_deviation(self, noise_multiplier: float, facts: SearchFacts) -> float:
+        spread = self._parts(noise_multiplier, facts).scores
+        return deviation(facts.n_candidates, self._sizes(facts)[1], spread, facts)
 
     def run(
         self,

@@ -90,6 +90,11 @@ class DisjointSplits(Method):
     def needs(self, noise_multiplier: float, facts: SearchFacts) -> tuple[Need, ...]:
         return (Need(self._sizes(facts)[0], strength(noise_multiplier, facts)),)
 
+    def score_deviation(self, noise_multiplier: float, facts: SearchFacts) -> float:
+        # Of the exponential law of scale 2 / epsilon that both mechanisms amount to.
+        sensitivity = facts.scorer.sensitivity(facts.adjacency, 1)
+        return 2 * sensitivity / facts.budget.epsilon / self._sizes(facts)[1]
+
     def run(
         self,
         job: Job,

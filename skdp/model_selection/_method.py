@@ -93,6 +93,10 @@ class Method(ABC):
         """The kinds of fits that `run` will make: of how many rows, at what cost."""
 
     @abstractmethod
+    def score_deviation(self, noise_multiplier: float, facts: SearchFacts) -> float:
+        """Standard deviation of a candidate's score, over the range of the score."""
+
+    @abstractmethod
     def run(
         self,
         job: Job,
@@ -113,17 +117,36 @@ def strength(noise_multiplier: float, facts: SearchFacts) -> Strength:
 def noisy(
     job: Job, statistics: FloatArray, noise_multiplier: float, facts: SearchFacts
 ) -> FloatArray:
-    """Statistics of one or more candidates as one noisy vector, of the same shape.
+    """Statistics of one or more candidates as one noisy vector, of the same shape."""
+    count = statistics.size // facts.scorer.size
+    sensitivity = joint_sensitivity(count, facts)
+    released = _law(facts).release(
+        job.noise, statistics.ravel(), sensitivity, noise_multiplier
+    )
+    return released.reshape(statistics.shape)
+
+
+def deviation(
+    count: int, n_scored: int, multiplier: float, facts: SearchFacts
+) -> float:
+    """Standard deviation of one of `count` noisy scores, over the score's range."""
+    law = _law(facts)
+    sensitivity = joint_sensitivity(count, facts)
+    return sensitivity * law.deviation(multiplier, count) / n_scored
+
+
+def joint_sensitivity(count: int, facts: SearchFacts) -> float:
+    """Of the statistics of several candidates on the same records.
 
     One record moves each of them, so norms of the changes add up (L1, at delta 0) or
     add up in squares (L2).
     """
-    law: NoiseLaw = Laplace() if facts.is_pure else Gaussian()
-    own = facts.scorer.sensitivity(facts.adjacency, law.norm)
-    count = statistics.size // facts.scorer.size
-    sensitivity = own * count ** (1 / law.norm)
-    released = law.release(job.noise, statistics.ravel(), sensitivity, noise_multiplier)
-    return released.reshape(statistics.shape)
+    norm = _law(facts).norm
+    return facts.scorer.sensitivity(facts.adjacency, norm) * float(count ** (1 / norm))
+
+
+def _law(facts: SearchFacts) -> NoiseLaw:
+    return Laplace() if facts.is_pure else Gaussian()
 
 
 def validation_size(facts: SearchFacts, n_samples: int, default: float) -> int:

@@ -13,6 +13,7 @@ from skdp.model_selection._method import (
     Choice,
     Method,
     SearchFacts,
+    deviation,
     noisy,
     strength,
     validation_size,
@@ -127,6 +128,10 @@ class RandomStopping(Method):
     def needs(self, noise_multiplier: float, facts: SearchFacts) -> tuple[Need, ...]:
         scored = validation_size(facts, facts.n_samples, _VALIDATION)
         return (Need(facts.n_samples - scored, strength(noise_multiplier, facts)),)
+
+    def score_deviation(self, noise_multiplier: float, facts: SearchFacts) -> float:
+        scored = validation_size(facts, facts.n_samples, _VALIDATION)
+        return deviation(1, scored, noise_multiplier, facts)
 
     def run(
         self,

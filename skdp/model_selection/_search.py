@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdp._base import UNIT, PrivateEstimator
 from skdp._input import check_indexable
 from skdp._validation import check_real
-from skdp.exceptions import PublicLabelsWarning
+from skdp.exceptions import PublicLabelsWarning, TuningCostWarning
 from skdp.model_selection._candidates import (
     Candidate,
     Prepared,
@@ -45,6 +45,9 @@ from skdp.privacy._accounting import Budget, calibrate
 from skdp.privacy._door import Commitment, commit
 from skdp.privacy._noise import NoiseSource
 from skdp.privacy._record import PrivacyRecord
+
+# Above this share of the score's range, noise hides what candidates differ by.
+_NOISY_SCORES = 0.01
 
 
 @dataclass(frozen=True)
@@ -171,6 +174,7 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
         notes = self._warn_of_public_facts(budget, facts.n_samples, noise)
         chosen = choose_method(self.method, self.method_params, facts)
         multiplier = calibrate(partial(chosen.method.event, facts=facts), budget)
+        notes += self._warn_of_cost(chosen, multiplier, facts)
         candidates = tuple(
             Candidate(params, self._prepared(model, X, y, chosen, multiplier, facts))
             for params, model in zip(grid, models, strict=True)
@@ -204,6 +208,26 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
                 high_open=True,
                 remedy="Use None for the method's own rule.",
             )
+
+    def _warn_of_cost(
+        self, chosen: ChosenMethod, multiplier: float, facts: SearchFacts
+    ) -> tuple[str, ...]:
+        """Say so if scores will be too noisy to choose by; from public facts."""
+        deviation = chosen.method.score_deviation(multiplier, facts)
+        if self.method != "auto" or deviation <= _NOISY_SCORES:
+            return ()
+        text = (
+            f"the noise of a candidate's score has a standard deviation of "
+            f"{deviation:.2g} of the score's range, so this search will hardly tell "
+            "its candidates apart"
+        )
+        warnings.warn(
+            f"At this budget {text}. Fit the untuned default with the whole budget, or "
+            "use fewer candidates (docs/model_selection.md).",
+            TuningCostWarning,
+            stacklevel=5,
+        )
+        return (text,)
 
     def _prepared(
         self,

@@ -196,7 +196,15 @@ def _composed_epsilon(event: Event, delta: float) -> float:
     # Imported here, because what it rests on takes a second to import.
     from skdp.privacy._pld import pld_epsilon
 
-    return min(closed, pld_epsilon(event.leaves, delta))
+    leaves = [_simple(leaf) for leaf in event.leaves]
+    known = [leaf for leaf in leaves if leaf is not None]
+    if len(known) < len(leaves):
+        return closed
+    return min(closed, pld_epsilon(known, delta))
+
+
+def _simple(leaf: Event) -> Event | None:
+    return leaf.dominating if isinstance(leaf, ParallelEvent) else leaf
 
 
 def _composed_fits(event: Event, budget: Budget) -> bool:

@@ -104,6 +104,14 @@ class ParallelEvent:
             )
 
     @property
+    def dominating(self) -> Event | None:
+        """A simple event that costs no less in any composition, if there is one."""
+        if self._is_pure:
+            return PureEvent(self.pure_epsilon)
+        mu = math.sqrt(self.gdp_mu_squared)
+        return GaussianEvent(1 / mu) if math.isfinite(mu) else None
+
+    @property
     def _is_pure(self) -> bool:
         return all(part.mu_squared == 0 == part.box_delta for part in self.parts)
 

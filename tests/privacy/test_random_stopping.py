@@ -14,6 +14,7 @@ from skdp.privacy import (
     ComposedEvent,
     EpsilonDeltaEvent,
     GaussianEvent,
+    LaplaceEvent,
     ParallelEvent,
     PureEvent,
     SelectionEvent,
@@ -217,6 +218,11 @@ def test_disjoint_sets_cost_what_the_dearest_costs():
     pure = ParallelEvent((PureEvent(0.2), PureEvent(0.3)))
     assert epsilon_of(pure, 0.0) == pytest.approx(0.3)
     assert epsilon_of(ComposedEvent((pure, pure)), 0.0) == pytest.approx(0.6)
+    mixed = ComposedEvent((event, LaplaceEvent(9.0)))
+    simple = ComposedEvent((GaussianEvent(2.0), LaplaceEvent(9.0)))
+    assert epsilon_of(mixed, 1e-6) == pytest.approx(epsilon_of(simple, 1e-6))
+    unknown = ComposedEvent((ParallelEvent((EpsilonDeltaEvent(0.1, 1e-7),)), *parts))
+    assert epsilon_of(unknown, 1e-6) == math.inf
     with pytest.raises(TypeError, match="at least one"):
         ParallelEvent(())
 
