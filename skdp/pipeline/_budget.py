@@ -11,7 +11,8 @@ from sklearn.base import clone
 
 from skdp._validation import check_positive
 from skdp.exceptions import UnaccountedStepError
-from skdp.pipeline._report import check_estimator, step_report, unaccounted_in
+from skdp.pipeline._report import check_estimator
+from skdp.pipeline._steps import step_report, unaccounted_in
 from skdp.pipeline._total import MU_MARGIN, total_of
 from skdp.pipeline._walk import private_steps, walk
 from skdp.privacy._accounting import Budget

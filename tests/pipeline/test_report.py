@@ -245,6 +245,16 @@ def test_meta_estimators_are_unaccounted_and_show_what_is_within(meta):
         assert "within" in inner[0].note
 
 
+class OwnPipeline(Pipeline):
+    """A subclass, which may fit in any way."""
+
+
+def test_subclasses_of_containers_are_unaccounted():
+    report = privacy_report(OwnPipeline([("a", Normalizer()), ("b", SpyStep())]))
+    assert report.epsilon == math.inf
+    assert private_names(report) == ["b"]
+
+
 class Search(SpyStep):
     """Answers for itself as a whole, whatever is within."""
 
