@@ -178,6 +178,7 @@ def privacy_report(
     check_bool("strict", strict)
     delta = None if delta is None else check_delta(delta)
     check_estimator(estimator)
+    check_vouched(data_independent)
     leaves = list(walk(estimator))
     report = _compose(
         tuple(step_report(leaf, data_independent) for leaf in leaves),
@@ -199,6 +200,15 @@ def check_estimator(estimator: Any) -> None:
         raise TypeError(
             "The 'estimator' parameter must be an estimator. "
             f"Got {kind.__name__}. Make an instance of an estimator first."
+        )
+
+
+def check_vouched(data_independent: Any) -> None:
+    """Raise TypeError unless this is a collection of classes or instances."""
+    if not isinstance(data_independent, (list, tuple, set, frozenset)):
+        raise TypeError(
+            "The 'data_independent' parameter must be a list of classes or instances. "
+            f"Got an instance of {type(data_independent).__name__}."
         )
 
 
@@ -246,8 +256,8 @@ def _why_not(rows: Sequence[StepReport], adjacencies: list[str], epsilon: float)
 
 def _cells(step: StepReport) -> tuple[str, ...]:
     # A name may hold anything; a table has one line for each step.
-    cells = (step.name, step.estimator, step.kind, f"{step.epsilon:g}")
-    cells += (f"{step.delta:g}", step.state, step.note)
+    text = (step.name, step.estimator, step.kind, f"{step.epsilon:g}")
+    cells = (*text, f"{step.delta:g}", step.state, step.note)
     return tuple(map(_plain, cells))
 
 

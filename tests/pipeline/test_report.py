@@ -393,5 +393,11 @@ def test_what_is_no_estimator_is_refused(wrong):
         privacy_report(wrong)
 
 
+@pytest.mark.parametrize("wrong", [StandardScaler, "StandardScaler", None])
+def test_what_is_vouched_for_comes_in_a_list(wrong):
+    with pytest.raises(TypeError, match="'data_independent' parameter must be"):
+        privacy_report(SpyStep(), data_independent=wrong)
+
+
 def test_clones_report_the_same():
     assert privacy_report(clone(deep())) == privacy_report(deep())
