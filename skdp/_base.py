@@ -120,12 +120,15 @@ class PrivateEstimator(BaseEstimator):
                 adds_in_squares=self._adds_in_squares(),
                 note="" if self.random_state is None else "seeded: not private",
             )
+        note = "" if record.is_private else record.reason
+        if record.release:
+            note = f"part of {record.release}, paid once"
         return StepPrivacy(
             epsilon=record.epsilon,
             delta=record.delta,
             adjacency=record.adjacency,
             event=record.event,
-            note="" if record.is_private else record.reason,
+            note=note,
             release=record.release,
         )
 

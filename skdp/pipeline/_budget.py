@@ -11,7 +11,8 @@ from sklearn.base import clone
 
 from skdp._validation import check_positive
 from skdp.exceptions import UnaccountedStepError
-from skdp.pipeline._report import check_estimator, step_report, unaccounted_in
+from skdp.pipeline._report import check_estimator, check_vouched
+from skdp.pipeline._steps import step_report, unaccounted_in
 from skdp.pipeline._total import MU_MARGIN, total_of
 from skdp.pipeline._walk import private_steps, walk
 from skdp.privacy._accounting import Budget
@@ -93,10 +94,11 @@ def set_budget(
     [0.475, 0.857]
     """
     check_estimator(estimator)
+    check_vouched(data_independent)
     budget = Budget(epsilon, delta)
     check_accounted(estimator, data_independent)
     private_steps(estimator)  # refuses what a clone would not show: frozen steps
-    result = clone(estimator)
+    result: Estimator = clone(estimator)
     set_budget_in_place(result, budget, weights)
     return result
 
@@ -151,7 +153,9 @@ def _shares(
             "The 'estimator' parameter must have a private step. Got none. Use a "
             "private estimator of skdp where the data are read."
         )
-    named = _weights_by_path([path for path, _ in steps], weights or {})
+    named = _weights_by_path(
+        [path for path, _ in steps], {} if weights is None else weights
+    )
     last = steps[-1][1]
     return [
         _Share(path, step, named.get(path, _default_weight(step is last, step)))
@@ -167,6 +171,11 @@ def _weights_by_path(
     paths: Sequence[str], weights: Mapping[str, float]
 ) -> dict[str, float]:
     """Weights under full paths; a name may be a path or an unambiguous last part."""
+    if not isinstance(weights, Mapping):
+        raise TypeError(
+            "The 'weights' parameter must be None or a mapping from names of steps to "
+            f"numbers. Got an instance of {type(weights).__name__}."
+        )
     named = {}
     for name, weight in weights.items():
         matches = [path for path in paths if path == name]
@@ -190,7 +199,8 @@ def _add_up(shares: Sequence[_Share], budget: Budget) -> None:
 
 def _add_up_in_squares(shares: Sequence[_Share], budget: Budget) -> None:
     """Gaussian steps together as one step, next to all others."""
-    gaussian, others = [], []
+    gaussian: list[_Share] = []
+    others: list[_Share] = []
     for share in shares:
         # It may depend on the budget's kind, so one is set before asking.
         _set(share, budget)

@@ -13,19 +13,15 @@ from sklearn.pipeline import Pipeline
 
 from skdp._validation import check_bool, check_delta
 from skdp.exceptions import UnaccountedStepError
-from skdp.pipeline._alternatives import alternatives_to
-from skdp.pipeline._data_independent import DATA_INDEPENDENT
+from skdp.pipeline._steps import VOUCHED, StepReport, step_report, unaccounted_in
 from skdp.pipeline._total import total_of
-from skdp.pipeline._walk import Leaf, costs, walk
+from skdp.pipeline._walk import costs, walk
 from skdp.privacy._adjacency import Adjacency
 from skdp.privacy._record import _json_ready
 from skdp.privacy._step import StepPrivacy
 
 if TYPE_CHECKING:
     import pandas as pd
-
-DECLARED, PRIVATE = "declared rule", "private"
-UNACCOUNTED, VOUCHED = "unaccounted", "vouched for by the user"
 
 _NOT_COVERED = (
     "scores, cross-validation and any choice made from them",
@@ -34,37 +30,6 @@ _NOT_COVERED = (
 )
 _CACHE = "intermediate data that Pipeline(memory=...) writes to the disk"
 _VOUCH = "what the user vouches for with data_independent="
-
-
-@dataclass(frozen=True, kw_only=True)
-class StepReport:
-    """One step of a pipeline.
-
-    Parameters
-    ----------
-    name : str
-        Names from the outermost container down, joined by "/".
-    estimator : str
-        Its class.
-    kind : {"declared rule", "private", "unaccounted", "vouched for by the user"}
-    epsilon, delta : float
-        Of the step alone: 0, 0 if it takes nothing from the data, inf if nobody knows.
-    adjacency : {"replace_one", "zero_out"} or None
-        None if the step is not private or costs nothing.
-    state : {"planned", "spent", ""}
-        Empty if there is nothing to spend.
-    note : str
-        Why it costs nothing, or what is wrong and what to use instead.
-    """
-
-    name: str
-    estimator: str
-    kind: str
-    epsilon: float
-    delta: float
-    adjacency: Adjacency | None
-    state: str
-    note: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -213,6 +178,7 @@ def privacy_report(
     check_bool("strict", strict)
     delta = None if delta is None else check_delta(delta)
     check_estimator(estimator)
+    check_vouched(data_independent)
     leaves = list(walk(estimator))
     report = _compose(
         tuple(step_report(leaf, data_independent) for leaf in leaves),
@@ -237,65 +203,13 @@ def check_estimator(estimator: Any) -> None:
         )
 
 
-def step_report(leaf: Leaf, data_independent: Collection[Any] = ()) -> StepReport:
-    """The row of one leaf."""
-    privacy = leaf.privacy
-    if privacy is not None:
-        return _own_word(leaf, privacy)
-    kind, note = _judgement(leaf, data_independent)
-    return StepReport(
-        name=leaf.path,
-        estimator=leaf.step if isinstance(leaf.step, str) else type(leaf.step).__name__,
-        kind=kind,
-        epsilon=math.inf if kind == UNACCOUNTED else 0.0,
-        delta=0.0,
-        adjacency=None,
-        state="",
-        note=note,
-    )
-
-
-def _own_word(leaf: Leaf, privacy: StepPrivacy) -> StepReport:
-    """What a step of skdp says of itself."""
-    note = privacy.note
-    if leaf.inside:
-        note = f"within {leaf.inside}, which may fit it more than once"
-    state = "planned" if privacy.event is None else "spent"
-    return StepReport(
-        name=leaf.path,
-        estimator=type(leaf.step).__name__,
-        kind=PRIVATE if costs(privacy) else DECLARED,
-        epsilon=privacy.epsilon,
-        delta=privacy.delta,
-        adjacency=privacy.adjacency,
-        state=state if costs(privacy) else "",
-        note=note,
-    )
-
-
-def _judgement(leaf: Leaf, data_independent: Collection[Any]) -> tuple[str, str]:
-    """Kind and note of a step that is not of skdp."""
-    step = leaf.step
-    if isinstance(step, str) and step in ("passthrough", "drop"):
-        return DECLARED, "nothing is learned"
-    # Nobody can vouch for what a container does with private steps.
-    if leaf.problem:
-        return UNACCOUNTED, _advice(step, leaf.problem)
-    if any(type(step) is item or step is item for item in data_independent):
-        return VOUCHED, "given as data_independent"
-    rule = DATA_INDEPENDENT.get(type(step))
-    if rule is None:
-        return UNACCOUNTED, _advice(step, "") or "reads the data on no books"
-    asked = rule.asks_for(step)
-    if asked:
-        return UNACCOUNTED, _advice(step, f"set {asked}")
-    return DECLARED, rule.reason
-
-
-def _advice(step: Any, text: str) -> str:
-    names = alternatives_to(step)
-    use = f"use {' or '.join(names)}" if names else ""
-    return "; ".join(part for part in (text, use) if part)
+def check_vouched(data_independent: Any) -> None:
+    """Raise TypeError unless this is a collection of classes or instances."""
+    if not isinstance(data_independent, (list, tuple, set, frozenset)):
+        raise TypeError(
+            "The 'data_independent' parameter must be a list of classes or instances. "
+            f"Got an instance of {type(data_independent).__name__}."
+        )
 
 
 def _compose(
@@ -340,19 +254,10 @@ def _why_not(rows: Sequence[StepReport], adjacencies: list[str], epsilon: float)
     return ""
 
 
-def unaccounted_in(rows: Sequence[StepReport]) -> str:
-    """The unaccounted steps with what to do about each, for messages."""
-    return ", ".join(
-        f"{row.name} ({row.estimator}: {row.note})"
-        for row in rows
-        if row.kind == UNACCOUNTED
-    )
-
-
 def _cells(step: StepReport) -> tuple[str, ...]:
     # A name may hold anything; a table has one line for each step.
-    cells = (step.name, step.estimator, step.kind, f"{step.epsilon:g}")
-    cells += (f"{step.delta:g}", step.state, step.note)
+    text = (step.name, step.estimator, step.kind, f"{step.epsilon:g}")
+    cells = (*text, f"{step.delta:g}", step.state, step.note)
     return tuple(map(_plain, cells))
 
 

@@ -38,6 +38,7 @@ def total_of(
     -------
     epsilon, delta : float
     """
+    steps = _paid_once(steps)
     others = [step for step in steps if not is_gaussian(step)]
     gaussian = [step for step in steps if is_gaussian(step)]
     if delta is None:
@@ -48,6 +49,16 @@ def total_of(
     if events and len(events) == len(steps):
         epsilon = min(epsilon, epsilon_of(ComposedEvent(tuple(events)), delta))
     return epsilon, delta
+
+
+def _paid_once(steps: Sequence[StepPrivacy]) -> list[StepPrivacy]:
+    """One step for each joint release, which stands on all of its parts."""
+    seen, kept = set(), []
+    for step in steps:
+        if not step.release or step.release not in seen:
+            kept.append(step)
+        seen.add(step.release)
+    return kept
 
 
 def is_gaussian(step: StepPrivacy) -> bool:

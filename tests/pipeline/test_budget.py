@@ -103,6 +103,12 @@ def test_weights_must_be_positive(weight):
         set_budget(chain(SpyStep()), epsilon=1.0, delta=0.1, weights={"s0": weight})
 
 
+@pytest.mark.parametrize("weights", [[1.0], "s0", 2.0])
+def test_weights_must_be_a_mapping(weights):
+    with pytest.raises(TypeError, match="'weights' parameter must be"):
+        set_budget(chain(SpyStep()), epsilon=1.0, delta=0.1, weights=weights)
+
+
 def test_pure_steps_share_epsilon():
     pipeline = chain(SpyStep(), SpyStep(), SpyStep())
     result = set_budget(pipeline, epsilon=1.0, delta=0)

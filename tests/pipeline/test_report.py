@@ -3,6 +3,7 @@
 import json
 import math
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -29,8 +30,15 @@ from sklearn.preprocessing import (
 )
 
 import skdp.pipeline._report as report_module
-from skdp import BoundedScaler, DPLogisticRegression, RowNormClipper, privacy_report
+from skdp import (
+    BoundedScaler,
+    DPGridSearchCV,
+    DPLogisticRegression,
+    RowNormClipper,
+    privacy_report,
+)
 from skdp.exceptions import SeededNoiseWarning, UnaccountedStepError
+from skdp.pipeline._total import total_of
 from skdp.privacy import ComposedEvent, EpsilonDeltaEvent, GaussianEvent, PureEvent
 from tests.pipeline.closed_forms import SpyStep, exact_epsilon, exact_mu
 
@@ -245,6 +253,16 @@ def test_meta_estimators_are_unaccounted_and_show_what_is_within(meta):
         assert "within" in inner[0].note
 
 
+class OwnPipeline(Pipeline):
+    """A subclass, which may fit in any way."""
+
+
+def test_subclasses_of_containers_are_unaccounted():
+    report = privacy_report(OwnPipeline([("a", Normalizer()), ("b", SpyStep())]))
+    assert report.epsilon == math.inf
+    assert private_names(report) == ["b"]
+
+
 class Search(SpyStep):
     """Answers for itself as a whole, whatever is within."""
 
@@ -383,5 +401,29 @@ def test_what_is_no_estimator_is_refused(wrong):
         privacy_report(wrong)
 
 
+@pytest.mark.parametrize("wrong", [StandardScaler, "StandardScaler", None])
+def test_what_is_vouched_for_comes_in_a_list(wrong):
+    with pytest.raises(TypeError, match="'data_independent' parameter must be"):
+        privacy_report(SpyStep(), data_independent=wrong)
+
+
 def test_clones_report_the_same():
     assert privacy_report(clone(deep())) == privacy_report(deep())
+
+
+def test_parts_of_one_release_are_paid_once():
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(-1, 1, size=(300, 2)), rng.integers(0, 2, 300)
+    selector = SelectFromModel(DPLogisticRegression(classes=[0, 1]), max_features=2)
+    model = make_pipeline(
+        BoundedScaler(bounds=(-1, 1)), selector, DPLogisticRegression(classes=[0, 1])
+    )
+    search = DPGridSearchCV(model, {"dplogisticregression__C": [0.1, 1.0]}).fit(X, y)
+    report = privacy_report(search.best_estimator_)
+    assert report.epsilon == pytest.approx(search.privacy_.epsilon, rel=1e-6)
+    assert report.epsilon == pytest.approx(privacy_report(search).epsilon, rel=1e-6)
+    assert sum(step.kind == "private" for step in report.steps) == 2
+    # What a report that paid for each part would say.
+    step = search.best_estimator_[-1].step_privacy()
+    twice = total_of([step, replace(step, release="")])
+    assert twice[0] > 1.2 * report.epsilon
