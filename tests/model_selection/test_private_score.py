@@ -40,6 +40,9 @@ from skdp.privacy import (
 from skdp.privacy._allowance import Allowance
 from tests.spies import SpyLedger, SpyNoise
 
+# scikit-learn 1.6 with a newer SciPy.
+pytestmark = pytest.mark.filterwarnings("ignore:.*L-BFGS-B solver:DeprecationWarning")
+
 
 def classified(n=200, seed=0):
     rng = np.random.default_rng(seed)
