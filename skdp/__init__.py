@@ -13,13 +13,18 @@ _HOMES = {
     "BudgetExceeded": "skdp.exceptions",
     "BudgetLedger": "skdp.privacy",
     "BoundedScaler": "skdp.preprocessing",
+    "DPGridSearchCV": "skdp.model_selection",
     "DPLinearRegression": "skdp.linear_model",
     "DPLinearSVC": "skdp.linear_model",
     "DPLogisticRegression": "skdp.linear_model",
+    "DPRandomizedSearchCV": "skdp.model_selection",
     "DeclaredOneHotEncoder": "skdp.preprocessing",
+    "PipelineReport": "skdp.pipeline",
     "PrivacyRecord": "skdp.privacy",
     "PrivateScore": "skdp.model_selection",
     "RowNormClipper": "skdp.preprocessing",
+    "privacy_report": "skdp.pipeline",
+    "set_budget": "skdp.pipeline",
     "private_score": "skdp.model_selection",
 }
 
