@@ -92,10 +92,10 @@ class SearchReport:
 
     def _table(self) -> str:
         """The candidates, best first where scores were released."""
-        order = range(len(self.candidates))
+        order = list(range(len(self.candidates)))
         if self.scores is not None:
             order = sorted(order, key=self.scores.__getitem__, reverse=True)
-        body = "".join(self._row(i) for i in list(order)[:_MOST_ROWS])
+        body = "".join(self._row(i) for i in order[:_MOST_ROWS])
         head = "<th style='text-align:left'>candidate</th>"
         if self.scores is not None:
             head += "<th colspan='2' style='text-align:left'>released score</th>"

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
-from scipy.sparse import csr_array
+from scipy.sparse import coo_array, csr_array
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.dummy import DummyClassifier
 from sklearn.exceptions import NotFittedError
@@ -278,7 +278,7 @@ def test_what_a_score_shows():
 
 
 @pytest.mark.parametrize(
-    "kind", [np.asarray, pd.DataFrame, csr_array, np.ndarray.tolist]
+    "kind", [np.asarray, pd.DataFrame, csr_array, coo_array, np.ndarray.tolist]
 )
 def test_tables_of_every_kind_are_scored(kind):
     X, y = classified()
