@@ -52,9 +52,10 @@ def run(datasets: tuple[str, ...] = (), results: Path = RESULTS) -> None:
         except MissingData as error:
             print(f"| {table['dataset']} | refused: {error} |" + " |" * 6)
             continue
-        seeds = range(table.get("seeds", config["seeds"]))
+        table = config | table
+        seeds = range(table["seeds"])
         for epsilon in table["epsilon"]:
-            _measure_cell(table["dataset"], data, epsilon, seeds, config, kept)
+            _measure_cell(table["dataset"], data, epsilon, seeds, table, kept)
 
 
 def _measure_cell(

@@ -166,6 +166,19 @@ class NegLogLoss(PrivateScoring):
 
 def _one_hot(y: NDArray[Any], classes: tuple[Any, ...]) -> FloatArray:
     """Which label each record has: zeros for a label that is not among the classes."""
+    if y.dtype == object:  # whose comparison may raise, for one record
+        code_of = {label: code for code, label in enumerate(classes)}
+        codes = np.array([_code(code_of, label) for label in y], dtype=np.int64)
+        hits = codes[:, None] == np.arange(len(classes))
+        return np.asarray(hits, dtype=np.float64)
     return np.column_stack(
         [np.broadcast_to(y == label, y.shape) for label in classes]
     ).astype(np.float64)
+
+
+def _code(code_of: dict[Any, int], label: Any) -> int:
+    """Position of a label among the classes, -1 if it is none of them."""
+    try:
+        return code_of.get(label, -1)
+    except Exception:
+        return -1

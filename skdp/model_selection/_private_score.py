@@ -5,9 +5,11 @@ from __future__ import annotations
 import html
 import math
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.metrics import get_scorer
 from sklearn.utils import get_tags
 from sklearn.utils.validation import (
@@ -324,10 +326,9 @@ def _accepted(
     """X and y as passed, or refused; nothing else is learned of them."""
     if y is None:
         raise ValueError("The y argument must hold the true values. Got None.")
-    if not hasattr(X, "shape"):
-        X = without_data(
-            lambda: np.asarray(X), "The X argument must be a table. Got something else."
-        )
+    if issparse(X) or not hasattr(X, "shape"):
+        to_rows = X.tocsr if issparse(X) else partial(np.asarray, X)
+        X = without_data(to_rows, "The X argument must be a table. Got something else.")
     _check_first_step(estimator, X)
     if scoring.task == "regression":
         y = check_targets(estimator, X, y)

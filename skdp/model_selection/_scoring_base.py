@@ -117,6 +117,7 @@ class PrivateScoring(ABC):
             Its prediction for a row must follow from that row alone.
         X : array-like or CSR of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
+            Labels of any kind, or numbers.
 
         Returns
         -------
@@ -176,7 +177,7 @@ def _row_by_row(
             return None
 
     rows = np.arange(len(y))
-    found = at(rows)
+    found = at(rows)  # a copy of all rows, in the layout of the one below
     if found is not None:
         return found
     failing = _failing(at, rows)

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
-from scipy.sparse import csr_array
+from scipy.sparse import coo_array, csr_array
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.dummy import DummyClassifier
 from sklearn.exceptions import NotFittedError
@@ -39,6 +39,9 @@ from skdp.privacy import (
 )
 from skdp.privacy._allowance import Allowance
 from tests.spies import SpyLedger, SpyNoise
+
+# scikit-learn 1.6 with a newer SciPy.
+pytestmark = pytest.mark.filterwarnings("ignore:.*L-BFGS-B solver:DeprecationWarning")
 
 
 def classified(n=200, seed=0):
@@ -275,7 +278,7 @@ def test_what_a_score_shows():
 
 
 @pytest.mark.parametrize(
-    "kind", [np.asarray, pd.DataFrame, csr_array, np.ndarray.tolist]
+    "kind", [np.asarray, pd.DataFrame, csr_array, coo_array, np.ndarray.tolist]
 )
 def test_tables_of_every_kind_are_scored(kind):
     X, y = classified()

@@ -29,6 +29,9 @@ from skdp.model_selection._regression_scoring import (
 )
 from skdp.model_selection._scoring_base import QUANTUM
 
+# scikit-learn 1.6 with a newer SciPy.
+pytestmark = pytest.mark.filterwarnings("ignore:.*L-BFGS-B solver:DeprecationWarning")
+
 LOW, HIGH = -2.0, 8.0
 SCORERS = {
     "accuracy": Accuracy(),
@@ -226,6 +229,21 @@ def test_no_answer_of_an_estimator_raises_or_warns(name, answer):
         added = scorer.contributions(Answers(), X, y)
     assert added.shape == (7, scorer.size)
     assert np.abs(added).max() <= 1
+
+
+@pytest.mark.parametrize("name", ["accuracy", "balanced_accuracy", "neg_log_loss"])
+@pytest.mark.parametrize("odd", [pd.NA, None, math.nan, [1], {}, np.zeros(3), "1"])
+def test_no_label_raises_or_moves_others(name, odd):
+    """Comparing pandas.NA or an array raises, for the whole column."""
+    scorer, X = SCORERS[name], np.array([[0.0], [1.0], [2.0], [1.0]])
+    y = np.array([0, 1, 0, 1], dtype=object)
+    before = scorer.contributions(Says(), X, y)
+    y[1] = odd
+    after = scorer.contributions(Says(), X, y)
+    assert np.array_equal(np.delete(after, 1, 0), np.delete(before, 1, 0))
+    worst = {"balanced_accuracy": 0.0, "accuracy": 0.0, "neg_log_loss": -1.0}
+    assert after[1].min() == worst[name]
+    assert after[1].max() <= 0
 
 
 @every_scorer
