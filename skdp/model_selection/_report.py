@@ -94,11 +94,7 @@ class SearchReport:
         """The candidates, best first where scores were released."""
         order = list(range(len(self.candidates)))
         if self.scores is not None:
-<<<<<<< HEAD
             order.sort(key=self.scores.__getitem__, reverse=True)
-=======
-            order = sorted(order, key=self.scores.__getitem__, reverse=True)
->>>>>>> score
         body = "".join(self._row(i) for i in order[:_MOST_ROWS])
         head = "<th style='text-align:left'>candidate</th>"
         if self.scores is not None:
