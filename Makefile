@@ -21,11 +21,12 @@ OLDEST = 1.6.0 1.6.1 1.7.0 1.7.1 1.7.2 1.8.0
 PEERS_VENV = $(VENV)-peers
 PEERS = skdp/benchmarks/peers.txt
 
-.PHONY: help demo demo-solvers test test-all test-oldest bench lint clean python
+.PHONY: help demo demo-solvers demo-search test test-all test-oldest bench lint clean python
 
 help:
 	@echo "make demo         install, then fit private models on real data (2 minutes)"
 	@echo "make demo-solvers install, then compare the solvers on real data (2 minutes)"
+	@echo "make demo-search  install, then tune privately on real data (2 minutes)"
 	@echo "make test         install, then run the tests (4 minutes on 2 cores)"
 	@echo "make test-all     the tests and the long statistical ones"
 	@echo "make test-oldest  the contract tests on the oldest supported scikit-learn"
@@ -54,6 +55,9 @@ demo: $(VENV)/.installed-demo
 
 demo-solvers: $(VENV)/.installed-demo
 	@$(BIN)/python examples/plot_02_which_solver.py
+
+demo-search: $(VENV)/.installed-demo
+	@$(BIN)/python examples/plot_03_private_search.py
 
 test: $(VENV)/.installed-test
 	$(PYTEST) -m "not slow and not bench"
