@@ -18,7 +18,8 @@ from skdp.model_selection import SCORINGS, _private_score
 from tests.audit.bounds import epsilon_lower_bound
 from tests.spies import SpyNoise
 
-RUNS = 5000
+# Extreme losses are rarer where three numbers share spherical noise.
+RUNS, RUNS_OF_R2 = 5000, 8000
 EPSILON = 1.0
 
 
@@ -81,7 +82,8 @@ def released(scoring, adjacency, first, shrink, seed, monkeypatch):
         query = query - row[0]
     ask = getattr(spy, draw.law)
     asked = {"sensitivity": draw.sensitivity, "epsilon": draw.epsilon}
-    return query, np.array([ask(query, **asked) for _ in range(RUNS)]), draw
+    runs = RUNS_OF_R2 if scoring == "r2" else RUNS
+    return query, np.array([ask(query, **asked) for _ in range(runs)]), draw
 
 
 def audited_epsilon(case, shrink, monkeypatch):
@@ -104,7 +106,6 @@ def audited_epsilon(case, shrink, monkeypatch):
 def test_lower_bound_stays_below_the_claim_and_half_the_noise_is_caught(
     case, monkeypatch
 ):
-    # Extreme losses are rarer where three numbers share spherical noise.
-    close = 0.25 if case[0] == "r2" else 0.55
+    close = 0.35 if case[0] == "r2" else 0.55
     assert close < audited_epsilon(case, 1.0, monkeypatch) <= EPSILON
     assert audited_epsilon(case, 0.5, monkeypatch) > EPSILON
