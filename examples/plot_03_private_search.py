@@ -37,8 +37,8 @@ from skdp import (
     DPGridSearchCV,
     DPLogisticRegression,
     RowNormClipper,
-    private_score,
     privacy_report,
+    private_score,
 )
 from skdp.datasets import ADULT_BOUNDS, ADULT_CATEGORIES, load_adult
 
@@ -50,7 +50,7 @@ print(f"{len(data.X_train)} records to train on, {len(data.X_test)} to test.\n")
 # %%
 # What a pipeline will cost, before anything is read
 # --------------------------------------------------
-# ``privacy_report`` asks every step. A step that learns from the data and is on nobody's
+# ``privacy_report`` asks every step. A step that learns from the data and is on no
 # books makes the total infinite, and the report says what to use in its place.
 print(privacy_report(make_pipeline(StandardScaler(), DPLogisticRegression())), "\n")
 

@@ -353,8 +353,9 @@ def _labels(X: Any, y: Any) -> np.ndarray:
 def _check_first_step(estimator: Any, X: Any) -> None:
     """Refuse what the estimator would refuse, as far as that is known of it."""
     first = estimator
-    while hasattr(first, "steps"):
-        first = first.steps[0][1]
+    while hasattr(first, "steps") or hasattr(first, "best_estimator_"):
+        is_search = hasattr(first, "best_estimator_")
+        first = first.best_estimator_ if is_search else first.steps[0][1]
     is_own = isinstance(first, (DeclaredEstimator, PrivateEstimator))
     if first is not estimator and not is_own:
         return

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import secrets
 import warnings
 from abc import abstractmethod
 from dataclasses import asdict, dataclass, replace
@@ -284,7 +283,7 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
             warnings=plan.notes,
             ledger=self.ledger.path if self.ledger is not None else "",
             dataset=self.ledger.dataset if self.ledger is not None else "",
-            release=f"{type(self).__name__} {secrets.token_hex(4)}",
+            release=f"{type(self).__name__} {int(noise.integers(2**32, 1)[0]):08x}",
         )
 
     def _keep(self, choice: Choice, plan: _Plan, record: PrivacyRecord) -> None:
