@@ -45,7 +45,7 @@ class LedgerError(ValueError):
 
 
 class UnplannedEventError(RuntimeError):
-    """A step of a search tried to release what it had not declared beforehand.
+    """The steps of a trial tried to release more than their search had paid for.
 
     Remedy: use steps whose releases follow from public facts alone. Nothing was read.
     """

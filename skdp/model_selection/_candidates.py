@@ -21,12 +21,10 @@ from skdp.pipeline._budget import set_budget_in_place
 from skdp.pipeline._walk import private_steps
 from skdp.privacy._accounting import Budget
 from skdp.privacy._adjacency import Adjacency
-from skdp.privacy._allowance import Allowance
+from skdp.privacy._allowance import Allowance, Strength, cost_over
 from skdp.privacy._events import (
     ComposedEvent,
     Event,
-    GaussianEvent,
-    NonPrivateEvent,
     PureEvent,
 )
 from skdp.privacy._gaussian import gaussian_epsilon
@@ -47,8 +45,6 @@ _NOT_TUNABLE = (
 _MARGIN = 1e-6
 _MOST_REHEARSALS = 12
 
-Strength = GaussianEvent | PureEvent
-
 
 @dataclass(frozen=True)
 class Need:
@@ -68,10 +64,10 @@ class Need:
 
 @dataclass(frozen=True)
 class Prepared:
-    """An unfitted clone with its budgets, and the events that its fit will commit."""
+    """An unfitted clone with its budgets, and what its fit may cost."""
 
     estimator: Any
-    events: tuple[Event, ...]
+    strength: Strength
 
 
 @dataclass(frozen=True)
@@ -183,8 +179,6 @@ def prepare(
     y: Any,
     delta: float,
     adjacency: Adjacency,
-    *,
-    is_seeded: bool,
 ) -> Prepared:
     """Give a candidate the largest budget whose events cost no more than `strength`.
 
@@ -198,11 +192,9 @@ def prepare(
         ready = clone(model)
         set_budget_in_place(ready, Budget(budget.epsilon * scale, delta))
         _, events = rehearse(ready, X, y, adjacency)
-        excess = _excess(ComposedEvent(events), strength)
+        excess = cost_over(ComposedEvent(events), strength)
         if excess <= 1:
-            if is_seeded:
-                events = (NonPrivateEvent(),) * len(events)
-            return Prepared(ready, events)
+            return Prepared(ready, strength)
         scale /= min(excess * (1 + _MARGIN), 8.0)
     raise ValueError(
         f"A candidate cannot be fitted at the cost of {strength}. Got a solver "
@@ -221,11 +213,3 @@ def _budget_for(strength: Strength, delta: float) -> Budget:
             f"Got {epsilon:.3g} for each. Use fewer candidates or a larger epsilon."
         )
     return Budget(min(epsilon, 1e8) * (1 - _MARGIN), delta)
-
-
-def _excess(event: Event, strength: Strength) -> float:
-    """Cost over what is allowed, in units of epsilon or of mu."""
-    if isinstance(strength, PureEvent):
-        is_pure = event.mu_squared == 0 and event.box_delta == 0
-        return event.pure_epsilon / strength.pure_epsilon if is_pure else math.inf
-    return math.sqrt(event.gdp_mu_squared / strength.mu_squared)

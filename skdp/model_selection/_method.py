@@ -9,11 +9,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.model_selection._candidates import Candidate, Need, Strength
+from skdp.model_selection._candidates import Candidate, Need
 from skdp.model_selection._scoring_base import PrivateScoring
 from skdp.model_selection._trial import FloatArray, Job
 from skdp.privacy._accounting import Budget
 from skdp.privacy._adjacency import Adjacency
+from skdp.privacy._allowance import Strength
 from skdp.privacy._events import Event, GaussianEvent, PureEvent
 from skdp.privacy._laws import Gaussian, Laplace, NoiseLaw
 

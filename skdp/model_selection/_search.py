@@ -249,7 +249,6 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
                     take(y, rows),
                     facts.budget.delta,
                     self.adjacency,
-                    is_seeded=self.random_state is not None,
                 )
             )
         return tuple(prepared)

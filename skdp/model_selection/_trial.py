@@ -137,7 +137,9 @@ def _fitted(
     ready: Prepared, X: Any, y: Any, seed: int | None, adjacency: Adjacency
 ) -> Any:
     """A fitted clone that committed what was rehearsed and nothing else, or None."""
-    allowance = Allowance(adjacency, UNIT, ready.events)
+    allowance = Allowance(
+        adjacency, UNIT, ready.strength, allow_nonprivate=seed is not None
+    )
     model = clone(ready.estimator)
     for step in steps_of(model):
         step.set_params(ledger=allowance, random_state=seed)

@@ -3,29 +3,54 @@
 A search commits one event of its own and gives each trial an `Allowance` in place of a
 ledger. In a *rehearsal*, before that commit, private steps declare and calibrate as
 ever, their events are noted down, and they answer with constants in place of reading
-data. In the trial itself only events that were rehearsed are accepted.
+data. In the trial itself events are accepted as long as they cost no more together
+than the trial was given. Later steps may depend on what earlier ones released: squares
+of mu, and pure epsilons, add up for adaptively chosen releases too
+(``docs/privacy_guarantee.md``).
 """
 
 from __future__ import annotations
 
-from collections import Counter
+import math
 from typing import Any, ClassVar
 
 from skdp.exceptions import UnplannedEventError
 from skdp.privacy._accounting import Budget
 from skdp.privacy._adjacency import Adjacency
-from skdp.privacy._events import Event
+from skdp.privacy._events import (
+    ComposedEvent,
+    Event,
+    GaussianEvent,
+    NonPrivateEvent,
+    PureEvent,
+)
+
+# What a trial may cost: a mu, or a pure epsilon.
+Strength = GaussianEvent | PureEvent
+
+# Sums of doubles may pass the whole by this much; calibration leaves a wider margin.
+_ROUNDING = 1e-12
+
+
+def cost_over(event: Event, strength: Strength) -> float:
+    """What an event costs over what is allowed, in units of epsilon or of mu."""
+    if isinstance(strength, PureEvent):
+        is_pure = event.mu_squared == 0 and event.box_delta == 0
+        return event.pure_epsilon / strength.pure_epsilon if is_pure else math.inf
+    return math.sqrt(event.gdp_mu_squared / strength.mu_squared)
 
 
 class Allowance:
-    """Events that one trial may release.
+    """What one trial may release.
 
     Parameters
     ----------
     adjacency : {"replace_one", "zero_out"}
     unit : str
-    events : tuple of events or None, default=None
-        What was rehearsed. None: a rehearsal.
+    strength : GaussianEvent, PureEvent or None, default=None
+        What its events may cost together. None: a rehearsal.
+    allow_nonprivate : bool, default=False
+        Whether seeded steps are accepted: in a search that is not private itself.
 
     Attributes
     ----------
@@ -40,17 +65,20 @@ class Allowance:
         self,
         adjacency: Adjacency,
         unit: str,
-        events: tuple[Event, ...] | None = None,
+        strength: Strength | None = None,
+        *,
+        allow_nonprivate: bool = False,
     ) -> None:
         self.adjacency = adjacency
         self.unit = unit
-        self.events = events
+        self.strength = strength
+        self.allow_nonprivate = allow_nonprivate
         self.noted: list[Event] = []
 
     @property
     def is_rehearsal(self) -> bool:
         """Whether events are only noted down, so that no data may be read."""
-        return self.events is None
+        return self.strength is None
 
     def check_accepts(self, *, adjacency: Adjacency, is_private: bool) -> None:
         """Raise ValueError if a step has another adjacency than its search."""
@@ -64,15 +92,15 @@ class Allowance:
     def commit(
         self, event: Event, *, adjacency: Adjacency, budget: Budget, label: str
     ) -> None:
-        """Note an event down; raise if it is more than was rehearsed."""
+        """Note an event down; raise if the trial would cost more than it may."""
         self.check_accepts(adjacency=adjacency, is_private=True)
-        if self.events is not None:
-            left = Counter(self.events)
-            left.subtract(self.noted)
-            if left[event] <= 0:
+        seeded = self.allow_nonprivate and isinstance(event, NonPrivateEvent)
+        if self.strength is not None and not seeded:
+            whole = ComposedEvent((*self.noted, event))
+            if not cost_over(whole, self.strength) <= 1 + _ROUNDING:
                 raise UnplannedEventError(
-                    f"A step must release what it declared before the search began. "
-                    f"Got another event from {label}. Nothing was read."
+                    "The steps of a trial must release no more than the search has "
+                    f"paid for. Got {label} on top. Nothing was read."
                 )
         self.noted.append(event)
 
