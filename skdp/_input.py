@@ -48,7 +48,14 @@ _NOT_NUMBERS = (
 )
 
 
-def check_rows(estimator: Any, X: Any, *, reset: bool, accept_sparse: bool) -> Any:
+def check_rows(
+    estimator: Any,
+    X: Any,
+    *,
+    reset: bool,
+    accept_sparse: bool,
+    allow_nan: bool = False,
+) -> Any:
     """`X` as a finite float32 or float64 array (or CSR), or an error without data.
 
     Parameters
@@ -59,6 +66,8 @@ def check_rows(estimator: Any, X: Any, *, reset: bool, accept_sparse: bool) -> A
     reset : bool
         True in ``fit``.
     accept_sparse : bool
+    allow_nan : bool, default=False
+        Whether NaN may stand for a missing value.
 
     Returns
     -------
@@ -80,6 +89,7 @@ def check_rows(estimator: Any, X: Any, *, reset: bool, accept_sparse: bool) -> A
             accept_sparse="csr" if accept_sparse else False,
             accept_large_sparse=True,
             dtype=DTYPES,
+            ensure_all_finite="allow-nan" if allow_nan else True,
         ),
         "The X argument must be an array of numbers. Got an object or string array "
         "with an entry that is neither a string that reads as a number nor a number. "
@@ -87,7 +97,13 @@ def check_rows(estimator: Any, X: Any, *, reset: bool, accept_sparse: bool) -> A
     )
     entries = rows.data if issparse(rows) else rows
     # On top of scikit-learn's check, which a configuration can switch off.
-    if entries.size and not np.isfinite([entries.min(), entries.max()]).all():
+    if allow_nan:
+        if np.isinf(entries).any():
+            raise ValueError(
+                "The X argument must be finite or NaN. Got infinity. Mark what is "
+                "missing with NaN."
+            )
+    elif entries.size and not np.isfinite([entries.min(), entries.max()]).all():
         raise ValueError(
             "The X argument must be finite. Got NaN or infinity. Impute by a declared "
             "rule before fitting."
