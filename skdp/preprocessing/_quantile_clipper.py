@@ -6,6 +6,7 @@ import math
 from typing import Any, Self
 
 import numpy as np
+from scipy.special import ndtri
 from sklearn.base import OneToOneFeatureMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -21,9 +22,8 @@ from skdp.preprocessing._private import (
 )
 from skdp.privacy._adjacency import Adjacency
 
-# Standard deviations of a count's noise by which a quantile keeps away from the ends,
-# where a count of nobody could be taken for it: one wrong turn in 700.
-_MARGIN = 3.0
+# Probability that some count of nobody, or of everybody, is taken for a quantile.
+_WRONG_TURN = 0.05
 # A cell of the last grid is then wider than rounding.
 _MOST_STEPS = 40
 
@@ -38,10 +38,10 @@ class DPQuantileClipper(OneToOneFeatureMixin, PrivateTransformer):
     centres, and divides by half their distance times sqrt(n_features).
 
     What is found is a cell of width ``(high - low) / 2**n_steps``; its outer end is
-    taken. Noise hides a quantile closer to the ends than three standard deviations of a
-    count, so that ranks are aimed for that are at least as far inside; if that is more
-    than a quarter of the records, the declared bounds are kept. Both follow from public
-    facts. Try a larger epsilon, fewer features or less steps then.
+    taken. Noise hides quantiles that are a few standard deviations of a count from
+    either end, so ranks are aimed for that are at least as far inside; if that would be
+    more than a quarter of the records, the declared bounds are kept. Both follow from
+    public facts. A larger epsilon, fewer features or fewer steps help.
 
     **Privacy.** (epsilon, delta)-differential privacy for one record, under
     `adjacency`, with the number of records public. Released are `n_steps` vectors of
@@ -232,7 +232,9 @@ def bisect(
 ) -> FloatArray:
     """Outer ends of the cells in which both quantiles of each feature are found."""
     n = source.n_samples
-    margin = _MARGIN * answers.sigma
+    # A union bound over all counts keeps searches out of empty places.
+    margin = -float(ndtri(_WRONG_TURN / (2 * source.n_features * n_steps)))
+    margin *= answers.sigma
     ranks = np.clip(n * np.array(quantiles), min(margin, n / 2), max(n - margin, n / 2))
     cells = np.zeros((2, source.n_features))
     for step in range(1, n_steps + 1):

@@ -15,7 +15,6 @@ from skdp.data import MemorySource
 from skdp.preprocessing._bounds import FloatArray, match_bounds, middle_and_half
 from skdp.preprocessing._pair_sums import PRESENCE, shrunken_mean
 from skdp.preprocessing._private import PrivateTransformer, in_dtype
-from skdp.privacy._accounting import Budget
 from skdp.privacy._step import FREE, StepPrivacy
 
 
@@ -137,16 +136,11 @@ class DPSimpleImputer(OneToOneFeatureMixin, PrivateTransformer):
         if self.strategy == "mean":
             budget = self._check_privacy_params()
         X = check_rows(self, X, reset=True, accept_sparse=False, allow_nan=True)
+        names = getattr(self, "feature_names_in_", None)
         if budget is None:
             vars(self).pop("privacy_", None)
-            names = getattr(self, "feature_names_in_", None)
             self.statistics_ = _match_constants(self.fill_value, X.shape[1], names)
-        else:
-            self.statistics_ = self._means(X, budget)
-        return self
-
-    def _means(self, X: np.ndarray, budget: Budget) -> FloatArray:
-        names = getattr(self, "feature_names_in_", None)
+            return self
         low, high = match_bounds(self.bounds, X.shape[1], names)
         middle, half = middle_and_half(low, high)
         source = MemorySource(X, np.zeros(len(X)))
@@ -155,10 +149,12 @@ class DPSimpleImputer(OneToOneFeatureMixin, PrivateTransformer):
         )
         answers = self._commit(mechanism, budget, source)
         if answers.is_exact:
-            return _exact(X, middle)
+            self.statistics_ = _exact(X, middle)
+            return self
         released = answers.to(lambda: PRESENCE.query(source, low, high))
         total, count = PRESENCE.read(released, source.n_samples)
-        return middle + half * shrunken_mean(total, count, answers.sigma)
+        self.statistics_ = middle + half * shrunken_mean(total, count, answers.sigma)
+        return self
 
     def transform(self, X: Any) -> np.ndarray:
         """X with NaN filled in.
