@@ -235,7 +235,7 @@ def without_data(call: Callable[[], Any], otherwise: str) -> Any:
     """
     problem: Exception | None = None
     try:
-        # Entries so large that scikit-learn's first sum overflows are no reason to warn.
+        # scikit-learn's first sum may overflow, which is no reason to warn.
         with np.errstate(all="ignore"):
             return call()
     except (TypeError, ValueError, ArithmeticError, RuntimeError) as error:
