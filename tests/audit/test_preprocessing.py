@@ -41,8 +41,9 @@ CASES = {
         [9, -9],
     ),
     "imputer": (DPSimpleImputer, {"bounds": (0, 4)}, [4, 0], [math.nan, 4]),
-    # Lemma 2 of adassp at t = 1/2, k = 0: cosine -t^2.
+    # Lemma 2 of adassp at t = 1/2, k = 0: cosine -t^2. One feature has no such angle.
     "pca": (DPPCA, {"data_norm": 3.0}, [3, 0], [-0.75, 3 * math.sqrt(1 - 0.25**2)]),
+    "pca-1": (DPPCA, {"data_norm": 3.0}, [3, 0], [-3, 0]),
 }
 
 
@@ -85,7 +86,8 @@ def audited_epsilon(name, adjacency, law, monkeypatch, shrink=1.0):
     pair = [queries_of(name, adjacency, law, which, monkeypatch) for which in (0, 1)]
     for first, second in zip(*pair, strict=True):
         distance = np.linalg.norm(first.query - second.query)
-        assert 1 - 1e-6 < distance / first.sensitivity <= 1
+        nearest = 0.79 if name == "pca-1" else 1 - 1e-6
+        assert nearest < distance / first.sensitivity <= 1
 
     def score(values):
         total = np.zeros(RUNS[law])
@@ -105,6 +107,8 @@ def audited_epsilon(name, adjacency, law, monkeypatch, shrink=1.0):
 # Rounds of spherical noise are rarely all extreme, so one round stands for several.
 LAWS = [(name, law) for name in CASES for law in DELTAS]
 LAWS.remove(("clipper-3", "spherical"))
+LAWS.remove(("pca", "spherical"))
+LAWS.remove(("pca-1", "gaussian"))
 
 
 @pytest.mark.parametrize(("name", "law"), LAWS)
