@@ -105,8 +105,8 @@ def check_rows(
             )
     elif entries.size and not np.isfinite([entries.min(), entries.max()]).all():
         raise ValueError(
-            "The X argument must be finite. Got NaN or infinity. Impute by a declared "
-            "rule before fitting."
+            "The X argument must be finite. Got NaN or infinity. Impute with "
+            "DPSimpleImputer or by a declared rule before fitting."
         )
     return rows
 
@@ -257,8 +257,8 @@ def _raise_without_data(problem: Exception, otherwise: str) -> NoReturn:
         )
     if text.startswith("Input X contains"):
         raise kind(
-            text.partition("\n")[0] + " Impute by a declared rule before fitting; an "
-            "imputer that learns from the data is not private."
+            text.partition("\n")[0] + " Impute with DPSimpleImputer or by a declared "
+            "rule; another imputer that learns from the data is not private."
         )
     if text.startswith(_SAFE_MESSAGES):
         raise kind(text)

@@ -186,7 +186,7 @@ def summation_error(source: Source, record_norm: float) -> float:
 
     Each number is a sum in blocks of b records, in any order, then over n / b blocks;
     one record's contribution, of norm at most `record_norm`, is itself rounded
-    (``docs/proofs/preprocessing.md``, Lemma 5).
+    (``docs/proofs/preprocessing.md``, Lemma 7).
     """
     n, b = source.n_samples, source.largest_block
     return record_norm * (2 * n * (b + n / b + 16) + 64) * _UNIT_ROUNDOFF

@@ -118,6 +118,6 @@ def test_lower_bound_stays_below_the_claim_and_half_the_noise_is_caught(
 ):
     case = name, adjacency, law, monkeypatch
     assert 0.1 < audited_epsilon(*case) <= 1.0  # close enough to mean something
-    # The pair of one feature is at 0.8 of the sensitivity, so its planted bug is larger.
+    # One feature is at 0.8 of the sensitivity only, so the planted bug is larger.
     planted = 0.4 if name == "pca-1" else 0.5
     assert audited_epsilon(*case, shrink=planted) > 1.0
