@@ -45,11 +45,11 @@ class PairSums:
     weight: float
 
     def record_norm(self, n_features: int) -> float:
-        """Largest norm of what one record contributes: zero_out, Lemma 1."""
+        """Largest norm of what one record contributes: zero_out, Lemmas 1, 3."""
         return math.sqrt(n_features * (1 + self.weight**2 / 4))
 
     def record_distance(self, n_features: int) -> float:
-        """Largest distance between two contributions: replace_one, Lemma 2."""
+        """Largest distance between two contributions: replace_one, Lemmas 2, 4."""
         return 2 * math.sqrt(n_features)
 
     def sensitivity(self, adjacency: Adjacency, n_features: int) -> float:

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdp._input import check_rows
 from skdp._rows import clip_rows
 from skdp._validation import check_bool, check_count, check_data_norm
-from skdp.data import MemorySource
+from skdp.data import MemorySource, Source
 from skdp.preprocessing._bounds import FloatArray
 from skdp.preprocessing._private import Mechanism, PrivateTransformer, in_dtype
 from skdp.solvers._base import Problem
@@ -30,9 +30,8 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, PrivateTransformer):
     `transform` centres, projects, and scales rows longer than `data_norm` down to it,
     so that they suit the same `data_norm` in the next step.
 
-    The noise in a second moment does not fall with the number of features but the
-    components' share of it does: use this where records are many and features some
-    hundreds at most.
+    The matrix of noise has a norm of about sqrt(n_features) times that of one entry:
+    directions along which n_samples times the variance is smaller are not found.
 
     **Privacy.** (epsilon, delta)-differential privacy for one record, under
     `adjacency`, with the number of records public. Released is one joint vector of the
@@ -166,15 +165,7 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, PrivateTransformer):
             fit_intercept=self.center,
         )
         weights = MomentWeights(_MEAN_WEIGHT if self.center else 0.0, 0.0)
-        mechanism = Mechanism(
-            key="noisy_moments",
-            params={"mean_weight": weights.intercept},
-            size=query_size(problem, has_targets=False),
-            sensitivity=weights.sensitivity(self.adjacency),
-            slack=weights.rounding_slack(problem, source.largest_block),
-            data_norm=norm,
-        )
-        answers = self._commit(mechanism, budget, source)
+        answers = self._commit(_mechanism(problem, weights, source), budget, source)
         if answers.is_exact:
             mean, covariance = _exact(X, self.center)
         else:
@@ -231,6 +222,18 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, PrivateTransformer):
     @property
     def _n_features_out(self) -> int:
         return self.n_components_
+
+
+def _mechanism(problem: Problem, weights: MomentWeights, source: Source) -> Mechanism:
+    """The one release of the moments of a source; reads nothing."""
+    return Mechanism(
+        key="noisy_moments",
+        params={"mean_weight": weights.intercept},
+        size=query_size(problem, has_targets=False),
+        sensitivity=weights.sensitivity(problem.adjacency),
+        slack=weights.rounding_slack(problem, source.largest_block),
+        data_norm=problem.data_norm,
+    )
 
 
 def _checked_components(n_components: Any, n_features: int) -> int:

@@ -57,7 +57,7 @@ class Mechanism:
 
     def event(self, multiplier: float, law: NoiseLaw) -> Event:
         """Everything that will be released."""
-        return replace(law.event(multiplier), count=self.count)  # type: ignore[type-var]
+        return replace(law.event(multiplier), count=self.count)
 
 
 class Answers:

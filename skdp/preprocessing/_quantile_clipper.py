@@ -199,7 +199,7 @@ class DPQuantileClipper(OneToOneFeatureMixin, PrivateTransformer):
 
 
 def count_sensitivity(adjacency: Adjacency, n_features: int) -> float:
-    """L2 sensitivity of the centred counts of one round, Lemmas 3 and 4."""
+    """L2 sensitivity of the centred counts of one round (proof page, Lemmas 5, 6)."""
     distances = {
         "zero_out": math.sqrt(n_features / 2),
         "replace_one": math.sqrt(2 * n_features),
@@ -210,7 +210,7 @@ def count_sensitivity(adjacency: Adjacency, n_features: int) -> float:
 def centred_counts(source: Source, thresholds: FloatArray) -> FloatArray:
     """For each of (2, n_features) thresholds, half of (at or below - above). Private.
 
-    A record adds 1/2 or -1/2, the null record 0. Exact below 2^52 records.
+    A record adds 1/2 or -1/2, the null record 0. Exact below 2**52 records.
     """
     counts = np.zeros(thresholds.shape)
     for block in source.blocks():

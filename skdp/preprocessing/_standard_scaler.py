@@ -29,8 +29,8 @@ class DPStandardScaler(OneToOneFeatureMixin, PrivateTransformer):
     row longer than 1 down to norm 1: typical rows come out with a norm of about 1, and
     none with more than the default ``data_norm`` of the estimators.
 
-    Where `bounds` are close to the spread of the data, `BoundedScaler` does as well and
-    costs nothing.
+    Where `bounds` are close to the spread of the data, `BoundedScaler` does nearly as
+    well and costs nothing (``docs/preprocessing.md``).
 
     **Privacy.** (epsilon, delta)-differential privacy for one record, under
     `adjacency`, with the number of records public. Released are, for all features
