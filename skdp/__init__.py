@@ -13,16 +13,23 @@ _HOMES = {
     "BudgetExceeded": "skdp.exceptions",
     "BudgetLedger": "skdp.privacy",
     "BoundedScaler": "skdp.preprocessing",
+    "DPGridSearchCV": "skdp.model_selection",
     "DPLinearRegression": "skdp.linear_model",
     "DPLinearSVC": "skdp.linear_model",
     "DPLogisticRegression": "skdp.linear_model",
     "DPPCA": "skdp.preprocessing",
     "DPQuantileClipper": "skdp.preprocessing",
+    "DPRandomizedSearchCV": "skdp.model_selection",
     "DPSimpleImputer": "skdp.preprocessing",
     "DPStandardScaler": "skdp.preprocessing",
     "DeclaredOneHotEncoder": "skdp.preprocessing",
+    "PipelineReport": "skdp.pipeline",
     "PrivacyRecord": "skdp.privacy",
+    "PrivateScore": "skdp.model_selection",
     "RowNormClipper": "skdp.preprocessing",
+    "privacy_report": "skdp.pipeline",
+    "set_budget": "skdp.pipeline",
+    "private_score": "skdp.model_selection",
 }
 
 __all__ = ["__version__", *sorted(_HOMES)]

@@ -135,7 +135,7 @@ class PrivateEstimator(BaseEstimator):
             "record would satisfy it",
         )
 
-    def _record(
+    def _privacy_record(
         self,
         facts: ReleaseFacts,
         budget: Budget,
@@ -186,12 +186,16 @@ class PrivateEstimator(BaseEstimator):
                 adds_in_squares=self._adds_in_squares(),
                 note="" if self.random_state is None else "seeded: not private",
             )
+        note = "" if record.is_private else record.reason
+        if record.release:
+            note = f"part of {record.release}, paid once"
         return StepPrivacy(
             epsilon=record.epsilon,
             delta=record.delta,
             adjacency=record.adjacency,
             event=record.event,
-            note="" if record.is_private else record.reason,
+            note=note,
+            release=record.release,
         )
 
     def _adds_in_squares(self) -> bool:
@@ -267,7 +271,7 @@ class DPEstimator(PrivateEstimator):
         return (
             outcome,
             problem,
-            self._record(facts, budget, noise, assumed_public, notes),
+            self._privacy_record(facts, budget, noise, assumed_public, notes),
         )
 
 

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 from scipy.sparse import issparse
+from sklearn.utils import indexable
 from sklearn.utils.validation import (
     check_consistent_length,
     column_or_1d,
@@ -32,6 +33,10 @@ _SAFE_MESSAGES = (
     "Unknown label type",
     "X has",
     "y should be a 1d array",
+)
+_BAD_SPARSE = (
+    "A sparse X must have indices within its shape and one entry for each place. Got "
+    "others. Call its sum_duplicates() first."
 )
 _NOT_NUMBERS = (
     "category",
@@ -78,8 +83,7 @@ def check_rows(
     if issparse(X):
         X = without_data(
             lambda: _canonical(X),
-            "A sparse X must have indices within its shape and one entry for each "
-            "place. Got others. Call its sum_duplicates() first.",
+            _BAD_SPARSE,
         )
     rows = without_data(
         lambda: validate_data(
@@ -143,6 +147,23 @@ def check_targets(estimator: Any, X: Any, y: Any) -> np.ndarray:
     return y
 
 
+def check_indexable(X: Any, y: Any) -> tuple[Any, Any]:
+    """X and y as rows can be taken of them: CSR if sparse, y as one column if any.
+
+    Nothing else is asked of them, since what is fitted on the rows will do that.
+    """
+    if issparse(X):
+        X = without_data(lambda: _canonical(X), _BAD_SPARSE)
+    X, y = without_data(
+        lambda: indexable(X, y), "The X and y arguments must be as long as each other."
+    )
+    if y is None or np.ma.isMaskedArray(y):
+        return X, y
+    return X, without_data(
+        lambda: column_or_1d(y, warn=True), "The y argument must be one column."
+    )
+
+
 def _target_column(X: Any, y: Any) -> np.ndarray:
     if np.ma.isMaskedArray(y):
         raise TypeError
@@ -151,6 +172,20 @@ def _target_column(X: Any, y: Any) -> np.ndarray:
     if y.dtype.kind not in "biufO":
         raise TypeError
     return y.astype(np.float64)
+
+
+def declared_labels(classes: Any) -> np.ndarray:
+    """The labels a user declared, sorted; public, so a message may quote them."""
+    try:
+        labels = np.asarray(classes)
+        if labels.ndim == 1 and len(labels):
+            return np.unique(labels)
+    except (TypeError, ValueError):
+        pass
+    raise ValueError(
+        "The 'classes' parameter must be None or a list of labels of one kind, at "
+        f"least two classes. Got {classes!r}."
+    )
 
 
 def _canonical(X: Any) -> Any:

@@ -144,3 +144,23 @@ def check_random_state(value: Any) -> int | None:
         "Use None for private noise; generator objects are refused because "
         "clones would share their noise."
     )
+
+
+def check_target_bounds(bounds: Any) -> tuple[float, float]:
+    """The bounds as two floats; public, so a message may quote them."""
+    rule = (
+        "The 'target_bounds' parameter must be two numbers, the lowest and the highest "
+        f"target, known without looking at the data. Got {bounds!r}."
+    )
+    try:
+        low, high = bounds
+    except (TypeError, ValueError):
+        raise ValueError(rule) from None
+    known = "Use what is known of the target without looking at the data."
+    low, high = (
+        check_real(f"target_bounds[{i}]", end, low=-1e100, high=1e100, remedy=known)
+        for i, end in enumerate((low, high))
+    )
+    if not high - low >= 1e-100:
+        raise ValueError(f"{rule} The first must be below the second.")
+    return low, high

@@ -72,6 +72,13 @@ class SeededNoiseWarning(UserWarning):
     """
 
 
+class TuningCostWarning(UserWarning):
+    """A search will hardly tell its candidates apart at this budget.
+
+    Remedy: fit the untuned default with the whole budget, or use fewer candidates.
+    """
+
+
 class LargeDeltaWarning(UserWarning):
     """delta is at least 1/n_samples, which permits publishing whole records.
 

@@ -7,7 +7,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from skdp.privacy import BudgetLedger
-from skdp.privacy._noise import NoiseSource, gaussian_scale, spherical_scale
+from skdp.privacy._noise import (
+    NoiseSource,
+    gaussian_scale,
+    laplace_scale,
+    spherical_scale,
+)
 
 
 class SpySource:
@@ -46,11 +51,17 @@ class Draw:
 
     @property
     def epsilon(self):
-        """Of spherical noise."""
+        """Of spherical or Laplace noise."""
         return 1 / self.noise_multiplier
 
     @property
     def sigma(self):
+        if self.law == "laplace":
+            return laplace_scale(
+                sensitivity=self.sensitivity,
+                epsilon=1 / self.noise_multiplier,
+                size=self.query.size,
+            ).sigma
         if self.law == "spherical":
             return spherical_scale(
                 sensitivity=self.sensitivity,
@@ -67,12 +78,24 @@ class Draw:
 
 
 @dataclass
+class Choice:
+    """One private selection."""
+
+    scores: np.ndarray
+    chosen: int
+    sensitivity: float
+    epsilon: float
+    law: str
+
+
+@dataclass
 class SpyNoise:
     """A noise source that keeps query and release; `shrink` plants a bug."""
 
     seed: int | None = None
     shrink: float = 1.0
     draws: list = field(default_factory=list)
+    choices: list = field(default_factory=list)
 
     def __post_init__(self):
         self._noise = NoiseSource(self.seed)
@@ -97,6 +120,38 @@ class SpyNoise:
         self.draws.append(draw)
         return released
 
+    def laplace(self, query, *, sensitivity, epsilon):
+        released = self._noise.laplace(
+            query, sensitivity=sensitivity, epsilon=epsilon / self.shrink
+        )
+        self.draws.append(Draw(query, released, sensitivity, 1 / epsilon, "laplace"))
+        return released
+
+    def _choose(self, law, scores, sensitivity, epsilon):
+        chosen = getattr(self._noise, law)(
+            scores, sensitivity=sensitivity, epsilon=epsilon / self.shrink
+        )
+        self.choices.append(Choice(scores, chosen, sensitivity, epsilon, law))
+        return chosen
+
+    def permute_and_flip(self, scores, *, sensitivity, epsilon):
+        return self._choose("permute_and_flip", scores, sensitivity, epsilon)
+
+    def exponential_mechanism(self, scores, *, sensitivity, epsilon):
+        return self._choose("exponential_mechanism", scores, sensitivity, epsilon)
+
+    def permutation(self, n):
+        return self._noise.permutation(n)
+
+    def integers(self, n, size):
+        return self._noise.integers(n, size)
+
+    def categorical(self, probabilities):
+        return self._noise.categorical(probabilities)
+
+    def weighted_index(self, weights):
+        return self._noise.weighted_index(weights)
+
 
 class NoNoise:
     """The noiseless limit: what a solver would do with sigma = 0."""
@@ -108,6 +163,17 @@ class NoNoise:
 
     def spherical(self, query, *, sensitivity, epsilon, fine=False):
         return query
+
+    def laplace(self, query, *, sensitivity, epsilon):
+        return query
+
+    def permute_and_flip(self, scores, *, sensitivity, epsilon):
+        return int(np.argmax(scores))
+
+    exponential_mechanism = permute_and_flip
+
+    def permutation(self, n):
+        return np.arange(n)
 
 
 class SpyArray:

@@ -1,4 +1,4 @@
-"""``python -m skdp.benchmarks speed | defaults | peers | <configuration>``."""
+"""``python -m skdp.benchmarks speed | defaults | peers | search | <configuration>``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,14 @@ import argparse
 import sys
 from pathlib import Path
 
-from skdp.benchmarks import _accuracy, _contest, _defaults, _regression, _speed
+from skdp.benchmarks import (
+    _accuracy,
+    _contest,
+    _defaults,
+    _regression,
+    _search,
+    _speed,
+)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -18,8 +25,9 @@ def main(arguments: list[str] | None = None) -> int:
     kinds.add_parser("speed", help="speed side by side")
     kinds.add_parser("defaults", help="the constants behind the defaults")
     _add_peers(kinds.add_parser("peers", help="ours against peers and references"))
+    _add_search(kinds.add_parser("search", help="private searches side by side"))
     for path in sorted(_accuracy.CONFIGS.glob("*.toml")):
-        if path.stem != "peers":
+        if path.stem not in ("peers", "search"):
             kinds.add_parser(path.stem, help="a table of scores")
     options = parser.parse_args(arguments)
     if options.what == "peers":
@@ -31,6 +39,8 @@ def main(arguments: list[str] | None = None) -> int:
                 results=options.results,
             )
         )
+    elif options.what == "search":
+        _search.run(tuple(options.dataset), options.results)
     elif options.what in ("speed", "defaults"):
         {"speed": _speed.run, "defaults": _defaults.run}[options.what]()
     elif options.what in _regression.NAMES:
@@ -63,6 +73,18 @@ def _add_peers(parser: argparse.ArgumentParser) -> None:
         "--results",
         type=Path,
         default=_contest.RESULTS,
+        help="file that scores are kept in and taken from (default: %(default)s)",
+    )
+
+
+def _add_search(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--dataset", action="append", default=[], help="only this data set"
+    )
+    parser.add_argument(
+        "--results",
+        type=Path,
+        default=_search.RESULTS,
         help="file that scores are kept in and taken from (default: %(default)s)",
     )
 

@@ -16,7 +16,7 @@ from sklearn.utils.validation import (
 )
 
 from skdp._base import DPEstimator
-from skdp._input import check_rows, without_data
+from skdp._input import check_rows, declared_labels, without_data
 from skdp._validation import check_bool, check_real
 from skdp.exceptions import PublicLabelsWarning
 from skdp.linear_model._output import in_dtype
@@ -128,7 +128,7 @@ class LinearClassifier(ClassifierMixin, DPEstimator):
             lambda: _label_column(X, y, ask_for_kind=not declared),
             "The y argument must be a column of labels. Got something else.",
         )
-        classes = _declared_labels(self.classes) if declared else np.unique(y)
+        classes = declared_labels(self.classes) if declared else np.unique(y)
         if len(classes) < 2:
             raise ValueError(
                 f"{type(self).__name__} needs at least two classes. Got 1 class. "
@@ -176,20 +176,6 @@ class LinearClassifier(ClassifierMixin, DPEstimator):
         # Noise, not the method, spoils the scores on tiny data.
         tags.classifier_tags.poor_score = self.epsilon != float("inf")
         return tags
-
-
-def _declared_labels(classes: Any) -> np.ndarray:
-    """The labels a user declared, sorted; public, so a message may quote them."""
-    try:
-        labels = np.asarray(classes)
-        if labels.ndim == 1 and len(labels):
-            return np.unique(labels)
-    except (TypeError, ValueError):
-        pass
-    raise ValueError(
-        "The 'classes' parameter must be None or a list of labels of one kind, at "
-        f"least two classes. Got {classes!r}."
-    )
 
 
 def _codes(classes: np.ndarray, y: np.ndarray) -> np.ndarray:

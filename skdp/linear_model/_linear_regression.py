@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp._base import DPEstimator
 from skdp._input import check_rows, check_targets
-from skdp._validation import check_bool, check_real
+from skdp._validation import check_bool, check_real, check_target_bounds
 from skdp.linear_model._output import in_dtype
 from skdp.losses import SquaredLoss
 
@@ -165,7 +165,7 @@ class DPLinearRegression(RegressorMixin, DPEstimator):
         if self.alpha is not None:
             remedy = "Use None for the default rule."
             alpha = check_real("alpha", self.alpha, low=0.0, high=1e100, remedy=remedy)
-        low, high = _checked_bounds(self.target_bounds)
+        low, high = check_target_bounds(self.target_bounds)
         X = check_rows(self, X, reset=True, accept_sparse=True)
         y = check_targets(self, X, y)
         middle = low / 2 + high / 2 if self.fit_intercept else 0.0
@@ -204,23 +204,3 @@ class DPLinearRegression(RegressorMixin, DPEstimator):
         # Noise, not the method, spoils the scores on tiny data.
         tags.regressor_tags.poor_score = self.epsilon != float("inf")
         return tags
-
-
-def _checked_bounds(bounds: Any) -> tuple[float, float]:
-    """The bounds as two floats; public, so a message may quote them."""
-    rule = (
-        "The 'target_bounds' parameter must be two numbers, the lowest and the highest "
-        f"target, known without looking at the data. Got {bounds!r}."
-    )
-    try:
-        low, high = bounds
-    except (TypeError, ValueError):
-        raise ValueError(rule) from None
-    known = "Use what is known of the target without looking at the data."
-    low, high = (
-        check_real(f"target_bounds[{i}]", end, low=-1e100, high=1e100, remedy=known)
-        for i, end in enumerate((low, high))
-    )
-    if not high - low >= 1e-100:
-        raise ValueError(f"{rule} The first must be below the second.")
-    return low, high

@@ -135,7 +135,7 @@ class PrivateTransformer(TransformerMixin, PrivateEstimator):
         answers = Answers(mechanism, law if budget.is_finite else None, done, noise)
         facts = _facts(mechanism, law, budget, source, done, answers.sigma)
         assumed = ("number of records", "number and names of features")
-        self.privacy_ = self._record(facts, budget, noise, assumed, notes)
+        self.privacy_ = self._privacy_record(facts, budget, noise, assumed, notes)
         return answers
 
     def __sklearn_tags__(self) -> Any:

@@ -14,6 +14,7 @@ from skdp.privacy._events import (
 )
 from skdp.privacy._ledger import BudgetLedger
 from skdp.privacy._record import PrivacyRecord
+from skdp.privacy._search_events import ParallelEvent, SelectionEvent
 
 __all__ = [
     "Budget",
@@ -25,9 +26,11 @@ __all__ = [
     "LaplaceEvent",
     "NonPrivateEvent",
     "ObjectiveEvent",
+    "ParallelEvent",
     "PoissonGaussianEvent",
     "PrivacyRecord",
     "PureEvent",
+    "SelectionEvent",
     "calibrate",
     "epsilon_of",
 ]

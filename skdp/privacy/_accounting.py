@@ -9,6 +9,7 @@ from functools import partial
 
 from skdp._validation import check_delta, check_epsilon
 from skdp.privacy._events import (
+    ComposedEvent,
     Event,
     GaussianEvent,
     NonPrivateEvent,
@@ -16,6 +17,7 @@ from skdp.privacy._events import (
     PureEvent,
 )
 from skdp.privacy._gaussian import gaussian_epsilon, gaussian_mu, smallest
+from skdp.privacy._search_events import ParallelEvent, SelectionEvent
 
 # Relative width of the calibration bracket; the result is its private end.
 _CALIBRATION_WIDTH = 1e-6
@@ -96,12 +98,44 @@ class _Bounds:
 def _bounds(event: Event) -> _Bounds:
     """The tightest bounds known for the kinds of parts that an event has."""
     kinds = [type(leaf) for leaf in event.leaves]
+    if SelectionEvent in kinds:
+        return _SELECTED
+    if kinds == [ParallelEvent]:
+        return _PARALLEL
     if all(kind in _CLOSED_KINDS for kind in kinds):
         return _CLOSED
     others = [kind for kind in kinds if kind not in _CLOSED_KINDS]
     if others == [ObjectiveEvent]:
         return _OBJECTIVE
     return _COMPOSED
+
+
+def _selected_epsilon(event: Event, delta: float) -> float:
+    """Each selection by its own bound and the rest together, delta in equal shares."""
+    chosen = [leaf for leaf in event.leaves if isinstance(leaf, SelectionEvent)]
+    others = tuple(x for x in event.leaves if not isinstance(x, SelectionEvent))
+    share = delta / (len(chosen) + bool(others))
+    total = math.fsum(leaf.epsilon(share) for leaf in chosen)
+    return total + (epsilon_of(ComposedEvent(others), share) if others else 0.0)
+
+
+def _selected_fits(event: Event, budget: Budget) -> bool:
+    return _selected_epsilon(event, budget.delta) <= budget.epsilon
+
+
+def _parallel_parts(event: Event) -> tuple[Event, ...]:
+    (parallel,) = event.leaves
+    assert isinstance(parallel, ParallelEvent)
+    return parallel.parts
+
+
+def _parallel_epsilon(event: Event, delta: float) -> float:
+    """The dearest part's."""
+    return max(epsilon_of(part, delta) for part in _parallel_parts(event))
+
+
+def _parallel_fits(event: Event, budget: Budget) -> bool:
+    return all(fits(part, budget) for part in _parallel_parts(event))
 
 
 def _closed_epsilon(event: Event, delta: float) -> float:
@@ -162,14 +196,24 @@ def _composed_epsilon(event: Event, delta: float) -> float:
     # Imported here, because what it rests on takes a second to import.
     from skdp.privacy._pld import pld_epsilon
 
-    return min(closed, pld_epsilon(event.leaves, delta))
+    leaves = [_simple(leaf) for leaf in event.leaves]
+    known = [leaf for leaf in leaves if leaf is not None]
+    if len(known) < len(leaves):
+        return closed
+    return min(closed, pld_epsilon(known, delta))
+
+
+def _simple(leaf: Event) -> Event | None:
+    return leaf.dominating if isinstance(leaf, ParallelEvent) else leaf
 
 
 def _composed_fits(event: Event, budget: Budget) -> bool:
     return _composed_epsilon(event, budget.delta) <= budget.epsilon
 
 
-_CLOSED_KINDS = (GaussianEvent, PureEvent, NonPrivateEvent)
+_CLOSED_KINDS = (GaussianEvent, PureEvent, NonPrivateEvent, ParallelEvent)
+_SELECTED = _Bounds(_selected_epsilon, _selected_fits)
+_PARALLEL = _Bounds(_parallel_epsilon, _parallel_fits)
 _CLOSED = _Bounds(_closed_epsilon, _closed_fits)
 _OBJECTIVE = _Bounds(_objective_epsilon, _objective_fits)
 _COMPOSED = _Bounds(_composed_epsilon, _composed_fits)

@@ -17,6 +17,7 @@ from skdp.privacy._events import (
     PoissonGaussianEvent,
     PureEvent,
 )
+from skdp.privacy._search_events import ParallelEvent, SelectionEvent
 
 # Meanings of keys and fields never change; a new meaning takes a new key.
 _FIELDS: dict[str, tuple[type[Any], tuple[str, ...]]] = {
@@ -38,17 +39,26 @@ _FIELDS: dict[str, tuple[type[Any], tuple[str, ...]]] = {
             "curvature",
         ),
     ),
+    "selection": (SelectionEvent, ("trial", "family", "mean", "most", "shape")),
     "non_private": (NonPrivateEvent, ()),
 }
+# Events of which another is made: the field "parts".
+_WHOLES: dict[str, type[Any]] = {"composed": ComposedEvent, "parallel": ParallelEvent}
+_ALL_KEYS = sorted([*_FIELDS, *_WHOLES])
 _KEYS = {kind: key for key, (kind, _) in _FIELDS.items()}
 
 
 def event_to_dict(event: Event) -> dict[str, Any]:
     """A JSON-ready description of an event."""
-    if isinstance(event, ComposedEvent):
-        return {"event": "composed", "parts": [event_to_dict(p) for p in event.parts]}
+    for key, kind in _WHOLES.items():
+        if isinstance(event, kind):
+            return {"event": key, "parts": [event_to_dict(p) for p in event.parts]}
     key = _KEYS[type(event)]
-    return {"event": key} | {name: getattr(event, name) for name in _FIELDS[key][1]}
+    fields = {name: getattr(event, name) for name in _FIELDS[key][1]}
+    return {"event": key} | {
+        name: event_to_dict(value) if hasattr(value, "leaves") else value
+        for name, value in fields.items()
+    }
 
 
 def event_from_dict(record: Any) -> Event:
@@ -62,15 +72,22 @@ def event_from_dict(record: Any) -> Event:
     if not isinstance(record, dict) or "event" not in record:
         raise ValueError("An event record must be an object with the field 'event'.")
     fields = {name: value for name, value in record.items() if name != "event"}
-    if record["event"] == "composed":
+    if not isinstance(record["event"], str) or record["event"] not in _ALL_KEYS:
+        raise ValueError(f"An event must be one of {_ALL_KEYS}.")
+    if record["event"] in _WHOLES:
         if set(fields) != {"parts"} or not isinstance(fields["parts"], list):
-            raise ValueError("A composed event must have one list, 'parts'.")
-        return ComposedEvent(tuple(event_from_dict(part) for part in fields["parts"]))
-    if not isinstance(record["event"], str) or record["event"] not in _FIELDS:
-        raise ValueError(f"An event must be one of {sorted([*_FIELDS, 'composed'])}.")
+            raise ValueError(f"A {record['event']} event must have one list, 'parts'.")
+        parts = tuple(event_from_dict(part) for part in fields["parts"])
+        return _built(_WHOLES[record["event"]], {"parts": parts})
     kind, names = _FIELDS[record["event"]]
     if set(fields) != set(names):
         raise ValueError(f"A {record['event']} event must have the fields {names}.")
+    if "trial" in fields:
+        fields["trial"] = event_from_dict(fields["trial"])
+    return _built(kind, fields)
+
+
+def _built(kind: type[Any], fields: dict[str, Any]) -> Event:
     try:
         return cast(Callable[..., Event], kind)(**fields)
     except TypeError as error:

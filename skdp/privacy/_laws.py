@@ -1,4 +1,4 @@
-"""Noise laws of one release with an L2 sensitivity, each with its event."""
+"""Noise laws of one release of known sensitivity, each with its event."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.privacy._events import Event, GaussianEvent, PureEvent
+from skdp.privacy._accounting import Budget, calibrate
+from skdp.privacy._events import Event, GaussianEvent, LaplaceEvent, PureEvent
 from skdp.privacy._noise import (
     NoiseScale,
     NoiseSource,
     gaussian_scale,
+    laplace_scale,
     spherical_reach,
     spherical_scale,
 )
@@ -26,12 +28,14 @@ _NEVER = 800.0
 class NoiseLaw(Protocol):
     """A law, its event and its draws; `multiplier` is scale over sensitivity.
 
-    A release with `side_multiple` times the multiplier of another adds 1 % to its cost,
-    mu^2 or epsilon.
+    `norm` is that of the sensitivity which the law needs, 1 or 2. A release with
+    `side_multiple` times the multiplier of another adds 1 % to its cost, mu^2 or
+    epsilon.
     """
 
     is_pure: bool
     name: str
+    norm: int
     side_multiple: float
 
     def event(self, multiplier: float) -> Event:
@@ -73,6 +77,7 @@ class Gaussian:
 
     is_pure = False
     name = "Gaussian"
+    norm = 2
     side_multiple = 10.0
 
     def event(self, multiplier: float) -> Event:
@@ -113,6 +118,7 @@ class Spherical:
 
     is_pure = True
     name = "spherical"
+    norm = 2
     side_multiple = 100.0
 
     def event(self, multiplier: float) -> Event:
@@ -148,4 +154,79 @@ class Spherical:
         )
 
 
+class Laplace:
+    """Independent Laplace noise for an L1 sensitivity: pure epsilon."""
+
+    is_pure = True
+    name = "Laplace"
+    norm = 1
+    side_multiple = 100.0
+
+    def event(self, multiplier: float) -> Event:
+        return LaplaceEvent(multiplier)
+
+    def deviation(self, multiplier: float, size: int) -> float:
+        return multiplier * math.sqrt(2)
+
+    def scale(
+        self, sensitivity: float, multiplier: float, size: int, fine: bool = False
+    ) -> NoiseScale:
+        return laplace_scale(sensitivity=sensitivity, epsilon=1 / multiplier, size=size)
+
+    def is_possible(self, multiplier: float, size: int) -> bool:
+        return True
+
+    def farthest(self, scale: NoiseScale, size: int) -> float:
+        # A union bound over the entries.
+        return scale.sigma * size * (_NEVER + math.log(size))
+
+    def release(
+        self,
+        noise: NoiseSource,
+        query: FloatArray,
+        sensitivity: float,
+        multiplier: float,
+        fine: bool = False,
+    ) -> FloatArray:
+        return noise.laplace(query, sensitivity=sensitivity, epsilon=1 / multiplier)
+
+
+# Laws that an L2 sensitivity may take. Laplace is not one of them.
 LAWS: dict[str, NoiseLaw] = {"gaussian": Gaussian(), "spherical": Spherical()}
+
+
+def budget_of(law: NoiseLaw, budget: Budget) -> Budget:
+    """What a release by this law asks for: a pure one has no use for delta."""
+    return Budget(budget.epsilon, 0.0) if law.is_pure else budget
+
+
+def law_for(
+    budget: Budget, size: int, sensitivities: dict[int, float], *, adds_up: bool
+) -> NoiseLaw:
+    """The law of the smallest standard deviation, from public facts.
+
+    Parameters
+    ----------
+    budget : Budget
+        A finite epsilon.
+    size : int
+        Numbers in the query.
+    sensitivities : dict of float
+        Of the query, in L1 and in L2, by norm.
+    adds_up : bool
+        Whether the cost will be added to that of other releases: then Gaussian noise
+        is taken if delta allows it, since it adds up in squares.
+    """
+    if adds_up and budget.delta > 0:
+        return Gaussian()
+    laws: list[NoiseLaw] = [Laplace()]
+    if Spherical().is_possible(1 / budget.epsilon, size):
+        laws.append(Spherical())
+    if budget.delta > 0:
+        laws.append(Gaussian())
+
+    def deviation(law: NoiseLaw) -> float:
+        multiplier = calibrate(law.event, budget_of(law, budget))
+        return law.deviation(multiplier, size) * sensitivities[law.norm]
+
+    return min(laws, key=deviation)

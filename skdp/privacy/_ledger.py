@@ -32,8 +32,12 @@ class BudgetLedger:
     Spends are never refunded. The cap holds for adaptively chosen fits, by the
     privacy filter of ``docs/privacy_guarantee.md``.
 
-    The ledger covers **fitted models only**. ``score()``, cross-validation scores and
-    a choice made from them read raw data and are not private.
+    The ledger covers **fitted objects of skdp only**. Not covered is what else reads
+    raw data, also within scikit-learn's meta-estimators: scores, out-of-fold
+    predictions, a choice made from them, calibrators, tuned thresholds, the final
+    estimator of a stack if it is not of skdp. Folds must not depend on the data:
+    stratified ones do, since one record's label moves others to other folds, so pass
+    ``cv=KFold(5)``. See ``docs/pipelines.md``.
 
     Parameters
     ----------

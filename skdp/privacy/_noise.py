@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -29,6 +30,8 @@ from typing import ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
+
+from skdp.privacy import _selection
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -363,6 +366,32 @@ def spherical_scale(
     return NoiseScale(grid, charged / (epsilon - aside))
 
 
+def selection_gaps(
+    scores: FloatArray, *, sensitivity: float, epsilon: float
+) -> list[Fraction]:
+    """How far each score is below the best, in units of 2 sensitivity / epsilon.
+
+    Scores are put on the grid of a Laplace release of one number, clamped there, and
+    the grid is charged to the sensitivity. What is no number counts as the lowest.
+    Private.
+    """
+    scale = laplace_scale(sensitivity=sensitivity, epsilon=epsilon, size=1)
+    _check_scale(scale)
+    with np.errstate(all="ignore"):
+        on_grid = np.rint(np.nan_to_num(scores, nan=-math.inf) / scale.grid)
+    on_grid = np.clip(on_grid, -_QUERY_LIMIT, _QUERY_LIMIT)
+    unit = Fraction(scale.grid) / (2 * Fraction(scale.sigma))
+    return [int(on_grid.max() - score) * unit for score in on_grid]
+
+
+def _check_scale(scale: NoiseScale) -> None:
+    if not (0 < scale.grid < math.inf and 0 < scale.sigma < math.inf):
+        raise ValueError(
+            "The noise must have a positive, finite scale. Got another sensitivity "
+            "or multiplier. Nothing was released."
+        )
+
+
 class NoiseSource:
     """Adds the noise a solver declared; nothing else in skdp draws randomness.
 
@@ -462,6 +491,79 @@ class NoiseSource:
         spread = math.sqrt(2 * _gamma(size + 1, self._entropy))
         return self._release(query, scale, _Gaussian(), spread, _SPHERICAL_LIMIT)
 
+    def permute_and_flip(
+        self, scores: FloatArray, *, sensitivity: float, epsilon: float
+    ) -> int:
+        """Index of a nearly best score: the permute-and-flip mechanism [1]_.
+
+        Pure epsilon-DP if each score has this sensitivity. In a random order, the first
+        score that is accepted with probability
+        ``exp(-epsilon (max - score) / (2 sensitivity))``, decided exactly.
+
+        Parameters
+        ----------
+        scores : ndarray of float64 of shape (n_candidates,)
+            Private; greater is better. Never refused: clamped to the range of the grid,
+            and what is no number counts as the lowest.
+        sensitivity : float in (0, inf)
+            By how much one record can change any one score.
+        epsilon : float in (0, inf)
+            Of the declared event.
+
+        References
+        ----------
+        .. [1] McKenna and Sheldon (2020). Permute-and-flip: a new mechanism for
+           differentially private selection. NeurIPS.
+        """
+        gaps = selection_gaps(scores, sensitivity=sensitivity, epsilon=epsilon)
+        order = self.permutation(len(gaps))
+        return next(int(i) for i in order if self._accepts(gaps[i]))
+
+    def exponential_mechanism(
+        self, scores: FloatArray, *, sensitivity: float, epsilon: float
+    ) -> int:
+        """Index of a nearly best score: the exponential mechanism [1]_.
+
+        Pure epsilon-DP if each score has this sensitivity; parameters as in
+        `permute_and_flip`, whose expected score is never lower. Candidates are drawn
+        and accepted with probability ``exp(-epsilon (max - score) / (2 sensitivity))``,
+        in no more expected tries than there are candidates.
+
+        References
+        ----------
+        .. [1] McSherry and Talwar (2007). Mechanism design via differential privacy.
+           FOCS.
+        """
+        gaps = selection_gaps(scores, sensitivity=sensitivity, epsilon=epsilon)
+        while True:
+            candidate = int(self.integers(len(gaps), 1)[0])
+            if self._accepts(gaps[candidate]):
+                return candidate
+
+    def _accepts(self, gap: Fraction) -> bool:
+        """True with probability exp(-gap): a Laplace magnitude exceeds the gap."""
+        lead = int(self._entropy.words(1)[0]) >> 1
+        return _exceeds(_Laplace(), gap, [lead, 63], self._entropy)
+
+    def permutation(self, n: int) -> IntArray:
+        """A uniform order of 0, ..., n - 1, of shape (n,)."""
+        return _selection.permutation(n, self._entropy)
+
+    def integers(self, n: int, size: int) -> IntArray:
+        """Independent uniform draws from {0, ..., n - 1}, of shape (size,)."""
+        return _selection.integers(n, size, self._entropy)
+
+    def categorical(self, probabilities: Sequence[float]) -> int:
+        """An index drawn from public probabilities.
+
+        Exact for those proportional to ``categorical_weights(probabilities)``.
+        """
+        return self.weighted_index(_selection.categorical_weights(probabilities))
+
+    def weighted_index(self, weights: Sequence[int]) -> int:
+        """An index drawn with probability exactly proportional to its public weight."""
+        return _selection.weighted_index(weights, self._entropy)
+
     def _release(
         self,
         query: FloatArray,
@@ -470,11 +572,7 @@ class NoiseSource:
         spread: float = 1.0,
         limit: int = _RELEASE_LIMIT,
     ) -> FloatArray:
-        if not (0 < scale.grid < math.inf and 0 < scale.sigma < math.inf):
-            raise ValueError(
-                "The noise must have a positive, finite scale. Got another sensitivity "
-                "or multiplier. Nothing was released."
-            )
+        _check_scale(scale)
         # No query is refused: what is not a number is 0, whatever the data are.
         on_grid = np.nan_to_num(np.rint(query.ravel() / scale.grid))
         on_grid = np.clip(on_grid, -limit / 2, limit / 2).astype(np.int64)

@@ -48,19 +48,22 @@ class PrivacyRecord:
     event : Event
         What accounting charges.
     noise_multiplier : float
-        sigma / sensitivity of every query.
-    sensitivity : float
-        Largest L2 sensitivity of one query, in its units.
-    noise_scale : float
-        Largest sigma that any query received, in the same units.
+        sigma / sensitivity of every query; of a search, as a whole.
+    sensitivity : float or None
+        Largest L2 sensitivity of one query, in its units. None for a search.
+    noise_scale : float or None
+        Largest sigma that any query received, in the same units. None for a search.
     n_samples, n_features : int
-    data_norm : float
-        Rows were clipped to this norm (inf: not clipped).
+    data_norm : float or None
+        Rows were clipped to this norm (inf: not clipped; None: by their own rule).
     assumed_public : tuple of str
         Facts that the guarantee takes as public.
     warnings : tuple of str
     ledger, dataset : str
         The ledger's file and data set label, or empty strings.
+    release : str, default=""
+        Name of the joint release that this one is a part of. Its epsilon, delta and
+        event stand here; they are paid once.
     """
 
     estimator: str
@@ -75,15 +78,16 @@ class PrivacyRecord:
     why_solver: str
     event: Event
     noise_multiplier: float
-    sensitivity: float
-    noise_scale: float
+    sensitivity: float | None
+    noise_scale: float | None
     n_samples: int
     n_features: int
-    data_norm: float
+    data_norm: float | None
     assumed_public: tuple[str, ...]
     warnings: tuple[str, ...] = ()
     ledger: str = ""
     dataset: str = ""
+    release: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """The record with JSON-ready values; an infinite number becomes ``"inf"``."""
@@ -98,10 +102,11 @@ class PrivacyRecord:
         """The guarantee in one sentence, to be quoted."""
         if not self.is_private:
             return f"{self.estimator}: NOT a private release. {self.reason}"
+        part = f", as a part of {self.release}" if self.release else ""
         return (
             f"{self.estimator}: ({self.epsilon:g}, {self.delta:g})-differentially "
             f"private under {self.adjacency} "
-            f"({_ADJACENCY_MEANING[self.adjacency]}), unit: one {self.unit}."
+            f"({_ADJACENCY_MEANING[self.adjacency]}), unit: one {self.unit}{part}."
         )
 
     def _rows(self) -> list[tuple[str, str]]:
@@ -113,11 +118,7 @@ class PrivacyRecord:
             ("solver", f"{self.solver} {_compact(self.solver_params)}"),
             ("why this solver", self.why_solver),
             ("event", _compact(event_to_dict(self.event))),
-            (
-                "noise",
-                f"multiplier {self.noise_multiplier:.4g}, sigma at most "
-                f"{self.noise_scale:.4g} for a sensitivity of {self.sensitivity:.4g}",
-            ),
+            ("noise", self._noise()),
             ("assumed public", "; ".join(self.assumed_public)),
         ]
         if self.warnings:
@@ -125,6 +126,15 @@ class PrivacyRecord:
         if self.ledger:
             rows.append(("ledger", f"{self.ledger} {self.dataset}".strip()))
         return rows
+
+    def _noise(self) -> str:
+        text = f"multiplier {self.noise_multiplier:.4g}"
+        if self.noise_scale is None or self.sensitivity is None:
+            return text
+        return (
+            f"{text}, sigma at most {self.noise_scale:.4g} for a sensitivity of "
+            f"{self.sensitivity:.4g}"
+        )
 
     def __repr__(self) -> str:
         lines = [f"  {name:<16} {value}" for name, value in self._rows()]

@@ -27,6 +27,9 @@ class StepPrivacy:
         within the largest mu that its epsilon and delta allow.
     note : str, default=""
         What the reader should know.
+    release : str, default=""
+        Name of the joint release that this step is a part of: parts of one release,
+        such as the steps that a search selected, are paid once.
     """
 
     epsilon: float
@@ -35,6 +38,7 @@ class StepPrivacy:
     event: Event | None = None
     adds_in_squares: bool = False
     note: str = ""
+    release: str = ""
 
 
 class PrivacyStep(Protocol):

@@ -1,0 +1,42 @@
+"""Scores, and choices made from them, with differential privacy."""
+
+from skdp.model_selection._classification_scoring import (
+    Accuracy,
+    BalancedAccuracy,
+    NegLogLoss,
+)
+from skdp.model_selection._composition import Composition
+from skdp.model_selection._disjoint_splits import DisjointSplits
+from skdp.model_selection._grid_search import DPGridSearchCV, DPRandomizedSearchCV
+from skdp.model_selection._private_score import PrivateScore, private_score
+from skdp.model_selection._random_stopping import RandomStopping
+from skdp.model_selection._registry import METHODS
+from skdp.model_selection._regression_scoring import (
+    R2,
+    NegMeanAbsoluteError,
+    NegMeanSquaredError,
+)
+from skdp.model_selection._report import SearchReport
+from skdp.model_selection._scoring import SCORINGS, resolve_scoring
+from skdp.model_selection._scoring_base import PrivateScoring
+
+__all__ = [
+    "METHODS",
+    "R2",
+    "SCORINGS",
+    "Accuracy",
+    "BalancedAccuracy",
+    "Composition",
+    "DPGridSearchCV",
+    "DPRandomizedSearchCV",
+    "DisjointSplits",
+    "NegLogLoss",
+    "NegMeanAbsoluteError",
+    "NegMeanSquaredError",
+    "PrivateScore",
+    "PrivateScoring",
+    "RandomStopping",
+    "SearchReport",
+    "private_score",
+    "resolve_scoring",
+]

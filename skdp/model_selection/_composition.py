@@ -1,0 +1,140 @@
+"""Tune with a share of the budget, release noisy scores, refit the best."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from skdp._validation import check_real
+from skdp.model_selection._candidates import Candidate, Need
+from skdp.model_selection._method import (
+    Choice,
+    Method,
+    SearchFacts,
+    deviation,
+    noisy,
+    strength,
+    validation_size,
+)
+from skdp.model_selection._trial import Job, Split
+from skdp.privacy._events import ComposedEvent, Event, GaussianEvent, LaplaceEvent
+from skdp.privacy._search_events import ParallelEvent
+
+_SHARE, _VALIDATION = 0.3, 0.3
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """Noise multipliers of one fit of a candidate, of the scores, of the final fit."""
+
+    fit: float
+    scores: float
+    final: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Composition(Method):
+    r"""Fit every candidate on a small share of the budget; refit the best on the rest.
+
+    The candidates are fitted on all records but those of a validation set, on which all
+    of them are scored in one noisy release. The best is fitted again on all records.
+
+    Privacy
+    -------
+    A record is either trained on or scored on while tuning, and takes part in the final
+    fit: with Gaussian noise ``mu^2 = mu_tuning^2 + mu_final^2``, where mu_tuning is
+    that of k fits of ``mu_tuning / sqrt(k)`` each for a training record, and of the
+    joint release of k scores for a validation record. With delta = 0 epsilons add up in
+    the same way. With `tuning_fraction` the records that are tuned on and those of the
+    final fit are disjoint, and both get all of the budget.
+
+    Utility
+    -------
+    The final fit has ``sqrt(1 - tuning_share)`` of the mu of a fit without a search.
+    A fit of a candidate gets ``sqrt(tuning_share / k)`` of it, so that differences
+    between candidates drown from some dozens of candidates on.
+
+    Parameters
+    ----------
+    tuning_share : float in (0, 1), default=0.3
+        Share of mu^2 (of epsilon if delta is 0) that is spent on the choice.
+    tuning_fraction : float in (0, 1) or None, default=None
+        Tune on this share of the records only, chosen at random, and fit the best on
+        the others. Faster; `tuning_share` is then not used.
+    """
+
+    key: ClassVar[str] = "composition"
+
+    tuning_share: float = _SHARE
+    tuning_fraction: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("tuning_share", "tuning_fraction"):
+            value = getattr(self, name)
+            if value is not None or name == "tuning_share":
+                number = check_real(name, value, low=1e-6, high=1 - 1e-6)
+                object.__setattr__(self, name, number)
+
+    def _sizes(self, facts: SearchFacts) -> tuple[int, int, int]:
+        """Numbers of records trained on, scored on, and in the final fit."""
+        n = facts.n_samples
+        tuned = n
+        if self.tuning_fraction is not None:
+            tuned = min(max(round(n * self.tuning_fraction), 2), n - 1)
+        scored = validation_size(facts, tuned, _VALIDATION)
+        return tuned - scored, scored, n if tuned == n else n - tuned
+
+    def _parts(self, multiplier: float, facts: SearchFacts) -> _Parts:
+        k, power = facts.n_candidates, 1.0 if facts.is_pure else 0.5
+        if self.tuning_fraction is not None:
+            return _Parts(multiplier * k**power, multiplier, multiplier)
+        tuning = multiplier / self.tuning_share**power
+        final = multiplier / (1 - self.tuning_share) ** power
+        return _Parts(tuning * k**power, tuning, final)
+
+    def event(self, noise_multiplier: float, facts: SearchFacts) -> Event:
+        parts = self._parts(noise_multiplier, facts)
+        fit, final = strength(parts.fit, facts), strength(parts.final, facts)
+        fits = replace(fit, count=facts.n_candidates)
+        scores = GaussianEvent(parts.scores)
+        tuning = ParallelEvent((fits, scores))
+        if facts.is_pure:
+            tuning = ParallelEvent((fits, LaplaceEvent(parts.scores)))
+        if self.tuning_fraction is not None:
+            return ParallelEvent((*tuning.parts, final))
+        return ComposedEvent((tuning, final))
+
+    def needs(self, noise_multiplier: float, facts: SearchFacts) -> tuple[Need, ...]:
+        parts = self._parts(noise_multiplier, facts)
+        trained, _, final = self._sizes(facts)
+        return (
+            Need(trained, strength(parts.fit, facts)),
+            Need(final, strength(parts.final, facts)),
+        )
+
+    def score_deviation(self, noise_multiplier: float, facts: SearchFacts) -> float:
+        spread = self._parts(noise_multiplier, facts).scores
+        return deviation(facts.n_candidates, self._sizes(facts)[1], spread, facts)
+
+    def run(
+        self,
+        job: Job,
+        candidates: tuple[Candidate, ...],
+        noise_multiplier: float,
+        facts: SearchFacts,
+    ) -> Choice:
+        trained, scored, _ = self._sizes(facts)
+        order = job.noise.permutation(facts.n_samples)
+        split = Split(order[:trained], order[trained : trained + scored])
+        prepared = [candidate.prepared[0] for candidate in candidates]
+        trials = job.fit_and_score(prepared, [split] * len(prepared), say=True)
+        statistics = np.stack([statistic for _, statistic in trials])
+        spread = self._parts(noise_multiplier, facts).scores
+        released = noisy(job, statistics, spread, facts)
+        scores = np.array([job.scorer.score(row, scored) for row in released])
+        best = int(np.argmax(scores))
+        rows = None if self.tuning_fraction is None else order[trained + scored :]
+        model = job.fit(candidates[best].prepared[1], rows)
+        return Choice(best, model, float(scores[best]), scores)

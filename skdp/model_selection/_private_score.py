@@ -1,0 +1,364 @@
+"""`private_score`: one released number that says how good an estimator is."""
+
+from __future__ import annotations
+
+import html
+import math
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.metrics import get_scorer
+from sklearn.utils import get_tags
+from sklearn.utils.validation import (
+    check_consistent_length,
+    check_is_fitted,
+    column_or_1d,
+)
+
+from skdp._base import UNIT, DeclaredEstimator, PrivateEstimator
+from skdp._input import check_rows, check_targets, without_data
+from skdp.model_selection._scoring import resolve_scoring
+from skdp.model_selection._scoring_base import MOST_RECORDS, PrivateScoring
+from skdp.privacy._accounting import Budget
+from skdp.privacy._door import Commitment, commit
+from skdp.privacy._laws import NoiseLaw, budget_of, law_for
+from skdp.privacy._noise import NoiseSource
+from skdp.privacy._record import PrivacyRecord
+
+
+@dataclass(frozen=True)
+class PrivateScore:
+    """A released score.
+
+    Parameters
+    ----------
+    value : float
+        The score, greater is better. Private output.
+    standard_error : float or None
+        Of the noise alone, in units of the score: not of the records' being a sample.
+        Public. None for scores that are no multiple of one sum.
+    scoring : str
+        scikit-learn's name. Public.
+    privacy : PrivacyRecord
+        What was released, at what cost.
+    """
+
+    value: float
+    standard_error: float | None
+    scoring: str
+    privacy: PrivacyRecord
+
+    def __float__(self) -> float:
+        return self.value
+
+    def _headline(self) -> str:
+        noise = ""
+        if self.standard_error is not None:
+            noise = f" (standard error of the noise: {self.standard_error:.2g})"
+        return f"{self.scoring} = {self.value:.6g}{noise}"
+
+    def __repr__(self) -> str:
+        return f"{self._headline()}\n{self.privacy!r}"
+
+    def _repr_html_(self) -> str:
+        headline = html.escape(self._headline())
+        return f"<p><b>{headline}</b></p>{self.privacy._repr_html_()}"
+
+
+def private_score(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    *,
+    scoring: Any = None,
+    epsilon: float,
+    delta: float = 1e-6,
+    adjacency: str = "replace_one",
+    classes: Any = None,
+    target_bounds: Any = None,
+    random_state: int | None = None,
+    ledger: Any = None,
+) -> PrivateScore:
+    r"""Score a fitted estimator with differential privacy for the scored records.
+
+    **Privacy.** (epsilon, delta)-differential privacy for one record of (X, y), under
+    `adjacency`, with the number of records public. Released is the score. The
+    estimator counts as public, with what follows from it: use one that was fitted
+    privately, or on other records. On the records it was fitted to, the costs of fit
+    and score add up; a `ledger` adds them. What one record can change is derived in
+    ``docs/proofs/private_score.md``. Its predictions for a row must follow from that
+    row alone; a row for which it raises counts as predicted in the worst way.
+
+    Parameters
+    ----------
+    estimator : fitted estimator
+        A classifier or regressor, or a pipeline that ends in one.
+    X : array-like or CSR of shape (n_samples, n_features)
+        Checked as the estimator checks it if that shows before the commit: if the
+        estimator, or the first step of a pipeline, takes numbers and is skdp's own, or
+        there is no pipeline. Otherwise only for its length.
+    y : array-like of shape (n_samples,)
+        Labels, or finite targets.
+    scoring : str, PrivateScoring or None, default=None
+        "accuracy", "balanced_accuracy", "neg_log_loss", "neg_mean_absolute_error",
+        "neg_mean_squared_error" or "r2". None: "accuracy" for classifiers,
+        "neg_mean_squared_error" for regressors.
+    epsilon : float in [1e-6, 1e8] or inf
+        Privacy loss. inf gives scikit-learn's score, which is **not** private.
+    delta : 0 or float in [1e-50, 1), default=1e-6
+        Probability with which the guarantee may fail. Without a ledger, it is used only
+        if Gaussian noise is smaller than noise of pure epsilon, which is rare. With
+        one, a delta above 0 asks for Gaussian noise, which is larger but costs less in
+        books that hold Gaussian fits; 0 asks for pure epsilon.
+    adjacency : {"replace_one", "zero_out"}, default="replace_one"
+        What neighbouring data sets are: one record exchanged for any other, or for
+        the null record, which contributes nothing.
+    classes : array-like of labels or None, default=None
+        Public. None: the estimator's.
+    target_bounds : pair of floats or None, default=None
+        Lowest and highest target, known without looking at the data; targets and
+        predictions are clipped to them. None: the estimator's.
+    random_state : int or None, default=None
+        None: private noise. An integer makes the score reproducible and **not
+        private**.
+    ledger : BudgetLedger or None, default=None
+        Books that the score is charged to before it reads the data.
+
+    Returns
+    -------
+    PrivateScore
+        ``float()`` of it is the score, clipped to the range of possible ones.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For a parameter or input out of range, or a score that one record can change
+        without a bound. Nothing was spent.
+    BudgetExceeded
+        If the ledger's cap does not allow this score. Nothing was read or spent.
+
+    See Also
+    --------
+    sklearn.metrics.get_scorer : The scores without privacy.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from skdp import BoundedScaler, DPLogisticRegression, private_score
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = make_pipeline(
+    ...     BoundedScaler(bounds=(0, 8)),  # centimetres, known without looking
+    ...     DPLogisticRegression(epsilon=1.0, delta=1e-6, classes=[0, 1, 2]),
+    ... ).fit(X[::2], y[::2])
+    >>> score = private_score(model, X[1::2], y[1::2], epsilon=1.0)
+    >>> 0 <= float(score) <= 1, score.privacy.epsilon
+    (True, 1.0)
+    """
+    release = _ScoreRelease(epsilon, delta, adjacency, random_state, ledger)
+    budget = release._check_privacy_params()
+    check_is_fitted(estimator)
+    found = resolve_scoring(
+        scoring, estimator, classes=classes, target_bounds=target_bounds
+    )
+    X, y = _accepted(estimator, found, X, y)
+    plan = _plan(found, budget, adjacency, has_ledger=ledger is not None)
+    return release.run(plan, estimator, X, y)
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """How a score will be released: public facts, settled before the commit.
+
+    Parameters
+    ----------
+    scoring : PrivateScoring
+    budget : Budget
+        What is asked for.
+    law : NoiseLaw or None
+        None for an infinite epsilon.
+    sensitivity : float
+        In the law's norm; inf without a law.
+    why : str
+        Why this law.
+    """
+
+    scoring: PrivateScoring
+    budget: Budget
+    law: NoiseLaw | None
+    sensitivity: float
+    why: str
+
+    def value(
+        self, estimator: Any, X: Any, y: Any, multiplier: float, noise: NoiseSource
+    ) -> float:
+        """The released score; reads the data."""
+        if self.law is None:
+            return float(get_scorer(self.scoring.name)(estimator, X, y))
+        statistic = self.scoring.statistic(estimator, X, y)
+        released = self.law.release(noise, statistic, self.sensitivity, multiplier)
+        return self.scoring.score(released, len(y))
+
+    def deviation(self, multiplier: float) -> float:
+        """Standard deviation of the noise in one number of the statistic."""
+        if self.law is None:
+            return 0.0
+        scale = self.law.scale(self.sensitivity, multiplier, self.scoring.size)
+        return self.law.deviation(scale.sigma, self.scoring.size)
+
+    def standard_error(self, multiplier: float, n_samples: int) -> float | None:
+        """Of the noise in a score that is a multiple of one number."""
+        if self.law is not None and not self.scoring.is_single:
+            return None
+        unit = (self.scoring.highest - self.scoring.lowest) / n_samples
+        return unit * self.deviation(multiplier)
+
+
+def _plan(
+    scoring: PrivateScoring, budget: Budget, adjacency: Any, *, has_ledger: bool
+) -> _Plan:
+    if not budget.is_finite:
+        return _Plan(scoring, budget, None, math.inf, "epsilon=inf")
+    norms = {norm: scoring.sensitivity(adjacency, norm) for norm in (1, 2)}
+    law = law_for(budget, scoring.size, norms, adds_up=has_ledger)
+    why = "the least noise"
+    if has_ledger and not law.is_pure:
+        why = "adds up in squares with the ledger's Gaussian fits"
+    return _Plan(scoring, budget_of(law, budget), law, norms[law.norm], why)
+
+
+class _ScoreRelease(PrivateEstimator):
+    """Budget, books and noise of one score."""
+
+    def __init__(
+        self,
+        epsilon: float,
+        delta: float,
+        adjacency: Any,
+        random_state: int | None,
+        ledger: Any,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.adjacency = adjacency
+        self.random_state = random_state
+        self.ledger = ledger
+
+    def run(self, plan: _Plan, estimator: Any, X: Any, y: Any) -> PrivateScore:
+        """Calibrate, commit, read."""
+        noise = NoiseSource(self.random_state)
+        done, notes = self._commit(plan, noise, len(y))
+        value = plan.scoring.lowest
+        if done.may_read:
+            value = plan.value(estimator, X, y, done.noise_multiplier, noise)
+        error = plan.standard_error(done.noise_multiplier, len(y))
+        record = self._record(plan, done, noise, X, notes)
+        return PrivateScore(value, error, plan.scoring.name, record)
+
+    def _commit(
+        self, plan: _Plan, noise: NoiseSource, n_samples: int
+    ) -> tuple[Commitment, tuple[str, ...]]:
+        """Put the release on the books; nothing was read before."""
+        notes = self._warn_of_public_facts(plan.budget, n_samples, noise)
+        done = commit(
+            plan.law.event if plan.law is not None else None,
+            plan.budget,
+            adjacency=self.adjacency,
+            ledger=self.ledger,
+            noise=noise,
+            label=f"private_score(scoring={plan.scoring.name!r})",
+        )
+        return done, notes
+
+    def _record(
+        self,
+        plan: _Plan,
+        done: Commitment,
+        noise: NoiseSource,
+        X: Any,
+        notes: tuple[str, ...],
+    ) -> PrivacyRecord:
+        law = plan.law
+        is_private = law is not None and noise.is_private
+        if law is None:
+            reason = "epsilon=inf: no noise, no clipping."
+        elif not noise.is_private:
+            reason = "random_state is set: the noise can be reproduced by anyone."
+        else:
+            reason = (
+                f"{law.name} noise for an L{law.norm} sensitivity, from the operating "
+                "system's entropy"
+            )
+        return PrivacyRecord(
+            estimator=f"private_score({plan.scoring.name})",
+            is_private=is_private,
+            reason=reason,
+            epsilon=plan.budget.epsilon if is_private else math.inf,
+            delta=plan.budget.delta,
+            adjacency=self.adjacency,
+            unit=UNIT,
+            solver=law.name.lower() if law is not None else "exact",
+            solver_params=asdict(plan.scoring),
+            why_solver=plan.why,
+            event=done.event,
+            noise_multiplier=done.noise_multiplier,
+            sensitivity=plan.sensitivity,
+            noise_scale=plan.deviation(done.noise_multiplier),
+            n_samples=X.shape[0],
+            n_features=X.shape[1] if len(X.shape) > 1 else 1,
+            data_norm=None,
+            assumed_public=(
+                "number of records",
+                "the estimator, which predicts each row by that row alone",
+            ),
+            warnings=notes,
+            ledger=self.ledger.path if self.ledger is not None else "",
+            dataset=self.ledger.dataset if self.ledger is not None else "",
+        )
+
+
+def _accepted(
+    estimator: Any, scoring: PrivateScoring, X: Any, y: Any
+) -> tuple[Any, np.ndarray]:
+    """X and y as passed, or refused; nothing else is learned of them."""
+    if y is None:
+        raise ValueError("The y argument must hold the true values. Got None.")
+    if issparse(X) or not hasattr(X, "shape"):
+        to_rows = X.tocsr if issparse(X) else partial(np.asarray, X)
+        X = without_data(to_rows, "The X argument must be a table. Got something else.")
+    _check_first_step(estimator, X)
+    if scoring.task == "regression":
+        y = check_targets(estimator, X, y)
+    else:
+        y = without_data(
+            lambda: _labels(X, y),
+            "The y argument must be a column of labels, one for each row of X. Got "
+            "something else.",
+        )
+    if not 1 <= len(y) <= MOST_RECORDS:
+        raise ValueError(
+            f"The X argument must have 1 to {MOST_RECORDS} rows. Got {len(y)}."
+        )
+    return X, y
+
+
+def _labels(X: Any, y: Any) -> np.ndarray:
+    check_consistent_length(X, y)
+    return np.asarray(column_or_1d(y))
+
+
+def _check_first_step(estimator: Any, X: Any) -> None:
+    """Refuse what the estimator would refuse, as far as that is known of it."""
+    first = estimator
+    while hasattr(first, "steps"):
+        first = first.steps[0][1]
+    is_own = isinstance(first, (DeclaredEstimator, PrivateEstimator))
+    if first is not estimator and not is_own:
+        return
+    takes = get_tags(first).input_tags
+    if takes.allow_nan or takes.string or takes.categorical:
+        return
+    check_rows(first, X, reset=False, accept_sparse=takes.sparse or not is_own)

@@ -1,0 +1,123 @@
+"""`SearchReport`: one page on a finished search, from what it released."""
+
+from __future__ import annotations
+
+import html
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from skdp.privacy._record import PrivacyRecord
+
+_NOT_COVERED = (
+    "score() and anything else computed from the raw table",
+    "the running time, which may tell how many trials there were, unless "
+    "fixed_duration is set",
+    "a choice between several searches that is made from what they showed, unless one "
+    "ledger caps them all",
+)
+_MOST_ROWS = 200
+_BAR = 160
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchReport:
+    """What a search released and what that cost, for people.
+
+    Parameters
+    ----------
+    privacy : PrivacyRecord
+    best_index : int
+        Of the chosen candidate.
+    best_score : float
+        nan if no score was released.
+    scoring : str
+    candidates : tuple of dict
+    scores : tuple of float or None
+        Released scores of the candidates, or None.
+    """
+
+    privacy: PrivacyRecord
+    best_index: int
+    best_score: float
+    scoring: str
+    candidates: tuple[dict[str, Any], ...]
+    scores: tuple[float, ...] | None
+
+    def _lines(self) -> list[tuple[str, str]]:
+        score = "not released"
+        if not math.isnan(self.best_score):
+            score = f"{self.best_score:.4f} (noisy, {self.scoring}, while tuning)"
+        return [
+            ("chosen", _told(self.candidates[self.best_index])),
+            ("its score", score),
+            ("candidates", str(len(self.candidates))),
+            ("method", self.privacy.solver),
+            ("why this method", self.privacy.why_solver),
+            ("warnings", "; ".join(self.privacy.warnings) or "none"),
+            ("not covered", "; ".join(_NOT_COVERED)),
+        ]
+
+    def __repr__(self) -> str:
+        lines = [f"  {name:<16} {value}" for name, value in self._lines()]
+        return "\n".join([self.privacy.statement(), *lines])
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><th style='text-align:left;vertical-align:top'>{html.escape(name)}"
+            f"</th><td style='text-align:left'>{html.escape(value)}</td></tr>"
+            for name, value in self._lines()
+        )
+        return (
+            f"<div>{self.privacy._repr_html_()}<table>{rows}</table>{self._table()}"
+            "</div>"
+        )
+
+    def to_html(self, path: str | Path) -> None:
+        """Write the report as a page of its own.
+
+        Parameters
+        ----------
+        path : str or path-like
+            Replaced if it exists.
+        """
+        title = html.escape(self.privacy.estimator)
+        page = (
+            f"<!doctype html><html lang='en'><meta charset='utf-8'><title>{title}"
+            "</title><body style='font-family:sans-serif;max-width:60em;margin:2em "
+            f"auto'><h1>{title}</h1>{self._repr_html_()}</body></html>"
+        )
+        Path(path).write_text(page, encoding="utf-8")
+
+    def _table(self) -> str:
+        """The candidates, best first where scores were released."""
+        order = list(range(len(self.candidates)))
+        if self.scores is not None:
+            order.sort(key=self.scores.__getitem__, reverse=True)
+        body = "".join(self._row(i) for i in order[:_MOST_ROWS])
+        head = "<th style='text-align:left'>candidate</th>"
+        if self.scores is not None:
+            head += "<th colspan='2' style='text-align:left'>released score</th>"
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+    def _row(self, i: int) -> str:
+        params = html.escape(_told(self.candidates[i]))
+        params = f"<b>{params}</b>" if i == self.best_index else params
+        cells = f"<td style='text-align:left'>{params}</td>"
+        if self.scores is not None:
+            low, high = min(self.scores), max(self.scores)
+            share = (self.scores[i] - low) / (high - low) if high > low else 1.0
+            cells += (
+                f"<td>{self.scores[i]:.4f}</td><td><svg width='{_BAR}' height='10'>"
+                f"<rect width='{1 + share * (_BAR - 1):.0f}' height='10' "
+                "fill='#1a7f37'/></svg></td>"
+            )
+        return f"<tr>{cells}</tr>"
+
+
+def _told(params: dict[str, Any]) -> str:
+    return ", ".join(
+        f"{name}={value:.4g}" if isinstance(value, float) else f"{name}={value!r}"
+        for name, value in params.items()
+    )

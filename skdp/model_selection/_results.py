@@ -1,0 +1,80 @@
+"""What a search shows of itself: post-processing of its release, and public facts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import is_classifier
+from sklearn.dummy import DummyClassifier, DummyRegressor
+
+from skdp._base import PrivateEstimator
+from skdp.model_selection._candidates import steps_of
+from skdp.pipeline._walk import walk
+from skdp.privacy._record import PrivacyRecord
+
+
+def results_table(
+    grid: list[dict[str, Any]], scores: NDArray[np.float64] | None
+) -> dict[str, Any]:
+    """``cv_results_``: the candidates, and their scores if those were released."""
+    table: dict[str, Any] = {"params": grid}
+    for name in sorted({name for params in grid for name in params}):
+        column = np.ma.masked_all(len(grid), dtype=object)
+        for i, params in enumerate(grid):
+            if name in params:
+                column[i] = params[name]
+        table[f"param_{name}"] = column
+    if scores is not None:
+        table["mean_test_score"] = scores
+        better = scores[:, None] > scores[None, :]
+        table["rank_test_score"] = (1 + better.sum(axis=0)).astype(np.int32)
+    return table
+
+
+def as_released(model: Any, record: PrivacyRecord) -> Any:
+    """The fitted model, each private step of which says that it is a part of a search.
+
+    Its steps lose the books of the trial.
+    """
+    for step in steps_of(model):
+        step.set_params(ledger=None, random_state=None)
+    for leaf in walk(model):
+        step = leaf.step
+        if not isinstance(step, PrivateEstimator):
+            continue
+        step.set_params(ledger=None, random_state=None)
+        step.privacy_ = replace(
+            step.privacy_,
+            is_private=record.is_private,
+            reason=f"{record.reason}; the step itself: {step.privacy_.reason}",
+            epsilon=record.epsilon,
+            delta=record.delta,
+            event=record.event,
+            assumed_public=record.assumed_public,
+            ledger=record.ledger,
+            dataset=record.dataset,
+            release=record.release,
+        )
+    return model
+
+
+def constant_model(rehearsed: Any) -> Any:
+    """A model that follows from public facts alone, where no trial gave one."""
+    width = int(rehearsed.n_features_in_)
+    if is_classifier(rehearsed):
+        labels = rehearsed.classes_
+        dummy = DummyClassifier(strategy="constant", constant=labels[0])
+        return dummy.fit(np.zeros((len(labels), width)), labels)
+    # Where private outputs are constants, so are predictions.
+    value = rehearsed.predict(np.zeros((1, width)))[0]
+    return DummyRegressor(strategy="constant", constant=value).fit(
+        np.zeros((1, width)), [value]
+    )
+
+
+def count_rows(X: Any) -> int:
+    """Number of records, public."""
+    return int(X.shape[0]) if hasattr(X, "shape") else len(X)

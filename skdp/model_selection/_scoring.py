@@ -1,0 +1,158 @@
+"""The registry of scores that can be released privately, and who may use which."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sklearn.base import is_classifier, is_regressor
+
+from skdp._input import declared_labels
+from skdp._validation import check_target_bounds
+from skdp.model_selection._classification_scoring import (
+    Accuracy,
+    BalancedAccuracy,
+    NegLogLoss,
+)
+from skdp.model_selection._regression_scoring import (
+    R2,
+    NegMeanAbsoluteError,
+    NegMeanSquaredError,
+)
+from skdp.model_selection._scoring_base import PrivateScoring, PublicFacts
+
+SCORINGS: dict[str, type[PrivateScoring]] = {
+    kind.name: kind
+    for kind in (
+        Accuracy,
+        BalancedAccuracy,
+        NegLogLoss,
+        NegMeanAbsoluteError,
+        NegMeanSquaredError,
+        R2,
+    )
+}
+# Beginnings of scikit-learn's names that are refused, each with its reason.
+_REFUSED = {
+    "roc_auc": "one record can change the rank of every other, so that no useful bound "
+    "is implemented. Use 'neg_log_loss'.",
+    "average_precision": "one record can change the rank of every other, so that no "
+    "useful bound is implemented. Use 'neg_log_loss'.",
+    "f1": "a ratio of counts; it could follow from a noisy histogram, but is not "
+    "offered. Use 'balanced_accuracy'.",
+}
+
+
+def resolve_scoring(
+    scoring: Any, estimator: Any, *, classes: Any = None, target_bounds: Any = None
+) -> PrivateScoring:
+    """The scorer that a name stands for, with the public facts that it needs.
+
+    Parameters
+    ----------
+    scoring : str, PrivateScoring or None
+        scikit-learn's name. None: ``"accuracy"`` for classifiers and
+        ``"neg_mean_squared_error"`` for regressors.
+    estimator : estimator
+        Fitted or not. What is not declared here is taken from its `classes_`,
+        `classes` and `target_bounds`, or those of a pipeline's last step.
+    classes : array-like of labels or None, default=None
+    target_bounds : pair of floats or None, default=None
+
+    Raises
+    ------
+    ValueError, TypeError
+        If the score cannot be released, is not for this estimator, or lacks a fact.
+        Nothing was read.
+
+    Examples
+    --------
+    >>> from skdp import DPLogisticRegression
+    >>> from skdp.model_selection._scoring import resolve_scoring
+    >>> model = DPLogisticRegression(classes=[0, 1])
+    >>> resolve_scoring("balanced_accuracy", model)
+    BalancedAccuracy(classes=(0, 1))
+    """
+    if scoring is None:
+        scoring = _default_name(estimator)
+    if isinstance(scoring, PrivateScoring):
+        found = scoring
+    else:
+        kind = SCORINGS[_checked_name(scoring)]
+        found = kind.of(_facts(estimator, classes, target_bounds))
+    _check_suits(found, estimator)
+    return found
+
+
+def _default_name(estimator: Any) -> str:
+    if is_classifier(estimator):
+        return "accuracy"
+    if is_regressor(estimator):
+        return "neg_mean_squared_error"
+    raise ValueError(
+        "The 'scoring' parameter must be named for an estimator that is neither a "
+        f"classifier nor a regressor. Got None. Use one of {sorted(SCORINGS)}."
+    )
+
+
+def _checked_name(scoring: Any) -> str:
+    """A name in the registry, or an error that says why another is none."""
+    allowed = f"Use one of {sorted(SCORINGS)}."
+    if isinstance(scoring, (list, tuple, set, dict)):
+        raise TypeError(
+            "The 'scoring' parameter must be one name. Got several: each score costs "
+            f"budget of its own. {allowed}"
+        )
+    if not isinstance(scoring, str):
+        raise TypeError(
+            "The 'scoring' parameter must be a name. Got "
+            f"{type(scoring).__name__}: how much one record can change it is not "
+            f"known. {allowed}"
+        )
+    for start, reason in _REFUSED.items():
+        if scoring.startswith(start):
+            raise ValueError(
+                f"The 'scoring' parameter cannot be {scoring!r}: {reason} {allowed}"
+            )
+    if scoring not in SCORINGS:
+        raise ValueError(
+            f"The 'scoring' parameter must be one of {sorted(SCORINGS)}. "
+            f"Got {scoring!r}."
+        )
+    return scoring
+
+
+def _facts(estimator: Any, classes: Any, target_bounds: Any) -> PublicFacts:
+    """Declared facts first, then those of the estimator."""
+    last = last_step(estimator)
+    for name in ("classes_", "classes"):
+        if classes is None:
+            classes = getattr(last, name, None)
+    if target_bounds is None:
+        target_bounds = getattr(last, "target_bounds", None)
+    if classes is not None:
+        classes = tuple(declared_labels(classes).tolist())
+    if target_bounds is not None:
+        target_bounds = check_target_bounds(target_bounds)
+    return PublicFacts(classes, target_bounds)
+
+
+def last_step(estimator: Any) -> Any:
+    """The model at the end of a pipeline."""
+    while hasattr(estimator, "steps"):
+        estimator = estimator.steps[-1][1]
+    return estimator
+
+
+def _check_suits(scoring: PrivateScoring, estimator: Any) -> None:
+    other = {"classification": is_regressor, "regression": is_classifier}
+    if other[scoring.task](estimator):
+        allowed = sorted(n for n, k in SCORINGS.items() if k.task != scoring.task)
+        raise ValueError(
+            f"scoring={scoring.name!r} is for {scoring.task}. Got "
+            f"{type(last_step(estimator)).__name__}. Use one of {allowed}."
+        )
+    if not hasattr(estimator, scoring.method):
+        raise ValueError(
+            f"scoring={scoring.name!r} needs an estimator with {scoring.method}. Got "
+            f"{type(last_step(estimator)).__name__}. Use another score or model."
+        )

@@ -1,0 +1,206 @@
+"""What scorers for private release share: bounded vectors, summed exactly.
+
+A score follows from a *statistic*: a sum over the records of one bounded vector each.
+Every scorer states how far one record can move the statistic, in L1 and in L2, under
+both adjacencies; ``docs/proofs/private_score.md`` derives the numbers. Whatever an
+estimator returns or raises for one record, that record's vector stays within its
+bounds and the others keep theirs.
+"""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp.privacy._adjacency import Adjacency
+
+FloatArray = NDArray[np.float64]
+
+# What a record contributes is rounded to this grid. Sums of up to MOST_RECORDS such
+# numbers in [-1, 1] are exact.
+QUANTUM = 2.0**-26
+MOST_RECORDS = 2**27
+
+
+@dataclass(frozen=True)
+class PublicFacts:
+    """What a scorer may know without looking at data.
+
+    Parameters
+    ----------
+    classes : tuple or None
+        The labels.
+    target_bounds : pair of floats or None
+        Lowest and highest target.
+    """
+
+    classes: tuple[Any, ...] | None = None
+    target_bounds: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True)
+class PrivateScoring(ABC):
+    """A score that is computed from a sum of bounded vectors.
+
+    Subclasses are frozen dataclasses of public facts.
+
+    Attributes
+    ----------
+    name : str
+        scikit-learn's.
+    task : {"classification", "regression"}
+    method : str
+        What is asked of the estimator.
+    is_single : bool
+        Whether the statistic is one number of which the score is a multiple, greater
+        is better, so that selection mechanisms may compare statistics.
+    """
+
+    name: ClassVar[str]
+    task: ClassVar[str]
+    method: ClassVar[str] = "predict"
+    is_single: ClassVar[bool]
+    # Quality of a record for which the estimator raises.
+    _worst: ClassVar[float]
+
+    @classmethod
+    @abstractmethod
+    def of(cls, facts: PublicFacts) -> Self:
+        """The scorer for these facts, or a ValueError that says what is missing."""
+
+    @property
+    def size(self) -> int:
+        """Numbers in the statistic."""
+        return 1
+
+    @property
+    @abstractmethod
+    def lowest(self) -> float:
+        """The public minimum of the score: what a failed trial gets."""
+
+    @property
+    def highest(self) -> float:
+        """The public maximum of the score."""
+        return 1.0
+
+    @abstractmethod
+    def sensitivity(self, adjacency: Adjacency, norm: int) -> float:
+        """How far one record can move the statistic: L1 for norm 1, L2 for norm 2."""
+
+    @abstractmethod
+    def score(self, statistic: FloatArray, n_samples: int) -> float:
+        """The score of an exact or released statistic, in [lowest, highest].
+
+        Parameters
+        ----------
+        statistic : ndarray of shape (size,)
+        n_samples : int
+            Public.
+        """
+
+    @abstractmethod
+    def worst_statistic(self, n_samples: int) -> FloatArray:
+        """The statistic of a failure, of shape (size,): its score is `lowest`."""
+
+    def contributions(self, estimator: Any, X: Any, y: Any) -> FloatArray:
+        """What each record adds to the statistic. Private; raises for no record.
+
+        Parameters
+        ----------
+        estimator : fitted estimator
+            Its prediction for a row must follow from that row alone.
+        X : array-like or CSR of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Labels of any kind, or numbers.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, size)
+            Multiples of `QUANTUM` in [-1, 1].
+        """
+        y = np.asarray(y)
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            quality = _row_by_row(self._quality, self._worst, estimator, X, y)
+            exact = self._spread(quality, y)
+            return np.asarray(np.rint(exact / QUANTUM) * QUANTUM)
+
+    def statistic(self, estimator: Any, X: Any, y: Any) -> FloatArray:
+        """The sum of `contributions`, of shape (size,). Private.
+
+        Exact, in any order, for up to `MOST_RECORDS` records.
+        """
+        return np.asarray(self.contributions(estimator, X, y).sum(axis=0))
+
+    @abstractmethod
+    def _quality(self, estimator: Any, X: Any, y: NDArray[Any]) -> FloatArray:
+        """One bounded number for each record: how good its prediction is."""
+
+    def _spread(self, quality: FloatArray, y: NDArray[Any]) -> FloatArray:
+        """The records' vectors, of shape (n_samples, size)."""
+        return quality[:, None]
+
+
+def column(values: Any, n_samples: int) -> NDArray[Any]:
+    """One number or label for each record, or an error."""
+    array: NDArray[Any] = np.asarray(values)
+    if array.size != n_samples:
+        raise ValueError
+    return array.ravel()
+
+
+Quality = Callable[[Any, Any, NDArray[Any]], FloatArray]
+
+
+def _row_by_row(
+    quality: Quality, worst: float, estimator: Any, X: Any, y: NDArray[Any]
+) -> FloatArray:
+    """The quality of each record; `worst` for those for which the estimator raises.
+
+    Those are found by halving, and the rest is predicted again with another record in
+    their places: each of the others keeps its place in an array of the same shape, and
+    with it every digit of its prediction.
+    """
+    if not hasattr(X, "shape"):
+        X = np.asarray(X)
+
+    def at(rows: NDArray[np.int64]) -> FloatArray | None:
+        try:
+            return quality(estimator, _take(X, rows), y[rows])
+        except Exception:
+            return None
+
+    rows = np.arange(len(y))
+    found = at(rows)  # a copy of all rows, in the layout of the one below
+    if found is not None:
+        return found
+    failing = _failing(at, rows)
+    good = np.setdiff1d(rows, failing)
+    if good.size:
+        found = at(np.where(np.isin(rows, failing), good[:1], rows))
+    if found is None:
+        return np.full(rows.size, worst)
+    found[failing] = worst
+    return found
+
+
+def _failing(
+    at: Callable[[NDArray[np.int64]], FloatArray | None], rows: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """The rows of which nothing can be made."""
+    if at(rows) is not None:
+        return rows[:0]
+    if rows.size <= 1:
+        return rows
+    half = rows.size // 2
+    return np.concatenate([_failing(at, rows[:half]), _failing(at, rows[half:])])
+
+
+def _take(X: Any, rows: NDArray[np.int64]) -> Any:
+    return X.iloc[rows] if hasattr(X, "iloc") else X[rows]

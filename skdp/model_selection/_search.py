@@ -1,0 +1,371 @@
+"""What private searches share: plan, commit, run, keep."""
+
+from __future__ import annotations
+
+import math
+import secrets
+import warnings
+from abc import abstractmethod
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import MetaEstimatorMixin
+from sklearn.utils import get_tags
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from skdp._base import UNIT, PrivateEstimator
+from skdp._input import check_indexable
+from skdp._validation import check_real
+from skdp.exceptions import PublicLabelsWarning, TuningCostWarning
+from skdp.model_selection._candidates import (
+    Candidate,
+    Prepared,
+    configured,
+    declare_labels,
+    needs_labels,
+    prepare,
+    rehearse,
+)
+from skdp.model_selection._method import Choice, SearchFacts
+from skdp.model_selection._registry import ChosenMethod, choose_method
+from skdp.model_selection._report import SearchReport
+from skdp.model_selection._results import (
+    as_released,
+    constant_model,
+    count_rows,
+    results_table,
+)
+from skdp.model_selection._scoring import resolve_scoring
+from skdp.model_selection._trial import Job, take
+from skdp.pipeline import privacy_report
+from skdp.privacy._accounting import Budget, calibrate
+from skdp.privacy._door import Commitment, commit
+from skdp.privacy._noise import NoiseSource
+from skdp.privacy._record import PrivacyRecord
+
+# Above this share of the score's range, noise hides what candidates differ by.
+_NOISY_SCORES = 0.01
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """Everything about a search that is settled before it is paid for: public facts.
+
+    `rehearsed` is a fitted model whose private outputs are constants.
+    """
+
+    facts: SearchFacts
+    chosen: ChosenMethod
+    noise_multiplier: float
+    candidates: tuple[Candidate, ...]
+    rehearsed: Any
+    assumed_public: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def _best_has(name: str) -> Any:
+    """Whether the best estimator, or the one to be tuned, has a method."""
+
+    def check(search: PrivateSearch) -> bool:
+        getattr(getattr(search, "best_estimator_", search.estimator), name)
+        return True
+
+    return check
+
+
+class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
+    """A private search over the candidates that a subclass lists."""
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Choose among the candidates and fit the best, within one budget.
+
+        Parameters
+        ----------
+        X : array-like, CSR or data frame of shape (n_samples, n_features)
+            What `estimator` accepts.
+        y : array-like of shape (n_samples,)
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            For a parameter, a candidate or an input out of range. Nothing was spent,
+            and the search is as it was before.
+        UnaccountedStepError
+            If a step reads data and nobody accounts for it. Nothing was spent.
+        BudgetExceeded
+            If the ledger's cap does not allow this search. Nothing was read or spent.
+        """
+        with self._all_or_nothing():
+            return self._fit(X, y)
+
+    def _fit(self, X: Any, y: Any) -> Self:
+        X, y = check_indexable(X, y)
+        self._check_privacy_params()  # before a seed is taken
+        noise = NoiseSource(self.random_state)
+        plan = self._plan(X, y, noise)
+        method = plan.chosen.method
+        done = commit(
+            partial(method.event, facts=plan.facts),
+            plan.facts.budget,
+            adjacency=self.adjacency,
+            ledger=self.ledger,
+            noise=noise,
+            label=f"{type(self).__name__}(method={method.key!r}, "
+            f"{len(plan.candidates)} candidates)",
+        )
+        choice = Choice(0, None, plan.facts.scorer.lowest)
+        if done.may_read:
+            job = Job(
+                X=X,
+                y=y,
+                adjacency=self.adjacency,
+                scorer=plan.facts.scorer,
+                noise=noise,
+                seed=self.random_state,
+                n_jobs=self.n_jobs,
+                verbose=bool(self.verbose),
+            )
+            choice = method.run(job, plan.candidates, plan.noise_multiplier, plan.facts)
+        self._keep(choice, plan, self._record(plan, done, noise))
+        return self
+
+    def _plan(self, X: Any, y: Any, noise: NoiseSource) -> _Plan:
+        """Check everything, rehearse every fit, divide the budget."""
+        budget = self._check_privacy_params()
+        self._check_search_params(budget)
+        grid = self._list_candidates()
+        models = [configured(self.estimator, p, self.adjacency) for p in grid]
+        for model in models:
+            privacy_report(model, strict=True)
+        # Accepts or refuses all rows.
+        rehearsed, _ = rehearse(models[0], X, y, self.adjacency)
+        assumed = ["number of records", "number and names of features"]
+        if any(needs_labels(model) for model in models):
+            warnings.warn(
+                "The set of labels was taken from y and is assumed to be public. "
+                "Pass classes=[...] to the estimator to declare it.",
+                PublicLabelsWarning,
+                stacklevel=4,
+            )
+            models = [declare_labels(model, rehearsed.classes_) for model in models]
+            assumed.append("set of labels (taken from y)")
+        n_samples = count_rows(X)
+        if n_samples < 2:
+            raise ValueError(
+                "A search needs at least two records, one to fit on and one to score "
+                "on. Got 1 sample."
+            )
+        facts = SearchFacts(
+            n_samples=n_samples,
+            n_candidates=len(models),
+            budget=budget,
+            adjacency=self.adjacency,
+            scorer=resolve_scoring(self.scoring, rehearsed),
+            validation_fraction=self.validation_fraction,
+            has_ledger=self.ledger is not None,
+        )
+        notes = self._warn_of_public_facts(budget, facts.n_samples, noise)
+        chosen = choose_method(self.method, self.method_params, facts)
+        multiplier = calibrate(partial(chosen.method.event, facts=facts), budget)
+        notes += self._warn_of_cost(chosen, multiplier, facts)
+        candidates = tuple(
+            Candidate(params, self._prepared(model, X, y, chosen, multiplier, facts))
+            for params, model in zip(grid, models, strict=True)
+        )
+        return _Plan(
+            facts, chosen, multiplier, candidates, rehearsed, tuple(assumed), notes
+        )
+
+    @abstractmethod
+    def _list_candidates(self) -> list[dict[str, Any]]:
+        """The sets of parameters to choose from; public."""
+
+    def _check_search_params(self, budget: Budget) -> None:
+        if not budget.is_finite:
+            raise ValueError(
+                "The 'epsilon' parameter of a private search must be finite. Got inf. "
+                "Use scikit-learn's search with estimators at epsilon=inf."
+            )
+        if self.refit is not True:
+            raise ValueError(
+                "The 'refit' parameter must be True: the final model is a part of the "
+                f"search and of its budget. Got {self.refit!r}."
+            )
+        if self.validation_fraction is not None:
+            check_real(
+                "validation_fraction",
+                self.validation_fraction,
+                low=0.0,
+                high=1.0,
+                low_open=True,
+                high_open=True,
+                remedy="Use None for the method's own rule.",
+            )
+
+    def _warn_of_cost(
+        self, chosen: ChosenMethod, multiplier: float, facts: SearchFacts
+    ) -> tuple[str, ...]:
+        """Say so if scores will be too noisy to choose by; from public facts."""
+        deviation = chosen.method.score_deviation(multiplier, facts)
+        if self.method != "auto" or deviation <= _NOISY_SCORES:
+            return ()
+        text = (
+            f"the noise of a candidate's score has a standard deviation of "
+            f"{deviation:.2g} of the score's range, so this search will hardly tell "
+            "its candidates apart"
+        )
+        warnings.warn(
+            f"At this budget {text}. Fit the untuned default with the whole budget, or "
+            "use fewer candidates (docs/model_selection.md).",
+            TuningCostWarning,
+            stacklevel=5,
+        )
+        return (text,)
+
+    def _prepared(
+        self,
+        model: Any,
+        X: Any,
+        y: Any,
+        chosen: ChosenMethod,
+        multiplier: float,
+        facts: SearchFacts,
+    ) -> tuple[Prepared, ...]:
+        """The candidate, rehearsed at the size and the budget of each kind of fit."""
+        prepared = []
+        for need in chosen.method.needs(multiplier, facts):
+            rows = slice(need.rows)
+            prepared.append(
+                prepare(
+                    model,
+                    need.strength,
+                    take(X, rows),
+                    take(y, rows),
+                    facts.budget.delta,
+                    self.adjacency,
+                    is_seeded=self.random_state is not None,
+                )
+            )
+        return tuple(prepared)
+
+    def _record(
+        self, plan: _Plan, done: Commitment, noise: NoiseSource
+    ) -> PrivacyRecord:
+        facts, method = plan.facts, plan.chosen.method
+        reason = "every fit and every score within one calibrated event"
+        if not noise.is_private:
+            reason = "random_state is set: the noise can be reproduced by anyone."
+        return PrivacyRecord(
+            estimator=type(self).__name__,
+            is_private=noise.is_private,
+            reason=reason,
+            epsilon=facts.budget.epsilon if noise.is_private else math.inf,
+            delta=facts.budget.delta,
+            adjacency=facts.adjacency,
+            unit=UNIT,
+            solver=method.key,
+            solver_params=asdict(method),
+            why_solver=plan.chosen.reason,
+            event=done.event,
+            noise_multiplier=done.noise_multiplier,
+            sensitivity=None,
+            noise_scale=None,
+            n_samples=facts.n_samples,
+            n_features=int(getattr(plan.rehearsed, "n_features_in_", 0)),
+            data_norm=None,
+            assumed_public=plan.assumed_public,
+            warnings=plan.notes,
+            ledger=self.ledger.path if self.ledger is not None else "",
+            dataset=self.ledger.dataset if self.ledger is not None else "",
+            release=f"{type(self).__name__} {secrets.token_hex(4)}",
+        )
+
+    def _keep(self, choice: Choice, plan: _Plan, record: PrivacyRecord) -> None:
+        grid = [candidate.params for candidate in plan.candidates]
+        self.best_index_ = choice.index
+        self.best_params_ = grid[choice.index]
+        self.best_score_ = choice.score
+        self.cv_results_ = results_table(grid, choice.scores)
+        self.scoring_ = plan.facts.scorer.name
+        if choice.estimator is None:
+            self.best_estimator_ = constant_model(plan.rehearsed)
+        else:
+            self.best_estimator_ = as_released(choice.estimator, record)
+        for name in ("n_features_in_", "feature_names_in_", "classes_"):
+            if hasattr(plan.rehearsed, name):
+                setattr(self, name, getattr(plan.rehearsed, name))
+        self.privacy_ = replace(record, release="")
+
+    def report(self) -> SearchReport:
+        """One page on the finished search: ``report().to_html("search.html")``.
+
+        Post-processing of what was released.
+        """
+        check_is_fitted(self)
+        scores = self.cv_results_.get("mean_test_score")
+        return SearchReport(
+            privacy=self.privacy_,
+            best_index=self.best_index_,
+            best_score=self.best_score_,
+            scoring=self.scoring_,
+            candidates=tuple(self.cv_results_["params"]),
+            scores=None if scores is None else tuple(map(float, scores)),
+        )
+
+    def _adds_in_squares(self) -> bool:
+        return self.delta > 0 and self.method == "composition"
+
+    def _be_one_of_several(self) -> None:
+        if self.method == "auto" and self.delta > 0:
+            self.method = "composition"
+
+    @available_if(_best_has("predict"))
+    def predict(self, X: Any) -> np.ndarray:
+        """Predictions of the best estimator. Post-processing."""
+        check_is_fitted(self)
+        return self.best_estimator_.predict(X)
+
+    @available_if(_best_has("predict_proba"))
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probabilities of the best estimator. Post-processing."""
+        check_is_fitted(self)
+        return self.best_estimator_.predict_proba(X)
+
+    @available_if(_best_has("predict_log_proba"))
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """Log-probabilities of the best estimator. Post-processing."""
+        check_is_fitted(self)
+        return self.best_estimator_.predict_log_proba(X)
+
+    @available_if(_best_has("decision_function"))
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Raw predictions of the best estimator. Post-processing."""
+        check_is_fitted(self)
+        return self.best_estimator_.decision_function(X)
+
+    @available_if(_best_has("score"))
+    def score(self, X: Any, y: Any) -> float:
+        """Score of the best estimator on raw data: **not** private.
+
+        For a score that may be released use `skdp.private_score`.
+        """
+        check_is_fitted(self)
+        return float(self.best_estimator_.score(X, y))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        inner = get_tags(self.estimator)
+        tags.estimator_type = inner.estimator_type
+        tags.classifier_tags = inner.classifier_tags
+        tags.regressor_tags = inner.regressor_tags
+        tags.target_tags = inner.target_tags
+        tags.input_tags.sparse = inner.input_tags.sparse
+        tags.input_tags.pairwise = inner.input_tags.pairwise
+        return tags

@@ -1,0 +1,149 @@
+"""Fits and scores within a search, after its event is on the books.
+
+Whatever happens in here stays in here: an exception, a warning or a line of output
+could depend on the data, so a fit that fails is a failed trial with the public minimum
+as its score.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from skdp._base import UNIT
+from skdp.model_selection._candidates import Prepared, steps_of
+from skdp.model_selection._scoring_base import PrivateScoring
+from skdp.privacy._adjacency import Adjacency
+from skdp.privacy._allowance import Allowance
+from skdp.privacy._noise import NoiseSource
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Split:
+    """Positions of records, drawn without regard to the data."""
+
+    train: IntArray
+    validation: IntArray
+
+
+@dataclass(frozen=True)
+class Job:
+    """The data of one search and how to work on them.
+
+    Parameters
+    ----------
+    X, y : private
+    adjacency : {"replace_one", "zero_out"}
+    scorer : PrivateScoring
+    noise : NoiseSource
+    seed : int or None
+        None: private noise. Else every fit takes a seed from `noise`.
+    n_jobs : int or None
+    verbose : bool
+    """
+
+    X: Any
+    y: Any
+    adjacency: Adjacency
+    scorer: PrivateScoring
+    noise: NoiseSource
+    seed: int | None
+    n_jobs: int | None
+    verbose: bool
+
+    def fit_and_score(
+        self, prepared: Sequence[Prepared], splits: Sequence[Split], *, say: bool
+    ) -> list[tuple[Any, FloatArray]]:
+        """Fitted model (None if it failed) and exact statistic of each trial. Private.
+
+        `say` whether the number of fits is public, so that progress may be shown.
+        """
+        # Trials on one split share one copy of its records.
+        taken = {id(split): self._take(split) for split in splits}
+        run = Parallel(n_jobs=self.n_jobs, verbose=10 if say and self.verbose else 0)
+        seeds = self._seeds(len(prepared))
+        return list(
+            run(
+                delayed(_trial)(
+                    ready, taken[id(split)], seed, self.adjacency, self.scorer
+                )
+                for ready, split, seed in zip(prepared, splits, seeds, strict=True)
+            )
+        )
+
+    def fit(self, ready: Prepared, rows: IntArray | None = None) -> Any:
+        """One model fitted on some rows or on all, or None if it failed."""
+        X = self.X if rows is None else take(self.X, rows)
+        y = self.y if rows is None else take(self.y, rows)
+        return _fitted(ready, X, y, self._seeds(1)[0], self.adjacency)
+
+    def _take(self, split: Split) -> _Parts:
+        return _Parts(
+            take(self.X, split.train),
+            take(self.y, split.train),
+            take(self.X, split.validation),
+            take(self.y, split.validation),
+        )
+
+    def _seeds(self, count: int) -> list[int | None]:
+        if self.seed is None:
+            return [None] * count
+        return [int(seed) for seed in self.noise.integers(2**31, count)]
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """The records of a split. Private."""
+
+    X_train: Any
+    y_train: Any
+    X_validation: Any
+    y_validation: Any
+
+
+def take(rows: Any, positions: IntArray | slice) -> Any:
+    """Some rows of an array, CSR matrix, data frame or sequence."""
+    if hasattr(rows, "iloc"):
+        return rows.iloc[positions]
+    if not hasattr(rows, "shape"):
+        rows = np.asarray(rows)
+    return rows[positions]
+
+
+def _trial(
+    ready: Prepared,
+    parts: _Parts,
+    seed: int | None,
+    adjacency: Adjacency,
+    scorer: PrivateScoring,
+) -> tuple[Any, FloatArray]:
+    model = _fitted(ready, parts.X_train, parts.y_train, seed, adjacency)
+    if model is None:
+        return None, scorer.worst_statistic(len(parts.y_validation))
+    return model, scorer.statistic(model, parts.X_validation, parts.y_validation)
+
+
+def _fitted(
+    ready: Prepared, X: Any, y: Any, seed: int | None, adjacency: Adjacency
+) -> Any:
+    """A fitted clone that committed what was rehearsed and nothing else, or None."""
+    allowance = Allowance(adjacency, UNIT, ready.events)
+    model = clone(ready.estimator)
+    for step in steps_of(model):
+        step.set_params(ledger=allowance, random_state=seed)
+    try:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            return model.fit(X, y)
+    except Exception:  # whatever a step raises on these rows is private
+        return None

@@ -1,0 +1,169 @@
+"""The scikit-learn classes that work by a declared rule on each row on its own.
+
+One table, exact types, a reason for each. Listed is what (read in the source of
+scikit-learn 1.6 and 1.9, and tested) takes from the data nothing but their shape, types
+and column names in `fit`, transforms every row without regard to the others, and
+refuses no finite value. Whether a class is here may depend on its parameters: then the
+entry has a condition, which returns what it asks for, or nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import scipy.special
+from sklearn.feature_extraction import FeatureHasher
+from sklearn.feature_extraction.text import (
+    CountVectorizer,
+    HashingVectorizer,
+    TfidfTransformer,
+)
+from sklearn.impute import MissingIndicator, SimpleImputer
+from sklearn.kernel_approximation import PolynomialCountSketch, RBFSampler
+from sklearn.preprocessing import (
+    Binarizer,
+    FunctionTransformer,
+    Normalizer,
+    OneHotEncoder,
+    OrdinalEncoder,
+    PolynomialFeatures,
+    SplineTransformer,
+)
+from sklearn.random_projection import (
+    GaussianRandomProjection,
+    SparseRandomProjection,
+)
+
+
+def _nothing(step: Any) -> str:
+    return ""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Why a class works row by row, and what its parameters must be for it."""
+
+    reason: str
+    asks_for: Callable[[Any], str] = _nothing
+
+
+def _of_function(step: Any) -> str:
+    if step.func is None and step.inverse_func is None:
+        return ""
+    if step.check_inverse and step.func is not None and step.inverse_func is not None:
+        return "check_inverse=False, since the check looks at the rows"
+    if step.func is not None and not _is_elementwise(step.func):
+        return (
+            "func=None or a function of numpy or scipy.special of one argument, since "
+            "other functions cannot be checked"
+        )
+    return "kw_args=None" if step.kw_args else ""
+
+
+def _is_elementwise(func: Any) -> bool:
+    """Whether a function is a known ufunc; `frompyfunc` makes ufuncs of anything."""
+    if not isinstance(func, np.ufunc) or func.nin != 1 or func.nout != 1:
+        return False
+    known = (getattr(home, func.__name__, None) for home in (np, scipy.special))
+    return func.signature is None and any(func is other for other in known)
+
+
+def _of_encoder(step: Any, handling: str) -> str:
+    if isinstance(step.categories, str):
+        return "declared categories"
+    if step.handle_unknown != handling:
+        return f"handle_unknown={handling!r}, since an error would tell what occurs"
+    if step.min_frequency is not None or step.max_categories is not None:
+        return "min_frequency=None and max_categories=None, which count the data"
+    return ""
+
+
+def _of_one_hot(step: Any) -> str:
+    missing = _of_encoder(step, "ignore")
+    return missing or ("" if step.drop is None else "drop=None")
+
+
+def _of_ordinal(step: Any) -> str:
+    return _of_encoder(step, "use_encoded_value")
+
+
+def _of_spline(step: Any) -> str:
+    if isinstance(step.knots, str):
+        return "declared knots"
+    if step.extrapolation == "error":
+        return "another extrapolation, since an error would tell what occurs"
+    return ""
+
+
+def _of_imputer(step: Any) -> str:
+    if step.strategy != "constant" or step.fill_value is None:
+        return "strategy='constant' with a declared fill_value"
+    if step.add_indicator or not step.keep_empty_features:
+        return (
+            "keep_empty_features=True and add_indicator=False, since else the data "
+            "decide on the columns"
+        )
+    return ""
+
+
+def _of_indicator(step: Any) -> str:
+    return "" if step.features == "all" else "features='all'"
+
+
+def _of_rbf(step: Any) -> str:
+    return "" if isinstance(step.gamma, Real) else "a number for gamma"
+
+
+def _of_words(step: Any) -> str:
+    parts = (step.preprocessor, step.tokenizer, step.analyzer, step.strip_accents)
+    if any(callable(part) for part in parts):
+        return "no functions, since they cannot be checked"
+    return "" if step.input == "content" else "input='content'"
+
+
+def _of_counts(step: Any) -> str:
+    return _of_words(step) if step.vocabulary is not None else "a declared vocabulary"
+
+
+def _of_tfidf(step: Any) -> str:
+    return "use_idf=False" if step.use_idf else ""
+
+
+_SHAPE = "fit takes the number of columns only"
+_RANDOM = "a random map, drawn from the shape of the data alone"
+_CELLS = "each cell is looked up in declared categories; column types are public"
+
+DATA_INDEPENDENT: dict[type, Rule] = {
+    Binarizer: Rule("each cell is compared with a declared threshold"),
+    CountVectorizer: Rule("counts words of a declared vocabulary", _of_counts),
+    FeatureHasher: Rule("each row is hashed; nothing is learned"),
+    FunctionTransformer: Rule("a known function of each cell", _of_function),
+    GaussianRandomProjection: Rule(_RANDOM),
+    HashingVectorizer: Rule("each document is hashed; nothing is learned", _of_words),
+    MissingIndicator: Rule("says of each cell whether it is missing", _of_indicator),
+    Normalizer: Rule("each row is divided by its own norm"),
+    OneHotEncoder: Rule(_CELLS, _of_one_hot),
+    OrdinalEncoder: Rule(_CELLS, _of_ordinal),
+    PolynomialCountSketch: Rule(_RANDOM),
+    PolynomialFeatures: Rule(_SHAPE),
+    RBFSampler: Rule(_RANDOM, _of_rbf),
+    SimpleImputer: Rule("missing cells become a declared value", _of_imputer),
+    SparseRandomProjection: Rule(_RANDOM),
+    SplineTransformer: Rule("each cell is expanded at declared knots", _of_spline),
+    TfidfTransformer: Rule("each row is scaled on its own", _of_tfidf),
+}
+
+_ALWAYS_SPARSE = (CountVectorizer, FeatureHasher, HashingVectorizer, TfidfTransformer)
+
+
+def emits_sparse(step: Any) -> bool:
+    """Whether a step's output is sparse whatever its input."""
+    return (
+        type(step) in _ALWAYS_SPARSE
+        or getattr(step, "sparse_output", False) is True
+        or getattr(step, "sparse", False) is True
+    )

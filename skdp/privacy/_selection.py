@@ -1,0 +1,91 @@
+"""Exact draws from finite laws; their words come from the caller's entropy.
+
+Nothing here is rounded: every law is the stated one, and whether a word is drawn
+again depends on the words alone, never on data.
+"""
+
+from __future__ import annotations
+
+import sys
+from bisect import bisect_right
+from collections.abc import Sequence
+from fractions import Fraction
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp._validation import check_count, check_real
+
+if TYPE_CHECKING:
+    from skdp.privacy._noise import Entropy
+
+IntArray = NDArray[np.int64]
+
+# Probabilities are put on a grid of this many binary digits.
+_PROBABILITY_BITS = 62
+
+
+def permutation(n: int, entropy: Entropy) -> IntArray:
+    """A uniform order of 0, ..., n - 1: the ranks of distinct random words."""
+    n = check_count("n", n, low=0, high=2**31)
+    words = entropy.words(n)
+    while len(np.unique(words)) < n:
+        words = entropy.words(n)
+    return np.argsort(words).astype(np.int64)
+
+
+def integers(n: int, size: int, entropy: Entropy) -> IntArray:
+    """`size` independent uniform draws from {0, ..., n - 1}."""
+    n = check_count("n", n, high=2**63)
+    # The largest word below the last multiple of n: those above are drawn again.
+    largest = np.uint64(2**64 - 2**64 % n - 1)
+    words = entropy.words(size).copy()
+    while (again := np.flatnonzero(words > largest)).size:
+        words[again] = entropy.words(again.size)
+    return (words % np.uint64(n)).astype(np.int64)
+
+
+def weighted_index(weights: Sequence[int], entropy: Entropy) -> int:
+    """An index drawn with probability exactly proportional to its integer weight."""
+    total = sum(weights)
+    if min(weights, default=0) < 0 or total <= 0:
+        raise ValueError(
+            "The 'weights' parameter must hold integers of at least 0 with a positive "
+            f"sum. Got {weights!r}."
+        )
+    n_words = -(-total.bit_length() // 64)
+    surplus = 64 * n_words - total.bit_length()
+    place = total
+    while place >= total:
+        place = int.from_bytes(entropy.words(n_words).tobytes(), sys.byteorder)
+        place >>= surplus
+    return bisect_right(list(accumulate(weights)), place)
+
+
+def categorical_weights(probabilities: Sequence[float]) -> tuple[int, ...]:
+    """Integers in proportion to which `NoiseSource.categorical` draws.
+
+    Parameters
+    ----------
+    probabilities : sequence of floats in [0, 1]
+        Public. Summing to 1, up to what the caller cut off or rounded.
+
+    Returns
+    -------
+    tuple of int
+        ``round(p * 2**62)`` each.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For entries outside [0, 1].
+    """
+    return tuple(
+        round(
+            Fraction(check_real(f"probabilities[{i}]", p, low=0.0, high=1.0))
+            * 2**_PROBABILITY_BITS
+        )
+        for i, p in enumerate(probabilities)
+    )

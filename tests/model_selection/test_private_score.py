@@ -1,0 +1,403 @@
+"""`private_score`: its order, its noise, its books and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import math
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+from scipy.sparse import coo_array, csr_array
+from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
+from sklearn.dummy import DummyClassifier
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.metrics import get_scorer
+from sklearn.pipeline import make_pipeline
+
+from skdp import (
+    BoundedScaler,
+    BudgetExceeded,
+    BudgetLedger,
+    DeclaredOneHotEncoder,
+    DPLinearRegression,
+    DPLogisticRegression,
+    private_score,
+)
+from skdp.exceptions import LargeDeltaWarning, SeededNoiseWarning
+from skdp.model_selection import SCORINGS, _private_score, resolve_scoring
+from skdp.privacy import (
+    ComposedEvent,
+    GaussianEvent,
+    LaplaceEvent,
+    NonPrivateEvent,
+    PureEvent,
+    epsilon_of,
+)
+from skdp.privacy._allowance import Allowance
+from tests.spies import SpyLedger, SpyNoise
+
+# scikit-learn 1.6 with a newer SciPy.
+pytestmark = pytest.mark.filterwarnings("ignore:.*L-BFGS-B solver:DeprecationWarning")
+
+
+def classified(n=200, seed=0):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 3, n)
+    return rng.normal(size=(n, 4)) + 2 * np.eye(3, 4)[y], y
+
+
+def regressed(n=200, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, (n, 3))
+    return X, X @ [1.0, -2.0, 0.5] + rng.normal(0, 0.1, n)
+
+
+def fitted(task):
+    """A fitted model, its data and the public facts that a score needs."""
+    if task == "classification":
+        X, y = classified()
+        return LogisticRegression(max_iter=500).fit(X, y), X, y, {}
+    X, y = regressed()
+    return Ridge().fit(X, y), X, y, {"target_bounds": (-4, 4)}
+
+
+every_scoring = pytest.mark.parametrize("scoring", SCORINGS)
+every_adjacency = pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
+
+
+class Noting(ClassifierMixin, BaseEstimator):
+    """A classifier that notes every prediction."""
+
+    classes_ = np.array([0, 1, 2])
+
+    def __init__(self, diary=None):
+        self.diary = diary
+
+    def fit(self, X, y):
+        return self
+
+    def __sklearn_is_fitted__(self):
+        return True
+
+    def predict(self, X):
+        self.diary.append("predict")
+        return np.zeros(len(X))
+
+
+# The order -----------------------------------------------------------------------
+
+
+def test_the_event_is_on_the_books_before_anything_is_predicted(tmp_path, monkeypatch):
+    diary = []
+    monkeypatch.setattr(SpyLedger, "diary", diary)
+    ledger = SpyLedger(tmp_path / "a.db", epsilon=1.5, delta=0)
+    X, y = classified()
+    asked = {"epsilon": 1.0, "delta": 0.0, "ledger": ledger}
+    score = private_score(Noting(diary), X, y, **asked)
+    assert diary == ["commit", "predict"]
+    assert score.privacy.event == LaplaceEvent(score.privacy.noise_multiplier)
+    diary.clear()
+    with pytest.raises(BudgetExceeded):
+        private_score(Noting(diary), X, y, **asked)
+    assert diary == []
+
+
+def test_a_rehearsal_declares_and_reads_nothing():
+    diary, X, y = [], *classified()
+    allowance = Allowance("replace_one", "record")
+    score = private_score(Noting(diary), X, y, epsilon=1.0, ledger=allowance)
+    assert diary == []
+    assert allowance.noted == [score.privacy.event]
+    assert float(score) == 0.0
+
+
+def test_scores_and_fits_add_up_in_one_ledger(tmp_path):
+    ledger = BudgetLedger(tmp_path / "a.db", epsilon=3.0, delta=1e-6)
+    X, y = classified()
+    model = DPLogisticRegression(classes=[0, 1, 2], ledger=ledger, data_norm=4.0)
+    model.fit(X, y)
+    score = private_score(model, X, y, epsilon=1.0, delta=1e-6, ledger=ledger)
+    assert isinstance(score.privacy.event, GaussianEvent)
+    assert "squares" in score.privacy.why_solver
+    both = ComposedEvent((model.privacy_.event, score.privacy.event))
+    assert ledger.spent().epsilon == pytest.approx(epsilon_of(both, 1e-6), rel=1e-3)
+    assert 1.1 < ledger.spent().epsilon < 1.5
+
+
+# The noise -----------------------------------------------------------------------
+
+
+@every_adjacency
+@every_scoring
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_what_is_drawn_is_what_was_declared(scoring, adjacency, delta, monkeypatch):
+    spy = SpyNoise(seed=1)
+    spy.is_private = True
+    monkeypatch.setattr(_private_score, "NoiseSource", lambda seed: spy)
+    model, X, y, facts = fitted(SCORINGS[scoring].task)
+    score = private_score(
+        model,
+        X,
+        y,
+        scoring=scoring,
+        epsilon=0.7,
+        delta=delta,
+        adjacency=adjacency,
+        **facts,
+    )
+    (draw,) = spy.draws
+    scorer = resolve_scoring(scoring, model, **facts)
+    assert np.array_equal(draw.query, scorer.statistic(model, X, y))
+    norm = 1 if draw.law == "laplace" else 2
+    assert draw.sensitivity == scorer.sensitivity(adjacency, norm)
+    multiplier = score.privacy.noise_multiplier
+    assert draw.noise_multiplier == pytest.approx(multiplier, rel=1e-12)
+    kinds = {"laplace": LaplaceEvent, "gaussian": GaussianEvent}
+    event = (
+        PureEvent(1 / multiplier)
+        if draw.law == "spherical"
+        else kinds[draw.law](multiplier)
+    )
+    assert score.privacy.event == event
+    assert epsilon_of(event, score.privacy.delta) <= 0.7
+    assert multiplier <= 1 / 0.7 * 1.0001  # all of the budget is used
+    assert float(score) == scorer.score(draw.released, len(y))
+
+
+def test_the_law_with_the_least_noise_is_taken():
+    def law(scoring, delta, epsilon=1.0):
+        model, X, y, facts = fitted(SCORINGS[scoring].task)
+        asked = {"scoring": scoring, "epsilon": epsilon, "delta": delta}
+        return private_score(model, X, y, **asked, **facts).privacy
+
+    assert law("accuracy", 1e-6).solver == "laplace"
+    assert law("accuracy", 1e-6).delta == 0.0  # none of it is used
+    assert law("balanced_accuracy", 1e-6).solver == "laplace"
+    assert law("r2", 0.0).solver == "spherical"
+    with pytest.warns(LargeDeltaWarning):
+        gaussian = law("r2", 0.2, epsilon=0.01)
+    assert (gaussian.solver, gaussian.delta) == ("gaussian", 0.2)
+
+
+@pytest.mark.parametrize("scoring", ["accuracy", "neg_mean_absolute_error"])
+def test_standard_error_is_that_of_the_noise(scoring):
+    model, X, y, facts = fitted(SCORINGS[scoring].task)
+    if facts:
+        facts = {"target_bounds": (-1.5, 1.5)}
+        model = Ridge(alpha=1e6).fit(X, y)  # far from the best score
+    scorer = resolve_scoring(scoring, model, **facts)
+    scores = [
+        private_score(
+            model, X, y, scoring=scoring, epsilon=2.0, random_state=seed, **facts
+        )
+        for seed in range(1000)
+    ]
+    exact = scorer.score(scorer.statistic(model, X, y), len(y))
+    ratio = (np.array([float(s) for s in scores]) - exact) / scores[0].standard_error
+    # Laplace of unit variance; nothing is clipped so far from the ends. A false alarm
+    # has probability below 1e-8 each.
+    assert stats.kstest(ratio, stats.laplace(scale=math.sqrt(0.5)).cdf).pvalue > 1e-8
+    assert stats.kstest(2 * ratio, stats.laplace(scale=0.5**0.5).cdf).pvalue < 1e-8
+    assert scores[0].standard_error < 0.02 * (scorer.highest - scorer.lowest)
+
+
+@every_scoring
+def test_scores_are_close_to_scikit_learn_s(scoring):
+    model, X, y, facts = fitted(SCORINGS[scoring].task)
+    found = private_score(
+        model, X, y, scoring=scoring, epsilon=1e6, random_state=0, **facts
+    )
+    expected = get_scorer(scoring)(model, X, y)
+    # Only the floor of probabilities is left.
+    assert float(found) == pytest.approx(expected, abs=5e-3)
+
+
+@every_scoring
+def test_without_privacy_the_score_is_scikit_learn_s(scoring, tmp_path):
+    model, X, y, facts = fitted(SCORINGS[scoring].task)
+    if facts:
+        facts = {"target_bounds": (-0.1, 0.1)}  # nothing is clipped
+    score = private_score(model, X, y, scoring=scoring, epsilon=math.inf, **facts)
+    assert float(score) == get_scorer(scoring)(model, X, y)
+    assert score.standard_error == 0.0
+    assert not score.privacy.is_private
+    assert score.privacy.event == NonPrivateEvent()
+    assert "NOT a private release" in repr(score)
+    ledger = BudgetLedger(tmp_path / "a.db", epsilon=1.0, delta=0)
+    with pytest.raises(ValueError, match="private"):
+        private_score(
+            model, X, y, scoring=scoring, epsilon=math.inf, ledger=ledger, **facts
+        )
+
+
+def test_a_seed_is_reproducible_and_not_private(tmp_path):
+    model, X, y, _ = fitted("classification")
+    with pytest.warns(SeededNoiseWarning) as caught:
+        score = private_score(model, X, y, epsilon=1.0, random_state=3)
+    assert caught[0].filename == __file__
+    again = private_score(model, X, y, epsilon=1.0, random_state=3)
+    assert float(score) == float(again)
+    assert not score.privacy.is_private
+    assert score.privacy.epsilon == math.inf
+    assert score.privacy.event == NonPrivateEvent()
+    fresh = {float(private_score(model, X, y, epsilon=1.0)) for _ in range(5)}
+    assert len(fresh) > 1
+    ledger = BudgetLedger(tmp_path / "a.db", epsilon=1.0, delta=0)
+    with pytest.raises(ValueError, match="private"):
+        private_score(model, X, y, epsilon=1.0, random_state=3, ledger=ledger)
+
+
+# What it shows -------------------------------------------------------------------
+
+
+def test_what_a_score_shows():
+    model, X, y, _ = fitted("classification")
+    score = private_score(model, X, y, epsilon=1.0)
+    assert 0 <= float(score) <= 1
+    assert score.scoring == "accuracy"
+    assert score.privacy.statement() in repr(score)
+    assert "accuracy = " in repr(score)
+    assert "standard error of the noise: 0.0071" in repr(score)
+    assert "<table>" in score._repr_html_()
+    record = json.loads(score.privacy.to_json())
+    assert record["event"]["event"] == "laplace"
+    assert (record["n_samples"], record["n_features"]) == (200, 4)
+    balanced = private_score(model, X, y, scoring="balanced_accuracy", epsilon=1.0)
+    assert balanced.standard_error is None
+    assert "standard error" not in repr(balanced)
+    assert json.loads(balanced.privacy.to_json())["solver_params"] == {
+        "classes": [0, 1, 2]
+    }
+
+
+# What it takes -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "kind", [np.asarray, pd.DataFrame, csr_array, coo_array, np.ndarray.tolist]
+)
+def test_tables_of_every_kind_are_scored(kind):
+    X, y = classified()
+    model = LogisticRegression(max_iter=500).fit(X, y)
+    found = private_score(model, kind(X), pd.Series(y), epsilon=1e6, random_state=0)
+    assert float(found) == pytest.approx(model.score(X, y), abs=1e-4)
+
+
+def test_a_pipeline_from_categories_is_scored():
+    X = pd.DataFrame({"kind": ["a", "b"] * 50})
+    y = np.array(["yes", "no"] * 50)
+    model = make_pipeline(
+        DeclaredOneHotEncoder(categories={"kind": ["a", "b"]}),
+        DPLogisticRegression(epsilon=1e6, classes=["yes", "no"]),
+    ).fit(X, y)
+    X.loc[0, "kind"] = None
+    assert float(private_score(model, X, y, epsilon=1e6, random_state=0)) >= 0.98
+
+
+class Brittle(TransformerMixin, BaseEstimator):
+    """Somebody's own step, which raises for some rows and quotes them."""
+
+    def fit(self, X, y=None):
+        return self
+
+    def transform(self, X):
+        if np.isnan(X).any():
+            raise ValueError(f"cannot transform {X[np.isnan(X).any(axis=1)]}")
+        return X
+
+
+def test_rows_for_which_a_pipeline_raises_are_the_worst_and_nothing_is_said():
+    X, y = classified()
+    model = make_pipeline(Brittle(), LogisticRegression(max_iter=500)).fit(X, y)
+    X, y = np.vstack([X, X]), np.concatenate([y, y])
+    right = model.predict(X) == y
+    X[::40] = math.nan
+    right[::40] = False
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.simplefilter("ignore", SeededNoiseWarning)
+        found = private_score(model, X, y, epsilon=1e6, random_state=0)
+    assert float(found) == pytest.approx(right.mean(), abs=1e-4)
+
+
+def refusal(call):
+    """The message of a refusal, which may not carry a value of the data."""
+    with pytest.raises((ValueError, TypeError)) as caught:
+        call()
+    assert caught.value.__context__ is None
+    return str(caught.value)
+
+
+SECRET = 31415926.5
+
+
+def test_data_are_refused_before_the_commit_and_without_a_value(tmp_path):
+    ledger = BudgetLedger(tmp_path / "a.db", epsilon=1.0, delta=0)
+    X, y = regressed()
+    plain = Ridge().fit(X, y)
+    own = make_pipeline(
+        BoundedScaler(bounds=(-1, 1)), DPLinearRegression(target_bounds=(-4, 4))
+    ).fit(X, y)
+    bad = X.copy()
+    bad[:2, 1] = SECRET, math.nan
+    cases = [
+        (plain, bad, y, "NaN"),
+        (own, bad, y, "NaN"),
+        (own, X[:, :2], y, "features"),
+        (own, X, y[:-1], "inconsistent"),
+        (plain, X, np.where(y > y.mean(), SECRET, math.nan), "finite|NaN"),
+        (plain, X, None, "None"),
+        (plain, X, np.full(len(y), "31415926.5"), "real numbers"),
+        (plain, X[:0], y[:0], "0 sample|1 to"),
+        (own, csr_array(X), y, "Sparse"),
+    ]
+    for model, rows, targets, text in cases:
+        message = refusal(
+            lambda m=model, r=rows, t=targets: private_score(
+                m, r, t, epsilon=1.0, target_bounds=(-4, 4), ledger=ledger
+            )
+        )
+        assert any(part in message for part in text.split("|")), (text, message)
+        assert "31415926" not in message
+    assert ledger.spent().epsilon == 0
+
+
+@pytest.mark.parametrize(
+    ("changed", "kind"),
+    [
+        ({"epsilon": 0.0}, ValueError),
+        ({"epsilon": "1"}, TypeError),
+        ({"delta": 1.0}, ValueError),
+        ({"adjacency": "add_remove"}, ValueError),
+        ({"random_state": np.random.default_rng(0)}, TypeError),
+        ({"ledger": "a.db"}, TypeError),
+        ({"scoring": "roc_auc"}, ValueError),
+        ({"classes": 3, "scoring": "balanced_accuracy"}, ValueError),
+    ],
+)
+def test_parameters_out_of_range_are_refused_before_anything_is_predicted(
+    changed, kind
+):
+    diary, X, y = [], *classified()
+    with pytest.raises(kind):
+        private_score(Noting(diary), X, y, **{"epsilon": 1.0, **changed})
+    assert diary == []
+
+
+def test_an_estimator_that_is_not_fitted_is_refused():
+    X, y = classified()
+    with pytest.raises(NotFittedError):
+        private_score(LogisticRegression(), X, y, epsilon=1.0)
+
+
+def test_labels_that_nobody_declared_are_wrong_not_refused():
+    X, y = classified()
+    model = DummyClassifier(strategy="prior").fit(X, y)
+    y = np.where(np.arange(len(y)) < 100, 7, y)
+    for scoring in ("accuracy", "balanced_accuracy", "neg_log_loss"):
+        score = private_score(model, X, y, scoring=scoring, epsilon=1e6, random_state=0)
+        assert math.isfinite(float(score))

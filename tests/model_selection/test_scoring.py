@@ -1,0 +1,404 @@
+"""Statistics of scores: how far one record moves them, and what they are worth."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import csr_array
+from sklearn.base import BaseEstimator
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.metrics import get_scorer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from skdp import BoundedScaler, DPLinearRegression, DPLinearSVC, DPLogisticRegression
+from skdp.model_selection import SCORINGS, resolve_scoring
+from skdp.model_selection._classification_scoring import (
+    Accuracy,
+    BalancedAccuracy,
+    NegLogLoss,
+)
+from skdp.model_selection._regression_scoring import (
+    R2,
+    NegMeanAbsoluteError,
+    NegMeanSquaredError,
+)
+from skdp.model_selection._scoring_base import QUANTUM
+
+# scikit-learn 1.6 with a newer SciPy.
+pytestmark = pytest.mark.filterwarnings("ignore:.*L-BFGS-B solver:DeprecationWarning")
+
+LOW, HIGH = -2.0, 8.0
+SCORERS = {
+    "accuracy": Accuracy(),
+    "balanced_accuracy": BalancedAccuracy((0, 1, 2)),
+    "neg_log_loss": NegLogLoss(),
+    "neg_mean_squared_error": NegMeanSquaredError(LOW, HIGH),
+    "neg_mean_absolute_error": NegMeanAbsoluteError(LOW, HIGH),
+    "r2": R2(LOW, HIGH),
+}
+every_scorer = pytest.mark.parametrize("name", SCORERS)
+ADJACENCIES = ("replace_one", "zero_out")
+RAISES = 12345.0
+
+
+class Says(BaseEstimator):
+    """Predicts what stands in the first column; raises if that is `RAISES`."""
+
+    classes_ = np.array([0, 1, 2])
+
+    def _said(self, X):
+        if (X[:, 0] == RAISES).any():
+            raise ValueError(f"{X[:, 0]} is private")
+        if not np.isfinite(X[:, 0]).all():
+            warnings.warn("this depends on the data", UserWarning, stacklevel=1)
+        return X[:, 0]
+
+    def predict(self, X):
+        return self._said(X)
+
+    def predict_proba(self, X):
+        p = self._said(X) / 10
+        return np.column_stack([p, 1 - p, np.zeros(len(X))])
+
+
+WEIRD = [math.nan, math.inf, -math.inf, RAISES, 1e300, -1e300]
+
+
+def pool(scorer, rng, count=300):
+    """Records of every kind: extremes, ordinary ones and ones nobody expects."""
+    said = np.concatenate(
+        [rng.choice([LOW, HIGH, 0.0, 1.0, 2.0], count), rng.uniform(-10, 20, count)]
+    )
+    said = np.concatenate([said, WEIRD * 20])
+    if scorer.task == "classification":
+        y = rng.choice([0, 1, 2, 7], len(said))
+    else:
+        y = rng.choice([LOW, HIGH, 1.5, 0.5, 1e250, -1e250, 3.0], len(said))
+        y = np.where(rng.random(len(y)) < 0.5, y, rng.uniform(-4, 10, len(y)))
+    return said[:, None], y
+
+
+def distances(scorer, norm, seed=0):
+    """Largest change of the statistic found: {adjacency: L1 or L2 distance}."""
+    X, y = pool(scorer, np.random.default_rng(seed))
+    added = scorer.contributions(Says(), X, y)
+    assert added.shape == (len(y), scorer.size)
+    between = added[:, None, :] - added[None, :, :]
+    return {
+        "replace_one": np.linalg.norm(between, ord=norm, axis=2).max(),
+        "zero_out": np.linalg.norm(added, ord=norm, axis=1).max(),
+    }
+
+
+@every_scorer
+@pytest.mark.parametrize("norm", [1, 2])
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_no_record_moves_the_statistic_further_and_some_come_near(
+    name, norm, adjacency
+):
+    scorer = SCORERS[name]
+    found = distances(scorer, norm)[adjacency]
+    stated = scorer.sensitivity(adjacency, norm)
+    assert 0.99 * stated < found <= stated
+    assert found > stated / 2 * 1.5  # a halved sensitivity is caught
+
+
+@pytest.mark.parametrize("name", ["neg_mean_squared_error", "r2"])
+def test_twin_that_does_not_clip_is_caught(name):
+    kind = type(SCORERS[name])
+
+    class Unclipped(kind):
+        def _residuals(self, estimator, X, y):
+            return np.abs(estimator.predict(X) - y) / (self.high - self.low)
+
+    X, y = np.array([[LOW], [20.0]]), np.array([LOW, LOW])
+    for twin, is_caught in ((kind(LOW, HIGH), False), (Unclipped(LOW, HIGH), True)):
+        first, second = (twin.statistic(Says(), X[i : i + 1], y[:1]) for i in (0, 1))
+        change = np.abs(first - second).sum()
+        assert bool(change > twin.sensitivity("replace_one", 1)) == is_caught
+
+
+def test_one_sensitivity_does_not_follow_from_the_other():
+    """Halving replace_one under-noises zero_out; zero_out's own, replace_one."""
+    for name, norm in [("r2", 1), ("r2", 2), ("balanced_accuracy", 2), ("accuracy", 1)]:
+        found = distances(SCORERS[name], norm)
+        stated = {a: SCORERS[name].sensitivity(a, norm) for a in ADJACENCIES}
+        assert found["zero_out"] > stated["replace_one"] / 2
+        if name != "accuracy":
+            assert found["replace_one"] > stated["zero_out"]
+
+
+# One record among others ---------------------------------------------------------
+
+
+@every_scorer
+def test_whatever_a_record_is_the_others_keep_their_contributions(name):
+    scorer, rng = SCORERS[name], np.random.default_rng(1)
+    X, y = pool(scorer, rng)
+    keep = ~np.isin(X[:, 0], [RAISES])
+    X, y = X[keep][:64], y[keep][:64]
+    before = scorer.contributions(Says(), X, y)
+    for place in (0, 17, 63):
+        for value in WEIRD:
+            Z = X.copy()
+            Z[place] = value
+            after = scorer.contributions(Says(), Z, y)
+            others = np.arange(64) != place
+            assert np.array_equal(after[others], before[others])
+
+
+def test_twin_that_gives_up_on_all_records_is_caught():
+    """One record that raises would change the whole statistic."""
+
+    class GivesUp(Accuracy):
+        def contributions(self, estimator, X, y):
+            try:
+                return self._quality(estimator, X, y)[:, None]
+            except ValueError:
+                return np.zeros((len(y), 1))
+
+    X, y = np.ones((10, 1)), np.ones(10)
+    Z = X.copy()
+    Z[3] = RAISES
+    for scorer, change in ((Accuracy(), 1.0), (GivesUp(), 10.0)):
+        moved = scorer.statistic(Says(), X, y) - scorer.statistic(Says(), Z, y)
+        assert abs(moved[0]) == change
+
+
+def test_every_digit_of_the_others_is_kept_where_a_row_is_refused():
+    """skdp's own models refuse a row with NaN, here hidden behind another step."""
+    rng = np.random.default_rng(2)
+    X, y = rng.uniform(-1, 1, (501, 7)), rng.uniform(-3, 3, 501)
+    model = DPLinearRegression(target_bounds=(-3, 3), random_state=0).fit(X, y)
+    scorer = NegMeanAbsoluteError(-3, 3)
+    before = scorer.contributions(model, X, y)
+    X[100, 3] = math.nan
+    after = scorer.contributions(model, X, y)
+    assert after[100] == -1
+    assert np.array_equal(np.delete(after, 100), np.delete(before, 100))
+
+
+@every_scorer
+def test_an_estimator_that_only_fails_gives_the_worst_of_all(name):
+    class Fails(Says):
+        def _said(self, X):
+            raise RuntimeError
+
+    scorer = SCORERS[name]
+    y = np.array([0, 1, 2, 1, 0])
+    statistic = scorer.statistic(Fails(), np.zeros((5, 1)), y)
+    assert scorer.score(statistic, 5) == pytest.approx(scorer.lowest)
+    worst = scorer.worst_statistic(5)
+    assert worst.shape == (scorer.size,)
+    assert scorer.score(worst, 5) == pytest.approx(scorer.lowest)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        None,
+        "text",
+        [["a", "b"]],
+        np.zeros((7, 2)),
+        np.zeros(3),
+        csr_array((7, 7)),
+        [object()] * 7,
+        np.full(7, "a"),
+        np.full(7, None),
+    ],
+    ids=lambda answer: type(answer).__name__,
+)
+@every_scorer
+def test_no_answer_of_an_estimator_raises_or_warns(name, answer):
+    class Answers(Says):
+        def _said(self, X):
+            return answer
+
+        def predict_proba(self, X):
+            return answer
+
+    scorer = SCORERS[name]
+    X, y = np.zeros((7, 1)), np.arange(7) % 3
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        added = scorer.contributions(Answers(), X, y)
+    assert added.shape == (7, scorer.size)
+    assert np.abs(added).max() <= 1
+
+
+@pytest.mark.parametrize("name", ["accuracy", "balanced_accuracy", "neg_log_loss"])
+@pytest.mark.parametrize("odd", [pd.NA, None, math.nan, [1], {}, np.zeros(3), "1"])
+def test_no_label_raises_or_moves_others(name, odd):
+    """Comparing pandas.NA or an array raises, for the whole column."""
+    scorer, X = SCORERS[name], np.array([[0.0], [1.0], [2.0], [1.0]])
+    y = np.array([0, 1, 0, 1], dtype=object)
+    before = scorer.contributions(Says(), X, y)
+    y[1] = odd
+    after = scorer.contributions(Says(), X, y)
+    assert np.array_equal(np.delete(after, 1, 0), np.delete(before, 1, 0))
+    worst = {"balanced_accuracy": 0.0, "accuracy": 0.0, "neg_log_loss": -1.0}
+    assert after[1].min() == worst[name]
+    assert after[1].max() <= 0
+
+
+@every_scorer
+def test_sums_are_exact_whatever_the_order(name):
+    scorer, rng = SCORERS[name], np.random.default_rng(3)
+    X, y = pool(scorer, rng)
+    added = scorer.contributions(Says(), X, y)
+    assert np.array_equal(np.rint(added / QUANTUM) * QUANTUM, added)
+    order = rng.permutation(len(y))
+    total = scorer.statistic(Says(), X, y)
+    assert np.array_equal(scorer.statistic(Says(), X[order], y[order]), total)
+    exact = [math.fsum(column) for column in added.T]
+    assert np.array_equal(total, exact)
+
+
+@every_scorer
+def test_any_released_statistic_gives_a_score_in_range(name):
+    scorer, rng = SCORERS[name], np.random.default_rng(4)
+    scores = [
+        scorer.score(rng.normal(0, 10**s, scorer.size), 10)
+        for s in range(-3, 12)
+        for _ in range(20)
+    ]
+    assert np.isfinite(scores).all()
+    assert scorer.lowest <= min(scores)
+    assert max(scores) <= scorer.highest
+
+
+# What the scores are -------------------------------------------------------------
+
+
+def blobs(n=400, seed=5):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 3, n)
+    X = rng.normal(size=(n, 4)) + np.eye(3, 4)[y] * 2
+    return X, y
+
+
+CLASSIFIERS = ["accuracy", "balanced_accuracy"]
+
+
+@pytest.mark.parametrize("name", [*CLASSIFIERS, "neg_log_loss"])
+@pytest.mark.parametrize("labels", [[0, 1, 2], ["a", "b", "c"], [-1.0, 0.0, 5.0]])
+@pytest.mark.parametrize("kind", [np.asarray, pd.DataFrame, csr_array])
+def test_classification_scores_are_those_of_scikit_learn(name, labels, kind):
+    X, y = blobs()
+    X, y = kind(X), np.array(labels)[y]
+    model = LogisticRegression(max_iter=500).fit(X, y)
+    scorer = resolve_scoring(name, model)
+    if name == "neg_log_loss":
+        scorer = NegLogLoss(floor=1e-12)  # nothing is clipped
+    found = scorer.score(scorer.statistic(model, X, y), len(y))
+    assert found == pytest.approx(get_scorer(name)(model, X, y), abs=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:y_pred contains classes not in y_true")
+def test_classes_that_do_not_occur_are_left_out_as_in_scikit_learn():
+    X, y = blobs()
+    model = LogisticRegression(max_iter=500).fit(X, y)
+    X, y = X[y < 2], y[y < 2]
+    scorer = resolve_scoring("balanced_accuracy", model)
+    found = scorer.score(scorer.statistic(model, X, y), len(y))
+    expected = get_scorer("balanced_accuracy")(model, X, y)
+    assert found == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    "name", ["neg_mean_squared_error", "neg_mean_absolute_error", "r2"]
+)
+def test_regression_scores_are_those_of_scikit_learn(name):
+    rng = np.random.default_rng(6)
+    X = rng.uniform(-1, 1, (300, 3))
+    y = 100 + 20 * X @ [1, -2, 0.5] + rng.uniform(-10, 10, 300)
+    model = Ridge(alpha=1.0).fit(X, y)
+    scorer = resolve_scoring(name, model, target_bounds=(0, 200))
+    found = scorer.score(scorer.statistic(model, X, y), len(y))
+    expected = get_scorer(name)(model, X, y)
+    assert found == pytest.approx(expected, rel=1e-6)
+
+
+def test_a_target_without_spread_has_the_lowest_r2():
+    scorer = R2(0, 1, least=-3.0)
+    assert scorer.score(np.array([0.1, 5.0, 5.0]), 5) == -3.0
+    assert scorer.score(np.array([-5.0, 0.0, 5.0]), 5) == 1.0
+
+
+def test_floor_of_a_probability_bounds_the_loss():
+    X, y = np.array([[0.0], [10.0], [5.0]]), np.array([0, 0, 0])
+    added = NegLogLoss(floor=0.1).contributions(Says(), X, y)[:, 0]
+    assert added[:2].tolist() == [-1, 0]
+    assert added[2] == pytest.approx(math.log(0.5) / math.log(10), abs=QUANTUM)
+    assert NegLogLoss().lowest == pytest.approx(-math.log(100))
+
+
+# Which score for which estimator ------------------------------------------------
+
+
+def test_defaults_and_public_facts_come_from_the_estimator():
+    scaler = BoundedScaler(bounds=(0, 1))
+    classifier = make_pipeline(scaler, DPLogisticRegression(classes=["b", "a"]))
+    regressor = make_pipeline(scaler, DPLinearRegression(target_bounds=(0, 9)))
+    assert resolve_scoring(None, classifier) == Accuracy()
+    assert resolve_scoring(None, regressor) == NegMeanSquaredError(0.0, 9.0)
+    balanced = resolve_scoring("balanced_accuracy", classifier)
+    assert balanced == BalancedAccuracy(("a", "b"))
+    declared = resolve_scoring("r2", regressor, target_bounds=(-1, 1))
+    assert declared == R2(-1.0, 1.0)
+    assert resolve_scoring(NegLogLoss(floor=0.05), classifier).floor == 0.05
+    fitted = LogisticRegression().fit(*blobs())
+    assert resolve_scoring("balanced_accuracy", fitted).classes == (0, 1, 2)
+
+
+REFUSED = {
+    "ranks": ("roc_auc", DPLogisticRegression(), ValueError, "rank of every other"),
+    "ovr": ("roc_auc_ovr", DPLogisticRegression(), ValueError, "rank of every other"),
+    "f1": ("f1_macro", DPLogisticRegression(), ValueError, "not offered"),
+    "unknown": ("acuracy", DPLogisticRegression(), ValueError, "one of .*'accuracy'"),
+    "callable": (lambda e, X, y: 0.0, DPLogisticRegression(), TypeError, "not known"),
+    "several": (["accuracy"], DPLogisticRegression(), TypeError, "one name"),
+    "mapping": ({"a": "r2"}, DPLogisticRegression(), TypeError, "one name"),
+    "regressor": ("accuracy", Ridge(), ValueError, "for classification"),
+    "classifier": ("r2", DPLogisticRegression(), ValueError, "bounds of the targets"),
+    "instance": (R2(0, 1), DPLogisticRegression(), ValueError, "is for regression"),
+    "bounds": ("r2", Ridge(), ValueError, "Pass target_bounds"),
+    "labels": ("balanced_accuracy", LogisticRegression(), ValueError, "set of labels"),
+    "no proba": ("neg_log_loss", DPLinearSVC(), ValueError, "predict_proba"),
+    "neither": (None, StandardScaler(), ValueError, "must be named"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_released_is_refused_with_the_reason(case):
+    scoring, estimator, kind, reason = REFUSED[case]
+    with pytest.raises(kind, match=reason):
+        resolve_scoring(scoring, estimator)
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields"),
+    [
+        (NegLogLoss, {"floor": 0.0}),
+        (NegLogLoss, {"floor": math.nan}),
+        (R2, {"low": 1.0, "high": 1.0}),
+        (R2, {"low": 0.0, "high": 1.0, "least": 2.0}),
+        (NegMeanSquaredError, {"low": 0.0, "high": math.inf}),
+    ],
+)
+def test_public_facts_out_of_range_are_refused(kind, fields):
+    with pytest.raises(ValueError, match="must be"):
+        kind(**fields)
+
+
+def test_the_registry_names_every_scorer():
+    assert {name: type(scorer) for name, scorer in SCORERS.items()} == SCORINGS
+    assert all(name == kind.name for name, kind in SCORINGS.items())
+    singles = {name for name, kind in SCORINGS.items() if kind.is_single}
+    assert singles == set(SCORINGS) - {"balanced_accuracy", "r2"}
+    assert all(scorer.size == 1 for n, scorer in SCORERS.items() if n in singles)

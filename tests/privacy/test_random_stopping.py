@@ -1,0 +1,258 @@
+"""The best of a secret number of trials: bounds against exact small mechanisms."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from skdp.privacy import (
+    Budget,
+    BudgetLedger,
+    ComposedEvent,
+    EpsilonDeltaEvent,
+    GaussianEvent,
+    LaplaceEvent,
+    ParallelEvent,
+    PureEvent,
+    SelectionEvent,
+    calibrate,
+    epsilon_of,
+)
+from skdp.privacy._accounting import fits
+from skdp.privacy._codec import event_from_json, event_to_json
+from skdp.privacy._gaussian import gaussian_delta
+from skdp.privacy._random_stopping import (
+    TrialCount,
+    pure_selection_epsilon,
+    selection_delta,
+    selection_epsilon,
+)
+
+LAWS = {
+    "geometric": TrialCount("negative_binomial", 12.0, 73),
+    "logarithmic": TrialCount("negative_binomial", 12.0, 400, 0.0),
+    "sharp": TrialCount("negative_binomial", 6.0, 200, 5.0),
+    "poisson": TrialCount("poisson", 8.0, 60),
+    "cut": TrialCount("negative_binomial", 20.0, 5),
+    "one": TrialCount("negative_binomial", 1.5, 1),
+}
+
+
+def exact_release(law, probabilities):
+    """Law of the best of K draws; outcomes are sorted from worst to best."""
+    up_to = np.concatenate([[0.0], np.cumsum(probabilities)])
+    generating = np.polyval(law.probabilities[::-1], np.minimum(up_to, 1.0))
+    return np.append(np.diff(generating), law.probabilities[0])
+
+
+def divergence(p, q, epsilon):
+    """Hockey-stick divergence of two laws on the same outcomes."""
+    return float(np.maximum(p - math.exp(epsilon) * q, 0.0).sum())
+
+
+def gaussian_pair(mu, rng, cells=60):
+    """Two laws that are post-processing of N(0, 1) and N(mu, 1), in some order."""
+    edges = np.concatenate([[-np.inf], np.linspace(-5, 5 + mu, cells - 1), [np.inf]])
+    p, q = np.diff(norm.cdf(edges)), np.diff(norm.cdf(edges - mu))
+    order = [
+        rng.permutation(cells),
+        np.arange(cells),
+        np.arange(cells)[::-1],
+        # Best are outcomes of low loss, then those of the highest, then the rest.
+        np.concatenate([np.arange(cells // 2, cells), np.arange(cells // 2)]),
+        np.concatenate([np.arange(cells // 4, cells), np.arange(cells // 4)]),
+    ][rng.integers(5)]
+    return p[order], q[order]
+
+
+@pytest.mark.parametrize("name", LAWS)
+@pytest.mark.parametrize("mu", [0.05, 0.3, 1.5])
+def test_bound_holds_for_exact_mechanisms_and_uncharged_selection_does_not(name, mu):
+    law, rng = LAWS[name], np.random.default_rng(0)
+    uncharged_fails = 0
+    for _ in range(20):
+        p, q = gaussian_pair(mu, rng)
+        best_p, best_q = exact_release(law, p), exact_release(law, q)
+        for epsilon in mu * np.array([0.0, 0.3, 1.0, 2.0, 4.0]):
+            bound = selection_delta(law, mu, epsilon)
+            worst = max(
+                divergence(best_p, best_q, epsilon), divergence(best_q, best_p, epsilon)
+            )
+            assert worst <= bound + 1e-14
+            uncharged_fails += worst > gaussian_delta(mu, epsilon) + 1e-14
+    # The planted bug: the fit is charged, the selection is not.
+    assert (uncharged_fails > 0) == (name != "one")
+
+
+def test_one_trial_costs_one_trial():
+    law = LAWS["one"]
+    for mu in (0.1, 1.0):
+        for epsilon in (0.0, 0.5, 2.0):
+            exact = gaussian_delta(mu, epsilon)
+            assert exact <= selection_delta(law, mu, epsilon) <= exact * 1.02 + 1e-14
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_bound_contains_the_one_of_koskela_redberg_and_wang(name):
+    law, mu = LAWS[name], 0.2
+    u = norm.cdf(np.linspace(-9, 9, 20001))
+    moved = norm.cdf(np.linspace(-9, 9, 20001) + mu)
+    p = law.probabilities
+
+    def w(u):
+        return np.polyval((np.arange(1, len(p)) * p[1:])[::-1], 1 - u)
+
+    ratio = float(np.max(w(u) / w(moved)))
+    for epsilon in (0.2, 0.5, 1.0):
+        shifted = epsilon - math.log(ratio)
+        theirs = law.expected * gaussian_delta(mu, max(shifted, 0.0))
+        if shifted >= 0:
+            assert selection_delta(law, mu, epsilon) <= theirs * 1.02
+
+
+def randomized_response(epsilon, rng, cells=12):
+    """Neighbouring laws with ratios between exp(-epsilon) and exp(epsilon)."""
+    low = math.exp(-epsilon)
+    p = rng.uniform(size=cells) ** 4
+    p /= p.sum()
+    ratio = np.where(rng.uniform(size=cells) < 0.5, 1.0, low)
+    q = p * ratio
+    # Normalised by mixing up, which keeps the ratios within the bounds.
+    q /= q.sum()
+    return p, q
+
+
+@pytest.mark.parametrize("name", LAWS)
+@pytest.mark.parametrize("epsilon", [0.01, 0.5, 2.0])
+def test_pure_bound_holds_and_is_nearly_attained(name, epsilon):
+    law, rng = LAWS[name], np.random.default_rng(1)
+    bound, largest = pure_selection_epsilon(law, epsilon), 0.0
+    for _ in range(25):
+        p, q = randomized_response(epsilon, rng)
+        own = np.max(np.abs(np.log(p / q)))
+        best_p, best_q = exact_release(law, p), exact_release(law, q)
+        has_mass = (best_p > 1e-9) & (best_q > 1e-9)
+        largest_here = np.max(np.abs(np.log(best_p[has_mass] / best_q[has_mass])))
+        assert largest_here <= pure_selection_epsilon(law, own) + 1e-6
+        largest = max(largest, largest_here)
+    # The worst pair: better than y is most likely at the kink of g, y has all the loss.
+    for u in np.geomspace(1e-4, 0.5, 60):
+        moved = min(math.exp(epsilon) * u, 1 - math.exp(-epsilon) * (1 - u))
+        tiny = 1e-4
+        p = np.array([1 - u - tiny, tiny, u])
+        q = np.array([1 - moved - tiny * math.exp(-epsilon), tiny * math.exp(-epsilon)])
+        q = np.append(q, moved)
+        if (p <= 0).any() or (q <= 0).any():
+            continue
+        best_p, best_q = exact_release(law, p), exact_release(law, q)
+        largest = max(largest, math.log(best_p[1] / best_q[1]))
+    assert 0.9 * bound <= largest <= bound * (1 + 1e-3) + 1e-6
+
+
+@pytest.mark.parametrize("shape", [-0.5, 0.0, 1.0, 3.0])
+def test_pure_bound_is_within_the_published_one(shape):
+    law = TrialCount("negative_binomial", 10.0, 1000, shape)
+    for epsilon in (0.01, 0.3, 3.0):
+        bound = pure_selection_epsilon(law, epsilon)
+        assert epsilon <= bound <= (2 + shape) * epsilon * (1 + 2e-3)
+
+
+def test_law_has_its_mean_and_its_cut_off():
+    for shape in (-0.5, 0.0, 1.0, 4.0):
+        law = TrialCount("negative_binomial", 7.0, 10_000, shape)
+        assert law.expected == pytest.approx(7.0, rel=1e-3)
+        assert law.weights[0] == 0
+    geometric = TrialCount("negative_binomial", 4.0, 3).probabilities
+    assert geometric == pytest.approx([0, 16 / 37, 12 / 37, 9 / 37])
+    poisson = TrialCount("poisson", 2.0, 50).probabilities
+    assert poisson[:3] == pytest.approx(np.exp(-2) * np.array([1, 2, 2]))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"family": "uniform"}, "'family'"),
+        ({"mean": 1.0}, "'mean'"),
+        ({"mean": math.inf}, "'mean'"),
+        ({"most": 0}, "'most'"),
+        ({"shape": -1.0}, "'shape'"),
+    ],
+)
+def test_law_refuses(changes, message):
+    values = {"family": "negative_binomial", "mean": 3.0, "most": 9, "shape": 1.0}
+    with pytest.raises(ValueError, match=message):
+        TrialCount(**(values | changes))
+
+
+def selection(multiplier, law=LAWS["geometric"]):
+    trial = GaussianEvent(multiplier)
+    return SelectionEvent(trial, law.family, law.mean, law.most, law.shape)
+
+
+def test_calibrated_to_the_budget_from_below():
+    for epsilon in (0.5, 1.0, 2.0):
+        multiplier = calibrate(selection, Budget(epsilon, 1e-6))
+        cost = epsilon_of(selection(multiplier), 1e-6)
+        assert epsilon * 0.998 <= cost <= epsilon
+        assert fits(selection(multiplier), Budget(epsilon, 1e-6))
+        assert not fits(selection(multiplier * 0.99), Budget(epsilon, 1e-6))
+
+
+def test_selection_adds_to_other_events_by_shares_of_delta():
+    event = ComposedEvent((selection(10.0), GaussianEvent(5.0)))
+    expected = selection_epsilon(LAWS["geometric"], 0.1, 5e-7)
+    expected += epsilon_of(GaussianEvent(5.0), 5e-7)
+    assert epsilon_of(event, 1e-6) == pytest.approx(expected)
+
+
+def test_disjoint_sets_cost_what_the_dearest_costs():
+    parts = GaussianEvent(3.0), PureEvent(0.2), GaussianEvent(4.0, count=4)
+    event = ParallelEvent(parts)
+    assert epsilon_of(event, 1e-6) == max(epsilon_of(part, 1e-6) for part in parts)
+    both = ComposedEvent((event, GaussianEvent(3.0)))
+    mu = math.sqrt(max(4 / 16, 1 / 9) + 1 / 9)
+    assert epsilon_of(both, 1e-6) <= epsilon_of(GaussianEvent(1 / mu), 1e-6) * 1.001
+    pure = ParallelEvent((PureEvent(0.2), PureEvent(0.3)))
+    assert epsilon_of(pure, 0.0) == pytest.approx(0.3)
+    assert epsilon_of(ComposedEvent((pure, pure)), 0.0) == pytest.approx(0.6)
+    mixed = ComposedEvent((event, LaplaceEvent(9.0)))
+    simple = ComposedEvent((GaussianEvent(2.0), LaplaceEvent(9.0)))
+    assert epsilon_of(mixed, 1e-6) == pytest.approx(epsilon_of(simple, 1e-6))
+    unknown = ComposedEvent((ParallelEvent((EpsilonDeltaEvent(0.1, 1e-7),)), *parts))
+    assert epsilon_of(unknown, 1e-6) == math.inf
+    with pytest.raises(TypeError, match="at least one"):
+        ParallelEvent(())
+
+
+def test_events_survive_the_books():
+    pure = SelectionEvent(PureEvent(0.5), "negative_binomial", 12, 73, 0)
+    for event in (selection(4.0), pure, ParallelEvent((pure, GaussianEvent(2.0)))):
+        assert event_from_json(event_to_json(event)) == event
+    for text in (
+        '{"event": "selection", "trial": {"event": "pure", "epsilon": 1, "count": 1}}',
+        '{"event": "parallel", "parts": []}',
+        event_to_json(selection(4.0)).replace("gaussian", "non_private"),
+    ):
+        with pytest.raises(ValueError, match=r"must|has"):
+            event_from_json(text)
+    with pytest.raises(TypeError, match="'trial'"):
+        SelectionEvent(EpsilonDeltaEvent(1.0, 0.1), "poisson", 3.0, 9)
+
+
+def test_ledger_charges_a_selection_as_a_black_box_and_composition_in_squares(tmp_path):
+    ledger = BudgetLedger(tmp_path / "a.db", epsilon=3.0, delta=1e-5)
+    facts = {"adjacency": "replace_one", "budget": Budget(1.0, 1e-6)}
+    multiplier = calibrate(selection, Budget(1.0, 1e-6))
+    ledger.commit(selection(multiplier), label="search", **facts)
+    assert 0.99 <= ledger.spent().epsilon <= 1.0
+    assert ledger.remaining().delta == pytest.approx(9e-6)
+    tuned = ComposedEvent(
+        (ParallelEvent((GaussianEvent(20.0),)), GaussianEvent(5.0, count=1))
+    )
+    ledger.commit(tuned, label="composition", **facts)
+    assert ledger._state(ledger.spends()).mu_squared == pytest.approx(1 / 400 + 1 / 25)
+    with pytest.raises(RuntimeError, match="black box"):
+        ledger.commit(selection(multiplier), label="search", **facts)

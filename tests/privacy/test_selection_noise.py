@@ -1,0 +1,355 @@
+"""Private selection and uniform draws: the exact laws, and pure epsilon exactly."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import sys
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pytest
+from scipy import stats
+
+from skdp.privacy import _noise
+from skdp.privacy._noise import NoiseSource, laplace_scale, selection_gaps
+from skdp.privacy._selection import (
+    categorical_weights,
+    integers,
+    permutation,
+    weighted_index,
+)
+
+MECHANISMS = ("permute_and_flip", "exponential_mechanism")
+every_mechanism = pytest.mark.parametrize("mechanism", MECHANISMS)
+# False alarm of each chi-square test with a fresh seed; the seeds are fixed.
+ALARM = 1e-9
+
+
+class Tape:
+    """Entropy that hands out given words in order."""
+
+    def __init__(self, words):
+        self._words = [int(word) for word in words]
+
+    def words(self, size):
+        taken, self._words = self._words[:size], self._words[size:]
+        assert len(taken) == size, "the tape is at its end"
+        return np.array(taken, dtype=np.uint64)
+
+
+def law_of(mechanism, gaps):
+    """Probability of each index, to 40 digits, from the gaps of the mechanism."""
+    with mpmath.workdps(60):
+        accept = [mpmath.exp(-mpmath.mpf(g.numerator) / g.denominator) for g in gaps]
+        if mechanism == "exponential_mechanism":
+            return [p / mpmath.fsum(accept) for p in accept]
+        return [
+            p * _none_before([q for j, q in enumerate(accept) if j != i])
+            for i, p in enumerate(accept)
+        ]
+
+
+def _none_before(others):
+    """Probability that no other index is accepted before: arrival times are uniform.
+
+    That is the integral of prod_j (1 - q_j t) over t from 0 to 1.
+    """
+    polynomial = [mpmath.mpf(1)]
+    for q in others:
+        shifted = [mpmath.mpf(0), *(-q * c for c in polynomial)]
+        polynomial = [a + b for a, b in zip([*polynomial, 0], shifted, strict=True)]
+    return mpmath.fsum(c / (k + 1) for k, c in enumerate(polynomial))
+
+
+def test_the_law_of_permute_and_flip_agrees_with_all_orders():
+    gaps = [Fraction(0), Fraction(1, 3), Fraction(2), Fraction(1, 3)]
+    accept = [mpmath.exp(-mpmath.mpf(g.numerator) / g.denominator) for g in gaps]
+    expected = [mpmath.mpf(0)] * 4
+    for order in itertools.permutations(range(4)):
+        left = mpmath.mpf(1) / 24
+        for i in order:
+            expected[i] += left * accept[i]
+            left *= 1 - accept[i]
+    found = law_of("permute_and_flip", gaps)
+    assert all(abs(a - b) < 1e-14 for a, b in zip(found, expected, strict=True))
+
+
+def chi_square(counts, probabilities):
+    """P-value of observed counts; categories of expectation below 10 are joined."""
+    probabilities = np.array([float(p) for p in probabilities])
+    counts = np.asarray(counts, dtype=float)
+    common = counts.sum() * probabilities >= 10
+    observed = [*counts[common], counts[~common].sum()]
+    expected = [*probabilities[common], max(0.0, 1 - probabilities[common].sum())]
+    if expected[-1] * counts.sum() < 1e-9:
+        assert observed.pop() == 0
+        expected.pop()
+    expected = np.array(expected) / sum(expected) * counts.sum()
+    return stats.chisquare(observed, expected).pvalue
+
+
+# The law -------------------------------------------------------------------------
+
+CASES = {
+    "ties": ([3.0, 3.0, 1.0, 2.0], 1.0, 2.0),
+    "losses": ([-0.2, -0.9, -0.5, -0.45, -0.21], 0.3, 3.0),
+    "far": ([1e6, 0.0, -math.inf, 1e6 - 1], 1.0, 0.5),
+}
+
+
+def frequencies(mechanism, case, shrink, runs=6000):
+    scores, sensitivity, epsilon = case
+    source = NoiseSource(1)
+    draw = getattr(source, mechanism)
+    asked = {"sensitivity": sensitivity, "epsilon": epsilon / shrink}
+    picks = [draw(np.array(scores), **asked) for _ in range(runs)]
+    return np.bincount(picks, minlength=len(scores))
+
+
+@every_mechanism
+@pytest.mark.parametrize("case", CASES)
+def test_picks_follow_the_exact_law_and_twins_are_caught(mechanism, case):
+    scores, sensitivity, epsilon = CASES[case]
+    gaps = selection_gaps(np.array(scores), sensitivity=sensitivity, epsilon=epsilon)
+    law = law_of(mechanism, gaps)
+    counts = frequencies(mechanism, CASES[case], 1.0)
+    assert chi_square(counts, law) > ALARM
+    assert chi_square(frequencies(mechanism, CASES[case], 0.5), law) < ALARM
+    other = law_of(*(name for name in MECHANISMS if name != mechanism), gaps)
+    assert chi_square(counts, other) < ALARM
+
+
+def test_acceptance_has_the_exact_probability():
+    """Of every 63-bit lead, those below 2**63 exp(-gap) accept, and no other."""
+    gap = Fraction(7, 10)
+    with mpmath.workdps(60):
+        boundary = int(mpmath.floor(mpmath.ldexp(mpmath.exp(mpmath.mpf(-7) / 10), 63)))
+        rest = mpmath.ldexp(mpmath.exp(mpmath.mpf(-7) / 10), 63) - boundary
+        digits = int(mpmath.floor(mpmath.ldexp(rest, 64)))
+    source = NoiseSource()
+    for words, accepted in [
+        ([2 * (boundary - 2)], True),
+        ([2 * (boundary + 2)], False),
+        ([2 * boundary, digits - 4], True),
+        ([2 * boundary, digits + 4], False),
+    ]:
+        source._entropy = Tape(words)
+        assert source._accepts(gap) is accepted
+    source._entropy = NoiseSource(0)._entropy
+    assert all(source._accepts(Fraction(0)) for _ in range(200))
+
+
+# Pure epsilon, exactly -----------------------------------------------------------
+
+
+def exact_loss(mechanism, first, second, gaps=selection_gaps, **asked):
+    """Largest logarithm of a ratio of probabilities, in either direction."""
+    laws = [law_of(mechanism, gaps(np.array(s), **asked)) for s in (first, second)]
+    with mpmath.workdps(60):
+        return max(abs(mpmath.log(p / q)) for p, q in zip(*laws, strict=True))
+
+
+def random_pairs(count, sensitivity, seed=0):
+    """Neighbouring scores, with entries on the edges of the grid's rounding."""
+    rng = np.random.default_rng(seed)
+    for _ in range(count):
+        k = int(rng.integers(2, 6))
+        scores = rng.uniform(-5, 5, k) * sensitivity * 10 ** rng.uniform(-2, 1)
+        sign = rng.choice([-1.0, 1.0, rng.uniform(-1, 1)], k)
+        yield scores, scores + sensitivity * sign
+
+
+@every_mechanism
+@pytest.mark.parametrize(("sensitivity", "epsilon"), [(1.0, 1.0), (0.037, 3.0)])
+def test_the_exact_ratio_stays_within_epsilon(mechanism, sensitivity, epsilon):
+    asked = {"sensitivity": sensitivity, "epsilon": epsilon}
+    for pair in random_pairs(150, sensitivity):
+        assert exact_loss(mechanism, *pair, **asked) <= epsilon
+
+
+def half_missing(scores, *, sensitivity, epsilon):
+    """Broken twin: exp(-epsilon (max - s) / sensitivity)."""
+    return selection_gaps(scores, sensitivity=sensitivity, epsilon=2 * epsilon)
+
+
+def without_charge(scores, *, sensitivity, epsilon):
+    """Broken twin: the grid is not charged to the sensitivity."""
+    grid = laplace_scale(sensitivity=sensitivity, epsilon=epsilon, size=1).grid
+    on_grid = np.rint(scores / grid)
+    unit = Fraction(grid) * Fraction(epsilon) / (2 * Fraction(sensitivity))
+    return [int(on_grid.max() - score) * unit for score in on_grid]
+
+
+def without_clamp(scores, *, sensitivity, epsilon):
+    """Broken twin: scores are not clamped before they become integers."""
+    scale = laplace_scale(sensitivity=sensitivity, epsilon=epsilon, size=1)
+    with np.errstate(all="ignore"):
+        on_grid = [int(i) for i in np.rint(scores / scale.grid).astype(np.int64)]
+    unit = Fraction(scale.grid) / (2 * Fraction(scale.sigma))
+    return [(max(on_grid) - score) * unit for score in on_grid]
+
+
+@every_mechanism
+def test_epsilon_is_nearly_attained_and_the_missing_half_is_caught(mechanism):
+    """The best falls and a far worse one rises: no constant is wasted."""
+    first, second = np.array([0.0, -90.0]), np.array([-1.0, -89.0])
+    asked = {"sensitivity": 1.0, "epsilon": 1.0}
+    assert 0.999 < exact_loss(mechanism, first, second, **asked) <= 1
+    assert exact_loss(mechanism, first, second, half_missing, **asked) > 1.9
+
+
+@every_mechanism
+def test_a_grid_that_is_not_charged_is_caught(mechanism):
+    """Scores beside a boundary of the grid move by more points than they should."""
+    sensitivity, epsilon = 1.3, 1.0
+    grid = laplace_scale(sensitivity=sensitivity, epsilon=epsilon, size=1).grid
+    first = np.array([0.55, 0.45 - 2.0**21]) * grid
+    second = first + sensitivity * np.array([-1.0, 1.0])
+    asked = {"sensitivity": sensitivity, "epsilon": epsilon}
+    assert exact_loss(mechanism, first, second, **asked) <= epsilon
+    assert exact_loss(mechanism, first, second, without_charge, **asked) > epsilon
+
+
+@every_mechanism
+def test_scores_that_are_not_clamped_are_caught(mechanism):
+    asked = {"sensitivity": 1.0, "epsilon": 1.0}
+    grid = laplace_scale(size=1, **asked).grid
+    first, second = np.array([[2.0**63 - 1024, 0.0], [2.0**63, 0.0]]) * grid
+    assert abs(first - second).max() <= 1.0
+    assert exact_loss(mechanism, first, second, **asked) <= 1
+    assert exact_loss(mechanism, first, second, without_clamp, **asked) > 1
+
+
+@every_mechanism
+@pytest.mark.parametrize("epsilon", [1e-6, 1.0, 1e6])
+def test_no_score_is_refused(mechanism, epsilon):
+    source = NoiseSource(3)
+    for scores in itertools.product([math.nan, math.inf, -math.inf, 1e308, 0.1], [0.0]):
+        chosen = getattr(source, mechanism)(
+            np.array(scores), sensitivity=1e-3, epsilon=epsilon
+        )
+        assert chosen in (0, 1)
+    hidden = np.array([math.nan, 0.0])
+    gaps = selection_gaps(hidden, sensitivity=1.0, epsilon=1.0)
+    assert gaps[0] > 1e10
+    assert gaps[1] == 0
+
+
+@every_mechanism
+def test_a_scale_that_is_none_is_refused(mechanism):
+    for asked in ({"sensitivity": 0.0}, {"sensitivity": math.inf}):
+        with pytest.raises(ValueError, match="positive, finite scale"):
+            getattr(NoiseSource(0), mechanism)(np.zeros(2), epsilon=1.0, **asked)
+
+
+def test_permute_and_flip_is_never_worse_in_expectation():
+    asked = {"sensitivity": 1.0, "epsilon": 2.0}
+    shortfalls = []
+    for scores, _ in random_pairs(60, 1.0, seed=4):
+        gaps = selection_gaps(scores, **asked)
+        found = {
+            name: mpmath.fsum(
+                p * g.numerator / g.denominator
+                for p, g in zip(law_of(name, gaps), gaps, strict=True)
+            )
+            for name in MECHANISMS
+        }
+        assert found["permute_and_flip"] <= found["exponential_mechanism"]
+        shortfalls.append(found)
+    total = {n: sum(float(f[n]) for f in shortfalls) for n in MECHANISMS}
+    assert total["permute_and_flip"] < 0.9 * total["exponential_mechanism"]
+
+
+# Uniform draws -------------------------------------------------------------------
+
+
+def test_every_order_is_equally_likely():
+    source = NoiseSource(5)
+    place = {order: i for i, order in enumerate(itertools.permutations(range(4)))}
+    found = [place[tuple(source.permutation(4))] for _ in range(6000)]
+    counts = np.bincount(found, minlength=24)
+    assert chi_square(counts, [1 / 24] * 24) > ALARM
+    sampled = [place[tuple(np.argsort(source.integers(4, 4)))] for _ in range(6000)]
+    twin = np.bincount(sampled, minlength=24)  # ties are not drawn again
+    assert chi_square(twin, [1 / 24] * 24) < ALARM
+
+
+def test_equal_words_are_drawn_again():
+    words = [7, 7, 1, 9, 3, 5]
+    assert permutation(3, Tape(words)).tolist() == [1, 2, 0]
+    assert permutation(0, Tape([])).tolist() == []
+    assert permutation(1, Tape([4])).dtype == np.int64
+
+
+def test_integers_are_unbiased_and_the_modulus_alone_is_caught():
+    n, size = 3 * 2**61, 6000
+    words = NoiseSource(6)._entropy.words(3 * size)
+    honest = integers(n, size, Tape(words))
+    twin = words[:size] % np.uint64(n)
+    thirds = [1 / 3] * 3
+    assert chi_square(np.bincount(honest // 2**61, minlength=3), thirds) > ALARM
+    twin = np.bincount((twin // np.uint64(2**61)).astype(int), minlength=3)
+    assert chi_square(twin, thirds) < ALARM
+
+
+def test_words_above_the_last_multiple_are_drawn_again():
+    assert integers(3, 2, Tape([2**64 - 1, 4, 2**64 - 1, 5])).tolist() == [2, 1]
+    assert integers(1, 2, Tape([2**64 - 1, 4])).tolist() == [0, 0]
+    assert integers(2**63, 1, Tape([2**64 - 1])).tolist() == [2**63 - 1]
+
+
+def test_small_integers_are_uniform():
+    counts = np.bincount(NoiseSource(8).integers(7, 7000), minlength=7)
+    assert chi_square(counts, [1 / 7] * 7) > ALARM
+
+
+def test_categorical_follows_its_integer_weights():
+    probabilities = [0.5, 0.0, 0.2, 0.3 - 1e-3, 1e-3]
+    weights = categorical_weights(probabilities)
+    assert weights == tuple(round(Fraction(p) * 2**62) for p in probabilities)
+    source = NoiseSource(9)
+    counts = np.bincount([source.categorical(probabilities) for _ in range(8000)])
+    assert counts[1] == 0
+    assert chi_square(counts, np.array(weights) / sum(weights)) > ALARM
+    twin = np.array([0.45, 0.0, 0.25, 0.299, 1e-3])
+    assert chi_square(counts, twin) < ALARM
+
+
+def test_categorical_ends_where_its_weights_end():
+    source = NoiseSource()
+    weights = categorical_weights([0.25, 0.75])
+    assert weights == (2**60, 3 * 2**60)
+    for place, index in [(2**60 - 1, 0), (2**60, 1), (2**62 - 1, 1)]:
+        # The sum has 63 digits, and places beyond it are drawn again.
+        source._entropy = Tape([2**64 - 1, 2**63, 2 * place + 1])
+        assert source.categorical([0.25, 0.75]) == index
+
+
+def test_weights_of_any_size_are_drawn_from_as_they_are():
+    """A sum of 73 digits takes two words, of which the last 55 digits are dropped."""
+    weights = (2**70, 0, 3 * 2**70)
+    for place, index in [(2**70 - 1, 0), (2**70, 2), (2**72 - 1, 2)]:
+        drawn = place << 55
+        words = [drawn % 2**64, drawn >> 64][:: 1 if sys.byteorder == "little" else -1]
+        assert weighted_index(weights, Tape(words)) == index
+
+
+@pytest.mark.parametrize("bad", [[], [0], [2, -1]])
+def test_weights_that_are_none_are_refused(bad):
+    with pytest.raises(ValueError, match="weights"):
+        weighted_index(bad, Tape([]))
+
+
+@pytest.mark.parametrize("bad", [[-0.1, 1.1], [math.nan]])
+def test_probabilities_that_are_none_are_refused(bad):
+    with pytest.raises(ValueError, match="probabilities"):
+        categorical_weights(bad)
+
+
+def test_draws_of_the_operating_system_differ():
+    source = NoiseSource()
+    assert source.permutation(50).tolist() != source.permutation(50).tolist()
+    assert sorted(source.permutation(50)) == list(range(50))
+    assert _noise.SystemEntropy.is_private
