@@ -14,7 +14,13 @@ from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
-from skdp import DPLogisticRegression
+from skdp import (
+    DPGridSearchCV,
+    DPLogisticRegression,
+    DPSimpleImputer,
+    privacy_report,
+    set_budget,
+)
 from skdp.exceptions import (
     BudgetExceeded,
     LargeDeltaWarning,
@@ -156,6 +162,28 @@ def test_every_step_of_a_pipeline_is_charged(name, tmp_path):
     assert steps.predict(X).shape == (200,)
     assert len(ledger.spends()) == 2
     assert ledger.spent().epsilon < 2
+
+
+@by_step
+def test_a_private_search_pays_for_every_step_once(name):
+    X = make_rows(600)
+    labels = (X[:, 0] > 0).astype(int)
+    free = DPSimpleImputer("constant", fill_value=0.0)
+    steps = [free, make_step(name), DPLogisticRegression(classes=[0, 1])]
+    grid = {"dplogisticregression__C": [0.1, 1.0]}
+    search = DPGridSearchCV(make_pipeline(*steps), grid, epsilon=2.0).fit(X, labels)
+    report = privacy_report(search.best_estimator_)
+    assert report.epsilon == pytest.approx(2.0)
+    assert not hasattr(search.best_estimator_[0], "privacy_")
+    assert search.best_estimator_[1].privacy_.release
+
+
+@by_step
+def test_one_budget_is_split_among_the_steps(name):
+    steps = make_pipeline(make_step(name), DPLogisticRegression(classes=[0, 1]))
+    X = make_rows()
+    steps = set_budget(steps, epsilon=1.0, delta=1e-6).fit(X, np.arange(200) % 2)
+    assert 0.99 < privacy_report(steps).epsilon <= 1.0
 
 
 @by_step
