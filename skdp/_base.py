@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from sklearn.base import BaseEstimator
@@ -18,6 +18,7 @@ from skdp.losses import Loss
 from skdp.privacy._accounting import Budget
 from skdp.privacy._adjacency import check_adjacency
 from skdp.privacy._allowance import Allowance
+from skdp.privacy._events import Event
 from skdp.privacy._ledger import BudgetLedger
 from skdp.privacy._noise import NoiseSource
 from skdp.privacy._record import PrivacyRecord
@@ -43,6 +44,32 @@ class DeclaredEstimator(BaseEstimator):
     def step_privacy(self) -> StepPrivacy:
         """What this object costs: nothing."""
         return FREE
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReleaseFacts:
+    """How one fit released what it did: the part of its record that mechanisms know.
+
+    Parameters
+    ----------
+    mechanism : str
+        What makes the release private; empty without noise.
+    solver, solver_params, why_solver, event, noise_multiplier, sensitivity, \
+noise_scale, n_samples, n_features, data_norm
+        As in `PrivacyRecord`.
+    """
+
+    mechanism: str
+    solver: str
+    solver_params: dict[str, Any]
+    why_solver: str
+    event: Event
+    noise_multiplier: float
+    sensitivity: float
+    noise_scale: float
+    n_samples: int
+    n_features: int
+    data_norm: float
 
 
 class PrivateEstimator(BaseEstimator):
@@ -106,6 +133,45 @@ class PrivateEstimator(BaseEstimator):
         return (
             "delta is at least 1 / n_samples: a mechanism that publishes a random "
             "record would satisfy it",
+        )
+
+    def _privacy_record(
+        self,
+        facts: ReleaseFacts,
+        budget: Budget,
+        noise: NoiseSource,
+        assumed_public: tuple[str, ...],
+        notes: tuple[str, ...],
+    ) -> PrivacyRecord:
+        """The privacy statement of a fit."""
+        is_private = bool(facts.mechanism) and noise.is_private
+        reason = f"{facts.mechanism}, from the operating system's entropy"
+        if not facts.mechanism:
+            reason = "epsilon=inf: no noise, no clipping."
+        elif not noise.is_private:
+            reason = "random_state is set: the noise can be reproduced by anyone."
+        return PrivacyRecord(
+            estimator=type(self).__name__,
+            is_private=is_private,
+            reason=reason,
+            epsilon=budget.epsilon if is_private else math.inf,
+            delta=budget.delta,
+            adjacency=self.adjacency,
+            unit=UNIT,
+            solver=facts.solver,
+            solver_params=facts.solver_params,
+            why_solver=facts.why_solver,
+            event=facts.event,
+            noise_multiplier=facts.noise_multiplier,
+            sensitivity=facts.sensitivity,
+            noise_scale=facts.noise_scale,
+            n_samples=facts.n_samples,
+            n_features=facts.n_features,
+            data_norm=facts.data_norm,
+            assumed_public=assumed_public,
+            warnings=notes,
+            ledger=self.ledger.path if self.ledger is not None else "",
+            dataset=self.ledger.dataset if self.ledger is not None else "",
         )
 
     def step_privacy(self) -> StepPrivacy:
@@ -201,54 +267,29 @@ class DPEstimator(PrivateEstimator):
             label=f"{name}(solver={solver.key if solver else 'exact'!r})",
             progress=Progress(name, bool(self.verbose)),
         )
-        record = self._record(
-            outcome, problem, loss, chosen, budget, noise, assumed_public, notes
+        facts = _facts(outcome, problem, loss, chosen)
+        return (
+            outcome,
+            problem,
+            self._privacy_record(facts, budget, noise, assumed_public, notes),
         )
-        return outcome, problem, record
 
-    def _record(
-        self,
-        outcome: Outcome,
-        problem: Problem,
-        loss: Loss,
-        chosen: Candidate | None,
-        budget: Budget,
-        noise: NoiseSource,
-        assumed_public: tuple[str, ...],
-        notes: tuple[str, ...],
-    ) -> PrivacyRecord:
-        solver = chosen.solver if chosen is not None else None
-        is_private = solver is not None and noise.is_private
-        reason = ""
-        if solver is not None:
-            reason = f"{solver.mechanism}, from the operating system's entropy"
-        if solver is None:
-            reason = "epsilon=inf: no noise, no clipping."
-        elif not noise.is_private:
-            reason = "random_state is set: the noise can be reproduced by anyone."
-        why_solver = "epsilon=inf: the optimum itself"
-        if chosen is not None:
-            why_solver = chosen.reason
-        return PrivacyRecord(
-            estimator=type(self).__name__,
-            is_private=is_private,
-            reason=reason,
-            epsilon=budget.epsilon if is_private else math.inf,
-            delta=budget.delta,
-            adjacency=problem.adjacency,
-            unit=UNIT,
-            solver=solver.key if solver else "exact",
-            solver_params=asdict(solver) if solver else {},
-            why_solver=why_solver,
-            event=outcome.event,
-            noise_multiplier=outcome.noise_multiplier,
-            sensitivity=solver.sensitivity(loss, problem) if solver else math.inf,
-            noise_scale=outcome.solution.noise_scale,
-            n_samples=problem.n_samples,
-            n_features=problem.n_features,
-            data_norm=problem.data_norm,
-            assumed_public=assumed_public,
-            warnings=notes,
-            ledger=self.ledger.path if self.ledger is not None else "",
-            dataset=self.ledger.dataset if self.ledger is not None else "",
-        )
+
+def _facts(
+    outcome: Outcome, problem: Problem, loss: Loss, chosen: Candidate | None
+) -> ReleaseFacts:
+    """What the record says of a solver, or of the optimum without one."""
+    solver = chosen.solver if chosen is not None else None
+    return ReleaseFacts(
+        mechanism=solver.mechanism if solver else "",
+        solver=solver.key if solver else "exact",
+        solver_params=asdict(solver) if solver else {},
+        why_solver=chosen.reason if chosen else "epsilon=inf: the optimum itself",
+        event=outcome.event,
+        noise_multiplier=outcome.noise_multiplier,
+        sensitivity=solver.sensitivity(loss, problem) if solver else math.inf,
+        noise_scale=outcome.solution.noise_scale,
+        n_samples=problem.n_samples,
+        n_features=problem.n_features,
+        data_norm=problem.data_norm,
+    )

@@ -53,7 +53,14 @@ _NOT_NUMBERS = (
 )
 
 
-def check_rows(estimator: Any, X: Any, *, reset: bool, accept_sparse: bool) -> Any:
+def check_rows(
+    estimator: Any,
+    X: Any,
+    *,
+    reset: bool,
+    accept_sparse: bool,
+    allow_nan: bool = False,
+) -> Any:
     """`X` as a finite float32 or float64 array (or CSR), or an error without data.
 
     Parameters
@@ -64,6 +71,8 @@ def check_rows(estimator: Any, X: Any, *, reset: bool, accept_sparse: bool) -> A
     reset : bool
         True in ``fit``.
     accept_sparse : bool
+    allow_nan : bool, default=False
+        Whether NaN may stand for a missing value.
 
     Returns
     -------
@@ -84,6 +93,7 @@ def check_rows(estimator: Any, X: Any, *, reset: bool, accept_sparse: bool) -> A
             accept_sparse="csr" if accept_sparse else False,
             accept_large_sparse=True,
             dtype=DTYPES,
+            ensure_all_finite="allow-nan" if allow_nan else True,
         ),
         "The X argument must be an array of numbers. Got an object or string array "
         "with an entry that is neither a string that reads as a number nor a number. "
@@ -91,10 +101,16 @@ def check_rows(estimator: Any, X: Any, *, reset: bool, accept_sparse: bool) -> A
     )
     entries = rows.data if issparse(rows) else rows
     # On top of scikit-learn's check, which a configuration can switch off.
-    if entries.size and not np.isfinite([entries.min(), entries.max()]).all():
+    if allow_nan:
+        if np.isinf(entries).any():
+            raise ValueError(
+                "The X argument must be finite or NaN. Got infinity. Mark what is "
+                "missing with NaN."
+            )
+    elif entries.size and not np.isfinite([entries.min(), entries.max()]).all():
         raise ValueError(
-            "The X argument must be finite. Got NaN or infinity. Impute by a declared "
-            "rule before fitting."
+            "The X argument must be finite. Got NaN or infinity. Impute with "
+            "DPSimpleImputer or by a declared rule before fitting."
         )
     return rows
 
@@ -254,7 +270,9 @@ def without_data(call: Callable[[], Any], otherwise: str) -> Any:
     """
     problem: Exception | None = None
     try:
-        return call()
+        # scikit-learn's first sum may overflow, which is no reason to warn.
+        with np.errstate(all="ignore"):
+            return call()
     except (TypeError, ValueError, ArithmeticError, RuntimeError) as error:
         problem = error
     # Outside of the handler, so that the first error is not carried along.
@@ -274,8 +292,8 @@ def _raise_without_data(problem: Exception, otherwise: str) -> NoReturn:
         )
     if text.startswith("Input X contains"):
         raise kind(
-            text.partition("\n")[0] + " Impute by a declared rule before fitting; an "
-            "imputer that learns from the data is not private."
+            text.partition("\n")[0] + " Impute with DPSimpleImputer or by a declared "
+            "rule; another imputer that learns from the data is not private."
         )
     if text.startswith(_SAFE_MESSAGES):
         raise kind(text)

@@ -40,3 +40,23 @@ def bring_to_norm(rows: Any, norm: float) -> Any:
     largest = largest.toarray() if issparse(largest) else np.asarray(largest)
     rows = scale_rows(rows, 1 / largest.ravel().astype(np.float64))
     return scale_rows(rows, norm / row_norms(rows))
+
+
+def clip_rows(X: Any, norm: float) -> Any:
+    """Rows longer than `norm` scaled down to it; shorter rows as they are."""
+    norms = row_norms(X)
+    clipped = scale_rows(X, norm / np.maximum(norms, norm))
+    huge = np.flatnonzero(~(norms < HUGE))
+    if len(huge):
+        clipped = _put_rows(clipped, huge, bring_to_norm(X[huge], norm))
+    return clipped
+
+
+def _put_rows(X: Any, at: np.ndarray, rows: Any) -> Any:
+    """X with some of its rows replaced by `rows`."""
+    if not issparse(X):
+        X[at] = rows
+        return X
+    entries = np.repeat(np.isin(np.arange(X.shape[0]), at), np.diff(X.indptr))
+    X.data[entries] = rows.data
+    return X

@@ -46,10 +46,13 @@ def as_released(model: Any, record: PrivacyRecord) -> Any:
         if not isinstance(step, PrivateEstimator):
             continue
         step.set_params(ledger=None, random_state=None)
+        own = getattr(step, "privacy_", None)
+        if own is None:  # it cost nothing, such as an imputer of declared constants
+            continue
         step.privacy_ = replace(
-            step.privacy_,
+            own,
             is_private=record.is_private,
-            reason=f"{record.reason}; the step itself: {step.privacy_.reason}",
+            reason=f"{record.reason}; the step itself: {own.reason}",
             epsilon=record.epsilon,
             delta=record.delta,
             event=record.event,

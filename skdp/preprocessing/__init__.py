@@ -1,7 +1,19 @@
-"""Preprocessing whose parameters are declared, not learned from data."""
+"""Preprocessing with declared parameters, or with private ones."""
 
 from skdp.preprocessing._bounded_scaler import BoundedScaler
 from skdp.preprocessing._declared_one_hot_encoder import DeclaredOneHotEncoder
+from skdp.preprocessing._pca import DPPCA
+from skdp.preprocessing._quantile_clipper import DPQuantileClipper
 from skdp.preprocessing._row_norm_clipper import RowNormClipper
+from skdp.preprocessing._simple_imputer import DPSimpleImputer
+from skdp.preprocessing._standard_scaler import DPStandardScaler
 
-__all__ = ["BoundedScaler", "DeclaredOneHotEncoder", "RowNormClipper"]
+__all__ = [
+    "DPPCA",
+    "BoundedScaler",
+    "DPQuantileClipper",
+    "DPSimpleImputer",
+    "DPStandardScaler",
+    "DeclaredOneHotEncoder",
+    "RowNormClipper",
+]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -11,7 +10,8 @@ from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._base import DeclaredEstimator
-from skdp._input import check_rows, in_column_order
+from skdp._input import check_rows
+from skdp.preprocessing._bounds import match_bounds, to_unit
 
 
 class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, DeclaredEstimator):
@@ -74,7 +74,7 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, DeclaredEstimator):
         """
         X = check_rows(self, X, reset=True, accept_sparse=False)
         names = getattr(self, "feature_names_in_", None)
-        self.low_, self.high_ = _match_bounds(self.bounds, X.shape[1], names)
+        self.low_, self.high_ = match_bounds(self.bounds, X.shape[1], names)
         return self
 
     def transform(self, X: Any) -> np.ndarray:
@@ -90,41 +90,10 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, DeclaredEstimator):
         """
         check_is_fitted(self)
         X = check_rows(self, X, reset=False, accept_sparse=False)
-        # In double precision, and halved first: bounds may be close or far apart.
-        middle, half = self.low_ / 2 + self.high_ / 2, self.high_ / 2 - self.low_ / 2
-        with np.errstate(all="ignore"):
-            scaled = (np.clip(X, self.low_, self.high_) - middle) / half
-            return (np.clip(scaled, -1, 1) / math.sqrt(X.shape[1])).astype(X.dtype)
+        scaled = to_unit(X, self.low_, self.high_) / math.sqrt(X.shape[1])
+        return scaled.astype(X.dtype)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-def _match_bounds(
-    bounds: Any, n_features: int, names: Any
-) -> tuple[np.ndarray, np.ndarray]:
-    """Lower and upper bound of each column."""
-    pairs = None
-    if isinstance(bounds, Mapping):
-        pairs = in_column_order("bounds", bounds, names)
-    try:
-        if pairs is not None:
-            bounds = tuple(zip(*((low, high) for low, high in pairs), strict=True))
-        low, high = (
-            np.broadcast_to(np.asarray(side, dtype=np.float64), (n_features,))
-            for side in bounds
-        )
-        half = high / 2 - low / 2
-        is_valid = bool(np.all(np.isfinite(low) & np.isfinite(high) & (half > 0)))
-    except (TypeError, ValueError):
-        is_valid = False
-    if not is_valid:
-        raise ValueError(
-            "The 'bounds' parameter must be a pair (low, high) of finite numbers or "
-            f"of {n_features} finite numbers each, with low < high, or a mapping from "
-            f"column names to pairs. Got {bounds!r}. Use what is known of the "
-            "quantity, never the minimum and maximum of the data."
-        )
-    return low.copy(), high.copy()

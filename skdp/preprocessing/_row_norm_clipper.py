@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from scipy.sparse import issparse
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._base import DeclaredEstimator
 from skdp._input import check_rows
-from skdp._rows import HUGE, bring_to_norm, row_norms, scale_rows
+from skdp._rows import clip_rows
 from skdp._validation import check_data_norm
 
 
@@ -77,13 +76,8 @@ class RowNormClipper(OneToOneFeatureMixin, TransformerMixin, DeclaredEstimator):
         """
         check_is_fitted(self, "n_features_in_")
         X = check_rows(self, X, reset=False, accept_sparse=True)
-        bound = float(self.data_norm)
         with np.errstate(all="ignore"):
-            norms = row_norms(X)
-            clipped = scale_rows(X, bound / np.maximum(norms, bound))
-            huge = np.flatnonzero(~(norms < HUGE))
-            if len(huge):
-                clipped = _put_rows(clipped, huge, bring_to_norm(X[huge], bound))
+            clipped = clip_rows(X, float(self.data_norm))
             return clipped.astype(X.dtype, copy=False)
 
     def __sklearn_tags__(self) -> Any:
@@ -91,13 +85,3 @@ class RowNormClipper(OneToOneFeatureMixin, TransformerMixin, DeclaredEstimator):
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-def _put_rows(X: Any, at: np.ndarray, rows: Any) -> Any:
-    """X with some of its rows replaced by `rows`."""
-    if not issparse(X):
-        X[at] = rows
-        return X
-    entries = np.repeat(np.isin(np.arange(X.shape[0]), at), np.diff(X.indptr))
-    X.data[entries] = rows.data
-    return X

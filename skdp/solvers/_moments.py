@@ -7,7 +7,8 @@ In units of the public bounds: u is a row divided by `data_norm`, so of norm at 
 
 where svec stacks the diagonal and sqrt(2) times the upper triangle, so that norms are
 Frobenius norms; t is the constant in the intercept's column (0 without an intercept)
-and k the weight of the targets. The number of records is public and not summed.
+and k the weight of the targets; parts of weight 0 are left out. The number of records
+is public and not summed.
 Sensitivities are derived in ``docs/proofs/adassp.md``.
 """
 
@@ -37,8 +38,8 @@ class MomentWeights:
     ----------
     intercept : float in [0, 1]
         t above; 0 if the problem has no intercept.
-    target : float in (0, inf)
-        k above.
+    target : float in [0, inf)
+        k above; 0 without targets.
     """
 
     intercept: float
@@ -97,13 +98,15 @@ class Moments:
     targets: float
 
     @classmethod
-    def of(cls, source: Source, loss: SquaredLoss, problem: Problem) -> Moments:
-        """The exact sums; reads the source once. Private."""
+    def of(cls, source: Source, loss: SquaredLoss | None, problem: Problem) -> Moments:
+        """The exact sums; reads the source once. Private. No loss: no targets."""
         d = problem.n_features
         rows_rows, rows_targets = np.zeros((d, d)), np.zeros(d)
         rows, targets = np.zeros(d), 0.0
         for block in source.blocks():
-            y = loss.clip_targets(block.y) / loss.target_bound
+            y = np.zeros(len(block.y))
+            if loss is not None:
+                y = loss.clip_targets(block.y) / loss.target_bound
             for X, v in _clipped(block, y, problem.data_norm):
                 product = X.T @ X
                 rows_rows += product.toarray() if issparse(product) else product
@@ -117,13 +120,13 @@ class Moments:
         """The vector of the module's docstring."""
         t, k = weights.intercept, weights.target
         above = np.triu_indices(len(self.rows), 1)
-        parts = [
-            np.diag(self.rows_rows),
-            math.sqrt(2) * self.rows_rows[above],
-            k * self.rows_targets,
-        ]
+        parts = [np.diag(self.rows_rows), math.sqrt(2) * self.rows_rows[above]]
+        if k > 0:
+            parts += [k * self.rows_targets]
         if t > 0:
-            parts += [math.sqrt(2) * t * self.rows, np.array([k * t * self.targets])]
+            parts += [math.sqrt(2) * t * self.rows]
+        if t > 0 and k > 0:
+            parts += [np.array([k * t * self.targets])]
         return np.concatenate(parts)
 
     @classmethod
@@ -132,22 +135,24 @@ class Moments:
     ) -> Moments:
         """The sums that a released vector stands for."""
         d, t, k = n_features, weights.intercept, weights.target
-        diagonal, upper, rows_targets, rest = np.split(
-            query, np.cumsum([d, d * (d - 1) // 2, d])
-        )
+        sizes = [d, d * (d - 1) // 2, d * (k > 0), d * (t > 0)]
+        diagonal, upper, rows_targets, rows, targets = np.split(query, np.cumsum(sizes))
         rows_rows = np.zeros((d, d))
         rows_rows[np.triu_indices(d, 1)] = upper / math.sqrt(2)
         rows_rows += rows_rows.T + np.diag(diagonal)
-        rows, targets = np.zeros(d), 0.0
-        if t > 0:
-            rows, targets = rest[:d] / (math.sqrt(2) * t), float(rest[d]) / (k * t)
-        return cls(rows_rows, rows, rows_targets / k, targets)
+        return cls(
+            rows_rows,
+            rows / (math.sqrt(2) * t) if t > 0 else np.zeros(d),
+            rows_targets / k if k > 0 else np.zeros(d),
+            float(targets[0]) / (k * t) if t > 0 and k > 0 else 0.0,
+        )
 
 
-def query_size(problem: Problem) -> int:
+def query_size(problem: Problem, *, has_targets: bool = True) -> int:
     """Numbers in the query."""
     d = problem.n_features
-    return d * (d + 1) // 2 + d + (d + 1) * problem.fit_intercept
+    of_rows = d * (d + 1) // 2 + d * problem.fit_intercept
+    return of_rows + (d + problem.fit_intercept) * has_targets
 
 
 def _clipped(block: Block, v: FloatArray, bound: float) -> list[tuple[Any, FloatArray]]:

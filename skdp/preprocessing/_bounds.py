@@ -1,0 +1,53 @@
+"""Declared bounds of features, and features in units of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp._input import in_column_order
+
+FloatArray = NDArray[np.float64]
+
+
+def middle_and_half(low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Middle and half width of bounds, which may be close or far apart."""
+    return low / 2 + high / 2, high / 2 - low / 2
+
+
+def to_unit(X: np.ndarray, low: FloatArray, high: FloatArray) -> FloatArray:
+    """X clipped to its bounds and moved to [-1, 1], in double precision; NaN stays."""
+    middle, half = middle_and_half(low, high)
+    with np.errstate(all="ignore"):
+        return np.asarray(np.clip((np.clip(X, low, high) - middle) / half, -1.0, 1.0))
+
+
+def match_bounds(
+    bounds: Any, n_features: int, names: Any
+) -> tuple[FloatArray, FloatArray]:
+    """Lower and upper bound of each column."""
+    pairs = None
+    if isinstance(bounds, Mapping):
+        pairs = in_column_order("bounds", bounds, names)
+    try:
+        if pairs is not None:
+            bounds = tuple(zip(*((low, high) for low, high in pairs), strict=True))
+        low, high = (
+            np.broadcast_to(np.asarray(side, dtype=np.float64), (n_features,))
+            for side in bounds
+        )
+        half = high / 2 - low / 2
+        is_valid = bool(np.all(np.isfinite(low) & np.isfinite(high) & (half > 0)))
+    except (TypeError, ValueError):
+        is_valid = False
+    if not is_valid:
+        raise ValueError(
+            "The 'bounds' parameter must be a pair (low, high) of finite numbers or "
+            f"of {n_features} finite numbers each, with low < high, or a mapping from "
+            f"column names to pairs. Got {bounds!r}. Use what is known of the "
+            "quantity, never the minimum and maximum of the data."
+        )
+    return low.copy(), high.copy()

@@ -1,0 +1,284 @@
+"""Principal components from noisy second moments."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import ClassNamePrefixFeaturesOutMixin
+from sklearn.utils.validation import check_is_fitted
+
+from skdp._input import check_rows
+from skdp._rows import clip_rows
+from skdp._validation import check_bool, check_count, check_data_norm
+from skdp.data import MemorySource, Source
+from skdp.preprocessing._bounds import FloatArray
+from skdp.preprocessing._private import Mechanism, PrivateTransformer, in_dtype
+from skdp.solvers._base import Problem
+from skdp.solvers._moments import Moments, MomentWeights, query_size
+
+_MOST_FEATURES = 3000  # about 4.5 million numbers in the query
+_MEAN_WEIGHT = 0.5  # as adassp's intercept_weight: the share of the means
+
+
+class DPPCA(ClassNamePrefixFeaturesOutMixin, PrivateTransformer):
+    r"""Principal components of private second moments.
+
+    Rows are clipped to `data_norm`, in `fit` and in `transform`. One release with noise
+    gives the second moments and the mean; their eigenvectors are the components.
+    `transform` centres, projects, and scales rows longer than `data_norm` down to it,
+    so that they suit the same `data_norm` in the next step.
+
+    The matrix of noise has a norm of about sqrt(n_features) times that of one entry:
+    directions along which n_samples times the variance is smaller are not found.
+
+    **Privacy.** (epsilon, delta)-differential privacy for one record, under
+    `adjacency`, with the number of records public. Released is one joint vector of the
+    second moments and, with `center`, the sum of the rows; see
+    ``docs/proofs/preprocessing.md``. What `transform` returns is as private as the rows
+    given to it.
+
+    Parameters
+    ----------
+    n_components : int or None, default=None
+        Number of components, at most the number of features. None: all.
+    epsilon : float in [1e-6, 1e8] or inf, default=1.0
+        Privacy loss. inf: scikit-learn's `PCA` up to the signs, without clipping; not
+        private.
+    delta : 0 or float in [1e-50, 1), default=1e-6
+        Probability with which the guarantee may fail; far below ``1 / n_samples``.
+        0 asks for pure epsilon.
+    adjacency : {"replace_one", "zero_out"}, default="replace_one"
+        What neighbouring data sets are: one record exchanged for any other, or for
+        the null record, which contributes nothing.
+    data_norm : float in [1e-100, 1e100], default=1.0
+        L2 norm to which rows are clipped, in units of the features.
+    center : bool, default=True
+        Whether the mean is estimated and subtracted.
+    random_state : int or None, default=None
+        None: private noise. An integer makes the fit reproducible and **not private**.
+    ledger : BudgetLedger or None, default=None
+        Books that every fit is charged to before it reads the data.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components_, n_features_in_)
+        Orthonormal rows by decreasing variance; the largest entry of each is positive.
+        Private output.
+    explained_variance_ : ndarray of shape (n_components_,)
+        Variances along the components, not below 0, in squared units of the features.
+        Private output.
+    mean_ : ndarray of shape (n_features_in_,)
+        Private output (zeros without `center`, public).
+    n_components_ : int
+        Public.
+    data_norm_ : float
+        Largest norm of a row that comes out: `data_norm` (inf with ``epsilon=inf``).
+        Public.
+    privacy_ : PrivacyRecord
+        Public facts.
+    n_features_in_ : int
+        Public.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Public; only if X has feature names that are strings.
+
+    See Also
+    --------
+    sklearn.decomposition.PCA : The transformer without privacy.
+
+    References
+    ----------
+    .. [1] Dwork, Talwar, Thakurta and Zhang (2014). Analyze Gauss: optimal bounds for
+       privacy-preserving principal component analysis. STOC.
+
+    Deviations: exact calibration, the mean in the same release, both adjacencies.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from skdp import BoundedScaler, DPPCA
+    >>> X, _ = load_digits(return_X_y=True)
+    >>> steps = make_pipeline(BoundedScaler((0, 16)), DPPCA(5, epsilon=1.0))
+    >>> steps.fit_transform(X).shape
+    (1797, 5)
+    """
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        epsilon: float = 1.0,
+        *,
+        delta: float = 1e-6,
+        adjacency: str = "replace_one",
+        data_norm: float = 1.0,
+        center: bool = True,
+        random_state: int | None = None,
+        ledger: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.epsilon = epsilon
+        self.delta = delta
+        self.adjacency = adjacency
+        self.data_norm = data_norm
+        self.center = center
+        self.random_state = random_state
+        self.ledger = ledger
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Release the second moments privately.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Finite numbers.
+        y : ignored
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            For a parameter or input out of range. Nothing was spent, and the
+            transformer is as it was before.
+        BudgetExceeded
+            If the ledger's cap does not allow this fit. Nothing was read or spent.
+        """
+        with self._all_or_nothing():
+            return self._fit(X)
+
+    def _fit(self, X: Any) -> Self:
+        budget = self._check_privacy_params()
+        norm = check_data_norm(self.data_norm)
+        check_bool("center", self.center)
+        X = check_rows(self, X, reset=True, accept_sparse=False)
+        n_components = _checked_components(self.n_components, X.shape[1])
+        source = MemorySource(X, np.zeros(len(X)))
+        problem = Problem(
+            n_samples=source.n_samples,
+            n_features=source.n_features,
+            data_norm=norm,
+            adjacency=self.adjacency,
+            fit_intercept=self.center,
+        )
+        weights = MomentWeights(_MEAN_WEIGHT if self.center else 0.0, 0.0)
+        answers = self._commit(_mechanism(problem, weights, source), budget, source)
+        if answers.is_exact:
+            mean, covariance = _exact(X, self.center)
+        else:
+            released = answers.to(
+                lambda: Moments.of(source, None, problem).as_query(weights)
+            )
+            moments = Moments.from_query(released, X.shape[1], weights)
+            mean, covariance = _centred(moments, problem, weights, answers.sigma)
+        unit = 1.0 if answers.is_exact else norm
+        variances, components = _principal(covariance, n_components)
+        self.components_ = in_dtype(components, X.dtype)
+        self.explained_variance_ = in_dtype(unit**2 * variances, X.dtype)
+        self.mean_ = in_dtype(unit * mean, X.dtype)
+        self.n_components_ = n_components
+        self.data_norm_ = norm if budget.is_finite else math.inf
+        return self
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Coordinates along the components; rows of norm at most `data_norm_`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components_), float32 if X is
+        """
+        check_is_fitted(self)
+        X = check_rows(self, X, reset=False, accept_sparse=False)
+        with np.errstate(all="ignore"):
+            rows, is_clipped = X.astype(np.float64), math.isfinite(self.data_norm_)
+            if is_clipped:
+                rows = clip_rows(rows, self.data_norm_)
+            rows = (rows - self.mean_) @ self.components_.T.astype(np.float64)
+            if is_clipped:
+                rows = clip_rows(rows, self.data_norm_)
+            return in_dtype(rows, X.dtype)
+
+    def inverse_transform(self, X: Any) -> np.ndarray:
+        """Rows whose coordinates along the components are those of X.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_components_)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features_in_)
+        """
+        check_is_fitted(self)
+        return np.asarray(X) @ self.components_ + self.mean_
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_components_
+
+
+def _mechanism(problem: Problem, weights: MomentWeights, source: Source) -> Mechanism:
+    """The one release of the moments of a source; reads nothing."""
+    return Mechanism(
+        key="noisy_moments",
+        params={"mean_weight": weights.intercept},
+        size=query_size(problem, has_targets=False),
+        sensitivity=weights.sensitivity(problem.adjacency),
+        slack=weights.rounding_slack(problem, source.largest_block),
+        data_norm=problem.data_norm,
+    )
+
+
+def _checked_components(n_components: Any, n_features: int) -> int:
+    if n_features > _MOST_FEATURES:
+        raise ValueError(
+            f"DPPCA releases a number for every pair of features and takes at most "
+            f"{_MOST_FEATURES} features. Got {n_features}. Leave features out."
+        )
+    if n_components is None:
+        return n_features
+    remedy = "Use at most as many components as features."
+    return check_count("n_components", n_components, high=n_features, remedy=remedy)
+
+
+def _exact(X: np.ndarray, center: bool) -> tuple[FloatArray, FloatArray]:
+    """Mean and covariance; not private."""
+    with np.errstate(all="ignore"):
+        X = X.astype(np.float64, copy=False)
+        mean = X.mean(axis=0) if center else np.zeros(X.shape[1])
+        X = X - mean
+        return mean, np.nan_to_num(X.T @ X / max(1, len(X) - center))
+
+
+def _centred(
+    moments: Moments, problem: Problem, weights: MomentWeights, sigma: float
+) -> tuple[FloatArray, FloatArray]:
+    """Mean and covariance in units of the norm; post-processing only."""
+    n = problem.n_samples
+    mean = moments.rows / n
+    if problem.fit_intercept:
+        # James and Stein: what the noise alone would have as its length is taken off.
+        noise = len(mean) * (sigma / (math.sqrt(2) * weights.intercept * n)) ** 2
+        length = float(mean @ mean)
+        mean = mean * max(0.0, 1 - noise / length if length > 0 else 0.0)
+        mean = mean / max(1.0, float(np.linalg.norm(mean)))
+    centred = moments.rows_rows - n * np.outer(mean, mean)
+    return mean, centred / max(1, n - problem.fit_intercept)
+
+
+def _principal(
+    covariance: FloatArray, n_components: int
+) -> tuple[FloatArray, FloatArray]:
+    """Largest eigenvalues, not below 0, and their eigenvectors as rows."""
+    values, vectors = np.linalg.eigh(covariance)
+    components = vectors.T[::-1][:n_components]
+    largest = np.argmax(np.abs(components), axis=1)
+    signs = np.sign(components[np.arange(n_components), largest])
+    return np.maximum(values[::-1][:n_components], 0.0), components * signs[:, None]

@@ -1,0 +1,272 @@
+"""Clipping to private quantiles, found by noisy bisection."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Self
+
+import numpy as np
+from scipy.special import ndtri
+from sklearn.base import OneToOneFeatureMixin
+from sklearn.utils.validation import check_is_fitted
+
+from skdp._input import check_rows
+from skdp._validation import check_bool, check_count, check_real
+from skdp.data import MemorySource, Source
+from skdp.preprocessing._bounds import FloatArray, match_bounds, to_unit
+from skdp.preprocessing._private import (
+    Answers,
+    Mechanism,
+    PrivateTransformer,
+    in_dtype,
+)
+from skdp.privacy._adjacency import Adjacency
+
+# Probability that some count of nobody, or of everybody, is taken for a quantile.
+_WRONG_TURN = 0.05
+# A cell of the last grid is then wider than rounding.
+_MOST_STEPS = 40
+
+
+class DPQuantileClipper(OneToOneFeatureMixin, PrivateTransformer):
+    """Clip each feature to two private quantiles, and scale rows to norm at most 1.
+
+    For features whose usual range is not known: `bounds` may be wide. Both quantiles of
+    every feature are found together by bisection of the bounds: in each of `n_steps`
+    rounds one release counts the records at or below all thresholds. As
+    `BoundedScaler` does with declared bounds, `transform` clips to the quantiles,
+    centres, and divides by half their distance times sqrt(n_features).
+
+    What is found is a cell of width ``(high - low) / 2**n_steps``; its outer end is
+    taken. Noise hides quantiles that are a few standard deviations of a count from
+    either end, so ranks are aimed for that are at least as far inside; if that would be
+    more than a quarter of the records, the declared bounds are kept. Both follow from
+    public facts. A larger epsilon, fewer features or fewer steps help.
+
+    **Privacy.** (epsilon, delta)-differential privacy for one record, under
+    `adjacency`, with the number of records public. Released are `n_steps` vectors of
+    counts, one for each feature and quantile; later thresholds depend on earlier
+    releases only; see ``docs/proofs/preprocessing.md``. What `transform` returns is as
+    private as the rows given to it.
+
+    Parameters
+    ----------
+    quantiles : pair of floats in [0, 1], default=(0.01, 0.99)
+        Lower and upper quantile, the first below the second.
+    epsilon : float in [1e-6, 1e8] or inf, default=1.0
+        Privacy loss, of all rounds together. inf: the exact quantiles of
+        `numpy.quantile`; not private.
+    delta : 0 or float in [1e-50, 1), default=1e-6
+        Probability with which the guarantee may fail; far below ``1 / n_samples``.
+        0 asks for pure epsilon.
+    adjacency : {"replace_one", "zero_out"}, default="replace_one"
+        What neighbouring data sets are: one record exchanged for any other, or for
+        the null record, which contributes nothing.
+    bounds : pair of floats, pair of array-likes, or mapping
+        ``(low, high)`` for all features, ``(lows, highs)`` with one entry per feature,
+        or ``{column name: (low, high)}``, known without looking at the data; wide
+        bounds cost only resolution. Required; None raises in `fit`.
+    n_steps : int from 1 to 40, default=16
+        Rounds. One more halves the width of a cell and adds noise to all rounds.
+    scale : bool, default=True
+        False: values stay in their units, and the norm of a row is *not* at most 1.
+    random_state : int or None, default=None
+        None: private noise. An integer makes the fit reproducible and **not private**.
+    ledger : BudgetLedger or None, default=None
+        Books that every fit is charged to before it reads the data.
+
+    Attributes
+    ----------
+    low_, high_ : ndarray of shape (n_features_in_,)
+        What values are clipped to, in units of the features: low_ < high_, within the
+        bounds. Private outputs.
+    data_norm_ : float
+        Largest norm of a row that comes out: 1.0 (inf with ``scale=False``). Public.
+    privacy_ : PrivacyRecord
+        Public facts.
+    n_features_in_ : int
+        Public.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Public; only if X has feature names that are strings.
+
+    See Also
+    --------
+    BoundedScaler : The same with declared bounds, for nothing.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdp import DPQuantileClipper
+    >>> X = np.random.default_rng(0).exponential(30_000, size=(20_000, 1))
+    >>> clipper = DPQuantileClipper((0.05, 0.95), bounds=(0, 1e7)).fit(X)
+    >>> bool(70_000 < clipper.high_[0] < 110_000)
+    True
+    """
+
+    def __init__(
+        self,
+        quantiles: Any = (0.01, 0.99),
+        epsilon: float = 1.0,
+        *,
+        delta: float = 1e-6,
+        adjacency: str = "replace_one",
+        bounds: Any = None,
+        n_steps: int = 16,
+        scale: bool = True,
+        random_state: int | None = None,
+        ledger: Any = None,
+    ) -> None:
+        self.quantiles = quantiles
+        self.epsilon = epsilon
+        self.delta = delta
+        self.adjacency = adjacency
+        self.bounds = bounds
+        self.n_steps = n_steps
+        self.scale = scale
+        self.random_state = random_state
+        self.ledger = ledger
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Release the quantiles privately.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Finite numbers.
+        y : ignored
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            For a parameter or input out of range. Nothing was spent, and the
+            transformer is as it was before.
+        BudgetExceeded
+            If the ledger's cap does not allow this fit. Nothing was read or spent.
+        """
+        with self._all_or_nothing():
+            return self._fit(X)
+
+    def _fit(self, X: Any) -> Self:
+        budget = self._check_privacy_params()
+        check_bool("scale", self.scale)
+        quantiles = _checked_quantiles(self.quantiles)
+        n_steps = check_count("n_steps", self.n_steps, high=_MOST_STEPS)
+        X = check_rows(self, X, reset=True, accept_sparse=False)
+        names = getattr(self, "feature_names_in_", None)
+        low, high = match_bounds(self.bounds, X.shape[1], names)
+        source = MemorySource(X, np.zeros(len(X)))
+        mechanism = Mechanism(
+            key="noisy_bisection",
+            params={"quantiles": quantiles, "n_steps": n_steps},
+            size=2 * source.n_features,
+            sensitivity=count_sensitivity(self.adjacency, source.n_features),
+            count=n_steps,
+        )
+        answers = self._commit(mechanism, budget, source)
+        if answers.is_exact:
+            with np.errstate(all="ignore"):
+                found = np.quantile(X.astype(np.float64), quantiles, axis=0)
+        else:
+            found = bisect(source, low, high, quantiles, n_steps, answers)
+        # Cells may be closer together than doubles, and exact quantiles equal.
+        is_proper = (found[0] < found[1]) & (found[1] / 2 - found[0] / 2 > 0)
+        self.low_ = np.where(is_proper, found[0], low)
+        self.high_ = np.where(is_proper, found[1], high)
+        self.data_norm_ = 1.0 if self.scale else math.inf
+        return self
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Clipped rows; of norm at most 1, up to rounding, unless ``scale=False``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features), float32 if X is
+        """
+        check_is_fitted(self)
+        X = check_rows(self, X, reset=False, accept_sparse=False)
+        if not math.isfinite(self.data_norm_):
+            return in_dtype(np.clip(X, self.low_, self.high_), X.dtype)
+        scaled = to_unit(X, self.low_, self.high_) / math.sqrt(X.shape[1])
+        return scaled.astype(X.dtype)
+
+
+def count_sensitivity(adjacency: Adjacency, n_features: int) -> float:
+    """L2 sensitivity of the centred counts of one round (proof page, Lemmas 5, 6)."""
+    distances = {
+        "zero_out": math.sqrt(n_features / 2),
+        "replace_one": math.sqrt(2 * n_features),
+    }
+    return distances[adjacency] * (1 + 1e-12)
+
+
+def centred_counts(source: Source, thresholds: FloatArray) -> FloatArray:
+    """For each of (2, n_features) thresholds, half of (at or below - above). Private.
+
+    A record adds 1/2 or -1/2, the null record 0. Exact below 2**52 records.
+    """
+    counts = np.zeros(thresholds.shape)
+    for block in source.blocks():
+        for total, threshold in zip(counts, thresholds, strict=True):
+            signs = np.where(threshold >= block.X, 0.5, -0.5)
+            if block.present is not None:
+                signs[~block.present] = 0.0
+            total += signs.sum(axis=0)
+    return counts.ravel()
+
+
+def bisect(
+    source: Source,
+    low: FloatArray,
+    high: FloatArray,
+    quantiles: tuple[float, float],
+    n_steps: int,
+    answers: Answers,
+) -> FloatArray:
+    """Outer ends of the cells in which both quantiles of each feature are found."""
+    n = source.n_samples
+    # A union bound over all counts keeps searches out of empty places.
+    margin = -float(ndtri(_WRONG_TURN / (2 * source.n_features * n_steps)))
+    margin *= answers.sigma
+    ranks = np.clip(n * np.array(quantiles), min(margin, n / 2), max(n - margin, n / 2))
+    cells = np.zeros((2, source.n_features))
+    for step in range(1, n_steps + 1):
+        middle = cells + 0.5**step
+        thresholds = _between(low, high, middle)
+        released = answers.to(lambda at=thresholds: centred_counts(source, at))
+        at_or_below = released.reshape(cells.shape) + n / 2
+        cells = np.where(at_or_below >= ranks[:, None], cells, middle)
+    if margin > n / 4:
+        return np.stack([low, high])
+    # Noise may have brought the upper one below the lower.
+    ends = np.stack([cells.min(axis=0), cells.max(axis=0) + 0.5**n_steps])
+    return _between(low, high, ends)
+
+
+def _between(low: FloatArray, high: FloatArray, share: FloatArray) -> FloatArray:
+    """Points on the way from low to high, which cannot overflow."""
+    return low * (1 - share) + high * share
+
+
+def _checked_quantiles(quantiles: Any) -> tuple[float, float]:
+    """The quantiles as two floats."""
+    rule = (
+        "The 'quantiles' parameter must be two numbers in [0, 1], the first below the "
+        f"second. Got {quantiles!r}. Use for example (0.01, 0.99)."
+    )
+    try:
+        first, second = quantiles
+    except (TypeError, ValueError):
+        raise ValueError(rule) from None
+    first = check_real("quantiles[0]", first, low=0.0, high=1.0)
+    second = check_real("quantiles[1]", second, low=0.0, high=1.0)
+    if not first < second:
+        raise ValueError(rule)
+    return first, second

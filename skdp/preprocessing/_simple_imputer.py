@@ -1,0 +1,211 @@
+"""Filling missing values with private means, or with declared constants."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import OneToOneFeatureMixin
+from sklearn.utils.validation import check_is_fitted
+
+from skdp._input import check_rows, in_column_order
+from skdp._validation import check_choice
+from skdp.data import MemorySource
+from skdp.preprocessing._bounds import FloatArray, match_bounds, middle_and_half
+from skdp.preprocessing._pair_sums import PRESENCE, shrunken_mean
+from skdp.preprocessing._private import PrivateTransformer, in_dtype
+from skdp.privacy._step import FREE, StepPrivacy
+
+
+class DPSimpleImputer(OneToOneFeatureMixin, PrivateTransformer):
+    """Replace NaN by a private mean of each feature, or by a declared constant.
+
+    Which entries are missing is private: no column is dropped or added for it, and a
+    feature with hardly any value present is filled with the middle of its bounds.
+    Values that are present come out as they are; `bounds` clip only what the mean is
+    taken of, so put a step that clips after this one.
+
+    **Privacy.** ``strategy="mean"``: (epsilon, delta)-differential privacy for one
+    record, under `adjacency`, with the number of records public. Released are, for all
+    features together, the sum of the values present (clipped to `bounds`) and their
+    number; see ``docs/proofs/preprocessing.md``. ``strategy="constant"`` reads no
+    values and costs nothing; epsilon, delta and `ledger` are then not used, and the
+    null record stays null. What `transform` returns is as private as the rows given to
+    it.
+
+    Parameters
+    ----------
+    strategy : {"mean", "constant"}, default="mean"
+    fill_value : float, array-like of shape (n_features,), or mapping, default=None
+        With ``strategy="constant"``: one finite number for all features, one for each,
+        or ``{column name: number}``. None raises in `fit`.
+    epsilon : float in [1e-6, 1e8] or inf, default=1.0
+        Privacy loss. inf: the mean of scikit-learn's `SimpleImputer`, values not
+        clipped to `bounds`; not private.
+    delta : 0 or float in [1e-50, 1), default=1e-6
+        Probability with which the guarantee may fail; far below ``1 / n_samples``.
+        0 asks for pure epsilon.
+    adjacency : {"replace_one", "zero_out"}, default="replace_one"
+        What neighbouring data sets are: one record exchanged for any other, or for
+        the null record, which contributes nothing.
+    bounds : pair of floats, pair of array-likes, or mapping
+        ``(low, high)`` for all features, ``(lows, highs)`` with one entry per feature,
+        or ``{column name: (low, high)}``, known without looking at the data. Required
+        by ``strategy="mean"``; None raises in `fit`.
+    random_state : int or None, default=None
+        None: private noise. An integer makes the fit reproducible and **not private**.
+    ledger : BudgetLedger or None, default=None
+        Books that every fit with a mean is charged to before it reads the data.
+
+    Attributes
+    ----------
+    statistics_ : ndarray of shape (n_features_in_,)
+        What is filled in, in units of the features, within the bounds. Private output
+        (public with ``strategy="constant"``).
+    privacy_ : PrivacyRecord
+        Public facts. Not there with ``strategy="constant"``.
+    n_features_in_ : int
+        Public.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Public; only if X has feature names that are strings.
+
+    See Also
+    --------
+    sklearn.impute.SimpleImputer : The transformer without privacy.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdp import DPSimpleImputer
+    >>> X = np.array([[17.0, np.nan], [90.0, 40.0]])
+    >>> imputer = DPSimpleImputer(strategy="constant", fill_value=[40, 38])
+    >>> imputer.fit_transform(X)
+    array([[17., 38.],
+           [90., 40.]])
+    """
+
+    def __init__(
+        self,
+        strategy: str = "mean",
+        *,
+        fill_value: Any = None,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        adjacency: str = "replace_one",
+        bounds: Any = None,
+        random_state: int | None = None,
+        ledger: Any = None,
+    ) -> None:
+        self.strategy = strategy
+        self.fill_value = fill_value
+        self.epsilon = epsilon
+        self.delta = delta
+        self.adjacency = adjacency
+        self.bounds = bounds
+        self.random_state = random_state
+        self.ledger = ledger
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Release the means privately, or match the constants with the columns of X.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Finite numbers, or NaN where a value is missing.
+        y : ignored
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            For a parameter or input out of range. Nothing was spent, and the
+            transformer is as it was before.
+        BudgetExceeded
+            If the ledger's cap does not allow this fit. Nothing was read or spent.
+        """
+        with self._all_or_nothing():
+            return self._fit(X)
+
+    def _fit(self, X: Any) -> Self:
+        check_choice("strategy", self.strategy, ("mean", "constant"))
+        budget = None
+        if self.strategy == "mean":
+            budget = self._check_privacy_params()
+        X = check_rows(self, X, reset=True, accept_sparse=False, allow_nan=True)
+        names = getattr(self, "feature_names_in_", None)
+        if budget is None:
+            vars(self).pop("privacy_", None)
+            self.statistics_ = _match_constants(self.fill_value, X.shape[1], names)
+            return self
+        low, high = match_bounds(self.bounds, X.shape[1], names)
+        middle, half = middle_and_half(low, high)
+        source = MemorySource(X, np.zeros(len(X)))
+        mechanism = PRESENCE.mechanism(
+            source, self.adjacency, {"count_weight": PRESENCE.weight}
+        )
+        answers = self._commit(mechanism, budget, source)
+        if answers.is_exact:
+            self.statistics_ = _exact(X, middle)
+            return self
+        released = answers.to(lambda: PRESENCE.query(source, low, high))
+        total, count = PRESENCE.read(released, source.n_samples)
+        self.statistics_ = middle + half * shrunken_mean(total, count, answers.sigma)
+        return self
+
+    def transform(self, X: Any) -> np.ndarray:
+        """X with NaN filled in.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Finite numbers, or NaN where a value is missing.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features), float32 if X is
+        """
+        check_is_fitted(self)
+        X = check_rows(self, X, reset=False, accept_sparse=False, allow_nan=True)
+        return np.where(np.isnan(X), in_dtype(self.statistics_, X.dtype), X)
+
+    def step_privacy(self) -> StepPrivacy:
+        """What this object costs, planned or spent; never fits anything."""
+        return FREE if self.strategy == "constant" else super().step_privacy()
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+def _match_constants(fill_value: Any, n_features: int, names: Any) -> FloatArray:
+    """The declared constant of each column."""
+    declared = fill_value
+    if isinstance(fill_value, Mapping):
+        declared = in_column_order("fill_value", fill_value, names)
+    try:
+        values = np.asarray(declared, dtype=np.float64)
+        values = np.broadcast_to(values, (n_features,)).copy()
+        is_valid = bool(np.isfinite(values).all())
+    except (TypeError, ValueError):
+        is_valid = False
+    if not is_valid:
+        raise ValueError(
+            f"The 'fill_value' parameter must be a finite number, {n_features} of them "
+            f"or a mapping from column names to them. Got {fill_value!r}. Declare what "
+            "to fill in, or use strategy='mean'."
+        )
+    return values
+
+
+def _exact(X: np.ndarray, empty: FloatArray) -> FloatArray:
+    """Means of what is present, `empty` where nothing is; not private."""
+    with np.errstate(all="ignore"):
+        is_present = ~np.isnan(X)
+        total = np.where(is_present, X, 0.0).sum(axis=0, dtype=np.float64)
+        count = is_present.sum(axis=0)
+        return np.where(count > 0, total / np.maximum(count, 1), empty)

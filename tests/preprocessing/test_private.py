@@ -1,0 +1,404 @@
+"""What all private transformers promise: order, books, silence, range of what comes."""
+
+from __future__ import annotations
+
+import math
+import pickle
+import traceback
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import csr_array
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+
+from skdp import (
+    DPGridSearchCV,
+    DPLogisticRegression,
+    DPSimpleImputer,
+    privacy_report,
+    set_budget,
+)
+from skdp.exceptions import (
+    BudgetExceeded,
+    LargeDeltaWarning,
+    SeededNoiseWarning,
+    UnplannedEventError,
+)
+from skdp.preprocessing import _private
+from skdp.privacy import GaussianEvent, PureEvent, epsilon_of
+from skdp.privacy._allowance import Allowance
+from tests.preprocessing.steps import (
+    ADJACENCIES,
+    STEPS,
+    make_rows,
+    make_step,
+    note_reads,
+)
+from tests.problems import make_ledger
+from tests.spies import SpyArray, SpyLedger, SpyNoise
+
+SECRET = 123456.789
+by_step = pytest.mark.parametrize("name", STEPS)
+by_adjacency = pytest.mark.parametrize("adjacency", ADJACENCIES)
+by_delta = pytest.mark.parametrize("delta", [1e-6, 0.0])
+
+
+def outputs(step):
+    """Fitted arrays that are private outputs."""
+    names = ("mean_", "var_", "scale_", "low_", "high_", "statistics_", "components_")
+    names += ("explained_variance_",)
+    return {name: vars(step)[name] for name in names if name in vars(step)}
+
+
+def order_of(name, monkeypatch, folder):
+    """What happened to the data and to the books in one fit."""
+    diary = SpyLedger.diary = []
+    note_reads(monkeypatch, name, diary)
+    ledger = SpyLedger(folder / "ledger.db", epsilon=3.0, delta=1e-6)
+    make_step(name, ledger=ledger).fit(SpyArray(make_rows(), "X", diary))
+    return diary
+
+
+@by_step
+def test_nothing_is_read_before_the_commit(name, monkeypatch, tmp_path):
+    diary = order_of(name, monkeypatch, tmp_path)
+    n_reads = STEPS[name][1].get("n_steps", 1)
+    assert diary == ["convert X", "commit"] + n_reads * ["read"]
+
+
+@by_step
+def test_broken_twin_that_peeks_is_seen_by_the_diary(name, monkeypatch, tmp_path):
+    honest = _private.PrivateTransformer._commit
+
+    def peek(self, mechanism, budget, source):
+        list(source.blocks())
+        return honest(self, mechanism, budget, source)
+
+    monkeypatch.setattr(_private.PrivateTransformer, "_commit", peek)
+    diary = order_of(name, monkeypatch, tmp_path)
+    assert diary.index("read") < diary.index("commit")
+
+
+@by_step
+@by_adjacency
+@by_delta
+def test_the_noise_drawn_is_the_noise_declared(name, adjacency, delta, monkeypatch):
+    spies = []
+
+    def spy(seed):
+        spies.append(SpyNoise(seed=seed))
+        return spies[-1]
+
+    monkeypatch.setattr(_private, "NoiseSource", spy)
+    step = make_step(name, adjacency=adjacency, delta=delta).fit(make_rows())
+    record, draws = step.privacy_, spies[0].draws
+    assert len(draws) == record.event.count == STEPS[name][1].get("n_steps", 1)
+    kind = GaussianEvent if delta else PureEvent
+    assert isinstance(record.event, kind)
+    assert 0.999 < epsilon_of(record.event, delta) <= 1.0
+    for draw in draws:
+        assert draw.law == ("gaussian" if delta else "spherical")
+        assert draw.noise_multiplier == pytest.approx(record.noise_multiplier)
+        stated = record.sensitivity
+        assert stated <= draw.sensitivity <= stated * (1 + 1e-9)
+        sigma = draw.sigma * (1 if delta else math.sqrt(draw.query.size + 1))
+        assert record.noise_scale == pytest.approx(sigma)
+
+
+@by_step
+def test_more_queries_than_declared_are_refused(name, monkeypatch):
+    kept = []
+    honest = _private.PrivateTransformer._commit
+
+    def keep(self, mechanism, budget, source):
+        kept.append(honest(self, mechanism, budget, source))
+        return kept[-1]
+
+    monkeypatch.setattr(_private.PrivateTransformer, "_commit", keep)
+    make_step(name).fit(make_rows())
+    with pytest.raises(RuntimeError, match="declared"):
+        kept[0].to(lambda: np.zeros(2))
+
+
+@by_step
+@by_delta
+def test_the_ledger_is_charged_once_and_named(name, delta, tmp_path):
+    ledger = make_ledger(tmp_path, epsilon=1.5, dataset="study")
+    step = make_step(name, ledger=ledger, delta=delta).fit(make_rows())
+    (spend,) = ledger.spends()
+    assert spend.event == step.privacy_.event
+    assert type(step).__name__ in spend.label
+    assert (step.privacy_.ledger, step.privacy_.dataset) == (ledger.path, "study")
+    planned, spent = clone(step).step_privacy(), step.step_privacy()
+    assert planned.epsilon == spent.epsilon == 1.0
+    assert planned.adds_in_squares == (delta > 0)
+    assert spent.event == spend.event
+    step.transform(make_rows())
+    assert len(ledger.spends()) == 1
+
+
+@by_step
+def test_a_refused_fit_changes_nothing(name, tmp_path, monkeypatch):
+    ledger, diary = make_ledger(tmp_path, epsilon=0.5), []
+    note_reads(monkeypatch, name, diary)
+    step = make_step(name, ledger=ledger)
+    with pytest.raises(BudgetExceeded):
+        step.fit(make_rows())
+    assert diary == []
+    assert not hasattr(step, "privacy_")
+    assert not hasattr(step, "n_features_in_")
+
+
+@by_step
+def test_every_step_of_a_pipeline_is_charged(name, tmp_path):
+    ledger = make_ledger(tmp_path, epsilon=3.0)
+    model = DPLogisticRegression(ledger=ledger, classes=[0, 1])
+    steps = make_pipeline(make_step(name, ledger=ledger), model)
+    X = make_rows()
+    steps.fit(X, (X[:, 0] > 0).astype(int))
+    assert steps.predict(X).shape == (200,)
+    assert len(ledger.spends()) == 2
+    assert ledger.spent().epsilon < 2
+
+
+@by_step
+def test_a_private_search_pays_for_every_step_once(name):
+    X = make_rows(600)
+    labels = (X[:, 0] > 0).astype(int)
+    free = DPSimpleImputer("constant", fill_value=0.0)
+    steps = [free, make_step(name), DPLogisticRegression(classes=[0, 1])]
+    grid = {"dplogisticregression__C": [0.1, 1.0]}
+    search = DPGridSearchCV(make_pipeline(*steps), grid, epsilon=2.0).fit(X, labels)
+    report = privacy_report(search.best_estimator_)
+    assert report.epsilon == pytest.approx(2.0)
+    assert not hasattr(search.best_estimator_[0], "privacy_")
+    assert search.best_estimator_[1].privacy_.release
+
+
+@by_step
+def test_one_budget_is_split_among_the_steps(name):
+    steps = make_pipeline(make_step(name), DPLogisticRegression(classes=[0, 1]))
+    X = make_rows()
+    steps = set_budget(steps, epsilon=1.0, delta=1e-6).fit(X, np.arange(200) % 2)
+    assert 0.99 < privacy_report(steps).epsilon <= 1.0
+
+
+@by_step
+@pytest.mark.parametrize("epsilon", [1.0, math.inf])
+@by_delta
+def test_rehearsal_reads_nothing_and_all_goes_on(name, epsilon, delta, monkeypatch):
+    diary = []
+    note_reads(monkeypatch, name, diary)
+    X = make_rows()
+    rehearsal = Allowance("replace_one", "record")
+    step = make_step(name, epsilon=epsilon, delta=delta, ledger=rehearsal).fit(X)
+    assert diary == []
+    assert len(rehearsal.noted) == 1
+    assert np.isfinite(step.transform(X)).all()
+    other = clone(step).fit(5 * X)
+    for key, value in outputs(step).items():
+        assert np.array_equal(value, outputs(other)[key])
+    trial = Allowance("replace_one", "record", tuple(rehearsal.noted[:1]))
+    real = clone(step).set_params(ledger=trial).fit(X)
+    assert diary or epsilon == math.inf  # which reads X itself
+    assert real.privacy_.event == rehearsal.noted[0]
+    with pytest.raises(UnplannedEventError, match="Nothing was read"):
+        clone(real).fit(X)
+
+
+def public_traces(step, X):
+    """Everything a fit shows of itself, apart from its private outputs."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        step.fit(X).transform(X)
+    shapes = {
+        name: getattr(value, "shape", None)
+        for name, value in vars(step).items()
+        if name.endswith("_")
+    }
+    return shapes, step.privacy_.to_dict(), [str(warning.message) for warning in caught]
+
+
+@by_step
+@by_delta
+def test_nothing_but_the_outputs_depends_on_the_data(name, delta):
+    rows = [make_rows(), 1e200 * make_rows(), np.zeros((200, 3)), 5e-324 + make_rows()]
+    rows += [1e308 * np.sign(make_rows())]
+    if name == "imputer":
+        rows += [np.full((200, 3), math.nan)]
+    for dtype in (np.float64, np.float32):
+        with np.errstate(over="ignore"):
+            typed = [X.astype(dtype) for X in rows]
+        typed = [X for X in typed if not np.isinf(X).any()]
+        traces = [
+            public_traces(make_step(name, random_state=0, delta=delta), X)
+            for X in typed
+        ]
+        assert all(trace == traces[0] for trace in traces)
+
+
+@by_step
+@pytest.mark.parametrize("epsilon", [1e-6, 1e-3, 1.0, 1e8])
+@by_delta
+@pytest.mark.parametrize("n", [1, 2, 500])
+def test_whatever_is_released_all_that_follows_works(name, epsilon, delta, n):
+    X = make_rows(n)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LargeDeltaWarning)
+        step = make_step(name, epsilon=epsilon, delta=delta).fit(X)
+    for value in outputs(step).values():
+        assert np.isfinite(value).all()
+    wild = np.array([[1e308, -1e308, 1e308], [5e-324, 0.0, -0.0]])
+    for rows in (X, wild):
+        out = step.transform(rows)
+        assert np.isfinite(out).all()
+        if hasattr(step, "data_norm_"):
+            assert np.linalg.norm(out, axis=1).max() <= step.data_norm_ + 1e-12
+
+
+@by_step
+def test_single_precision_stays(name):
+    X = make_rows().astype(np.float32)
+    step = make_step(name).fit(X)
+    out = step.transform(np.vstack([X, np.full((1, 3), 3e38, dtype=np.float32)]))
+    assert out.dtype == np.float32
+    assert np.isfinite(out).all()
+
+
+@by_step
+def test_names_and_frames(name):
+    frame = pd.DataFrame(make_rows(), columns=["age", "income", "hours"])
+    out = make_step(name).set_output(transform="pandas").fit(frame).transform(frame)
+    names = ["dppca0", "dppca1"] if name == "pca" else list(frame.columns)
+    assert list(out.columns) == names
+    with pytest.raises(ValueError, match="feature names"):
+        make_step(name).fit(frame).transform(frame.rename(columns={"age": "years"}))
+
+
+@by_step
+def test_seeds_are_no_private_releases(name, tmp_path):
+    X = make_rows()
+    with pytest.warns(SeededNoiseWarning):
+        step = make_step(name, random_state=3).fit(X)
+    assert not step.privacy_.is_private
+    assert step.privacy_.epsilon == step.step_privacy().epsilon == math.inf
+    again = clone(step).fit(X)
+    for key, value in outputs(step).items():
+        assert np.array_equal(value, outputs(again)[key])
+    ledger = make_ledger(tmp_path)
+    for params in ({"random_state": 3}, {"epsilon": math.inf}):
+        with pytest.raises(ValueError, match="books private fits only"):
+            make_step(name, ledger=ledger, **params).fit(X)
+    assert ledger.spends() == []
+
+
+@by_step
+def test_infinite_epsilon_says_that_it_is_not_private(name):
+    step = make_step(name, epsilon=math.inf).fit(make_rows())
+    assert not step.privacy_.is_private
+    assert step.privacy_.solver == "exact"
+    assert "NOT a private release" in step.privacy_.statement()
+
+
+@by_step
+def test_pickles(name):
+    step = make_step(name).fit(make_rows())
+    again = pickle.loads(pickle.dumps(step))
+    assert np.array_equal(step.transform(make_rows()), again.transform(make_rows()))
+    assert again.privacy_ == step.privacy_
+    assert "sigma at most" in repr(step.privacy_)
+    assert step.privacy_.to_json()
+
+
+@by_step
+def test_large_delta_is_on_the_record(name):
+    with pytest.warns(LargeDeltaWarning) as caught:
+        step = make_step(name, delta=0.1).fit(make_rows())
+    assert step.privacy_.warnings
+    assert caught[0].filename == __file__
+
+
+BAD_PARAMS = [
+    ({"epsilon": 0.0}, "'epsilon'"),
+    ({"epsilon": math.nan}, "'epsilon'"),
+    ({"epsilon": "1"}, "'epsilon'"),
+    ({"delta": 1.0}, "'delta'"),
+    ({"delta": -1e-9}, "'delta'"),
+    ({"adjacency": "add_remove"}, "'adjacency'"),
+    ({"random_state": np.random.RandomState(0)}, "'random_state'"),
+    ({"ledger": "study.db"}, "'ledger'"),
+]
+BAD_BOUNDS = [None, (1, 1), (3, 2), (0, math.inf), (math.nan, 1), "ab", 5]
+BAD_BOUNDS += [([0, 0], [1, 1]), {"x": (0, 1)}]
+BAD_OWN = {
+    "scaler": [({"bounds": bounds}, "'bounds'") for bounds in BAD_BOUNDS],
+    "imputer": [({"bounds": bounds}, "'bounds'") for bounds in BAD_BOUNDS]
+    + [({"strategy": "median"}, r"'strategy'.*\['constant', 'mean'\]")],
+    "clipper": [({"bounds": bounds}, "'bounds'") for bounds in BAD_BOUNDS]
+    + [
+        ({"quantiles": value}, "quantiles")
+        for value in (None, 0.5, (0.5,), (0.9, 0.1), (0.5, 0.5), (-0.1, 0.5), "ab")
+    ]
+    + [({"n_steps": value}, "'n_steps'") for value in (0, 41, 2.5, None, True)]
+    + [({"scale": 1}, "'scale'")],
+    "pca": [({"n_components": value}, "'n_components'") for value in (0, 4, 1.5, "mle")]
+    + [({"data_norm": value}, "'data_norm'") for value in (0, -1, math.inf, None)]
+    + [({"center": "yes"}, "'center'")],
+}
+BAD_DATA = [
+    (np.full((9, 3), math.inf), "infinity"),
+    (np.zeros((0, 3)), "0 sample"),
+    (np.zeros(9), "1D array"),
+    (np.zeros((9, 3)) + 1j, "Complex"),
+    (np.array([["a", str(SECRET) + "x", "1"]] * 9), "array of numbers"),
+    (pd.DataFrame({"work": ["private", str(SECRET)] * 5}), r"\['work'\]"),
+    (np.ma.masked_array(np.full((4, 3), SECRET), mask=True), "mask"),
+    (csr_array(np.ones((9, 3))), "[Ss]parse"),
+    (np.array([[10**400] * 3] * 4, dtype=object), "array of numbers"),
+]
+
+
+def assert_refused(step, X, match, ledger):
+    before = dict(vars(step))
+    with pytest.raises((TypeError, ValueError), match=match) as caught:
+        step.fit(X)
+    assert dict(vars(step)) == before
+    assert ledger.spends() == []
+    assert str(SECRET) not in "".join(traceback.format_exception_only(caught.value))
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "match"),
+    [(name, *case) for name in STEPS for case in BAD_PARAMS + BAD_OWN[name]],
+)
+def test_bad_parameters(name, params, match, tmp_path):
+    ledger = make_ledger(tmp_path)
+    step = make_step(name, **({"ledger": ledger} | params))
+    assert_refused(step, make_rows(), match, ledger)
+
+
+@by_step
+@pytest.mark.parametrize("case", range(len(BAD_DATA)))
+def test_bad_data(name, case, tmp_path):
+    X, match = BAD_DATA[case]
+    ledger = make_ledger(tmp_path)
+    assert_refused(make_step(name, ledger=ledger), X, match, ledger)
+
+
+@pytest.mark.parametrize("name", ["scaler", "clipper", "pca"])
+def test_missing_values_are_for_the_imputer(name, tmp_path):
+    X, ledger = make_rows(), make_ledger(tmp_path)
+    X[3, 1] = math.nan
+    assert_refused(make_step(name, ledger=ledger), X, "NaN", ledger)
+    step = make_step(name).fit(make_rows())
+    with pytest.raises(ValueError, match="NaN"):
+        step.transform(X)
+
+
+def test_too_small_an_epsilon_for_pure_noise_is_refused():
+    step = make_step("clipper", epsilon=1e-6, delta=0, n_steps=40)
+    with pytest.raises(ValueError, match="larger epsilon"):
+        step.fit(np.zeros((1, 10**6), dtype=np.float32))
