@@ -204,7 +204,7 @@ def test_rehearsal_reads_nothing_and_all_goes_on(name, epsilon, delta, monkeypat
     noted = rehearsal.noted[0]
     if math.isinf(epsilon):
         return  # no trial may release anything without noise
-    strength = PureEvent(noted.pure_epsilon)
+    strength = noted
     if delta > 0:
         strength = GaussianEvent(1 / math.sqrt(noted.mu_squared))
     trial = Allowance("replace_one", "record", strength)
