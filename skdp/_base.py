@@ -65,11 +65,11 @@ noise_scale, n_samples, n_features, data_norm
     why_solver: str
     event: Event
     noise_multiplier: float
-    sensitivity: float
-    noise_scale: float
+    sensitivity: float | None
+    noise_scale: float | None
     n_samples: int
     n_features: int
-    data_norm: float
+    data_norm: float | None
 
 
 class PrivateEstimator(BaseEstimator):

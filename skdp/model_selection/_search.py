@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from abc import abstractmethod
 from dataclasses import asdict, dataclass, replace
@@ -15,7 +14,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._base import UNIT, PrivateEstimator
+from skdp._base import PrivateEstimator, ReleaseFacts
 from skdp._input import check_indexable
 from skdp._validation import check_real
 from skdp.exceptions import PublicLabelsWarning, TuningCostWarning
@@ -132,7 +131,10 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
                 verbose=bool(self.verbose),
             )
             choice = method.run(job, plan.candidates, plan.noise_multiplier, plan.facts)
-        self._keep(choice, plan, self._record(plan, done, noise))
+        self.privacy_ = self._record(plan, done, noise)
+        # What parts of one release have in common; random, and nothing else.
+        release = f"{type(self).__name__} {int(noise.integers(2**32, 1)[0]):08x}"
+        self._keep(choice, plan, replace(self.privacy_, release=release))
         return self
 
     def _plan(self, X: Any, y: Any, noise: NoiseSource) -> _Plan:
@@ -256,18 +258,9 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
     def _record(
         self, plan: _Plan, done: Commitment, noise: NoiseSource
     ) -> PrivacyRecord:
-        facts, method = plan.facts, plan.chosen.method
-        reason = "every fit and every score within one calibrated event"
-        if not noise.is_private:
-            reason = "random_state is set: the noise can be reproduced by anyone."
-        return PrivacyRecord(
-            estimator=type(self).__name__,
-            is_private=noise.is_private,
-            reason=reason,
-            epsilon=facts.budget.epsilon if noise.is_private else math.inf,
-            delta=facts.budget.delta,
-            adjacency=facts.adjacency,
-            unit=UNIT,
+        method = plan.chosen.method
+        facts = ReleaseFacts(
+            mechanism="one calibrated event for all fits and scores; noise",
             solver=method.key,
             solver_params=asdict(method),
             why_solver=plan.chosen.reason,
@@ -275,14 +268,12 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
             noise_multiplier=done.noise_multiplier,
             sensitivity=None,
             noise_scale=None,
-            n_samples=facts.n_samples,
+            n_samples=plan.facts.n_samples,
             n_features=int(getattr(plan.rehearsed, "n_features_in_", 0)),
             data_norm=None,
-            assumed_public=plan.assumed_public,
-            warnings=plan.notes,
-            ledger=self.ledger.path if self.ledger is not None else "",
-            dataset=self.ledger.dataset if self.ledger is not None else "",
-            release=f"{type(self).__name__} {int(noise.integers(2**32, 1)[0]):08x}",
+        )
+        return self._privacy_record(
+            facts, plan.facts.budget, noise, plan.assumed_public, plan.notes
         )
 
     def _keep(self, choice: Choice, plan: _Plan, record: PrivacyRecord) -> None:
@@ -299,7 +290,6 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
         for name in ("n_features_in_", "feature_names_in_", "classes_"):
             if hasattr(plan.rehearsed, name):
                 setattr(self, name, getattr(plan.rehearsed, name))
-        self.privacy_ = replace(record, release="")
 
     def report(self) -> SearchReport:
         """One page on the finished search: ``report().to_html("search.html")``.

@@ -29,6 +29,7 @@ from sklearn.preprocessing import (
     StandardScaler,
 )
 
+import skdp
 import skdp.pipeline._report as report_module
 from skdp import (
     BoundedScaler,
@@ -38,6 +39,7 @@ from skdp import (
     privacy_report,
 )
 from skdp.exceptions import SeededNoiseWarning, UnaccountedStepError
+from skdp.pipeline._alternatives import ALTERNATIVES
 from skdp.pipeline._total import total_of
 from skdp.privacy import ComposedEvent, EpsilonDeltaEvent, GaussianEvent, PureEvent
 from tests.pipeline.closed_forms import SpyStep, exact_epsilon, exact_mu
@@ -427,3 +429,8 @@ def test_parts_of_one_release_are_paid_once():
     step = search.best_estimator_[-1].step_privacy()
     twice = total_of([step, replace(step, release="")])
     assert twice[0] > 1.2 * report.epsilon
+
+
+def test_alternatives_that_are_named_exist():
+    named = {name for names in ALTERNATIVES.values() for name in names}
+    assert named <= set(skdp.__all__)
