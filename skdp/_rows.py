@@ -60,3 +60,18 @@ def _put_rows(X: Any, at: np.ndarray, rows: Any) -> Any:
     entries = np.repeat(np.isin(np.arange(X.shape[0]), at), np.diff(X.indptr))
     X.data[entries] = rows.data
     return X
+
+
+def rows_at(rows: Any, positions: NDArray[np.int64] | slice) -> Any:
+    """Some rows of an array, CSR matrix, data frame or sequence."""
+    if hasattr(rows, "iloc"):
+        return rows.iloc[positions]
+    if not hasattr(rows, "shape"):
+        rows = np.asarray(rows)
+    flags = getattr(rows, "flags", None)
+    if flags is not None and flags.f_contiguous and not flags.c_contiguous:
+        # The order of a table's columns in memory decides how fast a fit is.
+        if isinstance(positions, slice):
+            return rows[positions]
+        return np.take(rows.T, positions, axis=1).T
+    return rows[positions]

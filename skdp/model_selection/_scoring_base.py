@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from skdp._rows import rows_at
 from skdp.privacy._adjacency import Adjacency
 
 FloatArray = NDArray[np.float64]
@@ -172,7 +173,7 @@ def _row_by_row(
 
     def at(rows: NDArray[np.int64]) -> FloatArray | None:
         try:
-            return quality(estimator, _take(X, rows), y[rows])
+            return quality(estimator, rows_at(X, rows), y[rows])
         except Exception:
             return None
 
@@ -200,7 +201,3 @@ def _failing(
         return rows
     half = rows.size // 2
     return np.concatenate([_failing(at, rows[:half]), _failing(at, rows[half:])])
-
-
-def _take(X: Any, rows: NDArray[np.int64]) -> Any:
-    return X.iloc[rows] if hasattr(X, "iloc") else X[rows]

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp._base import PrivateEstimator, ReleaseFacts
 from skdp._input import check_indexable
+from skdp._rows import rows_at
 from skdp._validation import check_real
 from skdp.exceptions import PublicLabelsWarning, TuningCostWarning
 from skdp.model_selection._candidates import (
@@ -37,7 +38,7 @@ from skdp.model_selection._results import (
     results_table,
 )
 from skdp.model_selection._scoring import resolve_scoring
-from skdp.model_selection._trial import Job, take
+from skdp.model_selection._trial import Job
 from skdp.pipeline import privacy_report
 from skdp.privacy._accounting import Budget, calibrate
 from skdp.privacy._door import Commitment, commit
@@ -247,8 +248,8 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
                 prepare(
                     model,
                     need.strength,
-                    take(X, rows),
-                    take(y, rows),
+                    rows_at(X, rows),
+                    rows_at(y, rows),
                     facts.budget.delta,
                     self.adjacency,
                 )

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from skdp._base import UNIT
+from skdp._rows import rows_at
 from skdp.model_selection._candidates import Prepared, steps_of
 from skdp.model_selection._scoring_base import PrivateScoring
 from skdp.privacy._adjacency import Adjacency
@@ -83,16 +84,16 @@ class Job:
 
     def fit(self, ready: Prepared, rows: IntArray | None = None) -> Any:
         """One model fitted on some rows or on all, or None if it failed."""
-        X = self.X if rows is None else take(self.X, rows)
-        y = self.y if rows is None else take(self.y, rows)
+        X = self.X if rows is None else rows_at(self.X, rows)
+        y = self.y if rows is None else rows_at(self.y, rows)
         return _fitted(ready, X, y, self._seeds(1)[0], self.adjacency)
 
     def _take(self, split: Split) -> _Parts:
         return _Parts(
-            take(self.X, split.train),
-            take(self.y, split.train),
-            take(self.X, split.validation),
-            take(self.y, split.validation),
+            rows_at(self.X, split.train),
+            rows_at(self.y, split.train),
+            rows_at(self.X, split.validation),
+            rows_at(self.y, split.validation),
         )
 
     def _seeds(self, count: int) -> list[int | None]:
@@ -109,15 +110,6 @@ class _Parts:
     y_train: Any
     X_validation: Any
     y_validation: Any
-
-
-def take(rows: Any, positions: IntArray | slice) -> Any:
-    """Some rows of an array, CSR matrix, data frame or sequence."""
-    if hasattr(rows, "iloc"):
-        return rows.iloc[positions]
-    if not hasattr(rows, "shape"):
-        rows = np.asarray(rows)
-    return rows[positions]
 
 
 def _trial(

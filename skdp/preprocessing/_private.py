@@ -190,9 +190,3 @@ def summation_error(source: Source, record_norm: float) -> float:
     """
     n, b = source.n_samples, source.largest_block
     return record_norm * (2 * n * (b + n / b + 16) + 64) * _UNIT_ROUNDOFF
-
-
-def in_dtype(values: FloatArray, dtype: Any) -> np.ndarray:
-    """Finite values in another precision, finite there too."""
-    largest = np.finfo(dtype).max
-    return np.clip(values, -largest, largest).astype(dtype)

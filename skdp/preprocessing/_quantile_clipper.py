@@ -11,6 +11,7 @@ from sklearn.base import OneToOneFeatureMixin
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._input import check_rows
+from skdp._output import in_dtype
 from skdp._validation import check_bool, check_count, check_real
 from skdp.data import MemorySource, Source
 from skdp.preprocessing._bounds import FloatArray, match_bounds, to_unit
@@ -18,7 +19,6 @@ from skdp.preprocessing._private import (
     Answers,
     Mechanism,
     PrivateTransformer,
-    in_dtype,
 )
 from skdp.privacy._adjacency import Adjacency
 

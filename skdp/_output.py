@@ -1,4 +1,4 @@
-"""How released weights become fitted attributes."""
+"""How released numbers become fitted attributes."""
 
 from __future__ import annotations
 
