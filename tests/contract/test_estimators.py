@@ -13,9 +13,11 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 from skdp import (
     BoundedScaler,
     DeclaredOneHotEncoder,
+    DPGridSearchCV,
     DPLinearRegression,
     DPLinearSVC,
     DPLogisticRegression,
+    DPRandomizedSearchCV,
     RowNormClipper,
 )
 from skdp.privacy import BudgetLedger
@@ -30,6 +32,8 @@ def ledger():
     )
 
 
+GRID = {"C": [0.01, 1.0]}
+REGRESSION = DPLinearRegression(target_bounds=(-3, 3))
 # The smallest honest parameters of each class, at the default epsilon and at inf.
 INSTANCES = {
     "logistic": DPLogisticRegression(),
@@ -46,6 +50,26 @@ INSTANCES = {
     "regression-inf-ledger": DPLinearRegression(
         epsilon=math.inf, target_bounds=(-3, 3), ledger=ledger()
     ),
+    "search": DPGridSearchCV(DPLogisticRegression(), GRID),
+    "search-ledger": DPGridSearchCV(DPLogisticRegression(), GRID, ledger=ledger()),
+    "search-pure": DPGridSearchCV(DPLogisticRegression(), GRID, delta=0),
+    "search-random-stopping": DPGridSearchCV(
+        DPLogisticRegression(), GRID, method="random_stopping"
+    ),
+    "search-poisson": DPGridSearchCV(
+        DPLogisticRegression(),
+        GRID,
+        method="random_stopping",
+        method_params={"family": "poisson"},
+    ),
+    "search-disjoint-splits": DPGridSearchCV(
+        DPLogisticRegression(), GRID, method="disjoint_splits"
+    ),
+    "search-regression": DPGridSearchCV(REGRESSION, {"alpha": [0.1, 1.0]}),
+    "search-regression-random-stopping": DPGridSearchCV(
+        REGRESSION, {"alpha": [0.1, 1.0]}, method="random_stopping"
+    ),
+    "randomized-search": DPRandomizedSearchCV(DPLogisticRegression(), GRID, n_iter=2),
     "bounded-scaler": BoundedScaler(bounds=(-10, 10)),
     "row-norm-clipper": RowNormClipper(),
     "one-hot-encoder": DeclaredOneHotEncoder(categories=[0, 1, 2]),
@@ -55,6 +79,7 @@ EXPECTED_FAILURES: dict[str, dict[str, str]] = {name: {} for name in INSTANCES}
 # How many checks must at least run for an instance, whatever the release.
 FEWEST = {DPLogisticRegression: 53, BoundedScaler: 45, RowNormClipper: 45}
 FEWEST |= {DeclaredOneHotEncoder: 44, DPLinearSVC: 53, DPLinearRegression: 49}
+FEWEST |= {DPGridSearchCV: 49, DPRandomizedSearchCV: 53}
 
 
 @pytest.fixture(scope="module", autouse=True)
