@@ -33,6 +33,7 @@ def ledger():
 
 
 GRID = {"C": [0.01, 1.0]}
+QUICK = DPLogisticRegression(solver="noisy_gd", solver_params={"n_steps": 4})
 REGRESSION = DPLinearRegression(target_bounds=(-3, 3))
 # The smallest honest parameters of each class, at the default epsilon and at inf.
 INSTANCES = {
@@ -50,26 +51,19 @@ INSTANCES = {
     "regression-inf-ledger": DPLinearRegression(
         epsilon=math.inf, target_bounds=(-3, 3), ledger=ledger()
     ),
-    "search": DPGridSearchCV(DPLogisticRegression(), GRID),
-    "search-ledger": DPGridSearchCV(DPLogisticRegression(), GRID, ledger=ledger()),
-    "search-pure": DPGridSearchCV(DPLogisticRegression(), GRID, delta=0),
-    "search-random-stopping": DPGridSearchCV(
-        DPLogisticRegression(), GRID, method="random_stopping"
-    ),
-    "search-poisson": DPGridSearchCV(
-        DPLogisticRegression(),
+    "search": DPGridSearchCV(QUICK, GRID),
+    "search-ledger": DPGridSearchCV(QUICK, GRID, ledger=ledger()),
+    "search-random-stopping": DPGridSearchCV(QUICK, GRID, method="random_stopping"),
+    # Nearly always no trial, and so the fixed model.
+    "search-no-trial": DPGridSearchCV(
+        QUICK,
         GRID,
         method="random_stopping",
-        method_params={"family": "poisson"},
+        method_params={"family": "poisson", "mean_trials": 1e-9},
     ),
-    "search-disjoint-splits": DPGridSearchCV(
-        DPLogisticRegression(), GRID, method="disjoint_splits"
-    ),
+    "search-disjoint-splits": DPGridSearchCV(QUICK, GRID, method="disjoint_splits"),
     "search-regression": DPGridSearchCV(REGRESSION, {"alpha": [0.1, 1.0]}),
-    "search-regression-random-stopping": DPGridSearchCV(
-        REGRESSION, {"alpha": [0.1, 1.0]}, method="random_stopping"
-    ),
-    "randomized-search": DPRandomizedSearchCV(DPLogisticRegression(), GRID, n_iter=2),
+    "randomized-search": DPRandomizedSearchCV(QUICK, GRID, n_iter=2),
     "bounded-scaler": BoundedScaler(bounds=(-10, 10)),
     "row-norm-clipper": RowNormClipper(),
     "one-hot-encoder": DeclaredOneHotEncoder(categories=[0, 1, 2]),

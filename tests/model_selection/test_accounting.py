@@ -189,7 +189,9 @@ def test_pure_random_stopping(shape):
     params = {"shape": shape, "max_trials": 200}
     plan = plan_for(Budget(1.0, 0.0), "random_stopping", params, 12)
     w, (own,) = density(plan.chosen.method.trials), inner(plan)
-    assert all(draw.epsilon == pytest.approx(own, rel=1e-5) for draw in run_of(plan).draws)
+    assert all(
+        draw.epsilon == pytest.approx(own, rel=1e-5) for draw in run_of(plan).draws
+    )
     u = np.concatenate([np.geomspace(1e-9, 0.5, 20000), np.linspace(0.5, 1, 20000)])
     moved = np.minimum(np.exp(own) * u, 1 - np.exp(-own) * (1 - u))
     worst = own + float(np.max(np.log(w(u) / w(np.minimum(moved, 1.0)))))

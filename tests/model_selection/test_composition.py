@@ -7,6 +7,7 @@ import pytest
 
 from skdp import DPGridSearchCV
 from skdp.model_selection import Composition
+from skdp.model_selection._registry import _FEW_CANDIDATES
 from skdp.model_selection._trial import Job
 from skdp.privacy import BudgetLedger
 from skdp.privacy._noise import NoiseSource
@@ -61,12 +62,13 @@ def test_validation_fraction(share, fits):
     assert len(fits[0]) == 100 * (1 - share)
 
 
-@pytest.mark.parametrize("n", [2, 3])
-def test_fewest_records(n, fits):
-    for fraction in (None, 0.5):
+def test_fewest_records(fits):
+    for n, fraction in ((2, None), (3, 0.5), (3, 0.99)):
         params = {"tuning_fraction": fraction}
         search_for(method_params=params).fit(*numbered(n))
-        assert all(len(rows) >= 1 for rows in fits) or n == 2
+    assert all(len(rows) >= 1 for rows in fits)
+    with pytest.raises(ValueError, match="at least three records"):
+        search_for(method_params={"tuning_fraction": 0.5}).fit(*numbered(2))
 
 
 def test_best_noisy_score_wins_and_all_are_released():
@@ -87,7 +89,7 @@ def test_progress_may_be_shown_since_the_number_of_fits_is_public(capfd):
 
 def test_auto_takes_it_with_a_ledger_and_adds_in_squares(tmp_path):
     ledger = BudgetLedger(tmp_path / "a.db", epsilon=3.0, delta=1e-6)
-    grid = {"answer": [0, 1] * 100}
+    grid = {"answer": [0] * (_FEW_CANDIDATES + 1)}
     search = search_for(grid, method="auto", epsilon=0.5, ledger=ledger)
     search.fit(*numbered())
     assert search.privacy_.solver == "composition"

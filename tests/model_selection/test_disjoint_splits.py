@@ -79,5 +79,5 @@ def test_every_fit_gets_all_of_the_budget():
 
 
 def test_parameters_out_of_range():
-    with pytest.raises(ValueError, match="'mechanism'.*permute_and_flip"):
+    with pytest.raises(ValueError, match=r"'mechanism'.*permute_and_flip"):
         DisjointSplits(mechanism="argmax")

@@ -198,11 +198,23 @@ def test_defaults_follow_from_public_facts():
     assert fixed.max_trials < plan.chosen.method.max_trials
 
 
-@pytest.mark.parametrize("params", [{"shape": -1.0}, {"mean_trials": 1.0}])
-@pytest.mark.parametrize("change", [{}, {"max_trials": 0}])
-def test_parameters_out_of_range(params, change):
-    with pytest.raises(ValueError, match=f"'{[*params, *change][-1] if not change else ''}"):
-        RandomStopping(**params, **change)
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"family": "uniform"},
+        {"shape": -1.0},
+        {"shape": 11.0},
+        {"mean_trials": 1.0},
+        {"max_trials": 0},
+        {"max_trials": 2.5},
+        {"fixed_duration": 1},
+    ],
+    ids=str,
+)
+def test_parameters_out_of_range(params):
+    (name,) = params
+    with pytest.raises((ValueError, TypeError), match=f"'{name}'"):
+        RandomStopping(**params)
 
 
 def test_trials_are_drawn_by_the_stated_law(reads):

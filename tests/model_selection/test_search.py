@@ -187,7 +187,7 @@ def test_bad_data_are_refused_before_anything_is_spent(case, method, tmp_path):
 
 def test_inner_ledger_is_refused(tmp_path):
     ledger = ledger_in(tmp_path)
-    with pytest.raises(ValueError, match="'ledger'.*Set it on the search"):
+    with pytest.raises(ValueError, match=r"'ledger'.*Set it on the search"):
         DPGridSearchCV(logistic(ledger=ledger), GRID).fit(*rows_for())
     assert ledger.spends() == []
 
@@ -321,7 +321,9 @@ def test_trials_have_noise_of_their_own(n_jobs):
     search = DPGridSearchCV(NoisySum(), {"answer": [None]}, method="composition")
     plan = search._plan(X, y, NoiseSource())
     ready = plan.candidates[0].prepared[0]
-    job = Job(X, y, "replace_one", plan.facts.scorer, NoiseSource(), None, n_jobs, False)
+    job = Job(
+        X, y, "replace_one", plan.facts.scorer, NoiseSource(), None, n_jobs, False
+    )
     split = Split(np.arange(36), np.arange(36, 40))
     trials = job.fit_and_score([ready] * 6, [split] * 6, say=False)
     assert len({model.total_ for model, _ in trials}) == 6
