@@ -77,6 +77,14 @@ class Composition(Method):
                 number = check_real(name, value, low=1e-6, high=1 - 1e-6)
                 object.__setattr__(self, name, number)
 
+    def refusal(self, facts: SearchFacts) -> str:
+        if self.tuning_fraction is not None and facts.n_samples < 3:
+            return (
+                "method='composition' with a tuning_fraction needs at least three "
+                "records. Use tuning_fraction=None."
+            )
+        return ""
+
     def _sizes(self, facts: SearchFacts) -> tuple[int, int, int]:
         """Numbers of records trained on, scored on, and in the final fit."""
         n = facts.n_samples

@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import is_classifier
-from sklearn.dummy import DummyClassifier, DummyRegressor
 
 from skdp._base import PrivateEstimator
 from skdp.model_selection._candidates import steps_of
@@ -62,20 +60,6 @@ def as_released(model: Any, record: PrivacyRecord) -> Any:
             release=record.release,
         )
     return model
-
-
-def constant_model(rehearsed: Any) -> Any:
-    """A model that follows from public facts alone, where no trial gave one."""
-    width = int(rehearsed.n_features_in_)
-    if is_classifier(rehearsed):
-        labels = rehearsed.classes_
-        dummy = DummyClassifier(strategy="constant", constant=labels[0])
-        return dummy.fit(np.zeros((len(labels), width)), labels)
-    # Where private outputs are constants, so are predictions.
-    value = rehearsed.predict(np.zeros((1, width)))[0]
-    return DummyRegressor(strategy="constant", constant=value).fit(
-        np.zeros((1, width)), [value]
-    )
 
 
 def count_rows(X: Any) -> int:

@@ -33,7 +33,6 @@ from skdp.model_selection._registry import ChosenMethod, choose_method
 from skdp.model_selection._report import SearchReport
 from skdp.model_selection._results import (
     as_released,
-    constant_model,
     count_rows,
     results_table,
 )
@@ -284,10 +283,9 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
         self.best_score_ = choice.score
         self.cv_results_ = results_table(grid, choice.scores)
         self.scoring_ = plan.facts.scorer.name
-        if choice.estimator is None:
-            self.best_estimator_ = constant_model(plan.rehearsed)
-        else:
-            self.best_estimator_ = as_released(choice.estimator, record)
+        # Without a model, the rehearsed one: a fixed model that refuses bad input too.
+        model = plan.rehearsed if choice.estimator is None else choice.estimator
+        self.best_estimator_ = as_released(model, record)
         for name in ("n_features_in_", "feature_names_in_", "classes_"):
             if hasattr(plan.rehearsed, name):
                 setattr(self, name, getattr(plan.rehearsed, name))

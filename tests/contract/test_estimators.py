@@ -14,10 +14,12 @@ from skdp import (
     DPPCA,
     BoundedScaler,
     DeclaredOneHotEncoder,
+    DPGridSearchCV,
     DPLinearRegression,
     DPLinearSVC,
     DPLogisticRegression,
     DPQuantileClipper,
+    DPRandomizedSearchCV,
     DPSimpleImputer,
     DPStandardScaler,
     RowNormClipper,
@@ -34,6 +36,9 @@ def ledger():
     )
 
 
+GRID = {"C": [0.01, 1.0]}
+QUICK = DPLogisticRegression(solver="noisy_gd", solver_params={"n_steps": 4})
+REGRESSION = DPLinearRegression(target_bounds=(-3, 3))
 # The smallest honest parameters of each class, at the default epsilon and at inf.
 INSTANCES = {
     "logistic": DPLogisticRegression(),
@@ -50,6 +55,19 @@ INSTANCES = {
     "regression-inf-ledger": DPLinearRegression(
         epsilon=math.inf, target_bounds=(-3, 3), ledger=ledger()
     ),
+    "search": DPGridSearchCV(QUICK, GRID),
+    "search-ledger": DPGridSearchCV(QUICK, GRID, ledger=ledger()),
+    "search-random-stopping": DPGridSearchCV(QUICK, GRID, method="random_stopping"),
+    # Nearly always no trial, and so the fixed model.
+    "search-no-trial": DPGridSearchCV(
+        QUICK,
+        GRID,
+        method="random_stopping",
+        method_params={"family": "poisson", "mean_trials": 1e-9},
+    ),
+    "search-disjoint-splits": DPGridSearchCV(QUICK, GRID, method="disjoint_splits"),
+    "search-regression": DPGridSearchCV(REGRESSION, {"alpha": [0.1, 1.0]}),
+    "randomized-search": DPRandomizedSearchCV(QUICK, GRID, n_iter=2),
     "bounded-scaler": BoundedScaler(bounds=(-10, 10)),
     "row-norm-clipper": RowNormClipper(),
     "one-hot-encoder": DeclaredOneHotEncoder(categories=[0, 1, 2]),
@@ -76,6 +94,7 @@ EXPECTED_FAILURES: dict[str, dict[str, str]] = {name: {} for name in INSTANCES}
 FEWEST = {DPLogisticRegression: 53, BoundedScaler: 45, RowNormClipper: 45}
 FEWEST |= {DeclaredOneHotEncoder: 44, DPLinearSVC: 53, DPLinearRegression: 49}
 FEWEST |= {DPStandardScaler: 46, DPQuantileClipper: 46, DPSimpleImputer: 45, DPPCA: 46}
+FEWEST |= {DPGridSearchCV: 49, DPRandomizedSearchCV: 53}
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -1,0 +1,120 @@
+"""Noisy scores of all candidates, and the best fitted again."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from skdp import DPGridSearchCV
+from skdp.model_selection import Composition
+from skdp.model_selection._registry import _FEW_CANDIDATES
+from skdp.model_selection._trial import Job
+from skdp.privacy import BudgetLedger
+from skdp.privacy._noise import NoiseSource
+from tests.model_selection.toys import NoisySum
+
+
+def search_for(grid=None, **params):
+    values = {"method": "composition"} | params
+    return DPGridSearchCV(NoisySum(), grid or {"answer": [0, 1, 2]}, **values)
+
+
+@pytest.fixture
+def fits(monkeypatch):
+    """Positions of the records of each fit: the data hold their numbers."""
+    rows = []
+    monkeypatch.setattr(
+        NoisySum, "_before_reading", lambda self, X: rows.append(X[:, 1].astype(int))
+    )
+    return rows
+
+
+def numbered(n=100):
+    return np.column_stack([np.zeros(n), np.arange(n)]), np.ones(n)
+
+
+def test_candidates_share_one_split_and_the_best_is_fitted_on_all(fits):
+    search_for().fit(*numbered())
+    *tuned, final = fits
+    assert len(tuned) == 3
+    assert all(np.array_equal(rows, tuned[0]) for rows in tuned)
+    assert sorted(final) == list(range(100))
+    assert len(set(tuned[0])) == len(tuned[0]) < 100
+
+
+@pytest.mark.parametrize("fraction", [0.01, 0.2, 0.99])
+def test_with_a_tuning_fraction_no_record_is_used_twice(fraction, fits, monkeypatch):
+    scored, original = [], Job.fit_and_score
+
+    def spy(self, prepared, splits, *, say):
+        scored.extend(splits[0].validation)
+        return original(self, prepared, splits, say=say)
+
+    monkeypatch.setattr(Job, "fit_and_score", spy)
+    search_for(method_params={"tuning_fraction": fraction}).fit(*numbered())
+    *tuned, final = fits
+    assert sorted([*tuned[0], *scored, *final]) == list(range(100))
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5])
+def test_validation_fraction(share, fits):
+    search_for(validation_fraction=share).fit(*numbered())
+    assert len(fits[0]) == 100 * (1 - share)
+
+
+def test_fewest_records(fits):
+    for n, fraction in ((2, None), (3, 0.5), (3, 0.99)):
+        params = {"tuning_fraction": fraction}
+        search_for(method_params=params).fit(*numbered(n))
+    assert all(len(rows) >= 1 for rows in fits)
+    with pytest.raises(ValueError, match="at least three records"):
+        search_for(method_params={"tuning_fraction": 0.5}).fit(*numbered(2))
+
+
+def test_best_noisy_score_wins_and_all_are_released():
+    X, y = np.zeros((3000, 2)), np.ones(3000)
+    for delta in (1e-6, 0.0):
+        search = search_for(epsilon=20.0, delta=delta).fit(X, y)
+        scores = search.cv_results_["mean_test_score"]
+        assert search.best_params_ == {"answer": 1}
+        assert search.best_score_ == scores.max() > 0.9
+        assert scores[0] != scores[2]  # noise of their own
+        assert search.cv_results_["rank_test_score"][1] == 1
+
+
+def test_progress_may_be_shown_since_the_number_of_fits_is_public(capfd):
+    search_for(verbose=1).fit(*numbered())
+    assert "3 out of" in "".join(capfd.readouterr())
+
+
+def test_auto_takes_it_with_a_ledger_and_adds_in_squares(tmp_path):
+    ledger = BudgetLedger(tmp_path / "a.db", epsilon=3.0, delta=1e-6)
+    grid = {"answer": [0] * (_FEW_CANDIDATES + 1)}
+    search = search_for(grid, method="auto", epsilon=0.5, ledger=ledger)
+    search.fit(*numbered())
+    assert search.privacy_.solver == "composition"
+    assert "ledger" in search.privacy_.why_solver
+    search.fit(*numbered())
+    assert ledger.spent().epsilon < 0.85  # and not 1.0
+    alone = search_for(grid, method="auto").fit(*numbered())
+    assert alone.privacy_.solver == "random_stopping"
+
+
+@pytest.mark.parametrize("name", ["tuning_share", "tuning_fraction"])
+@pytest.mark.parametrize("value", [0.0, 1.0, float("nan"), "half", True])
+def test_parameters_out_of_range(name, value):
+    with pytest.raises((ValueError, TypeError), match=f"'{name}'"):
+        Composition(**{name: value})
+
+
+def test_larger_share_tunes_better_and_fits_worse():
+    X, y = numbered()
+    epsilons = [
+        [ready.estimator.epsilon for ready in plan.candidates[0].prepared]
+        for share in (0.1, 0.5)
+        for plan in [
+            search_for(method_params={"tuning_share": share})._plan(X, y, NoiseSource())
+        ]
+    ]
+    assert epsilons[0][0] < epsilons[1][0]
+    assert epsilons[0][1] > epsilons[1][1]

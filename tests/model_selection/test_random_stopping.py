@@ -1,0 +1,235 @@
+"""The best of a secret number of trials: what a search by it shows, and what not."""
+
+from __future__ import annotations
+
+import logging
+import math
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.pipeline import Pipeline
+
+from skdp import BoundedScaler, DPGridSearchCV, DPLogisticRegression
+from skdp.model_selection import RandomStopping
+from skdp.privacy import SelectionEvent
+from skdp.privacy._noise import NoiseSource
+from tests.model_selection.toys import Fragile, NoisySum
+
+
+def rows_for(n=40):
+    rng = np.random.default_rng(0)
+    return rng.uniform(-0.7, 0.7, size=(n, 2)), np.arange(n) % 2
+
+
+def search_for(estimator=None, grid=None, **params):
+    values = {"method": "random_stopping"} | params
+    return DPGridSearchCV(
+        estimator or NoisySum(), grid or {"answer": [0, 1, None]}, **values
+    )
+
+
+@pytest.fixture
+def force(monkeypatch):
+    """Make the secret number of trials what the test says."""
+
+    def force(count):
+        monkeypatch.setattr(NoiseSource, "weighted_index", lambda self, weights: count)
+
+    return force
+
+
+@pytest.fixture
+def reads(monkeypatch):
+    """One entry for each fit that reads data."""
+    diary = []
+    monkeypatch.setattr(
+        NoisySum, "_before_reading", lambda self, X: diary.append(len(X))
+    )
+    return diary
+
+
+def structure(value, path="", found=None):
+    """Path, type and shape of everything within an object; no number's value."""
+    found = {} if found is None else found
+    found[path] = type(value).__name__
+    if isinstance(value, np.ndarray):
+        found[path] += f" {value.dtype} {value.shape}"
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            structure(item, f"{path}.{name}", found)
+    elif isinstance(value, (list, tuple)):
+        for i, item in enumerate(value):
+            structure(item, f"{path}[{i}]", found)
+    elif hasattr(value, "__dict__") and not isinstance(value, type):
+        structure(vars(value), path + "!", found)
+    return found
+
+
+VERBOSE = Pipeline(
+    [
+        ("scale", BoundedScaler((-1, 1))),
+        (
+            "clf",
+            DPLogisticRegression(
+                classes=[0, 1],
+                solver="noisy_gd",
+                solver_params={"n_steps": 2},
+                verbose=True,
+            ),
+        ),
+    ],
+    verbose=True,
+)
+
+
+@pytest.mark.parametrize("estimator", [NoisySum(), VERBOSE], ids=["toy", "pipeline"])
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_nothing_tells_the_number_of_trials(
+    estimator, n_jobs, force, capfd, caplog, recwarn
+):
+    caplog.set_level(logging.DEBUG)
+    grid = {"answer": [None, None]} if estimator is not VERBOSE else {"clf__C": [1, 1]}
+    shown = []
+    for count in (1, 7):
+        force(count)
+        search = search_for(estimator, grid, verbose=2, n_jobs=n_jobs)
+        search.fit(*rows_for())
+        shown.append(structure(search))
+        assert capfd.readouterr() == ("", "")
+        assert not [r for r in caplog.records if r.name.startswith("skdp")]
+        assert not recwarn.list
+        back = pickle.loads(pickle.dumps(search))
+        assert structure(back) == shown[-1]
+    assert shown[0] == shown[1]
+
+
+def test_a_search_that_would_tell_is_found(force):
+    """The broken twin of the test above: a result for each trial."""
+    shown = []
+    for count in (1, 7):
+        force(count)
+        search = search_for().fit(*rows_for())
+        search.cv_results_["trials"] = [0.5] * count
+        shown.append(structure(search))
+    assert shown[0] != shown[1]
+
+
+def test_number_of_fits_is_the_secret_one_unless_duration_is_fixed(force, reads):
+    for count in (1, 4):
+        force(count)
+        reads.clear()
+        search_for().fit(*rows_for())
+        assert len(reads) == count
+        reads.clear()
+        params = {"fixed_duration": True, "max_trials": 5}
+        search_for(method_params=params).fit(*rows_for())
+        assert len(reads) == 5
+
+
+def test_surplus_trials_of_a_fixed_duration_are_not_looked_at(force, monkeypatch):
+    """The first of five is released, though the others are better."""
+    force(1)
+    rank = iter(range(100))
+
+    def fit(self, X, y):
+        original(self, X, y)
+        self.total_ = float(next(rank))
+        return self
+
+    original = NoisySum.fit
+    X, y = np.column_stack([np.zeros(400), np.full(400, 1e6)]), np.zeros(400)
+    params = {"fixed_duration": True, "max_trials": 5}
+    search = search_for(grid={"answer": [None]}, method_params=params)
+    plan = search._plan(X, y, NoiseSource())
+    monkeypatch.setattr(NoisySum, "fit", fit)
+    from skdp.model_selection._trial import Job
+
+    job = Job(X, y, "replace_one", plan.facts.scorer, NoiseSource(), None, None, False)
+    run = plan.chosen.method.run
+    choice = run(job, plan.candidates, plan.noise_multiplier, plan.facts)
+    assert choice.estimator.total_ == 0.0
+    assert next(rank) == 5
+
+
+def test_best_of_the_trials_is_released(force):
+    """Of many trials with far less noise than differences, the best candidate."""
+    force(30)
+    X, y = np.zeros((2000, 2)), np.ones(2000)
+    search = search_for(epsilon=20.0, grid={"answer": [0, 1, 2]}).fit(X, y)
+    assert search.best_params_ == {"answer": 1}
+    assert search.best_score_ > 0.9
+    assert set(search.cv_results_) == {"params", "param_answer"}
+
+
+@pytest.mark.parametrize("kind", [NoisySum, Fragile])
+def test_no_trial_gives_a_fixed_model(kind, force):
+    """K = 0 of Poisson's law; what is returned follows from public facts."""
+    force(0)
+    params = {"family": "poisson"}
+    X, y = rows_for()
+    search = search_for(kind(), method_params=params).fit(X, y)
+    other = search_for(kind(), method_params=params).fit(-X, 1 - y)
+    for fitted in (search, other):
+        assert fitted.best_index_ == 0
+        assert fitted.best_params_ == {"answer": 0}
+        assert fitted.best_score_ == 0.0  # accuracy at its public minimum
+        assert fitted.privacy_.epsilon == 1.0
+        assert len(set(fitted.predict(X))) == 1
+    assert np.array_equal(search.predict(X), other.predict(X))
+    with pytest.raises(ValueError, match="2D array"):
+        search.predict(X[0])
+
+
+def test_defaults_follow_from_public_facts():
+    for delta, shape in ((1e-6, 1.0), (0.0, 0.0)):
+        search = search_for(delta=delta)
+        plan = search._plan(*rows_for(), NoiseSource())
+        law = plan.chosen.method.trials
+        assert (law.family, law.shape) == ("negative_binomial", shape)
+        assert law.mean == 3.0  # the number of candidates
+        assert law.most > law.mean
+        event = plan.chosen.method.event(plan.noise_multiplier, plan.facts)
+        assert isinstance(event, SelectionEvent)
+        assert event.trials == law
+    one = search_for(grid={"answer": [0]})._plan(*rows_for(), NoiseSource())
+    assert one.chosen.method.mean_trials > 1
+    fixed = RandomStopping(fixed_duration=True).resolve(plan.facts)
+    assert fixed.max_trials < plan.chosen.method.max_trials
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"family": "uniform"},
+        {"shape": -1.0},
+        {"shape": 11.0},
+        {"mean_trials": 1.0},
+        {"max_trials": 0},
+        {"max_trials": 2.5},
+        {"fixed_duration": 1},
+    ],
+    ids=str,
+)
+def test_parameters_out_of_range(params):
+    (name,) = params
+    with pytest.raises((ValueError, TypeError), match=f"'{name}'"):
+        RandomStopping(**params)
+
+
+def test_trials_are_drawn_by_the_stated_law(reads):
+    """Counts of 300 searches within six standard deviations of the mean (1e-8)."""
+    params = {"mean_trials": 2.0, "max_trials": 50}
+    search = search_for(grid={"answer": [0]}, method_params=params)
+    X, y = rows_for()
+    plan = search._plan(X, y, NoiseSource())
+    law = plan.chosen.method.trials
+    from skdp.model_selection._trial import Job
+
+    for seed in range(300):
+        noise = NoiseSource(seed)
+        job = Job(X, y, "replace_one", plan.facts.scorer, noise, None, None, False)
+        run = plan.chosen.method.run
+        run(job, plan.candidates, plan.noise_multiplier, plan.facts)
+    variance = law.probabilities @ np.arange(51) ** 2 - law.expected**2
+    assert abs(len(reads) - 300 * law.expected) < 6 * math.sqrt(300 * variance)

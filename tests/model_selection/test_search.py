@@ -1,0 +1,513 @@
+"""Behaviour that all private searches share."""
+
+from __future__ import annotations
+
+import math
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import csr_array
+from scipy.stats import uniform
+from sklearn.base import clone
+from sklearn.feature_selection import SelectFromModel
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from skdp import (
+    BoundedScaler,
+    DPGridSearchCV,
+    DPLinearRegression,
+    DPLinearSVC,
+    DPLogisticRegression,
+    DPRandomizedSearchCV,
+    private_score,
+)
+from skdp.exceptions import BudgetExceeded, SeededNoiseWarning, UnaccountedStepError
+from skdp.model_selection import METHODS
+from skdp.privacy import BudgetLedger, epsilon_of
+from skdp.privacy._noise import NoiseSource
+from tests.model_selection.toys import Fragile, NoisySum
+
+GRID = {"C": [0.01, 1.0]}
+# Small and quick; its noise adds up in squares.
+QUICK = {"solver": "noisy_gd", "solver_params": {"n_steps": 3}}
+
+
+def rows_for(n=40, n_labels=2):
+    rng = np.random.default_rng(0)
+    return rng.uniform(-0.7, 0.7, size=(n, 2)), np.arange(n) % n_labels
+
+
+def logistic(**params):
+    return DPLogisticRegression(**({"classes": [0, 1]} | QUICK | params))
+
+
+def ledger_in(folder, **changes):
+    return BudgetLedger(
+        folder / "books.db", **({"epsilon": 10.0, "delta": 1e-5} | changes)
+    )
+
+
+# What must be refused before anything is spent: changes to the search, or to the data,
+# and what the message must say.
+PIPE = make_pipeline(BoundedScaler((-1, 1)), logistic())
+BAD = {
+    "epsilon in the grid": ({"param_grid": {"epsilon": [1, 2]}}, "'epsilon'.*search's"),
+    "nested epsilon": (
+        {"estimator": PIPE, "param_grid": {"dplogisticregression__epsilon": [1, 2]}},
+        "epsilon.*own",
+    ),
+    "nested bounds": (
+        {"estimator": PIPE, "param_grid": {"boundedscaler__bounds": [(-1, 1)]}},
+        "bounds.*facts",
+    ),
+    "nested target bounds": (
+        {"param_grid": {"clf__target_bounds": [(0, 1)]}},
+        "target_bounds.*facts",
+    ),
+    "data_norm": ({"param_grid": {"data_norm": [1.0, 2.0]}}, "data_norm"),
+    "classes": ({"param_grid": {"classes": [[0, 1]]}}, "classes"),
+    "random_state": ({"param_grid": {"random_state": [0]}}, "random_state"),
+    "ledger in the grid": ({"param_grid": {"ledger": [None]}}, "ledger"),
+    "adjacency in the grid": ({"param_grid": {"adjacency": ["zero_out"]}}, "adjacency"),
+    "inner epsilon": ({"estimator": logistic(epsilon=2.0)}, "'epsilon'.*the search"),
+    "inner delta": ({"estimator": logistic(delta=1e-7)}, "'delta'.*the search"),
+    "inner seed": ({"estimator": logistic(random_state=0)}, "'random_state'.*search"),
+    "inner adjacency": (
+        {"estimator": logistic(adjacency="zero_out")},
+        "'adjacency'.*the search",
+    ),
+    "unknown parameter": ({"param_grid": {"depth": [1]}}, "depth"),
+    "negative C": ({"param_grid": {"C": [1.0, -1.0]}}, "'C'"),
+    "unknown solver": ({"param_grid": {"solver": ["newton"]}}, "'solver'.*newton"),
+    "unaccounted step": (
+        {
+            "estimator": make_pipeline(StandardScaler(), logistic()),
+            "param_grid": {"dplogisticregression__C": [1.0]},
+        },
+        "(?i)standardscaler.*DPStandardScaler",
+    ),
+    "no private step": (
+        {"estimator": BoundedScaler((-1, 1)), "param_grid": {"bounds": [(-1, 1)]}},
+        "bounds|private step",
+    ),
+    "refit": ({"refit": False}, "'refit'.*True"),
+    "infinite epsilon": ({"epsilon": math.inf, "ledger": None}, "'epsilon'.*inf"),
+    "infinite epsilon on the books": ({"epsilon": math.inf}, "epsilon=inf.*Remove"),
+    "epsilon": ({"epsilon": 0.0}, "'epsilon'"),
+    "delta": ({"delta": 1.0}, "'delta'"),
+    "adjacency": ({"adjacency": "add_remove"}, "'adjacency'"),
+    "seed": ({"random_state": np.random.RandomState(0)}, "'random_state'"),
+    "method": ({"method": "halving"}, "'method'.*composition"),
+    "params of auto": ({"method_params": {"tuning_share": 0.5}}, "'method_params'"),
+    "unknown method param": (
+        {"method": "composition", "method_params": {"sigma": 1.0}},
+        "'method_params'.*tuning_share",
+    ),
+    "share": (
+        {"method": "composition", "method_params": {"tuning_share": 1.5}},
+        "'tuning_share'",
+    ),
+    "validation_fraction": ({"validation_fraction": 1.0}, "'validation_fraction'"),
+    "scoring": ({"scoring": "roc_auc"}, "'scoring'.*neg_log_loss"),
+    "scoring of another task": ({"scoring": "r2"}, "scoring='r2'"),
+    "scorers": ({"scoring": ["accuracy", "r2"]}, "'scoring'"),
+    "callable scorer": ({"scoring": lambda m, X, y: 1.0}, "'scoring'"),
+    "score without the method": (
+        {"estimator": DPLinearSVC(classes=[0, 1]), "scoring": "neg_log_loss"},
+        "predict_proba",
+    ),
+    "empty grid": ({"param_grid": {"C": []}}, "C|candidate"),
+    "no grid": ({"param_grid": []}, "candidate"),
+    "poisson at delta 0": (
+        {
+            "delta": 0.0,
+            "method": "random_stopping",
+            "method_params": {"family": "poisson"},
+        },
+        "delta=0.*negative_binomial",
+    ),
+    "too many candidates for the rows": (
+        {"method": "disjoint_splits", "param_grid": {"C": list(range(1, 60))}},
+        "disjoint_splits.*random_stopping",
+    ),
+    "score that is no single sum": (
+        {"method": "disjoint_splits", "scoring": "balanced_accuracy"},
+        "disjoint_splits.*composition",
+    ),
+}
+
+
+def is_untouched(search, before, ledger):
+    return vars(search) == before and ledger.spends() == []
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_refused_before_anything_is_spent(name, tmp_path):
+    changes, message = BAD[name]
+    ledger = ledger_in(tmp_path)
+    values = {"estimator": logistic(), "param_grid": GRID, "ledger": ledger}
+    search = DPGridSearchCV(**(values | changes))
+    before = dict(vars(search))
+    with pytest.raises((ValueError, TypeError), match=f"(?s){message}"):
+        search.fit(*rows_for())
+    assert is_untouched(search, before, ledger)
+
+
+def bad_data():
+    X, y = rows_for()
+    hole = X.copy()
+    hole[7, 1] = np.nan
+    yield "NaN", hole, y, "NaN"
+    yield "label", X, np.where(np.arange(40) == 7, 5, y), "classes"
+    yield "one row", X[:1], y[:1], "1 sample"
+    yield "no row", X[:0], y[:0], "0 sample|minimum of 1|at least"
+    yield "lengths", X, y[:-1], "long|inconsistent"
+    yield "no y", X, None, "y"
+    yield "two columns of y", X, np.column_stack([y, y]), "y"
+    yield "1D", X[:, 0], y, "2D array"
+
+
+@pytest.mark.parametrize("case", list(bad_data()), ids=lambda case: case[0])
+@pytest.mark.parametrize("method", METHODS)
+def test_bad_data_are_refused_before_anything_is_spent(case, method, tmp_path):
+    _, X, y, message = case
+    ledger = ledger_in(tmp_path)
+    search = DPGridSearchCV(logistic(), GRID, method=method, ledger=ledger)
+    before = dict(vars(search))
+    with pytest.raises((ValueError, TypeError), match=message) as caught:
+        search.fit(X, y)
+    assert is_untouched(search, before, ledger)
+    # Neither a row nor a value is quoted.
+    assert "7" not in str(caught.value)
+
+
+def test_inner_ledger_is_refused(tmp_path):
+    ledger = ledger_in(tmp_path)
+    with pytest.raises(ValueError, match=r"'ledger'.*Set it on the search"):
+        DPGridSearchCV(logistic(ledger=ledger), GRID).fit(*rows_for())
+    assert ledger.spends() == []
+
+
+def test_there_is_no_cv():
+    with pytest.raises(TypeError, match="cv"):
+        DPGridSearchCV(logistic(), GRID, cv=5)
+
+
+def test_books_of_another_adjacency_and_exhausted_books(tmp_path):
+    ledger = ledger_in(tmp_path, epsilon=0.5)
+    X, y = rows_for()
+    search = DPGridSearchCV(logistic(), GRID, ledger=ledger)
+    before = dict(vars(search))
+    with pytest.raises(BudgetExceeded, match="epsilon"):
+        search.fit(X, y)
+    assert is_untouched(search, before, ledger)
+    search.set_params(adjacency="zero_out")
+    with pytest.raises(ValueError, match="adjacency"):
+        search.fit(X, y)
+    assert ledger.spends() == []
+
+
+def test_unaccounted_step_has_its_own_error():
+    model = make_pipeline(StandardScaler(), logistic())
+    with pytest.raises(UnaccountedStepError):
+        DPGridSearchCV(model, {"dplogisticregression__C": [1.0]}).fit(*rows_for())
+
+
+# What a fitted search shows.
+
+DOCUMENTED = {
+    "best_estimator_",
+    "best_params_",
+    "best_index_",
+    "best_score_",
+    "cv_results_",
+    "scoring_",
+    "privacy_",
+    "classes_",
+    "n_features_in_",
+}
+
+
+def public_attributes(fitted):
+    return {n for n in vars(fitted) if n.endswith("_") and not n.startswith("_")}
+
+
+@pytest.mark.parametrize("delta", [1e-6, 0.0])
+@pytest.mark.parametrize("method", METHODS)
+def test_attributes_are_the_documented_ones(method, delta):
+    X, y = rows_for()
+    model = NoisySum()
+    search = DPGridSearchCV(model, {"answer": [0, 1, None]}, delta=delta, method=method)
+    search.fit(X, y)
+    assert public_attributes(search) == DOCUMENTED
+    for name in DOCUMENTED:
+        assert f"{name}" in DPGridSearchCV.__doc__, name
+        assert f"{name}" in DPRandomizedSearchCV.__doc__, name
+    shown = {"params", "param_answer"}
+    if method == "composition":
+        shown |= {"mean_test_score", "rank_test_score"}
+        best = search.cv_results_["rank_test_score"][search.best_index_]
+        assert best == 1
+    assert set(search.cv_results_) == shown
+    assert search.cv_results_["params"][search.best_index_] == search.best_params_
+    assert math.isnan(search.best_score_) == (method == "disjoint_splits")
+    assert search.scoring_ == "accuracy"
+    assert search.privacy_.epsilon == 1.0
+    assert search.privacy_.solver == method
+    assert epsilon_of(search.privacy_.event, delta) <= 1.0
+
+
+def test_best_estimator_says_that_it_is_a_part_of_the_search(tmp_path):
+    ledger = ledger_in(tmp_path)
+    search = DPGridSearchCV(
+        PIPE,
+        {"dplogisticregression__C": [0.1, 1.0]},
+        epsilon=2.0,
+        ledger=ledger,
+    ).fit(*rows_for())
+    step = search.best_estimator_[-1]
+    assert step.privacy_.event == search.privacy_.event
+    assert step.privacy_.epsilon == 2.0
+    assert "DPGridSearchCV" in step.privacy_.release
+    assert "as a part of" in step.privacy_.statement()
+    assert step.ledger is None
+    assert search.privacy_.release == ""
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_seed_makes_a_search_reproducible_and_not_private(method, tmp_path):
+    X, y = rows_for()
+
+    def seeded(**changes):
+        values = {"random_state": 3, "method": method} | changes
+        return DPGridSearchCV(NoisySum(), {"answer": [None] * 3}, **values)
+
+    def fitted(**changes):
+        with pytest.warns(SeededNoiseWarning):
+            return seeded(**changes).fit(X, y)
+
+    first, again = fitted(), fitted()
+    assert first.best_index_ == again.best_index_
+    assert first.best_estimator_.total_ == again.best_estimator_.total_
+    assert fitted(n_jobs=2).best_estimator_.total_ == first.best_estimator_.total_
+    assert fitted(random_state=4).best_estimator_.total_ != first.best_estimator_.total_
+    assert not first.privacy_.is_private
+    assert first.privacy_.epsilon == math.inf
+    assert not first.best_estimator_.privacy_.is_private
+    ledger = ledger_in(tmp_path)
+    with pytest.raises(ValueError, match="random_state"):
+        seeded(ledger=ledger).fit(X, y)
+    assert ledger.spends() == []
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_without_a_seed_results_differ(method):
+    X, y = rows_for()
+    search = DPGridSearchCV(NoisySum(), {"answer": [None]}, method=method)
+    totals = {search.fit(X, y).best_estimator_.total_ for _ in range(3)}
+    assert len(totals) == 3
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_trials_have_noise_of_their_own(n_jobs):
+    """Equal candidates in one search: models differ, in workers too."""
+    from skdp.model_selection._trial import Job, Split
+
+    X, y = rows_for()
+    search = DPGridSearchCV(NoisySum(), {"answer": [None]}, method="composition")
+    plan = search._plan(X, y, NoiseSource())
+    ready = plan.candidates[0].prepared[0]
+    job = Job(
+        X, y, "replace_one", plan.facts.scorer, NoiseSource(), None, n_jobs, False
+    )
+    split = Split(np.arange(36), np.arange(36, 40))
+    trials = job.fit_and_score([ready] * 6, [split] * 6, say=False)
+    assert len({model.total_ for model, _ in trials}) == 6
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_splits_do_not_depend_on_the_data(method, monkeypatch):
+    from skdp.model_selection._trial import Job
+
+    seen = []
+    original = Job.fit_and_score
+
+    def spy(self, prepared, splits, *, say):
+        seen.append([(s.train.tolist(), s.validation.tolist()) for s in splits])
+        return original(self, prepared, splits, say=say)
+
+    monkeypatch.setattr(Job, "fit_and_score", spy)
+    X, y = rows_for()
+    for rows, labels in ((X, y), (-X, 1 - y), (X, np.zeros(40, int))):
+        DPGridSearchCV(
+            NoisySum(), {"answer": [None] * 2}, method=method, random_state=5
+        ).fit(rows, labels)
+    assert seen[0] == seen[1] == seen[2]
+    for train, validation in seen[0]:
+        assert not set(train) & set(validation)
+
+
+# Inputs and composition with scikit-learn.
+
+
+def test_clone_pickle_and_fit_again(tmp_path):
+    ledger = ledger_in(tmp_path)
+    search = DPGridSearchCV(logistic(), GRID, ledger=ledger)
+    copy = clone(search)
+    assert copy.get_params()["param_grid"] == GRID
+    X, y = rows_for()
+    fitted = copy.fit(X, y)
+    again = pickle.loads(pickle.dumps(fitted))
+    assert np.array_equal(again.predict(X), fitted.predict(X))
+    assert again.privacy_ == fitted.privacy_
+    fitted.fit(X, y)
+    assert len(ledger.spends()) == 2
+    assert not hasattr(search, "best_estimator_")
+
+
+def test_frames_strings_and_csr():
+    X, y = rows_for()
+    names = np.array(["no", "yes"])
+    frame = pd.DataFrame(X, columns=["age", "pay"], index=np.arange(40)[::-1])
+    search = DPGridSearchCV(logistic(classes=["no", "yes"]), GRID)
+    search.fit(frame, pd.Series(names[y], index=frame.index))
+    assert search.feature_names_in_.tolist() == ["age", "pay"]
+    assert search.classes_.tolist() == ["no", "yes"]
+    assert set(search.predict(frame)) <= {"no", "yes"}
+    sparse = DPGridSearchCV(logistic(), GRID).fit(csr_array(X), y)
+    assert sparse.predict(csr_array(X)).shape == (40,)
+    lists = DPGridSearchCV(logistic(), GRID).fit(X.tolist(), y.tolist())
+    assert lists.predict_proba(X.tolist()).shape == (40, 2)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_multiclass_and_regression(method):
+    X, y = rows_for(60, 3)
+    search = DPGridSearchCV(
+        DPLogisticRegression(classes=[0, 1, 2], **QUICK),
+        GRID,
+        method=method,
+        scoring="neg_log_loss",
+    ).fit(X, y)
+    assert search.predict_proba(X).shape == (60, 3)
+    assert search.decision_function(X).shape == (60, 3)
+    model = DPLinearRegression(target_bounds=(-1, 1))
+    search = DPGridSearchCV(model, {"alpha": [0.1, 1.0]}, method=method).fit(X, X[:, 0])
+    assert search.scoring_ == "neg_mean_squared_error"
+    assert np.isfinite(search.predict(X)).all()
+    assert not hasattr(search, "predict_proba")
+    assert not hasattr(search, "classes_")
+
+
+def test_search_over_estimators_themselves():
+    from sklearn.pipeline import Pipeline
+
+    pipe = Pipeline([("clf", logistic())])
+    grid = {"clf": [logistic(), DPLinearSVC(classes=[0, 1], **QUICK)]}
+    search = DPGridSearchCV(pipe, grid).fit(*rows_for())
+    assert type(search.best_params_["clf"]) is type(search.best_estimator_[-1])
+    # The grid is not touched.
+    assert all(model.ledger is None for model in grid["clf"])
+    assert all(model.epsilon == 1.0 for model in grid["clf"])
+    assert not any(hasattr(model, "privacy_") for model in grid["clf"])
+
+
+def test_pipeline_of_two_private_steps_stays_within_its_need():
+    """Budgets of a selecting and a predicting step compose to what a fit may cost."""
+    selector = SelectFromModel(logistic(), threshold=-np.inf, max_features=1)
+    pipe = make_pipeline(selector, logistic())
+    search = DPGridSearchCV(pipe, {"dplogisticregression__C": [0.1, 1.0]})
+    X, y = rows_for()
+    plan = search._plan(X, y, NoiseSource())
+    needs = plan.chosen.method.needs(plan.noise_multiplier, plan.facts)
+    for candidate in plan.candidates:
+        for need, ready in zip(needs, candidate.prepared, strict=True):
+            assert len(ready.events) == 2
+            spent = math.fsum(event.mu_squared for event in ready.events)
+            assert 0.99 * need.strength.mu_squared <= spent
+            assert spent <= need.strength.mu_squared * (1 + 1e-9)
+    search.fit(X, y)
+    steps = search.best_estimator_
+    assert steps[0].estimator_.privacy_.release == steps[1].privacy_.release != ""
+
+
+def test_objective_perturbation_is_lowered_until_its_mu_fits():
+    model = DPLogisticRegression(classes=[0, 1], solver="objective_perturbation")
+    search = DPGridSearchCV(model, {"C": [1e-3]}, method="random_stopping")
+    X, y = rows_for()
+    plan = search._plan(X, y, NoiseSource())
+    (need,) = plan.chosen.method.needs(plan.noise_multiplier, plan.facts)
+    (ready,) = plan.candidates[0].prepared
+    spent = math.fsum(event.gdp_mu_squared for event in ready.events)
+    assert 0.9 * need.strength.mu_squared <= spent <= need.strength.mu_squared
+
+
+def test_cross_validation_charges_one_event_for_each_fold(tmp_path):
+    ledger = ledger_in(tmp_path)
+    search = DPGridSearchCV(logistic(), GRID, epsilon=0.5, ledger=ledger)
+    assert cross_val_score(search, *rows_for(), cv=3).shape == (3,)
+    assert len(ledger.spends()) == 3
+
+
+def test_score_of_a_search_can_be_released():
+    X, y = rows_for()
+    search = DPGridSearchCV(logistic(), GRID).fit(X, y)
+    assert 0 <= private_score(search, X, y, epsilon=1.0).value <= 1
+    assert 0 <= search.score(X, y) <= 1
+
+
+def test_failed_trials_score_lowest_and_are_silent(capfd):
+    """A candidate that fails on the data loses; the search says nothing of it."""
+    X, y = rows_for(400)
+    y = np.zeros(400)
+    for _ in range(3):
+        search = DPGridSearchCV(
+            Fragile(), {"answer": [2, 0]}, epsilon=50.0, method="composition"
+        ).fit(X, y)
+        assert search.best_params_ == {"answer": 0}
+        failed, good = search.cv_results_["mean_test_score"]
+        assert failed < 0.3 < 0.7 < good
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_search_without_any_model_returns_a_fixed_one(method):
+    X, y = rows_for()
+    search = DPGridSearchCV(Fragile(), {"answer": [2]}, method=method).fit(X, y)
+    assert public_attributes(search) == DOCUMENTED
+    again = DPGridSearchCV(Fragile(), {"answer": [2]}, method=method).fit(-X, 1 - y)
+    assert np.array_equal(search.predict(X), again.predict(X))
+    assert len(set(search.predict(X))) == 1
+    assert search.privacy_.epsilon == 1.0
+
+
+# Randomised search.
+
+
+def test_candidates_are_drawn_before_the_commit_and_without_the_data(monkeypatch):
+    diary = []
+
+    class Law:
+        def rvs(self, random_state=None):
+            diary.append("draw")
+            return len(diary) % 2
+
+    monkeypatch.setattr(NoisySum, "_before_reading", lambda s, X: diary.append("read"))
+    X, y = rows_for()
+    DPRandomizedSearchCV(NoisySum(), {"answer": Law()}, n_iter=4).fit(X, y)
+    assert diary[:4] == ["draw"] * 4
+    assert set(diary[4:]) == {"read"}
+    seen = []
+    for rows, labels in ((X, y), (-X, 1 - y)):
+        search = DPRandomizedSearchCV(
+            logistic(), {"C": uniform(0.1, 1.0)}, n_iter=3, random_state=1
+        )
+        seen.append(search.fit(rows, labels).cv_results_["params"])
+    assert seen[0] == seen[1]
+    for n_iter in (0, 1.5):
+        with pytest.raises((ValueError, TypeError), match="'n_iter'"):
+            DPRandomizedSearchCV(logistic(), GRID, n_iter=n_iter).fit(X, y)

@@ -1,0 +1,133 @@
+"""Small private estimators whose every number is known, so that a search takes ms."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from skdp._base import PrivateEstimator
+from skdp._input import check_rows, check_targets
+from skdp.privacy import GaussianEvent, LaplaceEvent
+from skdp.privacy._door import commit
+from skdp.privacy._laws import Gaussian, Laplace
+from skdp.privacy._noise import NoiseSource
+from skdp.privacy._record import PrivacyRecord
+
+# How far one record can move the sum of entries in [-1, 1].
+SENSITIVITY = {"replace_one": 2.0, "zero_out": 1.0}
+
+
+class NoisySum(ClassifierMixin, PrivateEstimator):
+    """Releases the sum of the first column, clipped to [-1, 1], with noise.
+
+    Row (x, t) is labelled 1 if the released sum is above t, and 0 otherwise. A record
+    of zeros contributes nothing, so it stands for the null record of `zero_out`.
+
+    Parameters
+    ----------
+    answer : int or None, default=None
+        Label that is always predicted. None: the rule above.
+    """
+
+    def __init__(
+        self,
+        answer=None,
+        *,
+        classes=(0, 1, 2),
+        epsilon=1.0,
+        delta=1e-6,
+        adjacency="replace_one",
+        random_state=None,
+        ledger=None,
+    ):
+        self.answer = answer
+        self.classes = classes
+        self.epsilon = epsilon
+        self.delta = delta
+        self.adjacency = adjacency
+        self.random_state = random_state
+        self.ledger = ledger
+
+    def fit(self, X, y):
+        with self._all_or_nothing():
+            budget = self._check_privacy_params()
+            if self.answer is not None and self.answer not in (0, 1, 2):
+                raise ValueError("The 'answer' parameter must be a label.")
+            X = check_rows(self, X, reset=True, accept_sparse=False)
+            check_targets(self, X, y)
+            noise = NoiseSource(self.random_state)
+            law = Gaussian() if budget.delta else Laplace()
+            done = commit(
+                GaussianEvent if budget.delta else LaplaceEvent,
+                budget,
+                adjacency=self.adjacency,
+                ledger=self.ledger,
+                noise=noise,
+                label=type(self).__name__,
+            )
+            self.classes_ = np.array(self.classes)
+            self.total_, sensitivity = 0.0, SENSITIVITY[self.adjacency]
+            if done.may_read:
+                self._before_reading(X)
+                total = np.array([np.clip(X[:, 0], -1, 1).sum()])
+                z = done.noise_multiplier
+                (self.total_,) = law.release(noise, total, sensitivity, z)
+            self.privacy_ = self._record(done, X, noise, sensitivity)
+        return self
+
+    def _before_reading(self, X):
+        """What a broken toy does with private rows."""
+
+    def _record(self, done, X, noise, sensitivity):
+        return PrivacyRecord(
+            estimator=type(self).__name__,
+            is_private=noise.is_private,
+            reason="a toy",
+            epsilon=self.epsilon,
+            delta=self.delta,
+            adjacency=self.adjacency,
+            unit="record",
+            solver="toy",
+            solver_params={},
+            why_solver="",
+            event=done.event,
+            noise_multiplier=done.noise_multiplier,
+            sensitivity=sensitivity,
+            noise_scale=done.noise_multiplier * sensitivity,
+            n_samples=X.shape[0],
+            n_features=X.shape[1],
+            data_norm=None,
+            assumed_public=(),
+        )
+
+    def predict(self, X):
+        check_is_fitted(self)
+        X = check_rows(self, X, reset=False, accept_sparse=False)
+        if self.answer is not None:
+            return np.full(len(X), self.answer)
+        return (self.total_ > X[:, 1]).astype(int)
+
+
+class Fragile(NoisySum):
+    """Fails in the midst of reading, for a reason that lies in the data."""
+
+    def _before_reading(self, X):
+        if self.answer == 2:
+            raise FloatingPointError(f"the third column is {X[0, 0]}")
+
+
+class Interrupted(NoisySum):
+    """Stands for a user who stops a search in the midst of a fit."""
+
+    def _before_reading(self, X):
+        raise KeyboardInterrupt
+
+
+class Deadly(NoisySum):
+    """Takes its process with it, as running out of memory does."""
+
+    def _before_reading(self, X):
+        os._exit(1)
