@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from sklearn.base import BaseEstimator
 
@@ -77,6 +77,8 @@ class PrivateEstimator(BaseEstimator):
 
     A subclass has the parameters epsilon, delta, adjacency, random_state and ledger.
     """
+
+    is_search: ClassVar[bool] = False
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:

@@ -277,10 +277,11 @@ def without_data(call: Callable[[], Any], otherwise: str) -> Any:
     except (TypeError, ValueError, ArithmeticError, RuntimeError) as error:
         problem = error
     # Outside of the handler, so that the first error is not carried along.
-    _raise_without_data(problem, otherwise)
+    raise_without_data(problem, otherwise)
 
 
-def _raise_without_data(problem: Exception, otherwise: str) -> NoReturn:
+def raise_without_data(problem: Exception, otherwise: str) -> NoReturn:
+    """Raise an error's own text if it is known to quote no entry, else `otherwise`."""
     text = str(problem)
     kind = TypeError if isinstance(problem, TypeError) else ValueError
     if text.startswith("Complex data not supported"):

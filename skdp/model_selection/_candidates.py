@@ -1,33 +1,21 @@
-"""Candidates of a search: checked, given their budgets, rehearsed before the commit.
-
-A rehearsal runs ``fit`` on the rows with an `Allowance` that notes events down, so that
-whatever a step would refuse is refused before anything is spent, and the search knows
-what every fit will release. Nothing is read from the rows beyond acceptance.
-"""
+"""Candidates of a search: checked, silenced, and given their budgets."""
 
 from __future__ import annotations
 
 import inspect
-import math
-import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 from sklearn.base import clone
+from sklearn.pipeline import Pipeline
 
-from skdp._base import UNIT
-from skdp.pipeline._budget import set_budget_in_place
-from skdp.pipeline._walk import private_steps
-from skdp.privacy._accounting import Budget
+from skdp._base import PrivateEstimator
+from skdp.pipeline._budget import check_accounted
+from skdp.pipeline._walk import private_steps, says_its_privacy, walk
 from skdp.privacy._adjacency import Adjacency
-from skdp.privacy._allowance import Allowance, Strength, cost_over
-from skdp.privacy._events import (
-    ComposedEvent,
-    Event,
-    PureEvent,
-)
-from skdp.privacy._gaussian import gaussian_epsilon
+from skdp.privacy._allowance import Strength
 
 # Parameters that decide the guarantee or what is public; a search sets or keeps them.
 _NOT_TUNABLE = (
@@ -41,9 +29,6 @@ _NOT_TUNABLE = (
     "random_state",
     "target_bounds",
 )
-# Inner epsilons are set this much below what the search paid for, for rounding.
-_MARGIN = 1e-6
-_MOST_REHEARSALS = 12
 
 
 @dataclass(frozen=True)
@@ -103,8 +88,13 @@ def check_tunable(names: Iterable[str]) -> None:
         )
 
 
-def configured(estimator: Any, params: Mapping[str, Any], adjacency: Adjacency) -> Any:
-    """A clone with these parameters, silent, under the search's adjacency.
+def configured(
+    estimator: Any, params: Mapping[str, Any], adjacency: Adjacency, seed: int
+) -> Any:
+    """A clone with these parameters and the search's adjacency, without side effects.
+
+    `seed` is public and goes to declared steps that draw at random: with the state of
+    NumPy's generator they would tell how many trials there are.
 
     Raises
     ------
@@ -122,11 +112,74 @@ def configured(estimator: Any, params: Mapping[str, Any], adjacency: Adjacency) 
             "or scikit-learn's own search if privacy is not needed."
         )
     for step in steps:
+        if step.is_search:
+            raise ValueError(
+                "The 'estimator' parameter must have no search inside. Got "
+                f"{type(step).__name__}. Put all choices into one grid."
+            )
         _check_defaults(step, adjacency)
         step.set_params(adjacency=adjacency)
-    # What a fit prints, or how often, would tell how many trials there are.
-    loud = [name for name in model.get_params() if name.split("__")[-1] == "verbose"]
-    return model.set_params(**dict.fromkeys(loud, False))
+    check_accounted(model)
+    _check_order(model)
+    return model.set_params(**_harmless(model, seed))
+
+
+def _harmless(model: Any, seed: int) -> dict[str, Any]:
+    """Parameters by which trials would tell of each other, or leave the process.
+
+    What a fit prints or caches tells how many trials there are, a cache hands one
+    trial's release to another, and workers would not share a trial's allowance.
+    """
+    fixed = {"verbose": False, "memory": None, "n_jobs": 1}
+    params, changed = model.get_params(deep=True), {}
+    for name, value in params.items():
+        last = name.rpartition("__")[2]
+        if last in fixed:
+            changed[name] = fixed[last]
+        if last != "random_state" or is_private_step(owner_of(model, params, name)):
+            continue
+        if value is not None and not isinstance(value, Integral):
+            raise ValueError(
+                f"The {name!r} parameter must be None or an integer inside a search. "
+                f"Got an instance of {type(value).__name__}, which trials would share."
+            )
+        changed[name] = seed if value is None else int(value)
+    return changed
+
+
+def owner_of(model: Any, params: Mapping[str, Any], name: str) -> Any:
+    """The object within a model that a parameter belongs to."""
+    prefix = name.rpartition("__")[0]
+    return params[prefix] if prefix else model
+
+
+def is_private_step(step: Any) -> bool:
+    """Whether an object releases something when it is fitted."""
+    return isinstance(step, PrivateEstimator)
+
+
+def _check_order(model: Any) -> None:
+    """Refuse other libraries' steps behind private ones.
+
+    What they make of released numbers could be refused further on, for the sake of one
+    record and after the search is paid for.
+    """
+    for pipeline in [model, *model.get_params(deep=True).values()]:
+        if not isinstance(pipeline, Pipeline):
+            continue
+        is_behind = False
+        for _, step in pipeline.steps:
+            parts = [leaf.step for leaf in walk(step, planned=True)]
+            if is_behind and not all(map(_is_own, parts)):
+                raise ValueError(
+                    "The steps behind a private step must be of skdp inside a search. "
+                    f"Got {type(step).__name__}. Put it before the private steps."
+                )
+            is_behind |= any(map(is_private_step, parts))
+
+
+def _is_own(step: Any) -> bool:
+    return isinstance(step, str) or says_its_privacy(step)
 
 
 def _check_defaults(step: Any, adjacency: Adjacency) -> None:
@@ -150,66 +203,3 @@ def declare_labels(model: Any, labels: Any) -> Any:
         if _undeclared(step):
             step.set_params(classes=labels)
     return model
-
-
-def rehearse(
-    model: Any, X: Any, y: Any, adjacency: Adjacency
-) -> tuple[Any, tuple[Event, ...]]:
-    """Go through a fit up to where data would be read, and note its events.
-
-    Returns
-    -------
-    fitted clone, tuple of events
-        The clone's private outputs are constants.
-    """
-    allowance = Allowance(adjacency, UNIT)
-    rehearsed = clone(model)
-    for step in steps_of(rehearsed):
-        step.set_params(ledger=allowance)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        rehearsed.fit(X, y)
-    return rehearsed, tuple(allowance.noted)
-
-
-def prepare(
-    model: Any,
-    strength: Strength,
-    X: Any,
-    y: Any,
-    delta: float,
-    adjacency: Adjacency,
-) -> Prepared:
-    """Give a candidate the largest budget whose events cost no more than `strength`.
-
-    Gaussian steps take exactly what there is. Others, such as objective perturbation,
-    are charged by the mu that dominates them, so their epsilon is lowered until that
-    fits.
-    """
-    budget = _budget_for(strength, delta)
-    scale = 1.0
-    for _ in range(_MOST_REHEARSALS):
-        ready = clone(model)
-        set_budget_in_place(ready, Budget(budget.epsilon * scale, delta))
-        _, events = rehearse(ready, X, y, adjacency)
-        excess = cost_over(ComposedEvent(events), strength)
-        if excess <= 1:
-            return Prepared(ready, strength)
-        scale /= min(excess * (1 + _MARGIN), 8.0)
-    raise ValueError(
-        f"A candidate cannot be fitted at the cost of {strength}. Got a solver "
-        "whose noise does not add up in squares. Use solver='noisy_gd' or 'auto'."
-    )
-
-
-def _budget_for(strength: Strength, delta: float) -> Budget:
-    if isinstance(strength, PureEvent):
-        epsilon = strength.pure_epsilon
-    else:
-        epsilon = gaussian_epsilon(math.sqrt(strength.mu_squared), delta)
-    if epsilon < 2e-6:
-        raise ValueError(
-            "The 'epsilon' parameter of a search must leave each fit at least 1e-6. "
-            f"Got {epsilon:.3g} for each. Use fewer candidates or a larger epsilon."
-        )
-    return Budget(min(epsilon, 1e8) * (1 - _MARGIN), delta)

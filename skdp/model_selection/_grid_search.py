@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from sklearn.model_selection import ParameterGrid, ParameterSampler
@@ -58,7 +57,8 @@ default="auto"
         `Composition`, `RandomStopping` and `DisjointSplits`.
     validation_fraction : float in (0, 1) or None, default=None
         Share of the records that candidates are scored on, chosen at random without
-        regard to labels. None: a tenth, or an equal part with "disjoint_splits".
+        regard to labels. None: 0.3 with "composition", 0.1 with "random_stopping", and
+        an equal part with "disjoint_splits".
     refit : True
         Only True: the final model is a part of the search.
     n_jobs : int or None, default=None
@@ -74,8 +74,11 @@ default="auto"
     Attributes
     ----------
     best_estimator_ : estimator
-        Private output: fitted on all records ("composition"), or the selected fit. In
-        the place of a model that could not be fitted, a fixed one.
+        Private output: fitted on all records ("composition"), or the selected fit. If
+        none could be fitted, a fixed model that learned nothing. Its private steps have
+        the search's ledger.
+    has_model_ : bool
+        Private output: whether a model could be fitted.
     best_params_ : dict
         Private output.
     best_index_ : int
@@ -152,11 +155,7 @@ default="auto"
         self.ledger = ledger
 
     def _list_candidates(self) -> list[dict[str, Any]]:
-        grids = self.param_grid
-        if isinstance(grids, Mapping):
-            grids = [grids]
-        check_tunable(name for grid in grids for name in grid)
-        return _checked(list(ParameterGrid(self.param_grid)))
+        return _checked(ParameterGrid(self.param_grid))
 
 
 class DPRandomizedSearchCV(PrivateSearch):
@@ -183,7 +182,7 @@ class DPRandomizedSearchCV(PrivateSearch):
 
     Attributes
     ----------
-    best_estimator_, best_params_, best_index_, best_score_, cv_results_
+    best_estimator_, has_model_, best_params_, best_index_, best_score_, cv_results_
         Private outputs, see `DPGridSearchCV`.
     scoring_, privacy_, classes_, n_features_in_, feature_names_in_
         Public facts, see `DPGridSearchCV`.
@@ -245,19 +244,18 @@ class DPRandomizedSearchCV(PrivateSearch):
 
     def _list_candidates(self) -> list[dict[str, Any]]:
         n_iter = check_count("n_iter", self.n_iter, high=_MOST_CANDIDATES)
-        grids = self.param_distributions
-        if isinstance(grids, Mapping):
-            grids = [grids]
-        check_tunable(name for grid in grids for name in grid)
         sampler = ParameterSampler(
             self.param_distributions, n_iter, random_state=self.random_state
         )
-        return _checked(list(sampler))
+        return _checked(sampler)
 
 
-def _checked(grid: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _checked(grid: ParameterGrid | ParameterSampler) -> list[dict[str, Any]]:
+    """The candidates as a list, if they are not too many and of the right kind."""
     if 1 <= len(grid) <= _MOST_CANDIDATES:
-        return grid
+        candidates = list(grid)
+        check_tunable(name for candidate in candidates for name in candidate)
+        return candidates
     raise ValueError(
         f"A search must have 1 to {_MOST_CANDIDATES} candidates. Got {len(grid)}. Use "
         "a smaller grid, or DPRandomizedSearchCV."

@@ -327,7 +327,8 @@ def _accepted(
     if y is None:
         raise ValueError("The y argument must hold the true values. Got None.")
     if issparse(X) or not hasattr(X, "shape"):
-        to_rows = X.tocsr if issparse(X) else partial(np.asarray, X)
+        # As objects: one entry must not decide the kind of all.
+        to_rows = X.tocsr if issparse(X) else partial(np.array, X, dtype=object)
         X = without_data(to_rows, "The X argument must be a table. Got something else.")
     _check_first_step(estimator, X)
     if scoring.task == "regression":
@@ -346,6 +347,8 @@ def _accepted(
 
 
 def _labels(X: Any, y: Any) -> np.ndarray:
+    if not hasattr(y, "dtype"):
+        y = np.array(y, dtype=object)  # one label must not decide the kind of all
     check_consistent_length(X, y)
     return np.asarray(column_or_1d(y))
 

@@ -17,6 +17,7 @@ _NOT_COVERED = (
     "a choice between several searches that is made from what they showed, unless one "
     "ledger caps them all",
 )
+_NO_MODEL = "none could be fitted; a fixed one that learned nothing stands in for it"
 _MOST_ROWS = 200
 _BAR = 160
 
@@ -33,6 +34,7 @@ class SearchReport:
     best_score : float
         nan if no score was released.
     scoring : str
+    has_model : bool
     candidates : tuple of dict
     scores : tuple of float or None
         Released scores of the candidates, or None.
@@ -42,6 +44,7 @@ class SearchReport:
     best_index: int
     best_score: float
     scoring: str
+    has_model: bool
     candidates: tuple[dict[str, Any], ...]
     scores: tuple[float, ...] | None
 
@@ -52,6 +55,7 @@ class SearchReport:
         return [
             ("chosen", _told(self.candidates[self.best_index])),
             ("its score", score),
+            ("model", "fitted" if self.has_model else _NO_MODEL),
             ("candidates", str(len(self.candidates))),
             ("method", self.privacy.solver),
             ("why this method", self.privacy.why_solver),

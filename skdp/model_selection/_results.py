@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import rankdata
 
 from skdp._base import PrivateEstimator
 from skdp.model_selection._candidates import steps_of
@@ -27,23 +28,22 @@ def results_table(
         table[f"param_{name}"] = column
     if scores is not None:
         table["mean_test_score"] = scores
-        better = scores[:, None] > scores[None, :]
-        table["rank_test_score"] = (1 + better.sum(axis=0)).astype(np.int32)
+        table["rank_test_score"] = rankdata(-scores, method="min").astype(np.int32)
     return table
 
 
-def as_released(model: Any, record: PrivacyRecord) -> Any:
+def as_released(model: Any, record: PrivacyRecord, ledger: Any) -> Any:
     """The fitted model, each private step of which says that it is a part of a search.
 
-    Its steps lose the books of the trial.
+    Its steps get the search's books, which another fit of theirs is charged to.
     """
     for step in steps_of(model):
-        step.set_params(ledger=None, random_state=None)
+        step.set_params(ledger=ledger, random_state=None)
     for leaf in walk(model):
         step = leaf.step
         if not isinstance(step, PrivateEstimator):
             continue
-        step.set_params(ledger=None, random_state=None)
+        step.set_params(ledger=ledger, random_state=None)
         own = getattr(step, "privacy_", None)
         if own is None:  # it cost nothing, such as an imputer of declared constants
             continue

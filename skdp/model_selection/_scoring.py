@@ -78,6 +78,7 @@ def resolve_scoring(
         found = scoring
     else:
         kind = SCORINGS[_checked_name(scoring)]
+        _check_suits(kind, estimator)
         found = kind.of(_facts(estimator, classes, target_bounds))
     _check_suits(found, estimator)
     return found
@@ -143,7 +144,9 @@ def last_step(estimator: Any) -> Any:
     return estimator
 
 
-def _check_suits(scoring: PrivateScoring, estimator: Any) -> None:
+def _check_suits(
+    scoring: PrivateScoring | type[PrivateScoring], estimator: Any
+) -> None:
     other = {"classification": is_regressor, "regression": is_classifier}
     if other[scoring.task](estimator):
         allowed = sorted(n for n, k in SCORINGS.items() if k.task != scoring.task)

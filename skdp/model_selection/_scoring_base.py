@@ -9,7 +9,6 @@ bounds and the others keep theirs.
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from skdp._quiet import no_warnings
 from skdp._rows import rows_at
 from skdp.privacy._adjacency import Adjacency
 
@@ -126,8 +126,7 @@ class PrivateScoring(ABC):
             Multiples of `QUANTUM` in [-1, 1].
         """
         y = np.asarray(y)
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("ignore")
+        with no_warnings():
             quality = _row_by_row(self._quality, self._worst, estimator, X, y)
             exact = self._spread(quality, y)
             return np.asarray(np.rint(exact / QUANTUM) * QUANTUM)

@@ -6,10 +6,12 @@ import warnings
 from abc import abstractmethod
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import Any, Self
+from numbers import Integral
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import MetaEstimatorMixin
+from sklearn.metrics import get_scorer
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -19,17 +21,11 @@ from skdp._input import check_indexable
 from skdp._rows import rows_at
 from skdp._validation import check_real
 from skdp.exceptions import PublicLabelsWarning, TuningCostWarning
-from skdp.model_selection._candidates import (
-    Candidate,
-    Prepared,
-    configured,
-    declare_labels,
-    needs_labels,
-    prepare,
-    rehearse,
-)
+from skdp.model_selection._candidates import Candidate, Prepared, configured
 from skdp.model_selection._method import Choice, SearchFacts
+from skdp.model_selection._preparation import prepare
 from skdp.model_selection._registry import ChosenMethod, choose_method
+from skdp.model_selection._rehearsal import accept
 from skdp.model_selection._report import SearchReport
 from skdp.model_selection._results import (
     as_released,
@@ -37,8 +33,8 @@ from skdp.model_selection._results import (
     results_table,
 )
 from skdp.model_selection._scoring import resolve_scoring
+from skdp.model_selection._scoring_base import MOST_RECORDS
 from skdp.model_selection._trial import Job
-from skdp.pipeline import privacy_report
 from skdp.privacy._accounting import Budget, calibrate
 from skdp.privacy._door import Commitment, commit
 from skdp.privacy._noise import NoiseSource
@@ -52,14 +48,14 @@ _NOISY_SCORES = 0.01
 class _Plan:
     """Everything about a search that is settled before it is paid for: public facts.
 
-    `rehearsed` is a fitted model whose private outputs are constants.
+    `stand_ins` are fitted models of the candidates whose private outputs are constants.
     """
 
     facts: SearchFacts
     chosen: ChosenMethod
     noise_multiplier: float
     candidates: tuple[Candidate, ...]
-    rehearsed: Any
+    stand_ins: list[Any]
     assumed_public: tuple[str, ...]
     notes: tuple[str, ...]
 
@@ -74,10 +70,33 @@ def _best_has(name: str) -> Any:
     return check
 
 
+def _check_n_jobs(n_jobs: Any) -> None:
+    is_count = isinstance(n_jobs, Integral) and not isinstance(n_jobs, bool)
+    if n_jobs is not None and not (is_count and n_jobs != 0):
+        raise ValueError(
+            "The 'n_jobs' parameter must be None or an integer other than 0. "
+            f"Got {n_jobs!r}. Use -1 for all processors."
+        )
+
+
+def _checked_size(X: Any) -> int:
+    """Number of records, public: enough to split, few enough for exact sums."""
+    n_samples = count_rows(X)
+    if 2 <= n_samples <= MOST_RECORDS:
+        return n_samples
+    got = "1 sample" if n_samples == 1 else f"n_samples = {n_samples}"
+    raise ValueError(
+        f"A search needs 2 to {MOST_RECORDS} records, some to fit on and others to "
+        f"score on. Got {got}."
+    )
+
+
 class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
     """A private search over the candidates that a subclass lists."""
 
-    def fit(self, X: Any, y: Any) -> Self:
+    is_search: ClassVar[bool] = True
+
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Choose among the candidates and fit the best, within one budget.
 
         Parameters
@@ -133,56 +152,57 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
             choice = method.run(job, plan.candidates, plan.noise_multiplier, plan.facts)
         self.privacy_ = self._record(plan, done, noise)
         # What parts of one release have in common; random, and nothing else.
-        release = f"{type(self).__name__} {int(noise.integers(2**32, 1)[0]):08x}"
+        words = "".join(f"{int(word):08x}" for word in noise.integers(2**32, 4))
+        release = f"{type(self).__name__} {words}"
         self._keep(choice, plan, replace(self.privacy_, release=release))
         return self
 
     def _plan(self, X: Any, y: Any, noise: NoiseSource) -> _Plan:
-        """Check everything, rehearse every fit, divide the budget."""
+        """Check everything, rehearse every candidate, divide the budget."""
         budget = self._check_privacy_params()
         self._check_search_params(budget)
         grid = self._list_candidates()
-        models = [configured(self.estimator, p, self.adjacency) for p in grid]
-        for model in models:
-            privacy_report(model, strict=True)
-        # Accepts or refuses all rows.
-        rehearsed, _ = rehearse(models[0], X, y, self.adjacency)
-        assumed = ["number of records", "number and names of features"]
-        if any(needs_labels(model) for model in models):
-            warnings.warn(
-                "The set of labels was taken from y and is assumed to be public. "
-                "Pass classes=[...] to the estimator to declare it.",
-                PublicLabelsWarning,
-                stacklevel=4,
-            )
-            models = [declare_labels(model, rehearsed.classes_) for model in models]
-            assumed.append("set of labels (taken from y)")
-        n_samples = count_rows(X)
-        if n_samples < 2:
-            raise ValueError(
-                "A search needs at least two records, one to fit on and one to score "
-                "on. Got 1 sample."
-            )
+        n_samples = _checked_size(X)
+        seed = int(noise.integers(2**31, 1)[0])
+        accepted = accept(
+            [configured(self.estimator, p, self.adjacency, seed) for p in grid],
+            X,
+            y,
+            self.adjacency,
+        )
+        scorers = [resolve_scoring(self.scoring, x) for x in accepted.stand_ins]
         facts = SearchFacts(
             n_samples=n_samples,
-            n_candidates=len(models),
+            n_candidates=len(grid),
             budget=budget,
             adjacency=self.adjacency,
-            scorer=resolve_scoring(self.scoring, rehearsed),
+            scorer=scorers[0],
             validation_fraction=self.validation_fraction,
             has_ledger=self.ledger is not None,
         )
-        notes = self._warn_of_public_facts(budget, facts.n_samples, noise)
         chosen = choose_method(self.method, self.method_params, facts)
         multiplier = calibrate(partial(chosen.method.event, facts=facts), budget)
-        notes += self._warn_of_cost(chosen, multiplier, facts)
         candidates = tuple(
             Candidate(params, self._prepared(model, X, y, chosen, multiplier, facts))
-            for params, model in zip(grid, models, strict=True)
+            for params, model in zip(grid, accepted.models, strict=True)
         )
+        notes = self._warn_of_public_facts(budget, n_samples, noise)
+        notes += self._warn_of_cost(chosen, multiplier, facts)
+        assumed = ("number of records", "number and names of features")
+        if accepted.takes_labels:
+            assumed += (self._warn_of_labels(),)
         return _Plan(
-            facts, chosen, multiplier, candidates, rehearsed, tuple(assumed), notes
+            facts, chosen, multiplier, candidates, accepted.stand_ins, assumed, notes
         )
+
+    def _warn_of_labels(self) -> str:
+        warnings.warn(
+            "The set of labels was taken from y and is assumed to be public. "
+            "Pass classes=[...] to the estimator to declare it.",
+            PublicLabelsWarning,
+            stacklevel=5,
+        )
+        return "set of labels (taken from y)"
 
     @abstractmethod
     def _list_candidates(self) -> list[dict[str, Any]]:
@@ -199,6 +219,7 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
                 "The 'refit' parameter must be True: the final model is a part of the "
                 f"search and of its budget. Got {self.refit!r}."
             )
+        _check_n_jobs(self.n_jobs)
         if self.validation_fraction is not None:
             check_real(
                 "validation_fraction",
@@ -215,16 +236,17 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
     ) -> tuple[str, ...]:
         """Say so if scores will be too noisy to choose by; from public facts."""
         deviation = chosen.method.score_deviation(multiplier, facts)
-        if self.method != "auto" or deviation <= _NOISY_SCORES:
+        is_choice = self.method == "auto" and facts.n_candidates > 1
+        if not is_choice or deviation <= _NOISY_SCORES:
             return ()
         text = (
             f"the noise of a candidate's score has a standard deviation of "
-            f"{deviation:.2g} of the score's range, so this search will hardly tell "
-            "its candidates apart"
+            f"{deviation:.2g} of the score's range, and candidates that differ by less "
+            "cannot be told apart"
         )
         warnings.warn(
-            f"At this budget {text}. Fit the untuned default with the whole budget, or "
-            "use fewer candidates (docs/model_selection.md).",
+            f"At this budget {text}. Consider the untuned default with the whole "
+            "budget, or fewer candidates (docs/model_selection.md).",
             TuningCostWarning,
             stacklevel=5,
         )
@@ -269,7 +291,7 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
             sensitivity=None,
             noise_scale=None,
             n_samples=plan.facts.n_samples,
-            n_features=int(getattr(plan.rehearsed, "n_features_in_", 0)),
+            n_features=int(getattr(plan.stand_ins[0], "n_features_in_", 0)),
             data_norm=None,
         )
         return self._privacy_record(
@@ -283,12 +305,15 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
         self.best_score_ = choice.score
         self.cv_results_ = results_table(grid, choice.scores)
         self.scoring_ = plan.facts.scorer.name
-        # Without a model, the rehearsed one: a fixed model that refuses bad input too.
-        model = plan.rehearsed if choice.estimator is None else choice.estimator
-        self.best_estimator_ = as_released(model, record)
+        self.has_model_ = choice.estimator is not None
+        # Without one, a fixed model in its place, which refuses bad input too.
+        stand_in = plan.stand_ins[choice.index]
+        model = choice.estimator if self.has_model_ else stand_in
+        self.best_estimator_ = as_released(model, record, self.ledger)
         for name in ("n_features_in_", "feature_names_in_", "classes_"):
-            if hasattr(plan.rehearsed, name):
-                setattr(self, name, getattr(plan.rehearsed, name))
+            vars(self).pop(name, None)
+            if hasattr(stand_in, name):
+                setattr(self, name, getattr(stand_in, name))
 
     def report(self) -> SearchReport:
         """One page on the finished search: ``report().to_html("search.html")``.
@@ -302,6 +327,7 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
             best_index=self.best_index_,
             best_score=self.best_score_,
             scoring=self.scoring_,
+            has_model=self.has_model_,
             candidates=tuple(self.cv_results_["params"]),
             scores=None if scores is None else tuple(map(float, scores)),
         )
@@ -339,12 +365,15 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
 
     @available_if(_best_has("score"))
     def score(self, X: Any, y: Any) -> float:
-        """Score of the best estimator on raw data: **not** private.
+        """The named score of the best estimator on raw data: **not** private.
 
-        For a score that may be released use `skdp.private_score`.
+        Its own default score if `scoring` is None. For a score that may be released use
+        `skdp.private_score`.
         """
         check_is_fitted(self)
-        return float(self.best_estimator_.score(X, y))
+        if self.scoring is None:
+            return float(self.best_estimator_.score(X, y))
+        return float(get_scorer(self.scoring_)(self.best_estimator_, X, y))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -7,20 +7,21 @@ as its score.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from sklearn.base import clone
+from sklearn.utils.parallel import Parallel, delayed
 
 from skdp._base import UNIT
+from skdp._quiet import no_warnings
 from skdp._rows import rows_at
-from skdp.model_selection._candidates import Prepared, steps_of
+from skdp.model_selection._candidates import Prepared, is_private_step, steps_of
 from skdp.model_selection._scoring_base import PrivateScoring
+from skdp.pipeline._walk import walk
 from skdp.privacy._adjacency import Adjacency
 from skdp.privacy._allowance import Allowance
 from skdp.privacy._noise import NoiseSource
@@ -73,14 +74,15 @@ class Job:
         taken = {id(split): self._take(split) for split in splits}
         run = Parallel(n_jobs=self.n_jobs, verbose=10 if say and self.verbose else 0)
         seeds = self._seeds(len(prepared))
-        return list(
-            run(
-                delayed(_trial)(
-                    ready, taken[id(split)], seed, self.adjacency, self.scorer
+        with no_warnings():
+            return list(
+                run(
+                    delayed(_trial)(
+                        ready, taken[id(split)], seed, self.adjacency, self.scorer
+                    )
+                    for ready, split, seed in zip(prepared, splits, seeds, strict=True)
                 )
-                for ready, split, seed in zip(prepared, splits, seeds, strict=True)
             )
-        )
 
     def fit(self, ready: Prepared, rows: IntArray | None = None) -> Any:
         """One model fitted on some rows or on all, or None if it failed."""
@@ -128,7 +130,10 @@ def _trial(
 def _fitted(
     ready: Prepared, X: Any, y: Any, seed: int | None, adjacency: Adjacency
 ) -> Any:
-    """A fitted clone that committed what was rehearsed and nothing else, or None."""
+    """A fitted clone that committed no more than its allowance, or None.
+
+    Steps lose their allowance: it stays in the process of its trial.
+    """
     allowance = Allowance(
         adjacency, UNIT, ready.strength, allow_nonprivate=seed is not None
     )
@@ -136,8 +141,11 @@ def _fitted(
     for step in steps_of(model):
         step.set_params(ledger=allowance, random_state=seed)
     try:
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("ignore")
-            return model.fit(X, y)
+        with no_warnings():
+            model.fit(X, y)
     except Exception:  # whatever a step raises on these rows is private
         return None
+    for step in (*steps_of(model), *(leaf.step for leaf in walk(model))):
+        if is_private_step(step):
+            step.set_params(ledger=None)
+    return model

@@ -37,6 +37,7 @@ from sklearn.random_projection import (
     GaussianRandomProjection,
     SparseRandomProjection,
 )
+from sklearn.utils import get_tags
 
 
 def _nothing(step: Any) -> str:
@@ -160,10 +161,13 @@ DATA_INDEPENDENT: dict[type, Rule] = {
 _ALWAYS_SPARSE = (CountVectorizer, FeatureHasher, HashingVectorizer, TfidfTransformer)
 
 
-def emits_sparse(step: Any) -> bool:
-    """Whether a step's output is sparse whatever its input."""
+def may_emit_sparse(step: Any) -> bool:
+    """Whether a step's output can be sparse: always, or if its input is."""
+    if isinstance(step, str):
+        return step == "passthrough"
     return (
-        type(step) in _ALWAYS_SPARSE
+        get_tags(step).input_tags.sparse
+        or type(step) in _ALWAYS_SPARSE
         or getattr(step, "sparse_output", False) is True
         or getattr(step, "sparse", False) is True
     )

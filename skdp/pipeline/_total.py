@@ -65,7 +65,8 @@ def is_gaussian(step: StepPrivacy) -> bool:
     """Whether all that a step releases, or will release, is Gaussian noise."""
     if step.event is None:
         return step.adds_in_squares and step.delta > 0
-    return all(isinstance(leaf, GaussianEvent) for leaf in step.event.leaves)
+    leaves = (getattr(leaf, "dominating", leaf) for leaf in step.event.leaves)
+    return all(isinstance(leaf, GaussianEvent) for leaf in leaves)
 
 
 def mu_of(step: StepPrivacy) -> float:

@@ -12,7 +12,7 @@ from sklearn.feature_selection import SelectFromModel
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import FeatureUnion, Pipeline
 
-from skdp.pipeline._data_independent import emits_sparse
+from skdp.pipeline._data_independent import may_emit_sparse
 from skdp.privacy._step import StepPrivacy
 
 _META = "may fit its private steps more than once, and read the data itself"
@@ -190,7 +190,7 @@ def _problem_of_columns(container: Any) -> str:
     if any(not _are_declared(columns) for _, _, columns in container.transformers):
         return "its columns are chosen by a function of the data; name them"
     if container.sparse_threshold > 0 and any(
-        emits_sparse(leaf.step)
+        may_emit_sparse(leaf.step)
         for name, step in _of_columns(container, True)
         for leaf in walk(step, name, planned=True)
     ):

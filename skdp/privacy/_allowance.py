@@ -12,7 +12,7 @@ of mu, and pure epsilons, add up for adaptively chosen releases too
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 from skdp.exceptions import UnplannedEventError
 from skdp.privacy._accounting import Budget
@@ -103,6 +103,12 @@ class Allowance:
                     f"paid for. Got {label} on top. Nothing was read."
                 )
         self.noted.append(event)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "An allowance must stay in the process of its trial. Got a step that is "
+            "fitted in another. Use n_jobs=1 within a candidate."
+        )
 
     # Meta-estimators clone their steps, and clones of one trial share one allowance.
     def __deepcopy__(self, memo: dict[int, Any]) -> Allowance:

@@ -42,7 +42,7 @@ Family = Literal["negative_binomial", "poisson"]
 # Probabilities of K are integers over their sum, each at most this.
 _WEIGHT = 2**52
 # Cells for u: Phi of a uniform grid, and the two ends.
-_REACH, _CELLS = 9.0, 4000
+_REACH, _CELLS = 9.0, 10_000
 # Bound on the relative rounding error of w; charged.
 _FORMULA_ERROR = 1e-10
 # What scipy's ndtr may be off near 1, charged where 1 - u matters.
@@ -50,6 +50,8 @@ _NEAR_ONE = 2.0**-52
 MOST_TRIALS = 10_000
 # How far, relative to epsilon, a pure bound may lie above what is attained.
 _PURE_EXCESS = 1e-3
+# Cells after which a valid bound is taken as it is.
+_MOST_CELLS = 100_000
 
 
 @dataclass(frozen=True)
@@ -134,10 +136,13 @@ def _gamma_of(mean: float, shape: float) -> float:
     return high
 
 
-def _density(trials: TrialCount, below: FloatArray) -> FloatArray:
-    """Density w of the release with respect to one trial, at u = 1 - below."""
+def _density(trials: TrialCount, below: FloatArray, order: int = 0) -> FloatArray:
+    """Density w of the release with respect to one trial, or -w', at u = 1 - below."""
     p = trials.probabilities
-    coefficients = np.arange(1, len(p)) * p[1:]
+    counts = np.arange(1, len(p))
+    coefficients = counts * p[1:]
+    if order == 1:
+        coefficients = (coefficients * (counts - 1))[1:]
     return np.asarray(np.polyval(coefficients[::-1], below), dtype=np.float64)
 
 
@@ -228,6 +233,8 @@ def pure_selection_epsilon(trials: TrialCount, epsilon: float) -> float:
         is_open = bounds > attained + excess
         if not is_open.any():
             return epsilon + attained + excess
+        if np.count_nonzero(is_open) > _MOST_CELLS:
+            break
         middle = (lower[is_open] + upper[is_open]) / 2
         lower = np.concatenate([lower[is_open], middle])
         upper = np.concatenate([middle, upper[is_open]])
@@ -240,12 +247,27 @@ def _log_ratios(
     lower: FloatArray,
     upper: FloatArray | None = None,
 ) -> FloatArray:
-    """Largest log w(u) - log w(g(u)) in each cell, or at its lower end, rounded up."""
+    """Largest log w(u) - log w(g(u)) in each cell, or at its lower end, rounded up.
+
+    The smaller of two bounds: w falls, so w(lower) and w(g(upper)) bound the ratio; and
+    so does -w', so that the integral of -w' / w from u to g(u) is at most the longest
+    such way times the largest integrand. The second is close where epsilon is small.
+    """
     upper = lower if upper is None else upper
     rise = math.exp(min(epsilon, 700.0))
     # 1 - g(u) = max(exp(-epsilon) (1 - u), 1 - exp(epsilon) u)
     below = np.maximum((1 - upper) / rise, 1 - rise * upper)
-    highest = _density(trials, np.minimum(1.0, 1 - lower + _NEAR_ONE))
-    with np.errstate(divide="ignore"):
-        ratio = highest * (1 + _FORMULA_ERROR) / _lowest(trials, below)
-        return np.asarray(np.log(ratio), dtype=np.float64)
+    start = np.minimum(1.0, 1 - lower + _NEAR_ONE)
+    lowest = _lowest(trials, below)
+    way = np.maximum(_way(epsilon, lower), _way(epsilon, upper))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = _density(trials, start) * (1 + _FORMULA_ERROR) / lowest
+        slope = _density(trials, start, order=1) * (1 + _FORMULA_ERROR) / lowest
+        bound = np.fmin(np.log(ratio), way * slope * (1 + _FORMULA_ERROR))
+    return np.asarray(np.where(lowest > 0, bound, math.inf), dtype=np.float64)
+
+
+def _way(epsilon: float, u: FloatArray) -> FloatArray:
+    """g(u) - u, without cancellation; concave, with its top at the kink of g."""
+    up = math.expm1(min(epsilon, 700.0)) * u
+    return np.asarray(np.minimum(up, -math.expm1(-epsilon) * (1 - u)))
