@@ -82,13 +82,17 @@ def _check_n_jobs(n_jobs: Any) -> None:
 def _checked_size(X: Any) -> int:
     """Number of records, public: enough to split, few enough for exact sums."""
     n_samples = count_rows(X)
-    if 2 <= n_samples <= MOST_RECORDS:
-        return n_samples
-    got = "1 sample" if n_samples == 1 else f"n_samples = {n_samples}"
-    raise ValueError(
-        f"A search needs 2 to {MOST_RECORDS} records, some to fit on and others to "
-        f"score on. Got {got}."
-    )
+    if n_samples > MOST_RECORDS:
+        raise ValueError(
+            f"A search must have at most {MOST_RECORDS} records. Got {n_samples}."
+        )
+    if n_samples < 2:
+        got = "1 sample" if n_samples == 1 else "0 samples"
+        raise ValueError(
+            "A search needs at least two records, one to fit on and one to score on. "
+            f"Got {got}."
+        )
+    return n_samples
 
 
 class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):

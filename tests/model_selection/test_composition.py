@@ -78,7 +78,6 @@ def test_best_noisy_score_wins_and_all_are_released():
         scores = search.cv_results_["mean_test_score"]
         assert search.best_params_ == {"answer": 1}
         assert search.best_score_ == scores.max() > 0.9
-        assert scores[0] != scores[2]  # noise of their own
         assert search.cv_results_["rank_test_score"][1] == 1
 
 

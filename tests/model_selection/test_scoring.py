@@ -365,7 +365,7 @@ REFUSED = {
     "several": (["accuracy"], DPLogisticRegression(), TypeError, "one name"),
     "mapping": ({"a": "r2"}, DPLogisticRegression(), TypeError, "one name"),
     "regressor": ("accuracy", Ridge(), ValueError, "for classification"),
-    "classifier": ("r2", DPLogisticRegression(), ValueError, "bounds of the targets"),
+    "classifier": ("r2", DPLogisticRegression(), ValueError, "is for regression"),
     "instance": (R2(0, 1), DPLogisticRegression(), ValueError, "is for regression"),
     "bounds": ("r2", Ridge(), ValueError, "Pass target_bounds"),
     "labels": ("balanced_accuracy", LogisticRegression(), ValueError, "set of labels"),

@@ -27,6 +27,7 @@ from skdp import (
 )
 from skdp.exceptions import BudgetExceeded, SeededNoiseWarning, UnaccountedStepError
 from skdp.model_selection import METHODS
+from skdp.model_selection._rehearsal import rehearse
 from skdp.privacy import BudgetLedger, epsilon_of
 from skdp.privacy._noise import NoiseSource
 from tests.model_selection.toys import Fragile, NoisySum
@@ -220,6 +221,7 @@ def test_unaccounted_step_has_its_own_error():
 # What a fitted search shows.
 
 DOCUMENTED = {
+    "has_model_",
     "best_estimator_",
     "best_params_",
     "best_index_",
@@ -274,7 +276,7 @@ def test_best_estimator_says_that_it_is_a_part_of_the_search(tmp_path):
     assert step.privacy_.epsilon == 2.0
     assert "DPGridSearchCV" in step.privacy_.release
     assert "as a part of" in step.privacy_.statement()
-    assert step.ledger is None
+    assert step.ledger == ledger  # another fit of it is charged
     assert search.privacy_.release == ""
 
 
@@ -426,8 +428,9 @@ def test_pipeline_of_two_private_steps_stays_within_its_need():
     needs = plan.chosen.method.needs(plan.noise_multiplier, plan.facts)
     for candidate in plan.candidates:
         for need, ready in zip(needs, candidate.prepared, strict=True):
-            assert len(ready.events) == 2
-            spent = math.fsum(event.mu_squared for event in ready.events)
+            _, events = rehearse(ready.estimator, X, y, "replace_one")
+            assert len(events) == 2
+            spent = math.fsum(event.mu_squared for event in events)
             assert 0.99 * need.strength.mu_squared <= spent
             assert spent <= need.strength.mu_squared * (1 + 1e-9)
     search.fit(X, y)
@@ -442,7 +445,8 @@ def test_objective_perturbation_is_lowered_until_its_mu_fits():
     plan = search._plan(X, y, NoiseSource())
     (need,) = plan.chosen.method.needs(plan.noise_multiplier, plan.facts)
     (ready,) = plan.candidates[0].prepared
-    spent = math.fsum(event.gdp_mu_squared for event in ready.events)
+    _, events = rehearse(ready.estimator, X[: need.rows], y[: need.rows], "replace_one")
+    spent = math.fsum(event.gdp_mu_squared for event in events)
     assert 0.9 * need.strength.mu_squared <= spent <= need.strength.mu_squared
 
 

@@ -165,7 +165,8 @@ def test_fits_spend_no_more_than_planned(tmp_path, solver, delta):
     cap = 9.0 if is_mixture else 1.0
     ledger = BudgetLedger(tmp_path / "l.db", epsilon=cap, delta=delta)
     columns = ColumnTransformer(
-        [("n", BoundedScaler((0, 1)), [0, 1, 2]), ("p", "passthrough", [3])]
+        [("n", BoundedScaler((0, 1)), [0, 1, 2]), ("p", "passthrough", [3])],
+        sparse_threshold=0,
     )
     pipeline = chain(
         columns,

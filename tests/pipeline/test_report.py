@@ -66,6 +66,7 @@ def deep():
             ("chosen", SelectFromModel(model(solver="noisy_gd")), [2, 3]),
         ],
         remainder="passthrough",
+        sparse_threshold=0,
     )
     union = FeatureUnion([("all", columns), ("clip", RowNormClipper()), ("no", "drop")])
     return Pipeline(
@@ -310,6 +311,9 @@ def test_what_containers_do_themselves():
         ColumnTransformer([("a", SpyStep(), lambda X: [0])]),
         ColumnTransformer([("a", SpyStep(), by_dtype)]),
         ColumnTransformer([*columns, ("b", HashingVectorizer(), 1)]),
+        # Sparse or not as the density of a sparse X decides.
+        ColumnTransformer([*columns, ("b", "passthrough", [1])]),
+        ColumnTransformer([*columns, ("b", RowNormClipper(), [1])]),
         SelectFromModel(SpyStep(), max_features=lambda X: 1),
     ):
         report = privacy_report(bad)
@@ -327,7 +331,7 @@ def test_what_containers_do_themselves():
 def test_steps_without_columns_are_not_fitted_and_cost_nothing():
     columns = [("a", model(), [0, 1]), ("b", model(), []), ("c", model(), [False] * 4)]
     steps = [(n, SelectFromModel(m, threshold=0), c) for n, m, c in columns]
-    report = privacy_report(ColumnTransformer(steps).fit(X, Y))
+    report = privacy_report(ColumnTransformer(steps, sparse_threshold=0).fit(X, Y))
     assert private_names(report) == ["a/estimator"]
     assert (report.epsilon, report.state) == (pytest.approx(1.0, rel=1e-4), "spent")
 

@@ -1,0 +1,176 @@
+"""Trials share nothing, leave nothing behind, and do not fail for one record's sake.
+
+Each of these broke a promise once.
+"""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from joblib import parallel_config
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.feature_selection import SelectFromModel
+from sklearn.kernel_approximation import RBFSampler
+from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
+from sklearn.preprocessing import FunctionTransformer, Normalizer, PolynomialFeatures
+
+from skdp import (
+    DPGridSearchCV,
+    DPLinearSVC,
+    DPLogisticRegression,
+    DPSimpleImputer,
+    DPStandardScaler,
+)
+from skdp.model_selection import METHODS
+from skdp.model_selection._rehearsal import rehearse
+from skdp.model_selection._trial import Job, Split
+from skdp.privacy._allowance import Allowance
+from skdp.privacy._noise import NoiseSource
+from tests.model_selection.test_search import GRID, ledger_in, logistic, rows_for
+
+GRID_OF_PIPE = {"dplogisticregression__C": [0.01, 1.0]}
+
+
+def test_a_candidate_that_refuses_one_record_is_refused_before_the_commit(tmp_path):
+    """The record may be any: a trial must not fail for its sake."""
+    ledger = ledger_in(tmp_path)
+    X, y = rows_for()
+    X = np.array(X)
+    X[-1, 0] = np.nan
+    pipe = Pipeline(
+        [("imp", DPSimpleImputer("constant", fill_value=0.0)), ("c", logistic())]
+    )
+    grid = {"imp": [DPSimpleImputer("constant", fill_value=0.0), "passthrough"]}
+    for method in METHODS:
+        search = DPGridSearchCV(pipe, grid, method=method, ledger=ledger)
+        with pytest.raises(ValueError, match=r"finite|NaN"):
+            search.fit(X, y)
+    assert ledger.spends() == []
+
+
+def test_steps_behind_a_private_one_are_of_skdp():
+    scaler = DPStandardScaler(bounds=(-10, 10))
+    pipe = make_pipeline(scaler, FunctionTransformer(np.log1p), logistic())
+    with pytest.raises(ValueError, match="behind a private step"):
+        DPGridSearchCV(pipe, {}).fit(*rows_for())
+    before = make_pipeline(FunctionTransformer(np.tanh), scaler, logistic())
+    DPGridSearchCV(before, {}).fit(*rows_for())
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_trials_leave_no_trace_in_the_process(method):
+    """Neither in NumPy's generator nor in the warnings that are shown."""
+    pipe = make_pipeline(RBFSampler(), logistic())
+    state = np.random.get_state()[1].copy()  # noqa: NPY002 - the global one is meant
+    filters = list(warnings.filters)
+    DPGridSearchCV(pipe, GRID_OF_PIPE, method=method).fit(*rows_for())
+    with parallel_config(backend="threading", n_jobs=3):
+        DPGridSearchCV(pipe, GRID_OF_PIPE, method=method).fit(*rows_for())
+    assert np.array_equal(state, np.random.get_state()[1])  # noqa: NPY002
+    assert warnings.filters == filters
+    pipe.set_params(rbfsampler__random_state=np.random.RandomState(0))
+    with pytest.raises(ValueError, match="rbfsampler__random_state"):
+        DPGridSearchCV(pipe, GRID_OF_PIPE, method=method).fit(*rows_for())
+
+
+def test_trials_share_no_cache_and_leave_none(tmp_path):
+    steps = [("s", DPStandardScaler(bounds=(-10, 10))), ("c", logistic())]
+    search = DPGridSearchCV(Pipeline(steps, memory=str(tmp_path)), {"c__C": [0.1]})
+    X, y = rows_for()
+    plan = search._plan(X, y, NoiseSource())
+    means = {tuple(fit_of(plan, X, y)[0].mean_) for _ in range(3)}
+    assert len(means) == 3
+    assert list(tmp_path.iterdir()) == []
+
+
+def fit_of(plan, X, y):
+    """One trial's fitted model."""
+    job = Job(X, y, "replace_one", plan.facts.scorer, NoiseSource(), None, 1, False)
+    return job.fit(plan.candidates[0].prepared[-1])
+
+
+def test_no_fit_escapes_its_allowance_by_workers_of_its_own():
+    """Each step alone is within what the trial may cost; all of them are not."""
+    parts = [(n, SelectFromModel(logistic(), threshold=-np.inf)) for n in "ab"]
+    pipe = make_pipeline(FeatureUnion(parts, n_jobs=2), logistic())
+    X, y = rows_for()
+    with parallel_config(n_jobs=2):
+        plan = DPGridSearchCV(pipe, {})._plan(X, y, NoiseSource())
+        (ready, _) = plan.candidates[0].prepared
+        assert ready.estimator[0].n_jobs == 1
+        _, events = rehearse(ready.estimator, X, y, "replace_one")
+        assert len(events) == 3
+    with pytest.raises(TypeError, match="stay in the process"):
+        pickle.dumps(Allowance("replace_one", "record"))
+
+
+def test_allowance_refuses_what_was_not_paid_for():
+    X, y = rows_for()
+    plan = DPGridSearchCV(logistic(), {})._plan(X, y, NoiseSource())
+    ready = plan.candidates[0].prepared[0]
+    bold = clone(ready.estimator).set_params(epsilon=1.01 * ready.estimator.epsilon)
+    job = Job(X, y, "replace_one", plan.facts.scorer, NoiseSource(), None, 1, False)
+    assert job.fit(ready) is not None
+    assert job.fit(replace(ready, estimator=bold)) is None
+
+
+def test_a_search_inside_a_search_is_refused():
+    inner = DPGridSearchCV(logistic(), GRID)
+    with pytest.raises(ValueError, match="no search inside"):
+        DPGridSearchCV(inner, {"method": ["composition"]}).fit(*rows_for())
+
+
+def test_messages_of_others_quote_no_entry():
+    X, y = rows_for()
+    X = np.array(X, dtype=object)
+    X[-1, 0] = "Alice: positive"
+    for step in (PolynomialFeatures(), Normalizer()):
+        pipe = make_pipeline(step, logistic())
+        with pytest.raises((ValueError, TypeError)) as caught:
+            DPGridSearchCV(pipe, {}).fit(X, y)
+        assert "Alice" not in str(caught.value)
+        assert caught.value.__context__ is None
+
+
+def test_candidates_predict_the_same_thing():
+    model = Pipeline([("c", logistic())])
+    other = DPLogisticRegression(classes=[-1, 0, 1])
+    with pytest.raises(ValueError, match="the same thing"):
+        DPGridSearchCV(model, {"c": [logistic(), other]}).fit(*rows_for())
+    grid = {"c": [logistic(), DPLinearSVC(classes=[0, 1])]}
+    with pytest.raises(ValueError, match="predict_proba"):
+        DPGridSearchCV(model, grid, scoring="neg_log_loss").fit(*rows_for())
+
+
+@pytest.mark.parametrize("n_jobs", [0, "x", 1.5, True])
+def test_n_jobs_is_checked_before_the_commit(n_jobs, tmp_path):
+    ledger = ledger_in(tmp_path)
+    with pytest.raises(ValueError, match="'n_jobs'"):
+        DPGridSearchCV(logistic(), GRID, n_jobs=n_jobs, ledger=ledger).fit(*rows_for())
+    assert ledger.spends() == []
+
+
+@pytest.mark.parametrize("backend", ["loky", "threading"])
+def test_workers_have_scikit_learns_configuration(backend):
+    """A trial that failed in a worker would have the lowest score."""
+    X, y = rows_for()
+    X = pd.DataFrame(np.asarray(X), columns=["a", "b"][: X.shape[1]])
+    bounds = dict.fromkeys(X.columns, (-10, 10))
+    steps = [DPSimpleImputer(bounds=bounds), DPStandardScaler(bounds=bounds)]
+    with config_context(transform_output="pandas"):
+        pipe = make_pipeline(*steps, logistic())
+        with parallel_config(backend=backend, n_jobs=2):
+            plan = DPGridSearchCV(pipe, {}, epsilon=50.0)._plan(X, y, NoiseSource())
+            ready = plan.candidates[0].prepared[0]
+            rows = np.arange(len(y))
+            job = Job(
+                X, y, "replace_one", plan.facts.scorer, NoiseSource(), None, 2, False
+            )
+            trials = job.fit_and_score([ready] * 2, [Split(rows, rows)] * 2, say=False)
+    assert all(model is not None for model, _ in trials)
