@@ -29,15 +29,16 @@ def main(arguments: list[str] | None = None) -> int:
     print(f"data set   {ledger.dataset or '(no label)'}, unit {ledger.unit}")
     print(f"adjacency  {ledger.adjacency}")
     print(f"cap        epsilon {ledger.epsilon:g}, delta {ledger.delta:g}")
-    print(f"spent      epsilon {spent.epsilon:.4g} in {len(table)} fits")
+    print(f"spent      epsilon {spent.epsilon:.4g} in {len(table)} releases")
     print(
         f"left       epsilon {remaining.epsilon:.4g}, delta {remaining.delta:.4g} for "
-        "one more fit"
+        "one more release"
     )
     print("           (noise adds up in squares, so spent and left exceed the cap)")
-    print("covers     fitted models only: scores and choices made from them are not")
-    print("           private. Spent is the cost of these fits fixed in advance; for")
-    print("           adaptively chosen fits the guarantee is the cap.")
+    print("covers     what carried this ledger: fits, searches, private scores. Raw")
+    print("           scores and choices made from them are not private. Spent is the")
+    print("           cost of these releases fixed in advance; for adaptively chosen")
+    print("           ones the guarantee is the cap.")
     if len(table):
         print()
         print(table.drop(columns="event").to_string(index=False))

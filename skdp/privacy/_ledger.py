@@ -253,8 +253,9 @@ class BudgetLedger:
         if state.delta_left() < self.delta:
             left += f" at delta={state.delta_left():.4g}"
         return (
-            f"{text}): {len(spends)} fits, epsilon {state.spent_epsilon():.4g} spent, "
-            f"{left} (noise adds up in squares); fitted models only, not scores"
+            f"{text}): {len(spends)} releases, epsilon {state.spent_epsilon():.4g} "
+            f"spent, {left} (noise adds up in squares); only what carries this ledger, "
+            "no raw scores"
         )
 
     @property

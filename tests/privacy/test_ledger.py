@@ -991,9 +991,9 @@ def test_repr_says_what_is_spent_left_and_not_covered(tmp_path):
     for words in (ledger.path, "epsilon=10", "delta=1e-08", "'visit'", "'ward 7'"):
         assert words in text
     for words in (
-        f"1 fits, epsilon {ledger.spent().epsilon:.4g} spent",
+        f"1 releases, epsilon {ledger.spent().epsilon:.4g} spent",
         f"{ledger.remaining().epsilon:.4g} left for one more",
-        "fitted models only, not scores",
+        "only what carries this ledger, no raw scores",
     ):
         assert words in text
     assert "replace_one" in text
