@@ -146,9 +146,6 @@ class SpyNoise:
     def integers(self, n, size):
         return self._noise.integers(n, size)
 
-    def categorical(self, probabilities):
-        return self._noise.categorical(probabilities)
-
     def weighted_index(self, weights):
         return self._noise.weighted_index(weights)
 

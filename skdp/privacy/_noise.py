@@ -553,13 +553,6 @@ class NoiseSource:
         """Independent uniform draws from {0, ..., n - 1}, of shape (size,)."""
         return _selection.integers(n, size, self._entropy)
 
-    def categorical(self, probabilities: Sequence[float]) -> int:
-        """An index drawn from public probabilities.
-
-        Exact for those proportional to ``categorical_weights(probabilities)``.
-        """
-        return self.weighted_index(_selection.categorical_weights(probabilities))
-
     def weighted_index(self, weights: Sequence[int]) -> int:
         """An index drawn with probability exactly proportional to its public weight."""
         return _selection.weighted_index(weights, self._entropy)

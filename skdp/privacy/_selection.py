@@ -9,14 +9,13 @@ from __future__ import annotations
 import sys
 from bisect import bisect_right
 from collections.abc import Sequence
-from fractions import Fraction
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp._validation import check_count, check_real
+from skdp._validation import check_count
 
 if TYPE_CHECKING:
     from skdp.privacy._noise import Entropy
@@ -62,30 +61,3 @@ def weighted_index(weights: Sequence[int], entropy: Entropy) -> int:
         place = int.from_bytes(entropy.words(n_words).tobytes(), sys.byteorder)
         place >>= surplus
     return bisect_right(list(accumulate(weights)), place)
-
-
-def categorical_weights(probabilities: Sequence[float]) -> tuple[int, ...]:
-    """Integers in proportion to which `NoiseSource.categorical` draws.
-
-    Parameters
-    ----------
-    probabilities : sequence of floats in [0, 1]
-        Public. Summing to 1, up to what the caller cut off or rounded.
-
-    Returns
-    -------
-    tuple of int
-        ``round(p * 2**62)`` each.
-
-    Raises
-    ------
-    TypeError, ValueError
-        For entries outside [0, 1].
-    """
-    return tuple(
-        round(
-            Fraction(check_real(f"probabilities[{i}]", p, low=0.0, high=1.0))
-            * 2**_PROBABILITY_BITS
-        )
-        for i, p in enumerate(probabilities)
-    )

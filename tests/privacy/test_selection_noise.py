@@ -15,7 +15,6 @@ from scipy import stats
 from skdp.privacy import _noise
 from skdp.privacy._noise import NoiseSource, laplace_scale, selection_gaps
 from skdp.privacy._selection import (
-    categorical_weights,
     integers,
     permutation,
     weighted_index,
@@ -305,26 +304,22 @@ def test_small_integers_are_uniform():
     assert chi_square(counts, [1 / 7] * 7) > ALARM
 
 
-def test_categorical_follows_its_integer_weights():
-    probabilities = [0.5, 0.0, 0.2, 0.3 - 1e-3, 1e-3]
-    weights = categorical_weights(probabilities)
-    assert weights == tuple(round(Fraction(p) * 2**62) for p in probabilities)
+def test_weighted_index_follows_its_integer_weights():
+    weights = (5000, 0, 2000, 2990, 10)
     source = NoiseSource(9)
-    counts = np.bincount([source.categorical(probabilities) for _ in range(8000)])
+    counts = np.bincount([source.weighted_index(weights) for _ in range(8000)])
     assert counts[1] == 0
     assert chi_square(counts, np.array(weights) / sum(weights)) > ALARM
     twin = np.array([0.45, 0.0, 0.25, 0.299, 1e-3])
     assert chi_square(counts, twin) < ALARM
 
 
-def test_categorical_ends_where_its_weights_end():
-    source = NoiseSource()
-    weights = categorical_weights([0.25, 0.75])
-    assert weights == (2**60, 3 * 2**60)
+def test_weighted_index_ends_where_its_weights_end():
+    weights = (2**60, 3 * 2**60)
     for place, index in [(2**60 - 1, 0), (2**60, 1), (2**62 - 1, 1)]:
         # The sum has 63 digits, and places beyond it are drawn again.
-        source._entropy = Tape([2**64 - 1, 2**63, 2 * place + 1])
-        assert source.categorical([0.25, 0.75]) == index
+        tape = Tape([2**64 - 1, 2**63, 2 * place + 1])
+        assert weighted_index(weights, tape) == index
 
 
 def test_weights_of_any_size_are_drawn_from_as_they_are():
@@ -340,12 +335,6 @@ def test_weights_of_any_size_are_drawn_from_as_they_are():
 def test_weights_that_are_none_are_refused(bad):
     with pytest.raises(ValueError, match="weights"):
         weighted_index(bad, Tape([]))
-
-
-@pytest.mark.parametrize("bad", [[-0.1, 1.1], [math.nan]])
-def test_probabilities_that_are_none_are_refused(bad):
-    with pytest.raises(ValueError, match="probabilities"):
-        categorical_weights(bad)
 
 
 def test_draws_of_the_operating_system_differ():
