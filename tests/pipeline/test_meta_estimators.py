@@ -210,5 +210,5 @@ def test_clones_share_the_books(ledger):
     for _ in range(2):
         clone(piped(ledger)).fit(X, Y)
     assert len(ledger.spends()) == 2
-    assert "not scores" in repr(ledger)
+    assert "no raw scores" in repr(ledger)
     assert len(repr(ledger)) < 400

@@ -356,7 +356,7 @@ def test_books_say_that_delta_is_spent_while_epsilon_is_left(tmp_path, capsys):
     with pytest.raises(BudgetExceeded, match=r"delta ran out.*epsilon=9, delta=0\."):
         spend(ledger)
     assert main([ledger.path]) == 0
-    assert "epsilon 9, delta 0 for one more fit" in capsys.readouterr().out
+    assert "epsilon 9, delta 0 for one more release" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
@@ -1009,8 +1009,8 @@ def test_command_prints_the_books(used, capsys):
     for words in (
         used.path,
         "epsilon 10, delta 1e-06",
-        f"epsilon {used.spent().epsilon:.4g} in 3 fits",
-        f"epsilon {used.remaining().epsilon:.4g}, delta 1e-06 for one more fit",
+        f"epsilon {used.spent().epsilon:.4g} in 3 releases",
+        f"epsilon {used.remaining().epsilon:.4g}, delta 1e-06 for one more release",
         "unit record",
         "(no label)",
         "replace_one",
@@ -1022,7 +1022,7 @@ def test_command_prints_the_books(used, capsys):
 
 def test_command_prints_empty_books(ledger, capsys):
     assert main([ledger.path]) == 0
-    assert "epsilon 0 in 0 fits" in capsys.readouterr().out
+    assert "epsilon 0 in 0 releases" in capsys.readouterr().out
 
 
 def test_command_runs_as_a_module(used):
@@ -1034,7 +1034,7 @@ def test_command_runs_as_a_module(used):
         timeout=60,
     )
     assert done.returncode == 0, done.stderr
-    assert "in 3 fits" in done.stdout
+    assert "in 3 releases" in done.stdout
 
 
 @pytest.mark.parametrize("content", [None, b"", b"not a ledger\n" * 20])
