@@ -26,8 +26,8 @@ PEERS = skdp/benchmarks/peers.txt
 help:
 	@echo "make demo         install, then fit private models on real data (2 minutes)"
 	@echo "make demo-solvers install, then compare the solvers on real data (2 minutes)"
-	@echo "make demo-search  install, then tune privately on real data (2 minutes)"
-	@echo "make test         install, then run the tests (4 minutes on 2 cores)"
+	@echo "make demo-search  install, then tune privately on real data (3 minutes)"
+	@echo "make test         install, then run the tests (10 minutes on 2 cores)"
 	@echo "make test-all     the tests and the long statistical ones"
 	@echo "make test-oldest  the contract tests on the oldest supported scikit-learn"
 	@echo "make bench        speed and accuracy, side by side with the peers (an hour or two)"
