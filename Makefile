@@ -12,7 +12,7 @@ TEST_ENV = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
 BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip --disable-pip-version-check -qq
-PYTEST = $(TEST_ENV) $(BIN)/python -m pytest -n $(JOBS) -q
+PYTEST = $(TEST_ENV) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -q
 OLDEST_VENV = $(VENV)-oldest
 # Oldest first; the first with a wheel for the running Python is taken.
 OLDEST = 1.6.0 1.6.1 1.7.0 1.7.1 1.7.2 1.8.0
