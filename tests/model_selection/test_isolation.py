@@ -87,6 +87,13 @@ def test_trials_share_no_cache_and_leave_none(tmp_path):
     means = {tuple(fit_of(plan, X, y)[0].mean_) for _ in range(3)}
     assert len(means) == 3
     assert list(tmp_path.iterdir()) == []
+    # The twin: with the cache, all trials have one and the same noise.
+    means = {
+        tuple(clone(Pipeline(steps, memory=str(tmp_path))).fit(X, y)[0].mean_)
+        for _ in range(3)
+    }
+    assert len(means) == 1
+    assert list(tmp_path.iterdir()) != []
 
 
 def fit_of(plan, X, y):
