@@ -143,6 +143,12 @@ class SpyNoise:
     def permutation(self, n):
         return self._noise.permutation(n)
 
+    def subset(self, n, size):
+        return self._noise.subset(n, size)
+
+    def poisson_sample(self, n, rate):
+        return self._noise.poisson_sample(n, rate)
+
     def integers(self, n, size):
         return self._noise.integers(n, size)
 
@@ -186,3 +192,9 @@ class SpyArray:
     def __array__(self, dtype=None, copy=None):
         self._diary.append(f"convert {self._name}")
         return np.array(self._array, dtype=dtype)
+
+    def subset(self, n, size):
+        return NoiseSource(0).subset(n, size)
+
+    def poisson_sample(self, n, rate):
+        return NoiseSource(0).poisson_sample(n, rate)

@@ -549,6 +549,14 @@ class NoiseSource:
         """A uniform order of 0, ..., n - 1, of shape (n,)."""
         return _selection.permutation(n, self._entropy)
 
+    def subset(self, n: int, size: int) -> IntArray:
+        """A uniform subset of {0, ..., n - 1} of a public size, in rising order."""
+        return _selection.subset(n, size, self._entropy)
+
+    def poisson_sample(self, n: int, rate: float) -> IntArray:
+        """Each of 0, ..., n - 1 independently with probability `rate`, rising."""
+        return _selection.poisson_sample(n, rate, self._entropy)
+
     def integers(self, n: int, size: int) -> IntArray:
         """Independent uniform draws from {0, ..., n - 1}, of shape (size,)."""
         return _selection.integers(n, size, self._entropy)

@@ -6,6 +6,7 @@ again depends on the words alone, never on data.
 
 from __future__ import annotations
 
+import math
 import sys
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp._validation import check_count
+from skdp._validation import check_count, check_real
 
 if TYPE_CHECKING:
     from skdp.privacy._noise import Entropy
@@ -33,6 +34,29 @@ def permutation(n: int, entropy: Entropy) -> IntArray:
     while len(np.unique(words)) < n:
         words = entropy.words(n)
     return np.argsort(words).astype(np.int64)
+
+
+def subset(n: int, size: int, entropy: Entropy) -> IntArray:
+    """A uniform subset of 0, ..., n - 1 of a fixed size, in rising order."""
+    n = check_count("n", n, high=2**31)
+    size = check_count("size", size, high=n)
+    while True:
+        words = entropy.words(n)
+        chosen = np.flatnonzero(words <= np.partition(words, size - 1)[size - 1])
+        if len(chosen) == size:  # not so with equal words, one time in 2^64 / n^2
+            return chosen
+
+
+def poisson_sample(n: int, rate: float, entropy: Entropy) -> IntArray:
+    """Each of 0, ..., n - 1 independently with probability `rate`, in rising order.
+
+    The probability is rounded down to a multiple of 2^-64.
+    """
+    n = check_count("n", n, high=2**31)
+    rate = check_real("rate", rate, low=0.0, high=1.0)
+    if rate == 1:
+        return np.arange(n)
+    return np.flatnonzero(entropy.words(n) < np.uint64(math.floor(rate * 2.0**64)))
 
 
 def integers(n: int, size: int, entropy: Entropy) -> IntArray:

@@ -153,10 +153,16 @@ class GradientSum:
         self._clips: dict[int, _Clip] = {}
         self._double = np.empty((0, 0))
 
-    def __call__(self, weights: FloatArray) -> FloatArray:
-        """Sum over the records of the gradients at `weights`, same shape."""
+    def __call__(
+        self, weights: FloatArray, rows: NDArray[np.int64] | None = None
+    ) -> FloatArray:
+        """Sum over the records of the gradients at `weights`, same shape.
+
+        With `rows`, in rising order, over these records only.
+        """
         total = np.zeros_like(weights)
-        for X, clip, block in self._blocks():
+        blocks = self._blocks() if rows is None else self._sampled_blocks(rows)
+        for X, clip, block in blocks:
             raw = self._raw(X, clip, weights)
             self._add_gradients(total, X, clip, raw, block)
         return total
@@ -178,6 +184,22 @@ class GradientSum:
             if i not in self._clips:
                 self._clips[i] = _Clip() if math.isinf(bound) else _Clip.of(X, bound)
             yield X, self._clips[i], block
+
+    def _sampled_blocks(
+        self, rows: NDArray[np.int64]
+    ) -> Iterator[tuple[Any, _Clip, Block]]:
+        """The chosen rows of each block, with what clips them."""
+        bound, start = self._problem.data_norm, 0
+        for block in self._source.blocks():
+            end = start + len(block.y)
+            first, last = np.searchsorted(rows, [start, end])
+            if first < last:
+                chosen = rows[first:last] - start
+                X = block.X[chosen].astype(np.float64, copy=False)
+                present = None if block.present is None else block.present[chosen]
+                clip = _Clip() if math.isinf(bound) else _Clip.of(X, bound)
+                yield X, clip, Block(X, block.y[chosen], present)
+            start = end
 
     def _in_double(self, X: Any) -> Any:
         # The sum is taken in double precision whatever the storage is: in single

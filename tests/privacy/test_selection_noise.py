@@ -17,6 +17,8 @@ from skdp.privacy._noise import NoiseSource, laplace_scale, selection_gaps
 from skdp.privacy._selection import (
     integers,
     permutation,
+    poisson_sample,
+    subset,
     weighted_index,
 )
 
@@ -342,3 +344,42 @@ def test_draws_of_the_operating_system_differ():
     assert source.permutation(50).tolist() != source.permutation(50).tolist()
     assert sorted(source.permutation(50)) == list(range(50))
     assert _noise.SystemEntropy.is_private
+
+
+@pytest.mark.parametrize(("n", "size"), [(5, 1), (5, 2), (4, 3)])
+def test_every_subset_of_a_size_is_equally_likely(n, size):
+    seeded = NoiseSource(5)
+    sets = list(itertools.combinations(range(n), size))
+    draws = [tuple(int(i) for i in seeded.subset(n, size)) for _ in range(3000)]
+    counts = [draws.count(chosen) for chosen in sets]
+    assert sum(counts) == 3000
+    assert chi_square(counts, [1 / len(sets)] * len(sets)) > ALARM
+    biased = [draws.count(sets[0]) * 2, *counts[1:]]
+    assert chi_square(biased, [1 / len(sets)] * len(sets)) < ALARM
+
+
+def test_a_full_subset_is_everything_and_equal_words_are_drawn_again():
+    assert list(NoiseSource(1).subset(4, 4)) == [0, 1, 2, 3]
+    tape = Tape([7, 7, 9, 3, 8, 2])
+    assert list(subset(3, 1, tape)) == [2]
+
+
+def test_poisson_samples_have_independent_entries_of_the_stated_rate():
+    seeded = NoiseSource(6)
+    draws = [seeded.poisson_sample(3, 0.3) for _ in range(4000)]
+    patterns = [sum(1 << int(i) for i in draw) for draw in draws]
+    counts = [patterns.count(k) for k in range(8)]
+
+    def law(rate):
+        ones = [bin(k).count("1") for k in range(8)]
+        return [rate**k * (1 - rate) ** (3 - k) for k in ones]
+
+    assert chi_square(counts, law(0.3)) > ALARM
+    assert chi_square(counts, law(0.36)) < ALARM
+
+
+def test_poisson_rates_are_rounded_down():
+    below, at = 2**63 - 1, 2**63
+    assert list(poisson_sample(2, 0.5, Tape([below, at]))) == [0]
+    assert list(poisson_sample(2, 1.0, Tape([]))) == [0, 1]
+    assert list(poisson_sample(2, 0.0, Tape([0, 1]))) == []

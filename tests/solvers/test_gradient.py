@@ -72,6 +72,27 @@ def test_blocks_storages_and_definition_agree(loss, fit_intercept, clip):
 
 
 @by_loss
+@pytest.mark.parametrize("clip", [math.inf, 0.3])
+def test_sums_over_chosen_rows_are_sums_of_these_rows(loss, clip):
+    problem = make_problem(data_norm=0.8)
+    X, y = make_data(loss)
+    X[5] = 1e200
+    present = np.ones(len(y), dtype=bool)
+    present[[5, 77, 130]] = False
+    W = weights(loss, problem)
+    rows = np.array([0, 5, 63, 64, 77, 200, 299])
+    kept = np.array([0, 63, 64, 200, 299])
+    expected = plain_sum(loss, problem, X[kept], y[kept], W, clip)
+    for stored in (X, csr_array(X)):
+        source = MemorySource(stored, y, present)
+        source.largest_block = 64
+        found = GradientSum(source, loss, problem, clip)
+        with np.errstate(all="ignore"):  # as `solve` does
+            assert np.allclose(found(W, rows), expected, rtol=1e-12, atol=1e-12)
+            assert not found(W, np.empty(0, dtype=np.int64)).any()
+
+
+@by_loss
 def test_single_precision_is_summed_in_double(loss):
     problem = make_problem()
     X, y = make_data(loss)
