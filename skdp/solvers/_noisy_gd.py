@@ -27,9 +27,11 @@ from skdp.losses import Loss
 from skdp.privacy._accounting import Budget
 from skdp.privacy._events import Event, GaussianEvent
 from skdp.privacy._gaussian import gaussian_mu
-from skdp.privacy._noise import NoiseSource, gaussian_scale
-from skdp.solvers._base import FloatArray, Problem, Progress, Solution, Solver
-from skdp.solvers._gradient import GradientSum, query_sensitivity, rounding_slack
+from skdp.privacy._laws import LAWS
+from skdp.privacy._noise import NoiseSource
+from skdp.solvers._base import Problem, Progress, Solution, Solver
+from skdp.solvers._gradient import query_sensitivity
+from skdp.solvers._noisy_gradient import NoisyGradient, boxed, farthest_weight
 
 # Standard deviation of the noise in the raw prediction of a unit row at which the
 # default stops, in the loss's units of raw predictions, chosen once on public data sets
@@ -37,9 +39,6 @@ from skdp.solvers._gradient import GradientSum, query_sensitivity, rounding_slac
 _MARGIN_NOISE = 2.0
 # Relaxation times of the momentum that the default leaves for the run.
 _RELAXATIONS = 10
-# Released weights are kept in a box of this size in units of 1 / data_norm, far beyond
-# any useful model and far from overflow: predictions of finite rows stay finite.
-_FARTHEST = 1e50
 _RANGES = (
     ("step_size", 1e-250, 1e250),
     ("momentum", 0.0, 1.0),
@@ -184,14 +183,10 @@ class NoisyGD(Solver):
         return GaussianEvent(noise_multiplier, self.n_steps)
 
     def sensitivity(self, loss: Loss, problem: Problem) -> float:
-        return self._sensitivity_at(loss, problem, math.inf)
-
-    def _sensitivity_at(self, loss: Loss, problem: Problem, norm: float) -> float:
-        """Sensitivity at weights of spectral norm `norm`, as the query counts them."""
         assert self.residual_clip is not None, "resolve() fills in the clip"
         assert self.intercept_weight is not None, "resolve() fills in the weight"
         return query_sensitivity(
-            loss, problem, self.residual_clip, norm, self.intercept_weight
+            loss, problem, self.residual_clip, intercept_weight=self.intercept_weight
         )
 
     def run(
@@ -208,37 +203,28 @@ class NoisyGD(Solver):
         assert self.momentum is not None, "resolve() fills in the momentum"
         assert self.residual_clip is not None, "resolve() fills in the clip"
         assert self.intercept_weight is not None, "resolve() fills in the weight"
-        gradient_sum = GradientSum(source, loss, problem, self.residual_clip)
+        gradient = NoisyGradient(
+            source,
+            loss,
+            problem,
+            noise,
+            LAWS["gaussian"],
+            residual_clip=self.residual_clip,
+            intercept_weight=self.intercept_weight,
+        )
         weights = np.zeros((problem.n_columns, loss.n_outputs))
         velocity, tail_sum = np.zeros_like(weights), np.zeros_like(weights)
-        shape = np.ones((problem.n_columns, 1))
-        if problem.fit_intercept:
-            shape[-1] = self.intercept_weight
-        farthest = _FARTHEST / problem.data_norm
+        farthest = farthest_weight(problem)
         tail_steps = max(1, math.floor(self.tail * self.n_steps))
-        largest = 0.0
         for t in range(self.n_steps):
-            norm = float(np.linalg.norm(weights / shape, 2))
-            slack = rounding_slack(loss, problem, source.largest_block, norm)
-            sensitivity = self._sensitivity_at(loss, problem, norm) + slack
-            released = noise.gaussian(
-                shape * gradient_sum(weights),
-                sensitivity=sensitivity,
-                noise_multiplier=noise_multiplier,
-            )
-            largest = max(largest, sensitivity)
-            mean = released / shape / problem.n_samples + problem.alpha * weights
-            velocity = _boxed(
-                self.momentum * velocity - self.step_size * mean, farthest
-            )
-            weights = _boxed(weights + velocity, farthest)
+            released = gradient(weights, noise_multiplier)
+            mean = released / problem.n_samples + problem.alpha * weights
+            velocity = boxed(self.momentum * velocity - self.step_size * mean, farthest)
+            weights = boxed(weights + velocity, farthest)
             if t >= self.n_steps - tail_steps:
                 tail_sum += weights
             progress.step(t + 1, self.n_steps)
-        scale = gaussian_scale(
-            sensitivity=largest, noise_multiplier=noise_multiplier, size=weights.size
-        )
-        return Solution(tail_sum / tail_steps, scale.sigma)
+        return Solution(tail_sum / tail_steps, gradient.noise_scale)
 
 
 def _flow_time(
@@ -280,8 +266,3 @@ def _default_intercept_weight(loss: Loss, problem: Problem, flow: float) -> floa
 def _wanted_steps(flow: float, smoothness: float) -> float:
     """Steps in which momentum covers a flow time, before the limits."""
     return math.sqrt(_RELAXATIONS * flow * smoothness)
-
-
-def _boxed(released: FloatArray, limit: float) -> FloatArray:
-    """Post-processing that keeps a diverging run finite."""
-    return np.clip(released, -limit, limit)

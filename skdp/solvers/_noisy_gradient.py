@@ -1,0 +1,95 @@
+"""The noisy gradient query that every iterative solver asks.
+
+One release of the gradient sum at released weights: clipped rows and residuals, a
+weighted intercept, the sensitivity *at these weights* plus what floating point adds,
+and noise of a given multiplier. Proofs: ``docs/proofs/noisy_gd.md``.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp.data import Source
+from skdp.losses import Loss
+from skdp.privacy._laws import NoiseLaw
+from skdp.privacy._noise import NoiseSource
+from skdp.solvers._base import FloatArray, Problem
+from skdp.solvers._gradient import GradientSum, query_sensitivity, rounding_slack
+
+# Released weights are kept in a box of this size in units of 1 / data_norm, far beyond
+# any useful model and far from overflow: predictions of finite rows stay finite.
+_FARTHEST = 1e50
+
+
+def farthest_weight(problem: Problem) -> float:
+    """Half the side of the box in which released weights are kept."""
+    return _FARTHEST / problem.data_norm
+
+
+def boxed(released: FloatArray, limit: float) -> FloatArray:
+    """Post-processing that keeps a diverging run finite."""
+    return np.clip(released, -limit, limit)
+
+
+class NoisyGradient:
+    """Releases gradient sums; each call is one noisy query.
+
+    Parameters
+    ----------
+    source : Source
+        Private.
+    loss : Loss
+    problem : Problem
+        Its adjacency is the one that the sensitivity is taken under.
+    noise : NoiseSource
+    law : NoiseLaw
+        For an L2 sensitivity.
+    residual_clip : float in (0, inf], default=inf
+        Norm to which every record's residual is clipped.
+    intercept_weight : float in (0, 1], default=1.0
+        Factor on the intercept's part of every query, undone after the noise.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        loss: Loss,
+        problem: Problem,
+        noise: NoiseSource,
+        law: NoiseLaw,
+        *,
+        residual_clip: float = math.inf,
+        intercept_weight: float = 1.0,
+    ) -> None:
+        self._loss, self._problem, self._noise, self._law = loss, problem, noise, law
+        self._clip, self._intercept_weight = residual_clip, intercept_weight
+        self._largest_block = source.largest_block
+        self._sum = GradientSum(source, loss, problem, residual_clip)
+        self._shape = np.ones((problem.n_columns, 1))
+        if problem.fit_intercept:
+            self._shape[-1] = intercept_weight
+        self.noise_scale = 0.0  # largest standard deviation so far
+
+    def __call__(
+        self,
+        weights: FloatArray,
+        noise_multiplier: float,
+        rows: NDArray[np.int64] | None = None,
+    ) -> FloatArray:
+        """Noisy gradient sum at released weights; over the records `rows` if given."""
+        norm = float(np.linalg.norm(weights / self._shape, 2))
+        sensitivity = query_sensitivity(
+            self._loss, self._problem, self._clip, norm, self._intercept_weight
+        ) + rounding_slack(self._loss, self._problem, self._largest_block, norm)
+        released = self._law.release(
+            self._noise,
+            self._shape * self._sum(weights, rows),
+            sensitivity,
+            noise_multiplier,
+        )
+        scale = self._law.scale(sensitivity, noise_multiplier, weights.size)
+        self.noise_scale = max(self.noise_scale, scale.sigma)
+        return released / self._shape
