@@ -262,7 +262,7 @@ def calibrate(declare: Callable[[float], Event], budget: Budget) -> float:
     while low > _LEAST and admits(low):
         high, low = low, low / 2
     while high / low > 1 + _CALIBRATION_WIDTH:
-        middle = math.sqrt(low * high)
+        middle = math.sqrt(low) * math.sqrt(high)
         if admits(middle):
             high = middle
         else:
