@@ -13,14 +13,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
-from scipy.sparse import csr_array, hstack, issparse, vstack
+from scipy.sparse import issparse
 
-from skdp._rows import clip_rows, scale_rows
 from skdp._validation import check_bool, check_choice, check_count, check_real
-from skdp.data import Block, Source
+from skdp.data import Source
 from skdp.losses import Loss
 from skdp.privacy._accounting import Budget
 from skdp.privacy._events import Event
@@ -30,10 +29,16 @@ from skdp.privacy._noise import NoiseSource
 from skdp.solvers._base import FloatArray, Problem, Progress, Solution
 from skdp.solvers._gradient import GradientSum, query_sensitivity
 from skdp.solvers._one_release import OneRelease
-from skdp.solvers._permutation_sensitivity import Rounding, Updates, exact_sensitivity
+from skdp.solvers._permutation_sensitivity import (
+    Updates,
+    exact_sensitivity,
+    farthest_iterate,
+    rounding_of,
+    smoothness_of,
+)
+from skdp.solvers._permutation_table import clipped_table
 from skdp.solvers._schedules import AVERAGES, SCHEDULES
 
-_UNIT_ROUNDOFF = 2.0**-53
 # Guess of the norm of useful weights, in units of raw predictions over data_norm.
 _WEIGHTS_NORM = 5.0
 # Relaxation times after which a regularised run is at its optimum.
@@ -163,7 +168,7 @@ class BoltOn(OneRelease):
             return f"{me} would make too many updates. Use a larger 'batch_size'."
         resolved = self.resolve(loss, problem, budget)
         assert resolved.step_size is not None, "resolve() fills in the step size"
-        if not resolved.step_size * _smoothness(loss, problem) <= 2 * (1 + 1e-9):
+        if not resolved.step_size * smoothness_of(loss, problem) <= 2 * (1 + 1e-9):
             return f"{me} needs a 'step_size' of at most 2 / L. Use step_size=None."
         if not _LEAST < resolved.sensitivity(loss, problem) < _MOST:
             return f"{me} leaves the range of numbers. Use another 'data_norm' or C."
@@ -173,7 +178,7 @@ class BoltOn(OneRelease):
         planned, flow = self._with_batches(loss, problem, budget)
         if self.step_size is not None:
             return planned
-        step = 1 / _smoothness(loss, problem)
+        step = 1 / smoothness_of(loss, problem)
         if self.schedule != "strongly_convex":
             unit = replace(planned, step_size=1.0)._steps(problem)
             step = min(flow / float(unit.sum()), step)
@@ -185,7 +190,7 @@ class BoltOn(OneRelease):
         """A copy with law, passes and batch size, and the flow time wanted."""
         n, law = problem.n_samples, self.law_for(budget)
         flow = _flow_time(loss, problem, budget, law)
-        wanted = flow * _smoothness(loss, problem)  # updates with the largest steps
+        wanted = flow * smoothness_of(loss, problem)  # updates with the largest steps
         passes, batch = self.n_passes, min(self.batch_size or n, n)
         if passes is None:
             passes = math.ceil(min(max(wanted / -(-n // batch), 1), _MOST_FULL))
@@ -199,21 +204,17 @@ class BoltOn(OneRelease):
         return self.noise_law.event(noise_multiplier)
 
     def sensitivity(self, loss: Loss, problem: Problem) -> float:
-        steps = self._steps(problem)
-        farthest = self._farthest(loss, problem, steps)
         updates = Updates(
-            steps,
-            self._shares(problem),
-            self._batch_size,
-            _smoothness(loss, problem),
-            problem.alpha,
-            self.reshuffle,
+            self._steps(problem), self._shares(problem), self._batch_size, self.radius
         )
+        farthest = farthest_iterate(updates, loss, problem)
         return exact_sensitivity(
             updates,
             query_sensitivity(loss, problem, weights_norm=farthest),
-            radius=self.radius,
-            rounding=self._rounding(loss, problem, steps.size, farthest),
+            smoothness=smoothness_of(loss, problem),
+            strength=problem.alpha,
+            reshuffle=self.reshuffle,
+            rounding=rounding_of(updates, loss, problem, farthest),
         )
 
     def run(
@@ -262,7 +263,7 @@ class BoltOn(OneRelease):
         # Imported here, because numba takes half a second to import.
         from skdp.solvers._permutation_kernel import dense_pass, sparse_pass
 
-        rows, targets = _table(source, problem)
+        rows, targets = clipped_table(source, problem)
         one_pass = sparse_pass if issparse(rows) else dense_pass
         table = (rows.data, rows.indices, rows.indptr) if issparse(rows) else (rows,)
         weights = np.zeros((loss.n_outputs, problem.n_columns))
@@ -315,39 +316,6 @@ class BoltOn(OneRelease):
         shares = AVERAGES[self.average](self._n_passes * per_pass)
         return shares.reshape(self._n_passes, per_pass)
 
-    def _farthest(self, loss: Loss, problem: Problem, steps: FloatArray) -> float:
-        """Bound on the norm of every iterate (proof page, Lemma 2)."""
-        gradient = problem.row_norm * loss.zero_out_bound(math.inf)
-        farthest = float(steps.sum()) * gradient
-        if problem.alpha > 0 and float(steps.max()) * problem.alpha <= 1:
-            farthest = min(farthest, gradient / problem.alpha)
-        return min(1.01 * farthest, self.radius * (1 + 1e-9))
-
-    def _rounding(
-        self, loss: Loss, problem: Problem, n_updates: int, farthest: float
-    ) -> Rounding:
-        """What floating point adds (proof page, Lemma 4)."""
-        d, size = problem.n_columns, problem.n_columns * loss.n_outputs
-        norm = problem.row_norm
-        record = norm * loss.zero_out_bound(math.inf)
-        summed = (self._batch_size + d + loss.n_outputs + 64) * record
-        raw = norm * farthest + 2 * loss.raw_unit
-        moved = loss.smoothness * norm * (2 * d + 32) * raw
-        kept = 2.0 if problem.alpha == 0 else 8.0
-        if math.isfinite(self.radius):
-            kept += size + 16
-        averaged = 0.0 if self.average == "none" else n_updates + 2.0
-        return Rounding(
-            of_gradient=_UNIT_ROUNDOFF * (summed + moved),
-            of_weights=_UNIT_ROUNDOFF * kept * farthest,
-            of_average=_UNIT_ROUNDOFF * averaged * farthest,
-        )
-
-
-def _smoothness(loss: Loss, problem: Problem) -> float:
-    """Largest curvature of one record's regularised loss."""
-    return loss.smoothness * problem.row_norm**2 + problem.alpha
-
 
 def _flow_time(loss: Loss, problem: Problem, budget: Budget, law: str) -> float:
     """Flow time at which noise and bias cost least together.
@@ -367,39 +335,3 @@ def _flow_time(loss: Loss, problem: Problem, budget: Budget, law: str) -> float:
     if problem.alpha > 0:
         flow = min(flow, _RELAXATIONS / problem.alpha)
     return float(flow)
-
-
-def _table(source: Source, problem: Problem) -> tuple[Any, FloatArray]:
-    """All clipped rows with the intercept's column, and all targets.
-
-    Rows of null records are zeros, the intercept's column included.
-    """
-    blocks = source.blocks()
-    first = next(blocks)
-    if issparse(first.X):
-        gathered = [(_augmented_sparse(b, problem), b.y) for b in (first, *blocks)]
-        rows = vstack([X for X, _ in gathered], format="csr")
-        return rows, np.concatenate([y for _, y in gathered])
-    table = np.empty((problem.n_samples, problem.n_columns))
-    targets = np.empty(problem.n_samples)
-    start = 0
-    for block in (first, *blocks):
-        end = start + len(block.y)
-        rows = clip_rows(block.X, problem.data_norm)
-        table[start:end, : problem.n_features] = rows
-        table[start:end, problem.n_features :] = problem.intercept_value
-        if block.present is not None:
-            table[start:end][~block.present] = 0.0
-        targets[start:end] = block.y
-        start = end
-    return table, targets
-
-
-def _augmented_sparse(block: Block, problem: Problem) -> Any:
-    rows = clip_rows(block.X, problem.data_norm)
-    if problem.fit_intercept:
-        column = np.full((len(block.y), 1), problem.intercept_value)
-        rows = hstack([rows, column], format="csr")
-    if block.present is not None:
-        rows = scale_rows(rows, block.present.astype(np.float64))
-    return csr_array(rows)

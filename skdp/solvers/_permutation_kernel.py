@@ -57,15 +57,15 @@ def residual(form, constants, y, raw):  # type: ignore[no-untyped-def]
 @_compiled
 def _update(weights, gradient, step, batch_size, alpha, radius):  # type: ignore[no-untyped-def]
     """One projected step; the gradient is a sum and is cleared."""
-    decay, scale, square = 1.0 - step * alpha, step / batch_size, 0.0
+    decay, scale = 1.0 - step * alpha, step / batch_size
     for k in range(weights.shape[0]):
         for j in range(weights.shape[1]):
-            moved = decay * weights[k, j] - scale * gradient[k, j]
-            weights[k, j] = moved
+            weights[k, j] = decay * weights[k, j] - scale * gradient[k, j]
             gradient[k, j] = 0.0
-            square += moved * moved
-    if square > radius * radius:
-        weights *= radius / math.sqrt(square)
+    if radius < math.inf:
+        square = (weights**2).sum()
+        if square > radius * radius:
+            weights *= radius / math.sqrt(square)
 
 
 @_compiled

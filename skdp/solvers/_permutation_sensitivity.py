@@ -11,14 +11,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skdp.solvers._base import FloatArray
+from skdp.losses import Loss
+from skdp.solvers._base import FloatArray, Problem
 
 _UNIT_ROUNDOFF = 2.0**-53
 
 
 @dataclass(frozen=True)
 class Updates:
-    """Public facts of a run that its sensitivity depends on.
+    """Public facts of a run.
 
     Parameters
     ----------
@@ -28,34 +29,28 @@ class Updates:
         Weights, of sum 1, with which the iterates enter the release.
     batch_size : int
         What every sum of gradients is divided by, however short the batch.
-    smoothness, strength : float
-        Bounds on the curvature of every record's regularised loss, from above and
-        from below.
-    reshuffle : bool, default=False
-        Whether every pass takes a new order, so that a record may meet the
-        most sensitive update of each.
+    radius : float in (0, inf], default=inf
+        Of the ball to which every iterate is projected.
     """
 
     steps: FloatArray
     shares: FloatArray
     batch_size: int
-    smoothness: float
-    strength: float
-    reshuffle: bool = False
+    radius: float = math.inf
 
 
 @dataclass(frozen=True)
 class Rounding:
-    """Bounds on what floating point adds to one update.
+    """Bounds on what floating point adds.
 
     Parameters
     ----------
     of_gradient : float
-        Error of a mean gradient, in its norm.
+        To a mean gradient, in its norm.
     of_weights : float
-        Error of the rest of an update, in the norm of the weights.
+        To the rest of one update, in the norm of the weights.
     of_average : float
-        Error of the sum of the averaged iterates.
+        To the sum of the averaged iterates.
     """
 
     of_gradient: float = 0.0
@@ -67,12 +62,14 @@ def exact_sensitivity(
     updates: Updates,
     change: float,
     *,
-    radius: float = math.inf,
+    smoothness: float,
+    strength: float,
+    reshuffle: bool = False,
     rounding: Rounding | None = None,
 ) -> float:
     """Bound on the L2 distance of the averaged weights of two neighbours.
 
-    Exact for linear losses: attained for every schedule, batch size and average.
+    Attained by linear losses for every schedule, batch size and average.
 
     Parameters
     ----------
@@ -80,8 +77,12 @@ def exact_sensitivity(
     change : float
         By how much exchanging one record can change a sum of gradients of the data at
         any weights; the regulariser is no part of it.
-    radius : float in (0, inf], default=inf
-        Of the ball to which every iterate is projected.
+    smoothness, strength : float
+        Bounds on the curvature of every record's regularised loss, from above and
+        from below.
+    reshuffle : bool, default=False
+        Whether every pass takes a new order, so that a record may meet the most
+        sensitive update of each.
     rounding : Rounding or None, default=None
         None: exact arithmetic.
 
@@ -93,12 +94,11 @@ def exact_sensitivity(
     # Imported here, because numba takes half a second to import.
     from skdp.solvers._permutation_kernel import what_is_left
 
-    steps, shares = updates.steps, updates.shares
-    left = what_is_left(
-        steps.ravel(), shares.ravel(), updates.smoothness, updates.strength
-    ).reshape(steps.shape)
+    steps = updates.steps
+    left = what_is_left(steps.ravel(), updates.shares.ravel(), smoothness, strength)
+    left = left.reshape(steps.shape)
     met = change / updates.batch_size * steps * left
-    if updates.reshuffle:
+    if reshuffle:
         total = float(met.max(axis=1).sum())
     else:
         total = float(met.sum(axis=0).max())
@@ -107,4 +107,41 @@ def exact_sensitivity(
         total += 2 * (float(np.vdot(left, errors)) + rounding.of_average)
         # The recursion's own rounding.
         total *= 1 + (8 * steps.size + 64) * _UNIT_ROUNDOFF
-    return min(total, 2 * radius * (1 + 1e-9))
+    return min(total, 2 * updates.radius * (1 + 1e-9))
+
+
+def smoothness_of(loss: Loss, problem: Problem) -> float:
+    """Largest curvature of one record's regularised loss."""
+    return loss.smoothness * problem.row_norm**2 + problem.alpha
+
+
+def farthest_iterate(updates: Updates, loss: Loss, problem: Problem) -> float:
+    """Bound on the norm of every iterate (proof page, Lemma 2)."""
+    steps = updates.steps
+    gradient = problem.row_norm * loss.zero_out_bound(math.inf)
+    farthest = float(steps.sum()) * gradient
+    if problem.alpha > 0 and float(steps.max()) * problem.alpha <= 1:
+        farthest = min(farthest, gradient / problem.alpha)
+    return min(1.01 * farthest, updates.radius * (1 + 1e-9))
+
+
+def rounding_of(
+    updates: Updates, loss: Loss, problem: Problem, farthest: float
+) -> Rounding:
+    """What floating point adds, at iterates within `farthest` (proof page, Lemma 4)."""
+    d, size = problem.n_columns, problem.n_columns * loss.n_outputs
+    norm = problem.row_norm
+    record = norm * loss.zero_out_bound(math.inf)
+    summed = (updates.batch_size + d + loss.n_outputs + 64) * record
+    raw = norm * farthest + 2 * loss.raw_unit
+    moved = loss.smoothness * norm * (2 * d + 32) * raw
+    kept = 2.0 if problem.alpha == 0 else 8.0
+    if math.isfinite(updates.radius):
+        kept += size + 16
+    is_average = float(updates.shares.max()) < 1
+    averaged = updates.steps.size + 2.0 if is_average else 0.0
+    return Rounding(
+        of_gradient=_UNIT_ROUNDOFF * (summed + moved),
+        of_weights=_UNIT_ROUNDOFF * kept * farthest,
+        of_average=_UNIT_ROUNDOFF * averaged * farthest,
+    )
