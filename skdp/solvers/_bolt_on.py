@@ -45,7 +45,7 @@ _WEIGHTS_NORM = 5.0
 _RELAXATIONS = 10
 # Full gradients that the default takes rather than batches, and the passes it takes
 # otherwise (docs/solvers/bolt_on.md).
-_MOST_FULL, _PASSES = 200, 20
+_MOST_FULL, _PASSES = 200, 10
 _MOST_PASSES, _MOST_UPDATES = 10**6, 5 * 10**7
 # Beyond these the rounding bounds of the proof page, or the range of doubles, end.
 _MOST_PRODUCTS = 1e13
@@ -74,7 +74,7 @@ class BoltOn(OneRelease):
     ----------
     n_passes : int in [1, 1e6] or None, default=None
         Passes over the records, all of them made. None: what the flow time below
-        needs with steps of at most ``1 / L``, but at most 20 with a `batch_size` of
+        needs with steps of at most ``1 / L``, but 10 with a `batch_size` of
         None below the number of records.
     batch_size : int of at least 1 or None, default=None
         The number of records, or more, means full gradients, whose order does not
