@@ -23,6 +23,7 @@ ADJACENCIES = ("replace_one", "zero_out")
 # The smallest honest parameters of each solver: few steps, public constants.
 SOLVER_PARAMS = {
     "adassp": {},
+    "bolt_on": {"n_passes": 2, "batch_size": 7},
     "noisy_gd": {"n_steps": 4, "step_size": 0.5},
     "objective_perturbation": {},
     "output_perturbation": {},
@@ -30,6 +31,7 @@ SOLVER_PARAMS = {
 # Parameters with which a solver without noise reaches the optimum of the problem.
 TO_THE_END = {
     "adassp": {"ridge": 0.0},
+    "bolt_on": {"n_passes": 1000, "batch_size": 10**6, "step_size": 0.5},
     "noisy_gd": {
         "n_steps": 1000,
         "step_size": 0.5,

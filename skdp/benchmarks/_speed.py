@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 from scipy.sparse import random_array
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, SGDClassifier
 
 from skdp.benchmarks._data import MissingData, load
 from skdp.data import MemorySource
@@ -33,7 +33,8 @@ from skdp.privacy import (
     epsilon_of,
 )
 from skdp.privacy._noise import NoiseSource
-from skdp.solvers import Problem
+from skdp.solvers import Problem, Progress
+from skdp.solvers._bolt_on import BoltOn
 from skdp.solvers._gradient import GradientSum
 
 ROUNDS = 7
@@ -61,6 +62,7 @@ def run() -> None:
     for n, d in ((1_000_000, 50), (100_000, 500)):
         _gradient(np.float64, n, d)
         _gradient(np.float32, n, d)
+    _one_pass()
     _fits()
     _search()
     _books()
@@ -141,6 +143,27 @@ def _gradient(dtype: type, n: int, d: int) -> None:
         f"{X.nbytes / theirs / 1e9:.1f} GB/s, share {theirs / ours:.2f}",
         flush=True,
     )
+
+
+def _one_pass() -> None:
+    """Descent by single records in random order: the passes that SGD makes."""
+    n, d = 1_000_000, 50
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, d)) / np.sqrt(d)
+    y = (rng.random(n) < 0.5).astype(float)
+    problem = Problem(n_samples=n, n_features=d, data_norm=1.0, adjacency="replace_one")
+    solver = BoltOn(n_passes=1, batch_size=1, step_size=1e-3, law="gaussian")
+    theirs = SGDClassifier(loss="log_loss", max_iter=1, tol=None)
+
+    def ours() -> None:
+        source, noise = MemorySource(X, y), NoiseSource()
+        solver.run(source, LogisticLoss(), problem, 5.0, noise, Progress())
+
+    ours()  # compiles, or loads what was compiled
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        a, b = side_by_side(ours, lambda: theirs.fit(X, y))
+    _report(f"bolt_on, one pass of single records, n={n} d={d}", a, b, "SGDClassifier")
 
 
 def _fits() -> None:

@@ -1,9 +1,16 @@
 """Losses with the constants that private solvers need."""
 
-from skdp.losses._base import Loss
+from skdp.losses._base import Form, Loss
 from skdp.losses._huber_hinge import HuberHingeLoss
 from skdp.losses._logistic import LogisticLoss
 from skdp.losses._softmax import SoftmaxLoss
 from skdp.losses._squared import SquaredLoss
 
-__all__ = ["HuberHingeLoss", "LogisticLoss", "Loss", "SoftmaxLoss", "SquaredLoss"]
+__all__ = [
+    "Form",
+    "HuberHingeLoss",
+    "LogisticLoss",
+    "Loss",
+    "SoftmaxLoss",
+    "SquaredLoss",
+]

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
+
+
+class Form(IntEnum):
+    """The formula of a residual, for compiled loops that treat one record at a time.
+
+    Each has two public constants, `Loss.form_constants`.
+    """
+
+    SIGMOID = 0  # expit(raw) - y
+    SOFTMAX = 1  # softmax(raw) - unit vector of class y
+    HINGE = 2  # of a rounded hinge; the first constant is half its width
+    ERROR = 3  # raw - y, clipped to the first constant after y to the second
 
 
 class Loss(Protocol):
@@ -34,6 +47,12 @@ class Loss(Protocol):
     curvature_vanishes: bool
     raw_unit: float  # scale of raw predictions: a decision, or a share of a target
     noisy_clip: float  # norm to clip residuals to when noise limits a fit; inf: none
+    form: Form
+
+    @property
+    def form_constants(self) -> tuple[float, float]:
+        """Public constants in the formula of the residual."""
+        ...
 
     def value(self, y: FloatArray, raw: FloatArray) -> FloatArray:
         """Loss of each record: (n,) and (n, n_outputs) -> (n,)."""

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from skdp._validation import check_count, check_real
-from skdp.losses._base import FloatArray
+from skdp.losses._base import FloatArray, Form
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,7 @@ class HuberHingeLoss:
     h: float = 0.5
     n_outputs: int = 1
     curvature_vanishes: ClassVar[bool] = False
+    form: ClassVar[Form] = Form.HINGE
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "h", check_real("h", self.h, low=1e-3, high=1e3))
@@ -63,6 +64,11 @@ class HuberHingeLoss:
     def corners(self) -> int:
         """Every output's residual is between 0 and its sign."""
         return int(2**self.n_outputs - 1)
+
+    @property
+    def form_constants(self) -> tuple[float, float]:
+        """The half-width of the corner."""
+        return self.h, 0.0
 
     @property
     def raw_unit(self) -> float:

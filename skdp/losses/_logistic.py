@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import expit
 
-from skdp.losses._base import FloatArray
+from skdp.losses._base import FloatArray, Form
 
 # Angles at which the bound on the diameter is evaluated, and their spacing.
 _ANGLES = np.linspace(0.0, math.pi / 2, 2049)
@@ -48,6 +48,8 @@ class LogisticLoss:
     curvature_vanishes: ClassVar[bool] = True
     raw_unit: ClassVar[float] = 1.0
     noisy_clip: ClassVar[float] = math.inf
+    form: ClassVar[Form] = Form.SIGMOID
+    form_constants: ClassVar[tuple[float, float]] = (0.0, 0.0)
 
     def value(self, y: FloatArray, raw: FloatArray) -> FloatArray:
         raw = raw[:, 0]

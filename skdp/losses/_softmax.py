@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import logsumexp, softmax
 
-from skdp.losses._base import FloatArray
+from skdp.losses._base import FloatArray, Form
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,8 @@ class SoftmaxLoss:
     # About half of the residual norm that most records have at first, sqrt((K-1)/K).
     noisy_clip: ClassVar[float] = 0.5
     curvature_vanishes: ClassVar[bool] = False
+    form: ClassVar[Form] = Form.SOFTMAX
+    form_constants: ClassVar[tuple[float, float]] = (0.0, 0.0)
 
     @property
     def curvature_trace(self) -> float:

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from skdp._validation import check_real
-from skdp.losses._base import FloatArray
+from skdp.losses._base import FloatArray, Form
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,7 @@ class SquaredLoss:
     curvature_trace: ClassVar[float] = 1.0
     corners: ClassVar[int] = 2
     curvature_vanishes: ClassVar[bool] = False
+    form: ClassVar[Form] = Form.ERROR
 
     def __post_init__(self) -> None:
         for name in ("residual_bound", "target_bound"):
@@ -46,6 +47,11 @@ class SquaredLoss:
         """Largest loss of a target at raw = 0; not finite if neither bound is."""
         inside = min(self.residual_bound, self.target_bound)
         return inside * (self.target_bound - inside / 2)
+
+    @property
+    def form_constants(self) -> tuple[float, float]:
+        """The bounds of the residual and of the target."""
+        return self.residual_bound, self.target_bound
 
     @property
     def raw_unit(self) -> float:

@@ -30,10 +30,12 @@ _PROBABILITY_BITS = 62
 def permutation(n: int, entropy: Entropy) -> IntArray:
     """A uniform order of 0, ..., n - 1: the ranks of distinct random words."""
     n = check_count("n", n, low=0, high=2**31)
-    words = entropy.words(n)
-    while len(np.unique(words)) < n:
+    while True:
         words = entropy.words(n)
-    return np.argsort(words).astype(np.int64)
+        order = np.argsort(words).astype(np.int64)
+        ranked = words[order]
+        if np.all(ranked[1:] > ranked[:-1]):  # not so with equal words
+            return order
 
 
 def subset(n: int, size: int, entropy: Entropy) -> IntArray:

@@ -126,7 +126,7 @@ class ObjectivePerturbation(CertifiedSolver):
         return ""
 
     def resolve(self, loss: Loss, problem: Problem, budget: Budget) -> Self:
-        law = self.law or ("spherical" if budget.delta == 0 else "gaussian")
+        law = self.law_for(budget)
         size = problem.n_columns * loss.n_outputs
         if LAWS[law].is_pure:
             multiplier = 1 / budget.epsilon

@@ -75,7 +75,7 @@ class OutputPerturbation(CertifiedSolver):
         return self.law != "spherical"
 
     def resolve(self, loss: Loss, problem: Problem, budget: Budget) -> Self:
-        law = self.law or ("spherical" if budget.delta == 0 else "gaussian")
+        law = self.law_for(budget)
         strength = self.strength or problem.n_samples * problem.alpha
         if strength == 0:
             # Noise of deviation e = deviation S G / strength costs about

@@ -17,12 +17,14 @@ from skdp.privacy._accounting import Budget
 from skdp.solvers._adassp import AdaSSP
 from skdp.solvers._auto import Candidate, auto_candidates
 from skdp.solvers._base import Problem, Solver
+from skdp.solvers._bolt_on import BoltOn
 from skdp.solvers._noisy_gd import NoisyGD
 from skdp.solvers._objective_perturbation import ObjectivePerturbation
 from skdp.solvers._output_perturbation import OutputPerturbation
 
 SOLVERS: dict[str, type[Solver]] = {
     "adassp": AdaSSP,
+    "bolt_on": BoltOn,
     "noisy_gd": NoisyGD,
     "objective_perturbation": ObjectivePerturbation,
     "output_perturbation": OutputPerturbation,

@@ -157,6 +157,7 @@ def test_drawn_noise_has_the_declared_scale_and_twins_are_caught():
 # Approximate minimisers stop at a certificate.
 SMALL = {
     "adassp": 1e-9,
+    "bolt_on": 1e-9,
     "noisy_gd": 1e-9,
     "objective_perturbation": 1e-4,
     "output_perturbation": 1e-3,

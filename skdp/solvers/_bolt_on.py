@@ -1,0 +1,337 @@
+r"""Bolt-on privacy: permutation-based gradient descent, and noise on its last weights.
+
+The records are put into a secret order once (or in every pass) and gone through in
+batches of b,
+
+    W <- project(W - step_t * (sum over the batch of gradients / b + alpha * W)),
+
+where b divides a shorter last batch too. Nothing is released but the last weights, or
+a weighted average of all, with noise for how far one record can move them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal, Self
+
+import numpy as np
+from scipy.sparse import issparse
+
+from skdp._validation import check_bool, check_choice, check_count, check_real
+from skdp.data import Source
+from skdp.losses import Loss
+from skdp.privacy._accounting import Budget
+from skdp.privacy._events import Event
+from skdp.privacy._gaussian import gaussian_mu
+from skdp.privacy._laws import LAWS
+from skdp.privacy._noise import NoiseSource
+from skdp.solvers._base import FloatArray, Problem, Progress, Solution
+from skdp.solvers._gradient import GradientSum, query_sensitivity
+from skdp.solvers._one_release import OneRelease
+from skdp.solvers._permutation_sensitivity import (
+    Updates,
+    exact_sensitivity,
+    farthest_iterate,
+    rounding_of,
+    smoothness_of,
+)
+from skdp.solvers._permutation_table import clipped_table
+from skdp.solvers._schedules import AVERAGES, SCHEDULES
+
+# Guess of the norm of useful weights, in units of raw predictions over data_norm.
+_WEIGHTS_NORM = 5.0
+# Relaxation times after which a regularised run is at its optimum.
+_RELAXATIONS = 10
+# Full gradients that the default takes rather than batches, and the passes it takes
+# otherwise (docs/solvers/bolt_on.md).
+_MOST_FULL, _PASSES = 200, 10
+_MOST_PASSES, _MOST_UPDATES = 10**6, 5 * 10**7
+# Beyond these the rounding bounds of the proof page, or the range of doubles, end.
+_MOST_PRODUCTS = 1e13
+_LEAST, _MOST = 1e-250, 1e250
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoltOn(OneRelease):
+    r"""Permutation-based stochastic gradient descent with noise on its result.
+
+    Privacy
+    -------
+    One release of the L2 sensitivity that the exact recursion over all updates gives
+    (``docs/proofs/bolt_on.md``, Theorem 1), under either adjacency. Gaussian noise,
+    exactly ``1 / noise_multiplier``-GDP, or spherical noise for delta = 0. All
+    outputs are one joint vector. Only the final weights are released: no iterate, no
+    order. The order may even be public, since neighbours have their records at the
+    same positions. Unit of privacy: one record.
+
+    Utility
+    -------
+    With equal batches and no regularisation the sensitivity is ``G s / n`` with the
+    flow time ``s``, the sum of all steps: passes and batch size matter through s only.
+
+    Parameters
+    ----------
+    n_passes : int in [1, 1e6] or None, default=None
+        Passes over the records, all of them made. None: what the flow time below
+        needs with steps of at most ``1 / L``, but 10 with a `batch_size` of
+        None below the number of records.
+    batch_size : int of at least 1 or None, default=None
+        The number of records, or more, means full gradients, whose order does not
+        matter. None: full gradients if 200 of them are enough; otherwise the largest
+        batch with which `n_passes` passes reach the flow time.
+    schedule : {"constant", "decreasing", "sqrt", "strongly_convex"}, \
+            default="constant"
+        Steps in update t: ``step_size``, ``step_size / t``, ``step_size / sqrt(t)``,
+        or ``min(step_size, 1 / (alpha t))``, which needs regularisation.
+    step_size : float in [1e-250, 1e250] or None, default=None
+        Largest step, at most ``2 / L`` with the smoothness bound
+        ``L = smoothness * row_norm^2 + alpha``. None: the flow time that balances noise
+        and bias for weights of norm 5 in units of raw predictions, divided over the
+        updates, at most ``1 / L``; that for ``"strongly_convex"``.
+    average : {"none", "linear", "uniform"}, default="none"
+        Average that is released: the last iterate, all of them alike, or with weights
+        that grow with t. The sensitivity is the average's own.
+    radius : float in [1e-150, 1e150] or inf, default=inf
+        Iterates are projected to this norm, in the units of the weights.
+    reshuffle : bool, default=False
+        Whether every pass draws a new order. A record may then meet the most sensitive
+        update of each pass, which costs more noise if steps vary.
+    law : {"gaussian", "spherical"} or None, default=None
+        None: spherical if delta is 0, Gaussian otherwise.
+
+    Notes
+    -----
+    With batches the clipped rows are held in memory once more, in double precision.
+
+    References
+    ----------
+    .. [1] Wu, Li, Kumar, Chaudhuri, Jha and Naughton (2017). Bolt-on differential
+       privacy for scalable stochastic gradient descent-based analytics. SIGMOD,
+       Algorithms 1 and 2. https://arxiv.org/abs/1606.04722
+    .. [2] Hardt, Recht and Singer (2016). Train faster, generalize better: stability of
+       stochastic gradient descent. ICML, Lemma 2.5. https://arxiv.org/abs/1509.01240
+
+    Deviations: the sensitivity is that of the exact recursion, since several closed
+    forms of [1]_ are too small (``docs/errata.md``); the regulariser is no part of it;
+    exact Gaussian calibration; several outputs are one vector.
+    """
+
+    key: ClassVar[str] = "bolt_on"
+
+    n_passes: int | None = None
+    batch_size: int | None = None
+    schedule: Literal["constant", "decreasing", "sqrt", "strongly_convex"] = "constant"
+    step_size: float | None = None
+    average: Literal["none", "linear", "uniform"] = "none"
+    radius: float = math.inf
+    reshuffle: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.n_passes is not None:
+            passes = check_count("n_passes", self.n_passes, high=_MOST_PASSES)
+            object.__setattr__(self, "n_passes", passes)
+        if self.batch_size is not None:
+            size = check_count("batch_size", self.batch_size)
+            object.__setattr__(self, "batch_size", size)
+        if self.step_size is not None:
+            step = check_real("step_size", self.step_size, low=_LEAST, high=_MOST)
+            object.__setattr__(self, "step_size", step)
+        if self.radius != math.inf:
+            radius = check_real("radius", self.radius, low=1e-150, high=1e150)
+            object.__setattr__(self, "radius", radius)
+        check_choice("schedule", self.schedule, SCHEDULES)
+        check_choice("average", self.average, AVERAGES)
+        check_bool("reshuffle", self.reshuffle)
+
+    @property
+    def mechanism(self) -> str:
+        return f"{self.noise_law.name} noise on the last weights of gradient descent"
+
+    @property
+    def is_gaussian(self) -> bool:
+        return self.law != "spherical"
+
+    def refusal(self, loss: Loss, problem: Problem, budget: Budget) -> str:
+        reason = super().refusal(loss, problem, budget)
+        if reason:
+            return reason
+        me = f"solver={self.key!r}"
+        if not math.isfinite(loss.zero_out_bound(math.inf)):
+            return f"{me} needs a bounded gradient. Use a finite residual bound."
+        if self.schedule == "strongly_convex" and problem.alpha == 0:
+            return f"{me} needs regularisation for this schedule. Set C or alpha."
+        planned, _ = self._with_batches(loss, problem, budget)
+        updates = planned._n_passes * planned._updates_per_pass(problem)
+        if updates > _MOST_UPDATES or updates * problem.n_columns > _MOST_PRODUCTS:
+            return f"{me} would make too many updates. Use a larger 'batch_size'."
+        resolved = self.resolve(loss, problem, budget)
+        assert resolved.step_size is not None, "resolve() fills in the step size"
+        if not resolved.step_size * smoothness_of(loss, problem) <= 2 * (1 + 1e-9):
+            return f"{me} needs a 'step_size' of at most 2 / L. Use step_size=None."
+        if not _LEAST < resolved.sensitivity(loss, problem) < _MOST:
+            return f"{me} leaves the range of numbers. Use another 'data_norm' or C."
+        return self.noise_refusal(loss, problem, budget)
+
+    def resolve(self, loss: Loss, problem: Problem, budget: Budget) -> Self:
+        planned, flow = self._with_batches(loss, problem, budget)
+        if self.step_size is not None:
+            return planned
+        step = 1 / smoothness_of(loss, problem)
+        if self.schedule != "strongly_convex":
+            unit = replace(planned, step_size=1.0)._steps(problem)
+            step = min(flow / float(unit.sum()), step)
+        return replace(planned, step_size=step)
+
+    def _with_batches(
+        self, loss: Loss, problem: Problem, budget: Budget
+    ) -> tuple[Self, float]:
+        """A copy with law, passes and batch size, and the flow time wanted."""
+        n, law = problem.n_samples, self.law_for(budget)
+        flow = _flow_time(loss, problem, budget, law)
+        wanted = flow * smoothness_of(loss, problem)  # updates with the largest steps
+        passes, batch = self.n_passes, min(self.batch_size or n, n)
+        if passes is None:
+            passes = math.ceil(min(max(wanted / -(-n // batch), 1), _MOST_FULL))
+            if self.batch_size is None and wanted > _MOST_FULL:
+                passes = _PASSES
+        if self.batch_size is None:
+            batch = math.floor(min(max(passes * n / wanted, 1), n))
+        return replace(self, n_passes=passes, batch_size=batch, law=law), flow
+
+    def event(self, noise_multiplier: float, loss: Loss, problem: Problem) -> Event:
+        return self.noise_law.event(noise_multiplier)
+
+    def sensitivity(self, loss: Loss, problem: Problem) -> float:
+        updates = Updates(
+            self._steps(problem), self._shares(problem), self._batch_size, self.radius
+        )
+        farthest = farthest_iterate(updates, loss, problem)
+        return exact_sensitivity(
+            updates,
+            query_sensitivity(loss, problem, weights_norm=farthest),
+            smoothness=smoothness_of(loss, problem),
+            strength=problem.alpha,
+            reshuffle=self.reshuffle,
+            rounding=rounding_of(updates, loss, problem, farthest),
+        )
+
+    def run(
+        self,
+        source: Source,
+        loss: Loss,
+        problem: Problem,
+        noise_multiplier: float,
+        noise: NoiseSource,
+        progress: Progress,
+    ) -> Solution:
+        if self._batch_size == problem.n_samples:
+            weights = self._full_gradients(source, loss, problem, progress)
+        else:
+            weights = self._batches(source, loss, problem, noise, progress)
+        sensitivity = self.sensitivity(loss, problem)
+        released = self.noise_law.release(noise, weights, sensitivity, noise_multiplier)
+        scale = self.noise_law.scale(sensitivity, noise_multiplier, weights.size)
+        return Solution(released, scale.sigma)
+
+    def _full_gradients(
+        self, source: Source, loss: Loss, problem: Problem, progress: Progress
+    ) -> FloatArray:
+        gradient = GradientSum(source, loss, problem)
+        weights = np.zeros((problem.n_columns, loss.n_outputs))
+        average = np.zeros_like(weights)
+        steps, shares = self._steps(problem).ravel(), self._shares(problem).ravel()
+        for t in range(len(steps)):
+            mean = gradient(weights) / problem.n_samples
+            weights = (1 - steps[t] * problem.alpha) * weights - steps[t] * mean
+            norm = float(np.linalg.norm(weights))
+            if norm > self.radius:
+                weights *= self.radius / norm
+            average += shares[t] * weights
+            progress.step(t + 1, len(steps))
+        return average
+
+    def _batches(
+        self,
+        source: Source,
+        loss: Loss,
+        problem: Problem,
+        noise: NoiseSource,
+        progress: Progress,
+    ) -> FloatArray:
+        # Imported here, because numba takes half a second to import.
+        from skdp.solvers._permutation_kernel import dense_pass, sparse_pass
+
+        rows, targets = clipped_table(source, problem)
+        one_pass = sparse_pass if issparse(rows) else dense_pass
+        table = (rows.data, rows.indices, rows.indptr) if issparse(rows) else (rows,)
+        weights = np.zeros((loss.n_outputs, problem.n_columns))
+        average = np.zeros_like(weights)
+        steps, shares = self._steps(problem), self._shares(problem)
+        order = noise.permutation(problem.n_samples)
+        for j in range(self._n_passes):
+            if j > 0 and self.reshuffle:
+                order = noise.permutation(problem.n_samples)
+            one_pass(
+                *table,
+                targets,
+                order,
+                steps[j],
+                shares[j],
+                self._batch_size,
+                problem.alpha,
+                self.radius,
+                int(loss.form),
+                loss.form_constants,
+                weights,
+                average,
+            )
+            progress.step(j + 1, self._n_passes)
+        return average.T.copy()
+
+    @property
+    def _n_passes(self) -> int:
+        assert self.n_passes is not None, "resolve() fills in the passes"
+        return self.n_passes
+
+    @property
+    def _batch_size(self) -> int:
+        assert self.batch_size is not None, "resolve() fills in the batch size"
+        return self.batch_size
+
+    def _updates_per_pass(self, problem: Problem) -> int:
+        return -(-problem.n_samples // self._batch_size)
+
+    def _steps(self, problem: Problem) -> FloatArray:
+        """Step sizes, of shape (n_passes, updates_per_pass)."""
+        assert self.step_size is not None, "resolve() fills in the step size"
+        per_pass = self._updates_per_pass(problem)
+        t = np.arange(1.0, self._n_passes * per_pass + 1)
+        steps = SCHEDULES[self.schedule](t, self.step_size, problem.alpha)
+        return steps.reshape(self._n_passes, per_pass)
+
+    def _shares(self, problem: Problem) -> FloatArray:
+        per_pass = self._updates_per_pass(problem)
+        shares = AVERAGES[self.average](self._n_passes * per_pass)
+        return shares.reshape(self._n_passes, per_pass)
+
+
+def _flow_time(loss: Loss, problem: Problem, budget: Budget, law: str) -> float:
+    """Flow time at which noise and bias cost least together.
+
+    Noise of deviation e = z G s / n per weight costs about
+    ``curvature_trace row_norm^2 e^2 / 2`` in the mean loss, the bias
+    ``norm^2 / (2 s)``.
+    """
+    multiplier = 1 / budget.epsilon
+    if not LAWS[law].is_pure:
+        multiplier = 1 / gaussian_mu(budget.epsilon, budget.delta)
+    size = problem.n_columns * loss.n_outputs
+    deviation = LAWS[law].deviation(multiplier, size) / problem.n_samples
+    unit = problem.row_norm * deviation * query_sensitivity(loss, problem)
+    norm = _WEIGHTS_NORM * loss.raw_unit / problem.data_norm
+    flow = ((norm / unit) ** 2 / (2 * loss.curvature_trace)) ** (1 / 3)
+    if problem.alpha > 0:
+        flow = min(flow, _RELAXATIONS / problem.alpha)
+    return float(flow)

@@ -1,0 +1,151 @@
+"""Compiled loops of permutation-based gradient descent; importing this imports numba.
+
+Weights are kept with one row per output. No loop looks at anything but public sizes
+and the arithmetic of the method, and none can fail: sums may be taken in any order
+(`reassoc`, `contract`), but no assumption is made on infinities or NaN.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from skdp.losses import Form
+
+_compiled: Callable[[Any], Any] = njit(
+    cache=True,
+    nogil=True,
+    error_model="numpy",
+    fastmath={"reassoc", "contract", "nsz"},
+)
+# Plain integers, which compiled code takes as constants.
+_SIGMOID, _SOFTMAX, _HINGE = int(Form.SIGMOID), int(Form.SOFTMAX), int(Form.HINGE)
+
+
+@_compiled
+def residual(form, constants, y, raw):  # type: ignore[no-untyped-def]
+    """Overwrite one record's raw predictions with its residual."""
+    if form == _SIGMOID:
+        tail = math.exp(-abs(raw[0]))
+        raw[0] = (1.0 if raw[0] >= 0 else tail) / (1.0 + tail) - y
+    elif form == _SOFTMAX:
+        largest, total = raw[0], 0.0
+        for k in range(1, len(raw)):
+            largest = max(largest, raw[k])
+        for k in range(len(raw)):
+            raw[k] = math.exp(raw[k] - largest)
+            total += raw[k]
+        for k in range(len(raw)):
+            raw[k] = raw[k] / total - (1.0 if k == int(y) else 0.0)
+    elif form == _HINGE:
+        half = constants[0]
+        for k in range(len(raw)):
+            own = y > 0.5 if len(raw) == 1 else k == int(y)
+            sign = 1.0 if own else -1.0
+            slope = (1.0 + half - sign * raw[k]) / (2.0 * half)
+            raw[k] = -sign * min(max(slope, 0.0), 1.0)
+    else:
+        bound, limit = constants
+        error = raw[0] - min(max(y, -limit), limit)
+        raw[0] = min(max(error, -bound), bound)
+
+
+@_compiled
+def _update(weights, gradient, step, batch_size, alpha, radius):  # type: ignore[no-untyped-def]
+    """One projected step; the gradient is a sum and is cleared."""
+    decay, scale = 1.0 - step * alpha, step / batch_size
+    for k in range(weights.shape[0]):
+        for j in range(weights.shape[1]):
+            weights[k, j] = decay * weights[k, j] - scale * gradient[k, j]
+            gradient[k, j] = 0.0
+    if radius < math.inf:
+        square = (weights**2).sum()
+        if square > radius * radius:
+            weights *= radius / math.sqrt(square)
+
+
+@_compiled
+def dense_pass(  # type: ignore[no-untyped-def]
+    rows, targets, order, steps, shares, batch_size, alpha, radius, form, constants,
+    weights, average,
+):  # fmt: skip
+    """Go once through dense rows in the given order.
+
+    Parameters
+    ----------
+    rows : ndarray of float64 of shape (n, n_columns)
+        Clipped, with the intercept's column; zeros for the null record.
+    targets : ndarray of float64 of shape (n,)
+    order : ndarray of int64 of shape (n,)
+    steps, shares : ndarray of shape (n_updates,)
+        Step sizes, and the weights with which iterates enter `average`.
+    batch_size : int
+        Every sum of gradients is divided by it, a shorter last one too.
+    alpha, radius : float
+    form : int
+    constants : tuple of two floats
+    weights, average : ndarray of shape (n_outputs, n_columns)
+        Changed in place.
+    """
+    n, n_columns = rows.shape
+    gradient, raw = np.zeros_like(weights), np.empty(len(weights))
+    for t in range(len(steps)):
+        for place in range(t * batch_size, min((t + 1) * batch_size, n)):
+            row = rows[order[place]]
+            for k in range(len(raw)):
+                product = 0.0
+                for j in range(n_columns):
+                    product += row[j] * weights[k, j]
+                raw[k] = product
+            residual(form, constants, targets[order[place]], raw)
+            for k in range(len(raw)):
+                for j in range(n_columns):
+                    gradient[k, j] += raw[k] * row[j]
+        _update(weights, gradient, steps[t], batch_size, alpha, radius)
+        if shares[t] > 0:
+            average += shares[t] * weights
+
+
+@_compiled
+def sparse_pass(  # type: ignore[no-untyped-def]
+    values, columns, starts, targets, order, steps, shares, batch_size, alpha, radius,
+    form, constants, weights, average,
+):  # fmt: skip
+    """Go once through CSR rows in the given order; parameters as in `dense_pass`."""
+    n = len(targets)
+    gradient, raw = np.zeros_like(weights), np.empty(len(weights))
+    for t in range(len(steps)):
+        for place in range(t * batch_size, min((t + 1) * batch_size, n)):
+            i = order[place]
+            raw[:] = 0.0
+            for entry in range(starts[i], starts[i + 1]):
+                for k in range(len(raw)):
+                    raw[k] += values[entry] * weights[k, columns[entry]]
+            residual(form, constants, targets[i], raw)
+            for entry in range(starts[i], starts[i + 1]):
+                for k in range(len(raw)):
+                    gradient[k, columns[entry]] += raw[k] * values[entry]
+        _update(weights, gradient, steps[t], batch_size, alpha, radius)
+        if shares[t] > 0:
+            average += shares[t] * weights
+
+
+@_compiled
+def what_is_left(steps, shares, smoothness, strength):  # type: ignore[no-untyped-def]
+    """Factor by which a change of the weights after each update reaches the average.
+
+    The recursion ``s_t = share_t + rho_{t+1} s_{t+1}`` from the last update back, where
+    an update enlarges distances at most by rho.
+    """
+    left = np.empty_like(steps)
+    later = 0.0
+    for t in range(len(steps) - 1, -1, -1):
+        later += shares[t]
+        left[t] = later
+        step = steps[t]
+        later *= max(abs(1.0 - step * strength), abs(1.0 - step * smoothness))
+    return left

@@ -1,0 +1,147 @@
+"""How far one record can move the weights of permutation-based gradient descent.
+
+The exact recursion over the updates; no closed form of the literature is used
+(``docs/proofs/bolt_on.md``, Theorem 1; what the closed forms miss: ``docs/errata.md``).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from skdp.losses import Loss
+from skdp.solvers._base import FloatArray, Problem
+
+_UNIT_ROUNDOFF = 2.0**-53
+
+
+@dataclass(frozen=True)
+class Updates:
+    """Public facts of a run.
+
+    Parameters
+    ----------
+    steps : ndarray of shape (n_passes, updates_per_pass)
+        Step sizes.
+    shares : ndarray, same shape
+        Weights, of sum 1, with which the iterates enter the release.
+    batch_size : int
+        What every sum of gradients is divided by, however short the batch.
+    radius : float in (0, inf], default=inf
+        Of the ball to which every iterate is projected.
+    """
+
+    steps: FloatArray
+    shares: FloatArray
+    batch_size: int
+    radius: float = math.inf
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """Bounds on what floating point adds.
+
+    Parameters
+    ----------
+    of_gradient : float
+        To a mean gradient, in its norm.
+    of_weights : float
+        To the rest of one update, in the norm of the weights.
+    of_average : float
+        To the sum of the averaged iterates.
+    """
+
+    of_gradient: float = 0.0
+    of_weights: float = 0.0
+    of_average: float = 0.0
+
+
+def exact_sensitivity(
+    updates: Updates,
+    change: float,
+    *,
+    smoothness: float,
+    strength: float,
+    reshuffle: bool = False,
+    rounding: Rounding | None = None,
+) -> float:
+    """Bound on the L2 distance of the averaged weights of two neighbours.
+
+    Attained by linear losses for every schedule, batch size and average.
+
+    Parameters
+    ----------
+    updates : Updates
+    change : float
+        By how much exchanging one record can change a sum of gradients of the data at
+        any weights; the regulariser is no part of it.
+    smoothness, strength : float
+        Bounds on the curvature of every record's regularised loss, from above and
+        from below.
+    reshuffle : bool, default=False
+        Whether every pass takes a new order, so that a record may meet the most
+        sensitive update of each.
+    rounding : Rounding or None, default=None
+        None: exact arithmetic.
+
+    Returns
+    -------
+    float
+        Under the adjacency that `change` was taken for.
+    """
+    # Imported here, because numba takes half a second to import.
+    from skdp.solvers._permutation_kernel import what_is_left
+
+    steps = updates.steps
+    left = what_is_left(steps.ravel(), updates.shares.ravel(), smoothness, strength)
+    left = left.reshape(steps.shape)
+    met = change / updates.batch_size * steps * left
+    if reshuffle:
+        total = float(met.max(axis=1).sum())
+    else:
+        total = float(met.sum(axis=0).max())
+    if rounding is not None:
+        errors = steps * rounding.of_gradient + rounding.of_weights
+        total += 2 * (float(np.vdot(left, errors)) + rounding.of_average)
+        # The recursion's own rounding.
+        total *= 1 + (8 * steps.size + 64) * _UNIT_ROUNDOFF
+    return min(total, 2 * updates.radius * (1 + 1e-9))
+
+
+def smoothness_of(loss: Loss, problem: Problem) -> float:
+    """Largest curvature of one record's regularised loss."""
+    return loss.smoothness * problem.row_norm**2 + problem.alpha
+
+
+def farthest_iterate(updates: Updates, loss: Loss, problem: Problem) -> float:
+    """Bound on the norm of every iterate (proof page, Lemma 2)."""
+    steps = updates.steps
+    gradient = problem.row_norm * loss.zero_out_bound(math.inf)
+    farthest = float(steps.sum()) * gradient
+    if problem.alpha > 0 and float(steps.max()) * problem.alpha <= 1:
+        farthest = min(farthest, gradient / problem.alpha)
+    return min(1.01 * farthest, updates.radius * (1 + 1e-9))
+
+
+def rounding_of(
+    updates: Updates, loss: Loss, problem: Problem, farthest: float
+) -> Rounding:
+    """What floating point adds, at iterates within `farthest` (proof page, Lemma 4)."""
+    d, size = problem.n_columns, problem.n_columns * loss.n_outputs
+    norm = problem.row_norm
+    record = norm * loss.zero_out_bound(math.inf)
+    summed = (updates.batch_size + d + loss.n_outputs + 64) * record
+    raw = norm * farthest + 2 * loss.raw_unit
+    moved = loss.smoothness * norm * (2 * d + 32) * raw
+    kept = 2.0 if problem.alpha == 0 else 8.0
+    if math.isfinite(updates.radius):
+        kept += size + 16
+    is_average = float(updates.shares.max()) < 1
+    averaged = updates.steps.size + 2.0 if is_average else 0.0
+    return Rounding(
+        of_gradient=_UNIT_ROUNDOFF * (summed + moved),
+        of_weights=_UNIT_ROUNDOFF * kept * farthest,
+        of_average=_UNIT_ROUNDOFF * averaged * farthest,
+    )
