@@ -1,7 +1,14 @@
 """Private linear models."""
 
+from skdp.linear_model._forecast import Forecast, forecast
 from skdp.linear_model._linear_regression import DPLinearRegression
 from skdp.linear_model._logistic import DPLogisticRegression
 from skdp.linear_model._svc import DPLinearSVC
 
-__all__ = ["DPLinearRegression", "DPLinearSVC", "DPLogisticRegression"]
+__all__ = [
+    "DPLinearRegression",
+    "DPLinearSVC",
+    "DPLogisticRegression",
+    "Forecast",
+    "forecast",
+]

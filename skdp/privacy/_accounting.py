@@ -248,26 +248,36 @@ def calibrate(declare: Callable[[float], Event], budget: Budget) -> float:
     def admits(multiplier: float) -> bool:
         return fits(declare(multiplier), budget)
 
-    high = 1.0
-    while not admits(high):
-        high *= 2
-        if high > _MOST:
-            raise ValueError(
-                f"No noise multiplier fits epsilon={budget.epsilon:g}, "
-                f"delta={budget.delta:g} for this event. Got a mechanism that is not "
-                "pure, or parts of fixed cost above the budget. Use a delta above 0 "
-                "or a larger epsilon, or a solver that offers pure epsilon."
-            )
-    low = high / 2
-    while low > _LEAST and admits(low):
-        high, low = low, low / 2
+    low, high = _bracket(admits)
+    if not admits(high):
+        raise ValueError(
+            f"No noise multiplier fits epsilon={budget.epsilon:g}, "
+            f"delta={budget.delta:g} for this event. Got a mechanism that is not "
+            "pure, or parts of fixed cost above the budget. Use a delta above 0 "
+            "or a larger epsilon, or a solver that offers pure epsilon."
+        )
     while high / low > 1 + _CALIBRATION_WIDTH:
-        middle = math.sqrt(low * high)
+        middle = math.sqrt(low) * math.sqrt(high)
         if admits(middle):
             high = middle
         else:
             low = middle
     return high
+
+
+def _bracket(admits: Callable[[float], bool]) -> tuple[float, float]:
+    """Multipliers of which the upper one fits, if any does, and the lower one does not.
+
+    The strides grow, because extreme budgets and large fits are many octaves away.
+    """
+    low, high, stride = 0.5, 1.0, 2.0
+    if admits(high):
+        while low > _LEAST and admits(low):
+            low, high, stride = max(low / stride, _LEAST), low, stride**2
+        return low, high
+    while high < _MOST and not admits(high):
+        low, high, stride = high, min(high * stride, _MOST), stride**2
+    return low, high
 
 
 def _by_secants(declare: Callable[[float], Event], budget: Budget) -> float | None:

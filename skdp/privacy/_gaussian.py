@@ -149,7 +149,7 @@ def smallest(accept: Callable[[float], bool], low: float) -> float:
         if high > 1e100:
             return math.inf
     while high / low > 1 + _MARGIN:
-        middle = math.sqrt(low * high)
+        middle = math.sqrt(low) * math.sqrt(high)
         if accept(middle):
             high = middle
         else:
@@ -160,7 +160,7 @@ def smallest(accept: Callable[[float], bool], low: float) -> float:
 def _boundary(accept: Callable[[float], bool], low: float, high: float) -> float:
     """Largest point accepted, in logarithmic steps; `accept` must hold at `low`."""
     while high / low > 1 + _MARGIN / 4:
-        middle = math.sqrt(low * high)
+        middle = math.sqrt(low) * math.sqrt(high)  # a product may overflow
         if accept(middle):
             low = middle
         else:

@@ -131,7 +131,7 @@ def _gamma_of(mean: float, shape: float) -> float:
 
     low, high = 1e-12, 1 - 1e-9
     for _ in range(200):
-        middle = math.sqrt(low * high)
+        middle = math.sqrt(low) * math.sqrt(high)
         low, high = (middle, high) if mean_of(middle) > mean else (low, middle)
     return high
 

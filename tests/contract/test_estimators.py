@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import math
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -27,6 +29,8 @@ from skdp import (
 from skdp.privacy import BudgetLedger
 
 _FOLDER = Path(tempfile.mkdtemp(prefix="skdp-checks-"))
+# Not with the module's last test: a worker may leave a module and come back to it.
+atexit.register(shutil.rmtree, _FOLDER, ignore_errors=True)
 
 
 def ledger():
@@ -95,13 +99,6 @@ FEWEST = {DPLogisticRegression: 53, BoundedScaler: 45, RowNormClipper: 45}
 FEWEST |= {DeclaredOneHotEncoder: 44, DPLinearSVC: 53, DPLinearRegression: 49}
 FEWEST |= {DPStandardScaler: 46, DPQuantileClipper: 46, DPSimpleImputer: 45, DPPCA: 46}
 FEWEST |= {DPGridSearchCV: 49, DPRandomizedSearchCV: 53}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _remove_ledger():
-    yield
-    (_FOLDER / "checks.db").unlink(missing_ok=True)
-    _FOLDER.rmdir()
 
 
 def _name(check):

@@ -114,6 +114,11 @@ def test_mu_and_epsilon_at_the_ends():
     assert gaussian_epsilon(1.0, 0.0) == math.inf
     assert gaussian_epsilon(math.inf, 1e-6) == math.inf
     assert gaussian_epsilon(0.1, 0.5) == 0.0
+    # No interval is too long for its bisection to end.
+    for mu in (1e60, 1e90, 1e99):
+        assert gaussian_epsilon(mu, 1e-6) == pytest.approx(mu * mu / 2, rel=1e-6)
+    tiny = gaussian_delta(1e-5, 0.0)
+    assert gaussian_epsilon(1e-5, np.nextafter(tiny, 0.0)) < 1e-12
 
 
 def test_anchors():
