@@ -22,6 +22,7 @@ class SpySource:
         self._source, self._diary = source, diary
         self.n_samples, self.n_features = source.n_samples, source.n_features
         self.largest_block = source.largest_block
+        self.is_row_major = source.is_row_major
 
     def blocks(self):
         self._diary.append("read")

@@ -42,6 +42,7 @@ class Source(Protocol):
     n_samples: int
     n_features: int
     largest_block: int  # rows of the largest block, for rounding-error bounds
+    is_row_major: bool  # whether blocks are dense, one row after the other in memory
 
     def blocks(self) -> Iterator[Block]:
         """Read all records once, in blocks."""

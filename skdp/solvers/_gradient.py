@@ -22,6 +22,8 @@ from skdp.losses import Loss
 from skdp.solvers._base import FloatArray, Problem
 
 _UNIT_ROUNDOFF = 2.0**-53
+# Numbers in a table from which on compiled code makes up for the time to load it.
+_WORTH_COMPILING = 10_000_000
 
 
 def query_sensitivity(
@@ -107,6 +109,22 @@ class _Clip:
         factor[huge] = 1.0
         return cls(factor, huge, bring_to_norm(X[huge], bound))
 
+    def factors_of_ordinary(self, present: NDArray[np.bool_] | None) -> FloatArray:
+        """Factors with 0 for the rows kept apart and the null records."""
+        assert self.factor is not None, "rows are clipped"
+        factors = self.factor.copy()
+        factors[self.huge] = 0.0
+        if present is not None:
+            factors[~present] = 0.0
+        return factors
+
+    def huge_part(self, block: Block) -> Block | None:
+        """The rows kept apart, clipped; None if there are none."""
+        if not len(self.huge):
+            return None
+        present = None if block.present is None else block.present[self.huge]
+        return Block(self.huge_rows, block.y[self.huge], present)
+
     def predict(self, X: Any, coef: FloatArray) -> FloatArray:
         """Raw predictions of the clipped rows."""
         raw = np.asarray(X @ coef, dtype=np.float64)
@@ -151,6 +169,13 @@ class GradientSum:
         self._source, self._loss, self._problem = source, loss, problem
         self._residual_clip = residual_clip
         self._clips: dict[int, _Clip] = {}
+        self._factors: dict[int, FloatArray] = {}
+        self._is_compiled = (
+            loss.n_outputs == 1
+            and math.isfinite(problem.data_norm)
+            and problem.n_samples * problem.n_features >= _WORTH_COMPILING
+            and source.is_row_major
+        )
         self._double = np.empty((0, 0))
 
     def __call__(
@@ -161,6 +186,9 @@ class GradientSum:
         With `rows`, in rising order, over these records only.
         """
         total = np.zeros_like(weights)
+        if rows is None and self._is_compiled:
+            self._add_compiled(total, weights)
+            return total
         blocks = self._blocks() if rows is None else self._sampled_blocks(rows)
         for X, clip, block in blocks:
             raw = self._raw(X, clip, weights)
@@ -200,6 +228,36 @@ class GradientSum:
                 clip = _Clip() if math.isinf(bound) else _Clip.of(X, bound)
                 yield X, clip, Block(X, block.y[chosen], present)
             start = end
+
+    def _add_compiled(self, total: FloatArray, weights: FloatArray) -> None:
+        """The gradients of dense rows and one output, in one visit of every row."""
+        from skdp.solvers._gradient_kernel import add_gradients
+
+        d, unclipped = self._problem.n_features, _Clip()
+        intercept = weights[d, 0] if self._problem.fit_intercept else 0.0
+        for i, block in enumerate(self._source.blocks()):
+            if i not in self._clips:
+                self._clips[i] = _Clip.of(block.X, self._problem.data_norm)
+                self._factors[i] = self._clips[i].factors_of_ordinary(block.present)
+            part = np.zeros(d)
+            residuals = add_gradients(
+                block.X,
+                self._factors[i],
+                block.y,
+                weights[:d, 0],
+                self._problem.intercept_value * intercept,
+                int(self._loss.form),
+                self._loss.form_constants,
+                self._residual_clip,
+                part,
+            )
+            total[:d, 0] += part
+            if self._problem.fit_intercept:
+                total[d] += self._problem.intercept_value * residuals
+            apart = self._clips[i].huge_part(block)
+            if apart is not None:
+                raw = self._raw(apart.X, unclipped, weights)
+                self._add_gradients(total, apart.X, unclipped, raw, apart)
 
     def _in_double(self, X: Any) -> Any:
         # The sum is taken in double precision whatever the storage is: in single

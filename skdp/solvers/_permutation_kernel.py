@@ -16,7 +16,7 @@ from numba import njit
 
 from skdp.losses import Form
 
-_compiled: Callable[[Any], Any] = njit(
+compiled: Callable[[Any], Any] = njit(
     cache=True,
     nogil=True,
     error_model="numpy",
@@ -26,13 +26,25 @@ _compiled: Callable[[Any], Any] = njit(
 _SIGMOID, _SOFTMAX, _HINGE = int(Form.SIGMOID), int(Form.SOFTMAX), int(Form.HINGE)
 
 
-@_compiled
+@compiled
+def residual_of_one(form, constants, y, raw):  # type: ignore[no-untyped-def]
+    """Residual of one record with one output."""
+    if form == _SIGMOID:
+        tail = math.exp(-abs(raw))
+        return (1.0 if raw >= 0 else tail) / (1.0 + tail) - y
+    if form == _HINGE:
+        sign = 1.0 if y > 0.5 else -1.0
+        slope = (1.0 + constants[0] - sign * raw) / (2.0 * constants[0])
+        return -sign * min(max(slope, 0.0), 1.0)
+    bound, limit = constants
+    error = raw - min(max(y, -limit), limit)
+    return min(max(error, -bound), bound)
+
+
+@compiled
 def residual(form, constants, y, raw):  # type: ignore[no-untyped-def]
     """Overwrite one record's raw predictions with its residual."""
-    if form == _SIGMOID:
-        tail = math.exp(-abs(raw[0]))
-        raw[0] = (1.0 if raw[0] >= 0 else tail) / (1.0 + tail) - y
-    elif form == _SOFTMAX:
+    if form == _SOFTMAX:
         largest, total = raw[0], 0.0
         for k in range(1, len(raw)):
             largest = max(largest, raw[k])
@@ -41,20 +53,15 @@ def residual(form, constants, y, raw):  # type: ignore[no-untyped-def]
             total += raw[k]
         for k in range(len(raw)):
             raw[k] = raw[k] / total - (1.0 if k == int(y) else 0.0)
-    elif form == _HINGE:
-        half = constants[0]
+    elif len(raw) == 1:
+        raw[0] = residual_of_one(form, constants, y, raw[0])
+    else:  # one against the rest
         for k in range(len(raw)):
-            own = y > 0.5 if len(raw) == 1 else k == int(y)
-            sign = 1.0 if own else -1.0
-            slope = (1.0 + half - sign * raw[k]) / (2.0 * half)
-            raw[k] = -sign * min(max(slope, 0.0), 1.0)
-    else:
-        bound, limit = constants
-        error = raw[0] - min(max(y, -limit), limit)
-        raw[0] = min(max(error, -bound), bound)
+            own = 1.0 if k == int(y) else 0.0
+            raw[k] = residual_of_one(form, constants, own, raw[k])
 
 
-@_compiled
+@compiled
 def _update(weights, gradient, step, batch_size, alpha, radius):  # type: ignore[no-untyped-def]
     """One projected step; the gradient is a sum and is cleared."""
     decay, scale = 1.0 - step * alpha, step / batch_size
@@ -68,7 +75,7 @@ def _update(weights, gradient, step, batch_size, alpha, radius):  # type: ignore
             weights *= radius / math.sqrt(square)
 
 
-@_compiled
+@compiled
 def dense_pass(  # type: ignore[no-untyped-def]
     rows, targets, order, steps, shares, batch_size, alpha, radius, form, constants,
     weights, average,
@@ -110,7 +117,7 @@ def dense_pass(  # type: ignore[no-untyped-def]
             average += shares[t] * weights
 
 
-@_compiled
+@compiled
 def sparse_pass(  # type: ignore[no-untyped-def]
     values, columns, starts, targets, order, steps, shares, batch_size, alpha, radius,
     form, constants, weights, average,
@@ -134,7 +141,7 @@ def sparse_pass(  # type: ignore[no-untyped-def]
             average += shares[t] * weights
 
 
-@_compiled
+@compiled
 def what_is_left(steps, shares, smoothness, strength):  # type: ignore[no-untyped-def]
     """Factor by which a change of the weights after each update reaches the average.
 

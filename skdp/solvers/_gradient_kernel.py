@@ -1,0 +1,48 @@
+"""The compiled gradient pass for one output; importing this imports numba.
+
+One visit of every row, while it is in the nearest cache, in place of two products of
+the whole block: large dense tables are read from memory once, and single precision is
+widened number by number. `GradientSum` decides when to use it.
+"""
+
+from __future__ import annotations
+
+from skdp.solvers._permutation_kernel import compiled, residual_of_one
+
+
+@compiled
+def add_gradients(  # type: ignore[no-untyped-def]
+    rows, factor, targets, weights, intercept, form, constants, limit, total
+):  # fmt: skip
+    """Add the gradients of dense rows; returns the sum of their residuals.
+
+    Parameters
+    ----------
+    rows : ndarray of float32 or float64 of shape (n, n_features), in row order
+    factor : ndarray of shape (n,)
+        What clips each row; 0 leaves the row out.
+    targets : ndarray of shape (n,)
+    weights, total : ndarray of shape (n_features,)
+        `total` is added to.
+    intercept : float
+        Added to every raw prediction.
+    form, constants : int and tuple of two floats
+        Of the loss.
+    limit : float
+        Bound that the residual is clipped to.
+    """
+    sum_of_residuals = 0.0
+    for i in range(len(rows)):
+        if factor[i] == 0.0:
+            continue
+        product = 0.0
+        for j in range(rows.shape[1]):
+            product += rows[i, j] * weights[j]
+        raw = product * factor[i] + intercept
+        error = residual_of_one(form, constants, targets[i], raw)
+        clipped = min(max(error, -limit), limit)
+        sum_of_residuals += clipped
+        clipped *= factor[i]
+        for j in range(rows.shape[1]):
+            total[j] += clipped * rows[i, j]
+    return sum_of_residuals
