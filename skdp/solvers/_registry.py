@@ -18,12 +18,14 @@ from skdp.solvers._adassp import AdaSSP
 from skdp.solvers._auto import Candidate, auto_candidates
 from skdp.solvers._base import Problem, Solver
 from skdp.solvers._noisy_gd import NoisyGD
+from skdp.solvers._noisy_sgd import NoisySGD
 from skdp.solvers._objective_perturbation import ObjectivePerturbation
 from skdp.solvers._output_perturbation import OutputPerturbation
 
 SOLVERS: dict[str, type[Solver]] = {
     "adassp": AdaSSP,
     "noisy_gd": NoisyGD,
+    "noisy_sgd": NoisySGD,
     "objective_perturbation": ObjectivePerturbation,
     "output_perturbation": OutputPerturbation,
 }
