@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -24,22 +24,24 @@ ADJACENCIES = ("replace_one", "zero_out")
 SOLVER_PARAMS = {
     "adassp": {},
     "noisy_gd": {"n_steps": 4, "step_size": 0.5},
+    "noisy_sgd": {"n_steps": 4, "batch_size": 10, "step_size": 0.5},
     "objective_perturbation": {},
+    "online": {"bucket_size": 10, "step_size": 0.5},
     "output_perturbation": {},
 }
 # Parameters with which a solver without noise reaches the optimum of the problem.
+LONG_RUN = {"step_size": 0.5, "momentum": 0.9, "residual_clip": np.inf, "tail": 0.1}
 TO_THE_END = {
     "adassp": {"ridge": 0.0},
-    "noisy_gd": {
-        "n_steps": 1000,
-        "step_size": 0.5,
-        "momentum": 0.9,
-        "residual_clip": np.inf,
-        "tail": 0.1,
-    },
+    "noisy_gd": LONG_RUN | {"n_steps": 1000},
+    "noisy_sgd": LONG_RUN | {"n_steps": 1000, "batch_size": 2**31},
     "objective_perturbation": {},
+    "online": LONG_RUN | {"bucket_size": 40},
     "output_perturbation": {},
 }
+# A solver that reads every record once gets each of them that often, once in every
+# bucket: the same objective, the same optimum.
+COPIES = {"online": 500}
 BUDGET = Budget(1.0, 1e-6)
 PURE = Budget(1.0, 0.0)
 
@@ -56,6 +58,7 @@ class Case:
     n_samples: int = 40
     n_features: int = 3
     alpha: float = 0.0
+    copies: int = 1
 
     @property
     def loss(self):
@@ -84,12 +87,20 @@ class Case:
     def data(self, seed=0):
         """Rows (some longer than data_norm) and targets that suit the loss."""
         rng = np.random.default_rng(seed)
-        X = self.data_norm * rng.normal(size=(self.n_samples, self.n_features))
-        y = rng.integers(0, max(2, self.loss.n_outputs), self.n_samples)
-        return X, y.astype(float)
+        n = self.n_samples // self.copies
+        X = self.data_norm * rng.normal(size=(n, self.n_features))
+        y = rng.integers(0, max(2, self.loss.n_outputs), n)
+        return np.tile(X, (self.copies, 1)), np.tile(y.astype(float), self.copies)
 
     def source(self, seed=0):
         return MemorySource(*self.data(seed))
+
+    @property
+    def to_the_end(self):
+        """The case as a strongly convex problem that its solver can bring to an end."""
+        copies = COPIES.get(self.key, 1)
+        n_samples = copies * self.n_samples
+        return replace(self, alpha=0.4, n_samples=n_samples, copies=copies)
 
 
 def accepts(case, budget=BUDGET):

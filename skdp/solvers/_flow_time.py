@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 from skdp.losses import Loss
 from skdp.privacy._accounting import Budget
@@ -23,7 +24,7 @@ from skdp.solvers._gradient import query_sensitivity
 _MARGIN_NOISE = 2.0
 # Relaxation times of the momentum that the default leaves for the run.
 _RELAXATIONS = 10
-_FEWEST_STEPS, _MOST_STEPS = 10, 300
+_MOST_STEPS = 300
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,8 @@ class FlowTime:
         Sensitivity over the standard deviation of the noise per weight of one release
         of all records' gradients.
     """
+
+    fewest_steps: ClassVar[int] = 10
 
     loss: Loss
     problem: Problem
@@ -78,7 +81,7 @@ class FlowTime:
     def steps(self, flow: float) -> int:
         """Steps for a flow time within the limits of the default."""
         wanted = math.ceil(self.wanted_steps(flow))
-        return min(max(wanted, _FEWEST_STEPS), _MOST_STEPS)
+        return min(max(wanted, self.fewest_steps), _MOST_STEPS)
 
     def momentum(self, n_steps: int) -> float:
         """Heavy-ball momentum that relaxes some ten times within the run."""
@@ -103,6 +106,20 @@ class FlowTime:
             bound = self.loss.zero_out_bound(math.inf)
             clip = max(clip, bound * (wanted / _MOST_STEPS) ** 2)
         return clip
+
+
+class OnePassFlowTime(FlowTime):
+    """Default flow time of a descent in which every step reads records of its own.
+
+    T steps over n / T records each have sqrt(T) times the noise of T steps over all n,
+    so that every step more costs noise.
+    """
+
+    fewest_steps: ClassVar[int] = 1
+
+    def _admitted(self, flow: float) -> float:
+        # s sqrt(T(s)) is admitted instead of s, with T(s) of `wanted_steps`.
+        return float((flow**4 / (_RELAXATIONS * self.smoothness)) ** 0.2)
 
 
 def wanted_steps(loss: Loss, problem: Problem, budget: Budget) -> float:

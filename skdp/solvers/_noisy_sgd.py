@@ -28,10 +28,9 @@ from skdp.solvers._descent import Descent, HeavyBall
 from skdp.solvers._flow_time import FlowTime
 from skdp.solvers._noisy_gradient import NoisyGradient
 
-# Passes over the data that the default takes in expectation (docs/solvers/noisy_sgd.md)
-_PASSES = 20
-# Steps of the default, in units of the steps of a descent that reads everything.
-_MORE_STEPS = 4
+# Least number of passes over the data that the default takes in expectation
+# (docs/solvers/noisy_sgd.md).
+_PASSES = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,11 +55,12 @@ class NoisySGD(Descent):
     Parameters
     ----------
     n_steps : int in [1, 1e6] or None, default=None
-        Number of samples, all of them taken. Public. None: four times the steps that
-        the rule of `noisy_gd` takes.
+        Number of samples, all of them taken. Public. None: the rule of `noisy_gd`,
+        between 10 and 300.
     batch_size : int in [1, 2^31] or None, default=None
         Expected number of records in a sample; more than there are means all of them.
-        None: what makes 20 passes over the data in expectation.
+        None: what makes 5 passes over the data in expectation, or more with so little
+        noise that the multiplier would fall below about 1.
     step_size : float in [1e-250, 1e250] or None, default=None
         In units of weights per gradient of the mean loss. None: the rule of `noisy_gd`.
     momentum : float in [0, 1) or None, default=None
@@ -100,9 +100,11 @@ class NoisySGD(Descent):
         flow, clip, weight = self._query_rules(rule)
         n_steps, batch_size = self.n_steps, self.batch_size
         if n_steps is None:
-            n_steps = _MORE_STEPS * rule.steps(flow)
+            n_steps = rule.steps(flow)
         if batch_size is None:
-            batch_size = math.ceil(problem.n_samples * min(1.0, _PASSES / n_steps))
+            # mu is about rate * sqrt(n_steps) / multiplier.
+            passes = max(_PASSES, rule.mu * math.sqrt(n_steps))
+            batch_size = math.ceil(problem.n_samples * min(1.0, passes / n_steps))
         momentum, step_size = self._step_rules(rule, flow, n_steps)
         return replace(
             self,
