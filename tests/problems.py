@@ -39,6 +39,8 @@ TO_THE_END = {
     "online": LONG_RUN | {"bucket_size": 40},
     "output_perturbation": {},
 }
+# Other modes that are put through the contract beside the usual one.
+LAST = {"release": "last", "step_size": 0.15}
 # A solver that reads every record once gets each of them that often, once in every
 # bucket: the same objective, the same optimum.
 COPIES = {"online": 500}
@@ -59,6 +61,7 @@ class Case:
     n_features: int = 3
     alpha: float = 0.0
     copies: int = 1
+    mode: str = ""
 
     @property
     def loss(self):
@@ -77,7 +80,19 @@ class Case:
 
     @property
     def solver(self):
-        return self.solver_with(SOLVER_PARAMS[self.key])
+        return self.solver_with(self.params)
+
+    @property
+    def params(self):
+        """The smallest honest parameters of the case's solver in its mode."""
+        return SOLVER_PARAMS[self.key] | (LAST if self.mode == "last" else {})
+
+    @property
+    def params_to_the_end(self):
+        """With these the solver reaches the optimum of `to_the_end`."""
+        if self.mode == "last":
+            return LAST | {"n_steps": 1000}
+        return TO_THE_END[self.key]
 
     def solver_with(self, params, budget=BUDGET):
         """The case's solver with other parameters."""
@@ -105,8 +120,7 @@ class Case:
 
 def accepts(case, budget=BUDGET):
     """Whether the case's solver can do the case at all."""
-    solver = SOLVERS[case.key](**SOLVER_PARAMS[case.key])
-    return not solver.refusal(case.loss, case.problem, budget)
+    return not SOLVERS[case.key](**case.params).refusal(case.loss, case.problem, budget)
 
 
 ALL_CASES = [
@@ -116,11 +130,15 @@ ALL_CASES = [
     for adjacency in ADJACENCIES
 ]
 CASES = [case for case in ALL_CASES if accepts(case)]
+CASES += [
+    replace(case, mode="last", alpha=0.4) for case in CASES if case.key == "noisy_gd"
+]
 PURE_CASES = [case for case in ALL_CASES if accepts(case, PURE)]
 
 
 def case_id(case):
-    return f"{case.key}-{case.loss_name}-{case.adjacency}"
+    mode = f"-{case.mode}" if case.mode else ""
+    return f"{case.key}-{case.loss_name}-{case.adjacency}{mode}"
 
 
 def make_ledger(folder, **changes):

@@ -24,7 +24,6 @@ from skdp.solvers._gradient import query_sensitivity
 _MARGIN_NOISE = 2.0
 # Relaxation times of the momentum that the default leaves for the run.
 _RELAXATIONS = 10
-_MOST_STEPS = 300
 
 
 @dataclass(frozen=True)
@@ -41,6 +40,7 @@ class FlowTime:
     """
 
     fewest_steps: ClassVar[int] = 10
+    most_steps: ClassVar[int] = 300
 
     loss: Loss
     problem: Problem
@@ -81,7 +81,7 @@ class FlowTime:
     def steps(self, flow: float) -> int:
         """Steps for a flow time within the limits of the default."""
         wanted = math.ceil(self.wanted_steps(flow))
-        return min(max(wanted, self.fewest_steps), _MOST_STEPS)
+        return min(max(wanted, self.fewest_steps), self.most_steps)
 
     def momentum(self, n_steps: int) -> float:
         """Heavy-ball momentum that relaxes some ten times within the run."""
@@ -100,11 +100,11 @@ class FlowTime:
     def residual_clip(self, intercept_weight: float) -> float:
         """The loss's `noisy_clip` while noise, not the steps, limits the run."""
         wanted = self.wanted_steps(self.flow(math.inf, intercept_weight))
-        clip = self.loss.noisy_clip if wanted < _MOST_STEPS else math.inf
+        clip = self.loss.noisy_clip if wanted < self.most_steps else math.inf
         if self.loss.n_outputs == 1 and math.isfinite(clip):
             # The least clipping at which noise still admits the most steps.
             bound = self.loss.zero_out_bound(math.inf)
-            clip = max(clip, bound * (wanted / _MOST_STEPS) ** 2)
+            clip = max(clip, bound * (wanted / self.most_steps) ** 2)
         return clip
 
 
@@ -120,6 +120,16 @@ class OnePassFlowTime(FlowTime):
     def _admitted(self, flow: float) -> float:
         # s sqrt(T(s)) is admitted instead of s, with T(s) of `wanted_steps`.
         return float((flow**4 / (_RELAXATIONS * self.smoothness)) ** 0.2)
+
+
+class PlainFlowTime(FlowTime):
+    """Default flow time of a descent without momentum."""
+
+    most_steps: ClassVar[int] = 1000
+
+    def wanted_steps(self, flow: float) -> float:
+        """Steps of size 1 / L that cover a flow time."""
+        return flow * self.smoothness
 
 
 def wanted_steps(loss: Loss, problem: Problem, budget: Budget) -> float:

@@ -11,13 +11,18 @@ and the release is the mean of the last ``tail`` share of the iterates.
 gradient sum *at the released weights W_t*. Early weights are small, and so is
 S: under replace_one the first query of a logistic regression needs half the noise of
 the worst case. The multiplier, and with it the event, is the same in every step.
+
+With ``release="last"`` the path stays hidden and only the last iterate is paid for
+(`skdp.solvers._last_iterate`).
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
+from skdp._validation import check_choice
 from skdp.data import Source
 from skdp.losses import Loss
 from skdp.privacy._accounting import Budget
@@ -26,8 +31,17 @@ from skdp.privacy._laws import LAWS
 from skdp.privacy._noise import NoiseSource
 from skdp.solvers._base import Problem, Progress, Solution
 from skdp.solvers._descent import Descent, HeavyBall
-from skdp.solvers._flow_time import FlowTime
+from skdp.solvers._flow_time import FlowTime, PlainFlowTime
+from skdp.solvers._last_iterate import HiddenDescent
 from skdp.solvers._noisy_gradient import NoisyGradient
+
+# What a hidden path needs for contractive steps with noise of one size.
+_HIDDEN: dict[str, Any] = {
+    "momentum": 0.0,
+    "residual_clip": math.inf,
+    "intercept_weight": 1.0,
+    "tail": 1e-9,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +54,9 @@ class NoisyGD(Descent):
     ``noise_multiplier`` times its sensitivity: exactly mu-GDP with
     ``mu = sqrt(n_steps) / noise_multiplier``. All iterates may be published.
     Sensitivities under both adjacencies, the intercept and the softmax are derived
-    in ``docs/proofs/noisy_gd.md``. Unit of privacy: one record.
+    in ``docs/proofs/noisy_gd.md``. Unit of privacy: one record. With ``release="last"``
+    nothing but the last iterate may be published, and it is mu-GDP for a smaller mu,
+    bounded for any number of steps.
 
     Utility
     -------
@@ -78,7 +94,12 @@ class NoisyGD(Descent):
         ``h = smoothness * data_norm^2 / 2``, which minimises both noises together.
     tail : float in [1e-9, 1] or None, default=None
         Share of the last iterates that is averaged; the very last one if the share
-        is smaller than one step. None: 0.5.
+        is smaller than one step. None: 0.5, or the very last one.
+    release : {"path", "last"}, default="path"
+        What is paid for: all iterates, or the last one only. "last" needs a positive
+        alpha, steps of at most ``2 / (L + alpha)``, no momentum, no residual clipping,
+        an intercept weight of 1 and no average; its noise is that of the worst case.
+        Its default number of steps is ``L`` times the flow time, at most 1000.
 
     References
     ----------
@@ -86,7 +107,9 @@ class NoisyGD(Descent):
        efficient algorithms and tight error bounds. FOCS. https://arxiv.org/abs/1405.7085
     .. [2] Dong, Roth and Su (2022). Gaussian differential privacy, Corollary 3.3.
        https://arxiv.org/abs/1905.02383
-    .. [3] Kuru, Birbil, Gurbuzbalaban and Yildirim (2022). Differentially private
+    .. [3] Bok, Su and Altschuler (2024). Shifted interpolation for differential
+       privacy. ICML. https://arxiv.org/abs/2403.00278 (the last iterate)
+    .. [4] Kuru, Birbil, Gurbuzbalaban and Yildirim (2022). Differentially private
        accelerated optimization algorithms. SIAM J. Optim. 32(2).
        https://arxiv.org/abs/2008.01989 (heavy-ball form, its equation 9)
 
@@ -99,12 +122,53 @@ class NoisyGD(Descent):
     counts: ClassVar[dict[str, int]] = {"n_steps": 10**6}
 
     n_steps: int | None = None
+    release: Literal["path", "last"] = "path"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("release", self.release, ["path", "last"])
 
     @property
     def is_gaussian(self) -> bool:
         return True
 
+    @property
+    def is_hidden(self) -> bool:
+        """Whether only the last iterate is released."""
+        return self.release == "last"
+
+    def refusal(self, loss: Loss, problem: Problem, budget: Budget) -> str:
+        reason = super().refusal(loss, problem, budget)
+        if reason or not self.is_hidden:
+            return reason
+        needs = f"solver={self.key!r} with release='last' needs"
+        for name, value in _HIDDEN.items():
+            if getattr(self, name) not in (None, value):
+                return f"{needs} {name}={value:g}. Use {name}=None or release='path'."
+        if problem.alpha == 0:
+            return f"{needs} regularisation. Use a positive alpha or release='path'."
+        if not math.isfinite(loss.zero_out_bound(math.inf)):
+            return f"{needs} a loss of bounded gradient. Use release='path'."
+        if self.resolve(loss, problem, budget).hidden(loss, problem).gap <= 0:
+            return f"{needs} contractive steps. Use a smaller step_size."
+        return ""
+
+    def hidden(self, loss: Loss, problem: Problem) -> HiddenDescent:
+        """The descent of which only the last iterate is released."""
+        assert self.step_size is not None, "resolve() fills in the step size"
+        assert self.n_steps is not None, "resolve() fills in the steps"
+        return HiddenDescent(loss, problem, self.step_size, self.n_steps)
+
+    def _resolve_hidden(self, loss: Loss, problem: Problem, budget: Budget) -> Self:
+        rule = PlainFlowTime.of(loss, problem, budget)
+        flow = rule.flow(math.inf)
+        n_steps = rule.steps(flow) if self.n_steps is None else self.n_steps
+        step_size = self.step_size or rule.step_size(flow, n_steps, 0.0)
+        return replace(self, n_steps=n_steps, step_size=step_size, **_HIDDEN)
+
     def resolve(self, loss: Loss, problem: Problem, budget: Budget) -> Self:
+        if self.is_hidden:
+            return self._resolve_hidden(loss, problem, budget)
         rule = FlowTime.of(loss, problem, budget)
         flow, clip, weight = self._query_rules(rule)
         n_steps = rule.steps(flow) if self.n_steps is None else self.n_steps
@@ -125,7 +189,16 @@ class NoisyGD(Descent):
 
     def event(self, noise_multiplier: float, loss: Loss, problem: Problem) -> Event:
         assert self.n_steps is not None, "resolve() fills in the number of steps"
+        if self.is_hidden:
+            factor = self.hidden(loss, problem).factor
+            return GaussianEvent(noise_multiplier / factor)
         return GaussianEvent(noise_multiplier, self.n_steps)
+
+    def sensitivity(self, loss: Loss, problem: Problem) -> float:
+        """Of a gradient sum; of the next iterate, but for rounding, if it is hidden."""
+        if self.is_hidden:
+            return self.hidden(loss, problem).sensitivity
+        return super().sensitivity(loss, problem)
 
     def run(
         self,
@@ -137,6 +210,9 @@ class NoisyGD(Descent):
         progress: Progress,
     ) -> Solution:
         assert self.n_steps is not None, "resolve() fills in the steps"
+        if self.is_hidden:
+            hidden = self.hidden(loss, problem)
+            return hidden.run(source, noise_multiplier, noise, progress)
         gradient = NoisyGradient(
             source, loss, problem, noise, LAWS["gaussian"], **self.query
         )
