@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -25,23 +25,27 @@ SOLVER_PARAMS = {
     "adassp": {},
     "bolt_on": {"n_passes": 2, "batch_size": 7},
     "noisy_gd": {"n_steps": 4, "step_size": 0.5},
+    "noisy_sgd": {"n_steps": 4, "batch_size": 10, "step_size": 0.5},
     "objective_perturbation": {},
+    "online": {"bucket_size": 10, "step_size": 0.5},
     "output_perturbation": {},
 }
 # Parameters with which a solver without noise reaches the optimum of the problem.
+LONG_RUN = {"step_size": 0.5, "momentum": 0.9, "residual_clip": np.inf, "tail": 0.1}
 TO_THE_END = {
     "adassp": {"ridge": 0.0},
     "bolt_on": {"n_passes": 1000, "batch_size": 10**6, "step_size": 0.5},
-    "noisy_gd": {
-        "n_steps": 1000,
-        "step_size": 0.5,
-        "momentum": 0.9,
-        "residual_clip": np.inf,
-        "tail": 0.1,
-    },
+    "noisy_gd": LONG_RUN | {"n_steps": 1000},
+    "noisy_sgd": LONG_RUN | {"n_steps": 1000, "batch_size": 2**31},
     "objective_perturbation": {},
+    "online": LONG_RUN | {"bucket_size": 40},
     "output_perturbation": {},
 }
+# Other modes that are put through the contract beside the usual one.
+LAST = {"release": "last", "step_size": 0.15}
+# A solver that reads every record once gets each of them that often, once in every
+# bucket: the same objective, the same optimum.
+COPIES = {"online": 500}
 BUDGET = Budget(1.0, 1e-6)
 PURE = Budget(1.0, 0.0)
 
@@ -58,6 +62,8 @@ class Case:
     n_samples: int = 40
     n_features: int = 3
     alpha: float = 0.0
+    copies: int = 1
+    mode: str = ""
 
     @property
     def loss(self):
@@ -76,7 +82,19 @@ class Case:
 
     @property
     def solver(self):
-        return self.solver_with(SOLVER_PARAMS[self.key])
+        return self.solver_with(self.params)
+
+    @property
+    def params(self):
+        """The smallest honest parameters of the case's solver in its mode."""
+        return SOLVER_PARAMS[self.key] | (LAST if self.mode == "last" else {})
+
+    @property
+    def params_to_the_end(self):
+        """With these the solver reaches the optimum of `to_the_end`."""
+        if self.mode == "last":
+            return LAST | {"n_steps": 1000}
+        return TO_THE_END[self.key]
 
     def solver_with(self, params, budget=BUDGET):
         """The case's solver with other parameters."""
@@ -86,18 +104,25 @@ class Case:
     def data(self, seed=0):
         """Rows (some longer than data_norm) and targets that suit the loss."""
         rng = np.random.default_rng(seed)
-        X = self.data_norm * rng.normal(size=(self.n_samples, self.n_features))
-        y = rng.integers(0, max(2, self.loss.n_outputs), self.n_samples)
-        return X, y.astype(float)
+        n = self.n_samples // self.copies
+        X = self.data_norm * rng.normal(size=(n, self.n_features))
+        y = rng.integers(0, max(2, self.loss.n_outputs), n)
+        return np.tile(X, (self.copies, 1)), np.tile(y.astype(float), self.copies)
 
     def source(self, seed=0):
         return MemorySource(*self.data(seed))
 
+    @property
+    def to_the_end(self):
+        """The case as a strongly convex problem that its solver can bring to an end."""
+        copies = COPIES.get(self.key, 1)
+        n_samples = copies * self.n_samples
+        return replace(self, alpha=0.4, n_samples=n_samples, copies=copies)
+
 
 def accepts(case, budget=BUDGET):
     """Whether the case's solver can do the case at all."""
-    solver = SOLVERS[case.key](**SOLVER_PARAMS[case.key])
-    return not solver.refusal(case.loss, case.problem, budget)
+    return not SOLVERS[case.key](**case.params).refusal(case.loss, case.problem, budget)
 
 
 ALL_CASES = [
@@ -107,11 +132,15 @@ ALL_CASES = [
     for adjacency in ADJACENCIES
 ]
 CASES = [case for case in ALL_CASES if accepts(case)]
+CASES += [
+    replace(case, mode="last", alpha=0.4) for case in CASES if case.key == "noisy_gd"
+]
 PURE_CASES = [case for case in ALL_CASES if accepts(case, PURE)]
 
 
 def case_id(case):
-    return f"{case.key}-{case.loss_name}-{case.adjacency}"
+    mode = f"-{case.mode}" if case.mode else ""
+    return f"{case.key}-{case.loss_name}-{case.adjacency}{mode}"
 
 
 def make_ledger(folder, **changes):

@@ -179,6 +179,12 @@ class NoNoise:
     def permutation(self, n):
         return np.arange(n)
 
+    def subset(self, n, size):
+        return NoiseSource(0).subset(n, size)
+
+    def poisson_sample(self, n, rate):
+        return NoiseSource(0).poisson_sample(n, rate)
+
 
 class SpyArray:
     """Data that note every conversion to an array."""
@@ -193,9 +199,3 @@ class SpyArray:
     def __array__(self, dtype=None, copy=None):
         self._diary.append(f"convert {self._name}")
         return np.array(self._array, dtype=dtype)
-
-    def subset(self, n, size):
-        return NoiseSource(0).subset(n, size)
-
-    def poisson_sample(self, n, rate):
-        return NoiseSource(0).poisson_sample(n, rate)

@@ -6,6 +6,7 @@ import time
 import tomllib
 import warnings
 from collections.abc import Iterable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,8 @@ def mean_and_error(values: Iterable[float]) -> tuple[float, float]:
 def run(name: str) -> None:
     """Print the table of one configuration, a line as soon as it is measured."""
     config = tomllib.loads((CONFIGS / f"{name}.toml").read_text())
-    seeds = range(config["seeds"])
+    first = config.get("first_seed", 0)
+    seeds = range(first, first + config["seeds"])
     print(f"# {config['title']}: mean and standard error of {len(seeds)} seeds")
     print("| data | adjacency | epsilon | delta | accuracy | log-loss | fit s |")
     print("|---|---|---|---|---|---|---|")
@@ -57,25 +59,29 @@ def run(name: str) -> None:
         few = seeds[: table.get("baseline_seeds", len(seeds))]
         results = [scores(baseline, split(X, y, seed)) for seed in few]
         _print_row(table["dataset"], "not private", "inf", "", results)
-        for adjacency in table["adjacency"]:
-            for epsilon in table["epsilon"]:
-                delta = 1 / n_train**2
-                results = [
-                    scores(
-                        DPLogisticRegression(
-                            epsilon,
-                            delta=delta,
-                            adjacency=adjacency,
-                            solver=config["solver"],
-                            classes=np.unique(y),
-                        ),
-                        split(X, y, seed),
-                    )
-                    for seed in seeds
-                ]
-                _print_row(
-                    table["dataset"], adjacency, epsilon, f"{delta:.2g}", results
+        for adjacency, epsilon, solver in product(
+            table["adjacency"],
+            table["epsilon"],
+            table.get("solvers", [config["solver"]]),
+        ):
+            delta = 1 / n_train**2
+            results = [
+                scores(
+                    DPLogisticRegression(
+                        epsilon,
+                        delta=delta,
+                        adjacency=adjacency,
+                        solver=solver,
+                        classes=np.unique(y),
+                    ),
+                    split(X, y, seed),
                 )
+                for seed in seeds
+            ]
+            name = table["dataset"]
+            if "solvers" in table:
+                name += f", {solver}"
+            _print_row(name, adjacency, epsilon, f"{delta:.2g}", results)
 
 
 def _print_row(

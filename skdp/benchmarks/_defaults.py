@@ -11,7 +11,7 @@ from skdp.benchmarks._accuracy import mean_and_error, scores
 from skdp.benchmarks._data import load, split
 from skdp.linear_model import DPLogisticRegression
 from skdp.losses import SoftmaxLoss
-from skdp.solvers import _noisy_gd
+from skdp.solvers import _flow_time
 
 SEEDS = range(100, 108)
 
@@ -20,18 +20,18 @@ def run() -> None:
     """Print accuracy and log-loss for multiples of the constants."""
     print("| data | adjacency | epsilon | margin noise | clip | accuracy | log-loss |")
     print("|---|---|---|---|---|---|---|")
-    margin, clip = _noisy_gd._MARGIN_NOISE, SoftmaxLoss.noisy_clip
+    margin, clip = _flow_time._MARGIN_NOISE, SoftmaxLoss.noisy_clip
     try:
         for data in ("breast_cancer", "digits"):
             X, y = load(data)
             clips = [0.25, 0.5, 1.0, 1.5] if data == "digits" else [clip]
             for factor in (0.25, 0.5, 1.0, 2.0, 4.0):
                 for tried in clips:
-                    _noisy_gd._MARGIN_NOISE = factor * margin
+                    _flow_time._MARGIN_NOISE = factor * margin
                     SoftmaxLoss.noisy_clip = tried
                     _print_rows(data, X, y, factor * margin, tried)
     finally:
-        _noisy_gd._MARGIN_NOISE, SoftmaxLoss.noisy_clip = margin, clip
+        _flow_time._MARGIN_NOISE, SoftmaxLoss.noisy_clip = margin, clip
 
 
 def _print_rows(

@@ -11,7 +11,8 @@ from skdp.losses import Loss, SquaredLoss
 from skdp.privacy._accounting import Budget
 from skdp.solvers._adassp import AdaSSP
 from skdp.solvers._base import Problem, Solver
-from skdp.solvers._noisy_gd import NoisyGD, wanted_steps
+from skdp.solvers._flow_time import wanted_steps
+from skdp.solvers._noisy_gd import NoisyGD
 from skdp.solvers._objective_perturbation import ObjectivePerturbation
 from skdp.solvers._output_perturbation import OutputPerturbation
 

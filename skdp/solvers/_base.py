@@ -110,7 +110,7 @@ class Solution:
         Private output; the last row is the intercept's if the problem has one.
     noise_scale : float
         Largest standard deviation of the noise that any query received, in units
-        of a sum of gradients. Post-processing of released iterates.
+        of the query. Public, or post-processing of released iterates.
     """
 
     weights: FloatArray

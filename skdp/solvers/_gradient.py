@@ -66,15 +66,20 @@ def query_sensitivity(
 
 
 def rounding_slack(
-    loss: Loss, problem: Problem, largest_block: int, weights_norm: float
+    loss: Loss,
+    problem: Problem,
+    largest_block: int,
+    weights_norm: float,
+    moved_rows: int = 1,
 ) -> float:
     """Bound on what floating point adds to the sensitivity of a gradient sum.
 
     Two computed sums differ by the exact difference, plus twice the error of one
     sum (blocks of b rows, then n / b blocks, any order inside: relative error below
     (b + n / b + 16) units in the last place of the sum of the records' norms), plus
-    the error of one row: of its factor and residual, and of its raw prediction, which
-    grows with the weights. Lemma 4 of the proof page.
+    the error of every row that is computed otherwise: of its factor and residual, and
+    of its raw prediction, which grows with the weights. One record's, if the layout of
+    the blocks is public; all `moved_rows` if it is not. Lemma 4 of the proof page.
     """
     n, b, d = problem.n_samples, largest_block, problem.n_features
     worst = loss.zero_out_bound(math.inf)
@@ -83,7 +88,7 @@ def rounding_slack(
     one_row = 8 * (d + 64) * _UNIT_ROUNDOFF
     raw_error = (d + 16) * _UNIT_ROUNDOFF * problem.row_norm * weights_norm
     moved = 2 * min(1.0, loss.smoothness * raw_error / worst)
-    return record * (summation + one_row + moved)
+    return record * (summation + moved_rows * (one_row + moved))
 
 
 @dataclass(frozen=True)
@@ -223,10 +228,13 @@ class GradientSum:
             first, last = np.searchsorted(rows, [start, end])
             if first < last:
                 chosen = rows[first:last] - start
+                if block.present is not None:
+                    # A null record that is sampled leaves no trace, not even in the
+                    # rounding of others: as if it had not been sampled.
+                    chosen = chosen[block.present[chosen]]
                 X = block.X[chosen].astype(np.float64, copy=False)
-                present = None if block.present is None else block.present[chosen]
                 clip = _Clip() if math.isinf(bound) else _Clip.of(X, bound)
-                yield X, clip, Block(X, block.y[chosen], present)
+                yield X, clip, Block(X, block.y[chosen])
             start = end
 
     def _add_compiled(self, total: FloatArray, weights: FloatArray) -> None:

@@ -11,46 +11,41 @@ and the release is the mean of the last ``tail`` share of the iterates.
 gradient sum *at the released weights W_t*. Early weights are small, and so is
 S: under replace_one the first query of a logistic regression needs half the noise of
 the worst case. The multiplier, and with it the event, is the same in every step.
+
+With ``release="last"`` the path stays hidden and only the last iterate is paid for
+(`skdp.solvers._last_iterate`).
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
-import numpy as np
-
-from skdp._validation import check_count, check_real
+from skdp._validation import check_choice
 from skdp.data import Source
 from skdp.losses import Loss
 from skdp.privacy._accounting import Budget
 from skdp.privacy._events import Event, GaussianEvent
-from skdp.privacy._gaussian import gaussian_mu
 from skdp.privacy._laws import LAWS
 from skdp.privacy._noise import NoiseSource
-from skdp.solvers._base import Problem, Progress, Solution, Solver
-from skdp.solvers._gradient import query_sensitivity
-from skdp.solvers._noisy_gradient import NoisyGradient, boxed, farthest_weight
+from skdp.solvers._base import Problem, Progress, Solution
+from skdp.solvers._descent import Descent, HeavyBall
+from skdp.solvers._flow_time import FlowTime, PlainFlowTime
+from skdp.solvers._last_iterate import HiddenDescent
+from skdp.solvers._noisy_gradient import NoisyGradient
 
-# Standard deviation of the noise in the raw prediction of a unit row at which the
-# default stops, in the loss's units of raw predictions, chosen once on public data sets
-# (docs/solvers/noisy_gd.md) and flat around its optimum.
-_MARGIN_NOISE = 2.0
-# Relaxation times of the momentum that the default leaves for the run.
-_RELAXATIONS = 10
-_RANGES = (
-    ("step_size", 1e-250, 1e250),
-    ("momentum", 0.0, 1.0),
-    ("residual_clip", 1e-6, math.inf),
-    ("intercept_weight", 1e-6, 1.0),
-    ("tail", 1e-9, 1.0),
-)
-_FEWEST_STEPS, _MOST_STEPS = 10, 300
+# What a hidden path needs for contractive steps with noise of one size.
+_HIDDEN: dict[str, Any] = {
+    "momentum": 0.0,
+    "residual_clip": math.inf,
+    "intercept_weight": 1.0,
+    "tail": 1e-9,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
-class NoisyGD(Solver):
+class NoisyGD(Descent):
     r"""Noisy full-batch gradient descent with momentum and tail averaging.
 
     Privacy
@@ -59,7 +54,9 @@ class NoisyGD(Solver):
     ``noise_multiplier`` times its sensitivity: exactly mu-GDP with
     ``mu = sqrt(n_steps) / noise_multiplier``. All iterates may be published.
     Sensitivities under both adjacencies, the intercept and the softmax are derived
-    in ``docs/proofs/noisy_gd.md``. Unit of privacy: one record.
+    in ``docs/proofs/noisy_gd.md``. Unit of privacy: one record. With ``release="last"``
+    nothing but the last iterate may be published, and it is mu-GDP for a smaller mu,
+    bounded for any number of steps.
 
     Utility
     -------
@@ -95,9 +92,14 @@ class NoisyGD(Solver):
         noise away, and more on the other weights. None: ``(1 + h s)^(-1/4)`` with the
         flow time s and the intercept's curvature bound
         ``h = smoothness * data_norm^2 / 2``, which minimises both noises together.
-    tail : float in [1e-9, 1], default=0.5
+    tail : float in [1e-9, 1] or None, default=None
         Share of the last iterates that is averaged; the very last one if the share
-        is smaller than one step.
+        is smaller than one step. None: 0.5, or the very last one.
+    release : {"path", "last"}, default="path"
+        What is paid for: all iterates, or the last one only. "last" needs a positive
+        alpha, steps of at most ``2 / (L + alpha)``, no momentum, no residual clipping,
+        an intercept weight of 1 and no average; its noise is that of the worst case.
+        Its default number of steps is ``L`` times the flow time, at most 1000.
 
     References
     ----------
@@ -105,7 +107,9 @@ class NoisyGD(Solver):
        efficient algorithms and tight error bounds. FOCS. https://arxiv.org/abs/1405.7085
     .. [2] Dong, Roth and Su (2022). Gaussian differential privacy, Corollary 3.3.
        https://arxiv.org/abs/1905.02383
-    .. [3] Kuru, Birbil, Gurbuzbalaban and Yildirim (2022). Differentially private
+    .. [3] Bok, Su and Altschuler (2024). Shifted interpolation for differential
+       privacy. ICML. https://arxiv.org/abs/2403.00278 (the last iterate)
+    .. [4] Kuru, Birbil, Gurbuzbalaban and Yildirim (2022). Differentially private
        accelerated optimization algorithms. SIAM J. Optim. 32(2).
        https://arxiv.org/abs/2008.01989 (heavy-ball form, its equation 9)
 
@@ -115,56 +119,60 @@ class NoisyGD(Solver):
 
     key: ClassVar[str] = "noisy_gd"
     is_pure: ClassVar[bool] = False
+    counts: ClassVar[dict[str, int]] = {"n_steps": 10**6}
 
     n_steps: int | None = None
-    step_size: float | None = None
-    momentum: float | None = None
-    residual_clip: float | None = None
-    intercept_weight: float | None = None
-    tail: float = 0.5
+    release: Literal["path", "last"] = "path"
 
     def __post_init__(self) -> None:
-        # Plain numbers: a NumPy scalar of half precision would carry its rounding, and
-        # its overflow, into the sensitivity and the noise.
-        if self.n_steps is not None:
-            self._set("n_steps", check_count("n_steps", self.n_steps, high=10**6))
-        for name, low, high in _RANGES:
-            value = getattr(self, name)
-            if value is not None:
-                self._set(name, check_real(name, value, low=low, high=high))
-        if self.momentum == 1:
-            raise ValueError("The 'momentum' parameter must be below 1. Got 1.")
-
-    def _set(self, name: str, value: float) -> None:
-        object.__setattr__(self, name, value)
+        super().__post_init__()
+        check_choice("release", self.release, ["path", "last"])
 
     @property
     def is_gaussian(self) -> bool:
         return True
 
+    @property
+    def is_hidden(self) -> bool:
+        """Whether only the last iterate is released."""
+        return self.release == "last"
+
+    def refusal(self, loss: Loss, problem: Problem, budget: Budget) -> str:
+        reason = super().refusal(loss, problem, budget)
+        if reason or not self.is_hidden:
+            return reason
+        needs = f"solver={self.key!r} with release='last' needs"
+        for name, value in _HIDDEN.items():
+            if getattr(self, name) not in (None, value):
+                return f"{needs} {name}={value:g}. Use {name}=None or release='path'."
+        if problem.alpha == 0:
+            return f"{needs} regularisation. Use a positive alpha or release='path'."
+        if not math.isfinite(loss.zero_out_bound(math.inf)):
+            return f"{needs} a loss of bounded gradient. Use release='path'."
+        if self.resolve(loss, problem, budget).hidden(loss, problem).gap <= 0:
+            return f"{needs} contractive steps. Use a smaller step_size."
+        return ""
+
+    def hidden(self, loss: Loss, problem: Problem) -> HiddenDescent:
+        """The descent of which only the last iterate is released."""
+        assert self.step_size is not None, "resolve() fills in the step size"
+        assert self.n_steps is not None, "resolve() fills in the steps"
+        return HiddenDescent(loss, problem, self.step_size, self.n_steps)
+
+    def _resolve_hidden(self, loss: Loss, problem: Problem, budget: Budget) -> Self:
+        rule = PlainFlowTime.of(loss, problem, budget)
+        flow = rule.flow(math.inf)
+        n_steps = rule.steps(flow) if self.n_steps is None else self.n_steps
+        step_size = self.step_size or rule.step_size(flow, n_steps, 0.0)
+        return replace(self, n_steps=n_steps, step_size=step_size, **_HIDDEN)
+
     def resolve(self, loss: Loss, problem: Problem, budget: Budget) -> Self:
-        smoothness = loss.smoothness * problem.row_norm**2 + problem.alpha
-        weight, clip = self.intercept_weight, self.residual_clip
-        if weight is None:
-            even = _flow_time(loss, problem, budget, math.inf if clip is None else clip)
-            weight = _default_intercept_weight(loss, problem, even)
-        if clip is None:
-            plain = _flow_time(loss, problem, budget, math.inf, weight)
-            wanted = _wanted_steps(plain, smoothness)
-            clip = loss.noisy_clip if wanted < _MOST_STEPS else math.inf
-            if loss.n_outputs == 1 and math.isfinite(clip):
-                # The least clipping at which noise still admits the most steps.
-                bound = loss.zero_out_bound(math.inf)
-                clip = max(clip, bound * (wanted / _MOST_STEPS) ** 2)
-        flow = _flow_time(loss, problem, budget, clip, weight)
-        n_steps, momentum, step_size = self.n_steps, self.momentum, self.step_size
-        if n_steps is None:
-            wanted = math.ceil(_wanted_steps(flow, smoothness))
-            n_steps = min(max(wanted, _FEWEST_STEPS), _MOST_STEPS)
-        if momentum is None:
-            momentum = max(0.0, 1 - _RELAXATIONS / n_steps)
-        if step_size is None:
-            step_size = min(flow * (1 - momentum) / n_steps, 1 / smoothness)
+        if self.is_hidden:
+            return self._resolve_hidden(loss, problem, budget)
+        rule = FlowTime.of(loss, problem, budget)
+        flow, clip, weight = self._query_rules(rule)
+        n_steps = rule.steps(flow) if self.n_steps is None else self.n_steps
+        momentum, step_size = self._step_rules(rule, flow, n_steps)
         return replace(
             self,
             n_steps=n_steps,
@@ -172,6 +180,7 @@ class NoisyGD(Solver):
             momentum=momentum,
             residual_clip=clip,
             intercept_weight=weight,
+            tail=0.5 if self.tail is None else self.tail,
         )
 
     @property
@@ -180,14 +189,16 @@ class NoisyGD(Solver):
 
     def event(self, noise_multiplier: float, loss: Loss, problem: Problem) -> Event:
         assert self.n_steps is not None, "resolve() fills in the number of steps"
+        if self.is_hidden:
+            factor = self.hidden(loss, problem).factor
+            return GaussianEvent(noise_multiplier / factor)
         return GaussianEvent(noise_multiplier, self.n_steps)
 
     def sensitivity(self, loss: Loss, problem: Problem) -> float:
-        assert self.residual_clip is not None, "resolve() fills in the clip"
-        assert self.intercept_weight is not None, "resolve() fills in the weight"
-        return query_sensitivity(
-            loss, problem, self.residual_clip, intercept_weight=self.intercept_weight
-        )
+        """Of a gradient sum; of the next iterate, but for rounding, if it is hidden."""
+        if self.is_hidden:
+            return self.hidden(loss, problem).sensitivity
+        return super().sensitivity(loss, problem)
 
     def run(
         self,
@@ -199,70 +210,15 @@ class NoisyGD(Solver):
         progress: Progress,
     ) -> Solution:
         assert self.n_steps is not None, "resolve() fills in the steps"
-        assert self.step_size is not None, "resolve() fills in the step size"
-        assert self.momentum is not None, "resolve() fills in the momentum"
-        assert self.residual_clip is not None, "resolve() fills in the clip"
-        assert self.intercept_weight is not None, "resolve() fills in the weight"
+        if self.is_hidden:
+            hidden = self.hidden(loss, problem)
+            return hidden.run(source, noise_multiplier, noise, progress)
         gradient = NoisyGradient(
-            source,
-            loss,
-            problem,
-            noise,
-            LAWS["gaussian"],
-            residual_clip=self.residual_clip,
-            intercept_weight=self.intercept_weight,
+            source, loss, problem, noise, LAWS["gaussian"], **self.query
         )
-        weights = np.zeros((problem.n_columns, loss.n_outputs))
-        velocity, tail_sum = np.zeros_like(weights), np.zeros_like(weights)
-        farthest = farthest_weight(problem)
-        tail_steps = max(1, math.floor(self.tail * self.n_steps))
+        ball = HeavyBall(self, loss, problem, self.n_steps)
         for t in range(self.n_steps):
-            released = gradient(weights, noise_multiplier)
-            mean = released / problem.n_samples + problem.alpha * weights
-            velocity = boxed(self.momentum * velocity - self.step_size * mean, farthest)
-            weights = boxed(weights + velocity, farthest)
-            if t >= self.n_steps - tail_steps:
-                tail_sum += weights
+            released = gradient(ball.weights, noise_multiplier)
+            ball.step(released / problem.n_samples)
             progress.step(t + 1, self.n_steps)
-        return Solution(tail_sum / tail_steps, gradient.noise_scale)
-
-
-def _flow_time(
-    loss: Loss,
-    problem: Problem,
-    budget: Budget,
-    residual_clip: float,
-    intercept_weight: float = 1.0,
-) -> float:
-    """Flow time at which the noise in a unit row's prediction is _MARGIN_NOISE."""
-    mu = gaussian_mu(budget.epsilon, budget.delta)
-    sensitivity = query_sensitivity(
-        loss, problem, residual_clip, intercept_weight=intercept_weight
-    )
-    tolerated = _MARGIN_NOISE * loss.raw_unit
-    flow = tolerated * problem.n_samples * mu / (problem.data_norm * sensitivity)
-    if problem.alpha > 0:  # the optimum is reached by then
-        flow = min(flow, _RELAXATIONS / problem.alpha)
-    return flow
-
-
-def wanted_steps(loss: Loss, problem: Problem, budget: Budget) -> float:
-    """Steps that the default would take without residual clipping or limits.
-
-    The fewer, the more noise limits the fit.
-    """
-    smoothness = loss.smoothness * problem.row_norm**2 + problem.alpha
-    even = _flow_time(loss, problem, budget, math.inf)
-    weight = _default_intercept_weight(loss, problem, even)
-    return _wanted_steps(
-        _flow_time(loss, problem, budget, math.inf, weight), smoothness
-    )
-
-
-def _default_intercept_weight(loss: Loss, problem: Problem, flow: float) -> float:
-    return float((1 + loss.smoothness * problem.data_norm**2 / 2 * flow) ** -0.25)
-
-
-def _wanted_steps(flow: float, smoothness: float) -> float:
-    """Steps in which momentum covers a flow time, before the limits."""
-    return math.sqrt(_RELAXATIONS * flow * smoothness)
+        return Solution(ball.average(), gradient.noise_scale)

@@ -19,14 +19,18 @@ from skdp.solvers._auto import Candidate, auto_candidates
 from skdp.solvers._base import Problem, Solver
 from skdp.solvers._bolt_on import BoltOn
 from skdp.solvers._noisy_gd import NoisyGD
+from skdp.solvers._noisy_sgd import NoisySGD
 from skdp.solvers._objective_perturbation import ObjectivePerturbation
+from skdp.solvers._online import OnlineGD
 from skdp.solvers._output_perturbation import OutputPerturbation
 
 SOLVERS: dict[str, type[Solver]] = {
     "adassp": AdaSSP,
     "bolt_on": BoltOn,
     "noisy_gd": NoisyGD,
+    "noisy_sgd": NoisySGD,
     "objective_perturbation": ObjectivePerturbation,
+    "online": OnlineGD,
     "output_perturbation": OutputPerturbation,
 }
 

@@ -1,0 +1,141 @@
+"""What noisy descents share: their parameters, and the heavy-ball step."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+import numpy as np
+
+from skdp._validation import check_count, check_real
+from skdp.losses import Loss
+from skdp.solvers._base import FloatArray, Problem, Solver
+from skdp.solvers._flow_time import FlowTime
+from skdp.solvers._gradient import query_sensitivity
+from skdp.solvers._noisy_gradient import boxed, farthest_weight
+
+_RANGES = {
+    "step_size": (1e-250, 1e250),
+    "momentum": (0.0, 1.0),
+    "residual_clip": (1e-6, math.inf),
+    "intercept_weight": (1e-6, 1.0),
+    "tail": (1e-9, 1.0),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Descent(Solver):
+    """Parameters of a noisy descent with momentum and tail averaging.
+
+    Parameters
+    ----------
+    step_size : float in [1e-250, 1e250] or None, default=None
+        In units of weights per gradient of the mean loss.
+    momentum : float in [0, 1) or None, default=None
+    residual_clip : float in [1e-6, inf] or None, default=None
+    intercept_weight : float in [1e-6, 1] or None, default=None
+    tail : float in [1e-9, 1] or None, default=None
+    """
+
+    # Largest value of each integer parameter.
+    counts: ClassVar[dict[str, int]] = {}
+
+    step_size: float | None = None
+    momentum: float | None = None
+    residual_clip: float | None = None
+    intercept_weight: float | None = None
+    tail: float | None = None
+
+    def __post_init__(self) -> None:
+        # Plain numbers: a NumPy scalar of half precision would carry its rounding, and
+        # its overflow, into the sensitivity and the noise.
+        for name in (field.name for field in fields(self)):
+            value = getattr(self, name)
+            if value is None:
+                continue
+            if name in self.counts:
+                value = check_count(name, value, high=self.counts[name])
+            elif name in _RANGES:
+                low, high = _RANGES[name]
+                value = check_real(name, value, low=low, high=high)
+            object.__setattr__(self, name, value)
+        if self.momentum == 1:
+            raise ValueError("The 'momentum' parameter must be below 1. Got 1.")
+
+    def _query_rules(self, rule: FlowTime) -> tuple[float, float, float]:
+        """Flow time, residual clip and intercept weight, by their rules if None."""
+        weight, clip = self.intercept_weight, self.residual_clip
+        if weight is None:
+            weight = rule.intercept_weight(clip)
+        if clip is None:
+            clip = rule.residual_clip(weight)
+        return rule.flow(clip, weight), clip, weight
+
+    def _step_rules(
+        self, rule: FlowTime, flow: float, n_steps: int
+    ) -> tuple[float, float]:
+        """Momentum and step size, by their rules if None."""
+        momentum, step_size = self.momentum, self.step_size
+        if momentum is None:
+            momentum = rule.momentum(n_steps)
+        if step_size is None:
+            step_size = rule.step_size(flow, n_steps, momentum)
+        return momentum, step_size
+
+    @property
+    def query(self) -> dict[str, Any]:
+        """What the gradient query needs to know of the parameters."""
+        assert self.residual_clip is not None, "resolve() fills in the clip"
+        assert self.intercept_weight is not None, "resolve() fills in the weight"
+        return {
+            "residual_clip": self.residual_clip,
+            "intercept_weight": self.intercept_weight,
+        }
+
+    def sensitivity(self, loss: Loss, problem: Problem) -> float:
+        return query_sensitivity(loss, problem, **self.query)
+
+
+class HeavyBall:
+    """Weights that descend along released gradients; post-processing of them.
+
+    Parameters
+    ----------
+    solver : Descent
+        Resolved.
+    loss : Loss
+    problem : Problem
+    n_steps : int
+        Steps that will be taken.
+    """
+
+    def __init__(
+        self, solver: Descent, loss: Loss, problem: Problem, n_steps: int
+    ) -> None:
+        assert solver.step_size is not None, "resolve() fills in the step size"
+        assert solver.momentum is not None, "resolve() fills in the momentum"
+        assert solver.tail is not None, "resolve() fills in the tail"
+        self._step_size, self._momentum = solver.step_size, solver.momentum
+        self._alpha, self._farthest = problem.alpha, farthest_weight(problem)
+        self._left, self._tail_steps = (
+            n_steps,
+            max(1, math.floor(solver.tail * n_steps)),
+        )
+        self.weights: FloatArray = np.zeros((problem.n_columns, loss.n_outputs))
+        self._velocity = np.zeros_like(self.weights)
+        self._tail_sum = np.zeros_like(self.weights)
+
+    def step(self, mean: FloatArray) -> None:
+        """One step along a released gradient of the mean loss at `weights`."""
+        mean = mean + self._alpha * self.weights
+        velocity = self._momentum * self._velocity - self._step_size * mean
+        self.weights = boxed(self.weights + velocity, self._farthest)
+        self._velocity = boxed(velocity, self._farthest)
+        self._left -= 1
+        if self._left < self._tail_steps:
+            self._tail_sum += self.weights
+
+    def average(self) -> FloatArray:
+        """Mean of the last iterates."""
+        return self._tail_sum / self._tail_steps

@@ -1,0 +1,131 @@
+r"""Gradient descent of which only the last iterate is released.
+
+Contractive steps forget: what one record did to an early iterate shrinks in every later
+step, so hiding the path makes the last iterate cheaper than all of them together. With
+``c = 1 - step_size * alpha`` the last of T iterates is mu-GDP with
+
+    mu = sqrt((1 - c^T) (1 + c) / ((1 + c^T) (1 - c))) / noise_multiplier
+
+instead of ``sqrt(T) / noise_multiplier`` [1]_. The noise is added to the next iterate,
+so that rounding to the grid is part of a map that is a contraction but for a charged
+constant (``docs/proofs/noisy_gd.md``, "Only the last iterate").
+
+References
+----------
+.. [1] Bok, Su and Altschuler (2024). Shifted interpolation for differential privacy.
+   ICML. https://arxiv.org/abs/2403.00278
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from skdp.data import Source
+from skdp.losses import Loss
+from skdp.privacy._laws import LAWS
+from skdp.privacy._noise import NoiseSource
+from skdp.solvers._base import Problem, Progress, Solution
+from skdp.solvers._gradient import GradientSum, query_sensitivity, rounding_slack
+from skdp.solvers._noisy_gradient import boxed
+
+_UNIT_ROUNDOFF = 2.0**-53
+# Hidden weights are kept in a box of this half side, in units of the loss's raw
+# predictions over data_norm: far beyond any useful model, yet so small that rounding
+# errors anywhere in the box are small beside the sensitivity.
+_FARTHEST = 1e3
+# Relative error of the public constants: clipped norms, products, logarithms.
+_MARGIN = 1e-9
+
+
+@dataclass(frozen=True)
+class HiddenDescent:
+    """T gradient steps without momentum on iterates that are not released.
+
+    Parameters
+    ----------
+    loss : Loss
+    problem : Problem
+    step_size : float in (0, inf)
+    n_steps : int
+    """
+
+    loss: Loss
+    problem: Problem
+    step_size: float
+    n_steps: int
+
+    @property
+    def gap(self) -> float:
+        """``1 - c``, where every step is c-Lipschitz; not above 0: none of use."""
+        bend = self.loss.smoothness * self.problem.row_norm**2 + self.problem.alpha
+        from_below = self.step_size * self.problem.alpha
+        return min(from_below, 2 - self.step_size * bend * (1 + _MARGIN))
+
+    @property
+    def factor(self) -> float:
+        """The last iterate's mu times the noise multiplier; at most sqrt(T)."""
+        if self.gap >= 1:
+            return 1.0
+        # With c = exp(-rate) the formula is tanh(rate T / 2) / tanh(rate / 2).
+        rate = -math.log1p(-self.gap)
+        squared = math.tanh(rate * self.n_steps / 2) / math.tanh(rate / 2)
+        return min(math.sqrt(squared) * (1 + _MARGIN), math.sqrt(self.n_steps))
+
+    @property
+    def sensitivity(self) -> float:
+        """By how much one record moves the next iterate, in exact arithmetic."""
+        worst = query_sensitivity(self.loss, self.problem)
+        return self.step_size * worst / self.problem.n_samples
+
+    @property
+    def farthest(self) -> float:
+        """Half the side of the box in which hidden weights are kept."""
+        return _FARTHEST * self.loss.raw_unit / self.problem.data_norm
+
+    def floating_point_error(self, largest_block: int) -> float:
+        """Bound on the error of two computed steps from anywhere in the box."""
+        loss, problem, n = self.loss, self.problem, self.problem.n_samples
+        norm = math.sqrt(problem.n_columns * loss.n_outputs) * self.farthest
+        slack = rounding_slack(loss, problem, largest_block, norm, moved_rows=n)
+        moved = self.step_size * problem.row_norm * loss.zero_out_bound(math.inf)
+        arithmetic = 16 * _UNIT_ROUNDOFF * (2 * norm + moved)
+        return self.step_size * slack / n + arithmetic
+
+    def charged(self, largest_block: int, noise_multiplier: float) -> float:
+        """Sensitivity with all that rounding adds in a step but for the last rounding.
+
+        That one, of the query, is charged by the noise source.
+        """
+        exact = self.sensitivity * (1 + _MARGIN)
+        exact += self.floating_point_error(largest_block)
+        # The iterate from which a step starts was rounded too. The grid of twice the
+        # sensitivity is not finer than the one that will be used.
+        size = self.problem.n_columns * self.loss.n_outputs
+        scale = LAWS["gaussian"].scale(2 * exact, noise_multiplier, size)
+        rounding = math.sqrt(size) * scale.grid * (1 + _MARGIN)
+        return exact + rounding if rounding <= exact else math.nan  # refused
+
+    def run(
+        self,
+        source: Source,
+        noise_multiplier: float,
+        noise: NoiseSource,
+        progress: Progress,
+    ) -> Solution:
+        """The last iterate; nothing else of the path leaves this function."""
+        problem, law = self.problem, LAWS["gaussian"]
+        gradient = GradientSum(source, self.loss, problem)
+        sensitivity = self.charged(source.largest_block, noise_multiplier)
+        weights = np.zeros((problem.n_columns, self.loss.n_outputs))
+        for t in range(self.n_steps):
+            mean = gradient(weights) / problem.n_samples + problem.alpha * weights
+            released = law.release(
+                noise, weights - self.step_size * mean, sensitivity, noise_multiplier
+            )
+            weights = boxed(released, self.farthest)
+            progress.step(t + 1, self.n_steps)
+        scale = law.scale(sensitivity, noise_multiplier, weights.size)
+        return Solution(weights, scale.sigma)

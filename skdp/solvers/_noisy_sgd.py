@@ -1,0 +1,161 @@
+r"""Gradient descent on Poisson samples with Gaussian noise on every sum.
+
+Algorithm: with B_t a fresh, secret sample that every record enters independently with
+probability ``q = batch_size / n``, and ``g_t`` the clipped gradient sum over B_t,
+
+    V_{t+1} = momentum * V_t - step_size * ((g_t + N_t) / batch_size + alpha * W_t)
+    W_{t+1} = W_t + V_{t+1},      N_t ~ N(0, sigma_t^2 I),
+
+and the release is the mean of the last ``tail`` share of the iterates. The sum is
+divided by the public batch_size, never by the number of records drawn, which is
+secret; an empty sample is noised like any other.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
+from skdp.data import Source
+from skdp.losses import Loss
+from skdp.privacy._accounting import Budget
+from skdp.privacy._events import Event, PoissonGaussianEvent
+from skdp.privacy._laws import LAWS
+from skdp.privacy._noise import NoiseSource
+from skdp.solvers._base import Problem, Progress, Solution
+from skdp.solvers._descent import Descent, HeavyBall
+from skdp.solvers._flow_time import FlowTime
+from skdp.solvers._noisy_gradient import NoisyGradient
+
+# Least number of passes over the data that the default takes in expectation
+# (docs/solvers/noisy_sgd.md).
+_PASSES = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoisySGD(Descent):
+    r"""Noisy gradient descent on Poisson samples, with momentum and tail averaging.
+
+    Privacy
+    -------
+    ``n_steps`` Poisson-sampled Gaussian releases of rate ``batch_size / n``, composed
+    by privacy-loss distributions. The noise multiplier is sigma over the *zero_out*
+    sensitivity, the largest contribution of one record, under both adjacencies:
+    replace_one is two steps of group privacy for the whole run. All iterates may be
+    published, the samples may not. ``docs/proofs/noisy_sgd.md``. Unit of privacy: one
+    record.
+
+    Utility
+    -------
+    As for `noisy_gd`, with the noise of sampling beside that of privacy: as long as the
+    multiplier is above about 1, the same flow time costs the same noise however small
+    the samples are. What is saved is reading: ``n_steps * batch_size`` rows.
+
+    Parameters
+    ----------
+    n_steps : int in [1, 1e6] or None, default=None
+        Number of samples, all of them taken. Public. None: the rule of `noisy_gd`,
+        between 10 and 300.
+    batch_size : int in [1, 2^31] or None, default=None
+        Expected number of records in a sample; more than there are means all of them.
+        None: what makes 5 passes over the data in expectation, or more with so little
+        noise that the multiplier would fall below about 1.
+    step_size : float in [1e-250, 1e250] or None, default=None
+        In units of weights per gradient of the mean loss. None: the rule of `noisy_gd`.
+    momentum : float in [0, 1) or None, default=None
+        Heavy-ball momentum. None: ``1 - 10 / n_steps``, at least 0.
+    residual_clip : float in [1e-6, inf] or None, default=None
+        Norm to which every record's residual is clipped. None: as for `noisy_gd`.
+    intercept_weight : float in [1e-6, 1] or None, default=None
+        Factor on the intercept's part of every query, undone after the noise. None: as
+        for `noisy_gd`.
+    tail : float in [1e-9, 1] or None, default=None
+        Share of the last iterates that is averaged; the very last one if the share
+        is smaller than one step. None: 0.5.
+
+    References
+    ----------
+    .. [1] Abadi, Chu, Goodfellow, McMahan, Mironov, Talwar and Zhang (2016). Deep
+       learning with differential privacy. CCS. https://arxiv.org/abs/1607.00133
+    .. [2] Zhu, Dong and Wang (2022). Optimal accounting of differential privacy via
+       characteristic function. AISTATS. https://arxiv.org/abs/2106.08567
+    .. [3] Kuru (2019). Novel gradient-based methods for data distribution and privacy
+       in data science. PhD thesis, Sabanci University. (DP-SGDwS, its section 4.3.1)
+
+    Deviations: Poisson samples in place of subsets of a fixed size, Gaussian noise and
+    numerical composition in place of the thesis's lemma, which does not hold for small
+    samples (docs/errata.md); the sensitivity follows the released weights.
+    """
+
+    key: ClassVar[str] = "noisy_sgd"
+    is_pure: ClassVar[bool] = False
+    counts: ClassVar[dict[str, int]] = {"n_steps": 10**6, "batch_size": 2**31}
+
+    n_steps: int | None = None
+    batch_size: int | None = None
+
+    def resolve(self, loss: Loss, problem: Problem, budget: Budget) -> Self:
+        rule = FlowTime.of(loss, problem, budget)
+        flow, clip, weight = self._query_rules(rule)
+        n_steps, batch_size = self.n_steps, self.batch_size
+        if n_steps is None:
+            n_steps = rule.steps(flow)
+        if batch_size is None:
+            # mu is about rate * sqrt(n_steps) / multiplier.
+            passes = max(_PASSES, rule.mu * math.sqrt(n_steps))
+            batch_size = math.ceil(problem.n_samples * min(1.0, passes / n_steps))
+        momentum, step_size = self._step_rules(rule, flow, n_steps)
+        return replace(
+            self,
+            n_steps=n_steps,
+            batch_size=min(batch_size, problem.n_samples),
+            step_size=step_size,
+            momentum=momentum,
+            residual_clip=clip,
+            intercept_weight=weight,
+            tail=0.5 if self.tail is None else self.tail,
+        )
+
+    @property
+    def mechanism(self) -> str:
+        return "Gaussian noise on Poisson samples, composed numerically"
+
+    def _rate(self, problem: Problem) -> float:
+        """Sampling probability, of the sampler and of the accountant."""
+        assert self.batch_size is not None, "resolve() fills in the batch size"
+        return min(1.0, self.batch_size / problem.n_samples)
+
+    def event(self, noise_multiplier: float, loss: Loss, problem: Problem) -> Event:
+        assert self.n_steps is not None, "resolve() fills in the number of steps"
+        return PoissonGaussianEvent(
+            noise_multiplier, self._rate(problem), self.n_steps, problem.adjacency
+        )
+
+    def sensitivity(self, loss: Loss, problem: Problem) -> float:
+        """Largest contribution of one record, under both adjacencies."""
+        return super().sensitivity(loss, replace(problem, adjacency="zero_out"))
+
+    def run(
+        self,
+        source: Source,
+        loss: Loss,
+        problem: Problem,
+        noise_multiplier: float,
+        noise: NoiseSource,
+        progress: Progress,
+    ) -> Solution:
+        assert self.n_steps is not None, "resolve() fills in the steps"
+        assert self.batch_size is not None, "resolve() fills in the batch size"
+        # The event's multiplier is in units of one record's contribution.
+        one_record = replace(problem, adjacency="zero_out")
+        gradient = NoisyGradient(
+            source, loss, one_record, noise, LAWS["gaussian"], **self.query
+        )
+        ball = HeavyBall(self, loss, problem, self.n_steps)
+        for t in range(self.n_steps):
+            rows = noise.poisson_sample(problem.n_samples, self._rate(problem))
+            released = gradient(ball.weights, noise_multiplier, rows)
+            ball.step(released / self.batch_size)
+            progress.step(t + 1, self.n_steps)
+        return Solution(ball.average(), gradient.noise_scale)

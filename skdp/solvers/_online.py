@@ -1,0 +1,231 @@
+r"""One pass of gradient descent over disjoint buckets of records.
+
+Algorithm: the records are cut, by position, into ``T = ceil(n / bucket_size)`` buckets
+of consecutive records. With ``g_t`` the clipped gradient sum over bucket t,
+
+    V_{t+1} = momentum * V_t - step_size * ((g_t + N_t) / bucket_size + alpha * W_t)
+    W_{t+1} = W_t + V_{t+1},
+
+and the release is the mean of the last ``tail`` share of the iterates. Every record is
+read once. The divisor is the same for all buckets, the last one too, which may hold
+fewer records: an average over those would have a larger sensitivity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal, Self
+
+from skdp._validation import check_choice
+from skdp.data import Block, Source
+from skdp.losses import Loss
+from skdp.privacy._accounting import Budget
+from skdp.privacy._events import Event
+from skdp.privacy._gaussian import gaussian_mu
+from skdp.privacy._laws import LAWS, NoiseLaw
+from skdp.privacy._noise import NoiseSource
+from skdp.solvers._base import Problem, Progress, Solution
+from skdp.solvers._descent import Descent, HeavyBall
+from skdp.solvers._flow_time import OnePassFlowTime
+from skdp.solvers._noisy_gradient import NoisyGradient
+
+
+class Bucket:
+    """Some consecutive records, a source like any other; too small to be compiled for.
+
+    Parameters
+    ----------
+    n_features : int
+    pieces : list of Block
+    """
+
+    is_row_major = False
+
+    def __init__(self, n_features: int, pieces: list[Block]) -> None:
+        sizes = [len(piece.y) for piece in pieces]
+        self.n_samples, self.n_features = sum(sizes), n_features
+        self.largest_block = max(sizes)
+        self._pieces = pieces
+
+    def blocks(self) -> Iterator[Block]:
+        """The pieces of blocks that make up the bucket."""
+        yield from self._pieces
+
+
+def buckets(source: Source, size: int) -> Iterator[Bucket]:
+    """Runs of `size` consecutive records, the last one shorter; one reading in all."""
+    pieces: list[Block] = []
+    held = 0
+    for block in source.blocks():
+        start = 0
+        while start < len(block.y):
+            end = min(start + size - held, len(block.y))
+            pieces.append(_piece(block, slice(start, end)))
+            held += end - start
+            start = end
+            if held == size:
+                yield Bucket(source.n_features, pieces)
+                pieces, held = [], 0
+    if pieces:
+        yield Bucket(source.n_features, pieces)
+
+
+def _piece(block: Block, rows: slice) -> Block:
+    present = None if block.present is None else block.present[rows]
+    return Block(block.X[rows], block.y[rows], present)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnlineGD(Descent):
+    r"""One noisy pass over disjoint buckets, with momentum and tail averaging.
+
+    Privacy
+    -------
+    Every record is in one bucket, fixed by its position; so releasing *all* gradient
+    sums costs what releasing one of them costs, however many there are: exactly
+    ``1 / noise_multiplier``-GDP with Gaussian noise, ``1 / noise_multiplier``-DP with
+    spherical noise. All iterates may be published. Parallel composition of adaptive
+    releases is proved in ``docs/proofs/online.md``. Unit of privacy: one record.
+
+    Utility
+    -------
+    T steps have ``sqrt(T)`` times the noise of T steps over all records, so the rule
+    takes few: with the flow time s of its run, noise of standard deviation
+    ``s * sqrt(T) * S / (n mu)`` per weight in flat directions. For tables that can be
+    read only once, and for delta = 0.
+
+    Parameters
+    ----------
+    bucket_size : int in [1, 2^31] or None, default=None
+        Records of a bucket; more than there are means all of them, and one step.
+        Public. None: the rule above, at most 300 buckets.
+    step_size : float in [1e-250, 1e250] or None, default=None
+        In units of weights per gradient of the mean loss. None: the flow time of the
+        rule divided by the steps, at most ``1 / L`` with the public smoothness
+        bound ``L = smoothness * row_norm^2 + alpha``.
+    momentum : float in [0, 1) or None, default=None
+        Heavy-ball momentum. None: ``1 - 10 / n_steps``, at least 0.
+    residual_clip : float in [1e-6, inf] or None, default=None
+        Norm to which every record's residual is clipped. None: as for `noisy_gd`.
+    intercept_weight : float in [1e-6, 1] or None, default=None
+        Factor on the intercept's part of every query, undone after the noise. None: as
+        for `noisy_gd`.
+    tail : float in [1e-9, 1] or None, default=None
+        Share of the last iterates that is averaged; the very last one if the share
+        is smaller than one step. None: 0.5.
+    law : {"gaussian", "spherical"} or None, default=None
+        Law of the noise. None: spherical if delta is 0, which is what it needs,
+        Gaussian otherwise.
+
+    References
+    ----------
+    .. [1] Kuru (2019). Novel gradient-based methods for data distribution and privacy
+       in data science. PhD thesis, Sabanci University. (DP-onlineGDwS, its section
+       4.3.1)
+    .. [2] McSherry (2009). Privacy integrated queries. SIGMOD, Theorem 4. (parallel
+       composition)
+
+    Deviations: spherical or Gaussian noise for the L2 sensitivity in place of Laplace
+    noise; heavy ball, to which the thesis's smoothing is equal; tail averaging; the
+    sensitivity follows the released weights.
+    """
+
+    key: ClassVar[str] = "online"
+    is_pure: ClassVar[bool] = True
+    counts: ClassVar[dict[str, int]] = {"bucket_size": 2**31}
+
+    bucket_size: int | None = None
+    law: Literal["gaussian", "spherical"] | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.law is not None:
+            check_choice("law", self.law, sorted(LAWS))
+
+    @property
+    def is_gaussian(self) -> bool:
+        return self.law != "spherical"
+
+    @property
+    def noise_law(self) -> NoiseLaw:
+        """The resolved law."""
+        assert self.law is not None, "resolve() fills in the law"
+        return LAWS[self.law]
+
+    def refusal(self, loss: Loss, problem: Problem, budget: Budget) -> str:
+        reason = super().refusal(loss, problem, budget)
+        if reason:
+            return reason
+        law = LAWS[self._law_for(budget)]
+        if budget.delta == 0 and not law.is_pure:
+            return (
+                f"solver={self.key!r} cannot do delta=0 with law={self.law!r}. Use "
+                "law=None."
+            )
+        if not law.is_possible(1 / budget.epsilon, problem.n_columns * loss.n_outputs):
+            return f"solver={self.key!r} cannot draw such noise. Use a larger epsilon."
+        return ""
+
+    def _law_for(self, budget: Budget) -> Literal["gaussian", "spherical"]:
+        return self.law or ("spherical" if budget.delta == 0 else "gaussian")
+
+    def resolve(self, loss: Loss, problem: Problem, budget: Budget) -> Self:
+        law = self._law_for(budget)
+        multiplier = 1 / budget.epsilon
+        if not LAWS[law].is_pure:
+            multiplier = 1 / gaussian_mu(budget.epsilon, budget.delta)
+        size = problem.n_columns * loss.n_outputs
+        mu = 1 / LAWS[law].deviation(multiplier, size)
+        rule = OnePassFlowTime(loss, problem, mu)
+        flow, clip, weight = self._query_rules(rule)
+        bucket_size = self.bucket_size
+        if bucket_size is None:
+            bucket_size = -(-problem.n_samples // rule.steps(flow))
+        bucket_size = min(bucket_size, problem.n_samples)
+        n_steps = -(-problem.n_samples // bucket_size)
+        momentum, step_size = self._step_rules(rule, flow, n_steps)
+        return replace(
+            self,
+            bucket_size=bucket_size,
+            step_size=step_size,
+            momentum=momentum,
+            residual_clip=clip,
+            intercept_weight=weight,
+            tail=0.5 if self.tail is None else self.tail,
+            law=law,
+        )
+
+    @property
+    def mechanism(self) -> str:
+        return f"{self.noise_law.name} noise on disjoint buckets of records"
+
+    def event(self, noise_multiplier: float, loss: Loss, problem: Problem) -> Event:
+        # One release for all buckets: they have no record in common.
+        return self.noise_law.event(noise_multiplier)
+
+    def n_steps(self, problem: Problem) -> int:
+        """Number of buckets, the last of which may be shorter."""
+        assert self.bucket_size is not None, "resolve() fills in the bucket size"
+        return -(-problem.n_samples // self.bucket_size)
+
+    def run(
+        self,
+        source: Source,
+        loss: Loss,
+        problem: Problem,
+        noise_multiplier: float,
+        noise: NoiseSource,
+        progress: Progress,
+    ) -> Solution:
+        assert self.bucket_size is not None, "resolve() fills in the bucket size"
+        n_steps, noise_scale = self.n_steps(problem), 0.0
+        ball = HeavyBall(self, loss, problem, n_steps)
+        for t, bucket in enumerate(buckets(source, self.bucket_size)):
+            gradient = NoisyGradient(
+                bucket, loss, problem, noise, self.noise_law, **self.query
+            )
+            ball.step(gradient(ball.weights, noise_multiplier) / self.bucket_size)
+            noise_scale = max(noise_scale, gradient.noise_scale)
+            progress.step(t + 1, n_steps)
+        return Solution(ball.average(), noise_scale)
