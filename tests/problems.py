@@ -23,6 +23,9 @@ ADJACENCIES = ("replace_one", "zero_out")
 # The smallest honest parameters of each solver: few steps, public constants.
 SOLVER_PARAMS = {
     "adassp": {},
+    "heavy_ball": {"n_steps": 4},
+    "multistage": {"n_steps": 4},
+    "nesterov": {"n_steps": 4},
     "noisy_gd": {"n_steps": 4, "step_size": 0.5},
     "objective_perturbation": {},
     "output_perturbation": {},
@@ -30,6 +33,9 @@ SOLVER_PARAMS = {
 # Parameters with which a solver without noise reaches the optimum of the problem.
 TO_THE_END = {
     "adassp": {"ridge": 0.0},
+    "heavy_ball": {"n_steps": 200, "residual_clip": np.inf},
+    "multistage": {"n_steps": 200, "residual_clip": np.inf},
+    "nesterov": {"n_steps": 200, "residual_clip": np.inf},
     "noisy_gd": {
         "n_steps": 1000,
         "step_size": 0.5,

@@ -64,7 +64,11 @@ def query_sensitivity(
 
 
 def rounding_slack(
-    loss: Loss, problem: Problem, largest_block: int, weights_norm: float
+    loss: Loss,
+    problem: Problem,
+    largest_block: int,
+    weights_norm: float,
+    moved_rows: int = 1,
 ) -> float:
     """Bound on what floating point adds to the sensitivity of a gradient sum.
 
@@ -72,7 +76,9 @@ def rounding_slack(
     sum (blocks of b rows, then n / b blocks, any order inside: relative error below
     (b + n / b + 16) units in the last place of the sum of the records' norms), plus
     the error of one row: of its factor and residual, and of its raw prediction, which
-    grows with the weights. Lemma 4 of the proof page.
+    grows with the weights. Lemma 4 of the proof page. `moved_rows` counts the rows
+    whose place in the sum may differ, and with it their own error: all, if batches
+    are drawn.
     """
     n, b, d = problem.n_samples, largest_block, problem.n_features
     worst = loss.zero_out_bound(math.inf)
@@ -81,7 +87,7 @@ def rounding_slack(
     one_row = 8 * (d + 64) * _UNIT_ROUNDOFF
     raw_error = (d + 16) * _UNIT_ROUNDOFF * problem.row_norm * weights_norm
     moved = 2 * min(1.0, loss.smoothness * raw_error / worst)
-    return record * (summation + one_row + moved)
+    return record * (summation + moved_rows * (one_row + moved))
 
 
 @dataclass(frozen=True)

@@ -81,9 +81,11 @@ class NoisyGradient:
     ) -> FloatArray:
         """Noisy gradient sum at released weights; over the records `rows` if given."""
         norm = float(np.linalg.norm(weights / self._shape, 2))
+        # The size of a sample may be secret, so all records count as moved.
+        moved = 1 if rows is None else self._problem.n_samples
         sensitivity = query_sensitivity(
             self._loss, self._problem, self._clip, norm, self._intercept_weight
-        ) + rounding_slack(self._loss, self._problem, self._largest_block, norm)
+        ) + rounding_slack(self._loss, self._problem, self._largest_block, norm, moved)
         released = self._law.release(
             self._noise,
             self._shape * self._sum(weights, rows),

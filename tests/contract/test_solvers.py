@@ -73,7 +73,7 @@ def test_nothing_is_read_before_the_commit(case, tmp_path):
     diary = order_of(case, tmp_path, lambda c, s, g: run_case(c, source=s, ledger=g))
     assert diary[0] == "commit"
     assert diary.count("commit") == 1
-    if case.key == "noisy_gd":
+    if case.key in ("heavy_ball", "multistage", "nesterov", "noisy_gd"):
         assert diary.count("read") == case.solver.n_steps
 
 
@@ -157,6 +157,9 @@ def test_drawn_noise_has_the_declared_scale_and_twins_are_caught():
 # Approximate minimisers stop at a certificate.
 SMALL = {
     "adassp": 1e-9,
+    "heavy_ball": 1e-9,
+    "multistage": 1e-9,
+    "nesterov": 1e-9,
     "noisy_gd": 1e-9,
     "objective_perturbation": 1e-4,
     "output_perturbation": 1e-3,
