@@ -55,9 +55,9 @@ _RANGES = (
     ("intercept_weight", 1e-6, 1.0),
 )
 # The default takes so many steps at most. One relaxation are 1 / sqrt(step_size * mu)
-# steps; two cover the flow time to which noise limits a run, four are enough for any.
+# steps; two cover the flow time to which noise limits a run, six are enough for any.
 _MOST_STEPS = 1000
-_FEWEST_RELAXATIONS, _MOST_RELAXATIONS = 2.0, 4.0
+_FEWEST_RELAXATIONS, _MOST_RELAXATIONS = 2.0, 6.0
 # With delta = 0 the defaults are those of noisy_gd for the noise that this many
 # even steps would have.
 _PURE_STEPS = 20
@@ -80,7 +80,7 @@ class AcceleratedGD(Solver):
     n_steps : int in [1, 1e6] or None, default=None
         Number of gradients, all of them taken. Public. None: ``2 / sqrt(step_size mu)``
         where noise limits the run, that is, where mu is above alpha; otherwise the
-        number with the least error bound, at most twice that. At most 1000.
+        number with the least error bound, from that to three times that. At most 1000.
     step_size : float in [1e-250, 1e250] or None, default=None
         In units of weights per gradient of the mean loss. None: ``1 / L`` with the
         public smoothness bound ``L = smoothness * row_norm^2 + alpha``, or less where
@@ -203,7 +203,7 @@ class AcceleratedGD(Solver):
         return replace(found, n_steps=n_steps)
 
     def _default_steps(self, loss: Loss, problem: Problem, budget: Budget) -> int:
-        """The fewest where noise limits the run, else those of the best bound."""
+        """The fewest where noise limits the run, else those of the least bound."""
         assert self.step_size is not None, "resolve() fills in the step size"
         assert self.strong_convexity is not None, "resolve() fills in the convexity"
         relaxation = 1 / math.sqrt(self.step_size * self.strong_convexity)
@@ -226,7 +226,7 @@ class AcceleratedGD(Solver):
             is_pure=law.is_pure,
             is_even=self.division == "even",
         )
-        return best_step_count(bounds)
+        return max(few, best_step_count(bounds))
 
     def schedule(self, loss: Loss, problem: Problem) -> Schedule:
         """The resolved course of the run."""

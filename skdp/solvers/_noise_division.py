@@ -44,8 +44,10 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 # Shares of the budget are rounded to powers of 2 to the power of 1 over this, so that
-# an event has few parts. The bound is flat at its minimum: it costs below 0.5 %.
+# an event has few parts. The bound is flat at its minimum: it costs below 1 %.
 _LEVELS_PER_DOUBLING = 4
+# Steps beyond any use count as this many times 1 / L.
+_LARGEST_STEP = 1e50
 # No step gets less than this share of what the dearest step gets: earlier steps matter
 # too little for the bound to notice, and their noise must stay finite.
 _LEAST_SHARE = 1e-5
@@ -128,7 +130,14 @@ def bound_weights(
     decay = np.log1p(-np.sqrt(np.minimum(step_sizes * strong_convexity, 1 - 1e-15)))
     left = np.sum(decay) - np.cumsum(decay) + (stages[-1] - stages) * math.log(2)
     start = float(np.exp(np.sum(decay) + stages[-1] * math.log(2)))
-    return start, np.exp(left) * step_sizes * (1 + step_sizes * smoothness) / 2
+    return start, np.exp(left) * _own_weight(step_sizes, smoothness)
+
+
+def _own_weight(step_sizes: FloatArray, smoothness: float) -> FloatArray:
+    """``alpha (1 + alpha L) / 2``, finite for any step size."""
+    with np.errstate(over="ignore"):
+        relative = np.minimum(step_sizes * smoothness, _LARGEST_STEP)
+    return np.asarray(step_sizes * (1 + relative) / 2)
 
 
 def budget_shares(weights: FloatArray, *, is_pure: bool) -> FloatArray:
@@ -231,7 +240,7 @@ def error_bounds(
     decay = 1 - np.sqrt(np.minimum(step_sizes * strong_convexity, 1.0))
     decay[0] *= 2.0
     decay[1:] *= 2.0 ** np.diff(stages)
-    own = (step_sizes * (1 + step_sizes * smoothness) / 2) ** power
+    own = _own_weight(step_sizes, smoothness) ** power
     total, bounds = 0.0, np.empty(len(step_sizes))
     for t, (factor, new) in enumerate(zip(decay**power, own, strict=True)):
         total = factor * total + new
