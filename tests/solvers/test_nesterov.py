@@ -110,7 +110,7 @@ def test_the_number_of_steps_is_that_of_the_best_bound():
         strong_convexity=0.01,
         first_excess=math.log(2),
         variance=101
-        * (calibrate(GaussianEvent, BUDGET) * divided.sensitivity(LOSS, problem) / 5000)
+        * (calibrate(GaussianEvent, BUDGET) * divided.sensitivity(LOSS, problem) / 2000)
         ** 2,
         is_pure=False,
     )
