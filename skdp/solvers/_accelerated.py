@@ -83,8 +83,8 @@ class AcceleratedGD(Solver):
         number with the least error bound, from that to three times that. At most 1000.
     step_size : float in [1e-250, 1e250] or None, default=None
         In units of weights per gradient of the mean loss. None: ``1 / L`` with the
-        public smoothness bound ``L = smoothness * row_norm^2 + alpha``, or less where
-        noise allows only a very short run.
+        public smoothness bound ``L = smoothness * row_norm^2 + alpha``, or a quarter of
+        the flow time of `noisy_gd`'s rule if that is less.
     strong_convexity : float in [1e-250, 1e250] or None, default=None
         mu, from which momentum and division of the noise follow. None: alpha, or
         the inverse of the flow time of `noisy_gd`'s rule if that is larger: directions
@@ -188,7 +188,7 @@ class AcceleratedGD(Solver):
         )
         guide, flow = _guide(self, law, loss, problem, budget)
         smoothness = smoothness_bound(loss, problem)
-        step_size = self.step_size or min(1 / smoothness, flow)
+        step_size = self.step_size or min(1 / smoothness, flow / 4)
         convexity = self.strong_convexity or max(problem.alpha, 1 / flow)
         found = replace(
             self,

@@ -48,9 +48,10 @@ IntArray = NDArray[np.int64]
 _LEVELS_PER_DOUBLING = 4
 # Steps beyond any use count as this many times 1 / L.
 _LARGEST_STEP = 1e50
-# No step gets less than this share of what the dearest step gets: earlier steps matter
-# too little for the bound to notice, and their noise must stay finite.
-_LEAST_SHARE = 1e-5
+# No step gets less than this share of what the dearest step gets. The bound hardly
+# notices, and no step has noise without limits, which directions of less curvature than
+# mu would never forget.
+_LEAST_SHARE = 1e-3
 
 
 def nesterov_momentum(step_sizes: FloatArray, strong_convexity: float) -> FloatArray:
@@ -151,7 +152,7 @@ def budget_shares(weights: FloatArray, *, is_pure: bool) -> FloatArray:
     Returns
     -------
     ndarray of float64 of shape (n_steps,)
-        Adds up to 1; none below 1e-5 of the largest.
+        Adds up to 1; none below 1e-3 of the largest.
     """
     shares = (weights / np.max(weights)) ** (1 / 3 if is_pure else 1 / 2)
     shares = np.maximum(shares, _LEAST_SHARE)

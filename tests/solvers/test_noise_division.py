@@ -29,7 +29,7 @@ def single_stage(n_steps, step_size):
 
 def some_course(name):
     if name == "single":
-        return single_stage(60, 0.15)
+        return single_stage(40, 0.15)
     return multistage_steps(
         60, step_size=0.2, smoothness=5.0, strong_convexity=0.5, first_stage=7
     )
@@ -246,6 +246,6 @@ def test_steps_far_from_the_end_keep_finite_noise(is_pure):
     weights = bound_weights(*single_stage(100_000, 0.2), **FACTS)[1]
     assert weights[0] == 0.0  # underflow
     shares = budget_shares(weights, is_pure=is_pure)
-    assert shares.min() == pytest.approx(1e-5 * shares.max())
+    assert shares.min() == pytest.approx(1e-3 * shares.max())
     assert np.isfinite(divide_noise(weights, is_pure=is_pure)).all()
     assert len(noise_levels(weights, is_pure=is_pure)) < 80
