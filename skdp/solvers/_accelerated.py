@@ -32,20 +32,17 @@ from skdp.losses import Loss
 from skdp.privacy._accounting import Budget, calibrate
 from skdp.privacy._amplification import batch_epsilon
 from skdp.privacy._events import ComposedEvent, Event, GaussianEvent, PureEvent
-from skdp.privacy._gaussian import gaussian_epsilon
 from skdp.privacy._laws import LAWS, NoiseLaw, budget_of
 from skdp.privacy._noise import NoiseSource
+from skdp.solvers._accelerated_rules import DefaultRules, smoothness_bound
 from skdp.solvers._base import FloatArray, Problem, Progress, Solution, Solver
 from skdp.solvers._gradient import query_sensitivity
 from skdp.solvers._noise_division import (
     IntArray,
-    best_step_count,
     bound_weights,
-    error_bounds,
     nesterov_momentum,
     noise_levels,
 )
-from skdp.solvers._noisy_gd import NoisyGD
 from skdp.solvers._noisy_gradient import NoisyGradient, boxed, farthest_weight
 
 _RANGES = (
@@ -54,13 +51,6 @@ _RANGES = (
     ("residual_clip", 1e-6, math.inf),
     ("intercept_weight", 1e-6, 1.0),
 )
-# The default takes so many steps at most. One relaxation are 1 / sqrt(step_size * mu)
-# steps; two cover the flow time to which noise limits a run, six are enough for any.
-_MOST_STEPS = 1000
-_FEWEST_RELAXATIONS, _MOST_RELAXATIONS = 2.0, 6.0
-# With delta = 0 the defaults are those of noisy_gd for the noise that this many
-# even steps would have.
-_PURE_STEPS = 20
 
 
 class Schedule(NamedTuple):
@@ -164,15 +154,15 @@ class AcceleratedGD(Solver):
                 "law is known for Gaussian noise and batches of a fixed size. "
                 "Use delta=0, or solver='noisy_sgd'."
             )
-        if resolved.noise_law.is_pure and not resolved._is_possible(
-            loss, problem, budget
-        ):
+        if not resolved._is_possible(loss, problem, budget):
             return f"{name} cannot draw such noise. Use fewer n_steps."
         return ""
 
     def _is_possible(self, loss: Loss, problem: Problem, budget: Budget) -> bool:
         """Whether the noise of every step can be drawn."""
         law, size = self.noise_law, problem.n_columns * loss.n_outputs
+        if not law.is_pure:
+            return True
         declare = partial(self.event, loss=loss, problem=problem)
         multiplier = calibrate(declare, budget_of(law, budget))
         levels = self.levels(multiplier, loss, problem)
@@ -186,47 +176,29 @@ class AcceleratedGD(Solver):
         law: Literal["gaussian", "spherical"] = self.law or (
             "spherical" if budget.delta == 0 else "gaussian"
         )
-        guide, flow = _guide(self, law, loss, problem, budget)
-        smoothness = smoothness_bound(loss, problem)
-        step_size = self.step_size or min(1 / smoothness, flow / 4)
-        convexity = self.strong_convexity or max(problem.alpha, 1 / flow)
+        rules = DefaultRules(loss, problem, budget, LAWS[law])
+        guide = rules.guide(self.residual_clip, self.intercept_weight)
+        step_size, convexity = rules.constants(guide)
         found = replace(
             self,
             law=law,
-            step_size=step_size,
-            strong_convexity=convexity,
+            step_size=self.step_size or step_size,
+            strong_convexity=self.strong_convexity or convexity,
             residual_clip=guide.residual_clip,
             intercept_weight=guide.intercept_weight,
             batch_size=self.batch_size or problem.n_samples,
         )
-        n_steps = self.n_steps or found._default_steps(loss, problem, budget)
-        return replace(found, n_steps=n_steps)
-
-    def _default_steps(self, loss: Loss, problem: Problem, budget: Budget) -> int:
-        """The fewest where noise limits the run, else those of the least bound."""
-        assert self.step_size is not None, "resolve() fills in the step size"
-        assert self.strong_convexity is not None, "resolve() fills in the convexity"
-        relaxation = 1 / math.sqrt(self.step_size * self.strong_convexity)
-        few, many = (
-            max(1, min(math.ceil(times * relaxation), _MOST_STEPS))
-            for times in (_FEWEST_RELAXATIONS, _MOST_RELAXATIONS)
-        )
-        if self.strong_convexity > problem.alpha:
-            return few
-        law, size = self.noise_law, problem.n_columns * loss.n_outputs
-        once = calibrate(law.event, budget_of(law, budget))
-        noise = law.deviation(once, size) * self.sensitivity(loss, problem)
-        bounds = error_bounds(
-            np.full(many, self.step_size),
-            np.ones(many, dtype=np.int64),
-            smoothness=smoothness_bound(loss, problem),
-            strong_convexity=self.strong_convexity,
-            first_excess=loss.value_at_zero,
-            variance=size * (noise / problem.n_samples) ** 2,
-            is_pure=law.is_pure,
+        if found.n_steps is not None:
+            return found
+        assert found.step_size is not None, "filled in above"
+        assert found.strong_convexity is not None, "filled in above"
+        n_steps = rules.n_steps(
+            found.step_size,
+            found.strong_convexity,
+            found.sensitivity(loss, problem),
             is_even=self.division == "even",
         )
-        return max(few, best_step_count(bounds))
+        return replace(found, n_steps=n_steps)
 
     def schedule(self, loss: Loss, problem: Problem) -> Schedule:
         """The resolved course of the run."""
@@ -335,27 +307,3 @@ class AcceleratedGD(Solver):
             velocity, weights = moved - weights, moved
             progress.step(t + 1, len(steps.stages))
         return Solution(weights, gradient.noise_scale)
-
-
-def smoothness_bound(loss: Loss, problem: Problem) -> float:
-    """Public bound L on the smoothness of the regularised mean loss."""
-    return loss.smoothness * problem.row_norm**2 + problem.alpha
-
-
-def _guide(
-    solver: AcceleratedGD, law: str, loss: Loss, problem: Problem, budget: Budget
-) -> tuple[NoisyGD, float]:
-    """The defaults of noisy_gd for noise of the same size, and their flow time."""
-    guide = NoisyGD(
-        residual_clip=solver.residual_clip, intercept_weight=solver.intercept_weight
-    )
-    if LAWS[law].is_pure:
-        size = problem.n_columns * loss.n_outputs
-        total = LAWS[law].deviation(1 / budget.epsilon, size) * math.sqrt(_PURE_STEPS)
-        epsilon = gaussian_epsilon(1 / total, 1e-6)
-        budget = Budget(min(max(epsilon, 1e-6), 1e8), 1e-6)
-    guide = guide.resolve(loss, problem, budget)
-    assert guide.step_size is not None, "resolve() fills in the step size"
-    assert guide.momentum is not None, "resolve() fills in the momentum"
-    assert guide.n_steps is not None, "resolve() fills in the steps"
-    return guide, guide.step_size * guide.n_steps / (1 - guide.momentum)

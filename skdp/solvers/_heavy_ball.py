@@ -14,6 +14,9 @@ from skdp.solvers._accelerated import AcceleratedGD
 from skdp.solvers._base import FloatArray, Problem
 from skdp.solvers._noise_division import nesterov_momentum
 
+# Below 1 in any rounding.
+_MOST_MOMENTUM = 1 - 2.0**-30
+
 
 @dataclass(frozen=True, kw_only=True)
 class HeavyBall(AcceleratedGD):
@@ -75,7 +78,7 @@ class HeavyBall(AcceleratedGD):
         assert found.strong_convexity is not None, "resolve() fills in the convexity"
         step_sizes = np.array([found.step_size])
         (momentum,) = nesterov_momentum(step_sizes, found.strong_convexity)
-        return replace(found, momentum=float(momentum))
+        return replace(found, momentum=min(float(momentum), _MOST_MOMENTUM))
 
     def _momenta(self, step_sizes: FloatArray) -> FloatArray:
         assert self.momentum is not None, "resolve() fills in the momentum"

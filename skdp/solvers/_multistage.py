@@ -9,7 +9,8 @@ from typing import ClassVar, Self
 from skdp._validation import check_count
 from skdp.losses import Loss
 from skdp.privacy._accounting import Budget
-from skdp.solvers._accelerated import AcceleratedGD, smoothness_bound
+from skdp.solvers._accelerated import AcceleratedGD
+from skdp.solvers._accelerated_rules import smoothness_bound
 from skdp.solvers._base import FloatArray, Problem
 from skdp.solvers._noise_division import IntArray, multistage_steps
 

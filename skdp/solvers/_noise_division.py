@@ -56,13 +56,13 @@ _LEAST_SHARE = 1e-3
 
 def nesterov_momentum(step_sizes: FloatArray, strong_convexity: float) -> FloatArray:
     """``(1 - r) / (1 + r)`` with ``r = sqrt(step_size * mu)``, at least 0."""
-    root = np.sqrt(np.minimum(step_sizes * strong_convexity, 1.0))
+    root = np.minimum(_root(step_sizes, strong_convexity), 1.0)
     return np.asarray((1 - root) / (1 + root))
 
 
-def later_stage(stage: int, root: float) -> int:
-    """Length of a stage from the second on, at least 1."""
-    return int(2**stage * max(1, math.ceil(root * math.log(8))))
+def _root(step_sizes: FloatArray, strong_convexity: float) -> FloatArray:
+    """``sqrt(step_size * mu)``, without overflow."""
+    return np.asarray(np.sqrt(step_sizes) * math.sqrt(strong_convexity))
 
 
 def multistage_steps(
@@ -94,12 +94,13 @@ def multistage_steps(
     step_sizes : ndarray of float64 of shape (n_steps,)
     stages : ndarray of int64 of shape (n_steps,), from 1
     """
-    root = math.sqrt(smoothness / strong_convexity)
+    root = math.sqrt(smoothness) / math.sqrt(strong_convexity)
     if first_stage is None:
         first_stage = max(1, math.ceil(2 * root * math.log(root)))
     lengths = [first_stage]
-    while sum(lengths) < n_steps:
-        lengths.append(later_stage(len(lengths) + 1, root))
+    while (left := n_steps - sum(lengths)) > 0:
+        stage = len(lengths) + 1
+        lengths.append(min(left, 2**stage * max(1, math.ceil(root * math.log(8)))))
     stages = np.repeat(np.arange(1, len(lengths) + 1), lengths)[:n_steps]
     return step_size / np.where(stages == 1, 1.0, 4.0**stages), stages
 
@@ -128,7 +129,8 @@ def bound_weights(
     weights : ndarray of float64 of shape (n_steps,)
         a_1, ..., a_T. Those far from the end may underflow to 0.
     """
-    decay = np.log1p(-np.sqrt(np.minimum(step_sizes * strong_convexity, 1 - 1e-15)))
+    root = _root(step_sizes, strong_convexity)
+    decay = np.log1p(-np.minimum(root, 1 - 1e-15))
     left = np.sum(decay) - np.cumsum(decay) + (stages[-1] - stages) * math.log(2)
     start = float(np.exp(np.sum(decay) + stages[-1] * math.log(2)))
     return start, np.exp(left) * _own_weight(step_sizes, smoothness)
@@ -238,7 +240,7 @@ def error_bounds(
     """
     k = 1 if is_pure else 2
     power = 1.0 if is_even else k / (k + 2)
-    decay = 1 - np.sqrt(np.minimum(step_sizes * strong_convexity, 1.0))
+    decay = 1 - np.minimum(_root(step_sizes, strong_convexity), 1.0)
     decay[0] *= 2.0
     decay[1:] *= 2.0 ** np.diff(stages)
     own = _own_weight(step_sizes, smoothness) ** power

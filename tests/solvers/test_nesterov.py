@@ -32,7 +32,7 @@ from skdp.solvers import (
     solve,
 )
 from skdp.solvers._accelerated import AcceleratedGD
-from skdp.solvers._gradient import GradientSum, query_sensitivity
+from skdp.solvers._gradient import GradientSum, query_sensitivity, rounding_slack
 from tests.problems import ADJACENCIES, LOSSES
 from tests.solvers.neighbours import largest_change
 from tests.spies import NoNoise, SpyNoise
@@ -116,6 +116,21 @@ def test_the_number_of_steps_is_that_of_the_best_bound():
     )
     assert divided.n_steps == best_step_count(bounds)
     assert 1 < even.n_steps < divided.n_steps
+
+
+@pytest.mark.parametrize("value", [1e-250, 1e250])
+@pytest.mark.parametrize("alpha", [0.0, 1e-200, 1e100])
+@every_key
+@every_budget
+def test_extreme_constants_still_give_a_run(key, value, alpha, budget):
+    problem = replace(PROBLEM, alpha=alpha)
+    for params in ({"step_size": value}, {"strong_convexity": value}):
+        both = {"step_size": value, "strong_convexity": value}
+        for chosen in ({}, params, both):
+            solver = resolved(key, problem, budget=budget, **chosen)
+            assert 1 <= solver.n_steps <= 1000
+            event = solver.event(3.0, LOSS, problem)
+            assert all(leaf.count >= 1 for leaf in event.leaves)
 
 
 @pytest.mark.parametrize(
@@ -435,6 +450,27 @@ def test_batches_of_all_storages_and_sizes_return_normally():
         source = MemorySource(X, y, present)
         run = solver.run(source, LOSS, problem, 1.0, NoiseSource(), Progress())
         assert np.isfinite(run.weights).all()
+
+
+def test_other_places_in_a_batch_move_a_sum_by_less_than_is_charged():
+    """Common records of two batches stand at different rows of the product.
+
+    No twin: the library at hand rounds a row alike wherever it stands.
+    """
+    rng = np.random.default_rng(0)
+    n, d = 400, 40
+    X, y = rng.normal(size=(n, d)), rng.integers(0, 2, n).astype(float)
+    present = np.arange(n) >= 5
+    problem = replace(PROBLEM, n_samples=n, n_features=d, fit_intercept=False)
+    total = GradientSum(MemorySource(X, y, present), LOSS, problem)
+    for scale in (1.0, 1e6):
+        W = scale * rng.normal(size=(d, 1))
+        norm = float(np.linalg.norm(W, 2))
+        slack = rounding_slack(LOSS, problem, n, norm, n)
+        moved = total(W, np.arange(5, n)) - total(W, np.arange(n))
+        assert np.linalg.norm(moved) <= slack
+        assert slack > rounding_slack(LOSS, problem, n, norm)
+    assert rounding_slack(LOSS, problem, n, 10.0, n) < 1e-9
 
 
 def test_all_three_share_one_engine():
