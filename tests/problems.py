@@ -24,6 +24,9 @@ ADJACENCIES = ("replace_one", "zero_out")
 SOLVER_PARAMS = {
     "adassp": {},
     "bolt_on": {"n_passes": 2, "batch_size": 7},
+    "heavy_ball": {"n_steps": 4},
+    "multistage": {"n_steps": 4},
+    "nesterov": {"n_steps": 4},
     "noisy_gd": {"n_steps": 4, "step_size": 0.5},
     "noisy_sgd": {"n_steps": 4, "batch_size": 10, "step_size": 0.5},
     "objective_perturbation": {},
@@ -35,6 +38,9 @@ LONG_RUN = {"step_size": 0.5, "momentum": 0.9, "residual_clip": np.inf, "tail": 
 TO_THE_END = {
     "adassp": {"ridge": 0.0},
     "bolt_on": {"n_passes": 1000, "batch_size": 10**6, "step_size": 0.5},
+    "heavy_ball": {"n_steps": 200, "residual_clip": np.inf},
+    "multistage": {"n_steps": 200, "residual_clip": np.inf},
+    "nesterov": {"n_steps": 200, "residual_clip": np.inf},
     "noisy_gd": LONG_RUN | {"n_steps": 1000},
     "noisy_sgd": LONG_RUN | {"n_steps": 1000, "batch_size": 2**31},
     "objective_perturbation": {},

@@ -2,6 +2,14 @@
 
 from skdp.solvers._auto import Candidate
 from skdp.solvers._base import Problem, Progress, Solution, Solver
+from skdp.solvers._noise_division import (
+    best_step_count,
+    bound_weights,
+    budget_shares,
+    divide_noise,
+    error_bounds,
+    multistage_steps,
+)
 from skdp.solvers._registry import SOLVERS, choose_solver, named_solver
 from skdp.solvers._solve import Outcome, solve
 
@@ -13,7 +21,13 @@ __all__ = [
     "Progress",
     "Solution",
     "Solver",
+    "best_step_count",
+    "bound_weights",
+    "budget_shares",
     "choose_solver",
+    "divide_noise",
+    "error_bounds",
+    "multistage_steps",
     "named_solver",
     "solve",
 ]

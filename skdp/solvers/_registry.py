@@ -18,6 +18,9 @@ from skdp.solvers._adassp import AdaSSP
 from skdp.solvers._auto import Candidate, auto_candidates
 from skdp.solvers._base import Problem, Solver
 from skdp.solvers._bolt_on import BoltOn
+from skdp.solvers._heavy_ball import HeavyBall
+from skdp.solvers._multistage import Multistage
+from skdp.solvers._nesterov import Nesterov
 from skdp.solvers._noisy_gd import NoisyGD
 from skdp.solvers._noisy_sgd import NoisySGD
 from skdp.solvers._objective_perturbation import ObjectivePerturbation
@@ -27,6 +30,9 @@ from skdp.solvers._output_perturbation import OutputPerturbation
 SOLVERS: dict[str, type[Solver]] = {
     "adassp": AdaSSP,
     "bolt_on": BoltOn,
+    "heavy_ball": HeavyBall,
+    "multistage": Multistage,
+    "nesterov": Nesterov,
     "noisy_gd": NoisyGD,
     "noisy_sgd": NoisySGD,
     "objective_perturbation": ObjectivePerturbation,

@@ -72,7 +72,9 @@ def test_nothing_is_read_before_the_commit(case, tmp_path):
     diary = order_of(case, tmp_path, lambda c, s, g: run_case(c, source=s, ledger=g))
     assert diary[0] == "commit"
     assert diary.count("commit") == 1
-    readings = {"noisy_gd": 4, "noisy_sgd": 4, "online": 1}
+    readings = {"noisy_gd": 4, "noisy_sgd": 4, "online": 1} | dict.fromkeys(
+        ("heavy_ball", "multistage", "nesterov"), 4
+    )
     assert diary.count("read") == readings.get(case.key, diary.count("read"))
 
 
@@ -166,6 +168,9 @@ def test_drawn_noise_has_the_declared_scale_and_twins_are_caught():
 SMALL = {
     "adassp": 1e-9,
     "bolt_on": 1e-9,
+    "heavy_ball": 1e-9,
+    "multistage": 1e-9,
+    "nesterov": 1e-9,
     "noisy_gd": 1e-9,
     "noisy_sgd": 1e-9,
     "objective_perturbation": 1e-4,

@@ -1,0 +1,100 @@
+"""Defaults of the accelerated methods, from public facts only."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from skdp.losses import Loss
+from skdp.privacy._accounting import Budget, calibrate
+from skdp.privacy._gaussian import gaussian_epsilon
+from skdp.privacy._laws import NoiseLaw, budget_of
+from skdp.solvers._base import Problem
+from skdp.solvers._noise_division import best_step_count, error_bounds
+from skdp.solvers._noisy_gd import NoisyGD
+
+# The default takes so many steps at most. One relaxation are 1 / sqrt(step_size * mu)
+# steps; two cover the flow time to which noise limits a run, six are enough for any.
+_MOST_STEPS = 1000
+_FEWEST_RELAXATIONS, _MOST_RELAXATIONS = 2.0, 6.0
+# With delta = 0 the flow time is that of so many even steps.
+_PURE_STEPS = 20
+# The least and the largest constant that a solver takes.
+_LEAST, _LARGEST = 1e-250, 1e250
+
+
+def smoothness_bound(loss: Loss, problem: Problem) -> float:
+    """Public bound L on the smoothness of the regularised mean loss."""
+    return loss.smoothness * problem.row_norm**2 + problem.alpha
+
+
+@dataclass(frozen=True)
+class DefaultRules:
+    """What follows from a loss, a problem, a budget and a law of noise."""
+
+    loss: Loss
+    problem: Problem
+    budget: Budget
+    law: NoiseLaw
+
+    @property
+    def _size(self) -> int:
+        """Numbers in a query."""
+        return self.problem.n_columns * self.loss.n_outputs
+
+    def guide(
+        self, residual_clip: float | None, intercept_weight: float | None
+    ) -> NoisyGD:
+        """The defaults of noisy_gd for noise of the same size."""
+        guide = NoisyGD(residual_clip=residual_clip, intercept_weight=intercept_weight)
+        budget = self.budget
+        if self.law.is_pure:
+            once = self.law.deviation(1 / budget.epsilon, self._size)
+            epsilon = gaussian_epsilon(1 / (once * math.sqrt(_PURE_STEPS)), 1e-6)
+            budget = Budget(min(max(epsilon, 1e-6), 1e8), 1e-6)
+        return guide.resolve(self.loss, self.problem, budget)
+
+    def constants(self, guide: NoisyGD) -> tuple[float, float]:
+        """Step size and strong convexity, from the flow time of noisy_gd's rule."""
+        assert guide.step_size is not None, "resolve() fills in the step size"
+        assert guide.momentum is not None, "resolve() fills in the momentum"
+        assert guide.n_steps is not None, "resolve() fills in the steps"
+        flow = guide.step_size * guide.n_steps / (1 - guide.momentum)
+        step_size = min(1 / smoothness_bound(self.loss, self.problem), flow / 4)
+        convexity = max(self.problem.alpha, 1 / flow)
+        return (
+            min(max(step_size, _LEAST), _LARGEST),
+            min(max(convexity, _LEAST), _LARGEST),
+        )
+
+    def n_steps(
+        self,
+        step_size: float,
+        strong_convexity: float,
+        sensitivity: float,
+        *,
+        is_even: bool,
+    ) -> int:
+        """The fewest where noise limits the run, else those of the least bound."""
+        relaxation = 1 / (math.sqrt(step_size) * math.sqrt(strong_convexity))
+        few, many = (
+            max(1, min(math.ceil(times * relaxation), _MOST_STEPS))
+            for times in (_FEWEST_RELAXATIONS, _MOST_RELAXATIONS)
+        )
+        if strong_convexity > self.problem.alpha:
+            return few
+        once = calibrate(self.law.event, budget_of(self.law, self.budget))
+        noise = self.law.deviation(once, self._size) * sensitivity
+        bounds = error_bounds(
+            np.full(many, step_size),
+            np.ones(many, dtype=np.int64),
+            smoothness=smoothness_bound(self.loss, self.problem),
+            strong_convexity=strong_convexity,
+            first_excess=self.loss.value_at_zero,
+            variance=self._size * (noise / self.problem.n_samples) ** 2,
+            is_pure=self.law.is_pure,
+            is_even=is_even,
+        )
+        return max(few, best_step_count(bounds))

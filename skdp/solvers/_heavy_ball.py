@@ -1,0 +1,85 @@
+"""Polyak's heavy ball with divided noise (DP-HB, DP-SHB, DP-GDwS, DP-SGDwS)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
+import numpy as np
+
+from skdp._validation import check_real
+from skdp.losses import Loss
+from skdp.privacy._accounting import Budget
+from skdp.solvers._accelerated import AcceleratedGD
+from skdp.solvers._base import FloatArray, Problem
+from skdp.solvers._noise_division import nesterov_momentum
+
+# Below 1 in any rounding.
+_MOST_MOMENTUM = 1 - 2.0**-30
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeavyBall(AcceleratedGD):
+    """Momentum on gradients at the weights themselves, noise divided over the steps.
+
+    The smoothed gradient descent of [2]_, ``V = (1 - b) V + b (g + N)`` and
+    ``W = W - s V``, is this method with momentum ``1 - b`` and step size ``s b``.
+    Smoothing is post-processing: it changes neither the noise of a release nor what it
+    costs.
+
+    Privacy
+    -------
+    As `Nesterov`: unequal Gaussian releases with ``mu^2 = sum_t 1 / z_t^2``, or
+    spherical ones. Sensitivities: ``docs/proofs/heavy_ball.md``. Unit of privacy: one
+    record.
+
+    Utility
+    -------
+    No bound of Nesterov's form is known; the noise is divided by his weights, whose
+    rate is the heavy ball's up to a factor.
+
+    Parameters are those of `AcceleratedGD`, and
+
+    Parameters
+    ----------
+    momentum : float in [0, 1) or None, default=None
+        None: Nesterov's, ``(1 - r) / (1 + r)`` with ``r = sqrt(step_size * mu)``.
+
+    References
+    ----------
+    .. [1] Kuru, Birbil, Gurbuzbalaban and Yildirim (2022). Differentially private
+       accelerated optimization algorithms. SIAM J. Optim. 32(2), section 3.
+       https://arxiv.org/abs/2008.01989
+    .. [2] Kuru (2019). Novel gradient-based methods for data distribution and privacy
+       in data science. PhD thesis, Sabanci University, sections 4.2.1 and 4.3.1.
+
+    Deviations: exact Gaussian composition or spherical noise instead of Laplace noise;
+    the exact law for batches; public constants instead of the data's.
+    """
+
+    key: ClassVar[str] = "heavy_ball"
+    looks_ahead: ClassVar[bool] = False
+
+    momentum: float | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.momentum is not None:
+            momentum = check_real(
+                "momentum", self.momentum, low=0.0, high=1.0, high_open=True
+            )
+            self._set("momentum", momentum)
+
+    def resolve(self, loss: Loss, problem: Problem, budget: Budget) -> Self:
+        found = super().resolve(loss, problem, budget)
+        if found.momentum is not None:
+            return found
+        assert found.step_size is not None, "resolve() fills in the step size"
+        assert found.strong_convexity is not None, "resolve() fills in the convexity"
+        step_sizes = np.array([found.step_size])
+        (momentum,) = nesterov_momentum(step_sizes, found.strong_convexity)
+        return replace(found, momentum=min(float(momentum), _MOST_MOMENTUM))
+
+    def _momenta(self, step_sizes: FloatArray) -> FloatArray:
+        assert self.momentum is not None, "resolve() fills in the momentum"
+        return np.full(len(step_sizes), self.momentum)

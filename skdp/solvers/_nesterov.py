@@ -1,0 +1,43 @@
+"""Nesterov's accelerated gradient method with divided noise (DP-NAG)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from skdp.solvers._accelerated import AcceleratedGD
+
+
+@dataclass(frozen=True, kw_only=True)
+class Nesterov(AcceleratedGD):
+    """Nesterov's method: gradients at the look-ahead, noise divided over the steps.
+
+    Privacy
+    -------
+    Adaptive Gaussian releases of unequal noise, which compose exactly:
+    ``mu^2 = sum_t 1 / z_t^2`` over their noise multipliers; or, for pure epsilon,
+    spherical ones: ``epsilon = sum_t 1 / z_t``, with batches
+    ``sum_t log(1 + m / n (exp(1 / z_t) - 1))``. All iterates may be published. Both
+    sensitivities: ``docs/proofs/nesterov.md``. Unit of privacy: one record.
+
+    Utility
+    -------
+    With step size at most 1 / L the expected excess objective is at most
+    ``2 (1 - r)^T E_0 + (sum_t a_t^p)^(1 / p) V`` with ``r = sqrt(step_size * mu)`` and
+    V the expected squared norm of the noise, were the budget spent on one step
+    (`skdp.solvers.error_bounds`). For Gaussian noise the second term has a limit: more
+    steps than needed cost time, not accuracy.
+
+    Parameters are those of `AcceleratedGD`.
+
+    References
+    ----------
+    .. [1] Kuru, Birbil, Gurbuzbalaban and Yildirim (2022). Differentially private
+       accelerated optimization algorithms. SIAM J. Optim. 32(2), sections 4.1.
+       https://arxiv.org/abs/2008.01989
+
+    Deviations: exact Gaussian composition or spherical noise instead of Laplace noise;
+    the factor 2 on E_0; public constants instead of the data's; start at 0.
+    """
+
+    key: ClassVar[str] = "nesterov"

@@ -1,0 +1,86 @@
+"""heavy_ball: momentum, and the smoothing of the thesis as post-processing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from skdp.data import MemorySource
+from skdp.losses import LogisticLoss
+from skdp.privacy import Budget
+from skdp.privacy._noise import NoiseSource
+from skdp.solvers import Problem, Progress, named_solver
+from skdp.solvers._heavy_ball import HeavyBall
+from skdp.solvers._noisy_gradient import NoisyGradient
+
+LOSS = LogisticLoss()
+PROBLEM = Problem(
+    n_samples=200, n_features=5, data_norm=1.0, adjacency="replace_one", alpha=0.01
+)
+BUDGET = Budget(1.0, 1e-6)
+
+
+def resolved(budget=BUDGET, **params):
+    return HeavyBall(**params).resolve(LOSS, PROBLEM, budget)
+
+
+def data():
+    rng = np.random.default_rng(0)
+    return MemorySource(
+        rng.normal(size=(200, 5)), rng.integers(0, 2, 200).astype(float)
+    )
+
+
+@pytest.mark.parametrize("momentum", [1.0, -0.1, "much"])
+def test_bad_momentum_is_named(momentum):
+    with pytest.raises((TypeError, ValueError), match="momentum"):
+        named_solver("heavy_ball", {"momentum": momentum})
+
+
+def test_default_momentum_is_nesterovs():
+    solver = resolved()
+    root = np.sqrt(solver.step_size * solver.strong_convexity)
+    assert solver.momentum == pytest.approx((1 - root) / (1 + root))
+    assert type(resolved(momentum=np.float32(0.5)).momentum) is float
+
+
+def smoothed_descent(solver, smoothing, step_size, multiplier, noise):
+    """DP-GDwS in the thesis's words: V = (1 - b) V + b (g + N), W = W - step V."""
+    gradient = NoisyGradient(
+        data(),
+        LOSS,
+        PROBLEM,
+        noise,
+        solver.noise_law,
+        residual_clip=solver.residual_clip,
+        intercept_weight=solver.intercept_weight,
+    )
+    weights = velocity = np.zeros((6, 1))
+    for z, count in solver.levels(multiplier, LOSS, PROBLEM):
+        for _ in range(count):
+            mean = gradient(weights, z) / PROBLEM.n_samples + PROBLEM.alpha * weights
+            velocity = (1 - smoothing) * velocity + smoothing * mean
+            weights = weights - step_size * velocity
+    return weights
+
+
+@pytest.mark.parametrize("smoothing", [0.01, 0.1, 0.5, 1.0])
+@pytest.mark.parametrize("budget", [BUDGET, Budget(1.0, 0.0)], ids=["mu", "pure"])
+def test_smoothed_descent_is_the_heavy_ball(smoothing, budget):
+    """With the same noise: momentum 1 - b and step size times b."""
+    solver = resolved(
+        budget, n_steps=20, step_size=0.7 * smoothing, momentum=1 - smoothing
+    )
+    run = solver.run(data(), LOSS, PROBLEM, 3.0, NoiseSource(5), Progress())
+    smooth = smoothed_descent(solver, smoothing, 0.7, 3.0, NoiseSource(5))
+    assert np.allclose(run.weights, smooth, rtol=1e-9, atol=1e-9)
+
+
+def test_smoothing_changes_no_privacy():
+    """Momentum is no part of the event, of the sensitivity or of the noise."""
+    plain, smooth = (
+        resolved(n_steps=20, step_size=0.5, momentum=momentum)
+        for momentum in (0.0, 0.99)
+    )
+    assert plain.event(3.0, LOSS, PROBLEM) == smooth.event(3.0, LOSS, PROBLEM)
+    assert plain.sensitivity(LOSS, PROBLEM) == smooth.sensitivity(LOSS, PROBLEM)
