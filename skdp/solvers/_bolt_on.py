@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from scipy.sparse import issparse
 
 from skdp._validation import check_bool, check_choice, check_count, check_real
-from skdp.data import Source
+from skdp.data import Source, held
 from skdp.losses import Loss
 from skdp.privacy._accounting import Budget
 from skdp.privacy._events import Event
@@ -36,7 +36,6 @@ from skdp.solvers._permutation_sensitivity import (
     rounding_of,
     smoothness_of,
 )
-from skdp.solvers._permutation_table import clipped_table
 from skdp.solvers._schedules import AVERAGES, SCHEDULES
 
 # Guess of the norm of useful weights, in units of raw predictions over data_norm.
@@ -46,7 +45,7 @@ _RELAXATIONS = 10
 # Full gradients that the default takes rather than batches, and the passes it takes
 # otherwise (docs/solvers/bolt_on.md).
 _MOST_FULL, _PASSES = 200, 10
-_MOST_PASSES, _MOST_UPDATES = 10**6, 5 * 10**7
+_MOST_PASSES, _MOST_UPDATES = 10**6, 2 * 10**7
 # Beyond these the rounding bounds of the proof page, or the range of doubles, end.
 _MOST_PRODUCTS = 1e13
 _LEAST, _MOST = 1e-250, 1e250
@@ -102,7 +101,8 @@ class BoltOn(OneRelease):
 
     Notes
     -----
-    With batches the clipped rows are held in memory once more, in double precision.
+    Batches need all records in memory. Arrays in C order and CSR are used where they
+    are; other arrays, and sources that are not in memory, are copied once.
 
     References
     ----------
@@ -263,9 +263,16 @@ class BoltOn(OneRelease):
         # Imported here, because numba takes half a second to import.
         from skdp.solvers._permutation_kernel import dense_pass, sparse_pass
 
-        rows, targets = clipped_table(source, problem)
-        one_pass = sparse_pass if issparse(rows) else dense_pass
-        table = (rows.data, rows.indices, rows.indptr) if issparse(rows) else (rows,)
+        block = held(source)
+        X: Any = block.X
+        if not issparse(X):
+            X = np.ascontiguousarray(X)
+        one_pass = sparse_pass if issparse(X) else dense_pass
+        rows = (X.data, X.indices, X.indptr) if issparse(X) else (X,)
+        present = block.present
+        if present is None:
+            present = np.ones(problem.n_samples, dtype=bool)
+        intercept = problem.intercept_value if problem.fit_intercept else 0.0
         weights = np.zeros((loss.n_outputs, problem.n_columns))
         average = np.zeros_like(weights)
         steps, shares = self._steps(problem), self._shares(problem)
@@ -274,8 +281,10 @@ class BoltOn(OneRelease):
             if j > 0 and self.reshuffle:
                 order = noise.permutation(problem.n_samples)
             one_pass(
-                *table,
-                targets,
+                *rows,
+                block.y,
+                present,
+                (problem.data_norm, intercept),
                 order,
                 steps[j],
                 shares[j],

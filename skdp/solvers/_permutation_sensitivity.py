@@ -103,8 +103,9 @@ def exact_sensitivity(
     else:
         total = float(met.sum(axis=0).max())
     if rounding is not None:
-        errors = steps * rounding.of_gradient + rounding.of_weights
-        total += 2 * (float(np.vdot(left, errors)) + rounding.of_average)
+        errors = float(np.vdot(left, steps)) * rounding.of_gradient
+        errors += float(left.sum()) * rounding.of_weights
+        total += 2 * (errors + rounding.of_average)
         # The recursion's own rounding.
         total *= 1 + (8 * steps.size + 64) * _UNIT_ROUNDOFF
     return min(total, 2 * updates.radius * (1 + 1e-9))

@@ -506,6 +506,29 @@ def test_extreme_values_stay_within_the_sensitivity(value, storage):
     assert moved <= solver.sensitivity(LOSS, problem)
 
 
+@pytest.mark.parametrize("storage", ["dense", "csr"])
+def test_huge_rows_are_clipped_like_any_other(storage):
+    problem = replace(PROBLEM, n_samples=6, data_norm=12.0)
+    X = np.random.default_rng(0).normal(size=(6, 5)) * 30.0
+    Z = X * np.array([1.0, 1e120, 1e300, 1.0, 1e160, 1e98])[:, None]
+    solver = resolved(problem, n_passes=4, batch_size=6)
+    with np.errstate(all="ignore"):
+        released = [
+            run(MemorySource(STORAGES[storage](rows), np.arange(6.0) % 2))
+            for rows in (X, Z)
+            for run in (
+                lambda source: solver._full_gradients(
+                    source, LOSS, problem, Progress()
+                ),
+                lambda source: solver._batches(
+                    source, LOSS, problem, NoNoise(), Progress()
+                ),
+            )
+        ]
+    for other in released[1:]:
+        assert np.allclose(released[0], other, rtol=1e-10)
+
+
 def test_numba_is_imported_only_by_those_who_need_it():
     code = "import sys, skdp, skdp.solvers; assert 'numba' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
