@@ -71,11 +71,11 @@ def _load(values, norm, clipped):  # type: ignore[no-untyped-def]
         for j in range(len(values)):
             clipped[j] /= largest
             square += clipped[j] * clipped[j]
-        for j in range(len(values)):
-            clipped[j] *= norm / math.sqrt(square)
-    elif square > norm * norm:
-        for j in range(len(values)):
-            clipped[j] *= norm / math.sqrt(square)
+    elif square <= norm * norm:
+        return
+    factor = norm / math.sqrt(square)
+    for j in range(len(values)):
+        clipped[j] *= factor
 
 
 @_compiled
