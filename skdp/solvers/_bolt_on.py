@@ -168,7 +168,7 @@ class BoltOn(OneRelease):
             return f"{me} would make too many updates. Use a larger 'batch_size'."
         resolved = self.resolve(loss, problem, budget)
         assert resolved.step_size is not None, "resolve() fills in the step size"
-        if not resolved.step_size * smoothness_of(loss, problem) <= 2 * (1 + 1e-9):
+        if not resolved.step_size * smoothness_of(loss, problem) <= 2:
             return f"{me} needs a 'step_size' of at most 2 / L. Use step_size=None."
         if not _LEAST < resolved.sensitivity(loss, problem) < _MOST:
             return f"{me} leaves the range of numbers. Use another 'data_norm' or C."
