@@ -138,9 +138,10 @@ class BoltOn(OneRelease):
         if self.step_size is not None:
             step = check_real("step_size", self.step_size, low=_LEAST, high=_MOST)
             object.__setattr__(self, "step_size", step)
+        radius = math.inf
         if self.radius != math.inf:
             radius = check_real("radius", self.radius, low=1e-150, high=1e150)
-            object.__setattr__(self, "radius", radius)
+        object.__setattr__(self, "radius", radius)
         check_choice("schedule", self.schedule, SCHEDULES)
         check_choice("average", self.average, AVERAGES)
         check_bool("reshuffle", self.reshuffle)
@@ -338,9 +339,11 @@ def _flow_time(loss: Loss, problem: Problem, budget: Budget, law: str) -> float:
         multiplier = 1 / gaussian_mu(budget.epsilon, budget.delta)
     size = problem.n_columns * loss.n_outputs
     deviation = LAWS[law].deviation(multiplier, size) / problem.n_samples
-    unit = problem.row_norm * deviation * query_sensitivity(loss, problem)
-    norm = _WEIGHTS_NORM * loss.raw_unit / problem.data_norm
-    flow = ((norm / unit) ** 2 / (2 * loss.curvature_trace)) ** (1 / 3)
+    # In units of data_norm, whose powers could overflow.
+    length = problem.row_norm / problem.data_norm
+    change = query_sensitivity(loss, problem) / problem.data_norm
+    ratio = _WEIGHTS_NORM * loss.raw_unit / (length * deviation * change)
+    flow = (ratio**2 / (2 * loss.curvature_trace)) ** (1 / 3) / problem.data_norm**2
     if problem.alpha > 0:
         flow = min(flow, _RELAXATIONS / problem.alpha)
     return float(flow)

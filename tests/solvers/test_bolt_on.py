@@ -39,6 +39,7 @@ from tests.solvers.permutation import (
     descend,
     farthest_pair,
     lone_records,
+    targets,
 )
 from tests.spies import NoNoise, SpyNoise
 
@@ -435,6 +436,22 @@ def test_rounding_is_charged_and_covers_a_run_in_higher_precision():
 # The kernels -------------------------------------------------------------------------
 
 
+@every_loss
+def test_compiled_residuals_are_the_loss_s(loss):
+    from skdp.solvers._permutation_kernel import residual
+
+    rng = np.random.default_rng(0)
+    size = 10 ** rng.uniform(-9, 9, (400, 1))
+    raw = size * rng.normal(size=(400, loss.n_outputs))
+    raw[:4] = np.array([[0.0], [1e300], [-1e300], [-0.0]])
+    y = targets(loss, rng, 400)
+    for i in range(400):
+        own = raw[i].copy()
+        residual(int(loss.form), loss.form_constants, y[i], own)
+        expected = loss.residual(y[i : i + 1], raw[i : i + 1])[0]
+        assert np.allclose(own, expected, rtol=1e-13, atol=1e-15), (raw[i], y[i])
+
+
 STORAGES = {
     "dense": np.asarray,
     "fortran": np.asfortranarray,
@@ -637,6 +654,23 @@ def test_fits_in_other_units_are_the_same_fit(scale):
     assert np.allclose(fit(1.0), fit(scale), rtol=1e-9)
 
 
+@every_loss
+@pytest.mark.parametrize("data_norm", [1e-100, 1e100])
+def test_the_ends_of_the_range_of_units(loss, data_norm):
+    problem = replace(PROBLEM, n_samples=30, data_norm=data_norm)
+    rng = np.random.default_rng(0)
+    X = data_norm * rng.normal(size=(30, 5))
+    source = MemorySource(X, rng.integers(0, max(2, loss.n_outputs), 30).astype(float))
+    for params in ({}, {"batch_size": 4, "n_passes": 2}):
+        chosen = choose_solver("bolt_on", params, loss, problem, BUDGET)
+        with np.errstate(all="ignore"):
+            run = chosen.solver.run(
+                source, loss, problem, 5.0, NoiseSource(0), Progress()
+            )
+        assert np.isfinite(run.weights).all()
+        assert run.weights.any()
+
+
 def test_regularisation_shortens_the_run():
     assert resolved(replace(PROBLEM, alpha=1.0)).n_passes < resolved().n_passes
 
@@ -738,5 +772,6 @@ def test_numpy_scalars_become_plain_numbers(kind):
     solver = BoltOn(
         n_passes=np.int8(3), batch_size=np.int8(2), step_size=kind(0.5), radius=kind(2)
     )
+    assert type(BoltOn(radius=kind(np.inf)).radius) is float
     plain = (int, float, str, bool, type(None))
     assert all(type(value) in plain for value in vars(solver).values())
