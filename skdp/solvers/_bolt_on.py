@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from scipy.sparse import issparse
 
 from skdp._validation import check_bool, check_choice, check_count, check_real
-from skdp.data import Source
+from skdp.data import Source, held
 from skdp.losses import Loss
 from skdp.privacy._accounting import Budget
 from skdp.privacy._events import Event
@@ -36,7 +36,6 @@ from skdp.solvers._permutation_sensitivity import (
     rounding_of,
     smoothness_of,
 )
-from skdp.solvers._permutation_table import clipped_table
 from skdp.solvers._schedules import AVERAGES, SCHEDULES
 
 # Guess of the norm of useful weights, in units of raw predictions over data_norm.
@@ -46,7 +45,7 @@ _RELAXATIONS = 10
 # Full gradients that the default takes rather than batches, and the passes it takes
 # otherwise (docs/solvers/bolt_on.md).
 _MOST_FULL, _PASSES = 200, 10
-_MOST_PASSES, _MOST_UPDATES = 10**6, 5 * 10**7
+_MOST_PASSES, _MOST_UPDATES = 10**6, 2 * 10**7
 # Beyond these the rounding bounds of the proof page, or the range of doubles, end.
 _MOST_PRODUCTS = 1e13
 _LEAST, _MOST = 1e-250, 1e250
@@ -102,7 +101,8 @@ class BoltOn(OneRelease):
 
     Notes
     -----
-    With batches the clipped rows are held in memory once more, in double precision.
+    Batches need all records in memory. Arrays in C order and CSR are used where they
+    are; other arrays, and sources that are not in memory, are copied once.
 
     References
     ----------
@@ -138,9 +138,10 @@ class BoltOn(OneRelease):
         if self.step_size is not None:
             step = check_real("step_size", self.step_size, low=_LEAST, high=_MOST)
             object.__setattr__(self, "step_size", step)
+        radius = math.inf
         if self.radius != math.inf:
             radius = check_real("radius", self.radius, low=1e-150, high=1e150)
-            object.__setattr__(self, "radius", radius)
+        object.__setattr__(self, "radius", radius)
         check_choice("schedule", self.schedule, SCHEDULES)
         check_choice("average", self.average, AVERAGES)
         check_bool("reshuffle", self.reshuffle)
@@ -168,7 +169,7 @@ class BoltOn(OneRelease):
             return f"{me} would make too many updates. Use a larger 'batch_size'."
         resolved = self.resolve(loss, problem, budget)
         assert resolved.step_size is not None, "resolve() fills in the step size"
-        if not resolved.step_size * smoothness_of(loss, problem) <= 2 * (1 + 1e-9):
+        if not resolved.step_size * smoothness_of(loss, problem) <= 2:
             return f"{me} needs a 'step_size' of at most 2 / L. Use step_size=None."
         if not _LEAST < resolved.sensitivity(loss, problem) < _MOST:
             return f"{me} leaves the range of numbers. Use another 'data_norm' or C."
@@ -263,9 +264,16 @@ class BoltOn(OneRelease):
         # Imported here, because numba takes half a second to import.
         from skdp.solvers._permutation_kernel import dense_pass, sparse_pass
 
-        rows, targets = clipped_table(source, problem)
-        one_pass = sparse_pass if issparse(rows) else dense_pass
-        table = (rows.data, rows.indices, rows.indptr) if issparse(rows) else (rows,)
+        block = held(source)
+        X: Any = block.X
+        if not issparse(X):
+            X = np.ascontiguousarray(X)
+        one_pass = sparse_pass if issparse(X) else dense_pass
+        rows = (X.data, X.indices, X.indptr) if issparse(X) else (X,)
+        present = block.present
+        if present is None:
+            present = np.ones(problem.n_samples, dtype=bool)
+        intercept = problem.intercept_value if problem.fit_intercept else 0.0
         weights = np.zeros((loss.n_outputs, problem.n_columns))
         average = np.zeros_like(weights)
         steps, shares = self._steps(problem), self._shares(problem)
@@ -274,8 +282,10 @@ class BoltOn(OneRelease):
             if j > 0 and self.reshuffle:
                 order = noise.permutation(problem.n_samples)
             one_pass(
-                *table,
-                targets,
+                *rows,
+                block.y,
+                present,
+                (problem.data_norm, intercept),
                 order,
                 steps[j],
                 shares[j],
@@ -329,9 +339,11 @@ def _flow_time(loss: Loss, problem: Problem, budget: Budget, law: str) -> float:
         multiplier = 1 / gaussian_mu(budget.epsilon, budget.delta)
     size = problem.n_columns * loss.n_outputs
     deviation = LAWS[law].deviation(multiplier, size) / problem.n_samples
-    unit = problem.row_norm * deviation * query_sensitivity(loss, problem)
-    norm = _WEIGHTS_NORM * loss.raw_unit / problem.data_norm
-    flow = ((norm / unit) ** 2 / (2 * loss.curvature_trace)) ** (1 / 3)
+    # In units of data_norm, whose powers could overflow.
+    length = problem.row_norm / problem.data_norm
+    change = query_sensitivity(loss, problem) / problem.data_norm
+    ratio = _WEIGHTS_NORM * loss.raw_unit / (length * deviation * change)
+    flow = (ratio**2 / (2 * loss.curvature_trace)) ** (1 / 3) / problem.data_norm**2
     if problem.alpha > 0:
         flow = min(flow, _RELAXATIONS / problem.alpha)
     return float(flow)

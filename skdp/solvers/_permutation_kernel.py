@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from skdp._rows import HUGE
 from skdp.losses import Form
 
 compiled: Callable[[Any], Any] = njit(
@@ -24,6 +25,7 @@ compiled: Callable[[Any], Any] = njit(
 )
 # Plain integers, which compiled code takes as constants.
 _SIGMOID, _SOFTMAX, _HINGE = int(Form.SIGMOID), int(Form.SOFTMAX), int(Form.HINGE)
+_HUGE_SQUARE = HUGE**2  # rows whose squares might overflow
 
 
 @compiled
@@ -62,6 +64,28 @@ def residual(form, constants, y, raw):  # type: ignore[no-untyped-def]
 
 
 @compiled
+def _load(values, norm, clipped):  # type: ignore[no-untyped-def]
+    """Copy a row, scaled down to a norm if it is longer; its squares may overflow."""
+    square = 0.0
+    for j in range(len(values)):
+        clipped[j] = values[j]
+        square += clipped[j] * clipped[j]
+    if not square < _HUGE_SQUARE:
+        largest = 0.0
+        for j in range(len(values)):
+            largest = max(largest, abs(clipped[j]))
+        square = 0.0
+        for j in range(len(values)):
+            clipped[j] /= largest
+            square += clipped[j] * clipped[j]
+    elif square <= norm * norm:
+        return
+    factor = norm / math.sqrt(square)
+    for j in range(len(values)):
+        clipped[j] *= factor
+
+
+@compiled
 def _update(weights, gradient, step, batch_size, alpha, radius):  # type: ignore[no-untyped-def]
     """One projected step; the gradient is a sum and is cleared."""
     decay, scale = 1.0 - step * alpha, step / batch_size
@@ -77,16 +101,19 @@ def _update(weights, gradient, step, batch_size, alpha, radius):  # type: ignore
 
 @compiled
 def dense_pass(  # type: ignore[no-untyped-def]
-    rows, targets, order, steps, shares, batch_size, alpha, radius, form, constants,
-    weights, average,
+    X, targets, present, bounds, order, steps, shares, batch_size, alpha, radius,
+    form, constants, weights, average,
 ):  # fmt: skip
     """Go once through dense rows in the given order.
 
     Parameters
     ----------
-    rows : ndarray of float64 of shape (n, n_columns)
-        Clipped, with the intercept's column; zeros for the null record.
+    X : ndarray of float32 or float64 of shape (n, n_features)
     targets : ndarray of float64 of shape (n,)
+    present : ndarray of bool of shape (n,)
+        False marks the null record.
+    bounds : tuple of two floats
+        The norm that rows are clipped to, and the value of the intercept's column.
     order : ndarray of int64 of shape (n,)
     steps, shares : ndarray of shape (n_updates,)
         Step sizes, and the weights with which iterates enter `average`.
@@ -98,17 +125,21 @@ def dense_pass(  # type: ignore[no-untyped-def]
     weights, average : ndarray of shape (n_outputs, n_columns)
         Changed in place.
     """
-    n, n_columns = rows.shape
+    n, n_columns = len(targets), weights.shape[1]
     gradient, raw = np.zeros_like(weights), np.empty(len(weights))
+    row = np.full(n_columns, bounds[1])  # the intercept's entry stays
     for t in range(len(steps)):
         for place in range(t * batch_size, min((t + 1) * batch_size, n)):
-            row = rows[order[place]]
+            i = order[place]
+            if not present[i]:
+                continue
+            _load(X[i], bounds[0], row)
             for k in range(len(raw)):
                 product = 0.0
                 for j in range(n_columns):
                     product += row[j] * weights[k, j]
                 raw[k] = product
-            residual(form, constants, targets[order[place]], raw)
+            residual(form, constants, targets[i], raw)
             for k in range(len(raw)):
                 for j in range(n_columns):
                     gradient[k, j] += raw[k] * row[j]
@@ -119,23 +150,29 @@ def dense_pass(  # type: ignore[no-untyped-def]
 
 @compiled
 def sparse_pass(  # type: ignore[no-untyped-def]
-    values, columns, starts, targets, order, steps, shares, batch_size, alpha, radius,
-    form, constants, weights, average,
+    values, columns, starts, targets, present, bounds, order, steps, shares,
+    batch_size, alpha, radius, form, constants, weights, average,
 ):  # fmt: skip
     """Go once through CSR rows in the given order; parameters as in `dense_pass`."""
-    n = len(targets)
+    n, last = len(targets), weights.shape[1] - 1
     gradient, raw = np.zeros_like(weights), np.empty(len(weights))
+    row, intercept = np.empty(last + 1), bounds[1]
     for t in range(len(steps)):
         for place in range(t * batch_size, min((t + 1) * batch_size, n)):
             i = order[place]
-            raw[:] = 0.0
-            for entry in range(starts[i], starts[i + 1]):
-                for k in range(len(raw)):
-                    raw[k] += values[entry] * weights[k, columns[entry]]
+            if not present[i]:
+                continue
+            entries = columns[starts[i] : starts[i + 1]]
+            _load(values[starts[i] : starts[i + 1]], bounds[0], row)
+            for k in range(len(raw)):
+                raw[k] = intercept * weights[k, last]
+                for j in range(len(entries)):
+                    raw[k] += row[j] * weights[k, entries[j]]
             residual(form, constants, targets[i], raw)
-            for entry in range(starts[i], starts[i + 1]):
-                for k in range(len(raw)):
-                    gradient[k, columns[entry]] += raw[k] * values[entry]
+            for k in range(len(raw)):
+                gradient[k, last] += raw[k] * intercept
+                for j in range(len(entries)):
+                    gradient[k, entries[j]] += raw[k] * row[j]
         _update(weights, gradient, steps[t], batch_size, alpha, radius)
         if shares[t] > 0:
             average += shares[t] * weights

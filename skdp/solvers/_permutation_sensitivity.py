@@ -15,6 +15,8 @@ from skdp.losses import Loss
 from skdp.solvers._base import FloatArray, Problem
 
 _UNIT_ROUNDOFF = 2.0**-53
+# How far a computed projection, or an average of such, may be outside of the ball.
+_PROJECTION = 1 + 1e-7
 
 
 @dataclass(frozen=True)
@@ -103,11 +105,12 @@ def exact_sensitivity(
     else:
         total = float(met.sum(axis=0).max())
     if rounding is not None:
-        errors = steps * rounding.of_gradient + rounding.of_weights
-        total += 2 * (float(np.vdot(left, errors)) + rounding.of_average)
+        errors = float(np.vdot(left, steps)) * rounding.of_gradient
+        errors += float(left.sum()) * rounding.of_weights
+        total += 2 * (errors + rounding.of_average)
         # The recursion's own rounding.
         total *= 1 + (8 * steps.size + 64) * _UNIT_ROUNDOFF
-    return min(total, 2 * updates.radius * (1 + 1e-9))
+    return min(total, 2 * updates.radius * _PROJECTION)
 
 
 def smoothness_of(loss: Loss, problem: Problem) -> float:
@@ -122,7 +125,7 @@ def farthest_iterate(updates: Updates, loss: Loss, problem: Problem) -> float:
     farthest = float(steps.sum()) * gradient
     if problem.alpha > 0 and float(steps.max()) * problem.alpha <= 1:
         farthest = min(farthest, gradient / problem.alpha)
-    return min(1.01 * farthest, updates.radius * (1 + 1e-9))
+    return min(1.01 * farthest, updates.radius * _PROJECTION)
 
 
 def rounding_of(

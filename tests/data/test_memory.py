@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array, vstack
 
-from skdp.data import MemorySource
+from skdp.data import Block, MemorySource, held
 
 
 @pytest.mark.parametrize("storage", ["dense", "csr"])
@@ -37,3 +39,35 @@ def test_layout_depends_on_public_facts_only():
     ones, zeros = csr_array(np.ones((500, 9))), csr_array((500, 9))
     y = np.zeros(500)
     assert MemorySource(ones, y).largest_block == MemorySource(zeros, y).largest_block
+
+
+class Elsewhere:
+    """A source that is not in memory: blocks of few rows, some without null records."""
+
+    def __init__(self, source, cuts):
+        self._source, self._cuts = source, cuts
+
+    def blocks(self):
+        (block,) = self._source.blocks()
+        for start, end in itertools.pairwise([0, *self._cuts, len(block.y)]):
+            present = block.present[start:end]
+            present = None if present.all() else present
+            yield Block(block.X[start:end], block.y[start:end], present)
+
+
+@pytest.mark.parametrize("storage", ["dense", "csr"])
+@pytest.mark.parametrize("absent", [[], [2, 3]])
+def test_held_is_all_records_wherever_they_are(storage, absent):
+    rng = np.random.default_rng(0)
+    X, y, present = rng.normal(size=(9, 3)), rng.normal(size=9), np.ones(9, dtype=bool)
+    present[absent] = False
+    here = MemorySource(csr_array(X) if storage == "csr" else X, y, present)
+    assert held(here).X is here._X
+    copied = held(Elsewhere(here, [2, 5]))
+    rows = copied.X.toarray() if storage == "csr" else copied.X
+    assert np.array_equal(rows, X)
+    assert np.array_equal(copied.y, y)
+    if absent:
+        assert np.array_equal(copied.present, present)
+    else:
+        assert copied.present is None
