@@ -28,7 +28,8 @@ def main(arguments: list[str] | None = None) -> int:
     _add_search(kinds.add_parser("search", help="private searches side by side"))
     for path in sorted(_accuracy.CONFIGS.glob("*.toml")):
         if path.stem not in ("peers", "search"):
-            kinds.add_parser(path.stem, help="a table of scores")
+            table = kinds.add_parser(path.stem, help="a table of scores")
+            table.add_argument("--seeds", type=int, help="fewer seeds than stated")
     options = parser.parse_args(arguments)
     if options.what == "peers":
         _contest.run(
@@ -46,7 +47,7 @@ def main(arguments: list[str] | None = None) -> int:
     elif options.what in _regression.NAMES:
         _regression.run(options.what)
     else:
-        _accuracy.run(options.what)
+        _accuracy.run(options.what, options.seeds)
     return 0
 
 

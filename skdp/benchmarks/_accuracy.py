@@ -40,11 +40,11 @@ def mean_and_error(values: Iterable[float]) -> tuple[float, float]:
     return float(array.mean()), float(array.std(ddof=1) / np.sqrt(len(array)))
 
 
-def run(name: str) -> None:
+def run(name: str, n_seeds: int | None = None) -> None:
     """Print the table of one configuration, a line as soon as it is measured."""
     config = tomllib.loads((CONFIGS / f"{name}.toml").read_text())
     first = config.get("first_seed", 0)
-    seeds = range(first, first + config["seeds"])
+    seeds = range(first, first + (n_seeds or config["seeds"]))
     print(f"# {config['title']}: mean and standard error of {len(seeds)} seeds")
     print("| data | adjacency | epsilon | delta | accuracy | log-loss | fit s |")
     print("|---|---|---|---|---|---|---|")

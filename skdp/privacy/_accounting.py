@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 
 from skdp._validation import check_delta, check_epsilon
 from skdp.privacy._events import (
@@ -193,14 +193,20 @@ def _composed_epsilon(event: Event, delta: float) -> float:
     closed = _closed_epsilon(event, delta)
     if math.isinf(event.pure_epsilon) or delta == 0:
         return closed
-    # Imported here, because what it rests on takes a second to import.
-    from skdp.privacy._pld import pld_epsilon
-
     leaves = [_simple(leaf) for leaf in event.leaves]
     known = [leaf for leaf in leaves if leaf is not None]
     if len(known) < len(leaves):
         return closed
-    return min(closed, pld_epsilon(known, delta))
+    return min(closed, _numeric_epsilon(tuple(known), delta))
+
+
+@lru_cache(maxsize=1024)
+def _numeric_epsilon(leaves: tuple[Event, ...], delta: float) -> float:
+    """Kept, since fits of the same public facts ask for the same events."""
+    # Imported here, because what it rests on takes a second to import.
+    from skdp.privacy._pld import pld_epsilon
+
+    return pld_epsilon(leaves, delta)
 
 
 def _simple(leaf: Event) -> Event | None:

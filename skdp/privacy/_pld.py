@@ -32,7 +32,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from functools import cache, lru_cache, reduce
+from functools import cache, reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -80,12 +80,7 @@ def pld_epsilon(leaves: Iterable[Event], delta: float) -> float:
         Looser, by Renyi divergences, where delta is below what transforms resolve, and
         inf if that is impossible too or the cost is in the hundreds.
     """
-    return _composed(tuple(leaves), delta)
-
-
-@lru_cache(maxsize=1024)
-def _composed(events: tuple[Event, ...], delta: float) -> float:
-    """Kept, since fits of the same public facts ask for the same events."""
+    events = tuple(leaves)
     # A standard deviation s of the loss costs an epsilon of at least about s^2 / 2.
     variance = math.fsum(map(loss_variance, events))
     if variance > _MOST_LOSS or any(_reach(e) > _MOST_LOSS for e in events):

@@ -123,8 +123,7 @@ class OnlineGD(Descent):
     .. [1] Kuru (2019). Novel gradient-based methods for data distribution and privacy
        in data science. PhD thesis, Sabanci University. (DP-onlineGDwS, its section
        4.3.1)
-    .. [2] McSherry (2009). Privacy integrated queries. SIGMOD, Theorem 4. (parallel
-       composition)
+    .. [2] McSherry (2009). Privacy integrated queries. SIGMOD. (parallel composition)
 
     Deviations: spherical or Gaussian noise for the L2 sensitivity in place of Laplace
     noise; heavy ball, to which the thesis's smoothing is equal; tail averaging; the

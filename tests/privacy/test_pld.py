@@ -280,7 +280,7 @@ def test_trap_coarse_grid_is_above_and_worse(monkeypatch):
     event = PoissonGaussianEvent(11.83, 0.01, 10**5)
     fine = epsilon_of(event, 1e-5)
     monkeypatch.setattr(pld, "_interval", lambda events: 1e-3)
-    assert epsilon_of(event, 1e-5) > 1.05 * fine
+    assert pld.pld_epsilon([event], 1e-5) > 1.05 * fine
 
 
 def test_broken_twin_that_rounds_losses_down_is_below(monkeypatch):

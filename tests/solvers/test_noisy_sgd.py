@@ -285,6 +285,18 @@ def test_the_librarys_own_replace_one_pair_is_covered(q, steps):
     assert 0.8 * 2.0 < theirs <= 2.0
 
 
+def test_the_subsampling_lemma_of_the_thesis_fails_out_of_its_range():
+    """Samples of m without replacement; the exact law is attained by Laplace noise."""
+
+    def true_epsilon(n, m, steps, claimed=1.0):
+        base = n * claimed / (2 * m * steps)
+        return steps * math.log1p(m / n * math.expm1(base))
+
+    assert true_epsilon(10**4, 1, 1000) > 14
+    assert true_epsilon(6 * 10**4, 1, 1000) > 10_000
+    assert true_epsilon(10**4, 100, 1000) < 1  # its condition holds, and it is loose
+
+
 # Utility -------------------------------------------------------------------------
 
 
