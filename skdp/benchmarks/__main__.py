@@ -10,6 +10,7 @@ from skdp.benchmarks import (
     _accuracy,
     _contest,
     _defaults,
+    _published,
     _regression,
     _search,
     _speed,
@@ -29,6 +30,8 @@ def main(arguments: list[str] | None = None) -> int:
     for path in sorted(_accuracy.CONFIGS.glob("*.toml")):
         if path.stem not in ("peers", "search"):
             kinds.add_parser(path.stem, help="a table of scores")
+    for name in _published.names():
+        _add_published(kinds.add_parser(name, help="a published table or figure"))
     options = parser.parse_args(arguments)
     if options.what == "peers":
         _contest.run(
@@ -43,6 +46,8 @@ def main(arguments: list[str] | None = None) -> int:
         _search.run(tuple(options.dataset), options.results)
     elif options.what in ("speed", "defaults"):
         {"speed": _speed.run, "defaults": _defaults.run}[options.what]()
+    elif options.what in _published.names():
+        _published.run(options.what, runs=options.runs, folder=options.results)
     elif options.what in _regression.NAMES:
         _regression.run(options.what)
     else:
@@ -74,6 +79,16 @@ def _add_peers(parser: argparse.ArgumentParser) -> None:
         type=Path,
         default=_contest.RESULTS,
         help="file that scores are kept in and taken from (default: %(default)s)",
+    )
+
+
+def _add_published(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--runs", type=int, help="at most so many runs per line")
+    parser.add_argument(
+        "--results",
+        type=Path,
+        default=_published.RESULTS,
+        help="folder for values kept, Parquet file and plot (default: %(default)s)",
     )
 
 

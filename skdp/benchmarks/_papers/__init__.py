@@ -1,0 +1,9 @@
+"""The papers' own algorithms with the papers' own noise: never private releases."""
+
+from skdp.benchmarks._papers import _acceleration_tables
+from skdp.benchmarks._published import Experiment
+
+EXPERIMENTS: dict[str, Experiment] = {
+    "accelerated.independent_data": _acceleration_tables.independent_data,
+    "accelerated.section_5": _acceleration_tables.section_5,
+}
