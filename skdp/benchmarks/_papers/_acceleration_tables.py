@@ -231,13 +231,13 @@ def independent_data(
             plan = dp_nag(count, noise, law.smoothness, law.mu, divided=divided)
             sensitivity = 2 * law.data_norm / law.n
             yield Line(
-                place={"setting": setting, "T": n_steps or "T*"},
+                place={"setting": setting, "T": count},
                 method="NAG, divided" if divided else "NAG, equal noise",
                 claimed=epsilon,
                 true=gaussian_epsilon(plan.scales, sensitivity, delta),
                 delta=delta,
                 measure=partial(_independent_excess, law, plan),
-                note=f"{count} steps",
+                note="" if n_steps else "T* of public facts",
             )
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.optimize import minimize
 from scipy.special import expit
 
 _BLOCK = 400_000  # numbers of one block of margins: what the cache holds
@@ -41,9 +43,9 @@ class Logistic:
     def sampled_gradient(self, weights: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Mean gradient over other records for each column; `rows` is (R, m)."""
         batches = self.signed[rows]
-        margins = np.einsum("rmd,dr->rm", batches, weights)
+        margins = (batches @ weights.T[..., None])[..., 0]
         residuals = -expit(-margins) / rows.shape[1]
-        return np.einsum("rmd,rm->dr", batches, residuals) + self.mu * weights
+        return (residuals[:, None] @ batches)[:, 0].T + self.mu * weights
 
     def value(self, weights: np.ndarray) -> np.ndarray:
         """The objective at each column, in double precision; a vector is one column."""
@@ -55,24 +57,45 @@ class Logistic:
         return loss / self.n + self.mu / 2 * (columns**2).sum(axis=0)
 
     def optimum(self) -> np.ndarray:
-        """Newton's method with halved steps."""
-        w = np.zeros(self.d)
-        for _ in range(100):
-            p = expit(-(self.signed @ w))
-            gradient = -(self.signed.T @ p) / self.n + self.mu * w
-            if np.linalg.norm(gradient) < 1e-12:
-                break
-            curvature = (self.signed.T * (p * (1 - p))) @ self.signed / self.n
-            step = np.linalg.solve(curvature + self.mu * np.eye(self.d), gradient)
-            here, size = self.value(w)[0], 1.0
-            while self.value(w - size * step)[0] > here + 1e-15 and size > 1e-8:
-                size /= 2
-            w = w - size * step
-        return w
+        """The minimiser, in double precision."""
+
+        def value_and_gradient(w: np.ndarray) -> tuple[float, np.ndarray]:
+            residuals = -expit(-(self.signed @ w))
+            gradient = self.signed.T @ residuals / self.n + self.mu * w
+            return self.value(w)[0], gradient
+
+        tight = {"maxiter": 2000, "maxfun": 5000, "ftol": 0, "gtol": 1e-10}
+        start = np.zeros(self.d)
+        return minimize(
+            value_and_gradient, start, jac=True, method="L-BFGS-B", options=tight
+        ).x
 
     def excess(self, weights: np.ndarray, least: float) -> np.ndarray:
         """Objective above its least value."""
         return self.value(weights) - least
+
+
+class Sampled:
+    """Gradients over a fresh random subset for each call and run.
+
+    Parameters
+    ----------
+    problem : Logistic
+    size : int
+        Records of a subset, drawn without replacement.
+    runs : sequence of int
+        A run draws the same subsets whatever runs beside it.
+    """
+
+    def __init__(self, problem: Logistic, size: int, runs: Sequence[int]) -> None:
+        self._problem, self._size = problem, size
+        self._rngs = [np.random.default_rng([5, run]) for run in runs]
+
+    def gradient(self, weights: np.ndarray) -> np.ndarray:
+        """Mean gradient over the subsets at the columns of `weights`."""
+        n, size = self._problem.n, self._size
+        rows = [rng.choice(n, size, replace=False) for rng in self._rngs]
+        return self._problem.sampled_gradient(weights, np.stack(rows))
 
 
 def _residuals(margins: np.ndarray) -> np.ndarray:
@@ -111,7 +134,7 @@ class Plan:
 
 
 def descend(
-    problem: Logistic, plan: Plan, start: np.ndarray, noise: np.ndarray
+    problem: Logistic | Sampled, plan: Plan, start: np.ndarray, noise: np.ndarray
 ) -> np.ndarray:
     """Last iterates, of shape (d, R), given unit noise of shape (T, d, R)."""
     old = now = np.repeat(start[:, None], noise.shape[2], axis=1)
