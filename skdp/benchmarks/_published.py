@@ -192,17 +192,13 @@ def _plot(frame: pd.DataFrame, config: dict[str, Any], path: Path) -> None:
     axis, panel = config["plot"]["x"], config["plot"].get("panel")
     measured = frame[frame["runs"] > 0]
     panels = list(measured.groupby(panel, sort=False)) if panel else [("", measured)]
-    figure = Figure(figsize=(5.5 * len(panels), 5), layout="constrained")
+    columns = min(len(panels), 3)
+    rows = math.ceil(len(panels) / columns)
+    figure = Figure(figsize=(5.5 * columns, 4.5 * rows), layout="constrained")
     for number, (title, part) in enumerate(panels):
-        axes = figure.add_subplot(1, len(panels), number + 1)
+        axes = figure.add_subplot(rows, columns, number + 1)
         for method, points in part.groupby("method", sort=False):
-            axes.errorbar(
-                points[axis],
-                points["mean"],
-                yerr=points["standard error"].fillna(0),
-                marker="o",
-                label=method,
-            )
+            _draw(axes, method, points, axis)
         axes.set_title(f"{panel}: {title}" if panel else config["title"], fontsize=9)
         axes.set_xlabel(axis)
         axes.set_ylabel(config["plot"]["y"])
@@ -210,3 +206,12 @@ def _plot(frame: pd.DataFrame, config: dict[str, Any], path: Path) -> None:
         axes.set_yscale(config["plot"].get("y_scale", "linear"))
         axes.legend(fontsize=6)
     figure.savefig(path, dpi=120)
+
+
+def _draw(axes: Any, method: str, points: pd.DataFrame, axis: str) -> None:
+    if (points[axis] == math.inf).all():  # without noise: the same everywhere
+        level = points["mean"].iloc[0]
+        axes.axhline(level, color="grey", linestyle="--", label=method)
+        return
+    errors = points["standard error"].fillna(0)
+    axes.errorbar(points[axis], points["mean"], errors, marker="o", label=method)

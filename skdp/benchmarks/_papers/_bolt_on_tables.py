@@ -45,7 +45,7 @@ def _projected(
     X, y = _images()
     rows, signs, tests = [], [], []
     for run in runs:
-        rng = np.random.default_rng([2, run])
+        rng = np.random.default_rng(run)
         Z = X @ rng.standard_normal((X.shape[1], _D)).astype(np.float32)
         Z /= np.linalg.norm(Z, axis=1, keepdims=True)
         order = rng.permutation(_M)
@@ -148,7 +148,7 @@ def convex(
             most = max(passes for passes, batch in settings + gaussian if batch == b)
             sensitivity = bolt_on.convex_sensitivity(_M, k, b)
             measure = partial(_bolted_on, k, most, b, 0.0)
-            place = {"test": 1 if pure else 2, "setting": f"k={k}, b={b}"}
+            place = _place(1 if pure else 2, f"k={k}, b={b}")
             yield _noiseless(place, measure)
             for one in epsilon:
                 scale = _share(one, sensitivity, pure=pure)
@@ -158,7 +158,7 @@ def convex(
                 yield from _lines(place, one, kinds, sensitivity, measure, pure)
     for k, b in rivals:
         for test in (1, 2):
-            place = {"test": test, "setting": f"k={k}, b={b}"}
+            place = _place(test, f"k={k}, b={b}")
             for one in epsilon:
                 yield _scs13(place, k, b, one, 0.0, pure=test == 1)
                 yield from _bst14(place, k, b, one, 0.0, pure=test == 1)
@@ -183,7 +183,7 @@ def strongly_convex(
         measure = partial(_bolted_on, passes, passes, batch, value)
         for test in (3, 4):
             pure = test == 3
-            place = {"test": test, "setting": f"lambda={value:g}"}
+            place = _place(test, f"lambda={value:g}")
             yield _noiseless(place, measure)
             for one in epsilon:
                 kinds = {
@@ -197,6 +197,10 @@ def strongly_convex(
                     continue
                 yield _scs13(place, passes, batch, one, value, pure=pure)
                 yield from _bst14(place, passes, batch, one, value, pure=pure)
+
+
+def _place(test: int, setting: str) -> dict[str, str | float]:
+    return {"setting": f"Test {test}, {setting}"}
 
 
 def _noiseless(
