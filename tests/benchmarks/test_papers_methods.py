@@ -217,13 +217,25 @@ def test_strongly_convex_passes_reach_the_optimum():
 
 def test_sampled_batches_and_projection():
     X, Y = images()
-    descent = bolt_on.bst14_strongly_convex(20, 6, 0.0, 0.5, np.random.default_rng(0))
-    *_, W = bolt_on.train(X, Y, descent)
+    rngs = [np.random.default_rng(0)]
+    descent = bolt_on.bst14_strongly_convex(20, 6, 0.0, 0.5)
+    *_, W = bolt_on.train(X, Y, descent, rngs)
     expected = Logistic(X[0] * Y[0, :, :1], 0.5).optimum()
     assert W[0, 0] == pytest.approx(expected, abs=0.1)
-    loud = bolt_on.bst14_convex(3, 6, 1e3, 3, np.random.default_rng(0))
-    *_, W = bolt_on.train(X, Y, loud)
+    loud = bolt_on.bst14_convex(3, 6, 1e3, 3)
+    *_, W = bolt_on.train(X, Y, loud, rngs)
     assert np.linalg.norm(W, axis=2).max() <= bolt_on.CONVEX_RADIUS * (1 + 1e-9)
+
+
+def test_a_run_does_not_depend_on_those_beside_it():
+    X, Y = (np.repeat(part, 2, axis=0) for part in images())
+    descent = bolt_on.scs13(2, 6, 1.0)
+    ends = []
+    for runs in ((0, 1), (1,)):
+        rngs = [np.random.default_rng(run) for run in runs]
+        *_, W = bolt_on.train(X[: len(runs)], Y[: len(runs)], descent, rngs)
+        ends.append(W[-1])
+    assert ends[0] == pytest.approx(ends[1])
 
 
 def test_the_batch_does_not_divide_the_strongly_convex_sensitivity():
@@ -278,8 +290,9 @@ def test_claimed_and_true_epsilons_of_the_bolt_on_lines():
 
 
 def test_scs13_noise_is_as_read():
-    descent = bolt_on.scs13(10, 50, 0.4, np.random.default_rng(0))
-    norms = np.linalg.norm(descent.noise((1, 4000, 5)), axis=2)
+    descent = bolt_on.scs13(10, 50, 0.4)
+    drawn = descent.noise(np.random.default_rng(0), (4000, 1, 5))
+    norms = np.linalg.norm(drawn, axis=2)
     mean = 5 * 2 * 10 / 0.4 / 50
     assert norms.mean() == pytest.approx(mean, abs=8 * mean / math.sqrt(5 * 4000))
     assert descent.step(16) == 0.25

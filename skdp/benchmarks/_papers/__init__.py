@@ -3,14 +3,15 @@
 from skdp.benchmarks._papers import (
     _acceleration_tables,
     _bolt_on_tables,
+    _division_tables,
     _thesis_tables,
 )
 from skdp.benchmarks._published import Experiment
 
 EXPERIMENTS: dict[str, Experiment] = {
-    "accelerated.independent_data": _acceleration_tables.independent_data,
     "accelerated.section_5": _acceleration_tables.section_5,
     "bolt_on.convex": _bolt_on_tables.convex,
     "bolt_on.strongly_convex": _bolt_on_tables.strongly_convex,
+    "division": _division_tables.division,
     "thesis.descents": _thesis_tables.descents,
 }

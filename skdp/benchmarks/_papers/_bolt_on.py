@@ -15,7 +15,7 @@ runs side by side; rows have norm 1. Readings where the paper is silent:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,9 +43,9 @@ class Descent:
     radius : float
         Weights of each class are projected to this norm.
     noise : callable or None
-        Draws noise for the gradient mean of every class, given shape (R, K, d).
-    samples : numpy Generator or None
-        Draws fresh batches instead of going through a permutation.
+        Draws noise for gradient means, given a generator and a shape (..., K, d).
+    samples : bool, default=False
+        Whether batches are drawn afresh instead of going through a permutation.
     """
 
     passes: int
@@ -53,11 +53,16 @@ class Descent:
     step: Callable[[int], float]
     regularisation: float = 0.0
     radius: float = math.inf
-    noise: Callable[[tuple[int, ...]], np.ndarray] | None = None
-    samples: np.random.Generator | None = None
+    noise: Callable[[np.random.Generator, tuple[int, ...]], np.ndarray] | None = None
+    samples: bool = False
 
 
-def train(X: np.ndarray, Y: np.ndarray, descent: Descent) -> Iterator[np.ndarray]:
+def train(
+    X: np.ndarray,
+    Y: np.ndarray,
+    descent: Descent,
+    rngs: Sequence[np.random.Generator] = (),
+) -> Iterator[np.ndarray]:
     """Weights of shape (R, K, d) after each pass.
 
     Parameters
@@ -67,39 +72,55 @@ def train(X: np.ndarray, Y: np.ndarray, descent: Descent) -> Iterator[np.ndarray
     Y : ndarray of shape (R, m, K)
         1 for the class, -1 otherwise.
     descent : Descent
+    rngs : sequence of generators
+        One for each run, if there is noise or sampling.
     """
     n_runs, m, d = X.shape
     W = np.zeros((n_runs, Y.shape[2], d), X.dtype)
     n_updates, t = m // descent.batch, 0
     for _ in range(descent.passes):
+        noise = _pass_noise(descent, rngs, (n_updates, *W.shape[1:]), X.dtype)
         for number in range(n_updates):
             t += 1
-            x, y = _batch(X, Y, descent, number)
-            margins = y * (W @ x)
-            residuals = -y * expit(-margins)
+            x, y = _batch(X, Y, descent, number, rngs)
+            residuals = -y * expit(-y * (W @ x))
             gradient = residuals @ x.transpose(0, 2, 1) / descent.batch
-            if descent.noise is not None:
-                gradient = gradient + descent.noise(W.shape).astype(X.dtype)
+            if noise is not None:
+                gradient = gradient + noise[:, number]
             if descent.regularisation:
                 gradient = gradient + X.dtype.type(descent.regularisation) * W
             W = _projected(W - X.dtype.type(descent.step(t)) * gradient, descent.radius)
         yield W
 
 
+def _pass_noise(
+    descent: Descent,
+    rngs: Sequence[np.random.Generator],
+    shape: tuple[int, ...],
+    dtype: np.dtype,
+) -> np.ndarray | None:
+    """Noise of all updates of a pass, for each run."""
+    if descent.noise is None:
+        return None
+    return np.stack([descent.noise(rng, shape).astype(dtype) for rng in rngs])
+
+
 def _batch(
-    X: np.ndarray, Y: np.ndarray, descent: Descent, number: int
+    X: np.ndarray,
+    Y: np.ndarray,
+    descent: Descent,
+    number: int,
+    rngs: Sequence[np.random.Generator],
 ) -> tuple[np.ndarray, np.ndarray]:
     """Rows as (R, d, b) and signs as (R, K, b)."""
-    if descent.samples is None:
-        rows = slice(number * descent.batch, (number + 1) * descent.batch)
-        x, y = X[:, rows], Y[:, rows]
+    size = descent.batch
+    if descent.samples:
+        rows = np.stack([rng.choice(X.shape[1], size, replace=False) for rng in rngs])
+        runs = np.arange(len(X))[:, None]
+        x, y = X[runs, rows], Y[runs, rows]
     else:
-        m, size = X.shape[1], descent.batch
-        chosen = np.stack([descent.samples.choice(m, size, replace=False) for _ in X])[
-            ..., None
-        ]
-        x = np.take_along_axis(X, chosen, axis=1)
-        y = np.take_along_axis(Y, chosen, axis=1)
+        kept = slice(number * size, (number + 1) * size)
+        x, y = X[:, kept], Y[:, kept]
     return x.transpose(0, 2, 1), y.transpose(0, 2, 1)
 
 
@@ -161,7 +182,6 @@ def scs13(
     passes: int,
     batch: int,
     epsilon: float,
-    rng: np.random.Generator,
     regularisation: float = 0.0,
 ) -> Descent:
     """Noise at every update, for one class at this pure epsilon."""
@@ -172,7 +192,7 @@ def scs13(
         step=lambda t: 1 / math.sqrt(t),
         regularisation=regularisation,
         radius=1 / regularisation if regularisation else math.inf,
-        noise=lambda shape: spherical(rng, shape, scale) / batch,
+        noise=lambda rng, shape: spherical(rng, shape, scale) / batch,
     )
 
 
@@ -192,7 +212,6 @@ def bst14_convex(
     batch: int,
     deviation: float,
     dimension: int,
-    rng: np.random.Generator,
 ) -> Descent:
     """Algorithm 4: steps 2 R / (G sqrt(t)) on the noisy sum of a batch."""
     bound = math.sqrt(dimension * deviation**2 + batch**2)
@@ -201,8 +220,8 @@ def bst14_convex(
         batch=batch,
         step=lambda t: batch * 2 * CONVEX_RADIUS / (bound * math.sqrt(t)),
         radius=CONVEX_RADIUS,
-        noise=lambda shape: rng.normal(0, deviation, shape) / batch,
-        samples=rng,
+        noise=lambda rng, shape: rng.normal(0, deviation, shape) / batch,
+        samples=True,
     )
 
 
@@ -211,7 +230,6 @@ def bst14_strongly_convex(
     batch: int,
     deviation: float,
     regularisation: float,
-    rng: np.random.Generator,
 ) -> Descent:
     """Algorithm 5: steps 1 / (gamma t) on the noisy mean of a batch."""
     return Descent(
@@ -220,6 +238,6 @@ def bst14_strongly_convex(
         step=lambda t: 1 / (regularisation * t),
         regularisation=regularisation,
         radius=1 / regularisation,
-        noise=lambda shape: rng.normal(0, deviation, shape) / batch,
-        samples=rng,
+        noise=lambda rng, shape: rng.normal(0, deviation, shape) / batch,
+        samples=True,
     )

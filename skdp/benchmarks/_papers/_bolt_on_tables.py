@@ -95,18 +95,12 @@ def _bolted_on(
     return _accuracies(W + np.stack(added), tuple(runs))
 
 
-def _noisy(
-    make: Callable[[np.random.Generator], bolt_on.Descent], runs: Sequence[int]
-) -> np.ndarray:
-    """Accuracies of training with noise at every update, run by run."""
+def _noisy(descent: bolt_on.Descent, runs: Sequence[int]) -> np.ndarray:
+    """Accuracies of training with noise at every update."""
     X, Y, _, _ = _projected(tuple(runs))
-    weights = []
-    for number, run in enumerate(runs):
-        descent = make(np.random.default_rng([4, run]))
-        one = slice(number, number + 1)
-        *_, W = bolt_on.train(X[one], Y[one], descent)
-        weights.append(W)
-    return _accuracies(np.concatenate(weights), tuple(runs))
+    rngs = [np.random.default_rng([4, run]) for run in runs]
+    *_, W = bolt_on.train(X, Y, descent, rngs)
+    return _accuracies(W, tuple(runs))
 
 
 def _pure_line(scale: float, true_sensitivity: float) -> tuple[str, float, float]:
@@ -249,15 +243,12 @@ def _scs13(
     if not pure:
         return _refused(place, "SCS13", "its noise for a delta above 0 is not stated")
 
-    def make(rng: np.random.Generator) -> bolt_on.Descent:
-        return bolt_on.scs13(k, b, epsilon / _K, rng, value)
-
     return Line(
         place=place,
         method="SCS13",
         claimed=epsilon,
         true=epsilon,
-        measure=partial(_noisy, make),
+        measure=partial(_noisy, bolt_on.scs13(k, b, epsilon / _K, value)),
         note="reading: epsilon / k per pass",
     )
 
@@ -299,17 +290,15 @@ def _bst14(
             claimed=epsilon,
             true=bst14_epsilon(deviation, k, b),
             delta=_DELTA,
-            measure=partial(_noisy, partial(_bst14_descent, k, b, deviation, value)),
+            measure=partial(_noisy, _bst14_descent(k, b, deviation, value)),
             note="true epsilon: upper bound",
         )
 
 
-def _bst14_descent(
-    k: int, b: int, deviation: float, value: float, rng: np.random.Generator
-) -> bolt_on.Descent:
+def _bst14_descent(k: int, b: int, deviation: float, value: float) -> bolt_on.Descent:
     if value:
-        return bolt_on.bst14_strongly_convex(k, b, deviation, value, rng)
-    return bolt_on.bst14_convex(k, b, deviation, _D, rng)
+        return bolt_on.bst14_strongly_convex(k, b, deviation, value)
+    return bolt_on.bst14_convex(k, b, deviation, _D)
 
 
 def bst14_epsilon(deviation: float, k: int, b: int) -> float:

@@ -46,7 +46,7 @@ def _synthetic(number: int) -> tuple[Logistic, float]:
 def _mnist(number: int) -> tuple[Logistic, float]:
     X, y = load("mnist")
     inner = X[:60_000].reshape(-1, 28, 28)[:, 4:24, 4:24].reshape(-1, 400)
-    rows = clipped_rows(inner.astype(float) * 28, _BOUND, 1)
+    rows = clipped_rows(inner.astype(float), _BOUND, 1)
     return _with_least(rows * np.where(y[:60_000] == 0, 1.0, -1.0)[:, None])
 
 
