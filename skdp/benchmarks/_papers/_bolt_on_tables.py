@@ -13,7 +13,6 @@ from functools import lru_cache, partial
 
 import numpy as np
 
-from skdp.benchmarks._data import load
 from skdp.benchmarks._papers import _bolt_on as bolt_on
 from skdp.benchmarks._papers._privacy import (
     classical_multiplier,
@@ -21,43 +20,12 @@ from skdp.benchmarks._papers._privacy import (
     sampled_gaussian_epsilon,
     spherical,
 )
+from skdp.benchmarks._papers._projected_mnist import D, K, M, accuracies, projected
 from skdp.benchmarks._published import Line
 from skdp.privacy import GaussianEvent, PureEvent, epsilon_of
 
-_M, _D, _K = 60_000, 50, 10
-_DELTA = 1 / _M**2
+_DELTA = 1 / M**2
 _REFUSED = "Algorithms 4 and 5 have no guarantee with delta = 0"
-
-Weights = Callable[[tuple[int, ...]], np.ndarray]
-
-
-@lru_cache(maxsize=1)
-def _images() -> tuple[np.ndarray, np.ndarray]:
-    X, y = load("mnist")
-    return X.astype(np.float32), y
-
-
-@lru_cache(maxsize=1)
-def _projected(
-    runs: tuple[int, ...],
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """X (R, m, d), Y (R, m, K) in the order of training, test rows (R, 10 000, d)."""
-    X, y = _images()
-    rows, signs, tests = [], [], []
-    for run in runs:
-        rng = np.random.default_rng(run)
-        Z = X @ rng.standard_normal((X.shape[1], _D)).astype(np.float32)
-        Z /= np.linalg.norm(Z, axis=1, keepdims=True)
-        order = rng.permutation(_M)
-        rows.append(Z[order])
-        signs.append(np.where(y[order, None] == np.arange(_K), 1, -1).astype("f4"))
-        tests.append(Z[_M:])
-    return np.stack(rows), np.stack(signs), np.stack(tests), y[_M:]
-
-
-def _accuracies(W: np.ndarray, runs: tuple[int, ...]) -> np.ndarray:
-    tests, labels = _projected(runs)[2:]
-    return ((tests @ W.transpose(0, 2, 1)).argmax(axis=2) == labels).mean(axis=1)
 
 
 @lru_cache(maxsize=8)
@@ -65,11 +33,11 @@ def _snapshots(
     runs: tuple[int, ...], most: int, batch: int, regularisation: float
 ) -> list[np.ndarray]:
     """Weights after each pass, without noise; convex if nothing is regularised."""
-    X, Y, _, _ = _projected(runs)
+    X, Y, _, _ = projected(runs)
     if regularisation:
         descent = bolt_on.psgd_strongly_convex(most, batch, regularisation)
     else:
-        descent = bolt_on.psgd_convex(_M, most, batch)
+        descent = bolt_on.psgd_convex(M, most, batch)
     return list(bolt_on.train(X, Y, descent))
 
 
@@ -92,20 +60,20 @@ def _bolted_on(
             added.append(spherical(rng, shape, scale))
         else:
             added.append(rng.normal(0, scale, shape))
-    return _accuracies(W + np.stack(added), tuple(runs))
+    return accuracies(W + np.stack(added), tuple(runs))
 
 
 def _noisy(descent: bolt_on.Descent, runs: Sequence[int]) -> np.ndarray:
     """Accuracies of training with noise at every update."""
-    X, Y, _, _ = _projected(tuple(runs))
+    X, Y, _, _ = projected(tuple(runs))
     rngs = [np.random.default_rng([4, run]) for run in runs]
     *_, W = bolt_on.train(X, Y, descent, rngs)
-    return _accuracies(W, tuple(runs))
+    return accuracies(W, tuple(runs))
 
 
 def _pure_line(scale: float, true_sensitivity: float) -> tuple[str, float, float]:
     """Kind, scale and true epsilon of spherical noise for each of the ten models."""
-    true = epsilon_of(PureEvent(true_sensitivity / scale, _K), 0.0)
+    true = epsilon_of(PureEvent(true_sensitivity / scale, K), 0.0)
     return "pure", scale, true
 
 
@@ -113,20 +81,20 @@ def _gaussian_line(
     deviation: float, true_sensitivity: float
 ) -> tuple[str, float, float]:
     """The same for Gaussian noise; one record is in all ten models."""
-    event = GaussianEvent(deviation / true_sensitivity, _K)
+    event = GaussianEvent(deviation / true_sensitivity, K)
     return "gaussian", deviation, epsilon_of(event, _DELTA)
 
 
 def _share(epsilon: float, sensitivity: float, *, pure: bool) -> float:
     """Scale of the paper: each model gets epsilon / 10 (and delta / 10)."""
     if pure:
-        return sensitivity * _K / epsilon
-    return sensitivity * classical_multiplier(epsilon / _K, _DELTA / _K)
+        return sensitivity * K / epsilon
+    return sensitivity * classical_multiplier(epsilon / K, _DELTA / K)
 
 
 def _joint(epsilon: float, sensitivity: float) -> float:
     """Deviation for all ten models together, exactly calibrated."""
-    return sensitivity * math.sqrt(_K) * exact_multiplier(epsilon, _DELTA)
+    return sensitivity * math.sqrt(K) * exact_multiplier(epsilon, _DELTA)
 
 
 def convex(
@@ -140,7 +108,7 @@ def convex(
     for pure, chosen in ((True, settings), (False, gaussian)):
         for k, b in chosen:
             most = max(passes for passes, batch in settings + gaussian if batch == b)
-            sensitivity = bolt_on.convex_sensitivity(_M, k, b)
+            sensitivity = bolt_on.convex_sensitivity(M, k, b)
             measure = partial(_bolted_on, k, most, b, 0.0)
             place = _place(1 if pure else 2, f"k={k}, b={b}")
             yield _noiseless(place, measure)
@@ -172,8 +140,8 @@ def strongly_convex(
     """
     for value in regularisation:
         descent = bolt_on.psgd_strongly_convex(passes, batch, value)
-        exact = bolt_on.exact_sensitivity(_M, descent, beta=1 + value)
-        printed = bolt_on.printed_sensitivity(_M, batch, value)
+        exact = bolt_on.exact_sensitivity(M, descent, beta=1 + value)
+        printed = bolt_on.printed_sensitivity(M, batch, value)
         measure = partial(_bolted_on, passes, passes, batch, value)
         for test in (3, 4):
             pure = test == 3
@@ -248,7 +216,7 @@ def _scs13(
         method="SCS13",
         claimed=epsilon,
         true=epsilon,
-        measure=partial(_noisy, bolt_on.scs13(k, b, epsilon / _K, value)),
+        measure=partial(_noisy, bolt_on.scs13(k, b, epsilon / K, value)),
         note="reading: epsilon / k per pass",
     )
 
@@ -278,7 +246,7 @@ def _bst14(
     if pure:
         yield _refused(place, "BST14", _REFUSED)
         return
-    printed = bolt_on.bst14_deviation(_M, k, b, epsilon / _K, _DELTA / _K)
+    printed = bolt_on.bst14_deviation(M, k, b, epsilon / K, _DELTA / K)
     deviations = {
         "BST14": printed,
         "BST14, corrected": _bst14_corrected(k, b, epsilon),
@@ -298,7 +266,7 @@ def _bst14(
 def _bst14_descent(k: int, b: int, deviation: float, value: float) -> bolt_on.Descent:
     if value:
         return bolt_on.bst14_strongly_convex(k, b, deviation, value)
-    return bolt_on.bst14_convex(k, b, deviation, _D)
+    return bolt_on.bst14_convex(k, b, deviation, D)
 
 
 def bst14_epsilon(deviation: float, k: int, b: int) -> float:
@@ -306,8 +274,8 @@ def bst14_epsilon(deviation: float, k: int, b: int) -> float:
 
     An exchanged record changes the sum of a batch by at most 2 in each model.
     """
-    multiplier = deviation / (2 * math.sqrt(_K))
-    return sampled_gaussian_epsilon(multiplier, b / _M, k * _M // b, _DELTA)
+    multiplier = deviation / (2 * math.sqrt(K))
+    return sampled_gaussian_epsilon(multiplier, b / M, k * M // b, _DELTA)
 
 
 @lru_cache

@@ -2,7 +2,7 @@
 
 Here the objective and the gradients are means, over the data or over a batch of m
 records; the thesis has sums. Its step sizes do not scale with the objective, and its
-stages are only feasible for means (docs/errata.md).
+stages are only feasible for means (docs/replications.md).
 """
 
 from __future__ import annotations
