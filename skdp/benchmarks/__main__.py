@@ -83,13 +83,19 @@ def _add_peers(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_published(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--runs", type=int, help="at most so many runs per line")
+    parser.add_argument("--runs", type=_count, help="at most so many runs per line")
     parser.add_argument(
         "--results",
         type=Path,
         default=_published.RESULTS,
         help="folder for values kept, Parquet file and plot (default: %(default)s)",
     )
+
+
+def _count(text: str) -> int:
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, got {text!r}")
+    return int(text)
 
 
 def _add_search(parser: argparse.ArgumentParser) -> None:

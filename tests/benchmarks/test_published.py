@@ -202,3 +202,9 @@ def test_the_command_passes_its_options_on(monkeypatch, tmp_path):
     )
     main(["bolt_on_convex", "--runs", "2", "--results", str(tmp_path)])
     assert seen == [("bolt_on_convex", {"runs": 2, "folder": tmp_path})]
+
+
+def test_no_runs_are_refused(capsys):
+    with pytest.raises(SystemExit):
+        main(["bolt_on_convex", "--runs", "0"])
+    assert "must be at least 1" in capsys.readouterr().err
