@@ -195,6 +195,7 @@ def _lines(
             true=true,
             delta=0.0 if pure else _DELTA,
             measure=partial(measure, (kind, scale)),
+            note="true epsilon: upper bound" if "divided" in method else "",
         )
 
 
