@@ -42,10 +42,11 @@ class Logistic:
 
     def sampled_gradient(self, weights: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Mean gradient over other records for each column; `rows` is (R, m)."""
-        batches = self.signed[rows]
-        margins = (batches @ weights.T[..., None])[..., 0]
+        batches = self._single[rows]
+        margins = (batches @ weights.T.astype(np.float32)[..., None])[..., 0]
         residuals = -expit(-margins) / rows.shape[1]
-        return (residuals[:, None] @ batches)[:, 0].T + self.mu * weights
+        data_part = (residuals[:, None] @ batches)[:, 0].T
+        return data_part.astype(float) + self.mu * weights
 
     def value(self, weights: np.ndarray) -> np.ndarray:
         """The objective at each column, in double precision; a vector is one column."""

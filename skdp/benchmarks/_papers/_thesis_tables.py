@@ -100,7 +100,7 @@ def _lines(data: str, task: thesis.Task) -> Iterator[Line]:
         )
     yield Line(
         place=place,
-        method="M-ASG*",
+        method="stocMASG*" if task.batch else "M-ASG*",
         claimed=task.epsilon,
         true=float("nan"),
         measure=None,
@@ -109,20 +109,21 @@ def _lines(data: str, task: thesis.Task) -> Iterator[Line]:
 
 
 def _methods(task: thesis.Task) -> dict[str, tuple[Method, np.ndarray]]:
+    family = "DP-S" if task.batch else "DP-"  # the thesis's names
     plans = {
-        "DP-GD, 1/sqrt(t)": thesis.dp_gd(task),
-        "DP-HB": thesis.dp_hb(task),
-        "DP-NAG": thesis.dp_nag(task),
-        "M-ASG": thesis.m_asg(task),
-        "DP-MAG": thesis.dp_mag(task),
+        f"{family}GD, 1/sqrt(t)": thesis.dp_gd(task),
+        f"{family}HB": thesis.dp_hb(task),
+        f"{family}NAG": thesis.dp_nag(task),
+        "stocMASG" if task.batch else "M-ASG": thesis.m_asg(task),
+        f"{family}MAG": thesis.dp_mag(task),
     }
     methods = {
         name: (partial(_planned, plan), plan.scales) for name, plan in plans.items()
     }
     one, tenth = (thesis.smoothed_step(task, beta) for beta in (1.0, 0.1))
     for name, beta, step in (
-        ("DP-GDwS, beta 1", 1.0, one),
-        ("DP-GDwS, beta 0.1", 0.1, tenth),
+        (f"{family}GDwS, beta 1", 1.0, one),
+        (f"{family}GDwS, beta 0.1", 0.1, tenth),
         ("beta 1 with the step of beta 0.1", 1.0, tenth),
     ):
         methods[name] = partial(_smoothed, task, beta, step), task.equal_scales()
