@@ -10,6 +10,7 @@ from skdp.benchmarks import (
     _accuracy,
     _contest,
     _defaults,
+    _published,
     _regression,
     _search,
     _speed,
@@ -30,6 +31,8 @@ def main(arguments: list[str] | None = None) -> int:
         if path.stem not in ("peers", "search"):
             table = kinds.add_parser(path.stem, help="a table of scores")
             table.add_argument("--seeds", type=int, help="fewer seeds than stated")
+    for name in _published.names():
+        _add_published(kinds.add_parser(name, help="a published table or figure"))
     options = parser.parse_args(arguments)
     if options.what == "peers":
         _contest.run(
@@ -44,6 +47,8 @@ def main(arguments: list[str] | None = None) -> int:
         _search.run(tuple(options.dataset), options.results)
     elif options.what in ("speed", "defaults"):
         {"speed": _speed.run, "defaults": _defaults.run}[options.what]()
+    elif options.what in _published.names():
+        _published.run(options.what, runs=options.runs, folder=options.results)
     elif options.what in _regression.NAMES:
         _regression.run(options.what)
     else:
@@ -76,6 +81,22 @@ def _add_peers(parser: argparse.ArgumentParser) -> None:
         default=_contest.RESULTS,
         help="file that scores are kept in and taken from (default: %(default)s)",
     )
+
+
+def _add_published(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--runs", type=_count, help="at most so many runs per line")
+    parser.add_argument(
+        "--results",
+        type=Path,
+        default=_published.RESULTS,
+        help="folder for values kept, Parquet file and plot (default: %(default)s)",
+    )
+
+
+def _count(text: str) -> int:
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, got {text!r}")
+    return int(text)
 
 
 def _add_search(parser: argparse.ArgumentParser) -> None:

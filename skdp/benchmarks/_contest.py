@@ -12,7 +12,7 @@ import json
 import math
 import tomllib
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -61,6 +61,28 @@ def datasets(config: Path = Choice.config) -> list[str]:
     return list(dict.fromkeys(cell["dataset"] for cell in cells))
 
 
+def cells(config: Mapping[str, Any]) -> Iterator[tuple[Cell, float | None]]:
+    """Every cell of a configuration, and its fixed target if it has one.
+
+    Adjacency, epsilon and `pure` may be lists; all combinations are then meant.
+    """
+    for row in config["cells"]:
+        choices = (
+            entry if isinstance(entry, list) else [entry]
+            for entry in (row["adjacency"], row.get("pure", False), row["epsilon"])
+        )
+        for adjacency, pure, epsilon in itertools.product(*choices):
+            yield (
+                Cell(
+                    dataset=row["dataset"],
+                    adjacency=adjacency,
+                    epsilon=epsilon,
+                    pure=pure,
+                ),
+                row.get("target"),
+            )
+
+
 def verdict(gains: Iterable[float]) -> str:
     """Won, lost or even, from paired gains of ours over a peer.
 
@@ -78,17 +100,11 @@ def run(choice: Choice) -> None:
     config = tomllib.loads(choice.config.read_text())
     table = _Table(choice, config)
     table.say(_HEADER)
-    for row in config["cells"]:
-        if choice.datasets and row["dataset"] not in choice.datasets:
+    for cell, target in cells(config):
+        if choice.datasets and cell.dataset not in choice.datasets:
             continue
-        cell = Cell(
-            dataset=row["dataset"],
-            adjacency=row["adjacency"],
-            epsilon=row["epsilon"],
-            pure=row.get("pure", False),
-        )
         try:
-            _measure_cell(table, cell, row.get("target"))
+            _measure_cell(table, cell, target)
         except MissingData as error:
             table.say(f"| {cell.dataset} | refused: {error} |" + " |" * 9)
     table.say(f"\nVerdicts: {table.tally()}")
@@ -109,6 +125,11 @@ class _Table:
     def __post_init__(self) -> None:
         self.results = Results(self.choice.results)
 
+    def own(self, dataset: str) -> dict[str, Any]:
+        """What the configuration says about one data set, or about its like."""
+        own = self.config["datasets"].get(dataset, {})
+        return self.config["datasets"].get(own.get("like"), {}) | own
+
     def say(self, line: str) -> None:
         print(line, flush=True)
         self.lines.append(line)
@@ -122,19 +143,20 @@ class _Table:
 
 
 @lru_cache(maxsize=1)  # the cells of one data set follow each other
-def _loaded(name: str) -> tuple[np.ndarray, np.ndarray]:
-    return load(name)
+def _loaded(name: str, rows: int | None) -> tuple[np.ndarray, np.ndarray]:
+    return load(name, rows)
 
 
 @lru_cache(maxsize=2)
-def _parts(name: str, seed: int) -> tuple[np.ndarray, ...]:
-    return split(*_loaded(name), seed)
+def _parts(name: str, rows: int | None, seed: int) -> tuple[np.ndarray, ...]:
+    return split(*_loaded(name, rows), seed)
 
 
 def _measure_cell(table: _Table, cell: Cell, target: float | None) -> None:
-    y = _loaded(cell.dataset)[1]
+    rows = table.own(cell.dataset).get("rows")
+    y = _loaded(cell.dataset, rows)[1]
     classes = tuple(int(label) for label in np.unique(y))
-    job = Job(cell=cell, n_train=len(y) - len(y) // 5, classes=classes, seed=0)
+    job = Job(cell=cell, n_train=len(y) - len(y) // 5, classes=classes, rows=rows)
     ours, note = _scores(table, OURS, job, measure=table.choice.ours)
     columns = [note, *[""] * 5] if note else [*_means(ours), *[""] * 4]
     _row(table, job, OURS.name, columns)
@@ -165,7 +187,9 @@ def _scores(
 ) -> tuple[Entry, str]:
     """What is measured or stored, and, if there is nothing, why."""
     cell, stamp = job.cell, method.stamp()
-    own = table.config["datasets"].get(cell.dataset, {})
+    own = table.own(cell.dataset)
+    if stamp is not None and job.rows is not None:
+        stamp += f", {job.rows} rows"  # another limit is measured again
     entry = table.results.entry(cell.key, method.name, stamp if measure else None)
     if not measure or stamp is None:
         why = "not installed" if stamp is None else "not measured"
@@ -190,12 +214,13 @@ def _one(
     method: Contestant, job: Job, settings: Mapping[str, Any], seed: int
 ) -> list[float]:
     model = method.build(replace(job, seed=seed), settings)
-    return [float(score) for score in scores(model, _parts(job.cell.dataset, seed))]
+    parts = _parts(job.cell.dataset, job.rows, seed)
+    return [float(score) for score in scores(model, parts)]
 
 
 def _tune(table: _Table, method: Contestant, job: Job, entry: Entry) -> None:
     """Choose the settings with the best mean test accuracy on the tuning seeds."""
-    own = table.config["datasets"].get(job.cell.dataset, {})
+    own = table.own(job.cell.dataset)
     grid = own.get("grids", {}).get(method.grid, table.config["grids"][method.grid])
     first = table.config["first_tuning_seed"]
     seeds = range(first, first + own.get("tuning_seeds", table.config["tuning_seeds"]))
@@ -259,7 +284,8 @@ def _judge(
 
 def _row(table: _Table, job: Job, name: str, columns: list[str]) -> None:
     cell = job.cell
-    place = f"{cell.dataset} | {cell.adjacency} | {cell.epsilon:g} | {job.delta:.2g}"
+    data = cell.dataset + (f" ({job.rows} records)" if job.rows else "")
+    place = f"{data} | {cell.adjacency} | {cell.epsilon:g} | {job.delta:.2g}"
     table.say(f"| {place} | {name} | " + " | ".join(columns) + " |")
 
 

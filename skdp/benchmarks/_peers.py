@@ -56,12 +56,16 @@ class Cell:
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """What a model is built from: the guarantee, public facts, settings and a seed."""
+    """What a model is built from: the guarantee, public facts and a seed.
+
+    `rows` is the limit on the records of the data set, if the table states one.
+    """
 
     cell: Cell
     n_train: int
     classes: tuple[int, ...]
-    seed: int
+    seed: int = 0
+    rows: int | None = None
 
     @property
     def delta(self) -> float:

@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 
 from skdp.benchmarks import _contest
 from skdp.benchmarks.__main__ import main
-from skdp.benchmarks._contest import Choice, verdict
+from skdp.benchmarks._contest import Choice, cells, verdict
 from skdp.benchmarks._data import load, split
 from skdp.benchmarks._peers import OURS, PEERS, Cell, Contestant, Job, source_stamp
 
@@ -35,6 +35,9 @@ dataset = "adult"
 adjacency = "zero_out"
 epsilon = 1.0
 """
+
+
+EIGHT = "a9a adult breast_cancer covertype digits kddcup99 mnist w8a"
 
 
 class Asked:
@@ -232,13 +235,47 @@ def test_the_published_table_names_methods_and_grids_that_exist():
     grids = {peer.grid for peer in PEERS if peer.grid}
     assert set(config["grids"]) == grids
     for own in config["datasets"].values():
-        assert set(own) <= {"tuning_seeds", "grids", "seeds"}
+        assert set(own) <= {"tuning_seeds", "grids", "seeds", "like", "rows"}
+        assert own.get("like", "adult") in config["datasets"]
         assert set(own.get("grids", {})) <= grids
         assert set(own.get("seeds", {})) <= names
-    cells = config["cells"]
-    assert set(config["datasets"]) <= {cell["dataset"] for cell in cells}
-    for cell in cells:
-        assert set(cell) <= {"dataset", "adjacency", "epsilon", "pure", "target"}
+    rows = config["cells"]
+    assert set(config["datasets"]) <= {row["dataset"] for row in rows}
+    for row in rows:
+        assert set(row) <= {"dataset", "adjacency", "epsilon", "pure", "target"}
+
+
+def test_the_published_table_has_every_cell_once():
+    measured = [cell for cell, _ in cells(tomllib.loads(Choice().config.read_text()))]
+    assert len({cell.key for cell in measured}) == len(measured)
+    assert set(measured) >= {
+        Cell(dataset=name, adjacency=adjacency, epsilon=epsilon, pure=pure)
+        for name in EIGHT.split()
+        for adjacency in ("replace_one", "zero_out")
+        for epsilon in (0.05, 0.1, 0.5, 1.0, 2.0)
+        for pure in (False, True)
+    }
+
+
+def test_a_limit_on_the_records_is_stated_and_stamped(contest, capsys):
+    config = CONFIG.replace(
+        "[datasets.breast_cancer.seeds]", "[datasets.breast_cancer]\nrows = 100"
+    ).replace('"slow" = 1', "")
+    (contest.folder.parent / "small.toml").write_text(config)
+    contest(contestant("ours", Asked()), datasets=("breast_cancer",))
+    assert "| breast_cancer (100 records) | zero_out" in capsys.readouterr().out
+    stored = json.loads((contest.folder / "peers.json").read_text())
+    entry = stored["breast_cancer zero_out epsilon=1 delta=n^-2"]["ours"]
+    assert entry["stamp"] == "1, 100 rows"
+    assert len(load("breast_cancer", 100)[1]) == 100
+
+
+def test_a_data_set_may_be_treated_like_another(contest):
+    config = CONFIG + "[datasets.other]\nlike = 'breast_cancer'\nrows = 3"
+    table = _contest._Table(Choice(), tomllib.loads(config))
+    assert table.own("other")["seeds"] == {"slow": 1}
+    assert table.own("other")["rows"] == 3
+    assert table.own("absent") == {}
 
 
 def test_the_command_passes_its_filters_on(monkeypatch, tmp_path):
