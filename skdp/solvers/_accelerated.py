@@ -96,6 +96,8 @@ class AcceleratedGD(Solver):
 
     is_pure: ClassVar[bool] = True
     looks_ahead: ClassVar[bool] = True  # whether gradients are taken at the look-ahead
+    # Times 1 / sqrt(step_size * mu) steps in which momentum covers a flow time 1 / mu.
+    relaxations: ClassVar[float] = 2.0
 
     n_steps: int | None = None
     step_size: float | None = None
@@ -196,6 +198,7 @@ class AcceleratedGD(Solver):
             found.step_size,
             found.strong_convexity,
             found.sensitivity(loss, problem),
+            relaxations=self.relaxations,
             is_even=self.division == "even",
         )
         return replace(found, n_steps=n_steps)
