@@ -69,8 +69,9 @@ class AcceleratedGD(Solver):
     ----------
     n_steps : int in [1, 1e6] or None, default=None
         Number of gradients, all of them taken. Public. None: ``2 / sqrt(step_size mu)``
-        where noise limits the run, that is, where mu is above alpha; otherwise the
-        number with the least error bound, from that to three times that. At most 1000.
+        (heavy ball: sqrt(10) in place of 2) where noise limits the run, that is, where
+        mu is above alpha; otherwise the number with the least error bound, from that to
+        ``6 / sqrt(step_size mu)``. At most 1000.
     step_size : float in [1e-250, 1e250] or None, default=None
         In units of weights per gradient of the mean loss. None: ``1 / L`` with the
         public smoothness bound ``L = smoothness * row_norm^2 + alpha``, or a quarter of
