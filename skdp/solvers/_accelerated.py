@@ -69,8 +69,9 @@ class AcceleratedGD(Solver):
     ----------
     n_steps : int in [1, 1e6] or None, default=None
         Number of gradients, all of them taken. Public. None: ``2 / sqrt(step_size mu)``
-        where noise limits the run, that is, where mu is above alpha; otherwise the
-        number with the least error bound, from that to three times that. At most 1000.
+        (heavy ball: sqrt(10) in place of 2) where noise limits the run, that is, where
+        mu is above alpha; otherwise the number with the least error bound, from that to
+        ``6 / sqrt(step_size mu)``. At most 1000.
     step_size : float in [1e-250, 1e250] or None, default=None
         In units of weights per gradient of the mean loss. None: ``1 / L`` with the
         public smoothness bound ``L = smoothness * row_norm^2 + alpha``, or a quarter of
@@ -96,6 +97,8 @@ class AcceleratedGD(Solver):
 
     is_pure: ClassVar[bool] = True
     looks_ahead: ClassVar[bool] = True  # whether gradients are taken at the look-ahead
+    # Times 1 / sqrt(step_size * mu) steps in which momentum covers a flow time 1 / mu.
+    relaxations: ClassVar[float] = 2.0
 
     n_steps: int | None = None
     step_size: float | None = None
@@ -196,6 +199,7 @@ class AcceleratedGD(Solver):
             found.step_size,
             found.strong_convexity,
             found.sensitivity(loss, problem),
+            relaxations=self.relaxations,
             is_even=self.division == "even",
         )
         return replace(found, n_steps=n_steps)

@@ -16,9 +16,8 @@ from skdp.solvers._noise_division import best_step_count, error_bounds
 from skdp.solvers._noisy_gd import NoisyGD
 
 # The default takes so many steps at most. One relaxation are 1 / sqrt(step_size * mu)
-# steps; two cover the flow time to which noise limits a run, six are enough for any.
-_MOST_STEPS = 1000
-_FEWEST_RELAXATIONS, _MOST_RELAXATIONS = 2.0, 6.0
+# steps; six are enough for any run.
+_MOST_STEPS, _MOST_RELAXATIONS = 1000, 6.0
 # With delta = 0 the flow time is that of so many even steps.
 _PURE_STEPS = 20
 # The least and the largest constant that a solver takes.
@@ -75,13 +74,14 @@ class DefaultRules:
         strong_convexity: float,
         sensitivity: float,
         *,
+        relaxations: float,
         is_even: bool,
     ) -> int:
-        """The fewest where noise limits the run, else those of the least bound."""
+        """So many relaxations where noise limits the run, else the least bound's."""
         relaxation = 1 / (math.sqrt(step_size) * math.sqrt(strong_convexity))
         few, many = (
             max(1, min(math.ceil(times * relaxation), _MOST_STEPS))
-            for times in (_FEWEST_RELAXATIONS, _MOST_RELAXATIONS)
+            for times in (relaxations, _MOST_RELAXATIONS)
         )
         if strong_convexity > self.problem.alpha:
             return few

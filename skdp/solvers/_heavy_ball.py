@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
@@ -12,7 +13,6 @@ from skdp.losses import Loss
 from skdp.privacy._accounting import Budget
 from skdp.solvers._accelerated import AcceleratedGD
 from skdp.solvers._base import FloatArray, Problem
-from skdp.solvers._noise_division import nesterov_momentum
 
 # Below 1 in any rounding.
 _MOST_MOMENTUM = 1 - 2.0**-30
@@ -43,7 +43,9 @@ class HeavyBall(AcceleratedGD):
     Parameters
     ----------
     momentum : float in [0, 1) or None, default=None
-        None: Nesterov's, ``(1 - r) / (1 + r)`` with ``r = sqrt(step_size * mu)``.
+        None: Nesterov's, ``(1 - r) / (1 + r)`` with ``r = sqrt(step_size * mu)``; where
+        noise limits the run (mu above alpha) the rule of `noisy_gd`, ``1 - sqrt(10) r``
+        with ``sqrt(10) / r`` steps, since large curvatures must settle in so few.
 
     References
     ----------
@@ -59,6 +61,7 @@ class HeavyBall(AcceleratedGD):
 
     key: ClassVar[str] = "heavy_ball"
     looks_ahead: ClassVar[bool] = False
+    relaxations: ClassVar[float] = math.sqrt(10)
 
     momentum: float | None = None
 
@@ -76,9 +79,12 @@ class HeavyBall(AcceleratedGD):
             return found
         assert found.step_size is not None, "resolve() fills in the step size"
         assert found.strong_convexity is not None, "resolve() fills in the convexity"
-        step_sizes = np.array([found.step_size])
-        (momentum,) = nesterov_momentum(step_sizes, found.strong_convexity)
-        return replace(found, momentum=min(float(momentum), _MOST_MOMENTUM))
+        root = math.sqrt(found.step_size) * math.sqrt(found.strong_convexity)
+        momentum = (1 - root) / (1 + root)
+        if found.strong_convexity > problem.alpha:
+            # Momentum, not mu, decides how fast large curvatures settle.
+            momentum = 1 - self.relaxations * root
+        return replace(found, momentum=min(max(0.0, momentum), _MOST_MOMENTUM))
 
     def _momenta(self, step_sizes: FloatArray) -> FloatArray:
         assert self.momentum is not None, "resolve() fills in the momentum"

@@ -147,9 +147,9 @@ def test_noise_drawn_equals_noise_declared(case):
     assert outcome.solution.noise_scale == max(sigma for _, sigma, _ in of_queries)
 
 
-def noise_is_as_declared(shrink):
+def noise_is_as_declared(key, shrink):
     """Chi-square of the drawn noise, at about six standard deviations (1e-8)."""
-    case = Case("noisy_gd", "logistic", "replace_one", n_features=100)
+    case = Case(key, "logistic", "replace_one", n_features=100)
     solver = case.solver_with({"n_steps": 40})
     noise = SpyNoise(seed=3, shrink=shrink)
     run_case(case, noise=noise, solver=solver)
@@ -158,10 +158,11 @@ def noise_is_as_declared(shrink):
     return abs(variance - 1) < 6 * np.sqrt(2 / np.size(scaled))
 
 
-def test_drawn_noise_has_the_declared_scale_and_twins_are_caught():
-    assert noise_is_as_declared(1.0)
-    assert not noise_is_as_declared(0.7)
-    assert not noise_is_as_declared(1.3)
+@pytest.mark.parametrize("key", ["multistage", "noisy_gd"])
+def test_drawn_noise_has_the_declared_scale_and_twins_are_caught(key):
+    assert noise_is_as_declared(key, 1.0)
+    assert not noise_is_as_declared(key, 0.7)
+    assert not noise_is_as_declared(key, 1.3)
 
 
 # Approximate minimisers stop at a certificate.

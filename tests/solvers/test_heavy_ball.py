@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,7 @@ from skdp.privacy import Budget
 from skdp.privacy._noise import NoiseSource
 from skdp.solvers import Problem, Progress, named_solver
 from skdp.solvers._heavy_ball import HeavyBall
+from skdp.solvers._noisy_gd import NoisyGD
 from skdp.solvers._noisy_gradient import NoisyGradient
 
 LOSS = LogisticLoss()
@@ -37,10 +40,20 @@ def test_bad_momentum_is_named(momentum):
         named_solver("heavy_ball", {"momentum": momentum})
 
 
-def test_default_momentum_is_nesterovs():
-    solver = resolved()
-    root = np.sqrt(solver.step_size * solver.strong_convexity)
+def test_default_momentum_is_nesterovs_or_that_of_noisy_gd():
+    regular = replace(PROBLEM, alpha=0.5)
+    solver = HeavyBall().resolve(LOSS, regular, BUDGET)
+    root = np.sqrt(solver.step_size * 0.5)
     assert solver.momentum == pytest.approx((1 - root) / (1 + root))
+    # Without regularisation: the same flow time as noisy_gd, in as many steps.
+    free = replace(PROBLEM, alpha=0.0, n_samples=10_000)
+    solver, guide = (x().resolve(LOSS, free, BUDGET) for x in (HeavyBall, NoisyGD))
+    assert solver.n_steps == pytest.approx(guide.n_steps, abs=1)
+    assert solver.momentum == pytest.approx(guide.momentum, abs=0.01)
+    assert solver.step_size == pytest.approx(guide.step_size, rel=0.1)
+
+
+def test_momentum_becomes_a_plain_number():
     assert type(resolved(momentum=np.float32(0.5)).momentum) is float
 
 
