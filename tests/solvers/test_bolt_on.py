@@ -27,7 +27,7 @@ from skdp.solvers._permutation_sensitivity import (
     smoothness_of,
 )
 from skdp.solvers._schedules import AVERAGES, SCHEDULES
-from tests.problems import ADJACENCIES, LOSSES
+from tests.problems import LOSSES
 from tests.solvers.permutation import (
     BUDGET,
     LOSS,
