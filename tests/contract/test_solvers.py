@@ -269,7 +269,7 @@ def test_every_refusal_has_a_reason():
     case = Case("noisy_gd", "logistic", "replace_one")
     pure = Budget(1.0, 0.0)
     assert "delta=0" in case.solver.refusal(case.loss, case.problem, pure)
-    for key in ("objective_perturbation", "output_perturbation"):
+    for key in ("bolt_on", "objective_perturbation", "output_perturbation"):
         gaussian = SOLVERS[key](law="gaussian")
         refusal = gaussian.refusal(case.loss, case.problem, pure)
         assert refusal.endswith("Use law=None.")

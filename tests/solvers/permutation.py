@@ -6,11 +6,45 @@ for the null record.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
-from skdp.losses import SquaredLoss
+from skdp.losses import LogisticLoss, SquaredLoss
+from skdp.privacy import Budget
+from skdp.solvers import Problem
+from skdp.solvers._bolt_on import BoltOn
+
+LOSS = LogisticLoss()
+PROBLEM = Problem(n_samples=2000, n_features=5, data_norm=1.0, adjacency="zero_out")
+SMALL = replace(
+    PROBLEM, n_samples=7, n_features=2, fit_intercept=False, adjacency="replace_one"
+)
+BUDGET = Budget(1.0, 1e-6)
+
+
+@dataclass(frozen=True)
+class Linear:
+    """A loss without curvature, whose gradient is the row itself."""
+
+    n_outputs: ClassVar[int] = 1
+    smoothness: ClassVar[float] = 0.0
+    curvature_trace: ClassVar[float] = 1.0
+    raw_unit: ClassVar[float] = 1.0
+
+    def residual(self, y, raw):
+        return -np.ones_like(raw)
+
+    def zero_out_bound(self, radius):
+        return 1.0
+
+    def replace_one_bound(self, radius):
+        return 2.0
+
+
+def resolved(problem=PROBLEM, loss=LOSS, budget=BUDGET, **params):
+    return BoltOn(**params).resolve(loss, problem, budget)
 
 
 @dataclass(frozen=True)

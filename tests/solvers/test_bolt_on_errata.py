@@ -1,7 +1,7 @@
 """What is wrong in the bolt-on paper, each claim beside what refutes it.
 
 The counterexamples to its sensitivities that are broken twins of our solver are in
-`test_bolt_on`; here is the rest. The paper's constants: rows of norm 1, L = 1.
+`test_permutation_sensitivity`; here is the rest. Rows have norm 1 and L is 1.
 """
 
 from __future__ import annotations
