@@ -180,15 +180,15 @@ class AcceleratedGD(Solver):
             "spherical" if budget.delta == 0 else "gaussian"
         )
         rules = DefaultRules(loss, problem, budget, LAWS[law])
-        guide = rules.guide(self.residual_clip, self.intercept_weight)
-        step_size, convexity = rules.constants(guide)
+        clip, weight = rules.clip_and_weight(self.residual_clip, self.intercept_weight)
+        step_size, convexity = rules.constants(clip, weight)
         found = replace(
             self,
             law=law,
             step_size=self.step_size or step_size,
             strong_convexity=self.strong_convexity or convexity,
-            residual_clip=guide.residual_clip,
-            intercept_weight=guide.intercept_weight,
+            residual_clip=clip,
+            intercept_weight=weight,
             batch_size=self.batch_size or problem.n_samples,
         )
         if found.n_steps is not None:

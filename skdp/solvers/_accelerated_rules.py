@@ -9,11 +9,10 @@ import numpy as np
 
 from skdp.losses import Loss
 from skdp.privacy._accounting import Budget, calibrate
-from skdp.privacy._gaussian import gaussian_epsilon
 from skdp.privacy._laws import NoiseLaw, budget_of
 from skdp.solvers._base import Problem
+from skdp.solvers._flow_time import FlowTime
 from skdp.solvers._noise_division import best_step_count, error_bounds
-from skdp.solvers._noisy_gd import NoisyGD
 
 # The default takes so many steps at most. One relaxation are 1 / sqrt(step_size * mu)
 # steps; six are enough for any run.
@@ -43,25 +42,32 @@ class DefaultRules:
         """Numbers in a query."""
         return self.problem.n_columns * self.loss.n_outputs
 
-    def guide(
-        self, residual_clip: float | None, intercept_weight: float | None
-    ) -> NoisyGD:
-        """The defaults of noisy_gd for noise of the same size."""
-        guide = NoisyGD(residual_clip=residual_clip, intercept_weight=intercept_weight)
-        budget = self.budget
-        if self.law.is_pure:
-            once = self.law.deviation(1 / budget.epsilon, self._size)
-            epsilon = gaussian_epsilon(1 / (once * math.sqrt(_PURE_STEPS)), 1e-6)
-            budget = Budget(min(max(epsilon, 1e-6), 1e8), 1e-6)
-        return guide.resolve(self.loss, self.problem, budget)
+    @property
+    def _flow_time(self) -> FlowTime:
+        """The rule of noisy_gd for noise of the same size."""
+        if not self.law.is_pure:
+            return FlowTime.of(self.loss, self.problem, self.budget)
+        once = self.law.deviation(1 / self.budget.epsilon, self._size)
+        return FlowTime(self.loss, self.problem, 1 / (once * math.sqrt(_PURE_STEPS)))
 
-    def constants(self, guide: NoisyGD) -> tuple[float, float]:
-        """Step size and strong convexity, from the flow time of noisy_gd's rule."""
-        assert guide.step_size is not None, "resolve() fills in the step size"
-        assert guide.momentum is not None, "resolve() fills in the momentum"
-        assert guide.n_steps is not None, "resolve() fills in the steps"
-        flow = guide.step_size * guide.n_steps / (1 - guide.momentum)
-        step_size = min(1 / smoothness_bound(self.loss, self.problem), flow / 4)
+    def clip_and_weight(
+        self, residual_clip: float | None, intercept_weight: float | None
+    ) -> tuple[float, float]:
+        """Residual clip and intercept weight, where they are not given."""
+        rule = self._flow_time
+        if intercept_weight is None:
+            intercept_weight = rule.intercept_weight(residual_clip)
+        if residual_clip is None:
+            residual_clip = rule.residual_clip(intercept_weight)
+        return residual_clip, intercept_weight
+
+    def constants(self, clip: float, intercept_weight: float) -> tuple[float, float]:
+        """Step size and strong convexity, from the flow time that noise admits."""
+        rule = self._flow_time
+        # No more than noisy_gd would cover.
+        most = rule.most_steps**2 / (10 * rule.smoothness)
+        flow = min(rule.flow(clip, intercept_weight), most)
+        step_size = min(1 / rule.smoothness, flow / 4)
         convexity = max(self.problem.alpha, 1 / flow)
         return (
             min(max(step_size, _LEAST), _LARGEST),
