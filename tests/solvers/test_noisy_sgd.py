@@ -11,7 +11,9 @@ from scipy.sparse import csr_array
 from scipy.stats import norm
 
 from skdp.data import MemorySource
+from skdp.linear_model import DPLogisticRegression
 from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
+from skdp.model_selection import DPGridSearchCV
 from skdp.privacy import Budget, PoissonGaussianEvent, calibrate, epsilon_of
 from skdp.privacy._noise import NoiseSource
 from skdp.solvers import Problem, Progress, choose_solver, named_solver
@@ -82,6 +84,14 @@ def test_more_records_than_there_are_means_all():
     assert resolved(batch_size=10**9).batch_size == 2000
     event = resolved(batch_size=10**9, n_steps=3).event(2.0, LOSS, PROBLEM)
     assert event == PoissonGaussianEvent(2.0, 1.0, 3, "zero_out")
+
+
+def test_searches_refuse_it_before_they_read():
+    """No mu dominates sampled noise, so that a trial cannot be charged by one."""
+    model = DPLogisticRegression(classes=[0, 1], solver="noisy_sgd")
+    search = DPGridSearchCV(model, {"C": [0.1, 1.0]}, epsilon=2.0, delta=1e-5)
+    with pytest.raises(ValueError, match="does not add up in squares"):
+        search.fit(np.eye(40), np.arange(40) % 2)
 
 
 def test_pure_epsilon_is_refused():
