@@ -17,7 +17,7 @@ from skdp.model_selection import DPGridSearchCV
 from skdp.privacy import Budget, PoissonGaussianEvent, calibrate, epsilon_of
 from skdp.privacy._noise import NoiseSource
 from skdp.solvers import Problem, Progress, choose_solver, named_solver
-from skdp.solvers._gradient import GradientSum, rounding_slack
+from skdp.solvers._gradient import GradientSum, query_sensitivity, rounding_slack
 from skdp.solvers._noisy_sgd import NoisySGD
 from tests.solvers.neighbours import largest_change
 from tests.solvers.test_noisy_gd import Flat
@@ -218,6 +218,16 @@ def test_what_stands_beside_a_record_in_a_sample_is_charged():
         rest = total(weights, np.arange(n)) - total(weights, others)
         worst = max(worst, float(np.linalg.norm(rest - alone)))
     assert 0 < worst <= slack < 1e-6
+
+
+def test_every_query_is_charged_for_the_rounding_of_all_rows():
+    problem = replace(PROBLEM, adjacency="replace_one")
+    solver = resolved(problem, n_steps=3, batch_size=100, intercept_weight=1.0)
+    noise, source = SpyNoise(), MemorySource(np.ones((2000, 5)), np.ones(2000))
+    solver.run(source, LOSS, problem, 3.0, noise, Progress())
+    zero_out = query_sensitivity(LOSS, PROBLEM, weights_norm=0.0)
+    slack = rounding_slack(LOSS, PROBLEM, 2000, 0.0, moved_rows=2000)
+    assert noise.draws[0].sensitivity == zero_out + slack
 
 
 def composed_epsilon(q, z, steps, delta, other):
