@@ -48,6 +48,8 @@ def prepare(
         excess = cost_over(ComposedEvent(events), strength)
         if excess <= 1:
             return Prepared(ready, strength)
+        if math.isinf(excess):  # no mu dominates it, at any epsilon
+            break
         scale /= min(excess * (1 + _MARGIN), 8.0)
     raise ValueError(
         f"A candidate cannot be fitted at the cost of {strength}. Got a solver "

@@ -11,11 +11,13 @@ from scipy.sparse import csr_array
 from scipy.stats import norm
 
 from skdp.data import MemorySource
+from skdp.linear_model import DPLogisticRegression
 from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
+from skdp.model_selection import DPGridSearchCV
 from skdp.privacy import Budget, PoissonGaussianEvent, calibrate, epsilon_of
 from skdp.privacy._noise import NoiseSource
 from skdp.solvers import Problem, Progress, choose_solver, named_solver
-from skdp.solvers._gradient import GradientSum, rounding_slack
+from skdp.solvers._gradient import GradientSum, query_sensitivity, rounding_slack
 from skdp.solvers._noisy_sgd import NoisySGD
 from tests.solvers.neighbours import largest_change
 from tests.solvers.test_noisy_gd import Flat
@@ -82,6 +84,14 @@ def test_more_records_than_there_are_means_all():
     assert resolved(batch_size=10**9).batch_size == 2000
     event = resolved(batch_size=10**9, n_steps=3).event(2.0, LOSS, PROBLEM)
     assert event == PoissonGaussianEvent(2.0, 1.0, 3, "zero_out")
+
+
+def test_searches_refuse_it_before_they_read():
+    """No mu dominates sampled noise, so that a trial cannot be charged by one."""
+    model = DPLogisticRegression(classes=[0, 1], solver="noisy_sgd")
+    search = DPGridSearchCV(model, {"C": [0.1, 1.0]}, epsilon=2.0, delta=1e-5)
+    with pytest.raises(ValueError, match="does not add up in squares"):
+        search.fit(np.eye(40), np.arange(40) % 2)
 
 
 def test_pure_epsilon_is_refused():
@@ -208,6 +218,16 @@ def test_what_stands_beside_a_record_in_a_sample_is_charged():
         rest = total(weights, np.arange(n)) - total(weights, others)
         worst = max(worst, float(np.linalg.norm(rest - alone)))
     assert 0 < worst <= slack < 1e-6
+
+
+def test_every_query_is_charged_for_the_rounding_of_all_rows():
+    problem = replace(PROBLEM, adjacency="replace_one")
+    solver = resolved(problem, n_steps=3, batch_size=100, intercept_weight=1.0)
+    noise, source = SpyNoise(), MemorySource(np.ones((2000, 5)), np.ones(2000))
+    solver.run(source, LOSS, problem, 3.0, noise, Progress())
+    zero_out = query_sensitivity(LOSS, PROBLEM, weights_norm=0.0)
+    slack = rounding_slack(LOSS, PROBLEM, 2000, 0.0, moved_rows=2000)
+    assert noise.draws[0].sensitivity == zero_out + slack
 
 
 def composed_epsilon(q, z, steps, delta, other):
