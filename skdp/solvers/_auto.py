@@ -12,12 +12,16 @@ from skdp.privacy._accounting import Budget
 from skdp.solvers._adassp import AdaSSP
 from skdp.solvers._base import Problem, Solver
 from skdp.solvers._flow_time import wanted_steps
+from skdp.solvers._nesterov import Nesterov
 from skdp.solvers._noisy_gd import NoisyGD
 from skdp.solvers._objective_perturbation import ObjectivePerturbation
 from skdp.solvers._output_perturbation import OutputPerturbation
 
-# Noisy gradient steps from which on noise is so small that the one-shot minimiser is as
-# accurate and faster. Several outputs: later, since there residual clipping pays.
+# Steps of noisy_gd below which there are too few iterates to average, and dividing the
+# noise over accelerated steps is better.
+_FEW_STEPS = 100
+# Steps from which on noise is so small that the one-shot minimiser is as accurate and
+# faster. Several outputs: later, since there residual clipping pays.
 _MANY_STEPS, _MANY_STEPS_OUTPUTS = 150, 600
 
 
@@ -35,24 +39,27 @@ def auto_candidates(
     """Candidates for a loss, the preferred one first."""
     if isinstance(loss, SquaredLoss):
         return _for_regression(budget)
-    tilt, output, descent = ObjectivePerturbation(), OutputPerturbation(), NoisyGD()
+    tilt, output = ObjectivePerturbation(), OutputPerturbation()
     if budget.delta == 0:
         return [
             Candidate(tilt, "delta=0: the most accurate pure solver"),
             Candidate(output, "delta=0, and objective_perturbation refuses"),
         ]
+    steps = wanted_steps(loss, problem, budget)
+    many = _MANY_STEPS if loss.n_outputs == 1 else _MANY_STEPS_OUTPUTS
+    if steps < _FEW_STEPS:
+        reason = "noise limits the fit: few accelerated steps with divided noise"
+        return [Candidate(Nesterov(), reason)]
+    if steps < many:
+        return [Candidate(NoisyGD(), "some noise: averaged noisy descent is best")]
     if has_ledger:
         # Objective perturbation is dominated only by a mu well above its own.
         reason = "a ledger adds up Gaussian noise without loss"
-        return [Candidate(descent, reason)]
-    steps = wanted_steps(loss, problem, budget)
-    many = _MANY_STEPS if loss.n_outputs == 1 else _MANY_STEPS_OUTPUTS
-    if steps >= many:
-        return [
-            Candidate(tilt, "so little noise that one exact minimisation is best"),
-            Candidate(descent, "little noise, but objective_perturbation refuses"),
-        ]
-    return [Candidate(descent, "noise limits the fit: short noisy descent is best")]
+        return [Candidate(NoisyGD(), reason)]
+    return [
+        Candidate(tilt, "so little noise that one exact minimisation is best"),
+        Candidate(NoisyGD(), "little noise, but objective_perturbation refuses"),
+    ]
 
 
 def _for_regression(budget: Budget) -> list[Candidate]:
