@@ -132,7 +132,7 @@ def forecast(
     >>> round(small.noise_to_signal, 1), round(large.noise_to_signal, 3)
     (2.9, 0.029)
     >>> small.solver
-    'noisy_gd'
+    'nesterov'
     """
     loss = LogisticLoss() if loss is None else loss
     check_real("epsilon", epsilon, low=1e-6, high=1e8)
