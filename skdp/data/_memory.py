@@ -34,7 +34,9 @@ class MemorySource:
         self._X, self._y, self._present = X, y, present
         self.n_samples, self.n_features = (int(size) for size in X.shape)
         self.is_sparse = issparse(X)
-        self.is_row_major = not issparse(X) and X.flags.c_contiguous
+        self.is_row_major = (
+            not issparse(X) and X.flags.c_contiguous and X.dtype.isnative
+        )
         # Sparse rows have no public length: a fixed number of rows per block
         # keeps the layout a function of public facts.
         rows = _SPARSE_ROWS

@@ -89,9 +89,16 @@ def check_tunable(names: Iterable[str]) -> None:
 
 
 def configured(
-    estimator: Any, params: Mapping[str, Any], adjacency: Adjacency, seed: int
+    estimator: Any,
+    params: Mapping[str, Any],
+    adjacency: Adjacency,
+    delta: float,
+    seed: int,
 ) -> Any:
-    """A clone with these parameters and the search's adjacency, without side effects.
+    """A clone with these parameters and the search's relation, without side effects.
+
+    Its delta is the search's until it gets a budget of its own: what a solver refuses
+    depends on whether delta is 0.
 
     `seed` is public and goes to declared steps that draw at random: with the state of
     NumPy's generator they would tell how many trials there are.
@@ -118,7 +125,7 @@ def configured(
                 f"{type(step).__name__}. Put all choices into one grid."
             )
         _check_defaults(step, adjacency)
-        step.set_params(adjacency=adjacency)
+        step.set_params(adjacency=adjacency, delta=delta)
     check_accounted(model)
     _check_order(model)
     return model.set_params(**_harmless(model, seed))

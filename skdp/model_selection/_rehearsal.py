@@ -39,7 +39,6 @@ _IRRELEVANT = (
     "n_steps",
     "quantiles",
     "solver",
-    "solver_params",
 )
 # Records on which a candidate is rehearsed whose like was rehearsed on all of them.
 _A_FEW = 64

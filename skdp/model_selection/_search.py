@@ -169,7 +169,10 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
         n_samples = _checked_size(X)
         seed = int(noise.integers(2**31, 1)[0])
         accepted = accept(
-            [configured(self.estimator, p, self.adjacency, seed) for p in grid],
+            [
+                configured(self.estimator, params, self.adjacency, budget.delta, seed)
+                for params in grid
+            ],
             X,
             y,
             self.adjacency,

@@ -15,6 +15,7 @@ from skdp.privacy._noise import (
     NoiseSource,
     gaussian_scale,
     laplace_scale,
+    spherical_is_possible,
     spherical_reach,
     spherical_scale,
 )
@@ -135,8 +136,7 @@ class Spherical:
         )
 
     def is_possible(self, multiplier: float, size: int) -> bool:
-        # Not with so many entries that rounding takes all of so small an epsilon.
-        return math.isfinite(self.scale(1.0, multiplier, size).sigma)
+        return spherical_is_possible(epsilon=1 / multiplier, size=size)
 
     def farthest(self, scale: NoiseScale, size: int) -> float:
         return scale.sigma * spherical_reach(size)

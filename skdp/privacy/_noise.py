@@ -366,6 +366,21 @@ def spherical_scale(
     return NoiseScale(grid, charged / (epsilon - aside))
 
 
+def spherical_is_possible(*, epsilon: float, size: int) -> bool:
+    """Whether such noise can be drawn for a query of any sensitivity.
+
+    Not with so many entries that rounding takes half of so small an epsilon. Grids are
+    powers of two, so what rounding takes depends on the sensitivity; it is most where
+    the grid is as wide as wanted.
+    """
+    wanted = max(_GRID_COST / math.sqrt(size), _FINEST / epsilon)
+    worst = (1 + 2.0**-40) / wanted
+    scale = spherical_scale(
+        sensitivity=worst, epsilon=epsilon * (1 - 2.0**-30), size=size
+    )
+    return math.isfinite(scale.sigma)
+
+
 def selection_gaps(
     scores: FloatArray, *, sensitivity: float, epsilon: float
 ) -> list[Fraction]:

@@ -46,7 +46,7 @@ from skdp.privacy._events import (
     PoissonGaussianEvent,
     PureEvent,
 )
-from skdp.privacy._gaussian import smallest
+from skdp.privacy._gaussian import gaussian_epsilon, smallest
 
 if TYPE_CHECKING:
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
@@ -58,6 +58,9 @@ _STEP_SHARE = 0.05
 _WHOLE_SHARE = 0.01
 # Rounding of a Fourier transform and its power, per step, beside delta.
 _ROUNDING = 2.0**-50
+# mu^2, per step, of one more Gaussian mechanism that stands for what the divergence of
+# order alpha >= 1.1 loses in rounding: 1e-14 alpha / (alpha - 1), many units.
+_RENYI_ROUNDING = 2e-13
 # Mass that each convolution may move to infinity, as a share of delta.
 _TRUNCATED = 1e-6
 _MOST_CELLS = 2**19
@@ -113,22 +116,31 @@ def _epsilon(events: tuple[Event, ...], delta: float) -> float:
 def _group_epsilon(events: tuple[Event, ...], delta: float) -> float:
     """Two steps of group privacy: (e, d) becomes (2 e, (1 + exp(e)) d)."""
     lost = _rounding(events)
-    if delta > 8 * lost:
-        whole = _compose(events, delta)
-
-        def holds(epsilon: float, share: float) -> bool:
-            return float(whole.get_delta_for_epsilon(epsilon)) + lost <= share
-    else:
-        bound = _renyi_bound(events)
-
-        def holds(epsilon: float, share: float) -> bool:
-            return bound(share) <= epsilon
+    if delta <= 8 * lost:
+        found = 2 * _fixed_point(_renyi_bound(events), delta)
+        return found if found < _MOST_LOSS else math.inf
+    whole = _compose(events, delta)
 
     def is_enough(epsilon: float) -> bool:
-        return holds(epsilon, delta / (1 + math.exp(min(epsilon, 700.0))))
+        share = delta / (1 + math.exp(min(epsilon, 700.0)))
+        return float(whole.get_delta_for_epsilon(epsilon)) + lost <= share
 
     found = 0.0 if is_enough(0.0) else 2 * smallest(is_enough, 1e-6)
     return found if found < _MOST_LOSS else math.inf
+
+
+def _fixed_point(bound: Callable[[float], float], delta: float) -> float:
+    """An e with ``bound(delta / (1 + exp(e))) <= e``, hardly above the least one.
+
+    `bound` falls with delta: what is bounded for the share of a larger e is also
+    bounded for its own.
+    """
+    epsilon = bound(delta / 2)
+    while True:
+        enough = bound(delta / (1 + math.exp(min(epsilon, 700.0))))
+        if enough <= epsilon or enough > _MOST_LOSS:
+            return enough
+        epsilon = enough * (1 + 1e-6)
 
 
 def _renyi_bound(events: tuple[Event, ...]) -> Callable[[float], float]:
@@ -137,6 +149,7 @@ def _renyi_bound(events: tuple[Event, ...]) -> Callable[[float], float]:
     from dp_accounting.rdp import RdpAccountant
 
     accountant = RdpAccountant()
+    steps, mu_squared = 0, 0.0  # unsampled: sampling never costs more
     for event in events:
         if not isinstance(event, (GaussianEvent, LaplaceEvent, PoissonGaussianEvent)):
             return lambda delta: math.inf
@@ -146,7 +159,17 @@ def _renyi_bound(events: tuple[Event, ...]) -> Callable[[float], float]:
         if isinstance(event, PoissonGaussianEvent):
             single = dp_event.PoissonSampledDpEvent(event.sampling_rate, single)
         accountant.compose(single, event.count)
-    return lambda delta: max(0.0, float(accountant.get_epsilon(delta)))
+        steps += event.count
+        sampled = isinstance(event, PoissonGaussianEvent)
+        plain = GaussianEvent(event.noise_multiplier, event.count) if sampled else event
+        mu_squared += plain.gdp_mu_squared
+    accountant.compose(dp_event.GaussianDpEvent(1 / math.sqrt(_RENYI_ROUNDING * steps)))
+
+    def bound(delta: float) -> float:
+        plain = gaussian_epsilon(math.sqrt(mu_squared), delta)
+        return min(plain, float(accountant.get_epsilon(delta)))
+
+    return bound
 
 
 def _rounding(events: tuple[Event, ...]) -> float:

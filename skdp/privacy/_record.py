@@ -48,7 +48,8 @@ class PrivacyRecord:
     event : Event
         What accounting charges.
     noise_multiplier : float
-        sigma / sensitivity of every query; of a search, as a whole.
+        sigma / sensitivity of every query, or, where queries get unequal noise or see
+        samples, what the event is made from; of a search, as a whole.
     sensitivity : float or None
         Largest L2 sensitivity of one query, in its units. None for a search.
     noise_scale : float or None

@@ -143,6 +143,11 @@ class Solver(ABC):
             )
         if not math.isfinite(problem.data_norm):
             return f"solver={self.key!r} needs a finite data_norm."
+        if not math.isfinite(loss.zero_out_bound(math.inf)):
+            return (
+                f"solver={self.key!r} needs a bounded gradient. Use a finite residual "
+                "bound."
+            )
         return ""
 
     @property

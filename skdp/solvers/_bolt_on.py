@@ -49,6 +49,8 @@ _MOST_PASSES, _MOST_UPDATES = 10**6, 2 * 10**7
 # Beyond these the rounding bounds of the proof page, or the range of doubles, end.
 _MOST_PRODUCTS = 1e13
 _LEAST, _MOST = 1e-250, 1e250
+# Weights whose norm can still be squared, before they are projected.
+_FARTHEST = 1e140
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,8 +161,6 @@ class BoltOn(OneRelease):
         if reason:
             return reason
         me = f"solver={self.key!r}"
-        if not math.isfinite(loss.zero_out_bound(math.inf)):
-            return f"{me} needs a bounded gradient. Use a finite residual bound."
         if self.schedule == "strongly_convex" and problem.alpha == 0:
             return f"{me} needs regularisation for this schedule. Set C or alpha."
         planned, _ = self._with_batches(loss, problem, budget)
@@ -171,7 +171,9 @@ class BoltOn(OneRelease):
         assert resolved.step_size is not None, "resolve() fills in the step size"
         if not resolved.step_size * smoothness_of(loss, problem) <= 2:
             return f"{me} needs a 'step_size' of at most 2 / L. Use step_size=None."
-        if not _LEAST < resolved.sensitivity(loss, problem) < _MOST:
+        unprojected = replace(resolved._updates(problem), radius=math.inf)
+        far = farthest_iterate(unprojected, loss, problem)
+        if not (far < _FARTHEST and _LEAST < resolved.sensitivity(loss, problem)):
             return f"{me} leaves the range of numbers. Use another 'data_norm' or C."
         return self.noise_refusal(loss, problem, budget)
 
@@ -204,10 +206,13 @@ class BoltOn(OneRelease):
     def event(self, noise_multiplier: float, loss: Loss, problem: Problem) -> Event:
         return self.noise_law.event(noise_multiplier)
 
-    def sensitivity(self, loss: Loss, problem: Problem) -> float:
-        updates = Updates(
+    def _updates(self, problem: Problem) -> Updates:
+        return Updates(
             self._steps(problem), self._shares(problem), self._batch_size, self.radius
         )
+
+    def sensitivity(self, loss: Loss, problem: Problem) -> float:
+        updates = self._updates(problem)
         farthest = farthest_iterate(updates, loss, problem)
         return exact_sensitivity(
             updates,

@@ -35,8 +35,11 @@ class CertifiedSolver(OneRelease):
         reason = super().refusal(loss, problem, budget)
         if reason:
             return reason
-        if not math.isfinite(loss.value_at_zero + loss.zero_out_bound(math.inf)):
-            return f"solver={self.key!r} needs a bounded loss at 0 and gradient."
+        if not math.isfinite(loss.value_at_zero):
+            return (
+                f"solver={self.key!r} needs a bounded loss at 0. Use a finite target "
+                "bound."
+            )
         resolved = self.resolve(loss, problem, budget)
         assert resolved.strength is not None, "resolve() fills in the strength"
         if CertifiedProblem(loss, problem, resolved.strength).is_ill_conditioned:

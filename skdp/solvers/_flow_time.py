@@ -80,8 +80,8 @@ class FlowTime:
 
     def steps(self, flow: float) -> int:
         """Steps for a flow time within the limits of the default."""
-        wanted = math.ceil(self.wanted_steps(flow))
-        return min(max(wanted, self.fewest_steps), self.most_steps)
+        wanted = min(self.wanted_steps(flow), self.most_steps)
+        return max(math.ceil(wanted), self.fewest_steps)
 
     def momentum(self, n_steps: int) -> float:
         """Heavy-ball momentum that relaxes some ten times within the run."""
@@ -119,7 +119,7 @@ class OnePassFlowTime(FlowTime):
 
     def _admitted(self, flow: float) -> float:
         # s sqrt(T(s)) is admitted instead of s, with T(s) of `wanted_steps`.
-        return float((flow**4 / (_RELAXATIONS * self.smoothness)) ** 0.2)
+        return float(flow**0.8 / (_RELAXATIONS * self.smoothness) ** 0.2)
 
 
 class PlainFlowTime(FlowTime):

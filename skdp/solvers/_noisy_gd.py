@@ -147,8 +147,6 @@ class NoisyGD(Descent):
                 return f"{needs} {name}={value:g}. Use {name}=None or release='path'."
         if problem.alpha == 0:
             return f"{needs} regularisation. Use a positive alpha or release='path'."
-        if not math.isfinite(loss.zero_out_bound(math.inf)):
-            return f"{needs} a loss of bounded gradient. Use release='path'."
         if self.resolve(loss, problem, budget).hidden(loss, problem).gap <= 0:
             return f"{needs} contractive steps. Use a smaller step_size."
         return ""

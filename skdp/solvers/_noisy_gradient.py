@@ -80,12 +80,17 @@ class NoisyGradient:
         rows: NDArray[np.int64] | None = None,
     ) -> FloatArray:
         """Noisy gradient sum at released weights; over the records `rows` if given."""
-        norm = float(np.linalg.norm(weights / self._shape, 2))
+        counted = weights / self._shape
+        norm = float(np.linalg.norm(counted, 2))
+        length = float(np.linalg.norm(counted))  # what raw predictions err by
         # Which rows stand beside a chosen one is not public.
         moved = 1 if rows is None else self._problem.n_samples
         sensitivity = query_sensitivity(
             self._loss, self._problem, self._clip, norm, self._intercept_weight
-        ) + rounding_slack(self._loss, self._problem, self._largest_block, norm, moved)
+        )
+        sensitivity += rounding_slack(
+            self._loss, self._problem, self._largest_block, length, moved
+        )
         released = self._law.release(
             self._noise,
             self._shape * self._sum(weights, rows),

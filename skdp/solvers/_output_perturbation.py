@@ -89,7 +89,7 @@ class OutputPerturbation(CertifiedSolver):
             change = deviation * _gradient_change(loss, problem)
             bend = problem.n_samples * loss.curvature_trace * problem.row_norm**2
             norm = _WEIGHTS_NORM / problem.data_norm
-            strength = (2 * bend * (change / norm) ** 2) ** (1 / 3)
+            strength = (2 * bend) ** (1 / 3) * (change / norm) ** (2 / 3)
             least = CertifiedProblem(loss, problem, 0.0).least_strength
             strength = max(strength, least)
         return replace(self, strength=strength, law=law)

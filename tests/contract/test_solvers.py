@@ -283,3 +283,29 @@ def test_calibration_agrees_with_the_declared_event():
         lambda z: case.solver.event(z, case.loss, case.problem), BUDGET
     )
     assert run_case(case).noise_multiplier == multiplier
+
+
+EXTREME_BUDGETS = [
+    Budget(1e-6, 0.0),
+    Budget(1e-6, 1e-50),
+    Budget(1e8, 0.0),
+    Budget(1e8, 0.5),
+]
+
+
+@pytest.mark.parametrize("loss_name", LOSSES)
+@pytest.mark.parametrize("key", SOLVERS)
+def test_extreme_problems_are_solved_or_refused_with_a_reason(key, loss_name):
+    reasons = []
+    for data_norm in (1e-100, 1e100):
+        for alpha, n_samples in ((0.0, 1), (1e-50, 10**9), (1e100, 1000)):
+            facts = {"data_norm": data_norm, "alpha": alpha, "n_samples": n_samples}
+            case = Case(key, loss_name, "replace_one", **facts)
+            for budget in EXTREME_BUDGETS:
+                try:
+                    solver = case.solver_with({}, budget)
+                except ValueError as refusal:
+                    reasons.append(str(refusal))
+                else:
+                    assert solver.event(1.0, case.loss, case.problem).leaves
+    assert all("Use" in reason or "Set" in reason for reason in reasons)

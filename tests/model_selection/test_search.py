@@ -126,6 +126,7 @@ BAD = {
     "poisson at delta 0": (
         {
             "delta": 0.0,
+            "estimator": DPLogisticRegression(classes=[0, 1]),
             "method": "random_stopping",
             "method_params": {"family": "poisson"},
         },
@@ -515,3 +516,21 @@ def test_candidates_are_drawn_before_the_commit_and_without_the_data(monkeypatch
     for n_iter in (0, 1.5):
         with pytest.raises((ValueError, TypeError), match="'n_iter'"):
             DPRandomizedSearchCV(logistic(), GRID, n_iter=n_iter).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "law", "delta"),
+    [((10, 70), "spherical", 1e-6), ((10, 20), None, 0.0)],
+)
+def test_a_search_over_batches_is_not_refused_for_its_rehearsal(sizes, law, delta):
+    """Rehearsed on 64 records, and at the default delta instead of the search's."""
+    X = np.random.default_rng(0).normal(size=(300, 3))
+    params = [{"n_steps": 3, "batch_size": size, "law": law} for size in sizes]
+    search = DPGridSearchCV(
+        DPLogisticRegression(solver="nesterov", classes=[0, 1]),
+        {"solver_params": params},
+        epsilon=1.0,
+        delta=delta,
+    )
+    search.fit(X, (X[:, 0] > 0).astype(int))
+    assert search.best_estimator_.coef_.shape == (1, 3)

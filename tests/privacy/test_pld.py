@@ -339,3 +339,47 @@ def test_stored_names_are_never_imported():
     assert not any("from_named_tuple" in source for source in sources)
     users = [p.name for p in folder.glob("*.py") if "dp_accounting" in p.read_text()]
     assert users == ["_pld.py"]
+
+
+def least_delta(q, z, steps, epsilon):
+    """P(S > t) - exp(epsilon) Q(S > t) for the sum S of all releases: a lower bound.
+
+    Under Q S ~ N(0, steps z^2); under P its mean is q steps on average, with a variance
+    that the binomial number of samples enlarges. Any t gives a valid bound; the tail of
+    the enlarged normal is that of the mixture up to far less than what is found.
+    """
+    deviation = z * math.sqrt(steps)
+    mean = q * steps
+    wide = math.hypot(deviation, math.sqrt(steps * q * (1 - q)))
+    t = mean / 2 + epsilon * deviation**2 / mean
+    return ndtr((mean - t) / wide) - math.exp(epsilon) * ndtr(-t / deviation)
+
+
+TINY_DELTAS = [
+    (0.01, 2.66e6, 10**6, 1e-9),
+    (0.01, 2.66e6, 10**4, 1e-12),
+    (1e-4, 3e5, 10**6, 1e-9),
+]
+
+
+@pytest.mark.parametrize(("q", "z", "steps", "delta"), TINY_DELTAS)
+def test_a_sampled_event_is_not_free_at_tiny_deltas(q, z, steps, delta):
+    claimed = epsilon_of(PoissonGaussianEvent(z, q, steps), delta)
+    assert least_delta(q, z, steps, claimed) <= delta
+
+
+def test_rounding_of_renyi_divergences_left_out_is_found_out(monkeypatch):
+    monkeypatch.setattr(pld, "_RENYI_ROUNDING", 1e-300)
+    monkeypatch.setattr(pld, "gaussian_epsilon", lambda mu, delta: math.inf)
+    q, z, steps, delta = TINY_DELTAS[0]
+    claimed = pld.pld_epsilon([PoissonGaussianEvent(z, q, steps)], delta)
+    assert least_delta(q, z, steps, claimed) > 100 * delta
+
+
+@pytest.mark.parametrize("adjacency", ["zero_out", "replace_one"])
+def test_calibration_keeps_a_tiny_budget(adjacency):
+    """Two real records move the sum twice as far as one and the null record."""
+    budget = Budget(1e-6, 1e-12)
+    z = calibrate(lambda z: PoissonGaussianEvent(z, 0.01, 10**4, adjacency), budget)
+    own = z if adjacency == "zero_out" else z / 2
+    assert least_delta(0.01, own, 10**4, budget.epsilon) <= budget.delta

@@ -20,7 +20,7 @@ from skdp.data import MemorySource
 from skdp.losses import SoftmaxLoss, SquaredLoss
 from skdp.privacy import Budget, GaussianEvent, PureEvent
 from skdp.privacy._noise import NoiseSource
-from skdp.solvers import Progress, choose_solver, named_solver
+from skdp.solvers import Problem, Progress, choose_solver, named_solver
 from skdp.solvers._bolt_on import BoltOn
 from skdp.solvers._gradient import query_sensitivity
 from skdp.solvers._permutation_sensitivity import (
@@ -397,3 +397,24 @@ def test_numpy_scalars_become_plain_numbers(kind):
     assert type(BoltOn(radius=kind(np.inf)).radius) is float
     plain = (int, float, str, bool, type(None))
     assert all(type(value) in plain for value in vars(solver).values())
+
+
+def test_weights_too_far_to_be_projected_are_refused():
+    n = 200_000
+    loss = SquaredLoss(2e154, 1e154)
+    problem = Problem(
+        n_samples=n,
+        n_features=1,
+        data_norm=1.0,
+        adjacency="zero_out",
+        fit_intercept=False,
+    )
+    largest = math.sqrt(np.finfo(float).max)
+    params = {
+        "n_passes": 1,
+        "batch_size": n,
+        "step_size": largest * (1 + 0.3 / n) / 1e154,
+        "radius": 1e150,
+    }
+    with pytest.raises(ValueError, match="leaves the range of numbers"):
+        choose_solver("bolt_on", params, loss, problem, Budget(1.0, 1e-6))

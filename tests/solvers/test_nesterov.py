@@ -27,6 +27,7 @@ from skdp.solvers import (
     Problem,
     Progress,
     best_step_count,
+    choose_solver,
     error_bounds,
     named_solver,
     solve,
@@ -475,3 +476,18 @@ def test_other_places_in_a_batch_move_a_sum_by_less_than_is_charged():
 
 def test_all_three_share_one_engine():
     assert all(issubclass(SOLVERS[key], AcceleratedGD) for key in KEYS)
+
+
+def test_what_cannot_be_drawn_is_refused_before_the_commit():
+    """The grid is a power of two: its share of the noise depends on the sensitivity."""
+    loss, budget = LogisticLoss(), Budget(1.0001114068923971e-06, 0.0)
+    problem = Problem(
+        n_samples=50,
+        n_features=2000,
+        data_norm=1.0169491525423728,
+        adjacency="replace_one",
+        fit_intercept=False,
+    )
+    params = {"n_steps": 17038, "division": "even", "step_size": 1e-9}
+    with pytest.raises(ValueError, match="cannot draw such noise"):
+        choose_solver("nesterov", params, loss, problem, budget)

@@ -77,7 +77,7 @@ def test_bad_parameters_are_named(params, message):
 @pytest.mark.parametrize(
     ("loss", "problem", "budget", "params", "message"),
     [
-        (SquaredLoss(math.inf, 1.0), PROBLEM, BUDGET, {}, "bounded loss"),
+        (SquaredLoss(math.inf, 1.0), PROBLEM, BUDGET, {}, "bounded gradient"),
         (LOSS, PROBLEM, PURE, {"law": "gaussian"}, "cannot do delta=0"),
         (LOSS, replace(PROBLEM, data_norm=math.inf), BUDGET, {}, "finite data_norm"),
     ],
