@@ -12,8 +12,7 @@ from skdp._validation import check_real
 from skdp.losses import LogisticLoss, Loss
 from skdp.privacy._accounting import Budget, calibrate
 from skdp.privacy._adjacency import Adjacency
-from skdp.privacy._gaussian import gaussian_mu
-from skdp.privacy._laws import LAWS
+from skdp.privacy._laws import LAWS, deviation_once
 from skdp.solvers import Problem, choose_solver
 from skdp.solvers._gradient import query_sensitivity
 
@@ -165,10 +164,8 @@ def forecast(
 
 def _coefficient_noise(loss: Loss, problem: Problem, budget: Budget) -> float:
     size = problem.n_columns * loss.n_outputs
-    if budget.delta == 0:
-        deviation = LAWS["spherical"].deviation(1 / budget.epsilon, size)
-    else:
-        deviation = 1 / gaussian_mu(budget.epsilon, budget.delta)
+    law = LAWS["spherical" if budget.delta == 0 else "gaussian"]
+    deviation = deviation_once(law, budget, size)
     spread = problem.data_norm**2 / problem.n_features
     curvature = loss.curvature_trace / loss.n_outputs * spread
     sensitivity = query_sensitivity(loss, problem, loss.noisy_clip)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -23,18 +24,16 @@ from skdp.data import Source, held
 from skdp.losses import Loss
 from skdp.privacy._accounting import Budget
 from skdp.privacy._events import Event
-from skdp.privacy._gaussian import gaussian_mu
-from skdp.privacy._laws import LAWS
+from skdp.privacy._laws import LAWS, deviation_once
 from skdp.privacy._noise import NoiseSource
-from skdp.solvers._base import FloatArray, Problem, Progress, Solution
-from skdp.solvers._gradient import GradientSum, query_sensitivity
-from skdp.solvers._one_release import OneRelease
+from skdp.solvers._base import Checks, FloatArray, Problem, Progress, Solution
+from skdp.solvers._chosen_law import ChosenLaw
+from skdp.solvers._gradient import GradientSum, query_sensitivity, smoothness_bound
 from skdp.solvers._permutation_sensitivity import (
     Updates,
     exact_sensitivity,
     farthest_iterate,
     rounding_of,
-    smoothness_of,
 )
 from skdp.solvers._schedules import AVERAGES, SCHEDULES
 
@@ -51,8 +50,14 @@ _MOST_PRODUCTS = 1e13
 _LEAST, _MOST = 1e-250, 1e250
 
 
+def _check_radius(name: str, value: Any) -> float:
+    if isinstance(value, float) and value == math.inf:
+        return math.inf
+    return check_real(name, value, low=1e-150, high=1e150, remedy="Or use inf.")
+
+
 @dataclass(frozen=True, kw_only=True)
-class BoltOn(OneRelease):
+class BoltOn(ChosenLaw):
     r"""Permutation-based stochastic gradient descent with noise on its result.
 
     Privacy
@@ -119,6 +124,17 @@ class BoltOn(OneRelease):
 
     key: ClassVar[str] = "bolt_on"
 
+    checks: ClassVar[Checks] = {
+        **ChosenLaw.checks,
+        "n_passes": partial(check_count, high=_MOST_PASSES),
+        "batch_size": check_count,
+        "schedule": partial(check_choice, allowed=SCHEDULES),
+        "step_size": partial(check_real, low=_LEAST, high=_MOST),
+        "average": partial(check_choice, allowed=AVERAGES),
+        "radius": _check_radius,
+        "reshuffle": check_bool,
+    }
+
     n_passes: int | None = None
     batch_size: int | None = None
     schedule: Literal["constant", "decreasing", "sqrt", "strongly_convex"] = "constant"
@@ -127,32 +143,9 @@ class BoltOn(OneRelease):
     radius: float = math.inf
     reshuffle: bool = False
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.n_passes is not None:
-            passes = check_count("n_passes", self.n_passes, high=_MOST_PASSES)
-            object.__setattr__(self, "n_passes", passes)
-        if self.batch_size is not None:
-            size = check_count("batch_size", self.batch_size)
-            object.__setattr__(self, "batch_size", size)
-        if self.step_size is not None:
-            step = check_real("step_size", self.step_size, low=_LEAST, high=_MOST)
-            object.__setattr__(self, "step_size", step)
-        radius = math.inf
-        if self.radius != math.inf:
-            radius = check_real("radius", self.radius, low=1e-150, high=1e150)
-        object.__setattr__(self, "radius", radius)
-        check_choice("schedule", self.schedule, SCHEDULES)
-        check_choice("average", self.average, AVERAGES)
-        check_bool("reshuffle", self.reshuffle)
-
     @property
     def mechanism(self) -> str:
         return f"{self.noise_law.name} noise on the last weights of gradient descent"
-
-    @property
-    def is_gaussian(self) -> bool:
-        return self.law != "spherical"
 
     def refusal(self, loss: Loss, problem: Problem, budget: Budget) -> str:
         reason = super().refusal(loss, problem, budget)
@@ -169,17 +162,17 @@ class BoltOn(OneRelease):
             return f"{me} would make too many updates. Use a larger 'batch_size'."
         resolved = self.resolve(loss, problem, budget)
         assert resolved.step_size is not None, "resolve() fills in the step size"
-        if not resolved.step_size * smoothness_of(loss, problem) <= 2:
+        if not resolved.step_size * smoothness_bound(loss, problem) <= 2:
             return f"{me} needs a 'step_size' of at most 2 / L. Use step_size=None."
         if not _LEAST < resolved.sensitivity(loss, problem) < _MOST:
             return f"{me} leaves the range of numbers. Use another 'data_norm' or C."
-        return self.noise_refusal(loss, problem, budget)
+        return self.noise_refusal(budget, problem.n_columns * loss.n_outputs)
 
     def resolve(self, loss: Loss, problem: Problem, budget: Budget) -> Self:
         planned, flow = self._with_batches(loss, problem, budget)
         if self.step_size is not None:
             return planned
-        step = 1 / smoothness_of(loss, problem)
+        step = 1 / smoothness_bound(loss, problem)
         if self.schedule != "strongly_convex":
             unit = replace(planned, step_size=1.0)._steps(problem)
             step = min(flow / float(unit.sum()), step)
@@ -191,7 +184,9 @@ class BoltOn(OneRelease):
         """A copy with law, passes and batch size, and the flow time wanted."""
         n, law = problem.n_samples, self.law_for(budget)
         flow = _flow_time(loss, problem, budget, law)
-        wanted = flow * smoothness_of(loss, problem)  # updates with the largest steps
+        wanted = flow * smoothness_bound(
+            loss, problem
+        )  # updates with the largest steps
         passes, batch = self.n_passes, min(self.batch_size or n, n)
         if passes is None:
             passes = math.ceil(min(max(wanted / -(-n // batch), 1), _MOST_FULL))
@@ -212,7 +207,7 @@ class BoltOn(OneRelease):
         return exact_sensitivity(
             updates,
             query_sensitivity(loss, problem, weights_norm=farthest),
-            smoothness=smoothness_of(loss, problem),
+            smoothness=smoothness_bound(loss, problem),
             strength=problem.alpha,
             reshuffle=self.reshuffle,
             rounding=rounding_of(updates, loss, problem, farthest),
@@ -334,11 +329,8 @@ def _flow_time(loss: Loss, problem: Problem, budget: Budget, law: str) -> float:
     ``curvature_trace row_norm^2 e^2 / 2`` in the mean loss, the bias
     ``norm^2 / (2 s)``.
     """
-    multiplier = 1 / budget.epsilon
-    if not LAWS[law].is_pure:
-        multiplier = 1 / gaussian_mu(budget.epsilon, budget.delta)
     size = problem.n_columns * loss.n_outputs
-    deviation = LAWS[law].deviation(multiplier, size) / problem.n_samples
+    deviation = deviation_once(LAWS[law], budget, size) / problem.n_samples
     # In units of data_norm, whose powers could overflow.
     length = problem.row_norm / problem.data_norm
     change = query_sensitivity(loss, problem) / problem.data_norm

@@ -16,7 +16,7 @@ from skdp.losses import Loss
 from skdp.privacy._accounting import Budget
 from skdp.privacy._gaussian import gaussian_mu
 from skdp.solvers._base import Problem
-from skdp.solvers._gradient import query_sensitivity
+from skdp.solvers._gradient import query_sensitivity, smoothness_bound
 
 # Standard deviation of the noise in the raw prediction of a unit row at which the
 # default stops, in the loss's units of raw predictions, chosen once on public data sets
@@ -54,7 +54,12 @@ class FlowTime:
     @property
     def smoothness(self) -> float:
         """Public bound on the curvature of the objective."""
-        return self.loss.smoothness * self.problem.row_norm**2 + self.problem.alpha
+        return smoothness_bound(self.loss, self.problem)
+
+    @property
+    def longest_flow(self) -> float:
+        """Flow time that momentum covers in the most steps."""
+        return self.most_steps**2 / (_RELAXATIONS * self.smoothness)
 
     def flow(self, residual_clip: float, intercept_weight: float = 1.0) -> float:
         """Flow time at which the noise in a unit row's prediction is _MARGIN_NOISE."""
@@ -106,6 +111,16 @@ class FlowTime:
             bound = self.loss.zero_out_bound(math.inf)
             clip = max(clip, bound * (wanted / self.most_steps) ** 2)
         return clip
+
+    def clip_and_weight(
+        self, residual_clip: float | None, intercept_weight: float | None
+    ) -> tuple[float, float]:
+        """Residual clip and intercept weight, by their rules if None."""
+        if intercept_weight is None:
+            intercept_weight = self.intercept_weight(residual_clip)
+        if residual_clip is None:
+            residual_clip = self.residual_clip(intercept_weight)
+        return residual_clip, intercept_weight
 
 
 class OnePassFlowTime(FlowTime):

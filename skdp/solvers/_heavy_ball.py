@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar, Self
 
 import numpy as np
@@ -12,7 +13,7 @@ from skdp._validation import check_real
 from skdp.losses import Loss
 from skdp.privacy._accounting import Budget
 from skdp.solvers._accelerated import AcceleratedGD
-from skdp.solvers._base import FloatArray, Problem
+from skdp.solvers._base import Checks, FloatArray, Problem
 
 # Below 1 in any rounding.
 _MOST_MOMENTUM = 1 - 2.0**-30
@@ -63,15 +64,12 @@ class HeavyBall(AcceleratedGD):
     looks_ahead: ClassVar[bool] = False
     relaxations: ClassVar[float] = math.sqrt(10)
 
-    momentum: float | None = None
+    checks: ClassVar[Checks] = {
+        **AcceleratedGD.checks,
+        "momentum": partial(check_real, low=0.0, high=1.0, high_open=True),
+    }
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.momentum is not None:
-            momentum = check_real(
-                "momentum", self.momentum, low=0.0, high=1.0, high_open=True
-            )
-            self._set("momentum", momentum)
+    momentum: float | None = None
 
     def resolve(self, loss: Loss, problem: Problem, budget: Budget) -> Self:
         found = super().resolve(loss, problem, budget)

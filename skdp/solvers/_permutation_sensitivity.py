@@ -113,11 +113,6 @@ def exact_sensitivity(
     return min(total, 2 * updates.radius * _PROJECTION)
 
 
-def smoothness_of(loss: Loss, problem: Problem) -> float:
-    """Largest curvature of one record's regularised loss."""
-    return loss.smoothness * problem.row_norm**2 + problem.alpha
-
-
 def farthest_iterate(updates: Updates, loss: Loss, problem: Problem) -> float:
     """Bound on the norm of every iterate (proof page, Lemma 2)."""
     steps = updates.steps

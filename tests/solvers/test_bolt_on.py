@@ -22,10 +22,7 @@ from skdp.privacy import Budget, GaussianEvent, PureEvent
 from skdp.privacy._noise import NoiseSource
 from skdp.solvers import Progress, choose_solver, named_solver
 from skdp.solvers._bolt_on import BoltOn
-from skdp.solvers._gradient import query_sensitivity
-from skdp.solvers._permutation_sensitivity import (
-    smoothness_of,
-)
+from skdp.solvers._gradient import query_sensitivity, smoothness_bound
 from skdp.solvers._schedules import AVERAGES, SCHEDULES
 from tests.problems import LOSSES
 from tests.solvers.permutation import (
@@ -217,7 +214,7 @@ def test_defaults_follow_from_public_facts_only():
     assert solver == resolved()
     assert solver.law == "gaussian"
     assert resolved(budget=PURE).law == "spherical"
-    assert solver.step_size <= 1 / smoothness_of(LOSS, PROBLEM)
+    assert solver.step_size <= 1 / smoothness_bound(LOSS, PROBLEM)
     # Few updates are wanted: full gradients. More: batches, in ten passes.
     assert solver.batch_size == 2000
     large = resolved(replace(PROBLEM, n_samples=10**6))
