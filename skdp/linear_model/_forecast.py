@@ -134,6 +134,11 @@ def forecast(
     'nesterov'
     """
     loss = LogisticLoss() if loss is None else loss
+    if isinstance(loss, (str, type)):
+        raise TypeError(
+            "The 'loss' parameter must be None or a loss of skdp.losses. "
+            f"Got {loss!r}. Use an object such as HuberHingeLoss()."
+        )
     check_real("epsilon", epsilon, low=1e-6, high=1e8)
     check_real("data_norm", data_norm, low=1e-100, high=1e100)
     budget = Budget(epsilon, delta)

@@ -84,9 +84,9 @@ class AcceleratedGD(ChosenLaw):
     law : {"gaussian", "spherical"} or None, default=None
         Law of the noise. None: spherical if delta is 0, which is what it needs,
         Gaussian otherwise.
-    batch_size : int in [1, n_samples] or None, default=None
+    batch_size : int in [1, 2^31] or None, default=None
         Records in each step's secret batch, drawn afresh without replacement. Spherical
-        noise only. None, or n_samples: all records in every step.
+        noise only. None, or n_samples and more: all records in every step.
     """
 
     checks: ClassVar[Checks] = {
@@ -120,11 +120,6 @@ class AcceleratedGD(ChosenLaw):
         if reason:
             return reason
         name = f"solver={self.key!r}"
-        if (self.batch_size or 1) > problem.n_samples:
-            return (
-                f"{name} cannot draw {self.batch_size} of {problem.n_samples} records. "
-                "Use a smaller batch_size."
-            )
         resolved = self.resolve(loss, problem, budget)
         if resolved.takes_batches(problem) and resolved.law != "spherical":
             return (
@@ -164,7 +159,7 @@ class AcceleratedGD(ChosenLaw):
             strong_convexity=self.strong_convexity or convexity,
             residual_clip=clip,
             intercept_weight=weight,
-            batch_size=self.batch_size or problem.n_samples,
+            batch_size=min(self.batch_size or problem.n_samples, problem.n_samples),
         )
         if found.n_steps is not None:
             return found

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import partial
+from numbers import Real
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -51,7 +52,7 @@ _LEAST, _MOST = 1e-250, 1e250
 
 
 def _check_radius(name: str, value: Any) -> float:
-    if isinstance(value, float) and value == math.inf:
+    if isinstance(value, Real) and value == math.inf:
         return math.inf
     return check_real(name, value, low=1e-150, high=1e150, remedy="Or use inf.")
 
@@ -159,11 +160,19 @@ class BoltOn(ChosenLaw):
         planned, _ = self._with_batches(loss, problem, budget)
         updates = planned._n_passes * planned._updates_per_pass(problem)
         if updates > _MOST_UPDATES or updates * problem.n_columns > _MOST_PRODUCTS:
-            return f"{me} would make too many updates. Use a larger 'batch_size'."
+            return (
+                f"{me} would make too many updates. Got {updates:,}. "
+                "Use a larger 'batch_size' or fewer 'n_passes'."
+            )
         resolved = self.resolve(loss, problem, budget)
         assert resolved.step_size is not None, "resolve() fills in the step size"
-        if not resolved.step_size * smoothness_bound(loss, problem) <= 2:
-            return f"{me} needs a 'step_size' of at most 2 / L. Use step_size=None."
+        smoothness = smoothness_bound(loss, problem)
+        if not resolved.step_size * smoothness <= 2:
+            return (
+                f"{me} needs a 'step_size' of at most 2 / L, which is "
+                f"{2 / smoothness:.3g}. Got {resolved.step_size:.3g}. "
+                "Use step_size=None."
+            )
         if not _LEAST < resolved.sensitivity(loss, problem) < _MOST:
             return f"{me} leaves the range of numbers. Use another 'data_norm' or C."
         return self.noise_refusal(budget, problem.n_columns * loss.n_outputs)

@@ -33,6 +33,7 @@ from skdp.privacy._noise import NoiseSource
 from skdp.solvers._base import Checks, Problem, Progress, Solution
 from skdp.solvers._descent import Descent, MomentumSteps
 from skdp.solvers._flow_time import FlowTime, PlainFlowTime
+from skdp.solvers._gradient import smoothness_bound
 from skdp.solvers._last_iterate import HiddenDescent
 from skdp.solvers._noisy_gradient import NoisyGradient
 
@@ -147,11 +148,15 @@ class NoisyGD(Descent):
             if getattr(self, name) not in (None, value):
                 return f"{needs} {name}={value:g}. Use {name}=None or release='path'."
         if problem.alpha == 0:
-            return f"{needs} regularisation. Use a positive alpha or release='path'."
+            return f"{needs} regularisation. Set C or alpha, or use release='path'."
         if not math.isfinite(loss.zero_out_bound(math.inf)):
             return f"{needs} a loss of bounded gradient. Use release='path'."
         if self.resolve(loss, problem, budget).hidden(loss, problem).gap <= 0:
-            return f"{needs} contractive steps. Use a smaller step_size."
+            most = 2 / smoothness_bound(loss, problem)
+            return (
+                f"{needs} contractive steps, of a 'step_size' below 2 / L, which is "
+                f"{most:.3g}. Got {self.step_size}. Use step_size=None."
+            )
         return ""
 
     def hidden(self, loss: Loss, problem: Problem) -> HiddenDescent:

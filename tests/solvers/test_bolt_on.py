@@ -394,3 +394,15 @@ def test_numpy_scalars_become_plain_numbers(kind):
     assert type(BoltOn(radius=kind(np.inf)).radius) is float
     plain = (int, float, str, bool, type(None))
     assert all(type(value) in plain for value in vars(solver).values())
+
+
+def test_small_fits_do_without_compiled_code():
+    code = (
+        "import sys, numpy as np; from skdp import DPLogisticRegression\n"
+        "X, y = np.eye(40), np.arange(40) % 2\n"
+        "model = DPLogisticRegression(solver='bolt_on', classes=[0, 1])\n"
+        "model.fit(X, y); assert 'numba' not in sys.modules\n"
+        "model.set_params(solver_params={'batch_size': 5}).fit(X, y)\n"
+        "assert 'numba' in sys.modules  # the twin\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

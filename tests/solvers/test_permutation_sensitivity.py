@@ -383,3 +383,13 @@ def test_rounding_is_charged_and_covers_a_run_in_higher_precision():
         charged -= exact_sensitivity(updates, 1.0, **facts)
         assert 0 < error < charged / 2
         assert charged < 1e-9
+
+
+def test_plain_and_compiled_recursion_agree():
+    from skdp.solvers._permutation_kernel import compiled_what_is_left
+    from skdp.solvers._permutation_sensitivity import what_is_left
+
+    steps = np.random.default_rng(0).uniform(0.1, 2.0, 500)
+    arguments = (steps, np.full(500, 1 / 500), 1.0, 0.1)
+    plain, quick = what_is_left(*arguments), compiled_what_is_left(*arguments)
+    assert np.allclose(plain, quick, rtol=1e-12, atol=0)
