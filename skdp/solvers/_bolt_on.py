@@ -29,6 +29,7 @@ from skdp.privacy._laws import LAWS, deviation_once
 from skdp.privacy._noise import NoiseSource
 from skdp.solvers._base import Checks, FloatArray, Problem, Progress, Solution
 from skdp.solvers._chosen_law import ChosenLaw
+from skdp.solvers._flow_time import RELAXATIONS
 from skdp.solvers._gradient import GradientSum, query_sensitivity, smoothness_bound
 from skdp.solvers._permutation_sensitivity import (
     Updates,
@@ -40,8 +41,6 @@ from skdp.solvers._schedules import AVERAGES, SCHEDULES
 
 # Guess of the norm of useful weights, in units of raw predictions over data_norm.
 _WEIGHTS_NORM = 5.0
-# Relaxation times after which a regularised run is at its optimum.
-_RELAXATIONS = 10
 # Full gradients that the default takes rather than batches, and the passes it takes
 # otherwise (docs/solvers/bolt_on.md).
 _MOST_FULL, _PASSES = 200, 10
@@ -346,5 +345,5 @@ def _flow_time(loss: Loss, problem: Problem, budget: Budget, law: str) -> float:
     ratio = _WEIGHTS_NORM * loss.raw_unit / (length * deviation * change)
     flow = (ratio**2 / (2 * loss.curvature_trace)) ** (1 / 3) / problem.data_norm**2
     if problem.alpha > 0:
-        flow = min(flow, _RELAXATIONS / problem.alpha)
+        flow = min(flow, RELAXATIONS / problem.alpha)
     return float(flow)

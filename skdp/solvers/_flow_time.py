@@ -22,8 +22,8 @@ from skdp.solvers._gradient import query_sensitivity, smoothness_bound
 # default stops, in the loss's units of raw predictions, chosen once on public data sets
 # (docs/solvers/noisy_gd.md) and flat around its optimum.
 _MARGIN_NOISE = 2.0
-# Relaxation times of the momentum that the default leaves for the run.
-_RELAXATIONS = 10
+# Relaxation times, of momentum or of a regularised optimum, that a run is given.
+RELAXATIONS = 10
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class FlowTime:
     @property
     def longest_flow(self) -> float:
         """Flow time that momentum covers in the most steps."""
-        return self.most_steps**2 / (_RELAXATIONS * self.smoothness)
+        return self.most_steps**2 / (RELAXATIONS * self.smoothness)
 
     def flow(self, residual_clip: float, intercept_weight: float = 1.0) -> float:
         """Flow time at which the noise in a unit row's prediction is _MARGIN_NOISE."""
@@ -72,7 +72,7 @@ class FlowTime:
             tolerated * problem.n_samples * self.mu / (problem.data_norm * sensitivity)
         )
         if problem.alpha > 0:  # the optimum is reached by then
-            flow = min(flow, _RELAXATIONS / problem.alpha)
+            flow = min(flow, RELAXATIONS / problem.alpha)
         return flow
 
     def _admitted(self, flow: float) -> float:
@@ -81,7 +81,7 @@ class FlowTime:
 
     def wanted_steps(self, flow: float) -> float:
         """Steps in which momentum covers a flow time, before the limits."""
-        return math.sqrt(_RELAXATIONS * flow * self.smoothness)
+        return math.sqrt(RELAXATIONS * flow * self.smoothness)
 
     def steps(self, flow: float) -> int:
         """Steps for a flow time within the limits of the default."""
@@ -90,7 +90,7 @@ class FlowTime:
 
     def momentum(self, n_steps: int) -> float:
         """Heavy-ball momentum that relaxes some ten times within the run."""
-        return max(0.0, 1 - _RELAXATIONS / n_steps)
+        return max(0.0, 1 - RELAXATIONS / n_steps)
 
     def step_size(self, flow: float, n_steps: int, momentum: float) -> float:
         """The flow time in equal steps, none of them unstable."""
@@ -134,7 +134,7 @@ class OnePassFlowTime(FlowTime):
 
     def _admitted(self, flow: float) -> float:
         # s sqrt(T(s)) is admitted instead of s, with T(s) of `wanted_steps`.
-        return float((flow**4 / (_RELAXATIONS * self.smoothness)) ** 0.2)
+        return float((flow**4 / (RELAXATIONS * self.smoothness)) ** 0.2)
 
 
 class PlainFlowTime(FlowTime):

@@ -14,6 +14,7 @@ from skdp.losses import Loss
 from skdp.privacy._accounting import Budget
 from skdp.solvers._accelerated import AcceleratedGD
 from skdp.solvers._base import Checks, FloatArray, Problem
+from skdp.solvers._flow_time import RELAXATIONS
 
 # Below 1 in any rounding.
 _MOST_MOMENTUM = 1 - 2.0**-30
@@ -62,7 +63,7 @@ class HeavyBall(AcceleratedGD):
 
     key: ClassVar[str] = "heavy_ball"
     looks_ahead: ClassVar[bool] = False
-    relaxations: ClassVar[float] = math.sqrt(10)
+    relaxations: ClassVar[float] = math.sqrt(RELAXATIONS)
 
     checks: ClassVar[Checks] = {
         **AcceleratedGD.checks,
