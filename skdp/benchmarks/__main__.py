@@ -30,7 +30,7 @@ def main(arguments: list[str] | None = None) -> int:
     for path in sorted(_accuracy.CONFIGS.glob("*.toml")):
         if path.stem not in ("peers", "search"):
             table = kinds.add_parser(path.stem, help="a table of scores")
-            table.add_argument("--seeds", type=int, help="fewer seeds than stated")
+            table.add_argument("--seeds", type=_count, help="fewer seeds than stated")
     for name in _published.names():
         _add_published(kinds.add_parser(name, help="a published table or figure"))
     options = parser.parse_args(arguments)

@@ -113,7 +113,7 @@ def _require(*packages: str) -> None:
     if missing:
         raise SystemExit(
             f"This needs {' and '.join(missing)}, which the 'bench' extra has: "
-            "pip install 'skdp[bench]'."
+            "pip install -e '.[bench]', in the folder of skdp's sources."
         )
 
 

@@ -12,8 +12,7 @@ from skdp._validation import check_real
 from skdp.losses import LogisticLoss, Loss
 from skdp.privacy._accounting import Budget, calibrate
 from skdp.privacy._adjacency import Adjacency
-from skdp.privacy._gaussian import gaussian_mu
-from skdp.privacy._laws import LAWS
+from skdp.privacy._laws import LAWS, deviation_once
 from skdp.solvers import Problem, choose_solver
 from skdp.solvers._gradient import query_sensitivity
 
@@ -135,6 +134,11 @@ def forecast(
     'nesterov'
     """
     loss = LogisticLoss() if loss is None else loss
+    if isinstance(loss, (str, type)):
+        raise TypeError(
+            "The 'loss' parameter must be None or a loss of skdp.losses. "
+            f"Got {loss!r}. Use an object such as HuberHingeLoss()."
+        )
     check_real("epsilon", epsilon, low=1e-6, high=1e8)
     check_real("data_norm", data_norm, low=1e-100, high=1e100)
     budget = Budget(epsilon, delta)
@@ -165,10 +169,8 @@ def forecast(
 
 def _coefficient_noise(loss: Loss, problem: Problem, budget: Budget) -> float:
     size = problem.n_columns * loss.n_outputs
-    if budget.delta == 0:
-        deviation = LAWS["spherical"].deviation(1 / budget.epsilon, size)
-    else:
-        deviation = 1 / gaussian_mu(budget.epsilon, budget.delta)
+    law = LAWS["spherical" if budget.delta == 0 else "gaussian"]
+    deviation = deviation_once(law, budget, size)
     spread = problem.data_norm**2 / problem.n_features
     curvature = loss.curvature_trace / loss.n_outputs * spread
     sensitivity = query_sensitivity(loss, problem, loss.noisy_clip)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from skdp.privacy._accounting import Budget, calibrate
 from skdp.privacy._events import Event, GaussianEvent, LaplaceEvent, PureEvent
+from skdp.privacy._gaussian import gaussian_mu
 from skdp.privacy._noise import (
     NoiseScale,
     NoiseSource,
@@ -198,6 +199,18 @@ LAWS: dict[str, NoiseLaw] = {"gaussian": Gaussian(), "spherical": Spherical()}
 def budget_of(law: NoiseLaw, budget: Budget) -> Budget:
     """What a release by this law asks for: a pure one has no use for delta."""
     return Budget(budget.epsilon, 0.0) if law.is_pure else budget
+
+
+def deviation_once(law: NoiseLaw, budget: Budget, size: int) -> float:
+    """Deviation of one of `size` entries, per unit of sensitivity, of one release.
+
+    If that release has the whole budget; for rules of thumb, since it is not rounded
+    up as `calibrate` is.
+    """
+    multiplier = 1 / budget.epsilon
+    if not law.is_pure:
+        multiplier = 1 / gaussian_mu(budget.epsilon, budget.delta)
+    return law.deviation(multiplier, size)
 
 
 def law_for(

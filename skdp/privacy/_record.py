@@ -48,8 +48,9 @@ class PrivacyRecord:
     event : Event
         What accounting charges.
     noise_multiplier : float
-        sigma / sensitivity of every query, or, where queries get unequal noise or see
-        samples, what the event is made from; of a search, as a whole.
+        sigma / sensitivity of every query; of a search, as a whole. Where noise is
+        divided over the steps, that of one query for the whole budget: the event has
+        those of the steps. With samples, what the event is made from.
     sensitivity : float or None
         Largest L2 sensitivity of one query, in its units. None for a search.
     noise_scale : float or None
@@ -118,7 +119,7 @@ class PrivacyRecord:
             ("why", self.reason),
             ("solver", f"{self.solver} {_compact(self.solver_params)}"),
             ("why this solver", self.why_solver),
-            ("event", _compact(event_to_dict(self.event))),
+            ("event", _describe(event_to_dict(self.event))),
             ("noise", self._noise()),
             ("assumed public", "; ".join(self.assumed_public)),
         ]
@@ -159,6 +160,13 @@ def _compact(fields: dict[str, Any]) -> str:
         f"{name}={value:.6g}" if isinstance(value, float) else f"{name}={value}"
         for name, value in fields.items()
     )
+
+
+def _describe(event: dict[str, Any]) -> str:
+    """An event in one line; of a composed one, part by part."""
+    if event["event"] == "composed":
+        return "; ".join(_describe(part) for part in event["parts"])
+    return _compact(event)
 
 
 def _json_ready(value: Any) -> Any:

@@ -32,11 +32,12 @@ from skdp.losses import Loss
 from skdp.privacy._accounting import Budget, calibrate
 from skdp.privacy._amplification import batch_epsilon
 from skdp.privacy._events import ComposedEvent, Event, GaussianEvent, PureEvent
-from skdp.privacy._laws import LAWS, NoiseLaw, budget_of
+from skdp.privacy._laws import LAWS, budget_of
 from skdp.privacy._noise import NoiseSource
-from skdp.solvers._accelerated_rules import DefaultRules, smoothness_bound
-from skdp.solvers._base import FloatArray, Problem, Progress, Solution, Solver
-from skdp.solvers._gradient import query_sensitivity
+from skdp.solvers._accelerated_rules import DefaultRules
+from skdp.solvers._base import Checks, FloatArray, Problem, Progress, Solution
+from skdp.solvers._chosen_law import ChosenLaw
+from skdp.solvers._gradient import query_sensitivity, smoothness_bound
 from skdp.solvers._noise_division import (
     IntArray,
     bound_weights,
@@ -44,13 +45,6 @@ from skdp.solvers._noise_division import (
     noise_levels,
 )
 from skdp.solvers._noisy_gradient import NoisyGradient, boxed, farthest_weight
-
-_RANGES = (
-    ("step_size", 1e-250, 1e250),
-    ("strong_convexity", 1e-250, 1e250),
-    ("residual_clip", 1e-6, math.inf),
-    ("intercept_weight", 1e-6, 1.0),
-)
 
 
 class Schedule(NamedTuple):
@@ -62,7 +56,7 @@ class Schedule(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AcceleratedGD(Solver):
+class AcceleratedGD(ChosenLaw):
     """Noisy gradient descent with momentum and a divided budget.
 
     Parameters
@@ -90,12 +84,21 @@ class AcceleratedGD(Solver):
     law : {"gaussian", "spherical"} or None, default=None
         Law of the noise. None: spherical if delta is 0, which is what it needs,
         Gaussian otherwise.
-    batch_size : int in [1, n_samples] or None, default=None
+    batch_size : int in [1, 2^31] or None, default=None
         Records in each step's secret batch, drawn afresh without replacement. Spherical
-        noise only. None, or n_samples: all records in every step.
+        noise only. None, or n_samples and more: all records in every step.
     """
 
-    is_pure: ClassVar[bool] = True
+    checks: ClassVar[Checks] = {
+        **ChosenLaw.checks,
+        "n_steps": partial(check_count, high=10**6),
+        "step_size": partial(check_real, low=1e-250, high=1e250),
+        "strong_convexity": partial(check_real, low=1e-250, high=1e250),
+        "division": partial(check_choice, allowed=("even", "optimal")),
+        "residual_clip": partial(check_real, low=1e-6, high=math.inf),
+        "intercept_weight": partial(check_real, low=1e-6, high=1.0),
+        "batch_size": partial(check_count, high=2**31),
+    }
     looks_ahead: ClassVar[bool] = True  # whether gradients are taken at the look-ahead
     # Times 1 / sqrt(step_size * mu) steps in which momentum covers a flow time 1 / mu.
     relaxations: ClassVar[float] = 2.0
@@ -106,33 +109,7 @@ class AcceleratedGD(Solver):
     division: Literal["optimal", "even"] = "optimal"
     residual_clip: float | None = None
     intercept_weight: float | None = None
-    law: Literal["gaussian", "spherical"] | None = None
     batch_size: int | None = None
-
-    def __post_init__(self) -> None:
-        for name, most in (("n_steps", 10**6), ("batch_size", 2**31)):
-            if getattr(self, name) is not None:
-                self._set(name, check_count(name, getattr(self, name), high=most))
-        for name, low, high in _RANGES:
-            if getattr(self, name) is not None:
-                value = check_real(name, getattr(self, name), low=low, high=high)
-                self._set(name, value)
-        check_choice("division", self.division, ["even", "optimal"])
-        if self.law is not None:
-            check_choice("law", self.law, sorted(LAWS))
-
-    def _set(self, name: str, value: float) -> None:
-        object.__setattr__(self, name, value)
-
-    @property
-    def noise_law(self) -> NoiseLaw:
-        """The resolved law."""
-        assert self.law is not None, "resolve() fills in the law"
-        return LAWS[self.law]
-
-    @property
-    def is_gaussian(self) -> bool:
-        return self.law != "spherical"
 
     @property
     def mechanism(self) -> str:
@@ -143,13 +120,6 @@ class AcceleratedGD(Solver):
         if reason:
             return reason
         name = f"solver={self.key!r}"
-        if budget.delta == 0 and self.law == "gaussian":
-            return f"{name} cannot do delta=0 with law='gaussian'. Use law=None."
-        if (self.batch_size or 1) > problem.n_samples:
-            return (
-                f"{name} cannot draw {self.batch_size} of {problem.n_samples} records. "
-                "Use a smaller batch_size."
-            )
         resolved = self.resolve(loss, problem, budget)
         if resolved.takes_batches(problem) and resolved.law != "spherical":
             return (
@@ -176,11 +146,11 @@ class AcceleratedGD(Solver):
         return self.batch_size is not None and self.batch_size < problem.n_samples
 
     def resolve(self, loss: Loss, problem: Problem, budget: Budget) -> Self:
-        law: Literal["gaussian", "spherical"] = self.law or (
-            "spherical" if budget.delta == 0 else "gaussian"
-        )
+        law = self.law_for(budget)
         rules = DefaultRules(loss, problem, budget, LAWS[law])
-        clip, weight = rules.clip_and_weight(self.residual_clip, self.intercept_weight)
+        clip, weight = rules.flow_time.clip_and_weight(
+            self.residual_clip, self.intercept_weight
+        )
         step_size, convexity = rules.constants(clip, weight)
         found = replace(
             self,
@@ -189,7 +159,7 @@ class AcceleratedGD(Solver):
             strong_convexity=self.strong_convexity or convexity,
             residual_clip=clip,
             intercept_weight=weight,
-            batch_size=self.batch_size or problem.n_samples,
+            batch_size=min(self.batch_size or problem.n_samples, problem.n_samples),
         )
         if found.n_steps is not None:
             return found

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from skdp.losses import Loss
-from skdp.privacy._accounting import Budget, calibrate
-from skdp.privacy._laws import NoiseLaw, budget_of
+from skdp.privacy._accounting import Budget
+from skdp.privacy._laws import NoiseLaw, deviation_once
 from skdp.solvers._base import Problem
 from skdp.solvers._flow_time import FlowTime
+from skdp.solvers._gradient import smoothness_bound
 from skdp.solvers._noise_division import best_step_count, error_bounds
 
 # The default takes so many steps at most. One relaxation are 1 / sqrt(step_size * mu)
@@ -21,11 +22,6 @@ _MOST_STEPS, _MOST_RELAXATIONS = 1000, 6.0
 _PURE_STEPS = 20
 # The least and the largest constant that a solver takes.
 _LEAST, _LARGEST = 1e-250, 1e250
-
-
-def smoothness_bound(loss: Loss, problem: Problem) -> float:
-    """Public bound L on the smoothness of the regularised mean loss."""
-    return loss.smoothness * problem.row_norm**2 + problem.alpha
 
 
 @dataclass(frozen=True)
@@ -43,30 +39,23 @@ class DefaultRules:
         return self.problem.n_columns * self.loss.n_outputs
 
     @property
-    def _flow_time(self) -> FlowTime:
-        """The rule of noisy_gd for noise of the same size."""
-        if not self.law.is_pure:
-            return FlowTime.of(self.loss, self.problem, self.budget)
-        once = self.law.deviation(1 / self.budget.epsilon, self._size)
-        return FlowTime(self.loss, self.problem, 1 / (once * math.sqrt(_PURE_STEPS)))
+    def _noise_once(self) -> float:
+        """Deviation of the noise, per unit of sensitivity, were there one step only."""
+        return deviation_once(self.law, self.budget, self._size)
 
-    def clip_and_weight(
-        self, residual_clip: float | None, intercept_weight: float | None
-    ) -> tuple[float, float]:
-        """Residual clip and intercept weight, where they are not given."""
-        rule = self._flow_time
-        if intercept_weight is None:
-            intercept_weight = rule.intercept_weight(residual_clip)
-        if residual_clip is None:
-            residual_clip = rule.residual_clip(intercept_weight)
-        return residual_clip, intercept_weight
+    @property
+    def flow_time(self) -> FlowTime:
+        """The rule of noisy_gd for noise of the same size."""
+        # Gaussian noise of a whole run does not depend on the number of steps.
+        steps = _PURE_STEPS if self.law.is_pure else 1
+        mu = 1 / (self._noise_once * math.sqrt(steps))
+        return FlowTime(self.loss, self.problem, mu)
 
     def constants(self, clip: float, intercept_weight: float) -> tuple[float, float]:
         """Step size and strong convexity, from the flow time that noise admits."""
-        rule = self._flow_time
+        rule = self.flow_time
         # No more than noisy_gd would cover.
-        most = rule.most_steps**2 / (10 * rule.smoothness)
-        flow = min(rule.flow(clip, intercept_weight), most)
+        flow = min(rule.flow(clip, intercept_weight), rule.longest_flow)
         step_size = min(1 / rule.smoothness, flow / 4)
         convexity = max(self.problem.alpha, 1 / flow)
         return (
@@ -91,8 +80,7 @@ class DefaultRules:
         )
         if strong_convexity > self.problem.alpha:
             return few
-        once = calibrate(self.law.event, budget_of(self.law, self.budget))
-        noise = self.law.deviation(once, self._size) * sensitivity
+        noise = self._noise_once * sensitivity
         bounds = error_bounds(
             np.full(many, step_size),
             np.ones(many, dtype=np.int64),

@@ -13,18 +13,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from functools import partial
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from skdp._validation import check_choice, check_real
+from skdp._validation import check_real
 from skdp.data import Source
 from skdp.losses import Loss, SquaredLoss
 from skdp.privacy._accounting import Budget
 from skdp.privacy._events import Event
-from skdp.privacy._laws import LAWS
 from skdp.privacy._noise import NoiseSource
-from skdp.solvers._base import FloatArray, Problem, Progress, Solution, Solver
+from skdp.solvers._base import Checks, FloatArray, Problem, Progress, Solution
+from skdp.solvers._chosen_law import ChosenLaw
 from skdp.solvers._moments import Moments, MomentWeights, query_size
 
 _INTERCEPT_WEIGHT, _TARGET_WEIGHT = 0.5, 1.0
@@ -37,15 +38,16 @@ _FARTHEST = 1e50
 _RIDGES = np.geomspace(0.25, 100, 40)
 _LARGEST_SCALE = 3.0
 _MEAN_SPREAD, _MIDDLE_SPREAD = 0.25, 0.1
-_RANGES = (
-    ("intercept_weight", 1e-6, 1.0),
-    ("target_weight", 1e-6, 1e6),
-    ("ridge", 0.0, 1e6),
-)
+
+
+def _check_ridge(name: str, value: Any) -> float | str:
+    if isinstance(value, str) and value == "adaptive":
+        return value
+    return check_real(name, value, low=0.0, high=1e6, remedy="Or use 'adaptive'.")
 
 
 @dataclass(frozen=True, kw_only=True)
-class AdaSSP(Solver):
+class AdaSSP(ChosenLaw):
     r"""Noisy sufficient statistics for least squares, with an adaptive ridge.
 
     Privacy
@@ -90,21 +92,16 @@ class AdaSSP(Solver):
     """
 
     key: ClassVar[str] = "adassp"
-    is_pure: ClassVar[bool] = True
+    checks: ClassVar[Checks] = {
+        **ChosenLaw.checks,
+        "intercept_weight": partial(check_real, low=1e-6, high=1.0),
+        "target_weight": partial(check_real, low=1e-6, high=1e6),
+        "ridge": _check_ridge,
+    }
 
-    law: str | None = None
     intercept_weight: float = _INTERCEPT_WEIGHT
     target_weight: float = _TARGET_WEIGHT
     ridge: float | str = "adaptive"
-
-    def __post_init__(self) -> None:
-        if self.law is not None:
-            check_choice("law", self.law, sorted(LAWS))
-        for name, low, high in _RANGES:
-            value = getattr(self, name)
-            if not (name == "ridge" and value == "adaptive"):
-                number = check_real(name, value, low=low, high=high)
-                object.__setattr__(self, name, number)
 
     def refusal(self, loss: Loss, problem: Problem, budget: Budget) -> str:
         if not isinstance(loss, SquaredLoss):
@@ -114,39 +111,23 @@ class AdaSSP(Solver):
             )
         if not math.isfinite(loss.target_bound):
             return f"solver={self.key!r} needs a finite bound on the targets."
-        if budget.delta == 0 and self.law == "gaussian":
-            return (
-                f"solver={self.key!r} cannot do delta=0 with law='gaussian'. Use "
-                "law=None."
-            )
         if problem.n_features > _MOST_FEATURES:
             return (
                 f"solver={self.key!r} releases a number for every pair of features and "
                 f"takes at most {_MOST_FEATURES} features. Use solver='noisy_gd'."
             )
-        law = LAWS[self.resolve(loss, problem, budget).law or "gaussian"]
-        if not law.is_possible(1 / budget.epsilon, query_size(problem)):
-            return f"solver={self.key!r} cannot draw such noise. Use a larger epsilon."
-        return super().refusal(loss, problem, budget)
-
-    @property
-    def is_gaussian(self) -> bool:
-        return self.law != "spherical"
+        reason = super().refusal(loss, problem, budget)
+        return reason or self.noise_refusal(budget, query_size(problem))
 
     def resolve(self, loss: Loss, problem: Problem, budget: Budget) -> Self:
-        law = self.law
-        if law is None:
-            law = "spherical" if budget.delta == 0 else "gaussian"
-        return replace(self, law=law)
+        return replace(self, law=self.law_for(budget))
 
     @property
     def mechanism(self) -> str:
-        assert self.law is not None, "resolve() fills in the law"
-        return f"{LAWS[self.law].name} noise, calibrated exactly"
+        return f"{self.noise_law.name} noise, calibrated exactly"
 
     def event(self, noise_multiplier: float, loss: Loss, problem: Problem) -> Event:
-        assert self.law is not None, "resolve() fills in the law"
-        return LAWS[self.law].event(noise_multiplier)
+        return self.noise_law.event(noise_multiplier)
 
     def _weights(self, problem: Problem) -> MomentWeights:
         t = self.intercept_weight if problem.fit_intercept else 0.0
@@ -165,12 +146,11 @@ class AdaSSP(Solver):
         progress: Progress,
     ) -> Solution:
         assert isinstance(loss, SquaredLoss), "refused otherwise"
-        assert self.law is not None, "resolve() fills in the law"
         weights = self._weights(problem)
         sensitivity = self.sensitivity(loss, problem)
         sensitivity += weights.rounding_slack(problem, source.largest_block)
         query = Moments.of(source, loss, problem).as_query(weights)
-        size, law = query_size(problem), LAWS[self.law]
+        size, law = query_size(problem), self.noise_law
         released = law.release(noise, query, sensitivity, noise_multiplier)
         sigma = law.scale(sensitivity, noise_multiplier, size).sigma
         sigma *= law.deviation(1.0, size)

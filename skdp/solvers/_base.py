@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,8 @@ from skdp.privacy._events import Event
 from skdp.privacy._noise import NoiseSource
 
 FloatArray = NDArray[np.float64]
+# What a parameter has to pass: from its name and value to what is kept.
+Checks = Mapping[str, Callable[[str, Any], Any]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,6 +136,15 @@ class Solver(ABC):
 
     key: ClassVar[str]  # in the registry, the module's name, tests, docs and benchmarks
     is_pure: ClassVar[bool]  # whether delta = 0 is possible
+    checks: ClassVar[Checks] = {}
+
+    def __post_init__(self) -> None:
+        # Plain numbers are kept: a NumPy scalar of half precision would carry its
+        # rounding, and its overflow, into the sensitivity and the noise.
+        for name, check in self.checks.items():
+            value = getattr(self, name)
+            if value is not None or getattr(type(self), name) is not None:
+                object.__setattr__(self, name, check(name, value))
 
     def refusal(self, loss: Loss, problem: Problem, budget: Budget) -> str:
         """Why this solver cannot do the job, or an empty string if it can."""

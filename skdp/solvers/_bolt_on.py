@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
+from numbers import Real
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -23,25 +25,22 @@ from skdp.data import Source, held
 from skdp.losses import Loss
 from skdp.privacy._accounting import Budget
 from skdp.privacy._events import Event
-from skdp.privacy._gaussian import gaussian_mu
-from skdp.privacy._laws import LAWS
+from skdp.privacy._laws import LAWS, deviation_once
 from skdp.privacy._noise import NoiseSource
-from skdp.solvers._base import FloatArray, Problem, Progress, Solution
-from skdp.solvers._gradient import GradientSum, query_sensitivity
-from skdp.solvers._one_release import OneRelease
+from skdp.solvers._base import Checks, FloatArray, Problem, Progress, Solution
+from skdp.solvers._chosen_law import ChosenLaw
+from skdp.solvers._flow_time import RELAXATIONS
+from skdp.solvers._gradient import GradientSum, query_sensitivity, smoothness_bound
 from skdp.solvers._permutation_sensitivity import (
     Updates,
     exact_sensitivity,
     farthest_iterate,
     rounding_of,
-    smoothness_of,
 )
 from skdp.solvers._schedules import AVERAGES, SCHEDULES
 
 # Guess of the norm of useful weights, in units of raw predictions over data_norm.
 _WEIGHTS_NORM = 5.0
-# Relaxation times after which a regularised run is at its optimum.
-_RELAXATIONS = 10
 # Full gradients that the default takes rather than batches, and the passes it takes
 # otherwise (docs/solvers/bolt_on.md).
 _MOST_FULL, _PASSES = 200, 10
@@ -53,8 +52,14 @@ _LEAST, _MOST = 1e-250, 1e250
 _FARTHEST = 1e140
 
 
+def _check_radius(name: str, value: Any) -> float:
+    if isinstance(value, Real) and value == math.inf:
+        return math.inf
+    return check_real(name, value, low=1e-150, high=1e150, remedy="Or use inf.")
+
+
 @dataclass(frozen=True, kw_only=True)
-class BoltOn(OneRelease):
+class BoltOn(ChosenLaw):
     r"""Permutation-based stochastic gradient descent with noise on its result.
 
     Privacy
@@ -121,6 +126,17 @@ class BoltOn(OneRelease):
 
     key: ClassVar[str] = "bolt_on"
 
+    checks: ClassVar[Checks] = {
+        **ChosenLaw.checks,
+        "n_passes": partial(check_count, high=_MOST_PASSES),
+        "batch_size": check_count,
+        "schedule": partial(check_choice, allowed=SCHEDULES),
+        "step_size": partial(check_real, low=_LEAST, high=_MOST),
+        "average": partial(check_choice, allowed=AVERAGES),
+        "radius": _check_radius,
+        "reshuffle": check_bool,
+    }
+
     n_passes: int | None = None
     batch_size: int | None = None
     schedule: Literal["constant", "decreasing", "sqrt", "strongly_convex"] = "constant"
@@ -129,32 +145,9 @@ class BoltOn(OneRelease):
     radius: float = math.inf
     reshuffle: bool = False
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.n_passes is not None:
-            passes = check_count("n_passes", self.n_passes, high=_MOST_PASSES)
-            object.__setattr__(self, "n_passes", passes)
-        if self.batch_size is not None:
-            size = check_count("batch_size", self.batch_size)
-            object.__setattr__(self, "batch_size", size)
-        if self.step_size is not None:
-            step = check_real("step_size", self.step_size, low=_LEAST, high=_MOST)
-            object.__setattr__(self, "step_size", step)
-        radius = math.inf
-        if self.radius != math.inf:
-            radius = check_real("radius", self.radius, low=1e-150, high=1e150)
-        object.__setattr__(self, "radius", radius)
-        check_choice("schedule", self.schedule, SCHEDULES)
-        check_choice("average", self.average, AVERAGES)
-        check_bool("reshuffle", self.reshuffle)
-
     @property
     def mechanism(self) -> str:
         return f"{self.noise_law.name} noise on the last weights of gradient descent"
-
-    @property
-    def is_gaussian(self) -> bool:
-        return self.law != "spherical"
 
     def refusal(self, loss: Loss, problem: Problem, budget: Budget) -> str:
         reason = super().refusal(loss, problem, budget)
@@ -166,22 +159,30 @@ class BoltOn(OneRelease):
         planned, _ = self._with_batches(loss, problem, budget)
         updates = planned._n_passes * planned._updates_per_pass(problem)
         if updates > _MOST_UPDATES or updates * problem.n_columns > _MOST_PRODUCTS:
-            return f"{me} would make too many updates. Use a larger 'batch_size'."
+            return (
+                f"{me} would make too many updates. Got {updates:,}. "
+                "Use a larger 'batch_size' or fewer 'n_passes'."
+            )
         resolved = self.resolve(loss, problem, budget)
         assert resolved.step_size is not None, "resolve() fills in the step size"
-        if not resolved.step_size * smoothness_of(loss, problem) <= 2:
-            return f"{me} needs a 'step_size' of at most 2 / L. Use step_size=None."
+        smoothness = smoothness_bound(loss, problem)
+        if not resolved.step_size * smoothness <= 2:
+            return (
+                f"{me} needs a 'step_size' of at most 2 / L, which is "
+                f"{2 / smoothness:.3g}. Got {resolved.step_size:.3g}. "
+                "Use step_size=None."
+            )
         unprojected = replace(resolved._updates(problem), radius=math.inf)
         far = farthest_iterate(unprojected, loss, problem)
         if not (far < _FARTHEST and _LEAST < resolved.sensitivity(loss, problem)):
             return f"{me} leaves the range of numbers. Use another 'data_norm' or C."
-        return self.noise_refusal(loss, problem, budget)
+        return self.noise_refusal(budget, problem.n_columns * loss.n_outputs)
 
     def resolve(self, loss: Loss, problem: Problem, budget: Budget) -> Self:
         planned, flow = self._with_batches(loss, problem, budget)
         if self.step_size is not None:
             return planned
-        step = 1 / smoothness_of(loss, problem)
+        step = 1 / smoothness_bound(loss, problem)
         if self.schedule != "strongly_convex":
             unit = replace(planned, step_size=1.0)._steps(problem)
             step = min(flow / float(unit.sum()), step)
@@ -193,7 +194,9 @@ class BoltOn(OneRelease):
         """A copy with law, passes and batch size, and the flow time wanted."""
         n, law = problem.n_samples, self.law_for(budget)
         flow = _flow_time(loss, problem, budget, law)
-        wanted = flow * smoothness_of(loss, problem)  # updates with the largest steps
+        wanted = flow * smoothness_bound(
+            loss, problem
+        )  # updates with the largest steps
         passes, batch = self.n_passes, min(self.batch_size or n, n)
         if passes is None:
             passes = math.ceil(min(max(wanted / -(-n // batch), 1), _MOST_FULL))
@@ -217,7 +220,7 @@ class BoltOn(OneRelease):
         return exact_sensitivity(
             updates,
             query_sensitivity(loss, problem, weights_norm=farthest),
-            smoothness=smoothness_of(loss, problem),
+            smoothness=smoothness_bound(loss, problem),
             strength=problem.alpha,
             reshuffle=self.reshuffle,
             rounding=rounding_of(updates, loss, problem, farthest),
@@ -339,16 +342,13 @@ def _flow_time(loss: Loss, problem: Problem, budget: Budget, law: str) -> float:
     ``curvature_trace row_norm^2 e^2 / 2`` in the mean loss, the bias
     ``norm^2 / (2 s)``.
     """
-    multiplier = 1 / budget.epsilon
-    if not LAWS[law].is_pure:
-        multiplier = 1 / gaussian_mu(budget.epsilon, budget.delta)
     size = problem.n_columns * loss.n_outputs
-    deviation = LAWS[law].deviation(multiplier, size) / problem.n_samples
+    deviation = deviation_once(LAWS[law], budget, size) / problem.n_samples
     # In units of data_norm, whose powers could overflow.
     length = problem.row_norm / problem.data_norm
     change = query_sensitivity(loss, problem) / problem.data_norm
     ratio = _WEIGHTS_NORM * loss.raw_unit / (length * deviation * change)
     flow = (ratio**2 / (2 * loss.curvature_trace)) ** (1 / 3) / problem.data_norm**2
     if problem.alpha > 0:
-        flow = min(flow, _RELAXATIONS / problem.alpha)
+        flow = min(flow, RELAXATIONS / problem.alpha)
     return float(flow)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar
 
 from skdp._validation import check_real
 from skdp.losses import Loss
 from skdp.privacy._accounting import Budget
-from skdp.solvers._base import Problem
+from skdp.solvers._base import Checks, Problem
 from skdp.solvers._certified import CertifiedProblem
-from skdp.solvers._one_release import OneRelease
+from skdp.solvers._chosen_law import ChosenLaw
 
 
 @dataclass(frozen=True, kw_only=True)
-class CertifiedSolver(OneRelease):
+class CertifiedSolver(ChosenLaw):
     """A regularisation of the sum, and the refusals that go with it.
 
     Parameters
@@ -23,13 +25,12 @@ class CertifiedSolver(OneRelease):
         L2 regularisation of the sum of the losses.
     """
 
-    strength: float | None = None
+    checks: ClassVar[Checks] = {
+        **ChosenLaw.checks,
+        "strength": partial(check_real, low=1e-250, high=1e250),
+    }
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.strength is not None:
-            strength = check_real("strength", self.strength, low=1e-250, high=1e250)
-            object.__setattr__(self, "strength", strength)
+    strength: float | None = None
 
     def refusal(self, loss: Loss, problem: Problem, budget: Budget) -> str:
         reason = super().refusal(loss, problem, budget)
@@ -45,4 +46,4 @@ class CertifiedSolver(OneRelease):
         if CertifiedProblem(loss, problem, resolved.strength).is_ill_conditioned:
             return f"solver={self.key!r} needs more regularisation. Use a smaller C."
         side = resolved.noise_law.side_multiple
-        return self.noise_refusal(loss, problem, budget, side)
+        return self.noise_refusal(budget, problem.n_columns * loss.n_outputs, side)

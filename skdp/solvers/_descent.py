@@ -1,27 +1,20 @@
-"""What noisy descents share: their parameters, and the heavy-ball step."""
+"""What noisy descents share: their parameters, and steps with momentum."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 
-from skdp._validation import check_count, check_real
+from skdp._validation import check_real
 from skdp.losses import Loss
-from skdp.solvers._base import FloatArray, Problem, Solver
+from skdp.solvers._base import Checks, FloatArray, Problem, Solver
 from skdp.solvers._flow_time import FlowTime
 from skdp.solvers._gradient import query_sensitivity
 from skdp.solvers._noisy_gradient import boxed, farthest_weight
-
-_RANGES = {
-    "step_size": (1e-250, 1e250),
-    "momentum": (0.0, 1.0),
-    "residual_clip": (1e-6, math.inf),
-    "intercept_weight": (1e-6, 1.0),
-    "tail": (1e-9, 1.0),
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,8 +31,13 @@ class Descent(Solver):
     tail : float in [1e-9, 1] or None, default=None
     """
 
-    # Largest value of each integer parameter.
-    counts: ClassVar[dict[str, int]] = {}
+    checks: ClassVar[Checks] = {
+        "step_size": partial(check_real, low=1e-250, high=1e250),
+        "momentum": partial(check_real, low=0.0, high=1.0, high_open=True),
+        "residual_clip": partial(check_real, low=1e-6, high=math.inf),
+        "intercept_weight": partial(check_real, low=1e-6, high=1.0),
+        "tail": partial(check_real, low=1e-9, high=1.0),
+    }
 
     step_size: float | None = None
     momentum: float | None = None
@@ -47,29 +45,9 @@ class Descent(Solver):
     intercept_weight: float | None = None
     tail: float | None = None
 
-    def __post_init__(self) -> None:
-        # Plain numbers: a NumPy scalar of half precision would carry its rounding, and
-        # its overflow, into the sensitivity and the noise.
-        for name in (field.name for field in fields(self)):
-            value = getattr(self, name)
-            if value is None:
-                continue
-            if name in self.counts:
-                value = check_count(name, value, high=self.counts[name])
-            elif name in _RANGES:
-                low, high = _RANGES[name]
-                value = check_real(name, value, low=low, high=high)
-            object.__setattr__(self, name, value)
-        if self.momentum == 1:
-            raise ValueError("The 'momentum' parameter must be below 1. Got 1.")
-
     def _query_rules(self, rule: FlowTime) -> tuple[float, float, float]:
         """Flow time, residual clip and intercept weight, by their rules if None."""
-        weight, clip = self.intercept_weight, self.residual_clip
-        if weight is None:
-            weight = rule.intercept_weight(clip)
-        if clip is None:
-            clip = rule.residual_clip(weight)
+        clip, weight = rule.clip_and_weight(self.residual_clip, self.intercept_weight)
         return rule.flow(clip, weight), clip, weight
 
     def _step_rules(
@@ -97,7 +75,7 @@ class Descent(Solver):
         return query_sensitivity(loss, problem, **self.query)
 
 
-class HeavyBall:
+class MomentumSteps:
     """Weights that descend along released gradients; post-processing of them.
 
     Parameters
@@ -118,10 +96,8 @@ class HeavyBall:
         assert solver.tail is not None, "resolve() fills in the tail"
         self._step_size, self._momentum = solver.step_size, solver.momentum
         self._alpha, self._farthest = problem.alpha, farthest_weight(problem)
-        self._left, self._tail_steps = (
-            n_steps,
-            max(1, math.floor(solver.tail * n_steps)),
-        )
+        self._left = n_steps
+        self._tail_steps = max(1, math.floor(solver.tail * n_steps))
         self.weights: FloatArray = np.zeros((problem.n_columns, loss.n_outputs))
         self._velocity = np.zeros_like(self.weights)
         self._tail_sum = np.zeros_like(self.weights)

@@ -16,14 +16,14 @@ from skdp.losses import Loss
 from skdp.privacy._accounting import Budget
 from skdp.privacy._gaussian import gaussian_mu
 from skdp.solvers._base import Problem
-from skdp.solvers._gradient import query_sensitivity
+from skdp.solvers._gradient import query_sensitivity, smoothness_bound
 
 # Standard deviation of the noise in the raw prediction of a unit row at which the
 # default stops, in the loss's units of raw predictions, chosen once on public data sets
 # (docs/solvers/noisy_gd.md) and flat around its optimum.
 _MARGIN_NOISE = 2.0
-# Relaxation times of the momentum that the default leaves for the run.
-_RELAXATIONS = 10
+# Relaxation times, of momentum or of a regularised optimum, that a run is given.
+RELAXATIONS = 10
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,12 @@ class FlowTime:
     @property
     def smoothness(self) -> float:
         """Public bound on the curvature of the objective."""
-        return self.loss.smoothness * self.problem.row_norm**2 + self.problem.alpha
+        return smoothness_bound(self.loss, self.problem)
+
+    @property
+    def longest_flow(self) -> float:
+        """Flow time that momentum covers in the most steps."""
+        return self.most_steps**2 / (RELAXATIONS * self.smoothness)
 
     def flow(self, residual_clip: float, intercept_weight: float = 1.0) -> float:
         """Flow time at which the noise in a unit row's prediction is _MARGIN_NOISE."""
@@ -67,7 +72,7 @@ class FlowTime:
             tolerated * problem.n_samples * self.mu / (problem.data_norm * sensitivity)
         )
         if problem.alpha > 0:  # the optimum is reached by then
-            flow = min(flow, _RELAXATIONS / problem.alpha)
+            flow = min(flow, RELAXATIONS / problem.alpha)
         return flow
 
     def _admitted(self, flow: float) -> float:
@@ -76,7 +81,7 @@ class FlowTime:
 
     def wanted_steps(self, flow: float) -> float:
         """Steps in which momentum covers a flow time, before the limits."""
-        return math.sqrt(_RELAXATIONS * flow * self.smoothness)
+        return math.sqrt(RELAXATIONS * flow * self.smoothness)
 
     def steps(self, flow: float) -> int:
         """Steps for a flow time within the limits of the default."""
@@ -85,7 +90,7 @@ class FlowTime:
 
     def momentum(self, n_steps: int) -> float:
         """Heavy-ball momentum that relaxes some ten times within the run."""
-        return max(0.0, 1 - _RELAXATIONS / n_steps)
+        return max(0.0, 1 - RELAXATIONS / n_steps)
 
     def step_size(self, flow: float, n_steps: int, momentum: float) -> float:
         """The flow time in equal steps, none of them unstable."""
@@ -107,6 +112,16 @@ class FlowTime:
             clip = max(clip, bound * (wanted / self.most_steps) ** 2)
         return clip
 
+    def clip_and_weight(
+        self, residual_clip: float | None, intercept_weight: float | None
+    ) -> tuple[float, float]:
+        """Residual clip and intercept weight, by their rules if None."""
+        if intercept_weight is None:
+            intercept_weight = self.intercept_weight(residual_clip)
+        if residual_clip is None:
+            residual_clip = self.residual_clip(intercept_weight)
+        return residual_clip, intercept_weight
+
 
 class OnePassFlowTime(FlowTime):
     """Default flow time of a descent in which every step reads records of its own.
@@ -119,7 +134,7 @@ class OnePassFlowTime(FlowTime):
 
     def _admitted(self, flow: float) -> float:
         # s sqrt(T(s)) is admitted instead of s, with T(s) of `wanted_steps`.
-        return float(flow**0.8 / (_RELAXATIONS * self.smoothness) ** 0.2)
+        return float(flow**0.8 / (RELAXATIONS * self.smoothness) ** 0.2)
 
 
 class PlainFlowTime(FlowTime):

@@ -26,6 +26,11 @@ _UNIT_ROUNDOFF = 2.0**-53
 _WORTH_COMPILING = 10_000_000
 
 
+def smoothness_bound(loss: Loss, problem: Problem) -> float:
+    """Public bound L on the curvature of one record's regularised loss."""
+    return loss.smoothness * problem.row_norm**2 + problem.alpha
+
+
 def query_sensitivity(
     loss: Loss,
     problem: Problem,

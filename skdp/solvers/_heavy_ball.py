@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar, Self
 
 import numpy as np
@@ -12,7 +13,8 @@ from skdp._validation import check_real
 from skdp.losses import Loss
 from skdp.privacy._accounting import Budget
 from skdp.solvers._accelerated import AcceleratedGD
-from skdp.solvers._base import FloatArray, Problem
+from skdp.solvers._base import Checks, FloatArray, Problem
+from skdp.solvers._flow_time import RELAXATIONS
 
 # Below 1 in any rounding.
 _MOST_MOMENTUM = 1 - 2.0**-30
@@ -61,17 +63,14 @@ class HeavyBall(AcceleratedGD):
 
     key: ClassVar[str] = "heavy_ball"
     looks_ahead: ClassVar[bool] = False
-    relaxations: ClassVar[float] = math.sqrt(10)
+    relaxations: ClassVar[float] = math.sqrt(RELAXATIONS)
+
+    checks: ClassVar[Checks] = {
+        **AcceleratedGD.checks,
+        "momentum": partial(check_real, low=0.0, high=1.0, high_open=True),
+    }
 
     momentum: float | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.momentum is not None:
-            momentum = check_real(
-                "momentum", self.momentum, low=0.0, high=1.0, high_open=True
-            )
-            self._set("momentum", momentum)
 
     def resolve(self, loss: Loss, problem: Problem, budget: Budget) -> Self:
         found = super().resolve(loss, problem, budget)

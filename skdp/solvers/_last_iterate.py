@@ -28,7 +28,12 @@ from skdp.losses import Loss
 from skdp.privacy._laws import LAWS
 from skdp.privacy._noise import NoiseSource
 from skdp.solvers._base import Problem, Progress, Solution
-from skdp.solvers._gradient import GradientSum, query_sensitivity, rounding_slack
+from skdp.solvers._gradient import (
+    GradientSum,
+    query_sensitivity,
+    rounding_slack,
+    smoothness_bound,
+)
 from skdp.solvers._noisy_gradient import boxed
 
 _UNIT_ROUNDOFF = 2.0**-53
@@ -60,7 +65,7 @@ class HiddenDescent:
     @property
     def gap(self) -> float:
         """``1 - c``, where every step is c-Lipschitz; not above 0: none of use."""
-        bend = self.loss.smoothness * self.problem.row_norm**2 + self.problem.alpha
+        bend = smoothness_bound(self.loss, self.problem)
         from_below = self.step_size * self.problem.alpha
         return min(from_below, 2 - self.step_size * bend * (1 + _MARGIN))
 

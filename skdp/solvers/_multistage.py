@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar, Self
 
 from skdp._validation import check_count
 from skdp.losses import Loss
 from skdp.privacy._accounting import Budget
 from skdp.solvers._accelerated import AcceleratedGD
-from skdp.solvers._accelerated_rules import smoothness_bound
-from skdp.solvers._base import FloatArray, Problem
+from skdp.solvers._base import Checks, FloatArray, Problem
+from skdp.solvers._gradient import smoothness_bound
 from skdp.solvers._noise_division import IntArray, multistage_steps
 
 # Share of the steps that the first stage has by default.
@@ -59,13 +60,12 @@ class Multistage(AcceleratedGD):
 
     key: ClassVar[str] = "multistage"
 
-    first_stage: int | None = None
+    checks: ClassVar[Checks] = {
+        **AcceleratedGD.checks,
+        "first_stage": partial(check_count, high=10**6),
+    }
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.first_stage is not None:
-            count = check_count("first_stage", self.first_stage, high=10**6)
-            self._set("first_stage", count)
+    first_stage: int | None = None
 
     def resolve(self, loss: Loss, problem: Problem, budget: Budget) -> Self:
         found = super().resolve(loss, problem, budget)

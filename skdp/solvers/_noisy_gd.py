@@ -20,18 +20,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, Literal, Self
 
-from skdp._validation import check_choice
+from skdp._validation import check_choice, check_count
 from skdp.data import Source
 from skdp.losses import Loss
 from skdp.privacy._accounting import Budget
 from skdp.privacy._events import Event, GaussianEvent
 from skdp.privacy._laws import LAWS
 from skdp.privacy._noise import NoiseSource
-from skdp.solvers._base import Problem, Progress, Solution
-from skdp.solvers._descent import Descent, HeavyBall
+from skdp.solvers._base import Checks, Problem, Progress, Solution
+from skdp.solvers._descent import Descent, MomentumSteps
 from skdp.solvers._flow_time import FlowTime, PlainFlowTime
+from skdp.solvers._gradient import smoothness_bound
 from skdp.solvers._last_iterate import HiddenDescent
 from skdp.solvers._noisy_gradient import NoisyGradient
 
@@ -77,7 +79,7 @@ class NoisyGD(Descent):
         rule divided by the steps, at most ``1 / L`` with the public smoothness
         bound ``L = smoothness * row_norm^2 + alpha``.
     momentum : float in [0, 1) or None, default=None
-        Heavy-ball momentum. None: ``1 - 10 / n_steps``, at least 0.
+        Heavy-walk momentum. None: ``1 - 10 / n_steps``, at least 0.
     residual_clip : float in [1e-6, inf] or None, default=None
         Norm to which the residual (the derivative of the loss by the raw
         predictions) of every record is clipped. Less noise, but the optimum moves.
@@ -111,7 +113,7 @@ class NoisyGD(Descent):
        privacy. ICML. https://arxiv.org/abs/2403.00278 (the last iterate)
     .. [4] Kuru, Birbil, Gurbuzbalaban and Yildirim (2022). Differentially private
        accelerated optimization algorithms. SIAM J. Optim. 32(2).
-       https://arxiv.org/abs/2008.01989 (heavy-ball form, its equation 9)
+       https://arxiv.org/abs/2008.01989 (heavy-walk form, its equation 9)
 
     Deviations: exact Gaussian composition instead of the papers' moments or Laplace
     bounds; the sensitivity follows the released weights; nothing depends on the data.
@@ -119,14 +121,14 @@ class NoisyGD(Descent):
 
     key: ClassVar[str] = "noisy_gd"
     is_pure: ClassVar[bool] = False
-    counts: ClassVar[dict[str, int]] = {"n_steps": 10**6}
+    checks: ClassVar[Checks] = {
+        **Descent.checks,
+        "n_steps": partial(check_count, high=10**6),
+        "release": partial(check_choice, allowed=("last", "path")),
+    }
 
     n_steps: int | None = None
     release: Literal["path", "last"] = "path"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_choice("release", self.release, ["path", "last"])
 
     @property
     def is_gaussian(self) -> bool:
@@ -146,9 +148,13 @@ class NoisyGD(Descent):
             if getattr(self, name) not in (None, value):
                 return f"{needs} {name}={value:g}. Use {name}=None or release='path'."
         if problem.alpha == 0:
-            return f"{needs} regularisation. Use a positive alpha or release='path'."
+            return f"{needs} regularisation. Set C or alpha, or use release='path'."
         if self.resolve(loss, problem, budget).hidden(loss, problem).gap <= 0:
-            return f"{needs} contractive steps. Use a smaller step_size."
+            most = 2 / smoothness_bound(loss, problem)
+            return (
+                f"{needs} contractive steps, of a 'step_size' below 2 / L, which is "
+                f"{most:.3g}. Got {self.step_size}. Use step_size=None."
+            )
         return ""
 
     def hidden(self, loss: Loss, problem: Problem) -> HiddenDescent:
@@ -214,9 +220,9 @@ class NoisyGD(Descent):
         gradient = NoisyGradient(
             source, loss, problem, noise, LAWS["gaussian"], **self.query
         )
-        ball = HeavyBall(self, loss, problem, self.n_steps)
+        walk = MomentumSteps(self, loss, problem, self.n_steps)
         for t in range(self.n_steps):
-            released = gradient(ball.weights, noise_multiplier)
-            ball.step(released / problem.n_samples)
+            released = gradient(walk.weights, noise_multiplier)
+            walk.step(released / problem.n_samples)
             progress.step(t + 1, self.n_steps)
-        return Solution(ball.average(), gradient.noise_scale)
+        return Solution(walk.average(), gradient.noise_scale)

@@ -15,16 +15,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar, Self
 
+from skdp._validation import check_count
 from skdp.data import Source
 from skdp.losses import Loss
 from skdp.privacy._accounting import Budget
 from skdp.privacy._events import Event, PoissonGaussianEvent
 from skdp.privacy._laws import LAWS
 from skdp.privacy._noise import NoiseSource
-from skdp.solvers._base import Problem, Progress, Solution
-from skdp.solvers._descent import Descent, HeavyBall
+from skdp.solvers._base import Checks, Problem, Progress, Solution
+from skdp.solvers._descent import Descent, MomentumSteps
 from skdp.solvers._flow_time import FlowTime
 from skdp.solvers._noisy_gradient import NoisyGradient
 
@@ -64,7 +66,7 @@ class NoisySGD(Descent):
     step_size : float in [1e-250, 1e250] or None, default=None
         In units of weights per gradient of the mean loss. None: the rule of `noisy_gd`.
     momentum : float in [0, 1) or None, default=None
-        Heavy-ball momentum. None: ``1 - 10 / n_steps``, at least 0.
+        Heavy-walk momentum. None: ``1 - 10 / n_steps``, at least 0.
     residual_clip : float in [1e-6, inf] or None, default=None
         Norm to which every record's residual is clipped. None: as for `noisy_gd`.
     intercept_weight : float in [1e-6, 1] or None, default=None
@@ -90,7 +92,11 @@ class NoisySGD(Descent):
 
     key: ClassVar[str] = "noisy_sgd"
     is_pure: ClassVar[bool] = False
-    counts: ClassVar[dict[str, int]] = {"n_steps": 10**6, "batch_size": 2**31}
+    checks: ClassVar[Checks] = {
+        **Descent.checks,
+        "n_steps": partial(check_count, high=10**6),
+        "batch_size": partial(check_count, high=2**31),
+    }
 
     n_steps: int | None = None
     batch_size: int | None = None
@@ -152,10 +158,10 @@ class NoisySGD(Descent):
         gradient = NoisyGradient(
             source, loss, one_record, noise, LAWS["gaussian"], **self.query
         )
-        ball = HeavyBall(self, loss, problem, self.n_steps)
+        walk = MomentumSteps(self, loss, problem, self.n_steps)
         for t in range(self.n_steps):
             rows = noise.poisson_sample(problem.n_samples, self._rate(problem))
-            released = gradient(ball.weights, noise_multiplier, rows)
-            ball.step(released / self.batch_size)
+            released = gradient(walk.weights, noise_multiplier, rows)
+            walk.step(released / self.batch_size)
             progress.step(t + 1, self.n_steps)
-        return Solution(ball.average(), gradient.noise_scale)
+        return Solution(walk.average(), gradient.noise_scale)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar, Self
 
 import numpy as np
@@ -25,7 +26,7 @@ from skdp.privacy._events import ComposedEvent, Event, ObjectiveEvent, PureEvent
 from skdp.privacy._gaussian import gaussian_mu
 from skdp.privacy._laws import LAWS
 from skdp.privacy._noise import NoiseSource
-from skdp.solvers._base import Problem, Progress, Solution
+from skdp.solvers._base import Checks, Problem, Progress, Solution
 from skdp.solvers._certified import CertifiedProblem, certified_minimum
 from skdp.solvers._certified_solver import CertifiedSolver
 
@@ -97,14 +98,16 @@ class ObjectivePerturbation(CertifiedSolver):
 
     key: ClassVar[str] = "objective_perturbation"
 
+    checks: ClassVar[Checks] = {
+        **CertifiedSolver.checks,
+        "intercept_weight": partial(check_real, low=1e-6, high=1.0),
+    }
+
     intercept_weight: float | None = None
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.intercept_weight is not None:
-            weight = self.intercept_weight
-            weight = check_real("intercept_weight", weight, low=1e-6, high=1.0)
-            object.__setattr__(self, "intercept_weight", weight)
+    @property
+    def is_gaussian(self) -> bool:
+        return False  # the tilt has an event of its own
 
     @property
     def mechanism(self) -> str:

@@ -15,18 +15,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, Self
+from functools import partial
+from typing import ClassVar, Self
 
-from skdp._validation import check_choice
+from skdp._validation import check_count
 from skdp.data import Block, Source
 from skdp.losses import Loss
 from skdp.privacy._accounting import Budget
 from skdp.privacy._events import Event
-from skdp.privacy._gaussian import gaussian_mu
-from skdp.privacy._laws import LAWS, NoiseLaw
+from skdp.privacy._laws import LAWS, deviation_once
 from skdp.privacy._noise import NoiseSource
-from skdp.solvers._base import Problem, Progress, Solution
-from skdp.solvers._descent import Descent, HeavyBall
+from skdp.solvers._base import Checks, Problem, Progress, Solution
+from skdp.solvers._chosen_law import ChosenLaw
+from skdp.solvers._descent import Descent, MomentumSteps
 from skdp.solvers._flow_time import OnePassFlowTime
 from skdp.solvers._noisy_gradient import NoisyGradient
 
@@ -77,7 +78,7 @@ def _piece(block: Block, rows: slice) -> Block:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OnlineGD(Descent):
+class OnlineGD(Descent, ChosenLaw):
     r"""One noisy pass over disjoint buckets, with momentum and tail averaging.
 
     Privacy
@@ -105,7 +106,7 @@ class OnlineGD(Descent):
         rule divided by the steps, at most ``1 / L`` with the public smoothness
         bound ``L = smoothness * row_norm^2 + alpha``.
     momentum : float in [0, 1) or None, default=None
-        Heavy-ball momentum. None: ``1 - 10 / n_steps``, at least 0.
+        Heavy-walk momentum. None: ``1 - 10 / n_steps``, at least 0.
     residual_clip : float in [1e-6, inf] or None, default=None
         Norm to which every record's residual is clipped. None: as for `noisy_gd`.
     intercept_weight : float in [1e-6, 1] or None, default=None
@@ -126,56 +127,26 @@ class OnlineGD(Descent):
     .. [2] McSherry (2009). Privacy integrated queries. SIGMOD. (parallel composition)
 
     Deviations: spherical or Gaussian noise for the L2 sensitivity in place of Laplace
-    noise; heavy ball, to which the thesis's smoothing is equal; tail averaging; the
+    noise; heavy walk, to which the thesis's smoothing is equal; tail averaging; the
     sensitivity follows the released weights.
     """
 
     key: ClassVar[str] = "online"
-    is_pure: ClassVar[bool] = True
-    counts: ClassVar[dict[str, int]] = {"bucket_size": 2**31}
+    checks: ClassVar[Checks] = {
+        **ChosenLaw.checks,
+        **Descent.checks,
+        "bucket_size": partial(check_count, high=2**31),
+    }
 
     bucket_size: int | None = None
-    law: Literal["gaussian", "spherical"] | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.law is not None:
-            check_choice("law", self.law, sorted(LAWS))
-
-    @property
-    def is_gaussian(self) -> bool:
-        return self.law != "spherical"
-
-    @property
-    def noise_law(self) -> NoiseLaw:
-        """The resolved law."""
-        assert self.law is not None, "resolve() fills in the law"
-        return LAWS[self.law]
 
     def refusal(self, loss: Loss, problem: Problem, budget: Budget) -> str:
         reason = super().refusal(loss, problem, budget)
-        if reason:
-            return reason
-        law = LAWS[self._law_for(budget)]
-        if budget.delta == 0 and not law.is_pure:
-            return (
-                f"solver={self.key!r} cannot do delta=0 with law={self.law!r}. Use "
-                "law=None."
-            )
-        if not law.is_possible(1 / budget.epsilon, problem.n_columns * loss.n_outputs):
-            return f"solver={self.key!r} cannot draw such noise. Use a larger epsilon."
-        return ""
-
-    def _law_for(self, budget: Budget) -> Literal["gaussian", "spherical"]:
-        return self.law or ("spherical" if budget.delta == 0 else "gaussian")
+        return reason or self.noise_refusal(budget, problem.n_columns * loss.n_outputs)
 
     def resolve(self, loss: Loss, problem: Problem, budget: Budget) -> Self:
-        law = self._law_for(budget)
-        multiplier = 1 / budget.epsilon
-        if not LAWS[law].is_pure:
-            multiplier = 1 / gaussian_mu(budget.epsilon, budget.delta)
-        size = problem.n_columns * loss.n_outputs
-        mu = 1 / LAWS[law].deviation(multiplier, size)
+        law, size = self.law_for(budget), problem.n_columns * loss.n_outputs
+        mu = 1 / deviation_once(LAWS[law], budget, size)
         rule = OnePassFlowTime(loss, problem, mu)
         flow, clip, weight = self._query_rules(rule)
         bucket_size = self.bucket_size
@@ -219,12 +190,12 @@ class OnlineGD(Descent):
     ) -> Solution:
         assert self.bucket_size is not None, "resolve() fills in the bucket size"
         n_steps, noise_scale = self.n_steps(problem), 0.0
-        ball = HeavyBall(self, loss, problem, n_steps)
+        walk = MomentumSteps(self, loss, problem, n_steps)
         for t, bucket in enumerate(buckets(source, self.bucket_size)):
             gradient = NoisyGradient(
                 bucket, loss, problem, noise, self.noise_law, **self.query
             )
-            ball.step(gradient(ball.weights, noise_multiplier) / self.bucket_size)
+            walk.step(gradient(walk.weights, noise_multiplier) / self.bucket_size)
             noise_scale = max(noise_scale, gradient.noise_scale)
             progress.step(t + 1, n_steps)
-        return Solution(ball.average(), noise_scale)
+        return Solution(walk.average(), noise_scale)

@@ -16,8 +16,7 @@ from skdp.data import Source
 from skdp.losses import Loss
 from skdp.privacy._accounting import Budget
 from skdp.privacy._events import Event
-from skdp.privacy._gaussian import gaussian_mu
-from skdp.privacy._laws import LAWS
+from skdp.privacy._laws import LAWS, deviation_once
 from skdp.privacy._noise import NoiseSource
 from skdp.solvers._base import Problem, Progress, Solution
 from skdp.solvers._certified import CertifiedProblem, certified_minimum
@@ -70,10 +69,6 @@ class OutputPerturbation(CertifiedSolver):
     def mechanism(self) -> str:
         return f"{self.noise_law.name} noise on the minimiser"
 
-    @property
-    def is_gaussian(self) -> bool:
-        return self.law != "spherical"
-
     def resolve(self, loss: Loss, problem: Problem, budget: Budget) -> Self:
         law = self.law_for(budget)
         strength = self.strength or problem.n_samples * problem.alpha
@@ -81,11 +76,8 @@ class OutputPerturbation(CertifiedSolver):
             # Noise of deviation e = deviation S G / strength costs about
             # n curvature_trace row_norm^2 e^2 / 2 in the sum of the losses, the
             # regulariser strength norm^2 / 2: equal at their best sum but for a factor.
-            multiplier = 1 / budget.epsilon
-            if not LAWS[law].is_pure:
-                multiplier = 1 / gaussian_mu(budget.epsilon, budget.delta)
             size = problem.n_columns * loss.n_outputs
-            deviation = LAWS[law].deviation(multiplier, size)
+            deviation = deviation_once(LAWS[law], budget, size)
             change = deviation * _gradient_change(loss, problem)
             bend = problem.n_samples * loss.curvature_trace * problem.row_norm**2
             norm = _WEIGHTS_NORM / problem.data_norm

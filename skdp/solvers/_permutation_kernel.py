@@ -16,13 +16,23 @@ from numba import njit
 
 from skdp._rows import HUGE
 from skdp.losses import Form
+from skdp.solvers._permutation_sensitivity import what_is_left
 
-compiled: Callable[[Any], Any] = njit(
-    cache=True,
-    nogil=True,
-    error_model="numpy",
-    fastmath={"reassoc", "contract", "nsz"},
-)
+_OPTIONS: dict[str, Any] = {
+    "nogil": True,
+    "error_model": "numpy",
+    "fastmath": {"reassoc", "contract", "nsz"},
+}
+
+
+def compiled(function: Callable[..., Any]) -> Any:
+    """`function`, to be compiled at its first call, once for all processes."""
+    try:
+        return njit(function, cache=True, **_OPTIONS)
+    except RuntimeError:  # no folder to keep it in: anew in every process
+        return njit(function, **_OPTIONS)
+
+
 # Plain integers, which compiled code takes as constants.
 _SIGMOID, _SOFTMAX, _HINGE = int(Form.SIGMOID), int(Form.SOFTMAX), int(Form.HINGE)
 _HUGE_SQUARE = HUGE**2  # rows whose squares might overflow
@@ -178,18 +188,4 @@ def sparse_pass(  # type: ignore[no-untyped-def]
             average += shares[t] * weights
 
 
-@compiled
-def what_is_left(steps, shares, smoothness, strength):  # type: ignore[no-untyped-def]
-    """Factor by which a change of the weights after each update reaches the average.
-
-    The recursion ``s_t = share_t + rho_{t+1} s_{t+1}`` from the last update back, where
-    an update enlarges distances at most by rho.
-    """
-    left = np.empty_like(steps)
-    later = 0.0
-    for t in range(len(steps) - 1, -1, -1):
-        later += shares[t]
-        left[t] = later
-        step = steps[t]
-        later *= max(abs(1.0 - step * strength), abs(1.0 - step * smoothness))
-    return left
+compiled_what_is_left = compiled(what_is_left)

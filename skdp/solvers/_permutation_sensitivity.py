@@ -17,6 +17,8 @@ from skdp.solvers._base import FloatArray, Problem
 _UNIT_ROUNDOFF = 2.0**-53
 # How far a computed projection, or an average of such, may be outside of the ball.
 _PROJECTION = 1 + 1e-7
+# Updates from which on compiled code makes up for the time to load it.
+_WORTH_COMPILING = 10_000
 
 
 @dataclass(frozen=True)
@@ -93,11 +95,12 @@ def exact_sensitivity(
     float
         Under the adjacency that `change` was taken for.
     """
-    # Imported here, because numba takes half a second to import.
-    from skdp.solvers._permutation_kernel import what_is_left
-
-    steps = updates.steps
-    left = what_is_left(steps.ravel(), updates.shares.ravel(), smoothness, strength)
+    steps, loop = updates.steps, what_is_left
+    if steps.size >= _WORTH_COMPILING:
+        # Imported here, because numba takes half a second to import.
+        from skdp.solvers._permutation_kernel import compiled_what_is_left as loop
+    with np.errstate(over="ignore", invalid="ignore"):  # refused steps
+        left = loop(steps.ravel(), updates.shares.ravel(), smoothness, strength)
     left = left.reshape(steps.shape)
     met = change / updates.batch_size * steps * left
     if reshuffle:
@@ -113,9 +116,22 @@ def exact_sensitivity(
     return min(total, 2 * updates.radius * _PROJECTION)
 
 
-def smoothness_of(loss: Loss, problem: Problem) -> float:
-    """Largest curvature of one record's regularised loss."""
-    return loss.smoothness * problem.row_norm**2 + problem.alpha
+def what_is_left(
+    steps: FloatArray, shares: FloatArray, smoothness: float, strength: float
+) -> FloatArray:
+    """Factor by which a change of the weights after each update reaches the average.
+
+    The recursion ``s_t = share_t + rho_{t+1} s_{t+1}`` from the last update back, where
+    an update enlarges distances at most by rho. Arrays of shape (n_updates,).
+    """
+    left = np.empty_like(steps)
+    later = 0.0
+    for t in range(len(steps) - 1, -1, -1):
+        later += shares[t]
+        left[t] = later
+        step = steps[t]
+        later *= max(abs(1.0 - step * strength), abs(1.0 - step * smoothness))
+    return left
 
 
 def farthest_iterate(updates: Updates, loss: Loss, problem: Problem) -> float:

@@ -22,10 +22,7 @@ from skdp.privacy import Budget, GaussianEvent, PureEvent
 from skdp.privacy._noise import NoiseSource
 from skdp.solvers import Problem, Progress, choose_solver, named_solver
 from skdp.solvers._bolt_on import BoltOn
-from skdp.solvers._gradient import query_sensitivity
-from skdp.solvers._permutation_sensitivity import (
-    smoothness_of,
-)
+from skdp.solvers._gradient import query_sensitivity, smoothness_bound
 from skdp.solvers._schedules import AVERAGES, SCHEDULES
 from tests.problems import LOSSES
 from tests.solvers.permutation import (
@@ -217,7 +214,7 @@ def test_defaults_follow_from_public_facts_only():
     assert solver == resolved()
     assert solver.law == "gaussian"
     assert resolved(budget=PURE).law == "spherical"
-    assert solver.step_size <= 1 / smoothness_of(LOSS, PROBLEM)
+    assert solver.step_size <= 1 / smoothness_bound(LOSS, PROBLEM)
     # Few updates are wanted: full gradients. More: batches, in ten passes.
     assert solver.batch_size == 2000
     large = resolved(replace(PROBLEM, n_samples=10**6))
@@ -397,6 +394,18 @@ def test_numpy_scalars_become_plain_numbers(kind):
     assert type(BoltOn(radius=kind(np.inf)).radius) is float
     plain = (int, float, str, bool, type(None))
     assert all(type(value) in plain for value in vars(solver).values())
+
+
+def test_small_fits_do_without_compiled_code():
+    code = (
+        "import sys, numpy as np; from skdp import DPLogisticRegression\n"
+        "X, y = np.eye(40), np.arange(40) % 2\n"
+        "model = DPLogisticRegression(solver='bolt_on', classes=[0, 1])\n"
+        "model.fit(X, y); assert 'numba' not in sys.modules\n"
+        "model.set_params(solver_params={'batch_size': 5}).fit(X, y)\n"
+        "assert 'numba' in sys.modules  # the twin\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_weights_too_far_to_be_projected_are_refused():

@@ -97,3 +97,16 @@ def test_it_is_for_dense_rows_and_one_output_only():
 def test_small_tables_do_not_load_it():
     X, y, _ = data()
     assert not make(X, y, LogisticLoss())._is_compiled
+
+
+def test_loops_are_compiled_where_nothing_can_be_kept():
+    """A locked-down machine; the import would fail after the commit."""
+    from numba import njit
+
+    from skdp.solvers._permutation_kernel import compiled
+
+    namespace = {}
+    exec("def double(x): return 2 * x", namespace)  # no file, so no place for a cache
+    with pytest.raises(RuntimeError, match="cannot cache"):
+        njit(namespace["double"], cache=True)
+    assert compiled(namespace["double"])(3.0) == 6.0

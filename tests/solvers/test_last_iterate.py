@@ -318,8 +318,8 @@ def test_progress_of_a_hidden_path_counts_steps_only(capsys):
         ({"residual_clip": 0.5}, {}, "residual_clip=inf"),
         ({"intercept_weight": 0.5}, {}, "intercept_weight=1"),
         ({"tail": 0.5}, {}, "tail"),
-        ({}, {"alpha": 0.0}, "positive alpha"),
-        ({"step_size": 4.1}, {}, "smaller step_size"),
+        ({}, {"alpha": 0.0}, "Set C or alpha"),
+        ({"step_size": 4.1}, {}, "below 2 / L"),
     ],
 )
 def test_what_breaks_the_theorem_is_refused(params, changes, message):

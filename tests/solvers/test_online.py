@@ -14,7 +14,7 @@ from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
 from skdp.privacy import Budget, GaussianEvent, PureEvent, calibrate
 from skdp.privacy._noise import NoiseSource
 from skdp.solvers import Problem, Progress, choose_solver, named_solver
-from skdp.solvers._descent import HeavyBall
+from skdp.solvers._descent import MomentumSteps
 from skdp.solvers._gradient import GradientSum
 from skdp.solvers._online import OnlineGD, buckets
 from tests.solvers.neighbours import largest_change
@@ -205,7 +205,7 @@ def test_smoothing_is_heavy_ball():
     a, b = 0.7, 0.1
     problem = replace(PROBLEM, fit_intercept=False)
     solver = resolved(problem, step_size=a * b, momentum=1 - b, tail=1e-9)
-    ball = HeavyBall(solver, LOSS, problem, 30)
+    ball = MomentumSteps(solver, LOSS, problem, 30)
     smooth, weights = np.zeros((5, 1)), np.zeros((5, 1))
     for released in np.random.default_rng(0).normal(size=(30, 5, 1)):
         ball.step(released)

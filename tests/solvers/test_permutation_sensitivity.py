@@ -13,13 +13,12 @@ from skdp.data import MemorySource
 from skdp.losses import HuberHingeLoss
 from skdp.solvers import Problem, Progress, choose_solver
 from skdp.solvers._bolt_on import BoltOn
-from skdp.solvers._gradient import query_sensitivity
+from skdp.solvers._gradient import query_sensitivity, smoothness_bound
 from skdp.solvers._permutation_sensitivity import (
     Updates,
     exact_sensitivity,
     farthest_iterate,
     rounding_of,
-    smoothness_of,
 )
 from skdp.solvers._schedules import AVERAGES, SCHEDULES
 from tests.problems import ADJACENCIES, LOSSES
@@ -134,7 +133,7 @@ def random_case(rng, loss):
         batch_size=int(rng.integers(1, n + 1)),
         schedule=str(rng.choice(schedules)),
         step_size=float(rng.choice([0.1, 0.7, 1.0, 1.99]))
-        / smoothness_of(loss, problem),
+        / smoothness_bound(loss, problem),
         average=str(rng.choice(list(AVERAGES))),
         radius=float(rng.choice([0.3, 2.0, math.inf])) / problem.data_norm,
         reshuffle=bool(rng.integers(2)),
@@ -378,9 +377,19 @@ def test_rounding_is_charged_and_covers_a_run_in_higher_precision():
         error = float(np.linalg.norm(found[:, 0] - mean))
         updates = Updates(solver._steps(problem), solver._shares(problem), 1)
         farthest = farthest_iterate(updates, LOSS, problem)
-        facts = {"smoothness": smoothness_of(LOSS, problem), "strength": 0.01}
+        facts = {"smoothness": smoothness_bound(LOSS, problem), "strength": 0.01}
         bound = rounding_of(updates, LOSS, problem, farthest)
         charged = exact_sensitivity(updates, 1.0, rounding=bound, **facts)
         charged -= exact_sensitivity(updates, 1.0, **facts)
         assert 0 < error < charged / 2
         assert charged < 1e-9
+
+
+def test_plain_and_compiled_recursion_agree():
+    from skdp.solvers._permutation_kernel import compiled_what_is_left
+    from skdp.solvers._permutation_sensitivity import what_is_left
+
+    steps = np.random.default_rng(0).uniform(0.1, 2.0, 500)
+    arguments = (steps, np.full(500, 1 / 500), 1.0, 0.1)
+    plain, quick = what_is_left(*arguments), compiled_what_is_left(*arguments)
+    assert np.allclose(plain, quick, rtol=1e-12, atol=0)

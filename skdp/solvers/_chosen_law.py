@@ -1,19 +1,20 @@
-"""What the solvers that add noise once, to weights, share."""
+"""What the solvers share that add Gaussian or spherical noise, by the budget."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, Literal
 
 from skdp._validation import check_choice
 from skdp.losses import Loss
 from skdp.privacy._accounting import Budget
 from skdp.privacy._laws import LAWS, NoiseLaw
-from skdp.solvers._base import Problem, Solver
+from skdp.solvers._base import Checks, Problem, Solver
 
 
 @dataclass(frozen=True, kw_only=True)
-class OneRelease(Solver):
+class ChosenLaw(Solver):
     """A noise law, and the refusals that go with it.
 
     Parameters
@@ -23,18 +24,19 @@ class OneRelease(Solver):
     """
 
     is_pure: ClassVar[bool] = True
+    checks: ClassVar[Checks] = {"law": partial(check_choice, allowed=LAWS)}
 
     law: Literal["gaussian", "spherical"] | None = None
-
-    def __post_init__(self) -> None:
-        if self.law is not None:
-            check_choice("law", self.law, sorted(LAWS))
 
     @property
     def noise_law(self) -> NoiseLaw:
         """The resolved law."""
         assert self.law is not None, "resolve() fills in the law"
         return LAWS[self.law]
+
+    @property
+    def is_gaussian(self) -> bool:
+        return self.law != "spherical"
 
     def law_for(self, budget: Budget) -> Literal["gaussian", "spherical"]:
         """The law, or the one that the budget asks for."""
@@ -44,18 +46,15 @@ class OneRelease(Solver):
         reason = super().refusal(loss, problem, budget)
         if reason:
             return reason
-        if budget.delta == 0 and self.law is not None and not self.noise_law.is_pure:
+        if budget.delta == 0 and not LAWS[self.law_for(budget)].is_pure:
             return (
                 f"solver={self.key!r} cannot do delta=0 with law={self.law!r}. Use "
                 "law=None."
             )
         return ""
 
-    def noise_refusal(
-        self, loss: Loss, problem: Problem, budget: Budget, multiple: float = 1.0
-    ) -> str:
-        """Why noise of this multiple of 1 / epsilon cannot be drawn, or nothing."""
-        law, size = LAWS[self.law_for(budget)], problem.n_columns * loss.n_outputs
-        if law.is_possible(multiple / budget.epsilon, size):
+    def noise_refusal(self, budget: Budget, size: int, multiple: float = 1.0) -> str:
+        """Why `size` draws of `multiple` / epsilon are impossible, or nothing."""
+        if LAWS[self.law_for(budget)].is_possible(multiple / budget.epsilon, size):
             return ""
         return f"solver={self.key!r} cannot draw such noise. Use a larger epsilon."
