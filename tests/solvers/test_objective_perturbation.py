@@ -114,7 +114,7 @@ def test_bad_parameters_are_named(params, message):
     ("loss", "problem", "budget", "params", "message"),
     [
         (HuberHingeLoss(n_outputs=60), PROBLEM, BUDGET, {}, "so many one-against-rest"),
-        (SquaredLoss(math.inf, 1.0), PROBLEM, BUDGET, {}, "bounded loss"),
+        (SquaredLoss(math.inf, 1.0), PROBLEM, BUDGET, {}, "bounded gradient"),
         (LOSS, PROBLEM, PURE, {"law": "gaussian"}, "cannot do delta=0"),
         (LOSS, PROBLEM, BUDGET, {"strength": 1e-3}, "smaller C or another solver"),
         (LOSS, replace(PROBLEM, data_norm=math.inf), BUDGET, {}, "finite data_norm"),
