@@ -38,8 +38,8 @@ def main(arguments: list[str] | None = None) -> int:
         _contest.run(
             _contest.Choice(
                 datasets=tuple(options.dataset),
-                ours=not options.peers_only,
-                peers=not options.ours_only,
+                ours=not (options.peers_only or options.stored),
+                peers=not (options.ours_only or options.stored),
                 results=options.results,
             )
         )
@@ -74,6 +74,11 @@ def _add_peers(parser: argparse.ArgumentParser) -> None:
         "--peers-only",
         action="store_true",
         help="measure the peers; take ours from the results file",
+    )
+    side.add_argument(
+        "--stored",
+        action="store_true",
+        help="measure nothing; print what the results file has",
     )
     parser.add_argument(
         "--results",

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -113,6 +113,16 @@ def run(choice: Choice) -> None:
     written.write_text("\n".join(table.lines) + "\n")
 
 
+class Verdict(NamedTuple):
+    """How ours did against one rival in one cell."""
+
+    result: str
+    cell: str
+    metric: str
+    rival: str
+    gain: float
+
+
 @dataclass
 class _Table:
     """The lines so far, and where scores are kept."""
@@ -120,7 +130,7 @@ class _Table:
     choice: Choice
     config: dict[str, Any]
     lines: list[str] = field(default_factory=list)
-    verdicts: list[tuple[str, str]] = field(default_factory=list)
+    verdicts: list[Verdict] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.results = Results(self.choice.results)
@@ -136,10 +146,25 @@ class _Table:
 
     def tally(self) -> str:
         """How many verdicts of each kind, and all that are lost."""
-        counts = Counter(result for result, _ in self.verdicts)
-        lost = [where for result, where in self.verdicts if result == "lost"]
+        counts = Counter(verdict.result for verdict in self.verdicts)
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
-        return "\n- lost: ".join([kinds or "none", *lost])
+        lost = [
+            f"{verdict.cell}, {verdict.metric}, against {verdict.rival}"
+            for verdict in self.verdicts
+            if verdict.result == "lost"
+        ]
+        return "\n- ".join(
+            [kinds or "none", *self._pooled(), *(f"lost: {cell}" for cell in lost)]
+        )
+
+    def _pooled(self) -> Iterator[str]:
+        """Mean gain over all cells against each rival."""
+        gains: dict[tuple[str, str], list[float]] = {}
+        for verdict in self.verdicts:
+            gains.setdefault((verdict.rival, verdict.metric), []).append(verdict.gain)
+        for (rival, metric), values in sorted(gains.items()):
+            mean = float(np.mean(values))
+            yield f"{metric}, against {rival}: {mean:+.4f} over {len(values)} cells"
 
 
 @lru_cache(maxsize=1)  # the cells of one data set follow each other
@@ -278,7 +303,8 @@ def _judge(
     if not gains:
         return ["", ""]
     result = verdict(gains)
-    table.verdicts.append((result, f"{job.cell.key}, {metric}, against {rival}"))
+    mean = float(np.mean(gains))
+    table.verdicts.append(Verdict(result, job.cell.key, metric, rival, mean))
     return [_pair(gains, "+.4f"), result]
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from skdp.privacy._adjacency import Adjacency
 from skdp.privacy._codec import event_to_dict
-from skdp.privacy._events import Event
+from skdp.privacy._events import Event, GaussianEvent
 
 _ADJACENCY_MEANING = {
     "replace_one": "one record exchanged for any other; the number of records public",
@@ -131,6 +131,10 @@ class PrivacyRecord:
 
     def _noise(self) -> str:
         text = f"multiplier {self.noise_multiplier:.4g}"
+        parts = self.event.leaves
+        own = [x.noise_multiplier for x in parts if isinstance(x, GaussianEvent)]
+        if 1 < len(parts) == len(own):  # divided over the queries
+            text = f"multipliers {min(own):.4g} to {max(own):.4g}"
         if self.noise_scale is None or self.sensitivity is None:
             return text
         return (

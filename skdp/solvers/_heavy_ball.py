@@ -40,10 +40,21 @@ class HeavyBall(AcceleratedGD):
     No bound of Nesterov's form is known; the noise is divided by his weights, whose
     rate is the heavy ball's up to a factor.
 
-    Parameters are those of `AcceleratedGD`, and
-
     Parameters
     ----------
+    n_steps : int in [1, 1e6] or None, default=None
+        Number of gradients, all of them taken.
+    step_size : float in [1e-250, 1e250] or None, default=None
+        Per gradient of the mean loss.
+    strong_convexity : float in [1e-250, 1e250] or None, default=None
+        mu, from which momentum and division follow.
+    division : {"optimal", "even"}, default="optimal"
+        Whether late steps get less noise.
+    residual_clip : float in [1e-6, inf] or None, default=None
+    intercept_weight : float in [1e-6, 1] or None, default=None
+    law : {"gaussian", "spherical"} or None, default=None
+    batch_size : int in [1, 2^31] or None, default=None
+        Secret batches without replacement; spherical noise only.
     momentum : float in [0, 1) or None, default=None
         None: Nesterov's, ``(1 - r) / (1 + r)`` with ``r = sqrt(step_size * mu)``; where
         noise limits the run (mu above alpha) the rule of `noisy_gd`, ``1 - sqrt(10) r``

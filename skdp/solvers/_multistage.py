@@ -35,10 +35,21 @@ class Multistage(AcceleratedGD):
     stage, which doubles the weight of all before it (``docs/errata.md``); measured, a
     short one does a little good. So the default first stage is longer than the paper's.
 
-    Parameters are those of `AcceleratedGD`, and
-
     Parameters
     ----------
+    n_steps : int in [1, 1e6] or None, default=None
+        Number of gradients, all of them taken.
+    step_size : float in [1e-250, 1e250] or None, default=None
+        Per gradient of the mean loss.
+    strong_convexity : float in [1e-250, 1e250] or None, default=None
+        mu, from which momentum and division follow.
+    division : {"optimal", "even"}, default="optimal"
+        Whether late steps get less noise.
+    residual_clip : float in [1e-6, inf] or None, default=None
+    intercept_weight : float in [1e-6, 1] or None, default=None
+    law : {"gaussian", "spherical"} or None, default=None
+    batch_size : int in [1, 2^31] or None, default=None
+        Secret batches without replacement; spherical noise only.
     first_stage : int in [1, 1e6] or None, default=None
         Steps of the first stage. None: three quarters of `n_steps`.
 

@@ -124,6 +124,18 @@ def test_lost_cells_are_listed_at_the_end(contest, capsys):
     end = capsys.readouterr().out.split("Verdicts:")[1]
     where = "breast_cancer zero_out epsilon=1 delta=n^-2, accuracy, against strong"
     assert f"- lost: {where}" in end
+    assert "accuracy, against" in end
+    assert "over 1 cells" in end
+
+
+def test_stored_scores_are_printed_without_measuring(contest, capsys):
+    mine, peer = contestant("skdp", Asked()), contestant("peer", Asked())
+    contest(mine, peer)
+    measured = capsys.readouterr().out
+    asked = Asked()
+    contest(contestant("skdp", asked), peer, ours=False, peers=False)
+    assert asked.jobs == []
+    assert capsys.readouterr().out == measured
 
 
 def test_an_oracle_tunes_on_other_seeds_and_once(contest, capsys):

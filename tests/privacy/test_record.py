@@ -159,3 +159,12 @@ def test_labels_taken_from_y_are_assumed_public(record):
         "set of labels (taken from y)" in fitted(classes=None).privacy_.assumed_public
     )
     assert "set of labels (declared)" in record.assumed_public
+
+
+def test_divided_noise_is_told_as_a_range():
+    X, y = np.eye(40, 3), np.arange(40) % 2
+    record = DPLogisticRegression(solver="nesterov", classes=[0, 1]).fit(X, y).privacy_
+    multipliers = [part.noise_multiplier for part in record.event.leaves]
+    assert len(multipliers) > 1
+    text = f"multipliers {min(multipliers):.4g} to {max(multipliers):.4g}, sigma"
+    assert text in repr(record)
