@@ -57,6 +57,10 @@ def test_recomputed_epsilon_is_at_most_the_target_and_close_to_it(case):
     assert epsilon >= 0.996 * BUDGET.epsilon
 
 
+# They read until they are near the minimum; how often is outside the claim.
+CERTIFIED = ("objective_perturbation", "output_perturbation")
+
+
 def order_of(case, folder, solve_in_order):
     diary = []
     SpyLedger.diary = diary
@@ -72,10 +76,10 @@ def test_nothing_is_read_before_the_commit(case, tmp_path):
     diary = order_of(case, tmp_path, lambda c, s, g: run_case(c, source=s, ledger=g))
     assert diary[0] == "commit"
     assert diary.count("commit") == 1
-    readings = {"noisy_gd": 4, "noisy_sgd": 4, "online": 1} | dict.fromkeys(
-        ("heavy_ball", "multistage", "nesterov"), 4
-    )
-    assert diary.count("read") == readings.get(case.key, diary.count("read"))
+    if case.key not in CERTIFIED:
+        once = ("adassp", "bolt_on", "online")
+        wanted = 1 if case.key in once else case.solver.n_steps
+        assert diary.count("read") == wanted
 
 
 def test_broken_twin_that_reads_first_is_caught(tmp_path):
