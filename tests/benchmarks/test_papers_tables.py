@@ -31,14 +31,25 @@ def test_thesis_lines_with_printed_and_with_corrected_noise():
 
 
 def test_division_lines_cost_what_they_claim():
-    equal, divided = division.division(
+    equal, divided, ours = division.division(
         setting="clipped rows", T=[0], epsilon=1.0, delta=1e-6, longest=120
     )
     assert equal.true == pytest.approx(1.0, rel=1e-4)
     assert divided.true == pytest.approx(1.0, rel=1e-4)
     assert (equal.place["T"], divided.place["T"]) == (77, 114)
-    (excess,) = divided.measure([0])
-    assert 0 < excess < 0.02
+    assert [line.private for line in (equal, divided, ours)] == [False, False, True]
+    assert ours.true == 1.0
+    for line in (divided, ours):
+        (excess,) = line.measure([0])
+        assert 0 < excess < 0.02
+
+
+def test_constants_taken_from_the_data_are_not_called_private():
+    *_, ours = division.division(
+        setting="section 5", T=[5], epsilon=1.0, delta=1e-6, longest=10
+    )
+    assert not ours.private
+    assert ours.true == math.inf
 
 
 def test_bolt_on_lines_cost_more_when_divided_by_the_batch():
