@@ -18,7 +18,7 @@ from skdp.solvers._objective_perturbation import ObjectivePerturbation
 from skdp.solvers._output_perturbation import OutputPerturbation
 
 # Steps of noisy_gd below which there are too few iterates to average, and dividing the
-# noise over accelerated steps is better.
+# noise over accelerated steps is better; with one output.
 _FEW_STEPS = 100
 # Steps from which on noise is so small that the one-shot minimiser is as accurate and
 # faster. Several outputs: later, since there residual clipping pays.
@@ -47,11 +47,12 @@ def auto_candidates(
         ]
     steps = wanted_steps(loss, problem, budget)
     many = _MANY_STEPS if loss.n_outputs == 1 else _MANY_STEPS_OUTPUTS
-    if steps < _FEW_STEPS:
+    if loss.n_outputs == 1 and steps < _FEW_STEPS:
         reason = "noise limits the fit: few accelerated steps with divided noise"
         return [Candidate(Nesterov(), reason)]
     if steps < many:
-        return [Candidate(NoisyGD(), "some noise: averaged noisy descent is best")]
+        reason = "noise limits the fit: averaged noisy descent is best"
+        return [Candidate(NoisyGD(), reason)]
     if has_ledger:
         # Objective perturbation is dominated only by a mu well above its own.
         reason = "a ledger adds up Gaussian noise without loss"
