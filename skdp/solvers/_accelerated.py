@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from itertools import chain, repeat
 from typing import ClassVar, Literal, NamedTuple, Self
 
@@ -194,6 +194,12 @@ class AcceleratedGD(ChosenLaw):
         self, noise_multiplier: float, loss: Loss, problem: Problem
     ) -> list[tuple[float, int]]:
         """Noise multipliers in the order of the steps, with their numbers of steps."""
+        factors = self._factors(loss, problem)
+        return [(noise_multiplier * factor, count) for factor, count in factors]
+
+    @lru_cache(maxsize=64)  # noqa: B019 - of frozen values; calibration asks often
+    def _factors(self, loss: Loss, problem: Problem) -> list[tuple[float, int]]:
+        """`levels` per unit of the noise multiplier."""
         schedule = self.schedule(loss, problem)
         assert self.strong_convexity is not None, "resolve() fills in the convexity"
         weights = np.ones(len(schedule.stages))
@@ -204,8 +210,7 @@ class AcceleratedGD(ChosenLaw):
                 smoothness=smoothness_bound(loss, problem),
                 strong_convexity=self.strong_convexity,
             )
-        levels = noise_levels(weights, is_pure=self.noise_law.is_pure)
-        return [(noise_multiplier * factor, count) for factor, count in levels]
+        return noise_levels(weights, is_pure=self.noise_law.is_pure)
 
     def event(self, noise_multiplier: float, loss: Loss, problem: Problem) -> Event:
         levels = self.levels(noise_multiplier, loss, problem)
