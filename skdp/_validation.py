@@ -123,8 +123,8 @@ def check_choice(
     name: str, value: Any, allowed: Collection[str], *, remedy: str = ""
 ) -> str:
     """Return `value` if it is one of the `allowed` strings."""
-    if isinstance(value, str) and value in allowed:
-        return value
+    if isinstance(value, str) and str(value) in allowed:
+        return str(value)
     raise ValueError(
         f"The {name!r} parameter must be one of {sorted(allowed)}. Got {value!r}."
         + _remedy(remedy)

@@ -60,7 +60,8 @@ def prepare(
 def _costs_what_it_says(step: Any) -> bool:
     """Whether its epsilon is its cost, and no number of records makes it refuse."""
     solver = getattr(step, "solver", "noisy_gd")
-    return solver == "noisy_gd" and step.step_privacy().adds_in_squares
+    is_plain = solver == "noisy_gd" and not getattr(step, "solver_params", None)
+    return is_plain and step.step_privacy().adds_in_squares
 
 
 def _budget_for(strength: Strength, delta: float) -> Budget:

@@ -371,13 +371,13 @@ def spherical_is_possible(*, epsilon: float, size: int) -> bool:
 
     Not with so many entries that rounding takes half of so small an epsilon. Grids are
     powers of two, so what rounding takes depends on the sensitivity; it is most where
-    the grid is as wide as wanted.
+    the grid is as wide as wanted. Asked for a little less epsilon, since calibration
+    and releases on the side leave that much less.
     """
+    epsilon = epsilon / 1.02
     wanted = max(_GRID_COST / math.sqrt(size), _FINEST / epsilon)
     worst = (1 + 2.0**-40) / wanted
-    scale = spherical_scale(
-        sensitivity=worst, epsilon=epsilon * (1 - 2.0**-30), size=size
-    )
+    scale = spherical_scale(sensitivity=worst, epsilon=epsilon, size=size)
     return math.isfinite(scale.sigma)
 
 

@@ -126,6 +126,10 @@ def _group_epsilon(events: tuple[Event, ...], delta: float) -> float:
         return float(whole.get_delta_for_epsilon(epsilon)) + lost <= share
 
     found = 0.0 if is_enough(0.0) else 2 * smallest(is_enough, 1e-6)
+    if found < _MOST_LOSS:
+        return found
+    # The share that is left for so large an epsilon may be below what rounding takes.
+    found = 2 * _fixed_point(_renyi_bound(events), delta)
     return found if found < _MOST_LOSS else math.inf
 
 

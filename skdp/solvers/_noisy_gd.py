@@ -79,7 +79,7 @@ class NoisyGD(Descent):
         rule divided by the steps, at most ``1 / L`` with the public smoothness
         bound ``L = smoothness * row_norm^2 + alpha``.
     momentum : float in [0, 1) or None, default=None
-        Heavy-walk momentum. None: ``1 - 10 / n_steps``, at least 0.
+        Heavy-ball momentum. None: ``1 - 10 / n_steps``, at least 0.
     residual_clip : float in [1e-6, inf] or None, default=None
         Norm to which the residual (the derivative of the loss by the raw
         predictions) of every record is clipped. Less noise, but the optimum moves.
@@ -113,7 +113,7 @@ class NoisyGD(Descent):
        privacy. ICML. https://arxiv.org/abs/2403.00278 (the last iterate)
     .. [4] Kuru, Birbil, Gurbuzbalaban and Yildirim (2022). Differentially private
        accelerated optimization algorithms. SIAM J. Optim. 32(2).
-       https://arxiv.org/abs/2008.01989 (heavy-walk form, its equation 9)
+       https://arxiv.org/abs/2008.01989 (heavy-ball form, its equation 9)
 
     Deviations: exact Gaussian composition instead of the papers' moments or Laplace
     bounds; the sensitivity follows the released weights; nothing depends on the data.

@@ -66,7 +66,7 @@ class NoisySGD(Descent):
     step_size : float in [1e-250, 1e250] or None, default=None
         In units of weights per gradient of the mean loss. None: the rule of `noisy_gd`.
     momentum : float in [0, 1) or None, default=None
-        Heavy-walk momentum. None: ``1 - 10 / n_steps``, at least 0.
+        Heavy-ball momentum. None: ``1 - 10 / n_steps``, at least 0.
     residual_clip : float in [1e-6, inf] or None, default=None
         Norm to which every record's residual is clipped. None: as for `noisy_gd`.
     intercept_weight : float in [1e-6, 1] or None, default=None

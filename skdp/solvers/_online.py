@@ -106,7 +106,7 @@ class OnlineGD(Descent, ChosenLaw):
         rule divided by the steps, at most ``1 / L`` with the public smoothness
         bound ``L = smoothness * row_norm^2 + alpha``.
     momentum : float in [0, 1) or None, default=None
-        Heavy-walk momentum. None: ``1 - 10 / n_steps``, at least 0.
+        Heavy-ball momentum. None: ``1 - 10 / n_steps``, at least 0.
     residual_clip : float in [1e-6, inf] or None, default=None
         Norm to which every record's residual is clipped. None: as for `noisy_gd`.
     intercept_weight : float in [1e-6, 1] or None, default=None
@@ -127,7 +127,7 @@ class OnlineGD(Descent, ChosenLaw):
     .. [2] McSherry (2009). Privacy integrated queries. SIGMOD. (parallel composition)
 
     Deviations: spherical or Gaussian noise for the L2 sensitivity in place of Laplace
-    noise; heavy walk, to which the thesis's smoothing is equal; tail averaging; the
+    noise; heavy ball, to which the thesis's smoothing is equal; tail averaging; the
     sensitivity follows the released weights.
     """
 

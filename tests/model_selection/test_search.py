@@ -534,3 +534,22 @@ def test_a_search_over_batches_is_not_refused_for_its_rehearsal(sizes, law, delt
     )
     search.fit(X, (X[:, 0] > 0).astype(int))
     assert search.best_estimator_.coef_.shape == (1, 3)
+
+
+def test_candidates_that_every_part_would_refuse_are_refused_before_the_commit(
+    tmp_path,
+):
+    """The steps that release='last' admits depend on C n, and a part has fewer rows."""
+    ledger = ledger_in(tmp_path)
+    params = [{"release": "last", "step_size": size} for size in (2.0, 1.9)]
+    search = DPGridSearchCV(
+        DPLogisticRegression(solver="noisy_gd", C=0.01, classes=[0, 1]),
+        {"solver_params": params},
+        epsilon=2.0,
+        method="disjoint_splits",
+        ledger=ledger,
+    )
+    X, y = rows_for(300)
+    with pytest.raises(ValueError, match="contractive steps"):
+        search.fit(X, y)
+    assert ledger.spends() == []

@@ -383,3 +383,11 @@ def test_calibration_keeps_a_tiny_budget(adjacency):
     z = calibrate(lambda z: PoissonGaussianEvent(z, 0.01, 10**4, adjacency), budget)
     own = z if adjacency == "zero_out" else z / 2
     assert least_delta(0.01, own, 10**4, budget.epsilon) <= budget.delta
+
+
+def test_group_privacy_just_above_the_rounding_is_not_infinite():
+    events = [PoissonGaussianEvent(1.0, 1e-3, 10**5, "replace_one")]
+    lost = pld._rounding(tuple(events))
+    below, above = (pld.pld_epsilon(events, x * lost) for x in (7.9, 8.1))
+    assert math.isfinite(above)
+    assert above <= below * (1 + 1e-3)
