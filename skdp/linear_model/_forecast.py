@@ -27,6 +27,9 @@ class Forecast:
 
     Attributes
     ----------
+    epsilon, delta : float
+    adjacency : {"replace_one", "zero_out"}
+        The guarantee that all the rest is for.
     solver : str
         Key of the solver that a fit would use.
     why_solver : str
@@ -44,6 +47,9 @@ class Forecast:
         Number of records from which on the noise would be below 0.3 of the scale.
     """
 
+    epsilon: float
+    delta: float
+    adjacency: Adjacency
     solver: str
     why_solver: str
     solver_params: Mapping[str, Any]
@@ -65,6 +71,7 @@ class Forecast:
         elif ratio >= _MUCH:
             verdict = "expect hardly more than a constant model"
         return (
+            f"({self.epsilon:g}, {self.delta:g}) under {self.adjacency}: "
             f"solver={self.solver!r} ({self.why_solver}). Noise in a coefficient: "
             f"{ratio:.2g} times its scale; {verdict}. Little noise from "
             f"{self.records_for_little_noise:,} records on."
@@ -155,6 +162,9 @@ def forecast(
     noise = _coefficient_noise(loss, problem, budget)
     scale = loss.raw_unit / data_norm
     return Forecast(
+        epsilon=budget.epsilon,
+        delta=budget.delta,
+        adjacency=problem.adjacency,
         solver=chosen.solver.key,
         why_solver=chosen.reason,
         solver_params=asdict(chosen.solver),

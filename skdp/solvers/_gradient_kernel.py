@@ -11,7 +11,7 @@ from skdp.solvers._permutation_kernel import compiled, residual_of_one
 
 
 @compiled
-def add_gradients(  # type: ignore[no-untyped-def]
+def add_gradients(
     rows, factor, targets, weights, intercept, form, constants, limit, total
 ):  # fmt: skip
     """Add the gradients of dense rows; returns the sum of their residuals.

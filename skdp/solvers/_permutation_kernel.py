@@ -39,7 +39,7 @@ _HUGE_SQUARE = HUGE**2  # rows whose squares might overflow
 
 
 @compiled
-def residual_of_one(form, constants, y, raw):  # type: ignore[no-untyped-def]
+def residual_of_one(form, constants, y, raw):
     """Residual of one record with one output."""
     if form == _SIGMOID:
         tail = math.exp(-abs(raw))
@@ -54,7 +54,7 @@ def residual_of_one(form, constants, y, raw):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def residual(form, constants, y, raw):  # type: ignore[no-untyped-def]
+def residual(form, constants, y, raw):
     """Overwrite one record's raw predictions with its residual."""
     if form == _SOFTMAX:
         largest, total = raw[0], 0.0
@@ -74,7 +74,7 @@ def residual(form, constants, y, raw):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _load(values, norm, clipped):  # type: ignore[no-untyped-def]
+def _load(values, norm, clipped):
     """Copy a row, scaled down to a norm if it is longer; its squares may overflow."""
     square = 0.0
     for j in range(len(values)):
@@ -96,7 +96,7 @@ def _load(values, norm, clipped):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _update(weights, gradient, step, batch_size, alpha, radius):  # type: ignore[no-untyped-def]
+def _update(weights, gradient, step, batch_size, alpha, radius):
     """One projected step; the gradient is a sum and is cleared."""
     decay, scale = 1.0 - step * alpha, step / batch_size
     for k in range(weights.shape[0]):
@@ -110,7 +110,7 @@ def _update(weights, gradient, step, batch_size, alpha, radius):  # type: ignore
 
 
 @compiled
-def dense_pass(  # type: ignore[no-untyped-def]
+def dense_pass(
     X, targets, present, bounds, order, steps, shares, batch_size, alpha, radius,
     form, constants, weights, average,
 ):  # fmt: skip
@@ -159,7 +159,7 @@ def dense_pass(  # type: ignore[no-untyped-def]
 
 
 @compiled
-def sparse_pass(  # type: ignore[no-untyped-def]
+def sparse_pass(
     values, columns, starts, targets, present, bounds, order, steps, shares,
     batch_size, alpha, radius, form, constants, weights, average,
 ):  # fmt: skip

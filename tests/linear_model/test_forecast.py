@@ -76,6 +76,7 @@ def test_the_number_of_records_it_names_is_the_one_with_little_noise():
 def test_it_says_what_to_expect(n, words):
     text = str(forecast(n, 30))
     assert words in text
+    assert text.startswith("(1, 1e-06) under replace_one: ")
     assert "records on" in text
 
 
