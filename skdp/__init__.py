@@ -21,6 +21,8 @@ _HOMES = {
     "DPQuantileClipper": "skdp.preprocessing",
     "DPRandomizedSearchCV": "skdp.model_selection",
     "DPSimpleImputer": "skdp.preprocessing",
+    "DPSparseLinearRegression": "skdp.linear_model",
+    "DPSparseLogisticRegression": "skdp.linear_model",
     "DPStandardScaler": "skdp.preprocessing",
     "DeclaredOneHotEncoder": "skdp.preprocessing",
     "PipelineReport": "skdp.pipeline",

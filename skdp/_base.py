@@ -227,6 +227,19 @@ class DPEstimator(PrivateEstimator):
         if self.solver == "auto" and self.delta > 0:
             self.solver = "noisy_gd"
 
+    def _problem(
+        self, n_samples: int, n_features: int, alpha: float, budget: Budget
+    ) -> Problem:
+        """The public facts of a fit."""
+        return Problem(
+            n_samples=n_samples,
+            n_features=n_features,
+            data_norm=float(self.data_norm) if budget.is_finite else math.inf,
+            adjacency=self.adjacency,
+            alpha=alpha,
+            fit_intercept=self.fit_intercept,
+        )
+
     def _solve(
         self,
         X: Any,
@@ -238,14 +251,7 @@ class DPEstimator(PrivateEstimator):
     ) -> tuple[Outcome, Problem, PrivacyRecord]:
         """Declare, calibrate, commit, read: everything about privacy in one place."""
         n_samples, n_features = X.shape
-        problem = Problem(
-            n_samples=n_samples,
-            n_features=n_features,
-            data_norm=float(self.data_norm) if budget.is_finite else math.inf,
-            adjacency=self.adjacency,
-            alpha=alpha,
-            fit_intercept=self.fit_intercept,
-        )
+        problem = self._problem(n_samples, n_features, alpha, budget)
         chosen = choose_solver(
             self.solver,
             self.solver_params,

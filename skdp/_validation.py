@@ -96,6 +96,14 @@ def check_data_norm(value: Any) -> float:
     )
 
 
+def check_alpha(value: Any) -> float:
+    """Return `value` as an L2 penalty of the mean loss; None, the default, as 0."""
+    if value is None:
+        return 0.0
+    remedy = "Use None for the default rule."
+    return check_real("alpha", value, low=0.0, high=1e100, remedy=remedy)
+
+
 def check_count(
     name: str, value: Any, *, low: int = 1, high: int | None = None, remedy: str = ""
 ) -> int:

@@ -25,6 +25,7 @@ SOLVER_PARAMS = {
     "adassp": {},
     "bolt_on": {"n_passes": 2, "batch_size": 7},
     "heavy_ball": {"n_steps": 4},
+    "iht": {"n_steps": 2},
     "multistage": {"n_steps": 4},
     "nesterov": {"n_steps": 4},
     "noisy_gd": {"n_steps": 4, "step_size": 0.5},
@@ -39,6 +40,7 @@ TO_THE_END = {
     "adassp": {"ridge": 0.0},
     "bolt_on": {"n_passes": 1000, "batch_size": 10**6, "step_size": 0.5},
     "heavy_ball": {"n_steps": 200, "residual_clip": np.inf},
+    "iht": {"n_steps": 2000, "step_size": 0.5},
     "multistage": {"n_steps": 200, "residual_clip": np.inf},
     "nesterov": {"n_steps": 200, "residual_clip": np.inf},
     "noisy_gd": LONG_RUN | {"n_steps": 1000},
@@ -70,6 +72,7 @@ class Case:
     alpha: float = 0.0
     copies: int = 1
     mode: str = ""
+    selects: bool = True  # whether a sparse solver may use fewer features than all
 
     @property
     def loss(self):
@@ -84,7 +87,15 @@ class Case:
             adjacency=self.adjacency,
             alpha=self.alpha,
             fit_intercept=self.fit_intercept,
+            n_nonzero=self.n_nonzero,
         )
+
+    @property
+    def n_nonzero(self):
+        """Of a sparse solver: two features, or all of them."""
+        if not SOLVERS[self.key].is_sparse:
+            return None
+        return min(2, self.n_features) if self.selects else self.n_features
 
     @property
     def solver(self):
@@ -123,7 +134,9 @@ class Case:
         """The case as a strongly convex problem that its solver can bring to an end."""
         copies = COPIES.get(self.key, 1)
         n_samples = copies * self.n_samples
-        return replace(self, alpha=0.4, n_samples=n_samples, copies=copies)
+        return replace(
+            self, alpha=0.4, n_samples=n_samples, copies=copies, selects=False
+        )
 
 
 def accepts(case, budget=BUDGET):

@@ -141,6 +141,13 @@ class SpyNoise:
     def exponential_mechanism(self, scores, *, sensitivity, epsilon):
         return self._choose("exponential_mechanism", scores, sensitivity, epsilon)
 
+    def top_k(self, scores, k, *, sensitivity, epsilon):
+        chosen = self._noise.top_k(
+            scores, k, sensitivity=sensitivity, epsilon=epsilon / self.shrink
+        )
+        self.choices.append(Choice(scores, chosen, sensitivity, epsilon, "top_k"))
+        return chosen
+
     def permutation(self, n):
         return self._noise.permutation(n)
 
@@ -175,6 +182,9 @@ class NoNoise:
         return int(np.argmax(scores))
 
     exponential_mechanism = permute_and_flip
+
+    def top_k(self, scores, k, *, sensitivity, epsilon):
+        return np.argsort(-scores, kind="stable")[:k]
 
     def permutation(self, n):
         return np.arange(n)

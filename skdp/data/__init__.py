@@ -2,5 +2,13 @@
 
 from skdp.data._memory import MemorySource, held
 from skdp.data._source import Block, Source
+from skdp.data._views import ColumnsOf, EntriesClipped
 
-__all__ = ["Block", "MemorySource", "Source", "held"]
+__all__ = [
+    "Block",
+    "ColumnsOf",
+    "EntriesClipped",
+    "MemorySource",
+    "Source",
+    "held",
+]

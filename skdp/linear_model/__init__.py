@@ -3,12 +3,16 @@
 from skdp.linear_model._forecast import Forecast, forecast
 from skdp.linear_model._linear_regression import DPLinearRegression
 from skdp.linear_model._logistic import DPLogisticRegression
+from skdp.linear_model._sparse_linear_regression import DPSparseLinearRegression
+from skdp.linear_model._sparse_logistic_regression import DPSparseLogisticRegression
 from skdp.linear_model._svc import DPLinearSVC
 
 __all__ = [
     "DPLinearRegression",
     "DPLinearSVC",
     "DPLogisticRegression",
+    "DPSparseLinearRegression",
+    "DPSparseLogisticRegression",
     "Forecast",
     "forecast",
 ]

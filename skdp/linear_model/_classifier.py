@@ -21,6 +21,7 @@ from skdp._output import in_dtype
 from skdp._validation import check_bool, check_real
 from skdp.exceptions import PublicLabelsWarning
 from skdp.losses import Loss
+from skdp.privacy import Budget
 
 
 class LinearClassifier(ClassifierMixin, DPEstimator):
@@ -86,16 +87,11 @@ class LinearClassifier(ClassifierMixin, DPEstimator):
     def _fit(self, X: Any, y: Any) -> Self:
         budget = self._check_privacy_params()
         check_bool("fit_intercept", self.fit_intercept)
-        if self.C is not None:
-            remedy = "Use None for the default rule."
-            check_real("C", self.C, low=1e-100, high=1e100, remedy=remedy)
+        self._check_strength()
         X = check_rows(self, X, reset=True, accept_sparse=True)
         classes, codes = self._encode_labels(X, y)
         loss = self._loss(len(classes))
-        strength = self.C
-        if strength is None and not budget.is_finite:
-            strength = 1.0
-        alpha = 0.0 if strength is None else 1 / (X.shape[0] * float(strength))
+        alpha = self._alpha(X.shape[0], budget)
         labels = "taken from y" if self.classes is None else "declared"
         assumed = (
             "number of records",
@@ -109,6 +105,19 @@ class LinearClassifier(ClassifierMixin, DPEstimator):
         self.classes_ = classes
         self.privacy_ = record
         return self
+
+    def _check_strength(self) -> None:
+        """Refuse a regularisation out of range."""
+        if self.C is not None:
+            remedy = "Use None for the default rule."
+            check_real("C", self.C, low=1e-100, high=1e100, remedy=remedy)
+
+    def _alpha(self, n_samples: int, budget: Budget) -> float:
+        """L2 regularisation of the mean loss."""
+        strength = self.C
+        if strength is None and not budget.is_finite:
+            strength = 1.0
+        return 0.0 if strength is None else 1 / (n_samples * float(strength))
 
     @abstractmethod
     def _loss(self, n_classes: int) -> Loss:

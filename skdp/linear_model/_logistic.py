@@ -11,7 +11,25 @@ from skdp.linear_model._classifier import LinearClassifier
 from skdp.losses import LogisticLoss, Loss, SoftmaxLoss
 
 
-class DPLogisticRegression(LinearClassifier):
+class LogisticModel(LinearClassifier):
+    """A classifier by the logistic loss, or the softmax loss of several classes."""
+
+    def _loss(self, n_classes: int) -> Loss:
+        return LogisticLoss() if n_classes == 2 else SoftmaxLoss(n_classes)
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probabilities of the labels, of shape (n_samples, n_classes)."""
+        raw = self.decision_function(X)
+        if raw.ndim == 1:
+            return np.column_stack([expit(-raw), expit(raw)])
+        return softmax(raw, axis=1)
+
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """Logarithms of `predict_proba`."""
+        return np.log(self.predict_proba(X))
+
+
+class DPLogisticRegression(LogisticModel):
     r"""Logistic regression with differential privacy.
 
     Minimises ``C * sum_i log-loss(y_i, x_i W) + ||W||^2 / 2`` privately. Two classes
@@ -98,17 +116,3 @@ class DPLogisticRegression(LinearClassifier):
     >>> model[-1].coef_.shape, model[-1].privacy_.epsilon
     ((3, 4), 1.0)
     """
-
-    def _loss(self, n_classes: int) -> Loss:
-        return LogisticLoss() if n_classes == 2 else SoftmaxLoss(n_classes)
-
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Probabilities of the labels, of shape (n_samples, n_classes)."""
-        raw = self.decision_function(X)
-        if raw.ndim == 1:
-            return np.column_stack([expit(-raw), expit(raw)])
-        return softmax(raw, axis=1)
-
-    def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Logarithms of `predict_proba`."""
-        return np.log(self.predict_proba(X))

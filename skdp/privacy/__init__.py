@@ -2,6 +2,7 @@
 
 from skdp.privacy._accounting import Budget, calibrate, epsilon_of
 from skdp.privacy._events import (
+    BoundedRangeEvent,
     ComposedEvent,
     EpsilonDeltaEvent,
     Event,
@@ -17,6 +18,7 @@ from skdp.privacy._record import PrivacyRecord
 from skdp.privacy._search_events import ParallelEvent, SelectionEvent
 
 __all__ = [
+    "BoundedRangeEvent",
     "Budget",
     "BudgetLedger",
     "ComposedEvent",

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from skdp.privacy._events import (
+    BoundedRangeEvent,
     ComposedEvent,
     EpsilonDeltaEvent,
     Event,
@@ -24,6 +25,7 @@ _FIELDS: dict[str, tuple[type[Any], tuple[str, ...]]] = {
     "gaussian": (GaussianEvent, ("noise_multiplier", "count")),
     "pure": (PureEvent, ("epsilon", "count")),
     "laplace": (LaplaceEvent, ("noise_multiplier", "count")),
+    "bounded_range": (BoundedRangeEvent, ("epsilon", "count")),
     "epsilon_delta": (EpsilonDeltaEvent, ("epsilon", "delta", "count")),
     "poisson_gaussian": (
         PoissonGaussianEvent,

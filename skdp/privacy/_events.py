@@ -138,6 +138,59 @@ class PureEvent:
 
 
 @dataclass(frozen=True)
+class BoundedRangeEvent:
+    r"""`count` selections, each of bounded range: the exponential mechanism.
+
+    A mechanism is of epsilon-bounded range if the logarithm of the ratio of its
+    probabilities under neighbouring data varies by at most epsilon between outcomes
+    [1]_; it is then epsilon-DP. The exponential mechanism with weights
+    ``exp(epsilon * score / (2 * sensitivity))`` is one. Telling two neighbours apart is
+    at least as hard as telling two logistic distributions of unit scale apart whose
+    means differ by epsilon (``docs/proofs/accounting.md``, Lemma 6).
+
+    Parameters
+    ----------
+    epsilon : float in [1e-100, 1e100]
+    count : int, default=1
+        Number of selections; later ones may depend on earlier ones.
+
+    References
+    ----------
+    .. [1] Dong, Durfee and Rogers (2020). Optimal differential privacy composition for
+       exponential mechanisms. ICML. https://arxiv.org/abs/1909.13830
+    """
+
+    epsilon: float
+    count: int = 1
+
+    def __post_init__(self) -> None:
+        _set(self, epsilon=check_real("epsilon", self.epsilon, low=1e-100, high=1e100))
+        _set(self, count=check_count("count", self.count, high=2**53))
+
+    @property
+    def mu_squared(self) -> float:
+        return 0.0
+
+    @property
+    def pure_epsilon(self) -> float:
+        return self.count * self.epsilon
+
+    @property
+    def box_delta(self) -> float:
+        return 0.0
+
+    @property
+    def gdp_mu_squared(self) -> float:
+        # Two Gaussians of this distance cross the logistic trade-off where both errors
+        # are equal, as for a pure mechanism of half the epsilon.
+        return self.count * pure_mu(self.epsilon / 2) ** 2
+
+    @property
+    def leaves(self) -> tuple[Event, ...]:
+        return (self,)
+
+
+@dataclass(frozen=True)
 class LaplaceEvent:
     """`count` Laplace releases, each with noise of scale multiplier * sensitivity.
 

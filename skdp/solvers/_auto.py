@@ -12,6 +12,7 @@ from skdp.privacy._accounting import Budget
 from skdp.solvers._adassp import AdaSSP
 from skdp.solvers._base import Problem, Solver
 from skdp.solvers._flow_time import wanted_steps
+from skdp.solvers._iht import IHT
 from skdp.solvers._nesterov import Nesterov
 from skdp.solvers._noisy_gd import NoisyGD
 from skdp.solvers._objective_perturbation import ObjectivePerturbation
@@ -37,6 +38,8 @@ def auto_candidates(
     loss: Loss, problem: Problem, budget: Budget, *, has_ledger: bool = False
 ) -> list[Candidate]:
     """Candidates for a loss, the preferred one first."""
+    if problem.n_nonzero is not None:
+        return _for_few_features(problem)
     if isinstance(loss, SquaredLoss):
         return _for_regression(budget)
     tilt, output = ObjectivePerturbation(), OutputPerturbation()
@@ -68,3 +71,8 @@ def _for_regression(budget: Budget) -> list[Candidate]:
     if budget.delta == 0:
         return [Candidate(AdaSSP(), "delta=0: second moments in one pure release")]
     return [Candidate(NoisyGD(), "clipped residuals need far less noise than moments")]
+
+
+def _for_few_features(problem: Problem) -> list[Candidate]:
+    """Candidates for a bounded number of nonzero features."""
+    return [Candidate(IHT(), "few features: noisy gradients, thresholded for free")]

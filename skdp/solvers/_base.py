@@ -43,6 +43,11 @@ class Problem:
     alpha : float in [0, inf), default=0.0
         L2 regularisation of the mean loss.
     fit_intercept : bool, default=True
+    feature_bound : float in (0, inf], default=inf
+        Entries are clipped to this magnitude before rows are clipped, in units of the
+        features. A row's norm bounds its entries too.
+    n_nonzero : int or None, default=None
+        Most features that may have a nonzero weight; None: all of them.
     """
 
     n_samples: int
@@ -51,6 +56,8 @@ class Problem:
     adjacency: Adjacency
     alpha: float = 0.0
     fit_intercept: bool = True
+    feature_bound: float = math.inf
+    n_nonzero: int | None = None
 
     def __post_init__(self) -> None:
         data_norm = check_real(
@@ -66,6 +73,13 @@ class Problem:
         )
         object.__setattr__(self, "data_norm", data_norm)
         object.__setattr__(self, "alpha", alpha)
+        bound = check_real(
+            "feature_bound", self.feature_bound, low=0.0, high=math.inf, low_open=True
+        )
+        object.__setattr__(self, "feature_bound", bound)
+        if self.n_nonzero is not None:
+            most = check_count("n_nonzero", self.n_nonzero, high=self.n_features)
+            object.__setattr__(self, "n_nonzero", most)
 
     @property
     def n_columns(self) -> int:
@@ -76,6 +90,11 @@ class Problem:
     def row_norm(self) -> float:
         """Bound on the norm of a row with its intercept column."""
         return self.data_norm * (math.sqrt(2) if self.fit_intercept else 1.0)
+
+    @property
+    def entry_bound(self) -> float:
+        """Bound on the magnitude of an entry of a clipped row."""
+        return min(self.feature_bound, self.data_norm)
 
     @property
     def intercept_value(self) -> float:
@@ -136,6 +155,8 @@ class Solver(ABC):
 
     key: ClassVar[str]  # in the registry, the module's name, tests, docs and benchmarks
     is_pure: ClassVar[bool]  # whether delta = 0 is possible
+    # Whether at most `Problem.n_nonzero` features get a nonzero weight.
+    is_sparse: ClassVar[bool] = False
     checks: ClassVar[Checks] = {}
 
     def __post_init__(self) -> None:
@@ -148,6 +169,17 @@ class Solver(ABC):
 
     def refusal(self, loss: Loss, problem: Problem, budget: Budget) -> str:
         """Why this solver cannot do the job, or an empty string if it can."""
+        if self.is_sparse and problem.n_nonzero is None:
+            return (
+                f"solver={self.key!r} needs a number of features to select. Use "
+                "DPSparseLinearRegression or DPSparseLogisticRegression."
+            )
+        if not self.is_sparse and problem.n_nonzero is not None:
+            return (
+                f"solver={self.key!r} gives every feature a weight and cannot select "
+                "any. Use solver='two_stage' with "
+                f"solver_params={{'refit': {self.key!r}}}."
+            )
         if budget.delta == 0 and not self.is_pure:
             return (
                 f"solver={self.key!r} adds Gaussian noise and cannot do delta=0. "

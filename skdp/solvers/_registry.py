@@ -19,6 +19,7 @@ from skdp.solvers._auto import Candidate, auto_candidates
 from skdp.solvers._base import Problem, Solver
 from skdp.solvers._bolt_on import BoltOn
 from skdp.solvers._heavy_ball import HeavyBall
+from skdp.solvers._iht import IHT
 from skdp.solvers._multistage import Multistage
 from skdp.solvers._nesterov import Nesterov
 from skdp.solvers._noisy_gd import NoisyGD
@@ -31,6 +32,7 @@ SOLVERS: dict[str, type[Solver]] = {
     "adassp": AdaSSP,
     "bolt_on": BoltOn,
     "heavy_ball": HeavyBall,
+    "iht": IHT,
     "multistage": Multistage,
     "nesterov": Nesterov,
     "noisy_gd": NoisyGD,

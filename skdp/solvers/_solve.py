@@ -10,14 +10,14 @@ from functools import partial
 
 import numpy as np
 
-from skdp.data import Source
+from skdp.data import EntriesClipped, Source
 from skdp.losses import Loss
 from skdp.privacy._accounting import Budget
 from skdp.privacy._door import Ledger, commit
 from skdp.privacy._events import Event
 from skdp.privacy._noise import NoiseSource
 from skdp.solvers._base import Problem, Progress, Solution, Solver
-from skdp.solvers._exact import exact_minimum
+from skdp.solvers._exact import exact_minimum, sparse_minimum
 
 
 @dataclass(frozen=True)
@@ -88,10 +88,13 @@ def solve(
     if not done.may_read:
         zeros = np.zeros((problem.n_columns, loss.n_outputs))
         return Outcome(Solution(zeros, 0.0), done.event, done.noise_multiplier)
+    if problem.feature_bound < problem.data_norm:
+        source = EntriesClipped(source, problem.feature_bound)
     # From here on no warning may depend on the data, so NumPy is kept from giving any.
     with np.errstate(all="ignore"):
         if solver is None:
-            solution = exact_minimum(source, loss, problem, progress)
+            minimum = exact_minimum if problem.n_nonzero is None else sparse_minimum
+            solution = minimum(source, loss, problem, progress)
         else:
             solution = solver.run(
                 source, loss, problem, done.noise_multiplier, noise, progress

@@ -23,6 +23,8 @@ from skdp import (
     DPQuantileClipper,
     DPRandomizedSearchCV,
     DPSimpleImputer,
+    DPSparseLinearRegression,
+    DPSparseLogisticRegression,
     DPStandardScaler,
     RowNormClipper,
 )
@@ -59,6 +61,16 @@ INSTANCES = {
     "regression-inf-ledger": DPLinearRegression(
         epsilon=math.inf, target_bounds=(-3, 3), ledger=ledger()
     ),
+    "sparse-regression": DPSparseLinearRegression(target_bounds=(-3, 3)),
+    "sparse-regression-inf": DPSparseLinearRegression(
+        epsilon=math.inf, target_bounds=(-3, 3)
+    ),
+    "sparse-regression-ledger": DPSparseLinearRegression(
+        target_bounds=(-3, 3), ledger=ledger()
+    ),
+    "sparse-logistic": DPSparseLogisticRegression(),
+    "sparse-logistic-inf": DPSparseLogisticRegression(epsilon=math.inf),
+    "sparse-logistic-ledger": DPSparseLogisticRegression(ledger=ledger()),
     "search": DPGridSearchCV(QUICK, GRID),
     "search-ledger": DPGridSearchCV(QUICK, GRID, ledger=ledger()),
     "search-random-stopping": DPGridSearchCV(QUICK, GRID, method="random_stopping"),
@@ -98,6 +110,7 @@ EXPECTED_FAILURES: dict[str, dict[str, str]] = {name: {} for name in INSTANCES}
 FEWEST = {DPLogisticRegression: 53, BoundedScaler: 45, RowNormClipper: 45}
 FEWEST |= {DeclaredOneHotEncoder: 44, DPLinearSVC: 53, DPLinearRegression: 49}
 FEWEST |= {DPStandardScaler: 46, DPQuantileClipper: 46, DPSimpleImputer: 45, DPPCA: 46}
+FEWEST |= {DPSparseLinearRegression: 49, DPSparseLogisticRegression: 53}
 FEWEST |= {DPGridSearchCV: 49, DPRandomizedSearchCV: 53}
 
 

@@ -174,6 +174,7 @@ SMALL = {
     "adassp": 1e-9,
     "bolt_on": 1e-9,
     "heavy_ball": 1e-9,
+    "iht": 1e-9,
     "multistage": 1e-9,
     "nesterov": 1e-9,
     "noisy_gd": 1e-9,

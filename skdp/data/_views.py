@@ -1,0 +1,73 @@
+"""Sources that show another source's rows changed, each row on its own.
+
+A view changes what is read while it is read: it copies at most one block at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, issparse
+
+from skdp.data._source import Block, Source
+
+
+class _View:
+    """A source with the rows of another, changed block by block."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self.n_samples, self.n_features = source.n_samples, source.n_features
+        self.largest_block = source.largest_block
+        self.is_row_major = source.is_row_major
+
+    def blocks(self) -> Iterator[Block]:
+        for block in self._source.blocks():
+            yield Block(self._changed(block.X), block.y, block.present)
+
+    def _changed(self, X: Any) -> Any:
+        raise NotImplementedError("a view says how it changes rows")
+
+
+class EntriesClipped(_View):
+    """Rows with every entry clipped to a public magnitude.
+
+    Parameters
+    ----------
+    source : Source
+    bound : float in (0, inf)
+    """
+
+    def __init__(self, source: Source, bound: float) -> None:
+        super().__init__(source)
+        self._bound = bound
+
+    def _changed(self, X: Any) -> Any:
+        if not issparse(X):
+            return np.clip(X, -self._bound, self._bound)
+        clipped = csr_array(X.shape, dtype=X.dtype)
+        clipped.data = np.clip(X.data, -self._bound, self._bound)
+        clipped.indices, clipped.indptr = X.indices, X.indptr
+        return clipped
+
+
+class ColumnsOf(_View):
+    """Rows with some of their columns only.
+
+    Parameters
+    ----------
+    source : Source
+    columns : ndarray of int64 of shape (n_columns,)
+        Released or public.
+    """
+
+    def __init__(self, source: Source, columns: NDArray[np.int64]) -> None:
+        super().__init__(source)
+        self.n_features = len(columns)
+        self._columns = columns
+
+    def _changed(self, X: Any) -> Any:
+        return X[:, self._columns]

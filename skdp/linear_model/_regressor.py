@@ -1,0 +1,95 @@
+"""What private linear regressors share: targets, `fit`, predictions."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from skdp._base import DPEstimator
+from skdp._input import check_rows, check_targets
+from skdp._output import in_dtype
+from skdp._validation import check_alpha, check_bool, check_target_bounds
+from skdp.losses import SquaredLoss
+
+# Targets are brought to [-1, 1]; a prediction in there is at most this far from one.
+_RESIDUAL_BOUND = 2.0
+
+
+class LinearRegressor(RegressorMixin, DPEstimator):
+    """A linear model of the mean squared error, of targets within public bounds.
+
+    A subclass documents the parameters.
+    """
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit the model privately.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n_samples, n_features)
+            Finite numbers. float32 stays float32; CSR stays CSR.
+        y : array-like of shape (n_samples,)
+            Finite targets.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            For a parameter or input out of range. Nothing was spent, and the estimator
+            is as it was before.
+        BudgetExceeded
+            If the ledger's cap does not allow this fit. Nothing was read or spent.
+        """
+        with self._all_or_nothing():
+            return self._fit(X, y)
+
+    def _fit(self, X: Any, y: Any) -> Self:
+        budget = self._check_privacy_params()
+        check_bool("fit_intercept", self.fit_intercept)
+        alpha = check_alpha(self.alpha)
+        low, high = check_target_bounds(self.target_bounds)
+        X = check_rows(self, X, reset=True, accept_sparse=True)
+        y = check_targets(self, X, y)
+        middle = low / 2 + high / 2 if self.fit_intercept else 0.0
+        scale = max(abs(low - middle), abs(high - middle))
+        loss = SquaredLoss(math.inf)
+        if budget.is_finite:
+            y = np.clip(y, low, high)
+            loss = SquaredLoss(_RESIDUAL_BOUND, target_bound=1.0)
+        y = (y - middle) / scale
+        assumed = ("number of records", "number and names of features")
+        outcome, problem, record = self._solve(X, y, loss, alpha, budget, assumed)
+        coef, intercept = outcome.solution.unpack(problem)
+        self.coef_ = in_dtype(scale * coef[0], X.dtype)
+        self.intercept_ = float(in_dtype(middle + scale * intercept[0], X.dtype))
+        self.privacy_ = record
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predictions ``X @ coef_ + intercept_``; nothing is clipped.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        check_is_fitted(self)
+        X = check_rows(self, X, reset=False, accept_sparse=True)
+        return np.asarray(X @ self.coef_) + self.intercept_
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        # Noise, not the method, spoils the scores on tiny data.
+        tags.regressor_tags.poor_score = self.epsilon != float("inf")
+        return tags

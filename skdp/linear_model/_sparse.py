@@ -1,0 +1,74 @@
+"""What private sparse linear models share: few features, and which they are."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from skdp._base import DPEstimator
+from skdp._validation import check_count, check_real
+from skdp.privacy import Budget
+from skdp.privacy._gaussian import gaussian_mu
+from skdp.solvers import Problem
+
+# Delta at which a pure budget is compared with the others, by the rule below only.
+_TYPICAL_DELTA = 1e-6
+
+
+def default_n_nonzero(n_samples: int, n_features: int, budget: Budget) -> int:
+    """How many features the noise lets be told from the rest; public facts only.
+
+    A feature stands out if its share of the gradient, about 1 / sqrt(k) of k features,
+    is above the largest of the noise in all of them.
+    """
+    mu = gaussian_mu(budget.epsilon, budget.delta or _TYPICAL_DELTA)
+    wanted = n_samples * mu / (4 * math.log(n_features + 1))
+    return max(1, math.floor(min(wanted, n_features)))
+
+
+class SparseModel(DPEstimator):
+    """A linear model with few nonzero coefficients.
+
+    A subclass has the parameters alpha, feature_bound and n_nonzero_coefs.
+    """
+
+    def _problem(
+        self, n_samples: int, n_features: int, alpha: float, budget: Budget
+    ) -> Problem:
+        problem = super()._problem(n_samples, n_features, alpha, budget)
+        bound = math.inf
+        if self.feature_bound is not None:
+            bound = check_real(
+                "feature_bound", self.feature_bound, low=1e-100, high=1e100
+            )
+        most = self.n_nonzero_coefs
+        if most is None:
+            most = default_n_nonzero(n_samples, n_features, budget)
+        remedy = "There are only so many features; use None for the default rule."
+        most = check_count("n_nonzero_coefs", most, high=n_features, remedy=remedy)
+        if not budget.is_finite:
+            bound = math.inf
+        return replace(problem, feature_bound=bound, n_nonzero=most)
+
+    def _be_one_of_several(self) -> None:
+        if self.solver == "auto" and self.delta > 0:
+            self.solver = "iht"
+
+    def get_support(self, indices: bool = False) -> np.ndarray:
+        """Which features have a nonzero coefficient; post-processing of ``coef_``.
+
+        Parameters
+        ----------
+        indices : bool, default=False
+
+        Returns
+        -------
+        ndarray of bool of shape (n_features,), or of int of shape (n_selected,)
+            A mask, or the features' indices in rising order.
+        """
+        check_is_fitted(self)
+        mask = np.any(np.atleast_2d(self.coef_) != 0, axis=0)
+        return np.flatnonzero(mask) if indices else mask

@@ -1,0 +1,140 @@
+"""Private least squares with few features."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skdp.linear_model._regressor import LinearRegressor
+from skdp.linear_model._sparse import SparseModel
+
+
+class DPSparseLinearRegression(SparseModel, LinearRegressor):
+    r"""Linear regression on few of many features, with differential privacy.
+
+    Minimises ``mean_i (y_i - x_i w - b)^2 / 2 + alpha / 2 * ||w, b||^2`` privately over
+    weights of which at most `n_nonzero_coefs` are not zero. The noise that a feature
+    costs grows with the number selected and only with the logarithm of the number
+    there are. Targets are clipped to `target_bounds`, entries to `feature_bound`, rows
+    to `data_norm`; nothing is clipped in `predict`. X may be CSR and stays so.
+
+    **Privacy.** (epsilon, delta)-differential privacy for one record, under
+    `adjacency`, with the number of records public. Released are ``coef_``,
+    which features it is nonzero for included, and ``intercept_``; see ``privacy_``,
+    ``docs/privacy_guarantee.md`` and, for what is not covered,
+    ``docs/known_weaknesses.md``. `predict` and `get_support` are post-processing;
+    ``score(X, y)`` reads raw data and is **not** private.
+
+    Parameters
+    ----------
+    epsilon : float in [1e-6, 1e8] or inf, default=1.0
+        Privacy loss. inf fits without noise and without clipping, by hard thresholding
+        pursuit.
+    delta : 0 or float in [1e-50, 1), default=1e-6
+        Probability with which the guarantee may fail; far below ``1 / n_samples``.
+        0 asks for pure epsilon.
+    adjacency : {"replace_one", "zero_out"}, default="replace_one"
+        What neighbouring data sets are: one record exchanged for any other, or for
+        the null record, which contributes nothing.
+    data_norm : float in [1e-100, 1e100], default=1.0
+        L2 norm to which rows are clipped, in units of the features.
+    feature_bound : float in [1e-100, 1e100] or None, default=None
+        Magnitude to which entries are clipped before rows are, in units of the
+        features. Where it is far below `data_norm`, features can be selected with much
+        less noise. None: `data_norm`, which bounds entries already.
+    n_nonzero_coefs : int in [1, n_features] or None, default=None
+        Most features with a nonzero coefficient. None: as many as the noise lets be
+        told from the rest, from the shape of the data and the budget.
+    alpha : float in [0, 1e100] or None, default=None
+        L2 regularisation of the mean loss. None: no penalty.
+    fit_intercept : bool, default=True
+        The intercept has noise like the rest and is none of the features counted.
+    target_bounds : pair of floats in [-1e100, 1e100]
+        Lowest and highest target, in its units, known without looking at the data.
+        Required; the default None raises.
+    solver : str, default="auto"
+        ``"auto"`` chooses from public facts and says why in ``privacy_``; or a key of
+        ``skdp.solvers.SOLVERS`` that selects features.
+    solver_params : mapping or None, default=None
+        Hyper-parameters of a named solver, for example ``{"n_steps": 3}``. Nothing
+        in it can change noise scale, sensitivity or randomness.
+    random_state : int or None, default=None
+        None: private noise. An integer makes the fit reproducible and **not private**.
+    ledger : BudgetLedger or None, default=None
+        Books that every fit is charged to before it reads the data.
+    verbose : bool or int, default=False
+        Print the solver's progress: step counts, nothing from the data.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+        Private output; at most `n_nonzero_coefs` nonzero entries. Of the dtype of X.
+    intercept_ : float
+        Private output (0.0 without an intercept, public).
+    privacy_ : PrivacyRecord
+        Public facts, and post-processing of released iterates (``noise_scale``).
+    n_features_in_ : int
+        Public.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Public; only if X has feature names that are strings.
+
+    See Also
+    --------
+    sklearn.linear_model.OrthogonalMatchingPursuit : Few features without privacy.
+    DPLinearRegression : All features, with less error where there are few.
+
+    Notes
+    -----
+    Inside, targets are shifted and scaled by `target_bounds` to [-1, 1] (without an
+    intercept only scaled, since 0 must stay 0). ``fit`` has no ``sample_weight``:
+    unbounded weights would void the sensitivity.
+
+    In `SelectFromModel` use ``threshold=1e-10``: its default is a mean, above which not
+    all selected features are.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdp import DPSparseLinearRegression
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, size=(5000, 200))
+    >>> y = 2 * X[:, 7] - X[:, 90] + rng.normal(scale=0.1, size=5000)
+    >>> model = DPSparseLinearRegression(
+    ...     epsilon=2.0, data_norm=9.0, feature_bound=1.0, n_nonzero_coefs=2,
+    ...     target_bounds=(-3, 3),
+    ... ).fit(X, y)
+    >>> model.get_support(indices=True)
+    array([ 7, 90])
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        *,
+        delta: float = 1e-6,
+        adjacency: str = "replace_one",
+        data_norm: float = 1.0,
+        feature_bound: float | None = None,
+        n_nonzero_coefs: int | None = None,
+        alpha: float | None = None,
+        fit_intercept: bool = True,
+        target_bounds: Any = None,
+        solver: str = "auto",
+        solver_params: Any = None,
+        random_state: int | None = None,
+        ledger: Any = None,
+        verbose: bool | int = False,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.adjacency = adjacency
+        self.data_norm = data_norm
+        self.feature_bound = feature_bound
+        self.n_nonzero_coefs = n_nonzero_coefs
+        self.alpha = alpha
+        self.fit_intercept = fit_intercept
+        self.target_bounds = target_bounds
+        self.solver = solver
+        self.solver_params = solver_params
+        self.random_state = random_state
+        self.ledger = ledger
+        self.verbose = verbose
