@@ -1,0 +1,154 @@
+"""Which features, privately: what one record can do to a feature's score.
+
+A feature's score is the norm of its row of the gradient sum, or of that row's distance
+from a public place. Proofs: ``docs/proofs/peeling.md``.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp.data import Source
+from skdp.losses import Loss
+from skdp.privacy._noise import NoiseSource
+from skdp.solvers._base import FloatArray, Problem
+from skdp.solvers._gradient import GradientSum, rounding_slack
+from skdp.solvers._noisy_gradient import boxed
+
+_UNIT_ROUNDOFF = 2.0**-53
+# Public places are kept this near, in units of the largest gradient sum: far from
+# overflow, and farther than any selection can tell apart.
+_FARTHEST = 1e12
+
+
+def favours_selection(problem: Problem) -> bool:
+    """Whether selecting features and then releasing their values takes less noise.
+
+    Noise in all values grows with the norm of a row, D2; a private selection with its
+    largest entry, DInf, and with the number s of features selected. Selection is better
+    if ``(D2 / DInf)^2 >= s max(2, log d)`` (``docs/solvers/peeling.md``).
+    """
+    assert problem.n_nonzero is not None, "the number of features is given"
+    spread = (problem.data_norm / problem.entry_bound) ** 2
+    return spread >= problem.n_nonzero * max(2.0, math.log(problem.n_features))
+
+
+def prediction_bound(problem: Problem, weights: FloatArray) -> float:
+    """Bound on the norm of any clipped row's raw prediction at released weights."""
+    d = problem.n_features
+    rows = np.sqrt(np.einsum("ij,ij->i", weights, weights))
+    of_entries = problem.entry_bound * float(rows[:d].sum())
+    of_rows = problem.data_norm * float(np.linalg.norm(weights[:d], 2))
+    constant = problem.intercept_value * float(rows[d:].sum())
+    return (min(of_entries, of_rows) + constant) * (1 + 1e-12)
+
+
+def feature_sensitivity(
+    loss: Loss,
+    problem: Problem,
+    residual_clip: float = math.inf,
+    prediction: float = math.inf,
+) -> float:
+    """By how much one record can change any one feature's score, but for rounding.
+
+    Parameters
+    ----------
+    loss : Loss
+    problem : Problem
+    residual_clip : float in (0, inf], default=inf
+        Norm to which every record's residual is clipped.
+    prediction : float in [0, inf], default=inf
+        Bound on the norm of raw predictions at the released weights.
+
+    Returns
+    -------
+    float
+        Under ``problem.adjacency``; both cases are derived separately on the proof
+        page, Lemma 1.
+    """
+    one_record = min(loss.zero_out_bound(prediction), residual_clip)
+    two_records = 2 * one_record
+    residual = {"zero_out": one_record, "replace_one": two_records}[problem.adjacency]
+    return problem.entry_bound * residual
+
+
+class FeatureSelection:
+    """Selects features by the gradient at released weights; each call is one top-k.
+
+    Parameters
+    ----------
+    source : Source
+        Private.
+    loss : Loss
+    problem : Problem
+        Its adjacency is the one that the sensitivity is taken under.
+    noise : NoiseSource
+    residual_clip : float in (0, inf], default=inf
+        Norm to which every record's residual is clipped.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        loss: Loss,
+        problem: Problem,
+        noise: NoiseSource,
+        *,
+        residual_clip: float = math.inf,
+    ) -> None:
+        self._loss, self._problem, self._noise = loss, problem, noise
+        self._clip, self._largest_block = residual_clip, source.largest_block
+        self._sum = GradientSum(source, loss, problem, residual_clip)
+
+    def __call__(
+        self,
+        weights: FloatArray,
+        k: int,
+        *,
+        epsilon: float,
+        place: FloatArray | None = None,
+        among: NDArray[np.int64] | None = None,
+    ) -> NDArray[np.int64]:
+        """Indices of `k` features of nearly the largest scores, in rising order.
+
+        Parameters
+        ----------
+        weights : ndarray of float64 of shape (n_columns, n_outputs)
+            Released.
+        k : int
+            How many to select.
+        epsilon : float in (0, inf)
+            Of each of the `k` selections of the declared `BoundedRangeEvent`.
+        place : ndarray of float64 of shape (n_features, n_outputs) or None
+            Public: a score is the norm of ``place - gradient sum``. None: 0.
+        among : ndarray of int64 or None
+            The candidates, public. None: all features.
+        """
+        d, worst = self._problem.n_features, self._loss.zero_out_bound(math.inf)
+        largest = self._problem.n_samples * self._problem.entry_bound * worst
+        if among is None:
+            among = np.arange(d)
+        difference = -self._sum(weights)[among]
+        farthest = 0.0
+        if place is not None:
+            public = boxed(place[among], _FARTHEST * largest)
+            farthest = float(np.linalg.norm(public, axis=1).max())
+            difference += public
+        scores = np.linalg.norm(difference, axis=1)
+        prediction = prediction_bound(self._problem, weights)
+        sensitivity = feature_sensitivity(
+            self._loss, self._problem, self._clip, prediction
+        )
+        sensitivity += self._rounding(weights, farthest + largest)
+        chosen = self._noise.top_k(scores, k, sensitivity=sensitivity, epsilon=epsilon)
+        return np.sort(among[chosen])
+
+    def _rounding(self, weights: FloatArray, largest: float) -> float:
+        """Bound on what floating point adds to a score's sensitivity; Lemma 2."""
+        problem, length = self._problem, float(np.linalg.norm(weights))
+        of_sums = rounding_slack(self._loss, problem, self._largest_block, length)
+        of_norms = 2 * (self._loss.n_outputs + 8) * _UNIT_ROUNDOFF * largest
+        return of_sums * (problem.entry_bound / problem.row_norm) + of_norms
