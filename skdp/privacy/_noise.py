@@ -571,7 +571,8 @@ class NoiseSource:
         The exponential mechanism `k` times without replacement: the law of the `k`
         largest sums of a score and independent Gumbel noise of scale
         ``2 sensitivity / epsilon`` [1]_. Each selection is of epsilon-bounded range.
-        Scores more than 64 of these scales below the best count as that far below.
+        Scores more than 64 of these scales below the best of those left count as that
+        far below.
 
         Parameters
         ----------

@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from decimal import Context, Decimal
 from fractions import Fraction
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 IntArray = NDArray[np.int64]
 
-# Candidates more e-folds below the best than this count as that far below.
+# Candidates more e-folds below the best left than this count as that far below.
 DEEPEST = 64
 # exp(-level) for every level, in units of 2**-256: relative errors below 2**-163.
 _DIGITS = Context(prec=120)
@@ -101,7 +101,7 @@ def weighted_index(weights: Sequence[int], entropy: Entropy) -> int:
 
 
 class Levels:
-    """Candidates by how many e-folds they are below the best, drawn and taken out.
+    """Candidates by how many e-folds they are below the best left, drawn and taken out.
 
     A candidate `g` e-folds below has weight exp(-g), g at most `DEEPEST`. Whole e-folds
     are levels, drawn by integer weights; what is left of `g` is accepted exactly, which
@@ -116,29 +116,39 @@ class Levels:
     """
 
     def __init__(self, gaps: IntArray, unit: Fraction) -> None:
-        # Rounded down, so that no candidate is below its level's upper end.
-        folds = gaps * (float(unit) * (1 - 2.0**-40))
-        level = np.minimum(folds, DEEPEST).astype(np.int64)
-        self._gaps, self._unit = gaps, unit
-        self._order = np.argsort(level, kind="stable")
-        self._counts = np.bincount(level, minlength=DEEPEST + 1)
-        self._starts = np.cumsum(self._counts) - self._counts
+        self._order = np.argsort(gaps, kind="stable")
+        self._gaps, self._unit = gaps[self._order], unit
+        # Steps from which on a candidate is in a level.
+        steps = [min(math.ceil(level / unit), 2**62) for level in range(DEEPEST + 1)]
+        self._steps = np.array(steps, dtype=np.int64)
+        self._first = 0  # of those left
+
+    def starts(self) -> list[int]:
+        """Where each level of the candidates left begins, and where the last ends."""
+        left = self._gaps[self._first :]
+        begins = np.searchsorted(left, left[0] + self._steps) + self._first
+        return [*begins.tolist(), len(self._gaps)]
+
+    def gap(self, place: int) -> Fraction:
+        """E-folds from the best candidate left to the one at a place."""
+        steps = int(self._gaps[place] - self._gaps[self._first])
+        return min(steps * self._unit, Fraction(DEEPEST))
 
     def draw(self, entropy: Entropy, accepts: Callable[[Fraction], bool]) -> int:
         """One of the candidates left, by its weight; it is taken out.
 
         `accepts` is true with probability exp(-x) for a given x of at least 0.
         """
-        counts = self._counts.tolist()
+        starts = self.starts()
+        counts = [end - start for start, end in pairwise(starts)]
         weights = [n * w for n, w in zip(counts, _LEVEL_WEIGHTS, strict=True)]
         while True:
             level = weighted_index(weights, entropy)
-            place = self._starts[level] + integers(counts[level], 1, entropy)[0]
-            candidate = int(self._order[place])
-            gap = min(int(self._gaps[candidate]) * self._unit, Fraction(DEEPEST))
-            if accepts(gap - level):
+            place = starts[level] + int(integers(counts[level], 1, entropy)[0])
+            if accepts(self.gap(place) - level):
                 break
-        last = self._starts[level] + counts[level] - 1
-        self._order[place] = self._order[last]
-        self._counts[level] -= 1
+        candidate = int(self._order[place])
+        for kept in (self._order, self._gaps):
+            kept[self._first + 1 : place + 1] = kept[self._first : place].copy()
+        self._first += 1
         return candidate

@@ -13,7 +13,12 @@ import pytest
 from scipy import stats
 
 from skdp.privacy import _noise
-from skdp.privacy._noise import NoiseSource, laplace_scale, selection_gaps
+from skdp.privacy._noise import (
+    NoiseSource,
+    SeededEntropy,
+    laplace_scale,
+    selection_gaps,
+)
 from skdp.privacy._selection import (
     _LEVEL_WEIGHTS,
     DEEPEST,
@@ -440,15 +445,29 @@ def test_top_k_takes_every_candidate_once_however_far_below():
         source.top_k(scores, 7, sensitivity=1.0, epsilon=1.0)
 
 
-def test_a_candidate_is_never_below_its_level():
-    gaps = np.array([0, 1, 2, 3, 2**40, 2**52], dtype=np.int64)
+def test_every_candidate_is_in_its_level():
+    """After picks, too: levels are below the best candidate left."""
+    gaps = np.array([0, 2**40, 1, 2**52, 3, 2], dtype=np.int64)
     for unit in (Fraction(1), Fraction(1, 3), Fraction(2.0**-30), Fraction(5)):
-        levels = Levels(gaps, unit)
-        for level in range(DEEPEST + 1):
-            start = levels._starts[level]
-            for place in range(start, start + levels._counts[level]):
-                below = min(int(gaps[levels._order[place]]) * unit, DEEPEST)
-                assert level <= below <= level + 1 + Fraction(1, 1000)
+        levels, taken = Levels(gaps, unit), []
+        while len(taken) < len(gaps):
+            left = np.sort(np.delete(gaps, taken))
+            starts = levels.starts()
+            for level, (start, end) in enumerate(itertools.pairwise(starts)):
+                for place in range(start, end):
+                    steps = int(left[place - starts[0]] - left[0])
+                    assert levels.gap(place) == min(steps * unit, DEEPEST)
+                    assert int(levels.gap(place)) == level
+            taken.append(levels.draw(SeededEntropy(len(taken)), lambda _: True))
+        assert sorted(taken) == list(range(len(gaps)))
+
+
+def test_an_outstanding_pick_does_not_level_the_others():
+    """The second is 300 scales below the first and 200 above all others."""
+    scores = np.zeros(1000)
+    scores[[7, 90]] = 500.0, 200.0
+    picks = NoiseSource(1).top_k(scores, 2, sensitivity=0.5, epsilon=1.0)
+    assert picks.tolist() == [7, 90]
 
 
 def test_weights_of_the_levels_are_exponentials():
