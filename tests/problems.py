@@ -33,6 +33,7 @@ SOLVER_PARAMS = {
     "objective_perturbation": {},
     "online": {"bucket_size": 10, "step_size": 0.5},
     "output_perturbation": {},
+    "peeling": {"n_steps": 4},
 }
 # Parameters with which a solver without noise reaches the optimum of the problem.
 LONG_RUN = {"step_size": 0.5, "momentum": 0.9, "residual_clip": np.inf, "tail": 0.1}
@@ -48,6 +49,13 @@ TO_THE_END = {
     "objective_perturbation": {},
     "online": LONG_RUN | {"bucket_size": 40},
     "output_perturbation": {},
+    "peeling": {
+        "n_steps": 2000,
+        "step_size": 0.5,
+        "residual_clip": np.inf,
+        "clip_decay": 1.0,
+        "shortening": np.inf,
+    },
 }
 # Other modes that are put through the contract beside the usual one.
 LAST = {"release": "last", "step_size": 0.15}

@@ -32,6 +32,16 @@ class _View:
         raise NotImplementedError("a view says how it changes rows")
 
 
+def clip_entries(X: Any, bound: float) -> Any:
+    """A copy of rows, dense or CSR, with every entry clipped to a magnitude."""
+    if not issparse(X):
+        return np.clip(X, -bound, bound)
+    clipped = csr_array(X.shape, dtype=X.dtype)
+    clipped.data = np.clip(X.data, -bound, bound)
+    clipped.indices, clipped.indptr = X.indices, X.indptr
+    return clipped
+
+
 class EntriesClipped(_View):
     """Rows with every entry clipped to a public magnitude.
 
@@ -46,12 +56,7 @@ class EntriesClipped(_View):
         self._bound = bound
 
     def _changed(self, X: Any) -> Any:
-        if not issparse(X):
-            return np.clip(X, -self._bound, self._bound)
-        clipped = csr_array(X.shape, dtype=X.dtype)
-        clipped.data = np.clip(X.data, -self._bound, self._bound)
-        clipped.indices, clipped.indptr = X.indices, X.indptr
-        return clipped
+        return clip_entries(X, self._bound)
 
 
 class ColumnsOf(_View):

@@ -7,15 +7,18 @@ from a public place. Proofs: ``docs/proofs/peeling.md``.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.data import Source
+from skdp.data import Block, Source
+from skdp.data._views import clip_entries
 from skdp.losses import Loss
 from skdp.privacy._noise import NoiseSource
 from skdp.solvers._base import FloatArray, Problem
-from skdp.solvers._gradient import GradientSum, rounding_slack
+from skdp.solvers._gradient import GradientSum, RowClip, rounding_slack
 from skdp.solvers._noisy_gradient import boxed
 
 _UNIT_ROUNDOFF = 2.0**-53
@@ -51,6 +54,7 @@ def feature_sensitivity(
     problem: Problem,
     residual_clip: float = math.inf,
     prediction: float = math.inf,
+    entry_clip: float = math.inf,
 ) -> float:
     """By how much one record can change any one feature's score, but for rounding.
 
@@ -62,6 +66,8 @@ def feature_sensitivity(
         Norm to which every record's residual is clipped.
     prediction : float in [0, inf], default=inf
         Bound on the norm of raw predictions at the released weights.
+    entry_clip : float in (0, inf], default=inf
+        Magnitude to which entries are clipped in scores.
 
     Returns
     -------
@@ -72,7 +78,33 @@ def feature_sensitivity(
     one_record = min(loss.zero_out_bound(prediction), residual_clip)
     two_records = 2 * one_record
     residual = {"zero_out": one_record, "replace_one": two_records}[problem.adjacency]
-    return problem.entry_bound * residual
+    return min(problem.entry_bound, entry_clip) * residual
+
+
+class _ScoreSum(GradientSum):
+    """Sums of gradients whose rows are clipped once more, but not for predictions."""
+
+    def __init__(
+        self,
+        source: Source,
+        loss: Loss,
+        problem: Problem,
+        residual_clip: float,
+        entry_clip: float,
+    ) -> None:
+        super().__init__(source, loss, problem, residual_clip)
+        self._entry_clip = entry_clip
+        self._is_compiled = self._is_compiled and entry_clip >= problem.entry_bound
+
+    def _add_gradients(
+        self, total: FloatArray, X: Any, clip: RowClip, raw: FloatArray, block: Block
+    ) -> None:
+        if self._entry_clip < self._problem.entry_bound:
+            X = clip_entries(X, self._entry_clip)
+            if len(clip.huge):
+                huge_rows = clip_entries(clip.huge_rows, self._entry_clip)
+                clip = replace(clip, huge_rows=huge_rows)
+        super()._add_gradients(total, X, clip, raw, block)
 
 
 class FeatureSelection:
@@ -88,6 +120,8 @@ class FeatureSelection:
     noise : NoiseSource
     residual_clip : float in (0, inf], default=inf
         Norm to which every record's residual is clipped.
+    entry_clip : float in (0, inf], default=inf
+        Magnitude to which entries are clipped in scores, not in predictions.
     """
 
     def __init__(
@@ -98,10 +132,12 @@ class FeatureSelection:
         noise: NoiseSource,
         *,
         residual_clip: float = math.inf,
+        entry_clip: float = math.inf,
     ) -> None:
         self._loss, self._problem, self._noise = loss, problem, noise
         self._clip, self._largest_block = residual_clip, source.largest_block
-        self._sum = GradientSum(source, loss, problem, residual_clip)
+        self._entry_bound = min(problem.entry_bound, entry_clip)
+        self._sum = _ScoreSum(source, loss, problem, residual_clip, entry_clip)
 
     def __call__(
         self,
@@ -128,7 +164,7 @@ class FeatureSelection:
             The candidates, public. None: all features.
         """
         d, worst = self._problem.n_features, self._loss.zero_out_bound(math.inf)
-        largest = self._problem.n_samples * self._problem.entry_bound * worst
+        largest = self._problem.n_samples * self._entry_bound * worst
         if among is None:
             among = np.arange(d)
         difference = -self._sum(weights)[among]
@@ -140,7 +176,7 @@ class FeatureSelection:
         scores = np.linalg.norm(difference, axis=1)
         prediction = prediction_bound(self._problem, weights)
         sensitivity = feature_sensitivity(
-            self._loss, self._problem, self._clip, prediction
+            self._loss, self._problem, self._clip, prediction, self._entry_bound
         )
         sensitivity += self._rounding(weights, farthest + largest)
         chosen = self._noise.top_k(scores, k, sensitivity=sensitivity, epsilon=epsilon)
@@ -151,4 +187,4 @@ class FeatureSelection:
         problem, length = self._problem, float(np.linalg.norm(weights))
         of_sums = rounding_slack(self._loss, problem, self._largest_block, length)
         of_norms = 2 * (self._loss.n_outputs + 8) * _UNIT_ROUNDOFF * largest
-        return of_sums * (problem.entry_bound / problem.row_norm) + of_norms
+        return of_sums * (self._entry_bound / problem.row_norm) + of_norms

@@ -27,6 +27,7 @@ from skdp.solvers._noisy_sgd import NoisySGD
 from skdp.solvers._objective_perturbation import ObjectivePerturbation
 from skdp.solvers._online import OnlineGD
 from skdp.solvers._output_perturbation import OutputPerturbation
+from skdp.solvers._peeling import Peeling
 
 SOLVERS: dict[str, type[Solver]] = {
     "adassp": AdaSSP,
@@ -40,6 +41,7 @@ SOLVERS: dict[str, type[Solver]] = {
     "objective_perturbation": ObjectivePerturbation,
     "online": OnlineGD,
     "output_perturbation": OutputPerturbation,
+    "peeling": Peeling,
 }
 
 
