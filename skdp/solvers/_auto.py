@@ -11,12 +11,14 @@ from skdp.losses import Loss, SquaredLoss
 from skdp.privacy._accounting import Budget
 from skdp.solvers._adassp import AdaSSP
 from skdp.solvers._base import Problem, Solver
+from skdp.solvers._feature_selection import favours_selection
 from skdp.solvers._flow_time import wanted_steps
 from skdp.solvers._iht import IHT
 from skdp.solvers._nesterov import Nesterov
 from skdp.solvers._noisy_gd import NoisyGD
 from skdp.solvers._objective_perturbation import ObjectivePerturbation
 from skdp.solvers._output_perturbation import OutputPerturbation
+from skdp.solvers._peeling import Peeling
 
 # Steps of noisy_gd below which there are too few iterates to average, and dividing the
 # noise over accelerated steps is better; with one output.
@@ -75,4 +77,9 @@ def _for_regression(budget: Budget) -> list[Candidate]:
 
 def _for_few_features(problem: Problem) -> list[Candidate]:
     """Candidates for a bounded number of nonzero features."""
-    return [Candidate(IHT(), "few features: noisy gradients, thresholded for free")]
+    selected = "few features of small bound: selected first, noise on theirs only"
+    thresholded = "few features: noisy gradients, thresholded for free"
+    if favours_selection(problem):
+        return [Candidate(Peeling(), selected), Candidate(IHT(), thresholded)]
+    pure = "few features, and iht refuses: selected first, noise on theirs only"
+    return [Candidate(IHT(), thresholded), Candidate(Peeling(), pure)]

@@ -18,7 +18,7 @@ from skdp.data._views import clip_entries
 from skdp.losses import Loss
 from skdp.privacy._noise import NoiseSource
 from skdp.solvers._base import FloatArray, Problem
-from skdp.solvers._gradient import GradientSum, RowClip, rounding_slack
+from skdp.solvers._gradient import GradientSum, _Clip, rounding_slack
 from skdp.solvers._noisy_gradient import boxed
 
 _UNIT_ROUNDOFF = 2.0**-53
@@ -97,7 +97,7 @@ class _ScoreSum(GradientSum):
         self._is_compiled = self._is_compiled and entry_clip >= problem.entry_bound
 
     def _add_gradients(
-        self, total: FloatArray, X: Any, clip: RowClip, raw: FloatArray, block: Block
+        self, total: FloatArray, X: Any, clip: _Clip, raw: FloatArray, block: Block
     ) -> None:
         if self._entry_clip < self._problem.entry_bound:
             X = clip_entries(X, self._entry_clip)

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from skdp._validation import check_count, check_real
 from skdp.data import Block, ColumnsOf, Source
-from skdp.losses import Loss
+from skdp.losses import Loss, SquaredLoss
 from skdp.privacy._accounting import Budget
 from skdp.privacy._events import (
     BoundedRangeEvent,
@@ -40,13 +40,13 @@ from skdp.privacy._noise import NoiseSource
 from skdp.solvers._base import Checks, FloatArray, Problem, Progress, Solution
 from skdp.solvers._chosen_law import ChosenLaw
 from skdp.solvers._feature_selection import FeatureSelection, prediction_bound
-from skdp.solvers._gradient import GradientSum, RowClip, rounding_slack
+from skdp.solvers._gradient import GradientSum, _Clip, rounding_slack
 from skdp.solvers._noisy_gradient import boxed, farthest_weight
 
 # Chosen once on synthetic designs (docs/solvers/peeling.md) and flat around there.
 _ROUNDS, _VALUE_STEPS = 6, 3
-# Residuals' clip in units of the loss's noisy one, and its least share of the first.
-_FIRST_CLIP, _LEAST_CLIP = 1.6, 0.1
+# Residuals' clip in units of the loss's noisy one, its decay, its least share.
+_FIRST_CLIP, _CLIP_DECAY, _LEAST_CLIP = 1.6, 0.75, 0.1
 # A score needs little more of a residual than its sign.
 _SCORE_CLIP = 1 / 3
 # Constant in the intercept's column of a query, in units of the chosen rows' norm.
@@ -91,9 +91,10 @@ class Peeling(ChosenLaw):
         ``1 / (smoothness * data_norm^2)``.
     residual_clip : float in [1e-6, inf] or None, default=None
         Norm to which residuals are clipped in the first values; in scores to a third.
-        None: 1.6 times the loss's `noisy_clip`, or its residual bound.
-    clip_decay : float in [1e-3, 1], default=0.75
-        Factor on the clip from step to step, down to a tenth in all.
+        None: 1.6 times the loss's `noisy_clip`, at most the bound at zero weights.
+    clip_decay : float in [1e-3, 1] or None, default=None
+        Factor on the clip from step to step, down to a tenth in all. None: 0.75 for the
+        squared loss, 1 for others, whose residuals do not all become small.
     score_clip : float in (0, 1], default=0.5
         Magnitude to which entries are clipped in scores, in units of the largest entry.
     shortening : float in [1e-6, inf], default=1.15
@@ -136,7 +137,7 @@ class Peeling(ChosenLaw):
     selection_share: float = 0.6
     step_size: float | None = None
     residual_clip: float | None = None
-    clip_decay: float = 0.75
+    clip_decay: float | None = None
     score_clip: float = 0.5
     shortening: float = 1.15
 
@@ -179,7 +180,10 @@ class Peeling(ChosenLaw):
             step_size = min(alike, problem.n_features) / curvature
         clip = self.residual_clip
         if clip is None:
-            clip = min(loss.zero_out_bound(math.inf), _FIRST_CLIP * loss.noisy_clip)
+            clip = min(loss.zero_out_bound(0.0), _FIRST_CLIP * loss.noisy_clip)
+        decay = self.clip_decay
+        if decay is None:
+            decay = _CLIP_DECAY if isinstance(loss, SquaredLoss) else 1.0
         return replace(
             self,
             law=self.law_for(budget),
@@ -187,6 +191,7 @@ class Peeling(ChosenLaw):
             n_steps=n_steps,
             step_size=step_size,
             residual_clip=clip,
+            clip_decay=decay,
         )
 
     @property
@@ -237,6 +242,7 @@ class Peeling(ChosenLaw):
     def clip(self, step: int) -> float:
         """Norm to which residuals are clipped in a step's values."""
         assert self.residual_clip is not None, "resolve() fills in the clip"
+        assert self.clip_decay is not None, "resolve() fills in its decay"
         return self.residual_clip * max(_LEAST_CLIP, self.clip_decay**step)
 
     def rounds(self, problem: Problem) -> dict[int, int]:
@@ -350,10 +356,10 @@ class _ShortenedSum(GradientSum):
         self._is_compiled = self._is_compiled and not self._is_short
 
     def _add_gradients(
-        self, total: FloatArray, X: Any, clip: RowClip, raw: FloatArray, block: Block
+        self, total: FloatArray, X: Any, clip: _Clip, raw: FloatArray, block: Block
     ) -> None:
         if self._is_short:
-            clip = RowClip.of(X, self._row_norm)
+            clip = _Clip.of(X, self._row_norm)
         super()._add_gradients(total, X, clip, raw, block)
 
 
