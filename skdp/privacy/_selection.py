@@ -119,7 +119,8 @@ class Levels:
         self._order = np.argsort(gaps, kind="stable")
         self._gaps, self._unit = gaps[self._order], unit
         # Steps from which on a candidate is in a level.
-        steps = [min(math.ceil(level / unit), 2**62) for level in range(DEEPEST + 1)]
+        up, down = unit.denominator, unit.numerator
+        steps = [min(-(-level * up // down), 2**62) for level in range(DEEPEST + 1)]
         self._steps = np.array(steps, dtype=np.int64)
         self._first = 0  # of those left
 

@@ -1,0 +1,174 @@
+"""What one record does to scores, against what is charged; and the rule of choice."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from skdp.data import EntriesClipped, MemorySource
+from skdp.losses import LogisticLoss, SquaredLoss
+from skdp.solvers import Problem
+from skdp.solvers._feature_selection import (
+    FeatureSelection,
+    favours_selection,
+    feature_sensitivity,
+    prediction_bound,
+)
+from tests.problems import ADJACENCIES, LOSSES
+from tests.solvers.neighbours import random_targets
+from tests.spies import SpyNoise
+
+D, BOUND, NORM = 6, 0.5, 1.0
+PAIRS = 60
+
+
+def problem_of(adjacency, n_samples=1, **facts):
+    facts = {"data_norm": NORM, "feature_bound": BOUND, "n_nonzero": 2} | facts
+    return Problem(n_samples=n_samples, n_features=D, adjacency=adjacency, **facts)
+
+
+def scores_of(X, y, present, loss, problem, weights, place, **clips):
+    """Scores and the sensitivity they were charged."""
+    spy = SpyNoise(seed=0)
+    source = EntriesClipped(MemorySource(X, y, present), problem.feature_bound)
+    select = FeatureSelection(source, loss, problem, spy, **clips)
+    select(weights, 1, epsilon=1.0, place=place)
+    (choice,) = spy.choices
+    return choice.scores, choice.sensitivity
+
+
+def neighbours(loss, adjacency, rng):
+    """Rows of full entries and length, targets, and who is there; twice."""
+    X = rng.choice([-3.0, 3.0], size=(2, D)) * rng.integers(0, 2, size=(2, D))
+    X[:, 0] = [3.0, rng.choice([-3.0, 3.0])]
+    y = random_targets(loss, rng, 2)
+    for row in range(2):
+        there = np.ones(1, dtype=bool)
+        if row and adjacency == "zero_out":
+            there[:] = False
+        yield X[[row]] if there.all() else X[[0]], y[[row]], there
+
+
+def largest_share(loss, adjacency, charge=None, **clips):
+    """Largest change of a score that was found, in units of what was charged."""
+    rng, worst = np.random.default_rng(1), 0.0
+    problem = problem_of(adjacency)
+    for size in np.tile([0.0, 0.1, 3.0, 1e4], PAIRS // 4):
+        weights = size * rng.normal(size=(problem.n_columns, loss.n_outputs))
+        weights[rng.integers(D)] = 0.0
+        place = 5 * rng.normal(size=(D, loss.n_outputs))
+        found = [
+            scores_of(*records, loss, problem, weights, place, **clips)
+            for records in neighbours(loss, adjacency, rng)
+        ]
+        assert found[0][1] == found[1][1]
+        charged = found[0][1] if charge is None else charge(problem, weights)
+        worst = max(worst, np.abs(found[0][0] - found[1][0]).max() / charged)
+    return worst
+
+
+CLIPS = [{}, {"residual_clip": 0.3}, {"residual_clip": 0.3, "entry_clip": 0.2}]
+
+
+@pytest.mark.parametrize("clips", CLIPS, ids=["", "residuals", "entries"])
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+@pytest.mark.parametrize("loss_name", LOSSES)
+def test_no_record_moves_a_score_by_more_than_is_charged(loss_name, adjacency, clips):
+    loss = LOSSES[loss_name]
+    attained = 0.95 if loss.n_outputs == 1 else 0.4
+    assert attained < largest_share(loss, adjacency, **clips) <= 1
+
+
+def zero_out_for_both(problem, weights):
+    return problem.entry_bound * LogisticLoss().zero_out_bound(math.inf) * 0.999
+
+
+def without_replaced_entries(problem, weights):
+    """As if clipped entries were still those of the clipped rows."""
+    return 2 * 0.2 * LogisticLoss().zero_out_bound(math.inf)
+
+
+def test_broken_sensitivities_are_found_out():
+    assert largest_share(LogisticLoss(), "replace_one", zero_out_for_both) > 1.5
+    clips = {"residual_clip": 1.0}
+    found = largest_share(
+        LogisticLoss(), "replace_one", without_replaced_entries, **clips
+    )
+    assert found > 1.5
+
+
+def test_both_adjacencies_and_clips_in_numbers():
+    loss = SquaredLoss(residual_bound=2.0, target_bound=1.0)
+    one, two = (problem_of(a) for a in ("zero_out", "replace_one"))
+    assert feature_sensitivity(loss, one) == 0.5 * 2.0
+    assert feature_sensitivity(loss, two) == 2 * 0.5 * 2.0
+    assert feature_sensitivity(loss, two, 0.25, entry_clip=0.1) == 2 * 0.1 * 0.25
+    assert feature_sensitivity(loss, one, prediction=0.0) == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_no_clipped_row_is_predicted_beyond_the_bound(fit_intercept):
+    rng = np.random.default_rng(0)
+    problem = problem_of("zero_out", fit_intercept=fit_intercept)
+    for _ in range(200):
+        weights = rng.normal(size=(problem.n_columns, 2)) * rng.integers(
+            0, 2, size=(problem.n_columns, 1)
+        )
+        signs = np.sign(weights[:D, rng.integers(2)])
+        for row in (np.clip(9 * signs, -BOUND, BOUND), weights[:D, 0]):
+            row = row * NORM / max(np.linalg.norm(row), NORM, 1e-300)
+            row = np.clip(row, -BOUND, BOUND)
+            raw = row @ weights[:D]
+            if fit_intercept:
+                raw = raw + problem.intercept_value * weights[D]
+            assert np.linalg.norm(raw) <= prediction_bound(problem, weights)
+
+
+@pytest.mark.parametrize("storage", [np.asarray, csr_array])
+def test_a_record_of_huge_entries_stays_within_the_charge(storage):
+    problem = problem_of("replace_one", n_samples=3, feature_bound=2.0)
+    X = np.ones((3, D))
+    wild = X.copy()
+    wild[1] = [1e308, -1e308, 1e200, 0, 5e-324, 1.0]
+    found = []
+    for rows in (X, wild):
+        spy = SpyNoise(seed=0)
+        with np.errstate(all="ignore"):  # as `solve` does
+            source = MemorySource(storage(rows), np.ones(3))
+            select = FeatureSelection(
+                source, LogisticLoss(), problem, spy, entry_clip=0.3
+            )
+            select(np.full((D + 1, 1), 0.1), 1, epsilon=1.0)
+        found.append(spy.choices[0])
+    change = np.abs(found[0].scores - found[1].scores).max()
+    assert change <= found[0].sensitivity < 0.61
+
+
+def test_selection_is_among_the_candidates_and_in_order():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-0.4, 0.4, size=(4000, D))
+    y = np.clip(2 * X[:, 4] + X[:, 1] - X[:, 0], -1, 1)
+    problem = problem_of("zero_out", n_samples=4000)
+    loss = SquaredLoss(residual_bound=2.0, target_bound=1.0)
+    select = FeatureSelection(MemorySource(X, y), loss, problem, SpyNoise(seed=1))
+    zeros = np.zeros((D + 1, 1))
+    assert select(zeros, 3, epsilon=5.0).tolist() == [0, 1, 4]
+    rest = np.array([1, 2, 3, 5])
+    assert 1 in select(zeros, 2, epsilon=5.0, among=rest)
+    far = np.zeros((D, 1))
+    far[3] = 1e30  # kept at a distance that floating point can tell apart from others
+    assert 3 in select(zeros, 1, epsilon=5.0, place=far)
+
+
+def test_the_rule_at_both_ends():
+    dense = {"data_norm": 20.0, "feature_bound": 1.2, "n_nonzero": 10}
+    assert favours_selection(_wide(**dense))
+    assert not favours_selection(_wide(data_norm=1.0, feature_bound=1.0, n_nonzero=10))
+    assert not favours_selection(_wide(**dense | {"n_nonzero": 100}))
+
+
+def _wide(**facts):
+    return Problem(n_samples=1000, n_features=1000, adjacency="zero_out", **facts)
