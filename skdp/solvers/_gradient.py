@@ -205,6 +205,14 @@ class GradientSum:
             self._add_gradients(total, X, clip, raw, block)
         return total
 
+    def of_intercept(self, weights: FloatArray) -> FloatArray:
+        """The intercept's row of the sum at `weights`, of shape (1, n_outputs)."""
+        total = np.zeros((1, weights.shape[1]))
+        for X, clip, block in self._blocks():
+            residual = self._residual(self._raw(X, clip, weights), block)
+            total += self._problem.intercept_value * residual.sum(axis=0)
+        return total
+
     def with_value(self, weights: FloatArray) -> tuple[float, FloatArray]:
         """Sum of the losses and sum of the gradients at `weights`."""
         value, total = 0.0, np.zeros_like(weights)
@@ -291,10 +299,8 @@ class GradientSum:
             raw += self._problem.intercept_value * weights[d]
         return raw
 
-    def _add_gradients(
-        self, total: FloatArray, X: Any, clip: _Clip, raw: FloatArray, block: Block
-    ) -> None:
-        d = self._problem.n_features
+    def _residual(self, raw: FloatArray, block: Block) -> FloatArray:
+        """Clipped residuals, 0 for null records."""
         residual = self._loss.residual(block.y, raw)
         if math.isfinite(self._residual_clip):
             norms = np.sqrt(np.einsum("ij,ij->i", residual, residual))
@@ -302,6 +308,13 @@ class GradientSum:
             residual *= (limit / np.maximum(norms, limit))[:, None]
         if block.present is not None:
             residual[~block.present] = 0.0
+        return residual
+
+    def _add_gradients(
+        self, total: FloatArray, X: Any, clip: _Clip, raw: FloatArray, block: Block
+    ) -> None:
+        d = self._problem.n_features
+        residual = self._residual(raw, block)
         if self._problem.fit_intercept:
             total[d] += self._problem.intercept_value * residual.sum(axis=0)
         clip.add_gradients(X, total[:d], residual)
