@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, issparse
+from scipy.sparse import issparse
 
+from skdp._rows import with_entries
 from skdp.data._source import Block, Source
 
 
@@ -48,10 +49,7 @@ class EntriesClipped(_View):
     def _changed(self, X: Any) -> Any:
         if not issparse(X):
             return np.clip(X, -self._bound, self._bound)
-        clipped = csr_array(X.shape, dtype=X.dtype)
-        clipped.data = np.clip(X.data, -self._bound, self._bound)
-        clipped.indices, clipped.indptr = X.indices, X.indptr
-        return clipped
+        return with_entries(X, np.clip(X.data, -self._bound, self._bound))
 
 
 class ColumnsOf(_View):

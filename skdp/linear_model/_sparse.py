@@ -31,7 +31,7 @@ def default_n_nonzero(problem: Problem, budget: Budget) -> int:
     mu = gaussian_mu(budget.epsilon, budget.delta or _TYPICAL_DELTA)
     entries = min((problem.data_norm / problem.entry_bound) ** 2, d)
     level = math.log(d + 1)
-    wanted = min((n * mu) ** 2 / (4 * entries * level), 2 * n * mu / level, d)
+    wanted = min((n * mu) ** 2 / (4 * entries * level), 3 * n * mu / level, d)
     return max(1, math.floor(wanted))
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from skdp._rows import HUGE, bring_to_norm, row_norms
+from skdp._rows import HUGE, bring_to_norm, row_norms, with_entries
 from skdp.data import Block, Source
 from skdp.losses import Loss
 from skdp.solvers._base import FloatArray, Problem
@@ -259,6 +259,7 @@ class GradientSum:
         for i, block in enumerate(self._source.blocks()):
             if i not in self._clips:
                 self._clips[i] = _Clip.of(block.X, self._problem.data_norm)
+            if i not in self._factors:
                 self._factors[i] = self._clips[i].factors_of_ordinary(block.present)
             part = np.zeros(d)
             residuals = add_gradients(
@@ -286,7 +287,7 @@ class GradientSum:
         if X.dtype == np.float64:
             return X
         if issparse(X):
-            return X.astype(np.float64)
+            return with_entries(X, X.data.astype(np.float64))
         if self._double.shape != X.shape:
             self._double = np.empty(X.shape)
         np.copyto(self._double, X)

@@ -49,13 +49,14 @@ from skdp.solvers._thresholding import keep_rows, largest_rows
 # Deviation of the noise in the raw prediction of a row as long as data_norm at which
 # the default stops, in the loss's units of raw predictions.
 _PREDICTION_NOISE = 0.7
-# Share of the worst residual to which residuals are clipped.
-_CLIPPED_SHARE = 0.35
+# Share of the worst residual to which residuals are clipped, and the most in units of
+# the loss's own `noisy_clip`, which is for runs of many more steps.
+_CLIPPED_SHARE, _CLIPPED_MORE = 0.35, 1.5
 # Steps are as long as if no direction had more of the rows' squares than one part in
 # so many; `_Descent._retreat` is for data that have one.
 _DIRECTIONS = 100
 _FEWEST_STEPS = 2
-_MOST_STEPS = {True: 12, False: 4}  # with and without `accumulate`
+_MOST_STEPS = {True: 16, False: 4}  # with and without `accumulate`
 # Queries for the intercept before the first step.
 _FIRST_QUERIES = 2
 # A step is taken back to this share of its length at least.
@@ -91,15 +92,15 @@ class IHT(Solver):
     -------
     Without noise, thresholding and limits on steps this is gradient descent. With it,
     a feature counts as soon as the sum of its gradients exceeds ``threshold``
-    deviations of the noise in that sum, which is ``step_size * sqrt(n_steps) * S z / n``
-    after all steps: how many steps share the way does not matter. Of d features without
-    any signal a share of about ``2 Phi(-threshold)`` passes, until there are s.
+    deviations of the noise in that sum, ``step_size * sqrt(n_steps) * S z / n`` after
+    all steps: how many steps share the way does not matter. Of features without any
+    signal a share of about ``2 Phi(-threshold)`` passes, until there are s.
 
     Parameters
     ----------
     n_steps : int in [1, 1e6] or None, default=None
         Number of gradients, all of them taken. Public. None: as many as the distance
-        that the noise admits has steps, between 2 and 12 (4 for dense rows).
+        that the noise admits has steps, between 2 and 16 (4 for dense rows).
     step_size : float in [1e-250, 1e250] or None, default=None
         In units of weights per gradient of the mean loss. None: the distance divided
         by the steps, at most ``D / (smoothness * data_norm^2)``, with D = 100, or
@@ -107,7 +108,7 @@ class IHT(Solver):
     residual_clip : float in [1e-6, inf] or None, default=None
         Norm to which the residual (the derivative of the loss by the raw predictions)
         of every record is clipped. None: 0.35 times the loss's worst residual, at
-        most its `noisy_clip`.
+        most 1.5 times its `noisy_clip`.
     threshold : float in [0, 1e6], default=2.0
         Features whose weights are below so many deviations of the noise in them are
         not selected even if there are fewer than `n_nonzero` others.
@@ -160,7 +161,7 @@ class IHT(Solver):
         clip, accumulate = self.residual_clip, self.accumulate
         if clip is None:
             worst = loss.zero_out_bound(math.inf)
-            clip = min(_CLIPPED_SHARE * worst, loss.noisy_clip)
+            clip = min(_CLIPPED_SHARE * worst, _CLIPPED_MORE * loss.noisy_clip)
         if accumulate is None:
             accumulate = not is_dense
         d = problem.n_features
@@ -300,7 +301,7 @@ class _Descent:
 
     @property
     def weights(self) -> FloatArray:
-        """One row per column; after a step at most `n_nonzero` features have weights."""
+        """One row per column; after a step at most `n_nonzero` features have any."""
         return np.vstack([self._here.selected, self._intercept])
 
     def move_intercept(self, released: FloatArray) -> None:
