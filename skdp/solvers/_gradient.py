@@ -226,10 +226,10 @@ class GradientSum:
         """Blocks in double precision with what clips their rows, kept for later."""
         bound = self._problem.data_norm
         for i, block in enumerate(self._source.blocks()):
-            X = self._in_double(block.X)
-            if i not in self._clips:
+            if i not in self._clips:  # before a copy in double precision is held
+                X = block.X
                 self._clips[i] = _Clip() if math.isinf(bound) else _Clip.of(X, bound)
-            yield X, self._clips[i], block
+            yield self._in_double(block.X), self._clips[i], block
 
     def _sampled_blocks(
         self, rows: NDArray[np.int64]
