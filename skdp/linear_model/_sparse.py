@@ -23,15 +23,16 @@ def default_n_nonzero(problem: Problem, budget: Budget) -> int:
 
     Of k features that matter alike each has 1 / sqrt(k) of the signal. Of rows that
     have m entries or more, as many as the bounds on rows and entries say, each holds
-    1 / sqrt(m) of a record's part in the sensitivity. Their quotient has to exceed the
-    largest of the noise in all features. A row whose entries have no bound of their own
-    may have one: then what limits k is that all k together have to stand out.
+    1 / sqrt(m) of a record's part in the sensitivity. The quotient of both with the
+    noise has to exceed the largest noise in d features some five times, for all steps
+    and what is clipped. Where entries have no bound of their own m is 1, and the other
+    limit counts: all k together have to stand out.
     """
     n, d = problem.n_samples, problem.n_features
     mu = gaussian_mu(budget.epsilon, budget.delta or _TYPICAL_DELTA)
     entries = min((problem.data_norm / problem.entry_bound) ** 2, d)
-    level = math.log(d + 1)
-    wanted = min((n * mu) ** 2 / (4 * entries * level), 3 * n * mu / level, d)
+    level = 2 * math.log(d + 1)
+    wanted = min((n * mu / 5) ** 2 / (entries * level), 6 * n * mu / level, d)
     return max(1, math.floor(wanted))
 
 
