@@ -15,12 +15,25 @@ FloatArray = NDArray[np.float64]
 HUGE = 1e100
 
 
+def with_entries(X: Any, entries: NDArray[Any]) -> Any:
+    """CSR with other numbers in the same places, which are shared and not copied."""
+    # Views set one by one: the constructor copies parts of the arrays.
+    changed = csr_array(X.shape, dtype=entries.dtype)
+    changed.data, changed.indices, changed.indptr = entries, X.indices, X.indptr
+    return changed
+
+
+def clip_entries(X: Any, bound: float) -> Any:
+    """A copy of rows, dense or CSR, with every entry clipped to a magnitude."""
+    if not issparse(X):
+        return np.clip(X, -bound, bound)
+    return with_entries(X, np.clip(X.data, -bound, bound))
+
+
 def row_norms(X: Any) -> FloatArray:
     """L2 norms of the rows; inf where a square overflows. CSR must be canonical."""
     if issparse(X):
-        squares = csr_array(
-            (X.data.astype(np.float64) ** 2, X.indices, X.indptr), shape=X.shape
-        )
+        squares = with_entries(X, np.square(X.data, dtype=np.float64))
         return np.sqrt(np.asarray(squares.sum(axis=1), dtype=np.float64).ravel())
     X = X.astype(np.float64, copy=False)
     return np.asarray(np.sqrt(np.einsum("ij,ij->i", X, X)), dtype=np.float64)

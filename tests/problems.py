@@ -41,7 +41,12 @@ TO_THE_END = {
     "adassp": {"ridge": 0.0},
     "bolt_on": {"n_passes": 1000, "batch_size": 10**6, "step_size": 0.5},
     "heavy_ball": {"n_steps": 200, "residual_clip": np.inf},
-    "iht": {"n_steps": 2000, "step_size": 0.5},
+    "iht": {
+        "n_steps": 2000,
+        "step_size": 0.5,
+        "residual_clip": np.inf,
+        "threshold": 0.0,
+    },
     "multistage": {"n_steps": 200, "residual_clip": np.inf},
     "nesterov": {"n_steps": 200, "residual_clip": np.inf},
     "noisy_gd": LONG_RUN | {"n_steps": 1000},

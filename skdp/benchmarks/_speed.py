@@ -7,17 +7,20 @@ import subprocess
 import sys
 import tempfile
 import time
+import tracemalloc
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy.sparse import random_array
 from sklearn.linear_model import LogisticRegression, SGDClassifier
 
 from skdp.benchmarks._data import MissingData, load
+from skdp.benchmarks._sparse_data import imdb
 from skdp.data import MemorySource
-from skdp.linear_model import DPLogisticRegression
+from skdp.linear_model import DPLogisticRegression, DPSparseLogisticRegression
 from skdp.losses import LogisticLoss
 from skdp.model_selection import DPGridSearchCV
 from skdp.privacy import (
@@ -65,6 +68,7 @@ def run() -> None:
     _one_pass()
     _fits()
     _search()
+    _sparse()
     _books()
 
 
@@ -188,6 +192,41 @@ def _one_fit(what: str, X: object, y: np.ndarray) -> None:
         warnings.simplefilter("ignore")
         a, b = side_by_side(lambda: ours.fit(X, y), lambda: theirs.fit(X, y))
     _report(what, a, b, "scikit-learn")
+
+
+def _sparse() -> None:
+    """Sparse fits against SGD with an L1 penalty, and the memory that they take."""
+    try:
+        reviews = imdb("sentiment", "tfidf")
+        _one_sparse_fit("IMDB", reviews.X_train, reviews.y_train)
+    except MissingData as error:
+        print(f"sparse fit, IMDB: refused: {error}")
+    rng = np.random.default_rng(0)
+    for d in (26_460, 1_000_000):
+        S = random_array((25_000, d), density=133 / d, rng=0, format="csr")
+        y = (S @ rng.standard_normal(d) > 0).astype(int)
+        _one_sparse_fit(f"random CSR of {d} features", S, y)
+
+
+def _one_sparse_fit(name: str, X: Any, y: np.ndarray) -> None:
+    ours = DPSparseLogisticRegression(delta=1e-9, classes=[0, 1], solver="iht")
+    theirs = SGDClassifier(penalty="l1", max_iter=5, tol=None)
+    for dtype in (np.float32, np.float64):
+        rows = X.astype(dtype)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            a, b = side_by_side(
+                lambda rows=rows: ours.fit(rows, y),
+                lambda rows=rows: theirs.fit(rows, y),
+            )
+            tracemalloc.start()
+            ours.fit(rows, y)
+            _, peak = tracemalloc.get_traced_memory()
+            tracemalloc.stop()
+        what = f"sparse fit, {name} {np.dtype(dtype).name}"
+        _report(what, a, b, "SGDClassifier of five epochs")
+        held = rows.data.nbytes + rows.indices.nbytes + rows.indptr.nbytes + y.nbytes
+        print(f"{what}: peak memory {1 + peak / held:.2f} times the data", flush=True)
 
 
 def _search() -> None:

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, issparse
 
+from skdp._rows import clip_entries
 from skdp.data._source import Block, Source
 
 
@@ -30,16 +30,6 @@ class _View:
 
     def _changed(self, X: Any) -> Any:
         raise NotImplementedError("a view says how it changes rows")
-
-
-def clip_entries(X: Any, bound: float) -> Any:
-    """A copy of rows, dense or CSR, with every entry clipped to a magnitude."""
-    if not issparse(X):
-        return np.clip(X, -bound, bound)
-    clipped = csr_array(X.shape, dtype=X.dtype)
-    clipped.data = np.clip(X.data, -bound, bound)
-    clipped.indices, clipped.indptr = X.indices, X.indptr
-    return clipped
 
 
 class EntriesClipped(_View):

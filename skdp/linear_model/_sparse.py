@@ -18,15 +18,22 @@ from skdp.solvers import Problem
 _TYPICAL_DELTA = 1e-6
 
 
-def default_n_nonzero(n_samples: int, n_features: int, budget: Budget) -> int:
+def default_n_nonzero(problem: Problem, budget: Budget) -> int:
     """How many features the noise lets be told from the rest; public facts only.
 
-    A feature stands out if its share of the gradient, about 1 / sqrt(k) of k features,
-    is above the largest of the noise in all of them.
+    Of k features that matter alike each has 1 / sqrt(k) of the signal. Of rows that
+    have m entries or more, as many as the bounds on rows and entries say, each holds
+    1 / sqrt(m) of a record's part in the sensitivity. The quotient of both with the
+    noise has to exceed the largest noise in d features some five times, for all steps
+    and what is clipped. Where entries have no bound of their own m is 1, and the other
+    limit counts: all k together have to stand out.
     """
+    n, d = problem.n_samples, problem.n_features
     mu = gaussian_mu(budget.epsilon, budget.delta or _TYPICAL_DELTA)
-    wanted = n_samples * mu / (4 * math.log(n_features + 1))
-    return max(1, math.floor(min(wanted, n_features)))
+    entries = min((problem.data_norm / problem.entry_bound) ** 2, d)
+    level = 2 * math.log(d + 1)
+    wanted = min((n * mu / 5) ** 2 / (entries * level), 6 * n * mu / level, d)
+    return max(1, math.floor(wanted))
 
 
 class SparseModel(DPEstimator):
@@ -46,7 +53,8 @@ class SparseModel(DPEstimator):
             )
         most = self.n_nonzero_coefs
         if most is None:
-            most = default_n_nonzero(n_samples, n_features, budget)
+            stated = replace(problem, data_norm=self.data_norm, feature_bound=bound)
+            most = default_n_nonzero(stated, budget)
         remedy = "There are only so many features; use None for the default rule."
         most = check_count("n_nonzero_coefs", most, high=n_features, remedy=remedy)
         if not budget.is_finite:

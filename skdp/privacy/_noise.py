@@ -51,6 +51,8 @@ _MARGIN = 2.0**-40
 # there first, which is 1-Lipschitz, and a release after, which is post-processing.
 _QUERY_LIMIT = 2.0**51
 _RELEASE_LIMIT = 2**52
+# Entries whose noise is drawn at a time: the cache, not the query, holds the work.
+_DRAWN_TOGETHER = 1 << 18
 
 # The grid is this fraction of the sensitivity after the dimension factor, unless the
 # noise is so large that its draws would leave the integers: then it is a fraction of
@@ -634,7 +636,10 @@ class NoiseSource:
         on_grid = np.nan_to_num(np.rint(query.ravel() / scale.grid))
         on_grid = np.clip(on_grid, -limit / 2, limit / 2).astype(np.int64)
         ratio = spread * (scale.sigma / scale.grid)
-        draws = _rounded_draws(law, ratio, query.size, self._entropy)
-        draws = np.clip(draws, -_RELEASE_LIMIT, _RELEASE_LIMIT)
+        draws = np.empty(query.size, dtype=np.int64)
+        for start in range(0, query.size, _DRAWN_TOGETHER):
+            part = draws[start : start + _DRAWN_TOGETHER]
+            part[:] = _rounded_draws(law, ratio, part.size, self._entropy)
+        np.clip(draws, -_RELEASE_LIMIT, _RELEASE_LIMIT, out=draws)
         released = np.clip(on_grid + draws, -limit, limit)
         return np.asarray(released * scale.grid, dtype=np.float64).reshape(query.shape)

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from skdp._rows import clip_entries
 from skdp.data import Block, Source
-from skdp.data._views import clip_entries
 from skdp.losses import Loss
 from skdp.privacy._noise import NoiseSource
 from skdp.solvers._base import FloatArray, Problem

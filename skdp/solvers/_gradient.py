@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from skdp._rows import HUGE, bring_to_norm, row_norms
+from skdp._rows import HUGE, bring_to_norm, row_norms, with_entries
 from skdp.data import Block, Source
 from skdp.losses import Loss
 from skdp.solvers._base import FloatArray, Problem
@@ -205,6 +205,14 @@ class GradientSum:
             self._add_gradients(total, X, clip, raw, block)
         return total
 
+    def of_intercept(self, weights: FloatArray) -> FloatArray:
+        """The intercept's row of the sum at `weights`, of shape (1, n_outputs)."""
+        total = np.zeros((1, weights.shape[1]))
+        for X, clip, block in self._blocks():
+            residual = self._residual(self._raw(X, clip, weights), block)
+            total += self._problem.intercept_value * residual.sum(axis=0)
+        return total
+
     def with_value(self, weights: FloatArray) -> tuple[float, FloatArray]:
         """Sum of the losses and sum of the gradients at `weights`."""
         value, total = 0.0, np.zeros_like(weights)
@@ -218,10 +226,10 @@ class GradientSum:
         """Blocks in double precision with what clips their rows, kept for later."""
         bound = self._problem.data_norm
         for i, block in enumerate(self._source.blocks()):
-            X = self._in_double(block.X)
-            if i not in self._clips:
+            if i not in self._clips:  # before a copy in double precision is held
+                X = block.X
                 self._clips[i] = _Clip() if math.isinf(bound) else _Clip.of(X, bound)
-            yield X, self._clips[i], block
+            yield self._in_double(block.X), self._clips[i], block
 
     def _sampled_blocks(
         self, rows: NDArray[np.int64]
@@ -251,6 +259,7 @@ class GradientSum:
         for i, block in enumerate(self._source.blocks()):
             if i not in self._clips:
                 self._clips[i] = _Clip.of(block.X, self._problem.data_norm)
+            if i not in self._factors:
                 self._factors[i] = self._clips[i].factors_of_ordinary(block.present)
             part = np.zeros(d)
             residuals = add_gradients(
@@ -278,7 +287,7 @@ class GradientSum:
         if X.dtype == np.float64:
             return X
         if issparse(X):
-            return X.astype(np.float64)
+            return with_entries(X, X.data.astype(np.float64))
         if self._double.shape != X.shape:
             self._double = np.empty(X.shape)
         np.copyto(self._double, X)
@@ -291,10 +300,8 @@ class GradientSum:
             raw += self._problem.intercept_value * weights[d]
         return raw
 
-    def _add_gradients(
-        self, total: FloatArray, X: Any, clip: _Clip, raw: FloatArray, block: Block
-    ) -> None:
-        d = self._problem.n_features
+    def _residual(self, raw: FloatArray, block: Block) -> FloatArray:
+        """Clipped residuals, 0 for null records."""
         residual = self._loss.residual(block.y, raw)
         if math.isfinite(self._residual_clip):
             norms = np.sqrt(np.einsum("ij,ij->i", residual, residual))
@@ -302,6 +309,13 @@ class GradientSum:
             residual *= (limit / np.maximum(norms, limit))[:, None]
         if block.present is not None:
             residual[~block.present] = 0.0
+        return residual
+
+    def _add_gradients(
+        self, total: FloatArray, X: Any, clip: _Clip, raw: FloatArray, block: Block
+    ) -> None:
+        d = self._problem.n_features
+        residual = self._residual(raw, block)
         if self._problem.fit_intercept:
             total[d] += self._problem.intercept_value * residual.sum(axis=0)
         clip.add_gradients(X, total[:d], residual)

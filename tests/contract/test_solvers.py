@@ -80,6 +80,8 @@ def test_nothing_is_read_before_the_commit(case, tmp_path):
         once = ("adassp", "bolt_on", "online")
         wanted = 1 if case.key in once else case.solver.n_steps
         wanted += getattr(case.solver, "n_rounds", 0)  # each has a read of its own
+        if case.key == "iht":
+            wanted += case.solver.intercept_queries(case.problem)
         assert diary.count("read") == wanted
 
 
@@ -129,6 +131,13 @@ def declared_and_drawn(case, noise):
         if not isinstance(part, BoundedRangeEvent)
         for multiplier in [part.noise_multiplier] * getattr(part, "count", 1) * times
     ]
+    if case.key == "iht":
+        # Declared together; drawn in turn, the intercept's after every step.
+        features, intercept = outcome.event.leaves
+        declared = [intercept.noise_multiplier] * (intercept.count - features.count)
+        declared += [features.noise_multiplier, intercept.noise_multiplier] * (
+            features.count
+        )
     drawn = [
         (draw.released - draw.query, draw.sigma, draw.sensitivity)
         for draw in noise.draws
