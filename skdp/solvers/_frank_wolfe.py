@@ -178,9 +178,9 @@ class FrankWolfe(Solver):
     def sensitivity(self, loss: Loss, problem: Problem) -> float:
         """Of one score: a sum over records of a feature times a residual."""
         assert self.residual_steps is not None, "resolve() fills in the steps"
-        in_steps = score_sensitivity(self.residual_steps, problem)
         step = self._residual_bound(loss, problem, 1.0) / self.residual_steps
-        return in_steps * step * problem.entry_bound / 2**ENTRY_BITS
+        in_steps = score_sensitivity(self.residual_steps, problem)
+        return float(in_steps) * step * problem.entry_bound / 2**ENTRY_BITS
 
     def _residual_bound(self, loss: Loss, problem: Problem, share: float) -> float:
         """Of a clipped residual, with weights in this share of the ball."""
@@ -233,5 +233,5 @@ def score_sensitivity(most: int, problem: Problem) -> int:
 
     Under either adjacency derived on the proof page, in steps of the score.
     """
-    one_record = most * 2**ENTRY_BITS
+    one_record: int = most * 2**ENTRY_BITS
     return {"zero_out": one_record, "replace_one": 2 * one_record}[problem.adjacency]

@@ -80,7 +80,7 @@ def update_scores(
         if not present[i]:
             continue
         error = residual_of_one(form, constants, targets[i], raw[i]) * per_unit
-        rounded = int(round(min(max(error, -most), most)))
+        rounded = round(min(max(error, -most), most))
         change = rounded - residuals[i]
         if change == 0:
             continue
