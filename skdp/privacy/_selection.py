@@ -29,8 +29,10 @@ IntArray = NDArray[np.int64]
 # Candidates more e-folds below the best than this count as that far below.
 DEEPEST = 64
 # exp(-level) for every level, in units of 2**-256: relative errors below 2**-163.
+_DIGITS = Context(prec=120)
 _LEVEL_WEIGHTS = [
-    int(Decimal(-level).exp(Context(prec=120)) * 2**256) for level in range(DEEPEST + 1)
+    int(_DIGITS.multiply(_DIGITS.exp(Decimal(-level)), Decimal(2**256)))
+    for level in range(DEEPEST + 1)
 ]
 
 # Probabilities are put on a grid of this many binary digits.

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from skdp.privacy import (
+    BoundedRangeEvent,
     ComposedEvent,
     EpsilonDeltaEvent,
     GaussianEvent,
@@ -39,6 +40,7 @@ GOLDEN = {
     ),
     '{"count": 1, "epsilon": 0.5, "event": "pure"}': PureEvent(0.5),
     '{"count": 7, "epsilon": 1e-09, "event": "pure"}': PureEvent(1e-9, 7),
+    '{"count": 3, "epsilon": 0.5, "event": "bounded_range"}': BoundedRangeEvent(0.5, 3),
     '{"count": 3, "event": "laplace", "noise_multiplier": 2.5}': LaplaceEvent(2.5, 3),
     '{"count": 1, "delta": 1e-07, "epsilon": 0.5, "event": "epsilon_delta"}': (
         EpsilonDeltaEvent(0.5, 1e-7)

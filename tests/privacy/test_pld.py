@@ -10,11 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.special import ndtr
+from scipy.special import erfcx, ndtr
 from scipy.stats import binom
 
 import skdp
 from skdp.privacy import (
+    BoundedRangeEvent,
     Budget,
     ComposedEvent,
     EpsilonDeltaEvent,
@@ -28,7 +29,7 @@ from skdp.privacy import (
 )
 from skdp.privacy import _pld as pld
 from skdp.privacy._accounting import fits
-from skdp.privacy._gaussian import gaussian_delta, gaussian_epsilon
+from skdp.privacy._gaussian import gaussian_delta, gaussian_epsilon, pure_mu
 from skdp.privacy._objective import ObjectiveLoss
 
 ALLOWED = 1.002
@@ -81,6 +82,127 @@ def test_laplace_is_exact_alone_and_pure_at_delta_zero():
         assert exact * (1 - 1e-9) <= found <= exact + 0.003 / multiplier
     assert epsilon_of(LaplaceEvent(4.0, 6), 0.0) == 1.5
     assert calibrate(lambda z: LaplaceEvent(z, 6), Budget(1.5, 0.0)) <= 4.0 * ALLOWED
+
+
+# Selections of bounded range -----------------------------------------------------
+
+
+def range_profile(epsilon, at):
+    """Largest delta of a release of epsilon-bounded range, for an `at` of 0 or more."""
+    if at >= epsilon:
+        return 0.0
+    return math.expm1((at - epsilon) / 2) ** 2 / -math.expm1(-epsilon)
+
+
+def selection(scores, epsilon):
+    """Probabilities of the exponential mechanism for a sensitivity of 1."""
+    weights = np.exp(epsilon / 2 * (scores - scores.max()))
+    return weights / weights.sum()
+
+
+def excess(p, q, at):
+    return float(np.maximum(p - math.exp(at) * q, 0).sum())
+
+
+def largest_excess(epsilon, range_of, trials=3000):
+    """By how much random selections exceed the profile of some range."""
+    rng = np.random.default_rng(5)
+    worst = -math.inf
+    for _ in range(trials):
+        scores = rng.normal(size=4) * rng.choice([0.3, 3.0, 20.0])
+        moved = scores + rng.choice([-1.0, 1.0], size=4)
+        p, q = selection(scores, epsilon), selection(moved, epsilon)
+        for at in (0.0, 0.3 * epsilon, 0.8 * epsilon):
+            worst = max(worst, excess(p, q, at) - range_profile(range_of, at))
+    return worst
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
+def test_no_selection_exceeds_the_profile_and_a_smaller_range_is_caught(epsilon):
+    assert largest_excess(epsilon, epsilon) <= 1e-12
+    assert largest_excess(epsilon, 0.8 * epsilon) > 1e-3 * epsilon
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
+def test_the_profile_is_attained(epsilon):
+    for at in (0.0, 0.5 * epsilon):
+        # The first of two falls by 1, the second rises by 1, from the worst place.
+        gaps = np.linspace(-10, 10, 4001) / epsilon
+        found = max(
+            excess(
+                selection(np.array([gap, 0.0]), epsilon),
+                selection(np.array([gap - 1, 1.0]), epsilon),
+                at,
+            )
+            for gap in gaps
+        )
+        assert found == pytest.approx(range_profile(epsilon, at), rel=1e-4)
+
+
+@pytest.mark.parametrize("epsilon", [1e-3, 0.1, 1.0, 10.0])
+def test_one_selection_costs_what_its_profile_says(epsilon):
+    for share in (0.05, 0.5, 0.95):
+        delta = range_profile(epsilon, share * epsilon)
+        if delta < 1e-12:
+            continue
+        found = pld.pld_epsilon([BoundedRangeEvent(epsilon)], delta)
+        assert share * epsilon * (1 - 1e-9) <= found <= (share + 0.011) * epsilon
+
+
+def composed_delta(epsilon, count, at, shift):
+    """Exact delta of `count` two-point releases with losses `shift` and less."""
+    p = (math.exp(epsilon) - math.exp(shift)) / math.expm1(epsilon)
+    k = np.arange(count + 1)
+    loss = k * shift + (count - k) * (shift - epsilon)
+    gained = np.maximum(0, -np.expm1(np.minimum(at - loss, 0)))
+    return float(np.sum(binom.pmf(k, count, p) * gained))
+
+
+@pytest.mark.parametrize(("epsilon", "count"), [(0.1, 30), (0.5, 10), (2.0, 3)])
+def test_many_selections_cost_no_less_than_the_worst_fixed_ones(epsilon, count):
+    delta = 1e-5
+    found = epsilon_of(BoundedRangeEvent(epsilon, count), delta)
+    for shift in np.linspace(0.05, 0.95, 19) * epsilon:
+        assert composed_delta(epsilon, count, found, shift) <= delta
+    # Half the range would claim too little.
+    claimed = epsilon_of(BoundedRangeEvent(epsilon / 2, count), delta)
+    assert composed_delta(epsilon, count, claimed, epsilon / 2) > delta
+    assert found < epsilon_of(PureEvent(epsilon, count), delta)
+
+
+@pytest.mark.parametrize("epsilon", [1e-4, 0.03, 1.0, 7.0, 60.0])
+def test_a_selection_is_dominated_by_the_gaussian_of_its_mu(epsilon):
+    mu = math.sqrt(BoundedRangeEvent(epsilon).gdp_mu_squared)
+    points = np.linspace(0, 0.999, 400) * epsilon
+    profile = [range_profile(epsilon, at) for at in points]
+    gaussian = [gaussian_delta(mu, at) for at in points]
+    assert all(a <= b + 1e-15 for a, b in zip(profile, gaussian, strict=True))
+    assert mu == pure_mu(epsilon / 2)
+    if epsilon < 10:  # beyond, both deltas are 1 at 0
+        less = [gaussian_delta(0.99 * mu, at) for at in points]
+        assert any(a > b for a, b in zip(profile, less, strict=True))
+
+
+def test_the_hazard_rate_inequality_behind_that_mu():
+    x = np.linspace(0, 60, 60_001)
+    hazard, opposite = (
+        math.sqrt(2 / math.pi) / erfcx(side * x / math.sqrt(2)) for side in (1, -1)
+    )
+    assert np.all(hazard - opposite >= x)
+
+
+def test_selections_are_pure_at_delta_zero():
+    assert epsilon_of(BoundedRangeEvent(0.25, 6), 0.0) == 1.5
+    assert epsilon_of(BoundedRangeEvent(0.25), 1e-300**0.1) <= 0.25
+
+
+def test_of_many_selections_the_better_bound_is_taken():
+    """Renyi divergences win for many selections, distributions for few."""
+    few = (GaussianEvent(6.2), BoundedRangeEvent(0.55 / 6.2, 10))
+    many = (GaussianEvent(8.2), BoundedRangeEvent(0.12 / 8.2, 200))
+    for events, delta in ((few, 1e-6), (many, 1e-10)):
+        bound = pld._renyi_bound(events)(delta)
+        assert pld.pld_epsilon(events, delta) <= bound
 
 
 # Poisson sampling ----------------------------------------------------------------

@@ -15,6 +15,9 @@ from scipy import stats
 from skdp.privacy import _noise
 from skdp.privacy._noise import NoiseSource, laplace_scale, selection_gaps
 from skdp.privacy._selection import (
+    _LEVEL_WEIGHTS,
+    DEEPEST,
+    Levels,
     integers,
     permutation,
     poisson_sample,
@@ -383,3 +386,73 @@ def test_poisson_rates_are_rounded_down():
     assert list(poisson_sample(2, 0.5, Tape([below, at]))) == [0]
     assert list(poisson_sample(2, 1.0, Tape([]))) == [0, 1]
     assert list(poisson_sample(2, 0.0, Tape([0, 1]))) == []
+
+
+# Several at once -----------------------------------------------------------------
+
+
+def order_law(scores, k, epsilon):
+    """Probability of each sequence of `k` picks without replacement, sensitivity 1."""
+    weights = np.exp(epsilon / 2 * (np.array(scores) - max(scores)))
+    law = {}
+    for picks in itertools.permutations(range(len(scores)), k):
+        left, chance = weights.sum(), 1.0
+        for i in picks:
+            chance *= weights[i] / left
+            left -= weights[i]
+        law[picks] = chance
+    return law
+
+
+def picks_follow(law, shrink, runs=6000):
+    source, scores = NoiseSource(2), np.array([1.0, 0.0, 2.0, 2.0])
+    asked = {"sensitivity": 1.0, "epsilon": 2.0 / shrink}
+    found = [tuple(source.top_k(scores, 2, **asked).tolist()) for _ in range(runs)]
+    counts = [found.count(picks) for picks in law]
+    return chi_square(counts, list(law.values())) > ALARM
+
+
+def test_top_k_follows_the_exact_law_and_half_the_noise_is_caught():
+    law = order_law([1.0, 0.0, 2.0, 2.0], 2, 2.0)
+    assert picks_follow(law, 1.0)
+    assert not picks_follow(law, 0.5)
+
+
+def test_top_k_is_the_largest_of_gumbel_sums():
+    """The law stated in the docstring, by another way of drawing it."""
+    rng, scores = np.random.default_rng(3), np.array([1.0, 0.0, 2.0, 2.0])
+    noisy = scores + rng.gumbel(scale=1.0, size=(20_000, 4))
+    first = np.argsort(-noisy, axis=1)[:, :2]
+    law = order_law(scores, 2, 2.0)
+    counts = [np.sum(np.all(first == picks, axis=1)) for picks in law]
+    assert chi_square(counts, list(law.values())) > ALARM
+
+
+def test_top_k_takes_every_candidate_once_however_far_below():
+    source = NoiseSource(0)
+    scores = np.array([0.0, -math.inf, math.nan, 1e300, -1e300, 5.0])
+    picks = source.top_k(scores, 6, sensitivity=1e-3, epsilon=1.0)
+    assert sorted(picks.tolist()) == list(range(6))
+    assert picks[0] == 3
+    many = source.top_k(np.zeros(3000), 2000, sensitivity=1.0, epsilon=1e-6)
+    assert len(set(many.tolist())) == 2000
+    with pytest.raises(ValueError, match="'k' parameter"):
+        source.top_k(scores, 7, sensitivity=1.0, epsilon=1.0)
+
+
+def test_a_candidate_is_never_below_its_level():
+    gaps = np.array([0, 1, 2, 3, 2**40, 2**52], dtype=np.int64)
+    for unit in (Fraction(1), Fraction(1, 3), Fraction(2.0**-30), Fraction(5)):
+        levels = Levels(gaps, unit)
+        for level in range(DEEPEST + 1):
+            start = levels._starts[level]
+            for place in range(start, start + levels._counts[level]):
+                below = min(int(gaps[levels._order[place]]) * unit, DEEPEST)
+                assert level <= below <= level + 1 + Fraction(1, 1000)
+
+
+def test_weights_of_the_levels_are_exponentials():
+    with mpmath.workdps(90):
+        for level, weight in enumerate(_LEVEL_WEIGHTS):
+            exact = mpmath.ldexp(mpmath.exp(-level), 256)
+            assert abs(weight / exact - 1) < mpmath.ldexp(1, -160)
