@@ -204,11 +204,10 @@ class Ranking:
 @lru_cache(maxsize=16)
 def _weights_by_level(folds: Fraction) -> tuple[int, ...]:
     """exp(-level * folds) for all less than `DEEPEST`, in units of 2**-256."""
-    context = Context(prec=120)
-    one = context.divide(Decimal(-folds.numerator), Decimal(folds.denominator))
+    one = _DIGITS.divide(Decimal(-folds.numerator), Decimal(folds.denominator))
     n_levels = min(math.ceil(DEEPEST / folds), _KEPT_LEVELS)
-    exponents = [context.multiply(one, Decimal(level)) for level in range(n_levels)]
-    return tuple(int(exponent.exp(context) * 2**256) for exponent in exponents)
+    weights = (_DIGITS.exp(_DIGITS.multiply(one, level)) for level in range(n_levels))
+    return tuple(int(_DIGITS.multiply(weight, 2**256)) for weight in weights)
 
 
 def signed_choice(

@@ -180,7 +180,7 @@ class FrankWolfe(Solver):
         assert self.residual_steps is not None, "resolve() fills in the steps"
         step = self._residual_bound(loss, problem, 1.0) / self.residual_steps
         in_steps = score_sensitivity(self.residual_steps, problem)
-        return float(in_steps) * step * problem.entry_bound / 2**ENTRY_BITS
+        return float(in_steps * step * problem.entry_bound / 2**ENTRY_BITS)
 
     def _residual_bound(self, loss: Loss, problem: Problem, share: float) -> float:
         """Of a clipped residual, with weights in this share of the ball."""
@@ -208,7 +208,7 @@ class FrankWolfe(Solver):
         scores = VertexScores(rows, loss, problem, per_unit)
         # All weights are 0 at first, and residuals may be far below their bound.
         at_first = per_unit * self._residual_bound(loss, problem, 0.0)
-        most = min(math.ceil(at_first * (1 - 1e-9)), self.residual_steps)
+        most = min(max(1, round(at_first)), self.residual_steps)
         for t in range(self.n_steps):
             sensitivity = score_sensitivity(most, problem)
             scores.update(most, choice_shift(sensitivity=sensitivity, epsilon=epsilon))
