@@ -179,9 +179,12 @@ class Ranking:
 
     def sort(self) -> None:
         """Put all candidates in order, the best in the middle of the levels kept."""
-        levels = np.abs(self.scores) >> self.shift
+        levels = np.abs(self.scores)
+        levels >>= self.shift  # in place: there may be millions
         self.first = max(0, int(levels.max()) - _KEPT_LEVELS // 2)
-        kept = np.clip(levels - self.first, 0, _KEPT_LEVELS - 1).astype(np.int16)
+        levels -= self.first
+        kept = np.clip(levels, 0, _KEPT_LEVELS - 1, out=levels).astype(np.int16)
+        del levels
         self.order = np.argsort(kept, kind="stable").astype(np.int32)
         self.place = np.empty_like(self.order)
         self.place[self.order] = np.arange(len(kept), dtype=np.int32)

@@ -35,7 +35,7 @@ from skdp.solvers._vertex_scores import (
 # reported (docs/solvers/frank_wolfe.md).
 _STEPS_PER_SIGNAL, _FEWEST_STEPS, _MOST_STEPS = 1.2, 10, 500
 _SIGNAL_PER_REACH, _SHORTEST, _FARTHEST = 12.0, 0.5, 10.0
-_FEWEST_RESIDUAL_STEPS, _MOST_RESIDUAL_STEPS = 64, 2**12
+_FEWEST_RESIDUAL_STEPS, _MOST_RESIDUAL_STEPS = 16, 2**12
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +73,7 @@ class FrankWolfe(Solver):
     residual_steps : int in [1, 2**20] or None, default=None
         Steps into which the range of a residual is divided; residuals are rounded to
         them. Few of them make fast steps, since only the records with another rounded
-        residual are touched. None: as many as the noise hides, between 64 and 4096.
+        residual are touched. None: as many as the noise hides, between 16 and 4096.
 
     References
     ----------
@@ -139,7 +139,8 @@ class FrankWolfe(Solver):
         if clip is None:
             clip = loss.noisy_clip / 2
         if grid is None:
-            hidden = 2 ** math.ceil(math.log2(signal / 4 + 1))
+            # Half a step is then a quarter of the noise in a score, or less.
+            hidden = 2 ** math.ceil(math.log2(signal / math.sqrt(n_steps) + 1))
             grid = min(max(hidden, _FEWEST_RESIDUAL_STEPS), _MOST_RESIDUAL_STEPS)
         return replace(
             self,

@@ -10,21 +10,21 @@ from skdp.solvers._permutation_kernel import compiled, residual_of_one
 
 
 @compiled
-def add_to_score(scores, order, place, starts, shift, first, j, change):
-    """Change the score of candidate j and move it to its new level.
+def move_candidate(order, place, starts, first, j, before, after):
+    """Move candidate j from one level to another, by one swap a level.
 
     Members of a level may change places among themselves, which no law depends on.
 
     Parameters
     ----------
-    scores, order, place, starts, shift, first
+    order, place, starts, first
         Of a `skdp.privacy._selection.Ranking`.
-    j, change : int
+    j, before, after : int
+        Levels are counted from 0, not from `first`.
     """
     last = len(starts) - 2
-    level = min(max((abs(scores[j]) >> shift) - first, 0), last)
-    scores[j] += change
-    wanted = min(max((abs(scores[j]) >> shift) - first, 0), last)
+    level = min(max(before - first, 0), last)
+    wanted = min(max(after - first, 0), last)
     at = place[j]
     while level != wanted:
         if level < wanted:  # the last of the level becomes the first of the next
@@ -41,6 +41,16 @@ def add_to_score(scores, order, place, starts, shift, first, j, change):
         order[to] = j
         at = to
     place[j] = at
+
+
+@compiled
+def add_to_score(scores, order, place, starts, shift, first, j, change):
+    """Change the score of candidate j of a `Ranking`."""
+    before = abs(scores[j]) >> shift
+    scores[j] += change
+    after = abs(scores[j]) >> shift
+    if before != after:
+        move_candidate(order, place, starts, first, j, before, after)
 
 
 @compiled
@@ -87,8 +97,11 @@ def update_scores(
         residuals[i] = rounded
         total += change
         for p in range(starts_of_rows[i], starts_of_rows[i + 1]):
-            add_to_score(
-                scores, order, place, starts, shift, first, columns[p],
-                -change * values[p],
-            )  # fmt: skip
+            # What `add_to_score` does, but a call costs more than this.
+            j = columns[p]
+            before = abs(scores[j]) >> shift
+            scores[j] -= change * values[p]
+            after = abs(scores[j]) >> shift
+            if before != after:
+                move_candidate(order, place, starts, first, j, before, after)
     return total
