@@ -98,7 +98,8 @@ def svmlight(
     X_train, y_train, X_test, y_test = loaded
     if labels:
         y_train, y_test = (y_train > 0).astype(float), (y_test > 0).astype(float)
-    return Parts(X_train, np.asarray(y_train, float), X_test, np.asarray(y_test, float))
+    y_train, y_test = np.asarray(y_train, float), np.asarray(y_test, float)
+    return Parts(_short(X_train), y_train, _short(X_test), y_test)
 
 
 def sampled(
@@ -120,6 +121,12 @@ def sampled(
         rows = _some(data.X_test.shape[0], n_test)
         data = data._replace(X_test=data.X_test[rows], y_test=data.y_test[rows])
     return data
+
+
+def _short(X: csr_matrix) -> csr_matrix:
+    """With indices of 32 bits, which is all that some of scikit-learn takes."""
+    parts = (X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32))
+    return csr_matrix(parts, shape=X.shape)
 
 
 def _some(available: int, wanted: int) -> np.ndarray:

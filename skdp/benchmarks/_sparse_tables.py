@@ -235,7 +235,10 @@ def _fitted(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             model.fit(table.X, table.y)
-        yield task.of_model(model, run)
+        if not getattr(model, "has_model_", True):  # a search may end without one
+            yield task.of_constant(run)
+        else:
+            yield task.of_model(getattr(model, "best_estimator_", model), run)
 
 
 def _kind(task: Task) -> dict[str, Any]:

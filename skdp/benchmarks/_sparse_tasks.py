@@ -256,15 +256,15 @@ class TextTask(Task):
 
     def not_private(self, run: int) -> tuple[float, ...]:
         """With an L1 penalty, its strength chosen on every fifth training row."""
-        X, y, *_ = self.parts(run)
+        # In single precision scikit-learn's Lasso does not converge on sparse rows.
+        X, y = self.parts(run).X_train.astype(float), self.parts(run).y_train
         held = np.arange(len(y)) % 5 == 4
-        if self.labels:
-            models = [l1_logistic(C, tol=1e-3) for C in (0.1, 1.0, 10.0)]
-        else:
+        models: list[Any] = [l1_logistic(C, tol=1e-3) for C in (0.1, 1.0, 10.0)]
+        if not self.labels:
             spread = float(y.std() * np.sqrt(X.multiply(X).mean()))
             models = [
-                Lasso(alpha=share * spread, max_iter=300, tol=1e-3)
-                for share in (0.3, 0.1, 0.03)
+                Lasso(alpha=share * spread, max_iter=100, tol=1e-2)
+                for share in (0.03, 0.01, 0.005)
             ]
         reached = [
             model.fit(X[~held], y[~held]).score(X[held], y[held]) for model in models

@@ -208,7 +208,8 @@ def voted(
 
 
 def _sparse_fit(table: Table, rows: np.ndarray, penalty: float) -> np.ndarray:
-    X, y = table.X[rows], table.y[rows]
+    # In single precision scikit-learn's Lasso does not converge on sparse rows.
+    X, y = table.X[rows].astype(float), table.y[rows]
     if not table.labels:
         alpha = penalty * table.residual * math.sqrt(table.entry_variance / len(rows))
         model = Lasso(alpha=alpha, fit_intercept=False, max_iter=200, tol=1e-2)
