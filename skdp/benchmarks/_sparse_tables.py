@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import fields
 from functools import partial
 from itertools import product
 from typing import Any
@@ -29,6 +28,10 @@ from skdp.model_selection import DPGridSearchCV
 from skdp.solvers import SOLVERS
 
 
+# By solver, values of its parameters.
+Settings = dict[str, dict[str, list[float]]]
+
+
 def sparse_solvers() -> list[str]:
     """Registered solvers that select features."""
     return [key for key, solver in SOLVERS.items() if solver.is_sparse]
@@ -43,8 +46,8 @@ def synthetic(
     delta: float | None = None,
     labels: bool = False,
     solvers: list[str] | None = None,
-    oracle: dict[str, list[float]] | None = None,
-    search: dict[str, Any] | None = None,
+    oracle: Settings | None = None,
+    search: Settings | None = None,
     thesis: Sequence[str] = (),
 ) -> Iterator[Line]:
     """Relative error and F1 of the support; a data set of its own for each run.
@@ -59,11 +62,11 @@ def synthetic(
     delta : float or None
     solvers : list of str or None
         None: "auto" and every solver that selects features.
-    oracle : dict of list or None
-        Values of solver parameters, ``step_size`` in units of the inverse curvature
-        along a feature; of each solver those that it has.
+    oracle : dict or None
+        By solver, lists of values of its parameters that an oracle chooses from;
+        ``step_size`` in units of the inverse curvature along a feature.
     search : dict or None
-        The solver, and lists of its parameters as in `oracle`.
+        The same for a search that is charged.
     thesis : sequence of str
         Methods of the thesis, in the rows of replace_one.
     """
@@ -131,8 +134,8 @@ def _lines(
     adjacency: list[str],
     delta: float | None,
     solvers: list[str] | None,
-    oracle: dict[str, list[float]] | None,
-    search: dict[str, Any] | None,
+    oracle: Settings | None,
+    search: Settings | None,
     thesis: Sequence[str],
     table: str | None,
 ) -> Iterator[Line]:
@@ -267,28 +270,20 @@ def _dense(task: Task, budget: dict[str, Any]) -> Any:
     return estimator(data_norm=task.data_norm, **_kind(task), **budget)
 
 
-def _search(task: Task, budget: dict[str, Any], search: dict[str, Any]) -> Any:
-    if search["solver"] not in SOLVERS:
-        raise ValueError(f"there is no solver {search['solver']!r} here")
-    choices = {key: value for key, value in search.items() if key != "solver"}
-    estimator = _sparse(task, {}, search["solver"])
-    params = {"solver_params": list(_choices(task, search["solver"], choices))}
-    return DPGridSearchCV(estimator, params, **budget)
+def _search(
+    task: Task, budget: dict[str, Any], solver: str, choices: tuple[dict[str, Any], ...]
+) -> Any:
+    estimator = _sparse(task, {}, solver)
+    return DPGridSearchCV(estimator, {"solver_params": list(choices)}, **budget)
 
 
-def _choices(
-    task: Task, solver: str, values: dict[str, list[float]] | None
-) -> tuple[dict[str, Any], ...]:
-    if not values or solver not in SOLVERS:
-        return ()
-    known = {field.name for field in fields(SOLVERS[solver])}
-    chosen: dict[str, Sequence[Any]] = {
-        name: values[name] for name in values if name in known
-    }
-    if "step_size" in chosen:
+def _grid(task: Task, values: dict[str, list[float]]) -> tuple[dict[str, Any], ...]:
+    """All combinations, steps in the solvers' units."""
+    sizes = values.get("step_size")
+    if sizes is not None:
         unit = _unit_step(task)
-        chosen["step_size"] = [unit * value for value in chosen["step_size"]]
-    return grid(**chosen) if chosen else ()
+        values = values | {"step_size": [unit * size for size in sizes]}
+    return grid(**values)
 
 
 def _unit_step(task: Task) -> float:

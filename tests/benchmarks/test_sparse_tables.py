@@ -30,7 +30,7 @@ settings = [[300, 20, 2]]
 epsilon = [50.0, 1000.0]
 adjacency = ["replace_one"]
 solvers = ["iht"]
-oracle = { n_steps = [1, 3], step_size = [1.0], unheard_of = [7.0] }
+oracle = { iht = { n_steps = [1, 3], step_size = [1.0] } }
 thesis = ["DP-IGHT, clipped, exact"]
 """
 
@@ -128,7 +128,7 @@ def test_a_search_pays_for_its_choice():
             settings=[[400, 20, 2]],
             kinds=["signs"],
             epsilon=[100.0],
-            search={"solver": "iht", "n_steps": [1, 2], "step_size": [1.0]},
+            search={"iht": {"n_steps": [1, 2], "step_size": [1.0]}},
         )
         if "search" in line.method
     ]
@@ -144,7 +144,7 @@ def test_a_search_pays_for_its_choice():
 def test_refusals_of_private_methods_are_rows_and_others_are_raised():
     kept = _published.Results(path=_published.Path("unused.json"))
     kept.save = lambda: None
-    for line in lines(solvers=["no such"], search={"solver": "none"}):
+    for line in lines(solvers=["no such"], search={"none": {"n_steps": [1]}}):
         if not line.private:
             continue
         line, values = _published._measured(line, range(2), range(1), kept, "s")
