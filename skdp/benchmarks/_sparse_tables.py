@@ -27,7 +27,6 @@ from skdp.linear_model import (
 from skdp.model_selection import DPGridSearchCV
 from skdp.solvers import SOLVERS
 
-
 # By solver, values of its parameters.
 Settings = dict[str, dict[str, list[float]]]
 
@@ -146,14 +145,13 @@ def _lines(
         for solver in solvers or ["auto", *sparse_solvers()]:
             make = partial(_sparse, task, budget, solver)
             yield _ours(task, row, delta, f"skdp {solver}", make)
-            choices = _choices(task, solver, oracle)
-            if choices:
-                yield _ours(
-                    task, row, delta, f"skdp {solver}, oracle", make, grid=choices
-                )
-        if search:
-            make = partial(_search, task, budget, search)
-            yield _ours(task, row, delta, f"skdp {search['solver']}, search", make)
+        for solver, values in (oracle or {}).items():
+            make, choices = partial(_sparse, task, budget, solver), _grid(task, values)
+            name = f"skdp {solver}, oracle"
+            yield _ours(task, row, delta, name, make, grid=choices)
+        for solver, values in (search or {}).items():
+            make = partial(_search, task, budget, solver, _grid(task, values))
+            yield _ours(task, row, delta, f"skdp {solver}, search", make)
         if row["adjacency"] == "replace_one":
             place = {"task": task.name} | row
             yield from thesis_lines(
