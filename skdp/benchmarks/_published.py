@@ -208,15 +208,21 @@ def _chosen(line: Line, entry: Entry, oracle: range, kept: Results) -> dict[str,
     assert line.measure is not None, "a line with a grid is measured"
     sign = 1 if line.better == "higher" else -1
     reached: dict[str, float] = {}
+    refusals = []
     for settings in line.grid:
         name = json.dumps(settings, sort_keys=True)
         tried = entry["tuning"].setdefault(name, {})
         missing = [run for run in oracle if str(run) not in tried]
-        if missing:
-            measured = line.measure(missing, **settings)
+        try:
+            measured = line.measure(missing, **settings) if missing else ()
             for run, values in zip(missing, measured, strict=True):
                 tried[str(run)] = float(np.atleast_1d(values)[0])
+        except ValueError as error:
+            refusals.append(error)
+            continue
         reached[name] = sign * float(np.mean([tried[str(run)] for run in oracle]))
+    if not reached:
+        raise refusals[0]
     kept.save()
     best = json.loads(max(reached, key=reached.__getitem__))
     if best != entry["settings"]:

@@ -27,6 +27,9 @@ from skdp.linear_model import (
 from skdp.model_selection import DPGridSearchCV
 from skdp.solvers import SOLVERS
 
+# A search takes seconds where a fit takes a fraction of one.
+_SEARCH_RUNS = 5
+
 # By solver, values of its parameters.
 Settings = dict[str, dict[str, list[float]]]
 
@@ -151,7 +154,8 @@ def _lines(
             yield _ours(task, row, delta, name, make, grid=choices)
         for solver, values in (search or {}).items():
             make = partial(_search, task, budget, solver, _grid(task, values))
-            yield _ours(task, row, delta, f"skdp {solver}, search", make)
+            name = f"skdp {solver}, search"
+            yield _ours(task, row, delta, name, make, _SEARCH_RUNS)
         if row["adjacency"] == "replace_one":
             place = {"task": task.name} | row
             yield from thesis_lines(
