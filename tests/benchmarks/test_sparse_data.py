@@ -11,6 +11,7 @@ from scipy.sparse import csr_matrix, issparse
 from skdp.benchmarks import _sparse_data as texts
 from skdp.benchmarks._data import MissingData
 from skdp.benchmarks._sparse_design import Design, relative_error, support_f1
+from skdp.datasets import load_reviews
 
 TRAIN = b"-3.5 1:0.6 4:0.8\n-2 2:1\n1.5 1:1\n"
 TEST = b"0.5 3:1\n-1 2:0.6 4:0.8\n"
@@ -98,7 +99,21 @@ def test_reviews_as_counts_and_as_weighted_words(home):
     assert weighted.X_train[0].toarray()[0] == pytest.approx(expected)
     # The other rows of the part have no influence on a row.
     assert weighted.X_train[1].toarray()[0] == pytest.approx([0, 1, 0, 0])
-    assert texts.imdb_words() == ["the", "bad", "good", "odd"]
+    loaded = load_reviews()
+    assert loaded.words == ["the", "bad", "good", "odd"]
+    assert (loaded.X_train != weighted.X_train).nnz == 0
+    assert loaded.y_test.tolist() == [0, 1]
+
+
+def test_synthetic_documents_stand_in_for_the_reviews(home):
+    loaded = load_reviews()
+    assert "Synthetic" in loaded.source
+    assert loaded.X_train.shape == (20_000, len(loaded.words))
+    norms = np.sqrt(loaded.X_test.multiply(loaded.X_test).sum(axis=1).A1)
+    assert norms == pytest.approx(1, abs=1e-6)
+    good = [loaded.words.index(f"good{number}") for number in range(6)]
+    with_good = (loaded.X_train[:, good].sum(axis=1).A1 > 0).astype(float)
+    assert np.corrcoef(with_good, loaded.y_train)[0, 1] > 0.2
 
 
 def test_samples_are_the_same_for_the_same_numbers():
