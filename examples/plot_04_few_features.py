@@ -50,10 +50,12 @@ REPEATS = 3
 
 
 def sparse(epsilon):
+    """At most so many words as the noise lets be told from the rest."""
     return DPSparseLogisticRegression(epsilon, feature_bound=0.3, **PUBLIC)
 
 
 def dense(epsilon):
+    """A weight for every word."""
     return DPLogisticRegression(epsilon, **PUBLIC)
 
 
