@@ -124,7 +124,9 @@ def run(
     frame.to_parquet(folder / f"{name}.parquet", index=False)
     _plot(frame, config, folder / f"{name}.png")
     if "table" in config:
-        print_tables(frame, **config["table"])
+        text = tables(frame, **config["table"])
+        (folder / f"{name}.md").write_text(text + "\n")
+        print(text)
     print(f"\nwritten: {folder / name}.parquet and .png")
 
 
@@ -254,10 +256,10 @@ def _error_name(metric: str) -> str:
     return "standard error" if metric == "mean" else f"error of {metric}"
 
 
-def print_tables(
+def tables(
     frame: pd.DataFrame, *, by: list[str], across: str, metrics: list[str]
-) -> None:
-    """Print one Markdown table for each metric.
+) -> str:
+    """One Markdown table for each metric.
 
     Parameters
     ----------
@@ -272,15 +274,15 @@ def print_tables(
     """
     places = [*by, "method"]
     values = sorted(value for value in frame[across].unique() if math.isfinite(value))
+    lines = []
     for metric in metrics:
-        if metric not in frame:
-            continue
-        print(f"\n**{metric}**\n")
         titles = [*places, *(f"{across} {value:g}" for value in values)]
-        print(f"| {' | '.join(titles)} |\n|{'---|' * len(titles)}")
+        lines += ["", f"**{metric}**", "", f"| {' | '.join(titles)} |"]
+        lines += [f"|{'---|' * len(titles)}"]
         for key, part in frame.groupby(places, sort=False):
             shown = [_spread(part, across, value, metric) for value in values]
-            print(f"| {' | '.join([*map(str, key), *shown])} |")
+            lines += [f"| {' | '.join([*map(str, key), *shown])} |"]
+    return "\n".join(lines)
 
 
 def _spread(part: pd.DataFrame, across: str, value: float, metric: str) -> str:

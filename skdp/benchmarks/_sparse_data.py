@@ -142,7 +142,7 @@ def e2006(n_features: int) -> Parts:
 
 
 def rcv1(n_features: int) -> Parts:
-    """20,242 + 677,399 newswires (tf-idf); 1 if it is about markets or the economy."""
+    """20,242 + 677,399 newswires (tf-idf); labels as published."""
     files = ("rcv1_train.binary.bz2", "rcv1_test.binary.bz2")
     return svmlight("rcv1", files, n_features=n_features, labels=True)
 

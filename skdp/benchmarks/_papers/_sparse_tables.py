@@ -176,7 +176,7 @@ def thesis_lines(
         Table of the thesis whose values are to stand beside.
     """
     for name in methods:
-        fit, true, choices, note = METHODS[name](epsilon, delta)
+        fit, true, choices, note = METHODS[name](epsilon, delta, task.s or 1)
         beside = printed(table, name.partition(",")[0], epsilon)
         yield Line(
             place=place,
@@ -203,7 +203,7 @@ def _measured(
 Method = tuple[Fit, float, tuple[dict[str, Any], ...], str]
 
 
-def _dp_ight(kind: str, clipped: bool, epsilon: float, delta: float) -> Method:
+def _dp_ight(kind: str, clipped: bool, epsilon: float, delta: float, s: int) -> Method:
     multiplier = thresholding_multiplier(epsilon, delta, kind)
     cost = thresholding_epsilon(multiplier, delta, 2.0)
 
@@ -222,7 +222,7 @@ def _dp_ight(kind: str, clipped: bool, epsilon: float, delta: float) -> Method:
         return sparse.dp_ight(table, deviation=scale, clip=limit, rng=rng, **steps)
 
     if clipped:
-        choices = grid(n_steps=(1, 3, 6), step=(0.3, 0.6, 1.0), clip=(0.35, 0.7))
+        choices = grid(n_steps=(1, 3, 6), step=(0.6, 1.0), clip=(0.35, 0.7))
         return fit, cost, choices, ""
     note = f"no gradient bound is enforced; the noise is that of epsilon {cost:.3g}"
     return fit, math.inf, grid(n_steps=(1, 3), step=(0.2, 0.6)), note
@@ -241,16 +241,16 @@ def worst_case_bound(table: sparse.Table) -> float:
     return table.data_norm * (table.data_norm * norm + noise)
 
 
-def _frank_wolfe(epsilon: float, delta: float) -> Method:
+def _frank_wolfe(epsilon: float, delta: float, s: int) -> Method:
+    n_steps = s  # c_2 = 1 of section 3.4
+
     def fit(
         table: sparse.Table,
         *,
         rng: np.random.Generator,
-        share: float,
         radius: float,
         clip: float,
     ) -> np.ndarray:
-        n_steps = max(1, round(share * table.s))
         bound = clip * table.feature_bound * table.residual
         scale = sparse.frank_wolfe_scale(
             n=len(table.y), clip=bound, n_steps=n_steps, epsilon=epsilon, delta=delta
@@ -261,15 +261,12 @@ def _frank_wolfe(epsilon: float, delta: float) -> Method:
             table, n_steps=n_steps, radius=reach, clip=bound, scale=scale, rng=rng
         )
 
-    def cost(share: float, s: int) -> float:
-        return noisy_minimum_epsilon(epsilon, delta, max(1, round(share * s)))
-
-    choices = grid(share=(0.5, 1.0), radius=(0.5, 1.0), clip=(0.5, 1.0))
-    worst = max(cost(share, s) for share in (0.5, 1.0) for s in (10, 50))
-    return fit, worst, choices, "true epsilon: upper bound"
+    choices = grid(radius=(0.5, 1.0), clip=(0.5, 1.0))
+    cost = noisy_minimum_epsilon(epsilon, delta, n_steps)
+    return fit, cost, choices, "true epsilon: upper bound"
 
 
-def _two_stage(epsilon: float, delta: float) -> Method:
+def _two_stage(epsilon: float, delta: float, s: int) -> Method:
     def fit(
         table: sparse.Table, *, rng: np.random.Generator, c3: float, penalty: float
     ) -> np.ndarray:
@@ -287,14 +284,15 @@ def _two_stage(epsilon: float, delta: float) -> Method:
     return fit, math.inf, choices, "no gradient bound is enforced in the refit"
 
 
-def _knowledge_transfer(epsilon: float, delta: float) -> Method:
+def _knowledge_transfer(epsilon: float, delta: float, s: int) -> Method:
     fit = partial(sparse.knowledge_transfer, epsilon=epsilon, delta=delta)
-    choices = grid(strength=(1e-3, 1e-1, 1.0, 10.0), step=(0.3, 0.6))
+    choices = grid(strength=(0.1, 1.0, 10.0), step=(0.6,))
     note = "no sensitivity holds: one record can change the teacher's features"
     return fit, math.inf, choices, note
 
 
-METHODS: dict[str, Callable[[float, float], Method]] = {
+# From epsilon and delta claimed, and s, to a method.
+METHODS: dict[str, Callable[[float, float, int], Method]] = {
     "DP-IGHT, theorem 2.5.2": partial(_dp_ight, "theorem 2.5.2", False),
     "DP-IGHT, corollary": partial(_dp_ight, "corollary 2.5.8", False),
     "DP-IGHT, clipped, theorem 2.5.2": partial(_dp_ight, "theorem 2.5.2", True),
