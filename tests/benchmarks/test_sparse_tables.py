@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import bz2
 import math
+import tomllib
 
 import numpy as np
 import pandas as pd
@@ -230,7 +232,7 @@ def test_text_lines_have_all_baselines(words):
         "DP-IGHT, clipped, exact",
         "skdp, all features",
     ]
-    assert found[1].note == "printed: 0.0625"
+    assert found[1].note == "printed for IGHT: 0.0625"
     assert found[-1].most_runs == 1
     (dense,) = found[-1].measure([0])
     assert dense[0] > 0.9
@@ -244,3 +246,63 @@ def test_designs_have_public_bounds():
     assert -low == high == 3 * made.design.deviation
     labels = SyntheticTask(Design(n=60, d=30, s=2, kind="rows", labels=True))
     assert labels.target_bounds is None
+
+
+# ------------------------------------------------------------- the thesis's tables
+
+
+def svmlight_lines(n, labels, rng):
+    """Rows of five of forty columns, in svmlight form."""
+    lines = []
+    for _ in range(n):
+        columns = np.sort(rng.choice(np.arange(1, 41), 5, replace=False))
+        target = 2 * (1 in columns) - 1 if labels else -3 - float(2 in columns)
+        lines.append(f"{target} " + " ".join(f"{column}:0.4" for column in columns))
+    return "\n".join(lines).encode() + b"\n"
+
+
+FILES = {
+    "e2006": ("e2006_tfidf", "E2006.train.bz2", "E2006.test.bz2"),
+    "rcv1": ("rcv1", "rcv1_train.binary.bz2", "rcv1_test.binary.bz2"),
+}
+
+
+@pytest.mark.parametrize("table", ["2_2", "2_3", "3_2", "3_3"])
+def test_tables_of_the_thesis_run_where_their_files_are(table, tmp_path, monkeypatch):
+    config = tomllib.loads(
+        (_published.PUBLISHED / f"sparse_table_{table}.toml").read_text()
+    )
+    given = config["parameters"]
+    folder, *files = FILES[given["task"]["data"]]
+    (tmp_path / folder).mkdir()
+    rng = np.random.default_rng(0)
+    for name, n in zip(files, (120, 60), strict=True):
+        content = svmlight_lines(n, given["task"]["labels"], rng)
+        (tmp_path / folder / name).write_bytes(bz2.compress(content))
+    monkeypatch.setenv("SKDP_DATA_HOME", str(tmp_path))
+    _sparse_tasks._parts.cache_clear()
+    # All but the sizes and the number of epsilons is the configuration's own.
+    small = {"s": 3, "file_features": 40, "n_features": 30, "n_train": 100}
+    given["task"] |= {key: small[key] for key in small if key in given["task"]}
+    found = list(_sparse_tables.text(**given))
+    first = min(given["epsilon"])
+    assert {line.place["epsilon"] for line in found} == {*given["epsilon"], math.inf}
+    for line in found:
+        if line.place["epsilon"] not in (first, math.inf):
+            continue
+        settings = line.grid[0] if line.grid else {}
+        (values,) = line.measure([0], **settings)
+        assert all(map(math.isfinite, values))
+        printed = line.method not in ("constant", "skdp auto")
+        assert line.note.startswith("printed") == printed
+    _sparse_tasks._parts.cache_clear()
+
+
+def test_tables_of_the_thesis_are_refused_without_their_files(
+    kept, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setenv("SKDP_DATA_HOME", str(tmp_path))
+    _sparse_tasks._parts.cache_clear()
+    _published.run("sparse_table_2_3", folder=tmp_path)
+    assert "refused: no folder 'rcv1'" in capsys.readouterr().out
+    assert not kept
