@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import product
 from typing import Any
@@ -88,7 +89,7 @@ def text(
     delta: float | None = None,
     solvers: list[str] | None = None,
     dense: bool = True,
-    dense_runs: int | None = None,
+    few_runs: dict[str, int] | None = None,
     thesis: Sequence[str] = (),
     table: str | None = None,
 ) -> Iterator[Line]:
@@ -104,23 +105,27 @@ def text(
         As in `synthetic`.
     dense : bool
         Whether the estimators of all features are fitted too.
-    dense_runs : int or None
-        At most so many runs of them.
+    few_runs : dict or None
+        By solver, or "all features", at most so many runs: of those that take long.
     table : str or None
         Table of the thesis whose values are to stand beside.
     """
     bounds = task.get("target_bounds")
     given = task | {"target_bounds": tuple(bounds) if bounds else None}
     made = TextTask(**({"feature_bound": None, "s": None} | given))
-    yield from _lines(
+    few = few_runs or {}
+    for line in _lines(
         made, n_train, epsilon, adjacency, delta, solvers, None, None, thesis, table
-    )
+    ):
+        most = few.get(line.method.removeprefix("skdp "), line.most_runs)
+        yield replace(line, most_runs=most)
     if not dense:
         return
     delta = delta or 1 / n_train**2
     for row in _rows(epsilon, adjacency):
         make = partial(_dense, made, row | {"delta": delta})
-        yield _ours(made, row, delta, "skdp, all features", make, dense_runs)
+        most = few.get("all features")
+        yield _ours(made, row, delta, "skdp, all features", make, most)
 
 
 EXPERIMENTS: dict[str, Experiment] = {

@@ -219,7 +219,7 @@ def test_text_lines_have_all_baselines(words):
             epsilon=[1000.0],
             adjacency=["replace_one"],
             solvers=["iht"],
-            dense_runs=1,
+            few_runs={"all features": 1, "iht": 3},
             thesis=["DP-IGHT, clipped, exact"],
             table="2.3",
         )
@@ -234,6 +234,8 @@ def test_text_lines_have_all_baselines(words):
     ]
     assert found[1].note == "printed for IGHT: 0.0625"
     assert found[-1].most_runs == 1
+    assert found[2].most_runs == 3
+    assert found[3].most_runs is None
     (dense,) = found[-1].measure([0])
     assert dense[0] > 0.9
     (sparse,) = found[2].measure([0])
