@@ -54,7 +54,8 @@ class Line:
         The delta that both hold at.
     adjacency : str, default="replace_one"
     private : bool, default=False
-        Whether it is a private release: of the library, with its own noise.
+        Whether it is a private release: of the library, with its own noise. A grid
+        makes it none.
     note : str, default=""
     refusal : str, default=""
         Why the method cannot do it; `measure` is None then.
@@ -245,7 +246,7 @@ def _row(line: Line, values: list[list[float]]) -> dict[str, Any]:
         "true epsilon": line.true,
         "delta": line.delta,
         "adjacency": line.adjacency,
-        "private": "yes" if line.private else "not private",
+        "private": "yes" if line.private and not line.grid else "not private",
         **columns,
         "runs": len(values),
         "note": f"refused: {line.refusal}" if line.refusal else line.note,

@@ -237,7 +237,7 @@ def _ours(
         better=task.better,
         most_runs=most_runs,
         grid=grid,
-        note="settings are an oracle's, not private" if grid else "",
+        note="settings by an oracle" if grid else "",
     )
 
 
