@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import product
+from itertools import chain, product
 from typing import Any
 
 from skdp.benchmarks._papers._sparse_tables import grid, printed, thesis_lines
@@ -27,9 +27,6 @@ from skdp.linear_model import (
 )
 from skdp.model_selection import DPGridSearchCV
 from skdp.solvers import SOLVERS
-
-# A search takes seconds where a fit takes a fraction of one.
-_SEARCH_RUNS = 5
 
 # By solver, values of its parameters.
 Settings = dict[str, dict[str, list[float]]]
@@ -51,6 +48,7 @@ def synthetic(
     solvers: list[str] | None = None,
     oracle: Settings | None = None,
     search: Settings | None = None,
+    few_runs: dict[str, int] | None = None,
     thesis: Sequence[str] = (),
 ) -> Iterator[Line]:
     """Relative error and F1 of the support; a data set of its own for each run.
@@ -70,14 +68,17 @@ def synthetic(
         ``step_size`` in units of the inverse curvature along a feature.
     search : dict or None
         The same for a search that is charged.
+    few_runs : dict or None
+        By method, at most so many runs: of those that take long.
     thesis : sequence of str
         Methods of the thesis, in the rows of replace_one.
     """
     for kind, (n, d, s) in product(kinds, settings):
         task = SyntheticTask(Design(n=n, d=d, s=s, kind=kind, labels=labels))
-        yield from _lines(
+        lines = _lines(
             task, n, epsilon, adjacency, delta, solvers, oracle, search, thesis, None
         )
+        yield from _limited(lines, few_runs or {})
 
 
 def text(
@@ -106,26 +107,19 @@ def text(
     dense : bool
         Whether the estimators of all features are fitted too.
     few_runs : dict or None
-        By solver, or "all features", at most so many runs: of those that take long.
+        By method, at most so many runs: of those that take long.
     table : str or None
         Table of the thesis whose values are to stand beside.
     """
     bounds = task.get("target_bounds")
     given = task | {"target_bounds": tuple(bounds) if bounds else None}
     made = TextTask(**({"feature_bound": None, "s": None} | given))
-    few = few_runs or {}
-    for line in _lines(
+    lines = _lines(
         made, n_train, epsilon, adjacency, delta, solvers, None, None, thesis, table
-    ):
-        most = few.get(line.method.removeprefix("skdp "), line.most_runs)
-        yield replace(line, most_runs=most)
-    if not dense:
-        return
-    delta = delta or 1 / n_train**2
-    for row in _rows(epsilon, adjacency):
-        make = partial(_dense, made, row | {"delta": delta})
-        most = few.get("all features")
-        yield _ours(made, row, delta, "skdp, all features", make, most)
+    )
+    if dense:
+        lines = chain(lines, _dense_lines(made, epsilon, adjacency, delta, n_train))
+    yield from _limited(lines, few_runs or {})
 
 
 EXPERIMENTS: dict[str, Experiment] = {
@@ -159,8 +153,7 @@ def _lines(
             yield _ours(task, row, delta, name, make, grid=choices)
         for solver, values in (search or {}).items():
             make = partial(_search, task, budget, solver, _grid(task, values))
-            name = f"skdp {solver}, search"
-            yield _ours(task, row, delta, name, make, _SEARCH_RUNS)
+            yield _ours(task, row, delta, f"skdp {solver}, search", make)
         if row["adjacency"] == "replace_one":
             place = {"task": task.name} | row
             yield from thesis_lines(
@@ -171,6 +164,24 @@ def _lines(
                 methods=thesis,
                 table=table,
             )
+
+
+def _dense_lines(
+    task: Task,
+    epsilon: list[float],
+    adjacency: list[str],
+    delta: float | None,
+    n: int,
+) -> Iterator[Line]:
+    delta = delta or 1 / n**2
+    for row in _rows(epsilon, adjacency):
+        make = partial(_dense, task, row | {"delta": delta})
+        yield _ours(task, row, delta, "skdp, all features", make)
+
+
+def _limited(lines: Iterable[Line], few: dict[str, int]) -> Iterator[Line]:
+    for line in lines:
+        yield replace(line, most_runs=few.get(line.method, line.most_runs))
 
 
 def _rows(epsilon: list[float], adjacency: list[str]) -> Iterator[dict[str, Any]]:
@@ -221,7 +232,6 @@ def _ours(
     delta: float,
     method: str,
     make: Callable[..., Any],
-    most_runs: int | None = None,
     grid: tuple[dict[str, Any], ...] = (),
 ) -> Line:
     return Line(
@@ -235,7 +245,6 @@ def _ours(
         private=True,
         metrics=task.metrics,
         better=task.better,
-        most_runs=most_runs,
         grid=grid,
         note="settings by an oracle" if grid else "",
     )

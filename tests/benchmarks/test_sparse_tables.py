@@ -219,7 +219,7 @@ def test_text_lines_have_all_baselines(words):
             epsilon=[1000.0],
             adjacency=["replace_one"],
             solvers=["iht"],
-            few_runs={"all features": 1, "iht": 3},
+            few_runs={"skdp, all features": 1, "skdp iht": 3},
             thesis=["DP-IGHT, clipped, exact"],
             table="2.3",
         )
