@@ -16,9 +16,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse import csr_matrix
 from sklearn.datasets import load_svmlight_files
-from sklearn.preprocessing import normalize
 
 from skdp.benchmarks._data import MissingData, data_folder
+from skdp.datasets._reviews import COUNTS, FOLDER, counts, published_idf, weighted
 
 _FEATURE_SEED = 8100
 _ROW_SEED = 8200
@@ -43,29 +43,16 @@ def imdb(target: str, form: str) -> Parts:
     form : {"counts", "tfidf"}
         ``log(1 + count) * idf`` in rows of norm 1 is "tfidf".
     """
-    with np.load(_file("imdb_reviews", "imdb_bow.npz")) as file:
+    with np.load(_file(FOLDER, COUNTS)) as file:
         arrays = dict(file)
-    parts = []
-    for part in ("train", "test"):
-        counts = arrays[f"{part}_counts"].astype(np.float32)
-        indices = arrays[f"{part}_indices"].astype(np.int32)
-        shape = (len(arrays[f"{part}_y"]), len(arrays["df_unsup"]))
-        X = csr_matrix((counts, indices, arrays[f"{part}_indptr"]), shape=shape)
-        X.sort_indices()
-        name = "y" if target == "sentiment" else "rating"
-        parts += [X, arrays[f"{part}_{name}"].astype(float)]
-    data = Parts(*parts)
-    if form == "counts":
-        return data
-    idf = np.log((1 + arrays["n_unsup"]) / (1 + arrays["df_unsup"])) + 1
-    return data._replace(
-        X_train=_weighted(data.X_train, idf), X_test=_weighted(data.X_test, idf)
+    column = "y" if target == "sentiment" else "rating"
+    rows = [counts(arrays, part) for part in ("train", "test")]
+    if form == "tfidf":
+        rows = [weighted(part, published_idf(arrays)) for part in rows]
+    y_train, y_test = (
+        arrays[f"{part}_{column}"].astype(float) for part in ("train", "test")
     )
-
-
-def imdb_words() -> list[str]:
-    """The word of each feature of `imdb`."""
-    return _file("imdb_reviews", "vocab.txt").read_text("utf-8").split()
+    return Parts(rows[0], y_train, rows[1], y_test)
 
 
 def reuters() -> Parts:
@@ -134,13 +121,6 @@ def _some(available: int, wanted: int) -> np.ndarray:
     return np.sort(rng.choice(available, min(wanted, available), replace=False))
 
 
-def _weighted(counts: csr_matrix, idf: np.ndarray) -> csr_matrix:
-    """tf-idf in rows of norm 1; each row by itself."""
-    X = counts.copy()
-    X.data = (np.log1p(X.data) * idf[X.indices]).astype(np.float32)
-    return normalize(X, copy=False)
-
-
 def _file(folder: str, name: str) -> Path:
     path = data_folder(folder) / name
     if not path.is_file():
@@ -162,7 +142,7 @@ def e2006(n_features: int) -> Parts:
 
 
 def rcv1(n_features: int) -> Parts:
-    """20,242 + 677,399 newswires (tf-idf); 1 if it is about markets or the economy."""
+    """20,242 + 677,399 newswires (tf-idf); labels as published."""
     files = ("rcv1_train.binary.bz2", "rcv1_test.binary.bz2")
     return svmlight("rcv1", files, n_features=n_features, labels=True)
 
