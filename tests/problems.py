@@ -26,6 +26,10 @@ SOLVER_PARAMS = {
     "bolt_on": {"n_passes": 2, "batch_size": 7},
     "heavy_ball": {"n_steps": 4},
     "iht": {"n_steps": 2},
+    "knowledge_transfer": {
+        "teacher": "noisy_gd",
+        "teacher_params": {"n_steps": 4, "step_size": 0.5},
+    },
     "multistage": {"n_steps": 4},
     "nesterov": {"n_steps": 4},
     "noisy_gd": {"n_steps": 4, "step_size": 0.5},
@@ -33,6 +37,10 @@ SOLVER_PARAMS = {
     "objective_perturbation": {},
     "online": {"bucket_size": 10, "step_size": 0.5},
     "output_perturbation": {},
+    "two_stage": {
+        "refit": "noisy_gd",
+        "refit_params": {"n_steps": 4, "step_size": 0.5},
+    },
 }
 # Parameters with which a solver without noise reaches the optimum of the problem.
 LONG_RUN = {"step_size": 0.5, "momentum": 0.9, "residual_clip": np.inf, "tail": 0.1}
@@ -41,6 +49,10 @@ TO_THE_END = {
     "bolt_on": {"n_passes": 1000, "batch_size": 10**6, "step_size": 0.5},
     "heavy_ball": {"n_steps": 200, "residual_clip": np.inf},
     "iht": {"n_steps": 2000, "step_size": 0.5},
+    "knowledge_transfer": {
+        "teacher": "noisy_gd",
+        "teacher_params": LONG_RUN | {"n_steps": 1000},
+    },
     "multistage": {"n_steps": 200, "residual_clip": np.inf},
     "nesterov": {"n_steps": 200, "residual_clip": np.inf},
     "noisy_gd": LONG_RUN | {"n_steps": 1000},
@@ -48,6 +60,7 @@ TO_THE_END = {
     "objective_perturbation": {},
     "online": LONG_RUN | {"bucket_size": 40},
     "output_perturbation": {},
+    "two_stage": {"refit": "noisy_gd", "refit_params": LONG_RUN | {"n_steps": 1000}},
 }
 # Other modes that are put through the contract beside the usual one.
 LAST = {"release": "last", "step_size": 0.15}

@@ -20,6 +20,7 @@ from skdp.solvers._base import Problem, Solver
 from skdp.solvers._bolt_on import BoltOn
 from skdp.solvers._heavy_ball import HeavyBall
 from skdp.solvers._iht import IHT
+from skdp.solvers._knowledge_transfer import KnowledgeTransfer
 from skdp.solvers._multistage import Multistage
 from skdp.solvers._nesterov import Nesterov
 from skdp.solvers._noisy_gd import NoisyGD
@@ -27,12 +28,14 @@ from skdp.solvers._noisy_sgd import NoisySGD
 from skdp.solvers._objective_perturbation import ObjectivePerturbation
 from skdp.solvers._online import OnlineGD
 from skdp.solvers._output_perturbation import OutputPerturbation
+from skdp.solvers._two_stage import TwoStage
 
 SOLVERS: dict[str, type[Solver]] = {
     "adassp": AdaSSP,
     "bolt_on": BoltOn,
     "heavy_ball": HeavyBall,
     "iht": IHT,
+    "knowledge_transfer": KnowledgeTransfer,
     "multistage": Multistage,
     "nesterov": Nesterov,
     "noisy_gd": NoisyGD,
@@ -40,6 +43,7 @@ SOLVERS: dict[str, type[Solver]] = {
     "objective_perturbation": ObjectivePerturbation,
     "online": OnlineGD,
     "output_perturbation": OutputPerturbation,
+    "two_stage": TwoStage,
 }
 
 
