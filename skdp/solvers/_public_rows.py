@@ -110,8 +110,8 @@ class PublicRows:
 class _Standardised:
     """Rows with columns of variance 1 (constant ones: 0), without a dense copy.
 
-    `unit` is the largest entry; `mean`, `deviation` and `inverse`, that of the deviation
-    or 0, are in this unit, so that no square overflows or vanishes.
+    `unit` is the largest entry. `mean`, `deviation` and `inverse`, that of the
+    deviation or 0, are in this unit, so that no square overflows or vanishes.
     """
 
     def __init__(self, X: Any, is_centred: bool) -> None:

@@ -1,4 +1,4 @@
-"""knowledge_transfer: all privacy is the teacher's, the student is the nearest model."""
+"""knowledge_transfer: all privacy is the teacher's, the student the nearest model."""
 
 from __future__ import annotations
 

@@ -181,7 +181,7 @@ def test_a_sparse_descent_need_not_come_nearer_to_the_minimiser():
 
 
 def test_the_bound_lacks_a_factor_where_nothing_is_sparse():
-    """(3.6.3) has 1 / (2 n) for 1 / n: too little also if one feature is all there is."""
+    """(3.6.3) has 1 / (2 n) for 1 / n: too little with one feature, too."""
     n, strength = 1000, 50.0
 
     def minimiser(y):
