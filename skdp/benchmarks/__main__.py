@@ -1,4 +1,4 @@
-"""``python -m skdp.benchmarks speed | defaults | peers | search | <configuration>``."""
+"""``python -m skdp.benchmarks speed | defaults | peers | search | sparse | <name>``."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ def main(arguments: list[str] | None = None) -> int:
             table.add_argument("--seeds", type=_count, help="fewer seeds than stated")
     for name in _published.names():
         _add_published(kinds.add_parser(name, help="a published table or figure"))
+    _add_sparse(kinds.add_parser("sparse", help="few features of many"))
     options = parser.parse_args(arguments)
     if options.what == "peers":
         _contest.run(
@@ -45,6 +46,14 @@ def main(arguments: list[str] | None = None) -> int:
         )
     elif options.what == "search":
         _search.run(tuple(options.dataset), options.results)
+    elif options.what == "sparse":
+        for section in options.section or _published.names(_published.SPARSE):
+            _published.run(
+                section,
+                runs=2 if options.quick else options.runs,
+                folder=options.results,
+                configs=_published.SPARSE,
+            )
     elif options.what in ("speed", "defaults"):
         {"speed": _speed.run, "defaults": _defaults.run}[options.what]()
     elif options.what in _published.names():
@@ -96,6 +105,20 @@ def _add_published(parser: argparse.ArgumentParser) -> None:
         default=_published.RESULTS,
         help="folder for values kept, Parquet file and plot (default: %(default)s)",
     )
+
+
+def _add_sparse(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--section",
+        action="append",
+        default=[],
+        choices=_published.names(_published.SPARSE),
+        help="only this section; may be repeated",
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="two runs per line, to see that it works"
+    )
+    _add_published(parser)
 
 
 def _count(text: str) -> int:

@@ -51,7 +51,8 @@ def split(
     return X[order[test:]], y[order[test:]], X[order[:test]], y[order[:test]]
 
 
-def _folder(name: str) -> Path:
+def data_folder(name: str) -> Path:
+    """The folder of a data set in SKDP_DATA_HOME."""
     folder = Path(os.environ.get("SKDP_DATA_HOME") or ".") / name
     if not folder.is_dir():
         raise MissingData(f"no folder {name!r} in SKDP_DATA_HOME (see docs/data.md)")
@@ -59,7 +60,7 @@ def _folder(name: str) -> Path:
 
 
 def _adult() -> tuple[np.ndarray, np.ndarray]:
-    folder = _folder("adult")
+    folder = data_folder("adult")
     parts = [
         pd.read_csv(
             folder / file,
@@ -83,7 +84,7 @@ def _adult() -> tuple[np.ndarray, np.ndarray]:
 
 def _covertype() -> tuple[np.ndarray, np.ndarray]:
     """Whether the cover type is 2, lodgepole pine, which is about every second."""
-    with np.load(_folder("covertype_93k") / "covertype_93k.npz") as file:
+    with np.load(data_folder("covertype_93k") / "covertype_93k.npz") as file:
         X = np.hstack([file["X_num"], file["X_bin"]]).astype(float)
         y = (file["y"] == 2).astype(int)
     low, high = X.min(axis=0), X.max(axis=0)
@@ -95,7 +96,7 @@ def _svmlight(name: str, n_features: int) -> tuple[np.ndarray, np.ndarray]:
     """Columns of 0 and 1; whether the label is +1. All files are taken together."""
     parts = [
         load_svmlight_file(str(file), n_features=n_features)
-        for file in sorted(_folder(name).glob("*.gz"))
+        for file in sorted(data_folder(name).glob("*.gz"))
     ]
     X = np.vstack([part.toarray() for part, _ in parts])
     return X, np.concatenate([label > 0 for _, label in parts]).astype(int)
@@ -106,7 +107,7 @@ def _kddcup99() -> tuple[np.ndarray, np.ndarray]:
 
     Duration and bytes sent either way have a logarithm taken first.
     """
-    file = _folder("kddcup99") / "kddcup.data_10_percent.gz"
+    file = data_folder("kddcup99") / "kddcup.data_10_percent.gz"
     frame = pd.read_csv(file, header=None)
     y = (frame.pop(41) != "normal.").to_numpy().astype(int)
     for heavy in (0, 4, 5):
@@ -131,7 +132,7 @@ def _digits() -> tuple[np.ndarray, np.ndarray]:
 
 
 def _mnist() -> tuple[np.ndarray, np.ndarray]:
-    folder = _folder("mnist")
+    folder = data_folder("mnist")
 
     def read(prefix: str, offset: int) -> np.ndarray:
         raw = gzip.decompress((folder / f"{prefix}-ubyte.gz").read_bytes())

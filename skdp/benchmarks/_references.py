@@ -13,9 +13,12 @@ from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
+import sklearn
 from scipy.optimize import brentq, minimize
 from scipy.special import expit, log_ndtr, ndtr, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.linear_model import LogisticRegression
+from sklearn.utils.fixes import parse_version
 
 # Largest norm by which one record changes a sum of vectors of norm at most 1.
 SENSITIVITY = {"zero_out": 1.0, "replace_one": 2.0}
@@ -222,3 +225,11 @@ class ObjectivePerturbation(_LinearReference):
         direction = rng.standard_normal(d)
         length = rng.gamma(d, SENSITIVITY[self.adjacency] / left)
         return length * direction / np.linalg.norm(direction)
+
+
+def l1_logistic(C: float, **options: Any) -> LogisticRegression:
+    """scikit-learn's logistic regression with an L1 penalty: not private."""
+    kind: dict[str, Any] = {"l1_ratio": 1.0}
+    if parse_version(sklearn.__version__) < parse_version("1.8"):
+        kind = {"penalty": "l1"}
+    return LogisticRegression(C=C, solver="liblinear", **kind, **options)

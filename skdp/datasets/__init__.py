@@ -1,5 +1,13 @@
 """Real data for examples and benchmarks, with schemas that are declared."""
 
 from skdp.datasets._adult import ADULT_BOUNDS, ADULT_CATEGORIES, Dataset, load_adult
+from skdp.datasets._reviews import Reviews, load_reviews
 
-__all__ = ["ADULT_BOUNDS", "ADULT_CATEGORIES", "Dataset", "load_adult"]
+__all__ = [
+    "ADULT_BOUNDS",
+    "ADULT_CATEGORIES",
+    "Dataset",
+    "Reviews",
+    "load_adult",
+    "load_reviews",
+]

@@ -13,8 +13,7 @@ import pytest
 from skdp.benchmarks import _published
 from skdp.benchmarks.__main__ import main
 from skdp.benchmarks._data import MissingData
-from skdp.benchmarks._papers import EXPERIMENTS
-from skdp.benchmarks._published import PUBLISHED, Line, names
+from skdp.benchmarks._published import PUBLISHED, SPARSE, Line, names
 
 CONFIG = """
 title = "Toy"
@@ -182,17 +181,21 @@ def test_parquet_and_plot_are_written(tmp_path, monkeypatch):
     assert picture.startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize("name", names())
-def test_published_configurations_ask_for_what_there_is(name):
-    config = tomllib.loads((PUBLISHED / f"{name}.toml").read_text())
-    experiment = EXPERIMENTS[config["experiment"]]
+@pytest.mark.parametrize(
+    ("folder", "name"),
+    [(folder, name) for folder in (PUBLISHED, SPARSE) for name in names(folder)],
+)
+def test_configurations_ask_for_what_there_is(folder, name):
+    config = tomllib.loads((folder / f"{name}.toml").read_text())
+    experiment = _published._experiments()[config["experiment"]]
     inspect.signature(experiment).bind(**config["parameters"])
-    assert set(config) == {"title", "experiment", "runs", "plot", "parameters"}
-    assert {"x", "y"} <= set(config["plot"]) <= {"x", "y", "panel", *SCALES}
+    assert REQUIRED <= set(config) <= REQUIRED | {"table", "tuning_runs"}
+    assert {"x", "y"} <= set(config["plot"]) <= {"x", "y", "panel", *OPTIONAL}
     assert config["runs"] >= 5
 
 
-SCALES = ("x_scale", "y_scale")
+REQUIRED = {"title", "experiment", "runs", "plot", "parameters"}
+OPTIONAL = ("x_scale", "y_scale", "metric")
 
 
 def test_the_command_passes_its_options_on(monkeypatch, tmp_path):

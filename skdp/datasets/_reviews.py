@@ -1,0 +1,118 @@
+"""Film reviews as counts of words, for models with many features."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from scipy.sparse import csr_matrix
+from sklearn.preprocessing import normalize
+
+FOLDER, COUNTS, WORDS = "imdb_reviews", "imdb_bow.npz", "vocab.txt"
+
+# Of the table that stands in: documents to train on and to test, words, words that
+# matter, words in a document.
+_TRAIN, _TEST, _WORDS, _TELLING, _LENGTH = 20_000, 5_000, 5_000, 24, 60
+
+
+@dataclass(frozen=True)
+class Reviews:
+    """Reviews that are good (1) or bad (0).
+
+    Attributes
+    ----------
+    name, source : str
+    X_train, X_test : CSR of float32 of shape (n, n_words)
+        Weights of the words (tf-idf) in rows of norm 1, each row by itself. The idf is
+        of texts that are in neither part.
+    y_train, y_test : ndarray of int of shape (n,)
+    words : list of str
+        Of the columns; public.
+    """
+
+    name: str
+    source: str
+    X_train: csr_matrix
+    y_train: np.ndarray
+    X_test: csr_matrix
+    y_test: np.ndarray
+    words: list[str]
+
+
+def load_reviews() -> Reviews:
+    """The IMDB reviews (Maas et al., 2011), or a synthetic table in their place.
+
+    The reviews are looked for in the folder ``imdb_reviews`` of SKDP_DATA_HOME; nothing
+    is downloaded.
+    """
+    folder = Path(os.environ.get("SKDP_DATA_HOME") or ".") / FOLDER
+    if not (folder / COUNTS).is_file():
+        return _synthetic()
+    with np.load(folder / COUNTS) as file:
+        arrays = dict(file)
+    idf = published_idf(arrays)
+    return Reviews(
+        name="IMDB reviews",
+        source=f"IMDB reviews from {folder}",
+        X_train=weighted(counts(arrays, "train"), idf),
+        y_train=arrays["train_y"].astype(int),
+        X_test=weighted(counts(arrays, "test"), idf),
+        y_test=arrays["test_y"].astype(int),
+        words=(folder / WORDS).read_text("utf-8").split(),
+    )
+
+
+def counts(arrays: Mapping[str, np.ndarray], part: str) -> csr_matrix:
+    """How often each word is in each review of the "train" or the "test" part."""
+    values = arrays[f"{part}_counts"].astype(np.float32)
+    indices = arrays[f"{part}_indices"].astype(np.int32)
+    shape = (len(arrays[f"{part}_y"]), len(arrays["df_unsup"]))
+    X = csr_matrix((values, indices, arrays[f"{part}_indptr"]), shape=shape)
+    X.sort_indices()
+    return X
+
+
+def published_idf(arrays: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Inverse document frequencies in the unlabelled reviews, which are public here."""
+    return np.log((1 + arrays["n_unsup"]) / (1 + arrays["df_unsup"])) + 1
+
+
+def weighted(counts: csr_matrix, idf: np.ndarray) -> csr_matrix:
+    """``log(1 + count) * idf`` in rows of norm 1; each row by itself."""
+    X = counts.copy()
+    X.data = (np.log1p(X.data) * idf[X.indices]).astype(np.float32)
+    return normalize(X, copy=False)
+
+
+def _synthetic() -> Reviews:
+    """Documents of words by Zipf's law, a few of which say good or bad."""
+    rng = np.random.default_rng(0)
+    n = _TRAIN + _TEST
+    frequency = 1 / np.arange(10, 10 + _WORDS)
+    frequency /= frequency.sum()
+    drawn = rng.choice(_WORDS, (n, _LENGTH), p=frequency)
+    rows = np.repeat(np.arange(n), _LENGTH)
+    shape = (n, _WORDS)
+    X = csr_matrix((np.ones(rows.size, np.float32), (rows, drawn.ravel())), shape=shape)
+    X.sum_duplicates()
+    weights = np.zeros(_WORDS)
+    telling = rng.choice(400, _TELLING, replace=False)
+    weights[telling] = np.where(np.arange(_TELLING) % 2, 2.5, -2.5)
+    good = 1 / (1 + np.exp(-(X.minimum(1) @ weights)))
+    y = (rng.uniform(size=n) < good).astype(int)
+    words = [f"word{number}" for number in range(_WORDS)]
+    for number, column in enumerate(telling):
+        words[column] = f"{'good' if number % 2 else 'bad'}{number // 2}"
+    X = weighted(X, -np.log(frequency * _LENGTH))
+    return Reviews(
+        name="synthetic documents",
+        source="Synthetic documents: the IMDB reviews are not in SKDP_DATA_HOME.",
+        X_train=X[:_TRAIN],
+        y_train=y[:_TRAIN],
+        X_test=X[_TRAIN:],
+        y_test=y[_TRAIN:],
+        words=words,
+    )
