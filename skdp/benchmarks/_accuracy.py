@@ -15,8 +15,13 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 
 from skdp.benchmarks._data import MissingData, load, split
-from skdp.linear_model import DPLogisticRegression
+from skdp.linear_model import DPLogisticRegression, DPSparseLogisticRegression
 
+# By the configuration's `estimator`.
+ESTIMATORS = {
+    "logistic": DPLogisticRegression,
+    "sparse_logistic": DPSparseLogisticRegression,
+}
 CONFIGS = Path(__file__).parent / "configs"
 
 
@@ -45,6 +50,7 @@ def run(name: str, n_seeds: int | None = None) -> None:
     config = tomllib.loads((CONFIGS / f"{name}.toml").read_text())
     first = config.get("first_seed", 0)
     seeds = range(first, first + (n_seeds or config["seeds"]))
+    estimator = ESTIMATORS[config.get("estimator", "logistic")]
     print(f"# {config['title']}: mean and standard error of {len(seeds)} seeds")
     print("| data | adjacency | epsilon | delta | accuracy | log-loss | fit s |")
     print("|---|---|---|---|---|---|---|")
@@ -67,7 +73,7 @@ def run(name: str, n_seeds: int | None = None) -> None:
             delta = 1 / n_train**2
             results = [
                 scores(
-                    DPLogisticRegression(
+                    estimator(
                         epsilon,
                         delta=delta,
                         adjacency=adjacency,

@@ -48,7 +48,7 @@ from skdp.solvers._feature_selection import (
     favours_selection,
     prediction_bound,
 )
-from skdp.solvers._gradient import GradientSum, query_sensitivity, rounding_slack
+from skdp.solvers._gradient import GradientSum, rounding_slack
 from skdp.solvers._nesterov import Nesterov
 from skdp.solvers._noisy_gradient import boxed, farthest_weight
 from skdp.solvers._thresholding import largest_rows
@@ -366,10 +366,14 @@ def _of_refit(problem: Problem) -> Problem:
 def _of_gradient(
     loss: Loss, problem: Problem, residual_clip: float, prediction: float
 ) -> float:
-    """L2 sensitivity of the features' rows of the gradient sum, but for rounding."""
-    of_features = replace(problem, fit_intercept=False)
-    norm = prediction / problem.data_norm
-    return query_sensitivity(loss, of_features, residual_clip, norm)
+    """L2 sensitivity of the features' rows of the gradient sum, but for rounding.
+
+    The intercept moves all predictions by the same number, so that opposite rows may
+    have residuals alike: two records count twice (proof page, Lemma 2).
+    """
+    one_record = min(loss.zero_out_bound(prediction), residual_clip)
+    times = {"zero_out": 1, "replace_one": 2}[problem.adjacency]
+    return times * one_record * problem.data_norm
 
 
 def _cost(budget: Budget) -> float:

@@ -18,9 +18,10 @@ from skdp.privacy._events import BoundedRangeEvent, ComposedEvent, PureEvent
 from skdp.privacy._gaussian import gaussian_mu
 from skdp.solvers import Problem, Progress, named_solver, solve
 from skdp.solvers import _two_stage as module
+from skdp.solvers._gradient import query_sensitivity
 from skdp.solvers._two_stage import TwoStage
 from tests.solvers.deaf import DeafNoise
-from tests.solvers.neighbours import largest_change
+from tests.solvers.neighbours import random_targets
 from tests.spies import NoNoise, SpyNoise
 
 LOGISTIC, SQUARED = LogisticLoss(), SquaredLoss(2.0, target_bound=1.0)
@@ -170,16 +171,41 @@ def test_auto_selection_follows_the_rule():
     assert resolved(problem=tight, budget=PURE).selection == "peeling"
 
 
+def changes_of_features(loss, problem, offset, seed=0):
+    """Changes of one record's part of the gradient; the intercept predicts `offset`."""
+    rng = np.random.default_rng(seed)
+    norm, count, k = problem.data_norm, 2000, loss.n_outputs
+    raw = np.zeros((count, k))
+    raw[:, 0] = offset
+    parts, direction = [], rng.normal(size=(1, problem.n_features))
+    for sign in (np.ones((count, 1)), rng.choice([-1.0, 1.0], (count, 1))):
+        X = norm * sign * direction / np.linalg.norm(direction)
+        residual = loss.residual(random_targets(loss, rng, count), raw)
+        parts.append(X[:, :, None] * residual[:, None, :])
+    change = parts[0]
+    if problem.adjacency == "replace_one":
+        change = parts[0] - parts[1]
+    return np.sqrt((change**2).sum(axis=(1, 2)))
+
+
+@pytest.mark.parametrize("offset", [0.0, 1.0, -5.0])
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 @pytest.mark.parametrize("loss", [LOGISTIC, SoftmaxLoss(3), SQUARED])
-def test_no_pair_of_neighbours_exceeds_the_sensitivity_of_the_gradient(loss, adjacency):
-    problem = replace(PROBLEM, adjacency=adjacency, feature_bound=math.inf)
-    claimed = module._of_gradient(loss, problem, math.inf, math.inf)
-    found = largest_change(loss, replace(problem, fit_intercept=False))
-    assert 0.95 * claimed < found <= claimed * (1 + 1e-12)
+def test_no_pair_of_neighbours_exceeds_the_sensitivity(loss, adjacency, offset):
+    problem = replace(PROBLEM, adjacency=adjacency)
+    claimed = module._of_gradient(loss, problem, math.inf, abs(offset))
+    found = changes_of_features(loss, problem, offset).max()
+    assert 0.7 * claimed < found <= claimed * (1 + 1e-12)
     if adjacency == "replace_one":  # the broken twin takes the other relation's
         other = replace(problem, adjacency="zero_out")
-        assert found > module._of_gradient(loss, other, math.inf, math.inf)
+        assert found > module._of_gradient(loss, other, math.inf, abs(offset))
+
+
+def test_broken_twin_an_offset_that_turns_with_the_row_is_exceeded():
+    """A row's own prediction turns with the row; the intercept's does not."""
+    free = replace(PROBLEM, fit_intercept=False)
+    twin = query_sensitivity(LOGISTIC, free, math.inf, 5.0 / free.data_norm)
+    assert changes_of_features(LOGISTIC, PROBLEM, 5.0).max() > 1.1 * twin
 
 
 def test_the_gaussian_release_is_charged_at_the_constant_s_weights():
