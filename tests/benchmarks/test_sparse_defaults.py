@@ -11,14 +11,14 @@ from skdp.benchmarks._sparse_design import Design
 
 
 def test_rows_are_printed_for_settings(monkeypatch, capsys):
-    design = Design(n=60, d=12, s=2, kind="rows")
+    design = Design(n=60, d=12, s=2, kind="signs")
     monkeypatch.setattr(_sparse_defaults, "DESIGN", design)
     monkeypatch.setattr(_sparse_defaults, "SEEDS", range(2))
     budget = {"epsilon": 5.0, "adjacency": "zero_out"}
     _sparse_defaults._synthetic(budget, "two_stage", {"selection": "gaussian"})
     cells = capsys.readouterr().out.split("|")
     assert [cells[i].strip() for i in (1, 2, 3, 4)] == [
-        "rows",
+        "signs",
         "zero_out",
         "5.0",
         "two_stage",
