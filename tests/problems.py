@@ -27,6 +27,10 @@ SOLVER_PARAMS = {
     "frank_wolfe": {"n_steps": 4},
     "heavy_ball": {"n_steps": 4},
     "iht": {"n_steps": 2},
+    "knowledge_transfer": {
+        "teacher": "noisy_gd",
+        "teacher_params": {"n_steps": 4, "step_size": 0.5},
+    },
     "multistage": {"n_steps": 4},
     "nesterov": {"n_steps": 4},
     "noisy_gd": {"n_steps": 4, "step_size": 0.5},
@@ -35,6 +39,10 @@ SOLVER_PARAMS = {
     "online": {"bucket_size": 10, "step_size": 0.5},
     "output_perturbation": {},
     "peeling": {"n_steps": 4},
+    "two_stage": {
+        "refit": "noisy_gd",
+        "refit_params": {"n_steps": 4, "step_size": 0.5},
+    },
 }
 # Parameters with which a solver without noise reaches the optimum of the problem.
 LONG_RUN = {"step_size": 0.5, "momentum": 0.9, "residual_clip": np.inf, "tail": 0.1}
@@ -54,6 +62,10 @@ TO_THE_END = {
         "residual_clip": np.inf,
         "threshold": 0.0,
     },
+    "knowledge_transfer": {
+        "teacher": "noisy_gd",
+        "teacher_params": LONG_RUN | {"n_steps": 1000},
+    },
     "multistage": {"n_steps": 200, "residual_clip": np.inf},
     "nesterov": {"n_steps": 200, "residual_clip": np.inf},
     "noisy_gd": LONG_RUN | {"n_steps": 1000},
@@ -68,6 +80,7 @@ TO_THE_END = {
         "clip_decay": 1.0,
         "shortening": np.inf,
     },
+    "two_stage": {"refit": "noisy_gd", "refit_params": LONG_RUN | {"n_steps": 1000}},
 }
 # Other modes that are put through the contract beside the usual one.
 LAST = {"release": "last", "step_size": 0.15}

@@ -13,8 +13,16 @@ from skdp.benchmarks import (
     _published,
     _regression,
     _search,
+    _sparse_defaults,
     _speed,
 )
+
+# Measurements that take no options.
+_PLAIN = {
+    "speed": _speed.run,
+    "defaults": _defaults.run,
+    "sparse_defaults": _sparse_defaults.run,
+}
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -25,6 +33,7 @@ def main(arguments: list[str] | None = None) -> int:
     kinds = parser.add_subparsers(dest="what", required=True, metavar="what")
     kinds.add_parser("speed", help="speed side by side")
     kinds.add_parser("defaults", help="the constants behind the defaults")
+    kinds.add_parser("sparse_defaults", help="the choices behind sparse defaults")
     _add_peers(kinds.add_parser("peers", help="ours against peers and references"))
     _add_search(kinds.add_parser("search", help="private searches side by side"))
     for path in sorted(_accuracy.CONFIGS.glob("*.toml")):
@@ -54,8 +63,8 @@ def main(arguments: list[str] | None = None) -> int:
                 folder=options.results,
                 configs=_published.SPARSE,
             )
-    elif options.what in ("speed", "defaults"):
-        {"speed": _speed.run, "defaults": _defaults.run}[options.what]()
+    elif options.what in _PLAIN:
+        _PLAIN[options.what]()
     elif options.what in _published.names():
         _published.run(options.what, runs=options.runs, folder=options.results)
     elif options.what in _regression.NAMES:

@@ -2,11 +2,12 @@
 
 from skdp.data._memory import MemorySource, held
 from skdp.data._source import Block, Source
-from skdp.data._views import ColumnsOf, EntriesClipped
+from skdp.data._views import ColumnsOf, ConstantColumn, EntriesClipped
 
 __all__ = [
     "Block",
     "ColumnsOf",
+    "ConstantColumn",
     "EntriesClipped",
     "MemorySource",
     "Source",

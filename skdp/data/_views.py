@@ -66,3 +66,22 @@ class ColumnsOf(_View):
 
     def _changed(self, X: Any) -> Any:
         return X[:, self._columns]
+
+
+class ConstantColumn(_View):
+    """Rows of one column that holds the same number everywhere.
+
+    Parameters
+    ----------
+    source : Source
+    value : float
+    """
+
+    def __init__(self, source: Source, value: float) -> None:
+        super().__init__(source)
+        self.n_features = 1
+        self.is_row_major = True
+        self._value = value
+
+    def _changed(self, X: Any) -> Any:
+        return np.full((X.shape[0], 1), self._value)

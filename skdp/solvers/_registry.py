@@ -21,6 +21,7 @@ from skdp.solvers._bolt_on import BoltOn
 from skdp.solvers._frank_wolfe import FrankWolfe
 from skdp.solvers._heavy_ball import HeavyBall
 from skdp.solvers._iht import IHT
+from skdp.solvers._knowledge_transfer import KnowledgeTransfer
 from skdp.solvers._multistage import Multistage
 from skdp.solvers._nesterov import Nesterov
 from skdp.solvers._noisy_gd import NoisyGD
@@ -29,6 +30,7 @@ from skdp.solvers._objective_perturbation import ObjectivePerturbation
 from skdp.solvers._online import OnlineGD
 from skdp.solvers._output_perturbation import OutputPerturbation
 from skdp.solvers._peeling import Peeling
+from skdp.solvers._two_stage import TwoStage
 
 SOLVERS: dict[str, type[Solver]] = {
     "adassp": AdaSSP,
@@ -36,6 +38,7 @@ SOLVERS: dict[str, type[Solver]] = {
     "frank_wolfe": FrankWolfe,
     "heavy_ball": HeavyBall,
     "iht": IHT,
+    "knowledge_transfer": KnowledgeTransfer,
     "multistage": Multistage,
     "nesterov": Nesterov,
     "noisy_gd": NoisyGD,
@@ -44,6 +47,7 @@ SOLVERS: dict[str, type[Solver]] = {
     "online": OnlineGD,
     "output_perturbation": OutputPerturbation,
     "peeling": Peeling,
+    "two_stage": TwoStage,
 }
 
 

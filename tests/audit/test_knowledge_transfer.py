@@ -1,0 +1,88 @@
+"""Attack the student, which is all that knowledge_transfer releases to a user.
+
+The attacker knows both neighbouring data sets, and which feature the student selects,
+since public rows decide it here; the weight in the released student is the score. Runs
+are seeded; with fresh seeds each bound would exceed the claim with probability below
+1e-3 by construction, and far below that for these sizes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import numpy as np
+import pytest
+
+from skdp.data import MemorySource
+from skdp.losses import LogisticLoss
+from skdp.privacy import Budget, calibrate
+from skdp.solvers import Problem, Progress, choose_solver
+from skdp.solvers._knowledge_transfer import KnowledgeTransfer
+from tests.audit.bounds import epsilon_lower_bound
+from tests.spies import SpyNoise
+
+BUDGET = Budget(1.0, 0.01)
+RUNS = 2500
+LOSS = LogisticLoss()
+
+
+def pair(adjacency):
+    X = np.array([[1.0, 0.0], [0.0, 0.0]])
+    y = np.array([1.0, 0.0])
+    if adjacency == "zero_out":
+        present = np.array([False, True])
+        return MemorySource(X, y), MemorySource(X, y, present)
+    return MemorySource(X, y), MemorySource(X, np.zeros(2))
+
+
+def audited_epsilon(adjacency, kind=KnowledgeTransfer):
+    problem = Problem(
+        n_samples=2,
+        n_features=2,
+        data_norm=1.0,
+        adjacency=adjacency,
+        fit_intercept=False,
+        n_nonzero=1,
+    )
+    params = {
+        "teacher": "noisy_gd",
+        "teacher_params": {"n_steps": 1, "step_size": 1e-3, "momentum": 0.0},
+        # In public the second feature is the same everywhere: never selected.
+        "public_rows": np.array([[1.0, 0.0], [-1.0, 0.0]]),
+    }
+    chosen = choose_solver("knowledge_transfer", params, LOSS, problem, BUDGET).solver
+    solver = kind(**{x.name: getattr(chosen, x.name) for x in fields(chosen)})
+
+    multiplier = calibrate(lambda z: chosen.event(z, LOSS, problem), BUDGET)
+
+    def weights(source, seeds):
+        runs = (
+            solver.run(source, LOSS, problem, multiplier, SpyNoise(seed), Progress())
+            for seed in seeds
+        )
+        return np.array([solution.weights[0, 0] for solution in runs])
+
+    inside, outside = pair(adjacency)
+    return epsilon_lower_bound(
+        weights(inside, range(RUNS)),
+        weights(outside, range(10**6, 10**6 + RUNS)),
+        BUDGET.delta,
+    )
+
+
+class HalfTheNoise(KnowledgeTransfer):
+    """Planted bug: the teacher has less noise than what was declared for it."""
+
+    def run(self, source, loss, problem, noise_multiplier, noise, progress):
+        return super().run(
+            source, loss, problem, 0.4 * noise_multiplier, noise, progress
+        )
+
+
+@pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
+def test_lower_bound_stays_below_the_claim(adjacency):
+    assert 0.2 < audited_epsilon(adjacency) <= BUDGET.epsilon
+
+
+def test_a_planted_bug_is_caught():
+    assert audited_epsilon("zero_out", HalfTheNoise) > BUDGET.epsilon
