@@ -120,7 +120,7 @@ def pair(n):
     return MemorySource(X, np.ones(n)), MemorySource(Z, np.ones(n))
 
 
-RUNS = 300
+RUNS = 200
 
 
 def lead_of_first_feature(source, make_noise):
