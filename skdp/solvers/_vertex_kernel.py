@@ -54,54 +54,77 @@ def add_to_score(scores, order, place, starts, shift, first, j, change):
 
 
 @compiled
-def update_scores(
-    values, columns, starts_of_rows, targets, present, raw, residuals, form, constants,
-    per_unit, most, scores, order, place, starts, shift, first,
+def round_residuals(
+    starts_of_rows, targets, present, raw, residuals, form, constants, per_unit, most,
+    changes,
 ):  # fmt: skip
-    """Bring the sums to the rounded residuals at `raw`.
-
-    Only the entries of records whose rounded residual is another one are touched.
+    """Round all residuals at `raw`; the changes of which there are sums to make.
 
     Parameters
     ----------
-    values, columns, starts_of_rows : ndarray of int32, int32 or int64, int64
-        Rows in CSR.
+    starts_of_rows : ndarray of int64 of shape (n + 1,)
     targets, raw : ndarray of float64 of shape (n,)
     present : ndarray of bool of shape (n,)
         False marks the null record, whose residual stays 0.
-    residuals : ndarray of int64 of shape (n,)
-        Of the present sums; changed in place.
+    residuals, changes : ndarray of int64 of shape (n,)
+        Rounded residuals, changed in place, and by how much they were.
     form, constants : int and tuple of two floats
         Of the loss.
     per_unit : float
         Steps of a rounded residual in one unit.
     most : int
         Bound on the magnitude of a rounded residual.
-    scores, order, place, starts, shift, first
-        Of a `Ranking`, whose scores are minus the sums; changed in place.
 
     Returns
     -------
-    int
-        Change of the sum of all residuals.
+    total, touched : int
+        Sum of the changes, and entries of the records that have another residual.
     """
-    total = 0
+    total, touched = 0, 0
     for i in range(len(targets)):
         if not present[i]:
             continue
         error = residual_of_one(form, constants, targets[i], raw[i]) * per_unit
         rounded = round(min(max(error, -most), most))
-        change = rounded - residuals[i]
-        if change == 0:
-            continue
+        changes[i] = rounded - residuals[i]
         residuals[i] = rounded
-        total += change
+        total += changes[i]
+        if changes[i] != 0:
+            touched += starts_of_rows[i + 1] - starts_of_rows[i]
+    return total, touched
+
+
+@compiled
+def add_by_rows(
+    values, columns, starts_of_rows, changes, scores, order, place, starts, shift, first
+):
+    """Take the changed records' parts from the scores; touches no other record."""
+    for i in range(len(changes)):
+        if changes[i] == 0:
+            continue
         for p in range(starts_of_rows[i], starts_of_rows[i + 1]):
             # What `add_to_score` does, but a call costs more than this.
             j = columns[p]
             before = abs(scores[j]) >> shift
-            scores[j] -= change * values[p]
+            scores[j] -= changes[i] * values[p]
             after = abs(scores[j]) >> shift
             if before != after:
                 move_candidate(order, place, starts, first, j, before, after)
-    return total
+
+
+@compiled
+def add_by_columns(
+    values, rows, starts_of_columns, changes, scores, order, place, starts, shift, first
+):
+    """The same for all records: every score is visited once, and in order."""
+    for j in range(len(starts_of_columns) - 1):
+        change = 0
+        for p in range(starts_of_columns[j], starts_of_columns[j + 1]):
+            change -= changes[rows[p]] * values[p]
+        if change == 0:
+            continue
+        before = abs(scores[j]) >> shift
+        scores[j] += change
+        after = abs(scores[j]) >> shift
+        if before != after:
+            move_candidate(order, place, starts, first, j, before, after)

@@ -15,11 +15,10 @@ from skdp.data import EntriesClipped, MemorySource
 from skdp.losses import LogisticLoss, SoftmaxLoss, SquaredLoss
 from skdp.privacy import BoundedRangeEvent, Budget, calibrate
 from skdp.privacy._noise import NoiseSource
-from skdp.solvers import Problem, Progress, named_solver
+from skdp.solvers import Problem, Progress, _vertex_kernel, named_solver
 from skdp.solvers import _vertex_scores as vertex_scores
 from skdp.solvers._frank_wolfe import FrankWolfe, score_sensitivity
 from skdp.solvers._gradient import GradientSum
-from skdp.solvers._vertex_kernel import update_scores
 from skdp.solvers._vertex_scores import ENTRY_BITS, IntegerRows, VertexScores
 from tests.problems import CASES, case_id, run_case
 from tests.spies import NoNoise, SpyNoise
@@ -120,17 +119,39 @@ def test_candidates_are_kept_in_the_order_of_their_levels(shift):
         assert np.array_equal(np.diff(ranking.starts), counts)
 
 
-def test_compiled_and_plain_updates_agree():
+class Plain:
+    """The loops as Python runs them, by rows or by columns only."""
+
+    round_residuals = staticmethod(_vertex_kernel.round_residuals.py_func)
+    add_to_score = staticmethod(_vertex_kernel.add_to_score.py_func)
+
+
+class ByRows(Plain):
+    add_by_rows = staticmethod(_vertex_kernel.add_by_rows.py_func)
+
+
+class ByColumns(Plain):
+    add_by_columns = staticmethod(_vertex_kernel.add_by_columns.py_func)
+
+
+@pytest.mark.parametrize(("plain", "in_order"), [(ByRows, 0), (ByColumns, 10**6)])
+def test_compiled_and_plain_updates_agree_by_rows_and_by_columns(
+    plain, in_order, monkeypatch
+):
     problem = small_problem()
     path = random_path(problem, steps=4)
+    usual, _ = scores_of(*table(), LOGISTIC, problem, 100.0)
+    walk(usual, path)
+    monkeypatch.setattr(vertex_scores, "_IN_ORDER", in_order)
     compiled, _ = scores_of(*table(), LOGISTIC, problem, 100.0)
-    plain, _ = scores_of(*table(), LOGISTIC, problem, 100.0)
-    plain._update = update_scores.py_func
     walk(compiled, path)
-    walk(plain, path)
-    assert np.array_equal(compiled.ranking.scores, plain.ranking.scores)
-    assert np.array_equal(compiled.ranking.order, plain.ranking.order)
-    assert np.array_equal(compiled.ranking.starts, plain.ranking.starts)
+    slow, _ = scores_of(*table(), LOGISTIC, problem, 100.0)
+    slow._kernel = plain
+    walk(slow, path)
+    assert np.array_equal(usual.ranking.scores, slow.ranking.scores)
+    assert np.array_equal(compiled.ranking.scores, slow.ranking.scores)
+    assert np.array_equal(compiled.ranking.order, slow.ranking.order)
+    assert np.array_equal(compiled.ranking.starts, slow.ranking.starts)
 
 
 @LOSSES
