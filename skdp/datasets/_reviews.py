@@ -99,7 +99,8 @@ def _synthetic() -> Reviews:
     X = csr_matrix((np.ones(rows.size, np.float32), (rows, drawn.ravel())), shape=shape)
     X.sum_duplicates()
     weights = np.zeros(_WORDS)
-    telling = rng.choice(400, _TELLING, replace=False)
+    # Of either kind in turn, so that they are about as frequent.
+    telling = np.sort(rng.choice(200, _TELLING, replace=False))
     weights[telling] = np.where(np.arange(_TELLING) % 2, 2.5, -2.5)
     good = 1 / (1 + np.exp(-(X.minimum(1) @ weights)))
     y = (rng.uniform(size=n) < good).astype(int)
