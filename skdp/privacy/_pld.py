@@ -275,9 +275,12 @@ def _bounded_range(event: BoundedRangeEvent, interval: float, truncated: float) 
     epsilon = event.epsilon
     reach = math.ceil(epsilon / interval)
     grid = np.arange(-reach, reach + 1)
-    e = np.clip(grid * interval, -epsilon, epsilon)
+    # The lowest place may be below -epsilon, where the profile is 1 - exp(e): with less
+    # there the second distribution would have more than all of its mass.
+    e = np.minimum(grid * interval, epsilon)
+    above = np.minimum(np.abs(e), epsilon)
     # (exp(epsilon/2) - exp(|e|/2))^2 / (exp(epsilon) - 1) without overflow.
-    kept = np.expm1((np.abs(e) - epsilon) / 2) ** 2 / -math.expm1(-epsilon)
+    kept = np.expm1((above - epsilon) / 2) ** 2 / -math.expm1(-epsilon)
     below = -np.expm1(np.minimum(e, 0.0)) + np.exp(np.minimum(e, 0.0)) * kept
     profile = np.clip(np.where(e < 0, below, kept), 0.0, 1.0)
     return distributions.PrivacyLossDistribution(

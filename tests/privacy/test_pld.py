@@ -170,6 +170,15 @@ def test_many_selections_cost_no_less_than_the_worst_fixed_ones(epsilon, count):
     assert found < epsilon_of(PureEvent(epsilon, count), delta)
 
 
+@pytest.mark.parametrize("epsilon", [0.2, 0.2313, 0.25])
+def test_selections_add_up_like_logistic_losses_on_any_grid(epsilon):
+    """Of variance epsilon^2 / 3 each, whether or not the grid divides epsilon."""
+    whole = pld._compose((BoundedRangeEvent(epsilon, 30),), 0.01)
+    found = whole.get_epsilon_for_delta(0.01)
+    limit = gaussian_epsilon(epsilon * math.sqrt(30 / 3), 0.01)
+    assert found == pytest.approx(limit, rel=0.02)
+
+
 @pytest.mark.parametrize("epsilon", [1e-4, 0.03, 1.0, 7.0, 60.0])
 def test_a_selection_is_dominated_by_the_gaussian_of_its_mu(epsilon):
     mu = math.sqrt(BoundedRangeEvent(epsilon).gdp_mu_squared)
