@@ -148,6 +148,15 @@ class SpyNoise:
         self.choices.append(Choice(scores, chosen, sensitivity, epsilon, "top_k"))
         return chosen
 
+    def signed_choice(self, ranking, *, sensitivity, epsilon):
+        chosen = self._noise.signed_choice(
+            ranking, sensitivity=sensitivity, epsilon=epsilon / self.shrink
+        )
+        scores = ranking.scores.copy()
+        choice = Choice(scores, chosen, sensitivity, epsilon, "signed_choice")
+        self.choices.append(choice)
+        return chosen
+
     def permutation(self, n):
         return self._noise.permutation(n)
 
@@ -185,6 +194,10 @@ class NoNoise:
 
     def top_k(self, scores, k, *, sensitivity, epsilon):
         return np.argsort(-scores, kind="stable")[:k]
+
+    def signed_choice(self, ranking, *, sensitivity, epsilon):
+        best = int(np.argmax(np.abs(ranking.scores)))
+        return best, 1 if ranking.scores[best] >= 0 else -1
 
     def permutation(self, n):
         return np.arange(n)

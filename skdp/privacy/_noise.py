@@ -407,6 +407,20 @@ def _grid_gaps(
     return on_grid.max() - on_grid, Fraction(scale.grid) / (2 * Fraction(scale.sigma))
 
 
+def choice_unit(*, sensitivity: int, epsilon: float) -> Fraction:
+    """E-folds in one step of an integer score.
+
+    Rounded down for the relative errors of the integer weights of levels.
+    """
+    return Fraction(epsilon) * (1 - Fraction(1, 2**48)) / (2 * sensitivity)
+
+
+def choice_shift(*, sensitivity: int, epsilon: float) -> int:
+    """Binary digits of a level of at most one e-fold, and more than half of one."""
+    steps = math.floor(1 / choice_unit(sensitivity=sensitivity, epsilon=epsilon))
+    return min(max(steps.bit_length() - 1, 0), 62)
+
+
 def _check_scale(scale: NoiseScale) -> None:
     if not (0 < scale.grid < math.inf and 0 < scale.sigma < math.inf):
         raise ValueError(
@@ -594,6 +608,27 @@ class NoiseSource:
         levels = _selection.Levels(steps, unit)
         drawn = [levels.draw(self._entropy, self._accepts) for _ in range(k)]
         return np.array(drawn, dtype=np.int64)
+
+    def signed_choice(
+        self, ranking: _selection.Ranking, *, sensitivity: int, epsilon: float
+    ) -> tuple[int, int]:
+        """A candidate j and a sign s of nearly largest ``s * scores[j]``, exactly.
+
+        The exponential mechanism over both signs of all candidates: weights
+        ``exp(epsilon * s * scores[j] / (2 * sensitivity))``, with no score cut off, in
+        time that does not grow with their number. Of epsilon-bounded range.
+
+        Parameters
+        ----------
+        ranking : Ranking
+            Private; its scores are integers, so that nothing is rounded.
+        sensitivity : int of at least 1
+            By how much one record can change any one score.
+        epsilon : float in (0, inf)
+            Of the declared event.
+        """
+        unit = choice_unit(sensitivity=sensitivity, epsilon=epsilon)
+        return _selection.signed_choice(ranking, unit, self._entropy, self._accepts)
 
     def _accepts(self, gap: Fraction) -> bool:
         """True with probability exp(-gap): a Laplace magnitude exceeds the gap."""

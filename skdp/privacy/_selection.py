@@ -12,7 +12,8 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from decimal import Context, Decimal
 from fractions import Fraction
-from itertools import accumulate
+from functools import lru_cache
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -142,3 +143,104 @@ class Levels:
         self._order[place] = self._order[last]
         self._counts[level] -= 1
         return candidate
+
+
+# Levels that are kept apart; candidates below the lowest are put into it.
+_KEPT_LEVELS = 512
+
+
+class Ranking:
+    """Candidates in the order of their levels, kept by who changes their scores.
+
+    A level is ``2**shift`` magnitudes of a score. Whoever changes a score moves its
+    candidate, by one swap for every level crossed, so that a draw costs the number of
+    levels and not of candidates. What is kept decides how long a draw takes, never its
+    law.
+
+    Parameters
+    ----------
+    scores : ndarray of int64 of shape (n_candidates,)
+        Private, of magnitude below 2**63; changed in place by their owner.
+    shift : int in [0, 62]
+
+    Attributes
+    ----------
+    order, place : ndarray of int32 of shape (n_candidates,)
+        Candidates by rising level, and where each of them is.
+    starts : ndarray of int64
+        Where each level starts in `order`, and the end of the last.
+    first : int
+        The lowest level that is kept apart.
+    """
+
+    def __init__(self, scores: IntArray, shift: int) -> None:
+        self.scores, self.shift = scores, shift
+        self.sort()
+
+    def sort(self) -> None:
+        """Put all candidates in order, the best in the middle of the levels kept."""
+        levels = np.abs(self.scores)
+        levels >>= self.shift  # in place: there may be millions
+        self.first = max(0, int(levels.max()) - _KEPT_LEVELS // 2)
+        levels -= self.first
+        kept = np.clip(levels, 0, _KEPT_LEVELS - 1, out=levels).astype(np.int16)
+        del levels
+        self.order = self.place = np.empty(0, dtype=np.int32)
+        self.order = np.argsort(kept, kind="stable").astype(np.int32)
+        self.place = np.empty_like(self.order)
+        self.place[self.order] = np.arange(len(kept), dtype=np.int32)
+        counts = np.bincount(kept, minlength=_KEPT_LEVELS)
+        self.starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+
+    def settle(self) -> int:
+        """The highest level with a candidate, counted from `first`."""
+        top = self._top()
+        is_cut = self.first > 0 and top < _KEPT_LEVELS // 4
+        if top == _KEPT_LEVELS - 1 or is_cut:
+            self.sort()
+            top = self._top()
+        return top
+
+    def _top(self) -> int:
+        return int(np.searchsorted(self.starts, len(self.order))) - 1
+
+
+@lru_cache(maxsize=16)
+def _weights_by_level(folds: Fraction) -> tuple[int, ...]:
+    """exp(-level * folds) for all less than `DEEPEST`, in units of 2**-256."""
+    one = _DIGITS.divide(Decimal(-folds.numerator), Decimal(folds.denominator))
+    n_levels = min(math.ceil(DEEPEST / folds), _KEPT_LEVELS)
+    weights = (_DIGITS.exp(_DIGITS.multiply(one, level)) for level in range(n_levels))
+    return tuple(int(_DIGITS.multiply(weight, 2**256)) for weight in weights)
+
+
+def signed_choice(
+    ranking: Ranking,
+    unit: Fraction,
+    entropy: Entropy,
+    accepts: Callable[[Fraction], bool],
+) -> tuple[int, int]:
+    """A candidate and a sign, drawn with weight exp(unit * sign * score).
+
+    A level is drawn as if its members were at its upper end, then a member and a sign,
+    and what was too much is made up for by accepting exactly. All members more than
+    `DEEPEST` e-folds down are one group, drawn as if that far down. Less than ten
+    proposals are expected if a level is at most one e-fold.
+    """
+    top = ranking.settle()
+    weights = _weights_by_level(unit * 2**ranking.shift)
+    lowest = max(0, top - len(weights) + 1)
+    # Group 0 is all that is below the level `lowest`; group g is level lowest + g - 1.
+    ends = [0, *ranking.starts[lowest : top + 2].tolist()]
+    heights = [_LEVEL_WEIGHTS[DEEPEST], *reversed(weights[: top - lowest + 1])]
+    counts = [end - start for start, end in pairwise(ends)]
+    masses = [n * weight for n, weight in zip(counts, heights, strict=True)]
+    while True:
+        group = weighted_index(masses, entropy)
+        drawn = int(integers(2 * counts[group], 1, entropy)[0])
+        candidate = int(ranking.order[ends[group] + drawn // 2])
+        sign = 1 - 2 * (drawn % 2)
+        level = ranking.first + (lowest + group if group else top + 1)
+        below = ((level << ranking.shift) - 1) - sign * int(ranking.scores[candidate])
+        if accepts(below * unit - (0 if group else DEEPEST)):
+            return candidate, sign

@@ -1,0 +1,192 @@
+"""Choices from integer scores kept in order: the exact law, bounded range exactly."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pytest
+
+from skdp.privacy import _noise, _selection
+from skdp.privacy._noise import NoiseSource, choice_shift, choice_unit
+from skdp.privacy._selection import Ranking
+from tests.privacy.test_selection_noise import ALARM, chi_square
+
+CANDIDATE_SIGNS = (1, -1)
+
+
+def law_of(scores, unit):
+    """Probabilities of (candidate, sign), candidates first, to 40 digits."""
+    with mpmath.workdps(60):
+        fold = mpmath.mpf(unit.numerator) / unit.denominator
+        weights = [mpmath.exp(fold * s * c) for c in scores for s in CANDIDATE_SIGNS]
+        return [w / mpmath.fsum(weights) for w in weights]
+
+
+def frequencies(scores, shift, runs, *, seed=1, **asked):
+    source, ranking = NoiseSource(seed), Ranking(np.array(scores), shift)
+    counts = np.zeros((len(scores), 2), dtype=int)
+    for _ in range(runs):
+        candidate, sign = source.signed_choice(ranking, **asked)
+        counts[candidate, CANDIDATE_SIGNS.index(sign)] += 1
+    return counts.ravel()
+
+
+# Scores, sensitivity, epsilon: within a level, over many levels, beyond 64 e-folds.
+CASES = {
+    "near": ([5, -3, 0, 9, 9], 8, 2.0),
+    "levels": ([700, -650, 600, 300, 699, -1, 50], 100, 2.0),
+    "deep": ([10_000, 9_980, -9_990, 0, 1], 20, 4.0),
+    "coarse": ([3, -3, 2, 0], 1, 3.0),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_choices_follow_the_exact_law_and_twins_are_caught(name):
+    scores, sensitivity, epsilon = CASES[name]
+    asked = {"sensitivity": sensitivity, "epsilon": epsilon}
+    law, shift = law_of(scores, choice_unit(**asked)), choice_shift(**asked)
+    assert chi_square(frequencies(scores, shift, 1500, **asked), law) > ALARM
+    half = {"sensitivity": sensitivity, "epsilon": 2 * epsilon}
+    assert chi_square(frequencies(scores, shift, 1500, **half), law) < ALARM
+
+
+@pytest.mark.parametrize("shift", [0, 3, 6, 7])
+def test_the_law_does_not_depend_on_how_candidates_are_kept(shift):
+    scores, sensitivity, epsilon = CASES["levels"]
+    asked = {"sensitivity": sensitivity, "epsilon": epsilon}
+    law = law_of(scores, choice_unit(**asked))
+    assert chi_square(frequencies(scores, shift, 1200, **asked), law) > ALARM
+
+
+def test_many_candidates_agree_with_the_direct_mechanism():
+    """The same law as `top_k` over both signs, which keeps no order."""
+    rng = np.random.default_rng(0)
+    scores = rng.integers(-400, 400, 40)
+    asked = {"sensitivity": 100, "epsilon": 2.5}
+    law = law_of(scores, choice_unit(**asked))
+    both = (scores[:, None] * CANDIDATE_SIGNS).ravel().astype(float)
+    source = NoiseSource(3)
+    picks = [int(source.top_k(both, 1, **asked)[0]) for _ in range(1500)]
+    assert chi_square(np.bincount(picks, minlength=80), law) > ALARM
+    counts = frequencies(scores, choice_shift(**asked), 1500, **asked)
+    assert chi_square(counts, law) > ALARM
+    pooled = counts + np.bincount(picks, minlength=80)
+    assert chi_square(pooled, law) > ALARM
+
+
+def exact_law(ranking, unit, monkeypatch):
+    """The law of `signed_choice`, from all it can propose, nothing drawn."""
+    script, seen = {}, {}
+
+    def group_of(masses, entropy):
+        seen["masses"] = masses
+        return script["group"]
+
+    def member_of(n, size, entropy):
+        seen["n"] = n
+        return [script["member"]]
+
+    monkeypatch.setattr(_selection, "weighted_index", group_of)
+    monkeypatch.setattr(_selection, "integers", member_of)
+
+    def propose(group, member):
+        script.update(group=group, member=member)
+        gaps = []
+        chosen = _selection.signed_choice(
+            ranking, unit, None, lambda gap: gaps.append(gap) or True
+        )
+        return chosen, gaps[0]
+
+    group, law = 0, {}
+    top_group = int(np.flatnonzero(np.diff(ranking.starts))[-1]) + 1
+    while group <= top_group:
+        script.update(group=group, member=0)
+        with contextlib.suppress(IndexError):
+            propose(group, 0)
+        if group >= len(seen["masses"]):
+            break
+        mass = seen["masses"][group]
+        for member in range(seen["n"] if mass else 0):
+            chosen, gap = propose(group, member)
+            weight = mpmath.mpf(mass) / seen["n"]
+            law[chosen] = weight * mpmath.exp(
+                -mpmath.mpf(gap.numerator) / gap.denominator
+            )
+        group += 1
+    total = mpmath.fsum(law.values())
+    return {chosen: weight / total for chosen, weight in law.items()}
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("digits_more", [-2, 0])
+def test_every_proposal_enumerated_gives_the_exact_law(name, digits_more, monkeypatch):
+    scores, sensitivity, epsilon = CASES[name]
+    asked = {"sensitivity": sensitivity, "epsilon": epsilon}
+    unit, shift = choice_unit(**asked), max(0, choice_shift(**asked) + digits_more)
+    keys = itertools.product(range(len(scores)), CANDIDATE_SIGNS)
+    with mpmath.workdps(60):
+        found = exact_law(Ranking(np.array(scores), shift), unit, monkeypatch)
+        for key, probability in zip(keys, law_of(scores, unit), strict=True):
+            assert abs(found[key] / probability - 1) < 2.0**-150
+
+
+def test_the_ratio_under_neighbours_stays_within_its_range_and_nearly_attains_it():
+    asked = {"sensitivity": 100, "epsilon": 1.5}
+    unit = choice_unit(**asked)
+    rng = np.random.default_rng(5)
+    ranges = []
+    for _ in range(40):
+        scores = rng.integers(-2000, 2000, 5)
+        change = rng.choice([-100, 100], 5)
+        laws = [law_of(s, unit) for s in (scores, scores + change)]
+        with mpmath.workdps(60):
+            losses = [mpmath.log(p / q) for p, q in zip(*laws, strict=True)]
+        ranges.append(max(losses) - min(losses))
+    assert 1.4999 < max(ranges) <= 1.5
+    twin = choice_unit(sensitivity=50, epsilon=1.5)  # half of the noise
+    laws = [law_of(s, twin) for s in (scores, scores + change)]
+    losses = [mpmath.log(p / q) for p, q in zip(*laws, strict=True)]
+    assert max(losses) - min(losses) > 1.5
+
+
+def test_gaps_are_never_negative_and_no_score_is_cut_off():
+    """Also for scores of any size, and below the lowest level kept."""
+    rng = np.random.default_rng(2)
+    for size in (1, 40, 2**20, 2**40, 2**61):
+        scores = rng.integers(-size, size + 1, 50)
+        asked = {"sensitivity": max(1, size // 1000), "epsilon": 2.0}
+        ranking = Ranking(scores, choice_shift(**asked))
+        gaps = []
+
+        def accept(gap, gaps=gaps):
+            gaps.append(gap)
+            return len(gaps) % 40 == 0
+
+        unit, entropy = choice_unit(**asked), NoiseSource(0)._entropy
+        for _ in range(20):
+            _selection.signed_choice(ranking, unit, entropy, accept)
+        assert min(gaps) >= 0
+
+
+def test_levels_are_at_most_one_e_fold_and_more_than_half():
+    for sensitivity in (1000, 2**20, 2**40 + 1):
+        for epsilon in (1e-3, 0.7, 5.0):
+            asked = {"sensitivity": sensitivity, "epsilon": epsilon}
+            fold = choice_unit(**asked) * 2 ** choice_shift(**asked)
+            assert Fraction(1, 2) * (1 - Fraction(1, 2**30)) < fold <= 1
+    assert choice_shift(sensitivity=1, epsilon=1e8) == 0
+    assert choice_shift(sensitivity=2**62, epsilon=1e-12) == 62
+
+
+def test_choices_by_a_source_of_the_operating_system_differ():
+    ranking = Ranking(np.zeros(10**6, dtype=np.int64), 0)
+    asked = {"sensitivity": 1, "epsilon": 1.0}
+    source = _noise.NoiseSource()
+    first, second = (
+        [source.signed_choice(ranking, **asked) for _ in range(3)] for _ in range(2)
+    )
+    assert first != second
