@@ -24,6 +24,7 @@ ADJACENCIES = ("replace_one", "zero_out")
 SOLVER_PARAMS = {
     "adassp": {},
     "bolt_on": {"n_passes": 2, "batch_size": 7},
+    "frank_wolfe": {"n_steps": 4},
     "heavy_ball": {"n_steps": 4},
     "iht": {"n_steps": 2},
     "multistage": {"n_steps": 4},
@@ -39,6 +40,12 @@ LONG_RUN = {"step_size": 0.5, "momentum": 0.9, "residual_clip": np.inf, "tail": 
 TO_THE_END = {
     "adassp": {"ridge": 0.0},
     "bolt_on": {"n_passes": 1000, "batch_size": 10**6, "step_size": 0.5},
+    "frank_wolfe": {
+        "n_steps": 6000,
+        "l1_radius": 3.0,
+        "residual_clip": np.inf,
+        "residual_steps": 2**20,
+    },
     "heavy_ball": {"n_steps": 200, "residual_clip": np.inf},
     "iht": {"n_steps": 2000, "step_size": 0.5},
     "multistage": {"n_steps": 200, "residual_clip": np.inf},

@@ -7,12 +7,13 @@ import subprocess
 import sys
 import tempfile
 import time
+import tracemalloc
 import warnings
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from scipy.sparse import random_array
+from scipy.sparse import csr_array, random_array
 from sklearn.linear_model import LogisticRegression, SGDClassifier
 
 from skdp.benchmarks._data import MissingData, load
@@ -35,6 +36,7 @@ from skdp.privacy import (
 from skdp.privacy._noise import NoiseSource
 from skdp.solvers import Problem, Progress
 from skdp.solvers._bolt_on import BoltOn
+from skdp.solvers._frank_wolfe import FrankWolfe
 from skdp.solvers._gradient import GradientSum
 
 ROUNDS = 7
@@ -63,6 +65,7 @@ def run() -> None:
         _gradient(np.float64, n, d)
         _gradient(np.float32, n, d)
     _one_pass()
+    _vertices()
     _fits()
     _search()
     _books()
@@ -164,6 +167,65 @@ def _one_pass() -> None:
         warnings.simplefilter("ignore")
         a, b = side_by_side(ours, lambda: theirs.fit(X, y))
     _report(f"bolt_on, one pass of single records, n={n} d={d}", a, b, "SGDClassifier")
+
+
+def _vertices() -> None:
+    for d in (10_000, 1_000_000):
+        _vertices_among(d)
+
+
+def _vertices_among(d: int) -> None:
+    """Steps of frank_wolfe, with enough signal that they are alike for every d.
+
+    Twenty of the hundred entries of a row are of a hundred common features, on which
+    the label depends; the others are of any.
+    """
+    n, each, common = 20_000, 100, 100
+    rng = np.random.default_rng(0)
+    columns = rng.integers(0, d, (n, each))
+    columns[:, : each // 5] = rng.integers(0, common, (n, each // 5))
+    entries = rng.uniform(0.0, 0.2, (n, each))
+    starts = np.arange(0, n * each + 1, each)
+    parts = (entries.ravel(), columns.ravel().astype(np.int32), starts)
+    X = csr_array(parts, shape=(n, d))
+    X.sum_duplicates()
+    y = X[:, : common // 2].sum(axis=1) > X[:, common // 2 : common].sum(axis=1)
+    problem = Problem(
+        n_samples=n,
+        n_features=d,
+        data_norm=1.0,
+        feature_bound=0.2,
+        adjacency="replace_one",
+        n_nonzero=100,
+    )
+    loss, source = LogisticLoss(), MemorySource(X, y.astype(float))
+
+    def run(n_steps: int) -> None:
+        solver = FrankWolfe(n_steps=n_steps, l1_radius=50.0)
+        solver = solver.resolve(loss, problem, Budget(1.0, 1e-6))
+        solver.run(source, loss, problem, 2.0, NoiseSource(), Progress())
+
+    def seconds(n_steps: int) -> float:
+        start = time.process_time()
+        run(n_steps)
+        return time.process_time() - start
+
+    run(1)  # compiles, or loads what was compiled
+    few, many = (
+        statistics.median(seconds(n_steps) for _ in range(3)) for n_steps in (10, 210)
+    )
+    tracemalloc.start()
+    run(10)
+    held = X.data.nbytes + X.indices.nbytes + X.indptr.nbytes + y.nbytes
+    peak = 1 + tracemalloc.get_traced_memory()[1] / held
+    tracemalloc.stop()
+    print(
+        f"frank_wolfe, n={n} d={d}, {each} entries in a row: "
+        f"{(many - few) / 200 * 1000:.2f} ms of processor time a step, "
+        f"{few:.2f} s for the first 10, "
+        f"peak memory {peak:.1f} times the data",
+        flush=True,
+    )
 
 
 def _fits() -> None:

@@ -18,6 +18,7 @@ from skdp.solvers._adassp import AdaSSP
 from skdp.solvers._auto import Candidate, auto_candidates
 from skdp.solvers._base import Problem, Solver
 from skdp.solvers._bolt_on import BoltOn
+from skdp.solvers._frank_wolfe import FrankWolfe
 from skdp.solvers._heavy_ball import HeavyBall
 from skdp.solvers._iht import IHT
 from skdp.solvers._multistage import Multistage
@@ -31,6 +32,7 @@ from skdp.solvers._output_perturbation import OutputPerturbation
 SOLVERS: dict[str, type[Solver]] = {
     "adassp": AdaSSP,
     "bolt_on": BoltOn,
+    "frank_wolfe": FrankWolfe,
     "heavy_ball": HeavyBall,
     "iht": IHT,
     "multistage": Multistage,

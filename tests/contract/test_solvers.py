@@ -77,7 +77,7 @@ def test_nothing_is_read_before_the_commit(case, tmp_path):
     assert diary[0] == "commit"
     assert diary.count("commit") == 1
     if case.key not in CERTIFIED:
-        once = ("adassp", "bolt_on", "online")
+        once = ("adassp", "bolt_on", "frank_wolfe", "online")
         wanted = 1 if case.key in once else case.solver.n_steps
         assert diary.count("read") == wanted
 
@@ -134,7 +134,14 @@ def declared_and_drawn(case, noise):
     return declared, drawn, outcome
 
 
-@every_case
+# They draw no noise, only choices, of integer sensitivity (test_frank_wolfe.py).
+CHOOSING = ("frank_wolfe",)
+every_noisy_case = pytest.mark.parametrize(
+    "case", [case for case in CASES if case.key not in CHOOSING], ids=case_id
+)
+
+
+@every_noisy_case
 def test_noise_drawn_equals_noise_declared(case):
     noise = SpyNoise()
     declared, drawn, outcome = declared_and_drawn(case, noise)
@@ -169,10 +176,12 @@ def test_drawn_noise_has_the_declared_scale_and_twins_are_caught(key):
     assert not noise_is_as_declared(key, 1.3)
 
 
-# Approximate minimisers stop at a certificate.
+# Approximate minimisers stop at a certificate; Frank-Wolfe nears the minimum slowly,
+# and its own test compares it with the minimum in the ball.
 SMALL = {
     "adassp": 1e-9,
     "bolt_on": 1e-9,
+    "frank_wolfe": 3e-3,
     "heavy_ball": 1e-9,
     "iht": 1e-9,
     "multistage": 1e-9,

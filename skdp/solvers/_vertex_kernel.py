@@ -1,0 +1,130 @@
+"""Compiled updates of integer gradient sums; importing this imports numba.
+
+Everything that enters a sum is an integer, so that sums are exact in any order and an
+update gives what summing anew would.
+"""
+
+from __future__ import annotations
+
+from skdp.solvers._permutation_kernel import compiled, residual_of_one
+
+
+@compiled
+def move_candidate(order, place, starts, first, j, before, after):
+    """Move candidate j from one level to another, by one swap a level.
+
+    Members of a level may change places among themselves, which no law depends on.
+
+    Parameters
+    ----------
+    order, place, starts, first
+        Of a `skdp.privacy._selection.Ranking`.
+    j, before, after : int
+        Levels are counted from 0, not from `first`.
+    """
+    last = len(starts) - 2
+    level = min(max(before - first, 0), last)
+    wanted = min(max(after - first, 0), last)
+    at = place[j]
+    while level != wanted:
+        if level < wanted:  # the last of the level becomes the first of the next
+            level += 1
+            starts[level] -= 1
+            to = starts[level]
+        else:
+            to = starts[level]
+            starts[level] += 1
+            level -= 1
+        other = order[to]
+        order[at] = other
+        place[other] = at
+        order[to] = j
+        at = to
+    place[j] = at
+
+
+@compiled
+def add_to_score(scores, order, place, starts, shift, first, j, change):
+    """Change the score of candidate j of a `Ranking`."""
+    before = abs(scores[j]) >> shift
+    scores[j] += change
+    after = abs(scores[j]) >> shift
+    if before != after:
+        move_candidate(order, place, starts, first, j, before, after)
+
+
+@compiled
+def round_residuals(
+    starts_of_rows, targets, present, raw, residuals, form, constants, per_unit, most,
+    changes,
+):  # fmt: skip
+    """Round all residuals at `raw`; the changes of which there are sums to make.
+
+    Parameters
+    ----------
+    starts_of_rows : ndarray of int64 of shape (n + 1,)
+    targets, raw : ndarray of float64 of shape (n,)
+    present : ndarray of bool of shape (n,)
+        False marks the null record, whose residual stays 0.
+    residuals, changes : ndarray of int64 of shape (n,)
+        Rounded residuals, changed in place, and by how much they were.
+    form, constants : int and tuple of two floats
+        Of the loss.
+    per_unit : float
+        Steps of a rounded residual in one unit.
+    most : int
+        Bound on the magnitude of a rounded residual.
+
+    Returns
+    -------
+    total, touched : int
+        Sum of the changes, and entries of the records that have another residual.
+    """
+    total, touched = 0, 0
+    for i in range(len(targets)):
+        if not present[i]:
+            continue
+        error = residual_of_one(form, constants, targets[i], raw[i]) * per_unit
+        rounded = round(min(max(error, -most), most))
+        changes[i] = rounded - residuals[i]
+        residuals[i] = rounded
+        total += changes[i]
+        if changes[i] != 0:
+            touched += starts_of_rows[i + 1] - starts_of_rows[i]
+    return total, touched
+
+
+@compiled
+def add_by_rows(
+    values, columns, starts_of_rows, changes, scores, order, place, starts, shift, first
+):
+    """Take the changed records' parts from the scores; touches no other record."""
+    for i in range(len(changes)):
+        if changes[i] == 0:
+            continue
+        for p in range(starts_of_rows[i], starts_of_rows[i + 1]):
+            # What `add_to_score` does, but a call costs more than this.
+            j = columns[p]
+            before = abs(scores[j]) >> shift
+            scores[j] -= changes[i] * values[p]
+            after = abs(scores[j]) >> shift
+            if before != after:
+                move_candidate(order, place, starts, first, j, before, after)
+
+
+@compiled
+def add_by_columns(
+    values, rows, starts_of_columns, changes, scores, order, place, starts, shift, first
+):
+    """The same for all records: every score is visited once, and in order."""
+    for j in range(len(starts_of_columns) - 1):
+        change = 0
+        for p in range(starts_of_columns[j], starts_of_columns[j + 1]):
+            change -= changes[rows[p]] * values[p]
+        if change == 0:
+            continue
+        before = abs(scores[j]) >> shift
+        scores[j] += change
+        after = abs(scores[j]) >> shift
+        if before != after:
+            move_candidate(order, place, starts, first, j, before, after)

@@ -1,0 +1,201 @@
+"""Gradient sums in whole numbers, kept up to date along a path of vertices.
+
+A record's entries are integers of at most ``2**ENTRY_BITS``, its residual is an integer
+of public size, and so is its part of every sum. Sums are exact in any order, changing
+them is as good as summing anew, and one record moves a sum by a known integer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, issparse
+
+from skdp._rows import clip_rows
+from skdp.data import Source
+from skdp.losses import Loss
+from skdp.privacy._selection import Ranking
+from skdp.solvers._base import FloatArray, Problem
+
+# An entry of the bound's magnitude is this power of two.
+ENTRY_BITS = 20
+# Sums of all records stay below two to this, and with a public term below 2**63.
+SUM_BITS = 61
+# How many times as long an entry takes out of order.
+_IN_ORDER = 3
+
+
+@dataclass(frozen=True)
+class IntegerRows:
+    """Clipped rows as integers, by rows and by columns. Private.
+
+    Parameters
+    ----------
+    by_row, by_column : CSR and CSC array of int32 of shape (n_samples, n_features)
+        Entries in units of ``entry_bound / 2**ENTRY_BITS``.
+    targets : ndarray of float64 of shape (n_samples,)
+    present : ndarray of bool of shape (n_samples,)
+        False marks the null record.
+    """
+
+    by_row: Any
+    by_column: Any
+    targets: FloatArray
+    present: NDArray[np.bool_]
+
+    @classmethod
+    def read(cls, source: Source, problem: Problem) -> IntegerRows:
+        """Clip and round all rows, each on its own; reads the source once."""
+        values, columns, lengths, targets, present = [], [], [], [], []
+        for block in source.blocks():
+            rows = _rounded(block.X, problem)
+            values.append(rows.data)
+            columns.append(rows.indices)
+            lengths.append(np.diff(rows.indptr))
+            targets.append(block.y)
+            everyone = np.ones(len(block.y), dtype=bool)
+            present.append(everyone if block.present is None else block.present)
+        starts = np.concatenate([[0], np.cumsum(np.concatenate(lengths))])
+        shape = (problem.n_samples, problem.n_features)
+        by_row = csr_array(shape, dtype=np.int32)
+        # Set one by one: the constructor would copy.
+        by_row.data, by_row.indices = _joined(values), _joined(columns)
+        by_row.indptr = starts.astype(np.int64)
+        return cls(
+            by_row, by_row.tocsc(), np.concatenate(targets), np.concatenate(present)
+        )
+
+
+def _joined(parts: list[Any]) -> Any:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def _rounded(X: Any, problem: Problem) -> Any:
+    """One block's rows as CSR of integers; bounded whatever was rounded on the way."""
+    clipped = clip_rows(X, problem.data_norm)
+    entries = clipped.data if issparse(X) else clipped
+    entries *= 2.0**ENTRY_BITS / problem.entry_bound
+    np.rint(entries, out=entries)
+    np.clip(entries, -(2.0**ENTRY_BITS), 2.0**ENTRY_BITS, out=entries)
+    if not issparse(X):
+        return csr_array(entries.astype(np.int32))
+    rounded = csr_array(X.shape, dtype=np.int32)
+    rounded.data = entries.astype(np.int32)
+    rounded.indices, rounded.indptr = X.indices, X.indptr
+    return rounded
+
+
+class VertexScores:
+    """Minus the gradients of the vertices at a moving combination of them.
+
+    Scores are sums over the records, in steps of ``entry_bound / 2**ENTRY_BITS`` times
+    a step of the residual, plus the regulariser's part, which is public.
+
+    Parameters
+    ----------
+    rows : IntegerRows
+    loss : Loss
+        Of one output.
+    problem : Problem
+        With an intercept there is one more candidate, the last: the weight of a column
+        that holds `entry_bound`, so that it is no more sensitive than a feature.
+    per_unit : float
+        Steps of a rounded residual in one unit of the residual.
+    """
+
+    def __init__(
+        self, rows: IntegerRows, loss: Loss, problem: Problem, per_unit: float
+    ) -> None:
+        # Imported here, because numba takes half a second to import.
+        from skdp.solvers import _vertex_kernel
+
+        self._kernel = _vertex_kernel
+        self._rows, self._loss, self._problem = rows, loss, problem
+        self._per_unit = per_unit
+        self._raw = np.zeros(problem.n_samples)
+        self._residuals = np.zeros(problem.n_samples, dtype=np.int64)
+        self._changes = np.zeros_like(self._residuals)
+        self._weights: dict[int, float] = {}
+        self._penalties: dict[int, int] = {}
+        self.ranking = Ranking(np.zeros(problem.n_columns, dtype=np.int64), 0)
+
+    def weights(self) -> FloatArray:
+        """In the units of the problem, of shape (n_columns, 1)."""
+        weights = np.zeros((self._problem.n_columns, 1))
+        for candidate, weight in self._weights.items():
+            weights[candidate, 0] = weight * self._size(candidate)
+        return weights
+
+    def move(self, keep: float, candidate: int, weight: float) -> None:
+        """Multiply all weights by `keep` and add `weight` to that of a candidate."""
+        for known in self._weights:
+            self._weights[known] *= keep
+        self._weights[candidate] = self._weights.get(candidate, 0.0) + weight
+        self._raw *= keep
+        step = weight * self._problem.entry_bound
+        if candidate == self._problem.n_features:
+            self._raw += step
+            return
+        columns = self._rows.by_column
+        entries = slice(*columns.indptr[candidate : candidate + 2])
+        step /= 2.0**ENTRY_BITS
+        self._raw[columns.indices[entries]] += step * columns.data[entries]
+
+    def update(self, most: int, shift: int) -> None:
+        """Bring the scores to the weights, with residuals of at most `most` steps."""
+        if shift != self.ranking.shift:
+            self.ranking.shift = shift
+            self.ranking.sort()
+        by_row, by_column = self._rows.by_row, self._rows.by_column
+        total, touched = self._kernel.round_residuals(
+            by_row.indptr,
+            self._rows.targets,
+            self._rows.present,
+            self._raw,
+            self._residuals,
+            int(self._loss.form),
+            self._loss.form_constants,
+            self._per_unit,
+            most,
+            self._changes,
+        )
+        # Scores in order are quicker to visit than here and there; the sums are equal.
+        is_most = _IN_ORDER * touched > by_row.nnz + self._problem.n_features
+        table = by_column if is_most else by_row
+        add = self._kernel.add_by_columns if is_most else self._kernel.add_by_rows
+        add(table.data, table.indices, table.indptr, self._changes, *self._ranked)
+        if self._problem.fit_intercept:
+            self._add(self._problem.n_features, -int(total) * 2**ENTRY_BITS)
+        if self._problem.alpha > 0:
+            self._penalise()
+
+    def _penalise(self) -> None:
+        """Put the regulariser's part of the scores at the present weights."""
+        problem = self._problem
+        in_steps = self._per_unit * 2.0**ENTRY_BITS / problem.entry_bound
+        for candidate, weight in self._weights.items():
+            pull = problem.alpha * weight * self._size(candidate) ** 2
+            part = np.clip(
+                -problem.n_samples * pull * in_steps, -(2.0**SUM_BITS), 2.0**SUM_BITS
+            )
+            change = round(part) - self._penalties.get(candidate, 0)
+            self._penalties[candidate] = round(part)
+            self._add(candidate, change)
+
+    def _add(self, candidate: int, change: int) -> None:
+        self._kernel.add_to_score(*self._ranked, candidate, change)
+
+    def _size(self, candidate: int) -> float:
+        """The problem's weight for a unit of a candidate's."""
+        if candidate < self._problem.n_features:
+            return 1.0
+        return self._problem.entry_bound / self._problem.intercept_value
+
+    @property
+    def _ranked(self) -> tuple[Any, ...]:
+        ranking = self.ranking
+        parts = (ranking.scores, ranking.order, ranking.place, ranking.starts)
+        return (*parts, ranking.shift, ranking.first)
