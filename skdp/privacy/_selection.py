@@ -196,6 +196,7 @@ class Ranking:
         levels -= self.first
         kept = np.clip(levels, 0, _KEPT_LEVELS - 1, out=levels).astype(np.int16)
         del levels
+        self.order = self.place = np.empty(0, dtype=np.int32)
         self.order = np.argsort(kept, kind="stable").astype(np.int32)
         self.place = np.empty_like(self.order)
         self.place[self.order] = np.arange(len(kept), dtype=np.int32)

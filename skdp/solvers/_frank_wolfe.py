@@ -221,7 +221,8 @@ class FrankWolfe(Solver):
             most = self.residual_steps
             progress.step(t + 1, self.n_steps)
         weights, d = scores.weights(), problem.n_features
-        kept = largest_rows(weights[:d], problem.n_nonzero)
+        chosen_ones = np.flatnonzero(weights[:d])  # few of many
+        kept = chosen_ones[largest_rows(weights[chosen_ones], problem.n_nonzero)]
         kept = np.append(kept, np.arange(d, len(weights)))
         # The standard deviation of the Gumbel noise of which a choice is the maximum.
         gumbel = math.pi / math.sqrt(6) * 2 / epsilon
