@@ -13,9 +13,9 @@ advance, does. This one has two phases:
    with the smallest mu that dominates it, and an event that none dominates is refused.
 
 The pure parts of the event that opens phase 2 are charged to either, whichever leaves
-more. An event with a square that would open phase 2 beyond the cap is still charged to phase
-1 if it fits there: objective perturbation is dominated by a mu well above what it costs
-alone.
+more. An event with a square that would open phase 2 beyond the cap is still charged to
+phase 1 if it fits there: objective perturbation is dominated by a mu well above what it
+costs alone.
 
 Phase 2 is, given the outputs of phase 1, (epsilon', delta')-DP, and so the last step of
 a basic composition within the cap (``docs/privacy_guarantee.md``).
