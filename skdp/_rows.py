@@ -25,9 +25,20 @@ def with_entries(X: Any, entries: NDArray[Any]) -> Any:
 
 def clip_entries(X: Any, bound: float) -> Any:
     """A copy of rows, dense or CSR, with every entry clipped to a magnitude."""
+    limit = _within(bound, X.dtype)
     if not issparse(X):
-        return np.clip(X, -bound, bound)
-    return with_entries(X, np.clip(X.data, -bound, bound))
+        return np.clip(X, -limit, limit)
+    return with_entries(X, np.clip(X.data, -limit, limit))
+
+
+def _within(bound: float, dtype: Any) -> Any:
+    """The largest number of a dtype that is at most `bound`.
+
+    In single precision the nearest one may be larger, and the sensitivity with it.
+    """
+    with np.errstate(over="ignore"):
+        nearest = np.float64(bound).astype(dtype)
+    return nearest if float(nearest) <= bound else np.nextafter(nearest, dtype.type(0))
 
 
 def row_norms(X: Any) -> FloatArray:

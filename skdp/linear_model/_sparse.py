@@ -30,7 +30,7 @@ def default_n_nonzero(problem: Problem, budget: Budget) -> int:
     """
     n, d = problem.n_samples, problem.n_features
     mu = gaussian_mu(budget.epsilon, budget.delta or _TYPICAL_DELTA)
-    entries = min((problem.data_norm / problem.entry_bound) ** 2, d)
+    entries = min(problem.full_entries, d)
     level = 2 * math.log(d + 1)
     wanted = min((n * mu / 5) ** 2 / (entries * level), 6 * n * mu / level, d)
     return max(1, math.floor(wanted))

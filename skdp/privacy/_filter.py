@@ -12,9 +12,10 @@ advance, does. This one has two phases:
    (the filter for Gaussian differential privacy [2]_, [3]_). A pure event now counts
    with the smallest mu that dominates it, and an event that none dominates is refused.
 
-An event with a square that would open phase 2 beyond the cap is still charged to phase
-1 if it fits there: objective perturbation is dominated by a mu well above what it costs
-alone.
+The pure parts of the event that opens phase 2 are charged to either, whichever leaves
+more. An event with a square that would open phase 2 beyond the cap is still charged to
+phase 1 if it fits there: objective perturbation is dominated by a mu well above what it
+costs alone.
 
 Phase 2 is, given the outputs of phase 1, (epsilon', delta')-DP, and so the last step of
 a basic composition within the cap (``docs/privacy_guarantee.md``).
@@ -95,6 +96,10 @@ class FilterState:
             mu_squared=event.mu_squared,
         )
         has_square = math.isfinite(event.gdp_mu_squared)
+        if has_square and event.pure_epsilon > 0:
+            # Epsilons of many selections add up to far more than their squares.
+            in_squares = replace(self, mu_squared=event.gdp_mu_squared)
+            opened = min(opened, in_squares, key=FilterState.spent_epsilon)
         if has_square and opened._verdict() is None:
             return opened
         alone = _epsilon_alone(cast(Hashable, event), delta)

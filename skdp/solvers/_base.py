@@ -22,6 +22,8 @@ from skdp.privacy._noise import NoiseSource
 FloatArray = NDArray[np.float64]
 # What a parameter has to pass: from its name and value to what is kept.
 Checks = Mapping[str, Callable[[str, Any], Any]]
+# Of the bounds on a row and on an entry, for rules that weigh one against the other.
+_LARGEST_RATIO = 1e50
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,6 +97,12 @@ class Problem:
     def entry_bound(self) -> float:
         """Bound on the magnitude of an entry of a clipped row."""
         return min(self.feature_bound, self.data_norm)
+
+    @property
+    def full_entries(self) -> float:
+        """How many entries of the largest magnitude fill a row of norm `data_norm`."""
+        # Far more than there are features at the end: its square is finite too.
+        return min(self.data_norm / self.entry_bound, _LARGEST_RATIO) ** 2
 
     @property
     def intercept_value(self) -> float:

@@ -7,13 +7,12 @@ from a public place. Proofs: ``docs/proofs/peeling.md``.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp._rows import clip_entries
+from skdp._rows import clip_entries, clip_rows
 from skdp.data import Block, Source
 from skdp.losses import Loss
 from skdp.privacy._noise import NoiseSource
@@ -35,8 +34,8 @@ def favours_selection(problem: Problem) -> bool:
     if ``(D2 / DInf)^2 >= s max(2, log d)`` (``docs/solvers/peeling.md``).
     """
     assert problem.n_nonzero is not None, "the number of features is given"
-    spread = (problem.data_norm / problem.entry_bound) ** 2
-    return spread >= problem.n_nonzero * max(2.0, math.log(problem.n_features))
+    wanted = problem.n_nonzero * max(2.0, math.log(problem.n_features))
+    return problem.full_entries >= wanted
 
 
 def prediction_bound(problem: Problem, weights: FloatArray) -> float:
@@ -100,10 +99,10 @@ class _ScoreSum(GradientSum):
         self, total: FloatArray, X: Any, clip: _Clip, raw: FloatArray, block: Block
     ) -> None:
         if self._entry_clip < self._problem.entry_bound:
-            X = clip_entries(X, self._entry_clip)
-            if len(clip.huge):
-                huge_rows = clip_entries(clip.huge_rows, self._entry_clip)
-                clip = replace(clip, huge_rows=huge_rows)
+            # Of the clipped rows: of the rows as they are, those far beyond
+            # `data_norm` would have next to no part in a score.
+            clipped = clip_rows(X, self._problem.data_norm)
+            X, clip = clip_entries(clipped, self._entry_clip), _Clip()
         super()._add_gradients(total, X, clip, raw, block)
 
 

@@ -132,8 +132,8 @@ class FrankWolfe(Solver):
         radius, clip, grid = self.l1_radius, self.residual_clip, self.residual_steps
         if radius is None:
             # Entries of a full row are so far below their bound.
-            squares = (problem.data_norm / problem.entry_bound) ** 2
-            felt = signal * math.sqrt(min(1.0, squares / problem.n_features))
+            share = problem.full_entries / problem.n_features
+            felt = signal * math.sqrt(min(1.0, share))
             reach = min(max(felt / _SIGNAL_PER_REACH, _SHORTEST), _FARTHEST)
             radius = reach * loss.raw_unit / problem.entry_bound
         if clip is None:

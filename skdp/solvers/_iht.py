@@ -71,8 +71,7 @@ def has_dense_rows(problem: Problem) -> bool:
     Then a row at its bounds has at least ``(data_norm / feature_bound)^2`` entries:
     more than the square root of the number of features.
     """
-    entries = (problem.data_norm / problem.entry_bound) ** 2
-    return entries**2 >= problem.n_features
+    return problem.full_entries**2 >= problem.n_features
 
 
 @dataclass(frozen=True, kw_only=True)

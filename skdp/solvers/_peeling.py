@@ -173,9 +173,7 @@ class Peeling(ChosenLaw):
             n_steps = n_rounds + problem.fit_intercept + _VALUE_STEPS
         step_size = self.step_size
         if step_size is None:
-            # Entries as large as the bound fill so many places of a row.
-            places = (problem.data_norm / problem.entry_bound) ** 2
-            alike = 2 * math.sqrt(problem.n_features * places)
+            alike = 2 * math.sqrt(problem.n_features * problem.full_entries)
             curvature = loss.smoothness * problem.data_norm**2 + problem.alpha
             step_size = min(alike, problem.n_features) / curvature
         clip = self.residual_clip

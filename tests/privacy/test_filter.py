@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from skdp.privacy import (
+    BoundedRangeEvent,
     Budget,
     ComposedEvent,
     EpsilonDeltaEvent,
@@ -74,6 +75,18 @@ def test_mixed_event_begins_the_second_phase():
     twice = once.charged(mixed)
     assert twice.pure_epsilon == 0.5
     assert math.isclose(twice.mu_squared, 1 / 32 + pure_mu(0.5) ** 2)
+
+
+def test_many_selections_open_the_second_phase_by_their_squares():
+    """Found in review: thirty selections of a fit at epsilon 1 were charged 2.4."""
+    event = ComposedEvent((GaussianEvent(22.661, 10), BoundedRangeEvent(0.0624, 30)))
+    assert event.pure_epsilon > 1.8 > 1.01 > epsilon_of(event, CAP.delta)
+    state = FilterState(CAP).charged(event)
+    assert state == FilterState(CAP, mu_squared=event.gdp_mu_squared)
+    assert state.spent_epsilon() < 1.1
+    # One selection of large range is cheaper as it is.
+    single = ComposedEvent((GaussianEvent(22.661, 10), BoundedRangeEvent(1.0)))
+    assert FilterState(CAP).charged(single).pure_epsilon == 1.0
 
 
 def test_charging_leaves_the_state_as_it_was():

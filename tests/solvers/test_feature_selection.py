@@ -8,9 +8,12 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
+from skdp._rows import clip_entries
 from skdp.data import EntriesClipped, MemorySource
+from skdp.linear_model._sparse import default_n_nonzero
 from skdp.losses import LogisticLoss, SquaredLoss
-from skdp.solvers import Problem
+from skdp.privacy import Budget
+from skdp.solvers import Problem, choose_solver
 from skdp.solvers._feature_selection import (
     FeatureSelection,
     favours_selection,
@@ -145,6 +148,58 @@ def test_a_record_of_huge_entries_stays_within_the_charge(storage):
         found.append(spy.choices[0])
     change = np.abs(found[0].scores - found[1].scores).max()
     assert change <= found[0].sensitivity < 0.61
+
+
+def share_in_single_precision(storage):
+    """What a record's exchange does to a score of rows in single precision."""
+    problem, found = problem_of("replace_one", feature_bound=0.1), []
+    for sign in (1, -1):
+        X = np.full((1, D), sign, dtype=np.float32)
+        clips = {"residual_clip": 0.3}  # entries are clipped once, before they are read
+        zeros, place = np.zeros((D + 1, 1)), np.full((D, 1), 9.0)
+        records = storage(X), np.ones(1), np.ones(1, dtype=bool)
+        found.append(
+            scores_of(*records, LogisticLoss(), problem, zeros, place, **clips)
+        )
+    return np.abs(found[0][0] - found[1][0]).max() / found[0][1]
+
+
+@pytest.mark.parametrize("storage", [np.asarray, csr_array])
+def test_entries_in_single_precision_are_within_their_bound(storage, monkeypatch):
+    """The nearest single to 0.1 is larger; a twin that clips to it is found out."""
+    assert 1 - 1e-6 < share_in_single_precision(storage) <= 1
+    for bound in (1e-100, 0.1, 0.7, 1e100):
+        for dtype in (np.float32, np.float64):
+            ends = clip_entries(np.array([[-1e38, 1e38]], dtype=dtype), bound)
+            assert ends.dtype == dtype
+            assert abs(ends.astype(float)).max() <= bound
+    monkeypatch.setattr("skdp._rows._within", lambda bound, dtype: bound)
+    assert share_in_single_precision(storage) > 1 + 1e-8
+
+
+@pytest.mark.parametrize("storage", [np.asarray, csr_array])
+@pytest.mark.parametrize("length", [1.0, 50.0, 1e120])
+def test_entries_are_those_of_the_clipped_rows(storage, length):
+    """A row counts as much however far beyond its bound it is."""
+    problem = problem_of("zero_out", feature_bound=math.inf)
+    row = np.array([4.0, -2.0, 2.0, 1.0, 0.0, 0.0])[None] / 5
+    weights, place = np.zeros((D + 1, 1)), np.zeros((D, 1))
+    records = storage(length * row), np.ones(1), np.ones(1, dtype=bool)
+    with np.errstate(all="ignore"):  # as `solve` does
+        scores, _ = scores_of(
+            *records, LogisticLoss(), problem, weights, place, entry_clip=0.5
+        )
+    assert np.allclose(scores, 0.5 * np.minimum(np.abs(row[0]), 0.5), rtol=1e-12)
+
+
+def test_bounds_that_have_nothing_to_do_with_each_other_are_no_obstacle():
+    facts = {"data_norm": 1e100, "feature_bound": 1e-100}
+    problem = problem_of("replace_one", n_samples=9, **facts)
+    budget = Budget(1.0, 1e-6)
+    assert default_n_nonzero(problem, budget) == 1
+    for key in ("frank_wolfe", "iht", "peeling", "two_stage"):
+        found = choose_solver(key, None, LogisticLoss(), problem, budget)
+        assert found.solver.event(1.0, LogisticLoss(), problem).leaves
 
 
 def test_selection_is_among_the_candidates_and_in_order():

@@ -1,0 +1,170 @@
+"""Sparse solvers on neighbours, given the same releases: no query moves too far.
+
+The first run writes down what was released; the second, on a neighbour, is told the
+same. Then every query and score may differ by its sensitivity at most, nothing else may
+differ at all, and neither may what the solver makes of it.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from skdp.data import EntriesClipped, MemorySource
+from skdp.privacy import Budget
+from skdp.privacy._noise import NoiseSource
+from skdp.solvers import SOLVERS, Problem, Progress
+from skdp.solvers._split_gradient import SplitGradient
+from tests.problems import ADJACENCIES, LOSSES, SOLVER_PARAMS
+from tests.solvers.neighbours import random_targets
+
+KEYS = ("iht", "peeling", "two_stage")
+RUNS = 12
+
+
+class Transcript:
+    """Draws noise and notes everything, or repeats the releases of another."""
+
+    is_private = True
+
+    def __init__(self, seed, heard=None):
+        self._noise, self._heard = NoiseSource(seed), heard
+        self.queries, self.facts, self.releases = [], [], []
+
+    def _next(self, law, query, **facts):
+        place = len(self.releases)
+        if self._heard is None:
+            released = getattr(self._noise, law)(query, **facts)
+        else:
+            released = self._heard.releases[place]
+        self.queries.append(np.array(query))
+        self.facts.append((law, facts))
+        self.releases.append(released)
+        return released
+
+    def gaussian(self, query, *, sensitivity, noise_multiplier, fine=False):
+        facts = {"sensitivity": sensitivity, "noise_multiplier": noise_multiplier}
+        return self._next("gaussian", query, **facts)
+
+    def spherical(self, query, *, sensitivity, epsilon, fine=False):
+        facts = {"sensitivity": sensitivity, "epsilon": epsilon}
+        return self._next("spherical", query, **facts)
+
+    def top_k(self, scores, k, *, sensitivity, epsilon):
+        facts = {"k": k, "sensitivity": sensitivity, "epsilon": epsilon}
+        return self._next("top_k", scores, **facts)
+
+
+def neighbours(loss, problem, rng):
+    """Two sources that differ in one record, by a lot; any storage and precision."""
+    n, d, norm = problem.n_samples, problem.n_features, problem.data_norm
+    X = norm * rng.choice([-1, -0.3, 0, 1], size=(n, d)) * rng.choice([0.3, 5])
+    y, there = random_targets(loss, rng, n), np.ones(n, dtype=bool)
+    other, labels, gone = X.copy(), y.copy(), there.copy()
+    at, huge = rng.integers(n), rng.choice([1e30, 1e200])
+    other[at] = [-X[at], X[at], np.resize([huge, -huge, norm], d)][rng.integers(3)]
+    labels[at] = random_targets(loss, rng, 1)[0]
+    if problem.adjacency == "zero_out":
+        X, y, gone[at] = other, labels, False
+    single = np.float32 if huge < 1e38 else np.float64
+    store = [np.asarray, csr_array][rng.integers(2)]
+    for records in ((X, y, there), (other, labels, gone)):
+        source = MemorySource(store(records[0].astype(single)), *records[1:])
+        yield EntriesClipped(source, problem.feature_bound)
+
+
+def transcripts(key, loss, adjacency, seed):
+    """What both runs asked and made of it."""
+    rng, d = np.random.default_rng(seed), 6
+    norm = float(rng.choice([1e-9, 1.0, 20.0]))
+    problem = Problem(
+        n_samples=int(rng.choice([1, 2, 50])),
+        n_features=d,
+        data_norm=norm,
+        feature_bound=norm * float(rng.choice([0.01, 0.3, 0.9])),
+        adjacency=adjacency,
+        fit_intercept=bool(rng.integers(2)),
+        n_nonzero=int(rng.integers(1, d + 1)),
+    )
+    budget = Budget(1.0, 0.0 if key == "peeling" and rng.random() < 0.3 else 1e-6)
+    solver = SOLVERS[key](**SOLVER_PARAMS[key]).resolve(loss, problem, budget)
+    first = Transcript(seed)
+    second = Transcript(seed, heard=first)
+    multiplier, found = float(rng.choice([0.01, 3.0])), []
+    for source, noise in zip(
+        neighbours(loss, problem, rng), (first, second), strict=True
+    ):
+        with np.errstate(all="ignore"):  # as `solve` does
+            solution = solver.run(source, loss, problem, multiplier, noise, Progress())
+        found.append(solution)
+    return first, second, found
+
+
+def farthest(key, loss, adjacency):
+    """Largest change of a query in units of its sensitivity; all else is checked."""
+    worst = 0.0
+    for seed in range(RUNS):
+        first, second, (one, other) = transcripts(key, loss, adjacency, seed)
+        assert first.facts == second.facts
+        assert np.array_equal(one.weights, other.weights)
+        assert one.noise_scale == other.noise_scale
+        for a, b, (law, facts) in zip(
+            first.queries, second.queries, first.facts, strict=True
+        ):
+            change = (a - b) / facts["sensitivity"]
+            norm = np.abs(change).max() if law == "top_k" else np.linalg.norm(change)
+            worst = max(worst, float(norm))
+    return worst
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+@pytest.mark.parametrize("loss_name", LOSSES)
+@pytest.mark.parametrize("key", KEYS)
+def test_no_query_of_a_whole_run_moves_by_more_than_its_sensitivity(
+    key, loss_name, adjacency
+):
+    assert 0.5 < farthest(key, LOSSES[loss_name], adjacency) <= 1
+
+
+def of_zero_out(find):
+    """A sensitivity that forgets the second of two records."""
+
+    def broken(loss, problem, *args, **facts):
+        share = 0.5 if problem.adjacency == "replace_one" else 1.0
+        return share * find(loss, problem, *args, **facts)
+
+    return broken
+
+
+@pytest.mark.parametrize(
+    ("key", "place"),
+    [
+        ("iht", "_split_gradient.split_sensitivity"),
+        ("peeling", "_feature_selection.feature_sensitivity"),
+    ],
+)
+def test_twins_that_forget_a_record_are_found_out(key, place, monkeypatch):
+    name = f"skdp.solvers.{place}"
+    module, _, function = name.rpartition(".")
+    whole = getattr(__import__(module, fromlist=[function]), function)
+    monkeypatch.setattr(name, of_zero_out(whole))
+    assert farthest(key, LOSSES["logistic"], "replace_one") > 1.5
+
+
+def test_a_twin_that_looks_at_what_it_should_not_is_found_out(monkeypatch):
+    """Noise whose size follows the data, if only in the last digit."""
+
+    def peek(self, weights, noise_multiplier):
+        total = self._sum.of_intercept(weights)
+        if total.sum() > 0:
+            noise_multiplier = math.nextafter(noise_multiplier, math.inf)
+        return self._release(total, weights, noise_multiplier)[0]
+
+    monkeypatch.setattr(SplitGradient, "of_intercept", peek)
+    told = [
+        transcripts("iht", LOSSES["squared"], "replace_one", s) for s in range(RUNS)
+    ]
+    assert any(first.facts != second.facts for first, second, _ in told)
