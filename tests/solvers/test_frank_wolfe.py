@@ -255,6 +255,28 @@ def test_the_first_choice_has_a_smaller_sensitivity(loss, adjacency):
     assert first / second == pytest.approx(0.5, rel=0.02)
 
 
+@LOSSES
+@ADJACENCIES
+@pytest.mark.parametrize("share", [1.0, 0.5])
+def test_no_neighbour_exceeds_the_smaller_sensitivity_of_the_first_choice(
+    loss, adjacency, share
+):
+    """Two opposite records attain it; a twin that claims half of it is exceeded."""
+    problem = small_problem(adjacency, n_samples=1, data_norm=50.0)
+    solver = resolved(problem, loss, l1_radius=9.0, residual_clip=math.inf, n_steps=1)
+    target = 1.0 if loss is LOGISTIC else -1.0
+    noise = SpyNoise(seed=0)
+    for sign in (1.0, -1.0):
+        present = np.array([adjacency == "replace_one" or sign > 0])
+        source = MemorySource(sign * np.ones((1, 30)), np.array([target]), present)
+        solver.run(source, loss, problem, 1.0, noise, Progress())
+    sums = [choice.scores for choice in noise.choices]
+    claimed = share * noise.choices[0].sensitivity
+    found = np.abs(sums[0] - sums[1]).max()
+    assert (found <= claimed) == (share == 1)
+    assert found >= claimed
+
+
 def test_the_intercept_is_as_sensitive_as_a_feature_at_its_bound():
     problem = small_problem("zero_out", n_samples=1, data_norm=30.0)
     X, y = np.ones((1, 30)), np.zeros(1)
