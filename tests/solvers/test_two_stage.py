@@ -417,6 +417,7 @@ def test_refusals():
         ({"refit": "ols"}, "Without noise"),
         ({"refit_params": {"n_steps": 2}}, "Name the solver"),
         ({"refit": "noisy_gd", "refit_params": {"sigma": 2}}, "must be among"),
+        ({"refit": "noisy_gd", "refit_params": (3,)}, "None or a mapping"),
         ({"levels": 3.0}, "three numbers"),
         ({"levels": (1.0, 0.0, 1.0)}, "levels"),
     ],
