@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 from skdp._rows import clip_entries
 from skdp.data._source import Block, Source
@@ -65,7 +66,9 @@ class ColumnsOf(_View):
         self._columns = columns
 
     def _changed(self, X: Any) -> Any:
-        return X[:, self._columns]
+        if issparse(X):
+            return X[:, self._columns]
+        return np.take(X, self._columns, axis=1)  # row-major, which indexing is not
 
 
 class ConstantColumn(_View):

@@ -48,14 +48,18 @@ def check_dense_key(name: str, value: Any) -> str:
 
 def check_params(name: str, value: Any) -> tuple[tuple[str, Any], ...]:
     """Return parameters as pairs in the order of their names, or raise."""
-    if isinstance(value, tuple):  # as they are kept
-        return value
+    if isinstance(value, tuple) and all(_is_pair(item) for item in value):
+        return value  # as they are kept
     if not isinstance(value, Mapping):
         raise TypeError(
             f"The {name!r} parameter must be None or a mapping. "
             f"Got an instance of {type(value).__name__}."
         )
     return tuple(sorted(value.items(), key=lambda item: str(item[0])))
+
+
+def _is_pair(item: Any) -> bool:
+    return isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str)
 
 
 def _mapping(params: Params | None) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve
 from scipy.sparse import issparse
-from sklearn.utils.validation import check_array
+from sklearn.utils.validation import assert_all_finite, check_array
 
 from skdp.solvers._base import FloatArray
 from skdp.solvers._thresholding import keep_rows, largest_rows
@@ -21,11 +21,14 @@ _MOST_SUPPORTS = 50
 _RIDGE = 1e-8
 # A column of less variance than this share of its mean square counts as constant.
 _LEAST_VARIANCE = 1e-12
+# So does one of less variance than this, in units of the largest entry squared:
+# products of two inverse deviations stay finite.
+_TINIEST = 1e-200
 
 
 @dataclass(frozen=True)
 class PublicRows:
-    """Rows without labels that anyone may know; equal if their numbers are.
+    """Rows without labels that anyone may know; equal if stored alike and equal.
 
     Parameters
     ----------
@@ -50,6 +53,7 @@ class PublicRows:
         parts = [X]
         if issparse(X):
             X.sum_duplicates()
+            assert_all_finite(X.data, input_name=name)  # nor are sums infinite
             parts = [X.indptr.astype(np.int64), X.indices.astype(np.int64), X.data]
         digest = hashlib.sha256()
         for part in parts:
@@ -104,7 +108,8 @@ class PublicRows:
                 break
         found = best * rows.inverse[:, None]
         left_out = rows.mean @ (coef / unit - found)
-        return unit * found, rows.unit * unit * left_out
+        # In this order, because the product of the units may be inf, and inf * 0 NaN.
+        return unit * found, rows.unit * (unit * left_out)
 
 
 class _Standardised:
@@ -125,9 +130,8 @@ class _Standardised:
         if is_centred:
             self.mean = np.asarray(self._X.sum(axis=0)).ravel() / m
         variance = square - self.mean**2
-        self.deviation = np.sqrt(
-            np.where(variance > _LEAST_VARIANCE * square, variance, 0.0)
-        )
+        varies = variance > np.maximum(_LEAST_VARIANCE * square, _TINIEST)
+        self.deviation = np.sqrt(np.where(varies, variance, 0.0))
         self.inverse = np.zeros(d)
         np.divide(1.0, self.deviation, out=self.inverse, where=self.deviation > 0)
 

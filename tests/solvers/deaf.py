@@ -25,3 +25,7 @@ class DeafNoise:
 
     def top_k(self, scores, k, *, sensitivity, epsilon):
         return self._rng.permutation(len(scores))[:k]
+
+    def signed_choice(self, ranking, *, sensitivity, epsilon):
+        n_candidates = len(ranking.scores)
+        return int(self._rng.integers(n_candidates)), int(self._rng.choice([-1, 1]))

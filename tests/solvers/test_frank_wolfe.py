@@ -21,6 +21,7 @@ from skdp.solvers._frank_wolfe import FrankWolfe, score_sensitivity
 from skdp.solvers._gradient import GradientSum
 from skdp.solvers._vertex_scores import ENTRY_BITS, IntegerRows, VertexScores
 from tests.problems import CASES, case_id, run_case
+from tests.solvers.deaf import DeafNoise
 from tests.spies import NoNoise, SpyNoise
 
 LOGISTIC, SQUARED = LogisticLoss(), SquaredLoss(2.0, target_bound=1.0)
@@ -254,6 +255,28 @@ def test_the_first_choice_has_a_smaller_sensitivity(loss, adjacency):
     assert first / second == pytest.approx(0.5, rel=0.02)
 
 
+@LOSSES
+@ADJACENCIES
+@pytest.mark.parametrize("share", [1.0, 0.5])
+def test_no_neighbour_exceeds_the_smaller_sensitivity_of_the_first_choice(
+    loss, adjacency, share
+):
+    """Two opposite records attain it; a twin that claims half of it is exceeded."""
+    problem = small_problem(adjacency, n_samples=1, data_norm=50.0)
+    solver = resolved(problem, loss, l1_radius=9.0, residual_clip=math.inf, n_steps=1)
+    target = 1.0 if loss is LOGISTIC else -1.0
+    noise = SpyNoise(seed=0)
+    for sign in (1.0, -1.0):
+        present = np.array([adjacency == "replace_one" or sign > 0])
+        source = MemorySource(sign * np.ones((1, 30)), np.array([target]), present)
+        solver.run(source, loss, problem, 1.0, noise, Progress())
+    sums = [choice.scores for choice in noise.choices]
+    claimed = share * noise.choices[0].sensitivity
+    found = np.abs(sums[0] - sums[1]).max()
+    assert (found <= claimed) == (share == 1)
+    assert found >= claimed
+
+
 def test_the_intercept_is_as_sensitive_as_a_feature_at_its_bound():
     problem = small_problem("zero_out", n_samples=1, data_norm=30.0)
     X, y = np.ones((1, 30)), np.zeros(1)
@@ -321,6 +344,59 @@ def test_pure_budgets_are_divided_over_the_steps():
     )
     X, y = table()
     assert model.fit(X, y.astype(int)).privacy_.delta == 0
+
+
+class NotingNoise(DeafNoise):
+    """Deaf, and notes all that it is asked with beside the scores."""
+
+    def __init__(self):
+        super().__init__()
+        self.asked = []
+
+    def signed_choice(self, ranking, *, sensitivity, epsilon):
+        self.asked.append((len(ranking.scores), ranking.shift, sensitivity, epsilon))
+        return super().signed_choice(ranking, sensitivity=sensitivity, epsilon=epsilon)
+
+
+class FitsTheGridToTheData(FrankWolfe):
+    """Broken twin: as fine a grid of residuals as the table's own targets allow."""
+
+    def run(self, source, loss, problem, noise_multiplier, noise, progress):
+        largest = float(np.abs(source.whole().y).max())
+        fitted = replace(self, residual_clip=0.1 + largest / 2)
+        return FrankWolfe.run(
+            fitted, source, loss, problem, noise_multiplier, noise, progress
+        )
+
+
+class KeepsTheLargestColumns(FrankWolfe):
+    """Broken twin: of the vertices chosen, weights on the longest columns are kept."""
+
+    def run(self, source, loss, problem, noise_multiplier, noise, progress):
+        solution = super().run(source, loss, problem, noise_multiplier, noise, progress)
+        lengths = np.linalg.norm(source.whole().X, axis=0)
+        solution.weights[: problem.n_features][lengths < np.median(lengths)] = 0
+        return solution
+
+
+@LOSSES
+@ADJACENCIES
+@pytest.mark.parametrize(
+    "kind", [FrankWolfe, FitsTheGridToTheData, KeepsTheLargestColumns]
+)
+def test_nothing_but_the_choices_depends_on_the_data(kind, loss, adjacency):
+    problem = small_problem(adjacency, alpha=0.1)
+    solver = kind(n_steps=12, residual_clip=3.0).resolve(loss, problem, BUDGET)
+    present = np.arange(60) % 4 > 0 if adjacency == "zero_out" else None
+    tables = [table(seed=0), (np.zeros((60, 30)), np.zeros(60)), table(seed=1)]
+    masks = [None, present, present]
+    seen = []
+    for (X, y), mask in zip(tables, masks, strict=True):
+        noise = NotingNoise()
+        source = MemorySource(X, y / 2 if loss is SQUARED else y, mask)
+        run = solver.run(source, loss, problem, 2.0, noise, Progress())
+        seen.append((noise.asked, run.noise_scale, run.weights.tolist()))
+    assert (seen[0] == seen[1] == seen[2]) == (kind is FrankWolfe)
 
 
 # The optimum ----------------------------------------------------------------------

@@ -158,6 +158,32 @@ def test_students_stay_finite(scale):
         assert np.isfinite(student).all()
 
 
+@pytest.mark.parametrize("storage", [np.asarray, csr_array])
+def test_columns_of_any_size_give_a_finite_student(storage):
+    """Inverse deviations may not overflow, nor products of units become inf * 0."""
+    for scale in (1e-154, 1e-158, 1e-161, 1e-300):
+        rows = correlated_rows()
+        rows[:, [2, 5]] *= scale
+        solver = resolved(public_rows=storage(rows), **STEPS)
+        wide = replace(PROBLEM, n_nonzero=7)
+        with np.errstate(all="ignore"):
+            student = solver.student(np.ones((9, 1)), wide)
+        assert np.isfinite(student).all()
+    rows = np.array([[1e300] * 8, [-1e300] * 8])  # nothing is left out on average
+    with np.errstate(all="ignore"):
+        solver = resolved(public_rows=storage(rows), **STEPS)
+        student = solver.student(np.full((9, 1), 4e49), PROBLEM)
+    assert np.isfinite(student).all()
+
+
+def test_entries_given_twice_are_summed_and_checked_again():
+    places = (np.array([0, 0]), np.array([0, 2]))
+    rows = PublicRows.of("rows", csr_array((np.ones(2), *places), shape=(1, 3)))
+    assert rows._X.toarray().tolist() == [[2.0, 0.0, 0.0]]
+    with pytest.raises(ValueError, match="infinity"):
+        PublicRows.of("rows", csr_array((np.full(2, 1e308), *places), shape=(1, 3)))
+
+
 class StudentOfPrivateRows(KnowledgeTransfer):
     """Broken twin: its covariates are the records."""
 

@@ -102,6 +102,50 @@ def test_what_is_drawn_is_what_is_declared(selection, adjacency, fit_intercept):
     assert 0.99 * BUDGET.epsilon <= epsilon <= BUDGET.epsilon * (1 + 1e-9)
 
 
+# Refits whose draws are the leaves of their events one by one; those of random batches
+# and of disjoint buckets have tests of their own.
+REFITS = ("bolt_on", "heavy_ball", "multistage", "nesterov", "output_perturbation")
+
+
+def multipliers_declared(event):
+    """Of all leaves with noise of their own, as often as they are drawn."""
+    return [
+        1 / leaf.epsilon if isinstance(leaf, PureEvent) else leaf.noise_multiplier
+        for leaf in event.leaves
+        if not isinstance(leaf, BoundedRangeEvent)
+        for _ in range(leaf.count)
+    ]
+
+
+class RefitsAtAnotherLevel(TwoStage):
+    """Broken twin: the refit's noise is not what its level says."""
+
+    def run(self, source, loss, problem, noise_multiplier, noise, progress):
+        moved = replace(self, levels=self.levels._replace(refit=1.0))
+        return TwoStage.run(
+            moved, source, loss, problem, noise_multiplier, noise, progress
+        )
+
+
+@pytest.mark.parametrize("kind", [TwoStage, RefitsAtAnotherLevel])
+@pytest.mark.parametrize("budget", [BUDGET, PURE], ids=["gaussian", "pure"])
+@pytest.mark.parametrize("refit", REFITS)
+def test_every_refit_draws_what_is_declared_for_its_columns(refit, budget, kind):
+    solver = resolved(kind, budget=budget, refit=refit)
+    noise = SpyNoise()
+    event = fitted(solver, noise, budget=budget).event
+    drawn = [draw.noise_multiplier for draw in noise.draws]
+    declared = multipliers_declared(event)
+    is_as_declared = drawn == pytest.approx(declared, rel=1e-12)
+    assert is_as_declared == (kind is TwoStage)
+    (leaf,) = (x for x in event.leaves if isinstance(x, BoundedRangeEvent))
+    assert [(c.epsilon, len(c.chosen)) for c in noise.choices] == [
+        (leaf.epsilon, leaf.count)
+    ]
+    laws = {draw.law for draw in noise.draws}
+    assert laws == {"spherical" if budget is PURE else "gaussian"}
+
+
 class ForgetsTheSelection(TwoStage):
     """Broken twin: the features are taken as public."""
 
@@ -373,6 +417,7 @@ def test_refusals():
         ({"refit": "ols"}, "Without noise"),
         ({"refit_params": {"n_steps": 2}}, "Name the solver"),
         ({"refit": "noisy_gd", "refit_params": {"sigma": 2}}, "must be among"),
+        ({"refit": "noisy_gd", "refit_params": (3,)}, "None or a mapping"),
         ({"levels": 3.0}, "three numbers"),
         ({"levels": (1.0, 0.0, 1.0)}, "levels"),
     ],
