@@ -293,8 +293,7 @@ class _Descent:
         self._step_size = solver.step_size
         self._limit = farthest_weight(problem)
         self._bend = loss.smoothness * problem.data_norm**2 + problem.alpha
-        self._intercept = np.zeros((problem.n_columns - problem.n_features, 1))
-        self._intercept = self._intercept * np.zeros(loss.n_outputs)
+        self._intercept = np.zeros((int(problem.fit_intercept), loss.n_outputs))
         zeros = np.zeros((problem.n_features, loss.n_outputs))
         self._here = _Place(zeros, zeros, 0.0)
         self._before: tuple[_Place, FloatArray, float] | None = None

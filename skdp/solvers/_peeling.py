@@ -82,7 +82,7 @@ class Peeling(ChosenLaw):
     n_rounds : int in [1, 1e6] or None, default=None
         Number of rounds in which features are selected, at most `n_steps`. None: 6, or
         fewer for few features or steps.
-    selection_share : float in (0, 1), default=0.6
+    selection_share : float in [1e-3, 0.999], default=0.6
         Share of the budget (of mu^2, of epsilon if delta is 0) for selections.
     step_size : float in [1e-250, 1e250] or None, default=None
         In units of weights per gradient of the mean loss. None: the inverse curvature
@@ -95,7 +95,7 @@ class Peeling(ChosenLaw):
     clip_decay : float in [1e-3, 1] or None, default=None
         Factor on the clip from step to step, down to a tenth in all. None: 0.75 for the
         squared loss, 1 for others, whose residuals do not all become small.
-    score_clip : float in (0, 1], default=0.5
+    score_clip : float in [1e-6, 1], default=0.5
         Magnitude to which entries are clipped in scores, in units of the largest entry.
     shortening : float in [1e-6, inf], default=1.15
         Norm to which the chosen part of a row is shortened in the values' sums, in
@@ -124,7 +124,7 @@ class Peeling(ChosenLaw):
         **ChosenLaw.checks,
         "n_steps": partial(check_count, high=10**6),
         "n_rounds": partial(check_count, high=10**6),
-        "selection_share": partial(check_real, low=1e-3, high=1 - 1e-3),
+        "selection_share": partial(check_real, low=1e-3, high=0.999),
         "step_size": partial(check_real, low=1e-250, high=1e250),
         "residual_clip": partial(check_real, low=1e-6, high=math.inf),
         "clip_decay": partial(check_real, low=1e-3, high=1.0),

@@ -87,6 +87,14 @@ class TwoStage(Solver):
     calibrated together. Both adjacencies: ``docs/proofs/two_stage.md`` and the refit's
     page. Unit of privacy: one record.
 
+    Utility
+    -------
+    A feature is found if its row of the gradient at the constant model stands out by
+    about ``S sqrt(2 log d) / (sqrt(share) mu)``, or with peeling by
+    ``B sqrt(s / share) log(d) / mu``: S and B are a row's norm and its largest entry
+    times the residual, share is ``selection_share``. What shows only beside other
+    features is not found. The refit errs like its solver does in s dimensions.
+
     Parameters
     ----------
     selection : {"auto", "gaussian", "peeling"}, default="auto"
