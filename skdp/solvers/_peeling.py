@@ -287,7 +287,7 @@ class Peeling(ChosenLaw):
                     walk.weights,
                     rounds[t],
                     epsilon=self.selection_epsilon(noise_multiplier, problem),
-                    among=np.setdiff1d(np.arange(d), chosen),
+                    among=np.delete(np.arange(d), chosen),
                 )
                 chosen = np.union1d(chosen, more)
             values = _Values(self, source, loss, problem, chosen, self.clip(t))
