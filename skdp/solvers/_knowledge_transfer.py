@@ -171,8 +171,7 @@ default="isotropic"
 
     def student(self, weights: Any, problem: Problem) -> Any:
         """The nearest weights of few features; post-processing of released ones."""
-        d, most = problem.n_features, problem.n_nonzero
-        assert most is not None, "the number of features is given"
+        d, most = problem.n_features, problem.most_features
         if most == d:
             return weights
         student = weights.copy()

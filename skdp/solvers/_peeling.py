@@ -152,23 +152,21 @@ class Peeling(ChosenLaw):
         solver = self.resolve(loss, problem, budget)
         assert solver.n_rounds is not None, "resolve() fills in the rounds"
         assert solver.n_steps is not None, "resolve() fills in the steps"
-        assert problem.n_nonzero is not None, "refused otherwise"
-        if solver.n_rounds > min(solver.n_steps, problem.n_nonzero):
+        if solver.n_rounds > min(solver.n_steps, problem.most_features):
             return (
                 f"solver={self.key!r} selects features in every round and releases "
                 f"their values after it. Got n_rounds={solver.n_rounds} with "
                 f"n_steps={solver.n_steps} and {problem.n_nonzero} features to select. "
                 "Use n_rounds=None."
             )
-        size = loss.n_outputs * (problem.n_nonzero + problem.fit_intercept)
+        size = loss.n_outputs * (problem.most_features + problem.fit_intercept)
         multiple = solver.n_steps / (1 - solver.selection_share)
         return self.noise_refusal(budget, size, multiple)
 
     def resolve(self, loss: Loss, problem: Problem, budget: Budget) -> Self:
-        assert problem.n_nonzero is not None, "refused otherwise"
         n_rounds, n_steps = self.n_rounds, self.n_steps
         if n_rounds is None:
-            n_rounds = min(_ROUNDS, problem.n_nonzero, n_steps or _ROUNDS)
+            n_rounds = min(_ROUNDS, problem.most_features, n_steps or _ROUNDS)
         if n_steps is None:
             n_steps = n_rounds + problem.fit_intercept + _VALUE_STEPS
         step_size = self.step_size
@@ -203,8 +201,9 @@ class Peeling(ChosenLaw):
 
     def selections(self, problem: Problem) -> int:
         """How many features are selected privately: none if all are."""
-        assert problem.n_nonzero is not None, "refused otherwise"
-        return problem.n_nonzero if problem.n_nonzero < problem.n_features else 0
+        return (
+            problem.most_features if problem.most_features < problem.n_features else 0
+        )
 
     def selection_epsilon(self, noise_multiplier: float, problem: Problem) -> float:
         """Bounded range of every selection."""
@@ -234,9 +233,8 @@ class Peeling(ChosenLaw):
 
     def sensitivity(self, loss: Loss, problem: Problem) -> float:
         """Of the values of all features that will be chosen, but for rounding."""
-        assert problem.n_nonzero is not None, "refused otherwise"
         assert self.residual_clip is not None, "resolve() fills in the clip"
-        query = _ValueQuery.of(self, problem, problem.n_nonzero)
+        query = _ValueQuery.of(self, problem, problem.most_features)
         return query.sensitivity(loss, self.residual_clip)
 
     def clip(self, step: int) -> float:
