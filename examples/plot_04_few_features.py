@@ -150,7 +150,7 @@ left.minorticks_off()
 left.set_xlabel("epsilon, logarithmic (delta = 1/n²)")
 left.set_ylabel("test accuracy")
 left.grid(axis="y", color="0.92")
-left.legend()
+left.legend(loc="lower right", bbox_to_anchor=(1, 0.07))  # above the constant's line
 
 shown = np.concatenate([order[:MOST], order[max(len(order) - MOST, MOST) :]])
 colors = np.where(weights[shown] > 0, "#2f7d4f", "#a33b3b")

@@ -55,7 +55,7 @@ class ReleaseFacts:
     mechanism : str
         What makes the release private; empty without noise.
     solver, solver_params, why_solver, event, noise_multiplier, sensitivity, \
-noise_scale, n_samples, n_features, data_norm
+noise_scale, n_samples, n_features, data_norm, feature_bound, n_nonzero_coefs
         As in `PrivacyRecord`.
     """
 
@@ -70,6 +70,8 @@ noise_scale, n_samples, n_features, data_norm
     n_samples: int
     n_features: int
     data_norm: float | None
+    feature_bound: float | None = None
+    n_nonzero_coefs: int | None = None
 
 
 class PrivateEstimator(BaseEstimator):
@@ -170,6 +172,8 @@ class PrivateEstimator(BaseEstimator):
             n_samples=facts.n_samples,
             n_features=facts.n_features,
             data_norm=facts.data_norm,
+            feature_bound=facts.feature_bound,
+            n_nonzero_coefs=facts.n_nonzero_coefs,
             assumed_public=assumed_public,
             warnings=notes,
             ledger=self.ledger.path if self.ledger is not None else "",
@@ -300,4 +304,6 @@ def _facts(
         n_samples=problem.n_samples,
         n_features=problem.n_features,
         data_norm=problem.data_norm,
+        feature_bound=None if problem.n_nonzero is None else problem.entry_bound,
+        n_nonzero_coefs=problem.n_nonzero,
     )

@@ -100,7 +100,8 @@ def forecast(
     Gaussian noise and about ``sqrt(size) / epsilon`` for delta = 0, and h the average
     curvature ``curvature_trace / n_outputs * data_norm^2 / n_features`` of rows that
     spread evenly. Solvers stop short of coefficients that would drown in it, so this
-    tells what can be learned, not the error of what is released. A rule of thumb.
+    tells what can be learned, not the error of what is released. A rule of thumb, for
+    models in which every feature has a weight; not for sparse ones.
 
     Parameters
     ----------

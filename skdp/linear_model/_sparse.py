@@ -61,6 +61,12 @@ class SparseModel(DPEstimator):
             bound = math.inf
         return replace(problem, feature_bound=bound, n_nonzero=most)
 
+    @property
+    def n_nonzero_coefs_(self) -> int:
+        """Most features with a nonzero coefficient, the default's rule filled in."""
+        most: int = self.privacy_.n_nonzero_coefs
+        return most
+
     def _be_one_of_several(self) -> None:
         if self.solver == "auto" and self.delta > 0:
             self.solver = "iht"

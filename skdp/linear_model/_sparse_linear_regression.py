@@ -70,6 +70,8 @@ class DPSparseLinearRegression(SparseModel, LinearRegressor):
         Private output; at most `n_nonzero_coefs` nonzero entries. Of the dtype of X.
     intercept_ : float
         Private output (0.0 without an intercept, public).
+    n_nonzero_coefs_ : int
+        Public: `n_nonzero_coefs`, or what its rule gave.
     privacy_ : PrivacyRecord
         Public facts, and post-processing of released iterates (``noise_scale``).
     n_features_in_ : int

@@ -77,6 +77,8 @@ class DPSparseLogisticRegression(SparseModel, LogisticModel):
         Private output (zeros without an intercept, public).
     classes_ : ndarray of shape (n_classes,)
         Public, or assumed to be (see `classes`).
+    n_nonzero_coefs_ : int
+        Public: `n_nonzero_coefs`, or what its rule gave.
     privacy_ : PrivacyRecord
         Public facts, and post-processing of released iterates (``noise_scale``).
     n_features_in_ : int

@@ -66,6 +66,11 @@ class PrivacyRecord:
     release : str, default=""
         Name of the joint release that this one is a part of. Its epsilon, delta and
         event stand here; they are paid once.
+    feature_bound : float or None, default=None
+        Entries were clipped to this magnitude before rows were (inf: not clipped;
+        None: by no rule of their own).
+    n_nonzero_coefs : int or None, default=None
+        Most features with a nonzero coefficient; None: all of them.
     """
 
     estimator: str
@@ -90,6 +95,8 @@ class PrivacyRecord:
     ledger: str = ""
     dataset: str = ""
     release: str = ""
+    feature_bound: float | None = None
+    n_nonzero_coefs: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The record with JSON-ready values; an infinite number becomes ``"inf"``."""
@@ -123,6 +130,8 @@ class PrivacyRecord:
             ("noise", self._noise()),
             ("assumed public", "; ".join(self.assumed_public)),
         ]
+        if self.n_nonzero_coefs is not None:
+            rows.insert(-1, ("features", self._features()))
         if self.warnings:
             rows.append(("warnings", "; ".join(self.warnings)))
         if self.ledger:
@@ -141,6 +150,12 @@ class PrivacyRecord:
             f"{text}, sigma at most {self.noise_scale:.4g} for a sensitivity of "
             f"{self.sensitivity:.4g}"
         )
+
+    def _features(self) -> str:
+        text = f"at most {self.n_nonzero_coefs:,} of {self.n_features:,} are nonzero"
+        if self.feature_bound is None or not math.isfinite(self.feature_bound):
+            return text
+        return f"{text}; entries clipped to {self.feature_bound:.4g}"
 
     def __repr__(self) -> str:
         lines = [f"  {name:<16} {value}" for name, value in self._rows()]

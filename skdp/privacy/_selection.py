@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import sys
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Sequence
 from decimal import Context, Decimal
 from fractions import Fraction
@@ -106,7 +106,9 @@ class Levels:
 
     A candidate `g` e-folds below has weight exp(-g), g at most `DEEPEST`. Whole e-folds
     are levels, drawn by integer weights; what is left of `g` is accepted exactly, which
-    takes less than three proposals on average.
+    takes less than three proposals on average. Candidates left are numbered from the
+    best on; those taken out are kept as a list of places, so that a draw takes no time
+    in proportion to the number of candidates.
 
     Parameters
     ----------
@@ -123,17 +125,25 @@ class Levels:
         up, down = unit.denominator, unit.numerator
         steps = [min(-(-level * up // down), 2**62) for level in range(DEEPEST + 1)]
         self._steps = np.array(steps, dtype=np.int64)
-        self._first = 0  # of those left
+        self._taken: list[int] = []  # places, in rising order
+
+    def _place(self, number: int) -> int:
+        """Where a candidate left is among all: after the places taken before it."""
+        taken = self._taken
+        # The place taken[i] has so many candidates left before it: taken[i] - i.
+        before = bisect_right(range(len(taken)), number, key=lambda i: taken[i] - i)
+        return number + before
 
     def starts(self) -> list[int]:
-        """Where each level of the candidates left begins, and where the last ends."""
-        left = self._gaps[self._first :]
-        begins = np.searchsorted(left, left[0] + self._steps) + self._first
-        return [*begins.tolist(), len(self._gaps)]
+        """Numbers at which each level of those left begins, and where the last ends."""
+        best = self._gaps[self._place(0)]
+        begins = np.searchsorted(self._gaps, best + self._steps).tolist()
+        ends = [*begins, len(self._gaps)]
+        return [place - bisect_left(self._taken, place) for place in ends]
 
-    def gap(self, place: int) -> Fraction:
-        """E-folds from the best candidate left to the one at a place."""
-        steps = int(self._gaps[place] - self._gaps[self._first])
+    def gap(self, number: int) -> Fraction:
+        """E-folds from the best candidate left to another one left."""
+        steps = int(self._gaps[self._place(number)] - self._gaps[self._place(0)])
         return min(steps * self._unit, Fraction(DEEPEST))
 
     def draw(self, entropy: Entropy, accepts: Callable[[Fraction], bool]) -> int:
@@ -146,14 +156,12 @@ class Levels:
         weights = [n * w for n, w in zip(counts, _LEVEL_WEIGHTS, strict=True)]
         while True:
             level = weighted_index(weights, entropy)
-            place = starts[level] + int(integers(counts[level], 1, entropy)[0])
-            if accepts(self.gap(place) - level):
+            number = starts[level] + int(integers(counts[level], 1, entropy)[0])
+            if accepts(self.gap(number) - level):
                 break
-        candidate = int(self._order[place])
-        for kept in (self._order, self._gaps):
-            kept[self._first + 1 : place + 1] = kept[self._first : place].copy()
-        self._first += 1
-        return candidate
+        place = self._place(number)
+        insort(self._taken, place)
+        return int(self._order[place])
 
 
 # Levels that are kept apart; candidates below the lowest are put into it.

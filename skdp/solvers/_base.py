@@ -89,6 +89,11 @@ class Problem:
         return self.n_features + self.fit_intercept
 
     @property
+    def most_features(self) -> int:
+        """Most features that may have a nonzero weight: `n_nonzero`, or all."""
+        return self.n_features if self.n_nonzero is None else self.n_nonzero
+
+    @property
     def row_norm(self) -> float:
         """Bound on the norm of a row with its intercept column."""
         return self.data_norm * (math.sqrt(2) if self.fit_intercept else 1.0)

@@ -70,8 +70,7 @@ def sparse_minimum(
     ----------
     .. [1] Foucart (2011). Hard thresholding pursuit. SIAM J. Numer. Anal. 49(6).
     """
-    assert problem.n_nonzero is not None, "the number of features is given"
-    d, most = problem.n_features, problem.n_nonzero
+    d, most = problem.n_features, problem.most_features
     gradient_sum = GradientSum(source, loss, problem)
     weights = np.zeros((problem.n_columns, loss.n_outputs))
     mean_squares = _mean_squares(source)

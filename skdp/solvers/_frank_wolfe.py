@@ -202,7 +202,6 @@ class FrankWolfe(Solver):
         assert self.n_steps is not None, "resolve() fills in the number of steps"
         assert self.l1_radius is not None, "resolve() fills in the radius"
         assert self.residual_steps is not None, "resolve() fills in the steps"
-        assert problem.n_nonzero is not None, "the number of features is given"
         epsilon = 1 / noise_multiplier
         per_unit = self.residual_steps / self._residual_bound(loss, problem, 1.0)
         rows = IntegerRows.read(source, problem)
@@ -222,7 +221,7 @@ class FrankWolfe(Solver):
             progress.step(t + 1, self.n_steps)
         weights, d = scores.weights(), problem.n_features
         chosen_ones = np.flatnonzero(weights[:d])  # few of many
-        kept = chosen_ones[largest_rows(weights[chosen_ones], problem.n_nonzero)]
+        kept = chosen_ones[largest_rows(weights[chosen_ones], problem.most_features)]
         kept = np.append(kept, np.arange(d, len(weights)))
         # The standard deviation of the Gumbel noise of which a choice is the maximum.
         gumbel = math.pi / math.sqrt(6) * 2 / epsilon

@@ -186,10 +186,9 @@ class IHT(Solver):
         loss: Loss, problem: Problem, budget: Budget, clip: float, is_dense: bool
     ) -> float:
         """Sum of all steps at which the noise is _PREDICTION_NOISE."""
-        assert problem.n_nonzero is not None, "the number of features is given"
         reached = problem.data_norm
         if is_dense:  # the selected features hold their share of a row
-            reached *= math.sqrt(problem.n_nonzero / problem.n_features)
+            reached *= math.sqrt(problem.most_features / problem.n_features)
         mu = gaussian_mu(budget.epsilon, budget.delta)
         noise = reached * split_sensitivity(loss, problem, clip) / mu
         return _PREDICTION_NOISE * loss.raw_unit * problem.n_samples / noise
@@ -292,8 +291,7 @@ class _Descent:
         self._step_size = solver.step_size
         self._limit = farthest_weight(problem)
         self._bend = loss.smoothness * problem.data_norm**2 + problem.alpha
-        self._intercept = np.zeros((problem.n_columns - problem.n_features, 1))
-        self._intercept = self._intercept * np.zeros(loss.n_outputs)
+        self._intercept = np.zeros((int(problem.fit_intercept), loss.n_outputs))
         zeros = np.zeros((problem.n_features, loss.n_outputs))
         self._here = _Place(zeros, zeros, 0.0)
         self._before: tuple[_Place, FloatArray, float] | None = None
@@ -332,8 +330,7 @@ class _Descent:
 
     def _selected(self, summed: FloatArray, variance: float) -> FloatArray:
         """The largest rows that stand out from the noise; the others are 0."""
-        assert self._problem.n_nonzero is not None, "the number is given"
-        rows = largest_rows(summed, self._problem.n_nonzero)
+        rows = largest_rows(summed, self._problem.most_features)
         least = self._solver.threshold * math.sqrt(variance * summed.shape[1])
         rows = rows[np.linalg.norm(summed[rows], axis=1) >= least]
         return keep_rows(summed, rows)

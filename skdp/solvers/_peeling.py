@@ -82,7 +82,7 @@ class Peeling(ChosenLaw):
     n_rounds : int in [1, 1e6] or None, default=None
         Number of rounds in which features are selected, at most `n_steps`. None: 6, or
         fewer for few features or steps.
-    selection_share : float in (0, 1), default=0.6
+    selection_share : float in [1e-3, 0.999], default=0.6
         Share of the budget (of mu^2, of epsilon if delta is 0) for selections.
     step_size : float in [1e-250, 1e250] or None, default=None
         In units of weights per gradient of the mean loss. None: the inverse curvature
@@ -95,7 +95,7 @@ class Peeling(ChosenLaw):
     clip_decay : float in [1e-3, 1] or None, default=None
         Factor on the clip from step to step, down to a tenth in all. None: 0.75 for the
         squared loss, 1 for others, whose residuals do not all become small.
-    score_clip : float in (0, 1], default=0.5
+    score_clip : float in [1e-6, 1], default=0.5
         Magnitude to which entries are clipped in scores, in units of the largest entry.
     shortening : float in [1e-6, inf], default=1.15
         Norm to which the chosen part of a row is shortened in the values' sums, in
@@ -124,7 +124,7 @@ class Peeling(ChosenLaw):
         **ChosenLaw.checks,
         "n_steps": partial(check_count, high=10**6),
         "n_rounds": partial(check_count, high=10**6),
-        "selection_share": partial(check_real, low=1e-3, high=1 - 1e-3),
+        "selection_share": partial(check_real, low=1e-3, high=0.999),
         "step_size": partial(check_real, low=1e-250, high=1e250),
         "residual_clip": partial(check_real, low=1e-6, high=math.inf),
         "clip_decay": partial(check_real, low=1e-3, high=1.0),
@@ -152,23 +152,21 @@ class Peeling(ChosenLaw):
         solver = self.resolve(loss, problem, budget)
         assert solver.n_rounds is not None, "resolve() fills in the rounds"
         assert solver.n_steps is not None, "resolve() fills in the steps"
-        assert problem.n_nonzero is not None, "refused otherwise"
-        if solver.n_rounds > min(solver.n_steps, problem.n_nonzero):
+        if solver.n_rounds > min(solver.n_steps, problem.most_features):
             return (
                 f"solver={self.key!r} selects features in every round and releases "
                 f"their values after it. Got n_rounds={solver.n_rounds} with "
                 f"n_steps={solver.n_steps} and {problem.n_nonzero} features to select. "
                 "Use n_rounds=None."
             )
-        size = loss.n_outputs * (problem.n_nonzero + problem.fit_intercept)
+        size = loss.n_outputs * (problem.most_features + problem.fit_intercept)
         multiple = solver.n_steps / (1 - solver.selection_share)
         return self.noise_refusal(budget, size, multiple)
 
     def resolve(self, loss: Loss, problem: Problem, budget: Budget) -> Self:
-        assert problem.n_nonzero is not None, "refused otherwise"
         n_rounds, n_steps = self.n_rounds, self.n_steps
         if n_rounds is None:
-            n_rounds = min(_ROUNDS, problem.n_nonzero, n_steps or _ROUNDS)
+            n_rounds = min(_ROUNDS, problem.most_features, n_steps or _ROUNDS)
         if n_steps is None:
             n_steps = n_rounds + problem.fit_intercept + _VALUE_STEPS
         step_size = self.step_size
@@ -201,8 +199,9 @@ class Peeling(ChosenLaw):
 
     def selections(self, problem: Problem) -> int:
         """How many features are selected privately: none if all are."""
-        assert problem.n_nonzero is not None, "refused otherwise"
-        return problem.n_nonzero if problem.n_nonzero < problem.n_features else 0
+        return (
+            problem.most_features if problem.most_features < problem.n_features else 0
+        )
 
     def selection_epsilon(self, noise_multiplier: float, problem: Problem) -> float:
         """Bounded range of every selection."""
@@ -232,9 +231,8 @@ class Peeling(ChosenLaw):
 
     def sensitivity(self, loss: Loss, problem: Problem) -> float:
         """Of the values of all features that will be chosen, but for rounding."""
-        assert problem.n_nonzero is not None, "refused otherwise"
         assert self.residual_clip is not None, "resolve() fills in the clip"
-        query = _ValueQuery.of(self, problem, problem.n_nonzero)
+        query = _ValueQuery.of(self, problem, problem.most_features)
         return query.sensitivity(loss, self.residual_clip)
 
     def clip(self, step: int) -> float:
@@ -285,7 +283,7 @@ class Peeling(ChosenLaw):
                     walk.weights,
                     rounds[t],
                     epsilon=self.selection_epsilon(noise_multiplier, problem),
-                    among=np.setdiff1d(np.arange(d), chosen),
+                    among=np.delete(np.arange(d), chosen),
                 )
                 chosen = np.union1d(chosen, more)
             values = _Values(self, source, loss, problem, chosen, self.clip(t))

@@ -87,6 +87,14 @@ class TwoStage(Solver):
     calibrated together. Both adjacencies: ``docs/proofs/two_stage.md`` and the refit's
     page. Unit of privacy: one record.
 
+    Utility
+    -------
+    A feature is found if its row of the gradient at the constant model stands out by
+    about ``S sqrt(2 log d) / (sqrt(share) mu)``, or with peeling by
+    ``B sqrt(s / share) log(d) / mu``: S and B are a row's norm and its largest entry
+    times the residual, share is ``selection_share``. What shows only beside other
+    features is not found. The refit errs like its solver does in s dimensions.
+
     Parameters
     ----------
     selection : {"auto", "gaussian", "peeling"}, default="auto"
@@ -209,7 +217,7 @@ class TwoStage(Solver):
         whole = _cost(budget)
         if budget.delta == 0:
             # s selections of range e cost s e, with e as in `_range`.
-            selection = 2 * math.sqrt(_n_selected(problem)) / share
+            selection = 2 * math.sqrt(problem.most_features) / share
             return Levels(
                 1 / _CONSTANT_SHARE, selection, calibrate(declare, left) * whole
             )
@@ -251,7 +259,7 @@ class TwoStage(Solver):
 
         A selection of range e has a privacy loss of variance at most e^2 / 4.
         """
-        return 2 / (noise_multiplier * math.sqrt(_n_selected(problem)))
+        return 2 / (noise_multiplier * math.sqrt(problem.most_features))
 
     def event(self, noise_multiplier: float, loss: Loss, problem: Problem) -> Event:
         constant, selection, refit = (noise_multiplier * x for x in self._multiples)
@@ -261,7 +269,7 @@ class TwoStage(Solver):
             parts.append(model.event(constant, loss, _of_constant(problem)))
         if self.selection == "peeling":
             epsilon = self._range(selection, problem)
-            parts.append(BoundedRangeEvent(epsilon, _n_selected(problem)))
+            parts.append(BoundedRangeEvent(epsilon, problem.most_features))
         else:
             parts.append(GaussianEvent(selection))
         parts.append(self._resolved_refit.event(refit, loss, _of_refit(problem)))
@@ -323,7 +331,7 @@ class TwoStage(Solver):
     ) -> tuple[NDArray[np.int64], float]:
         """Features of large gradients at released weights; Gaussian noise had, or 0."""
         assert self.residual_clip is not None, "resolve() fills in the clip"
-        k, clip = _n_selected(problem), self.residual_clip
+        k, clip = problem.most_features, self.residual_clip
         if self.selection == "peeling":
             select = FeatureSelection(source, loss, problem, noise, residual_clip=clip)
             epsilon = self._range(noise_multiplier, problem)
@@ -337,11 +345,6 @@ class TwoStage(Solver):
         released = law.release(noise, query, sensitivity, noise_multiplier)
         scale = law.scale(sensitivity, noise_multiplier, query.size)
         return largest_rows(released, k), scale.sigma
-
-
-def _n_selected(problem: Problem) -> int:
-    assert problem.n_nonzero is not None, "the number of features is given"
-    return problem.n_nonzero
 
 
 def _of_constant(problem: Problem) -> Problem:
@@ -358,7 +361,7 @@ def _of_constant(problem: Problem) -> Problem:
 
 def _of_refit(problem: Problem) -> Problem:
     """The problem of the columns selected, whichever they are."""
-    k = _n_selected(problem)
+    k = problem.most_features
     norm = min(problem.data_norm, math.sqrt(k) * problem.entry_bound)
     return replace(problem, n_features=k, data_norm=norm, n_nonzero=None)
 

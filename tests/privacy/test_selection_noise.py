@@ -453,11 +453,12 @@ def test_every_candidate_is_in_its_level():
         while len(taken) < len(gaps):
             left = np.sort(np.delete(gaps, taken))
             starts = levels.starts()
+            assert (starts[0], starts[-1]) == (0, len(left))
             for level, (start, end) in enumerate(itertools.pairwise(starts)):
-                for place in range(start, end):
-                    steps = int(left[place - starts[0]] - left[0])
-                    assert levels.gap(place) == min(steps * unit, DEEPEST)
-                    assert int(levels.gap(place)) == level
+                for number in range(start, end):
+                    steps = int(left[number] - left[0])
+                    assert levels.gap(number) == min(steps * unit, DEEPEST)
+                    assert int(levels.gap(number)) == level
             taken.append(levels.draw(SeededEntropy(len(taken)), lambda _: True))
         assert sorted(taken) == list(range(len(gaps)))
 

@@ -84,6 +84,19 @@ def test_isotropic_rows_leave_the_largest_weights():
     assert np.allclose(simulated, student, atol=1e-6)
 
 
+def test_the_student_is_at_most_twice_as_far_as_the_teacher():
+    """From any weights of as few features: here the true ones, and unlucky teachers."""
+    rng = np.random.default_rng(3)
+    solver, most = KnowledgeTransfer(), PROBLEM.n_nonzero
+    for _ in range(200):
+        truth = np.zeros((8, 1))
+        truth[rng.choice(8, most, replace=False)] = rng.normal(size=(most, 1))
+        noise = rng.normal(size=(8, 1)) * 10.0 ** rng.uniform(-2, 1)
+        weights = np.vstack([truth + noise, np.zeros((PROBLEM.n_columns - 8, 1))])
+        student = solver.student(weights, PROBLEM)[:8]
+        assert np.linalg.norm(student - truth) <= 2 * np.linalg.norm(noise)
+
+
 def error_on(rows, weights, student):
     constant = np.full((len(rows), 1), PROBLEM.intercept_value)
     return np.linalg.norm(np.hstack([rows, constant]) @ (weights - student))
