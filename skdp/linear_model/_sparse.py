@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._base import DPEstimator
-from skdp._validation import check_count, check_real
+from skdp._validation import check_count, check_data_norm, check_real
 from skdp.privacy import Budget
 from skdp.privacy._gaussian import gaussian_mu
 from skdp.solvers import Problem
@@ -46,11 +46,7 @@ class SparseModel(DPEstimator):
         self, n_samples: int, n_features: int, alpha: float, budget: Budget
     ) -> Problem:
         problem = super()._problem(n_samples, n_features, alpha, budget)
-        bound = math.inf
-        if self.feature_bound is not None:
-            bound = check_real(
-                "feature_bound", self.feature_bound, low=1e-100, high=1e100
-            )
+        bound = self._checked_bound()
         most = self.n_nonzero_coefs
         if most is None:
             stated = replace(problem, data_norm=self.data_norm, feature_bound=bound)
@@ -61,6 +57,11 @@ class SparseModel(DPEstimator):
             bound = math.inf
         return replace(problem, feature_bound=bound, n_nonzero=most)
 
+    def _checked_bound(self) -> float:
+        if self.feature_bound is None:
+            return math.inf
+        return check_real("feature_bound", self.feature_bound, low=1e-100, high=1e100)
+
     @property
     def n_nonzero_coefs_(self) -> int:
         """Most features with a nonzero coefficient, the default's rule filled in."""
@@ -68,8 +69,18 @@ class SparseModel(DPEstimator):
         return most
 
     def _be_one_of_several(self) -> None:
-        if self.solver == "auto" and self.delta > 0:
+        if self.solver == "auto" and self.delta > 0 and not self._may_select():
             self.solver = "iht"
+
+    def _may_select(self) -> bool:
+        """Whether "auto" takes private selections for some number of features.
+
+        They do not add up in squares, but where they are better they are so by far
+        more than that costs.
+        """
+        fewest = check_count("n_nonzero_coefs", self.n_nonzero_coefs or 1)
+        norm = check_data_norm(self.data_norm)
+        return norm >= math.sqrt(2 * fewest) * self._checked_bound()
 
     def get_support(self, indices: bool = False) -> np.ndarray:
         """Which features have a nonzero coefficient; post-processing of ``coef_``.

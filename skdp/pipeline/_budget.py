@@ -52,7 +52,8 @@ def set_budget(
     at the whole budget. Steps of other mechanisms get shares of epsilon and of delta
     by basic composition, and so do all steps at ``delta=0``. If there are several
     private steps, those with ``solver="auto"`` get the solver ``"noisy_gd"``, whose
-    noise adds up without loss (not at ``delta=0``).
+    noise adds up without loss (not at ``delta=0``); sparse models get ``"iht"``, unless
+    the bounds say that ``"auto"`` may take ``"peeling"``.
 
     Parameters
     ----------
