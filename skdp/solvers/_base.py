@@ -110,6 +110,15 @@ class Problem:
         return min(self.data_norm / self.entry_bound, _LARGEST_RATIO) ** 2
 
     @property
+    def has_dense_rows(self) -> bool:
+        """Whether public bounds say that every feature is in a row, more or less.
+
+        Then a row at its bounds has more entries than the square root of the number of
+        features.
+        """
+        return self.full_entries**2 >= self.n_features
+
+    @property
     def intercept_value(self) -> float:
         """The constant in the intercept's column."""
         return self.data_norm if math.isfinite(self.data_norm) else 1.0

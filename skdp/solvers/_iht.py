@@ -65,15 +65,6 @@ _LEAST_SHARE = 0.1
 _LARGEST_PRODUCT = 1e200
 
 
-def has_dense_rows(problem: Problem) -> bool:
-    """Whether public bounds say that every feature is in a row, more or less.
-
-    Then a row at its bounds has at least ``(data_norm / feature_bound)^2`` entries:
-    more than the square root of the number of features.
-    """
-    return problem.full_entries**2 >= problem.n_features
-
-
 @dataclass(frozen=True, kw_only=True)
 class IHT(Solver):
     r"""Iterative hard thresholding with Gaussian noise (the paper's DP-IGHT).
@@ -156,7 +147,7 @@ class IHT(Solver):
         return True
 
     def resolve(self, loss: Loss, problem: Problem, budget: Budget) -> Self:
-        is_dense = has_dense_rows(problem)
+        is_dense = problem.has_dense_rows
         clip, accumulate = self.residual_clip, self.accumulate
         if clip is None:
             worst = loss.zero_out_bound(math.inf)

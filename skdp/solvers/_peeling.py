@@ -51,6 +51,9 @@ _FIRST_CLIP, _CLIP_DECAY, _LEAST_CLIP = 1.6, 0.75, 0.1
 _SCORE_CLIP = 1 / 3
 # Constant in the intercept's column of a query, in units of the chosen rows' norm.
 _INTERCEPT_SHARE = 0.3
+# Of rows that are not dense, steps are as long as if a loss were bent so much at least:
+# along those that the logistic loss's own bound of 1/4 allows, predictions run away.
+_LEAST_BEND = 1.0
 # Most that a step is lengthened by what was released at its end.
 _LONGEST = 2.0
 
@@ -87,7 +90,8 @@ class Peeling(ChosenLaw):
     step_size : float in [1e-250, 1e250] or None, default=None
         In units of weights per gradient of the mean loss. None: the inverse curvature
         of a feature if all are alike, ``d / (smoothness * data_norm^2)``, or less where
-        rows can be concentrated on few of them. The intercept's step is at most
+        rows can be concentrated on few of them; then as if smoothness were 1 at least.
+        The intercept's step is at most
         ``1 / (smoothness * data_norm^2)``.
     residual_clip : float in [1e-6, inf] or None, default=None
         Norm to which residuals are clipped in the first values; in scores to a third.
@@ -172,7 +176,10 @@ class Peeling(ChosenLaw):
         step_size = self.step_size
         if step_size is None:
             alike = 2 * math.sqrt(problem.n_features * problem.full_entries)
-            curvature = loss.smoothness * problem.data_norm**2 + problem.alpha
+            bend = loss.smoothness
+            if not problem.has_dense_rows:
+                bend = max(bend, _LEAST_BEND)
+            curvature = bend * problem.data_norm**2 + problem.alpha
             step_size = min(alike, problem.n_features) / curvature
         clip = self.residual_clip
         if clip is None:

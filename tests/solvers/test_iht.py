@@ -16,7 +16,7 @@ from skdp.privacy import Budget, ComposedEvent, GaussianEvent, calibrate
 from skdp.privacy._noise import NoiseSource
 from skdp.solvers import Problem, Progress, named_solver
 from skdp.solvers._gradient import GradientSum
-from skdp.solvers._iht import IHT, has_dense_rows
+from skdp.solvers._iht import IHT
 from skdp.solvers._split_gradient import SplitGradient, split_sensitivity
 from tests.solvers.neighbours import random_targets
 from tests.spies import NoNoise, SpyNoise
@@ -76,11 +76,11 @@ def test_defaults_follow_from_public_facts_only():
 
 def test_dense_rows_are_told_by_their_public_bounds():
     dense = replace(PROBLEM, n_features=1000, data_norm=20.0, feature_bound=2.0)
-    assert has_dense_rows(dense)
-    assert not has_dense_rows(replace(dense, feature_bound=math.inf))
+    assert dense.has_dense_rows
+    assert not replace(dense, feature_bound=math.inf).has_dense_rows
     # tf-idf rows with entries of at most a fifth of their norm.
     text = replace(PROBLEM, n_features=26_460, feature_bound=0.2)
-    assert not has_dense_rows(text)
+    assert not text.has_dense_rows
     solver = resolved(replace(dense, n_samples=10**6))
     assert not solver.accumulate
     assert solver.n_steps == 4
