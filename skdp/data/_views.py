@@ -5,6 +5,7 @@ A view changes what is read while it is read: it copies at most one block at a t
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,7 +17,7 @@ from skdp._rows import clip_entries
 from skdp.data._source import Block, Source
 
 
-class _View:
+class _View(ABC):
     """A source with the rows of another, changed block by block."""
 
     def __init__(self, source: Source) -> None:
@@ -29,8 +30,9 @@ class _View:
         for block in self._source.blocks():
             yield Block(self._changed(block.X), block.y, block.present)
 
+    @abstractmethod
     def _changed(self, X: Any) -> Any:
-        raise NotImplementedError("a view says how it changes rows")
+        """The rows of one block, each changed by itself."""
 
 
 class EntriesClipped(_View):

@@ -90,7 +90,7 @@ class PublicRows:
         .. [1] Foucart (2011). Hard thresholding pursuit. SIAM J. Numer. Anal. 49(6).
         """
         unit = float(np.abs(coef).max()) or 1.0  # keeps products of weights in range
-        rows = _Standardised(self._X, is_centred)  # type: ignore[attr-defined]
+        rows = _Standardised(self._X, is_centred)  # type: ignore[attr-defined]  # no field: not compared
         deviation = rows.deviation[:, None]
         given = coef / unit * deviation
         target = rows.predictions(given)
