@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from scipy.sparse import csr_matrix
 from sklearn.preprocessing import normalize
+from sklearn.utils import check_random_state
 
 FOLDER, COUNTS, WORDS = "imdb_reviews", "imdb_bow.npz", "vocab.txt"
 
@@ -89,7 +90,7 @@ def weighted(counts: csr_matrix, idf: np.ndarray) -> csr_matrix:
 
 def _synthetic() -> Reviews:
     """Documents of words by Zipf's law, a few of which say good or bad."""
-    rng = np.random.default_rng(0)
+    rng = check_random_state(0)
     n = _TRAIN + _TEST
     frequency = 1 / np.arange(10, 10 + _WORDS)
     frequency /= frequency.sum()

@@ -240,6 +240,8 @@ def test_numpy_scalars_become_plain_numbers(kind):
         data_norm=kind(2e4),
         adjacency="replace_one",
         alpha=kind(0.1),
+        feature_bound=kind(2e4),
+        n_nonzero=np.int8(1),
     )
     assert all(type(v) in (int, float, str, bool) for v in vars(problem).values())
     noise = SpyNoise(seed=0)
