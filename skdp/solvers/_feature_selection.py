@@ -17,7 +17,7 @@ from skdp.data import Block, Source
 from skdp.losses import Loss
 from skdp.privacy._noise import NoiseSource
 from skdp.solvers._base import FloatArray, Problem
-from skdp.solvers._gradient import GradientSum, _Clip, rounding_slack
+from skdp.solvers._gradient import GradientSum, RowClip, rounding_slack
 from skdp.solvers._noisy_gradient import boxed
 
 _UNIT_ROUNDOFF = 2.0**-53
@@ -96,13 +96,13 @@ class _ScoreSum(GradientSum):
         self._is_compiled = self._is_compiled and entry_clip >= problem.entry_bound
 
     def _add_gradients(
-        self, total: FloatArray, X: Any, clip: _Clip, raw: FloatArray, block: Block
+        self, total: FloatArray, X: Any, clip: RowClip, raw: FloatArray, block: Block
     ) -> None:
         if self._entry_clip < self._problem.entry_bound:
             # Of the clipped rows: of the rows as they are, those far beyond
             # `data_norm` would have next to no part in a score.
             clipped = clip_rows(X, self._problem.data_norm)
-            X, clip = clip_entries(clipped, self._entry_clip), _Clip()
+            X, clip = clip_entries(clipped, self._entry_clip), RowClip()
         super()._add_gradients(total, X, clip, raw, block)
 
 

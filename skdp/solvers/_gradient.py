@@ -97,7 +97,7 @@ def rounding_slack(
 
 
 @dataclass(frozen=True)
-class _Clip:
+class RowClip:
     """What clips the rows of one block.
 
     Rows whose squares overflow are kept apart, already clipped: the products of the
@@ -110,7 +110,7 @@ class _Clip:
     huge_rows: Any = None
 
     @classmethod
-    def of(cls, X: Any, bound: float) -> _Clip:
+    def of(cls, X: Any, bound: float) -> RowClip:
         norms = row_norms(X)
         factor = bound / np.maximum(norms, bound)
         huge = np.flatnonzero(~(norms < HUGE))
@@ -178,7 +178,7 @@ class GradientSum:
     ) -> None:
         self._source, self._loss, self._problem = source, loss, problem
         self._residual_clip = residual_clip
-        self._clips: dict[int, _Clip] = {}
+        self._clips: dict[int, RowClip] = {}
         self._factors: dict[int, FloatArray] = {}
         self._is_compiled = (
             loss.n_outputs == 1
@@ -222,18 +222,20 @@ class GradientSum:
             self._add_gradients(total, X, clip, raw, block)
         return value, total
 
-    def _blocks(self) -> Iterator[tuple[Any, _Clip, Block]]:
+    def _blocks(self) -> Iterator[tuple[Any, RowClip, Block]]:
         """Blocks in double precision with what clips their rows, kept for later."""
         bound = self._problem.data_norm
         for i, block in enumerate(self._source.blocks()):
             if i not in self._clips:  # before a copy in double precision is held
                 X = block.X
-                self._clips[i] = _Clip() if math.isinf(bound) else _Clip.of(X, bound)
+                self._clips[i] = (
+                    RowClip() if math.isinf(bound) else RowClip.of(X, bound)
+                )
             yield self._in_double(block.X), self._clips[i], block
 
     def _sampled_blocks(
         self, rows: NDArray[np.int64]
-    ) -> Iterator[tuple[Any, _Clip, Block]]:
+    ) -> Iterator[tuple[Any, RowClip, Block]]:
         """The chosen rows of each block, with what clips them."""
         bound, start = self._problem.data_norm, 0
         for block in self._source.blocks():
@@ -246,7 +248,7 @@ class GradientSum:
                     # rounding of others: as if it had not been sampled.
                     chosen = chosen[block.present[chosen]]
                 X = block.X[chosen].astype(np.float64, copy=False)
-                clip = _Clip() if math.isinf(bound) else _Clip.of(X, bound)
+                clip = RowClip() if math.isinf(bound) else RowClip.of(X, bound)
                 yield X, clip, Block(X, block.y[chosen])
             start = end
 
@@ -254,11 +256,11 @@ class GradientSum:
         """The gradients of dense rows and one output, in one visit of every row."""
         from skdp.solvers._gradient_kernel import add_gradients
 
-        d, unclipped = self._problem.n_features, _Clip()
+        d, unclipped = self._problem.n_features, RowClip()
         intercept = weights[d, 0] if self._problem.fit_intercept else 0.0
         for i, block in enumerate(self._source.blocks()):
             if i not in self._clips:
-                self._clips[i] = _Clip.of(block.X, self._problem.data_norm)
+                self._clips[i] = RowClip.of(block.X, self._problem.data_norm)
             if i not in self._factors:
                 self._factors[i] = self._clips[i].factors_of_ordinary(block.present)
             part = np.zeros(d)
@@ -293,7 +295,7 @@ class GradientSum:
         np.copyto(self._double, X)
         return self._double
 
-    def _raw(self, X: Any, clip: _Clip, weights: FloatArray) -> FloatArray:
+    def _raw(self, X: Any, clip: RowClip, weights: FloatArray) -> FloatArray:
         d = self._problem.n_features
         raw = clip.predict(X, weights[:d])
         if self._problem.fit_intercept:
@@ -312,7 +314,7 @@ class GradientSum:
         return residual
 
     def _add_gradients(
-        self, total: FloatArray, X: Any, clip: _Clip, raw: FloatArray, block: Block
+        self, total: FloatArray, X: Any, clip: RowClip, raw: FloatArray, block: Block
     ) -> None:
         d = self._problem.n_features
         residual = self._residual(raw, block)

@@ -40,7 +40,7 @@ from skdp.privacy._noise import NoiseSource
 from skdp.solvers._base import Checks, FloatArray, Problem, Progress, Solution
 from skdp.solvers._chosen_law import ChosenLaw
 from skdp.solvers._feature_selection import FeatureSelection, prediction_bound
-from skdp.solvers._gradient import GradientSum, _Clip, rounding_slack
+from skdp.solvers._gradient import GradientSum, RowClip, rounding_slack
 from skdp.solvers._noisy_gradient import boxed, farthest_weight
 
 # Chosen once on synthetic designs (docs/solvers/peeling.md) and flat around there.
@@ -359,10 +359,10 @@ class _ShortenedSum(GradientSum):
         self._is_compiled = self._is_compiled and not self._is_short
 
     def _add_gradients(
-        self, total: FloatArray, X: Any, clip: _Clip, raw: FloatArray, block: Block
+        self, total: FloatArray, X: Any, clip: RowClip, raw: FloatArray, block: Block
     ) -> None:
         if self._is_short:
-            clip = _Clip.of(X, self._row_norm)
+            clip = RowClip.of(X, self._row_norm)
         super()._add_gradients(total, X, clip, raw, block)
 
 
