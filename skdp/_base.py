@@ -280,6 +280,8 @@ class DPEstimator(PrivateEstimator):
             progress=Progress(name, bool(self.verbose)),
         )
         facts = _facts(outcome, problem, loss, chosen)
+        if solver is not None:
+            assumed_public += solver.assumed_public
         return (
             outcome,
             problem,

@@ -221,6 +221,11 @@ class Solver(ABC):
         """Whether at delta > 0 all that is released has Gaussian noise."""
         return False
 
+    @property
+    def assumed_public(self) -> tuple[str, ...]:
+        """What the guarantee takes as public beside the problem, for the record."""
+        return ()
+
     @abstractmethod
     def resolve(self, loss: Loss, problem: Problem, budget: Budget) -> Self:
         """Copy with every None replaced by its rule; public facts only."""

@@ -136,6 +136,10 @@ default="isotropic"
         teacher = self._named_teacher
         return teacher is not None and teacher.is_gaussian
 
+    @property
+    def assumed_public(self) -> tuple[str, ...]:
+        return ("public_rows",) if isinstance(self.public_rows, PublicRows) else ()
+
     def resolve(self, loss: Loss, problem: Problem, budget: Budget) -> Self:
         key = self.teacher or (_TEACHER if budget.delta > 0 else None)
         key, params = resolved_dense(

@@ -288,6 +288,7 @@ def test_as_an_estimator_s_solver():
     assert record["solver_params"]["teacher"] == "nesterov"
     assert ["law", "gaussian"] in record["solver_params"]["teacher_params"]
     assert record["solver_params"]["public_rows"]["shape"] == [100, 8]
+    assert "public_rows" in record["assumed_public"]
     classifier = DPSparseLogisticRegression(
         50.0,
         data_norm=3.0,
@@ -295,4 +296,5 @@ def test_as_an_estimator_s_solver():
         classes=[0, 1, 2],
         solver="knowledge_transfer",
     ).fit(X, np.digitize(y, [-0.5, 0.5]))
+    assert "public_rows" not in classifier.privacy_.assumed_public
     assert np.count_nonzero(np.any(classifier.coef_ != 0, axis=0)) == 2
