@@ -1,0 +1,1 @@
+"""Factorisation of rating matrices: HAMSI, its peers, and private factorisation."""

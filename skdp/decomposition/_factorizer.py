@@ -1,0 +1,133 @@
+"""The contract between an estimator and what factorises for it."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+import numpy as np
+
+from skdp.decomposition._factors import Factors
+from skdp.decomposition._ratings import Ratings
+from skdp.decomposition._task import Task
+from skdp.decomposition._threads import Threads
+from skdp.privacy._accounting import Budget
+from skdp.privacy._adjacency import Unit
+from skdp.privacy._events import Event
+from skdp.privacy._noise import NoiseSource
+from skdp.solvers._base import Checks, Progress
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Configured:
+    """A frozen dataclass of public hyper-parameters; keeps no state between runs.
+
+    A field whose default is None has a rule, which `resolve` fills in.
+    """
+
+    key: ClassVar[str]  # in the registry, the module's name, tests, docs, benchmarks
+    checks: ClassVar[Checks] = {}
+
+    def __post_init__(self) -> None:
+        for name, check in self.checks.items():
+            value = getattr(self, name)
+            if value is not None or getattr(type(self), name) is not None:
+                object.__setattr__(self, name, check(name, value))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Factorizer(_Configured, ABC):
+    """Minimises the objective of a `Task`, without privacy."""
+
+    def resolve(self, task: Task) -> Self:
+        """Copy with every None replaced by its rule."""
+        return self
+
+    @property
+    @abstractmethod
+    def n_steps(self) -> int:
+        """Passes that `iterates` makes at most."""
+
+    @abstractmethod
+    def iterates(
+        self, ratings: Ratings, task: Task, rng: np.random.RandomState, threads: Threads
+    ) -> Iterator[Factors]:
+        """The start, then the factors after each pass; `n_steps` of them at most.
+
+        What is yielded may be changed in place by the next pass. Never NaN or infinite
+        for finite ratings: a start or a step that would be is made smaller.
+
+        Parameters
+        ----------
+        ratings : Ratings
+        task : Task
+        rng : RandomState
+            For starts and orders, which no privacy rests on.
+        threads : Threads
+        """
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivateFactorizer(_Configured, ABC):
+    """Factorises privately: declares an event, then reads and adds its noise."""
+
+    unit: ClassVar[Unit]
+
+    def refusal(self, task: Task, budget: Budget) -> str:
+        """Why this cannot do the job, or an empty string if it can."""
+        if budget.delta == 0:
+            return (
+                f"solver={self.key!r} adds Gaussian noise and cannot do delta=0. "
+                "Use a delta above 0."
+            )
+        if task.rating_bounds is None or not math.isfinite(task.rating_bounds[1]):
+            return f"solver={self.key!r} needs finite rating_bounds."
+        return ""
+
+    @abstractmethod
+    def resolve(self, task: Task, budget: Budget) -> Self:
+        """Copy with every None replaced by its rule; public facts only."""
+
+    @property
+    def mechanism(self) -> str:
+        """What makes the release private, for the record."""
+        return "Gaussian noise, calibrated exactly"
+
+    @abstractmethod
+    def event(self, noise_multiplier: float, task: Task) -> Event:
+        """Everything `run` will release. Pure: sees no data, draws no noise."""
+
+    @abstractmethod
+    def sensitivity(self, task: Task) -> float:
+        """Largest L2 sensitivity of one query under the task's unit."""
+
+    @abstractmethod
+    def run(
+        self,
+        ratings: Ratings,
+        task: Task,
+        noise_multiplier: float,
+        noise: NoiseSource,
+        rng: np.random.RandomState,
+        progress: Progress,
+    ) -> Factors:
+        """Read `ratings`; add exactly the noise that `event` declared.
+
+        Called only by `factorize`, after the commit. Under ``unit="user"`` the rows of
+        users in the result are those of nobody: the mean user's.
+
+        Parameters
+        ----------
+        ratings : Ratings
+            Private: the values, and under ``unit="user"`` the pattern too. Values are
+            within the task's bounds.
+        task : Task
+        noise_multiplier : float
+        noise : NoiseSource
+        rng : RandomState
+            For draws that no privacy rests on and that are independent of the data.
+        progress : Progress
+        """

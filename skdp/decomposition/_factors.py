@@ -1,0 +1,69 @@
+"""`Factors`: a factorisation, biases among its columns, in one flat vector."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp.decomposition._task import Task
+
+# Rows are padded with zeros to a multiple of this many numbers, which is what the
+# compiled loops over a row want: a register of single precision.
+_ROW = 8
+
+
+@dataclass(frozen=True)
+class Factors:
+    r"""A prediction of each rating: ``mean + users[u] @ items[i]``.
+
+    A row has the k factors first. With biases, column k is the user's bias (1 in rows
+    of items) and column k + 1 the item's (1 in rows of users), so that one product of
+    rows is everything but the mean. The other columns are zeros.
+
+    Parameters
+    ----------
+    flat : ndarray of shape ((n_users + n_items) * width,)
+        The rows of all users, then of all items: the unknowns of the solvers, among
+        constants.
+    mean : float
+        Of the ratings; 0.0 without biases.
+    task : Task
+    """
+
+    flat: NDArray[Any]
+    mean: float
+    task: Task
+
+    @classmethod
+    def zeros(cls, task: Task, mean: float = 0.0, dtype: Any = np.float64) -> Self:
+        """No biases and no factors: predicts the mean."""
+        size = (task.n_users + task.n_items) * width(task)
+        factors = cls(np.zeros(size, dtype), mean, task)
+        if task.biases:
+            factors.items[:, task.n_components] = 1
+            factors.users[:, task.n_components + 1] = 1
+        return factors
+
+    @property
+    def users(self) -> NDArray[Any]:
+        """Rows of users, of shape (n_users, width); a view."""
+        size = self.task.n_users * width(self.task)
+        return self.flat[:size].reshape(self.task.n_users, -1)
+
+    @property
+    def items(self) -> NDArray[Any]:
+        """Rows of items, of shape (n_items, width); a view."""
+        size = self.task.n_users * width(self.task)
+        return self.flat[size:].reshape(self.task.n_items, -1)
+
+    def copy(self) -> Self:
+        """Factors with numbers of their own."""
+        return replace(self, flat=self.flat.copy())
+
+
+def width(task: Task) -> int:
+    """Numbers in a row: factors, biases and padding."""
+    return -(-(task.n_components + 2 * task.biases) // _ROW) * _ROW
