@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from skdp.decomposition._task import Task
 
-# Rows are padded with zeros to a multiple of this many numbers, which is what the
-# compiled loops over a row want: a register of single precision.
+# Rows are padded with zeros to a multiple of this many numbers: a register of single
+# precision or two of double, which is what the compiled loops take at a time.
 _ROW = 8
 
 
@@ -66,4 +66,4 @@ class Factors:
 
 def width(task: Task) -> int:
     """Numbers in a row: factors, biases and padding."""
-    return -(-(task.n_components + 2 * task.biases) // _ROW) * _ROW
+    return -(-max(1, task.n_components + 2 * task.biases) // _ROW) * _ROW
