@@ -36,6 +36,7 @@ from skdp.model_selection._scoring import resolve_scoring
 from skdp.model_selection._scoring_base import MOST_RECORDS
 from skdp.model_selection._trial import Job
 from skdp.privacy._accounting import Budget, calibrate
+from skdp.privacy._adjacency import Relation, check_row_relation
 from skdp.privacy._door import Commitment, commit
 from skdp.privacy._noise import NoiseSource
 from skdp.privacy._record import PrivacyRecord
@@ -99,6 +100,9 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
     """A private search over the candidates that a subclass lists."""
 
     is_search: ClassVar[bool] = True
+
+    def _relation(self) -> Relation:
+        return check_row_relation(self.adjacency)
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Choose among the candidates and fit the best, within one budget.
