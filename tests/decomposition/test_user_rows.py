@@ -58,7 +58,8 @@ def test_rows_are_the_ridge_of_each_users_own_ratings(biases):
         truth = expected(factors, ratings, prior, user)
         np.testing.assert_allclose(rows[user, :size], truth, rtol=1e-10)
     np.testing.assert_array_equal(rows[5, :size], prior.centre)  # no ratings
-    assert np.all(rows[:, size] == biases) and np.all(rows[:, size + 1 :] == 0)
+    assert np.all(rows[:, size] == biases)
+    assert np.all(rows[:, size + 1 :] == 0)
 
 
 def test_without_a_prior_the_penalty_is_the_tasks():
