@@ -18,28 +18,12 @@ from skdp.privacy._accounting import Budget
 from skdp.privacy._adjacency import Unit
 from skdp.privacy._events import Event
 from skdp.privacy._noise import NoiseSource
-from skdp.solvers._base import Checks, Progress
+from skdp.solvers._base import Progress
+from skdp.solvers._configured import Configured
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Configured:
-    """A frozen dataclass of public hyper-parameters; keeps no state between runs.
-
-    A field whose default is None has a rule, which `resolve` fills in.
-    """
-
-    key: ClassVar[str]  # in the registry, the module's name, tests, docs, benchmarks
-    checks: ClassVar[Checks] = {}
-
-    def __post_init__(self) -> None:
-        for name, check in self.checks.items():
-            value = getattr(self, name)
-            if value is not None or getattr(type(self), name) is not None:
-                object.__setattr__(self, name, check(name, value))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Factorizer(_Configured, ABC):
+class Factorizer(Configured, ABC):
     """Minimises the objective of a `Task`, without privacy."""
 
     def resolve(self, task: Task) -> Self:
@@ -71,7 +55,7 @@ class Factorizer(_Configured, ABC):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrivateFactorizer(_Configured, ABC):
+class PrivateFactorizer(Configured, ABC):
     """Factorises privately: declares an event, then reads and adds its noise."""
 
     unit: ClassVar[Unit]
