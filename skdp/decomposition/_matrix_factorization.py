@@ -10,6 +10,7 @@ from typing import Any, Self, cast
 
 import numpy as np
 from sklearn.base import RegressorMixin
+from sklearn.utils import TransformerTags
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._base import PrivateEstimator, ReleaseFacts
@@ -602,6 +603,7 @@ None, default=None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
+        tags.transformer_tags = TransformerTags(preserves_dtype=[])
         tags.input_tags.categorical = True
         tags.input_tags.string = True
         tags.regressor_tags.poor_score = self.epsilon != math.inf
