@@ -3,7 +3,7 @@
 Ratings of films
 ================
 
-Which films will a user like? ``DPMatrixFactorization`` learns from ratings, and
+Which films will a user like? ``DPMatrixFactorization`` learns from ratings and
 protects one of two things: the *value* of each rating, with who rated what public, or
 *all ratings of a user*. This example compares both with the model without privacy and with
 means, over a range of epsilons, and recommends films.
@@ -15,8 +15,8 @@ Noise is drawn anew in every run, so the numbers differ a little each time.
 # The data
 # --------
 # 100,000 ratings of 1 to 5 stars (MovieLens), of which 20,000 are kept for testing,
-# from the folder in ``SKDP_DATA_HOME``; or synthetic ratings if they are not at hand. X has
-# two columns, the ids of users and of films, and y holds the stars.
+# from the folder in ``SKDP_DATA_HOME``; or synthetic ratings if they are not at hand. X
+# has two columns, the ids of users and of films, and y holds the stars.
 import math
 from pathlib import Path
 
