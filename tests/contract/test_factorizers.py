@@ -120,8 +120,7 @@ def test_one_key_five_places(key):
 
 @every_form
 def test_a_private_form_has_its_places_too(form):
-    key, unit = form
-    kind = PRIVATE_FORMS[form]
+    unit, kind = form[1], PRIVATE_FORMS[form]
     name = kind.__module__.rpartition("._")[2]
     assert (kind.key, kind.unit) == form
     for place in (
