@@ -1,0 +1,166 @@
+"""Rows of users from their own ratings and the rows of items: one small ridge each."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp.decomposition._factors import Factors
+from skdp.decomposition._ratings import Ratings
+from skdp.decomposition._task import Task
+from skdp.decomposition._threads import Threads
+from skdp.solvers._permutation_kernel import compiled
+
+FloatArray = NDArray[np.float64]
+
+# Users solved by one call: many more calls than threads, few compared with users.
+_BLOCK = 512
+# A pivot that is smaller than this share of its diagonal entry is rounding.
+_PIVOT = 1e-12
+
+
+@dataclass(frozen=True)
+class UserPrior:
+    r"""What is supposed of a user before any rating of his is seen.
+
+    A row x of a user with n ratings is penalised by
+    ``sum_j (fixed[j] + per_rating * n) * (x[j] - centre[j])^2 / 2``, in units in which
+    a rating's error e costs ``e^2 / 2``: a Gaussian prior of precision `fixed` in units
+    of the inverse variance of one rating's error.
+
+    Parameters
+    ----------
+    centre : ndarray of shape (n_unknowns,)
+        The mean user's factors and, with biases, his bias.
+    fixed : ndarray of shape (n_unknowns,)
+        Numbers of ratings that the prior counts for, not below 0.
+    per_rating : float, default=0.0
+        `alpha` of a `Task`.
+    """
+
+    centre: FloatArray
+    fixed: FloatArray
+    per_rating: float = 0.0
+
+    @classmethod
+    def of_task(cls, task: Task) -> Self:
+        """The penalty in the objective of a task."""
+        zeros = np.zeros(task.n_components + task.biases)
+        return cls(zeros, zeros, task.alpha)
+
+
+def solve_users(
+    factors: Factors,
+    ratings: Ratings,
+    prior: UserPrior | None = None,
+    threads: Threads | None = None,
+) -> NDArray[Any]:
+    """Rows that minimise each user's own penalised squared error, items held fixed.
+
+    A user's row depends on the rows of items and on his own ratings only. One without
+    ratings gets the prior's centre, and so does what his ratings leave open where
+    nothing is penalised.
+
+    Parameters
+    ----------
+    factors : Factors
+        Of these the rows of items and the mean are used.
+    ratings : Ratings
+        Of any number of users, the ones of `factors` or new ones. Items are the ones of
+        `factors`.
+    prior : UserPrior or None, default=None
+        None: the penalty of the task of `factors`.
+    threads : Threads or None, default=None
+        None: one thread. The result does not depend on their number.
+
+    Returns
+    -------
+    ndarray of shape (ratings.pattern.n_users, width), of the dtype of `factors`
+    """
+    task = factors.task
+    prior = UserPrior.of_task(task) if prior is None else prior
+    n_unknowns = task.n_components + task.biases
+    n_users = ratings.pattern.n_users
+    items = np.ascontiguousarray(factors.items[:, :n_unknowns], dtype=np.float64)
+    known = np.full(len(items), float(factors.mean))
+    rows = np.zeros((n_users, factors.items.shape[1]), factors.flat.dtype)
+    if task.biases:
+        known += factors.items[:, n_unknowns]
+        rows[:, n_unknowns] = 1
+    order = ratings.pattern.by_user
+    values = ratings.values[order.pairs].astype(np.float64, copy=False)
+    arguments = (
+        order.starts, order.others, values, items, known,
+        prior.centre, prior.fixed, prior.per_rating, rows,
+    )  # fmt: skip
+    firsts = range(0, n_users, _BLOCK)
+    blocks = [(u, min(u + _BLOCK, n_users), *arguments) for u in firsts]
+    (threads or Threads()).each(_solve_block, blocks)
+    return rows
+
+
+@compiled
+def _solve_block(
+    first, last, starts, others, values, items, known, centre, fixed, per_rating, rows
+):  # fmt: skip
+    n_unknowns = items.shape[1]
+    gram = np.empty((n_unknowns, n_unknowns))
+    right = np.empty(n_unknowns)
+    for u in range(first, last):
+        n_own = starts[u + 1] - starts[u]
+        for j in range(n_unknowns):
+            right[j] = 0.0
+            for k in range(j):
+                gram[j, k] = 0.0
+            gram[j, j] = fixed[j] + per_rating * n_own
+        for place in range(starts[u], starts[u + 1]):
+            item = others[place]
+            error = values[place] - known[item]
+            for j in range(n_unknowns):
+                error -= items[item, j] * centre[j]
+            for j in range(n_unknowns):
+                entry = items[item, j]
+                right[j] += error * entry
+                for k in range(j + 1):
+                    gram[j, k] += entry * items[item, k]
+        solve_spd(gram, right)
+        for j in range(n_unknowns):
+            rows[u, j] = centre[j] + right[j]
+
+
+@compiled
+def solve_spd(matrix, right):
+    """Overwrite `right` with the solution; `matrix`, its lower half, with a factor.
+
+    Unknowns whose pivot vanishes are set to 0, so that nothing is ever infinite.
+    """
+    size = len(right)
+    for j in range(size):
+        least = _PIVOT * matrix[j, j]
+        pivot = matrix[j, j]
+        for k in range(j):
+            pivot -= matrix[j, k] * matrix[j, k]
+        root = math.sqrt(pivot) if pivot > least else 0.0
+        matrix[j, j] = root
+        for i in range(j + 1, size):
+            if root == 0.0:
+                matrix[i, j] = 0.0
+                continue
+            total = matrix[i, j]
+            for k in range(j):
+                total -= matrix[i, k] * matrix[j, k]
+            matrix[i, j] = total / root
+    for j in range(size):
+        total = right[j]
+        for k in range(j):
+            total -= matrix[j, k] * right[k]
+        right[j] = total / matrix[j, j] if matrix[j, j] > 0.0 else 0.0
+    for j in range(size - 1, -1, -1):
+        total = right[j]
+        for i in range(j + 1, size):
+            total -= matrix[i, j] * right[i]
+        right[j] = total / matrix[j, j] if matrix[j, j] > 0.0 else 0.0
