@@ -153,9 +153,9 @@ None, default=None
 
     Notes
     -----
-    An array of float64 ratings is factorised in float64, all others in float32. Memory is
-    linear in the number of ratings plus that of factors. An interrupt (Ctrl-C) ends a
-    fit without privacy early and keeps the model so far; a private fit is lost, and
+    An array of float64 ratings is factorised in float64, all others in float32. Memory
+    is linear in the number of ratings plus that of factors. An interrupt (Ctrl-C) ends
+    a fit without privacy early and keeps the model so far; a private fit is lost, and
     what it cost stays on the books.
 
     References
