@@ -17,6 +17,8 @@ from skdp.solvers._permutation_kernel import compiled
 
 FloatArray = NDArray[np.float64]
 
+# Ratings that the prior counts for where items were released with noise.
+_PRIVATE_PRIOR = 5.0
 # Users solved by one call: many more calls than threads, few compared with users.
 _BLOCK = 512
 # A pivot that is smaller than this share of its diagonal entry is rounding.
@@ -48,9 +50,12 @@ class UserPrior:
 
     @classmethod
     def of_task(cls, task: Task) -> Self:
-        """The penalty in the objective of a task."""
+        """The penalty in the objective of a task, which a private one has not.
+
+        Private factorisers scale factors so that one prior suits them and the biases.
+        """
         zeros = np.zeros(task.n_components + task.biases)
-        return cls(zeros, zeros, task.alpha)
+        return cls(zeros, zeros + _PRIVATE_PRIOR * (task.unit is not None), task.alpha)
 
 
 def solve_users(
