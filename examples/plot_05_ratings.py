@@ -5,8 +5,8 @@ Ratings of films
 
 Which films will a user like? ``DPMatrixFactorization`` learns from ratings and
 protects one of two things: the *value* of each rating, with who rated what public, or
-*all ratings of a user*. This example compares both with the model without privacy and with
-means, over a range of epsilons, and recommends films.
+*all ratings of a user*. This example compares both with the model without privacy, over
+a range of epsilons, and recommends films.
 
 Noise is drawn anew in every run, so the numbers differ a little each time.
 """
