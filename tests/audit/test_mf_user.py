@@ -154,7 +154,7 @@ def test_others_contribute_the_same_numbers():
 
 
 def test_clipping_ratings_one_by_one_is_caught(monkeypatch):
-    sums = _user_queries._add_sums.py_func
+    sums = _user_queries.add_sums.py_func
 
     def one_by_one(starts, others, values, *rest):
         """Every rating is clipped as if it were a user's only one."""
@@ -166,7 +166,7 @@ def test_clipping_ratings_one_by_one_is_caught(monkeypatch):
                 own = (rows[u : u + 1], *rest[1:])
                 sums(single, others[part], values[part], *own)
 
-    monkeypatch.setattr(_user_queries, "_add_sums", one_by_one)
+    monkeypatch.setattr(_user_queries, "add_sums", one_by_one)
     pair = [{i: 5.0 if (i + s) % 2 else 1.0 for i in range(N_ITEMS)} for s in (0, 1)]
     found = changes([pair[0], *table()[1:]], [pair[1], *table()[1:]], SOLVER)
     assert max(found[1:]) > 2
@@ -187,7 +187,7 @@ def test_weights_that_forget_the_rule_are_caught(monkeypatch):
     def moved(is_broken):
         with monkeypatch.context() as patch:
             if is_broken:
-                patch.setattr(_user_queries, "_add_counts", forgetful)
+                patch.setattr(_user_queries, "add_counts", forgetful)
                 patch.setattr(_user_als, "kept_ratings", everything)
             others = table()[1:]
             one = dict.fromkeys(range(N_ITEMS), 5.0)
