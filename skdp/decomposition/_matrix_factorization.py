@@ -52,7 +52,8 @@ class DPMatrixFactorization(RegressorMixin, PrivateEstimator):
     Predicts ``mean + b_u + c_i + p_u q_i`` for a user u and an item i. Without privacy
     (``epsilon=inf``) that minimises the mean over ratings of
     ``((r - prediction)^2 + alpha (b_u^2 + c_i^2 + |p_u|^2 + |q_i|^2)) / 2`` by one of
-    several solvers, HAMSI [1]_ among them, which is **not** private by itself. With a
+    several solvers, HAMSI [1]_ among them, which is **not** private by itself (or, by
+    default, an average over what the ratings leave open, by variational Bayes). With a
     finite epsilon one of the private forms of a solver is used, which `privacy_` names.
 
     X has two columns, the ids of users and of items, and y holds the ratings: one row
@@ -89,8 +90,10 @@ class DPMatrixFactorization(RegressorMixin, PrivateEstimator):
         only possibility: they weigh what they release by its known noise.
     biases : bool, default=True
         Whether to subtract the mean and to fit a bias of each user and item.
-    solver : {"auto", "als", "hamsi", "lbfgs", "sgd"}, default="auto"
-        How to factorise. Only ``"als"`` has private forms.
+    solver : {"auto", "als", "hamsi", "lbfgs", "sgd", "vb"}, default="auto"
+        How to factorise. Only ``"als"`` has private forms. Without privacy ``"auto"``
+        is ``"vb"``, variational Bayes, which learns its penalties and uses who rated
+        what; the others minimise the objective above.
     solver_params : mapping or None, default=None
         Hyper-parameters of a named solver, for example ``{"n_steps": 20}``.
     n_users : int or None, default=None

@@ -45,7 +45,7 @@ INSTANCES = {
         f"inf-{solver}": DPMatrixFactorization(
             epsilon=math.inf, solver=solver, n_components=2, random_state=0
         )
-        for solver in ("als", "hamsi", "lbfgs", "sgd")
+        for solver in ("als", "hamsi", "lbfgs", "sgd", "vb")
     },
 }
 
