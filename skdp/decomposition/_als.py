@@ -16,15 +16,16 @@ from typing import ClassVar
 import numpy as np
 
 from skdp._validation import check_count
-from skdp.decomposition._factorizer import Factorizer
+from skdp.decomposition._factorizer import Draws, Factorizer
 from skdp.decomposition._factors import Factors
 from skdp.decomposition._ratings import Ratings
-from skdp.decomposition._sides import Side, centred, sides, spread
+from skdp.decomposition._sides import Side, centred, penalty, sides, spread
 from skdp.decomposition._task import Task
 from skdp.decomposition._threads import Threads
-from skdp.solvers._base import Checks
+from skdp.solvers._configured import Checks
 
 _MAX_STEPS = 10**6
+_COMPONENTS, _PENALTY = 48, 0.62
 _BLOCK = 256  # rows that are one piece of work for a thread
 # Mean square of the start's factors of items, in units of the ratings' deviation:
 # small, so that biases are fitted first.
@@ -51,8 +52,16 @@ class ALS(Factorizer):
 
     n_steps: int = 12
 
+    def default_components(self, task: Task) -> int:
+        """The rule for ``n_components=None``."""
+        return _COMPONENTS
+
+    def default_alpha(self, task: Task) -> float:
+        """The rule for ``alpha=None``."""
+        return penalty(task, _PENALTY)
+
     def iterates(
-        self, ratings: Ratings, task: Task, rng: np.random.RandomState, threads: Threads
+        self, ratings: Ratings, task: Task, rng: Draws, threads: Threads
     ) -> Iterator[Factors]:
         """The start, then the factors after each sweep; the same ones, changed."""
         factors, k = centred(ratings, task), task.n_components

@@ -18,15 +18,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp._validation import check_count, check_positive
-from skdp.decomposition._factorizer import Factorizer
+from skdp.decomposition._factorizer import Draws, Factorizer
 from skdp.decomposition._factors import Factors
 from skdp.decomposition._ratings import Pattern, Ratings
-from skdp.decomposition._sides import centred, spread
+from skdp.decomposition._sides import centred, penalty, spread
 from skdp.decomposition._task import Task
 from skdp.decomposition._threads import Threads
-from skdp.solvers._base import Checks
+from skdp.solvers._configured import Checks
 
 _MAX_STEPS = 10**6
+_COMPONENTS, _PENALTY = 48, 0.55
 _MAX_BLOCKS = 1000
 _REGISTER = 8
 # Mean square of the start's products p q, in units of the ratings' variance.
@@ -67,8 +68,16 @@ class SGD(Factorizer):
     step_size: float = 0.1
     n_blocks: int = 8
 
+    def default_components(self, task: Task) -> int:
+        """The rule for ``n_components=None``."""
+        return _COMPONENTS
+
+    def default_alpha(self, task: Task) -> float:
+        """The rule for ``alpha=None``."""
+        return penalty(task, _PENALTY)
+
     def iterates(
-        self, ratings: Ratings, task: Task, rng: np.random.RandomState, threads: Threads
+        self, ratings: Ratings, task: Task, rng: Draws, threads: Threads
     ) -> Iterator[Factors]:
         """The start, then the factors after each pass."""
         descent = _Descent(self, ratings, task, rng)
@@ -81,9 +90,7 @@ class SGD(Factorizer):
 class _Descent:
     """Ratings in units of their standard deviation, and what the passes change."""
 
-    def __init__(
-        self, plan: SGD, ratings: Ratings, task: Task, rng: np.random.RandomState
-    ) -> None:
+    def __init__(self, plan: SGD, ratings: Ratings, task: Task, rng: Draws) -> None:
         from skdp.decomposition._sgd_kernel import pass_of
 
         dtype, k = ratings.values.dtype.type, task.n_components
@@ -111,7 +118,7 @@ class _Descent:
             rated = np.bincount(ids, minlength=len(rows)) > 0
             rows[:, :k] = draws * rated[:, None]  # the others stay zero
 
-    def go(self, step: float, rng: np.random.RandomState, threads: Threads) -> None:
+    def go(self, step: float, rng: Draws, threads: Threads) -> None:
         """One pass over all ratings, strata in random order."""
         dtype, n = self._targets.dtype.type, self._n_blocks
         biases = self._result.task.biases
@@ -152,9 +159,7 @@ class _Descent:
 class _Blocks:
     """Ratings block by block, in random order within each."""
 
-    def __init__(
-        self, pattern: Pattern, n_blocks: int, rng: np.random.RandomState
-    ) -> None:
+    def __init__(self, pattern: Pattern, n_blocks: int, rng: Draws) -> None:
         self._n_blocks = n_blocks
         shuffled = rng.permutation(len(pattern))
         blocks = _interval_of(pattern.users, pattern.n_users, n_blocks) * n_blocks
