@@ -31,7 +31,7 @@ from skdp.decomposition._ratings import Pattern, Ratings
 from skdp.decomposition._recommender import LocalUsers, Recommender
 from skdp.decomposition._registry import Choice, choose_factorizer
 from skdp.decomposition._task import Task
-from skdp.decomposition._user_rows import solve_users
+from skdp.decomposition._user_rows import UserPrior, solve_users
 from skdp.privacy._accounting import Budget
 from skdp.privacy._adjacency import UNITS, Relation, Unit
 from skdp.privacy._noise import NoiseSource
@@ -330,7 +330,10 @@ None, default=None
         values = values[keep]
         if known.bounds is not None:
             values = np.clip(values, *known.bounds)
-        rows = solve_users(known.factors, Ratings(pattern, values))
+        prior = None  # the penalty of the task
+        if known.factors.task.unit == "rating_value":
+            prior = UserPrior.of_released(known.factors)
+        rows = solve_users(known.factors, Ratings(pattern, values), prior)
         task = replace(known.factors.task, n_users=len(users))
         flat = np.concatenate([rows.ravel(), known.factors.items.ravel()])
         local = replace(
