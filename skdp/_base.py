@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import warnings
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ from skdp.data import MemorySource
 from skdp.exceptions import LargeDeltaWarning, SeededNoiseWarning
 from skdp.losses import Loss
 from skdp.privacy._accounting import Budget
-from skdp.privacy._adjacency import check_adjacency
+from skdp.privacy._adjacency import UNIT_OF, Relation, check_adjacency
 from skdp.privacy._allowance import Allowance
 from skdp.privacy._events import Event
 from skdp.privacy._ledger import BudgetLedger
@@ -33,7 +34,6 @@ from skdp.solvers import (
     solve,
 )
 
-UNIT = "record"
 # From a warning here to the line that called `fit`.
 _USER_FRAME = 5
 
@@ -77,10 +77,25 @@ noise_scale, n_samples, n_features, data_norm, feature_bound, n_nonzero_coefs
 class PrivateEstimator(BaseEstimator):
     """Budget, ledger and warnings of an object that releases something in `fit`.
 
-    A subclass has the parameters epsilon, delta, adjacency, random_state and ledger.
+    A subclass has the parameters epsilon, delta, adjacency, random_state and ledger; or
+    it names its relation by another parameter than adjacency and says so in
+    `_relation` and `_be_under`.
     """
 
     is_search: ClassVar[bool] = False
+
+    def _relation(self) -> Relation:
+        """The checked relation of neighbours."""
+        return check_adjacency(self.adjacency)
+
+    def _be_under(self, relation: Relation) -> None:
+        """Take the relation of the search that this object is a step of."""
+        self.set_params(adjacency=relation)
+
+    def _has_relation(self, relation: Relation) -> bool:
+        """Whether the parameter is at its default or as a search wants it."""
+        default = inspect.signature(type(self)).parameters["adjacency"].default
+        return self.adjacency in (default, relation)
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
@@ -96,7 +111,7 @@ class PrivateEstimator(BaseEstimator):
     def _check_privacy_params(self) -> Budget:
         """Check what all private estimators share and what needs no data."""
         budget = Budget(self.epsilon, self.delta)
-        adjacency = check_adjacency(self.adjacency)
+        relation = self._relation()
         seed = check_random_state(self.random_state)
         if self.ledger is not None:
             if not isinstance(self.ledger, (BudgetLedger, Allowance)):
@@ -104,13 +119,14 @@ class PrivateEstimator(BaseEstimator):
                     "The 'ledger' parameter must be None or a BudgetLedger. "
                     f"Got an instance of {type(self.ledger).__name__}."
                 )
-            if self.ledger.unit != UNIT:
+            unit = UNIT_OF[relation]
+            if self.ledger.unit != unit:
                 raise ValueError(
-                    f"The ledger's unit must be {UNIT!r} for this estimator. "
-                    f"Got {self.ledger.unit!r}. Use a ledger that counts records."
+                    f"The ledger's unit must be {unit!r} for this estimator. "
+                    f"Got {self.ledger.unit!r}. Use a ledger that counts {unit}s."
                 )
             is_private = budget.is_finite and seed is None
-            self.ledger.check_accepts(adjacency=adjacency, is_private=is_private)
+            self.ledger.check_accepts(adjacency=relation, is_private=is_private)
         return budget
 
     def _warn_of_public_facts(
@@ -160,8 +176,8 @@ class PrivateEstimator(BaseEstimator):
             reason=reason,
             epsilon=budget.epsilon if is_private else math.inf,
             delta=budget.delta,
-            adjacency=self.adjacency,
-            unit=UNIT,
+            adjacency=self._relation(),
+            unit=UNIT_OF[self._relation()],
             solver=facts.solver,
             solver_params=facts.solver_params,
             why_solver=facts.why_solver,
@@ -188,7 +204,7 @@ class PrivateEstimator(BaseEstimator):
             return StepPrivacy(
                 epsilon=budget.epsilon if self.random_state is None else math.inf,
                 delta=budget.delta,
-                adjacency=check_adjacency(self.adjacency),
+                adjacency=self._relation(),
                 adds_in_squares=self._adds_in_squares(),
                 note="" if self.random_state is None else "seeded: not private",
             )

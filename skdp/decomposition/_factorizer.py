@@ -6,9 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar, Self
-
-import numpy as np
+from typing import Any, ClassVar, Self
 
 from skdp.decomposition._factors import Factors
 from skdp.decomposition._ratings import Ratings
@@ -18,33 +16,28 @@ from skdp.privacy._accounting import Budget
 from skdp.privacy._adjacency import Unit
 from skdp.privacy._events import Event
 from skdp.privacy._noise import NoiseSource
-from skdp.solvers._base import Checks, Progress
+from skdp.solvers._base import Progress
+from skdp.solvers._configured import Configured
+
+# A generator of scikit-learn's kind, for draws on which no privacy rests.
+Draws = Any
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Configured:
-    """A frozen dataclass of public hyper-parameters; keeps no state between runs.
-
-    A field whose default is None has a rule, which `resolve` fills in.
-    """
-
-    key: ClassVar[str]  # in the registry, the module's name, tests, docs, benchmarks
-    checks: ClassVar[Checks] = {}
-
-    def __post_init__(self) -> None:
-        for name, check in self.checks.items():
-            value = getattr(self, name)
-            if value is not None or getattr(type(self), name) is not None:
-                object.__setattr__(self, name, check(name, value))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Factorizer(_Configured, ABC):
+class Factorizer(Configured, ABC):
     """Minimises the objective of a `Task`, without privacy."""
 
     def resolve(self, task: Task) -> Self:
         """Copy with every None replaced by its rule."""
         return self
+
+    @abstractmethod
+    def default_components(self, task: Task) -> int:
+        """The rule for ``n_components=None``; that of `task` means nothing yet."""
+
+    @abstractmethod
+    def default_alpha(self, task: Task) -> float:
+        """The rule for ``alpha=None``, for the number of components of `task`."""
 
     @property
     @abstractmethod
@@ -53,7 +46,7 @@ class Factorizer(_Configured, ABC):
 
     @abstractmethod
     def iterates(
-        self, ratings: Ratings, task: Task, rng: np.random.RandomState, threads: Threads
+        self, ratings: Ratings, task: Task, rng: Draws, threads: Threads
     ) -> Iterator[Factors]:
         """The start, then the factors after each pass; `n_steps` of them at most.
 
@@ -64,14 +57,14 @@ class Factorizer(_Configured, ABC):
         ----------
         ratings : Ratings
         task : Task
-        rng : RandomState
+        rng : Draws
             For starts and orders, which no privacy rests on.
         threads : Threads
         """
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrivateFactorizer(_Configured, ABC):
+class PrivateFactorizer(Configured, ABC):
     """Factorises privately: declares an event, then reads and adds its noise."""
 
     unit: ClassVar[Unit]
@@ -90,6 +83,10 @@ class PrivateFactorizer(_Configured, ABC):
     @abstractmethod
     def resolve(self, task: Task, budget: Budget) -> Self:
         """Copy with every None replaced by its rule; public facts only."""
+
+    @abstractmethod
+    def default_components(self, task: Task, budget: Budget) -> int:
+        """The rule for ``n_components=None``; that of `task` means nothing yet."""
 
     @property
     def mechanism(self) -> str:
@@ -111,7 +108,7 @@ class PrivateFactorizer(_Configured, ABC):
         task: Task,
         noise_multiplier: float,
         noise: NoiseSource,
-        rng: np.random.RandomState,
+        rng: Draws,
         progress: Progress,
     ) -> Factors:
         """Read `ratings`; add exactly the noise that `event` declared.
@@ -127,7 +124,7 @@ class PrivateFactorizer(_Configured, ABC):
         task : Task
         noise_multiplier : float
         noise : NoiseSource
-        rng : RandomState
+        rng : Draws
             For draws that no privacy rests on and that are independent of the data.
         progress : Progress
         """

@@ -8,11 +8,14 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from skdp.decomposition._ratings import IntArray
 from skdp.decomposition._task import Task
 
 # Rows are padded with zeros to a multiple of this many numbers: a register of single
 # precision or two of double, which is what the compiled loops take at a time.
 _ROW = 8
+# Pairs whose rows are copied at a time.
+_TOGETHER = 1 << 14
 
 
 @dataclass(frozen=True)
@@ -59,9 +62,33 @@ class Factors:
         size = self.task.n_users * width(self.task)
         return self.flat[size:].reshape(self.task.n_items, -1)
 
+    def predictions(self, users: IntArray, items: IntArray) -> NDArray[Any]:
+        """Predicted ratings of pairs of codes, of shape (n_pairs,).
+
+        Code -1 is an id that is not known: no factors, no bias.
+        """
+        predicted = np.empty(len(users), dtype=self.flat.dtype)
+        of_users = _with_nobody(self.users, self.task, self.task.n_components + 1)
+        of_items = _with_nobody(self.items, self.task, self.task.n_components)
+        for start in range(0, len(users), _TOGETHER):
+            part = slice(start, start + _TOGETHER)
+            predicted[part] = np.einsum(
+                "ij,ij->i", of_users[users[part]], of_items[items[part]]
+            )
+        predicted += self.mean
+        return predicted
+
     def copy(self) -> Self:
         """Factors with numbers of their own."""
         return replace(self, flat=self.flat.copy())
+
+
+def _with_nobody(rows: NDArray[Any], task: Task, constant: int) -> NDArray[Any]:
+    """The rows and, at the end, where -1 points to, that of an id nobody knows."""
+    nobody = np.zeros((1, rows.shape[1]), dtype=rows.dtype)
+    if task.biases:
+        nobody[0, constant] = 1
+    return np.concatenate([rows, nobody])
 
 
 def width(task: Task) -> int:

@@ -14,7 +14,7 @@ from sklearn.pipeline import Pipeline
 from skdp._base import PrivateEstimator
 from skdp.pipeline._budget import check_accounted
 from skdp.pipeline._walk import private_steps, says_its_privacy, walk
-from skdp.privacy._adjacency import Adjacency
+from skdp.privacy._adjacency import Relation
 from skdp.privacy._allowance import Strength
 
 # Parameters that decide the guarantee or what is public; a search sets or keeps them.
@@ -25,8 +25,13 @@ _NOT_TUNABLE = (
     "data_norm",
     "delta",
     "epsilon",
+    "item_ids",
     "ledger",
+    "max_ratings",
+    "n_users",
+    "privacy_unit",
     "random_state",
+    "rating_bounds",
     "target_bounds",
 )
 
@@ -91,7 +96,7 @@ def check_tunable(names: Iterable[str]) -> None:
 def configured(
     estimator: Any,
     params: Mapping[str, Any],
-    adjacency: Adjacency,
+    adjacency: Relation,
     delta: float,
     seed: int,
 ) -> Any:
@@ -125,7 +130,8 @@ def configured(
                 f"{type(step).__name__}. Put all choices into one grid."
             )
         _check_defaults(step, adjacency)
-        step.set_params(adjacency=adjacency, delta=delta)
+        step._be_under(adjacency)
+        step.set_params(delta=delta)
     check_accounted(model)
     _check_order(model)
     return model.set_params(**_harmless(model, seed))
@@ -189,13 +195,14 @@ def _is_own(step: Any) -> bool:
     return isinstance(step, str) or says_its_privacy(step)
 
 
-def _check_defaults(step: Any, adjacency: Adjacency) -> None:
+def _check_defaults(step: Any, adjacency: Relation) -> None:
     parameters = inspect.signature(type(step)).parameters
-    for name in ("epsilon", "delta", "adjacency", "random_state", "ledger"):
+    kept = ["epsilon", "delta", "random_state", "ledger"]
+    if not step._has_relation(adjacency):
+        kept.insert(0, "adjacency")
+    for name in kept:
         value, default = getattr(step, name), parameters[name].default
         if value is default or value == default:
-            continue
-        if name == "adjacency" and value == adjacency:
             continue
         raise ValueError(
             f"The {name!r} parameter of {type(step).__name__} must stay at its default "

@@ -17,6 +17,7 @@ from skdp.model_selection._method import (
     validation_size,
 )
 from skdp.model_selection._trial import Job, Split
+from skdp.privacy._adjacency import table_relation
 from skdp.privacy._events import Event, PureEvent
 from skdp.privacy._search_events import ParallelEvent
 
@@ -92,7 +93,7 @@ class DisjointSplits(Method):
 
     def score_deviation(self, noise_multiplier: float, facts: SearchFacts) -> float:
         # Of the exponential law of scale 2 / epsilon that both mechanisms amount to.
-        sensitivity = facts.scorer.sensitivity(facts.adjacency, 1)
+        sensitivity = facts.scorer.sensitivity(table_relation(facts.adjacency), 1)
         return 2 * sensitivity / facts.budget.epsilon / self._sizes(facts)[1]
 
     def run(
@@ -117,7 +118,7 @@ class DisjointSplits(Method):
         }[self.mechanism]
         best = choose(
             scores,
-            sensitivity=job.scorer.sensitivity(facts.adjacency, 1),
+            sensitivity=job.scorer.sensitivity(table_relation(facts.adjacency), 1),
             epsilon=facts.budget.epsilon,
         )
         return Choice(int(best), trials[best][0], float("nan"))

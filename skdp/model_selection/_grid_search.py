@@ -46,9 +46,10 @@ class DPGridSearchCV(PrivateSearch):
         Privacy loss of the whole search.
     delta : 0 or float in [1e-50, 1), default=1e-6
         Of the whole search; far below ``1 / n_samples``. 0 asks for pure epsilon.
-    adjacency : {"replace_one", "zero_out"}, default="replace_one"
+    adjacency : {"replace_one", "zero_out", "rating_value"}, default="replace_one"
         What neighbouring data sets are: one record exchanged for any other, or for
-        the null record, which contributes nothing. Holds for every step.
+        the null record, which contributes nothing; for `DPMatrixFactorization` the
+        value of one rating changed. Holds for every step.
     method : {"auto", "composition", "random_stopping", "disjoint_splits"}, \
 default="auto"
         How to choose. "auto" decides from public facts and says why in ``privacy_``.

@@ -13,7 +13,7 @@ from skdp.model_selection._candidates import Candidate, Need
 from skdp.model_selection._scoring_base import PrivateScoring
 from skdp.model_selection._trial import FloatArray, Job
 from skdp.privacy._accounting import Budget
-from skdp.privacy._adjacency import Adjacency
+from skdp.privacy._adjacency import Relation, table_relation
 from skdp.privacy._allowance import Strength
 from skdp.privacy._events import Event, GaussianEvent, PureEvent
 from skdp.privacy._laws import Gaussian, Laplace, NoiseLaw
@@ -28,7 +28,7 @@ class SearchFacts:
     n_samples, n_candidates : int
     budget : Budget
         For the whole search, the final model included.
-    adjacency : {"replace_one", "zero_out"}
+    adjacency : {"replace_one", "zero_out", "rating_value"}
     scorer : PrivateScoring
     validation_fraction : float in (0, 1) or None
         Share of the records that candidates are scored on. None: the method's rule.
@@ -38,7 +38,7 @@ class SearchFacts:
     n_samples: int
     n_candidates: int
     budget: Budget
-    adjacency: Adjacency
+    adjacency: Relation
     scorer: PrivateScoring
     validation_fraction: float | None
     has_ledger: bool
@@ -143,7 +143,9 @@ def joint_sensitivity(count: int, facts: SearchFacts) -> float:
     add up in squares (L2).
     """
     norm = _law(facts).norm
-    return facts.scorer.sensitivity(facts.adjacency, norm) * float(count ** (1 / norm))
+    return facts.scorer.sensitivity(table_relation(facts.adjacency), norm) * float(
+        count ** (1 / norm)
+    )
 
 
 def _law(facts: SearchFacts) -> NoiseLaw:

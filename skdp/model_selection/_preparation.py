@@ -11,7 +11,7 @@ from skdp.model_selection._candidates import Prepared, steps_of
 from skdp.model_selection._rehearsal import rehearse
 from skdp.pipeline._budget import set_budget_in_place
 from skdp.privacy._accounting import Budget
-from skdp.privacy._adjacency import Adjacency
+from skdp.privacy._adjacency import Relation
 from skdp.privacy._allowance import Strength, cost_over
 from skdp.privacy._events import ComposedEvent, PureEvent
 from skdp.privacy._gaussian import gaussian_epsilon
@@ -27,7 +27,7 @@ def prepare(
     X: Any,
     y: Any,
     delta: float,
-    adjacency: Adjacency,
+    adjacency: Relation,
 ) -> Prepared:
     """Give a candidate the largest budget whose events cost no more than `strength`.
 

@@ -18,11 +18,17 @@ from sklearn.utils.validation import (
     column_or_1d,
 )
 
-from skdp._base import UNIT, DeclaredEstimator, PrivateEstimator
+from skdp._base import DeclaredEstimator, PrivateEstimator
 from skdp._input import check_rows, check_targets, without_data
 from skdp.model_selection._scoring import resolve_scoring
 from skdp.model_selection._scoring_base import MOST_RECORDS, PrivateScoring
 from skdp.privacy._accounting import Budget
+from skdp.privacy._adjacency import (
+    UNIT_OF,
+    Relation,
+    check_row_relation,
+    table_relation,
+)
 from skdp.privacy._door import Commitment, commit
 from skdp.privacy._laws import NoiseLaw, budget_of, law_for
 from skdp.privacy._noise import NoiseSource
@@ -113,7 +119,7 @@ def private_score(
         if Gaussian noise is smaller than noise of pure epsilon, which is rare. With
         one, a delta above 0 asks for Gaussian noise, which is larger but costs less in
         books that hold Gaussian fits; 0 asks for pure epsilon.
-    adjacency : {"replace_one", "zero_out"}, default="replace_one"
+    adjacency : {"replace_one", "zero_out", "rating_value"}, default="replace_one"
         What neighbouring data sets are: one record exchanged for any other, or for
         the null record, which contributes nothing.
     classes : array-like of labels or None, default=None
@@ -222,7 +228,8 @@ def _plan(
 ) -> _Plan:
     if not budget.is_finite:
         return _Plan(scoring, budget, None, math.inf, "epsilon=inf")
-    norms = {norm: scoring.sensitivity(adjacency, norm) for norm in (1, 2)}
+    covering = table_relation(adjacency)
+    norms = {norm: scoring.sensitivity(covering, norm) for norm in (1, 2)}
     law = law_for(budget, scoring.size, norms, adds_up=has_ledger)
     why = "the least noise"
     if has_ledger and not law.is_pure:
@@ -246,6 +253,9 @@ class _ScoreRelease(PrivateEstimator):
         self.adjacency = adjacency
         self.random_state = random_state
         self.ledger = ledger
+
+    def _relation(self) -> Relation:
+        return check_row_relation(self.adjacency)
 
     def run(self, plan: _Plan, estimator: Any, X: Any, y: Any) -> PrivateScore:
         """Calibrate, commit, read."""
@@ -299,7 +309,7 @@ class _ScoreRelease(PrivateEstimator):
             epsilon=plan.budget.epsilon if is_private else math.inf,
             delta=plan.budget.delta,
             adjacency=self.adjacency,
-            unit=UNIT,
+            unit=UNIT_OF[self._relation()],
             solver=law.name.lower() if law is not None else "exact",
             solver_params=asdict(plan.scoring),
             why_solver=plan.why,

@@ -16,7 +16,6 @@ import joblib
 import numpy as np
 from sklearn.base import clone, is_classifier, is_regressor
 
-from skdp._base import UNIT
 from skdp._input import raise_without_data
 from skdp._quiet import no_warnings
 from skdp._rows import rows_at
@@ -27,7 +26,7 @@ from skdp.model_selection._candidates import (
     owner_of,
     steps_of,
 )
-from skdp.privacy._adjacency import Adjacency
+from skdp.privacy._adjacency import UNIT_OF, Relation
 from skdp.privacy._allowance import Allowance
 from skdp.privacy._events import Event
 
@@ -63,7 +62,7 @@ class Accepted:
     takes_labels: bool
 
 
-def accept(models: list[Any], X: Any, y: Any, adjacency: Adjacency) -> Accepted:
+def accept(models: list[Any], X: Any, y: Any, adjacency: Relation) -> Accepted:
     """Rehearse every candidate, and check that all of them predict the same thing.
 
     Raises
@@ -88,7 +87,7 @@ def accept(models: list[Any], X: Any, y: Any, adjacency: Adjacency) -> Accepted:
 
 
 def rehearse(
-    model: Any, X: Any, y: Any, adjacency: Adjacency
+    model: Any, X: Any, y: Any, adjacency: Relation
 ) -> tuple[Any, tuple[Event, ...]]:
     """Go through a fit up to where data would be read, and note its events.
 
@@ -96,7 +95,7 @@ def rehearse(
     -------
     fitted clone, tuple of events
     """
-    allowance = Allowance(adjacency, UNIT)
+    allowance = Allowance(adjacency, UNIT_OF[adjacency])
     rehearsed = clone(model)
     for step in steps_of(rehearsed):
         step.set_params(ledger=allowance)

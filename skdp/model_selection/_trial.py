@@ -16,13 +16,12 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.parallel import Parallel, delayed
 
-from skdp._base import UNIT
 from skdp._quiet import no_warnings
 from skdp._rows import rows_at
 from skdp.model_selection._candidates import Prepared, is_private_step, steps_of
 from skdp.model_selection._scoring_base import PrivateScoring
 from skdp.pipeline._walk import walk
-from skdp.privacy._adjacency import Adjacency
+from skdp.privacy._adjacency import UNIT_OF, Relation
 from skdp.privacy._allowance import Allowance
 from skdp.privacy._noise import NoiseSource
 
@@ -45,7 +44,7 @@ class Job:
     Parameters
     ----------
     X, y : private
-    adjacency : {"replace_one", "zero_out"}
+    adjacency : {"replace_one", "zero_out", "rating_value"}
     scorer : PrivateScoring
     noise : NoiseSource
     seed : int or None
@@ -56,7 +55,7 @@ class Job:
 
     X: Any
     y: Any
-    adjacency: Adjacency
+    adjacency: Relation
     scorer: PrivateScoring
     noise: NoiseSource
     seed: int | None
@@ -118,7 +117,7 @@ def _trial(
     ready: Prepared,
     parts: _Parts,
     seed: int | None,
-    adjacency: Adjacency,
+    adjacency: Relation,
     scorer: PrivateScoring,
 ) -> tuple[Any, FloatArray]:
     model = _fitted(ready, parts.X_train, parts.y_train, seed, adjacency)
@@ -128,14 +127,14 @@ def _trial(
 
 
 def _fitted(
-    ready: Prepared, X: Any, y: Any, seed: int | None, adjacency: Adjacency
+    ready: Prepared, X: Any, y: Any, seed: int | None, adjacency: Relation
 ) -> Any:
     """A fitted clone that committed no more than its allowance, or None.
 
     Steps lose their allowance: it stays in the process of its trial.
     """
     allowance = Allowance(
-        adjacency, UNIT, ready.strength, allow_nonprivate=seed is not None
+        adjacency, UNIT_OF[adjacency], ready.strength, allow_nonprivate=seed is not None
     )
     model = clone(ready.estimator)
     for step in steps_of(model):

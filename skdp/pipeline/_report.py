@@ -16,7 +16,7 @@ from skdp.exceptions import UnaccountedStepError
 from skdp.pipeline._steps import VOUCHED, StepReport, step_report, unaccounted_in
 from skdp.pipeline._total import total_of
 from skdp.pipeline._walk import costs, walk
-from skdp.privacy._adjacency import Adjacency
+from skdp.privacy._adjacency import Relation
 from skdp.privacy._record import _json_ready
 from skdp.privacy._step import StepPrivacy
 
@@ -41,7 +41,7 @@ class PipelineReport:
     steps : tuple of StepReport
     epsilon, delta : float
         Of all steps together, composed; epsilon is inf if a step is unaccounted.
-    adjacency : {"replace_one", "zero_out"} or None
+    adjacency : {"replace_one", "zero_out", "rating_value", "user"} or None
         The one of all private steps; None if there is none, or not one.
     is_private : bool
         Whether epsilon is finite.
@@ -54,7 +54,7 @@ class PipelineReport:
     steps: tuple[StepReport, ...]
     epsilon: float
     delta: float
-    adjacency: Adjacency | None
+    adjacency: Relation | None
     is_private: bool
     reason: str
     not_covered: tuple[str, ...]

@@ -10,7 +10,7 @@ from typing import Any
 from skdp.pipeline._alternatives import alternatives_to
 from skdp.pipeline._data_independent import DATA_INDEPENDENT
 from skdp.pipeline._walk import Leaf, costs
-from skdp.privacy._adjacency import Adjacency
+from skdp.privacy._adjacency import Relation
 from skdp.privacy._step import StepPrivacy
 
 DECLARED, PRIVATE = "declared rule", "private"
@@ -30,7 +30,7 @@ class StepReport:
     kind : {"declared rule", "private", "unaccounted", "vouched for by the user"}
     epsilon, delta : float
         Of the step alone: 0, 0 if it takes nothing from the data, inf if nobody knows.
-    adjacency : {"replace_one", "zero_out"} or None
+    adjacency : {"replace_one", "zero_out", "rating_value", "user"} or None
         None if the step is not private or costs nothing.
     state : {"planned", "spent", ""}
         Empty if there is nothing to spend.
@@ -43,7 +43,7 @@ class StepReport:
     kind: str
     epsilon: float
     delta: float
-    adjacency: Adjacency | None
+    adjacency: Relation | None
     state: str
     note: str
 

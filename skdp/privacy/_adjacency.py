@@ -33,11 +33,43 @@ Unit = Literal["rating_value", "user"]
 UNITS: tuple[Unit, ...] = ("rating_value", "user")
 Relation = Adjacency | Unit
 RELATIONS: tuple[Relation, ...] = (*ADJACENCIES, *UNITS)
+# What one neighbour differs from another in, as ledgers and records call it.
+UNIT_OF: dict[str, str] = {
+    "replace_one": "record",
+    "zero_out": "record",
+    "rating_value": "rating",
+    "user": "user",
+}
 
 
 def check_adjacency(value: Any) -> Adjacency:
     """Return `value` if it names a neighbouring relation."""
     return cast(Adjacency, check_choice("adjacency", value, ADJACENCIES))
+
+
+def table_relation(relation: Relation) -> Adjacency:
+    """The relation of tables that covers a relation of ratings.
+
+    Whose value changes is a record exchanged for another one. All ratings of a user are
+    no single record, so nothing covers them.
+    """
+    return "replace_one" if relation == "rating_value" else check_adjacency(relation)
+
+
+def check_row_relation(value: Any) -> Relation:
+    """Return `value` if it names a relation whose neighbours differ in one row.
+
+    What splits and scores rows one by one can promise no more than that.
+    """
+    relation = check_relation(value)
+    if relation == "user":
+        raise ValueError(
+            "The 'adjacency' parameter must be a relation in which one row changes: "
+            "'replace_one', 'zero_out' or 'rating_value'. Got 'user', of whom there "
+            "are many rows. Choose without a search, or search at epsilon=inf on data "
+            "that are public."
+        )
+    return relation
 
 
 def check_relation(value: Any) -> Relation:

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, NoReturn
 
 from skdp.exceptions import UnplannedEventError
 from skdp.privacy._accounting import Budget
-from skdp.privacy._adjacency import Adjacency
+from skdp.privacy._adjacency import Relation
 from skdp.privacy._events import (
     ComposedEvent,
     Event,
@@ -45,7 +45,7 @@ class Allowance:
 
     Parameters
     ----------
-    adjacency : {"replace_one", "zero_out"}
+    adjacency : {"replace_one", "zero_out", "rating_value", "user"}
     unit : str
     strength : GaussianEvent, PureEvent or None, default=None
         What its events may cost together. None: a rehearsal.
@@ -63,7 +63,7 @@ class Allowance:
 
     def __init__(
         self,
-        adjacency: Adjacency,
+        adjacency: Relation,
         unit: str,
         strength: Strength | None = None,
         *,
@@ -80,7 +80,7 @@ class Allowance:
         """Whether events are only noted down, so that no data may be read."""
         return self.strength is None
 
-    def check_accepts(self, *, adjacency: Adjacency, is_private: bool) -> None:
+    def check_accepts(self, *, adjacency: Relation, is_private: bool) -> None:
         """Raise ValueError if a step has another adjacency than its search."""
         if adjacency != self.adjacency:
             raise ValueError(
@@ -90,7 +90,7 @@ class Allowance:
             )
 
     def commit(
-        self, event: Event, *, adjacency: Adjacency, budget: Budget, label: str
+        self, event: Event, *, adjacency: Relation, budget: Budget, label: str
     ) -> None:
         """Note an event down; raise if the trial would cost more than it may."""
         self.check_accepts(adjacency=adjacency, is_private=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from skdp.privacy._accounting import Budget, calibrate
-from skdp.privacy._adjacency import Adjacency
+from skdp.privacy._adjacency import Relation
 from skdp.privacy._events import Event, NonPrivateEvent
 from skdp.privacy._noise import NoiseSource
 
@@ -28,12 +28,12 @@ class Ledger(Protocol):
         """Whether events are only noted down, so that no data may be read."""
         ...
 
-    def check_accepts(self, *, adjacency: Adjacency, is_private: bool) -> None:
+    def check_accepts(self, *, adjacency: Relation, is_private: bool) -> None:
         """Raise if a release of this kind could never be booked here."""
         ...
 
     def commit(
-        self, event: Event, *, adjacency: Adjacency, budget: Budget, label: str
+        self, event: Event, *, adjacency: Relation, budget: Budget, label: str
     ) -> None:
         """Put an event on the books, or raise and change nothing."""
         ...
@@ -62,7 +62,7 @@ def commit(
     declare: Callable[[float], Event] | None,
     budget: Budget,
     *,
-    adjacency: Adjacency,
+    adjacency: Relation,
     ledger: Ledger | None,
     noise: NoiseSource,
     label: str,
@@ -75,7 +75,7 @@ def commit(
         Maps a noise multiplier to everything that will be released, from public facts
         only. None: no noise at all, with an infinite epsilon.
     budget : Budget
-    adjacency : {"replace_one", "zero_out"}
+    adjacency : {"replace_one", "zero_out", "rating_value", "user"}
     ledger : BudgetLedger, Allowance or None
     noise : NoiseSource
         From which the noise will be drawn; a seeded one makes the event non-private.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from skdp._validation import check_bool, check_real
 from skdp.exceptions import BudgetExceeded, LedgerError
 from skdp.privacy._accounting import Budget, epsilon_of
-from skdp.privacy._adjacency import Adjacency, check_adjacency
+from skdp.privacy._adjacency import Relation, check_relation
 from skdp.privacy._books import Books, Spend, Terms, find_terms
 from skdp.privacy._codec import event_to_json
 from skdp.privacy._events import Event
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class BudgetLedger:
-    """A cap on everything fitted to one data set, kept in a file.
+    r"""A cap on everything fitted to one data set, kept in a file.
 
     Every fit that carries this ledger commits its event to the file before it reads
     the data; a fit that would pass the cap raises `BudgetExceeded` and reads nothing.
@@ -47,10 +47,13 @@ class BudgetLedger:
         Cap on the privacy loss of all fits together.
     delta : 0 or float in [1e-50, 1)
         With 0 only pure fits are possible.
-    adjacency : {"replace_one", "zero_out"}, default="replace_one"
-        Fits under another adjacency are refused.
+    adjacency : {"replace_one", "zero_out", "rating_value", "user"}, \
+default="replace_one"
+        Fits under another relation are refused. The last two are those of
+        `DPMatrixFactorization`.
     unit : str, default="record"
-        What one row stands for. Fits for another unit are refused.
+        What one row stands for; "rating" and "user" for the last two. Fits for another
+        unit are refused.
     dataset : str, default=""
         A name for the data set; never computed from the data.
     allow_nonprivate : bool, default=False
@@ -86,7 +89,7 @@ class BudgetLedger:
         *,
         epsilon: float,
         delta: float,
-        adjacency: Adjacency = "replace_one",
+        adjacency: Relation = "replace_one",
         unit: str = "record",
         dataset: str = "",
         allow_nonprivate: bool = False,
@@ -96,7 +99,7 @@ class BudgetLedger:
             "epsilon", epsilon, low=1e-6, high=1e8, remedy="A ledger is a cap."
         )
         self.delta = Budget(self.epsilon, delta).delta
-        self.adjacency = check_adjacency(adjacency)
+        self.adjacency = check_relation(adjacency)
         self.unit = _check_text("unit", unit)
         self.dataset = _check_text("dataset", dataset)
         self.allow_nonprivate = check_bool("allow_nonprivate", allow_nonprivate)
@@ -115,14 +118,14 @@ class BudgetLedger:
         return Budget(self.epsilon, self.delta)
 
     def commit(
-        self, event: Event, *, adjacency: Adjacency, budget: Budget, label: str
+        self, event: Event, *, adjacency: Relation, budget: Budget, label: str
     ) -> None:
         """Put an event on the books, durably, or raise and change nothing.
 
         Parameters
         ----------
         event : Event
-        adjacency : {"replace_one", "zero_out"}
+        adjacency : {"replace_one", "zero_out", "rating_value", "user"}
             The relation for which the event was declared.
         budget : Budget
             What the fit asked for. Its delta is what the fit is charged if it has to
@@ -170,7 +173,7 @@ class BudgetLedger:
                 )
             writer.append(event, budget.epsilon, budget.delta, label)
 
-    def check_accepts(self, *, adjacency: Adjacency, is_private: bool) -> None:
+    def check_accepts(self, *, adjacency: Relation, is_private: bool) -> None:
         """Raise ValueError if a fit of this kind could never be booked here."""
         if adjacency != self.adjacency:
             raise ValueError(
@@ -320,7 +323,7 @@ def _is_private(event: Event) -> bool:
     return math.isfinite(event.pure_epsilon)
 
 
-def _check_adjacency_of(event: Event, adjacency: Adjacency) -> None:
+def _check_adjacency_of(event: Event, adjacency: Relation) -> None:
     for leaf in event.leaves:
         own = getattr(leaf, "adjacency", adjacency)
         if own != adjacency:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from skdp.privacy._adjacency import Adjacency
+from skdp.privacy._adjacency import Relation
 from skdp.privacy._codec import event_to_dict
 from skdp.privacy._events import Event, GaussianEvent
 
@@ -18,6 +18,9 @@ _ADJACENCY_MEANING = {
     "replace_one": "one record exchanged for any other; the number of records public",
     "zero_out": "one record exchanged for the null record, which contributes nothing; "
     "the number of records public",
+    "rating_value": "the value of one rating changed; who rated what is public",
+    "user": "all ratings of one user replaced; the number of users and the catalogue "
+    "public",
 }
 
 
@@ -36,7 +39,8 @@ class PrivacyRecord:
         Why the release is private, or why it is not.
     epsilon, delta : float
         The guarantee; epsilon is inf if the release is not private.
-    adjacency : {"replace_one", "zero_out"}
+    adjacency : {"replace_one", "zero_out", "rating_value", "user"}
+        The relation of neighbours.
     unit : str
         What one record stands for.
     solver : str
@@ -78,7 +82,7 @@ class PrivacyRecord:
     reason: str
     epsilon: float
     delta: float
-    adjacency: Adjacency
+    adjacency: Relation
     unit: str
     solver: str
     solver_params: dict[str, Any]

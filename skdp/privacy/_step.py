@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from skdp.privacy._adjacency import Adjacency
+from skdp.privacy._adjacency import Relation
 from skdp.privacy._events import Event
 
 
@@ -34,7 +34,7 @@ class StepPrivacy:
 
     epsilon: float
     delta: float
-    adjacency: Adjacency | None = None
+    adjacency: Relation | None = None
     event: Event | None = None
     adds_in_squares: bool = False
     note: str = ""

@@ -35,8 +35,9 @@ from skdp.privacy._events import ComposedEvent, Event, GaussianEvent, PureEvent
 from skdp.privacy._laws import LAWS, budget_of
 from skdp.privacy._noise import NoiseSource
 from skdp.solvers._accelerated_rules import DefaultRules
-from skdp.solvers._base import Checks, FloatArray, Problem, Progress, Solution
+from skdp.solvers._base import FloatArray, Problem, Progress, Solution
 from skdp.solvers._chosen_law import ChosenLaw
+from skdp.solvers._configured import Checks
 from skdp.solvers._gradient import query_sensitivity, smoothness_bound
 from skdp.solvers._noise_division import (
     IntArray,

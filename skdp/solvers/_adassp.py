@@ -24,8 +24,9 @@ from skdp.losses import Loss, SquaredLoss
 from skdp.privacy._accounting import Budget
 from skdp.privacy._events import Event
 from skdp.privacy._noise import NoiseSource
-from skdp.solvers._base import Checks, FloatArray, Problem, Progress, Solution
+from skdp.solvers._base import FloatArray, Problem, Progress, Solution
 from skdp.solvers._chosen_law import ChosenLaw
+from skdp.solvers._configured import Checks
 from skdp.solvers._moments import Moments, MomentWeights, query_size
 
 _INTERCEPT_WEIGHT, _TARGET_WEIGHT = 0.5, 1.0

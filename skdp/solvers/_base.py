@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +17,9 @@ from skdp.privacy._accounting import Budget
 from skdp.privacy._adjacency import Adjacency, check_adjacency
 from skdp.privacy._events import Event
 from skdp.privacy._noise import NoiseSource
+from skdp.solvers._configured import Configured
 
 FloatArray = NDArray[np.float64]
-# What a parameter has to pass: from its name and value to what is kept.
-Checks = Mapping[str, Callable[[str, Any], Any]]
 # Of the bounds on a row and on an entry, for rules that weigh one against the other.
 _LARGEST_RATIO = 1e50
 
@@ -138,10 +136,21 @@ class Progress:
     def __init__(self, label: str = "", verbose: bool = False) -> None:
         self._label, self._verbose = label, verbose
 
-    def step(self, done: int, total: int) -> None:
-        """Say that `done` of `total` steps are finished, about 20 times a run."""
-        if self._verbose and (done == total or done % max(1, -(-total // 20)) == 0):
-            print(f"[{self._label}] step {done} of {total}", flush=True)
+    def is_due(self, done: int, total: int) -> bool:
+        """Whether `step` prints: about 20 times a run, if at all."""
+        return self._verbose and (done == total or done % max(1, -(-total // 20)) == 0)
+
+    def step(self, done: int, total: int, note: str = "") -> None:
+        """Say that `done` of `total` steps are finished; a note if nothing is private.
+
+        Parameters
+        ----------
+        done, total : int
+        note : str, default=""
+            Must not depend on private data.
+        """
+        if self.is_due(done, total):
+            print(f"[{self._label}] step {done} of {total}{note}", flush=True)
 
 
 @dataclass(frozen=True)
@@ -169,25 +178,12 @@ class Solution:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Solver(ABC):
-    """A frozen dataclass of public hyper-parameters; keeps no state between runs.
+class Solver(Configured, ABC):
+    """A way to fit a linear model privately, with its public hyper-parameters."""
 
-    A field whose default is None has a data-independent rule, which `resolve` fills in.
-    """
-
-    key: ClassVar[str]  # in the registry, the module's name, tests, docs and benchmarks
     is_pure: ClassVar[bool]  # whether delta = 0 is possible
     # Whether at most `Problem.n_nonzero` features get a nonzero weight.
     is_sparse: ClassVar[bool] = False
-    checks: ClassVar[Checks] = {}
-
-    def __post_init__(self) -> None:
-        # Plain numbers are kept: a NumPy scalar of half precision would carry its
-        # rounding, and its overflow, into the sensitivity and the noise.
-        for name, check in self.checks.items():
-            value = getattr(self, name)
-            if value is not None or getattr(type(self), name) is not None:
-                object.__setattr__(self, name, check(name, value))
 
     def refusal(self, loss: Loss, problem: Problem, budget: Budget) -> str:
         """Why this solver cannot do the job, or an empty string if it can."""

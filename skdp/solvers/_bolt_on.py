@@ -27,8 +27,9 @@ from skdp.privacy._accounting import Budget
 from skdp.privacy._events import Event
 from skdp.privacy._laws import LAWS, deviation_once
 from skdp.privacy._noise import NoiseSource
-from skdp.solvers._base import Checks, FloatArray, Problem, Progress, Solution
+from skdp.solvers._base import FloatArray, Problem, Progress, Solution
 from skdp.solvers._chosen_law import ChosenLaw
+from skdp.solvers._configured import Checks
 from skdp.solvers._flow_time import RELAXATIONS
 from skdp.solvers._gradient import GradientSum, query_sensitivity, smoothness_bound
 from skdp.solvers._permutation_sensitivity import (

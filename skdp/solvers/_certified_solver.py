@@ -10,9 +10,10 @@ from typing import ClassVar
 from skdp._validation import check_real
 from skdp.losses import Loss
 from skdp.privacy._accounting import Budget
-from skdp.solvers._base import Checks, Problem
+from skdp.solvers._base import Problem
 from skdp.solvers._certified import CertifiedProblem
 from skdp.solvers._chosen_law import ChosenLaw
+from skdp.solvers._configured import Checks
 
 
 @dataclass(frozen=True, kw_only=True)

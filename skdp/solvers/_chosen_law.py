@@ -10,7 +10,8 @@ from skdp._validation import check_choice
 from skdp.losses import Loss
 from skdp.privacy._accounting import Budget
 from skdp.privacy._laws import LAWS, NoiseLaw
-from skdp.solvers._base import Checks, Problem, Solver
+from skdp.solvers._base import Problem, Solver
+from skdp.solvers._configured import Checks
 
 
 @dataclass(frozen=True, kw_only=True)

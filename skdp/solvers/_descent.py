@@ -11,7 +11,8 @@ import numpy as np
 
 from skdp._validation import check_real
 from skdp.losses import Loss
-from skdp.solvers._base import Checks, FloatArray, Problem, Solver
+from skdp.solvers._base import FloatArray, Problem, Solver
+from skdp.solvers._configured import Checks
 from skdp.solvers._flow_time import FlowTime
 from skdp.solvers._gradient import query_sensitivity
 from skdp.solvers._noisy_gradient import boxed, farthest_weight

@@ -22,7 +22,8 @@ from skdp.privacy._accounting import Budget
 from skdp.privacy._events import BoundedRangeEvent, Event
 from skdp.privacy._gaussian import gaussian_mu
 from skdp.privacy._noise import NoiseSource, choice_shift
-from skdp.solvers._base import Checks, Problem, Progress, Solution, Solver
+from skdp.solvers._base import Problem, Progress, Solution, Solver
+from skdp.solvers._configured import Checks
 from skdp.solvers._thresholding import keep_rows, largest_rows
 from skdp.solvers._vertex_scores import (
     ENTRY_BITS,

@@ -13,7 +13,8 @@ from skdp._validation import check_real
 from skdp.losses import Loss
 from skdp.privacy._accounting import Budget
 from skdp.solvers._accelerated import AcceleratedGD
-from skdp.solvers._base import Checks, FloatArray, Problem
+from skdp.solvers._base import FloatArray, Problem
+from skdp.solvers._configured import Checks
 from skdp.solvers._flow_time import RELAXATIONS
 
 # Below 1 in any rounding.

@@ -19,7 +19,8 @@ from skdp.losses import Loss
 from skdp.privacy._accounting import Budget
 from skdp.privacy._events import Event
 from skdp.privacy._noise import NoiseSource
-from skdp.solvers._base import Checks, Problem, Progress, Solution, Solver
+from skdp.solvers._base import Problem, Progress, Solution, Solver
+from skdp.solvers._configured import Checks
 from skdp.solvers._dense_part import (
     Params,
     check_dense_key,

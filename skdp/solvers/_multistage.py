@@ -11,7 +11,8 @@ from skdp._validation import check_count
 from skdp.losses import Loss
 from skdp.privacy._accounting import Budget
 from skdp.solvers._accelerated import AcceleratedGD
-from skdp.solvers._base import Checks, FloatArray, Problem
+from skdp.solvers._base import FloatArray, Problem
+from skdp.solvers._configured import Checks
 from skdp.solvers._gradient import smoothness_bound
 from skdp.solvers._noise_division import IntArray, multistage_steps
 

@@ -25,7 +25,8 @@ from skdp.privacy._accounting import Budget
 from skdp.privacy._events import Event, PoissonGaussianEvent
 from skdp.privacy._laws import LAWS
 from skdp.privacy._noise import NoiseSource
-from skdp.solvers._base import Checks, Problem, Progress, Solution
+from skdp.solvers._base import Problem, Progress, Solution
+from skdp.solvers._configured import Checks
 from skdp.solvers._descent import Descent, MomentumSteps
 from skdp.solvers._flow_time import FlowTime
 from skdp.solvers._noisy_gradient import NoisyGradient

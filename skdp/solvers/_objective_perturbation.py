@@ -26,9 +26,10 @@ from skdp.privacy._events import ComposedEvent, Event, ObjectiveEvent, PureEvent
 from skdp.privacy._gaussian import gaussian_mu
 from skdp.privacy._laws import LAWS
 from skdp.privacy._noise import NoiseSource
-from skdp.solvers._base import Checks, Problem, Progress, Solution
+from skdp.solvers._base import Problem, Progress, Solution
 from skdp.solvers._certified import CertifiedProblem, certified_minimum
 from skdp.solvers._certified_solver import CertifiedSolver
+from skdp.solvers._configured import Checks
 
 # Standard deviation of the tilt's effect on the raw prediction of a unit row in a
 # direction without curvature, chosen once on public data sets

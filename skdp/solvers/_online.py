@@ -25,8 +25,9 @@ from skdp.privacy._accounting import Budget
 from skdp.privacy._events import Event
 from skdp.privacy._laws import LAWS, deviation_once
 from skdp.privacy._noise import NoiseSource
-from skdp.solvers._base import Checks, Problem, Progress, Solution
+from skdp.solvers._base import Problem, Progress, Solution
 from skdp.solvers._chosen_law import ChosenLaw
+from skdp.solvers._configured import Checks
 from skdp.solvers._descent import Descent, MomentumSteps
 from skdp.solvers._flow_time import OnePassFlowTime
 from skdp.solvers._noisy_gradient import NoisyGradient

@@ -37,8 +37,9 @@ from skdp.privacy._events import (
 )
 from skdp.privacy._laws import NoiseLaw
 from skdp.privacy._noise import NoiseSource
-from skdp.solvers._base import Checks, FloatArray, Problem, Progress, Solution
+from skdp.solvers._base import FloatArray, Problem, Progress, Solution
 from skdp.solvers._chosen_law import ChosenLaw
+from skdp.solvers._configured import Checks
 from skdp.solvers._feature_selection import FeatureSelection, prediction_bound
 from skdp.solvers._gradient import GradientSum, RowClip, rounding_slack
 from skdp.solvers._noisy_gradient import boxed, farthest_weight

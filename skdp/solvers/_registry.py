@@ -8,7 +8,7 @@ One key, five places: this table, the module ``skdp/solvers/_<key>.py``, its tes
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 from skdp._validation import check_choice
@@ -18,6 +18,7 @@ from skdp.solvers._adassp import AdaSSP
 from skdp.solvers._auto import Candidate, auto_candidates
 from skdp.solvers._base import Problem, Solver
 from skdp.solvers._bolt_on import BoltOn
+from skdp.solvers._configured import configured
 from skdp.solvers._frank_wolfe import FrankWolfe
 from skdp.solvers._heavy_ball import HeavyBall
 from skdp.solvers._iht import IHT
@@ -69,20 +70,7 @@ def named_solver(key: str, params: Mapping[str, Any] | None) -> Solver | None:
                 f"Got a mapping. Name the solver: one of {sorted(SOLVERS)}."
             )
         return None
-    if params is not None and not isinstance(params, Mapping):
-        raise TypeError(
-            "The 'solver_params' parameter must be None or a mapping. "
-            f"Got an instance of {type(params).__name__}."
-        )
-    allowed = [field.name for field in fields(SOLVERS[key])]
-    unknown = sorted(str(name) for name in params or {} if name not in allowed)
-    if unknown:
-        raise ValueError(
-            f"The 'solver_params' of solver={key!r} must be among {allowed}. "
-            f"Got {unknown}. Noise scale, sensitivity, sampler and randomness "
-            "follow from epsilon, delta and adjacency and cannot be set."
-        )
-    return SOLVERS[key](**(params or {}))
+    return configured(SOLVERS[key], key, params)
 
 
 def choose_solver(

@@ -29,13 +29,13 @@ from skdp.privacy._gaussian import gaussian_epsilon, gaussian_mu
 from skdp.privacy._laws import LAWS
 from skdp.privacy._noise import NoiseSource
 from skdp.solvers._base import (
-    Checks,
     FloatArray,
     Problem,
     Progress,
     Solution,
     Solver,
 )
+from skdp.solvers._configured import Checks
 from skdp.solvers._dense_part import (
     Params,
     check_dense_key,

@@ -1,0 +1,163 @@
+"""Ids of users and items: any hashable values, and the codes they get."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+from sklearn.utils.validation import validate_data
+
+from skdp._input import without_data
+from skdp.decomposition._ratings import IntArray
+
+_WIDTH = (
+    "The X argument must have two columns: the id of a user and the id of an item, a "
+    "row for each rating. Got another shape. Use pairs_from_sparse(R) for a matrix."
+)
+_BAD_IDS = (
+    "The ids of the {} must be hashable and not missing. Got others. Leave out rows "
+    "without an id."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Ids:
+    """The known ids of one kind, in the order of their codes.
+
+    Parameters
+    ----------
+    kind : {"users", "items"}
+    values : ndarray of shape (n_ids,)
+        Each once.
+    """
+
+    kind: str
+    values: NDArray[Any]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def codes(self, column: Any) -> IntArray:
+        """The code of each id, -1 if it is not known, of shape of `column`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If an id is no id, or all are of a kind that no known id has.
+        """
+        column = _as_column(column, self.kind)
+        known = pd.Index(self.values)
+        if len(column) and _is_text(column) is not _is_text(self.values):
+            asked = "texts" if _is_text(column) else "numbers"
+            raise TypeError(
+                f"The ids of the {self.kind} must be of the kind that fit got. Got "
+                f"{asked} for ids of another kind. Convert them as before."
+            )
+        found = without_data(
+            lambda: known.get_indexer(pd.Index(column)), _BAD_IDS.format(self.kind)
+        )
+        return np.asarray(found, dtype=np.int32)
+
+
+def found_ids(column: Any, kind: str) -> tuple[Ids, IntArray]:
+    """The ids in a column, sorted if they can be, and the codes of the column."""
+    column = _as_column(column, kind)
+    try:
+        codes, values = pd.factorize(column, sort=True)
+    except TypeError:  # ids that are not ordered, in the order of their first rows
+        codes, values = without_data(
+            lambda: pd.factorize(column), _BAD_IDS.format(kind)
+        )
+    return Ids(kind, np.asarray(values)), codes.astype(np.int32)
+
+
+def declared_ids(parameter: str, values: Any, kind: str) -> Ids:
+    """The ids a user declared; public, each once, in their order."""
+    rule = (
+        f"The {parameter!r} parameter must be a list of different ids. Got {{}}. "
+        "Declare each id once."
+    )
+    if values is None or isinstance(values, str) or not hasattr(values, "__len__"):
+        raise TypeError(rule.format(f"an instance of {type(values).__name__}"))
+    column = _as_column(values, kind)
+    if not len(column) or pd.Index(column).has_duplicates:
+        raise ValueError(rule.format("none" if not len(column) else "one id twice"))
+    return Ids(kind, column)
+
+
+def check_pairs(estimator: Any, X: Any, *, reset: bool) -> tuple[Any, Any]:
+    """The columns of users and of items, or an error without an id.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Its ``n_features_in_`` and ``feature_names_in_`` are set or compared.
+    X : array-like or data frame of shape (n_ratings, 2)
+    reset : bool
+        True in ``fit``.
+    """
+    users, items = split_pairs(X)
+    validate_data(estimator, X, reset=reset, skip_check_array=True)
+    return users, items
+
+
+def split_pairs(X: Any) -> tuple[Any, Any]:
+    """The two columns of pairs of ids, or an error without an id."""
+    if issparse(X):
+        raise TypeError(
+            "The X argument must have two columns of ids. Got a sparse matrix of "
+            "ratings. Use X, y = pairs_from_sparse(R)."
+        )
+    if not hasattr(X, "iloc"):
+        # As objects: an array of a text and a number would be one of two texts.
+        X = X if hasattr(X, "shape") else without_data(lambda: _objects(X), _WIDTH)
+        X = np.asarray(X)
+        if X.dtype.kind == "c":
+            raise ValueError("Complex data not supported. Use other ids.")
+    if len(X.shape) != 2 or X.shape[1] != 2:
+        raise ValueError(_WIDTH)
+    if not len(X):
+        raise ValueError("The X argument must have at least one row. Got 0 sample(s).")
+    if hasattr(X, "iloc"):
+        return X.iloc[:, 0], X.iloc[:, 1]
+    return X[:, 0], X[:, 1]
+
+
+def _objects(rows: Any) -> NDArray[Any]:
+    pairs = [tuple(row) for row in rows]
+    if any(len(pair) != 2 for pair in pairs):
+        raise ValueError
+    table = np.empty((len(pairs), 2), dtype=object)
+    for at, pair in enumerate(pairs):
+        table[at, 0], table[at, 1] = pair
+    return table
+
+
+def _as_column(column: Any, kind: str) -> NDArray[Any]:
+    """Ids as an array, objects of one kind as an array of that kind."""
+
+    def convert() -> NDArray[Any]:
+        if not hasattr(column, "dtype"):
+            table = np.empty(len(column), dtype=object)
+            table[:] = list(column)
+        else:
+            table = column
+        index = pd.Index(table)
+        if index.ndim != 1 or index.hasnans:
+            raise ValueError
+        if index.dtype.kind == "O":
+            index = pd.Index(index.infer_objects())
+        hash(index[0]) if len(index) else None
+        return np.asarray(index)
+
+    return np.asarray(without_data(convert, _BAD_IDS.format(kind)))
+
+
+def _is_text(values: NDArray[Any]) -> bool:
+    return bool(len(values)) and all(
+        isinstance(value, str) for value in values[:1].tolist()
+    )

@@ -1,0 +1,301 @@
+r"""Noisy alternating least squares for ratings of which only the values are private.
+
+Algorithm: with residuals ``d_ui = clip(r_ui - prediction, -c, c)`` against what has
+been released, and rows x_i, z_u of norm at most 1 made from the pattern and from what
+has been released,
+
+1. ``sum_ui d_ui z_u x_i' + N`` for points z, x of the pattern alone: a small
+   matrix M explains ratings by ``z_u' M x_i``;
+2. ``sum_u d_ui z_u + N`` for every item: item rows;
+3. ``sum_i d_ui x_i + N`` for every user: user rows; and 2, 3 again.
+
+Each is a half-step of alternating least squares whose linear terms alone need noise:
+the Gram matrices are those of public rows over public pairs. The rows are posterior
+means for normal priors and noise of known size, so what noise drowns is left out. At
+the end each part is fitted again, from the same releases, to what the others leave.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp._validation import check_count, check_real
+from skdp.decomposition._factorizer import PrivateFactorizer
+from skdp.decomposition._factors import Factors
+from skdp.decomposition._low_rank import LowRank
+from skdp.decomposition._noisy_parts import (
+    Bilinear,
+    Fit,
+    ItemRows,
+    Part,
+    Release,
+    UserRows,
+)
+from skdp.decomposition._noisy_rows import ClippedNormal
+from skdp.decomposition._pattern_embedding import pattern_embedding, values_of
+from skdp.decomposition._ratings import Order, Pattern, Ratings
+from skdp.decomposition._task import Task
+from skdp.privacy._accounting import Budget
+from skdp.privacy._adjacency import Unit
+from skdp.privacy._events import ComposedEvent, Event, GaussianEvent
+from skdp.privacy._gaussian import gaussian_mu
+from skdp.privacy._noise import NoiseSource, gaussian_scale
+from skdp.solvers._base import Progress
+from skdp.solvers._configured import Checks
+
+FloatArray = NDArray[np.float64]
+
+# Shares of mu^2: the first query if it has points to explain ratings by, or if it has
+# only the mean to find; of the rest, users, of whom there are more.
+_PATTERN_SHARE, _MEAN_SHARE, _USER_SHARE = 0.15, 0.01, 0.58
+# Everything below is in units of the width of the rating bounds.
+_FIRST_CLIP = 0.375  # residuals of the first query, which has little to start from
+_DEVIATION = 0.225  # of residuals
+_PATTERN_DEVIATION = 0.18  # prior: of entries of M
+_ITEM_BIAS, _USER_BIAS = 0.05, 0.09  # prior: biases beyond what is known before
+_ITEM_TASTE, _USER_TASTE = 0.0375, 0.0625  # prior: all other terms of a row together
+# Length of the constant in rows of norm 1, in the first query and in the others.
+_FIRST_CONSTANT, _CONSTANT = 0.5, 0.75
+_UNIT_ROUNDOFF = 2.0**-53
+
+
+@dataclass(frozen=True, kw_only=True)
+class ValueALS(PrivateFactorizer):
+    r"""Private factorisation under ``privacy_unit="rating_value"``.
+
+    Privacy
+    -------
+    The value of one rating changes; who rated what is public. ``1 + 2 n_rounds``
+    adaptive Gaussian releases with fixed shares of mu^2: exactly mu-GDP. All releases
+    may be published. The L2 sensitivity of each is twice the bound on clipped
+    residuals, as derived in ``docs/proofs/mf_rating_value.md``.
+
+    Utility
+    -------
+    K coefficients that share n ratings equally, each from a statistic of sensitivity
+    S, add ``(K S / (n mu))^2`` to the mean squared error before shrinkage. The first
+    query has few coefficients, so it is all but free; the others have a prior that
+    leaves out what noise would drown.
+
+    Parameters
+    ----------
+    n_embedding : int in [0, 60] or None, default=None
+        Dimensions of the points that users and items have from the pattern alone.
+        None: ``0.7 n^0.3``, at most 40.
+    n_rounds : int in [0, 100], default=2
+        Half-steps for items and for users.
+    rank : int in [0, 60], default=10
+        Factors of each half-step, beside the biases.
+    residual_clip : float in (0, 0.5] or None, default=None
+        Bound on the residuals of the half-steps, in units of the width of the rating
+        bounds. None: ``0.19 + 0.06 mu``, at most 0.3.
+    prior_scale : float in [1e-6, 100], default=1.0
+        Multiplies all standard deviations of the prior: smaller shrinks more. It
+        stands for the task's alpha, which is not used.
+
+    Notes
+    -----
+    Whatever is asked for, the predictions inside have rank ``n_embedding + 2 +
+    2 n_rounds (rank + 1)``; the best `n_components` factors of them for the pattern
+    are returned, beside the biases.
+
+    References
+    ----------
+    .. [1] Zhou, Wilkinson, Schreiber and Pan (2008). Large-scale parallel
+       collaborative filtering for the Netflix prize. AAIM. (the half-steps)
+    .. [2] Foulds, Geumlek, Welling and Chaudhuri (2016). On the theory and practice
+       of privacy-preserving Bayesian data analysis. UAI.
+       https://arxiv.org/abs/1603.07294 (noisy sufficient statistics)
+    .. [3] Bernstein and Sheldon (2019). Differentially private Bayesian linear
+       regression. NeurIPS. https://arxiv.org/abs/1910.13153 (noise in the posterior)
+    .. [4] Dong, Roth and Su (2022). Gaussian differential privacy, Corollary 3.3.
+       https://arxiv.org/abs/1905.02383
+    """
+
+    key: ClassVar[str] = "als"
+    unit: ClassVar[Unit] = "rating_value"
+    checks: ClassVar[Checks] = {
+        "n_embedding": partial(check_count, low=0, high=60),
+        "n_rounds": partial(check_count, low=0, high=100),
+        "rank": partial(check_count, low=0, high=60),
+        "residual_clip": partial(check_real, low=1e-6, high=0.5),
+        "prior_scale": partial(check_real, low=1e-6, high=100.0),
+    }
+
+    n_embedding: int | None = None
+    n_rounds: int = 2
+    rank: int = 10
+    residual_clip: float | None = None
+    prior_scale: float = 1.0
+
+    def resolve(self, task: Task, budget: Budget) -> Self:
+        n_embedding, clip = self.n_embedding, self.residual_clip
+        if n_embedding is None:
+            n_embedding = min(40, round(0.7 * len(_pattern(task)) ** 0.3))
+        if clip is None:
+            clip = min(0.3, 0.19 + 0.06 * gaussian_mu(budget.epsilon, budget.delta))
+        return replace(self, n_embedding=n_embedding, residual_clip=clip)
+
+    @property
+    def shares(self) -> tuple[float, ...]:
+        """Of mu^2, for each of the releases."""
+        if not self.n_rounds:
+            return (1.0,)
+        first = _PATTERN_SHARE if self.n_embedding else _MEAN_SHARE
+        rest = (1 - first) / self.n_rounds
+        users = rest * _USER_SHARE
+        return (first, *(rest - users, users) * self.n_rounds)
+
+    def event(self, noise_multiplier: float, task: Task) -> Event:
+        multipliers = [noise_multiplier / math.sqrt(share) for share in self.shares]
+        return ComposedEvent(tuple(GaussianEvent(each) for each in multipliers))
+
+    def sensitivity(self, task: Task) -> float:
+        assert self.residual_clip is not None, "resolve() fills in the clip"
+        clip = max(_FIRST_CLIP, self.residual_clip) if self.n_rounds else _FIRST_CLIP
+        return _sensitivity(clip * _width(task), task)
+
+    def run(
+        self,
+        ratings: Ratings,
+        task: Task,
+        noise_multiplier: float,
+        noise: NoiseSource,
+        rng: np.random.RandomState,
+        progress: Progress,
+    ) -> Factors:
+        assert self.n_embedding is not None, "resolve() fills in the embedding"
+        assert self.residual_clip is not None, "resolve() fills in the clip"
+        pattern, shares = _pattern(task), self.shares
+        multipliers = [noise_multiplier / math.sqrt(share) for share in shares]
+        values = _Values(ratings, task, noise)
+        fit = Fit(pattern, _middle(task))
+
+        points = pattern_embedding(pattern, self.n_embedding, rng)
+        rows = [_with_constant(each, _FIRST_CONSTANT) for each in points]
+        width, scale = _width(task), self.prior_scale * _width(task)
+        size = rows[0].shape[1] * rows[1].shape[1]
+        prior = np.full(size, (_PATTERN_DEVIATION * scale) ** 2)
+        clip = _FIRST_CLIP * width
+        fit.add(values.release(Bilinear(*rows), prior, fit, clip, multipliers[0]))
+        progress.step(1, len(shares))
+
+        clip = self.residual_clip * width
+        for t, multiplier in enumerate(multipliers[1:], start=1):
+            known = fit.model.centred(pattern).principal(pattern, self.rank)
+            part: Part
+            if t % 2:
+                user_rows = _unit_rows(known.users, pattern.by_user)
+                part = ItemRows(user_rows)
+                deviations = _ITEM_BIAS * scale, _ITEM_TASTE * scale
+                prior = _prior(user_rows, pattern.by_user, *deviations)
+            else:
+                item_rows = _unit_rows(known.items, pattern.by_item)
+                part = UserRows(item_rows)
+                deviations = _USER_BIAS * scale, _USER_TASTE * scale
+                prior = _prior(item_rows, pattern.by_item, *deviations)
+            fit.add(values.release(part, prior, fit, clip, multiplier))
+            progress.step(t + 1, len(shares))
+        fit.sweep()
+        return fit.model.factors(pattern, task)
+
+
+class _Values:
+    """The only reader of the ratings: releases noisy sums of clipped residuals."""
+
+    def __init__(self, ratings: Ratings, task: Task, noise: NoiseSource) -> None:
+        self._values = np.asarray(ratings.values, dtype=np.float64)
+        self._task, self._noise = task, noise
+
+    def release(
+        self,
+        part: Part,
+        prior: FloatArray,
+        fit: Fit,
+        clip: float,
+        noise_multiplier: float,
+    ) -> Release:
+        """The part's sums over residuals of the fit so far, with noise."""
+        # Two clipped residuals differ by at most twice the clip, whatever the values.
+        residuals = np.clip(self._values - fit.predictions, -clip, clip)
+        sums = part.sums(values_of(_pattern(self._task), residuals))
+        sensitivity = _sensitivity(clip, self._task)
+        released = self._noise.gaussian(
+            sums, sensitivity=sensitivity, noise_multiplier=noise_multiplier
+        )
+        scale = gaussian_scale(
+            sensitivity=sensitivity, noise_multiplier=noise_multiplier, size=sums.size
+        )
+        law = ClippedNormal(_DEVIATION * _width(self._task), clip)
+        return Release(part, released, scale.sigma, law, prior, fit.predictions)
+
+
+def _sensitivity(clip: float, task: Task) -> float:
+    """Of sums of residuals within `clip` times rows of norm 1: Lemmas 1 and 3."""
+    pattern = _pattern(task)
+    longest = max(
+        pattern.by_user.counts.max(initial=0), pattern.by_item.counts.max(initial=0)
+    )
+    terms = int(longest) + max(pattern.n_users, pattern.n_items) + 256
+    return 2 * clip * (1 + 4 * len(pattern) * terms * _UNIT_ROUNDOFF)
+
+
+def _middle(task: Task) -> LowRank:
+    """Predicts the middle of the bounds."""
+    low, high = _bounds(task)
+    users = np.full((task.n_users, 1), low / 2 + high / 2)
+    return LowRank(users, np.ones((task.n_items, 1)))
+
+
+def _with_constant(rows: FloatArray, constant: float) -> FloatArray:
+    """Rows of norm at most 1 with one more entry in front, of norm at most 1."""
+    if not rows.shape[1]:
+        return np.ones((len(rows), 1))
+    rest = math.sqrt(1 - constant**2)
+    return np.column_stack([np.full(len(rows), constant), rest * rows])
+
+
+def _unit_rows(factors: FloatArray, order: Order) -> FloatArray:
+    """Factors as rows of norm at most 1, with a constant in front for the bias.
+
+    Rows longer than a rating's usual one are shortened to it: the noise would be made
+    for the longest of all.
+    """
+    squares = np.sum(factors * factors, axis=1)
+    usual = math.sqrt(_mean(squares, order))
+    norms = np.maximum(np.sqrt(squares), max(usual, 1e-100))
+    return _with_constant(factors / norms[:, None], _CONSTANT)
+
+
+def _prior(rows: FloatArray, order: Order, bias: float, taste: float) -> FloatArray:
+    """Variances of coefficients that make a bias and a taste of these deviations."""
+    variances = np.full(rows.shape[1], (bias / rows[0, 0]) ** 2)
+    energy = _mean(np.sum(rows[:, 1:] ** 2, axis=1), order)
+    variances[1:] = taste**2 / energy if energy > 0 else 0.0
+    return variances
+
+
+def _mean(numbers: FloatArray, order: Order) -> float:
+    """Over ratings."""
+    return float(np.average(numbers, weights=np.maximum(order.counts, 1e-3)))
+
+
+def _pattern(task: Task) -> Pattern:
+    assert task.pattern is not None, "the pattern is public under this unit"
+    return task.pattern
+
+
+def _bounds(task: Task) -> tuple[float, float]:
+    assert task.rating_bounds is not None, "refusal() asks for bounds"
+    return task.rating_bounds
+
+
+def _width(task: Task) -> float:
+    low, high = _bounds(task)
+    return high - low
