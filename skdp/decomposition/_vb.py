@@ -15,7 +15,7 @@ feedback.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -26,12 +26,13 @@ from skdp._validation import check_count, check_real
 from skdp.decomposition._factorizer import Draws, Factorizer
 from skdp.decomposition._factors import Factors
 from skdp.decomposition._ratings import Order, Ratings
-from skdp.decomposition._sides import centred, spread
+from skdp.decomposition._sides import centred, penalty, spread
 from skdp.decomposition._task import Task
 from skdp.decomposition._threads import Threads
 from skdp.solvers._configured import Checks
 
 _MAX_STEPS = 10**6
+_COMPONENTS, _PENALTY = 16, 0.65
 _BLOCK = 256  # rows that are one piece of work for a thread
 # Mean square of an item's row at the start, and the variance of each number of a row
 # that is supposed in the first sweep, in units of the ratings' deviation.
@@ -77,11 +78,11 @@ class VariationalBayes(Factorizer):
 
     def default_components(self, task: Task) -> int:
         """The rule for ``n_components=None``."""
-        return 16
+        return _COMPONENTS
 
     def default_alpha(self, task: Task) -> float:
-        """Used to fold in new users only."""
-        return 0.05
+        """The rule for ``alpha=None``: it serves new users who are folded in."""
+        return penalty(task, _PENALTY)
 
     def iterates(
         self, ratings: Ratings, task: Task, rng: Draws, threads: Threads
@@ -99,19 +100,37 @@ class VariationalBayes(Factorizer):
         items.start(
             rng.standard_normal((task.n_items, k)) * (_START / max(k, 1)) ** 0.5
         )
-        root = scale**0.5
-        factors.items[:, :k] = items.means[:, :k] * root
         yield factors
         noise = 1.0
         for _ in range(self.n_steps):
             for side, other in (users, items), (items, users):
                 noise = side.update(other, noise, threads)
-            for side, rows in (users, factors.users), (items, factors.items):
-                rows[:, :k] = side.means[:, :k] * root
-            if task.biases:
-                factors.users[:, k] = users.means[:, k + 1] * scale
-                factors.items[:, k + 1] = items.means[:, k + 1] * scale
-            yield factors
+            yield _exported(factors, users, items, scale)
+
+
+def _exported(factors: Factors, users: _Side, items: _Side, scale: float) -> Factors:
+    """Posterior means in units of the ratings.
+
+    With biases the mean row of users becomes zero, and that of items: what a mean row
+    adds to the predictions is a bias of the other side and a part of the mean. So an id
+    without ratings is the mean one, and has zeros.
+    """
+    k, root = factors.task.n_components, scale**0.5
+    if not factors.task.biases:
+        factors.users[:, :k] = users.means * root
+        factors.items[:, :k] = items.means * root
+        return factors
+    p, q = users.centre[:k], items.centre[:k]
+    shift = users.centre[k] + items.centre[k] + p @ q
+    for side, rows, own, other in (
+        (users, factors.users, k, q),
+        (items, factors.items, k + 1, p),
+    ):
+        factor = side.means[:, :k] - side.centre[:k].astype(rows.dtype)
+        bias = side.means[:, k + 1] - side.centre[k] + factor @ other
+        rows[:, :k] = factor * side.rated[:, None] * root
+        rows[:, own] = bias * side.rated * scale
+    return replace(factors, mean=factors.mean + float(shift) * scale)
 
 
 class _Side:
@@ -133,8 +152,9 @@ class _Side:
         self._moments = np.zeros((n_ids, n * (n + 1) // 2), dtype)
         # Unknowns of a row, among its numbers.
         self._free = np.array([*range(k), k + 1] if task.biases else [*range(k)])
-        self._rated = order.counts > 0
+        self.rated = order.counts > 0
         d = len(self._free)
+        self.centre = np.zeros(d)
         self._centres = np.zeros((n_ids, d))
         self._covariance = np.eye(d) * _VARIANCE
         self._regression = None
@@ -143,7 +163,7 @@ class _Side:
 
     def start(self, rows: NDArray[Any]) -> None:
         """Begin with these factors, known for certain, and no biases."""
-        self.means[:, : rows.shape[1]] = rows * self._rated[:, None]
+        self.means[:, : rows.shape[1]] = rows * self.rated[:, None]
         if self._biases:
             self.means[:, -2] = 1
         low = np.tril_indices(self.means.shape[1])
@@ -170,9 +190,9 @@ class _Side:
 
     def _update_prior(self, threads: Threads) -> None:
         """Mean and covariance of rows that maximise the bound."""
-        rated, n_rated = self._rated, max(int(self._rated.sum()), 1)
+        rated, n_rated = self.rated, max(int(self.rated.sum()), 1)
         rows = self.means[:, self._free]
-        mean = rows[rated].mean(axis=0, dtype=np.float64)
+        mean = rows[rated].sum(axis=0, dtype=np.float64) / n_rated
         centres = np.tile(mean, (len(rows), 1))
         if self._regression is not None:
             centres += self._regression.fit(rows - mean.astype(rows.dtype), threads)
@@ -184,7 +204,7 @@ class _Side:
         square = centres[rated].T @ centres[rated]
         self._covariance = (total - cross - cross.T + square) / n_rated
         self._covariance += np.eye(len(mean)) * 1e-9
-        self._centres = centres
+        self.centre, self._centres = mean, centres
 
 
 class _Regression:
