@@ -106,7 +106,8 @@ def test_the_posterior_of_a_row_is_that_of_a_linear_model():
     mean, second, errors = np.zeros((1, d)), np.zeros((1, len(low[0]))), np.zeros(1)
     solve_rows(
         0, 1, np.array([0, n]), np.arange(n, dtype=np.int32), values, rows,
-        np.ascontiguousarray(rows[:, low[0]] * rows[:, low[1]]), centre[None], precision, 0.7, False,
+        np.ascontiguousarray(rows[:, low[0]] * rows[:, low[1]]), centre[None],
+        precision, 0.7, False,
         mean, second, errors,
     )  # fmt: skip
     covariance = np.linalg.inv(rows.T @ rows / 0.7 + precision)
