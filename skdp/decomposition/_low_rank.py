@@ -1,4 +1,4 @@
-"""`LowRank`: a matrix of predictions grown factor by factor, cut to what is asked."""
+"""`LowRank`: a matrix of predictions grown part by part, cut to what is asked for."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.decomposition._factors import Factors
-from skdp.decomposition._ratings import Pattern
+from skdp.decomposition._ratings import Order, Pattern
 from skdp.decomposition._task import Task
 
 FloatArray = NDArray[np.float64]
 
 # Pairs whose predictions are computed together: bounds the memory.
 _BLOCK = 2**16
+# What an id without a rating counts as, in ratings.
+_UNRATED = 0.1
 
 
 @dataclass(frozen=True)
@@ -29,9 +31,10 @@ class LowRank:
     users: FloatArray
     items: FloatArray
 
-    def plus(self, users: FloatArray, items: FloatArray) -> LowRank:
-        """The sum with another product."""
-        return LowRank(np.hstack([self.users, users]), np.hstack([self.items, items]))
+    def plus(self, other: LowRank) -> LowRank:
+        """The sum of both."""
+        users = np.hstack([self.users, other.users])
+        return LowRank(users, np.hstack([self.items, other.items]))
 
     def predict(self, pattern: Pattern) -> FloatArray:
         """Predictions of the pairs of a pattern."""
@@ -42,58 +45,56 @@ class LowRank:
             out[part] = np.einsum("ij,ij->i", self.users[users], self.items[items])
         return out
 
-    def principal(
-        self, pattern: Pattern, k: int
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """The best k factors of all but the means of rows and columns.
+    def centred(self, pattern: Pattern) -> LowRank:
+        """Without the mean and the biases: rows less the mean rating's row."""
+        users = self.users - mean_row(self.users, pattern.by_user)
+        return LowRank(users, self.items - mean_row(self.items, pattern.by_item))
 
-        Rows and columns are weighted by the square roots of their numbers of ratings.
+    def principal(self, pattern: Pattern, k: int) -> LowRank:
+        """The best k factors, rows and columns weighted by the roots of their counts.
 
-        Returns
-        -------
-        users, items : ndarrays of shape (n_users, k) and (n_items, k)
-            Singular vectors, the weights taken off; zeros beyond the rank.
-        values : ndarray of shape (k,)
-            ``users * values @ items.T`` is the approximation.
+        The factors of users and of items share each singular value equally. Columns
+        beyond the rank are zeros.
         """
-        halves = []
-        for rows, order in (
-            (self.users, pattern.by_user),
-            (self.items, pattern.by_item),
-        ):
-            weights = _weights(order.counts)
-            centred = rows - _mean(rows, weights)
-            roots = np.sqrt(weights)[:, None]
-            basis, turn = np.linalg.qr(centred * roots)
-            halves.append((basis / roots, turn))
-        (left, first), (right, second) = halves
-        u, values, v = np.linalg.svd(first @ second.T)
+        left, first = _weighted_basis(self.users, pattern.by_user)
+        right, second = _weighted_basis(self.items, pattern.by_item)
+        u, values, v = np.linalg.svd(first @ second.T, full_matrices=False)
         users, items = np.zeros((len(left), k)), np.zeros((len(right), k))
-        cut = min(k, *u.shape, *v.shape)
-        users[:, :cut], items[:, :cut] = left @ u[:, :cut], right @ v[:cut].T
-        kept = np.zeros(k)
-        kept[:cut] = values[:cut]
-        return users, items, kept
+        cut = min(k, len(values))
+        roots = np.sqrt(values[:cut])
+        users[:, :cut] = left @ u[:, :cut] * roots
+        items[:, :cut] = right @ v[:cut].T * roots
+        return LowRank(users, items)
 
     def factors(self, pattern: Pattern, task: Task) -> Factors:
-        """The mean, the biases and the best factors of what is left."""
-        users, items, values = self.principal(pattern, task.n_components)
-        roots = np.sqrt(values)
-        mean_user = _mean(self.users, _weights(pattern.by_user.counts))
-        mean_item = _mean(self.items, _weights(pattern.by_item.counts))
-        factors = Factors.zeros(task, float(mean_user @ mean_item))
-        factors.users[:, : task.n_components] = users * roots
-        factors.items[:, : task.n_components] = items * roots
+        """The mean and the biases, if there are to be any, and the best factors."""
         k = task.n_components
-        factors.users[:, k] = (self.users - mean_user) @ mean_item
-        factors.items[:, k + 1] = (self.items - mean_item) @ mean_user
-        return factors
+        if not task.biases:
+            return _with_factors(Factors.zeros(task), self.principal(pattern, k))
+        user = mean_row(self.users, pattern.by_user)
+        item = mean_row(self.items, pattern.by_item)
+        factors = Factors.zeros(task, float(user @ item))
+        factors.users[:, k] = (self.users - user) @ item
+        factors.items[:, k + 1] = (self.items - item) @ user
+        return _with_factors(factors, self.centred(pattern).principal(pattern, k))
 
 
-def _weights(counts: NDArray[np.int64]) -> FloatArray:
-    """Numbers of ratings, and next to none for ids without one."""
-    return np.maximum(counts, 0.1)
+def mean_row(rows: FloatArray, order: Order) -> FloatArray:
+    """The mean of rows over ratings."""
+    return np.asarray(np.average(rows, axis=0, weights=_weights(order)))
 
 
-def _mean(rows: FloatArray, weights: FloatArray) -> FloatArray:
-    return np.asarray(np.average(rows, axis=0, weights=weights))
+def _with_factors(factors: Factors, rows: LowRank) -> Factors:
+    k = factors.task.n_components
+    factors.users[:, :k], factors.items[:, :k] = rows.users, rows.items
+    return factors
+
+
+def _weighted_basis(rows: FloatArray, order: Order) -> tuple[FloatArray, FloatArray]:
+    roots = np.sqrt(_weights(order))[:, None]
+    basis, turn = np.linalg.qr(rows * roots)
+    return basis / roots, turn
+
+
+def _weights(order: Order) -> FloatArray:
+    return np.maximum(order.counts, _UNRATED)

@@ -92,7 +92,8 @@ class NoisyItems:
         levels = needed / np.cumsum(sorted_share / sorted_n)
         n_active = int(np.count_nonzero(levels > floor / sorted_n))
         level = levels[max(n_active, 1) - 1]
-        return np.sqrt(np.maximum(level / n - floor / n**2, 0.0))
+        weights: FloatArray = np.sqrt(np.maximum(level / n - floor / n**2, 0.0))
+        return weights
 
     def learn(
         self, sums: FloatArray, moments: FloatArray, weights: FloatArray, sigma: float
@@ -167,12 +168,14 @@ class NoisyItems:
 def _positive(counts: FloatArray, sigma: float) -> FloatArray:
     """Smooth and increasing in noisy counts; near them well above the noise."""
     soft = np.logaddexp(0.0, 1.5 * counts / sigma) / 1.5
-    return sigma * (soft + 0.4) + _LEAST_COUNT
+    positive: FloatArray = sigma * (soft + 0.4) + _LEAST_COUNT
+    return positive
 
 
 def _inverse(moments: FloatArray) -> FloatArray:
     values, vectors = np.linalg.eigh(moments)
-    return (vectors / np.maximum(values, _LEAST_MOMENT)) @ vectors.T
+    inverse: FloatArray = (vectors / np.maximum(values, _LEAST_MOMENT)) @ vectors.T
+    return inverse
 
 
 def _within(values: FloatArray, bounds: tuple[float, float]) -> FloatArray:

@@ -5,7 +5,7 @@ A clipped residual d with public row x is modelled as ``slope x' w + e``, e of v
 depends on by the probability of not being clipped. With ``w ~ N(0, diag(prior))`` the
 statistic ``t = sum d x + N(0, sigma^2 I)`` over rows of Gram matrix G is normal, and
 
-``E[w | t] = slope diag(prior) G (slope^2 G diag(prior) G + spread G + sigma^2 I)^-1 t``.
+``E[w | t] = slope P G (slope^2 G P G + spread G + sigma^2 I)^-1 t``, P = diag(prior).
 """
 
 from __future__ import annotations

@@ -198,6 +198,12 @@ def partition(
     return PARTITIONS[method](pattern, n_subsets, rng)
 
 
+def merged(parts: Partition) -> Partition:
+    """Half as many subsets, of two each; blocks are those of either."""
+    n_subsets = -(-parts.n_subsets // 2)
+    return Partition(parts.subsets // np.int32(2), parts.blocks, n_subsets)
+
+
 def most_subsets(method: str, pattern: Pattern) -> int:
     """Subsets that a pattern can be divided in: intervals need ids, others pairs."""
     if method in ("strata", "strata_balanced"):

@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 from skdp._validation import check_count, check_real
 from skdp.decomposition._factorizer import Draws, PrivateFactorizer
@@ -42,8 +42,8 @@ from skdp.solvers._base import Progress
 from skdp.solvers._configured import Checks
 
 _MOST_FACTORS = 2  # popularity and bias are where factors start
-# By mu * n_users / n_items: from where on three rounds pay, and five.
-_THREE_ROUNDS, _FIVE_ROUNDS = 1.0, 4.0
+# By mu * n_users / n_items: from where on four rounds pay, and five.
+_FOUR_ROUNDS, _FIVE_ROUNDS = 1.0, 4.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,13 +67,13 @@ class UserALS(PrivateFactorizer):
     ----------
     n_rounds : int in [1, 100] or None, default=None
         Sums that are released after the counts. The first is for biases; factors are
-        refined in the others. None: 1, 3 or 5, as ``mu * n_users / n_items`` is below
+        refined in the others. None: 1, 4 or 5, as ``mu * n_users / n_items`` is below
         1, below 4, or above.
     count_share : float in (0, 1) or None, default=None
         Share of mu^2 that the counts get. None: 0.2 with one round, else 0.15.
     first_share : float in (0, 1) or None, default=None
-        Share of what is left that the first sum gets. None: all with one round, one
-        half with up to four, else a fifth.
+        Share of what is left that the first sum gets. None: all with one round, 0.4
+        with up to four, else as much as the others.
     bias_clip : float in [1e-3, 10], default=0.325
         Norm of a user's contribution to the first sum, in units of half the width of
         the rating bounds.
@@ -130,7 +130,7 @@ class UserALS(PrivateFactorizer):
         if n_rounds == 1:
             first = 1.0
         elif first is None:
-            first = 0.5 if n_rounds < 5 else 1 / n_rounds
+            first = 0.4 if n_rounds < 5 else 1 / n_rounds
         return replace(self, n_rounds=n_rounds, count_share=count, first_share=first)
 
     def default_components(self, task: Task, budget: Budget) -> int:
@@ -215,4 +215,4 @@ def _rounds(task: Task, budget: Budget) -> int:
     """By how far the noise leaves the items known; public facts only."""
     mu = gaussian_mu(budget.epsilon, budget.delta)
     known = mu * task.n_users / task.n_items
-    return 1 + 2 * (known >= _THREE_ROUNDS) + 2 * (known >= _FIVE_ROUNDS)
+    return 1 + 3 * (known >= _FOUR_ROUNDS) + (known >= _FIVE_ROUNDS)
