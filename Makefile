@@ -21,13 +21,14 @@ OLDEST = 1.6.0 1.6.1 1.7.0 1.7.1 1.7.2 1.8.0
 PEERS_VENV = $(VENV)-peers
 PEERS = skdp/benchmarks/peers.txt
 
-.PHONY: help demo demo-solvers demo-search demo-sparse test test-all test-oldest bench lint clean python
+.PHONY: help demo demo-solvers demo-search demo-sparse demo-ratings test test-all test-oldest bench lint clean python
 
 help:
 	@echo "make demo         install, then fit private models on real data (2 minutes)"
 	@echo "make demo-solvers install, then compare the solvers on real data (2 minutes)"
 	@echo "make demo-search  install, then tune privately on real data (3 minutes)"
 	@echo "make demo-sparse  install, then select few of 26,460 words privately (2 minutes)"
+	@echo "make demo-ratings install, then factorise ratings of films privately (2 minutes)"
 	@echo "make test         install, then run the tests (10 minutes on 2 cores)"
 	@echo "make test-all     the tests and the long statistical ones"
 	@echo "make test-oldest  the contract tests on the oldest supported scikit-learn"
@@ -62,6 +63,9 @@ demo-search: $(VENV)/.installed-demo
 
 demo-sparse: $(VENV)/.installed-demo
 	@$(BIN)/python examples/plot_04_few_features.py
+
+demo-ratings: $(VENV)/.installed-demo
+	@$(BIN)/python examples/plot_05_ratings.py
 
 test: $(VENV)/.installed-test
 	$(PYTEST) -m "not slow and not bench"

@@ -17,6 +17,7 @@ _HOMES = {
     "DPLinearRegression": "skdp.linear_model",
     "DPLinearSVC": "skdp.linear_model",
     "DPLogisticRegression": "skdp.linear_model",
+    "DPMatrixFactorization": "skdp.decomposition",
     "DPPCA": "skdp.preprocessing",
     "DPQuantileClipper": "skdp.preprocessing",
     "DPRandomizedSearchCV": "skdp.model_selection",

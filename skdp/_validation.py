@@ -154,19 +154,33 @@ def check_random_state(value: Any) -> int | None:
     )
 
 
-def check_target_bounds(bounds: Any) -> tuple[float, float]:
+def check_n_jobs(value: Any) -> int | None:
+    """Return `value` if it is None or a number of workers as scikit-learn has it."""
+    is_count = isinstance(value, Integral) and not isinstance(value, bool)
+    if value is not None and not (is_count and value != 0):
+        raise ValueError(
+            "The 'n_jobs' parameter must be None or an integer other than 0. "
+            f"Got {value!r}. Use -1 for all processors."
+        )
+    return None if value is None else int(value)
+
+
+def check_target_bounds(
+    bounds: Any, *, name: str = "target_bounds"
+) -> tuple[float, float]:
     """The bounds as two floats; public, so a message may quote them."""
+    what = name.partition("_")[0]
     rule = (
-        "The 'target_bounds' parameter must be two numbers, the lowest and the highest "
-        f"target, known without looking at the data. Got {bounds!r}."
+        f"The {name!r} parameter must be two numbers, the lowest and the highest "
+        f"{what}, known without looking at the data. Got {bounds!r}."
     )
     try:
         low, high = bounds
     except (TypeError, ValueError):
         raise ValueError(rule) from None
-    known = "Use what is known of the target without looking at the data."
+    known = f"Use what is known of the {what} without looking at the data."
     low, high = (
-        check_real(f"target_bounds[{i}]", end, low=-1e100, high=1e100, remedy=known)
+        check_real(f"{name}[{i}]", end, low=-1e100, high=1e100, remedy=known)
         for i, end in enumerate((low, high))
     )
     if not high - low >= 1e-100:

@@ -173,6 +173,39 @@ class SpyNoise:
         return self._noise.weighted_index(weights)
 
 
+class Transcript:
+    """Draws noise and notes everything, or repeats the releases of another."""
+
+    is_private = True
+
+    def __init__(self, seed, heard=None):
+        self._noise, self._heard = NoiseSource(seed), heard
+        self.queries, self.facts, self.releases = [], [], []
+
+    def _next(self, law, query, **facts):
+        place = len(self.releases)
+        if self._heard is None:
+            released = getattr(self._noise, law)(query, **facts)
+        else:
+            released = self._heard.releases[place]
+        self.queries.append(np.array(query))
+        self.facts.append((law, facts))
+        self.releases.append(released)
+        return released
+
+    def gaussian(self, query, *, sensitivity, noise_multiplier, fine=False):
+        facts = {"sensitivity": sensitivity, "noise_multiplier": noise_multiplier}
+        return self._next("gaussian", query, **facts)
+
+    def spherical(self, query, *, sensitivity, epsilon, fine=False):
+        facts = {"sensitivity": sensitivity, "epsilon": epsilon}
+        return self._next("spherical", query, **facts)
+
+    def top_k(self, scores, k, *, sensitivity, epsilon):
+        facts = {"k": k, "sensitivity": sensitivity, "epsilon": epsilon}
+        return self._next("top_k", scores, **facts)
+
+
 class NoNoise:
     """The noiseless limit: what a solver would do with sigma = 0."""
 

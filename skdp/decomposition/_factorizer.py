@@ -6,9 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar, Self
-
-import numpy as np
+from typing import Any, ClassVar, Self
 
 from skdp.decomposition._factors import Factors
 from skdp.decomposition._ratings import Ratings
@@ -21,6 +19,9 @@ from skdp.privacy._noise import NoiseSource
 from skdp.solvers._base import Progress
 from skdp.solvers._configured import Configured
 
+# A generator of scikit-learn's kind, for draws on which no privacy rests.
+Draws = Any
+
 
 @dataclass(frozen=True, kw_only=True)
 class Factorizer(Configured, ABC):
@@ -30,6 +31,14 @@ class Factorizer(Configured, ABC):
         """Copy with every None replaced by its rule."""
         return self
 
+    @abstractmethod
+    def default_components(self, task: Task) -> int:
+        """The rule for ``n_components=None``; that of `task` means nothing yet."""
+
+    @abstractmethod
+    def default_alpha(self, task: Task) -> float:
+        """The rule for ``alpha=None``, for the number of components of `task`."""
+
     @property
     @abstractmethod
     def n_steps(self) -> int:
@@ -37,7 +46,7 @@ class Factorizer(Configured, ABC):
 
     @abstractmethod
     def iterates(
-        self, ratings: Ratings, task: Task, rng: np.random.RandomState, threads: Threads
+        self, ratings: Ratings, task: Task, rng: Draws, threads: Threads
     ) -> Iterator[Factors]:
         """The start, then the factors after each pass; `n_steps` of them at most.
 
@@ -48,7 +57,7 @@ class Factorizer(Configured, ABC):
         ----------
         ratings : Ratings
         task : Task
-        rng : RandomState
+        rng : Draws
             For starts and orders, which no privacy rests on.
         threads : Threads
         """
@@ -75,6 +84,10 @@ class PrivateFactorizer(Configured, ABC):
     def resolve(self, task: Task, budget: Budget) -> Self:
         """Copy with every None replaced by its rule; public facts only."""
 
+    @abstractmethod
+    def default_components(self, task: Task, budget: Budget) -> int:
+        """The rule for ``n_components=None``; that of `task` means nothing yet."""
+
     @property
     def mechanism(self) -> str:
         """What makes the release private, for the record."""
@@ -95,7 +108,7 @@ class PrivateFactorizer(Configured, ABC):
         task: Task,
         noise_multiplier: float,
         noise: NoiseSource,
-        rng: np.random.RandomState,
+        rng: Draws,
         progress: Progress,
     ) -> Factors:
         """Read `ratings`; add exactly the noise that `event` declared.
@@ -111,7 +124,7 @@ class PrivateFactorizer(Configured, ABC):
         task : Task
         noise_multiplier : float
         noise : NoiseSource
-        rng : RandomState
+        rng : Draws
             For draws that no privacy rests on and that are independent of the data.
         progress : Progress
         """

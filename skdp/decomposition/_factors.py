@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from skdp.decomposition._ratings import IntArray
 from skdp.decomposition._task import Task
 
-# Rows are padded with zeros to a multiple of this many numbers, which is what the
-# compiled loops over a row want: a register of single precision.
+# Rows are padded with zeros to a multiple of this many numbers: a register of single
+# precision or two of double, which is what the compiled loops take at a time.
 _ROW = 8
 # Pairs whose rows are copied at a time.
 _TOGETHER = 1 << 14
@@ -93,4 +93,4 @@ def _with_nobody(rows: NDArray[Any], task: Task, constant: int) -> NDArray[Any]:
 
 def width(task: Task) -> int:
     """Numbers in a row: factors, biases and padding."""
-    return -(-(task.n_components + 2 * task.biases) // _ROW) * _ROW
+    return -(-max(1, task.n_components + 2 * task.biases) // _ROW) * _ROW

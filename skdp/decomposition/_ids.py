@@ -116,12 +116,12 @@ def split_pairs(X: Any) -> tuple[Any, Any]:
         # As objects: an array of a text and a number would be one of two texts.
         X = X if hasattr(X, "shape") else without_data(lambda: _objects(X), _WIDTH)
         X = np.asarray(X)
+        if X.dtype.kind == "c":
+            raise ValueError("Complex data not supported. Use other ids.")
     if len(X.shape) != 2 or X.shape[1] != 2:
         raise ValueError(_WIDTH)
     if not len(X):
-        raise ValueError(
-            "The X argument must have at least one row. Got 0 sample(s): 0 samples."
-        )
+        raise ValueError("The X argument must have at least one row. Got 0 sample(s).")
     if hasattr(X, "iloc"):
         return X.iloc[:, 0], X.iloc[:, 1]
     return X[:, 0], X[:, 1]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -13,14 +12,16 @@ from skdp.decomposition._factors import Factors
 from skdp.decomposition._ratings import Ratings
 from skdp.decomposition._task import Task
 from skdp.decomposition._threads import Threads
-from skdp.solvers._permutation_kernel import compiled
+from skdp.decomposition._user_rows_kernel import solve_block
 
 FloatArray = NDArray[np.float64]
 
+# Ratings that the prior counts for where items were released with noise.
+_PRIVATE_PRIOR = 5.0
+# Of ratings around their predictions, in units of the width of the rating bounds.
+_DEVIATION = 0.225
 # Users solved by one call: many more calls than threads, few compared with users.
 _BLOCK = 512
-# A pivot that is smaller than this share of its diagonal entry is rounding.
-_PIVOT = 1e-12
 
 
 @dataclass(frozen=True)
@@ -48,9 +49,28 @@ class UserPrior:
 
     @classmethod
     def of_task(cls, task: Task) -> Self:
-        """The penalty in the objective of a task."""
+        """The penalty in the objective of a task, which a private one has not.
+
+        Private factorisers scale factors so that one prior suits them and the biases.
+        """
         zeros = np.zeros(task.n_components + task.biases)
-        return cls(zeros, zeros, task.alpha)
+        return cls(zeros, zeros + _PRIVATE_PRIOR * (task.unit is not None), task.alpha)
+
+    @classmethod
+    def of_released(cls, factors: Factors) -> Self:
+        """What released rows of users say of the next one: post-processing.
+
+        Their mean and the variance of each entry, beside that of a rating's error.
+        """
+        task = factors.task
+        assert task.rating_bounds is not None, "a private task has bounds"
+        low, high = task.rating_bounds
+        rows = factors.users[:, : task.n_components + task.biases].astype(np.float64)
+        error = (_DEVIATION * (high - low)) ** 2
+        # An entry that is the same for all leaves nothing to be learned of it.
+        return cls(
+            rows.mean(axis=0), error / np.maximum(rows.var(axis=0), 1e-9 * error)
+        )
 
 
 def solve_users(
@@ -99,68 +119,5 @@ def solve_users(
     )  # fmt: skip
     firsts = range(0, n_users, _BLOCK)
     blocks = [(u, min(u + _BLOCK, n_users), *arguments) for u in firsts]
-    (threads or Threads()).each(_solve_block, blocks)
+    (threads or Threads()).each(solve_block, blocks)
     return rows
-
-
-@compiled
-def _solve_block(
-    first, last, starts, others, values, items, known, centre, fixed, per_rating, rows
-):  # fmt: skip
-    n_unknowns = items.shape[1]
-    gram = np.empty((n_unknowns, n_unknowns))
-    right = np.empty(n_unknowns)
-    for u in range(first, last):
-        n_own = starts[u + 1] - starts[u]
-        for j in range(n_unknowns):
-            right[j] = 0.0
-            for k in range(j):
-                gram[j, k] = 0.0
-            gram[j, j] = fixed[j] + per_rating * n_own
-        for place in range(starts[u], starts[u + 1]):
-            item = others[place]
-            error = values[place] - known[item]
-            for j in range(n_unknowns):
-                error -= items[item, j] * centre[j]
-            for j in range(n_unknowns):
-                entry = items[item, j]
-                right[j] += error * entry
-                for k in range(j + 1):
-                    gram[j, k] += entry * items[item, k]
-        solve_spd(gram, right)
-        for j in range(n_unknowns):
-            rows[u, j] = centre[j] + right[j]
-
-
-@compiled
-def solve_spd(matrix, right):
-    """Overwrite `right` with the solution; `matrix`, its lower half, with a factor.
-
-    Unknowns whose pivot vanishes are set to 0, so that nothing is ever infinite.
-    """
-    size = len(right)
-    for j in range(size):
-        least = _PIVOT * matrix[j, j]
-        pivot = matrix[j, j]
-        for k in range(j):
-            pivot -= matrix[j, k] * matrix[j, k]
-        root = math.sqrt(pivot) if pivot > least else 0.0
-        matrix[j, j] = root
-        for i in range(j + 1, size):
-            if root == 0.0:
-                matrix[i, j] = 0.0
-                continue
-            total = matrix[i, j]
-            for k in range(j):
-                total -= matrix[i, k] * matrix[j, k]
-            matrix[i, j] = total / root
-    for j in range(size):
-        total = right[j]
-        for k in range(j):
-            total -= matrix[j, k] * right[k]
-        right[j] = total / matrix[j, j] if matrix[j, j] > 0.0 else 0.0
-    for j in range(size - 1, -1, -1):
-        total = right[j]
-        for i in range(j + 1, size):
-            total -= matrix[i, j] * right[i]
-        right[j] = total / matrix[j, j] if matrix[j, j] > 0.0 else 0.0

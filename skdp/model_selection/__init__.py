@@ -10,6 +10,7 @@ from skdp.model_selection._disjoint_splits import DisjointSplits
 from skdp.model_selection._grid_search import DPGridSearchCV, DPRandomizedSearchCV
 from skdp.model_selection._private_score import PrivateScore, private_score
 from skdp.model_selection._random_stopping import RandomStopping
+from skdp.model_selection._rating_splits import RatingKFold, UserKFold
 from skdp.model_selection._registry import METHODS
 from skdp.model_selection._regression_scoring import (
     R2,
@@ -36,7 +37,9 @@ __all__ = [
     "PrivateScore",
     "PrivateScoring",
     "RandomStopping",
+    "RatingKFold",
     "SearchReport",
+    "UserKFold",
     "private_score",
     "resolve_scoring",
 ]

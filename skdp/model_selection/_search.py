@@ -6,7 +6,6 @@ import warnings
 from abc import abstractmethod
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -19,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdp._base import PrivateEstimator, ReleaseFacts
 from skdp._input import check_indexable
 from skdp._rows import rows_at
-from skdp._validation import check_real
+from skdp._validation import check_n_jobs, check_real
 from skdp.exceptions import PublicLabelsWarning, TuningCostWarning
 from skdp.model_selection._candidates import Candidate, Prepared, configured
 from skdp.model_selection._method import Choice, SearchFacts
@@ -69,15 +68,6 @@ def _best_has(name: str) -> Any:
         return True
 
     return check
-
-
-def _check_n_jobs(n_jobs: Any) -> None:
-    is_count = isinstance(n_jobs, Integral) and not isinstance(n_jobs, bool)
-    if n_jobs is not None and not (is_count and n_jobs != 0):
-        raise ValueError(
-            "The 'n_jobs' parameter must be None or an integer other than 0. "
-            f"Got {n_jobs!r}. Use -1 for all processors."
-        )
 
 
 def _checked_size(X: Any) -> int:
@@ -230,7 +220,7 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
                 "The 'refit' parameter must be True: the final model is a part of the "
                 f"search and of its budget. Got {self.refit!r}."
             )
-        _check_n_jobs(self.n_jobs)
+        check_n_jobs(self.n_jobs)
         if self.validation_fraction is not None:
             check_real(
                 "validation_fraction",

@@ -136,10 +136,21 @@ class Progress:
     def __init__(self, label: str = "", verbose: bool = False) -> None:
         self._label, self._verbose = label, verbose
 
-    def step(self, done: int, total: int) -> None:
-        """Say that `done` of `total` steps are finished, about 20 times a run."""
-        if self._verbose and (done == total or done % max(1, -(-total // 20)) == 0):
-            print(f"[{self._label}] step {done} of {total}", flush=True)
+    def is_due(self, done: int, total: int) -> bool:
+        """Whether `step` prints: about 20 times a run, if at all."""
+        return self._verbose and (done == total or done % max(1, -(-total // 20)) == 0)
+
+    def step(self, done: int, total: int, note: str = "") -> None:
+        """Say that `done` of `total` steps are finished; a note if nothing is private.
+
+        Parameters
+        ----------
+        done, total : int
+        note : str, default=""
+            Must not depend on private data.
+        """
+        if self.is_due(done, total):
+            print(f"[{self._label}] step {done} of {total}{note}", flush=True)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,129 @@
+"""Ratings of films, for matrix factorisation."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from skdp._validation import check_choice
+
+# Of the ratings that stand in: users, items, ratings, rank of the tastes.
+_USERS, _ITEMS, _RATINGS, _RANK = 900, 1200, 90_000, 6
+
+
+@dataclass(frozen=True)
+class FilmRatings:
+    """Ratings of 1 to 5 stars: pairs of ids, split into two parts.
+
+    Attributes
+    ----------
+    name, source : str
+    X_train, X_test : ndarray of int64 of shape (n_ratings, 2)
+        Ids of users and of films.
+    y_train, y_test : ndarray of float64 of shape (n_ratings,)
+    titles : dict
+        Of films, by id; public.
+    """
+
+    name: str
+    source: str
+    X_train: np.ndarray
+    y_train: np.ndarray
+    X_test: np.ndarray
+    y_test: np.ndarray
+    titles: dict[int, str]
+
+
+def load_movielens(size: str = "100k") -> FilmRatings:
+    """Ratings of MovieLens (Harper and Konstan, 2015), or synthetic ones instead.
+
+    They are looked for in the folders ``movielens_100k`` and ``movielens_1m`` of
+    SKDP_DATA_HOME; nothing is downloaded.
+
+    Parameters
+    ----------
+    size : {"100k", "1m"}, default="100k"
+        The first with its official split u1; the second with a random tenth to test.
+    """
+    check_choice("size", size, ["100k", "1m"])
+    folder = Path(os.environ.get("SKDP_DATA_HOME") or ".") / f"movielens_{size}"
+    if size == "100k" and (folder / "u.data.gz").is_file():
+        return _small(folder)
+    if size == "1m" and (folder / "ml1m.npz").is_file():
+        return _large(folder)
+    return _synthetic()
+
+
+def _small(folder: Path) -> FilmRatings:
+    whole, test = (_table(folder / name) for name in ("u.data.gz", "u1.test.gz"))
+    places = [table[:, 0] * 10**6 + table[:, 1] for table in (whole, test)]
+    train = whole[~np.isin(*places)]
+    titles = _titles(folder / "u.item", "|", "latin-1")
+    return _parts("MovieLens 100K", folder, train, test, titles)
+
+
+def _large(folder: Path) -> FilmRatings:
+    with np.load(folder / "ml1m.npz") as file:
+        train, test = (file[part].astype(np.int64) for part in ("train", "test"))
+    titles = _titles(folder / "movies.dat", "::", "latin-1")
+    return _parts("MovieLens 1M", folder, train, test, titles)
+
+
+def _parts(
+    name: str, folder: Path, train: np.ndarray, test: np.ndarray, titles: dict[int, str]
+) -> FilmRatings:
+    return FilmRatings(
+        name=name,
+        source=f"{name} from {folder}",
+        X_train=train[:, :2],
+        y_train=train[:, 2].astype(float),
+        X_test=test[:, :2],
+        y_test=test[:, 2].astype(float),
+        titles=titles,
+    )
+
+
+def _table(path: Path) -> np.ndarray:
+    with gzip.open(path, "rt") as file:
+        return np.loadtxt(file, dtype=np.int64)
+
+
+def _titles(path: Path, separator: str, encoding: str) -> dict[int, str]:
+    if not path.is_file():
+        return {}
+    rows = [line.split(separator) for line in path.read_text(encoding).splitlines()]
+    return {int(row[0]): row[1] for row in rows}
+
+
+def _synthetic() -> FilmRatings:
+    """Ratings by tastes of low rank; popular films are rated more, and better."""
+    rng = check_random_state(0)
+    popularity = 1 / np.arange(20, 20 + _ITEMS)
+    places: set[tuple[int, int]] = set()
+    while len(places) < _RATINGS:
+        users = rng.randint(_USERS, size=_RATINGS)
+        items = rng.choice(_ITEMS, _RATINGS, p=popularity / popularity.sum())
+        places |= set(zip(users.tolist(), items.tolist(), strict=True))
+    X = np.array(sorted(places))[rng.permutation(len(places))[:_RATINGS]]
+    users, items = X.T
+    taste = rng.normal(size=(_USERS, _RANK)) / _RANK
+    kind = rng.normal(size=(_ITEMS, _RANK))
+    quality = 0.4 * rng.normal(size=_ITEMS) - 0.15 * np.log(np.arange(20, 20 + _ITEMS))
+    mood = 0.4 * rng.normal(size=_USERS)
+    y = 4.4 + quality[items] + mood[users] + np.sum(taste[users] * kind[items], axis=1)
+    y = np.clip(np.rint(y + 0.8 * rng.normal(size=_RATINGS)), 1, 5)
+    part = _RATINGS * 4 // 5
+    return FilmRatings(
+        name="synthetic ratings",
+        source="Synthetic ratings: MovieLens is not in SKDP_DATA_HOME.",
+        X_train=X[:part],
+        y_train=y[:part],
+        X_test=X[part:],
+        y_test=y[part:],
+        titles={},
+    )

@@ -1,0 +1,82 @@
+"""What users may name as ``solver=`` of `DPMatrixFactorization`.
+
+One key, five places: these tables, the module, its test in ``tests/decomposition``, its
+page ``docs/factorizers/<key>.md`` (a private form has a proof besides), and its
+benchmark configuration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from skdp._validation import check_choice
+from skdp.decomposition._als import ALS
+from skdp.decomposition._factorizer import Factorizer, PrivateFactorizer
+from skdp.decomposition._hamsi import HAMSI
+from skdp.decomposition._lbfgs import LBFGS
+from skdp.decomposition._sgd import SGD
+from skdp.decomposition._user_als import UserALS
+from skdp.decomposition._value_als import ValueALS
+from skdp.decomposition._vb import VariationalBayes
+from skdp.privacy._accounting import Budget
+from skdp.privacy._adjacency import Unit
+from skdp.solvers._configured import configured
+
+FACTORIZERS: dict[str, type[Factorizer]] = {
+    "als": ALS,
+    "hamsi": HAMSI,
+    "lbfgs": LBFGS,
+    "sgd": SGD,
+    "vb": VariationalBayes,
+}
+# The forms in which a key is private, by what they protect.
+PRIVATE_FORMS: dict[tuple[str, Unit], type[PrivateFactorizer]] = {
+    ("als", "rating_value"): ValueALS,
+    ("als", "user"): UserALS,
+}
+# What solver="auto" is, with its reason: the race of docs/matrix_factorization.md.
+_AUTO = "vb", "the smallest held-out error for the time (docs/matrix_factorization.md)"
+_PRIVATE_AUTO = "als", "the most accurate of the private forms"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A solver, not yet resolved, and why it is used."""
+
+    solver: Factorizer | PrivateFactorizer
+    reason: str
+
+
+def choose_factorizer(
+    key: str, params: Mapping[str, Any] | None, unit: Unit, budget: Budget
+) -> Choice:
+    """The configuration that ``solver=key, solver_params=params`` names.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If the key or a parameter is unknown or out of range, or the solver has no
+        private form for a finite epsilon.
+    """
+    check_choice("solver", key, ["auto", *FACTORIZERS])
+    reason = "named by the user"
+    if key == "auto":
+        key, reason = _PRIVATE_AUTO if budget.is_finite else _AUTO
+        if params:
+            raise ValueError(
+                "The 'solver_params' parameter, and those of a solver's own, must be "
+                f"None with solver='auto'. Got {sorted(map(str, params))}. Name the "
+                f"solver: one of {sorted(FACTORIZERS)}."
+            )
+    if not budget.is_finite:
+        return Choice(configured(FACTORIZERS[key], key, params), reason)
+    allowed = sorted(name for name, of in PRIVATE_FORMS if of == unit)
+    if (key, unit) not in PRIVATE_FORMS:
+        raise ValueError(
+            f"solver={key!r} has no private form for privacy_unit={unit!r}. Use one of "
+            f"{allowed} or 'auto', or epsilon=inf for a factorisation that is not "
+            "private."
+        )
+    return Choice(configured(PRIVATE_FORMS[key, unit], key, params), reason)

@@ -1,0 +1,162 @@
+"""What users contribute, each clipped as a whole: weighted counts, and sums for rows.
+
+Residuals are in units of half the width of the rating bounds, so that they lie in
+[-1, 1] after clipping. Sensitivities are those of ``docs/proofs/mf_user.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp.decomposition._factors import Factors
+from skdp.decomposition._ratings import Ratings
+from skdp.decomposition._user_queries_kernel import add_counts, add_sums
+
+FloatArray = NDArray[np.float64]
+
+_UNIT_ROUNDOFF = 2.0**-53
+# Weight of a user's mean beside his counts: it costs four per cent of their noise.
+_MEAN_WEIGHT = 0.2
+# Of a user's row: the size of an entry, in units of half the bounds' width, and the
+# norm to which it is clipped, its constant 1 among it.
+_ENTRY, _ROW_NORM = 0.184, 2.5
+# Norm of the second moments of his row, by that of his contribution to the sums.
+_MOMENT_SHARE = 0.316
+
+
+def rounding_slack(n_users: int, size: int, norm: float) -> float:
+    """Bound on what floating point adds to the sensitivity of a sum over users.
+
+    Each of `n_users` contributions is of norm at most `norm` up to the rounding of its
+    own `size` numbers, and is computed alike whoever else is there; two sums in any
+    order are each within ``n_users`` units in the last place of the exact ones, by the
+    sum of the norms.
+    """
+    summation = 2 * (n_users + 16) * n_users
+    own = 4 * (size + 64)
+    return (summation + own) * _UNIT_ROUNDOFF * norm
+
+
+@dataclass(frozen=True)
+class CountQuery:
+    """Weighted counts of the items and the sum of the users' means.
+
+    A user with n kept ratings counts ``1 / sqrt(n)`` at each of his items.
+
+    Parameters
+    ----------
+    n_users, n_items : int
+    """
+
+    n_users: int
+    n_items: int
+
+    @property
+    def sensitivity(self) -> float:
+        """Of counts, which are not negative, and of a mean in [-1, 1], jointly."""
+        exact = math.sqrt(2 + (2 * _MEAN_WEIGHT) ** 2)
+        return exact + rounding_slack(self.n_users, self.n_items, 1 + _MEAN_WEIGHT)
+
+    def of(self, kept: Ratings, middle: float, half: float) -> FloatArray:
+        """The query."""
+        order = kept.pattern.by_user
+        result = np.zeros(self.n_items + 1)
+        values = np.clip((kept.values - middle) / half, -1.0, 1.0)
+        add_counts(order.starts, order.others, values, _MEAN_WEIGHT, result)
+        return result
+
+    def read(self, released: FloatArray) -> tuple[FloatArray, float]:
+        """Counts, and the mean of the users' means."""
+        mean = float(released[-1]) / (_MEAN_WEIGHT * self.n_users)
+        return released[:-1], min(max(mean, -1.0), 1.0)
+
+
+@dataclass(frozen=True)
+class RowQuery:
+    """Sums of weighted residuals times users' rows, with second moments of the rows.
+
+    Parameters
+    ----------
+    n_users, n_items : int
+    n_factors : int
+        Factors among a row, behind a constant 1.
+    clip : float
+        Norm of a user's contribution to the sums.
+    """
+
+    n_users: int
+    n_items: int
+    n_factors: int
+    clip: float
+
+    @property
+    def _row_norm(self) -> float:
+        return _ROW_NORM if self.n_factors else 1.0
+
+    @property
+    def _moment_weight(self) -> float:
+        return _MOMENT_SHARE * self.clip / self._row_norm**2
+
+    @property
+    def sensitivity(self) -> float:
+        """Of the sums, of either sign, and of the moments, which are not, jointly."""
+        moments = _MOMENT_SHARE * self.clip
+        exact = math.sqrt((2 * self.clip) ** 2 + 2 * moments**2)
+        size = (1 + self.n_factors) * (self.n_items + 1 + self.n_factors)
+        return exact + rounding_slack(self.n_users, size, self.clip + moments)
+
+    def of(
+        self,
+        kept: Ratings,
+        factors: Factors,
+        rows: FloatArray,
+        weights: FloatArray,
+        half: float,
+    ) -> FloatArray:
+        """The query.
+
+        Parameters
+        ----------
+        kept : Ratings
+        factors : Factors
+            As released so far.
+        rows : ndarray of shape (n_users, width)
+            Users' own rows.
+        weights : ndarray of shape (n_items,)
+            Public.
+        half : float
+            Unit of the residuals.
+        """
+        order = kept.pattern.by_user
+        n_columns = 1 + self.n_factors
+        sums = np.zeros((self.n_items, n_columns))
+        moments = np.zeros((n_columns, n_columns))
+        errors = np.empty(max(1, int(order.counts.max(initial=0))))
+        add_sums(
+            order.starts, order.others, kept.values, rows, factors.items,
+            factors.mean, half, weights, 1 / (_ENTRY * half), self._row_norm,
+            self.clip, self._moment_weight, errors, sums, moments,
+        )  # fmt: skip
+        return np.concatenate([sums.ravel(), moments.ravel()])
+
+    def read(self, released: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Sums of shape (n_items, 1 + n_factors), and mean second moments."""
+        n_columns = 1 + self.n_factors
+        sums = released[: -(n_columns**2)].reshape(-1, n_columns)
+        moments = released[-(n_columns**2) :].reshape(n_columns, n_columns)
+        symmetric = (moments + moments.T) / (2 * self._moment_weight * self.n_users)
+        return sums, symmetric
+
+    @staticmethod
+    def entries(steps: FloatArray) -> FloatArray:
+        """Entries of items' rows from steps in units of the residuals."""
+        return steps / _ENTRY
+
+    @staticmethod
+    def steps(entries: FloatArray) -> FloatArray:
+        """The inverse of `entries`."""
+        return entries * _ENTRY

@@ -1,0 +1,69 @@
+"""Compiled loops of users' contributions; importing this imports numba.
+
+One user after the other, so that nobody's numbers depend on who else is there.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from skdp.solvers._permutation_kernel import compiled
+
+
+@compiled
+def add_counts(starts, others, values, mean_weight, result):
+    """Add every user's weighted counts and, last, his weighted mean."""
+    for u in range(len(starts) - 1):
+        n_own = starts[u + 1] - starts[u]
+        if n_own == 0:
+            continue
+        count = 1.0 / math.sqrt(n_own)
+        total = 0.0
+        for place in range(starts[u], starts[u + 1]):
+            result[others[place]] += count
+            total += values[place]
+        result[len(result) - 1] += mean_weight * min(max(total / n_own, -1.0), 1.0)
+
+
+@compiled
+def add_sums(
+    starts, others, values, rows, items, mean, half, weights, per_entry, row_norm,
+    clip, moment_weight, errors, sums, moments,
+):  # fmt: skip
+    """Add every user's clipped contribution; parameters as in `RowQuery.of`."""
+    n_columns = sums.shape[1]
+    row = np.empty(n_columns)
+    for u in range(len(starts) - 1):
+        first, n_own = starts[u], starts[u + 1] - starts[u]
+        if n_own == 0:
+            continue
+        row[0], square = 1.0, 1.0
+        for j in range(1, n_columns):
+            row[j] = rows[u, j - 1] * per_entry
+            square += row[j] * row[j]
+        if square > row_norm * row_norm:
+            shrink = row_norm / math.sqrt(square)
+            for j in range(n_columns):
+                row[j] *= shrink
+            square = row_norm * row_norm
+        count = 1.0 / math.sqrt(n_own)
+        total = 0.0
+        for place in range(n_own):
+            item = others[first + place]
+            error = values[first + place] - mean
+            for j in range(items.shape[1]):
+                error -= rows[u, j] * items[item, j]
+            error = min(max(error / half, -1.0), 1.0) * weights[item] * count
+            errors[place] = error
+            total += error * error
+        norm = math.sqrt(total * square)
+        factor = clip / norm if norm > clip else 1.0
+        for place in range(n_own):
+            item, error = others[first + place], errors[place] * factor
+            for j in range(n_columns):
+                sums[item, j] += error * row[j]
+        for j in range(n_columns):
+            for k in range(n_columns):
+                moments[j, k] += moment_weight * factor * row[j] * row[k]

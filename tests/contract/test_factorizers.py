@@ -1,0 +1,333 @@
+"""Every private form of a factoriser: the promises of the spine."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from skdp.decomposition._factorize import factorize
+from skdp.decomposition._ratings import Pattern, Ratings
+from skdp.decomposition._registry import FACTORIZERS, PRIVATE_FORMS
+from skdp.decomposition._task import Task
+from skdp.exceptions import BudgetExceeded
+from skdp.privacy import Budget, epsilon_of
+from skdp.privacy._adjacency import UNIT_OF
+from skdp.privacy._noise import NoiseSource
+from skdp.solvers import Progress
+from tests.contract.test_registry import FORBIDDEN
+from tests.decomposition.ratings import N_ITEMS, N_USERS, low_rank_ratings
+from tests.spies import SpyLedger, SpyNoise, Transcript
+
+ROOT = Path(__file__).parents[2]
+BUDGET = Budget(1.0, 1e-6)
+every_form = pytest.mark.parametrize(
+    "form", PRIVATE_FORMS, ids=[f"{key}-{unit}" for key, unit in PRIVATE_FORMS]
+)
+PROOFS = {"rating_value": "mf_rating_value", "user": "mf_user"}
+RUNS = 8
+
+
+class SpyRatings:
+    """Ratings that note every look at what is private under a unit."""
+
+    def __init__(self, ratings, unit, diary):
+        self._ratings, self._unit, self._diary = ratings, unit, diary
+
+    def __len__(self):
+        return len(self._ratings)
+
+    @property
+    def values(self):
+        self._diary.append("read")
+        return self._ratings.values
+
+    @property
+    def pattern(self):
+        if self._unit == "user":
+            self._diary.append("read")
+        return self._ratings.pattern
+
+
+def some_ratings(seed=0):
+    X, y = low_rank_ratings(seed=seed)
+    X = X.astype(np.int32)
+    return Ratings(Pattern(X[:, 0], X[:, 1], N_USERS, N_ITEMS), y)
+
+
+def task_of(unit, ratings, **changes):
+    facts = {
+        "n_users": N_USERS,
+        "n_items": N_ITEMS,
+        "n_components": 2,
+        "alpha": 0.0,
+        "biases": True,
+        "unit": unit,
+        "rating_bounds": (1.0, 5.0),
+        "pattern": ratings.pattern if unit == "rating_value" else None,
+    }
+    return Task(**{**facts, **changes})
+
+
+def solver_of(form, task, budget=BUDGET):
+    solver = PRIVATE_FORMS[form]()
+    assert solver.refusal(task, budget) == ""
+    return solver.resolve(task, budget)
+
+
+def run(form, ratings, *, noise=None, ledger=None, **changes):
+    task = task_of(form[1], ratings, **changes)
+    return factorize(
+        solver_of(form, task),
+        ratings,
+        task,
+        BUDGET,
+        unit=form[1],
+        ledger=ledger,
+        noise=noise or NoiseSource(),
+        n_jobs=None,
+        label="a test",
+        verbose=False,
+    )
+
+
+def make_ledger(folder, unit, epsilon=10.0, kind=SpyLedger):
+    return kind(
+        folder / "books.db",
+        epsilon=epsilon,
+        delta=1e-6,
+        adjacency=unit,
+        unit=UNIT_OF[unit],
+    )
+
+
+@pytest.mark.parametrize("key", FACTORIZERS)
+def test_one_key_five_places(key):
+    assert FACTORIZERS[key].key == key
+    assert FACTORIZERS[key].__module__ == f"skdp.decomposition._{key}"
+    for place in (
+        f"skdp/decomposition/_{key}.py",
+        f"tests/decomposition/test_{key}.py",
+        f"docs/factorizers/{key}.md",
+        f"skdp/benchmarks/configs/factorizers/{key}.toml",
+    ):
+        assert (ROOT / place).is_file(), place
+    assert list(FACTORIZERS) == sorted(FACTORIZERS)
+
+
+@every_form
+def test_a_private_form_has_its_places_too(form):
+    unit, kind = form[1], PRIVATE_FORMS[form]
+    name = kind.__module__.rpartition("._")[2]
+    assert (kind.key, kind.unit) == form
+    for place in (
+        f"tests/decomposition/test_{name}.py",
+        f"docs/factorizers/{name}.md",
+        f"docs/proofs/{PROOFS[unit]}.md",
+        f"tests/audit/test_{PROOFS[unit]}.py",
+    ):
+        assert (ROOT / place).is_file(), place
+
+
+@every_form
+def test_no_parameter_touches_noise_or_randomness(form):
+    for field in dataclasses.fields(PRIVATE_FORMS[form]):
+        assert not any(word in field.name for word in FORBIDDEN)
+
+
+@every_form
+def test_configuration_is_frozen_and_resolved(form):
+    task = task_of(form[1], some_ratings())
+    solver = solver_of(form, task)
+    fields = dataclasses.fields(solver)
+    assert all(getattr(solver, field.name) is not None for field in fields)
+    assert solver.resolve(task, BUDGET) == solver
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        setattr(solver, fields[0].name, 1)
+
+
+@every_form
+def test_event_is_pure_and_costs_less_with_more_noise(form):
+    task = task_of(form[1], some_ratings())
+    solver = solver_of(form, task)
+    first, second = (solver.event(3.0, task) for _ in range(2))
+    assert first == second
+    assert epsilon_of(solver.event(6.0, task), 1e-6) < epsilon_of(first, 1e-6)
+
+
+@every_form
+def test_recomputed_epsilon_is_at_most_the_target_and_close_to_it(form):
+    outcome = run(form, some_ratings())
+    epsilon = epsilon_of(outcome.event, BUDGET.delta)
+    assert 0.996 * BUDGET.epsilon <= epsilon <= BUDGET.epsilon
+
+
+@every_form
+def test_delta_zero_is_refused(form):
+    task = task_of(form[1], some_ratings())
+    assert "delta" in PRIVATE_FORMS[form]().refusal(task, Budget(1.0, 0.0))
+
+
+@every_form
+def test_nothing_is_read_before_the_commit(form, tmp_path):
+    diary = SpyLedger.diary = []
+    ledger = make_ledger(tmp_path, form[1])
+    run_spied(form, diary, ledger)
+    assert diary[0] == "commit"
+    assert diary.count("commit") == 1
+    assert "read" in diary
+
+
+def run_spied(form, diary, ledger):
+    ratings = some_ratings()
+    task = task_of(form[1], ratings)
+    factorize(
+        solver_of(form, task),
+        SpyRatings(ratings, form[1], diary),
+        task,
+        BUDGET,
+        unit=form[1],
+        ledger=ledger,
+        noise=NoiseSource(),
+        n_jobs=None,
+        label="a test",
+        verbose=False,
+    )
+
+
+@every_form
+def test_a_refused_fit_reads_and_spends_nothing(form, tmp_path):
+    diary = SpyLedger.diary = []
+    ledger = make_ledger(tmp_path, form[1], epsilon=0.5)
+    with pytest.raises(BudgetExceeded):
+        run_spied(form, diary, ledger)
+    assert diary == []
+    assert ledger.spends() == []
+
+
+@every_form
+def test_noise_drawn_is_noise_declared(form):
+    noise = SpyNoise()
+    outcome = run(form, some_ratings(), noise=noise)
+    declared = [
+        part.noise_multiplier
+        for part in outcome.event.leaves
+        for _ in range(part.count)
+    ]
+    drawn = [draw.noise_multiplier for draw in noise.draws]
+    assert sorted(drawn) == pytest.approx(sorted(declared), rel=1e-12)
+    assert not noise.choices
+    task = task_of(form[1], some_ratings())
+    largest = solver_of(form, task).sensitivity(task)
+    assert max(draw.sensitivity for draw in noise.draws) <= largest * (1 + 1e-12)
+
+
+@every_form
+def test_broken_twin_with_less_noise_than_declared_is_caught(form):
+    noise = SpyNoise(shrink=0.5)
+    run(form, some_ratings(), noise=noise)
+    scaled = [
+        (draw.released - draw.query).ravel() / draw.sigma
+        for draw in noise.draws
+        if draw.query.size >= N_ITEMS
+    ]
+    # Of N(0, 1) numbers, half as large: far below any chance for 25 and more of them.
+    assert np.std(np.concatenate(scaled)) < 0.75
+
+
+def neighbours(unit, ratings, rng):
+    """Two data sets that differ in one unit, by as much as can be."""
+    values, pattern = ratings.values.copy(), ratings.pattern
+    if unit == "rating_value":
+        at = rng.randint(len(values))
+        values[at] = rng.choice([1.0, 5.0])
+        other = values.copy()
+        other[at] = 6.0 - values[at]
+        return Ratings(pattern, values), Ratings(pattern, other)
+    user = rng.randint(N_USERS)
+    stays = pattern.users != user
+    both = []
+    for n_own in (rng.choice([0, 1, N_ITEMS]), rng.choice([0, 3, N_ITEMS])):
+        items = rng.permutation(N_ITEMS)[:n_own].astype(np.int32)
+        own = rng.choice([1.0, 5.0], size=n_own)
+        own = np.full(n_own, rng.choice([1.0, 5.0])) if rng.rand() < 0.5 else own
+        users = np.concatenate([pattern.users[stays], np.full(n_own, user, np.int32)])
+        items = np.concatenate([pattern.items[stays], items])
+        order = rng.permutation(len(users))
+        whole = np.concatenate([values[stays], own])
+        rows = Pattern(users[order], items[order], N_USERS, N_ITEMS)
+        both.append(Ratings(rows, whole[order]))
+    return both
+
+
+def farthest(form, tamper=lambda draw: draw):
+    """Largest change of a query in units of its sensitivity; all else is the same."""
+    worst = 0.0
+    for seed in range(RUNS):
+        rng = np.random.RandomState(seed)
+        task_facts = {"n_components": int(seed % 3)}
+        if form[1] == "rating_value":
+            task_facts["biases"] = bool(seed % 4)
+        first = Transcript(seed)
+        second = Transcript(seed, heard=first)
+        found = []
+        pair = neighbours(form[1], some_ratings(seed), rng)
+        for ratings, noise in zip(pair, (first, second), strict=True):
+            task = task_of(form[1], ratings, **task_facts)
+            solver = solver_of(form, task)
+            multiplier = [0.05, 3.0][seed % 2]
+            with np.errstate(all="ignore"):
+                found.append(
+                    solver.run(
+                        ratings,
+                        task,
+                        multiplier,
+                        noise,
+                        np.random.RandomState(seed),
+                        Progress(),
+                    )
+                )
+        assert first.facts == second.facts
+        assert np.array_equal(found[0].flat, found[1].flat)
+        assert found[0].mean == found[1].mean
+        for a, b, (_, facts) in zip(
+            first.queries, second.queries, first.facts, strict=True
+        ):
+            change = np.linalg.norm(tamper(a - b)) / facts["sensitivity"]
+            worst = max(worst, float(change))
+    return worst
+
+
+@every_form
+def test_no_query_moves_farther_than_its_sensitivity(form):
+    worst = farthest(form)
+    assert worst <= 1
+    # Neighbours come near the bound, so that half of it would be found out.
+    assert worst > 0.6
+
+
+@every_form
+def test_broken_twin_of_half_the_sensitivity_is_found_out(form):
+    assert farthest(form, tamper=lambda change: 2 * change) > 1
+
+
+@every_form
+def test_predictions_are_finite_whatever_the_noise(form):
+    ratings = some_ratings()
+    task = task_of(form[1], ratings)
+    solver = solver_of(form, task)
+    for multiplier in (1e-6, 1e9):
+        with np.errstate(all="ignore"):
+            factors = solver.run(
+                ratings,
+                task,
+                multiplier,
+                NoiseSource(0),
+                np.random.RandomState(0),
+                Progress(),
+            )
+        assert np.isfinite(factors.flat).all()
+        assert math.isfinite(factors.mean)

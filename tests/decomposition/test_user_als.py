@@ -1,0 +1,233 @@
+"""Private factorisation of the unit "user": what it declares, keeps and returns."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from skdp.decomposition._kept_ratings import kept_ratings
+from skdp.decomposition._noisy_items import NoisyItems
+from skdp.decomposition._ratings import Pattern, Ratings
+from skdp.decomposition._task import Task
+from skdp.decomposition._user_als import UserALS
+from skdp.decomposition._user_rows import solve_users
+from skdp.privacy import Budget
+from skdp.privacy._accounting import calibrate, epsilon_of
+from skdp.solvers import Progress
+from tests.spies import NoNoise, SpyNoise
+
+BOUNDS = (1.0, 5.0)
+
+
+def make(users, items, values, n_users, n_items):
+    ids = (np.asarray(ids, dtype=np.int32) for ids in (users, items))
+    pattern = Pattern(*ids, n_users, n_items)
+    return Ratings(pattern, np.asarray(values, dtype=np.float64))
+
+
+def simulated(n_users=3000, n_items=40, seed=0):
+    """Popular items are rated higher, and users differ in how they feel about that."""
+    rng = np.random.default_rng(seed)
+    popularity = np.geomspace(0.8, 0.05, n_items)
+    present = rng.random((n_users, n_items)) < popularity
+    users, items = np.nonzero(present)
+    bias = 0.3 * np.log(popularity / popularity.mean()) + 0.2 * rng.normal(size=n_items)
+    own, slope = rng.normal(size=(2, n_users)) * [[0.4], [0.6]]
+    mean = 3.2 + own[:, None] + bias + slope[:, None] * np.log(popularity)
+    values = np.clip(mean[users, items] + 0.5 * rng.normal(size=len(users)), *BOUNDS)
+    shuffled = rng.permutation(len(users))
+    users, items, values = users[shuffled], items[shuffled], values[shuffled]
+    cut = len(users) * 4 // 5
+    parts = slice(cut), slice(cut, None)
+    return [
+        make(users[part], items[part], values[part], n_users, n_items) for part in parts
+    ]
+
+
+def task_of(ratings, n_components=2, bounds=BOUNDS, max_ratings=None):
+    pattern = ratings.pattern
+    return Task(
+        n_users=pattern.n_users, n_items=pattern.n_items, n_components=n_components,
+        alpha=0.0, biases=True, unit="user", rating_bounds=bounds,
+        max_ratings=max_ratings,
+    )  # fmt: skip
+
+
+def run(ratings, task, epsilon=1.0, noise=None, **params):
+    budget = Budget(epsilon, 1e-6)
+    solver = UserALS(**params).resolve(task, budget)
+    multiplier = calibrate(lambda z: solver.event(z, task), budget)
+    rng = np.random.RandomState(0)
+    noise = noise or SpyNoise(seed=0)
+    return solver.run(ratings, task, multiplier, noise, rng, Progress())
+
+
+def error(factors, train, test):
+    rows = solve_users(factors, train)
+    users, items = test.pattern.users, test.pattern.items
+    predicted = factors.mean + np.sum(rows[users] * factors.items[items], axis=1)
+    return math.sqrt(np.mean((np.clip(predicted, *BOUNDS) - test.values) ** 2))
+
+
+@pytest.mark.parametrize("n_rounds", [1, 2, 5])
+def test_what_is_released_is_what_was_declared(n_rounds):
+    train, _ = simulated(300)
+    task, noise = task_of(train), SpyNoise(seed=1)
+    budget = Budget(2.0, 1e-6)
+    solver = UserALS(n_rounds=n_rounds).resolve(task, budget)
+    event = solver.event(3.0, task)
+    assert event.mu_squared == pytest.approx(1 / 9, rel=1e-12)
+    solver.run(train, task, 3.0, noise, np.random.RandomState(0), Progress())
+    drawn = [draw.noise_multiplier for draw in noise.draws]
+    assert drawn == [leaf.noise_multiplier for leaf in event.leaves]
+    assert max(d.sensitivity for d in noise.draws) == solver.sensitivity(task)
+    multiplier = calibrate(lambda z: solver.event(z, task), budget)
+    assert epsilon_of(solver.event(multiplier, task), 1e-6) <= 2.0
+
+
+def test_rules_follow_public_facts_only():
+    task = task_of(simulated(300)[0])
+    few = UserALS().resolve(task, Budget(1e-3, 1e-6))
+    many = UserALS().resolve(task, Budget(20.0, 1e-6))
+    assert (few.n_rounds, many.n_rounds) == (1, 5)
+    assert sum(many._shares) == pytest.approx(1, abs=1e-15)
+    biases = task_of(simulated(300)[0], n_components=0)
+    assert UserALS().resolve(biases, Budget(20.0, 1e-6)).n_rounds == 1
+
+
+def test_without_noise_it_learns_what_was_simulated():
+    train, test = simulated()
+    task = task_of(train)
+    alone = run(train, task, noise=NoNoise(), n_rounds=1)
+    flat = alone.copy()
+    flat.items[:, :2] = 0
+    means = flat.copy()
+    means.items[:, 3] = 0
+    assert error(flat, train, test) < error(means, train, test) - 0.02
+    assert error(alone, train, test) < error(flat, train, test) - 0.02
+    # The ratings' own errors are 0.5 large, and a user is known from few ratings.
+    assert error(run(train, task, noise=NoNoise(), n_rounds=5), train, test) < 0.64
+
+
+def test_with_noise_it_beats_what_users_know_alone():
+    train, test = simulated()
+    factors = run(train, task_of(train))
+    means = factors.copy()
+    means.items[:, :2] = means.items[:, 3:] = 0
+    assert error(factors, train, test) < error(means, train, test) - 0.02
+
+
+@pytest.mark.parametrize("n_components", [0, 1, 2, 5])
+def test_rows_of_users_are_nobodys_and_factors_beyond_two_are_zero(n_components):
+    train, _ = simulated(300)
+    factors = run(train, task_of(train, n_components), epsilon=20.0)
+    nobody = np.zeros(factors.users.shape[1])
+    nobody[n_components + 1] = 1
+    assert np.all(factors.users == nobody)
+    assert np.all(factors.items[:, n_components] == 1)
+    assert np.all(factors.items[:, 2:n_components] == 0)
+    assert np.all(np.ptp(factors.items[:, : min(n_components, 2)], axis=0) > 0)
+
+
+@pytest.mark.parametrize("epsilon", [1e-4, 1.0, 1e6])
+@pytest.mark.parametrize("what", ["nothing", "one", "all alike", "all"])
+def test_nothing_is_ever_infinite(epsilon, what):
+    every = np.array([(u, i) for u in range(6) for i in range(5)])
+    pairs = {"nothing": every[:0], "one": every[:1]}.get(what, every)
+    values = np.where(pairs.sum(axis=1) % 2, 1.0, 5.0)
+    if what == "all alike":
+        values[:] = 5.0
+    ratings = make(*pairs.T, values, 6, 5)
+    factors = run(ratings, task_of(ratings), epsilon, n_rounds=5)
+    assert np.isfinite(factors.flat).all()
+    assert BOUNDS[0] <= factors.mean <= BOUNDS[1]
+    assert np.isfinite(solve_users(factors, ratings)).all()
+
+
+@pytest.mark.parametrize("scale", [1e-90, 1e90])
+def test_other_units_of_the_ratings_give_the_same_fit(scale):
+    train, _ = simulated(300)
+    usual = run(train, task_of(train), epsilon=20.0)
+    other = Ratings(train.pattern, (train.values - 3) * scale)
+    task = task_of(train, bounds=(-2 * scale, 2 * scale))
+    scaled = run(other, task, epsilon=20.0)
+    np.testing.assert_allclose(scaled.mean / scale, usual.mean - 3, rtol=1e-6)
+    np.testing.assert_allclose(
+        scaled.items[:, 3] / scale, usual.items[:, 3], rtol=1e-5, atol=1e-7
+    )
+    np.testing.assert_allclose(scaled.items[:, :2], usual.items[:, :2], rtol=1e-4)
+
+
+def test_weights_of_items_are_the_best_of_their_size():
+    """Against random weights of the same mean square over ratings."""
+    rng = np.random.default_rng(0)
+    counts = np.geomspace(1, 300, 30)
+    task = Task(n_users=9, n_items=30, n_components=2, alpha=0.0, biases=True)
+    items = NoisyItems(task, 2, counts, 0.0, sigma=1e-3)
+    n = counts + 0.1 + 0.0004
+    share, variance = n / n.sum(), 0.02
+    for sigma in (0.01, 1.0, 5.0):
+
+        def harm(weights, sigma=sigma):
+            noise = sigma**2 / np.maximum((n * weights) ** 2, 1e-300)
+            return np.sum(share * variance * noise / (variance + noise))
+
+        best = items.weights(sigma)
+        assert share @ best**2 == pytest.approx(1, rel=1e-6)
+        for _ in range(200):
+            other = best * np.exp(0.3 * rng.normal(size=30)) + 0.01 * rng.random(30)
+            other /= math.sqrt(share @ other**2)
+            assert harm(best) <= harm(other) * (1 + 1e-9)
+
+
+def kept_of(ratings, user):
+    own = ratings.pattern.users == user
+    return set(zip(ratings.pattern.items[own], ratings.values[own], strict=True))
+
+
+def test_at_most_max_ratings_of_each_user_are_kept():
+    train, _ = simulated(200)
+    kept = kept_ratings(train, 7, np.random.RandomState(0))
+    before, after = train.pattern.by_user.counts, kept.pattern.by_user.counts
+    np.testing.assert_array_equal(after, np.minimum(before, 7))
+    assert all(kept_of(kept, u) <= kept_of(train, u) for u in range(200))
+    order = kept.pattern.by_user
+    rebuilt = Pattern(*(getattr(kept.pattern, n) for n in ("users", "items")), 200, 40)
+    np.testing.assert_array_equal(order.starts, rebuilt.by_user.starts)
+    np.testing.assert_array_equal(order.others, rebuilt.by_user.others)
+    np.testing.assert_array_equal(order.pairs, rebuilt.by_user.pairs)
+    everything = kept_ratings(train, None, np.random.RandomState(0))
+    assert all(kept_of(everything, u) == kept_of(train, u) for u in range(200))
+
+
+def test_what_is_kept_is_spread_over_the_catalogue():
+    """Of 40 items everybody rated 10 are kept: by each user, others of them."""
+    every = np.array([(u, i) for u in range(400) for i in range(40)])
+    # Users differ in one item, so that no two have the same set.
+    every = every[every[:, 1] != every[:, 0] % 40]
+    ratings = make(*every.T, np.ones(len(every)), 400, 40)
+    kept = kept_ratings(ratings, 10, np.random.RandomState(0))
+    # One draw for each of the 40 sets of items: binomial, 3.2 standard deviations.
+    counts = kept.pattern.by_item.counts
+    assert counts.min() > 10
+    assert counts.max() < 200
+
+
+def test_refusals_come_from_public_facts():
+    task = task_of(simulated(300)[0])
+    budget = Budget(1.0, 1e-6)
+    assert UserALS().refusal(task, budget) == ""
+    assert "delta" in UserALS().refusal(task, Budget(1.0, 0.0))
+    without = Task(
+        n_users=3, n_items=3, n_components=1, alpha=0.0, biases=False, unit="user",
+        rating_bounds=BOUNDS,
+    )  # fmt: skip
+    assert "biases=True" in UserALS().refusal(without, budget)
+    for name, value in {
+        "n_rounds": 0, "count_share": 1.0, "first_share": 0.0, "bias_clip": 0.0,
+        "row_clip": math.inf,
+    }.items():  # fmt: skip
+        with pytest.raises(ValueError, match=name):
+            UserALS(**{name: value})
