@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp._validation import check_count, check_real
-from skdp.decomposition._factorizer import PrivateFactorizer
+from skdp.decomposition._factorizer import Draws, PrivateFactorizer
 from skdp.decomposition._factors import Factors
 from skdp.decomposition._low_rank import LowRank
 from skdp.decomposition._noisy_parts import (
@@ -62,6 +62,7 @@ _ITEM_BIAS, _USER_BIAS = 0.05, 0.09  # prior: biases beyond what is known before
 _ITEM_TASTE, _USER_TASTE = 0.0375, 0.0625  # prior: all other terms of a row together
 # Length of the constant in rows of norm 1, in the first query and in the others.
 _FIRST_CONSTANT, _CONSTANT = 0.5, 0.75
+_COMPONENTS = 10  # returned; more were no better on validation parts
 _UNIT_ROUNDOFF = 2.0**-53
 
 
@@ -97,7 +98,7 @@ class ValueALS(PrivateFactorizer):
         bounds. None: ``0.19 + 0.06 mu``, at most 0.3.
     prior_scale : float in [1e-6, 100], default=1.0
         Multiplies all standard deviations of the prior: smaller shrinks more. It
-        stands for the task's alpha, which is not used.
+        takes the place of alpha, which is None in private fits.
 
     Notes
     -----
@@ -142,6 +143,9 @@ class ValueALS(PrivateFactorizer):
             clip = min(0.3, 0.19 + 0.06 * gaussian_mu(budget.epsilon, budget.delta))
         return replace(self, n_embedding=n_embedding, residual_clip=clip)
 
+    def default_components(self, task: Task, budget: Budget) -> int:
+        return _COMPONENTS
+
     @property
     def shares(self) -> tuple[float, ...]:
         """Of mu^2, for each of the releases."""
@@ -168,7 +172,7 @@ class ValueALS(PrivateFactorizer):
         task: Task,
         noise_multiplier: float,
         noise: NoiseSource,
-        rng: np.random.RandomState,
+        rng: Draws,
         progress: Progress,
     ) -> Factors:
         assert self.n_embedding is not None, "resolve() fills in the embedding"

@@ -13,6 +13,8 @@ With fresh seeds a bound would exceed a true claim with probability below 1e-3.
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -20,8 +22,8 @@ from skdp.decomposition import _value_als as module
 from skdp.decomposition._ratings import Pattern
 from skdp.decomposition._value_als import ValueALS
 from tests.audit.bounds import epsilon_lower_bound
-from tests.decomposition.value_problems import BOUNDS, Replay, run, task_of
-from tests.spies import SpyNoise
+from tests.decomposition.value_problems import BOUNDS, run, task_of
+from tests.spies import SpyNoise, Transcript
 
 EPSILON, DELTA = 2.0, 0.05
 BLOCKS = 4000
@@ -45,7 +47,8 @@ def scores(solver, size, first, second, seed, shrink):
     pattern = blocks(size)
     task, spy = task_of(pattern), SpyNoise(seed=seed, shrink=shrink)
     run(solver, first, task, spy, EPSILON, DELTA)
-    other = Replay([draw.released for draw in spy.draws])
+    heard = SimpleNamespace(releases=[draw.released for draw in spy.draws])
+    other = Transcript(seed, heard=heard)
     run(solver, second, task, other, EPSILON, DELTA)
     total = np.zeros(BLOCKS)
     for draw, query in zip(spy.draws[1:], other.queries[1:], strict=True):

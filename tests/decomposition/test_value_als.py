@@ -24,13 +24,12 @@ from skdp.privacy import Budget
 from skdp.privacy._noise import NoiseSource
 from tests.decomposition.value_problems import (
     BOUNDS,
-    Replay,
     pattern,
     predictions,
     run,
     task_of,
 )
-from tests.spies import SpyNoise
+from tests.spies import SpyNoise, Transcript
 
 PATTERN = pattern(40, 30, 0.4, seed=0)
 SMALL = ValueALS(n_embedding=4, rank=2)
@@ -170,11 +169,6 @@ def test_what_is_drawn_is_what_was_declared(solver):
     assert asked == solver.sensitivity(task)
 
 
-def replayed(solver, values, task, releases):
-    replay = Replay(releases)
-    return run(solver, values, task, replay), replay
-
-
 def largest_change(solver, task, pairs_of_values):
     """Of any query in units of its declared sensitivity, the releases being the same.
 
@@ -182,17 +176,16 @@ def largest_change(solver, task, pairs_of_values):
     """
     worst = 0.0
     for values, others, seed in pairs_of_values:
-        spy = SpyNoise(seed=seed)
-        run(solver, values, task, spy)
-        releases = [draw.released for draw in spy.draws]
-        first, second = (
-            replayed(solver, each, task, releases)[1] for each in (values, others)
-        )
-        assert first.sensitivities == second.sensitivities
-        for a, b, sensitivity in zip(
-            first.queries, second.queries, first.sensitivities, strict=True
+        first = Transcript(seed)
+        second = Transcript(seed, heard=first)
+        for each, noise in ((values, first), (others, second)):
+            run(solver, each, task, noise)
+        assert first.facts == second.facts
+        for a, b, (_, facts) in zip(
+            first.queries, second.queries, first.facts, strict=True
         ):
-            worst = max(worst, float(np.linalg.norm(a - b)) / sensitivity)
+            change = float(np.linalg.norm(a - b)) / facts["sensitivity"]
+            worst = max(worst, change)
     return worst
 
 
@@ -236,11 +229,11 @@ def test_the_search_finds_half_of_the_sensitivity(monkeypatch):
 
 def test_nothing_but_the_queries_reads_a_value():
     """With the same releases the result is the same, to the last bit."""
-    task, spy = task_of(PATTERN), SpyNoise(seed=0)
-    run(SMALL, ratings_of(PATTERN, 1), task, spy)
-    releases = [draw.released for draw in spy.draws]
+    task, first = task_of(PATTERN), Transcript(0)
+    second = Transcript(0, heard=first)
     results = [
-        replayed(SMALL, ratings_of(PATTERN, seed), task, releases)[0] for seed in (1, 2)
+        run(SMALL, ratings_of(PATTERN, seed), task, noise)
+        for seed, noise in ((1, first), (2, second))
     ]
     assert np.array_equal(results[0].flat, results[1].flat)
     assert results[0].mean == results[1].mean

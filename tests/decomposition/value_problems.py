@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import numpy as np
 
 from skdp.decomposition._ratings import Pattern, Ratings
 from skdp.decomposition._task import Task
-from skdp.decomposition._value_als import ValueALS
 from skdp.privacy import Budget, calibrate
 from skdp.solvers import Progress
 
@@ -50,20 +47,3 @@ def run(solver, values, task, noise, epsilon=1.0, delta=1e-6):
 def predictions(factors, pattern):
     rows = factors.users[pattern.users] * factors.items[pattern.items]
     return factors.mean + rows.sum(axis=1)
-
-
-@dataclass
-class Replay:
-    """A noise source that writes down queries and releases what it is told to."""
-
-    releases: list
-    queries: list = field(default_factory=list)
-    sensitivities: list = field(default_factory=list)
-
-    def gaussian(self, query, *, sensitivity, noise_multiplier):
-        self.queries.append(query.copy())
-        self.sensitivities.append(sensitivity)
-        return self.releases[len(self.queries) - 1]
-
-
-__all__ = ["BOUNDS", "Replay", "ValueALS", "pattern", "predictions", "run", "task_of"]
