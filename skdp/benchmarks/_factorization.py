@@ -184,7 +184,8 @@ def _marks(
     name: str, found: Ratings, seed: int, options: Options
 ) -> Iterator[dict[str, Any]]:
     method, biases = _method(name)
-    marks = [mark for mark in _CONFIG["marks"] if mark <= options.limit]
+    marks = [mark for mark in _CONFIG["marks"] if mark < options.limit]
+    marks.append(options.limit)
     for seconds, n_passes, factors in _timed(method, biases, found, seed, options):
         if marks and seconds >= marks[0]:
             mark = max(mark for mark in marks if mark <= seconds)
