@@ -1,4 +1,4 @@
-"""``python -m skdp.benchmarks speed | defaults | peers | search | sparse | <name>``."""
+"""``python -m skdp.benchmarks speed | peers | search | sparse | hamsi | <name>``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from skdp.benchmarks import (
     _accuracy,
     _contest,
     _defaults,
+    _factorization,
     _published,
+    _rating_data,
     _regression,
     _search,
     _sparse_defaults,
@@ -49,8 +51,23 @@ def main(arguments: list[str] | None = None) -> int:
     users.add_argument(
         "--validation", action="store_true", help="on a part of the training ratings"
     )
+    _add_hamsi(kinds.add_parser("hamsi", help="HAMSI and peers on ratings"))
     options = parser.parse_args(arguments)
-    if options.what == "peers":
+    if options.what == "hamsi":
+        for section in options.section or _factorization.SECTIONS:
+            _factorization.run(
+                section,
+                _factorization.Options(
+                    data=options.data,
+                    share=options.share,
+                    seconds=options.seconds,
+                    n_jobs=options.n_jobs,
+                    seeds=options.seeds,
+                    cpu=options.cpu,
+                    folder=options.results,
+                ),
+            )
+    elif options.what == "peers":
         _contest.run(
             _contest.Choice(
                 datasets=tuple(options.dataset),
@@ -112,6 +129,29 @@ def _add_peers(parser: argparse.ArgumentParser) -> None:
         default=_contest.RESULTS,
         help="file that scores are kept in and taken from (default: %(default)s)",
     )
+
+
+def _add_hamsi(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--section",
+        action="append",
+        default=[],
+        choices=_factorization.SECTIONS,
+        help="only this section; may be repeated",
+    )
+    parser.add_argument(
+        "--data", default="1m", choices=_rating_data.NAMES, help="which ratings"
+    )
+    parser.add_argument(
+        "--share", type=float, default=1.0, help="of the users that are generated"
+    )
+    parser.add_argument("--seconds", type=float, help="of each run; else the thesis's")
+    parser.add_argument("--n-jobs", type=_count, default=2, help="threads")
+    parser.add_argument("--seeds", type=_count, default=3, help="starts")
+    parser.add_argument(
+        "--cpu", action="store_true", help="processor time, for a busy machine"
+    )
+    parser.add_argument("--results", type=Path, default=_published.RESULTS)
 
 
 def _add_published(parser: argparse.ArgumentParser) -> None:

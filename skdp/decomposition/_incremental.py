@@ -208,7 +208,8 @@ class Run:
             return
         self._best = min(self._best, value)
         self._step_to_take, self._n_in_vain = factor, 0
-        self._damping = max(method.least_damping, self._damping / _RECOVERY)
+        least = method.least_damping if method.safeguarded else 1.0
+        self._damping = max(least, self._damping / _RECOVERY)
         self._least_damping = min(self._least_damping, self._damping)
 
     def _look(self, subset: int) -> float:
