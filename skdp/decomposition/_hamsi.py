@@ -11,8 +11,9 @@ import numpy as np
 
 from skdp._validation import check_bool, check_count
 from skdp.decomposition._compact import InverseHessian
+from skdp.decomposition._factorizer import Draws
 from skdp.decomposition._incremental import Incremental
-from skdp.solvers._base import Checks
+from skdp.solvers._configured import Checks
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,9 +104,7 @@ class MinibatchGD(Incremental):
     has_curvature: ClassVar[bool] = False
     least_damping: ClassVar[float] = 1e-6
 
-    def order(
-        self, cycle: int, n_subsets: int, rng: np.random.RandomState
-    ) -> list[int]:
+    def order(self, cycle: int, n_subsets: int, rng: Draws) -> list[int]:
         """Every subset once."""
         return super().order(cycle, n_subsets, rng)[:-1]
 

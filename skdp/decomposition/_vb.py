@@ -53,7 +53,7 @@ class VariationalBayes(Factorizer):
 
     Parameters
     ----------
-    n_steps : int, default=15
+    n_steps : int, default=20
         Sweeps over all users and all items.
     pattern_alpha : float in [1e-3, inf], default=10.0
         Penalty of the regression of prior means on who rated what; inf for none.
@@ -73,7 +73,7 @@ class VariationalBayes(Factorizer):
         "pattern_alpha": partial(check_real, low=1e-3, high=np.inf),
     }
 
-    n_steps: int = 15
+    n_steps: int = 20
     pattern_alpha: float = 10.0
 
     def default_components(self, task: Task) -> int:
@@ -117,8 +117,8 @@ def _exported(factors: Factors, users: _Side, items: _Side, scale: float) -> Fac
     """
     k, root = factors.task.n_components, scale**0.5
     if not factors.task.biases:
-        factors.users[:, :k] = users.means * root
-        factors.items[:, :k] = items.means * root
+        factors.users[:, :k] = users.means[:, :k] * root
+        factors.items[:, :k] = items.means[:, :k] * root
         return factors
     p, q = users.centre[:k], items.centre[:k]
     shift = users.centre[k] + items.centre[k] + p @ q
@@ -148,8 +148,9 @@ class _Side:
         n, dtype = k + 2 * task.biases, targets.dtype
         self._order, self._biases = order, task.biases
         self._targets = targets[order.pairs]
-        self.means = np.zeros((n_ids, n), dtype)
-        self._moments = np.zeros((n_ids, n * (n + 1) // 2), dtype)
+        self._low = np.tril_indices(n)
+        self.means = np.zeros((n_ids, _padded(n, 8)), dtype)
+        self._moments = np.zeros((n_ids, _padded(len(self._low[0]), 32)), dtype)
         # Unknowns of a row, among its numbers.
         self._free = np.array([*range(k), k + 1] if task.biases else [*range(k)])
         self.rated = order.counts > 0
@@ -165,9 +166,9 @@ class _Side:
         """Begin with these factors, known for certain, and no biases."""
         self.means[:, : rows.shape[1]] = rows * self.rated[:, None]
         if self._biases:
-            self.means[:, -2] = 1
-        low = np.tril_indices(self.means.shape[1])
-        self._moments[:] = self.means[:, low[0]] * self.means[:, low[1]]
+            self.means[:, rows.shape[1]] = 1
+        products = self.means[:, self._low[0]] * self.means[:, self._low[1]]
+        self._moments[:, : products.shape[1]] = products
 
     def update(self, other: _Side, noise: float, threads: Threads) -> float:
         """Posterior given the other side's, then the prior; the variance of ratings."""
@@ -196,9 +197,9 @@ class _Side:
         centres = np.tile(mean, (len(rows), 1))
         if self._regression is not None:
             centres += self._regression.fit(rows - mean.astype(rows.dtype), threads)
-        low = np.tril_indices(self.means.shape[1])
+        sums = self._moments[rated].sum(axis=0, dtype=np.float64)
         total = np.zeros((self.means.shape[1],) * 2)
-        total[low] = self._moments[rated].sum(axis=0, dtype=np.float64)
+        total[self._low] = sums[: len(self._low[0])]
         total = (total + np.tril(total, -1).T)[np.ix_(self._free, self._free)]
         cross = centres[rated].T @ rows[rated].astype(np.float64)
         square = centres[rated].T @ centres[rated]
@@ -219,24 +220,30 @@ class _Regression:
         self._scales = scales.astype(dtype)
         self._rated = (counts > 0)[:, None]
         self._n_rated = max(int(self._rated.sum()), 1)
-        self._solution = np.zeros((len(self._transposed.counts), d), dtype)
+        width = _padded(d, 8)
+        self._solution = np.zeros((len(self._transposed.counts), width), dtype)
+        self._fitted = np.zeros((len(counts), width), dtype)
 
     def fit(self, targets: NDArray[Any], threads: Threads) -> NDArray[Any]:
         """Predictions of targets after a few more steps; their mean is zero."""
-        x = self._solution
-        left = self._adjoint(targets - self._apply(x, threads), threads)
-        left -= self._alpha * x
-        direction, square = left.copy(), (left**2).sum(axis=0)
-        for _ in range(_INNER_STEPS):
+        d = targets.shape[1]
+        left = -self._fitted
+        left[:, :d] += targets
+        left = self._adjoint(left, threads) - self._alpha * self._solution
+        direction, square = left, (left**2).sum(axis=0)
+        for t in range(_INNER_STEPS):
             image = self._apply(direction, threads)
             curvature = (image**2).sum(axis=0)
             curvature += self._alpha * (direction**2).sum(axis=0)
             step = _ratio(square, curvature)
-            x += step * direction
-            left -= step * (self._adjoint(image, threads) + self._alpha * direction)
-            before, square = square, (left**2).sum(axis=0)
-            direction = left + _ratio(square, before) * direction
-        return self._apply(x, threads)
+            self._solution += step * direction
+            self._fitted += step * image
+            if t + 1 < _INNER_STEPS:
+                change = self._adjoint(image, threads) + self._alpha * direction
+                left = left - step * change
+                before, square = square, (left**2).sum(axis=0)
+                direction = left + _ratio(square, before) * direction
+        return self._fitted[:, :d]
 
     def _apply(self, x: NDArray[Any], threads: Threads) -> NDArray[Any]:
         product = _sums(self._order, x, threads) * self._scales
@@ -245,6 +252,11 @@ class _Regression:
     def _adjoint(self, y: NDArray[Any], threads: Threads) -> NDArray[Any]:
         y = (y - (y * self._rated).sum(axis=0) / self._n_rated) * self._rated
         return _sums(self._transposed, y * self._scales, threads)
+
+
+def _padded(size: int, whole: int) -> int:
+    """The next multiple of `whole`: compiled loops are faster without a remainder."""
+    return -(-size // whole) * whole
 
 
 def _ratio(part: NDArray[Any], whole: NDArray[Any]) -> NDArray[Any]:

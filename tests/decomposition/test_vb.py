@@ -17,12 +17,11 @@ from tests.decomposition.small import fits, root_mean_square, some_ratings, task
 
 def moments_of(side):
     """First and second moments of a side's rows as full matrices."""
-    n = side.means.shape[1]
+    n = side._low[0].max() + 1
     second = np.zeros((len(side.means), n, n))
     low = np.tril_indices(n)
-    second[:, *low] = side._moments
-    second[:, *low[::-1]] = side._moments
-    return side.means, second
+    second[:, *low] = second[:, *low[::-1]] = side._moments[:, : len(low[0])]
+    return side.means[:, :n], second
 
 
 def sides_of(ratings, task, pattern_alpha, seed=0):
@@ -107,7 +106,8 @@ def test_the_posterior_of_a_row_is_that_of_a_linear_model():
     mean, second, errors = np.zeros((1, d)), np.zeros((1, len(low[0]))), np.zeros(1)
     solve_rows(
         0, 1, np.array([0, n]), np.arange(n, dtype=np.int32), values, rows,
-        rows[:, low[0]] * rows[:, low[1]], centre[None], precision, 0.7, False,
+        np.ascontiguousarray(rows[:, low[0]] * rows[:, low[1]]), centre[None],
+        precision, 0.7, False,
         mean, second, errors,
     )  # fmt: skip
     covariance = np.linalg.inv(rows.T @ rows / 0.7 + precision)
@@ -145,7 +145,7 @@ def test_the_regression_on_the_pattern_is_a_ridge_regression():
     orders = pattern.by_user, pattern.by_item
     regression = _Regression(orders, 10.0, 2, np.float64)
     with Threads() as threads:
-        first, *_, last = (regression.fit(targets, threads) for _ in range(30))
+        first, *_, last = (regression.fit(targets, threads).copy() for _ in range(30))
     np.testing.assert_allclose(last, expected, atol=1e-9)
     assert np.abs(first - expected).max() > 1e-4  # it takes more than one sweep
 
