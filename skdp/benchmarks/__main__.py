@@ -18,6 +18,7 @@ from skdp.benchmarks import (
     _sparse_defaults,
     _speed,
     _user_recommenders,
+    _value_recommenders,
 )
 
 # Measurements that take no options.
@@ -25,6 +26,11 @@ _PLAIN = {
     "speed": _speed.run,
     "defaults": _defaults.run,
     "sparse_defaults": _sparse_defaults.run,
+}
+# By what is protected.
+_RECOMMENDERS = {
+    "user_recommenders": _user_recommenders.run,
+    "value_recommenders": _value_recommenders.run,
 }
 
 
@@ -46,12 +52,15 @@ def main(arguments: list[str] | None = None) -> int:
     for name in _published.names():
         _add_published(kinds.add_parser(name, help="a published table or figure"))
     _add_sparse(kinds.add_parser("sparse", help="few features of many"))
-    users = kinds.add_parser("user_recommenders", help="ratings, users protected")
-    users.add_argument("--runs", type=_count, help="at most so many runs")
-    users.add_argument(
-        "--validation", action="store_true", help="on a part of the training ratings"
-    )
     _add_hamsi(kinds.add_parser("hamsi", help="HAMSI and peers on ratings"))
+    for name in _RECOMMENDERS:
+        table = kinds.add_parser(name, help="errors of private recommenders")
+        table.add_argument("--runs", type=_count, help="at most so many runs")
+        table.add_argument(
+            "--validation",
+            action="store_true",
+            help="on a part of the training ratings",
+        )
     options = parser.parse_args(arguments)
     if options.what == "hamsi":
         for section in options.section or _factorization.SECTIONS:
@@ -86,8 +95,9 @@ def main(arguments: list[str] | None = None) -> int:
                 folder=options.results,
                 configs=_published.SPARSE,
             )
-    elif options.what == "user_recommenders":
-        _user_recommenders.run(runs=options.runs, on_validation=options.validation)
+    elif options.what in _RECOMMENDERS:
+        measure = _RECOMMENDERS[options.what]
+        measure(runs=options.runs, on_validation=options.validation)
     elif options.what in _PLAIN:
         _PLAIN[options.what]()
     elif options.what in _published.names():
