@@ -25,7 +25,7 @@ from skdp.decomposition._threads import Threads
 from skdp.solvers._configured import Checks
 
 _MAX_STEPS = 10**6
-_COMPONENTS, _PENALTY = 48, 0.62
+_COMPONENTS, _PENALTY = 48, 0.65
 _BLOCK = 256  # rows that are one piece of work for a thread
 # Mean square of the start's factors of items, in units of the ratings' deviation:
 # small, so that biases are fitted first.

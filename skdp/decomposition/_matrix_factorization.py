@@ -31,7 +31,7 @@ from skdp.decomposition._ratings import Pattern, Ratings
 from skdp.decomposition._recommender import LocalUsers, Recommender
 from skdp.decomposition._registry import Choice, choose_factorizer
 from skdp.decomposition._task import Task
-from skdp.decomposition._user_rows import solve_users
+from skdp.decomposition._user_rows import UserPrior, solve_users
 from skdp.privacy._accounting import Budget
 from skdp.privacy._adjacency import UNITS, Relation, Unit
 from skdp.privacy._noise import NoiseSource
@@ -52,7 +52,8 @@ class DPMatrixFactorization(RegressorMixin, PrivateEstimator):
     Predicts ``mean + b_u + c_i + p_u q_i`` for a user u and an item i. Without privacy
     (``epsilon=inf``) that minimises the mean over ratings of
     ``((r - prediction)^2 + alpha (b_u^2 + c_i^2 + |p_u|^2 + |q_i|^2)) / 2`` by one of
-    several solvers, HAMSI [1]_ among them, which is **not** private by itself. With a
+    several solvers, HAMSI [1]_ among them, which is **not** private by itself (or, by
+    default, an average over what the ratings leave open, by variational Bayes). With a
     finite epsilon one of the private forms of a solver is used, which `privacy_` names.
 
     X has two columns, the ids of users and of items, and y holds the ratings: one row
@@ -89,8 +90,10 @@ class DPMatrixFactorization(RegressorMixin, PrivateEstimator):
         only possibility: they weigh what they release by its known noise.
     biases : bool, default=True
         Whether to subtract the mean and to fit a bias of each user and item.
-    solver : {"auto", "als", "hamsi", "lbfgs", "sgd"}, default="auto"
-        How to factorise. Only ``"als"`` has private forms.
+    solver : {"auto", "als", "hamsi", "lbfgs", "sgd", "vb"}, default="auto"
+        How to factorise. Only ``"als"`` has private forms. Without privacy ``"auto"``
+        is ``"vb"``, variational Bayes, which learns its penalties and uses who rated
+        what; the others minimise the objective above.
     solver_params : mapping or None, default=None
         Hyper-parameters of a named solver, for example ``{"n_steps": 20}``.
     n_users : int or None, default=None
@@ -327,7 +330,10 @@ None, default=None
         values = values[keep]
         if known.bounds is not None:
             values = np.clip(values, *known.bounds)
-        rows = solve_users(known.factors, Ratings(pattern, values))
+        prior = None  # the penalty of the task
+        if known.factors.task.unit == "rating_value":
+            prior = UserPrior.of_released(known.factors)
+        rows = solve_users(known.factors, Ratings(pattern, values), prior)
         task = replace(known.factors.task, n_users=len(users))
         flat = np.concatenate([rows.ravel(), known.factors.items.ravel()])
         local = replace(

@@ -19,6 +19,7 @@ from skdp.decomposition._lbfgs import LBFGS
 from skdp.decomposition._sgd import SGD
 from skdp.decomposition._user_als import UserALS
 from skdp.decomposition._value_als import ValueALS
+from skdp.decomposition._vb import VariationalBayes
 from skdp.privacy._accounting import Budget
 from skdp.privacy._adjacency import Unit
 from skdp.solvers._configured import configured
@@ -28,6 +29,7 @@ FACTORIZERS: dict[str, type[Factorizer]] = {
     "hamsi": HAMSI,
     "lbfgs": LBFGS,
     "sgd": SGD,
+    "vb": VariationalBayes,
 }
 # The forms in which a key is private, by what they protect.
 PRIVATE_FORMS: dict[tuple[str, Unit], type[PrivateFactorizer]] = {
@@ -35,7 +37,7 @@ PRIVATE_FORMS: dict[tuple[str, Unit], type[PrivateFactorizer]] = {
     ("als", "user"): UserALS,
 }
 # What solver="auto" is, with its reason: the race of docs/matrix_factorization.md.
-_AUTO = "sgd", "the smallest held-out error for the time (docs/matrix_factorization.md)"
+_AUTO = "vb", "the smallest held-out error for the time (docs/matrix_factorization.md)"
 _PRIVATE_AUTO = "als", "the most accurate of the private forms"
 
 

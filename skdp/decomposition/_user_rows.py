@@ -18,6 +18,8 @@ FloatArray = NDArray[np.float64]
 
 # Ratings that the prior counts for where items were released with noise.
 _PRIVATE_PRIOR = 5.0
+# Of ratings around their predictions, in units of the width of the rating bounds.
+_DEVIATION = 0.225
 # Users solved by one call: many more calls than threads, few compared with users.
 _BLOCK = 512
 
@@ -53,6 +55,22 @@ class UserPrior:
         """
         zeros = np.zeros(task.n_components + task.biases)
         return cls(zeros, zeros + _PRIVATE_PRIOR * (task.unit is not None), task.alpha)
+
+    @classmethod
+    def of_released(cls, factors: Factors) -> Self:
+        """What released rows of users say of the next one: post-processing.
+
+        Their mean and the variance of each entry, beside that of a rating's error.
+        """
+        task = factors.task
+        assert task.rating_bounds is not None, "a private task has bounds"
+        low, high = task.rating_bounds
+        rows = factors.users[:, : task.n_components + task.biases].astype(np.float64)
+        error = (_DEVIATION * (high - low)) ** 2
+        # An entry that is the same for all leaves nothing to be learned of it.
+        return cls(
+            rows.mean(axis=0), error / np.maximum(rows.var(axis=0), 1e-9 * error)
+        )
 
 
 def solve_users(

@@ -15,7 +15,7 @@ feedback.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -26,12 +26,13 @@ from skdp._validation import check_count, check_real
 from skdp.decomposition._factorizer import Draws, Factorizer
 from skdp.decomposition._factors import Factors
 from skdp.decomposition._ratings import Order, Ratings
-from skdp.decomposition._sides import centred, spread
+from skdp.decomposition._sides import centred, penalty, spread
 from skdp.decomposition._task import Task
 from skdp.decomposition._threads import Threads
 from skdp.solvers._configured import Checks
 
 _MAX_STEPS = 10**6
+_COMPONENTS, _PENALTY = 16, 0.65
 _BLOCK = 256  # rows that are one piece of work for a thread
 # Mean square of an item's row at the start, and the variance of each number of a row
 # that is supposed in the first sweep, in units of the ratings' deviation.
@@ -52,7 +53,7 @@ class VariationalBayes(Factorizer):
 
     Parameters
     ----------
-    n_steps : int, default=15
+    n_steps : int, default=20
         Sweeps over all users and all items.
     pattern_alpha : float in [1e-3, inf], default=10.0
         Penalty of the regression of prior means on who rated what; inf for none.
@@ -72,16 +73,16 @@ class VariationalBayes(Factorizer):
         "pattern_alpha": partial(check_real, low=1e-3, high=np.inf),
     }
 
-    n_steps: int = 15
+    n_steps: int = 20
     pattern_alpha: float = 10.0
 
     def default_components(self, task: Task) -> int:
         """The rule for ``n_components=None``."""
-        return 16
+        return _COMPONENTS
 
     def default_alpha(self, task: Task) -> float:
-        """Used to fold in new users only."""
-        return 0.05
+        """The rule for ``alpha=None``: it serves new users who are folded in."""
+        return penalty(task, _PENALTY)
 
     def iterates(
         self, ratings: Ratings, task: Task, rng: Draws, threads: Threads
@@ -99,19 +100,37 @@ class VariationalBayes(Factorizer):
         items.start(
             rng.standard_normal((task.n_items, k)) * (_START / max(k, 1)) ** 0.5
         )
-        root = scale**0.5
-        factors.items[:, :k] = items.means[:, :k] * root
         yield factors
         noise = 1.0
         for _ in range(self.n_steps):
             for side, other in (users, items), (items, users):
                 noise = side.update(other, noise, threads)
-            for side, rows in (users, factors.users), (items, factors.items):
-                rows[:, :k] = side.means[:, :k] * root
-            if task.biases:
-                factors.users[:, k] = users.means[:, k + 1] * scale
-                factors.items[:, k + 1] = items.means[:, k + 1] * scale
-            yield factors
+            yield _exported(factors, users, items, scale)
+
+
+def _exported(factors: Factors, users: _Side, items: _Side, scale: float) -> Factors:
+    """Posterior means in units of the ratings.
+
+    With biases the mean row of users becomes zero, and that of items: what a mean row
+    adds to the predictions is a bias of the other side and a part of the mean. So an id
+    without ratings is the mean one, and has zeros.
+    """
+    k, root = factors.task.n_components, scale**0.5
+    if not factors.task.biases:
+        factors.users[:, :k] = users.means[:, :k] * root
+        factors.items[:, :k] = items.means[:, :k] * root
+        return factors
+    p, q = users.centre[:k], items.centre[:k]
+    shift = users.centre[k] + items.centre[k] + p @ q
+    for side, rows, own, other in (
+        (users, factors.users, k, q),
+        (items, factors.items, k + 1, p),
+    ):
+        factor = side.means[:, :k] - side.centre[:k].astype(rows.dtype)
+        bias = side.means[:, k + 1] - side.centre[k] + factor @ other
+        rows[:, :k] = factor * side.rated[:, None] * root
+        rows[:, own] = bias * side.rated * scale
+    return replace(factors, mean=factors.mean + float(shift) * scale)
 
 
 class _Side:
@@ -129,12 +148,14 @@ class _Side:
         n, dtype = k + 2 * task.biases, targets.dtype
         self._order, self._biases = order, task.biases
         self._targets = targets[order.pairs]
-        self.means = np.zeros((n_ids, n), dtype)
-        self._moments = np.zeros((n_ids, n * (n + 1) // 2), dtype)
+        self._low = np.tril_indices(n)
+        self.means = np.zeros((n_ids, _padded(n, 8)), dtype)
+        self._moments = np.zeros((n_ids, _padded(len(self._low[0]), 32)), dtype)
         # Unknowns of a row, among its numbers.
         self._free = np.array([*range(k), k + 1] if task.biases else [*range(k)])
-        self._rated = order.counts > 0
+        self.rated = order.counts > 0
         d = len(self._free)
+        self.centre = np.zeros(d)
         self._centres = np.zeros((n_ids, d))
         self._covariance = np.eye(d) * _VARIANCE
         self._regression = None
@@ -143,11 +164,11 @@ class _Side:
 
     def start(self, rows: NDArray[Any]) -> None:
         """Begin with these factors, known for certain, and no biases."""
-        self.means[:, : rows.shape[1]] = rows * self._rated[:, None]
+        self.means[:, : rows.shape[1]] = rows * self.rated[:, None]
         if self._biases:
-            self.means[:, -2] = 1
-        low = np.tril_indices(self.means.shape[1])
-        self._moments[:] = self.means[:, low[0]] * self.means[:, low[1]]
+            self.means[:, rows.shape[1]] = 1
+        products = self.means[:, self._low[0]] * self.means[:, self._low[1]]
+        self._moments[:, : products.shape[1]] = products
 
     def update(self, other: _Side, noise: float, threads: Threads) -> float:
         """Posterior given the other side's, then the prior; the variance of ratings."""
@@ -170,21 +191,21 @@ class _Side:
 
     def _update_prior(self, threads: Threads) -> None:
         """Mean and covariance of rows that maximise the bound."""
-        rated, n_rated = self._rated, max(int(self._rated.sum()), 1)
+        rated, n_rated = self.rated, max(int(self.rated.sum()), 1)
         rows = self.means[:, self._free]
-        mean = rows[rated].mean(axis=0, dtype=np.float64)
+        mean = rows[rated].sum(axis=0, dtype=np.float64) / n_rated
         centres = np.tile(mean, (len(rows), 1))
         if self._regression is not None:
             centres += self._regression.fit(rows - mean.astype(rows.dtype), threads)
-        low = np.tril_indices(self.means.shape[1])
+        sums = self._moments[rated].sum(axis=0, dtype=np.float64)
         total = np.zeros((self.means.shape[1],) * 2)
-        total[low] = self._moments[rated].sum(axis=0, dtype=np.float64)
+        total[self._low] = sums[: len(self._low[0])]
         total = (total + np.tril(total, -1).T)[np.ix_(self._free, self._free)]
         cross = centres[rated].T @ rows[rated].astype(np.float64)
         square = centres[rated].T @ centres[rated]
         self._covariance = (total - cross - cross.T + square) / n_rated
         self._covariance += np.eye(len(mean)) * 1e-9
-        self._centres = centres
+        self.centre, self._centres = mean, centres
 
 
 class _Regression:
@@ -199,24 +220,30 @@ class _Regression:
         self._scales = scales.astype(dtype)
         self._rated = (counts > 0)[:, None]
         self._n_rated = max(int(self._rated.sum()), 1)
-        self._solution = np.zeros((len(self._transposed.counts), d), dtype)
+        width = _padded(d, 8)
+        self._solution = np.zeros((len(self._transposed.counts), width), dtype)
+        self._fitted = np.zeros((len(counts), width), dtype)
 
     def fit(self, targets: NDArray[Any], threads: Threads) -> NDArray[Any]:
         """Predictions of targets after a few more steps; their mean is zero."""
-        x = self._solution
-        left = self._adjoint(targets - self._apply(x, threads), threads)
-        left -= self._alpha * x
-        direction, square = left.copy(), (left**2).sum(axis=0)
-        for _ in range(_INNER_STEPS):
+        d = targets.shape[1]
+        left = -self._fitted
+        left[:, :d] += targets
+        left = self._adjoint(left, threads) - self._alpha * self._solution
+        direction, square = left, (left**2).sum(axis=0)
+        for t in range(_INNER_STEPS):
             image = self._apply(direction, threads)
             curvature = (image**2).sum(axis=0)
             curvature += self._alpha * (direction**2).sum(axis=0)
             step = _ratio(square, curvature)
-            x += step * direction
-            left -= step * (self._adjoint(image, threads) + self._alpha * direction)
-            before, square = square, (left**2).sum(axis=0)
-            direction = left + _ratio(square, before) * direction
-        return self._apply(x, threads)
+            self._solution += step * direction
+            self._fitted += step * image
+            if t + 1 < _INNER_STEPS:
+                change = self._adjoint(image, threads) + self._alpha * direction
+                left = left - step * change
+                before, square = square, (left**2).sum(axis=0)
+                direction = left + _ratio(square, before) * direction
+        return self._fitted[:, :d]
 
     def _apply(self, x: NDArray[Any], threads: Threads) -> NDArray[Any]:
         product = _sums(self._order, x, threads) * self._scales
@@ -225,6 +252,11 @@ class _Regression:
     def _adjoint(self, y: NDArray[Any], threads: Threads) -> NDArray[Any]:
         y = (y - (y * self._rated).sum(axis=0) / self._n_rated) * self._rated
         return _sums(self._transposed, y * self._scales, threads)
+
+
+def _padded(size: int, whole: int) -> int:
+    """The next multiple of `whole`: compiled loops are faster without a remainder."""
+    return -(-size // whole) * whole
 
 
 def _ratio(part: NDArray[Any], whole: NDArray[Any]) -> NDArray[Any]:

@@ -77,21 +77,22 @@ def solve_rows(
         Of the side's `Order`.
     targets : ndarray of shape (n_ratings,)
         Ratings less the mean, in that order.
-    means, moments : ndarray of shape (n_others, n), (n_others, n (n + 1) / 2)
-        First and second moments of the other side's rows.
+    means, moments : ndarray of shape (n_others, n), (n_others, n_moments)
+        First and second moments of the other side's rows, padded with zeros.
     centres, precision : ndarray of shape (n_rows, d), (d, d)
         Of the prior: its mean for each row and the inverse of its covariance.
     noise : float
         Variance of a rating given the rows.
     biases : bool
-        n is d + 1 with biases, d without.
-    rows, own, errors : ndarray of shape (n_rows, n), (n_rows, n (n + 1) / 2), (n_rows,)
+        A row has d + 1 numbers with biases, d without.
+    rows, own, errors : ndarray of shape (n_rows, n), (n_rows, n_moments), (n_rows,)
         Changed in place: moments of these rows, and the expected sum of their ratings'
         squared errors.
     """
     n, d = means.shape[1], centres.shape[1]
     total = np.empty(moments.shape[1], moments.dtype)
-    matrix, vector, products = np.empty((d, d)), np.empty(d), np.empty(n)
+    products = np.empty(n, means.dtype)
+    matrix, vector = np.empty((d, d)), np.empty(d)
     for row in range(first, last):
         begin, end = starts[row], starts[row + 1]
         total[:] = 0

@@ -268,7 +268,9 @@ def farthest(form, tamper=lambda draw: draw):
     worst = 0.0
     for seed in range(RUNS):
         rng = np.random.RandomState(seed)
-        task_facts = {"biases": bool(seed % 4), "n_components": int(seed % 3)}
+        task_facts = {"n_components": int(seed % 3)}
+        if form[1] == "rating_value":
+            task_facts["biases"] = bool(seed % 4)
         first = Transcript(seed)
         second = Transcript(seed, heard=first)
         found = []

@@ -273,9 +273,13 @@ def test_an_interrupt_keeps_the_model_so_far(monkeypatch):
 
 
 def test_declared_items_without_ratings_get_the_mean():
-    model = clone(PLAIN).set_params(item_ids=range(N_ITEMS + 1)).fit(X, Y)
+    model = clone(PLAIN).set_params(item_ids=range(N_ITEMS + 1), solver="als")
+    model.fit(X, Y)
     assert np.all(model.item_factors_[N_ITEMS] == 0)
     assert model.predict([[10**6, N_ITEMS]])[0] == pytest.approx(model.mean_, abs=1e-6)
+    # What learns a prior has a guess, too.
+    model.set_params(solver="vb").fit(X, Y)
+    assert abs(model.predict([[10**6, N_ITEMS]])[0] - model.mean_) < np.std(Y)
 
 
 def test_threads_do_not_change_results():

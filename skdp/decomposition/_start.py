@@ -1,0 +1,80 @@
+"""Where factorisers start."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp._validation import check_real
+from skdp.decomposition._factorizer import Draws
+from skdp.decomposition._factors import Factors
+from skdp.decomposition._gradient import Objective
+from skdp.decomposition._ratings import Ratings
+from skdp.decomposition._sides import centred
+from skdp.decomposition._task import Task
+from skdp.decomposition._threads import Threads
+
+check_start_scale = partial(check_real, low=0.0, high=1e6)
+
+# Rules for the estimator, those of alternating least squares: it is the same objective.
+COMPONENTS, PENALTY = 48, 0.62
+
+# Standard deviation of a start's predictions, in units of the ratings' own.
+_SHARE = 0.5
+
+
+def random_start(
+    ratings: Ratings,
+    task: Task,
+    rng: Draws,
+    scale: float | None = None,
+) -> Factors:
+    """Normal factors and no biases.
+
+    Parameters
+    ----------
+    ratings : Ratings
+    task : Task
+    rng : Draws
+    scale : float or None
+        Standard deviation of the factors. None: half the ratings' own deviation is
+        that of the predictions, in whatever unit the ratings are.
+    """
+    factors, k = centred(ratings, task), task.n_components
+    if scale is None:
+        spread = 0.0
+        if len(ratings):
+            spread = float(
+                np.sqrt(np.square(ratings.values - factors.mean, dtype=float).mean())
+            )
+        scale = math.sqrt(_SHARE * spread / math.sqrt(max(k, 1)))
+    for rows in (factors.users, factors.items):
+        rows[:, :k] = scale * rng.normal(size=(len(rows), k))
+    return factors
+
+
+def finite_start(
+    objective: Objective, factors: Factors, gradient: NDArray[Any], threads: Threads
+) -> float:
+    """Make the factors smaller until their objective is a finite number; return it.
+
+    Parameters
+    ----------
+    objective : Objective
+    factors : Factors
+        Changed in place.
+    gradient : ndarray
+        Overwritten.
+    threads : Threads
+    """
+    k = factors.task.n_components
+    while True:
+        value = objective.value_and_gradient(factors.flat, gradient, threads)
+        if math.isfinite(value) and np.isfinite(gradient).all():
+            return value
+        factors.users[:, :k] *= 0.1
+        factors.items[:, :k] *= 0.1
