@@ -43,8 +43,11 @@ from skdp.solvers._configured import Checks
 
 _FIRST_FACTORS = 2  # they start at the items' biases and popularity
 _ROUNDS_BEFORE_PAIRS = 2
-# By mu * n_users / n_items: from where on four rounds pay, and more factors.
-_FOUR_ROUNDS, _TWO_MORE, _FOUR_MORE = 1.0, 4.0, 8.0
+# By mu * n_users / n_items: from where on four rounds pay instead of one.
+_FOUR_ROUNDS = 1.0
+# By mu * n_users, what users have in common against the noise of pairs: from where on
+# two factors more pay, and four. More budget does not replace users beyond a mu of 4.
+_TWO_MORE, _FOUR_MORE, _LARGEST_MU = 15_000, 24_000, 4.0
 
 _MOST_FACTORS = 4096  # what the rule may choose from
 _Query = CountQuery | RowQuery | PairQuery
@@ -76,8 +79,8 @@ class UserALS(PrivateFactorizer):
     n_directions : int in [0, 100] or None, default=None
         Factors besides the first two. They start at eigenvectors of noisy sums of
         products of residuals, for pairs of at most 300 popular items, released after
-        two rounds. None: 0, 2 from ``mu * n_users / n_items`` of 4 on, 4 from 8 on; at
-        most `n_components` less 2. `n_components` beyond what is used are zero.
+        two rounds. None: 0, 2 from ``min(mu, 4) * n_users`` of 15,000 on, 4 from 24,000
+        on; at most `n_components` less 2. Factors beyond what is used are zero.
     count_share : float in [0.01, 0.49] or None, default=None
         Share of mu^2 that the counts get. None: 0.2 with one round, else 0.15.
     pair_share : float in [0.01, 0.49], default=0.17
@@ -143,7 +146,8 @@ class UserALS(PrivateFactorizer):
         if n_rounds is None:
             n_rounds = 4 if known >= _FOUR_ROUNDS else 1
         if n_directions is None:
-            n_directions = 2 * (known >= _TWO_MORE) + 2 * (known >= _FOUR_MORE)
+            common = min(mu, _LARGEST_MU) * task.n_users
+            n_directions = 2 * (common >= _TWO_MORE) + 2 * (common >= _FOUR_MORE)
         if n_rounds <= _ROUNDS_BEFORE_PAIRS:
             n_directions = 0
         room = max(0, task.n_components - _FIRST_FACTORS)
