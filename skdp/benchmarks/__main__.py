@@ -11,6 +11,7 @@ from skdp.benchmarks import (
     _contest,
     _defaults,
     _published,
+    _recommenders,
     _regression,
     _search,
     _sparse_defaults,
@@ -49,6 +50,14 @@ def main(arguments: list[str] | None = None) -> int:
     users.add_argument(
         "--validation", action="store_true", help="on a part of the training ratings"
     )
+    race = kinds.add_parser("recommenders", help="held-out error of factorisations")
+    race.add_argument("--size", action="append", default=[], choices=["1m", "100k"])
+    race.add_argument("--solver", action="append", default=[], help="only these")
+    race.add_argument(
+        "--validation", action="store_true", help="on a part of the training ratings"
+    )
+    rules = kinds.add_parser("recommender_defaults", help="the studies of their rules")
+    rules.add_argument("--solver", help="only this one's")
     options = parser.parse_args(arguments)
     if options.what == "peers":
         _contest.run(
@@ -71,6 +80,10 @@ def main(arguments: list[str] | None = None) -> int:
             )
     elif options.what == "user_recommenders":
         _user_recommenders.run(runs=options.runs, on_validation=options.validation)
+    elif options.what == "recommenders":
+        _recommenders.run(options.size, options.solver, options.validation)
+    elif options.what == "recommender_defaults":
+        _recommenders.run_defaults(options.solver)
     elif options.what in _PLAIN:
         _PLAIN[options.what]()
     elif options.what in _published.names():
