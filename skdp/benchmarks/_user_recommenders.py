@@ -11,10 +11,12 @@ import tomllib
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from skdp.datasets import FilmRatings, load_movielens
 from skdp.decomposition import DPMatrixFactorization
@@ -36,13 +38,19 @@ class Split:
     films: FilmRatings
     config: dict[str, Any]
 
-    @property
+    @cached_property
+    def user_ids(self) -> np.ndarray:
+        """Sorted."""
+        return _sorted(self.films.X_train[:, 0], self.films.X_test[:, 0])
+
+    @cached_property
     def item_ids(self) -> np.ndarray:
-        return np.unique(np.r_[self.films.X_train[:, 1], self.films.X_test[:, 1]])
+        """Sorted."""
+        return _sorted(self.films.X_train[:, 1], self.films.X_test[:, 1])
 
     @property
     def n_users(self) -> int:
-        return len(np.unique(np.r_[self.films.X_train[:, 0], self.films.X_test[:, 0]]))
+        return len(self.user_ids)
 
     def rmse(self, predicted: np.ndarray) -> float:
         """Of the test ratings, predictions clipped."""
@@ -115,9 +123,14 @@ class Split:
         return *self._codes(self.films.X_train), self.films.y_train
 
     def _codes(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        ids = np.unique(np.r_[self.films.X_train[:, 0], self.films.X_test[:, 0]])
-        found = np.searchsorted(ids, X[:, 0]), np.searchsorted(self.item_ids, X[:, 1])
-        return found[0].astype(np.int32), found[1].astype(np.int32)
+        users = np.searchsorted(self.user_ids, X[:, 0])
+        items = np.searchsorted(self.item_ids, X[:, 1])
+        return users.astype(np.int32), items.astype(np.int32)
+
+
+def _sorted(*ids: np.ndarray) -> np.ndarray:
+    # Of many integers numpy.unique is slow.
+    return np.sort(pd.unique(np.concatenate(ids)))
 
 
 def validation(films: FilmRatings) -> FilmRatings:
@@ -142,20 +155,17 @@ def run(*, runs: int | None = None, on_validation: bool = False) -> None:
     for size in config["sizes"]:
         films = load_movielens(size)
         split = Split(validation(films) if on_validation else films, config)
-        private: dict[str, Callable[[float, int], float]] = {
-            "item means, own biases": split.item_means,
-            "biases": lambda epsilon, seed, s=split: s.model(
-                epsilon, seed, n_components=0
-            ),
-            "factors (default)": split.model,
-        }
+        models = config["models"] | (config["variants"] if on_validation else {})
+        scores: dict[str, Callable[[float, int], float]] = {
+            "item means, own biases": split.item_means
+        } | {name: partial(split.model, **params) for name, params in models.items()}
         rows = [
             {"method": name}
             | {
                 f"epsilon {epsilon:g}": _said([score(epsilon, j) for j in seeds])
                 for epsilon in config["epsilon"]
             }
-            for name, score in private.items()
+            for name, score in scores.items()
         ]
         print(f"\n{films.name}{', validation part' if on_validation else ''}\n")
         for cells in (list(rows[0]), ["---"] * len(rows[0]), *map(dict.values, rows)):

@@ -153,14 +153,15 @@ class InverseHessian:
         return solve_triangular(upper, inside, trans="T", check_finite=False), by_change
 
     def _products(self, vector: NDArray[Any], threads: Threads) -> NDArray[np.float64]:
-        sums = np.zeros((len(self._pieces), 2 * self._n))
+        sums: NDArray[np.float64] = np.zeros((len(self._pieces), 2 * self._n))
 
         def part(first: int, last: int) -> None:
             with quiet():
                 sums[first // _PIECE] = self._rows[:, first:last] @ vector[first:last]
 
         threads.each(part, self._pieces)
-        return sums.sum(axis=0)
+        total: NDArray[np.float64] = sums.sum(axis=0)
+        return total
 
 
 def inner(x: NDArray[Any], y: NDArray[Any]) -> float:

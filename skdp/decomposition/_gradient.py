@@ -18,13 +18,6 @@ _N_PARTS = 8
 _REGISTER = 32  # bytes
 
 
-def mean_of(ratings: Ratings, task: Task) -> float:
-    """What is subtracted from the ratings: their mean with biases, else 0."""
-    if not task.biases or not len(ratings):
-        return 0.0
-    return float(ratings.values.mean(dtype=np.float64))
-
-
 @dataclass(frozen=True)
 class _Side:
     """Ratings sorted by one of their ids."""

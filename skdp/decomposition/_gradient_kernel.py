@@ -13,11 +13,11 @@ known when they are compiled: it is the length of a tuple, thus part of a type.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
 from numba.extending import intrinsic
 
 from skdp.solvers._permutation_kernel import compiled
@@ -132,6 +132,10 @@ class _Rows:
         ]
 
 
+def _instruction(function: Callable[..., Any]) -> Any:
+    return intrinsic(function)
+
+
 def _lanes(numbers: list[int]) -> Any:
     kind = ir.VectorType(_SHORT, len(numbers))
     return ir.Constant(kind, [ir.Constant(_SHORT, number) for number in numbers])
@@ -178,7 +182,7 @@ class _RatingLoop:
         builder.position_at_end(self._done)
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@_instruction
 def _residuals_of_one(
     typing, registers, own, other, gradient, others, targets, places, residuals,
     row, first, last, end,
@@ -210,7 +214,7 @@ def _residuals_of_one(
     return signature, generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@_instruction
 def _gradient_of_one(
     typing, registers, own, other, gradient, others, residuals, row, first, last, end
 ):
@@ -228,7 +232,7 @@ def _gradient_of_one(
         residual = rows.load(5, loop.place)
         loop.close(rows.add_multiple(residual, theirs, loop.row), loop.total)
         rows.store_row(loop.row, 3, row)
-        return cgutils.get_null_value(context.get_value_type(types.void))
+        return context.get_dummy_value()
 
     return signature, generate
 

@@ -11,8 +11,9 @@ import numpy as np
 
 from skdp._validation import check_bool, check_count
 from skdp.decomposition._compact import InverseHessian
+from skdp.decomposition._factorizer import Draws
 from skdp.decomposition._incremental import Incremental
-from skdp.solvers._base import Checks
+from skdp.solvers._configured import Checks
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +42,8 @@ class HAMSI(Incremental):
     schedule : {"deterministic", "stochastic"}, default="deterministic"
         The order of subsets: a cycle, or a random one.
     n_subsets : int in [1, 1e6] or None, default=None
-        K; fewer if the ratings cannot be divided in so many. None: 2.
+        K; at most the number of users and of items for strata, of ratings for others.
+        None: 2.
     n_corrections : int in [1, 100], default=5
         Pairs that H is made of.
     eta, gamma : float in (0, 1e6], float in [0, 1], default=0.06, 0.51
@@ -103,9 +105,7 @@ class MinibatchGD(Incremental):
     has_curvature: ClassVar[bool] = False
     least_damping: ClassVar[float] = 1e-6
 
-    def order(
-        self, cycle: int, n_subsets: int, rng: np.random.RandomState
-    ) -> list[int]:
+    def order(self, cycle: int, n_subsets: int, rng: Draws) -> list[int]:
         """Every subset once."""
         return super().order(cycle, n_subsets, rng)[:-1]
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from skdp._validation import check_bool, check_choice, check_count, check_real
 from skdp.decomposition._compact import InverseHessian, inner, quiet
-from skdp.decomposition._factorizer import Factorizer
+from skdp.decomposition._factorizer import Draws, Factorizer
 from skdp.decomposition._factors import Factors
 from skdp.decomposition._gradient import Objective
 from skdp.decomposition._partition import (
@@ -26,10 +26,17 @@ from skdp.decomposition._partition import (
 )
 from skdp.decomposition._ratings import Ratings
 from skdp.decomposition._schedule import SCHEDULES
-from skdp.decomposition._start import check_start_scale, finite_start, random_start
+from skdp.decomposition._sides import penalty
+from skdp.decomposition._start import (
+    COMPONENTS,
+    PENALTY,
+    check_start_scale,
+    finite_start,
+    random_start,
+)
 from skdp.decomposition._task import Task
 from skdp.decomposition._threads import Threads
-from skdp.solvers._base import Checks
+from skdp.solvers._configured import Checks
 
 check_positive_rate = partial(check_real, low=0.0, high=1e6, low_open=True)
 
@@ -73,7 +80,14 @@ class Incremental(Factorizer):
     start_scale: float | None = None
 
     def resolve(self, task: Task) -> Self:
-        return replace(self, n_subsets=self.n_subsets or 2)
+        if task.pattern is None:
+            return replace(self, n_subsets=self.n_subsets or 2)
+        most = max(1, most_subsets(self.partition, task.pattern))
+        if self.n_subsets is None:
+            return replace(self, n_subsets=min(2, most))
+        remedy = f"There is no more to divide with partition={self.partition!r}."
+        check_count("n_subsets", self.n_subsets, high=most, remedy=remedy)
+        return self
 
     # Whether pairs of steps and changes of the gradient are collected.
     has_curvature: ClassVar[bool]
@@ -84,18 +98,24 @@ class Incremental(Factorizer):
     def inverse_hessian(self, size: int, dtype: np.dtype) -> InverseHessian:
         """What gradients are multiplied by, at the start."""
 
-    def order(
-        self, cycle: int, n_subsets: int, rng: np.random.RandomState
-    ) -> list[int]:
+    def order(self, cycle: int, n_subsets: int, rng: Draws) -> list[int]:
         """Subsets of a cycle, the first one again at the end."""
         return SCHEDULES[self.schedule](cycle, n_subsets, rng)
 
     def divisor(self, cycle: int) -> float:
         """What the steps of a cycle are divided by."""
-        return max(self.least_divisor, (self.eta * (cycle + 1)) ** self.gamma)
+        return float(max(self.least_divisor, (self.eta * (cycle + 1)) ** self.gamma))
+
+    def default_components(self, task: Task) -> int:
+        """The rule for ``n_components=None``."""
+        return COMPONENTS
+
+    def default_alpha(self, task: Task) -> float:
+        """The rule for ``alpha=None``."""
+        return penalty(task, PENALTY)
 
     def iterates(
-        self, ratings: Ratings, task: Task, rng: np.random.RandomState, threads: Threads
+        self, ratings: Ratings, task: Task, rng: Draws, threads: Threads
     ) -> Iterator[Factors]:
         """The start, then the factors after each cycle."""
         run = Run(self, ratings, task, rng, threads)
@@ -116,7 +136,7 @@ class Run:
     method : Incremental
     ratings : Ratings
     task : Task
-    rng : RandomState
+    rng : Draws
     threads : Threads
 
     Attributes
@@ -133,7 +153,7 @@ class Run:
         method: Incremental,
         ratings: Ratings,
         task: Task,
-        rng: np.random.RandomState,
+        rng: Draws,
         threads: Threads,
     ) -> None:
         self._method, self._rng, self._threads = method, rng, threads
@@ -144,6 +164,7 @@ class Run:
         self._divide(partition(method.partition, ratings.pattern, n_subsets, rng))
         flat = self.factors.flat
         self._inverse = method.inverse_hessian(flat.size, flat.dtype)
+        self._is_free = method.first_step is None  # to choose the first steps
         self._gradient = np.empty_like(flat)
         self.seconds = {"gradient": 0.0, "update": 0.0, "upkeep": 0.0}
         for subset in self._subsets:
@@ -187,7 +208,8 @@ class Run:
             return
         self._best = min(self._best, value)
         self._step_to_take, self._n_in_vain = factor, 0
-        self._damping = max(method.least_damping, self._damping / _RECOVERY)
+        least = method.least_damping if method.safeguarded else 1.0
+        self._damping = max(least, self._damping / _RECOVERY)
         self._least_damping = min(self._least_damping, self._damping)
 
     def _look(self, subset: int) -> float:
@@ -226,7 +248,10 @@ class Run:
         self._step_to_take = 0.0
         if self._method.has_curvature:
             began = time.perf_counter()
-            self._inverse.accept(step, change, self._threads)
+            is_known = self._inverse.accept(step, change, self._threads)
+            if not (is_known or len(self._inverse)) and self._is_free:
+                # No positive curvature, as near the origin: nothing limits the step.
+                self._inverse.sigma *= 2
             self.seconds["upkeep"] += time.perf_counter() - began
 
     def _undo(self) -> None:

@@ -12,18 +12,21 @@ import numpy as np
 
 from skdp._validation import check_count
 from skdp.decomposition._compact import InverseHessian, inner, quiet
-from skdp.decomposition._factorizer import Factorizer
+from skdp.decomposition._factorizer import Draws, Factorizer
 from skdp.decomposition._factors import Factors
 from skdp.decomposition._gradient import Objective
 from skdp.decomposition._ratings import Ratings
+from skdp.decomposition._sides import penalty
 from skdp.decomposition._start import (
+    COMPONENTS,
+    PENALTY,
     check_start_scale,
     finite_start,
     random_start,
 )
 from skdp.decomposition._task import Task
 from skdp.decomposition._threads import Threads
-from skdp.solvers._base import Checks
+from skdp.solvers._configured import Checks
 
 _SUFFICIENT = 1e-4  # of the decrease that the slope promises
 _MOST_TRIALS = 40
@@ -64,8 +67,16 @@ class LBFGS(Factorizer):
     n_corrections: int = 10
     start_scale: float | None = None
 
+    def default_components(self, task: Task) -> int:
+        """The rule for ``n_components=None``."""
+        return COMPONENTS
+
+    def default_alpha(self, task: Task) -> float:
+        """The rule for ``alpha=None``."""
+        return penalty(task, PENALTY)
+
     def iterates(
-        self, ratings: Ratings, task: Task, rng: np.random.RandomState, threads: Threads
+        self, ratings: Ratings, task: Task, rng: Draws, threads: Threads
     ) -> Iterator[Factors]:
         """The start, then the factors after each step."""
         factors = random_start(ratings, task, rng, self.start_scale)
@@ -76,12 +87,13 @@ class LBFGS(Factorizer):
         yield factors
         trial, slope = np.empty_like(flat), np.empty_like(flat)
         inverse = InverseHessian(flat.size, self.n_corrections, 1.0, flat.dtype)
+        reach, rounding = _FIRST_STEP, float(np.finfo(flat.dtype).eps)
         for _ in range(self.n_steps):
             norm = math.sqrt(inner(gradient, gradient))
             if not 0 < norm < math.inf:
                 return
             if not len(inverse):
-                inverse.sigma = _FIRST_STEP * math.sqrt(inner(flat, flat)) / norm
+                inverse.sigma = reach * math.sqrt(inner(flat, flat)) / norm
             # `slope` has the direction for now.
             slope[:] = 0
             inverse.subtract(slope, gradient, 1.0, threads)
@@ -91,6 +103,8 @@ class LBFGS(Factorizer):
                     return
                 inverse.clear()
                 continue
+            if -descent <= rounding * value:
+                return
             direction, slope = slope, np.empty_like(flat)
             step = 1.0
             for _ in range(_MOST_TRIALS):
@@ -110,7 +124,10 @@ class LBFGS(Factorizer):
             gradient, slope = slope, gradient
             value = found
             with quiet():
-                inverse.accept(flat - trial, gradient - slope, threads)
+                is_known = inverse.accept(flat - trial, gradient - slope, threads)
+            if not is_known and step == 1.0:
+                # No positive curvature, as near the origin: nothing limits the step.
+                reach = min(2 * reach, 1.0)
             yield Factors(flat, factors.mean, task)
 
 

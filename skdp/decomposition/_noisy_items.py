@@ -46,20 +46,27 @@ class NoisyItems:
     ----------
     task : Task
     n_factors : int
-        At most 2: the first factor is the item's bias and the second the logarithm of
+        0, 1 or 2: the first factor is the item's bias and the second the logarithm of
         its popularity, until they are refined.
-    counts : ndarray of shape (n_items,)
-        Noisy weighted counts.
-    mean : float
-        Noisy mean of the users' means.
-    sigma : float
-        Noise of the counts.
     """
 
-    def __init__(
-        self, task: Task, n_factors: int, counts: FloatArray, mean: float, sigma: float
-    ) -> None:
-        self._task, self._mean = task, mean
+    def __init__(self, task: Task, n_factors: int) -> None:
+        self._task, self._n_factors = task, n_factors
+
+    def start(self, counts: FloatArray, mean: float, sigma: float) -> None:
+        """Take in the first release.
+
+        Parameters
+        ----------
+        counts : ndarray of shape (n_items,)
+            Noisy weighted counts.
+        mean : float
+            Noisy mean of the users' means.
+        sigma : float
+            Noise of the counts.
+        """
+        task, n_factors = self._task, self._n_factors
+        self._mean = mean
         self._counts = _positive(counts, sigma)
         self._popularity = self._counts / self._counts.sum()
         self._log = self._standardised(np.log(self._counts))
@@ -72,6 +79,35 @@ class NoisyItems:
         self._precision = np.zeros_like(self._rows)
         self._pull = np.zeros_like(self._rows)  # measurements by their precision
         self._is_first = True
+
+    def popular(self, n: int) -> NDArray[np.intp]:
+        """The `n` items that seem most popular, in increasing order."""
+        return np.sort(np.argsort(-self._counts, kind="stable")[:n])
+
+    def add_directions(
+        self, matrix: FloatArray, chosen: NDArray[np.intp], n_directions: int
+    ) -> None:
+        """More factors, started at what residuals of the chosen items have in common.
+
+        Parameters
+        ----------
+        matrix : ndarray of shape (n_chosen, n_chosen)
+            Noisy sums of products of residuals.
+        chosen : ndarray of int of shape (n_chosen,)
+        n_directions : int
+        """
+        vectors = np.linalg.eigh(matrix)[1][:, ::-1][:, :n_directions]
+        for vector in vectors.T:
+            column = np.zeros((len(self._counts), 1))
+            # Products are summed over those who rated both, so popularity is divided
+            # out of what would else be in both of them.
+            column[chosen, 0] = vector / self._counts[chosen]
+            column = self._factor(self._standardised(column[:, 0]))[:, None]
+            self._start = np.hstack([self._start, column])
+            self._rows = np.hstack([self._rows, column])
+            nothing = np.zeros_like(column)
+            self._precision = np.hstack([self._precision, nothing])
+            self._pull = np.hstack([self._pull, nothing])
 
     def weights(self, sigma: float) -> FloatArray:
         """Weights of the items in the next query: where its noise does least harm.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 from typing import Protocol
 
 import numpy as np
@@ -108,30 +109,20 @@ class Release:
 
 
 class Fit:
-    """All parts so far; nothing here reads a rating.
+    """All parts so far, at first none and predictions of 0; reads no rating."""
 
-    Parameters
-    ----------
-    pattern : Pattern
-    start : LowRank
-        Predictions before any release.
-    """
-
-    def __init__(self, pattern: Pattern, start: LowRank) -> None:
-        self._pattern, self._start = pattern, start
+    def __init__(self, pattern: Pattern) -> None:
+        self._pattern = pattern
         self._pairs = incidence(pattern)
         self._releases: list[tuple[Release, FloatArray]] = []
         self._parts: list[LowRank] = []
         self._predicted: list[FloatArray] = []
-        self.predictions = start.predict(pattern)
+        self.predictions = np.zeros(len(pattern))
 
     @property
     def model(self) -> LowRank:
-        """The sum of the start and of all parts."""
-        total = self._start
-        for part in self._parts:
-            total = total.plus(part)
-        return total
+        """The sum of all parts."""
+        return reduce(LowRank.plus, self._parts)
 
     def add(self, release: Release) -> None:
         """Fit one more part to what the others leave."""

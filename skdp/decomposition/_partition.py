@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp._validation import check_count
+from skdp.decomposition._factorizer import Draws
 from skdp.decomposition._ratings import IntArray, Pattern
 
 Counts = NDArray[np.int64]
@@ -123,9 +124,7 @@ def strata_of(pattern: Pattern, user_bounds: Counts, item_bounds: Counts) -> Par
     return Partition(subsets, rows.astype(np.int32), n)
 
 
-def strata(
-    pattern: Pattern, n_subsets: int, rng: np.random.RandomState | None = None
-) -> Partition:
+def strata(pattern: Pattern, n_subsets: int, rng: Draws | None = None) -> Partition:
     """STRATA: a grid of intervals of equal length."""
     return strata_of(
         pattern,
@@ -135,7 +134,7 @@ def strata(
 
 
 def strata_balanced(
-    pattern: Pattern, n_subsets: int, rng: np.random.RandomState | None = None
+    pattern: Pattern, n_subsets: int, rng: Draws | None = None
 ) -> Partition:
     """STRATA-B: a grid of intervals with about the same number of pairs."""
     return strata_of(
@@ -145,28 +144,24 @@ def strata_balanced(
     )
 
 
-def color(
-    pattern: Pattern, n_subsets: int, rng: np.random.RandomState | None = None
-) -> Partition:
+def color(pattern: Pattern, n_subsets: int, rng: Draws | None = None) -> Partition:
     """COLOR: each pair has the first colour that is free; colours packed in bins."""
     return _packed(_colors(pattern, seed=0), n_subsets)
 
 
-def color_balanced(
-    pattern: Pattern, n_subsets: int, rng: np.random.RandomState
-) -> Partition:
+def color_balanced(pattern: Pattern, n_subsets: int, rng: Draws) -> Partition:
     """COLOR-B: each pair has a random one of the free colours, or a new one."""
     return _packed(_colors(pattern, seed=int(rng.randint(1, 2**31 - 1))), n_subsets)
 
 
-def hogwild(pattern: Pattern, n_subsets: int, rng: np.random.RandomState) -> Partition:
+def hogwild(pattern: Pattern, n_subsets: int, rng: Draws) -> Partition:
     """HOGWILD: a random split in equal parts."""
     n = len(pattern)
     subsets = (np.arange(n) % n_subsets).astype(np.int32)
     return Partition(rng.permutation(subsets), np.zeros(n, dtype=np.int32), n_subsets)
 
 
-PARTITIONS: dict[str, Callable[[Pattern, int, np.random.RandomState], Partition]] = {
+PARTITIONS: dict[str, Callable[[Pattern, int, Draws], Partition]] = {
     "color": color,
     "color_balanced": color_balanced,
     "hogwild": hogwild,
@@ -175,9 +170,7 @@ PARTITIONS: dict[str, Callable[[Pattern, int, np.random.RandomState], Partition]
 }
 
 
-def partition(
-    method: str, pattern: Pattern, n_subsets: int, rng: np.random.RandomState
-) -> Partition:
+def partition(method: str, pattern: Pattern, n_subsets: int, rng: Draws) -> Partition:
     """All pairs in disjoint subsets.
 
     Parameters
@@ -186,7 +179,7 @@ def partition(
         A key of `PARTITIONS`.
     pattern : Pattern
     n_subsets : int
-    rng : RandomState
+    rng : Draws
         For "color_balanced" and "hogwild".
     """
     check_count(

@@ -82,7 +82,7 @@ def colors_of(starts, items, room, seed):
                     state = _next(state)
                     drawn = np.int64((state >> np.uint64(11)) % np.uint64(used))
                     if _is_free(mine, theirs, drawn):
-                        color = drawn
+                        color = int(drawn)
                         break
                 if color < 0:
                     n_free = 0

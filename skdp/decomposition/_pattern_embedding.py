@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
+from skdp.decomposition._factorizer import Draws
 from skdp.decomposition._ratings import Pattern
 
 FloatArray = NDArray[np.float64]
@@ -19,7 +20,7 @@ _EXTRA, _PASSES = 8, 6
 
 
 def pattern_embedding(
-    pattern: Pattern, k: int, rng: np.random.RandomState
+    pattern: Pattern, k: int, rng: Draws
 ) -> tuple[FloatArray, FloatArray]:
     """Leading singular vectors of the 0-1 matrix of pairs, as unit rows.
 
@@ -31,7 +32,7 @@ def pattern_embedding(
     pattern : Pattern
     k : int
         Columns; those beyond the smaller number of ids are zeros.
-    rng : RandomState
+    rng : Draws
         For the start of the iteration.
 
     Returns

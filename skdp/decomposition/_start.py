@@ -10,13 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp._validation import check_real
+from skdp.decomposition._factorizer import Draws
 from skdp.decomposition._factors import Factors
-from skdp.decomposition._gradient import Objective, mean_of
+from skdp.decomposition._gradient import Objective
 from skdp.decomposition._ratings import Ratings
+from skdp.decomposition._sides import centred
 from skdp.decomposition._task import Task
 from skdp.decomposition._threads import Threads
 
 check_start_scale = partial(check_real, low=0.0, high=1e6)
+
+# Rules for the estimator, those of alternating least squares: it is the same objective.
+COMPONENTS, PENALTY = 48, 0.62
 
 # Standard deviation of a start's predictions, in units of the ratings' own.
 _SHARE = 0.5
@@ -25,7 +30,7 @@ _SHARE = 0.5
 def random_start(
     ratings: Ratings,
     task: Task,
-    rng: np.random.RandomState,
+    rng: Draws,
     scale: float | None = None,
 ) -> Factors:
     """Normal factors and no biases.
@@ -34,19 +39,17 @@ def random_start(
     ----------
     ratings : Ratings
     task : Task
-    rng : RandomState
+    rng : Draws
     scale : float or None
         Standard deviation of the factors. None: half the ratings' own deviation is
         that of the predictions, in whatever unit the ratings are.
     """
-    mean = mean_of(ratings, task)
-    factors = Factors.zeros(task, mean, ratings.values.dtype)
-    k = task.n_components
+    factors, k = centred(ratings, task), task.n_components
     if scale is None:
         spread = 0.0
         if len(ratings):
             spread = float(
-                np.sqrt(np.square(ratings.values - mean, dtype=float).mean())
+                np.sqrt(np.square(ratings.values - factors.mean, dtype=float).mean())
             )
         scale = math.sqrt(_SHARE * spread / math.sqrt(max(k, 1)))
     for rows in (factors.users, factors.items):

@@ -31,7 +31,7 @@ from skdp.decomposition._kept_ratings import kept_ratings
 from skdp.decomposition._noisy_items import NoisyItems
 from skdp.decomposition._ratings import Ratings
 from skdp.decomposition._task import Task
-from skdp.decomposition._user_queries import CountQuery, RowQuery
+from skdp.decomposition._user_queries import CountQuery, PairQuery, RowQuery
 from skdp.decomposition._user_rows import solve_users
 from skdp.privacy._accounting import Budget
 from skdp.privacy._adjacency import Unit
@@ -41,9 +41,16 @@ from skdp.privacy._noise import NoiseSource
 from skdp.solvers._base import Progress
 from skdp.solvers._configured import Checks
 
-_MOST_FACTORS = 2  # popularity and bias are where factors start
-# By mu * n_users / n_items: from where on four rounds pay, and five.
-_FOUR_ROUNDS, _FIVE_ROUNDS = 1.0, 4.0
+_FIRST_FACTORS = 2  # they start at the items' biases and popularity
+_ROUNDS_BEFORE_PAIRS = 2
+# By mu * n_users / n_items: from where on four rounds pay instead of one.
+_FOUR_ROUNDS = 1.0
+# By mu * n_users, what users have in common against the noise of pairs: from where on
+# two factors more pay, and four. More budget does not replace users beyond a mu of 4.
+_TWO_MORE, _FOUR_MORE, _LARGEST_MU = 15_000, 24_000, 4.0
+
+_MOST_FACTORS = 4096  # what the rule may choose from
+_Query = CountQuery | RowQuery | PairQuery
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,13 +74,20 @@ class UserALS(PrivateFactorizer):
     ----------
     n_rounds : int in [1, 100] or None, default=None
         Sums that are released after the counts. The first is for biases; factors are
-        refined in the others. None: 1, 4 or 5, as ``mu * n_users / n_items`` is below
-        1, below 4, or above.
-    count_share : float in (0, 1) or None, default=None
+        refined in the others. None: 4 if ``mu * n_users / n_items`` is 1 or more, else
+        1.
+    n_directions : int in [0, 100] or None, default=None
+        Factors besides the first two. They start at eigenvectors of noisy sums of
+        products of residuals, for pairs of at most 300 popular items, released after
+        two rounds. None: 0, 2 from ``min(mu, 4) * n_users`` of 15,000 on, 4 from 24,000
+        on; at most `n_components` less 2. Factors beyond what is used are zero.
+    count_share : float in [0.01, 0.49] or None, default=None
         Share of mu^2 that the counts get. None: 0.2 with one round, else 0.15.
+    pair_share : float in [0.01, 0.49], default=0.17
+        The same for the pairs, if there are any.
     first_share : float in (0, 1) or None, default=None
-        Share of what is left that the first sum gets. None: all with one round, 0.4
-        with up to four, else as much as the others.
+        Share of what is left that the first sum gets. None: all with one round, else
+        0.4.
     bias_clip : float in [1e-3, 10], default=0.325
         Norm of a user's contribution to the first sum, in units of half the width of
         the rating bounds.
@@ -97,16 +111,20 @@ class UserALS(PrivateFactorizer):
     unit: ClassVar[Unit] = "user"
     checks: ClassVar[Checks] = {
         "n_rounds": partial(check_count, high=100),
-        "count_share": partial(
+        "n_directions": partial(check_count, low=0, high=100),
+        "count_share": partial(check_real, low=0.01, high=0.49),
+        "pair_share": partial(check_real, low=0.01, high=0.49),
+        "first_share": partial(
             check_real, low=0.0, high=1.0, low_open=True, high_open=True
         ),
-        "first_share": partial(check_real, low=0.0, high=1.0, low_open=True),
         "bias_clip": partial(check_real, low=1e-3, high=10.0),
         "row_clip": partial(check_real, low=1e-3, high=10.0),
     }
 
     n_rounds: int | None = None
+    n_directions: int | None = None
     count_share: float | None = None
+    pair_share: float = 0.17
     first_share: float | None = None
     bias_clip: float = 0.325
     row_clip: float = 0.5
@@ -121,50 +139,63 @@ class UserALS(PrivateFactorizer):
         )
 
     def resolve(self, task: Task, budget: Budget) -> Self:
-        n_rounds = self.n_rounds
+        # How well the noise leaves a typical item known; public facts only.
+        mu = gaussian_mu(budget.epsilon, budget.delta)
+        known = mu * task.n_users / task.n_items
+        n_rounds, n_directions = self.n_rounds, self.n_directions
         if n_rounds is None:
-            n_rounds = _rounds(task, budget) if task.n_components else 1
+            n_rounds = 4 if known >= _FOUR_ROUNDS else 1
+        if n_directions is None:
+            common = min(mu, _LARGEST_MU) * task.n_users
+            n_directions = 2 * (common >= _TWO_MORE) + 2 * (common >= _FOUR_MORE)
+        if n_rounds <= _ROUNDS_BEFORE_PAIRS:
+            n_directions = 0
+        room = max(0, task.n_components - _FIRST_FACTORS)
         count, first = self.count_share, self.first_share
-        if count is None:
-            count = 0.2 if n_rounds == 1 else 0.15
-        if n_rounds == 1:
-            first = 1.0
-        elif first is None:
-            first = 0.4 if n_rounds < 5 else 1 / n_rounds
-        return replace(self, n_rounds=n_rounds, count_share=count, first_share=first)
-
-    def default_components(self, task: Task, budget: Budget) -> int:
-        return _MOST_FACTORS
-
-    @property
-    def _shares(self) -> tuple[float, ...]:
-        """Of mu^2: the counts' and each round's."""
-        assert self.n_rounds is not None, "resolve() fills in the rounds"
-        assert self.count_share is not None, "resolve() fills in the shares"
-        assert self.first_share is not None, "resolve() fills in the shares"
-        left = 1 - self.count_share
-        if self.n_rounds == 1:
-            return self.count_share, left
-        other = left * (1 - self.first_share) / (self.n_rounds - 1)
-        others = (other,) * (self.n_rounds - 1)
-        return self.count_share, left * self.first_share, *others
-
-    def event(self, noise_multiplier: float, task: Task) -> Event:
-        parts = (noise_multiplier / math.sqrt(share) for share in self._shares)
-        return ComposedEvent(tuple(GaussianEvent(part) for part in parts))
-
-    def _queries(self, task: Task) -> tuple[CountQuery, RowQuery, RowQuery]:
-        """Of the counts, the first round and the later ones."""
-        n_factors = min(task.n_components, _MOST_FACTORS)
-        size = task.n_users, task.n_items
-        return (
-            CountQuery(*size),
-            RowQuery(*size, 0, self.bias_clip),
-            RowQuery(*size, n_factors, self.row_clip),
+        return replace(
+            self,
+            n_rounds=n_rounds,
+            n_directions=min(n_directions, room, task.n_items),
+            count_share=(0.2 if n_rounds == 1 else 0.15) if count is None else count,
+            first_share=0.4 if first is None else first,
         )
 
+    def default_components(self, task: Task, budget: Budget) -> int:
+        resolved = self.resolve(replace(task, n_components=_MOST_FACTORS), budget)
+        return _FIRST_FACTORS + (resolved.n_directions or 0)
+
+    def _plan(self, task: Task) -> list[tuple[_Query, float]]:
+        """Queries in their order, each with its share of mu^2."""
+        assert self.n_rounds is not None, "resolve() fills in the rounds"
+        assert self.n_directions is not None, "resolve() fills in the directions"
+        assert self.count_share is not None, "resolve() fills in the shares"
+        assert self.first_share is not None, "resolve() fills in the shares"
+        size = task.n_users, task.n_items
+        n_factors = min(task.n_components, _FIRST_FACTORS)
+        pair_share = self.pair_share if self.n_directions else 0.0
+        left = 1 - self.count_share - pair_share
+        first, n_later = self.first_share, self.n_rounds - 1
+        if not n_later:
+            first = 1.0
+        plan: list[tuple[_Query, float]] = [
+            (CountQuery(*size), self.count_share),
+            (RowQuery(*size, 0, self.bias_clip), left * first),
+        ]
+        for done in range(1, self.n_rounds):
+            if done == _ROUNDS_BEFORE_PAIRS and self.n_directions:
+                plan.append((PairQuery(*size), pair_share))
+                n_factors += self.n_directions
+            query = RowQuery(*size, n_factors, self.row_clip)
+            plan.append((query, left * (1 - first) / n_later))
+        return plan
+
+    def event(self, noise_multiplier: float, task: Task) -> Event:
+        shares = (share for _, share in self._plan(task))
+        parts = (noise_multiplier / math.sqrt(share) for share in shares)
+        return ComposedEvent(tuple(GaussianEvent(part) for part in parts))
+
     def sensitivity(self, task: Task) -> float:
-        return max(query.sensitivity for query in self._queries(task))
+        return max(query.sensitivity for query, _ in self._plan(task))
 
     def run(
         self,
@@ -176,43 +207,34 @@ class UserALS(PrivateFactorizer):
         progress: Progress,
     ) -> Factors:
         assert task.rating_bounds is not None, "refusal() asks for them"
+        assert self.n_directions is not None, "resolve() fills in the directions"
         low, high = task.rating_bounds
         middle, half = (low + high) / 2, (high - low) / 2
         kept = kept_ratings(ratings, task.max_ratings, rng)
-        counts, first, later = self._queries(task)
-        shares = self._shares
-        multiplier = noise_multiplier / math.sqrt(shares[0])
-        released = noise.gaussian(
-            counts.of(kept, middle, half),
-            sensitivity=counts.sensitivity,
-            noise_multiplier=multiplier,
-        )
-        items = NoisyItems(
-            task,
-            later.n_factors,
-            *counts.read(released),
-            sigma=multiplier * counts.sensitivity,
-        )
-        progress.step(1, len(shares))
-        for t, share in enumerate(shares[1:]):
-            query = later if t else first
+        items = NoisyItems(task, min(task.n_components, _FIRST_FACTORS))
+        plan = self._plan(task)
+        for t, (query, share) in enumerate(plan):
             multiplier = noise_multiplier / math.sqrt(share)
             sigma = multiplier * query.sensitivity
-            weights = items.weights(sigma)
-            factors = items.factors(middle, half)
-            rows = solve_users(factors, kept)
-            released = noise.gaussian(
-                query.of(kept, factors, rows, weights, half),
+            release = partial(
+                noise.gaussian,
                 sensitivity=query.sensitivity,
                 noise_multiplier=multiplier,
             )
-            items.learn(*query.read(released), weights, sigma)
-            progress.step(t + 2, len(shares))
+            if isinstance(query, CountQuery):
+                counts, mean = query.read(release(query.of(kept, middle, half)))
+                items.start(counts, mean, sigma)
+                progress.step(t + 1, len(plan))
+                continue
+            factors = items.factors(middle, half)
+            rows = solve_users(factors, kept)
+            if isinstance(query, PairQuery):
+                chosen = items.popular(query.n_paired)
+                pairs = query.read(release(query.of(kept, factors, rows, chosen, half)))
+                items.add_directions(pairs, chosen, self.n_directions)
+            else:
+                weights = items.weights(sigma)
+                sums = query.of(kept, factors, rows, weights, half)
+                items.learn(*query.read(release(sums)), weights, sigma)
+            progress.step(t + 1, len(plan))
         return items.factors(middle, half)
-
-
-def _rounds(task: Task, budget: Budget) -> int:
-    """By how far the noise leaves the items known; public facts only."""
-    mu = gaussian_mu(budget.epsilon, budget.delta)
-    known = mu * task.n_users / task.n_items
-    return 1 + 3 * (known >= _FOUR_ROUNDS) + (known >= _FIVE_ROUNDS)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from skdp.decomposition._factors import Factors
 from skdp.decomposition._ratings import Ratings
-from skdp.decomposition._user_queries_kernel import add_counts, add_sums
+from skdp.decomposition._user_queries_kernel import add_counts, add_pairs, add_sums
 
 FloatArray = NDArray[np.float64]
 
@@ -26,6 +26,8 @@ _MEAN_WEIGHT = 0.2
 _ENTRY, _ROW_NORM = 0.184, 2.5
 # Norm of the second moments of his row, by that of his contribution to the sums.
 _MOMENT_SHARE = 0.316
+# Items of which pairs are released: beyond the popular ones there is noise only.
+_MOST_PAIRED = 300
 
 
 def rounding_slack(n_users: int, size: int, norm: float) -> float:
@@ -160,3 +162,63 @@ class RowQuery:
     def steps(entries: FloatArray) -> FloatArray:
         """The inverse of `entries`."""
         return entries * _ENTRY
+
+
+@dataclass(frozen=True)
+class PairQuery:
+    """Sums over users of products of their residuals, for pairs of popular items.
+
+    A user's residuals of these items are scaled to norm 1.
+
+    Parameters
+    ----------
+    n_users, n_items : int
+    """
+
+    n_users: int
+    n_items: int
+
+    @property
+    def n_paired(self) -> int:
+        """How many items are paired."""
+        return min(self.n_items, _MOST_PAIRED)
+
+    @property
+    def sensitivity(self) -> float:
+        """Of two matrices ``x x'`` without their diagonals, ``|x| = 1``."""
+        size = self.n_paired * (self.n_paired - 1) // 2
+        return math.sqrt(2) + rounding_slack(self.n_users, size, 1.0)
+
+    def of(
+        self,
+        kept: Ratings,
+        factors: Factors,
+        rows: FloatArray,
+        chosen: NDArray[np.intp],
+        half: float,
+    ) -> FloatArray:
+        """The entries below the diagonal, each for both of its places.
+
+        Parameters
+        ----------
+        kept, factors, rows, half
+            As in `RowQuery.of`.
+        chosen : ndarray of int of shape (n_paired,)
+            Items, in increasing order. Public.
+        """
+        order = kept.pattern.by_user
+        places = np.full(self.n_items, -1)
+        places[chosen] = np.arange(len(chosen))
+        sums = np.zeros((len(chosen), len(chosen)))
+        errors, own = np.empty(len(chosen)), np.empty(len(chosen), dtype=np.int64)
+        add_pairs(
+            order.starts, order.others, kept.values, rows, factors.items,
+            factors.mean, half, places, errors, own, sums,
+        )  # fmt: skip
+        return math.sqrt(2) * sums[np.tril_indices(len(chosen), -1)]
+
+    def read(self, released: FloatArray) -> FloatArray:
+        """The symmetric matrix, its diagonal zero."""
+        matrix = np.zeros((self.n_paired, self.n_paired))
+        matrix[np.tril_indices(self.n_paired, -1)] = released / math.sqrt(2)
+        return matrix + matrix.T

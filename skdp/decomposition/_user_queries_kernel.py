@@ -11,6 +11,9 @@ import numpy as np
 
 from skdp.solvers._permutation_kernel import compiled
 
+# A user whose squared residuals sum to less has none: their norm would be rounding.
+_LEAST_SQUARE = 1e-100
+
 
 @compiled
 def add_counts(starts, others, values, mean_weight, result):
@@ -67,3 +70,29 @@ def add_sums(
         for j in range(n_columns):
             for k in range(n_columns):
                 moments[j, k] += moment_weight * factor * row[j] * row[k]
+
+
+@compiled
+def add_pairs(
+    starts, others, values, rows, items, mean, half, places, errors, own, sums
+):  # fmt: skip
+    """Add every user's products below the diagonal; parameters as in `PairQuery.of`."""
+    for u in range(len(starts) - 1):
+        n_own, square = 0, 0.0
+        for place in range(starts[u], starts[u + 1]):
+            item = others[place]
+            if places[item] < 0:
+                continue
+            error = values[place] - mean
+            for j in range(items.shape[1]):
+                error -= rows[u, j] * items[item, j]
+            error = min(max(error / half, -1.0), 1.0)
+            errors[n_own], own[n_own] = error, places[item]
+            square += error * error
+            n_own += 1
+        if square < _LEAST_SQUARE:
+            continue
+        for j in range(n_own):
+            share = errors[j] / square
+            for k in range(j):
+                sums[own[j], own[k]] += share * errors[k]

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp._validation import check_count, check_real
-from skdp.decomposition._factorizer import PrivateFactorizer
+from skdp.decomposition._factorizer import Draws, PrivateFactorizer
 from skdp.decomposition._factors import Factors
 from skdp.decomposition._low_rank import LowRank
 from skdp.decomposition._noisy_parts import (
@@ -58,10 +58,12 @@ _PATTERN_SHARE, _MEAN_SHARE, _USER_SHARE = 0.15, 0.01, 0.58
 _FIRST_CLIP = 0.375  # residuals of the first query, which has little to start from
 _DEVIATION = 0.225  # of residuals
 _PATTERN_DEVIATION = 0.18  # prior: of entries of M
-_ITEM_BIAS, _USER_BIAS = 0.05, 0.09  # prior: biases beyond what is known before
+_ITEM_BIAS, _USER_BIAS = 0.05, 0.09  # prior: biases beyond what the points explain
+_WHOLE_ITEM_BIAS, _WHOLE_USER_BIAS = 0.11, 0.11  # prior: biases if there are none
 _ITEM_TASTE, _USER_TASTE = 0.0375, 0.0625  # prior: all other terms of a row together
 # Length of the constant in rows of norm 1, in the first query and in the others.
 _FIRST_CONSTANT, _CONSTANT = 0.5, 0.75
+_COMPONENTS = 10  # returned; more were no better on validation parts
 _UNIT_ROUNDOFF = 2.0**-53
 
 
@@ -97,7 +99,7 @@ class ValueALS(PrivateFactorizer):
         bounds. None: ``0.19 + 0.06 mu``, at most 0.3.
     prior_scale : float in [1e-6, 100], default=1.0
         Multiplies all standard deviations of the prior: smaller shrinks more. It
-        stands for the task's alpha, which is not used.
+        takes the place of alpha, which is None in private fits.
 
     Notes
     -----
@@ -142,6 +144,9 @@ class ValueALS(PrivateFactorizer):
             clip = min(0.3, 0.19 + 0.06 * gaussian_mu(budget.epsilon, budget.delta))
         return replace(self, n_embedding=n_embedding, residual_clip=clip)
 
+    def default_components(self, task: Task, budget: Budget) -> int:
+        return _COMPONENTS
+
     @property
     def shares(self) -> tuple[float, ...]:
         """Of mu^2, for each of the releases."""
@@ -157,9 +162,10 @@ class ValueALS(PrivateFactorizer):
         return ComposedEvent(tuple(GaussianEvent(each) for each in multipliers))
 
     def sensitivity(self, task: Task) -> float:
+        """Largest of one query's, the width of the rating bounds being 1."""
         assert self.residual_clip is not None, "resolve() fills in the clip"
         clip = max(_FIRST_CLIP, self.residual_clip) if self.n_rounds else _FIRST_CLIP
-        return _sensitivity(clip * _width(task), task)
+        return _sensitivity(clip, _pattern(task))
 
     def run(
         self,
@@ -167,7 +173,7 @@ class ValueALS(PrivateFactorizer):
         task: Task,
         noise_multiplier: float,
         noise: NoiseSource,
-        rng: np.random.RandomState,
+        rng: Draws,
         progress: Progress,
     ) -> Factors:
         assert self.n_embedding is not None, "resolve() fills in the embedding"
@@ -175,43 +181,52 @@ class ValueALS(PrivateFactorizer):
         pattern, shares = _pattern(task), self.shares
         multipliers = [noise_multiplier / math.sqrt(share) for share in shares]
         values = _Values(ratings, task, noise)
-        fit = Fit(pattern, _middle(task))
+        fit = Fit(pattern)
 
         points = pattern_embedding(pattern, self.n_embedding, rng)
         rows = [_with_constant(each, _FIRST_CONSTANT) for each in points]
-        width, scale = _width(task), self.prior_scale * _width(task)
-        size = rows[0].shape[1] * rows[1].shape[1]
+        size, scale = rows[0].shape[1] * rows[1].shape[1], self.prior_scale
         prior = np.full(size, (_PATTERN_DEVIATION * scale) ** 2)
-        clip = _FIRST_CLIP * width
-        fit.add(values.release(Bilinear(*rows), prior, fit, clip, multipliers[0]))
+        part: Part = Bilinear(*rows)
+        fit.add(values.release(part, prior, fit, _FIRST_CLIP, multipliers[0]))
         progress.step(1, len(shares))
 
-        clip = self.residual_clip * width
         for t, multiplier in enumerate(multipliers[1:], start=1):
-            known = fit.model.centred(pattern).principal(pattern, self.rank)
-            part: Part
-            if t % 2:
-                user_rows = _unit_rows(known.users, pattern.by_user)
-                part = ItemRows(user_rows)
-                deviations = _ITEM_BIAS * scale, _ITEM_TASTE * scale
-                prior = _prior(user_rows, pattern.by_user, *deviations)
-            else:
-                item_rows = _unit_rows(known.items, pattern.by_item)
-                part = UserRows(item_rows)
-                deviations = _USER_BIAS * scale, _USER_TASTE * scale
-                prior = _prior(item_rows, pattern.by_item, *deviations)
-            fit.add(values.release(part, prior, fit, clip, multiplier))
+            part, prior = self._half_step(fit.model, pattern, is_for_items=t % 2 == 1)
+            fit.add(values.release(part, prior, fit, self.residual_clip, multiplier))
             progress.step(t + 1, len(shares))
         fit.sweep()
-        return fit.model.factors(pattern, task)
+        return _in_units_of_ratings(fit.model, task).factors(pattern, task)
+
+    def _half_step(
+        self, model: LowRank, pattern: Pattern, *, is_for_items: bool
+    ) -> tuple[Part, FloatArray]:
+        """The next part and its prior: what is released and public decides."""
+        known = model.centred(pattern).principal(pattern, self.rank)
+        if is_for_items:
+            bias = _ITEM_BIAS if self.n_embedding else _WHOLE_ITEM_BIAS
+            rows, order, taste = known.users, pattern.by_user, _ITEM_TASTE
+        else:
+            bias = _USER_BIAS if self.n_embedding else _WHOLE_USER_BIAS
+            rows, order, taste = known.items, pattern.by_item, _USER_TASTE
+        rows = _unit_rows(rows, order)
+        deviations = bias * self.prior_scale, taste * self.prior_scale
+        part: Part = ItemRows(rows) if is_for_items else UserRows(rows)
+        return part, _prior(rows, order, *deviations)
 
 
 class _Values:
-    """The only reader of the ratings: releases noisy sums of clipped residuals."""
+    """The only reader of the ratings: releases noisy sums of clipped residuals.
+
+    Ratings are counted from the middle of their bounds in units of the bounds' width,
+    so that no choice of units overflows.
+    """
 
     def __init__(self, ratings: Ratings, task: Task, noise: NoiseSource) -> None:
-        self._values = np.asarray(ratings.values, dtype=np.float64)
-        self._task, self._noise = task, noise
+        low, high = _bounds(task)
+        values = np.asarray(ratings.values, dtype=np.float64)
+        self._values = (values - (low / 2 + high / 2)) / (high - low)
+        self._pattern, self._noise = _pattern(task), noise
 
     def release(
         self,
@@ -222,23 +237,26 @@ class _Values:
         noise_multiplier: float,
     ) -> Release:
         """The part's sums over residuals of the fit so far, with noise."""
-        # Two clipped residuals differ by at most twice the clip, whatever the values.
-        residuals = np.clip(self._values - fit.predictions, -clip, clip)
-        sums = part.sums(values_of(_pattern(self._task), residuals))
-        sensitivity = _sensitivity(clip, self._task)
+        residuals = _clipped(self._values - fit.predictions, clip)
+        sums = part.sums(values_of(self._pattern, residuals))
+        sensitivity = _sensitivity(clip, self._pattern)
         released = self._noise.gaussian(
             sums, sensitivity=sensitivity, noise_multiplier=noise_multiplier
         )
         scale = gaussian_scale(
             sensitivity=sensitivity, noise_multiplier=noise_multiplier, size=sums.size
         )
-        law = ClippedNormal(_DEVIATION * _width(self._task), clip)
+        law = ClippedNormal(_DEVIATION, clip)
         return Release(part, released, scale.sigma, law, prior, fit.predictions)
 
 
-def _sensitivity(clip: float, task: Task) -> float:
+def _clipped(residuals: FloatArray, clip: float) -> FloatArray:
+    """Within twice the clip of each other, whatever the values were."""
+    return np.clip(residuals, -clip, clip)
+
+
+def _sensitivity(clip: float, pattern: Pattern) -> float:
     """Of sums of residuals within `clip` times rows of norm 1: Lemmas 1 and 3."""
-    pattern = _pattern(task)
     longest = max(
         pattern.by_user.counts.max(initial=0), pattern.by_item.counts.max(initial=0)
     )
@@ -246,11 +264,11 @@ def _sensitivity(clip: float, task: Task) -> float:
     return 2 * clip * (1 + 4 * len(pattern) * terms * _UNIT_ROUNDOFF)
 
 
-def _middle(task: Task) -> LowRank:
-    """Predicts the middle of the bounds."""
+def _in_units_of_ratings(model: LowRank, task: Task) -> LowRank:
     low, high = _bounds(task)
-    users = np.full((task.n_users, 1), low / 2 + high / 2)
-    return LowRank(users, np.ones((task.n_items, 1)))
+    middle = np.full((task.n_users, 1), low / 2 + high / 2)
+    scaled = LowRank(model.users * (high - low), model.items)
+    return scaled.plus(LowRank(middle, np.ones((task.n_items, 1))))
 
 
 def _with_constant(rows: FloatArray, constant: float) -> FloatArray:
@@ -294,8 +312,3 @@ def _pattern(task: Task) -> Pattern:
 def _bounds(task: Task) -> tuple[float, float]:
     assert task.rating_bounds is not None, "refusal() asks for bounds"
     return task.rating_bounds
-
-
-def _width(task: Task) -> float:
-    low, high = _bounds(task)
-    return high - low

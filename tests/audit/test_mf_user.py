@@ -54,7 +54,7 @@ def ratings_of(users):
 
 def task(n_users=N_USERS, max_ratings=None):
     return Task(
-        n_users=n_users, n_items=N_ITEMS, n_components=2, alpha=0.0, biases=True,
+        n_users=n_users, n_items=N_ITEMS, n_components=3, alpha=0.0, biases=True,
         unit="user", rating_bounds=(1.0, 5.0), max_ratings=max_ratings,
     )  # fmt: skip
 
@@ -112,7 +112,7 @@ def worst_changes(solver, max_ratings=None, where=0):
     """Over pairs of strangers in the place of one user."""
     others = table()
     people = list(strangers())
-    worst = np.zeros(1 + solver.n_rounds)
+    worst = np.zeros(1 + solver.n_rounds + (solver.n_directions > 0))
     for j, one in enumerate(people):
         for two in people[:j]:
             users = [*others[:where], one, *others[where + 1 :]]
@@ -122,14 +122,15 @@ def worst_changes(solver, max_ratings=None, where=0):
     return worst
 
 
-SOLVER = UserALS(n_rounds=2).resolve(task(), BUDGET)
+SOLVER = UserALS(n_rounds=3, n_directions=1).resolve(task(), BUDGET)
 
 
 @pytest.mark.parametrize(("max_ratings", "where"), [(None, 0), (3, N_USERS - 1)])
 def test_no_neighbour_moves_a_query_by_more_than_its_sensitivity(max_ratings, where):
+    # Counts, biases, rows, pairs, rows of one factor more.
     worst = worst_changes(SOLVER, max_ratings, where)
     assert np.all(worst <= 1)
-    assert np.all(worst > [0.97, 0.95, 0.9])  # close enough to mean something
+    assert np.all(worst > [0.97, 0.95, 0.9, 0.9, 0.6])  # close enough to mean something
 
 
 def test_others_contribute_the_same_numbers():
@@ -144,13 +145,30 @@ def test_others_contribute_the_same_numbers():
         replay = Replay(released)
         run([person, me, *[{}] * (N_USERS - 2)], replay, SOLVER, None, 0.01)
         for draw, query in zip(spy.draws, replay.queries, strict=True):
-            n_columns = len(query) // N_ITEMS  # and some moments behind
-            own = slice(half * n_columns, N_ITEMS * n_columns)
-            assert np.all(draw.query[own] != 0)
-            np.testing.assert_array_equal(query[own], draw.query[own])
+            mine, again = (of_items(q, half) for q in (draw.query, query))
+            assert np.all(mine != 0)
+            np.testing.assert_array_equal(mine, again)
+
+
+def of_items(query, first):
+    """The part of a query that is of items from `first` on."""
+    if len(query) == N_ITEMS * (N_ITEMS - 1) // 2:
+        pairs = _user_queries.PairQuery(N_USERS, N_ITEMS).read(query)
+        return pairs[first:, first:][np.tril_indices(N_ITEMS - first, -1)]
+    # Moments are behind the sums; the count of columns solves a quadratic equation.
+    n_columns = math.isqrt(len(query) + (N_ITEMS // 2) ** 2) - N_ITEMS // 2
+    return query[first * n_columns : N_ITEMS * n_columns]
 
 
 # Planted bugs.
+
+OPPOSITE = [{i: 5.0 if (i + s) % 2 else 1.0 for i in range(N_ITEMS)} for s in (0, 1)]
+
+
+def moved_by_opposite(solver):
+    """The same items, each rating at the other end."""
+    others = table()[1:]
+    return changes([OPPOSITE[0], *others], [OPPOSITE[1], *others], solver)
 
 
 def test_clipping_ratings_one_by_one_is_caught(monkeypatch):
@@ -166,10 +184,9 @@ def test_clipping_ratings_one_by_one_is_caught(monkeypatch):
                 own = (rows[u : u + 1], *rest[1:])
                 sums(single, others[part], values[part], *own)
 
+    assert max(moved_by_opposite(SOLVER)) <= 1
     monkeypatch.setattr(_user_queries, "add_sums", one_by_one)
-    pair = [{i: 5.0 if (i + s) % 2 else 1.0 for i in range(N_ITEMS)} for s in (0, 1)]
-    found = changes([pair[0], *table()[1:]], [pair[1], *table()[1:]], SOLVER)
-    assert max(found[1:]) > 2
+    assert max(moved_by_opposite(SOLVER)) > 2
 
 
 def test_weights_that_forget_the_rule_are_caught(monkeypatch):
@@ -244,7 +261,7 @@ def test_halved_replacement_is_caught(monkeypatch):
     monkeypatch.setattr(
         _user_queries.RowQuery, "sensitivity", property(lambda self: self.clip)
     )
-    assert worst_changes(SOLVER)[1] > 1.9
+    assert moved_by_opposite(SOLVER)[1] > 1.9
 
 
 # Everything released, by its likelihood ratio.
@@ -254,8 +271,7 @@ LOOSE = Budget(1.5, 0.05)  # a large delta: the distinguishing events are not ra
 
 
 def audited_epsilon(shrink):
-    pair = [{i: 5.0 if (i + s) % 2 else 1.0 for i in range(N_ITEMS)} for s in (0, 1)]
-    sides = [[own, {0: 3.0}] for own in pair]
+    sides = [[own, {0: 3.0}] for own in OPPOSITE]
     facts = task(2)
     # Of this pair nearly all is in the sums, so that is where the budget goes.
     solver = UserALS(n_rounds=1, count_share=0.01).resolve(facts, LOOSE)

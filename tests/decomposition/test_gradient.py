@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from skdp.decomposition._factors import width
-from skdp.decomposition._gradient import Objective, mean_of
+from skdp.decomposition._gradient import Objective
+from skdp.decomposition._sides import centred
 from skdp.decomposition._threads import Threads
 from tests.decomposition.matrices import (
     objective_of,
@@ -38,7 +39,7 @@ def free(task):
 def test_against_finite_differences(biases, n_components):
     ratings = ratings_of()
     task = task_of(ratings, n_components, 0.05, biases)
-    factors = some_factors(task, mean_of(ratings, task))
+    factors = some_factors(task, centred(ratings, task).mean)
     for pairs in (None, np.arange(0, len(ratings), 3)):
         value, gradient = at(ratings, factors, pairs)
         assert np.isclose(value, objective_of(ratings, factors, pairs), rtol=1e-12)
@@ -59,7 +60,7 @@ def test_against_finite_differences(biases, n_components):
 def test_threads_change_no_bit(dtype):
     ratings = ratings_of(200, 90, dtype=dtype)
     task = task_of(ratings)
-    factors = some_factors(task, mean_of(ratings, task), dtype=dtype)
+    factors = some_factors(task, centred(ratings, task).mean, dtype=dtype)
     value, gradient = at(ratings, factors)
     for n_jobs in (2, 3):
         again, same = at(ratings, factors, n_jobs=n_jobs)
@@ -70,7 +71,7 @@ def test_threads_change_no_bit(dtype):
 def test_single_precision_is_double_precision_rounded():
     ratings = ratings_of(200, 90)
     task = task_of(ratings)
-    factors = some_factors(task, mean_of(ratings, task))
+    factors = some_factors(task, centred(ratings, task).mean)
     value, gradient = at(ratings, factors)
     single = ratings_of(200, 90, dtype=np.float32)
     rounded = some_factors(task, factors.mean, dtype=np.float32)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from skdp.decomposition._factors import Factors
 from skdp.decomposition._kept_ratings import kept_ratings
 from skdp.decomposition._noisy_items import NoisyItems
 from skdp.decomposition._ratings import Pattern, Ratings
 from skdp.decomposition._task import Task
 from skdp.decomposition._user_als import UserALS
+from skdp.decomposition._user_queries import PairQuery
 from skdp.decomposition._user_rows import solve_users
 from skdp.privacy import Budget
 from skdp.privacy._accounting import calibrate, epsilon_of
@@ -71,12 +74,14 @@ def error(factors, train, test):
     return math.sqrt(np.mean((np.clip(predicted, *BOUNDS) - test.values) ** 2))
 
 
-@pytest.mark.parametrize("n_rounds", [1, 2, 5])
-def test_what_is_released_is_what_was_declared(n_rounds):
+@pytest.mark.parametrize(("n_rounds", "n_directions"), [(1, 0), (2, 0), (4, 2)])
+def test_what_is_released_is_what_was_declared(n_rounds, n_directions):
     train, _ = simulated(300)
-    task, noise = task_of(train), SpyNoise(seed=1)
+    task, noise = task_of(train, n_components=4), SpyNoise(seed=1)
     budget = Budget(2.0, 1e-6)
-    solver = UserALS(n_rounds=n_rounds).resolve(task, budget)
+    given = UserALS(n_rounds=n_rounds, n_directions=2)
+    solver = given.resolve(task, budget)
+    assert solver.n_directions == n_directions  # none without a third round
     event = solver.event(3.0, task)
     assert event.mu_squared == pytest.approx(1 / 9, rel=1e-12)
     solver.run(train, task, 3.0, noise, np.random.RandomState(0), Progress())
@@ -88,13 +93,35 @@ def test_what_is_released_is_what_was_declared(n_rounds):
 
 
 def test_rules_follow_public_facts_only():
-    task = task_of(simulated(300)[0])
-    few = UserALS().resolve(task, Budget(1e-3, 1e-6))
+    task = replace(task_of(simulated(300)[0], n_components=9), n_users=10_000)
+    few = UserALS().resolve(task, Budget(1e-4, 1e-6))
     many = UserALS().resolve(task, Budget(20.0, 1e-6))
-    assert (few.n_rounds, many.n_rounds) == (1, 5)
-    assert sum(many._shares) == pytest.approx(1, abs=1e-15)
-    biases = task_of(simulated(300)[0], n_components=0)
-    assert UserALS().resolve(biases, Budget(20.0, 1e-6)).n_rounds == 1
+    assert (few.n_rounds, few.n_directions) == (1, 0)
+    assert (many.n_rounds, many.n_directions) == (4, 4)
+    assert sum(share for _, share in many._plan(task)) == pytest.approx(1, abs=1e-15)
+    assert UserALS().default_components(task, Budget(1e-4, 1e-6)) == 2
+    assert UserALS().default_components(task, Budget(20.0, 1e-6)) == 6
+    biases = replace(task, n_components=0)
+    assert UserALS().resolve(biases, Budget(20.0, 1e-6)).n_directions == 0
+
+
+def test_products_of_pairs_are_those_of_normalised_residuals():
+    train, _ = simulated(50)
+    task = task_of(train)
+    factors = Factors.zeros(task, 3.0)
+    rows = np.zeros((50, 8))
+    dense = np.zeros((50, 40))
+    dense[train.pattern.users, train.pattern.items] = (train.values - 3) / 2
+    chosen = np.array([0, 2, 3, 11, 30])
+    kept = kept_ratings(train, None, np.random.RandomState(0))
+    answer = PairQuery(50, 40).of(kept, factors, rows, chosen, 2.0)
+    dense = dense[:, chosen]
+    norms = np.linalg.norm(dense, axis=1, keepdims=True)
+    dense = np.divide(dense, norms, where=norms > 0, out=np.zeros_like(dense))
+    expected = dense.T @ dense
+    np.fill_diagonal(expected, 0)
+    read = PairQuery(50, len(chosen)).read(answer)  # as if there were no other items
+    np.testing.assert_allclose(read, expected, atol=1e-12)
 
 
 def test_without_noise_it_learns_what_was_simulated():
@@ -120,15 +147,17 @@ def test_with_noise_it_beats_what_users_know_alone():
 
 
 @pytest.mark.parametrize("n_components", [0, 1, 2, 5])
-def test_rows_of_users_are_nobodys_and_factors_beyond_two_are_zero(n_components):
+def test_rows_of_users_are_nobodys_and_factors_beyond_the_rule_are_zero(n_components):
     train, _ = simulated(300)
-    factors = run(train, task_of(train, n_components), epsilon=20.0)
+    task = task_of(train, n_components)
+    factors = run(train, task, epsilon=20.0, n_directions=min(n_components // 3, 1))
+    n_used = min(n_components, 2) + (n_components == 5)
     nobody = np.zeros(factors.users.shape[1])
     nobody[n_components + 1] = 1
     assert np.all(factors.users == nobody)
     assert np.all(factors.items[:, n_components] == 1)
-    assert np.all(factors.items[:, 2:n_components] == 0)
-    assert np.all(np.ptp(factors.items[:, : min(n_components, 2)], axis=0) > 0)
+    assert np.all(factors.items[:, n_used:n_components] == 0)
+    assert np.all(np.ptp(factors.items[:, :n_used], axis=0) > 0)
 
 
 @pytest.mark.parametrize("epsilon", [1e-4, 1.0, 1e6])
@@ -140,7 +169,7 @@ def test_nothing_is_ever_infinite(epsilon, what):
     if what == "all alike":
         values[:] = 5.0
     ratings = make(*pairs.T, values, 6, 5)
-    factors = run(ratings, task_of(ratings), epsilon, n_rounds=5)
+    factors = run(ratings, task_of(ratings, 4), epsilon, n_rounds=4, n_directions=2)
     assert np.isfinite(factors.flat).all()
     assert BOUNDS[0] <= factors.mean <= BOUNDS[1]
     assert np.isfinite(solve_users(factors, ratings)).all()
@@ -165,7 +194,8 @@ def test_weights_of_items_are_the_best_of_their_size():
     rng = np.random.default_rng(0)
     counts = np.geomspace(1, 300, 30)
     task = Task(n_users=9, n_items=30, n_components=2, alpha=0.0, biases=True)
-    items = NoisyItems(task, 2, counts, 0.0, sigma=1e-3)
+    items = NoisyItems(task, 2)
+    items.start(counts, 0.0, sigma=1e-3)
     n = counts + 0.1 + 0.0004
     share, variance = n / n.sum(), 0.02
     for sigma in (0.01, 1.0, 5.0):
@@ -226,8 +256,8 @@ def test_refusals_come_from_public_facts():
     )  # fmt: skip
     assert "biases=True" in UserALS().refusal(without, budget)
     for name, value in {
-        "n_rounds": 0, "count_share": 1.0, "first_share": 0.0, "bias_clip": 0.0,
-        "row_clip": math.inf,
+        "n_rounds": 0, "n_directions": -1, "count_share": 0.5, "pair_share": 0.0,
+        "first_share": 1.0, "bias_clip": 0.0, "row_clip": math.inf,
     }.items():  # fmt: skip
         with pytest.raises(ValueError, match=name):
             UserALS(**{name: value})
