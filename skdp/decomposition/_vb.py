@@ -247,7 +247,8 @@ class _Regression:
 
     def _apply(self, x: NDArray[Any], threads: Threads) -> NDArray[Any]:
         product = _sums(self._order, x, threads) * self._scales
-        return (product - product.sum(axis=0) / self._n_rated) * self._rated
+        product -= product.sum(axis=0) / self._n_rated
+        return product * self._rated
 
     def _adjoint(self, y: NDArray[Any], threads: Threads) -> NDArray[Any]:
         y = (y - (y * self._rated).sum(axis=0) / self._n_rated) * self._rated
@@ -261,7 +262,9 @@ def _padded(size: int, whole: int) -> int:
 
 def _ratio(part: NDArray[Any], whole: NDArray[Any]) -> NDArray[Any]:
     """Quotients, 0 where the divisor is."""
-    return np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)
+    quotients = np.zeros_like(part)
+    np.divide(part, whole, out=quotients, where=whole > 0)
+    return quotients
 
 
 def _sums(order: Order, table: NDArray[Any], threads: Threads) -> NDArray[Any]:
