@@ -69,9 +69,9 @@ class UserALS(PrivateFactorizer):
         Sums that are released after the counts. The first is for biases; factors are
         refined in the others. None: 1, 4 or 5, as ``mu * n_users / n_items`` is below
         1, below 4, or above.
-    count_share : float in (0, 1) or None, default=None
+    count_share : float in [1e-6, 1) or None, default=None
         Share of mu^2 that the counts get. None: 0.2 with one round, else 0.15.
-    first_share : float in (0, 1) or None, default=None
+    first_share : float in [1e-6, 1] or None, default=None
         Share of what is left that the first sum gets. None: all with one round, 0.4
         with up to four, else as much as the others.
     bias_clip : float in [1e-3, 10], default=0.325
@@ -97,10 +97,8 @@ class UserALS(PrivateFactorizer):
     unit: ClassVar[Unit] = "user"
     checks: ClassVar[Checks] = {
         "n_rounds": partial(check_count, high=100),
-        "count_share": partial(
-            check_real, low=0.0, high=1.0, low_open=True, high_open=True
-        ),
-        "first_share": partial(check_real, low=0.0, high=1.0, low_open=True),
+        "count_share": partial(check_real, low=1e-6, high=1.0, high_open=True),
+        "first_share": partial(check_real, low=1e-6, high=1.0),
         "bias_clip": partial(check_real, low=1e-3, high=10.0),
         "row_clip": partial(check_real, low=1e-3, high=10.0),
     }
@@ -131,6 +129,11 @@ class UserALS(PrivateFactorizer):
             first = 1.0
         elif first is None:
             first = 0.4 if n_rounds < 5 else 1 / n_rounds
+        elif first == 1:
+            raise ValueError(
+                "The 'first_share' parameter must be below 1 with more than one round. "
+                "Got 1, which leaves nothing for the others. Use n_rounds=1."
+            )
         return replace(self, n_rounds=n_rounds, count_share=count, first_share=first)
 
     def default_components(self, task: Task, budget: Budget) -> int:
