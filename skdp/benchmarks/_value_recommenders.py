@@ -88,11 +88,11 @@ class Coded:
         rows = factors.users[self.test_users] * factors.items[self.test_items]
         return self.rmse(factors.mean + rows.sum(axis=1))
 
-    def means(self, epsilon: float, seed: int) -> float:
+    def means(self, epsilon: float, seed: int, noise: Any = None) -> float:
         """Test error of noisy sums for items, then users; half of mu^2 each, shrunk."""
         low, high = self.config["bounds"]
         mu = gaussian_mu(epsilon, self.config["delta"]) / np.sqrt(2)
-        noise, sigma = NoiseSource(seed), (high - low) / mu
+        noise, sigma = noise or NoiseSource(seed), (high - low) / mu
         users, items = self.pattern.users, self.pattern.items
         left = self.values - (low + high) / 2
         test = np.full(len(self.test_values), (low + high) / 2)
