@@ -13,6 +13,7 @@ from skdp.benchmarks import (
     _factorization,
     _published,
     _rating_data,
+    _recommenders,
     _regression,
     _search,
     _sparse_defaults,
@@ -61,6 +62,14 @@ def main(arguments: list[str] | None = None) -> int:
             action="store_true",
             help="on a part of the training ratings",
         )
+    race = kinds.add_parser("recommenders", help="held-out error of factorisations")
+    race.add_argument("--size", action="append", default=[], choices=["1m", "100k"])
+    race.add_argument("--solver", action="append", default=[], help="only these")
+    race.add_argument(
+        "--validation", action="store_true", help="on a part of the training ratings"
+    )
+    rules = kinds.add_parser("recommender_defaults", help="the studies of their rules")
+    rules.add_argument("--solver", help="only this one's")
     options = parser.parse_args(arguments)
     if options.what == "hamsi":
         for section in options.section or _factorization.SECTIONS:
@@ -98,6 +107,10 @@ def main(arguments: list[str] | None = None) -> int:
     elif options.what in _RECOMMENDERS:
         measure = _RECOMMENDERS[options.what]
         measure(runs=options.runs, on_validation=options.validation)
+    elif options.what == "recommenders":
+        _recommenders.run(options.size, options.solver, options.validation)
+    elif options.what == "recommender_defaults":
+        _recommenders.run_defaults(options.solver)
     elif options.what in _PLAIN:
         _PLAIN[options.what]()
     elif options.what in _published.names():

@@ -656,7 +656,8 @@ def _facts(choice: Choice, task: Task, outcome: Outcome, n_units: int) -> Releas
     solver, mechanism, sensitivity, sigma = choice.solver, "", math.inf, 0.0
     if isinstance(solver, PrivateFactorizer):
         mechanism, sensitivity = solver.mechanism, solver.sensitivity(task)
-        sigma = outcome.noise_multiplier * sensitivity
+        parts = solver.event(outcome.noise_multiplier, task).leaves
+        sigma = sensitivity * max(part.noise_multiplier for part in parts)
     return ReleaseFacts(
         mechanism=mechanism,
         solver=solver.key,

@@ -131,6 +131,8 @@ def test_a_private_fit_says_what_it_is(private):
     assert record.adjacency == private.privacy_unit
     assert "replace_one" not in repr(record)
     assert record.epsilon == 1.0
+    multipliers = [part.noise_multiplier for part in record.event.leaves]
+    assert record.noise_scale == record.sensitivity * max(multipliers)
     predicted = model.predict(X)
     assert predicted.min() >= 1
     assert predicted.max() <= 5
