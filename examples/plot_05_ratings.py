@@ -112,8 +112,8 @@ print(
 # ---------------
 # What the user has rated is left out.
 user = users[len(users) // 2]
-for name, model in (("not private", plain), (f"epsilon={epsilon:g}", released)):
-    best = [data.titles.get(int(i), f"film {i}") for i in model.recommend(user, k=3)]
+for name, known in (("not private", plain), (f"epsilon={epsilon:g}", released)):
+    best = [data.titles.get(int(i), f"film {i}") for i in known.recommend(user, k=3)]
     print(f"for user {user}, {name}: " + "; ".join(best))
 
 # %%

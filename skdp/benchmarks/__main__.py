@@ -1,4 +1,4 @@
-"""``python -m skdp.benchmarks speed | defaults | peers | search | sparse | <name>``."""
+"""``python -m skdp.benchmarks speed | peers | search | sparse | hamsi | <name>``."""
 
 from __future__ import annotations
 
@@ -10,12 +10,16 @@ from skdp.benchmarks import (
     _accuracy,
     _contest,
     _defaults,
+    _factorization,
     _published,
+    _rating_data,
+    _recommenders,
     _regression,
     _search,
     _sparse_defaults,
     _speed,
     _user_recommenders,
+    _value_recommenders,
 )
 
 # Measurements that take no options.
@@ -23,6 +27,11 @@ _PLAIN = {
     "speed": _speed.run,
     "defaults": _defaults.run,
     "sparse_defaults": _sparse_defaults.run,
+}
+# By what is protected.
+_RECOMMENDERS = {
+    "user_recommenders": _user_recommenders.run,
+    "value_recommenders": _value_recommenders.run,
 }
 
 
@@ -44,13 +53,39 @@ def main(arguments: list[str] | None = None) -> int:
     for name in _published.names():
         _add_published(kinds.add_parser(name, help="a published table or figure"))
     _add_sparse(kinds.add_parser("sparse", help="few features of many"))
-    users = kinds.add_parser("user_recommenders", help="ratings, users protected")
-    users.add_argument("--runs", type=_count, help="at most so many runs")
-    users.add_argument(
+    _add_hamsi(kinds.add_parser("hamsi", help="HAMSI and peers on ratings"))
+    for name in _RECOMMENDERS:
+        table = kinds.add_parser(name, help="errors of private recommenders")
+        table.add_argument("--runs", type=_count, help="at most so many runs")
+        table.add_argument(
+            "--validation",
+            action="store_true",
+            help="on a part of the training ratings",
+        )
+    race = kinds.add_parser("recommenders", help="held-out error of factorisations")
+    race.add_argument("--size", action="append", default=[], choices=["1m", "100k"])
+    race.add_argument("--solver", action="append", default=[], help="only these")
+    race.add_argument(
         "--validation", action="store_true", help="on a part of the training ratings"
     )
+    rules = kinds.add_parser("recommender_defaults", help="the studies of their rules")
+    rules.add_argument("--solver", help="only this one's")
     options = parser.parse_args(arguments)
-    if options.what == "peers":
+    if options.what == "hamsi":
+        for section in options.section or _factorization.SECTIONS:
+            _factorization.run(
+                section,
+                _factorization.Options(
+                    data=options.data,
+                    share=options.share,
+                    seconds=options.seconds,
+                    n_jobs=options.n_jobs,
+                    seeds=options.seeds,
+                    cpu=options.cpu,
+                    folder=options.results,
+                ),
+            )
+    elif options.what == "peers":
         _contest.run(
             _contest.Choice(
                 datasets=tuple(options.dataset),
@@ -69,8 +104,13 @@ def main(arguments: list[str] | None = None) -> int:
                 folder=options.results,
                 configs=_published.SPARSE,
             )
-    elif options.what == "user_recommenders":
-        _user_recommenders.run(runs=options.runs, on_validation=options.validation)
+    elif options.what in _RECOMMENDERS:
+        measure = _RECOMMENDERS[options.what]
+        measure(runs=options.runs, on_validation=options.validation)
+    elif options.what == "recommenders":
+        _recommenders.run(options.size, options.solver, options.validation)
+    elif options.what == "recommender_defaults":
+        _recommenders.run_defaults(options.solver)
     elif options.what in _PLAIN:
         _PLAIN[options.what]()
     elif options.what in _published.names():
@@ -112,6 +152,29 @@ def _add_peers(parser: argparse.ArgumentParser) -> None:
         default=_contest.RESULTS,
         help="file that scores are kept in and taken from (default: %(default)s)",
     )
+
+
+def _add_hamsi(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--section",
+        action="append",
+        default=[],
+        choices=_factorization.SECTIONS,
+        help="only this section; may be repeated",
+    )
+    parser.add_argument(
+        "--data", default="1m", choices=_rating_data.NAMES, help="which ratings"
+    )
+    parser.add_argument(
+        "--share", type=float, default=1.0, help="of the users that are generated"
+    )
+    parser.add_argument("--seconds", type=float, help="of each run; else the thesis's")
+    parser.add_argument("--n-jobs", type=_count, default=2, help="threads")
+    parser.add_argument("--seeds", type=_count, default=3, help="starts")
+    parser.add_argument(
+        "--cpu", action="store_true", help="processor time, for a busy machine"
+    )
+    parser.add_argument("--results", type=Path, default=_published.RESULTS)
 
 
 def _add_published(parser: argparse.ArgumentParser) -> None:

@@ -42,7 +42,8 @@ class HAMSI(Incremental):
     schedule : {"deterministic", "stochastic"}, default="deterministic"
         The order of subsets: a cycle, or a random one.
     n_subsets : int in [1, 1e6] or None, default=None
-        K; fewer if the ratings cannot be divided in so many. None: 2.
+        K; at most the number of users and of items for strata, of ratings for others.
+        None: 2.
     n_corrections : int in [1, 100], default=5
         Pairs that H is made of.
     eta, gamma : float in (0, 1e6], float in [0, 1], default=0.06, 0.51

@@ -80,7 +80,14 @@ class Incremental(Factorizer):
     start_scale: float | None = None
 
     def resolve(self, task: Task) -> Self:
-        return replace(self, n_subsets=self.n_subsets or 2)
+        if task.pattern is None:
+            return replace(self, n_subsets=self.n_subsets or 2)
+        most = max(1, most_subsets(self.partition, task.pattern))
+        if self.n_subsets is None:
+            return replace(self, n_subsets=min(2, most))
+        remedy = f"There is no more to divide with partition={self.partition!r}."
+        check_count("n_subsets", self.n_subsets, high=most, remedy=remedy)
+        return self
 
     # Whether pairs of steps and changes of the gradient are collected.
     has_curvature: ClassVar[bool]
@@ -201,7 +208,8 @@ class Run:
             return
         self._best = min(self._best, value)
         self._step_to_take, self._n_in_vain = factor, 0
-        self._damping = max(method.least_damping, self._damping / _RECOVERY)
+        least = method.least_damping if method.safeguarded else 1.0
+        self._damping = max(least, self._damping / _RECOVERY)
         self._least_damping = min(self._least_damping, self._damping)
 
     def _look(self, subset: int) -> float:

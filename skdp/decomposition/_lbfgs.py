@@ -87,7 +87,7 @@ class LBFGS(Factorizer):
         yield factors
         trial, slope = np.empty_like(flat), np.empty_like(flat)
         inverse = InverseHessian(flat.size, self.n_corrections, 1.0, flat.dtype)
-        reach = _FIRST_STEP
+        reach, rounding = _FIRST_STEP, float(np.finfo(flat.dtype).eps)
         for _ in range(self.n_steps):
             norm = math.sqrt(inner(gradient, gradient))
             if not 0 < norm < math.inf:
@@ -103,6 +103,8 @@ class LBFGS(Factorizer):
                     return
                 inverse.clear()
                 continue
+            if -descent <= rounding * value:
+                return
             direction, slope = slope, np.empty_like(flat)
             step = 1.0
             for _ in range(_MOST_TRIALS):

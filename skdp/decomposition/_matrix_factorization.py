@@ -156,8 +156,8 @@ None, default=None
 
     Notes
     -----
-    An array of float64 ratings is factorised in float64, all others in float32. Memory
-    is linear in the number of ratings plus that of factors. An interrupt (Ctrl-C) ends
+    Ratings in float64 are factorised in float64, all others in float32. Memory is
+    linear in the number of ratings plus that of factors. An interrupt (Ctrl-C) ends
     a fit without privacy early and keeps the model so far; a private fit is lost, and
     what it cost stays on the books.
 
@@ -458,7 +458,6 @@ None, default=None
     ) -> _Input:
         """Pairs and ratings, looked at once, to accept or to refuse them."""
         user_column, item_column = check_pairs(self, X, reset=True)
-        is_double = getattr(y, "dtype", None) in (np.float64, float)
         values = check_targets(self, user_column, y)
         users, user_codes = found_ids(user_column, "users")
         if self.item_ids is None:
@@ -482,7 +481,7 @@ None, default=None
         _check_once(pattern)
         if bounds is not None:
             values = _clipped(values, bounds, tell=not budget.is_finite)
-        if not (is_double or budget.is_finite):
+        if not budget.is_finite and np.asarray(y).dtype != np.float64:
             values = values.astype(np.float32)
         return _Input(users, items, Ratings(pattern, values))
 
@@ -580,8 +579,7 @@ None, default=None
             users = Ids("users", np.empty(0, dtype=object))
             factors = _of_nobody(factors)
         self._recommender = Recommender(users, given.items, factors, bounds, rated)
-        if hasattr(self, "n_iter_"):
-            del self.n_iter_
+        vars(self).pop("n_iter_", None)
         if task.unit is None:
             self.n_iter_ = outcome.n_passes
 
@@ -658,7 +656,8 @@ def _facts(choice: Choice, task: Task, outcome: Outcome, n_units: int) -> Releas
     solver, mechanism, sensitivity, sigma = choice.solver, "", math.inf, 0.0
     if isinstance(solver, PrivateFactorizer):
         mechanism, sensitivity = solver.mechanism, solver.sensitivity(task)
-        sigma = outcome.noise_multiplier * sensitivity
+        parts = solver.event(outcome.noise_multiplier, task).leaves
+        sigma = sensitivity * max(part.noise_multiplier for part in parts)
     return ReleaseFacts(
         mechanism=mechanism,
         solver=solver.key,

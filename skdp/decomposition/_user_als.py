@@ -222,8 +222,8 @@ class UserALS(PrivateFactorizer):
                 noise_multiplier=multiplier,
             )
             if isinstance(query, CountQuery):
-                counts, mean = query.read(release(query.of(kept, middle, half)))
-                items.start(counts, mean, sigma)
+                released = release(query.of(kept, middle, half))
+                items.start(*query.read(released, sigma), sigma)
                 progress.step(t + 1, len(plan))
                 continue
             factors = items.factors(middle, half)

@@ -21,6 +21,8 @@ FloatArray = NDArray[np.float64]
 _UNIT_ROUNDOFF = 2.0**-53
 # Weight of a user's mean beside his counts: it costs four per cent of their noise.
 _MEAN_WEIGHT = 0.2
+# Prior: how far the mean is from the middle, in units of half the bounds' width.
+_MEAN_DEVIATION = 0.4
 # Of a user's row: the size of an entry, in units of half the bounds' width, and the
 # norm to which it is clipped, its constant 1 among it.
 _ENTRY, _ROW_NORM = 0.184, 2.5
@@ -71,9 +73,15 @@ class CountQuery:
         add_counts(order.starts, order.others, values, _MEAN_WEIGHT, result)
         return result
 
-    def read(self, released: FloatArray) -> tuple[FloatArray, float]:
-        """Counts, and the mean of the users' means."""
-        mean = float(released[-1]) / (_MEAN_WEIGHT * self.n_users)
+    def read(self, released: FloatArray, sigma: float) -> tuple[FloatArray, float]:
+        """Counts, and the mean of the users' means, shrunk as far as noise asks for.
+
+        With few users the mean is mostly noise, and the middle of the bounds is a
+        better guess.
+        """
+        size = _MEAN_WEIGHT * self.n_users
+        share = _MEAN_DEVIATION**2 / (_MEAN_DEVIATION**2 + (sigma / size) ** 2)
+        mean = share * float(released[-1]) / size
         return released[:-1], min(max(mean, -1.0), 1.0)
 
 

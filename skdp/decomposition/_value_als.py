@@ -58,7 +58,8 @@ _PATTERN_SHARE, _MEAN_SHARE, _USER_SHARE = 0.15, 0.01, 0.58
 _FIRST_CLIP = 0.375  # residuals of the first query, which has little to start from
 _DEVIATION = 0.225  # of residuals
 _PATTERN_DEVIATION = 0.18  # prior: of entries of M
-_ITEM_BIAS, _USER_BIAS = 0.05, 0.09  # prior: biases beyond what is known before
+_ITEM_BIAS, _USER_BIAS = 0.05, 0.09  # prior: biases beyond what the points explain
+_WHOLE_ITEM_BIAS, _WHOLE_USER_BIAS = 0.11, 0.11  # prior: biases if there are none
 _ITEM_TASTE, _USER_TASTE = 0.0375, 0.0625  # prior: all other terms of a row together
 # Length of the constant in rows of norm 1, in the first query and in the others.
 _FIRST_CONSTANT, _CONSTANT = 0.5, 0.75
@@ -191,21 +192,27 @@ class ValueALS(PrivateFactorizer):
         progress.step(1, len(shares))
 
         for t, multiplier in enumerate(multipliers[1:], start=1):
-            known = fit.model.centred(pattern).principal(pattern, self.rank)
-            if t % 2:
-                user_rows = _unit_rows(known.users, pattern.by_user)
-                part = ItemRows(user_rows)
-                deviations = _ITEM_BIAS * scale, _ITEM_TASTE * scale
-                prior = _prior(user_rows, pattern.by_user, *deviations)
-            else:
-                item_rows = _unit_rows(known.items, pattern.by_item)
-                part = UserRows(item_rows)
-                deviations = _USER_BIAS * scale, _USER_TASTE * scale
-                prior = _prior(item_rows, pattern.by_item, *deviations)
+            part, prior = self._half_step(fit.model, pattern, is_for_items=t % 2 == 1)
             fit.add(values.release(part, prior, fit, self.residual_clip, multiplier))
             progress.step(t + 1, len(shares))
         fit.sweep()
         return _in_units_of_ratings(fit.model, task).factors(pattern, task)
+
+    def _half_step(
+        self, model: LowRank, pattern: Pattern, *, is_for_items: bool
+    ) -> tuple[Part, FloatArray]:
+        """The next part and its prior: what is released and public decides."""
+        known = model.centred(pattern).principal(pattern, self.rank)
+        if is_for_items:
+            bias = _ITEM_BIAS if self.n_embedding else _WHOLE_ITEM_BIAS
+            rows, order, taste = known.users, pattern.by_user, _ITEM_TASTE
+        else:
+            bias = _USER_BIAS if self.n_embedding else _WHOLE_USER_BIAS
+            rows, order, taste = known.items, pattern.by_item, _USER_TASTE
+        rows = _unit_rows(rows, order)
+        deviations = bias * self.prior_scale, taste * self.prior_scale
+        part: Part = ItemRows(rows) if is_for_items else UserRows(rows)
+        return part, _prior(rows, order, *deviations)
 
 
 class _Values:

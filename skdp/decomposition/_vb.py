@@ -246,8 +246,11 @@ class _Regression:
         return self._fitted[:, :d]
 
     def _apply(self, x: NDArray[Any], threads: Threads) -> NDArray[Any]:
-        product = _sums(self._order, x, threads) * self._scales
-        return (product - product.sum(axis=0) / self._n_rated) * self._rated
+        product = _sums(self._order, x, threads)
+        product *= self._scales
+        product -= product.sum(axis=0) / self._n_rated
+        product *= self._rated
+        return product
 
     def _adjoint(self, y: NDArray[Any], threads: Threads) -> NDArray[Any]:
         y = (y - (y * self._rated).sum(axis=0) / self._n_rated) * self._rated
@@ -261,7 +264,9 @@ def _padded(size: int, whole: int) -> int:
 
 def _ratio(part: NDArray[Any], whole: NDArray[Any]) -> NDArray[Any]:
     """Quotients, 0 where the divisor is."""
-    return np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)
+    ratio = np.zeros_like(part)
+    np.divide(part, whole, out=ratio, where=whole > 0)
+    return ratio
 
 
 def _sums(order: Order, table: NDArray[Any], threads: Threads) -> NDArray[Any]:

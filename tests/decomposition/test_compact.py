@@ -100,3 +100,19 @@ def test_settings_of_the_thesis():
     assert np.allclose(applied(capped, z), t)
     capped.clear()
     assert np.allclose(applied(capped, y), 1e-6 * y)
+
+
+def test_algorithm_3_of_the_thesis_is_not_its_algorithm_1():
+    """``H / beta`` is no ``(H^-1 + beta I)^-1``, nor a block of it one of the other."""
+    size, beta = 30, 2.0
+    pairs = some_pairs(size, 4)
+    inverse = InverseHessian(size, 4, 1.0, np.float64)
+    for s, y in pairs:
+        inverse.accept(s, y, THREADS)
+    H = np.array([applied(inverse, row) for row in np.eye(size)])
+    printed, meant = H / beta, np.linalg.inv(np.linalg.inv(H) + beta * np.eye(size))
+    assert np.linalg.norm(printed - meant) > 0.3 * np.linalg.norm(meant)
+    # Only where beta is large are the two alike: (H^-1 + beta I)^-1 is then I / beta.
+    block = np.ix_(range(10), range(10))
+    inner_block = np.linalg.inv(np.linalg.inv(H)[block])
+    assert np.linalg.norm(H[block] - inner_block) > 0.1 * np.linalg.norm(H[block])

@@ -94,7 +94,8 @@ def test_precision_is_that_of_the_ratings():
     assert clone(PLAIN).fit(X, Y).item_factors_.dtype == np.float64
     whole = np.rint(Y)
     for ratings in (whole.astype(np.float32), whole.astype(np.int64), whole.tolist()):
-        assert clone(PLAIN).fit(X, ratings).item_factors_.dtype == np.float32
+        wanted = np.float64 if isinstance(ratings, list) else np.float32
+        assert clone(PLAIN).fit(X, ratings).item_factors_.dtype == wanted
 
 
 def test_recommendations_are_new_and_best_first():
@@ -130,6 +131,8 @@ def test_a_private_fit_says_what_it_is(private):
     assert record.adjacency == private.privacy_unit
     assert "replace_one" not in repr(record)
     assert record.epsilon == 1.0
+    multipliers = [part.noise_multiplier for part in record.event.leaves]
+    assert record.noise_scale == record.sensitivity * max(multipliers)
     predicted = model.predict(X)
     assert predicted.min() >= 1
     assert predicted.max() <= 5
