@@ -32,7 +32,7 @@ class Factors:
         The rows of all users, then of all items: the unknowns of the solvers, among
         constants.
     mean : float
-        Of the ratings; 0.0 without biases.
+        Of the ratings, or what a solver puts in its place; 0.0 without biases.
     task : Task
     """
 

@@ -34,7 +34,6 @@ from skdp.decomposition._task import Task
 from skdp.decomposition._user_rows import UserPrior, solve_users
 from skdp.privacy._accounting import Budget
 from skdp.privacy._adjacency import UNITS, Relation, Unit
-from skdp.privacy._events import GaussianEvent
 from skdp.privacy._noise import NoiseSource
 
 
@@ -256,7 +255,8 @@ None, default=None
         ----------
         X : array-like or data frame of shape (n_pairs, 2)
             Ids of users and of items. An unknown one falls back to the means; with
-            ``privacy_unit="user"`` every user is unknown here, see `fold_in`.
+            ``privacy_unit="user"`` every user is unknown here (so `score`, and with it
+            cross-validation, judges what the mean user gets), see `fold_in`.
 
         Returns
         -------
@@ -285,7 +285,8 @@ None, default=None
     ) -> np.ndarray:
         """Ids of the `k` items with the largest predictions, best first.
 
-        Post-processing. A user who is not known gets the items of the largest bias.
+        Post-processing. A user who is not known gets what the mean user likes, as all
+        do with ``privacy_unit="user"``; see `fold_in`.
 
         Parameters
         ----------
@@ -299,7 +300,7 @@ None, default=None
         -------
         ndarray of shape (k,)
         """
-        self._check_has_users("recommend")
+        check_is_fitted(self)
         return self._recommender.best_items(user, k, exclude_rated=exclude_rated)
 
     def fold_in(self, X: Any, y: Any) -> LocalUsers:
@@ -626,7 +627,8 @@ _ASSUMED_PUBLIC = {
 
 def _check_once(pattern: Pattern) -> None:
     places = pattern.users.astype(np.int64) * pattern.n_items + pattern.items
-    if len(np.unique(places)) < len(places):
+    places.sort()
+    if (places[1:] == places[:-1]).any():
         raise ValueError(
             "Each pair of a user and an item must be in X once. Got one twice. Keep "
             "one rating of each pair, or their mean."

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from typing import Any
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,9 @@ from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils import check_random_state
 
 from skdp._validation import check_count
+
+if TYPE_CHECKING:
+    from skdp.decomposition._ids import Ids
 
 IntArray = NDArray[np.int64]
 
@@ -43,14 +47,14 @@ class _Folds(BaseCrossValidator):
 
         n_splits = self.get_n_splits()
         users, codes = found_ids(split_pairs(X)[0], "users")
-        fold = self._folds(codes, len(users), n_splits)
+        fold = self._folds(users, codes, n_splits)
         for k in range(n_splits):
             is_test = fold == k
             yield np.flatnonzero(~is_test), np.flatnonzero(is_test)
 
     @abstractmethod
-    def _folds(self, users: Any, n_users: int, n_splits: int) -> IntArray:
-        """The fold of each row."""
+    def _folds(self, users: Ids, codes: IntArray, n_splits: int) -> IntArray:
+        """The fold of each row, of users with these codes."""
 
     def __repr__(self) -> str:
         return (
@@ -80,12 +84,12 @@ class RatingKFold(_Folds):
     [2, 2]
     """
 
-    def _folds(self, users: Any, n_users: int, n_splits: int) -> IntArray:
+    def _folds(self, users: Ids, codes: IntArray, n_splits: int) -> IntArray:
         rng = check_random_state(self.random_state)
-        order = np.lexsort((rng.permutation(len(users)), users))
-        fold = np.empty(len(users), dtype=np.int64)
+        order = np.lexsort((rng.permutation(len(codes)), codes))
+        fold = np.empty(len(codes), dtype=np.int64)
         # Dealt out in turn, as cards are, from one user to the next.
-        fold[order] = np.arange(len(users)) % n_splits
+        fold[order] = np.arange(len(codes)) % n_splits
         return fold
 
 
@@ -95,8 +99,9 @@ class UserKFold(_Folds):
     So those to score on are of users of whom nothing is known: the question is what a
     model does for newcomers.
 
-    With one user more or less, others change folds. So fits on several folds do not add
-    up under ``privacy_unit="user"``: split public data only.
+    A user's fold follows from his id and `random_state` alone, so that it stays what it
+    is whatever others do: fits on several folds add up under ``privacy_unit="user"``,
+    too. Folds are equally large on the average only; with few users one may be empty.
 
     Parameters
     ----------
@@ -107,16 +112,20 @@ class UserKFold(_Folds):
     Examples
     --------
     >>> from skdp.model_selection import UserKFold
-    >>> X = [["ann", 1], ["ann", 2], ["bob", 1], ["bob", 2]]
-    >>> sorted(test.tolist() for _, test in UserKFold(2, random_state=0).split(X))
-    [[0, 1], [2, 3]]
+    >>> X = [[user, item] for user in range(60) for item in range(2)]
+    >>> folds = UserKFold(2, random_state=0).split(X)
+    >>> [{X[row][0] for row in train} & {X[row][0] for row in test}
+    ...  for train, test in folds]
+    [set(), set()]
     """
 
-    def _folds(self, users: Any, n_users: int, n_splits: int) -> IntArray:
-        if n_users < n_splits:
-            raise ValueError(
-                "The 'n_splits' parameter must be at most the number of users. Got "
-                f"{n_splits} for fewer. Use RatingKFold."
-            )
-        order = check_random_state(self.random_state).permutation(n_users)
-        return np.asarray((order % n_splits)[users], dtype=np.int64)
+    def _folds(self, users: Ids, codes: IntArray, n_splits: int) -> IntArray:
+        seed = str(check_random_state(self.random_state).randint(2**31))
+        drawn = [_draw(f"{seed} {user}") % n_splits for user in users.values]
+        return np.array(drawn, dtype=np.int64)[codes]
+
+
+def _draw(text: str) -> int:
+    """A number that looks random and follows from a text alone."""
+    digest = blake2b(text.encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little")

@@ -149,11 +149,11 @@ def test_of_users_nothing_stays_in_the_model():
         lambda: model.user_factors_,
         lambda: model.user_ids_,
         lambda: model.transform([0]),
-        lambda: model.recommend(0),
     ):
         with pytest.raises(AttributeError, match="fold_in"):
             look()
     # Whoever asks, an item has one prediction.
+    np.testing.assert_array_equal(model.recommend(0), model.recommend(10**6))
     by_item = model.predict([[u, 7] for u in (0, 1, 10**6)])
     assert len(set(by_item)) == 1
 

@@ -35,6 +35,19 @@ def test_user_folds_share_no_user():
         assert not set(X[train, 0]) & set(X[test, 0])
 
 
+def test_a_users_fold_depends_on_nobody_else():
+    def folds(pairs):
+        splits = enumerate(UserKFold(5, random_state=1).split(pairs))
+        return {u: k for k, (_, test) in splits for u in pairs[test, 0]}
+
+    whole = folds(X)
+    for user in (0, N_USERS // 2):
+        fewer = folds(X[X[:, 0] != user])
+        assert fewer == {u: k for u, k in whole.items() if u != user}
+    sizes = np.bincount(list(whole.values()), minlength=5)
+    assert sizes.min() > 0
+
+
 def test_splits_do_not_depend_on_ratings_and_repeat():
     first = [test.tolist() for _, test in RatingKFold(3, random_state=2).split(X)]
     again = [
@@ -49,5 +62,3 @@ def test_splits_do_not_depend_on_ratings_and_repeat():
 def test_bad_numbers_of_splits():
     with pytest.raises(ValueError, match="'n_splits'"):
         list(RatingKFold(1).split(X))
-    with pytest.raises(ValueError, match="number of users"):
-        list(UserKFold(N_USERS + 1).split(X))
