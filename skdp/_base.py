@@ -83,6 +83,8 @@ class PrivateEstimator(BaseEstimator):
     """
 
     is_search: ClassVar[bool] = False
+    # The parameter that names the relation.
+    _relation_parameter: ClassVar[str] = "adjacency"
 
     def _relation(self) -> Relation:
         """The checked relation of neighbours."""

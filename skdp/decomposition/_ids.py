@@ -12,6 +12,7 @@ from scipy.sparse import issparse
 from sklearn.utils.validation import validate_data
 
 from skdp._input import without_data
+from skdp._quiet import no_warnings
 from skdp.decomposition._ratings import IntArray
 
 _WIDTH = (
@@ -22,6 +23,8 @@ _BAD_IDS = (
     "The ids of the {} must be hashable and not missing. Got others. Leave out rows "
     "without an id."
 )
+
+_OF_ONE_KIND = ("integer", "floating", "string", "boolean", "datetime64", "timedelta64")
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,15 +53,19 @@ class Ids:
             If an id is no id, or all are of a kind that no known id has.
         """
         column = _as_column(column, self.kind)
-        known = pd.Index(self.values)
-        if len(column) and _is_text(column) is not _is_text(self.values):
+        known, wanted = pd.Index(self.values), pd.Index(column)
+        if (known.dtype.kind == "f") is not (wanted.dtype.kind == "f"):
+            # As doubles two integers might be one.
+            known, wanted = known.astype(object), wanted.astype(object)
+        both = len(column) and len(self.values)
+        if both and _is_text(column) is not _is_text(self.values):
             asked = "texts" if _is_text(column) else "numbers"
             raise TypeError(
                 f"The ids of the {self.kind} must be of the kind that fit got. Got "
                 f"{asked} for ids of another kind. Convert them as before."
             )
         found = without_data(
-            lambda: known.get_indexer(pd.Index(column)), _BAD_IDS.format(self.kind)
+            lambda: known.get_indexer(wanted), _BAD_IDS.format(self.kind)
         )
         return np.asarray(found, dtype=np.int32)
 
@@ -66,12 +73,16 @@ class Ids:
 def found_ids(column: Any, kind: str) -> tuple[Ids, IntArray]:
     """The ids in a column, sorted if they can be, and the codes of the column."""
     column = _as_column(column, kind)
-    try:
-        codes, values = pd.factorize(column, sort=True)
-    except TypeError:  # ids that are not ordered, in the order of their first rows
-        codes, values = without_data(
-            lambda: pd.factorize(column), _BAD_IDS.format(kind)
-        )
+    found = None
+    # Some kinds of ids make pandas warn, which would tell that somebody has one.
+    with no_warnings():
+        try:
+            found = pd.factorize(column, sort=True)
+        except TypeError:
+            pass
+        if found is None:  # not ordered: in the order of their first rows
+            found = without_data(lambda: pd.factorize(column), _BAD_IDS.format(kind))
+    codes, values = found
     return Ids(kind, np.asarray(values)), codes.astype(np.int32)
 
 
@@ -149,7 +160,9 @@ def _as_column(column: Any, kind: str) -> NDArray[Any]:
         index = pd.Index(table)
         if index.ndim != 1 or index.hasnans:
             raise ValueError
-        if index.dtype.kind == "O":
+        # Of several kinds they stay objects: one id that is a float would turn the
+        # others' integers into doubles, of which two might be one.
+        if index.dtype.kind == "O" and index.inferred_type in _OF_ONE_KIND:
             index = pd.Index(index.infer_objects())
         hash(index[0]) if len(index) else None
         return np.asarray(index)

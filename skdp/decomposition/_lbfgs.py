@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar
 
@@ -81,54 +81,81 @@ class LBFGS(Factorizer):
         """The start, then the factors after each step."""
         factors = random_start(ratings, task, rng, self.start_scale)
         objective = Objective(ratings, task, factors.mean)
-        flat = factors.flat
-        gradient = np.empty_like(flat)
-        value = finite_start(objective, factors, gradient, threads)
+        search = _Search(objective, factors, self.n_corrections, threads)
         yield factors
-        trial, slope = np.empty_like(flat), np.empty_like(flat)
-        inverse = InverseHessian(flat.size, self.n_corrections, 1.0, flat.dtype)
-        reach, rounding = _FIRST_STEP, float(np.finfo(flat.dtype).eps)
         for _ in range(self.n_steps):
-            norm = math.sqrt(inner(gradient, gradient))
-            if not 0 < norm < math.inf:
+            if not search.advance():
                 return
-            if not len(inverse):
-                inverse.sigma = reach * math.sqrt(inner(flat, flat)) / norm
-            # `slope` has the direction for now.
-            slope[:] = 0
-            inverse.subtract(slope, gradient, 1.0, threads)
-            descent = inner(gradient, slope)
-            if not -math.inf < descent < 0:
-                if not len(inverse):
-                    return
-                inverse.clear()
-                continue
-            if -descent <= rounding * value:
-                return
-            direction, slope = slope, np.empty_like(flat)
-            step = 1.0
-            for _ in range(_MOST_TRIALS):
-                with quiet():
-                    np.multiply(direction, flat.dtype.type(step), out=trial)
-                    trial += flat
-                found = objective.value_and_gradient(trial, slope, threads)
-                if found <= value + _SUFFICIENT * step * descent:
-                    break
-                step *= _shrinkage(value, found, step * descent)
-            else:
-                if not len(inverse):
-                    return
-                inverse.clear()
-                continue
-            flat, trial = trial, flat
-            gradient, slope = slope, gradient
-            value = found
+            yield replace(factors, flat=search.point)
+
+
+class _Search:
+    """Where the method is, and one step on from there.
+
+    Attributes
+    ----------
+    point : ndarray
+        Not changed by the next step, but by the one after it.
+    """
+
+    def __init__(
+        self, objective: Objective, factors: Factors, n_pairs: int, threads: Threads
+    ) -> None:
+        self._objective, self._threads = objective, threads
+        self.point = factors.flat
+        self._gradient, self._trial, self._slope, self._direction = (
+            np.empty_like(self.point) for _ in range(4)
+        )
+        self._value = finite_start(objective, factors, self._gradient, threads)
+        self._inverse = InverseHessian(len(self.point), n_pairs, 1.0, self.point.dtype)
+        self._reach = _FIRST_STEP
+        self._rounding = float(np.finfo(self.point.dtype).eps)
+
+    def advance(self) -> bool:
+        """Take a step that lowers the objective; False if there is nothing to gain."""
+        norm = math.sqrt(inner(self._gradient, self._gradient))
+        if not 0 < norm < math.inf:
+            return False
+        if not len(self._inverse):
+            size = math.sqrt(inner(self.point, self.point))
+            self._inverse.sigma = self._reach * size / norm
+        self._direction[:] = 0
+        self._inverse.subtract(self._direction, self._gradient, 1.0, self._threads)
+        descent = inner(self._gradient, self._direction)
+        if -self._rounding * self._value <= descent <= 0:
+            return False
+        step = self._shortened(descent) if -math.inf < descent < 0 else 0.0
+        if not step:
+            if not len(self._inverse):
+                return False
+            self._inverse.clear()  # and go down the gradient
+            return self.advance()
+        self.point, self._trial = self._trial, self.point
+        self._gradient, self._slope = self._slope, self._gradient
+        with quiet():
+            np.subtract(self.point, self._trial, out=self._direction)
+            np.subtract(self._gradient, self._slope, out=self._slope)
+        is_known = self._inverse.accept(self._direction, self._slope, self._threads)
+        if not is_known and step == 1.0:
+            # No positive curvature, as near the origin: nothing limits the step.
+            self._reach = min(2 * self._reach, 1.0)
+        return True
+
+    def _shortened(self, descent: float) -> float:
+        """A step that lowers the objective enough, which is then the trial; or 0."""
+        step = 1.0
+        for _ in range(_MOST_TRIALS):
             with quiet():
-                is_known = inverse.accept(flat - trial, gradient - slope, threads)
-            if not is_known and step == 1.0:
-                # No positive curvature, as near the origin: nothing limits the step.
-                reach = min(2 * reach, 1.0)
-            yield Factors(flat, factors.mean, task)
+                np.multiply(self._direction, self.point.dtype.type(step), self._trial)
+                self._trial += self.point
+            found = self._objective.value_and_gradient(
+                self._trial, self._slope, self._threads
+            )
+            if found <= self._value + _SUFFICIENT * step * descent:
+                self._value = found
+                return step
+            step *= _shrinkage(self._value, found, step * descent)
+        return 0.0
 
 
 def _shrinkage(value: float, found: float, promised: float) -> float:

@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -34,6 +34,7 @@ from skdp.decomposition._task import Task
 from skdp.decomposition._user_rows import UserPrior, solve_users
 from skdp.privacy._accounting import Budget
 from skdp.privacy._adjacency import UNITS, Relation, Unit
+from skdp.privacy._events import GaussianEvent
 from skdp.privacy._noise import NoiseSource
 
 
@@ -175,6 +176,8 @@ None, default=None
     >>> model.predict([["ann", "brazil"]]).shape, model.privacy_.adjacency
     ((1,), 'rating_value')
     """
+
+    _relation_parameter: ClassVar[str] = "privacy_unit"
 
     def __init__(
         self,

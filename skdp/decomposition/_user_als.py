@@ -85,7 +85,7 @@ class UserALS(PrivateFactorizer):
         Share of mu^2 that the counts get. None: 0.2 with one round, else 0.15.
     pair_share : float in [0.01, 0.49], default=0.17
         The same for the pairs, if there are any.
-    first_share : float in (0, 1) or None, default=None
+    first_share : float in [1e-6, 1) or None, default=None
         Share of what is left that the first sum gets. None: all with one round, else
         0.4.
     bias_clip : float in [1e-3, 10], default=0.325
@@ -114,9 +114,7 @@ class UserALS(PrivateFactorizer):
         "n_directions": partial(check_count, low=0, high=100),
         "count_share": partial(check_real, low=0.01, high=0.49),
         "pair_share": partial(check_real, low=0.01, high=0.49),
-        "first_share": partial(
-            check_real, low=0.0, high=1.0, low_open=True, high_open=True
-        ),
+        "first_share": partial(check_real, low=1e-6, high=1.0, high_open=True),
         "bias_clip": partial(check_real, low=1e-3, high=10.0),
         "row_clip": partial(check_real, low=1e-3, high=10.0),
     }

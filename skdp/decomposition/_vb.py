@@ -158,6 +158,7 @@ class _Side:
         self.centre = np.zeros(d)
         self._centres = np.zeros((n_ids, d))
         self._covariance = np.eye(d) * _VARIANCE
+        self._damping = 4 * d * float(np.finfo(dtype).eps)
         self._regression = None
         if pattern_alpha < np.inf:
             self._regression = _Regression(orders, pattern_alpha, d, dtype)
@@ -177,13 +178,13 @@ class _Side:
         order, n_ids = self._order, len(self.means)
         errors = np.zeros(n_ids)
         data = order.starts, order.others, self._targets, other.means, other._moments
-        prior = self._centres, np.linalg.inv(self._covariance), noise, self._biases
+        prior = self._centres, np.linalg.inv(self._covariance)
+        plan, found = (noise, self._damping, self._biases), (self.means, self._moments)
         threads.each(
             solve_rows,
             [
-                (first, min(first + _BLOCK, n_ids), *data, *prior, *found)
-                for found in [(self.means, self._moments, errors)]
-                for first in range(0, n_ids, _BLOCK)
+                (a, min(a + _BLOCK, n_ids), *data, *prior, *plan, *found, errors)
+                for a in range(0, n_ids, _BLOCK)
             ],
         )
         self._update_prior(threads)
@@ -203,8 +204,11 @@ class _Side:
         total = (total + np.tril(total, -1).T)[np.ix_(self._free, self._free)]
         cross = centres[rated].T @ rows[rated].astype(np.float64)
         square = centres[rated].T @ centres[rated]
-        self._covariance = (total - cross - cross.T + square) / n_rated
-        self._covariance += np.eye(len(mean)) * 1e-9
+        covariance = (total - cross - cross.T + square) / n_rated
+        # Not below the rounding of the moments: their differences need not be positive.
+        values, vectors = np.linalg.eigh(covariance)
+        least = max(self._damping * float(values.max()), _LEAST_NOISE**2)
+        self._covariance = (vectors * np.maximum(values, least)) @ vectors.T
         self.centre, self._centres = mean, centres
 
 

@@ -66,7 +66,7 @@ def invert(factor):
 @compiled
 def solve_rows(
     first, last, starts, others, targets, means, moments, centres, precision, noise,
-    biases, rows, own, errors,
+    damping, biases, rows, own, errors,
 ):  # fmt: skip
     """Posterior of each of the rows from `first` to `last`, given the other side's.
 
@@ -83,6 +83,8 @@ def solve_rows(
         Of the prior: its mean for each row and the inverse of its covariance.
     noise : float
         Variance of a rating given the rows.
+    damping : float
+        Share of a system's mean diagonal that is added to it, above its rounding.
     biases : bool
         A row has d + 1 numbers with biases, d without.
     rows, own, errors : ndarray of shape (n_rows, n), (n_rows, n_moments), (n_rows,)
@@ -111,7 +113,12 @@ def solve_rows(
                 vector[a] += precision[a, b] * centres[row, b]
             for b in range(a + 1):
                 matrix[b, a] = total[a * (a + 1) // 2 + b] / noise + precision[a, b]
-        factorise(matrix, 0.0)
+        ridge = 0.0
+        for a in range(d):
+            ridge += damping * matrix[a, a] / d
+        for a in range(d):
+            matrix[a, a] += ridge
+        factorise(matrix, ridge)
         solve(matrix, vector)
         invert(matrix)
         # Both sides' rows multiplied out: with biases (x, own, 1) times (z, 1, other).

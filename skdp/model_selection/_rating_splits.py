@@ -95,6 +95,9 @@ class UserKFold(_Folds):
     So those to score on are of users of whom nothing is known: the question is what a
     model does for newcomers.
 
+    With one user more or less, others change folds. So fits on several folds do not add
+    up under ``privacy_unit="user"``: split public data only.
+
     Parameters
     ----------
     n_splits : int of at least 2, default=5

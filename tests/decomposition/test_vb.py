@@ -107,7 +107,7 @@ def test_the_posterior_of_a_row_is_that_of_a_linear_model():
     solve_rows(
         0, 1, np.array([0, n]), np.arange(n, dtype=np.int32), values, rows,
         np.ascontiguousarray(rows[:, low[0]] * rows[:, low[1]]), centre[None],
-        precision, 0.7, False,
+        precision, 0.7, 0.0, False,
         mean, second, errors,
     )  # fmt: skip
     covariance = np.linalg.inv(rows.T @ rows / 0.7 + precision)
