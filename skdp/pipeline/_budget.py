@@ -117,6 +117,12 @@ def set_budget_in_place(
             "the steps themselves for a fit without privacy."
         )
     shares = _shares(private_steps(estimator), weights)
+    relations = sorted({str(share.step.step_privacy().adjacency) for share in shares})
+    if len(relations) > 1:
+        raise ValueError(
+            "The private steps that share a budget must have one relation, or it adds "
+            f"up to nothing. Got {relations}. Give all of them the same 'adjacency'."
+        )
     for share in shares:
         _check_settable(share)
     if budget.delta == 0 or len(shares) == 1:

@@ -20,6 +20,7 @@ from skdp import (
     BudgetLedger,
     DPLinearRegression,
     DPLogisticRegression,
+    DPStandardScaler,
     privacy_report,
     set_budget,
 )
@@ -274,3 +275,11 @@ def test_a_regression_at_the_end():
     pipeline = chain(PCA(), DPLinearRegression(target_bounds=(0, 1)))
     result = set_budget(pipeline, epsilon=1.0, delta=1e-6, data_independent=[PCA])
     assert privacy_report(result, data_independent=[PCA]).epsilon <= 1.0
+
+
+def test_steps_of_different_relations_share_no_budget():
+    model = make_pipeline(
+        DPStandardScaler(bounds=(0, 1)), DPLogisticRegression(adjacency="zero_out")
+    )
+    with pytest.raises(ValueError, match=r"one relation.*replace_one.*zero_out"):
+        set_budget(model, epsilon=1.0, delta=1e-6)
