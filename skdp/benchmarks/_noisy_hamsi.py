@@ -64,7 +64,7 @@ class NoisyGradientHAMSI(PrivateFactorizer):
         Pairs that the inverse Hessian is made of; 0: gradient steps.
     certainty : float in [0, 100], default=3.0
         Deviations of the noise that a pair's curvature has to be above what the noise
-        alone makes of it.
+        alone makes of it; 0: any positive curvature will do.
     residual_clip : float in (0, 0.5], default=0.2
         Bound on residuals, in units of the width of the rating bounds.
     taste : float in [1e-6, 1], default=0.1
