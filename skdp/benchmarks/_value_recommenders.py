@@ -17,8 +17,10 @@ from typing import Any
 
 import numpy as np
 
+from skdp.benchmarks._noisy_hamsi import NoisyGradientHAMSI
 from skdp.benchmarks._user_recommenders import validation
 from skdp.datasets import FilmRatings, load_movielens
+from skdp.decomposition._factorizer import PrivateFactorizer
 from skdp.decomposition._ratings import Pattern, Ratings
 from skdp.decomposition._task import Task
 from skdp.decomposition._value_als import ValueALS
@@ -59,8 +61,10 @@ class Coded:
         error = np.clip(predicted, *self.config["bounds"]) - self.test_values
         return float(np.sqrt(np.mean(error**2)))
 
-    def als(self, epsilon: float, seed: int, params: dict[str, Any]) -> float:
-        """Test error of `ValueALS`."""
+    def private(
+        self, unresolved: PrivateFactorizer, epsilon: float, seed: int
+    ) -> float:
+        """Test error of a factoriser."""
         budget = Budget(epsilon, self.config["delta"])
         task = Task(
             n_users=self.pattern.n_users,
@@ -72,10 +76,9 @@ class Coded:
             rating_bounds=tuple(self.config["bounds"]),
             pattern=self.pattern,
         )
-        solver = ValueALS(**params)
-        k = solver.default_components(task, budget)
+        k = unresolved.default_components(task, budget)
         task = Task(**{**vars(task), "n_components": k})
-        solver = solver.resolve(task, budget)
+        solver = unresolved.resolve(task, budget)
         multiplier = calibrate(partial(_event, solver, task), budget)
         factors = solver.run(
             Ratings(self.pattern, self.values),
@@ -141,7 +144,9 @@ def run(*, runs: int | None = None, on_validation: bool = False) -> None:
             "noisy means of items and users": data.means
         }
         for name, params in config["methods"].items():
-            methods[name] = partial(_als, data, params)
+            methods[name] = partial(data.private, ValueALS(**params))
+        for name, params in config["gradients"].items():
+            methods[name] = partial(data.private, NoisyGradientHAMSI(**params))
         for name, method in methods.items():
             start = time.process_time()
             cells = [_said([method(e, j) for j in seeds]) for e in epsilons]
@@ -150,11 +155,7 @@ def run(*, runs: int | None = None, on_validation: bool = False) -> None:
         print(f"\nnot private: biases {data.biases():.4f}", flush=True)
 
 
-def _als(data: Coded, params: dict[str, Any], epsilon: float, seed: int) -> float:
-    return data.als(epsilon, seed, params)
-
-
-def _event(solver: ValueALS, task: Task, noise_multiplier: float) -> Any:
+def _event(solver: PrivateFactorizer, task: Task, noise_multiplier: float) -> Any:
     return solver.event(noise_multiplier, task)
 
 

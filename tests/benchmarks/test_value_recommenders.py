@@ -23,7 +23,8 @@ def test_all_rows_of_the_table_run(monkeypatch, capsys):
     monkeypatch.setattr(tomllib, "loads", lambda text: config)
     run(runs=1, on_validation=True)
     printed = capsys.readouterr().out
-    for name in ["noisy means", *config["methods"], "not private: biases"]:
+    names = [*config["methods"], *config["gradients"]]
+    for name in ["noisy means", *names, "not private: biases"]:
         assert name in printed
     assert "validation part" in printed
 
