@@ -83,6 +83,7 @@ class PrivateEstimator(BaseEstimator):
     """
 
     is_search: ClassVar[bool] = False
+    relation_parameter: ClassVar[str] = "adjacency"
 
     def _relation(self) -> Relation:
         """The checked relation of neighbours."""

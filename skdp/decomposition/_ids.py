@@ -47,18 +47,19 @@ class Ids:
         Raises
         ------
         TypeError, ValueError
-            If an id is no id, or all are of a kind that no known id has.
+            If an id is no id, or is of a kind that no known id has.
         """
         column = _as_column(column, self.kind)
-        known = pd.Index(self.values)
-        if len(column) and _is_text(column) is not _is_text(self.values):
-            asked = "texts" if _is_text(column) else "numbers"
+        # Every row is judged by itself: private scores rely on it.
+        strange = _kinds(column) - _kinds(self.values)
+        if len(self.values) and strange:
+            asked = "texts" if True in strange else "numbers"
             raise TypeError(
                 f"The ids of the {self.kind} must be of the kind that fit got. Got "
                 f"{asked} for ids of another kind. Convert them as before."
             )
         found = without_data(
-            lambda: known.get_indexer(pd.Index(column)), _BAD_IDS.format(self.kind)
+            lambda: _places(self.values, column), _BAD_IDS.format(self.kind)
         )
         return np.asarray(found, dtype=np.int32)
 
@@ -84,7 +85,7 @@ def declared_ids(parameter: str, values: Any, kind: str) -> Ids:
     if values is None or isinstance(values, str) or not hasattr(values, "__len__"):
         raise TypeError(rule.format(f"an instance of {type(values).__name__}"))
     column = _as_column(values, kind)
-    if not len(column) or pd.Index(column).has_duplicates:
+    if not len(column) or _index(column).has_duplicates:
         raise ValueError(rule.format("none" if not len(column) else "one id twice"))
     return Ids(kind, column)
 
@@ -138,7 +139,11 @@ def _objects(rows: Any) -> NDArray[Any]:
 
 
 def _as_column(column: Any, kind: str) -> NDArray[Any]:
-    """Ids as an array, objects of one kind as an array of that kind."""
+    """Ids as an array, objects that are all integers as an array of integers.
+
+    What else pandas would infer of all rows together is left: one float among large
+    integers would make floats of them, and different ids the same.
+    """
 
     def convert() -> NDArray[Any]:
         if not hasattr(column, "dtype"):
@@ -146,18 +151,38 @@ def _as_column(column: Any, kind: str) -> NDArray[Any]:
             table[:] = list(column)
         else:
             table = column
-        index = pd.Index(table)
+        index = _index(table)
         if index.ndim != 1 or index.hasnans:
             raise ValueError
-        if index.dtype.kind == "O":
-            index = pd.Index(index.infer_objects())
         hash(index[0]) if len(index) else None
-        return np.asarray(index)
+        values = np.asarray(index)
+        if values.dtype.kind == "O" and pd.api.types.infer_dtype(values) == "integer":
+            try:
+                return np.array(values.tolist(), dtype=np.int64)
+            except OverflowError:
+                return values
+        return values
 
     return np.asarray(without_data(convert, _BAD_IDS.format(kind)))
 
 
-def _is_text(values: NDArray[Any]) -> bool:
-    return bool(len(values)) and all(
-        isinstance(value, str) for value in values[:1].tolist()
-    )
+def _places(known: NDArray[Any], column: NDArray[Any]) -> list[int] | NDArray[Any]:
+    """Where each id of the column is among the known ones, -1 if it is not."""
+    if known.dtype.kind != "O" and column.dtype.kind != "O":
+        return np.asarray(_index(known).get_indexer(_index(column)))
+    # pandas compares by what it infers of all objects of a column together.
+    places = {value: place for place, value in enumerate(_index(known).astype(object))}
+    return [places.get(value, -1) for value in _index(column).astype(object)]
+
+
+def _index(values: Any) -> pd.Index:
+    """Without a common dtype for objects, and tuples as they are."""
+    dtype = object if np.dtype(object) == getattr(values, "dtype", None) else None
+    return pd.Index(values, dtype=dtype, tupleize_cols=False)
+
+
+def _kinds(values: NDArray[Any]) -> set[bool]:
+    """Whether ids are texts: both, if some are and some are not."""
+    if values.dtype.kind in "biufmM":
+        return {False} if len(values) else set()
+    return {isinstance(value, str) for value in values.tolist()}

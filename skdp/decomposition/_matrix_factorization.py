@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -175,6 +175,8 @@ None, default=None
     >>> model.predict([["ann", "brazil"]]).shape, model.privacy_.adjacency
     ((1,), 'rating_value')
     """
+
+    relation_parameter: ClassVar[str] = "privacy_unit"
 
     def __init__(
         self,

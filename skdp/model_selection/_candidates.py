@@ -199,7 +199,7 @@ def _check_defaults(step: Any, adjacency: Relation) -> None:
     parameters = inspect.signature(type(step)).parameters
     kept = ["epsilon", "delta", "random_state", "ledger"]
     if not step._has_relation(adjacency):
-        kept.insert(0, "adjacency")
+        kept.insert(0, step.relation_parameter)
     for name in kept:
         value, default = getattr(step, name), parameters[name].default
         if value is default or value == default:
