@@ -34,6 +34,7 @@ from skdp.decomposition._task import Task
 from skdp.decomposition._user_rows import UserPrior, solve_users
 from skdp.privacy._accounting import Budget
 from skdp.privacy._adjacency import UNITS, Relation, Unit
+from skdp.privacy._events import GaussianEvent
 from skdp.privacy._noise import NoiseSource
 
 
@@ -658,7 +659,11 @@ def _facts(choice: Choice, task: Task, outcome: Outcome, n_units: int) -> Releas
     solver, mechanism, sensitivity, sigma = choice.solver, "", math.inf, 0.0
     if isinstance(solver, PrivateFactorizer):
         mechanism, sensitivity = solver.mechanism, solver.sensitivity(task)
-        sigma = outcome.noise_multiplier * sensitivity
+        parts = solver.event(outcome.noise_multiplier, task).leaves
+        own = [
+            part.noise_multiplier for part in parts if isinstance(part, GaussianEvent)
+        ]
+        sigma = max(own) * sensitivity
     return ReleaseFacts(
         mechanism=mechanism,
         solver=solver.key,
