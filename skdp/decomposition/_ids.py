@@ -24,8 +24,6 @@ _BAD_IDS = (
     "without an id."
 )
 
-_OF_ONE_KIND = ("integer", "floating", "string", "boolean", "datetime64", "timedelta64")
-
 
 @dataclass(frozen=True, eq=False)
 class Ids:
@@ -50,22 +48,19 @@ class Ids:
         Raises
         ------
         TypeError, ValueError
-            If an id is no id, or all are of a kind that no known id has.
+            If an id is no id, or is of a kind that no known id has.
         """
         column = _as_column(column, self.kind)
-        known, wanted = pd.Index(self.values), pd.Index(column)
-        if (known.dtype.kind == "f") is not (wanted.dtype.kind == "f"):
-            # As doubles two integers might be one.
-            known, wanted = known.astype(object), wanted.astype(object)
-        both = len(column) and len(self.values)
-        if both and _is_text(column) is not _is_text(self.values):
-            asked = "texts" if _is_text(column) else "numbers"
+        # Every row is judged by itself: private scores rely on it.
+        strange = _kinds(column) - _kinds(self.values)
+        if len(self.values) and strange:
+            asked = "texts" if True in strange else "numbers"
             raise TypeError(
                 f"The ids of the {self.kind} must be of the kind that fit got. Got "
                 f"{asked} for ids of another kind. Convert them as before."
             )
         found = without_data(
-            lambda: known.get_indexer(wanted), _BAD_IDS.format(self.kind)
+            lambda: _places(self.values, column), _BAD_IDS.format(self.kind)
         )
         return np.asarray(found, dtype=np.int32)
 
@@ -95,7 +90,7 @@ def declared_ids(parameter: str, values: Any, kind: str) -> Ids:
     if values is None or isinstance(values, str) or not hasattr(values, "__len__"):
         raise TypeError(rule.format(f"an instance of {type(values).__name__}"))
     column = _as_column(values, kind)
-    if not len(column) or pd.Index(column).has_duplicates:
+    if not len(column) or _index(column).has_duplicates:
         raise ValueError(rule.format("none" if not len(column) else "one id twice"))
     return Ids(kind, column)
 
@@ -149,7 +144,11 @@ def _objects(rows: Any) -> NDArray[Any]:
 
 
 def _as_column(column: Any, kind: str) -> NDArray[Any]:
-    """Ids as an array, objects of one kind as an array of that kind."""
+    """Ids as an array, objects that are all integers as an array of integers.
+
+    What else pandas would infer of all rows together is left: one float among large
+    integers would make floats of them, and different ids the same.
+    """
 
     def convert() -> NDArray[Any]:
         if not hasattr(column, "dtype"):
@@ -157,20 +156,40 @@ def _as_column(column: Any, kind: str) -> NDArray[Any]:
             table[:] = list(column)
         else:
             table = column
-        index = pd.Index(table)
+        index = _index(table)
         if index.ndim != 1 or index.hasnans:
             raise ValueError
-        # Of several kinds they stay objects: one id that is a float would turn the
-        # others' integers into doubles, of which two might be one.
-        if index.dtype.kind == "O" and index.inferred_type in _OF_ONE_KIND:
-            index = pd.Index(index.infer_objects())
         hash(index[0]) if len(index) else None
-        return np.asarray(index)
+        values = np.asarray(index)
+        if values.dtype.kind == "O" and pd.api.types.infer_dtype(values) == "integer":
+            try:
+                return np.array(values.tolist(), dtype=np.int64)
+            except OverflowError:
+                return values
+        return values
 
     return np.asarray(without_data(convert, _BAD_IDS.format(kind)))
 
 
-def _is_text(values: NDArray[Any]) -> bool:
-    return bool(len(values)) and all(
-        isinstance(value, str) for value in values[:1].tolist()
-    )
+def _places(known: NDArray[Any], column: NDArray[Any]) -> list[int] | NDArray[Any]:
+    """Where each id of the column is among the known ones, -1 if it is not."""
+    # As doubles two integers might be one.
+    is_alike = (known.dtype.kind == "f") is (column.dtype.kind == "f")
+    if is_alike and known.dtype.kind != "O" and column.dtype.kind != "O":
+        return np.asarray(_index(known).get_indexer(_index(column)))
+    # pandas compares by what it infers of all objects of a column together.
+    places = {value: place for place, value in enumerate(_index(known).astype(object))}
+    return [places.get(value, -1) for value in _index(column).astype(object)]
+
+
+def _index(values: Any) -> pd.Index:
+    """Without a common dtype for objects, and tuples as they are."""
+    dtype = object if np.dtype(object) == getattr(values, "dtype", None) else None
+    return pd.Index(values, dtype=dtype, tupleize_cols=False)
+
+
+def _kinds(values: NDArray[Any]) -> set[bool]:
+    """Whether ids are texts: both, if some are and some are not."""
+    if values.dtype.kind in "biufmM":
+        return {False} if len(values) else set()
+    return {isinstance(value, str) for value in values.tolist()}

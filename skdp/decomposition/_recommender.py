@@ -57,7 +57,7 @@ class Recommender:
         if check_bool("exclude_rated", exclude_rated):
             allowed[self._rated_by(code)] = False
         candidates = np.flatnonzero(allowed)
-        k = check_count("k", k, high=len(self.items))
+        k = check_count("k", k)
         best = candidates[np.argsort(-scores[candidates], kind="stable")[:k]]
         return self.items.values[best]
 

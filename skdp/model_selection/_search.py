@@ -24,7 +24,7 @@ from skdp.model_selection._candidates import Candidate, Prepared, configured
 from skdp.model_selection._method import Choice, SearchFacts
 from skdp.model_selection._preparation import prepare
 from skdp.model_selection._registry import ChosenMethod, choose_method
-from skdp.model_selection._rehearsal import accept
+from skdp.model_selection._rehearsal import accept, some_rows
 from skdp.model_selection._report import SearchReport
 from skdp.model_selection._results import (
     as_released,
@@ -265,7 +265,7 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
         """The candidate, rehearsed at the size and the budget of each kind of fit."""
         prepared = []
         for need in chosen.method.needs(multiplier, facts):
-            rows = slice(need.rows)
+            rows = some_rows(X, need.rows)
             prepared.append(
                 prepare(
                     model,

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from skdp import BudgetLedger, DPMatrixFactorization
+from skdp import BudgetLedger, DPGridSearchCV, DPMatrixFactorization
+from skdp.decomposition._ids import found_ids
+from skdp.model_selection._scoring import resolve_scoring
 from tests.decomposition.ratings import N_ITEMS, N_USERS, low_rank_ratings
 
 X, Y = low_rank_ratings()
@@ -135,6 +137,68 @@ def test_predict_refuses_ids_of_another_kind():
         model.predict([["1", "2"]])
     with pytest.raises(ValueError, match="not missing"):
         model.predict([[1, None]])
+
+
+def table(*rows):
+    cells = np.empty((len(rows), 2), dtype=object)
+    for row, (user, item) in enumerate(rows):
+        cells[row] = user, item
+    return cells
+
+
+LARGE = 2**60
+
+
+@pytest.mark.parametrize("first", [(1, 1), ("a", 1), (0.5, 1), (True, 1), (None, 1)])
+@pytest.mark.parametrize("user", ["b", LARGE + 1, True, 2, 2.0])
+def test_what_a_row_adds_to_a_score_does_not_depend_on_another_row(first, user):
+    fitted = table(*((u, i) for u in (1, 2, 3, LARGE, LARGE + 1) for i in range(4)))
+    model = DPMatrixFactorization(math.inf, rating_bounds=(1, 5), random_state=0)
+    model.fit(fitted, np.resize([1.0, 2.0, 5.0], len(fitted)))
+    scoring = resolve_scoring(None, model)
+    others = [(user, row % 4) for row in range(15)]
+
+    def added(row):
+        return scoring.contributions(model, table(row, *others), np.full(16, 3.0))[1:]
+
+    np.testing.assert_array_equal(added(first), added((user, 0)))
+
+
+def test_one_float_does_not_make_other_users_the_same():
+    users, codes = found_ids([LARGE + 1, LARGE + 2, 0.5], "users")
+    assert len(users) == len(set(codes)) == 3
+
+
+def test_ids_of_two_kinds_are_found_again():
+    pairs = [[1, "x"], ["b", "x"], [1, "y"], ["b", "y"]]
+    model = DPMatrixFactorization(math.inf, random_state=0).fit(pairs, [1, 2, 3, 4.0])
+    for pair in pairs:
+        assert model.predict([pair]) == model.predict(pairs)[pairs.index(pair)]
+
+
+def test_a_search_takes_ratings_sorted_by_user():
+    users, items = np.divmod(np.arange(800), 80)  # the first 64 rows are one user's
+    model = DPMatrixFactorization(rating_bounds=(1, 5))
+    search = DPGridSearchCV(
+        model, {"n_components": [1, 2]}, epsilon=5.0, adjacency="rating_value"
+    )
+    search.fit(np.column_stack([users, items]), 1.0 + items % 5)
+    assert search.best_params_["n_components"] in (1, 2)
+
+
+def test_a_search_refuses_a_model_of_another_unit_by_its_parameter():
+    model = DPMatrixFactorization(rating_bounds=(1, 5), **BY_USER)
+    search = DPGridSearchCV(
+        model, {"n_components": [1, 2]}, epsilon=5.0, adjacency="rating_value"
+    )
+    with pytest.raises(ValueError, match=r"'privacy_unit' .* must stay at its default"):
+        search.fit(X, Y)
+
+
+def test_fewer_items_are_recommended_if_there_are_no_more():
+    model = DPMatrixFactorization(math.inf, random_state=0).fit(X, Y)
+    best = model.recommend(X[0, 0], k=10 * N_ITEMS, exclude_rated=False)
+    assert len(best) == N_ITEMS
 
 
 def test_ratings_of_unknown_items_are_left_out_of_a_fold_in():

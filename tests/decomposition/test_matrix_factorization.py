@@ -17,6 +17,7 @@ from skdp import BudgetExceeded, BudgetLedger, DPGridSearchCV, DPMatrixFactoriza
 from skdp.decomposition import pairs_from_sparse
 from skdp.decomposition._registry import FACTORIZERS
 from skdp.model_selection import RatingKFold
+from skdp.privacy._noise import NoiseSource
 from tests.decomposition.ratings import N_ITEMS, N_USERS, low_rank_ratings
 
 X, Y = low_rank_ratings()
@@ -309,3 +310,17 @@ def test_clipping_is_told_only_without_privacy():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         clone(PRIVATE).set_params(rating_bounds=(2, 4)).fit(X, Y)
+
+
+@pytest.mark.parametrize("unfitted", [PRIVATE, BY_USER])
+def test_the_record_states_the_largest_noise(unfitted, monkeypatch):
+    drawn = []
+    right = NoiseSource._release
+
+    def release(self, query, scale, *args):
+        drawn.append(scale.sigma)
+        return right(self, query, scale, *args)
+
+    monkeypatch.setattr(NoiseSource, "_release", release)
+    model = clone(unfitted).fit(X, Y)
+    assert max(drawn) <= model.privacy_.noise_scale * (1 + 2**-10)
