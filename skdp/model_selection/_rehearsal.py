@@ -89,15 +89,14 @@ def accept(models: list[Any], X: Any, y: Any, adjacency: Relation) -> Accepted:
 
 
 def some_rows(X: Any, size: int) -> slice | NDArray[np.int64]:
-    """Positions of `size` rows, by a rule that looks at none.
+    """Positions of `size` rows, as far apart as can be: of rows it looks at none.
 
     Of ratings sorted by user, the first few would be one user's.
     """
     n_samples = count_rows(X)
     if 2 * size >= n_samples:
         return slice(size)
-    drawn = np.random.default_rng(0).choice(n_samples, size, replace=False)
-    return np.sort(drawn)
+    return np.arange(size) * n_samples // size
 
 
 def rehearse(
