@@ -27,6 +27,8 @@ Draws = Any
 class Factorizer(Configured, ABC):
     """Minimises the objective of a `Task`, without privacy."""
 
+    uses_alpha: ClassVar[bool] = True
+
     def resolve(self, task: Task) -> Self:
         """Copy with every None replaced by its rule."""
         return self

@@ -24,7 +24,7 @@ from skdp._validation import (
     check_target_bounds,
 )
 from skdp.decomposition._factorize import Outcome, factorize
-from skdp.decomposition._factorizer import PrivateFactorizer
+from skdp.decomposition._factorizer import Factorizer, PrivateFactorizer
 from skdp.decomposition._factors import Factors
 from skdp.decomposition._ids import Ids, check_pairs, declared_ids, found_ids
 from skdp.decomposition._ratings import Pattern, Ratings
@@ -86,14 +86,16 @@ class DPMatrixFactorization(RegressorMixin, PrivateEstimator):
     n_components : int in [0, 4096] or None, default=None
         Number of factors; 0 for biases alone. None: the solver's rule.
     alpha : float in [0, 1e100] or None, default=None
-        Penalty of each rating. None: the solver's rule, which in private forms is the
-        only possibility: they weigh what they release by its known noise.
+        Penalty of each rating. None: the solver's rule, which is the only possibility
+        with ``"vb"``, which learns its penalties, and in private forms, which weigh
+        what they release by its known noise.
     biases : bool, default=True
         Whether to subtract the mean and to fit a bias of each user and item.
     solver : {"auto", "als", "hamsi", "lbfgs", "sgd", "vb"}, default="auto"
         How to factorise. Only ``"als"`` has private forms. Without privacy ``"auto"``
         is ``"vb"``, variational Bayes, which learns its penalties and uses who rated
-        what; the others minimise the objective above.
+        what, or ``"sgd"`` if `alpha` is given; the others minimise the objective
+        above.
     solver_params : mapping or None, default=None
         Hyper-parameters of a named solver, for example ``{"n_steps": 20}``.
     n_users : int or None, default=None
@@ -404,7 +406,13 @@ None, default=None
         unit = cast(Unit, self._relation())
         n_jobs = check_n_jobs(self.n_jobs)
         bounds = self._checked_bounds(budget)
-        choice = choose_factorizer(self.solver, self._solver_params(), unit, budget)
+        choice = choose_factorizer(
+            self.solver,
+            self._solver_params(),
+            unit,
+            budget,
+            has_alpha=self.alpha is not None,
+        )
         given = self._accepted(X, y, unit, budget, bounds)
         n_units = len(given.ratings)
         if unit == "user" and self.n_users is not None:
@@ -567,6 +575,11 @@ None, default=None
         )
         if alpha is None:
             alpha = solver.default_alpha(task)
+        elif not solver.uses_alpha:
+            raise ValueError(
+                f"The 'alpha' parameter must be None with solver={solver.key!r}, which "
+                f"learns its penalties. Got {alpha!r}. Use solver='sgd' or 'als'."
+            )
         task = replace(task, alpha=check_alpha(alpha))
         return replace(choice, solver=solver.resolve(task)), task
 
@@ -659,6 +672,9 @@ def _of_nobody(factors: Factors) -> Factors:
 def _facts(choice: Choice, task: Task, outcome: Outcome, n_units: int) -> ReleaseFacts:
     """What the record says of a factorisation."""
     solver, mechanism, sensitivity, sigma = choice.solver, "", math.inf, 0.0
+    params = {"n_components": task.n_components}
+    if isinstance(solver, Factorizer) and solver.uses_alpha:
+        params["alpha"] = task.alpha
     if isinstance(solver, PrivateFactorizer):
         mechanism, sensitivity = solver.mechanism, solver.sensitivity(task)
         parts = solver.event(outcome.noise_multiplier, task).leaves
@@ -666,7 +682,7 @@ def _facts(choice: Choice, task: Task, outcome: Outcome, n_units: int) -> Releas
     return ReleaseFacts(
         mechanism=mechanism,
         solver=solver.key,
-        solver_params={"n_components": task.n_components} | asdict(solver),
+        solver_params=params | asdict(solver),
         why_solver=choice.reason,
         event=outcome.event,
         noise_multiplier=outcome.noise_multiplier,

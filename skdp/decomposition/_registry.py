@@ -38,6 +38,7 @@ PRIVATE_FORMS: dict[tuple[str, Unit], type[PrivateFactorizer]] = {
 }
 # What solver="auto" is, with its reason: the race of docs/matrix_factorization.md.
 _AUTO = "vb", "the smallest held-out error for the time (docs/matrix_factorization.md)"
+_AUTO_WITH_ALPHA = "sgd", "the smallest held-out error for the time, for a given alpha"
 _PRIVATE_AUTO = "als", "the most accurate of the private forms"
 
 
@@ -50,9 +51,16 @@ class Choice:
 
 
 def choose_factorizer(
-    key: str, params: Mapping[str, Any] | None, unit: Unit, budget: Budget
+    key: str,
+    params: Mapping[str, Any] | None,
+    unit: Unit,
+    budget: Budget,
+    *,
+    has_alpha: bool,
 ) -> Choice:
     """The configuration that ``solver=key, solver_params=params`` names.
+
+    `has_alpha` says whether the user gave a penalty.
 
     Raises
     ------
@@ -63,7 +71,9 @@ def choose_factorizer(
     check_choice("solver", key, ["auto", *FACTORIZERS])
     reason = "named by the user"
     if key == "auto":
-        key, reason = _PRIVATE_AUTO if budget.is_finite else _AUTO
+        key, reason = _AUTO_WITH_ALPHA if has_alpha else _AUTO
+        if budget.is_finite:
+            key, reason = _PRIVATE_AUTO
         if params:
             raise ValueError(
                 "The 'solver_params' parameter, and those of a solver's own, must be "

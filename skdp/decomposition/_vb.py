@@ -68,6 +68,7 @@ class VariationalBayes(Factorizer):
     """
 
     key: ClassVar[str] = "vb"
+    uses_alpha: ClassVar[bool] = False
     checks: ClassVar[Checks] = {
         "n_steps": partial(check_count, high=_MAX_STEPS),
         "pattern_alpha": partial(check_real, low=1e-3, high=np.inf),

@@ -36,6 +36,8 @@ BAD_PARAMS = [
     ({"n_components": -1}, "'n_components'"),
     ({"n_components": 2.5}, "'n_components'"),
     ({"alpha": -1.0, **PLAIN}, "'alpha'"),
+    ({"alpha": 0.1}, "'alpha'.*private fit"),
+    ({"alpha": 0.1, "solver": "vb", **PLAIN}, "'alpha'.*learns its penalties"),
     ({"biases": 1}, "'biases'"),
     ({"solver": "svd"}, r"'solver'.*als.*hamsi"),
     ({"solver": "sgd"}, "no private form"),

@@ -199,9 +199,17 @@ def test_ledgers_of_records_are_refused(tmp_path):
     assert not wrong.spends()
 
 
-def test_grid_search_over_alpha_and_rank():
+def test_the_automatic_solver_uses_an_alpha_that_is_given():
+    assert clone(PLAIN).fit(X, Y).privacy_.solver == "vb"
+    model = clone(PLAIN).set_params(alpha=0.05).fit(X, Y)
+    assert model.privacy_.solver == "sgd"
+    assert "alpha" in model.privacy_.why_solver
+
+
+@pytest.mark.parametrize("solver", ["auto", "als"])
+def test_grid_search_over_alpha_and_rank(solver):
     search = GridSearchCV(
-        clone(PLAIN).set_params(solver="als"),
+        clone(PLAIN).set_params(solver=solver),
         {"alpha": [0.02, 10.0], "n_components": [1, 2]},
         cv=RatingKFold(3, random_state=0),
     ).fit(X, Y)
