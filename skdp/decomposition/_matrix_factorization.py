@@ -35,6 +35,7 @@ from skdp.decomposition._user_rows import UserPrior, solve_users
 from skdp.privacy._accounting import Budget
 from skdp.privacy._adjacency import UNITS, Relation, Unit
 from skdp.privacy._noise import NoiseSource
+from skdp.privacy._record import PrivacyRecord
 
 
 @dataclass(frozen=True)
@@ -414,11 +415,27 @@ None, default=None
             has_alpha=self.alpha is not None,
         )
         given = self._accepted(X, y, unit, budget, bounds)
+        task = self._task(given, unit, budget, bounds)
+        choice, task = self._resolved(choice, task, budget)
+        outcome, self.privacy_ = self._factorize(
+            choice, given, task, unit, budget, n_jobs
+        )
+        self._keep(given, task, outcome, bounds)
+        return self
+
+    def _factorize(
+        self,
+        choice: Choice,
+        given: _Input,
+        task: Task,
+        unit: Unit,
+        budget: Budget,
+        n_jobs: int | None,
+    ) -> tuple[Outcome, PrivacyRecord]:
+        """Declare, calibrate, commit, read, and what is to be said of it."""
         n_units = len(given.ratings)
         if unit == "user" and self.n_users is not None:
             n_units = self.n_users
-        task = self._task(given, unit, budget, bounds)
-        choice, task = self._resolved(choice, task, budget)
         noise = NoiseSource(self.random_state)
         notes = self._warn_of_public_facts(budget, n_units, noise)
         name = type(self).__name__
@@ -436,9 +453,7 @@ None, default=None
         )
         facts = _facts(choice, task, outcome, n_units)
         assumed = _ASSUMED_PUBLIC[unit]
-        self.privacy_ = self._privacy_record(facts, budget, noise, assumed, notes)
-        self._keep(given, task, outcome, bounds)
-        return self
+        return outcome, self._privacy_record(facts, budget, noise, assumed, notes)
 
     def _checked_bounds(self, budget: Budget) -> tuple[float, float] | None:
         if self.rating_bounds is None and not budget.is_finite:

@@ -181,12 +181,15 @@ def test_nothing_is_read_before_the_commit(form, tmp_path):
     assert "read" in diary
 
 
-def run_spied(form, diary, ledger):
+def run_spied(form, diary, ledger, peeks=False):
     ratings = some_ratings()
     task = task_of(form[1], ratings)
+    spied = SpyRatings(ratings, form[1], diary)
+    if peeks:
+        assert len(spied.values)
     factorize(
         solver_of(form, task),
-        SpyRatings(ratings, form[1], diary),
+        spied,
         task,
         BUDGET,
         unit=form[1],
@@ -196,6 +199,13 @@ def run_spied(form, diary, ledger):
         label="a test",
         verbose=False,
     )
+
+
+@every_form
+def test_broken_twin_that_reads_first_is_caught(form, tmp_path):
+    diary = SpyLedger.diary = []
+    run_spied(form, diary, make_ledger(tmp_path, form[1]), peeks=True)
+    assert diary[0] == "read"
 
 
 @every_form

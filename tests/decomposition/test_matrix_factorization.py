@@ -16,6 +16,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from skdp import BudgetExceeded, BudgetLedger, DPGridSearchCV, DPMatrixFactorization
 from skdp.decomposition import pairs_from_sparse
 from skdp.decomposition._registry import FACTORIZERS
+from skdp.exceptions import SeededNoiseWarning
 from skdp.model_selection import RatingKFold
 from skdp.privacy._noise import NoiseSource
 from tests.decomposition.ratings import N_ITEMS, N_USERS, low_rank_ratings
@@ -145,7 +146,9 @@ def test_of_users_nothing_stays_in_the_model():
     model = clone(BY_USER).fit(X, Y)
     assert model.privacy_.n_samples == N_USERS
     text = pickle.dumps(vars(model))
-    assert len(text) < pickle.dumps(X).__len__()
+    assert len(text) < len(pickle.dumps(X))
+    # A model that holds users is found out by its size.
+    assert len(pickle.dumps(vars(clone(PLAIN).fit(X, Y)))) > len(pickle.dumps(X))
     for look in (
         lambda: model.user_factors_,
         lambda: model.user_ids_,
@@ -165,6 +168,13 @@ def test_folding_in_stays_at_home():
     assert "NOT covered" in repr(local)
     with pytest.raises(TypeError, match="raw ratings"):
         pickle.dumps(local)
+
+
+@pytest.mark.parametrize("private", [PRIVATE, BY_USER], ids=["value", "user"])
+def test_warnings_point_at_the_call(private):
+    with pytest.warns(SeededNoiseWarning) as caught:
+        clone(private).set_params(random_state=0).fit(X, Y)
+    assert caught[0].filename == __file__
 
 
 @pytest.mark.parametrize("private", [PRIVATE, BY_USER], ids=["value", "user"])

@@ -44,6 +44,11 @@ def test_a_users_fold_depends_on_nobody_else():
     for user in (0, N_USERS // 2):
         fewer = folds(X[X[:, 0] != user])
         assert fewer == {u: k for u, k in whole.items() if u != user}
+    # Broken twin: folds that are drawn by the users' order move others.
+    order = np.random.RandomState(1).permutation(N_USERS)
+    by_order = {u: order[place] % 5 for place, u in enumerate(range(N_USERS))}
+    later = {u: order[place] % 5 for place, u in enumerate(range(1, N_USERS))}
+    assert later != {u: by_order[u] for u in later}
     sizes = np.bincount(list(whole.values()), minlength=5)
     assert sizes.min() > 0
 
