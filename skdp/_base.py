@@ -16,6 +16,7 @@ from skdp._validation import check_data_norm, check_random_state
 from skdp.data import MemorySource
 from skdp.exceptions import LargeDeltaWarning, SeededNoiseWarning
 from skdp.losses import Loss
+from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.privacy._adjacency import UNIT_OF, Relation, check_adjacency
 from skdp.privacy._allowance import Allowance
@@ -27,7 +28,6 @@ from skdp.privacy._step import FREE, StepPrivacy
 from skdp.solvers import (
     Candidate,
     Outcome,
-    Problem,
     Progress,
     choose_solver,
     named_solver,
@@ -249,11 +249,12 @@ class DPEstimator(PrivateEstimator):
         if self.solver == "auto" and self.delta > 0:
             self.solver = "noisy_gd"
 
-    def _problem(
-        self, n_samples: int, n_features: int, alpha: float, budget: Budget
-    ) -> Problem:
+    def _objective(
+        self, loss: Loss, n_samples: int, n_features: int, alpha: float, budget: Budget
+    ) -> LinearObjective:
         """The public facts of a fit."""
-        return Problem(
+        return LinearObjective(
+            loss=loss,
             n_samples=n_samples,
             n_features=n_features,
             data_norm=float(self.data_norm) if budget.is_finite else math.inf,
@@ -270,15 +271,14 @@ class DPEstimator(PrivateEstimator):
         alpha: float,
         budget: Budget,
         assumed_public: tuple[str, ...],
-    ) -> tuple[Outcome, Problem, PrivacyRecord]:
+    ) -> tuple[Outcome, LinearObjective, PrivacyRecord]:
         """Declare, calibrate, commit, read: everything about privacy in one place."""
         n_samples, n_features = X.shape
-        problem = self._problem(n_samples, n_features, alpha, budget)
+        objective = self._objective(loss, n_samples, n_features, alpha, budget)
         chosen = choose_solver(
             self.solver,
             self.solver_params,
-            loss,
-            problem,
+            objective,
             budget,
             has_ledger=self.ledger is not None,
         )
@@ -289,26 +289,25 @@ class DPEstimator(PrivateEstimator):
         outcome = solve(
             solver,
             MemorySource(X, y),
-            loss,
-            problem,
+            objective,
             budget,
             ledger=self.ledger,
             noise=noise,
             label=f"{name}(solver={solver.key if solver else 'exact'!r})",
             progress=Progress(name, bool(self.verbose)),
         )
-        facts = _facts(outcome, problem, loss, chosen)
+        facts = _facts(outcome, objective, chosen)
         if solver is not None:
             assumed_public += solver.assumed_public
         return (
             outcome,
-            problem,
+            objective,
             self._privacy_record(facts, budget, noise, assumed_public, notes),
         )
 
 
 def _facts(
-    outcome: Outcome, problem: Problem, loss: Loss, chosen: Candidate | None
+    outcome: Outcome, objective: LinearObjective, chosen: Candidate | None
 ) -> ReleaseFacts:
     """What the record says of a solver, or of the optimum without one."""
     solver = chosen.solver if chosen is not None else None
@@ -319,11 +318,11 @@ def _facts(
         why_solver=chosen.reason if chosen else "epsilon=inf: the optimum itself",
         event=outcome.event,
         noise_multiplier=outcome.noise_multiplier,
-        sensitivity=solver.sensitivity(loss, problem) if solver else math.inf,
+        sensitivity=solver.sensitivity(objective) if solver else math.inf,
         noise_scale=outcome.solution.noise_scale,
-        n_samples=problem.n_samples,
-        n_features=problem.n_features,
-        data_norm=problem.data_norm,
-        feature_bound=None if problem.n_nonzero is None else problem.entry_bound,
-        n_nonzero_coefs=problem.n_nonzero,
+        n_samples=objective.n_samples,
+        n_features=objective.n_features,
+        data_norm=objective.data_norm,
+        feature_bound=None if objective.n_nonzero is None else objective.entry_bound,
+        n_nonzero_coefs=objective.n_nonzero,
     )

@@ -10,10 +10,11 @@ from typing import Any
 
 from skdp._validation import check_real
 from skdp.losses import LogisticLoss, Loss
+from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget, calibrate
 from skdp.privacy._adjacency import Adjacency
 from skdp.privacy._laws import LAWS, deviation_once
-from skdp.solvers import Problem, choose_solver
+from skdp.solvers import choose_solver
 from skdp.solvers._gradient import query_sensitivity
 
 # Noise over scale up to which models came out close to those without privacy, and from
@@ -150,7 +151,8 @@ def forecast(
     check_real("epsilon", epsilon, low=1e-6, high=1e8)
     check_real("data_norm", data_norm, low=1e-100, high=1e100)
     budget = Budget(epsilon, delta)
-    problem = Problem(
+    objective = LinearObjective(
+        loss=loss,
         n_samples=n_samples,
         n_features=n_features,
         data_norm=data_norm,
@@ -158,19 +160,19 @@ def forecast(
         alpha=alpha,
         fit_intercept=fit_intercept,
     )
-    chosen = choose_solver(solver, solver_params, loss, problem, budget)
+    chosen = choose_solver(solver, solver_params, objective, budget)
     assert chosen is not None, "epsilon is finite"
-    noise = _coefficient_noise(loss, problem, budget)
-    scale = loss.raw_unit / data_norm
+    noise = _coefficient_noise(objective, budget)
+    scale = objective.loss.raw_unit / data_norm
     return Forecast(
         epsilon=budget.epsilon,
         delta=budget.delta,
-        adjacency=problem.adjacency,
+        adjacency=objective.adjacency,
         solver=chosen.solver.key,
         why_solver=chosen.reason,
         solver_params=asdict(chosen.solver),
         noise_multiplier=calibrate(
-            partial(chosen.solver.event, loss=loss, problem=problem), budget
+            partial(chosen.solver.event, objective=objective), budget
         ),
         coefficient_noise=noise,
         coefficient_scale=scale,
@@ -178,11 +180,11 @@ def forecast(
     )
 
 
-def _coefficient_noise(loss: Loss, problem: Problem, budget: Budget) -> float:
-    size = problem.n_columns * loss.n_outputs
+def _coefficient_noise(objective: LinearObjective, budget: Budget) -> float:
+    size = objective.n_columns * objective.loss.n_outputs
     law = LAWS["spherical" if budget.delta == 0 else "gaussian"]
     deviation = deviation_once(law, budget, size)
-    spread = problem.data_norm**2 / problem.n_features
-    curvature = loss.curvature_trace / loss.n_outputs * spread
-    sensitivity = query_sensitivity(loss, problem, loss.noisy_clip)
-    return sensitivity * deviation / (problem.n_samples * curvature)
+    spread = objective.data_norm**2 / objective.n_features
+    curvature = objective.loss.curvature_trace / objective.loss.n_outputs * spread
+    sensitivity = query_sensitivity(objective, objective.loss.noisy_clip)
+    return sensitivity * deviation / (objective.n_samples * curvature)

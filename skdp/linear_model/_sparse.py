@@ -10,15 +10,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp._base import DPEstimator
 from skdp._validation import check_count, check_data_norm, check_real
+from skdp.losses import Loss
+from skdp.objectives import LinearObjective
 from skdp.privacy import Budget
 from skdp.privacy._gaussian import gaussian_mu
-from skdp.solvers import Problem
 
 # Delta at which a pure budget is compared with the others, by the rule below only.
 _TYPICAL_DELTA = 1e-6
 
 
-def default_n_nonzero(problem: Problem, budget: Budget) -> int:
+def default_n_nonzero(objective: LinearObjective, budget: Budget) -> int:
     """How many features the noise lets be told from the rest; public facts only.
 
     Of k features that matter alike each has 1 / sqrt(k) of the signal. Of rows that
@@ -28,9 +29,9 @@ def default_n_nonzero(problem: Problem, budget: Budget) -> int:
     and what is clipped. Where entries have no bound of their own m is 1, and the other
     limit counts: all k together have to stand out.
     """
-    n, d = problem.n_samples, problem.n_features
+    n, d = objective.n_samples, objective.n_features
     mu = gaussian_mu(budget.epsilon, budget.delta or _TYPICAL_DELTA)
-    entries = min(problem.full_entries, d)
+    entries = min(objective.full_entries, d)
     level = 2 * math.log(d + 1)
     wanted = min((n * mu / 5) ** 2 / (entries * level), 6 * n * mu / level, d)
     return max(1, math.floor(wanted))
@@ -42,20 +43,20 @@ class SparseModel(DPEstimator):
     A subclass has the parameters alpha, feature_bound and n_nonzero_coefs.
     """
 
-    def _problem(
-        self, n_samples: int, n_features: int, alpha: float, budget: Budget
-    ) -> Problem:
-        problem = super()._problem(n_samples, n_features, alpha, budget)
+    def _objective(
+        self, loss: Loss, n_samples: int, n_features: int, alpha: float, budget: Budget
+    ) -> LinearObjective:
+        objective = super()._objective(loss, n_samples, n_features, alpha, budget)
         bound = self._checked_bound()
         most = self.n_nonzero_coefs
         if most is None:
-            stated = replace(problem, data_norm=self.data_norm, feature_bound=bound)
+            stated = replace(objective, data_norm=self.data_norm, feature_bound=bound)
             most = default_n_nonzero(stated, budget)
         remedy = "There are only so many features; use None for the default rule."
         most = check_count("n_nonzero_coefs", most, high=n_features, remedy=remedy)
         if not budget.is_finite:
             bound = math.inf
-        return replace(problem, feature_bound=bound, n_nonzero=most)
+        return replace(objective, feature_bound=bound, n_nonzero=most)
 
     def _checked_bound(self) -> float:
         if self.feature_bound is None:

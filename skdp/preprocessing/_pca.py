@@ -14,9 +14,10 @@ from skdp._output import in_dtype
 from skdp._rows import clip_rows
 from skdp._validation import check_bool, check_count, check_data_norm
 from skdp.data import MemorySource, Source
+from skdp.losses import SquaredLoss
+from skdp.objectives import LinearObjective
 from skdp.preprocessing._bounds import FloatArray
 from skdp.preprocessing._private import Mechanism, PrivateTransformer
-from skdp.solvers._base import Problem
 from skdp.solvers._moments import Moments, MomentWeights, query_size
 
 _MOST_FEATURES = 3000  # about 4.5 million numbers in the query
@@ -158,7 +159,8 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, PrivateTransformer):
         X = check_rows(self, X, reset=True, accept_sparse=False)
         n_components = _checked_components(self.n_components, X.shape[1])
         source = MemorySource(X, np.zeros(len(X)))
-        problem = Problem(
+        objective = LinearObjective(
+            loss=SquaredLoss(math.inf),
             n_samples=source.n_samples,
             n_features=source.n_features,
             data_norm=norm,
@@ -166,15 +168,15 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, PrivateTransformer):
             fit_intercept=self.center,
         )
         weights = MomentWeights(_MEAN_WEIGHT if self.center else 0.0, 0.0)
-        answers = self._commit(_mechanism(problem, weights, source), budget, source)
+        answers = self._commit(_mechanism(objective, weights, source), budget, source)
         if answers.is_exact:
             mean, covariance = _exact(X, self.center)
         else:
             released = answers.to(
-                lambda: Moments.of(source, None, problem).as_query(weights)
+                lambda: Moments.of(source, None, objective).as_query(weights)
             )
             moments = Moments.from_query(released, X.shape[1], weights)
-            mean, covariance = _centred(moments, problem, weights, answers.sigma)
+            mean, covariance = _centred(moments, objective, weights, answers.sigma)
         unit = 1.0 if answers.is_exact else norm
         variances, components = _principal(covariance, n_components)
         self.components_ = in_dtype(components, X.dtype)
@@ -225,15 +227,17 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, PrivateTransformer):
         return self.n_components_
 
 
-def _mechanism(problem: Problem, weights: MomentWeights, source: Source) -> Mechanism:
+def _mechanism(
+    objective: LinearObjective, weights: MomentWeights, source: Source
+) -> Mechanism:
     """The one release of the moments of a source; reads nothing."""
     return Mechanism(
         key="noisy_moments",
         params={"mean_weight": weights.intercept},
-        size=query_size(problem, has_targets=False),
-        sensitivity=weights.sensitivity(problem.adjacency),
-        slack=weights.rounding_slack(problem, source.largest_block),
-        data_norm=problem.data_norm,
+        size=query_size(objective, has_targets=False),
+        sensitivity=weights.sensitivity(objective.adjacency),
+        slack=weights.rounding_slack(objective, source.largest_block),
+        data_norm=objective.data_norm,
     )
 
 
@@ -259,19 +263,19 @@ def _exact(X: np.ndarray, center: bool) -> tuple[FloatArray, FloatArray]:
 
 
 def _centred(
-    moments: Moments, problem: Problem, weights: MomentWeights, sigma: float
+    moments: Moments, objective: LinearObjective, weights: MomentWeights, sigma: float
 ) -> tuple[FloatArray, FloatArray]:
     """Mean and covariance in units of the norm; post-processing only."""
-    n = problem.n_samples
+    n = objective.n_samples
     mean = moments.rows / n
-    if problem.fit_intercept:
+    if objective.fit_intercept:
         # James and Stein: what the noise alone would have as its length is taken off.
         noise = len(mean) * (sigma / (math.sqrt(2) * weights.intercept * n)) ** 2
         length = float(mean @ mean)
         mean = mean * max(0.0, 1 - noise / length if length > 0 else 0.0)
         mean = mean / max(1.0, float(np.linalg.norm(mean)))
     centred = moments.rows_rows - n * np.outer(mean, mean)
-    return mean, centred / max(1, n - problem.fit_intercept)
+    return mean, centred / max(1, n - objective.fit_intercept)
 
 
 def _principal(

@@ -1,7 +1,7 @@
 """Private solvers: one file and one proof page each, one door to the data."""
 
 from skdp.solvers._auto import Candidate
-from skdp.solvers._base import Problem, Progress, Solution, Solver
+from skdp.solvers._base import Progress, Solution, Solver
 from skdp.solvers._noise_division import (
     best_step_count,
     bound_weights,
@@ -17,7 +17,6 @@ __all__ = [
     "SOLVERS",
     "Candidate",
     "Outcome",
-    "Problem",
     "Progress",
     "Solution",
     "Solver",

@@ -28,14 +28,14 @@ import numpy as np
 
 from skdp._validation import check_choice, check_count, check_real
 from skdp.data import Source
-from skdp.losses import Loss
+from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget, calibrate
 from skdp.privacy._amplification import batch_epsilon
 from skdp.privacy._events import ComposedEvent, Event, GaussianEvent, PureEvent
 from skdp.privacy._laws import LAWS, budget_of
 from skdp.privacy._noise import NoiseSource
 from skdp.solvers._accelerated_rules import DefaultRules
-from skdp.solvers._base import FloatArray, Problem, Progress, Solution
+from skdp.solvers._base import FloatArray, Progress, Solution
 from skdp.solvers._chosen_law import ChosenLaw
 from skdp.solvers._configured import Checks
 from skdp.solvers._gradient import query_sensitivity, smoothness_bound
@@ -116,39 +116,39 @@ class AcceleratedGD(ChosenLaw):
     def mechanism(self) -> str:
         return f"{self.noise_law.name} noise on gradients, divided over the steps"
 
-    def refusal(self, loss: Loss, problem: Problem, budget: Budget) -> str:
-        reason = super().refusal(loss, problem, budget)
+    def refusal(self, objective: LinearObjective, budget: Budget) -> str:
+        reason = super().refusal(objective, budget)
         if reason:
             return reason
         name = f"solver={self.key!r}"
-        resolved = self.resolve(loss, problem, budget)
-        if resolved.takes_batches(problem) and resolved.law != "spherical":
+        resolved = self.resolve(objective, budget)
+        if resolved.takes_batches(objective) and resolved.law != "spherical":
             return (
                 f"{name} takes a batch_size with law='spherical' only, since no exact "
                 "law is known for Gaussian noise and batches of a fixed size. "
                 "Use delta=0, or solver='noisy_sgd'."
             )
-        if not resolved._is_possible(loss, problem, budget):
+        if not resolved._is_possible(objective, budget):
             return f"{name} cannot draw such noise. Use fewer n_steps."
         return ""
 
-    def _is_possible(self, loss: Loss, problem: Problem, budget: Budget) -> bool:
+    def _is_possible(self, objective: LinearObjective, budget: Budget) -> bool:
         """Whether the noise of every step can be drawn."""
-        law, size = self.noise_law, problem.n_columns * loss.n_outputs
+        law, size = self.noise_law, objective.n_columns * objective.loss.n_outputs
         if not law.is_pure:
             return True
-        declare = partial(self.event, loss=loss, problem=problem)
+        declare = partial(self.event, objective=objective)
         multiplier = calibrate(declare, budget_of(law, budget))
-        levels = self.levels(multiplier, loss, problem)
+        levels = self.levels(multiplier, objective)
         return all(law.is_possible(z, size) for z, _ in levels)
 
-    def takes_batches(self, problem: Problem) -> bool:
+    def takes_batches(self, objective: LinearObjective) -> bool:
         """Whether steps see some of the records only."""
-        return self.batch_size is not None and self.batch_size < problem.n_samples
+        return self.batch_size is not None and self.batch_size < objective.n_samples
 
-    def resolve(self, loss: Loss, problem: Problem, budget: Budget) -> Self:
+    def resolve(self, objective: LinearObjective, budget: Budget) -> Self:
         law = self.law_for(budget)
-        rules = DefaultRules(loss, problem, budget, LAWS[law])
+        rules = DefaultRules(objective, budget, LAWS[law])
         clip, weight = rules.flow_time.clip_and_weight(
             self.residual_clip, self.intercept_weight
         )
@@ -160,7 +160,7 @@ class AcceleratedGD(ChosenLaw):
             strong_convexity=self.strong_convexity or convexity,
             residual_clip=clip,
             intercept_weight=weight,
-            batch_size=min(self.batch_size or problem.n_samples, problem.n_samples),
+            batch_size=min(self.batch_size or objective.n_samples, objective.n_samples),
         )
         if found.n_steps is not None:
             return found
@@ -169,18 +169,18 @@ class AcceleratedGD(ChosenLaw):
         n_steps = rules.n_steps(
             found.step_size,
             found.strong_convexity,
-            found.sensitivity(loss, problem),
+            found.sensitivity(objective),
             relaxations=self.relaxations,
             is_even=self.division == "even",
         )
         return replace(found, n_steps=n_steps)
 
-    def schedule(self, loss: Loss, problem: Problem) -> Schedule:
+    def schedule(self, objective: LinearObjective) -> Schedule:
         """The resolved course of the run."""
-        step_sizes, stages = self._stages(loss, problem)
+        step_sizes, stages = self._stages(objective)
         return Schedule(step_sizes, self._momenta(step_sizes), stages)
 
-    def _stages(self, loss: Loss, problem: Problem) -> tuple[FloatArray, IntArray]:
+    def _stages(self, objective: LinearObjective) -> tuple[FloatArray, IntArray]:
         """Step sizes and stages, of which there is one here."""
         assert self.n_steps is not None, "resolve() fills in the steps"
         assert self.step_size is not None, "resolve() fills in the step size"
@@ -192,34 +192,34 @@ class AcceleratedGD(ChosenLaw):
         return nesterov_momentum(step_sizes, self.strong_convexity)
 
     def levels(
-        self, noise_multiplier: float, loss: Loss, problem: Problem
+        self, noise_multiplier: float, objective: LinearObjective
     ) -> list[tuple[float, int]]:
         """Noise multipliers in the order of the steps, with their numbers of steps."""
-        factors = self._factors(loss, problem)
+        factors = self._factors(objective)
         return [(noise_multiplier * factor, count) for factor, count in factors]
 
     @lru_cache(maxsize=64)  # noqa: B019 - of frozen values; calibration asks often
-    def _factors(self, loss: Loss, problem: Problem) -> list[tuple[float, int]]:
+    def _factors(self, objective: LinearObjective) -> list[tuple[float, int]]:
         """`levels` per unit of the noise multiplier."""
-        schedule = self.schedule(loss, problem)
+        schedule = self.schedule(objective)
         assert self.strong_convexity is not None, "resolve() fills in the convexity"
         weights = np.ones(len(schedule.stages))
         if self.division == "optimal":
             _, weights = bound_weights(
                 schedule.step_sizes,
                 schedule.stages,
-                smoothness=smoothness_bound(loss, problem),
+                smoothness=smoothness_bound(objective),
                 strong_convexity=self.strong_convexity,
             )
         return noise_levels(weights, is_pure=self.noise_law.is_pure)
 
-    def event(self, noise_multiplier: float, loss: Loss, problem: Problem) -> Event:
-        levels = self.levels(noise_multiplier, loss, problem)
+    def event(self, noise_multiplier: float, objective: LinearObjective) -> Event:
+        levels = self.levels(noise_multiplier, objective)
         if not self.noise_law.is_pure:
             parts: list[Event] = [GaussianEvent(z, count) for z, count in levels]
-        elif self.takes_batches(problem):
+        elif self.takes_batches(objective):
             assert self.batch_size is not None, "it takes batches"
-            rate = self.batch_size / problem.n_samples
+            rate = self.batch_size / objective.n_samples
             parts = [
                 PureEvent(batch_epsilon(1 / z, rate), count) for z, count in levels
             ]
@@ -227,22 +227,21 @@ class AcceleratedGD(ChosenLaw):
             parts = [PureEvent(1 / z, count) for z, count in levels]
         return parts[0] if len(parts) == 1 else ComposedEvent(tuple(parts))
 
-    def _query_problem(self, problem: Problem) -> Problem:
+    def _query_objective(self, objective: LinearObjective) -> LinearObjective:
         """The problem under whose adjacency a query's sensitivity is taken.
 
         In a batch another real record takes the place of the one that is missing, so
         it is that of an exchange, whatever the adjacency of the data sets is.
         """
-        if self.takes_batches(problem):
-            return replace(problem, adjacency="replace_one")
-        return problem
+        if self.takes_batches(objective):
+            return replace(objective, adjacency="replace_one")
+        return objective
 
-    def sensitivity(self, loss: Loss, problem: Problem) -> float:
+    def sensitivity(self, objective: LinearObjective) -> float:
         assert self.residual_clip is not None, "resolve() fills in the clip"
         assert self.intercept_weight is not None, "resolve() fills in the weight"
         return query_sensitivity(
-            loss,
-            self._query_problem(problem),
+            self._query_objective(objective),
             self.residual_clip,
             intercept_weight=self.intercept_weight,
         )
@@ -250,8 +249,7 @@ class AcceleratedGD(ChosenLaw):
     def run(
         self,
         source: Source,
-        loss: Loss,
-        problem: Problem,
+        objective: LinearObjective,
         noise_multiplier: float,
         noise: NoiseSource,
         progress: Progress,
@@ -261,28 +259,27 @@ class AcceleratedGD(ChosenLaw):
         assert self.batch_size is not None, "resolve() fills in the batch size"
         gradient = NoisyGradient(
             source,
-            loss,
-            self._query_problem(problem),
+            self._query_objective(objective),
             noise,
             self.noise_law,
             residual_clip=self.residual_clip,
             intercept_weight=self.intercept_weight,
         )
-        weights = np.zeros((problem.n_columns, loss.n_outputs))
-        velocity, farthest = np.zeros_like(weights), farthest_weight(problem)
-        levels = self.levels(noise_multiplier, loss, problem)
+        weights = np.zeros((objective.n_columns, objective.loss.n_outputs))
+        velocity, farthest = np.zeros_like(weights), farthest_weight(objective)
+        levels = self.levels(noise_multiplier, objective)
         multipliers = chain.from_iterable(repeat(z, count) for z, count in levels)
-        steps, stage = self.schedule(loss, problem), 1
+        steps, stage = self.schedule(objective), 1
         for t, multiplier in enumerate(multipliers):
             if steps.stages[t] > stage:
                 stage, velocity = steps.stages[t], np.zeros_like(weights)
             ahead = boxed(weights + steps.momenta[t] * velocity, farthest)
             asked = ahead if self.looks_ahead else weights
             rows = None
-            if self.takes_batches(problem):
-                rows = noise.subset(problem.n_samples, self.batch_size)
+            if self.takes_batches(objective):
+                rows = noise.subset(objective.n_samples, self.batch_size)
             released = gradient(asked, multiplier, rows)
-            mean = released / self.batch_size + problem.alpha * asked
+            mean = released / self.batch_size + objective.alpha * asked
             moved = boxed(ahead - steps.step_sizes[t] * mean, farthest)
             velocity, weights = moved - weights, moved
             progress.step(t + 1, len(steps.stages))

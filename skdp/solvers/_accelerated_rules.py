@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skdp.losses import Loss
+from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.privacy._laws import NoiseLaw, deviation_once
-from skdp.solvers._base import Problem
 from skdp.solvers._flow_time import FlowTime
 from skdp.solvers._gradient import smoothness_bound
 from skdp.solvers._noise_division import best_step_count, error_bounds
@@ -28,15 +27,14 @@ _LEAST, _LARGEST = 1e-250, 1e250
 class DefaultRules:
     """What follows from a loss, a problem, a budget and a law of noise."""
 
-    loss: Loss
-    problem: Problem
+    objective: LinearObjective
     budget: Budget
     law: NoiseLaw
 
     @property
     def _size(self) -> int:
         """Numbers in a query."""
-        return self.problem.n_columns * self.loss.n_outputs
+        return self.objective.n_columns * self.objective.loss.n_outputs
 
     @property
     def _noise_once(self) -> float:
@@ -49,7 +47,7 @@ class DefaultRules:
         # Gaussian noise of a whole run does not depend on the number of steps.
         steps = _PURE_STEPS if self.law.is_pure else 1
         mu = 1 / (self._noise_once * math.sqrt(steps))
-        return FlowTime(self.loss, self.problem, mu)
+        return FlowTime(self.objective, mu)
 
     def constants(self, clip: float, intercept_weight: float) -> tuple[float, float]:
         """Step size and strong convexity, from the flow time that noise admits."""
@@ -57,7 +55,7 @@ class DefaultRules:
         # No more than noisy_gd would cover.
         flow = min(rule.flow(clip, intercept_weight), rule.longest_flow)
         step_size = min(1 / rule.smoothness, flow / 4)
-        convexity = max(self.problem.alpha, 1 / flow)
+        convexity = max(self.objective.alpha, 1 / flow)
         return (
             min(max(step_size, _LEAST), _LARGEST),
             min(max(convexity, _LEAST), _LARGEST),
@@ -78,16 +76,16 @@ class DefaultRules:
             max(1, min(math.ceil(times * relaxation), _MOST_STEPS))
             for times in (relaxations, _MOST_RELAXATIONS)
         )
-        if strong_convexity > self.problem.alpha:
+        if strong_convexity > self.objective.alpha:
             return few
         noise = self._noise_once * sensitivity
         bounds = error_bounds(
             np.full(many, step_size),
             np.ones(many, dtype=np.int64),
-            smoothness=smoothness_bound(self.loss, self.problem),
+            smoothness=smoothness_bound(self.objective),
             strong_convexity=strong_convexity,
-            first_excess=self.loss.value_at_zero,
-            variance=self._size * (noise / self.problem.n_samples) ** 2,
+            first_excess=self.objective.loss.value_at_zero,
+            variance=self._size * (noise / self.objective.n_samples) ** 2,
             is_pure=self.law.is_pure,
             is_even=is_even,
         )

@@ -20,11 +20,12 @@ import numpy as np
 
 from skdp._validation import check_real
 from skdp.data import Source
-from skdp.losses import Loss, SquaredLoss
+from skdp.losses import SquaredLoss
+from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.privacy._events import Event
 from skdp.privacy._noise import NoiseSource
-from skdp.solvers._base import FloatArray, Problem, Progress, Solution
+from skdp.solvers._base import FloatArray, Progress, Solution
 from skdp.solvers._chosen_law import ChosenLaw
 from skdp.solvers._configured import Checks
 from skdp.solvers._moments import Moments, MomentWeights, query_size
@@ -104,75 +105,74 @@ class AdaSSP(ChosenLaw):
     target_weight: float = _TARGET_WEIGHT
     ridge: float | str = "adaptive"
 
-    def refusal(self, loss: Loss, problem: Problem, budget: Budget) -> str:
-        if not isinstance(loss, SquaredLoss):
+    def refusal(self, objective: LinearObjective, budget: Budget) -> str:
+        if not isinstance(objective.loss, SquaredLoss):
             return (
                 f"solver={self.key!r} needs the squared loss: only its optimum follows "
                 "from second moments. Use another solver."
             )
-        if not math.isfinite(loss.target_bound):
+        if not math.isfinite(objective.loss.target_bound):
             return f"solver={self.key!r} needs a finite bound on the targets."
-        if problem.n_features > _MOST_FEATURES:
+        if objective.n_features > _MOST_FEATURES:
             return (
                 f"solver={self.key!r} releases a number for every pair of features and "
                 f"takes at most {_MOST_FEATURES} features. Use solver='noisy_gd'."
             )
-        reason = super().refusal(loss, problem, budget)
-        return reason or self.noise_refusal(budget, query_size(problem))
+        reason = super().refusal(objective, budget)
+        return reason or self.noise_refusal(budget, query_size(objective))
 
-    def resolve(self, loss: Loss, problem: Problem, budget: Budget) -> Self:
+    def resolve(self, objective: LinearObjective, budget: Budget) -> Self:
         return replace(self, law=self.law_for(budget))
 
     @property
     def mechanism(self) -> str:
         return f"{self.noise_law.name} noise, calibrated exactly"
 
-    def event(self, noise_multiplier: float, loss: Loss, problem: Problem) -> Event:
+    def event(self, noise_multiplier: float, objective: LinearObjective) -> Event:
         return self.noise_law.event(noise_multiplier)
 
-    def _weights(self, problem: Problem) -> MomentWeights:
-        t = self.intercept_weight if problem.fit_intercept else 0.0
+    def _weights(self, objective: LinearObjective) -> MomentWeights:
+        t = self.intercept_weight if objective.fit_intercept else 0.0
         return MomentWeights(t, self.target_weight)
 
-    def sensitivity(self, loss: Loss, problem: Problem) -> float:
-        return self._weights(problem).sensitivity(problem.adjacency)
+    def sensitivity(self, objective: LinearObjective) -> float:
+        return self._weights(objective).sensitivity(objective.adjacency)
 
     def run(
         self,
         source: Source,
-        loss: Loss,
-        problem: Problem,
+        objective: LinearObjective,
         noise_multiplier: float,
         noise: NoiseSource,
         progress: Progress,
     ) -> Solution:
-        assert isinstance(loss, SquaredLoss), "refused otherwise"
-        weights = self._weights(problem)
-        sensitivity = self.sensitivity(loss, problem)
-        sensitivity += weights.rounding_slack(problem, source.largest_block)
-        query = Moments.of(source, loss, problem).as_query(weights)
-        size, law = query_size(problem), self.noise_law
+        assert isinstance(objective.loss, SquaredLoss), "refused otherwise"
+        weights = self._weights(objective)
+        sensitivity = self.sensitivity(objective)
+        sensitivity += weights.rounding_slack(objective, source.largest_block)
+        query = Moments.of(source, objective.loss, objective).as_query(weights)
+        size, law = query_size(objective), self.noise_law
         released = law.release(noise, query, sensitivity, noise_multiplier)
         sigma = law.scale(sensitivity, noise_multiplier, size).sigma
         sigma *= law.deviation(1.0, size)
         progress.step(1, 1)
-        moments = Moments.from_query(released, problem.n_features, weights)
-        unit = _solved(moments, problem, weights, sigma, self.ridge)
+        moments = Moments.from_query(released, objective.n_features, weights)
+        unit = _solved(moments, objective, weights, sigma, self.ridge)
         unit = np.clip(np.nan_to_num(unit), -_FARTHEST, _FARTHEST)
-        released_weights = unit * (loss.target_bound / problem.data_norm)
+        released_weights = unit * (objective.loss.target_bound / objective.data_norm)
         return Solution(released_weights[:, None], sigma)
 
 
 def _solved(
     moments: Moments,
-    problem: Problem,
+    objective: LinearObjective,
     weights: MomentWeights,
     sigma: float,
     ridge: float | str,
 ) -> FloatArray:
     """Weights in units of the bounds, the intercept's last; post-processing only."""
-    n, t, k = problem.n_samples, weights.intercept, weights.target
-    penalty = n * min(problem.alpha / problem.data_norm**2, 1e200)
+    n, t, k = objective.n_samples, weights.intercept, weights.target
+    penalty = n * min(objective.alpha / objective.data_norm**2, 1e200)
     count = n + penalty
     means, middle = moments.rows / count, moments.targets / count
     # Variances of the noise in an entry of the vector and of the matrix.
@@ -194,7 +194,7 @@ def _solved(
         lifted = eigenvalues + ridge * sigma
         filtered = np.divide(along, lifted, out=np.zeros_like(along), where=lifted > 0)
         slopes = basis @ filtered
-    if not problem.fit_intercept:
+    if not objective.fit_intercept:
         return slopes
     return np.append(slopes, middle - means @ slopes)
 

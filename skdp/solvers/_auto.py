@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from skdp.losses import Loss, SquaredLoss
+from skdp.losses import SquaredLoss
+from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.solvers._adassp import AdaSSP
-from skdp.solvers._base import Problem, Solver
+from skdp.solvers._base import Solver
 from skdp.solvers._feature_selection import favours_selection
 from skdp.solvers._flow_time import wanted_steps
 from skdp.solvers._iht import IHT
@@ -37,12 +38,12 @@ class Candidate:
 
 
 def auto_candidates(
-    loss: Loss, problem: Problem, budget: Budget, *, has_ledger: bool = False
+    objective: LinearObjective, budget: Budget, *, has_ledger: bool = False
 ) -> list[Candidate]:
     """Candidates for a loss, the preferred one first."""
-    if problem.n_nonzero is not None:
-        return _for_few_features(problem)
-    if isinstance(loss, SquaredLoss):
+    if objective.n_nonzero is not None:
+        return _for_few_features(objective)
+    if isinstance(objective.loss, SquaredLoss):
         return _for_regression(budget)
     tilt, output = ObjectivePerturbation(), OutputPerturbation()
     if budget.delta == 0:
@@ -50,9 +51,9 @@ def auto_candidates(
             Candidate(tilt, "delta=0: the most accurate pure solver"),
             Candidate(output, "delta=0, and objective_perturbation refuses"),
         ]
-    steps = wanted_steps(loss, problem, budget)
-    many = _MANY_STEPS if loss.n_outputs == 1 else _MANY_STEPS_OUTPUTS
-    if loss.n_outputs == 1 and steps < _FEW_STEPS:
+    steps = wanted_steps(objective, budget)
+    many = _MANY_STEPS if objective.loss.n_outputs == 1 else _MANY_STEPS_OUTPUTS
+    if objective.loss.n_outputs == 1 and steps < _FEW_STEPS:
         reason = "noise limits the fit: few accelerated steps with divided noise"
         return [Candidate(Nesterov(), reason)]
     if steps < many:
@@ -75,11 +76,11 @@ def _for_regression(budget: Budget) -> list[Candidate]:
     return [Candidate(NoisyGD(), "clipped residuals need far less noise than moments")]
 
 
-def _for_few_features(problem: Problem) -> list[Candidate]:
+def _for_few_features(objective: LinearObjective) -> list[Candidate]:
     """Candidates for a bounded number of nonzero features."""
     selected = "few features of small bound: selected first, noise on theirs only"
     thresholded = "few features: noisy gradients, thresholded for free"
-    if favours_selection(problem):
+    if favours_selection(objective):
         return [Candidate(Peeling(), selected), Candidate(IHT(), thresholded)]
     pure = "few features, and iht refuses: selected first, noise on theirs only"
     return [Candidate(IHT(), thresholded), Candidate(Peeling(), pure)]

@@ -22,12 +22,12 @@ from scipy.sparse import issparse
 
 from skdp._validation import check_bool, check_choice, check_count, check_real
 from skdp.data import Source, held
-from skdp.losses import Loss
+from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.privacy._events import Event
 from skdp.privacy._laws import LAWS, deviation_once
 from skdp.privacy._noise import NoiseSource
-from skdp.solvers._base import FloatArray, Problem, Progress, Solution
+from skdp.solvers._base import FloatArray, Progress, Solution
 from skdp.solvers._chosen_law import ChosenLaw
 from skdp.solvers._configured import Checks
 from skdp.solvers._flow_time import RELAXATIONS
@@ -150,54 +150,54 @@ class BoltOn(ChosenLaw):
     def mechanism(self) -> str:
         return f"{self.noise_law.name} noise on the last weights of gradient descent"
 
-    def refusal(self, loss: Loss, problem: Problem, budget: Budget) -> str:
-        reason = super().refusal(loss, problem, budget)
+    def refusal(self, objective: LinearObjective, budget: Budget) -> str:
+        reason = super().refusal(objective, budget)
         if reason:
             return reason
         me = f"solver={self.key!r}"
-        if self.schedule == "strongly_convex" and problem.alpha == 0:
+        if self.schedule == "strongly_convex" and objective.alpha == 0:
             return f"{me} needs regularisation for this schedule. Set C or alpha."
-        planned, _ = self._with_batches(loss, problem, budget)
-        updates = planned._n_passes * planned._updates_per_pass(problem)
-        if updates > _MOST_UPDATES or updates * problem.n_columns > _MOST_PRODUCTS:
+        planned, _ = self._with_batches(objective, budget)
+        updates = planned._n_passes * planned._updates_per_pass(objective)
+        if updates > _MOST_UPDATES or updates * objective.n_columns > _MOST_PRODUCTS:
             return (
                 f"{me} would make too many updates. Got {updates:,}. "
                 "Use a larger 'batch_size' or fewer 'n_passes'."
             )
-        resolved = self.resolve(loss, problem, budget)
+        resolved = self.resolve(objective, budget)
         assert resolved.step_size is not None, "resolve() fills in the step size"
-        smoothness = smoothness_bound(loss, problem)
+        smoothness = smoothness_bound(objective)
         if not resolved.step_size * smoothness <= 2:
             return (
                 f"{me} needs a 'step_size' of at most 2 / L, which is "
                 f"{2 / smoothness:.3g}. Got {resolved.step_size:.3g}. "
                 "Use step_size=None."
             )
-        unprojected = replace(resolved._updates(problem), radius=math.inf)
-        far = farthest_iterate(unprojected, loss, problem)
-        if not (far < _FARTHEST and _LEAST < resolved.sensitivity(loss, problem)):
+        unprojected = replace(resolved._updates(objective), radius=math.inf)
+        far = farthest_iterate(unprojected, objective)
+        if not (far < _FARTHEST and _LEAST < resolved.sensitivity(objective)):
             return f"{me} leaves the range of numbers. Use another 'data_norm' or C."
-        return self.noise_refusal(budget, problem.n_columns * loss.n_outputs)
+        return self.noise_refusal(
+            budget, objective.n_columns * objective.loss.n_outputs
+        )
 
-    def resolve(self, loss: Loss, problem: Problem, budget: Budget) -> Self:
-        planned, flow = self._with_batches(loss, problem, budget)
+    def resolve(self, objective: LinearObjective, budget: Budget) -> Self:
+        planned, flow = self._with_batches(objective, budget)
         if self.step_size is not None:
             return planned
-        step = 1 / smoothness_bound(loss, problem)
+        step = 1 / smoothness_bound(objective)
         if self.schedule != "strongly_convex":
-            unit = replace(planned, step_size=1.0)._steps(problem)
+            unit = replace(planned, step_size=1.0)._steps(objective)
             step = min(flow / float(unit.sum()), step)
         return replace(planned, step_size=step)
 
     def _with_batches(
-        self, loss: Loss, problem: Problem, budget: Budget
+        self, objective: LinearObjective, budget: Budget
     ) -> tuple[Self, float]:
         """A copy with law, passes and batch size, and the flow time wanted."""
-        n, law = problem.n_samples, self.law_for(budget)
-        flow = _flow_time(loss, problem, budget, law)
-        wanted = flow * smoothness_bound(
-            loss, problem
-        )  # updates with the largest steps
+        n, law = objective.n_samples, self.law_for(budget)
+        flow = _flow_time(objective, budget, law)
+        wanted = flow * smoothness_bound(objective)  # updates with the largest steps
         passes, batch = self.n_passes, min(self.batch_size or n, n)
         if passes is None:
             passes = math.ceil(min(max(wanted / -(-n // batch), 1), _MOST_FULL))
@@ -207,54 +207,56 @@ class BoltOn(ChosenLaw):
             batch = math.floor(min(max(passes * n / wanted, 1), n))
         return replace(self, n_passes=passes, batch_size=batch, law=law), flow
 
-    def event(self, noise_multiplier: float, loss: Loss, problem: Problem) -> Event:
+    def event(self, noise_multiplier: float, objective: LinearObjective) -> Event:
         return self.noise_law.event(noise_multiplier)
 
-    def _updates(self, problem: Problem) -> Updates:
+    def _updates(self, objective: LinearObjective) -> Updates:
         return Updates(
-            self._steps(problem), self._shares(problem), self._batch_size, self.radius
+            self._steps(objective),
+            self._shares(objective),
+            self._batch_size,
+            self.radius,
         )
 
-    def sensitivity(self, loss: Loss, problem: Problem) -> float:
-        updates = self._updates(problem)
-        farthest = farthest_iterate(updates, loss, problem)
+    def sensitivity(self, objective: LinearObjective) -> float:
+        updates = self._updates(objective)
+        farthest = farthest_iterate(updates, objective)
         return exact_sensitivity(
             updates,
-            query_sensitivity(loss, problem, weights_norm=farthest),
-            smoothness=smoothness_bound(loss, problem),
-            strength=problem.alpha,
+            query_sensitivity(objective, weights_norm=farthest),
+            smoothness=smoothness_bound(objective),
+            strength=objective.alpha,
             reshuffle=self.reshuffle,
-            rounding=rounding_of(updates, loss, problem, farthest),
+            rounding=rounding_of(updates, objective, farthest),
         )
 
     def run(
         self,
         source: Source,
-        loss: Loss,
-        problem: Problem,
+        objective: LinearObjective,
         noise_multiplier: float,
         noise: NoiseSource,
         progress: Progress,
     ) -> Solution:
-        if self._batch_size == problem.n_samples:
-            weights = self._full_gradients(source, loss, problem, progress)
+        if self._batch_size == objective.n_samples:
+            weights = self._full_gradients(source, objective, progress)
         else:
-            weights = self._batches(source, loss, problem, noise, progress)
-        sensitivity = self.sensitivity(loss, problem)
+            weights = self._batches(source, objective, noise, progress)
+        sensitivity = self.sensitivity(objective)
         released = self.noise_law.release(noise, weights, sensitivity, noise_multiplier)
         scale = self.noise_law.scale(sensitivity, noise_multiplier, weights.size)
         return Solution(released, scale.sigma)
 
     def _full_gradients(
-        self, source: Source, loss: Loss, problem: Problem, progress: Progress
+        self, source: Source, objective: LinearObjective, progress: Progress
     ) -> FloatArray:
-        gradient = GradientSum(source, loss, problem)
-        weights = np.zeros((problem.n_columns, loss.n_outputs))
+        gradient = GradientSum(source, objective)
+        weights = np.zeros((objective.n_columns, objective.loss.n_outputs))
         average = np.zeros_like(weights)
-        steps, shares = self._steps(problem).ravel(), self._shares(problem).ravel()
+        steps, shares = self._steps(objective).ravel(), self._shares(objective).ravel()
         for t in range(len(steps)):
-            mean = gradient(weights) / problem.n_samples
-            weights = (1 - steps[t] * problem.alpha) * weights - steps[t] * mean
+            mean = gradient(weights) / objective.n_samples
+            weights = (1 - steps[t] * objective.alpha) * weights - steps[t] * mean
             norm = float(np.linalg.norm(weights))
             if norm > self.radius:
                 weights *= self.radius / norm
@@ -265,8 +267,7 @@ class BoltOn(ChosenLaw):
     def _batches(
         self,
         source: Source,
-        loss: Loss,
-        problem: Problem,
+        objective: LinearObjective,
         noise: NoiseSource,
         progress: Progress,
     ) -> FloatArray:
@@ -281,28 +282,28 @@ class BoltOn(ChosenLaw):
         rows = (X.data, X.indices, X.indptr) if issparse(X) else (X,)
         present = block.present
         if present is None:
-            present = np.ones(problem.n_samples, dtype=bool)
-        intercept = problem.intercept_value if problem.fit_intercept else 0.0
-        weights = np.zeros((loss.n_outputs, problem.n_columns))
+            present = np.ones(objective.n_samples, dtype=bool)
+        intercept = objective.intercept_value if objective.fit_intercept else 0.0
+        weights = np.zeros((objective.loss.n_outputs, objective.n_columns))
         average = np.zeros_like(weights)
-        steps, shares = self._steps(problem), self._shares(problem)
-        order = noise.permutation(problem.n_samples)
+        steps, shares = self._steps(objective), self._shares(objective)
+        order = noise.permutation(objective.n_samples)
         for j in range(self._n_passes):
             if j > 0 and self.reshuffle:
-                order = noise.permutation(problem.n_samples)
+                order = noise.permutation(objective.n_samples)
             one_pass(
                 *rows,
                 block.y,
                 present,
-                (problem.data_norm, intercept),
+                (objective.data_norm, intercept),
                 order,
                 steps[j],
                 shares[j],
                 self._batch_size,
-                problem.alpha,
+                objective.alpha,
                 self.radius,
-                int(loss.form),
-                loss.form_constants,
+                int(objective.loss.form),
+                objective.loss.form_constants,
                 weights,
                 average,
             )
@@ -319,37 +320,39 @@ class BoltOn(ChosenLaw):
         assert self.batch_size is not None, "resolve() fills in the batch size"
         return self.batch_size
 
-    def _updates_per_pass(self, problem: Problem) -> int:
-        return -(-problem.n_samples // self._batch_size)
+    def _updates_per_pass(self, objective: LinearObjective) -> int:
+        return -(-objective.n_samples // self._batch_size)
 
-    def _steps(self, problem: Problem) -> FloatArray:
+    def _steps(self, objective: LinearObjective) -> FloatArray:
         """Step sizes, of shape (n_passes, updates_per_pass)."""
         assert self.step_size is not None, "resolve() fills in the step size"
-        per_pass = self._updates_per_pass(problem)
+        per_pass = self._updates_per_pass(objective)
         t = np.arange(1.0, self._n_passes * per_pass + 1)
-        steps = SCHEDULES[self.schedule](t, self.step_size, problem.alpha)
+        steps = SCHEDULES[self.schedule](t, self.step_size, objective.alpha)
         return steps.reshape(self._n_passes, per_pass)
 
-    def _shares(self, problem: Problem) -> FloatArray:
-        per_pass = self._updates_per_pass(problem)
+    def _shares(self, objective: LinearObjective) -> FloatArray:
+        per_pass = self._updates_per_pass(objective)
         shares = AVERAGES[self.average](self._n_passes * per_pass)
         return shares.reshape(self._n_passes, per_pass)
 
 
-def _flow_time(loss: Loss, problem: Problem, budget: Budget, law: str) -> float:
+def _flow_time(objective: LinearObjective, budget: Budget, law: str) -> float:
     """Flow time at which noise and bias cost least together.
 
     Noise of deviation e = z G s / n per weight costs about
     ``curvature_trace row_norm^2 e^2 / 2`` in the mean loss, the bias
     ``norm^2 / (2 s)``.
     """
-    size = problem.n_columns * loss.n_outputs
-    deviation = deviation_once(LAWS[law], budget, size) / problem.n_samples
+    size = objective.n_columns * objective.loss.n_outputs
+    deviation = deviation_once(LAWS[law], budget, size) / objective.n_samples
     # In units of data_norm, whose powers could overflow.
-    length = problem.row_norm / problem.data_norm
-    change = query_sensitivity(loss, problem) / problem.data_norm
-    ratio = _WEIGHTS_NORM * loss.raw_unit / (length * deviation * change)
-    flow = (ratio**2 / (2 * loss.curvature_trace)) ** (1 / 3) / problem.data_norm**2
-    if problem.alpha > 0:
-        flow = min(flow, RELAXATIONS / problem.alpha)
+    length = objective.row_norm / objective.data_norm
+    change = query_sensitivity(objective) / objective.data_norm
+    ratio = _WEIGHTS_NORM * objective.loss.raw_unit / (length * deviation * change)
+    flow = (ratio**2 / (2 * objective.loss.curvature_trace)) ** (
+        1 / 3
+    ) / objective.data_norm**2
+    if objective.alpha > 0:
+        flow = min(flow, RELAXATIONS / objective.alpha)
     return float(flow)

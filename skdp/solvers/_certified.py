@@ -27,8 +27,8 @@ from scipy.sparse import hstack, issparse, vstack
 
 from skdp._rows import HUGE, row_norms, scale_rows
 from skdp.data import MemorySource, Source
-from skdp.losses import Loss
-from skdp.solvers._base import FloatArray, Problem
+from skdp.objectives import LinearObjective
+from skdp.solvers._base import FloatArray
 from skdp.solvers._gradient import GradientSum
 
 _UNIT_ROUNDOFF = 2.0**-53
@@ -54,23 +54,21 @@ class CertifiedProblem:
 
     Parameters
     ----------
-    loss : Loss
-    problem : Problem
+    objective : LinearObjective
     strength : float in (0, inf)
         L2 regularisation of the sum.
     linear_norm : float in [0, inf)
         Public bound on the norm of the linear term.
     """
 
-    loss: Loss
-    problem: Problem
+    objective: LinearObjective
     strength: float
     linear_norm: float = 0.0
 
     @property
     def farthest(self) -> float:
         """Bound on the norm of the minimiser, from F(W) <= F(0)."""
-        start = self.problem.n_samples * self.loss.value_at_zero
+        start = self.objective.n_samples * self.objective.loss.value_at_zero
         linear = self.linear_norm
         root = math.sqrt(linear**2 + 2 * self.strength * start)
         return (linear + root) / self.strength
@@ -78,8 +76,8 @@ class CertifiedProblem:
     @property
     def smoothness(self) -> float:
         """Largest eigenvalue that the Hessian of F can have."""
-        data = self.problem.n_samples * self.loss.smoothness
-        return data * self.problem.row_norm**2 + self.strength
+        data = self.objective.n_samples * self.objective.loss.smoothness
+        return data * self.objective.row_norm**2 + self.strength
 
     @property
     def least_strength(self) -> float:
@@ -97,13 +95,13 @@ class CertifiedProblem:
         At weights of norm at most four times `farthest`; the terms of `rounding_slack`,
         here for all records at once and not for the one that changes.
         """
-        loss, problem = self.loss, self.problem
-        n, b, d = problem.n_samples, largest_block, problem.n_features
-        record = problem.row_norm * loss.zero_out_bound(math.inf)
+        objective = self.objective
+        n, b, d = objective.n_samples, largest_block, objective.n_features
+        record = objective.row_norm * objective.loss.zero_out_bound(math.inf)
         weights = _WITHIN * self.farthest
         summation = n * (b + n / b + 16) * record
         rows = n * 4 * (d + 64) * record
-        raw = n * loss.smoothness * problem.row_norm**2 * (d + 16) * weights
+        raw = n * objective.loss.smoothness * objective.row_norm**2 * (d + 16) * weights
         rest = 4 * (self.strength * weights + self.linear_norm)
         return _UNIT_ROUNDOFF * (summation + rows + raw + rest)
 
@@ -140,7 +138,7 @@ def certified_minimum(
     """
     if certified.farthest * certified.strength <= tolerance:
         return np.zeros_like(linear)  # near enough to every possible minimiser
-    gradient_sum = GradientSum(source, certified.loss, certified.problem)
+    gradient_sum = GradientSum(source, certified.objective)
 
     def gradient(weights: FloatArray) -> FloatArray:
         return gradient_sum(weights) + certified.strength * weights + linear
@@ -270,16 +268,16 @@ def _start(
     part: MemorySource, certified: CertifiedProblem, linear: FloatArray
 ) -> tuple[FloatArray, Gradient]:
     """Weights near the minimiser, from a part of the data, and a preconditioner."""
-    problem = certified.problem
-    share = problem.n_samples / part.n_samples
-    gradient_sum = GradientSum(part, certified.loss, problem)
+    objective = certified.objective
+    share = objective.n_samples / part.n_samples
+    gradient_sum = GradientSum(part, objective)
 
     def gradient(weights: FloatArray) -> FloatArray:
         return share * gradient_sum(weights) + certified.strength * weights + linear
 
     weights = np.zeros_like(linear)
     precondition = _preconditioner(part, certified, weights, share)
-    if part.n_samples == problem.n_samples:
+    if part.n_samples == objective.n_samples:
         return weights, precondition
     tolerance = _PART_TOLERANCE * float(np.linalg.norm(gradient(weights)))
     for passes in _PART_PASSES:
@@ -295,22 +293,24 @@ def _preconditioner(
     share: float,
 ) -> Gradient:
     """Multiply by the inverse of an approximate Hessian, the same for each output."""
-    problem, strength = certified.problem, certified.strength
+    objective, strength = certified.objective, certified.strength
     widest = _WIDEST_SPARSE if part.is_sparse else _WIDEST
-    wide = problem.n_columns > widest
-    shape = (problem.n_columns,) if wide else (problem.n_columns, problem.n_columns)
+    wide = objective.n_columns > widest
+    shape = (
+        (objective.n_columns,) if wide else (objective.n_columns, objective.n_columns)
+    )
     hessian = np.zeros(shape)
     for block in part.blocks():
         X = block.X
-        if problem.fit_intercept:
-            column = np.full((X.shape[0], 1), problem.intercept_value)
+        if objective.fit_intercept:
+            column = np.full((X.shape[0], 1), objective.intercept_value)
             X = (
                 hstack([X, column], format="csr")
                 if issparse(X)
                 else np.hstack([X, column])
             )
         raw = np.asarray(X @ weights)
-        curvature = certified.loss.curvature(block.y, raw).mean(axis=1)
+        curvature = certified.objective.loss.curvature(block.y, raw).mean(axis=1)
         curvature *= share
         if wide:
             squares = X.power(2) if issparse(X) else X**2
@@ -332,9 +332,9 @@ def _preconditioner(
 
 def _part(source: Source, certified: CertifiedProblem) -> MemorySource:
     """Every k-th record, its row clipped, in double precision."""
-    problem = certified.problem
-    wanted = max(_PART_ROWS, _PART_ROWS_PER_COLUMN * problem.n_columns)
-    stride = max(1, problem.n_samples // wanted)
+    objective = certified.objective
+    wanted = max(_PART_ROWS, _PART_ROWS_PER_COLUMN * objective.n_columns)
+    stride = max(1, objective.n_samples // wanted)
     rows: list[Any] = []
     targets: list[FloatArray] = []
     first = 0
@@ -343,7 +343,7 @@ def _part(source: Source, certified: CertifiedProblem) -> MemorySource:
         first = (first - len(block.y)) % stride
         X = block.X[chosen].astype(np.float64)
         norms = row_norms(X)
-        factor = problem.data_norm / np.maximum(norms, problem.data_norm)
+        factor = objective.data_norm / np.maximum(norms, objective.data_norm)
         if block.present is not None:
             factor[~block.present[chosen]] = 0.0
         # Rows whose squares overflow would have to be scaled in two steps; a part can

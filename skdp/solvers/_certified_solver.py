@@ -8,9 +8,8 @@ from functools import partial
 from typing import ClassVar
 
 from skdp._validation import check_real
-from skdp.losses import Loss
+from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
-from skdp.solvers._base import Problem
 from skdp.solvers._certified import CertifiedProblem
 from skdp.solvers._chosen_law import ChosenLaw
 from skdp.solvers._configured import Checks
@@ -33,18 +32,20 @@ class CertifiedSolver(ChosenLaw):
 
     strength: float | None = None
 
-    def refusal(self, loss: Loss, problem: Problem, budget: Budget) -> str:
-        reason = super().refusal(loss, problem, budget)
+    def refusal(self, objective: LinearObjective, budget: Budget) -> str:
+        reason = super().refusal(objective, budget)
         if reason:
             return reason
-        if not math.isfinite(loss.value_at_zero):
+        if not math.isfinite(objective.loss.value_at_zero):
             return (
                 f"solver={self.key!r} needs a bounded loss at 0. Use a finite target "
                 "bound."
             )
-        resolved = self.resolve(loss, problem, budget)
+        resolved = self.resolve(objective, budget)
         assert resolved.strength is not None, "resolve() fills in the strength"
-        if CertifiedProblem(loss, problem, resolved.strength).is_ill_conditioned:
+        if CertifiedProblem(objective, resolved.strength).is_ill_conditioned:
             return f"solver={self.key!r} needs more regularisation. Use a smaller C."
         side = resolved.noise_law.side_multiple
-        return self.noise_refusal(budget, problem.n_columns * loss.n_outputs, side)
+        return self.noise_refusal(
+            budget, objective.n_columns * objective.loss.n_outputs, side
+        )

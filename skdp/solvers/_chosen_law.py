@@ -7,10 +7,10 @@ from functools import partial
 from typing import ClassVar, Literal
 
 from skdp._validation import check_choice
-from skdp.losses import Loss
+from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.privacy._laws import LAWS, NoiseLaw
-from skdp.solvers._base import Problem, Solver
+from skdp.solvers._base import Solver
 from skdp.solvers._configured import Checks
 
 
@@ -43,8 +43,8 @@ class ChosenLaw(Solver):
         """The law, or the one that the budget asks for."""
         return self.law or ("spherical" if budget.delta == 0 else "gaussian")
 
-    def refusal(self, loss: Loss, problem: Problem, budget: Budget) -> str:
-        reason = super().refusal(loss, problem, budget)
+    def refusal(self, objective: LinearObjective, budget: Budget) -> str:
+        reason = super().refusal(objective, budget)
         if reason:
             return reason
         if budget.delta == 0 and not LAWS[self.law_for(budget)].is_pure:

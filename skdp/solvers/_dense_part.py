@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
-from skdp.losses import Loss
+from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
-from skdp.solvers._base import Problem, Solver
+from skdp.solvers._base import Solver
 
 # Names and values of parameters: as users give them, or pairs in the order of names,
 # as they are kept.
@@ -76,8 +76,7 @@ def dense_solver(key: str | None, params: Params | None) -> Solver | None:
 def resolved_dense(
     key: str | None,
     params: Params | None,
-    loss: Loss,
-    problem: Problem,
+    objective: LinearObjective,
     budget: Budget,
 ) -> tuple[str, Params]:
     """Key and resolved parameters; without a key those that ``"auto"`` would take.
@@ -89,7 +88,7 @@ def resolved_dense(
     """
     from skdp.solvers._registry import choose_solver
 
-    chosen = choose_solver(key or "auto", _mapping(params), loss, problem, budget)
+    chosen = choose_solver(key or "auto", _mapping(params), objective, budget)
     assert chosen is not None, "the budget is finite"
     solver = chosen.solver
     values = {field.name: getattr(solver, field.name) for field in fields(solver)}

@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from skdp._validation import check_real
-from skdp.losses import Loss
-from skdp.solvers._base import FloatArray, Problem, Solver
+from skdp.objectives import LinearObjective
+from skdp.solvers._base import FloatArray, Solver
 from skdp.solvers._configured import Checks
 from skdp.solvers._flow_time import FlowTime
 from skdp.solvers._gradient import query_sensitivity
@@ -72,8 +72,8 @@ class Descent(Solver):
             "intercept_weight": self.intercept_weight,
         }
 
-    def sensitivity(self, loss: Loss, problem: Problem) -> float:
-        return query_sensitivity(loss, problem, **self.query)
+    def sensitivity(self, objective: LinearObjective) -> float:
+        return query_sensitivity(objective, **self.query)
 
 
 class MomentumSteps:
@@ -83,23 +83,24 @@ class MomentumSteps:
     ----------
     solver : Descent
         Resolved.
-    loss : Loss
-    problem : Problem
+    objective : LinearObjective
     n_steps : int
         Steps that will be taken.
     """
 
     def __init__(
-        self, solver: Descent, loss: Loss, problem: Problem, n_steps: int
+        self, solver: Descent, objective: LinearObjective, n_steps: int
     ) -> None:
         assert solver.step_size is not None, "resolve() fills in the step size"
         assert solver.momentum is not None, "resolve() fills in the momentum"
         assert solver.tail is not None, "resolve() fills in the tail"
         self._step_size, self._momentum = solver.step_size, solver.momentum
-        self._alpha, self._farthest = problem.alpha, farthest_weight(problem)
+        self._alpha, self._farthest = objective.alpha, farthest_weight(objective)
         self._left = n_steps
         self._tail_steps = max(1, math.floor(solver.tail * n_steps))
-        self.weights: FloatArray = np.zeros((problem.n_columns, loss.n_outputs))
+        self.weights: FloatArray = np.zeros(
+            (objective.n_columns, objective.loss.n_outputs)
+        )
         self._velocity = np.zeros_like(self.weights)
         self._tail_sum = np.zeros_like(self.weights)
 

@@ -9,8 +9,8 @@ from scipy.optimize import minimize
 from scipy.sparse import issparse
 
 from skdp.data import ColumnsOf, Source
-from skdp.losses import Loss
-from skdp.solvers._base import FloatArray, Problem, Progress, Solution
+from skdp.objectives import LinearObjective
+from skdp.solvers._base import FloatArray, Progress, Solution
 from skdp.solvers._gradient import GradientSum
 from skdp.solvers._thresholding import largest_rows
 
@@ -20,15 +20,15 @@ _INTERCEPT_STEPS = 20
 
 
 def exact_minimum(
-    source: Source, loss: Loss, problem: Problem, progress: Progress
+    source: Source, objective: LinearObjective, progress: Progress
 ) -> Solution:
     """Minimise the regularised mean loss with L-BFGS; not a private release."""
-    gradient_sum = GradientSum(source, loss, problem)
-    shape = (problem.n_columns, loss.n_outputs)
-    n, alpha = problem.n_samples, problem.alpha
+    gradient_sum = GradientSum(source, objective)
+    shape = (objective.n_columns, objective.loss.n_outputs)
+    n, alpha = objective.n_samples, objective.alpha
     done = 0
 
-    def objective(flat: FloatArray) -> tuple[float, FloatArray]:
+    def value_and_gradient(flat: FloatArray) -> tuple[float, FloatArray]:
         weights = flat.reshape(shape)
         value, gradient = gradient_sum.with_value(weights)
         value = value / n + alpha / 2 * float(flat @ flat)
@@ -41,7 +41,7 @@ def exact_minimum(
 
     start = np.zeros(shape[0] * shape[1])
     result = minimize(
-        objective,
+        value_and_gradient,
         start,
         jac=True,
         method="L-BFGS-B",
@@ -58,7 +58,7 @@ def exact_minimum(
 
 
 def sparse_minimum(
-    source: Source, loss: Loss, problem: Problem, progress: Progress
+    source: Source, objective: LinearObjective, progress: Progress
 ) -> Solution:
     """Minimise over few features by hard thresholding pursuit; not a private release.
 
@@ -70,28 +70,32 @@ def sparse_minimum(
     ----------
     .. [1] Foucart (2011). Hard thresholding pursuit. SIAM J. Numer. Anal. 49(6).
     """
-    d, most = problem.n_features, problem.most_features
-    gradient_sum = GradientSum(source, loss, problem)
-    weights = np.zeros((problem.n_columns, loss.n_outputs))
+    d, most = objective.n_features, objective.most_features
+    gradient_sum = GradientSum(source, objective)
+    weights = np.zeros((objective.n_columns, objective.loss.n_outputs))
     mean_squares = _mean_squares(source)
-    step = 1 / (loss.smoothness * mean_squares.max() + problem.alpha + 1e-300)
-    steepest = loss.smoothness * problem.intercept_value**2 + problem.alpha
-    for _ in range(_INTERCEPT_STEPS if problem.fit_intercept else 0):
-        total = gradient_sum(weights)[d:] / problem.n_samples
-        weights[d:] -= (total + problem.alpha * weights[d:]) / steepest
+    step = 1 / (
+        objective.loss.smoothness * mean_squares.max() + objective.alpha + 1e-300
+    )
+    steepest = (
+        objective.loss.smoothness * objective.intercept_value**2 + objective.alpha
+    )
+    for _ in range(_INTERCEPT_STEPS if objective.fit_intercept else 0):
+        total = gradient_sum(weights)[d:] / objective.n_samples
+        weights[d:] -= (total + objective.alpha * weights[d:]) / steepest
     best, best_value, seen = weights, np.inf, set()
     for _ in range(_MOST_SUPPORTS):
         value, total = gradient_sum.with_value(weights)
-        value = value / problem.n_samples + problem.alpha / 2 * np.sum(weights**2)
+        value = value / objective.n_samples + objective.alpha / 2 * np.sum(weights**2)
         if value < best_value:
             best, best_value = weights, value
-        mean = total[:d] / problem.n_samples + problem.alpha * weights[:d]
+        mean = total[:d] / objective.n_samples + objective.alpha * weights[:d]
         columns = largest_rows(weights[:d] - step * mean, most)
         if columns.tobytes() in seen:
             break
         seen.add(columns.tobytes())
-        part = replace(problem, n_features=len(columns), n_nonzero=None)
-        found = exact_minimum(ColumnsOf(source, columns), loss, part, progress).weights
+        part = replace(objective, n_features=len(columns), n_nonzero=None)
+        found = exact_minimum(ColumnsOf(source, columns), part, progress).weights
         weights = np.zeros_like(weights)
         weights[columns] = found[: len(columns)]
         weights[d:] = found[len(columns) :]

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from skdp._rows import clip_entries, clip_rows
 from skdp.data import Block, Source
-from skdp.losses import Loss
+from skdp.objectives import LinearObjective
 from skdp.privacy._noise import NoiseSource
-from skdp.solvers._base import FloatArray, Problem
+from skdp.solvers._base import FloatArray
 from skdp.solvers._gradient import GradientSum, RowClip, rounding_slack
 from skdp.solvers._noisy_gradient import boxed
 
@@ -26,31 +26,30 @@ _UNIT_ROUNDOFF = 2.0**-53
 _FARTHEST = 1e12
 
 
-def favours_selection(problem: Problem) -> bool:
+def favours_selection(objective: LinearObjective) -> bool:
     """Whether selecting features and then releasing their values takes less noise.
 
     Noise in all values grows with the norm of a row, D2; a private selection with its
     largest entry, DInf, and with the number s of features selected. Selection is better
     if ``(D2 / DInf)^2 >= s max(2, log d)`` (``docs/solvers/peeling.md``).
     """
-    assert problem.n_nonzero is not None, "the number of features is given"
-    wanted = problem.n_nonzero * max(2.0, math.log(problem.n_features))
-    return problem.full_entries >= wanted
+    assert objective.n_nonzero is not None, "the number of features is given"
+    wanted = objective.n_nonzero * max(2.0, math.log(objective.n_features))
+    return objective.full_entries >= wanted
 
 
-def prediction_bound(problem: Problem, weights: FloatArray) -> float:
+def prediction_bound(objective: LinearObjective, weights: FloatArray) -> float:
     """Bound on the norm of any clipped row's raw prediction at released weights."""
-    d = problem.n_features
+    d = objective.n_features
     rows = np.sqrt(np.einsum("ij,ij->i", weights, weights))
-    of_entries = problem.entry_bound * float(rows[:d].sum())
-    of_rows = problem.data_norm * float(np.linalg.norm(weights[:d], 2))
-    constant = problem.intercept_value * float(rows[d:].sum())
+    of_entries = objective.entry_bound * float(rows[:d].sum())
+    of_rows = objective.data_norm * float(np.linalg.norm(weights[:d], 2))
+    constant = objective.intercept_value * float(rows[d:].sum())
     return (min(of_entries, of_rows) + constant) * (1 + 1e-12)
 
 
 def feature_sensitivity(
-    loss: Loss,
-    problem: Problem,
+    objective: LinearObjective,
     residual_clip: float = math.inf,
     prediction: float = math.inf,
     entry_clip: float = math.inf,
@@ -59,8 +58,7 @@ def feature_sensitivity(
 
     Parameters
     ----------
-    loss : Loss
-    problem : Problem
+    objective : LinearObjective
     residual_clip : float in (0, inf], default=inf
         Norm to which every record's residual is clipped.
     prediction : float in [0, inf], default=inf
@@ -71,13 +69,13 @@ def feature_sensitivity(
     Returns
     -------
     float
-        Under ``problem.adjacency``; both cases are derived separately on the proof
+        Under ``objective.adjacency``; both cases are derived separately on the proof
         page, Lemma 1.
     """
-    one_record = min(loss.zero_out_bound(prediction), residual_clip)
+    one_record = min(objective.loss.zero_out_bound(prediction), residual_clip)
     two_records = 2 * one_record
-    residual = {"zero_out": one_record, "replace_one": two_records}[problem.adjacency]
-    return min(problem.entry_bound, entry_clip) * residual
+    residual = {"zero_out": one_record, "replace_one": two_records}[objective.adjacency]
+    return min(objective.entry_bound, entry_clip) * residual
 
 
 class _ScoreSum(GradientSum):
@@ -86,22 +84,21 @@ class _ScoreSum(GradientSum):
     def __init__(
         self,
         source: Source,
-        loss: Loss,
-        problem: Problem,
+        objective: LinearObjective,
         residual_clip: float,
         entry_clip: float,
     ) -> None:
-        super().__init__(source, loss, problem, residual_clip)
+        super().__init__(source, objective, residual_clip)
         self._entry_clip = entry_clip
-        self._is_compiled = self._is_compiled and entry_clip >= problem.entry_bound
+        self._is_compiled = self._is_compiled and entry_clip >= objective.entry_bound
 
     def _add_gradients(
         self, total: FloatArray, X: Any, clip: RowClip, raw: FloatArray, block: Block
     ) -> None:
-        if self._entry_clip < self._problem.entry_bound:
+        if self._entry_clip < self._objective.entry_bound:
             # Of the clipped rows: of the rows as they are, those far beyond
             # `data_norm` would have next to no part in a score.
-            clipped = clip_rows(X, self._problem.data_norm)
+            clipped = clip_rows(X, self._objective.data_norm)
             X, clip = clip_entries(clipped, self._entry_clip), RowClip()
         super()._add_gradients(total, X, clip, raw, block)
 
@@ -113,8 +110,7 @@ class FeatureSelection:
     ----------
     source : Source
         Private.
-    loss : Loss
-    problem : Problem
+    objective : LinearObjective
         Its adjacency is the one that the sensitivity is taken under.
     noise : NoiseSource
     residual_clip : float in (0, inf], default=inf
@@ -126,17 +122,16 @@ class FeatureSelection:
     def __init__(
         self,
         source: Source,
-        loss: Loss,
-        problem: Problem,
+        objective: LinearObjective,
         noise: NoiseSource,
         *,
         residual_clip: float = math.inf,
         entry_clip: float = math.inf,
     ) -> None:
-        self._loss, self._problem, self._noise = loss, problem, noise
+        self._objective, self._noise = objective, noise
         self._clip, self._largest_block = residual_clip, source.largest_block
-        self._entry_bound = min(problem.entry_bound, entry_clip)
-        self._sum = _ScoreSum(source, loss, problem, residual_clip, entry_clip)
+        self._entry_bound = min(objective.entry_bound, entry_clip)
+        self._sum = _ScoreSum(source, objective, residual_clip, entry_clip)
 
     def __call__(
         self,
@@ -162,8 +157,11 @@ class FeatureSelection:
         among : ndarray of int64 or None
             The candidates, public. None: all features.
         """
-        d, worst = self._problem.n_features, self._loss.zero_out_bound(math.inf)
-        largest = self._problem.n_samples * self._entry_bound * worst
+        d, worst = (
+            self._objective.n_features,
+            self._objective.loss.zero_out_bound(math.inf),
+        )
+        largest = self._objective.n_samples * self._entry_bound * worst
         if among is None:
             among = np.arange(d)
         difference = -self._sum(weights)[among]
@@ -173,9 +171,9 @@ class FeatureSelection:
             farthest = float(np.linalg.norm(public, axis=1).max())
             difference += public
         scores = np.linalg.norm(difference, axis=1)
-        prediction = prediction_bound(self._problem, weights)
+        prediction = prediction_bound(self._objective, weights)
         sensitivity = feature_sensitivity(
-            self._loss, self._problem, self._clip, prediction, self._entry_bound
+            self._objective, self._clip, prediction, self._entry_bound
         )
         sensitivity += self._rounding(weights, farthest + largest)
         chosen = self._noise.top_k(scores, k, sensitivity=sensitivity, epsilon=epsilon)
@@ -183,7 +181,7 @@ class FeatureSelection:
 
     def _rounding(self, weights: FloatArray, largest: float) -> float:
         """Bound on what floating point adds to a score's sensitivity; Lemma 2."""
-        problem, length = self._problem, float(np.linalg.norm(weights))
-        of_sums = rounding_slack(self._loss, problem, self._largest_block, length)
-        of_norms = 2 * (self._loss.n_outputs + 8) * _UNIT_ROUNDOFF * largest
-        return of_sums * (self._entry_bound / problem.row_norm) + of_norms
+        objective, length = self._objective, float(np.linalg.norm(weights))
+        of_sums = rounding_slack(objective, self._largest_block, length)
+        of_norms = 2 * (self._objective.loss.n_outputs + 8) * _UNIT_ROUNDOFF * largest
+        return of_sums * (self._entry_bound / objective.row_norm) + of_norms

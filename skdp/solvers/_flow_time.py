@@ -12,10 +12,9 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from skdp.losses import Loss
+from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.privacy._gaussian import gaussian_mu
-from skdp.solvers._base import Problem
 from skdp.solvers._gradient import query_sensitivity, smoothness_bound
 
 # Standard deviation of the noise in the raw prediction of a unit row at which the
@@ -32,8 +31,7 @@ class FlowTime:
 
     Parameters
     ----------
-    loss : Loss
-    problem : Problem
+    objective : LinearObjective
     mu : float in (0, inf)
         Sensitivity over the standard deviation of the noise per weight of one release
         of all records' gradients.
@@ -42,19 +40,18 @@ class FlowTime:
     fewest_steps: ClassVar[int] = 10
     most_steps: ClassVar[int] = 300
 
-    loss: Loss
-    problem: Problem
+    objective: LinearObjective
     mu: float
 
     @classmethod
-    def of(cls, loss: Loss, problem: Problem, budget: Budget) -> FlowTime:
+    def of(cls, objective: LinearObjective, budget: Budget) -> FlowTime:
         """For Gaussian noise that fits a budget of delta > 0."""
-        return cls(loss, problem, gaussian_mu(budget.epsilon, budget.delta))
+        return cls(objective, gaussian_mu(budget.epsilon, budget.delta))
 
     @property
     def smoothness(self) -> float:
         """Public bound on the curvature of the objective."""
-        return smoothness_bound(self.loss, self.problem)
+        return smoothness_bound(self.objective)
 
     @property
     def longest_flow(self) -> float:
@@ -63,16 +60,19 @@ class FlowTime:
 
     def flow(self, residual_clip: float, intercept_weight: float = 1.0) -> float:
         """Flow time at which the noise in a unit row's prediction is _MARGIN_NOISE."""
-        problem = self.problem
+        objective = self.objective
         sensitivity = query_sensitivity(
-            self.loss, problem, residual_clip, intercept_weight=intercept_weight
+            self.objective, residual_clip, intercept_weight=intercept_weight
         )
-        tolerated = _MARGIN_NOISE * self.loss.raw_unit
+        tolerated = _MARGIN_NOISE * self.objective.loss.raw_unit
         flow = self._admitted(
-            tolerated * problem.n_samples * self.mu / (problem.data_norm * sensitivity)
+            tolerated
+            * objective.n_samples
+            * self.mu
+            / (objective.data_norm * sensitivity)
         )
-        if problem.alpha > 0:  # the optimum is reached by then
-            flow = min(flow, RELAXATIONS / problem.alpha)
+        if objective.alpha > 0:  # the optimum is reached by then
+            flow = min(flow, RELAXATIONS / objective.alpha)
         return flow
 
     def _admitted(self, flow: float) -> float:
@@ -99,16 +99,16 @@ class FlowTime:
     def intercept_weight(self, residual_clip: float | None) -> float:
         """Weight that minimises the noise of the intercept and the others together."""
         even = self.flow(math.inf if residual_clip is None else residual_clip)
-        bend = self.loss.smoothness * self.problem.data_norm**2 / 2
+        bend = self.objective.loss.smoothness * self.objective.data_norm**2 / 2
         return float((1 + bend * even) ** -0.25)
 
     def residual_clip(self, intercept_weight: float) -> float:
         """The loss's `noisy_clip` while noise, not the steps, limits the run."""
         wanted = self.wanted_steps(self.flow(math.inf, intercept_weight))
-        clip = self.loss.noisy_clip if wanted < self.most_steps else math.inf
-        if self.loss.n_outputs == 1 and math.isfinite(clip):
+        clip = self.objective.loss.noisy_clip if wanted < self.most_steps else math.inf
+        if self.objective.loss.n_outputs == 1 and math.isfinite(clip):
             # The least clipping at which noise still admits the most steps.
-            bound = self.loss.zero_out_bound(math.inf)
+            bound = self.objective.loss.zero_out_bound(math.inf)
             clip = max(clip, bound * (wanted / self.most_steps) ** 2)
         return clip
 
@@ -147,10 +147,10 @@ class PlainFlowTime(FlowTime):
         return flow * self.smoothness
 
 
-def wanted_steps(loss: Loss, problem: Problem, budget: Budget) -> float:
+def wanted_steps(objective: LinearObjective, budget: Budget) -> float:
     """Steps that noisy_gd would take without residual clipping or limits.
 
     The fewer, the more noise limits the fit.
     """
-    rule = FlowTime.of(loss, problem, budget)
+    rule = FlowTime.of(objective, budget)
     return rule.wanted_steps(rule.flow(math.inf, rule.intercept_weight(None)))

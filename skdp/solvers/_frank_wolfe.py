@@ -17,12 +17,12 @@ import numpy as np
 
 from skdp._validation import check_count, check_real
 from skdp.data import Source
-from skdp.losses import Loss
+from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.privacy._events import BoundedRangeEvent, Event
 from skdp.privacy._gaussian import gaussian_mu
 from skdp.privacy._noise import NoiseSource, choice_shift
-from skdp.solvers._base import Problem, Progress, Solution, Solver
+from skdp.solvers._base import Progress, Solution, Solver
 from skdp.solvers._configured import Checks
 from skdp.solvers._thresholding import keep_rows, largest_rows
 from skdp.solvers._vertex_scores import (
@@ -106,39 +106,39 @@ class FrankWolfe(Solver):
     residual_clip: float | None = None
     residual_steps: int | None = None
 
-    def refusal(self, loss: Loss, problem: Problem, budget: Budget) -> str:
-        reason = super().refusal(loss, problem, budget)
+    def refusal(self, objective: LinearObjective, budget: Budget) -> str:
+        reason = super().refusal(objective, budget)
         if reason:
             return reason
         me = f"solver={self.key!r}"
-        if loss.n_outputs > 1:
+        if objective.loss.n_outputs > 1:
             return (
                 f"{me} chooses one weight at a time and needs a model with one output. "
                 "Use solver='iht'."
             )
-        resolved = self.resolve(loss, problem, budget)
+        resolved = self.resolve(objective, budget)
         assert resolved.residual_steps is not None, "resolve() fills in the steps"
-        largest_sum = problem.n_samples * resolved.residual_steps * 2**ENTRY_BITS
+        largest_sum = objective.n_samples * resolved.residual_steps * 2**ENTRY_BITS
         if largest_sum >= 2**SUM_BITS:
             return (
                 f"{me} cannot add up so many records in whole numbers. Use "
                 "fewer 'residual_steps', or solver='iht'."
             )
-        if problem.n_columns >= 2**31:
+        if objective.n_columns >= 2**31:
             return f"{me} can have 2^31 candidates at most. Use solver='iht'."
         return ""
 
-    def resolve(self, loss: Loss, problem: Problem, budget: Budget) -> Self:
-        signal, n_steps = self._signal_and_steps(problem, budget)
+    def resolve(self, objective: LinearObjective, budget: Budget) -> Self:
+        signal, n_steps = self._signal_and_steps(objective, budget)
         radius, clip, grid = self.l1_radius, self.residual_clip, self.residual_steps
         if radius is None:
             # Entries of a full row are so far below their bound.
-            share = problem.full_entries / problem.n_features
+            share = objective.full_entries / objective.n_features
             felt = signal * math.sqrt(min(1.0, share))
             reach = min(max(felt / _SIGNAL_PER_REACH, _SHORTEST), _FARTHEST)
-            radius = reach * loss.raw_unit / problem.entry_bound
+            radius = reach * objective.loss.raw_unit / objective.entry_bound
         if clip is None:
-            clip = loss.noisy_clip / 2
+            clip = objective.loss.noisy_clip / 2
         if grid is None:
             # Half a step is then a quarter of the noise in a score, or less.
             hidden = 2 ** math.ceil(math.log2(signal / math.sqrt(n_steps) + 1))
@@ -151,11 +151,13 @@ class FrankWolfe(Solver):
             residual_steps=grid,
         )
 
-    def _signal_and_steps(self, problem: Problem, budget: Budget) -> tuple[float, int]:
+    def _signal_and_steps(
+        self, objective: LinearObjective, budget: Budget
+    ) -> tuple[float, int]:
         """What the budget can tell apart, and the number of steps."""
-        candidates = math.log(2 * problem.n_columns)
-        records = problem.n_samples / candidates
-        if problem.adjacency == "zero_out":
+        candidates = math.log(2 * objective.n_columns)
+        records = objective.n_samples / candidates
+        if objective.adjacency == "zero_out":
             records *= 2
         if budget.delta > 0:
             signal = records * gaussian_mu(budget.epsilon, budget.delta)
@@ -173,29 +175,28 @@ class FrankWolfe(Solver):
     def mechanism(self) -> str:
         return "exponential mechanism over the vertices, composed numerically"
 
-    def event(self, noise_multiplier: float, loss: Loss, problem: Problem) -> Event:
+    def event(self, noise_multiplier: float, objective: LinearObjective) -> Event:
         assert self.n_steps is not None, "resolve() fills in the number of steps"
         return BoundedRangeEvent(1 / noise_multiplier, self.n_steps)
 
-    def sensitivity(self, loss: Loss, problem: Problem) -> float:
+    def sensitivity(self, objective: LinearObjective) -> float:
         """Of one score: a sum over records of a feature times a residual."""
         assert self.residual_steps is not None, "resolve() fills in the steps"
-        step = self._residual_bound(loss, problem, 1.0) / self.residual_steps
-        in_steps = score_sensitivity(self.residual_steps, problem)
-        return float(in_steps * step * problem.entry_bound / 2**ENTRY_BITS)
+        step = self._residual_bound(objective, 1.0) / self.residual_steps
+        in_steps = score_sensitivity(self.residual_steps, objective)
+        return float(in_steps * step * objective.entry_bound / 2**ENTRY_BITS)
 
-    def _residual_bound(self, loss: Loss, problem: Problem, share: float) -> float:
+    def _residual_bound(self, objective: LinearObjective, share: float) -> float:
         """Of a clipped residual, with weights in this share of the ball."""
         assert self.l1_radius is not None, "resolve() fills in the radius"
         assert self.residual_clip is not None, "resolve() fills in the clip"
-        farthest = share * problem.entry_bound * self.l1_radius
-        return min(loss.zero_out_bound(farthest), self.residual_clip)
+        farthest = share * objective.entry_bound * self.l1_radius
+        return min(objective.loss.zero_out_bound(farthest), self.residual_clip)
 
     def run(
         self,
         source: Source,
-        loss: Loss,
-        problem: Problem,
+        objective: LinearObjective,
         noise_multiplier: float,
         noise: NoiseSource,
         progress: Progress,
@@ -204,14 +205,14 @@ class FrankWolfe(Solver):
         assert self.l1_radius is not None, "resolve() fills in the radius"
         assert self.residual_steps is not None, "resolve() fills in the steps"
         epsilon = 1 / noise_multiplier
-        per_unit = self.residual_steps / self._residual_bound(loss, problem, 1.0)
-        rows = IntegerRows.read(source, problem)
-        scores = VertexScores(rows, loss, problem, per_unit)
+        per_unit = self.residual_steps / self._residual_bound(objective, 1.0)
+        rows = IntegerRows.read(source, objective)
+        scores = VertexScores(rows, objective, per_unit)
         # All weights are 0 at first, and residuals may be far below their bound.
-        at_first = per_unit * self._residual_bound(loss, problem, 0.0)
+        at_first = per_unit * self._residual_bound(objective, 0.0)
         most = min(max(1, round(at_first)), self.residual_steps)
         for t in range(self.n_steps):
-            sensitivity = score_sensitivity(most, problem)
+            sensitivity = score_sensitivity(most, objective)
             scores.update(most, choice_shift(sensitivity=sensitivity, epsilon=epsilon))
             chosen, sign = noise.signed_choice(
                 scores.ranking, sensitivity=sensitivity, epsilon=epsilon
@@ -220,20 +221,20 @@ class FrankWolfe(Solver):
             scores.move(1 - share, chosen, share * sign * self.l1_radius)
             most = self.residual_steps
             progress.step(t + 1, self.n_steps)
-        weights, d = scores.weights(), problem.n_features
+        weights, d = scores.weights(), objective.n_features
         chosen_ones = np.flatnonzero(weights[:d])  # few of many
-        kept = chosen_ones[largest_rows(weights[chosen_ones], problem.most_features)]
+        kept = chosen_ones[largest_rows(weights[chosen_ones], objective.most_features)]
         kept = np.append(kept, np.arange(d, len(weights)))
         # The standard deviation of the Gumbel noise of which a choice is the maximum.
         gumbel = math.pi / math.sqrt(6) * 2 / epsilon
-        scale = gumbel * self.sensitivity(loss, problem)
+        scale = gumbel * self.sensitivity(objective)
         return Solution(keep_rows(weights, kept), scale)
 
 
-def score_sensitivity(most: int, problem: Problem) -> int:
+def score_sensitivity(most: int, objective: LinearObjective) -> int:
     """Largest change of a score by one record, of residuals of at most `most` steps.
 
     Under either adjacency derived on the proof page, in steps of the score.
     """
     one_record: int = most * 2**ENTRY_BITS
-    return {"zero_out": one_record, "replace_one": 2 * one_record}[problem.adjacency]
+    return {"zero_out": one_record, "replace_one": 2 * one_record}[objective.adjacency]

@@ -18,22 +18,21 @@ from scipy.sparse import issparse
 
 from skdp._rows import HUGE, bring_to_norm, row_norms, with_entries
 from skdp.data import Block, Source
-from skdp.losses import Loss
-from skdp.solvers._base import FloatArray, Problem
+from skdp.objectives import LinearObjective
+from skdp.solvers._base import FloatArray
 
 _UNIT_ROUNDOFF = 2.0**-53
 # Numbers in a table from which on compiled code makes up for the time to load it.
 _WORTH_COMPILING = 10_000_000
 
 
-def smoothness_bound(loss: Loss, problem: Problem) -> float:
+def smoothness_bound(objective: LinearObjective) -> float:
     """Public bound L on the curvature of one record's regularised loss."""
-    return loss.smoothness * problem.row_norm**2 + problem.alpha
+    return objective.loss.smoothness * objective.row_norm**2 + objective.alpha
 
 
 def query_sensitivity(
-    loss: Loss,
-    problem: Problem,
+    objective: LinearObjective,
     residual_clip: float = math.inf,
     weights_norm: float = math.inf,
     intercept_weight: float = 1.0,
@@ -42,8 +41,7 @@ def query_sensitivity(
 
     Parameters
     ----------
-    loss : Loss
-    problem : Problem
+    objective : LinearObjective
     residual_clip : float in (0, inf], default=inf
         Norm to which every record's residual is clipped.
     weights_norm : float in [0, inf], default=inf
@@ -56,23 +54,24 @@ def query_sensitivity(
     Returns
     -------
     float
-        Under ``problem.adjacency``; both cases are derived separately on the proof
+        Under ``objective.adjacency``; both cases are derived separately on the proof
         page ``docs/proofs/noisy_gd.md``.
     """
-    rho = problem.data_norm
-    if problem.fit_intercept:
+    rho = objective.data_norm
+    if objective.fit_intercept:
         rho *= math.sqrt(1 + intercept_weight**2)
     radius = rho * weights_norm
-    one_record = min(loss.zero_out_bound(radius), residual_clip)
+    one_record = min(objective.loss.zero_out_bound(radius), residual_clip)
     two_records = 2 * one_record
     if math.isinf(residual_clip):  # clipping does not shrink every diameter
-        two_records = min(two_records, loss.replace_one_bound(radius))
-    return rho * {"zero_out": one_record, "replace_one": two_records}[problem.adjacency]
+        two_records = min(two_records, objective.loss.replace_one_bound(radius))
+    return (
+        rho * {"zero_out": one_record, "replace_one": two_records}[objective.adjacency]
+    )
 
 
 def rounding_slack(
-    loss: Loss,
-    problem: Problem,
+    objective: LinearObjective,
     largest_block: int,
     weights_norm: float,
     moved_rows: int = 1,
@@ -86,13 +85,13 @@ def rounding_slack(
     of its raw prediction, which grows with the weights. One record's, if the layout of
     the blocks is public; all `moved_rows` if it is not. Lemma 4 of the proof page.
     """
-    n, b, d = problem.n_samples, largest_block, problem.n_features
-    worst = loss.zero_out_bound(math.inf)
-    record = problem.row_norm * worst
+    n, b, d = objective.n_samples, largest_block, objective.n_features
+    worst = objective.loss.zero_out_bound(math.inf)
+    record = objective.row_norm * worst
     summation = 2 * n * (b + n / b + 16) * _UNIT_ROUNDOFF
     one_row = 8 * (d + 64) * _UNIT_ROUNDOFF
-    raw_error = (d + 16) * _UNIT_ROUNDOFF * problem.row_norm * weights_norm
-    moved = 2 * min(1.0, loss.smoothness * raw_error / worst)
+    raw_error = (d + 16) * _UNIT_ROUNDOFF * objective.row_norm * weights_norm
+    moved = 2 * min(1.0, objective.loss.smoothness * raw_error / worst)
     return record * (summation + moved_rows * (one_row + moved))
 
 
@@ -162,8 +161,7 @@ class GradientSum:
     ----------
     source : Source
         Private.
-    loss : Loss
-    problem : Problem
+    objective : LinearObjective
         With an infinite `data_norm` no row is clipped.
     residual_clip : float in (0, inf], default=inf
         Norm to which every record's residual is clipped.
@@ -172,18 +170,17 @@ class GradientSum:
     def __init__(
         self,
         source: Source,
-        loss: Loss,
-        problem: Problem,
+        objective: LinearObjective,
         residual_clip: float = math.inf,
     ) -> None:
-        self._source, self._loss, self._problem = source, loss, problem
+        self._source, self._objective = source, objective
         self._residual_clip = residual_clip
         self._clips: dict[int, RowClip] = {}
         self._factors: dict[int, FloatArray] = {}
         self._is_compiled = (
-            loss.n_outputs == 1
-            and math.isfinite(problem.data_norm)
-            and problem.n_samples * problem.n_features >= _WORTH_COMPILING
+            objective.loss.n_outputs == 1
+            and math.isfinite(objective.data_norm)
+            and objective.n_samples * objective.n_features >= _WORTH_COMPILING
             and source.is_row_major
         )
         self._double = np.empty((0, 0))
@@ -210,7 +207,7 @@ class GradientSum:
         total = np.zeros((1, weights.shape[1]))
         for X, clip, block in self._blocks():
             residual = self._residual(self._raw(X, clip, weights), block)
-            total += self._problem.intercept_value * residual.sum(axis=0)
+            total += self._objective.intercept_value * residual.sum(axis=0)
         return total
 
     def with_value(self, weights: FloatArray) -> tuple[float, FloatArray]:
@@ -218,13 +215,13 @@ class GradientSum:
         value, total = 0.0, np.zeros_like(weights)
         for X, clip, block in self._blocks():
             raw = self._raw(X, clip, weights)
-            value += float(np.sum(self._loss.value(block.y, raw)))
+            value += float(np.sum(self._objective.loss.value(block.y, raw)))
             self._add_gradients(total, X, clip, raw, block)
         return value, total
 
     def _blocks(self) -> Iterator[tuple[Any, RowClip, Block]]:
         """Blocks in double precision with what clips their rows, kept for later."""
-        bound = self._problem.data_norm
+        bound = self._objective.data_norm
         for i, block in enumerate(self._source.blocks()):
             if i not in self._clips:  # before a copy in double precision is held
                 X = block.X
@@ -237,7 +234,7 @@ class GradientSum:
         self, rows: NDArray[np.int64]
     ) -> Iterator[tuple[Any, RowClip, Block]]:
         """The chosen rows of each block, with what clips them."""
-        bound, start = self._problem.data_norm, 0
+        bound, start = self._objective.data_norm, 0
         for block in self._source.blocks():
             end = start + len(block.y)
             first, last = np.searchsorted(rows, [start, end])
@@ -256,11 +253,11 @@ class GradientSum:
         """The gradients of dense rows and one output, in one visit of every row."""
         from skdp.solvers._gradient_kernel import add_gradients
 
-        d, unclipped = self._problem.n_features, RowClip()
-        intercept = weights[d, 0] if self._problem.fit_intercept else 0.0
+        d, unclipped = self._objective.n_features, RowClip()
+        intercept = weights[d, 0] if self._objective.fit_intercept else 0.0
         for i, block in enumerate(self._source.blocks()):
             if i not in self._clips:
-                self._clips[i] = RowClip.of(block.X, self._problem.data_norm)
+                self._clips[i] = RowClip.of(block.X, self._objective.data_norm)
             if i not in self._factors:
                 self._factors[i] = self._clips[i].factors_of_ordinary(block.present)
             part = np.zeros(d)
@@ -269,15 +266,15 @@ class GradientSum:
                 self._factors[i],
                 block.y,
                 weights[:d, 0],
-                self._problem.intercept_value * intercept,
-                int(self._loss.form),
-                self._loss.form_constants,
+                self._objective.intercept_value * intercept,
+                int(self._objective.loss.form),
+                self._objective.loss.form_constants,
                 self._residual_clip,
                 part,
             )
             total[:d, 0] += part
-            if self._problem.fit_intercept:
-                total[d] += self._problem.intercept_value * residuals
+            if self._objective.fit_intercept:
+                total[d] += self._objective.intercept_value * residuals
             apart = self._clips[i].huge_part(block)
             if apart is not None:
                 raw = self._raw(apart.X, unclipped, weights)
@@ -296,15 +293,15 @@ class GradientSum:
         return self._double
 
     def _raw(self, X: Any, clip: RowClip, weights: FloatArray) -> FloatArray:
-        d = self._problem.n_features
+        d = self._objective.n_features
         raw = clip.predict(X, weights[:d])
-        if self._problem.fit_intercept:
-            raw += self._problem.intercept_value * weights[d]
+        if self._objective.fit_intercept:
+            raw += self._objective.intercept_value * weights[d]
         return raw
 
     def _residual(self, raw: FloatArray, block: Block) -> FloatArray:
         """Clipped residuals, 0 for null records."""
-        residual = self._loss.residual(block.y, raw)
+        residual = self._objective.loss.residual(block.y, raw)
         if math.isfinite(self._residual_clip):
             norms = np.sqrt(np.einsum("ij,ij->i", residual, residual))
             limit = self._residual_clip
@@ -316,8 +313,8 @@ class GradientSum:
     def _add_gradients(
         self, total: FloatArray, X: Any, clip: RowClip, raw: FloatArray, block: Block
     ) -> None:
-        d = self._problem.n_features
+        d = self._objective.n_features
         residual = self._residual(raw, block)
-        if self._problem.fit_intercept:
-            total[d] += self._problem.intercept_value * residual.sum(axis=0)
+        if self._objective.fit_intercept:
+            total[d] += self._objective.intercept_value * residual.sum(axis=0)
         clip.add_gradients(X, total[:d], residual)

@@ -10,10 +10,10 @@ from typing import ClassVar, Self
 import numpy as np
 
 from skdp._validation import check_real
-from skdp.losses import Loss
+from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.solvers._accelerated import AcceleratedGD
-from skdp.solvers._base import FloatArray, Problem
+from skdp.solvers._base import FloatArray
 from skdp.solvers._configured import Checks
 from skdp.solvers._flow_time import RELAXATIONS
 
@@ -84,15 +84,15 @@ class HeavyBall(AcceleratedGD):
 
     momentum: float | None = None
 
-    def resolve(self, loss: Loss, problem: Problem, budget: Budget) -> Self:
-        found = super().resolve(loss, problem, budget)
+    def resolve(self, objective: LinearObjective, budget: Budget) -> Self:
+        found = super().resolve(objective, budget)
         if found.momentum is not None:
             return found
         assert found.step_size is not None, "resolve() fills in the step size"
         assert found.strong_convexity is not None, "resolve() fills in the convexity"
         root = math.sqrt(found.step_size) * math.sqrt(found.strong_convexity)
         momentum = (1 - root) / (1 + root)
-        if found.strong_convexity > problem.alpha:
+        if found.strong_convexity > objective.alpha:
             # Momentum, not mu, decides how fast large curvatures settle.
             momentum = 1 - self.relaxations * root
         return replace(found, momentum=min(max(0.0, momentum), _MOST_MOMENTUM))

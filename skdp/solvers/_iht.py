@@ -26,18 +26,12 @@ import numpy as np
 
 from skdp._validation import check_bool, check_count, check_real
 from skdp.data import Source
-from skdp.losses import Loss
+from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.privacy._events import ComposedEvent, Event, GaussianEvent
 from skdp.privacy._gaussian import gaussian_mu
 from skdp.privacy._noise import NoiseSource
-from skdp.solvers._base import (
-    FloatArray,
-    Problem,
-    Progress,
-    Solution,
-    Solver,
-)
+from skdp.solvers._base import FloatArray, Progress, Solution, Solver
 from skdp.solvers._configured import Checks
 from skdp.solvers._noisy_gradient import boxed, farthest_weight
 from skdp.solvers._split_gradient import SplitGradient, split_sensitivity
@@ -146,18 +140,22 @@ class IHT(Solver):
     def is_gaussian(self) -> bool:
         return True
 
-    def resolve(self, loss: Loss, problem: Problem, budget: Budget) -> Self:
-        is_dense = problem.has_dense_rows
+    def resolve(self, objective: LinearObjective, budget: Budget) -> Self:
+        is_dense = objective.has_dense_rows
         clip, accumulate = self.residual_clip, self.accumulate
         if clip is None:
-            worst = loss.zero_out_bound(math.inf)
-            clip = min(_CLIPPED_SHARE * worst, _CLIPPED_MORE * loss.noisy_clip)
+            worst = objective.loss.zero_out_bound(math.inf)
+            clip = min(
+                _CLIPPED_SHARE * worst, _CLIPPED_MORE * objective.loss.noisy_clip
+            )
         if accumulate is None:
             accumulate = not is_dense
-        d = problem.n_features
-        bend = loss.smoothness * problem.data_norm**2
-        longest = 1 / (bend / (d if is_dense else min(d, _DIRECTIONS)) + problem.alpha)
-        distance = self._admitted(loss, problem, budget, clip, is_dense)
+        d = objective.n_features
+        bend = objective.loss.smoothness * objective.data_norm**2
+        longest = 1 / (
+            bend / (d if is_dense else min(d, _DIRECTIONS)) + objective.alpha
+        )
+        distance = self._admitted(objective, budget, clip, is_dense)
         n_steps, step_size = self.n_steps, self.step_size
         if n_steps is None:
             wanted = min(distance / longest, _MOST_STEPS[accumulate])
@@ -174,62 +172,63 @@ class IHT(Solver):
 
     @staticmethod
     def _admitted(
-        loss: Loss, problem: Problem, budget: Budget, clip: float, is_dense: bool
+        objective: LinearObjective, budget: Budget, clip: float, is_dense: bool
     ) -> float:
         """Sum of all steps at which the noise is _PREDICTION_NOISE."""
-        reached = problem.data_norm
+        reached = objective.data_norm
         if is_dense:  # the selected features hold their share of a row
-            reached *= math.sqrt(problem.most_features / problem.n_features)
+            reached *= math.sqrt(objective.most_features / objective.n_features)
         mu = gaussian_mu(budget.epsilon, budget.delta)
-        noise = reached * split_sensitivity(loss, problem, clip) / mu
-        return _PREDICTION_NOISE * loss.raw_unit * problem.n_samples / noise
+        noise = reached * split_sensitivity(objective, clip) / mu
+        return _PREDICTION_NOISE * objective.loss.raw_unit * objective.n_samples / noise
 
     @property
     def mechanism(self) -> str:
         return "Gaussian noise, calibrated exactly"
 
-    def intercept_queries(self, problem: Problem) -> int:
+    def intercept_queries(self, objective: LinearObjective) -> int:
         """How often the intercept's gradient is released."""
         assert self.n_steps is not None, "resolve() fills in the number of steps"
-        return self.n_steps + _FIRST_QUERIES if problem.fit_intercept else 0
+        return self.n_steps + _FIRST_QUERIES if objective.fit_intercept else 0
 
-    def intercept_multiplier(self, noise_multiplier: float, problem: Problem) -> float:
+    def intercept_multiplier(
+        self, noise_multiplier: float, objective: LinearObjective
+    ) -> float:
         """Noise multiplier of the intercept's queries beside that of the features'."""
         assert self.n_steps is not None, "resolve() fills in the number of steps"
         odds = self.intercept_share / (1 - self.intercept_share)
-        queries = self.intercept_queries(problem)
+        queries = self.intercept_queries(objective)
         return noise_multiplier * math.sqrt(queries / self.n_steps / odds)
 
-    def event(self, noise_multiplier: float, loss: Loss, problem: Problem) -> Event:
+    def event(self, noise_multiplier: float, objective: LinearObjective) -> Event:
         assert self.n_steps is not None, "resolve() fills in the number of steps"
         features = GaussianEvent(noise_multiplier, self.n_steps)
-        if not problem.fit_intercept:
+        if not objective.fit_intercept:
             return features
-        multiplier = self.intercept_multiplier(noise_multiplier, problem)
-        queries = self.intercept_queries(problem)
+        multiplier = self.intercept_multiplier(noise_multiplier, objective)
+        queries = self.intercept_queries(objective)
         return ComposedEvent((features, GaussianEvent(multiplier, queries)))
 
-    def sensitivity(self, loss: Loss, problem: Problem) -> float:
+    def sensitivity(self, objective: LinearObjective) -> float:
         assert self.residual_clip is not None, "resolve() fills in the clip"
-        return split_sensitivity(loss, problem, self.residual_clip)
+        return split_sensitivity(objective, self.residual_clip)
 
     def run(
         self,
         source: Source,
-        loss: Loss,
-        problem: Problem,
+        objective: LinearObjective,
         noise_multiplier: float,
         noise: NoiseSource,
         progress: Progress,
     ) -> Solution:
         assert self.n_steps is not None, "resolve() fills in the number of steps"
         assert self.residual_clip is not None, "resolve() fills in the clip"
-        gradient = SplitGradient(source, loss, problem, noise, self.residual_clip)
-        descent = _Descent(self, loss, problem)
-        spread = self.intercept_multiplier(noise_multiplier, problem)
+        gradient = SplitGradient(source, objective, noise, self.residual_clip)
+        descent = _Descent(self, objective)
+        spread = self.intercept_multiplier(noise_multiplier, objective)
 
         def find_intercept(queries: int) -> None:
-            for _ in range(queries if problem.fit_intercept else 0):
+            for _ in range(queries if objective.fit_intercept else 0):
                 descent.move_intercept(gradient.of_intercept(descent.weights, spread))
 
         find_intercept(_FIRST_QUERIES)
@@ -272,18 +271,21 @@ class _Descent:
     Parameters
     ----------
     solver : IHT
-    loss : Loss
-    problem : Problem
+    objective : LinearObjective
     """
 
-    def __init__(self, solver: IHT, loss: Loss, problem: Problem) -> None:
+    def __init__(self, solver: IHT, objective: LinearObjective) -> None:
         assert solver.step_size is not None, "resolve() fills in the step size"
-        self._solver, self._problem = solver, problem
+        self._solver, self._objective = solver, objective
         self._step_size = solver.step_size
-        self._limit = farthest_weight(problem)
-        self._bend = loss.smoothness * problem.data_norm**2 + problem.alpha
-        self._intercept = np.zeros((int(problem.fit_intercept), loss.n_outputs))
-        zeros = np.zeros((problem.n_features, loss.n_outputs))
+        self._limit = farthest_weight(objective)
+        self._bend = (
+            objective.loss.smoothness * objective.data_norm**2 + objective.alpha
+        )
+        self._intercept = np.zeros(
+            (int(objective.fit_intercept), objective.loss.n_outputs)
+        )
+        zeros = np.zeros((objective.n_features, objective.loss.n_outputs))
         self._here = _Place(zeros, zeros, 0.0)
         self._before: tuple[_Place, FloatArray, float] | None = None
 
@@ -294,13 +296,13 @@ class _Descent:
 
     def move_intercept(self, released: FloatArray) -> None:
         """A step of the length that no loss of this smoothness overshoots with."""
-        mean = released / self._problem.n_samples
-        mean = mean + self._problem.alpha * self._intercept
+        mean = released / self._objective.n_samples
+        mean = mean + self._objective.alpha * self._intercept
         self._intercept = boxed(self._intercept - mean / self._bend, self._limit)
 
     def step(self, released: FloatArray, sigma: float) -> None:
         """Go on from a released gradient sum with noise of deviation `sigma`."""
-        n, alpha = self._problem.n_samples, self._problem.alpha
+        n, alpha = self._objective.n_samples, self._objective.alpha
         # In a box of its own, so that no product with weights overflows.
         gradient = released / n + alpha * self._here.selected
         gradient = boxed(gradient, _LARGEST_PRODUCT / self._limit)
@@ -321,7 +323,7 @@ class _Descent:
 
     def _selected(self, summed: FloatArray, variance: float) -> FloatArray:
         """The largest rows that stand out from the noise; the others are 0."""
-        rows = largest_rows(summed, self._problem.most_features)
+        rows = largest_rows(summed, self._objective.most_features)
         least = self._solver.threshold * math.sqrt(variance * summed.shape[1])
         rows = rows[np.linalg.norm(summed[rows], axis=1) >= least]
         return keep_rows(summed, rows)

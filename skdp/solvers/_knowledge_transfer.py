@@ -15,11 +15,11 @@ from functools import cached_property
 from typing import Any, ClassVar, Literal, Self
 
 from skdp.data import Source
-from skdp.losses import Loss
+from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.privacy._events import Event
 from skdp.privacy._noise import NoiseSource
-from skdp.solvers._base import Problem, Progress, Solution, Solver
+from skdp.solvers._base import Progress, Solution, Solver
 from skdp.solvers._configured import Checks
 from skdp.solvers._dense_part import (
     Params,
@@ -116,18 +116,18 @@ default="isotropic"
         assert self._named_teacher is not None, "resolve() fills in the teacher"
         return self._named_teacher
 
-    def refusal(self, loss: Loss, problem: Problem, budget: Budget) -> str:
-        reason = super().refusal(loss, problem, budget)
+    def refusal(self, objective: LinearObjective, budget: Budget) -> str:
+        reason = super().refusal(objective, budget)
         if reason:
             return reason
-        rows, d = self.public_rows, problem.n_features
+        rows, d = self.public_rows, objective.n_features
         if isinstance(rows, PublicRows) and rows.shape[1] != d:
             return (
                 f"solver={self.key!r} needs 'public_rows' of {d} columns. Got "
                 f"{rows.shape[1]}. Use rows with the features of X."
             )
         try:
-            self.resolve(loss, problem, budget)
+            self.resolve(objective, budget)
         except ValueError as refused:
             return f"solver={self.key!r} needs another teacher. {refused}"
         return ""
@@ -141,10 +141,10 @@ default="isotropic"
     def assumed_public(self) -> tuple[str, ...]:
         return ("public_rows",) if isinstance(self.public_rows, PublicRows) else ()
 
-    def resolve(self, loss: Loss, problem: Problem, budget: Budget) -> Self:
+    def resolve(self, objective: LinearObjective, budget: Budget) -> Self:
         key = self.teacher or (_TEACHER if budget.delta > 0 else None)
         key, params = resolved_dense(
-            key, self.teacher_params, loss, _of_teacher(problem), budget
+            key, self.teacher_params, _of_teacher(objective), budget
         )
         return replace(self, teacher=key, teacher_params=params)
 
@@ -152,31 +152,34 @@ default="isotropic"
     def mechanism(self) -> str:
         return f"{self._resolved_teacher.mechanism}, in a teacher of all features"
 
-    def event(self, noise_multiplier: float, loss: Loss, problem: Problem) -> Event:
+    def event(self, noise_multiplier: float, objective: LinearObjective) -> Event:
         teacher = self._resolved_teacher
-        return teacher.event(noise_multiplier, loss, _of_teacher(problem))
+        return teacher.event(noise_multiplier, _of_teacher(objective))
 
-    def sensitivity(self, loss: Loss, problem: Problem) -> float:
+    def sensitivity(self, objective: LinearObjective) -> float:
         """Of the teacher's queries; the student asks none."""
-        return self._resolved_teacher.sensitivity(loss, _of_teacher(problem))
+        return self._resolved_teacher.sensitivity(_of_teacher(objective))
 
     def run(
         self,
         source: Source,
-        loss: Loss,
-        problem: Problem,
+        objective: LinearObjective,
         noise_multiplier: float,
         noise: NoiseSource,
         progress: Progress,
     ) -> Solution:
         released = self._resolved_teacher.run(
-            source, loss, _of_teacher(problem), noise_multiplier, noise, progress
+            source,
+            _of_teacher(objective),
+            noise_multiplier,
+            noise,
+            progress,
         )
-        return Solution(self.student(released.weights, problem), released.noise_scale)
+        return Solution(self.student(released.weights, objective), released.noise_scale)
 
-    def student(self, weights: Any, problem: Problem) -> Any:
+    def student(self, weights: Any, objective: LinearObjective) -> Any:
         """The nearest weights of few features; post-processing of released ones."""
-        d, most = problem.n_features, problem.most_features
+        d, most = objective.n_features, objective.most_features
         if most == d:
             return weights
         student = weights.copy()
@@ -184,13 +187,13 @@ default="isotropic"
             student[:d] = keep_rows(weights[:d], largest_rows(weights[:d], most))
             return student
         student[:d], shift = self.public_rows.nearest(
-            weights[:d], most, is_centred=problem.fit_intercept
+            weights[:d], most, is_centred=objective.fit_intercept
         )
-        student[d:] += shift / problem.intercept_value
+        student[d:] += shift / objective.intercept_value
         # A column that hardly varies in public may ask for any weight.
-        return boxed(student, farthest_weight(problem))
+        return boxed(student, farthest_weight(objective))
 
 
-def _of_teacher(problem: Problem) -> Problem:
+def _of_teacher(objective: LinearObjective) -> LinearObjective:
     """The same problem, with a weight for every feature."""
-    return replace(problem, n_nonzero=None)
+    return replace(objective, n_nonzero=None)

@@ -24,10 +24,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from skdp.data import Source
-from skdp.losses import Loss
+from skdp.objectives import LinearObjective
 from skdp.privacy._laws import LAWS
 from skdp.privacy._noise import NoiseSource
-from skdp.solvers._base import Problem, Progress, Solution
+from skdp.solvers._base import Progress, Solution
 from skdp.solvers._gradient import (
     GradientSum,
     query_sensitivity,
@@ -51,22 +51,20 @@ class HiddenDescent:
 
     Parameters
     ----------
-    loss : Loss
-    problem : Problem
+    objective : LinearObjective
     step_size : float in (0, inf)
     n_steps : int
     """
 
-    loss: Loss
-    problem: Problem
+    objective: LinearObjective
     step_size: float
     n_steps: int
 
     @property
     def gap(self) -> float:
         """``1 - c``, where every step is c-Lipschitz; not above 0: none of use."""
-        bend = smoothness_bound(self.loss, self.problem)
-        from_below = self.step_size * self.problem.alpha
+        bend = smoothness_bound(self.objective)
+        from_below = self.step_size * self.objective.alpha
         return min(from_below, 2 - self.step_size * bend * (1 + _MARGIN))
 
     @property
@@ -82,20 +80,24 @@ class HiddenDescent:
     @property
     def sensitivity(self) -> float:
         """By how much one record moves the next iterate, in exact arithmetic."""
-        worst = query_sensitivity(self.loss, self.problem)
-        return self.step_size * worst / self.problem.n_samples
+        worst = query_sensitivity(self.objective)
+        return self.step_size * worst / self.objective.n_samples
 
     @property
     def farthest(self) -> float:
         """Half the side of the box in which hidden weights are kept."""
-        return _FARTHEST * self.loss.raw_unit / self.problem.data_norm
+        return _FARTHEST * self.objective.loss.raw_unit / self.objective.data_norm
 
     def floating_point_error(self, largest_block: int) -> float:
         """Bound on the error of two computed steps from anywhere in the box."""
-        loss, problem, n = self.loss, self.problem, self.problem.n_samples
-        norm = math.sqrt(problem.n_columns * loss.n_outputs) * self.farthest
-        slack = rounding_slack(loss, problem, largest_block, norm, moved_rows=n)
-        moved = self.step_size * problem.row_norm * loss.zero_out_bound(math.inf)
+        objective, n = self.objective, self.objective.n_samples
+        norm = math.sqrt(objective.n_columns * objective.loss.n_outputs) * self.farthest
+        slack = rounding_slack(objective, largest_block, norm, moved_rows=n)
+        moved = (
+            self.step_size
+            * objective.row_norm
+            * objective.loss.zero_out_bound(math.inf)
+        )
         arithmetic = 16 * _UNIT_ROUNDOFF * (2 * norm + moved)
         return self.step_size * slack / n + arithmetic
 
@@ -108,7 +110,7 @@ class HiddenDescent:
         exact += self.floating_point_error(largest_block)
         # The iterate from which a step starts was rounded too. The grid of twice the
         # sensitivity is not finer than the one that will be used.
-        size = self.problem.n_columns * self.loss.n_outputs
+        size = self.objective.n_columns * self.objective.loss.n_outputs
         scale = LAWS["gaussian"].scale(2 * exact, noise_multiplier, size)
         rounding = math.sqrt(size) * scale.grid * (1 + _MARGIN)
         return exact + rounding if rounding <= exact else math.nan  # refused
@@ -121,12 +123,12 @@ class HiddenDescent:
         progress: Progress,
     ) -> Solution:
         """The last iterate; nothing else of the path leaves this function."""
-        problem, law = self.problem, LAWS["gaussian"]
-        gradient = GradientSum(source, self.loss, problem)
+        objective, law = self.objective, LAWS["gaussian"]
+        gradient = GradientSum(source, self.objective)
         sensitivity = self.charged(source.largest_block, noise_multiplier)
-        weights = np.zeros((problem.n_columns, self.loss.n_outputs))
+        weights = np.zeros((objective.n_columns, self.objective.loss.n_outputs))
         for t in range(self.n_steps):
-            mean = gradient(weights) / problem.n_samples + problem.alpha * weights
+            mean = gradient(weights) / objective.n_samples + objective.alpha * weights
             released = law.release(
                 noise, weights - self.step_size * mean, sensitivity, noise_multiplier
             )

@@ -24,8 +24,9 @@ from scipy.sparse import issparse
 from skdp._rows import HUGE, bring_to_norm, row_norms, scale_rows
 from skdp.data import Block, Source
 from skdp.losses import SquaredLoss
+from skdp.objectives import LinearObjective
 from skdp.privacy._adjacency import Adjacency
-from skdp.solvers._base import FloatArray, Problem
+from skdp.solvers._base import FloatArray
 
 _UNIT_ROUNDOFF = 2.0**-53
 
@@ -68,9 +69,9 @@ class MomentWeights:
         }
         return distances[adjacency] * (1 + 1e-12)
 
-    def rounding_slack(self, problem: Problem, largest_block: int) -> float:
+    def rounding_slack(self, objective: LinearObjective, largest_block: int) -> float:
         """Bound on what floating point adds to the sensitivity (Lemma 3)."""
-        n, b, d = problem.n_samples, largest_block, problem.n_features
+        n, b, d = objective.n_samples, largest_block, objective.n_features
         summation = 2 * n * (b + n / b + 16) * _UNIT_ROUNDOFF
         one_row = 16 * (d + 64) * _UNIT_ROUNDOFF
         return self.record_norm() * (summation + one_row)
@@ -98,20 +99,22 @@ class Moments:
     targets: float
 
     @classmethod
-    def of(cls, source: Source, loss: SquaredLoss | None, problem: Problem) -> Moments:
+    def of(
+        cls, source: Source, loss: SquaredLoss | None, objective: LinearObjective
+    ) -> Moments:
         """The exact sums; reads the source once. Private. No loss: no targets."""
-        d = problem.n_features
+        d = objective.n_features
         rows_rows, rows_targets = np.zeros((d, d)), np.zeros(d)
         rows, targets = np.zeros(d), 0.0
         for block in source.blocks():
             y = np.zeros(len(block.y))
             if loss is not None:
                 y = loss.clip_targets(block.y) / loss.target_bound
-            for X, v in _clipped(block, y, problem.data_norm):
+            for X, v in _clipped(block, y, objective.data_norm):
                 product = X.T @ X
                 rows_rows += product.toarray() if issparse(product) else product
                 rows_targets += X.T @ v
-                if problem.fit_intercept:
+                if objective.fit_intercept:
                     rows += np.asarray(X.sum(axis=0)).ravel()
                     targets += float(v.sum())
         return cls(rows_rows, rows, rows_targets, targets)
@@ -148,11 +151,11 @@ class Moments:
         )
 
 
-def query_size(problem: Problem, *, has_targets: bool = True) -> int:
+def query_size(objective: LinearObjective, *, has_targets: bool = True) -> int:
     """Numbers in the query."""
-    d = problem.n_features
-    of_rows = d * (d + 1) // 2 + d * problem.fit_intercept
-    return of_rows + (d + problem.fit_intercept) * has_targets
+    d = objective.n_features
+    of_rows = d * (d + 1) // 2 + d * objective.fit_intercept
+    return of_rows + (d + objective.fit_intercept) * has_targets
 
 
 def _clipped(block: Block, v: FloatArray, bound: float) -> list[tuple[Any, FloatArray]]:

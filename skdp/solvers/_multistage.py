@@ -8,10 +8,10 @@ from functools import partial
 from typing import ClassVar, Self
 
 from skdp._validation import check_count
-from skdp.losses import Loss
+from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.solvers._accelerated import AcceleratedGD
-from skdp.solvers._base import FloatArray, Problem
+from skdp.solvers._base import FloatArray
 from skdp.solvers._configured import Checks
 from skdp.solvers._gradient import smoothness_bound
 from skdp.solvers._noise_division import IntArray, multistage_steps
@@ -79,20 +79,20 @@ class Multistage(AcceleratedGD):
 
     first_stage: int | None = None
 
-    def resolve(self, loss: Loss, problem: Problem, budget: Budget) -> Self:
-        found = super().resolve(loss, problem, budget)
+    def resolve(self, objective: LinearObjective, budget: Budget) -> Self:
+        found = super().resolve(objective, budget)
         assert found.n_steps is not None, "resolve() fills in the steps"
         first = self.first_stage or math.ceil(_FIRST * found.n_steps)
         return replace(found, first_stage=first)
 
-    def _stages(self, loss: Loss, problem: Problem) -> tuple[FloatArray, IntArray]:
+    def _stages(self, objective: LinearObjective) -> tuple[FloatArray, IntArray]:
         assert self.n_steps is not None, "resolve() fills in the steps"
         assert self.step_size is not None, "resolve() fills in the step size"
         assert self.strong_convexity is not None, "resolve() fills in the convexity"
         return multistage_steps(
             self.n_steps,
             step_size=self.step_size,
-            smoothness=smoothness_bound(loss, problem),
+            smoothness=smoothness_bound(objective),
             strong_convexity=self.strong_convexity,
             first_stage=self.first_stage,
         )

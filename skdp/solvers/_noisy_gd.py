@@ -25,12 +25,12 @@ from typing import Any, ClassVar, Literal, Self
 
 from skdp._validation import check_choice, check_count
 from skdp.data import Source
-from skdp.losses import Loss
+from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.privacy._events import Event, GaussianEvent
 from skdp.privacy._laws import LAWS
 from skdp.privacy._noise import NoiseSource
-from skdp.solvers._base import Problem, Progress, Solution
+from skdp.solvers._base import Progress, Solution
 from skdp.solvers._configured import Checks
 from skdp.solvers._descent import Descent, MomentumSteps
 from skdp.solvers._flow_time import FlowTime, PlainFlowTime
@@ -140,41 +140,41 @@ class NoisyGD(Descent):
         """Whether only the last iterate is released."""
         return self.release == "last"
 
-    def refusal(self, loss: Loss, problem: Problem, budget: Budget) -> str:
-        reason = super().refusal(loss, problem, budget)
+    def refusal(self, objective: LinearObjective, budget: Budget) -> str:
+        reason = super().refusal(objective, budget)
         if reason or not self.is_hidden:
             return reason
         needs = f"solver={self.key!r} with release='last' needs"
         for name, value in _HIDDEN.items():
             if getattr(self, name) not in (None, value):
                 return f"{needs} {name}={value:g}. Use {name}=None or release='path'."
-        if problem.alpha == 0:
+        if objective.alpha == 0:
             return f"{needs} regularisation. Set C or alpha, or use release='path'."
-        if self.resolve(loss, problem, budget).hidden(loss, problem).gap <= 0:
-            most = 2 / smoothness_bound(loss, problem)
+        if self.resolve(objective, budget).hidden(objective).gap <= 0:
+            most = 2 / smoothness_bound(objective)
             return (
                 f"{needs} contractive steps, of a 'step_size' below 2 / L, which is "
                 f"{most:.3g}. Got {self.step_size}. Use step_size=None."
             )
         return ""
 
-    def hidden(self, loss: Loss, problem: Problem) -> HiddenDescent:
+    def hidden(self, objective: LinearObjective) -> HiddenDescent:
         """The descent of which only the last iterate is released."""
         assert self.step_size is not None, "resolve() fills in the step size"
         assert self.n_steps is not None, "resolve() fills in the steps"
-        return HiddenDescent(loss, problem, self.step_size, self.n_steps)
+        return HiddenDescent(objective, self.step_size, self.n_steps)
 
-    def _resolve_hidden(self, loss: Loss, problem: Problem, budget: Budget) -> Self:
-        rule = PlainFlowTime.of(loss, problem, budget)
+    def _resolve_hidden(self, objective: LinearObjective, budget: Budget) -> Self:
+        rule = PlainFlowTime.of(objective, budget)
         flow = rule.flow(math.inf)
         n_steps = rule.steps(flow) if self.n_steps is None else self.n_steps
         step_size = self.step_size or rule.step_size(flow, n_steps, 0.0)
         return replace(self, n_steps=n_steps, step_size=step_size, **_HIDDEN)
 
-    def resolve(self, loss: Loss, problem: Problem, budget: Budget) -> Self:
+    def resolve(self, objective: LinearObjective, budget: Budget) -> Self:
         if self.is_hidden:
-            return self._resolve_hidden(loss, problem, budget)
-        rule = FlowTime.of(loss, problem, budget)
+            return self._resolve_hidden(objective, budget)
+        rule = FlowTime.of(objective, budget)
         flow, clip, weight = self._query_rules(rule)
         n_steps = rule.steps(flow) if self.n_steps is None else self.n_steps
         momentum, step_size = self._step_rules(rule, flow, n_steps)
@@ -192,38 +192,37 @@ class NoisyGD(Descent):
     def mechanism(self) -> str:
         return "Gaussian noise, calibrated exactly"
 
-    def event(self, noise_multiplier: float, loss: Loss, problem: Problem) -> Event:
+    def event(self, noise_multiplier: float, objective: LinearObjective) -> Event:
         assert self.n_steps is not None, "resolve() fills in the number of steps"
         if self.is_hidden:
-            factor = self.hidden(loss, problem).factor
+            factor = self.hidden(objective).factor
             return GaussianEvent(noise_multiplier / factor)
         return GaussianEvent(noise_multiplier, self.n_steps)
 
-    def sensitivity(self, loss: Loss, problem: Problem) -> float:
+    def sensitivity(self, objective: LinearObjective) -> float:
         """Of a gradient sum; of the next iterate, but for rounding, if it is hidden."""
         if self.is_hidden:
-            return self.hidden(loss, problem).sensitivity
-        return super().sensitivity(loss, problem)
+            return self.hidden(objective).sensitivity
+        return super().sensitivity(objective)
 
     def run(
         self,
         source: Source,
-        loss: Loss,
-        problem: Problem,
+        objective: LinearObjective,
         noise_multiplier: float,
         noise: NoiseSource,
         progress: Progress,
     ) -> Solution:
         assert self.n_steps is not None, "resolve() fills in the steps"
         if self.is_hidden:
-            hidden = self.hidden(loss, problem)
+            hidden = self.hidden(objective)
             return hidden.run(source, noise_multiplier, noise, progress)
         gradient = NoisyGradient(
-            source, loss, problem, noise, LAWS["gaussian"], **self.query
+            source, objective, noise, LAWS["gaussian"], **self.query
         )
-        walk = MomentumSteps(self, loss, problem, self.n_steps)
+        walk = MomentumSteps(self, objective, self.n_steps)
         for t in range(self.n_steps):
             released = gradient(walk.weights, noise_multiplier)
-            walk.step(released / problem.n_samples)
+            walk.step(released / objective.n_samples)
             progress.step(t + 1, self.n_steps)
         return Solution(walk.average(), gradient.noise_scale)

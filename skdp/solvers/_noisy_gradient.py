@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.data import Source
-from skdp.losses import Loss
+from skdp.objectives import LinearObjective
 from skdp.privacy._laws import NoiseLaw
 from skdp.privacy._noise import NoiseSource
-from skdp.solvers._base import FloatArray, Problem
+from skdp.solvers._base import FloatArray
 from skdp.solvers._gradient import GradientSum, query_sensitivity, rounding_slack
 
 # Released weights are kept in a box of this size in units of 1 / data_norm, far beyond
@@ -24,9 +24,9 @@ from skdp.solvers._gradient import GradientSum, query_sensitivity, rounding_slac
 _FARTHEST = 1e50
 
 
-def farthest_weight(problem: Problem) -> float:
+def farthest_weight(objective: LinearObjective) -> float:
     """Half the side of the box in which released weights are kept."""
-    return _FARTHEST / problem.data_norm
+    return _FARTHEST / objective.data_norm
 
 
 def boxed(released: FloatArray, limit: float) -> FloatArray:
@@ -41,8 +41,7 @@ class NoisyGradient:
     ----------
     source : Source
         Private.
-    loss : Loss
-    problem : Problem
+    objective : LinearObjective
         Its adjacency is the one that the sensitivity is taken under.
     noise : NoiseSource
     law : NoiseLaw
@@ -56,20 +55,19 @@ class NoisyGradient:
     def __init__(
         self,
         source: Source,
-        loss: Loss,
-        problem: Problem,
+        objective: LinearObjective,
         noise: NoiseSource,
         law: NoiseLaw,
         *,
         residual_clip: float = math.inf,
         intercept_weight: float = 1.0,
     ) -> None:
-        self._loss, self._problem, self._noise, self._law = loss, problem, noise, law
+        self._objective, self._noise, self._law = objective, noise, law
         self._clip, self._intercept_weight = residual_clip, intercept_weight
         self._largest_block = source.largest_block
-        self._sum = GradientSum(source, loss, problem, residual_clip)
-        self._shape = np.ones((problem.n_columns, 1))
-        if problem.fit_intercept:
+        self._sum = GradientSum(source, objective, residual_clip)
+        self._shape = np.ones((objective.n_columns, 1))
+        if objective.fit_intercept:
             self._shape[-1] = intercept_weight
         self.noise_scale = 0.0  # largest standard deviation so far
 
@@ -84,12 +82,12 @@ class NoisyGradient:
         norm = float(np.linalg.norm(counted, 2))
         length = float(np.linalg.norm(counted))  # what raw predictions err by
         # Which rows stand beside a chosen one is not public.
-        moved = 1 if rows is None else self._problem.n_samples
+        moved = 1 if rows is None else self._objective.n_samples
         sensitivity = query_sensitivity(
-            self._loss, self._problem, self._clip, norm, self._intercept_weight
+            self._objective, self._clip, norm, self._intercept_weight
         )
         sensitivity += rounding_slack(
-            self._loss, self._problem, self._largest_block, length, moved
+            self._objective, self._largest_block, length, moved
         )
         released = self._law.release(
             self._noise,

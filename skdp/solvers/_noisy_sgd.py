@@ -20,12 +20,12 @@ from typing import ClassVar, Self
 
 from skdp._validation import check_count
 from skdp.data import Source
-from skdp.losses import Loss
+from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.privacy._events import Event, PoissonGaussianEvent
 from skdp.privacy._laws import LAWS
 from skdp.privacy._noise import NoiseSource
-from skdp.solvers._base import Problem, Progress, Solution
+from skdp.solvers._base import Progress, Solution
 from skdp.solvers._configured import Checks
 from skdp.solvers._descent import Descent, MomentumSteps
 from skdp.solvers._flow_time import FlowTime
@@ -102,8 +102,8 @@ class NoisySGD(Descent):
     n_steps: int | None = None
     batch_size: int | None = None
 
-    def resolve(self, loss: Loss, problem: Problem, budget: Budget) -> Self:
-        rule = FlowTime.of(loss, problem, budget)
+    def resolve(self, objective: LinearObjective, budget: Budget) -> Self:
+        rule = FlowTime.of(objective, budget)
         flow, clip, weight = self._query_rules(rule)
         n_steps, batch_size = self.n_steps, self.batch_size
         if n_steps is None:
@@ -111,12 +111,12 @@ class NoisySGD(Descent):
         if batch_size is None:
             # mu is about rate * sqrt(n_steps) / multiplier.
             passes = max(_PASSES, rule.mu * math.sqrt(n_steps))
-            batch_size = math.ceil(problem.n_samples * min(1.0, passes / n_steps))
+            batch_size = math.ceil(objective.n_samples * min(1.0, passes / n_steps))
         momentum, step_size = self._step_rules(rule, flow, n_steps)
         return replace(
             self,
             n_steps=n_steps,
-            batch_size=min(batch_size, problem.n_samples),
+            batch_size=min(batch_size, objective.n_samples),
             step_size=step_size,
             momentum=momentum,
             residual_clip=clip,
@@ -128,26 +128,25 @@ class NoisySGD(Descent):
     def mechanism(self) -> str:
         return "Gaussian noise on Poisson samples, composed numerically"
 
-    def _rate(self, problem: Problem) -> float:
+    def _rate(self, objective: LinearObjective) -> float:
         """Sampling probability, of the sampler and of the accountant."""
         assert self.batch_size is not None, "resolve() fills in the batch size"
-        return min(1.0, self.batch_size / problem.n_samples)
+        return min(1.0, self.batch_size / objective.n_samples)
 
-    def event(self, noise_multiplier: float, loss: Loss, problem: Problem) -> Event:
+    def event(self, noise_multiplier: float, objective: LinearObjective) -> Event:
         assert self.n_steps is not None, "resolve() fills in the number of steps"
         return PoissonGaussianEvent(
-            noise_multiplier, self._rate(problem), self.n_steps, problem.adjacency
+            noise_multiplier, self._rate(objective), self.n_steps, objective.adjacency
         )
 
-    def sensitivity(self, loss: Loss, problem: Problem) -> float:
+    def sensitivity(self, objective: LinearObjective) -> float:
         """Largest contribution of one record, under both adjacencies."""
-        return super().sensitivity(loss, replace(problem, adjacency="zero_out"))
+        return super().sensitivity(replace(objective, adjacency="zero_out"))
 
     def run(
         self,
         source: Source,
-        loss: Loss,
-        problem: Problem,
+        objective: LinearObjective,
         noise_multiplier: float,
         noise: NoiseSource,
         progress: Progress,
@@ -155,13 +154,13 @@ class NoisySGD(Descent):
         assert self.n_steps is not None, "resolve() fills in the steps"
         assert self.batch_size is not None, "resolve() fills in the batch size"
         # The event's multiplier is in units of one record's contribution.
-        one_record = replace(problem, adjacency="zero_out")
+        one_record = replace(objective, adjacency="zero_out")
         gradient = NoisyGradient(
-            source, loss, one_record, noise, LAWS["gaussian"], **self.query
+            source, one_record, noise, LAWS["gaussian"], **self.query
         )
-        walk = MomentumSteps(self, loss, problem, self.n_steps)
+        walk = MomentumSteps(self, objective, self.n_steps)
         for t in range(self.n_steps):
-            rows = noise.poisson_sample(problem.n_samples, self._rate(problem))
+            rows = noise.poisson_sample(objective.n_samples, self._rate(objective))
             released = gradient(walk.weights, noise_multiplier, rows)
             walk.step(released / self.batch_size)
             progress.step(t + 1, self.n_steps)

@@ -20,13 +20,13 @@ import numpy as np
 
 from skdp._validation import check_real
 from skdp.data import Source
-from skdp.losses import Loss
+from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.privacy._events import ComposedEvent, Event, ObjectiveEvent, PureEvent
 from skdp.privacy._gaussian import gaussian_mu
 from skdp.privacy._laws import LAWS
 from skdp.privacy._noise import NoiseSource
-from skdp.solvers._base import Problem, Progress, Solution
+from skdp.solvers._base import Progress, Solution
 from skdp.solvers._certified import CertifiedProblem, certified_minimum
 from skdp.solvers._certified_solver import CertifiedSolver
 from skdp.solvers._configured import Checks
@@ -114,14 +114,14 @@ class ObjectivePerturbation(CertifiedSolver):
     def mechanism(self) -> str:
         return f"{self.noise_law.name} linear term in the objective and output noise"
 
-    def refusal(self, loss: Loss, problem: Problem, budget: Budget) -> str:
-        if max(_corners(loss, problem)) > _MOST_CORNERS:
+    def refusal(self, objective: LinearObjective, budget: Budget) -> str:
+        if max(_corners(objective)) > _MOST_CORNERS:
             return f"solver={self.key!r} cannot do so many one-against-rest outputs."
-        reason = super().refusal(loss, problem, budget)
+        reason = super().refusal(objective, budget)
         if reason:
             return reason
-        resolved = self.resolve(loss, problem, budget)
-        share = resolved._log_determinant(loss, problem) / budget.epsilon
+        resolved = self.resolve(objective, budget)
+        share = resolved._log_determinant(objective) / budget.epsilon
         if share > _LARGEST_SHARE:
             return (
                 f"solver={self.key!r} needs more regularisation at this epsilon. Use a "
@@ -129,56 +129,58 @@ class ObjectivePerturbation(CertifiedSolver):
             )
         return ""
 
-    def resolve(self, loss: Loss, problem: Problem, budget: Budget) -> Self:
+    def resolve(self, objective: LinearObjective, budget: Budget) -> Self:
         law = self.law_for(budget)
-        size = problem.n_columns * loss.n_outputs
+        size = objective.n_columns * objective.loss.n_outputs
         if LAWS[law].is_pure:
             multiplier = 1 / budget.epsilon
         else:
-            corners, _ = _corners(loss, problem)
+            corners, _ = _corners(objective)
             multiplier = 1 / gaussian_mu(budget.epsilon, budget.delta / corners)
         deviation = LAWS[law].deviation(multiplier, size)
-        bend = loss.smoothness * problem.data_norm**2 / 2 * problem.n_samples
+        bend = (
+            objective.loss.smoothness * objective.data_norm**2 / 2 * objective.n_samples
+        )
         weight = self.intercept_weight or 1.0
-        trace = loss.curvature_trace / _CURVATURE_SHARE
-        if _curvature_is_free(loss, problem):
+        trace = objective.loss.curvature_trace / _CURVATURE_SHARE
+        if _curvature_is_free(objective):
             trace = _FREE_CURVATURE
-        least = max(_LEAST_STRENGTH, trace / budget.epsilon) * problem.row_norm**2
-        least = max(least, CertifiedProblem(loss, problem, 0.0).least_strength)
+        least = max(_LEAST_STRENGTH, trace / budget.epsilon) * objective.row_norm**2
+        least = max(least, CertifiedProblem(objective, 0.0).least_strength)
         # Strength and weight depend on each other; the map contracts quickly.
         for _ in range(20):
-            strength = self.strength or problem.n_samples * problem.alpha
+            strength = self.strength or objective.n_samples * objective.alpha
             if strength == 0:
-                tilt = deviation * _sensitivity(loss, problem, weight)
+                tilt = deviation * _sensitivity(objective, weight)
                 margin = _MARGIN_NOISE
-                if loss.n_outputs > 1:
+                if objective.loss.n_outputs > 1:
                     margin = _MARGIN_NOISE_OUTPUTS
-                margin *= loss.raw_unit
-                strength = max(tilt * problem.data_norm / margin, least)
+                margin *= objective.loss.raw_unit
+                strength = max(tilt * objective.data_norm / margin, least)
             if self.intercept_weight is None:
                 weight = max((1 + bend / strength) ** -0.25, 1e-6)
         return replace(self, strength=strength, intercept_weight=weight, law=law)
 
-    def _log_determinant(self, loss: Loss, problem: Problem) -> float:
+    def _log_determinant(self, objective: LinearObjective) -> float:
         """Largest logarithm of the factor by which a record changes the Jacobian."""
         assert self.strength is not None, "resolve() fills in the strength"
-        ratio = loss.curvature_trace * problem.row_norm**2 / self.strength
-        return loss.n_outputs * math.log1p(ratio / loss.n_outputs)
+        ratio = objective.loss.curvature_trace * objective.row_norm**2 / self.strength
+        return objective.loss.n_outputs * math.log1p(ratio / objective.loss.n_outputs)
 
-    def event(self, noise_multiplier: float, loss: Loss, problem: Problem) -> Event:
+    def event(self, noise_multiplier: float, objective: LinearObjective) -> Event:
         assert self.strength is not None, "resolve() fills in the strength"
         output = self.noise_law.event(self.noise_law.side_multiple * noise_multiplier)
-        determinant = self._log_determinant(loss, problem)
+        determinant = self._log_determinant(objective)
         curvature = None
-        if loss.curvature_vanishes:
-            curvature = problem.row_norm**2 / self.strength
-        is_free = _curvature_is_free(loss, problem)
+        if objective.loss.curvature_vanishes:
+            curvature = objective.row_norm**2 / self.strength
+        is_free = _curvature_is_free(objective)
         if curvature is not None and curvature > _MOST_CURVATURE:
             is_free = False
         if self.noise_law.is_pure:
-            epsilon = _pure_epsilon(noise_multiplier, determinant, curvature, problem)
+            epsilon = _pure_epsilon(noise_multiplier, determinant, curvature, objective)
             return ComposedEvent((PureEvent(epsilon), output))
-        corners, half_corners = _corners(loss, problem)
+        corners, half_corners = _corners(objective)
         tilt = ObjectiveEvent(
             noise_multiplier,
             log_determinant=determinant,
@@ -188,15 +190,14 @@ class ObjectivePerturbation(CertifiedSolver):
         )
         return ComposedEvent((tilt, output))
 
-    def sensitivity(self, loss: Loss, problem: Problem) -> float:
+    def sensitivity(self, objective: LinearObjective) -> float:
         assert self.intercept_weight is not None, "resolve() fills in the weight"
-        return _sensitivity(loss, problem, self.intercept_weight)
+        return _sensitivity(objective, self.intercept_weight)
 
     def run(
         self,
         source: Source,
-        loss: Loss,
-        problem: Problem,
+        objective: LinearObjective,
         noise_multiplier: float,
         noise: NoiseSource,
         progress: Progress,
@@ -204,17 +205,16 @@ class ObjectivePerturbation(CertifiedSolver):
         assert self.strength is not None, "resolve() fills in the strength"
         assert self.intercept_weight is not None, "resolve() fills in the weight"
         law, weight = self.noise_law, self.intercept_weight
-        shape = np.ones((problem.n_columns, 1))
-        if problem.fit_intercept:
+        shape = np.ones((objective.n_columns, 1))
+        if objective.fit_intercept:
             shape[-1] = weight
-        nothing = np.zeros((problem.n_columns, loss.n_outputs))
-        sensitivity = self.sensitivity(loss, problem)
+        nothing = np.zeros((objective.n_columns, objective.loss.n_outputs))
+        sensitivity = self.sensitivity(objective)
         scale = law.scale(sensitivity, noise_multiplier, nothing.size, fine=True)
         scaled = law.release(noise, nothing, sensitivity, noise_multiplier, fine=True)
         tilt = scaled / shape
         certified = CertifiedProblem(
-            loss,
-            problem,
+            objective,
             self.strength,
             linear_norm=law.farthest(scale, nothing.size) / weight,
         )
@@ -224,7 +224,7 @@ class ObjectivePerturbation(CertifiedSolver):
         moved = math.sqrt(nothing.size) * scale.grid / (2 * weight)
         output_multiplier = law.side_multiple * noise_multiplier
         deviation = law.deviation(output_multiplier, nothing.size)
-        wanted = _OUTPUT_MARGIN * self.strength / (2 * problem.row_norm * deviation)
+        wanted = _OUTPUT_MARGIN * self.strength / (2 * objective.row_norm * deviation)
         tolerance = max(wanted - rounding - moved, rounding)
         weights = certified_minimum(source, certified, tilt, tolerance)
         progress.step(1, 1)
@@ -237,25 +237,25 @@ class ObjectivePerturbation(CertifiedSolver):
         return Solution(released, scale.sigma)
 
 
-def _sensitivity(loss: Loss, problem: Problem, intercept_weight: float) -> float:
+def _sensitivity(objective: LinearObjective, intercept_weight: float) -> float:
     """Largest norm of what one record, or two, add to the tilt (proof page)."""
-    rho = problem.data_norm
-    if problem.fit_intercept:
+    rho = objective.data_norm
+    if objective.fit_intercept:
         rho *= math.sqrt(1 + intercept_weight**2)
-    one_record = rho * loss.zero_out_bound(math.inf)
-    return {"zero_out": one_record, "replace_one": 2 * one_record}[problem.adjacency]
+    one_record = rho * objective.loss.zero_out_bound(math.inf)
+    return {"zero_out": one_record, "replace_one": 2 * one_record}[objective.adjacency]
 
 
-def _curvature_is_free(loss: Loss, problem: Problem) -> bool:
+def _curvature_is_free(objective: LinearObjective) -> bool:
     """Whether Theorem 1' of the proof page applies."""
-    return loss.curvature_vanishes and problem.adjacency == "zero_out"
+    return objective.loss.curvature_vanishes and objective.adjacency == "zero_out"
 
 
-def _corners(loss: Loss, problem: Problem) -> tuple[int, int]:
+def _corners(objective: LinearObjective) -> tuple[int, int]:
     """Extreme points of the change: with the full sensitivity, and with half of it."""
-    corners = loss.corners
+    corners = objective.loss.corners
     return {"zero_out": (corners, 0), "replace_one": (corners**2, 2 * corners)}[
-        problem.adjacency
+        objective.adjacency
     ]
 
 
@@ -263,13 +263,13 @@ def _pure_epsilon(
     multiplier: float,
     log_determinant: float,
     curvature: float | None,
-    problem: Problem,
+    objective: LinearObjective,
 ) -> float:
     """Pure epsilon of a spherical tilt (proof page, Theorem 3)."""
     plain = 1 / multiplier
     if curvature is None:
         return plain + log_determinant
-    record = {"zero_out": plain, "replace_one": plain / 2}[problem.adjacency]
+    record = {"zero_out": plain, "replace_one": plain / 2}[objective.adjacency]
     if curvature <= record:
         return plain
     both = (curvature + record) ** 2 / (4 * curvature)

@@ -20,12 +20,12 @@ from typing import ClassVar, Self
 
 from skdp._validation import check_count
 from skdp.data import Block, Source
-from skdp.losses import Loss
+from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.privacy._events import Event
 from skdp.privacy._laws import LAWS, deviation_once
 from skdp.privacy._noise import NoiseSource
-from skdp.solvers._base import Problem, Progress, Solution
+from skdp.solvers._base import Progress, Solution
 from skdp.solvers._chosen_law import ChosenLaw
 from skdp.solvers._configured import Checks
 from skdp.solvers._descent import Descent, MomentumSteps
@@ -141,20 +141,22 @@ class OnlineGD(Descent, ChosenLaw):
 
     bucket_size: int | None = None
 
-    def refusal(self, loss: Loss, problem: Problem, budget: Budget) -> str:
-        reason = super().refusal(loss, problem, budget)
-        return reason or self.noise_refusal(budget, problem.n_columns * loss.n_outputs)
+    def refusal(self, objective: LinearObjective, budget: Budget) -> str:
+        reason = super().refusal(objective, budget)
+        return reason or self.noise_refusal(
+            budget, objective.n_columns * objective.loss.n_outputs
+        )
 
-    def resolve(self, loss: Loss, problem: Problem, budget: Budget) -> Self:
-        law, size = self.law_for(budget), problem.n_columns * loss.n_outputs
+    def resolve(self, objective: LinearObjective, budget: Budget) -> Self:
+        law, size = self.law_for(budget), objective.n_columns * objective.loss.n_outputs
         mu = 1 / deviation_once(LAWS[law], budget, size)
-        rule = OnePassFlowTime(loss, problem, mu)
+        rule = OnePassFlowTime(objective, mu)
         flow, clip, weight = self._query_rules(rule)
         bucket_size = self.bucket_size
         if bucket_size is None:
-            bucket_size = -(-problem.n_samples // rule.steps(flow))
-        bucket_size = min(bucket_size, problem.n_samples)
-        n_steps = -(-problem.n_samples // bucket_size)
+            bucket_size = -(-objective.n_samples // rule.steps(flow))
+        bucket_size = min(bucket_size, objective.n_samples)
+        n_steps = -(-objective.n_samples // bucket_size)
         momentum, step_size = self._step_rules(rule, flow, n_steps)
         return replace(
             self,
@@ -171,30 +173,29 @@ class OnlineGD(Descent, ChosenLaw):
     def mechanism(self) -> str:
         return f"{self.noise_law.name} noise on disjoint buckets of records"
 
-    def event(self, noise_multiplier: float, loss: Loss, problem: Problem) -> Event:
+    def event(self, noise_multiplier: float, objective: LinearObjective) -> Event:
         # One release for all buckets: they have no record in common.
         return self.noise_law.event(noise_multiplier)
 
-    def n_steps(self, problem: Problem) -> int:
+    def n_steps(self, objective: LinearObjective) -> int:
         """Number of buckets, the last of which may be shorter."""
         assert self.bucket_size is not None, "resolve() fills in the bucket size"
-        return -(-problem.n_samples // self.bucket_size)
+        return -(-objective.n_samples // self.bucket_size)
 
     def run(
         self,
         source: Source,
-        loss: Loss,
-        problem: Problem,
+        objective: LinearObjective,
         noise_multiplier: float,
         noise: NoiseSource,
         progress: Progress,
     ) -> Solution:
         assert self.bucket_size is not None, "resolve() fills in the bucket size"
-        n_steps, noise_scale = self.n_steps(problem), 0.0
-        walk = MomentumSteps(self, loss, problem, n_steps)
+        n_steps, noise_scale = self.n_steps(objective), 0.0
+        walk = MomentumSteps(self, objective, n_steps)
         for t, bucket in enumerate(buckets(source, self.bucket_size)):
             gradient = NoisyGradient(
-                bucket, loss, problem, noise, self.noise_law, **self.query
+                bucket, objective, noise, self.noise_law, **self.query
             )
             walk.step(gradient(walk.weights, noise_multiplier) / self.bucket_size)
             noise_scale = max(noise_scale, gradient.noise_scale)

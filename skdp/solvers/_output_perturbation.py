@@ -13,12 +13,12 @@ from typing import ClassVar, Self
 import numpy as np
 
 from skdp.data import Source
-from skdp.losses import Loss
+from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.privacy._events import Event
 from skdp.privacy._laws import LAWS, deviation_once
 from skdp.privacy._noise import NoiseSource
-from skdp.solvers._base import Problem, Progress, Solution
+from skdp.solvers._base import Progress, Solution
 from skdp.solvers._certified import CertifiedProblem, certified_minimum
 from skdp.solvers._certified_solver import CertifiedSolver
 
@@ -69,46 +69,49 @@ class OutputPerturbation(CertifiedSolver):
     def mechanism(self) -> str:
         return f"{self.noise_law.name} noise on the minimiser"
 
-    def resolve(self, loss: Loss, problem: Problem, budget: Budget) -> Self:
+    def resolve(self, objective: LinearObjective, budget: Budget) -> Self:
         law = self.law_for(budget)
-        strength = self.strength or problem.n_samples * problem.alpha
+        strength = self.strength or objective.n_samples * objective.alpha
         if strength == 0:
             # Noise of deviation e = deviation S G / strength costs about
             # n curvature_trace row_norm^2 e^2 / 2 in the sum of the losses, the
             # regulariser strength norm^2 / 2: equal at their best sum but for a factor.
-            size = problem.n_columns * loss.n_outputs
+            size = objective.n_columns * objective.loss.n_outputs
             deviation = deviation_once(LAWS[law], budget, size)
-            change = deviation * _gradient_change(loss, problem)
-            bend = problem.n_samples * loss.curvature_trace * problem.row_norm**2
-            norm = _WEIGHTS_NORM / problem.data_norm
+            change = deviation * _gradient_change(objective)
+            bend = (
+                objective.n_samples
+                * objective.loss.curvature_trace
+                * objective.row_norm**2
+            )
+            norm = _WEIGHTS_NORM / objective.data_norm
             strength = (2 * bend) ** (1 / 3) * (change / norm) ** (2 / 3)
-            least = CertifiedProblem(loss, problem, 0.0).least_strength
+            least = CertifiedProblem(objective, 0.0).least_strength
             strength = max(strength, least)
         return replace(self, strength=strength, law=law)
 
-    def event(self, noise_multiplier: float, loss: Loss, problem: Problem) -> Event:
+    def event(self, noise_multiplier: float, objective: LinearObjective) -> Event:
         return self.noise_law.event(noise_multiplier)
 
-    def sensitivity(self, loss: Loss, problem: Problem) -> float:
+    def sensitivity(self, objective: LinearObjective) -> float:
         assert self.strength is not None, "resolve() fills in the strength"
-        return (1 + _APPROXIMATION) * _gradient_change(loss, problem) / self.strength
+        return (1 + _APPROXIMATION) * _gradient_change(objective) / self.strength
 
     def run(
         self,
         source: Source,
-        loss: Loss,
-        problem: Problem,
+        objective: LinearObjective,
         noise_multiplier: float,
         noise: NoiseSource,
         progress: Progress,
     ) -> Solution:
         assert self.strength is not None, "resolve() fills in the strength"
         law = self.noise_law
-        certified = CertifiedProblem(loss, problem, self.strength)
+        certified = CertifiedProblem(objective, self.strength)
         rounding = certified.rounding_error(source.largest_block)
-        change = _gradient_change(loss, problem)
+        change = _gradient_change(objective)
         tolerance = max(_APPROXIMATION * change / 2 - rounding, rounding)
-        nothing = np.zeros((problem.n_columns, loss.n_outputs))
+        nothing = np.zeros((objective.n_columns, objective.loss.n_outputs))
         weights = certified_minimum(source, certified, nothing, tolerance)
         progress.step(1, 1)
         sensitivity = (change + 2 * (tolerance + rounding)) / self.strength
@@ -122,10 +125,10 @@ class OutputPerturbation(CertifiedSolver):
         return Solution(released, scale.sigma)
 
 
-def _gradient_change(loss: Loss, problem: Problem) -> float:
+def _gradient_change(objective: LinearObjective) -> float:
     """Largest change of the sum of gradients at any weights (proof page, Lemma 1)."""
     bound = {
-        "zero_out": loss.zero_out_bound(math.inf),
-        "replace_one": loss.replace_one_bound(math.inf),
-    }[problem.adjacency]
-    return problem.row_norm * bound
+        "zero_out": objective.loss.zero_out_bound(math.inf),
+        "replace_one": objective.loss.replace_one_bound(math.inf),
+    }[objective.adjacency]
+    return objective.row_norm * bound

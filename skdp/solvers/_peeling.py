@@ -26,7 +26,8 @@ from numpy.typing import NDArray
 
 from skdp._validation import check_count, check_real
 from skdp.data import Block, ColumnsOf, Source
-from skdp.losses import Loss, SquaredLoss
+from skdp.losses import SquaredLoss
+from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.privacy._events import (
     BoundedRangeEvent,
@@ -37,7 +38,7 @@ from skdp.privacy._events import (
 )
 from skdp.privacy._laws import NoiseLaw
 from skdp.privacy._noise import NoiseSource
-from skdp.solvers._base import FloatArray, Problem, Progress, Solution
+from skdp.solvers._base import FloatArray, Progress, Solution
 from skdp.solvers._chosen_law import ChosenLaw
 from skdp.solvers._configured import Checks
 from skdp.solvers._feature_selection import FeatureSelection, prediction_bound
@@ -150,44 +151,49 @@ class Peeling(ChosenLaw):
     def is_gaussian(self) -> bool:
         return False
 
-    def refusal(self, loss: Loss, problem: Problem, budget: Budget) -> str:
-        reason = super().refusal(loss, problem, budget)
+    def refusal(self, objective: LinearObjective, budget: Budget) -> str:
+        reason = super().refusal(objective, budget)
         if reason:
             return reason
-        solver = self.resolve(loss, problem, budget)
+        solver = self.resolve(objective, budget)
         assert solver.n_rounds is not None, "resolve() fills in the rounds"
         assert solver.n_steps is not None, "resolve() fills in the steps"
-        if solver.n_rounds > min(solver.n_steps, problem.most_features):
+        if solver.n_rounds > min(solver.n_steps, objective.most_features):
             return (
                 f"solver={self.key!r} selects features in every round and releases "
                 f"their values after it. Got n_rounds={solver.n_rounds} with "
-                f"n_steps={solver.n_steps} and {problem.n_nonzero} features to select. "
+                f"n_steps={solver.n_steps} and {objective.n_nonzero} features to select. "
                 "Use n_rounds=None."
             )
-        size = loss.n_outputs * (problem.most_features + problem.fit_intercept)
+        size = objective.loss.n_outputs * (
+            objective.most_features + objective.fit_intercept
+        )
         multiple = solver.n_steps / (1 - solver.selection_share)
         return self.noise_refusal(budget, size, multiple)
 
-    def resolve(self, loss: Loss, problem: Problem, budget: Budget) -> Self:
+    def resolve(self, objective: LinearObjective, budget: Budget) -> Self:
         n_rounds, n_steps = self.n_rounds, self.n_steps
         if n_rounds is None:
-            n_rounds = min(_ROUNDS, problem.most_features, n_steps or _ROUNDS)
+            n_rounds = min(_ROUNDS, objective.most_features, n_steps or _ROUNDS)
         if n_steps is None:
-            n_steps = n_rounds + problem.fit_intercept + _VALUE_STEPS
+            n_steps = n_rounds + objective.fit_intercept + _VALUE_STEPS
         step_size = self.step_size
         if step_size is None:
-            alike = 2 * math.sqrt(problem.n_features * problem.full_entries)
-            bend = loss.smoothness
-            if not problem.has_dense_rows:
+            alike = 2 * math.sqrt(objective.n_features * objective.full_entries)
+            bend = objective.loss.smoothness
+            if not objective.has_dense_rows:
                 bend = max(bend, _LEAST_BEND)
-            curvature = bend * problem.data_norm**2 + problem.alpha
-            step_size = min(alike, problem.n_features) / curvature
+            curvature = bend * objective.data_norm**2 + objective.alpha
+            step_size = min(alike, objective.n_features) / curvature
         clip = self.residual_clip
         if clip is None:
-            clip = min(loss.zero_out_bound(0.0), _FIRST_CLIP * loss.noisy_clip)
+            clip = min(
+                objective.loss.zero_out_bound(0.0),
+                _FIRST_CLIP * objective.loss.noisy_clip,
+            )
         decay = self.clip_decay
         if decay is None:
-            decay = _CLIP_DECAY if isinstance(loss, SquaredLoss) else 1.0
+            decay = _CLIP_DECAY if isinstance(objective.loss, SquaredLoss) else 1.0
         return replace(
             self,
             law=self.law_for(budget),
@@ -205,17 +211,21 @@ class Peeling(ChosenLaw):
             "values, composed numerically"
         )
 
-    def selections(self, problem: Problem) -> int:
+    def selections(self, objective: LinearObjective) -> int:
         """How many features are selected privately: none if all are."""
         return (
-            problem.most_features if problem.most_features < problem.n_features else 0
+            objective.most_features
+            if objective.most_features < objective.n_features
+            else 0
         )
 
-    def selection_epsilon(self, noise_multiplier: float, problem: Problem) -> float:
+    def selection_epsilon(
+        self, noise_multiplier: float, objective: LinearObjective
+    ) -> float:
         """Bounded range of every selection."""
         assert self.n_steps is not None, "resolve() fills in the steps"
         odds = self.selection_share / (1 - self.selection_share)
-        odds *= self.n_steps / self.selections(problem)
+        odds *= self.n_steps / self.selections(objective)
         if self.is_spherical:
             return odds / noise_multiplier
         # A selection's mu is about half its range.
@@ -226,22 +236,22 @@ class Peeling(ChosenLaw):
         """Whether the values' noise is pure."""
         return self.law == "spherical"
 
-    def event(self, noise_multiplier: float, loss: Loss, problem: Problem) -> Event:
+    def event(self, noise_multiplier: float, objective: LinearObjective) -> Event:
         assert self.n_steps is not None, "resolve() fills in the steps"
         values: Event = GaussianEvent(noise_multiplier, self.n_steps)
         if self.is_spherical:
             values = PureEvent(1 / noise_multiplier, self.n_steps)
-        if not self.selections(problem):
+        if not self.selections(objective):
             return values
-        epsilon = self.selection_epsilon(noise_multiplier, problem)
-        chosen = BoundedRangeEvent(epsilon, self.selections(problem))
+        epsilon = self.selection_epsilon(noise_multiplier, objective)
+        chosen = BoundedRangeEvent(epsilon, self.selections(objective))
         return ComposedEvent((values, chosen))
 
-    def sensitivity(self, loss: Loss, problem: Problem) -> float:
+    def sensitivity(self, objective: LinearObjective) -> float:
         """Of the values of all features that will be chosen, but for rounding."""
         assert self.residual_clip is not None, "resolve() fills in the clip"
-        query = _ValueQuery.of(self, problem, problem.most_features)
-        return query.sensitivity(loss, self.residual_clip)
+        query = _ValueQuery.of(self, objective, objective.most_features)
+        return query.sensitivity(self.residual_clip)
 
     def clip(self, step: int) -> float:
         """Norm to which residuals are clipped in a step's values."""
@@ -249,7 +259,7 @@ class Peeling(ChosenLaw):
         assert self.clip_decay is not None, "resolve() fills in its decay"
         return self.residual_clip * max(_LEAST_CLIP, self.clip_decay**step)
 
-    def rounds(self, problem: Problem) -> dict[int, int]:
+    def rounds(self, objective: LinearObjective) -> dict[int, int]:
         """How many features each step selects; steps that select none are left out.
 
         Every round selects at least one and the first ones the most, in arithmetic
@@ -257,48 +267,46 @@ class Peeling(ChosenLaw):
         """
         assert self.n_rounds is not None, "resolve() fills in the rounds"
         assert self.n_steps is not None, "resolve() fills in the steps"
-        more, n = self.selections(problem) - self.n_rounds, self.n_rounds
+        more, n = self.selections(objective) - self.n_rounds, self.n_rounds
         if more < 0:
             return {}
-        first = int(problem.fit_intercept and self.n_steps > n)
+        first = int(objective.fit_intercept and self.n_steps > n)
         ends = [more * t * (2 * n + 1 - t) // (n * (n + 1)) for t in range(n + 1)]
         return {first + t: 1 + ends[t + 1] - ends[t] for t in range(n)}
 
     def run(
         self,
         source: Source,
-        loss: Loss,
-        problem: Problem,
+        objective: LinearObjective,
         noise_multiplier: float,
         noise: NoiseSource,
         progress: Progress,
     ) -> Solution:
         assert self.n_steps is not None, "resolve() fills in the steps"
-        d, rounds = problem.n_features, self.rounds(problem)
+        d, rounds = objective.n_features, self.rounds(objective)
         chosen = np.arange(0 if rounds else d)
-        walk, scale = _Walk(self, loss, problem), 0.0
+        walk, scale = _Walk(self, objective), 0.0
         for t in range(self.n_steps):
             if t in rounds:
                 select = FeatureSelection(
                     source,
-                    loss,
-                    problem,
+                    objective,
                     noise,
                     residual_clip=_SCORE_CLIP * self.clip(t),
-                    entry_clip=self.score_clip * problem.entry_bound,
+                    entry_clip=self.score_clip * objective.entry_bound,
                 )
                 more = select(
                     walk.weights,
                     rounds[t],
-                    epsilon=self.selection_epsilon(noise_multiplier, problem),
+                    epsilon=self.selection_epsilon(noise_multiplier, objective),
                     among=np.delete(np.arange(d), chosen),
                 )
                 chosen = np.union1d(chosen, more)
-            values = _Values(self, source, loss, problem, chosen, self.clip(t))
+            values = _Values(self, source, objective, chosen, self.clip(t))
             released, sigma = values.release(
                 walk.weights, noise, self.noise_law, noise_multiplier
             )
-            walk.step(released / problem.n_samples)
+            walk.step(released / objective.n_samples)
             scale = max(scale, sigma)
             progress.step(t + 1, self.n_steps)
         return Solution(walk.weights, scale)
@@ -310,7 +318,7 @@ class _ValueQuery:
 
     Parameters
     ----------
-    problem : Problem
+    objective : LinearObjective
         Of the chosen columns alone.
     row_norm : float
         Norm to which the chosen part of a row is shortened.
@@ -318,28 +326,26 @@ class _ValueQuery:
         What the intercept's row of the query is counted with.
     """
 
-    problem: Problem
+    objective: LinearObjective
     row_norm: float
     constant: float
 
     @classmethod
-    def of(cls, solver: Peeling, problem: Problem, count: int) -> _ValueQuery:
+    def of(cls, solver: Peeling, objective: LinearObjective, count: int) -> _ValueQuery:
         """For `count` chosen features; without one, of the intercept alone."""
         columns = max(1, count)
-        norm = min(problem.data_norm, math.sqrt(columns) * problem.entry_bound)
-        alike = problem.data_norm * math.sqrt(columns / problem.n_features)
+        norm = min(objective.data_norm, math.sqrt(columns) * objective.entry_bound)
+        alike = objective.data_norm * math.sqrt(columns / objective.n_features)
         shortened = min(norm, solver.shortening * alike)
-        part = replace(problem, n_features=columns, n_nonzero=columns, data_norm=norm)
-        constant = _INTERCEPT_SHARE * shortened if problem.fit_intercept else 0.0
+        part = replace(objective, n_features=columns, n_nonzero=columns, data_norm=norm)
+        constant = _INTERCEPT_SHARE * shortened if objective.fit_intercept else 0.0
         return cls(part, shortened if count else 0.0, constant)
 
-    def sensitivity(
-        self, loss: Loss, residual_clip: float, prediction: float = math.inf
-    ) -> float:
+    def sensitivity(self, residual_clip: float, prediction: float = math.inf) -> float:
         """L2 sensitivity, but for rounding; Lemma 3 of the proof page."""
-        one_record = min(loss.zero_out_bound(prediction), residual_clip)
+        one_record = min(self.objective.loss.zero_out_bound(prediction), residual_clip)
         two_records = 2 * one_record
-        adjacency = self.problem.adjacency
+        adjacency = self.objective.adjacency
         residual = {"zero_out": one_record, "replace_one": two_records}[adjacency]
         return math.hypot(self.row_norm, self.constant) * residual * (1 + 1e-12)
 
@@ -350,13 +356,12 @@ class _ShortenedSum(GradientSum):
     def __init__(
         self,
         source: Source,
-        loss: Loss,
         query: _ValueQuery,
         residual_clip: float,
     ) -> None:
-        super().__init__(source, loss, query.problem, residual_clip)
+        super().__init__(source, query.objective, residual_clip)
         self._row_norm = query.row_norm
-        self._is_short = 0 < query.row_norm < query.problem.data_norm
+        self._is_short = 0 < query.row_norm < query.objective.data_norm
         self._is_compiled = self._is_compiled and not self._is_short
 
     def _add_gradients(
@@ -376,8 +381,7 @@ class _Values:
         Resolved.
     source : Source
         Private.
-    loss : Loss
-    problem : Problem
+    objective : LinearObjective
     chosen : ndarray of int64
         Released, in rising order.
     residual_clip : float in (0, inf]
@@ -387,22 +391,21 @@ class _Values:
         self,
         solver: Peeling,
         source: Source,
-        loss: Loss,
-        problem: Problem,
+        objective: LinearObjective,
         chosen: NDArray[np.int64],
         residual_clip: float,
     ) -> None:
-        self._loss, self._whole, self._clip = loss, problem, residual_clip
-        self._query = _ValueQuery.of(solver, problem, len(chosen))
+        self._whole, self._clip = objective, residual_clip
+        self._query = _ValueQuery.of(solver, objective, len(chosen))
         # A source has a column; without a chosen one its gradient is left out.
         columns = chosen if len(chosen) else np.arange(1)
         self._asked = np.append(
-            columns, np.arange(problem.n_features, problem.n_columns)
+            columns, np.arange(objective.n_features, objective.n_columns)
         )
         self._is_asked = np.arange(len(self._asked)) >= (len(columns) - len(chosen))
         self._largest_block = source.largest_block
         self._sum = _ShortenedSum(
-            ColumnsOf(source, columns), loss, self._query, residual_clip
+            ColumnsOf(source, columns), self._query, residual_clip
         )
 
     def release(
@@ -416,7 +419,7 @@ class _Values:
 
         `weights` are released and 0 but for the chosen features and the intercept.
         """
-        part, loss = self._query.problem, self._loss
+        part = self._query.objective
         # The constants of the intercept's column: of all rows, of the part, counted.
         unit = np.ones((len(self._asked), 1))
         counted = np.ones((len(self._asked), 1))
@@ -425,10 +428,10 @@ class _Values:
             counted[-1] = self._query.constant / part.intercept_value
         inside = weights[self._asked] * unit
         sensitivity = self._query.sensitivity(
-            loss, self._clip, prediction_bound(part, inside)
+            self._clip, prediction_bound(part, inside)
         )
         sensitivity += rounding_slack(
-            loss, part, self._largest_block, float(np.linalg.norm(inside))
+            part, self._largest_block, float(np.linalg.norm(inside))
         )
         query = (counted * self._sum(inside))[self._is_asked]
         sigma = law.scale(sensitivity, noise_multiplier, query.size).sigma
@@ -445,18 +448,19 @@ class _Walk:
     ----------
     solver : Peeling
         Resolved.
-    loss : Loss
-    problem : Problem
+    objective : LinearObjective
     """
 
-    def __init__(self, solver: Peeling, loss: Loss, problem: Problem) -> None:
+    def __init__(self, solver: Peeling, objective: LinearObjective) -> None:
         assert solver.step_size is not None, "resolve() fills in the step size"
-        self._alpha, self._farthest = problem.alpha, farthest_weight(problem)
-        self._steps = np.full((problem.n_columns, 1), solver.step_size)
-        if problem.fit_intercept:
-            bend = loss.smoothness * problem.data_norm**2 + problem.alpha
+        self._alpha, self._farthest = objective.alpha, farthest_weight(objective)
+        self._steps = np.full((objective.n_columns, 1), solver.step_size)
+        if objective.fit_intercept:
+            bend = objective.loss.smoothness * objective.data_norm**2 + objective.alpha
             self._steps[-1] = min(solver.step_size, 1 / bend)
-        self.weights: FloatArray = np.zeros((problem.n_columns, loss.n_outputs))
+        self.weights: FloatArray = np.zeros(
+            (objective.n_columns, objective.loss.n_outputs)
+        )
         self._move = np.zeros_like(self.weights)
         self._before = np.zeros_like(self.weights)
 

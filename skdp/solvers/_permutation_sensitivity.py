@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skdp.losses import Loss
-from skdp.solvers._base import FloatArray, Problem
+from skdp.objectives import LinearObjective
+from skdp.solvers._base import FloatArray
 
 _UNIT_ROUNDOFF = 2.0**-53
 # How far a computed projection, or an average of such, may be outside of the ball.
@@ -134,27 +134,27 @@ def what_is_left(
     return left
 
 
-def farthest_iterate(updates: Updates, loss: Loss, problem: Problem) -> float:
+def farthest_iterate(updates: Updates, objective: LinearObjective) -> float:
     """Bound on the norm of every iterate (proof page, Lemma 2)."""
     steps = updates.steps
-    gradient = problem.row_norm * loss.zero_out_bound(math.inf)
+    gradient = objective.row_norm * objective.loss.zero_out_bound(math.inf)
     farthest = float(steps.sum()) * gradient
-    if problem.alpha > 0 and float(steps.max()) * problem.alpha <= 1:
-        farthest = min(farthest, gradient / problem.alpha)
+    if objective.alpha > 0 and float(steps.max()) * objective.alpha <= 1:
+        farthest = min(farthest, gradient / objective.alpha)
     return min(1.01 * farthest, updates.radius * _PROJECTION)
 
 
 def rounding_of(
-    updates: Updates, loss: Loss, problem: Problem, farthest: float
+    updates: Updates, objective: LinearObjective, farthest: float
 ) -> Rounding:
     """What floating point adds, at iterates within `farthest` (proof page, Lemma 4)."""
-    d, size = problem.n_columns, problem.n_columns * loss.n_outputs
-    norm = problem.row_norm
-    record = norm * loss.zero_out_bound(math.inf)
-    summed = (updates.batch_size + d + loss.n_outputs + 64) * record
-    raw = norm * farthest + 2 * loss.raw_unit
-    moved = loss.smoothness * norm * (2 * d + 32) * raw
-    kept = 2.0 if problem.alpha == 0 else 8.0
+    d, size = objective.n_columns, objective.n_columns * objective.loss.n_outputs
+    norm = objective.row_norm
+    record = norm * objective.loss.zero_out_bound(math.inf)
+    summed = (updates.batch_size + d + objective.loss.n_outputs + 64) * record
+    raw = norm * farthest + 2 * objective.loss.raw_unit
+    moved = objective.loss.smoothness * norm * (2 * d + 32) * raw
+    kept = 2.0 if objective.alpha == 0 else 8.0
     if math.isfinite(updates.radius):
         kept += size + 16
     is_average = float(updates.shares.max()) < 1

@@ -12,11 +12,11 @@ from dataclasses import replace
 from typing import Any
 
 from skdp._validation import check_choice
-from skdp.losses import Loss
+from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.solvers._adassp import AdaSSP
 from skdp.solvers._auto import Candidate, auto_candidates
-from skdp.solvers._base import Problem, Solver
+from skdp.solvers._base import Solver
 from skdp.solvers._bolt_on import BoltOn
 from skdp.solvers._configured import configured
 from skdp.solvers._frank_wolfe import FrankWolfe
@@ -76,8 +76,7 @@ def named_solver(key: str, params: Mapping[str, Any] | None) -> Solver | None:
 def choose_solver(
     key: str,
     params: Mapping[str, Any] | None,
-    loss: Loss,
-    problem: Problem,
+    objective: LinearObjective,
     budget: Budget,
     *,
     has_ledger: bool = False,
@@ -100,14 +99,14 @@ def choose_solver(
     named = named_solver(key, params)
     if not budget.is_finite:
         return None
-    candidates = auto_candidates(loss, problem, budget, has_ledger=has_ledger)
+    candidates = auto_candidates(objective, budget, has_ledger=has_ledger)
     if named is not None:
         candidates = [Candidate(named, "named by the user")]
     refusals = []
     for candidate in candidates:
-        refusal = candidate.solver.refusal(loss, problem, budget)
+        refusal = candidate.solver.refusal(objective, budget)
         if not refusal:
-            resolved = candidate.solver.resolve(loss, problem, budget)
+            resolved = candidate.solver.resolve(objective, budget)
             return replace(candidate, solver=resolved)
         if named is not None:
             raise ValueError(refusal)

@@ -11,12 +11,12 @@ from functools import partial
 import numpy as np
 
 from skdp.data import EntriesClipped, Source
-from skdp.losses import Loss
+from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.privacy._door import Ledger, commit
 from skdp.privacy._events import Event
 from skdp.privacy._noise import NoiseSource
-from skdp.solvers._base import Problem, Progress, Solution, Solver
+from skdp.solvers._base import Progress, Solution, Solver
 from skdp.solvers._exact import exact_minimum, sparse_minimum
 
 
@@ -41,8 +41,7 @@ class Outcome:
 def solve(
     solver: Solver | None,
     source: Source,
-    loss: Loss,
-    problem: Problem,
+    objective: LinearObjective,
     budget: Budget,
     *,
     ledger: Ledger | None,
@@ -59,8 +58,7 @@ def solve(
         an infinite epsilon.
     source : Source
         Private. Nothing is read from it before the commit.
-    loss : Loss
-    problem : Problem
+    objective : LinearObjective
     budget : Budget
     ledger : BudgetLedger, Allowance or None
         In a rehearsal nothing is read and the weights are zeros.
@@ -76,27 +74,27 @@ def solve(
     """
     declare = None
     if solver is not None:
-        declare = partial(solver.event, loss=loss, problem=problem)
+        declare = partial(solver.event, objective=objective)
     done = commit(
         declare,
         budget,
-        adjacency=problem.adjacency,
+        adjacency=objective.adjacency,
         ledger=ledger,
         noise=noise,
         label=label,
     )
     if not done.may_read:
-        zeros = np.zeros((problem.n_columns, loss.n_outputs))
+        zeros = np.zeros((objective.n_columns, objective.loss.n_outputs))
         return Outcome(Solution(zeros, 0.0), done.event, done.noise_multiplier)
-    if problem.feature_bound < problem.data_norm:
-        source = EntriesClipped(source, problem.feature_bound)
+    if objective.feature_bound < objective.data_norm:
+        source = EntriesClipped(source, objective.feature_bound)
     # From here on no warning may depend on the data, so NumPy is kept from giving any.
     with np.errstate(all="ignore"):
         if solver is None:
-            minimum = exact_minimum if problem.n_nonzero is None else sparse_minimum
-            solution = minimum(source, loss, problem, progress)
+            minimum = exact_minimum if objective.n_nonzero is None else sparse_minimum
+            solution = minimum(source, objective, progress)
         else:
             solution = solver.run(
-                source, loss, problem, done.noise_multiplier, noise, progress
+                source, objective, done.noise_multiplier, noise, progress
             )
     return Outcome(solution, done.event, done.noise_multiplier)

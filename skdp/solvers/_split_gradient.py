@@ -13,22 +13,21 @@ import math
 import numpy as np
 
 from skdp.data import Source
-from skdp.losses import Loss
+from skdp.objectives import LinearObjective
 from skdp.privacy._laws import LAWS
 from skdp.privacy._noise import NoiseSource
-from skdp.solvers._base import FloatArray, Problem
+from skdp.solvers._base import FloatArray
 from skdp.solvers._gradient import GradientSum, rounding_slack
 
 
 def split_sensitivity(
-    loss: Loss, problem: Problem, residual_clip: float, weights_norm: float = math.inf
+    objective: LinearObjective, residual_clip: float, weights_norm: float = math.inf
 ) -> float:
     """L2 sensitivity of either query at public weights, in exact arithmetic.
 
     Parameters
     ----------
-    loss : Loss
-    problem : Problem
+    objective : LinearObjective
     residual_clip : float in (0, inf]
         Norm to which every record's residual is clipped.
     weights_norm : float in [0, inf], default=inf
@@ -37,12 +36,12 @@ def split_sensitivity(
     Returns
     -------
     float
-        Under ``problem.adjacency``: Lemma 1 of ``docs/proofs/iht.md``.
+        Under ``objective.adjacency``: Lemma 1 of ``docs/proofs/iht.md``.
     """
-    one_record = problem.data_norm * min(
-        loss.zero_out_bound(problem.row_norm * weights_norm), residual_clip
+    one_record = objective.data_norm * min(
+        objective.loss.zero_out_bound(objective.row_norm * weights_norm), residual_clip
     )
-    return {"zero_out": 1.0, "replace_one": 2.0}[problem.adjacency] * one_record
+    return {"zero_out": 1.0, "replace_one": 2.0}[objective.adjacency] * one_record
 
 
 class SplitGradient:
@@ -52,8 +51,7 @@ class SplitGradient:
     ----------
     source : Source
         Private.
-    loss : Loss
-    problem : Problem
+    objective : LinearObjective
         Its adjacency is the one that the sensitivity is taken under.
     noise : NoiseSource
     residual_clip : float in (0, inf]
@@ -63,21 +61,20 @@ class SplitGradient:
     def __init__(
         self,
         source: Source,
-        loss: Loss,
-        problem: Problem,
+        objective: LinearObjective,
         noise: NoiseSource,
         residual_clip: float,
     ) -> None:
-        self._loss, self._problem, self._noise = loss, problem, noise
+        self._objective, self._noise = objective, noise
         self._clip, self._largest_block = residual_clip, source.largest_block
-        self._sum = GradientSum(source, loss, problem, residual_clip)
+        self._sum = GradientSum(source, objective, residual_clip)
         self.noise_scale = 0.0  # largest standard deviation so far
 
     def of_features(
         self, weights: FloatArray, noise_multiplier: float
     ) -> tuple[FloatArray, float]:
         """The features' rows of the noisy sum, and the noise's deviation."""
-        total = self._sum(weights)[: self._problem.n_features]
+        total = self._sum(weights)[: self._objective.n_features]
         return self._release(total, weights, noise_multiplier)
 
     def of_intercept(self, weights: FloatArray, noise_multiplier: float) -> FloatArray:
@@ -89,14 +86,12 @@ class SplitGradient:
         self, total: FloatArray, weights: FloatArray, noise_multiplier: float
     ) -> tuple[FloatArray, float]:
         sensitivity = split_sensitivity(
-            self._loss,
-            self._problem,
+            self._objective,
             self._clip,
             float(np.linalg.norm(weights, 2)),
         )
         sensitivity += rounding_slack(
-            self._loss,
-            self._problem,
+            self._objective,
             self._largest_block,
             float(np.linalg.norm(weights)),
         )

@@ -22,19 +22,13 @@ from scipy.sparse import issparse
 
 from skdp._validation import check_choice, check_real
 from skdp.data import Block, ColumnsOf, ConstantColumn, MemorySource, Source, held
-from skdp.losses import Loss
+from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget, calibrate
 from skdp.privacy._events import BoundedRangeEvent, ComposedEvent, Event, GaussianEvent
 from skdp.privacy._gaussian import gaussian_epsilon, gaussian_mu
 from skdp.privacy._laws import LAWS
 from skdp.privacy._noise import NoiseSource
-from skdp.solvers._base import (
-    FloatArray,
-    Problem,
-    Progress,
-    Solution,
-    Solver,
-)
+from skdp.solvers._base import FloatArray, Progress, Solution, Solver
 from skdp.solvers._configured import Checks
 from skdp.solvers._dense_part import (
     Params,
@@ -165,8 +159,8 @@ class TwoStage(Solver):
         is_gaussian = refit is not None and refit.is_gaussian
         return is_gaussian and self.selection == "gaussian"
 
-    def refusal(self, loss: Loss, problem: Problem, budget: Budget) -> str:
-        reason = super().refusal(loss, problem, budget)
+    def refusal(self, objective: LinearObjective, budget: Budget) -> str:
+        reason = super().refusal(objective, budget)
         if reason:
             return reason
         if budget.delta == 0 and self.selection == "gaussian":
@@ -175,49 +169,49 @@ class TwoStage(Solver):
                 "Use selection='auto'."
             )
         try:
-            resolved = self.resolve(loss, problem, budget)
+            resolved = self.resolve(objective, budget)
         except ValueError as refused:
             return f"solver={self.key!r} needs another refit. {refused}"
-        if not problem.fit_intercept:
+        if not objective.fit_intercept:
             return ""
-        constant = resolved._constant_model(loss, problem)
+        constant = resolved._constant_model(objective)
         share = _part(budget, _CONSTANT_SHARE)
-        return constant.refusal(loss, _of_constant(problem), share)
+        return constant.refusal(_of_constant(objective), share)
 
-    def resolve(self, loss: Loss, problem: Problem, budget: Budget) -> Self:
+    def resolve(self, objective: LinearObjective, budget: Budget) -> Self:
         selection, clip = self.selection, self.residual_clip
         if selection == "auto":
-            peels = budget.delta == 0 or favours_selection(problem)
+            peels = budget.delta == 0 or favours_selection(objective)
             selection = "peeling" if peels else "gaussian"
-        constant = _CONSTANT_SHARE if problem.fit_intercept else 0.0
+        constant = _CONSTANT_SHARE if objective.fit_intercept else 0.0
         left = _part(budget, (1 - constant) * (1 - self.selection_share))
         key, params = resolved_dense(
-            self.refit, self.refit_params, loss, _of_refit(problem), left
+            self.refit, self.refit_params, _of_refit(objective), left
         )
         found = replace(
             self,
             selection=selection,
-            residual_clip=loss.noisy_clip if clip is None else clip,
+            residual_clip=objective.loss.noisy_clip if clip is None else clip,
             refit=key,
             refit_params=params,
         )
         if found.levels is not None:
             return found
-        return replace(found, levels=found._levels(loss, problem, budget, left))
+        return replace(found, levels=found._levels(objective, budget, left))
 
     def _levels(
-        self, loss: Loss, problem: Problem, budget: Budget, left: Budget
+        self, objective: LinearObjective, budget: Budget, left: Budget
     ) -> Levels:
         """Noise with which each stage alone would cost its share of the budget."""
         share = self.selection_share
-        if problem.fit_intercept:
+        if objective.fit_intercept:
             share *= 1 - _CONSTANT_SHARE
         refit = self._resolved_refit
-        declare = partial(refit.event, loss=loss, problem=_of_refit(problem))
+        declare = partial(refit.event, objective=_of_refit(objective))
         whole = _cost(budget)
         if budget.delta == 0:
             # s selections of range e cost s e, with e as in `_range`.
-            selection = 2 * math.sqrt(problem.most_features) / share
+            selection = 2 * math.sqrt(objective.most_features) / share
             return Levels(
                 1 / _CONSTANT_SHARE, selection, calibrate(declare, left) * whole
             )
@@ -240,9 +234,9 @@ class TwoStage(Solver):
         }[self.selection]
         return f"{how}; {self._resolved_refit.mechanism}"
 
-    def _constant_model(self, loss: Loss, problem: Problem) -> Nesterov:
+    def _constant_model(self, objective: LinearObjective) -> Nesterov:
         """What fits the constant model: steps that its curvature is known for."""
-        largest = loss.smoothness * problem.data_norm**2
+        largest = objective.loss.smoothness * objective.data_norm**2
         is_pure = self._resolved_refit.is_pure and not self._resolved_refit.is_gaussian
         return Nesterov(
             n_steps=_CONSTANT_STEPS,
@@ -251,106 +245,112 @@ class TwoStage(Solver):
             residual_clip=math.inf,
             intercept_weight=1.0,
             law="spherical" if is_pure else "gaussian",
-            batch_size=problem.n_samples,
+            batch_size=objective.n_samples,
         )
 
-    def _range(self, noise_multiplier: float, problem: Problem) -> float:
+    def _range(self, noise_multiplier: float, objective: LinearObjective) -> float:
         """Epsilon of each selection: together about 1 / noise_multiplier^2 of mu^2.
 
         A selection of range e has a privacy loss of variance at most e^2 / 4.
         """
-        return 2 / (noise_multiplier * math.sqrt(problem.most_features))
+        return 2 / (noise_multiplier * math.sqrt(objective.most_features))
 
-    def event(self, noise_multiplier: float, loss: Loss, problem: Problem) -> Event:
+    def event(self, noise_multiplier: float, objective: LinearObjective) -> Event:
         constant, selection, refit = (noise_multiplier * x for x in self._multiples)
         parts: list[Event] = []
-        if problem.fit_intercept:
-            model = self._constant_model(loss, problem)
-            parts.append(model.event(constant, loss, _of_constant(problem)))
+        if objective.fit_intercept:
+            model = self._constant_model(objective)
+            parts.append(model.event(constant, _of_constant(objective)))
         if self.selection == "peeling":
-            epsilon = self._range(selection, problem)
-            parts.append(BoundedRangeEvent(epsilon, problem.most_features))
+            epsilon = self._range(selection, objective)
+            parts.append(BoundedRangeEvent(epsilon, objective.most_features))
         else:
             parts.append(GaussianEvent(selection))
-        parts.append(self._resolved_refit.event(refit, loss, _of_refit(problem)))
+        parts.append(self._resolved_refit.event(refit, _of_refit(objective)))
         return ComposedEvent(tuple(parts))
 
-    def sensitivity(self, loss: Loss, problem: Problem) -> float:
+    def sensitivity(self, objective: LinearObjective) -> float:
         """The largest of the stages'."""
         assert self.residual_clip is not None, "resolve() fills in the clip"
-        found = [self._resolved_refit.sensitivity(loss, _of_refit(problem))]
-        found.append(_of_gradient(loss, problem, self.residual_clip, math.inf))
-        if problem.fit_intercept:
-            model = self._constant_model(loss, problem)
-            found.append(model.sensitivity(loss, _of_constant(problem)))
+        found = [self._resolved_refit.sensitivity(_of_refit(objective))]
+        found.append(_of_gradient(objective, self.residual_clip, math.inf))
+        if objective.fit_intercept:
+            model = self._constant_model(objective)
+            found.append(model.sensitivity(_of_constant(objective)))
         return max(found)
 
     def run(
         self,
         source: Source,
-        loss: Loss,
-        problem: Problem,
+        objective: LinearObjective,
         noise_multiplier: float,
         noise: NoiseSource,
         progress: Progress,
     ) -> Solution:
         constant, selection, refit = (noise_multiplier * x for x in self._multiples)
-        weights = np.zeros((problem.n_columns, loss.n_outputs))
+        weights = np.zeros((objective.n_columns, objective.loss.n_outputs))
         quiet, scale = Progress(), 0.0
-        if problem.fit_intercept:
-            ones = ConstantColumn(source, problem.data_norm)
-            found = self._constant_model(loss, problem).run(
-                _in_memory(ones), loss, _of_constant(problem), constant, noise, quiet
+        if objective.fit_intercept:
+            ones = ConstantColumn(source, objective.data_norm)
+            found = self._constant_model(objective).run(
+                _in_memory(ones),
+                _of_constant(objective),
+                constant,
+                noise,
+                quiet,
             )
             # A row of the one column is (data_norm), as in the intercept's column.
             weights[-1], scale = found.weights[0], found.noise_scale
-        columns, own = self._selected(source, loss, problem, weights, selection, noise)
+        columns, own = self._selected(source, objective, weights, selection, noise)
         progress.step(1, 2)
-        part = _of_refit(problem)
+        part = _of_refit(objective)
         refitted = self._resolved_refit.run(
-            _in_memory(ColumnsOf(source, columns)), loss, part, refit, noise, quiet
+            _in_memory(ColumnsOf(source, columns)),
+            part,
+            refit,
+            noise,
+            quiet,
         )
         progress.step(2, 2)
         released = np.zeros_like(weights)
         released[columns] = refitted.weights[: len(columns)]
-        if problem.fit_intercept:
+        if objective.fit_intercept:
             # The weight of another constant, for the same intercept.
-            ratio = part.intercept_value / problem.intercept_value
+            ratio = part.intercept_value / objective.intercept_value
             released[-1] = ratio * refitted.weights[-1]
-        released = boxed(released, farthest_weight(problem))
+        released = boxed(released, farthest_weight(objective))
         return Solution(released, max(scale, own, refitted.noise_scale))
 
     def _selected(
         self,
         source: Source,
-        loss: Loss,
-        problem: Problem,
+        objective: LinearObjective,
         weights: FloatArray,
         noise_multiplier: float,
         noise: NoiseSource,
     ) -> tuple[NDArray[np.int64], float]:
         """Features of large gradients at released weights; Gaussian noise had, or 0."""
         assert self.residual_clip is not None, "resolve() fills in the clip"
-        k, clip = problem.most_features, self.residual_clip
+        k, clip = objective.most_features, self.residual_clip
         if self.selection == "peeling":
-            select = FeatureSelection(source, loss, problem, noise, residual_clip=clip)
-            epsilon = self._range(noise_multiplier, problem)
+            select = FeatureSelection(source, objective, noise, residual_clip=clip)
+            epsilon = self._range(noise_multiplier, objective)
             return select(weights, k, epsilon=epsilon), 0.0
-        d, length = problem.n_features, float(np.linalg.norm(weights))
-        query = GradientSum(source, loss, problem, clip)(weights)[:d]
-        prediction = prediction_bound(problem, weights)
-        sensitivity = _of_gradient(loss, problem, clip, prediction)
-        sensitivity += rounding_slack(loss, problem, source.largest_block, length)
+        d, length = objective.n_features, float(np.linalg.norm(weights))
+        query = GradientSum(source, objective, clip)(weights)[:d]
+        prediction = prediction_bound(objective, weights)
+        sensitivity = _of_gradient(objective, clip, prediction)
+        sensitivity += rounding_slack(objective, source.largest_block, length)
         law = LAWS["gaussian"]
         released = law.release(noise, query, sensitivity, noise_multiplier)
         scale = law.scale(sensitivity, noise_multiplier, query.size)
         return largest_rows(released, k), scale.sigma
 
 
-def _of_constant(problem: Problem) -> Problem:
+def _of_constant(objective: LinearObjective) -> LinearObjective:
     """The problem of the constant model: one feature, which is the same in all rows."""
     return replace(
-        problem,
+        objective,
         n_features=1,
         n_nonzero=None,
         fit_intercept=False,
@@ -359,24 +359,24 @@ def _of_constant(problem: Problem) -> Problem:
     )
 
 
-def _of_refit(problem: Problem) -> Problem:
+def _of_refit(objective: LinearObjective) -> LinearObjective:
     """The problem of the columns selected, whichever they are."""
-    k = problem.most_features
-    norm = min(problem.data_norm, math.sqrt(k) * problem.entry_bound)
-    return replace(problem, n_features=k, data_norm=norm, n_nonzero=None)
+    k = objective.most_features
+    norm = min(objective.data_norm, math.sqrt(k) * objective.entry_bound)
+    return replace(objective, n_features=k, data_norm=norm, n_nonzero=None)
 
 
 def _of_gradient(
-    loss: Loss, problem: Problem, residual_clip: float, prediction: float
+    objective: LinearObjective, residual_clip: float, prediction: float
 ) -> float:
     """L2 sensitivity of the features' rows of the gradient sum, but for rounding.
 
     The intercept moves all predictions by the same number, so that opposite rows may
     have residuals alike: two records count twice (proof page, Lemma 2).
     """
-    one_record = min(loss.zero_out_bound(prediction), residual_clip)
-    times = {"zero_out": 1, "replace_one": 2}[problem.adjacency]
-    return times * one_record * problem.data_norm
+    one_record = min(objective.loss.zero_out_bound(prediction), residual_clip)
+    times = {"zero_out": 1, "replace_one": 2}[objective.adjacency]
+    return times * one_record * objective.data_norm
 
 
 def _cost(budget: Budget) -> float:

@@ -16,9 +16,9 @@ from scipy.sparse import csr_array, issparse
 
 from skdp._rows import clip_rows
 from skdp.data import Source
-from skdp.losses import Loss
+from skdp.objectives import LinearObjective
 from skdp.privacy._selection import Ranking
-from skdp.solvers._base import FloatArray, Problem
+from skdp.solvers._base import FloatArray
 
 # An entry of the bound's magnitude is this power of two.
 ENTRY_BITS = 20
@@ -47,11 +47,11 @@ class IntegerRows:
     present: NDArray[np.bool_]
 
     @classmethod
-    def read(cls, source: Source, problem: Problem) -> IntegerRows:
+    def read(cls, source: Source, objective: LinearObjective) -> IntegerRows:
         """Clip and round all rows, each on its own; reads the source once."""
         values, columns, lengths, targets, present = [], [], [], [], []
         for block in source.blocks():
-            rows = _rounded(block.X, problem)
+            rows = _rounded(block.X, objective)
             values.append(rows.data)
             columns.append(rows.indices)
             lengths.append(np.diff(rows.indptr))
@@ -59,7 +59,7 @@ class IntegerRows:
             everyone = np.ones(len(block.y), dtype=bool)
             present.append(everyone if block.present is None else block.present)
         starts = np.concatenate([[0], np.cumsum(np.concatenate(lengths))])
-        shape = (problem.n_samples, problem.n_features)
+        shape = (objective.n_samples, objective.n_features)
         by_row = csr_array(shape, dtype=np.int32)
         # Set one by one: the constructor would copy.
         by_row.data, by_row.indices = _joined(values), _joined(columns)
@@ -73,11 +73,11 @@ def _joined(parts: list[Any]) -> Any:
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
-def _rounded(X: Any, problem: Problem) -> Any:
+def _rounded(X: Any, objective: LinearObjective) -> Any:
     """One block's rows as CSR of integers; bounded whatever was rounded on the way."""
-    clipped = clip_rows(X, problem.data_norm)
+    clipped = clip_rows(X, objective.data_norm)
     entries = clipped.data if issparse(X) else clipped
-    entries *= 2.0**ENTRY_BITS / problem.entry_bound
+    entries *= 2.0**ENTRY_BITS / objective.entry_bound
     np.rint(entries, out=entries)
     np.clip(entries, -(2.0**ENTRY_BITS), 2.0**ENTRY_BITS, out=entries)
     if not issparse(X):
@@ -97,9 +97,8 @@ class VertexScores:
     Parameters
     ----------
     rows : IntegerRows
-    loss : Loss
+    objective : LinearObjective
         Of one output.
-    problem : Problem
         With an intercept there is one more candidate, the last: the weight of a column
         that holds `entry_bound`, so that it is no more sensitive than a feature.
     per_unit : float
@@ -107,24 +106,24 @@ class VertexScores:
     """
 
     def __init__(
-        self, rows: IntegerRows, loss: Loss, problem: Problem, per_unit: float
+        self, rows: IntegerRows, objective: LinearObjective, per_unit: float
     ) -> None:
         # Imported here, because numba takes half a second to import.
         from skdp.solvers import _vertex_kernel
 
         self._kernel = _vertex_kernel
-        self._rows, self._loss, self._problem = rows, loss, problem
+        self._rows, self._objective = rows, objective
         self._per_unit = per_unit
-        self._raw = np.zeros(problem.n_samples)
-        self._residuals = np.zeros(problem.n_samples, dtype=np.int64)
+        self._raw = np.zeros(objective.n_samples)
+        self._residuals = np.zeros(objective.n_samples, dtype=np.int64)
         self._changes = np.zeros_like(self._residuals)
         self._weights: dict[int, float] = {}
         self._penalties: dict[int, int] = {}
-        self.ranking = Ranking(np.zeros(problem.n_columns, dtype=np.int64), 0)
+        self.ranking = Ranking(np.zeros(objective.n_columns, dtype=np.int64), 0)
 
     def weights(self) -> FloatArray:
         """In the units of the problem, of shape (n_columns, 1)."""
-        weights = np.zeros((self._problem.n_columns, 1))
+        weights = np.zeros((self._objective.n_columns, 1))
         for candidate, weight in self._weights.items():
             weights[candidate, 0] = weight * self._size(candidate)
         return weights
@@ -135,8 +134,8 @@ class VertexScores:
             self._weights[known] *= keep
         self._weights[candidate] = self._weights.get(candidate, 0.0) + weight
         self._raw *= keep
-        step = weight * self._problem.entry_bound
-        if candidate == self._problem.n_features:
+        step = weight * self._objective.entry_bound
+        if candidate == self._objective.n_features:
             self._raw += step
             return
         columns = self._rows.by_column
@@ -156,30 +155,30 @@ class VertexScores:
             self._rows.present,
             self._raw,
             self._residuals,
-            int(self._loss.form),
-            self._loss.form_constants,
+            int(self._objective.loss.form),
+            self._objective.loss.form_constants,
             self._per_unit,
             most,
             self._changes,
         )
         # Scores in order are quicker to visit than here and there; the sums are equal.
-        is_most = _IN_ORDER * touched > by_row.nnz + self._problem.n_features
+        is_most = _IN_ORDER * touched > by_row.nnz + self._objective.n_features
         table = by_column if is_most else by_row
         add = self._kernel.add_by_columns if is_most else self._kernel.add_by_rows
         add(table.data, table.indices, table.indptr, self._changes, *self._ranked)
-        if self._problem.fit_intercept:
-            self._add(self._problem.n_features, -int(total) * 2**ENTRY_BITS)
-        if self._problem.alpha > 0:
+        if self._objective.fit_intercept:
+            self._add(self._objective.n_features, -int(total) * 2**ENTRY_BITS)
+        if self._objective.alpha > 0:
             self._penalise()
 
     def _penalise(self) -> None:
         """Put the regulariser's part of the scores at the present weights."""
-        problem = self._problem
-        in_steps = self._per_unit * 2.0**ENTRY_BITS / problem.entry_bound
+        objective = self._objective
+        in_steps = self._per_unit * 2.0**ENTRY_BITS / objective.entry_bound
         for candidate, weight in self._weights.items():
-            pull = problem.alpha * weight * self._size(candidate) ** 2
+            pull = objective.alpha * weight * self._size(candidate) ** 2
             part = np.clip(
-                -problem.n_samples * pull * in_steps, -(2.0**SUM_BITS), 2.0**SUM_BITS
+                -objective.n_samples * pull * in_steps, -(2.0**SUM_BITS), 2.0**SUM_BITS
             )
             change = round(part) - self._penalties.get(candidate, 0)
             self._penalties[candidate] = round(part)
@@ -190,9 +189,9 @@ class VertexScores:
 
     def _size(self, candidate: int) -> float:
         """The problem's weight for a unit of a candidate's."""
-        if candidate < self._problem.n_features:
+        if candidate < self._objective.n_features:
             return 1.0
-        return self._problem.entry_bound / self._problem.intercept_value
+        return self._objective.entry_bound / self._objective.intercept_value
 
     @property
     def _ranked(self) -> tuple[Any, ...]:

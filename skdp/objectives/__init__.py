@@ -1,0 +1,5 @@
+"""What models minimise: losses of raw predictions, and public facts of a fit."""
+
+from skdp.objectives._linear import LinearObjective
+
+__all__ = ["LinearObjective"]
