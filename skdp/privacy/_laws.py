@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Protocol
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,8 +41,8 @@ class NoiseLaw(Protocol):
     norm: int
     side_multiple: float
 
-    def event(self, multiplier: float) -> Event:
-        """What one release costs."""
+    def event(self, multiplier: float, times: int = 1) -> Event:
+        """What so many releases cost."""
         ...
 
     def deviation(self, multiplier: float, size: int) -> float:
@@ -74,16 +75,17 @@ class NoiseLaw(Protocol):
         ...
 
 
+@dataclass(frozen=True)
 class Gaussian:
     """N(0, sigma^2 I): Gaussian differential privacy, delta above 0."""
 
-    is_pure = False
-    name = "Gaussian"
-    norm = 2
-    side_multiple = 10.0
+    is_pure: ClassVar[bool] = False
+    name: ClassVar[str] = "Gaussian"
+    norm: ClassVar[int] = 2
+    side_multiple: ClassVar[float] = 10.0
 
-    def event(self, multiplier: float) -> Event:
-        return GaussianEvent(multiplier)
+    def event(self, multiplier: float, times: int = 1) -> Event:
+        return GaussianEvent(multiplier, times)
 
     def deviation(self, multiplier: float, size: int) -> float:
         return multiplier
@@ -115,16 +117,17 @@ class Gaussian:
         )
 
 
+@dataclass(frozen=True)
 class Spherical:
     """Density proportional to exp(-norm / scale): pure epsilon."""
 
-    is_pure = True
-    name = "spherical"
-    norm = 2
-    side_multiple = 100.0
+    is_pure: ClassVar[bool] = True
+    name: ClassVar[str] = "spherical"
+    norm: ClassVar[int] = 2
+    side_multiple: ClassVar[float] = 100.0
 
-    def event(self, multiplier: float) -> Event:
-        return PureEvent(1 / multiplier)
+    def event(self, multiplier: float, times: int = 1) -> Event:
+        return PureEvent(1 / multiplier, times)
 
     def deviation(self, multiplier: float, size: int) -> float:
         return multiplier * math.sqrt(size + 1)
@@ -155,16 +158,17 @@ class Spherical:
         )
 
 
+@dataclass(frozen=True)
 class Laplace:
     """Independent Laplace noise for an L1 sensitivity: pure epsilon."""
 
-    is_pure = True
-    name = "Laplace"
-    norm = 1
-    side_multiple = 100.0
+    is_pure: ClassVar[bool] = True
+    name: ClassVar[str] = "Laplace"
+    norm: ClassVar[int] = 1
+    side_multiple: ClassVar[float] = 100.0
 
-    def event(self, multiplier: float) -> Event:
-        return LaplaceEvent(multiplier)
+    def event(self, multiplier: float, times: int = 1) -> Event:
+        return LaplaceEvent(multiplier, times)
 
     def deviation(self, multiplier: float, size: int) -> float:
         return multiplier * math.sqrt(2)

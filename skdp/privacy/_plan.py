@@ -1,0 +1,237 @@
+"""`Plan`: everything that will be asked, as public lines. The event follows from it.
+
+    Plan((Line(100),))                                  a hundred Gaussian answers
+    Plan((Line(9), Line(11, multiple=5.0)))             nine, and eleven of more noise
+    Plan((Line(300, sample=Poisson(0.01)),))            each from a fresh secret sample
+    Plan((Line(10, law=Choices(2.0)), Part(other, 1.4)))   ten choices, then another plan
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from skdp.privacy._adjacency import Relation, check_adjacency
+from skdp.privacy._amplification import batch_epsilon
+from skdp.privacy._events import (
+    BoundedRangeEvent,
+    ComposedEvent,
+    Event,
+    PoissonGaussianEvent,
+    PureEvent,
+)
+from skdp.privacy._laws import Gaussian, NoiseLaw
+
+
+@dataclass(frozen=True)
+class Choices:
+    """The law of private selections, each of bounded range.
+
+    Parameters
+    ----------
+    reach : float, default=1.0
+        Range of one selection times the line's noise multiplier.
+    """
+
+    reach: float = 1.0
+
+    def epsilon(self, multiplier: float) -> float:
+        """Bounded range of one selection."""
+        return self.reach / multiplier
+
+    def event(self, multiplier: float, times: int) -> Event:
+        """Cost of the selections together."""
+        return BoundedRangeEvent(self.epsilon(multiplier), times)
+
+
+class Sample(Protocol):
+    """Which records an answer is about."""
+
+    def event(
+        self, law: NoiseLaw, multiplier: float, times: int, relation: Relation
+    ) -> Event:
+        """Cost of `times` answers."""
+        ...
+
+    def covering(self, relation: Relation) -> Relation:
+        """The relation under which the bound of one answer is taken."""
+        ...
+
+
+@dataclass(frozen=True)
+class Everyone:
+    """All records, every time."""
+
+    def event(
+        self, law: NoiseLaw, multiplier: float, times: int, relation: Relation
+    ) -> Event:
+        return law.event(multiplier, times)
+
+    def covering(self, relation: Relation) -> Relation:
+        return relation
+
+
+@dataclass(frozen=True)
+class Poisson:
+    """Every record with the same probability, afresh and secretly for each answer.
+
+    The noise multiplier is that of one record's contribution, under both adjacencies:
+    replace_one is two steps of group privacy for all answers together
+    (``docs/proofs/noisy_sgd.md``).
+
+    Parameters
+    ----------
+    rate : float in (0, 1]
+    """
+
+    rate: float
+
+    def event(
+        self, law: NoiseLaw, multiplier: float, times: int, relation: Relation
+    ) -> Event:
+        adjacency = check_adjacency(relation)
+        return PoissonGaussianEvent(multiplier, self.rate, times, adjacency)
+
+    def covering(self, relation: Relation) -> Relation:
+        return "zero_out"
+
+
+@dataclass(frozen=True)
+class Batch:
+    """As many records every time, drawn afresh and secretly without replacement.
+
+    Another real record takes the place of the one that is missing, so that the bound of
+    one answer is that of an exchange under both adjacencies.
+
+    Parameters
+    ----------
+    size, n_samples : int
+    """
+
+    size: int
+    n_samples: int
+
+    def event(
+        self, law: NoiseLaw, multiplier: float, times: int, relation: Relation
+    ) -> Event:
+        rate = self.size / self.n_samples
+        return PureEvent(batch_epsilon(1 / multiplier, rate), times)
+
+    def covering(self, relation: Relation) -> Relation:
+        return "replace_one"
+
+
+@dataclass(frozen=True)
+class Buckets:
+    """Runs of consecutive records, each asked once: they have no record in common.
+
+    Parameters
+    ----------
+    size : int
+    """
+
+    size: int
+
+    def event(
+        self, law: NoiseLaw, multiplier: float, times: int, relation: Relation
+    ) -> Event:
+        # Parallel composition: one answer's cost for all of them (docs/proofs/online.md)
+        return law.event(multiplier)
+
+    def covering(self, relation: Relation) -> Relation:
+        return relation
+
+
+EVERYONE = Everyone()
+
+
+@dataclass(frozen=True)
+class Line:
+    """Answers of one kind.
+
+    Parameters
+    ----------
+    times : int
+        How many.
+    multiple : float, default=1.0
+        Their noise multiplier over the plan's.
+    mu_share : float, default=1.0
+        Or the share of the plan's mu^2 that each of them has.
+    law : NoiseLaw or Choices, default=Gaussian()
+    sample : Sample, default=EVERYONE
+    is_hidden : bool, default=False
+        Whether they stay within the walls: see `Inside`.
+    is_fine : bool, default=False
+        Whether the noise is no query's: drawn on the finest grid.
+    """
+
+    times: int = 1
+    multiple: float = 1.0
+    mu_share: float = 1.0
+    law: NoiseLaw | Choices = Gaussian()
+    sample: Sample = EVERYONE
+    is_hidden: bool = False
+    is_fine: bool = False
+
+    def multiplier(self, plan_multiplier: float) -> float:
+        """Noise multiplier of one answer."""
+        return plan_multiplier * self.multiple / math.sqrt(self.mu_share)
+
+    def event(self, plan_multiplier: float, relation: Relation) -> Event:
+        """Cost of the answers together."""
+        multiplier = self.multiplier(plan_multiplier)
+        if isinstance(self.law, Choices):
+            return self.law.event(multiplier, self.times)
+        return self.sample.event(self.law, multiplier, self.times, relation)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A plan within a plan, with answers of its own.
+
+    Parameters
+    ----------
+    plan : Plan
+    multiple : float, default=1.0
+        Its noise multiplier over that of the plan around it.
+    """
+
+    plan: Plan
+    multiple: float = 1.0
+    times: int = 1
+
+    def multiplier(self, plan_multiplier: float) -> float:
+        """The inner plan's multiplier."""
+        return plan_multiplier * self.multiple
+
+    def event(self, plan_multiplier: float, relation: Relation) -> Event:
+        """Cost of all that is in it."""
+        return self.plan.event(self.multiplier(plan_multiplier), relation)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that one release will ask, in public lines.
+
+    Parameters
+    ----------
+    lines : tuple of Line or Part
+    declared : callable or None, default=None
+        Noise multiplier to event, where lines that stay hidden cost less than if they
+        were seen: a hidden path, a tilted objective, a search. None: the cost of all
+        lines together.
+    """
+
+    lines: tuple[Line | Part, ...]
+    declared: Callable[[float], Event] | None = None
+
+    def event(self, noise_multiplier: float, relation: Relation) -> Event:
+        """Everything that will be released, for accounting."""
+        if self.declared is not None:
+            return self.declared(noise_multiplier)
+        parts = tuple(
+            line.event(noise_multiplier, relation) for line in self.lines if line.times
+        )
+        return parts[0] if len(parts) == 1 else ComposedEvent(parts)
