@@ -14,6 +14,7 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 
+from benchmarks._commands import Commands, count
 from benchmarks._data import MissingData, load, split
 from skdp.linear_model import DPLogisticRegression, DPSparseLogisticRegression
 
@@ -43,6 +44,18 @@ def mean_and_error(values: Iterable[float]) -> tuple[float, float]:
     if len(array) == 1:
         return float(array[0]), float("nan")
     return float(array.mean()), float(array.std(ddof=1) / np.sqrt(len(array)))
+
+
+def add(commands: Commands) -> None:
+    """Make each configuration a command that is none yet."""
+    for path in sorted(CONFIGS.glob("*.toml")):
+        if path.stem not in commands:
+            table = commands.add(
+                path.stem,
+                "a table of scores",
+                lambda options: run(options.what, options.seeds),
+            )
+            table.add_argument("--seeds", type=count, help="fewer seeds than stated")
 
 
 def run(name: str, n_seeds: int | None = None) -> None:

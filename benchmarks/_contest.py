@@ -7,6 +7,7 @@ accuracy, at no cost in privacy. Ours has every default.
 
 from __future__ import annotations
 
+import argparse
 import itertools
 import json
 import math
@@ -21,6 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks._accuracy import CONFIGS, mean_and_error, scores
+from benchmarks._commands import Commands, add_results_file
 from benchmarks._data import MissingData, load, split
 from benchmarks._peers import OURS, PEERS, Cell, Contestant, Job
 from benchmarks._results import Entry, Results
@@ -93,6 +95,46 @@ def verdict(gains: Iterable[float]) -> str:
         return "one seed only"
     bar = max(0.002, 3 * error)
     return "lost" if mean < -bar else "won" if mean > bar else "even"
+
+
+def add(commands: Commands) -> None:
+    """Make it a command."""
+    parser = commands.add("peers", "ours against peers and references", _asked)
+    parser.add_argument(
+        "--dataset",
+        action="append",
+        default=[],
+        choices=datasets(),
+        help="only this data set; may be repeated",
+    )
+    side = parser.add_mutually_exclusive_group()
+    side.add_argument(
+        "--ours-only",
+        action="store_true",
+        help="measure ours; take the peers from the results file, installed or not",
+    )
+    side.add_argument(
+        "--peers-only",
+        action="store_true",
+        help="measure the peers; take ours from the results file",
+    )
+    side.add_argument(
+        "--stored",
+        action="store_true",
+        help="measure nothing; print what the results file has",
+    )
+    add_results_file(parser, RESULTS)
+
+
+def _asked(options: argparse.Namespace) -> None:
+    run(
+        Choice(
+            datasets=tuple(options.dataset),
+            ours=not (options.peers_only or options.stored),
+            peers=not (options.ours_only or options.stored),
+            results=options.results,
+        )
+    )
 
 
 def run(choice: Choice) -> None:

@@ -8,12 +8,18 @@ from __future__ import annotations
 import numpy as np
 
 from benchmarks._accuracy import mean_and_error, scores
+from benchmarks._commands import Commands
 from benchmarks._data import load, split
 from skdp.linear_model import DPLogisticRegression
 from skdp.losses import SoftmaxLoss
 from skdp.solvers import _flow_time
 
 SEEDS = range(100, 108)
+
+
+def add(commands: Commands) -> None:
+    """Make it a command."""
+    commands.add("defaults", "the constants behind the defaults", lambda options: run())
 
 
 def run() -> None:

@@ -7,6 +7,7 @@ ratings, which are those trained on.
 
 from __future__ import annotations
 
+import argparse
 import time
 import tomllib
 from collections.abc import Callable, Iterator
@@ -19,7 +20,9 @@ import numpy as np
 import pandas as pd
 
 from benchmarks._accuracy import CONFIGS
-from benchmarks._rating_data import ratings
+from benchmarks._commands import Commands, count
+from benchmarks._line import RESULTS
+from benchmarks._rating_data import NAMES, ratings
 from benchmarks._speed import side_by_side
 from skdp.decomposition._factorizer import Factorizer
 from skdp.decomposition._factors import Factors, width
@@ -80,6 +83,45 @@ class Options:
         if self.seconds is not None:
             return self.seconds
         return float(_CONFIG["seconds"].get(self.data.removesuffix("-like"), 25))
+
+
+def add(commands: Commands) -> None:
+    """Make it a command."""
+    parser = commands.add("hamsi", "HAMSI and peers on ratings", _asked)
+    parser.add_argument(
+        "--section",
+        action="append",
+        default=[],
+        choices=SECTIONS,
+        help="only this section; may be repeated",
+    )
+    parser.add_argument("--data", default="1m", choices=NAMES, help="which ratings")
+    parser.add_argument(
+        "--share", type=float, default=1.0, help="of the users that are generated"
+    )
+    parser.add_argument("--seconds", type=float, help="of each run; else the thesis's")
+    parser.add_argument("--n-jobs", type=count, default=2, help="threads")
+    parser.add_argument("--seeds", type=count, default=3, help="starts")
+    parser.add_argument(
+        "--cpu", action="store_true", help="processor time, for a busy machine"
+    )
+    parser.add_argument("--results", type=Path, default=RESULTS)
+
+
+def _asked(options: argparse.Namespace) -> None:
+    for section in options.section or SECTIONS:
+        run(
+            section,
+            Options(
+                data=options.data,
+                share=options.share,
+                seconds=options.seconds,
+                n_jobs=options.n_jobs,
+                seeds=options.seeds,
+                cpu=options.cpu,
+                folder=options.results,
+            ),
+        )
 
 
 def run(section: str, options: Options) -> None:

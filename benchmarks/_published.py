@@ -7,6 +7,7 @@ drawn by NumPy: never a private release, whatever epsilon they are given.
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import inspect
 import json
@@ -14,8 +15,8 @@ import math
 import sys
 import time
 import tomllib
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -23,73 +24,64 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from benchmarks import _papers, _sparse_tables
 from benchmarks._accuracy import CONFIGS, mean_and_error
+from benchmarks._commands import Commands, count
 from benchmarks._data import MissingData
+from benchmarks._line import FIRST_TUNING_RUN, RESULTS, Experiment, Line
 from benchmarks._peers import source_stamp
 from benchmarks._results import Entry, Results
 
 PUBLISHED = CONFIGS / "published"
 SPARSE = CONFIGS / "sparse"
-RESULTS = Path("bench-results")
-FIRST_TUNING_RUN = 1000
-
-Experiment = Callable[..., Iterable["Line"]]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Line:
-    """One method at one place of a table or figure.
-
-    Parameters
-    ----------
-    place : dict
-        Columns that say where, for example ``{"T": 100}``.
-    method : str
-    claimed, true : float
-        Epsilon that the source states, and that of what is released; inf without noise.
-    measure : callable or None
-        Values of the metrics for some runs, given their numbers; a run depends on its
-        number only, but for the noise of a private release.
-    delta : float, default=0
-        The delta that both hold at.
-    adjacency : str, default="replace_one"
-    private : bool, default=False
-        Whether it is a private release: of the library, with its own noise. A grid
-        makes it none.
-    note : str, default=""
-    refusal : str, default=""
-        Why the method cannot do it; `measure` is None then.
-    metrics : tuple of str, default=("mean",)
-        What `measure` gives of each run, the first for the plot. With one metric it
-        may give plain numbers.
-    most_runs : int or None, default=None
-        More runs would only repeat these.
-    grid : tuple of dict, default=()
-        Settings for an oracle to choose from: the best first metric on runs that are
-        not reported. `measure` then takes one as keyword arguments.
-    better : {"lower", "higher"}, default="lower"
-        Which values of the first metric are.
-    """
-
-    place: dict[str, str | float]
-    method: str
-    claimed: float
-    true: float
-    measure: Callable[..., Iterable[Any]] | None
-    delta: float = 0.0
-    adjacency: str = "replace_one"
-    private: bool = False
-    note: str = ""
-    refusal: str = ""
-    metrics: tuple[str, ...] = ("mean",)
-    most_runs: int | None = None
-    grid: tuple[dict[str, Any], ...] = ()
-    better: str = "lower"
+EXPERIMENTS = _papers.EXPERIMENTS | _sparse_tables.EXPERIMENTS
 
 
 def names(configs: Path = PUBLISHED) -> list[str]:
     """Configurations that can be run."""
     return sorted(path.stem for path in configs.glob("*.toml"))
+
+
+def add(commands: Commands) -> None:
+    """Make each table a command, and the sections on sparse models another."""
+    for name in names():
+        _add_options(commands.add(name, "a published table or figure", _asked))
+    sparse = commands.add("sparse", "few features of many", _asked_sparse)
+    sparse.add_argument(
+        "--section",
+        action="append",
+        default=[],
+        choices=names(SPARSE),
+        help="only this section; may be repeated",
+    )
+    sparse.add_argument(
+        "--quick", action="store_true", help="two runs per line, to see that it works"
+    )
+    _add_options(sparse)
+
+
+def _add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--runs", type=count, help="at most so many runs per line")
+    parser.add_argument(
+        "--results",
+        type=Path,
+        default=RESULTS,
+        help="folder for values kept, Parquet file and plot (default: %(default)s)",
+    )
+
+
+def _asked(options: argparse.Namespace) -> None:
+    run(options.what, runs=options.runs, folder=options.results)
+
+
+def _asked_sparse(options: argparse.Namespace) -> None:
+    for section in options.section or names(SPARSE):
+        run(
+            section,
+            runs=2 if options.quick else options.runs,
+            folder=options.results,
+            configs=SPARSE,
+        )
 
 
 def run(
@@ -140,18 +132,14 @@ def _require(*packages: str) -> None:
         )
 
 
-def _experiments() -> dict[str, Experiment]:
-    # Imported here, because the experiments are made of lines.
-    from benchmarks import _sparse_tables
-    from benchmarks._papers import EXPERIMENTS
-
-    return EXPERIMENTS | _sparse_tables.EXPERIMENTS
-
-
 def _stamp(experiment: Experiment, parameters: dict[str, Any]) -> str:
     """Fingerprint of what the values depend on; others are measured again."""
     folder = Path(inspect.getfile(experiment)).parent
-    source = "".join(path.read_text() for path in sorted(folder.glob("*.py")))
+    source = "".join(
+        path.read_text()
+        for path in sorted(folder.rglob("*.py"))
+        if "tests" not in path.relative_to(folder).parts
+    )
     text = source + json.dumps(parameters, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
@@ -159,7 +147,7 @@ def _stamp(experiment: Experiment, parameters: dict[str, Any]) -> str:
 def _rows(
     name: str, config: dict[str, Any], wanted: int, kept: Results
 ) -> Iterator[dict[str, Any]]:
-    experiment = _experiments()[config["experiment"]]
+    experiment = EXPERIMENTS[config["experiment"]]
     stamp = _stamp(experiment, config["parameters"])
     oracle = range(FIRST_TUNING_RUN, FIRST_TUNING_RUN + config.get("tuning_runs", 1))
     for number, line in enumerate(experiment(**config["parameters"])):

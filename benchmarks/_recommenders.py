@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks._commands import Commands, add_validation
 from benchmarks._recommender_peers import Predict, peer
 from benchmarks._user_recommenders import validation
 from skdp.datasets import FilmRatings, load_movielens
@@ -99,6 +100,24 @@ def _default_task(solver: Factorizer, ratings: Ratings) -> Task:
     )
     task = replace(task, n_components=solver.default_components(task))
     return replace(task, alpha=solver.default_alpha(task))
+
+
+def add(commands: Commands) -> None:
+    """Make both tables commands."""
+    race = commands.add(
+        "recommenders",
+        "held-out error of factorisations",
+        lambda options: run(options.size, options.solver, options.validation),
+    )
+    race.add_argument("--size", action="append", default=[], choices=["1m", "100k"])
+    race.add_argument("--solver", action="append", default=[], help="only these")
+    add_validation(race)
+    rules = commands.add(
+        "recommender_defaults",
+        "the studies of their rules",
+        lambda options: run_defaults(options.solver),
+    )
+    rules.add_argument("--solver", help="only this one's")
 
 
 def run(

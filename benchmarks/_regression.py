@@ -15,6 +15,7 @@ from sklearn.datasets import load_diabetes
 from sklearn.linear_model import LinearRegression
 
 from benchmarks._accuracy import CONFIGS, mean_and_error
+from benchmarks._commands import Commands
 from benchmarks._data import MissingData, split
 from skdp.linear_model import DPLinearRegression
 
@@ -42,6 +43,12 @@ def scores(make: Callable[[], Any], data: tuple[Any, ...], seeds: range) -> list
             model = make().fit(X_train, y_train)
         results.append(model.score(X_test, y_test))
     return results
+
+
+def add(commands: Commands) -> None:
+    """Make each table a command."""
+    for name in NAMES:
+        commands.add(name, "a table of scores", lambda options: run(options.what))
 
 
 def run(name: str) -> None:

@@ -17,6 +17,7 @@ from sklearn.linear_model import LogisticRegression
 
 import skdp
 from benchmarks._accuracy import CONFIGS, mean_and_error, scores
+from benchmarks._commands import Commands, add_results_file
 from benchmarks._data import MissingData, load, split
 from benchmarks._results import Results
 from skdp.linear_model import DPLogisticRegression
@@ -36,6 +37,19 @@ _HEADER = (
     "| data | epsilon | method | accuracy | log-loss | fit s | excess error "
     "| of algorithm 3's |\n|---|---|---|---|---|---|---|---|"
 )
+
+
+def add(commands: Commands) -> None:
+    """Make it a command."""
+    parser = commands.add(
+        "search",
+        "private searches side by side",
+        lambda options: run(tuple(options.dataset), options.results),
+    )
+    parser.add_argument(
+        "--dataset", action="append", default=[], help="only this data set"
+    )
+    add_results_file(parser, RESULTS)
 
 
 def run(datasets: tuple[str, ...] = (), results: Path = RESULTS) -> None:

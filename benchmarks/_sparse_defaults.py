@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks._accuracy import mean_and_error
+from benchmarks._commands import Commands
 from benchmarks._data import MissingData
 from benchmarks._sparse_data import imdb
 from benchmarks._sparse_design import Design, relative_error, support_f1
@@ -28,6 +29,13 @@ TEACHERS = (
     "objective_perturbation",
     "output_perturbation",
 )
+
+
+def add(commands: Commands) -> None:
+    """Make it a command."""
+    commands.add(
+        "sparse_defaults", "the choices behind sparse defaults", lambda options: run()
+    )
 
 
 def run() -> None:

@@ -15,8 +15,8 @@ from functools import partial
 from itertools import chain, product
 from typing import Any
 
+from benchmarks._line import Experiment, Line
 from benchmarks._papers._sparse_tables import grid, printed, thesis_lines
-from benchmarks._published import Experiment, Line
 from benchmarks._sparse_design import Design
 from benchmarks._sparse_tasks import SyntheticTask, Task, TextTask
 from skdp.linear_model import (

@@ -13,8 +13,8 @@ from sklearn.linear_model import Lasso
 from sklearn.metrics import f1_score, log_loss, r2_score
 
 from benchmarks import _sparse_data as texts
+from benchmarks._line import FIRST_TUNING_RUN
 from benchmarks._papers._sparse import Table, dp_ight
-from benchmarks._published import FIRST_TUNING_RUN
 from benchmarks._references import l1_logistic
 from benchmarks._sparse_design import (
     Design,

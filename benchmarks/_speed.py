@@ -17,6 +17,7 @@ import numpy as np
 from scipy.sparse import csr_array, random_array
 from sklearn.linear_model import LogisticRegression, SGDClassifier
 
+from benchmarks._commands import Commands
 from benchmarks._data import MissingData, load
 from benchmarks._sparse_data import imdb
 from skdp.data import MemorySource
@@ -57,6 +58,11 @@ def side_by_side(
             call()
             spent.append(clock() - start)
     return statistics.median(times[0]), statistics.median(times[1])
+
+
+def add(commands: Commands) -> None:
+    """Make it a command."""
+    commands.add("speed", "speed side by side", lambda options: run())
 
 
 def run() -> None:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from benchmarks._commands import Commands, add_validation, count
 from skdp.datasets import FilmRatings, load_movielens
 from skdp.decomposition import DPMatrixFactorization
 from skdp.decomposition._factors import Factors
@@ -143,6 +144,17 @@ def validation(films: FilmRatings) -> FilmRatings:
         X_test=films.X_train[is_out],
         y_test=films.y_train[is_out],
     )
+
+
+def add(commands: Commands) -> None:
+    """Make it a command."""
+    parser = commands.add(
+        "user_recommenders",
+        "errors of private recommenders",
+        lambda options: run(runs=options.runs, on_validation=options.validation),
+    )
+    parser.add_argument("--runs", type=count, help="at most so many runs")
+    add_validation(parser)
 
 
 def run(*, runs: int | None = None, on_validation: bool = False) -> None:

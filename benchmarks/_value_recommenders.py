@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks._commands import Commands, add_validation, count
 from benchmarks._noisy_hamsi import NoisyGradientHAMSI
 from benchmarks._user_recommenders import validation
 from skdp.datasets import FilmRatings, load_movielens
@@ -126,6 +127,17 @@ class Coded:
             of_users = _shrunk_means(users, left - of_items[items], len(of_users))
         both = of_users[self.test_users] + of_items[self.test_items]
         return self.rmse(mean + both)
+
+
+def add(commands: Commands) -> None:
+    """Make it a command."""
+    parser = commands.add(
+        "value_recommenders",
+        "errors of private recommenders",
+        lambda options: run(runs=options.runs, on_validation=options.validation),
+    )
+    parser.add_argument("--runs", type=count, help="at most so many runs")
+    add_validation(parser)
 
 
 def run(*, runs: int | None = None, on_validation: bool = False) -> None:

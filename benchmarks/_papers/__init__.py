@@ -1,12 +1,12 @@
 """The papers' own algorithms with the papers' own noise: never private releases."""
 
+from benchmarks._line import Experiment
 from benchmarks._papers import (
     _acceleration_tables,
     _bolt_on_tables,
     _division_tables,
     _thesis_tables,
 )
-from benchmarks._published import Experiment
 
 EXPERIMENTS: dict[str, Experiment] = {
     "accelerated.section_5": _acceleration_tables.section_5,

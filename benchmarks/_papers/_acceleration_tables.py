@@ -15,6 +15,7 @@ from functools import lru_cache, partial
 
 import numpy as np
 
+from benchmarks._line import Line
 from benchmarks._papers._accelerated import (
     Noise,
     best_step_count,
@@ -35,7 +36,6 @@ from benchmarks._papers._privacy import (
     gaussian_epsilon,
     laplace_epsilon,
 )
-from benchmarks._published import Line
 
 N, D, MU = 100_000, 20, 0.02  # records, columns, strong convexity
 _L1, _L2 = 40.0, 2 * math.sqrt(20)  # sensitivities of one record's gradient on [0, 1]^d

@@ -13,6 +13,7 @@ from functools import lru_cache, partial
 
 import numpy as np
 
+from benchmarks._line import Line
 from benchmarks._papers import _bolt_on as bolt_on
 from benchmarks._papers._privacy import (
     classical_multiplier,
@@ -21,7 +22,6 @@ from benchmarks._papers._privacy import (
     spherical,
 )
 from benchmarks._papers._projected_mnist import D, K, M, accuracies, projected
-from benchmarks._published import Line
 from skdp.privacy import GaussianEvent, PureEvent, epsilon_of
 
 _DELTA = 1 / M**2

@@ -13,6 +13,7 @@ from functools import lru_cache, partial
 
 import numpy as np
 
+from benchmarks._line import Line
 from benchmarks._papers._accelerated import Noise, best_step_count, dp_nag
 from benchmarks._papers._acceleration_tables import (
     MU,
@@ -29,7 +30,6 @@ from benchmarks._papers._descent import (
     unit_noise,
 )
 from benchmarks._papers._privacy import exact_multiplier, gaussian_epsilon
-from benchmarks._published import Line
 from skdp.data import MemorySource
 from skdp.losses import LogisticLoss
 from skdp.privacy import Budget

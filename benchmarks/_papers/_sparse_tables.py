@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from benchmarks._line import Line
 from benchmarks._papers import _sparse as sparse
 from benchmarks._papers._privacy import (
     noisy_minimum_epsilon,
     thresholding_epsilon,
     thresholding_multiplier,
 )
-from benchmarks._published import Line
 
 if TYPE_CHECKING:
     from benchmarks._sparse_tasks import Task

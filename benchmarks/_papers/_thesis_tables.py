@@ -14,6 +14,7 @@ from functools import lru_cache, partial
 import numpy as np
 
 from benchmarks._data import load
+from benchmarks._line import Line
 from benchmarks._papers import _thesis as thesis
 from benchmarks._papers._descent import (
     Logistic,
@@ -23,7 +24,6 @@ from benchmarks._papers._descent import (
     descend,
     unit_noise,
 )
-from benchmarks._published import Line
 
 _BOUND, _MU = 2.0, 0.02  # lambda = 0.01
 _SMOOTHNESS = _BOUND**2 / 4 + _MU

@@ -43,6 +43,15 @@ def test_unknown_names_are_refused(capsys):
     assert "noisy_gd" in capsys.readouterr().err
 
 
+def test_every_configuration_has_a_command(capsys):
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    shown = capsys.readouterr().out.split()
+    own = [path.stem for path in _accuracy.CONFIGS.glob("*.toml")]
+    published = [path.stem for path in (_accuracy.CONFIGS / "published").glob("*")]
+    assert {*own, *published} < set(shown)
+
+
 def test_rows_have_norm_one_and_splits_are_disjoint():
     X, y = load("breast_cancer")
     assert (X**2).sum(axis=1) == pytest.approx(1.0)

@@ -13,7 +13,8 @@ import pytest
 from benchmarks import _published
 from benchmarks.__main__ import main
 from benchmarks._data import MissingData
-from benchmarks._published import PUBLISHED, SPARSE, Line, names
+from benchmarks._line import Line
+from benchmarks._published import PUBLISHED, SPARSE, names
 
 CONFIG = """
 title = "Toy"
@@ -68,7 +69,7 @@ def toy(tmp_path, monkeypatch):
         return experiment(**parameters)
 
     (tmp_path / "toy.toml").write_text(CONFIG)
-    monkeypatch.setattr(_published, "_experiments", lambda: {"toy": as_function})
+    monkeypatch.setattr(_published, "EXPERIMENTS", {"toy": as_function})
     monkeypatch.setattr(_published, "_require", lambda *packages: None)
     monkeypatch.setattr(
         pd.DataFrame,
@@ -148,12 +149,44 @@ def test_other_parameters_are_measured_again(toy, tmp_path):
     assert [where for where, _ in toy.asked][:2] == ["good 1", "bad 1"]
 
 
+@pytest.fixture
+def sources(tmp_path):
+    """A module of experiments, the folder of papers below it, and its tests."""
+    texts = {
+        name: tmp_path / name
+        for name in ("tables.py", "_papers/method.py", "tests/test_tables.py")
+    }
+    for path in texts.values():
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("")
+    return texts
+
+
+def stamp_of_experiment_in(path):
+    found = {}
+    exec(compile("def experiment(): ...", path, "exec"), found)
+    return _published._stamp(found["experiment"], {})
+
+
+@pytest.mark.parametrize("changed", ["tables.py", "_papers/method.py"])
+def test_other_code_is_measured_again_that_of_the_papers_too(sources, changed):
+    before = stamp_of_experiment_in(sources["tables.py"])
+    sources[changed].write_text("STEP = 2")
+    assert stamp_of_experiment_in(sources["tables.py"]) != before
+
+
+def test_values_do_not_depend_on_tests(sources):
+    before = stamp_of_experiment_in(sources["tables.py"])
+    sources["tests/test_tables.py"].write_text("STEP = 2")
+    assert stamp_of_experiment_in(sources["tables.py"]) == before
+
+
 def test_missing_data_are_refused(toy, monkeypatch, capsys):
     def without_data(**parameters):
         raise MissingData("no folder 'mnist' (see docs/data.md)")
         yield
 
-    monkeypatch.setattr(_published, "_experiments", lambda: {"toy": without_data})
+    monkeypatch.setattr(_published, "EXPERIMENTS", {"toy": without_data})
     toy.run()
     assert "refused: no folder 'mnist'" in capsys.readouterr().out
 
@@ -171,7 +204,7 @@ def test_parquet_and_plot_are_written(tmp_path, monkeypatch):
     (tmp_path / "toy.toml").write_text(CONFIG)
     experiment = Toy()
     monkeypatch.setattr(
-        _published, "_experiments", lambda: {"toy": lambda **facts: experiment(**facts)}
+        _published, "EXPERIMENTS", {"toy": lambda **facts: experiment(**facts)}
     )
     _published.run("toy", folder=tmp_path / "kept", configs=tmp_path)
     frame = pd.read_parquet(tmp_path / "kept" / "toy.parquet")
@@ -187,7 +220,7 @@ def test_parquet_and_plot_are_written(tmp_path, monkeypatch):
 )
 def test_configurations_ask_for_what_there_is(folder, name):
     config = tomllib.loads((folder / f"{name}.toml").read_text())
-    experiment = _published._experiments()[config["experiment"]]
+    experiment = _published.EXPERIMENTS[config["experiment"]]
     inspect.signature(experiment).bind(**config["parameters"])
     assert REQUIRED <= set(config) <= REQUIRED | {"table", "tuning_runs"}
     assert {"x", "y"} <= set(config["plot"]) <= {"x", "y", "panel", *OPTIONAL}

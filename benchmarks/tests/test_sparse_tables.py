@@ -14,7 +14,7 @@ from scipy.sparse import csr_matrix
 from benchmarks import _published, _sparse_tables, _sparse_tasks
 from benchmarks import _sparse_data as texts
 from benchmarks.__main__ import main
-from benchmarks._published import FIRST_TUNING_RUN
+from benchmarks._line import FIRST_TUNING_RUN, Line
 from benchmarks._sparse_design import Design
 from benchmarks._sparse_tasks import SyntheticTask, TextTask
 from skdp.solvers import SOLVERS
@@ -80,7 +80,7 @@ def test_the_oracle_tunes_on_other_runs_than_are_reported():
         seen.extend((run, size) for run in runs)
         return [(abs(size - 2.0), 0.0) for _ in runs]
 
-    line = _published.Line(
+    line = Line(
         place={"epsilon": 1.0},
         method="x",
         claimed=1.0,
