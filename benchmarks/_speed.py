@@ -37,10 +37,10 @@ from skdp.privacy import (
     epsilon_of,
 )
 from skdp.privacy._noise import NoiseSource
+from skdp.queries._gradient_sum import GradientSum
 from skdp.solvers import Problem, Progress
 from skdp.solvers._bolt_on import BoltOn
 from skdp.solvers._frank_wolfe import FrankWolfe
-from skdp.solvers._gradient import GradientSum
 
 ROUNDS = 7
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
-FloatArray = NDArray[np.float64]
+from skdp._floats import FloatArray
 
 # Rows of at least this norm are scaled in two steps; far below the square root of the
 # largest double.

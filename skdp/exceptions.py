@@ -51,6 +51,20 @@ class UnplannedEventError(RuntimeError):
     """
 
 
+class PlanUsedUpError(RuntimeError):
+    """More was asked of the records than had been declared; nothing was read.
+
+    Remedy: a defect of skdp or of an own solver: declare every query in the plan.
+    """
+
+
+class UnboundedQueryError(ValueError):
+    """A query has no derived bound under the relation asked for; nothing was read.
+
+    Remedy: use a solver that supports the relation.
+    """
+
+
 class UnaccountedStepError(ValueError):
     """A pipeline has a step that reads data and whose privacy nobody accounts for.
 

@@ -1,15 +1,18 @@
 """Sources: data as solvers see it."""
 
+from skdp.data._buckets import Bucket, buckets
 from skdp.data._memory import MemorySource, held
 from skdp.data._source import Block, Source
 from skdp.data._views import ColumnsOf, ConstantColumn, EntriesClipped
 
 __all__ = [
     "Block",
+    "Bucket",
     "ColumnsOf",
     "ConstantColumn",
     "EntriesClipped",
     "MemorySource",
     "Source",
+    "buckets",
     "held",
 ]

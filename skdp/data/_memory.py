@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse, vstack
 
-from skdp.data._source import Block, FloatArray, Source
+from skdp._floats import FloatArray
+from skdp.data._source import Block, Source
 
 # A block is read from memory once and used again from the last-level cache; smaller
 # blocks would pay more for the interpreter than they gain.

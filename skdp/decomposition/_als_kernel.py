@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from skdp.solvers._permutation_kernel import compiled
+from skdp._compiled import compiled
 
 _CHUNK = 256  # ratings whose partners are gathered at a time
 

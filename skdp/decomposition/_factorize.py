@@ -20,9 +20,10 @@ from skdp.decomposition._task import Task
 from skdp.decomposition._threads import Threads
 from skdp.privacy._accounting import Budget
 from skdp.privacy._adjacency import Unit
-from skdp.privacy._door import Ledger, commit
+from skdp.privacy._door import Ledger
 from skdp.privacy._events import Event
 from skdp.privacy._noise import NoiseSource
+from skdp.privacy._old_door import commit
 from skdp.solvers import Progress
 
 

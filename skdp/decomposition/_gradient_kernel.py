@@ -20,7 +20,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from skdp.solvers._permutation_kernel import compiled
+from skdp._compiled import compiled
 
 # Rows are fetched this many ratings ahead: a row is then on its way from the third
 # level cache while those before it are worked on. Measured: 8 to 16 are alike.

@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from skdp._floats import FloatArray
 from skdp.decomposition._factors import Factors
 from skdp.decomposition._ratings import Order, Pattern
 from skdp.decomposition._task import Task
-
-FloatArray = NDArray[np.float64]
 
 # Pairs whose predictions are computed together: bounds the memory.
 _BLOCK = 2**16

@@ -13,11 +13,10 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from skdp._floats import FloatArray
 from skdp.decomposition._factors import Factors
 from skdp.decomposition._task import Task
 from skdp.decomposition._user_queries import RowQuery
-
-FloatArray = NDArray[np.float64]
 
 # Variance of a factor over the items, weighted by popularity, at its start: with it a
 # prior that counts for as many ratings suits factors and biases alike.

@@ -7,15 +7,13 @@ from functools import reduce
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
+from skdp._floats import FloatArray
 from skdp.decomposition._low_rank import LowRank
 from skdp.decomposition._noisy_rows import ClippedNormal, product_gram, row_grams
 from skdp.decomposition._pattern_embedding import incidence, values_of
 from skdp.decomposition._ratings import Pattern
-
-FloatArray = NDArray[np.float64]
 
 
 class Part(Protocol):

@@ -14,10 +14,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
-FloatArray = NDArray[np.float64]
+from skdp._floats import FloatArray
 
 # Rows of a sparse product made at a time: bounds the memory.
 _BLOCK = 2048

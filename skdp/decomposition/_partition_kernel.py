@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from skdp.solvers._permutation_kernel import compiled
+from skdp._compiled import compiled
 
 _TRIES = 32  # draws before all free colours are counted
 

@@ -7,13 +7,11 @@ these points, and a rating can be explained by them with few private numbers.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
+from skdp._floats import FloatArray
 from skdp.decomposition._factorizer import Draws
 from skdp.decomposition._ratings import Pattern
-
-FloatArray = NDArray[np.float64]
 
 # Of the subspace iteration: more columns than are kept, and passes.
 _EXTRA, _PASSES = 8, 6

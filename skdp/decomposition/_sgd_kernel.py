@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from skdp.solvers._permutation_kernel import compiled
+from skdp._compiled import compiled
 
 
 @cache

@@ -12,13 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from skdp._floats import UNIT_ROUNDOFF, FloatArray
 from skdp.decomposition._factors import Factors
 from skdp.decomposition._ratings import Ratings
 from skdp.decomposition._user_queries_kernel import add_counts, add_pairs, add_sums
 
-FloatArray = NDArray[np.float64]
-
-_UNIT_ROUNDOFF = 2.0**-53
 # Weight of a user's mean beside his counts: it costs four per cent of their noise.
 _MEAN_WEIGHT = 0.2
 # Prior: how far the mean is from the middle, in units of half the bounds' width.
@@ -42,7 +40,7 @@ def rounding_slack(n_users: int, size: int, norm: float) -> float:
     """
     summation = 2 * (n_users + 16) * n_users
     own = 4 * (size + 64)
-    return (summation + own) * _UNIT_ROUNDOFF * norm
+    return (summation + own) * UNIT_ROUNDOFF * norm
 
 
 @dataclass(frozen=True)

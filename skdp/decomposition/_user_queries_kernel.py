@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from skdp.solvers._permutation_kernel import compiled
+from skdp._compiled import compiled
 
 # A user whose squared residuals sum to less has none: their norm would be rounding.
 _LEAST_SQUARE = 1e-100

@@ -8,13 +8,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from skdp._floats import FloatArray
 from skdp.decomposition._factors import Factors
 from skdp.decomposition._ratings import Ratings
 from skdp.decomposition._task import Task
 from skdp.decomposition._threads import Threads
 from skdp.decomposition._user_rows_kernel import solve_block
-
-FloatArray = NDArray[np.float64]
 
 # Ratings that the prior counts for where items were released with noise.
 _PRIVATE_PRIOR = 5.0

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from skdp.solvers._permutation_kernel import compiled
+from skdp._compiled import compiled
 
 # A pivot that is smaller than this share of its diagonal entry is rounding.
 _PIVOT = 1e-12

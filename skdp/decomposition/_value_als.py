@@ -23,8 +23,8 @@ from functools import partial
 from typing import ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from skdp._floats import UNIT_ROUNDOFF, FloatArray
 from skdp._validation import check_count, check_real
 from skdp.decomposition._factorizer import Draws, PrivateFactorizer
 from skdp.decomposition._factors import Factors
@@ -49,8 +49,6 @@ from skdp.privacy._noise import NoiseSource, gaussian_scale
 from skdp.solvers._base import Progress
 from skdp.solvers._configured import Checks
 
-FloatArray = NDArray[np.float64]
-
 # Shares of mu^2: the first query if it has points to explain ratings by, or if it has
 # only the mean to find; of the rest, users, of whom there are more.
 _PATTERN_SHARE, _MEAN_SHARE, _USER_SHARE = 0.15, 0.01, 0.58
@@ -64,7 +62,6 @@ _ITEM_TASTE, _USER_TASTE = 0.0375, 0.0625  # prior: all other terms of a row tog
 # Length of the constant in rows of norm 1, in the first query and in the others.
 _FIRST_CONSTANT, _CONSTANT = 0.5, 0.75
 _COMPONENTS = 10  # returned; more were no better on validation parts
-_UNIT_ROUNDOFF = 2.0**-53
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -261,7 +258,7 @@ def _sensitivity(clip: float, pattern: Pattern) -> float:
         pattern.by_user.counts.max(initial=0), pattern.by_item.counts.max(initial=0)
     )
     terms = int(longest) + max(pattern.n_users, pattern.n_items) + 256
-    return 2 * clip * (1 + 4 * len(pattern) * terms * _UNIT_ROUNDOFF)
+    return 2 * clip * (1 + 4 * len(pattern) * terms * UNIT_ROUNDOFF)
 
 
 def _in_units_of_ratings(model: LowRank, task: Task) -> LowRank:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from skdp._compiled import compiled
 from skdp.decomposition._als_kernel import factorise, solve
-from skdp.solvers._permutation_kernel import compiled
 
 
 @compiled

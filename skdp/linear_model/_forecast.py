@@ -14,8 +14,8 @@ from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget, calibrate
 from skdp.privacy._adjacency import Adjacency
 from skdp.privacy._laws import LAWS, deviation_once
+from skdp.queries._gradient_sum import query_sensitivity
 from skdp.solvers import choose_solver
-from skdp.solvers._gradient import query_sensitivity
 
 # Noise over scale up to which models came out close to those without privacy, and from
 # which on they were hardly better than a constant one (docs/how_to_choose.md).

@@ -5,10 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
-FloatArray = NDArray[np.float64]
+from skdp._floats import FloatArray
 
 
 class Form(IntEnum):

@@ -8,8 +8,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from skdp._floats import FloatArray
 from skdp._validation import check_count, check_real
-from skdp.losses._base import FloatArray, Form
+from skdp.losses._base import Form
 
 
 @dataclass(frozen=True)

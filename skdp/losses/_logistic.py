@@ -10,7 +10,8 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import expit
 
-from skdp.losses._base import FloatArray, Form
+from skdp._floats import FloatArray
+from skdp.losses._base import Form
 
 # Angles at which the bound on the diameter is evaluated, and their spacing.
 _ANGLES = np.linspace(0.0, math.pi / 2, 2049)

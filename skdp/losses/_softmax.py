@@ -9,7 +9,8 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import logsumexp, softmax
 
-from skdp.losses._base import FloatArray, Form
+from skdp._floats import FloatArray
+from skdp.losses._base import Form
 
 
 @dataclass(frozen=True)

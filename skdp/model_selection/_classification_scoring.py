@@ -9,13 +9,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from skdp._floats import FloatArray
 from skdp._validation import check_real
-from skdp.model_selection._scoring_base import (
-    FloatArray,
-    PrivateScoring,
-    PublicFacts,
-    column,
-)
+from skdp.model_selection._scoring_base import PrivateScoring, PublicFacts, column
 from skdp.privacy._adjacency import Adjacency
 
 

@@ -9,9 +9,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from skdp._floats import FloatArray
 from skdp.model_selection._candidates import Candidate, Need
 from skdp.model_selection._scoring_base import PrivateScoring
-from skdp.model_selection._trial import FloatArray, Job
+from skdp.model_selection._trial import Job
 from skdp.privacy._accounting import Budget
 from skdp.privacy._adjacency import Relation, table_relation
 from skdp.privacy._allowance import Strength

@@ -29,9 +29,9 @@ from skdp.privacy._adjacency import (
     check_row_relation,
     table_relation,
 )
-from skdp.privacy._door import Commitment, commit
 from skdp.privacy._laws import NoiseLaw, budget_of, law_for
 from skdp.privacy._noise import NoiseSource
+from skdp.privacy._old_door import Commitment, commit
 from skdp.privacy._record import PrivacyRecord
 
 

@@ -8,16 +8,14 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils import check_random_state
 
+from skdp._floats import IntArray
 from skdp._validation import check_count
 
 if TYPE_CHECKING:
     from skdp.decomposition._ids import Ids
-
-IntArray = NDArray[np.int64]
 
 
 class _Folds(BaseCrossValidator):

@@ -8,10 +8,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from skdp._floats import FloatArray
 from skdp._validation import check_real, check_target_bounds
 from skdp.model_selection._scoring_base import (
     QUANTUM,
-    FloatArray,
     PrivateScoring,
     PublicFacts,
     column,

@@ -17,11 +17,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from skdp._floats import FloatArray
 from skdp._quiet import no_warnings
 from skdp._rows import rows_at
 from skdp.privacy._adjacency import Adjacency
-
-FloatArray = NDArray[np.float64]
 
 # What a record contributes is rounded to this grid. Sums of up to MOST_RECORDS such
 # numbers in [-1, 1] are exact.

@@ -36,8 +36,8 @@ from skdp.model_selection._scoring_base import MOST_RECORDS
 from skdp.model_selection._trial import Job
 from skdp.privacy._accounting import Budget, calibrate
 from skdp.privacy._adjacency import Relation, check_row_relation
-from skdp.privacy._door import Commitment, commit
 from skdp.privacy._noise import NoiseSource
+from skdp.privacy._old_door import Commitment, commit
 from skdp.privacy._record import PrivacyRecord
 
 # Above this share of the score's range, noise hides what candidates differ by.

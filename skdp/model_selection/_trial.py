@@ -11,11 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.parallel import Parallel, delayed
 
+from skdp._floats import FloatArray, IntArray
 from skdp._quiet import no_warnings
 from skdp._rows import rows_at
 from skdp.model_selection._candidates import Prepared, is_private_step, steps_of
@@ -24,9 +23,6 @@ from skdp.pipeline._walk import walk
 from skdp.privacy._adjacency import UNIT_OF, Relation
 from skdp.privacy._allowance import Allowance
 from skdp.privacy._noise import NoiseSource
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from skdp._floats import FloatArray
 from skdp._input import in_column_order
-
-FloatArray = NDArray[np.float64]
 
 
 def middle_and_half(low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:

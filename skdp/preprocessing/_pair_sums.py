@@ -23,8 +23,9 @@ from typing import Any
 
 import numpy as np
 
+from skdp._floats import FloatArray
 from skdp.data import Source
-from skdp.preprocessing._bounds import FloatArray, to_unit
+from skdp.preprocessing._bounds import to_unit
 from skdp.preprocessing._private import Mechanism, summation_error
 from skdp.privacy._adjacency import Adjacency
 

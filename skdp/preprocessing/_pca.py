@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils.validation import check_is_fitted
 
+from skdp._floats import FloatArray
 from skdp._input import check_rows
 from skdp._output import in_dtype
 from skdp._rows import clip_rows
@@ -16,7 +17,6 @@ from skdp._validation import check_bool, check_count, check_data_norm
 from skdp.data import MemorySource, Source
 from skdp.losses import SquaredLoss
 from skdp.objectives import LinearObjective
-from skdp.preprocessing._bounds import FloatArray
 from skdp.preprocessing._private import Mechanism, PrivateTransformer
 from skdp.solvers._moments import Moments, MomentWeights, query_size
 

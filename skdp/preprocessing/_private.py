@@ -9,20 +9,16 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import TransformerMixin
 
 from skdp._base import PrivateEstimator, ReleaseFacts
+from skdp._floats import UNIT_ROUNDOFF, FloatArray
 from skdp.data import Source
 from skdp.privacy._accounting import Budget
-from skdp.privacy._door import Commitment, commit
 from skdp.privacy._events import Event
 from skdp.privacy._laws import LAWS, NoiseLaw
 from skdp.privacy._noise import NoiseSource
-
-FloatArray = NDArray[np.float64]
-
-_UNIT_ROUNDOFF = 2.0**-53
+from skdp.privacy._old_door import Commitment, commit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,4 +185,4 @@ def summation_error(source: Source, record_norm: float) -> float:
     (``docs/proofs/preprocessing.md``, Lemma 7).
     """
     n, b = source.n_samples, source.largest_block
-    return record_norm * (2 * n * (b + n / b + 16) + 64) * _UNIT_ROUNDOFF
+    return record_norm * (2 * n * (b + n / b + 16) + 64) * UNIT_ROUNDOFF

@@ -10,11 +10,12 @@ from scipy.special import ndtri
 from sklearn.base import OneToOneFeatureMixin
 from sklearn.utils.validation import check_is_fitted
 
+from skdp._floats import FloatArray
 from skdp._input import check_rows
 from skdp._output import in_dtype
 from skdp._validation import check_bool, check_count, check_real
 from skdp.data import MemorySource, Source
-from skdp.preprocessing._bounds import FloatArray, match_bounds, to_unit
+from skdp.preprocessing._bounds import match_bounds, to_unit
 from skdp.preprocessing._private import (
     Answers,
     Mechanism,

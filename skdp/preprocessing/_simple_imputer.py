@@ -9,11 +9,12 @@ import numpy as np
 from sklearn.base import OneToOneFeatureMixin
 from sklearn.utils.validation import check_is_fitted
 
+from skdp._floats import FloatArray
 from skdp._input import check_rows, in_column_order
 from skdp._output import in_dtype
 from skdp._validation import check_choice
 from skdp.data import MemorySource
-from skdp.preprocessing._bounds import FloatArray, match_bounds, middle_and_half
+from skdp.preprocessing._bounds import match_bounds, middle_and_half
 from skdp.preprocessing._pair_sums import PRESENCE, shrunken_mean
 from skdp.preprocessing._private import PrivateTransformer
 from skdp.privacy._step import FREE, StepPrivacy

@@ -9,10 +9,11 @@ import numpy as np
 from sklearn.base import OneToOneFeatureMixin
 from sklearn.utils.validation import check_is_fitted
 
+from skdp._floats import FloatArray
 from skdp._input import check_rows
 from skdp._rows import clip_rows
 from skdp.data import MemorySource
-from skdp.preprocessing._bounds import FloatArray, match_bounds, middle_and_half
+from skdp.preprocessing._bounds import match_bounds, middle_and_half
 from skdp.preprocessing._pair_sums import SQUARES, shrunken_mean
 from skdp.preprocessing._private import Answers, PrivateTransformer
 

@@ -1,15 +1,23 @@
-"""Declare, calibrate, commit: what comes before any mechanism reads data."""
+"""`Door`: declare, calibrate, commit, ask. The order of its steps is the argument."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol
+from functools import partial
+from typing import Any, Protocol
 
 from skdp.privacy._accounting import Budget, calibrate
 from skdp.privacy._adjacency import Relation
+from skdp.privacy._answers import (
+    Answers,
+    ExactAnswers,
+    Grant,
+    LocalAnswers,
+    RehearsedAnswers,
+)
+from skdp.privacy._draws import Draws, DrawsOf
 from skdp.privacy._events import Event, NonPrivateEvent
 from skdp.privacy._noise import NoiseSource
+from skdp.privacy._plan import Plan
 
 
 class Ledger(Protocol):
@@ -39,61 +47,81 @@ class Ledger(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Commitment:
-    """An event on the books, and the noise it was declared with.
+class Door:
+    """Where a release is declared, calibrated, booked, and answered: the only one.
+
+    It holds the entropy from the start, and hands out the right to ask after the event
+    is on the books.
 
     Parameters
     ----------
-    event : Event
-    noise_multiplier : float
-        Scale of the noise over the sensitivity; 0.0 without noise.
-    may_read : bool
-        Whether the mechanism may read its data now: not in a rehearsal, in which it
-        answers with a constant.
-    """
-
-    event: Event
-    noise_multiplier: float
-    may_read: bool
-
-
-def commit(
-    declare: Callable[[float], Event] | None,
-    budget: Budget,
-    *,
-    adjacency: Relation,
-    ledger: Ledger | None,
-    noise: NoiseSource,
-    label: str,
-) -> Commitment:
-    """Calibrate the noise of a release to a budget and put its event on the books.
-
-    Parameters
-    ----------
-    declare : callable or None
-        Maps a noise multiplier to everything that will be released, from public facts
-        only. None: no noise at all, with an infinite epsilon.
     budget : Budget
     adjacency : {"replace_one", "zero_out", "rating_value", "user"}
     ledger : BudgetLedger, Allowance or None
-    noise : NoiseSource
-        From which the noise will be drawn; a seeded one makes the event non-private.
-    label : str
-        What the books call this release.
+    random_state : int or None
+        None draws from the operating system. A seed makes the event non-private.
 
-    Raises
-    ------
-    BudgetExceeded
-        From the ledger; nothing was read or spent.
+    Attributes
+    ----------
+    draws : Draws
+        Orders and counts from the same stream; no noise.
+    is_private : bool
+        Whether the noise cannot be reproduced.
     """
-    event: Event = NonPrivateEvent()
-    multiplier = 0.0
-    if declare is not None:
-        multiplier = calibrate(declare, budget)
-        if noise.is_private:
-            event = declare(multiplier)
-    if ledger is not None:
-        ledger.commit(event, adjacency=adjacency, budget=budget, label=label)
-    may_read = ledger is None or not ledger.is_rehearsal
-    return Commitment(event, multiplier, may_read)
+
+    def __init__(
+        self,
+        budget: Budget,
+        *,
+        adjacency: Relation,
+        ledger: Ledger | None,
+        random_state: int | None,
+    ) -> None:
+        self._budget, self._relation, self._ledger = budget, adjacency, ledger
+        self._noise = NoiseSource(random_state)
+        self.is_private = self._noise.is_private
+        self.draws: Draws = DrawsOf(self._noise)
+
+    def commit(self, plan: Plan | None, source: Any, *, label: str) -> Answers:
+        """Calibrate the noise of a plan to the budget and put its event on the books.
+
+        Parameters
+        ----------
+        plan : Plan or None
+            Everything that will be asked, from public facts only. None: no noise at
+            all, with an infinite epsilon.
+        source : Records
+            Private. Nothing is read from it before the event is on the books.
+        label : str
+            What the books call this release.
+
+        Returns
+        -------
+        Answers
+            In a rehearsal they are constants.
+
+        Raises
+        ------
+        BudgetExceeded
+            From the ledger; nothing was read or spent.
+        """
+        event: Event = NonPrivateEvent()
+        multiplier = 0.0
+        if plan is not None:
+            declare = partial(plan.event, relation=self._relation)
+            multiplier = calibrate(declare, self._budget)
+            if self.is_private:
+                event = declare(multiplier)
+        if self._ledger is not None:
+            self._ledger.commit(
+                event, adjacency=self._relation, budget=self._budget, label=label
+            )
+        grant = Grant(event, multiplier, self._relation)
+        if self._ledger is not None and self._ledger.is_rehearsal:
+            return RehearsedAnswers(plan or _NOTHING, source, grant)
+        if plan is None:
+            return ExactAnswers(_NOTHING, source, grant)
+        return LocalAnswers(plan, source, grant, self._noise)
+
+
+_NOTHING = Plan(())

@@ -6,9 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
+from skdp._floats import FloatArray
 from skdp.privacy._accounting import Budget, calibrate
 from skdp.privacy._events import Event, GaussianEvent, LaplaceEvent, PureEvent
 from skdp.privacy._gaussian import gaussian_mu
@@ -22,8 +20,6 @@ from skdp.privacy._noise import (
     spherical_scale,
 )
 
-FloatArray = NDArray[np.float64]
-
 # Natural logarithm of the probability with which a draw is farther than `farthest`.
 _NEVER = 800.0
 
@@ -36,10 +32,10 @@ class NoiseLaw(Protocol):
     epsilon.
     """
 
-    is_pure: bool
-    name: str
-    norm: int
-    side_multiple: float
+    is_pure: ClassVar[bool]
+    name: ClassVar[str]
+    norm: ClassVar[int]
+    side_multiple: ClassVar[float]
 
     def event(self, multiplier: float, times: int = 1) -> Event:
         """What so many releases cost."""

@@ -31,11 +31,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from skdp._floats import FloatArray, IntArray
 from skdp._validation import check_count
 from skdp.privacy import _selection
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 # Assumed bound on the error of scipy.special.ndtri and numpy.log, relative to
 # 1 + |result|: a thousand units in the last place. Measured below 2**-49 against

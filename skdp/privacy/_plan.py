@@ -1,9 +1,9 @@
 """`Plan`: everything that will be asked, as public lines. The event follows from it.
 
-    Plan((Line(100),))                                  a hundred Gaussian answers
-    Plan((Line(9), Line(11, multiple=5.0)))             nine, and eleven of more noise
-    Plan((Line(300, sample=Poisson(0.01)),))            each from a fresh secret sample
-    Plan((Line(10, law=Choices(2.0)), Part(other, 1.4)))   ten choices, then another plan
+Plan((Line(100),))                                  a hundred Gaussian answers
+Plan((Line(9), Line(11, multiple=5.0)))             nine, and eleven of more noise
+Plan((Line(300, sample=Poisson(0.01)),))            each from a fresh secret sample
+Plan((Line(10, law=Choices(2.0)), Part(other, 1.4)))   ten choices, then another plan
 """
 
 from __future__ import annotations
@@ -145,6 +145,7 @@ class Buckets:
 
 
 EVERYONE = Everyone()
+GAUSSIAN: NoiseLaw = Gaussian()
 
 
 @dataclass(frozen=True)
@@ -159,7 +160,7 @@ class Line:
         Their noise multiplier over the plan's.
     mu_share : float, default=1.0
         Or the share of the plan's mu^2 that each of them has.
-    law : NoiseLaw or Choices, default=Gaussian()
+    law : NoiseLaw or Choices, default=GAUSSIAN
     sample : Sample, default=EVERYONE
     is_hidden : bool, default=False
         Whether they stay within the walls: see `Inside`.
@@ -170,7 +171,7 @@ class Line:
     times: int = 1
     multiple: float = 1.0
     mu_share: float = 1.0
-    law: NoiseLaw | Choices = Gaussian()
+    law: NoiseLaw | Choices = GAUSSIAN
     sample: Sample = EVERYONE
     is_hidden: bool = False
     is_fine: bool = False

@@ -11,15 +11,10 @@ from collections.abc import Generator, Hashable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
+from skdp._floats import FloatArray, IntArray
 from skdp.exceptions import UnboundedQueryError
 from skdp.privacy._adjacency import Relation
 from skdp.privacy._draws import Draws
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,8 +123,6 @@ class Inside(Protocol):
         """Of the answer after `done` others of a line, rounding included; public."""
         ...
 
-    def within(
-        self, source: Any, draws: Draws
-    ) -> Generator[Any, Any, None]:
+    def within(self, source: Any, draws: Draws) -> Generator[Any, Any, None]:
         """Yield exact answers, receive noisy ones. Private."""
         ...

@@ -30,13 +30,12 @@ from functools import lru_cache
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln, ndtr
 
+from skdp._floats import FloatArray
 from skdp._validation import check_choice, check_count, check_real
 from skdp.privacy._gaussian import gaussian_deltas, smallest
 
-FloatArray = NDArray[np.float64]
 Family = Literal["negative_binomial", "poisson"]
 
 # Probabilities of K are integers over their sum, each at most this.

@@ -17,14 +17,13 @@ from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from skdp._floats import IntArray
 from skdp._validation import check_count, check_real
 
 if TYPE_CHECKING:
     from skdp.privacy._noise import Entropy
 
-IntArray = NDArray[np.int64]
 
 # Candidates more e-folds below the best left than this count as that far below.
 DEEPEST = 64

@@ -26,6 +26,7 @@ from typing import ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 
+from skdp._floats import FloatArray, IntArray
 from skdp._validation import check_choice, check_count, check_real
 from skdp.data import Source
 from skdp.objectives import LinearObjective
@@ -34,17 +35,12 @@ from skdp.privacy._amplification import batch_epsilon
 from skdp.privacy._events import ComposedEvent, Event, GaussianEvent, PureEvent
 from skdp.privacy._laws import LAWS, budget_of
 from skdp.privacy._noise import NoiseSource
+from skdp.queries._gradient_sum import query_sensitivity
 from skdp.solvers._accelerated_rules import DefaultRules
-from skdp.solvers._base import FloatArray, Progress, Solution
+from skdp.solvers._base import Progress, Solution
 from skdp.solvers._chosen_law import ChosenLaw
 from skdp.solvers._configured import Checks
-from skdp.solvers._gradient import query_sensitivity, smoothness_bound
-from skdp.solvers._noise_division import (
-    IntArray,
-    bound_weights,
-    nesterov_momentum,
-    noise_levels,
-)
+from skdp.solvers._noise_division import bound_weights, nesterov_momentum, noise_levels
 from skdp.solvers._noisy_gradient import NoisyGradient, boxed, farthest_weight
 
 
@@ -208,7 +204,7 @@ class AcceleratedGD(ChosenLaw):
             _, weights = bound_weights(
                 schedule.step_sizes,
                 schedule.stages,
-                smoothness=smoothness_bound(objective),
+                smoothness=objective.smoothness,
                 strong_convexity=self.strong_convexity,
             )
         return noise_levels(weights, is_pure=self.noise_law.is_pure)

@@ -11,7 +11,6 @@ from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.privacy._laws import NoiseLaw, deviation_once
 from skdp.solvers._flow_time import FlowTime
-from skdp.solvers._gradient import smoothness_bound
 from skdp.solvers._noise_division import best_step_count, error_bounds
 
 # The default takes so many steps at most. One relaxation are 1 / sqrt(step_size * mu)
@@ -82,7 +81,7 @@ class DefaultRules:
         bounds = error_bounds(
             np.full(many, step_size),
             np.ones(many, dtype=np.int64),
-            smoothness=smoothness_bound(self.objective),
+            smoothness=self.objective.smoothness,
             strong_convexity=strong_convexity,
             first_excess=self.objective.loss.value_at_zero,
             variance=self._size * (noise / self.objective.n_samples) ** 2,

@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from skdp._floats import FloatArray
 from skdp._validation import check_real
 from skdp.data import Source
 from skdp.losses import SquaredLoss
@@ -25,7 +26,7 @@ from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.privacy._events import Event
 from skdp.privacy._noise import NoiseSource
-from skdp.solvers._base import FloatArray, Progress, Solution
+from skdp.solvers._base import Progress, Solution
 from skdp.solvers._chosen_law import ChosenLaw
 from skdp.solvers._configured import Checks
 from skdp.solvers._moments import Moments, MomentWeights, query_size

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from skdp._floats import FloatArray
 from skdp.data import Source
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
@@ -17,7 +17,6 @@ from skdp.privacy._events import Event
 from skdp.privacy._noise import NoiseSource
 from skdp.solvers._configured import Configured
 
-FloatArray = NDArray[np.float64]
 # Of the bounds on a row and on an entry, for rules that weigh one against the other.
 _LARGEST_RATIO = 1e50
 

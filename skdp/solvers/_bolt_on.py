@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from scipy.sparse import issparse
 
+from skdp._floats import FloatArray
 from skdp._validation import check_bool, check_choice, check_count, check_real
 from skdp.data import Source, held
 from skdp.objectives import LinearObjective
@@ -27,11 +28,11 @@ from skdp.privacy._accounting import Budget
 from skdp.privacy._events import Event
 from skdp.privacy._laws import LAWS, deviation_once
 from skdp.privacy._noise import NoiseSource
-from skdp.solvers._base import FloatArray, Progress, Solution
+from skdp.queries._gradient_sum import GradientSum, query_sensitivity
+from skdp.solvers._base import Progress, Solution
 from skdp.solvers._chosen_law import ChosenLaw
 from skdp.solvers._configured import Checks
 from skdp.solvers._flow_time import RELAXATIONS
-from skdp.solvers._gradient import GradientSum, query_sensitivity, smoothness_bound
 from skdp.solvers._permutation_sensitivity import (
     Updates,
     exact_sensitivity,
@@ -166,7 +167,7 @@ class BoltOn(ChosenLaw):
             )
         resolved = self.resolve(objective, budget)
         assert resolved.step_size is not None, "resolve() fills in the step size"
-        smoothness = smoothness_bound(objective)
+        smoothness = objective.smoothness
         if not resolved.step_size * smoothness <= 2:
             return (
                 f"{me} needs a 'step_size' of at most 2 / L, which is "
@@ -185,7 +186,7 @@ class BoltOn(ChosenLaw):
         planned, flow = self._with_batches(objective, budget)
         if self.step_size is not None:
             return planned
-        step = 1 / smoothness_bound(objective)
+        step = 1 / objective.smoothness
         if self.schedule != "strongly_convex":
             unit = replace(planned, step_size=1.0)._steps(objective)
             step = min(flow / float(unit.sum()), step)
@@ -197,7 +198,7 @@ class BoltOn(ChosenLaw):
         """A copy with law, passes and batch size, and the flow time wanted."""
         n, law = objective.n_samples, self.law_for(budget)
         flow = _flow_time(objective, budget, law)
-        wanted = flow * smoothness_bound(objective)  # updates with the largest steps
+        wanted = flow * objective.smoothness  # updates with the largest steps
         passes, batch = self.n_passes, min(self.batch_size or n, n)
         if passes is None:
             passes = math.ceil(min(max(wanted / -(-n // batch), 1), _MOST_FULL))
@@ -224,7 +225,7 @@ class BoltOn(ChosenLaw):
         return exact_sensitivity(
             updates,
             query_sensitivity(objective, weights_norm=farthest),
-            smoothness=smoothness_bound(objective),
+            smoothness=objective.smoothness,
             strength=objective.alpha,
             reshuffle=self.reshuffle,
             rounding=rounding_of(updates, objective, farthest),

@@ -25,13 +25,12 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.sparse import hstack, issparse, vstack
 
+from skdp._floats import UNIT_ROUNDOFF, FloatArray
 from skdp._rows import HUGE, row_norms, scale_rows
 from skdp.data import MemorySource, Source
 from skdp.objectives import LinearObjective
-from skdp.solvers._base import FloatArray
-from skdp.solvers._gradient import GradientSum
+from skdp.queries._gradient_sum import GradientSum
 
-_UNIT_ROUNDOFF = 2.0**-53
 _WORST_CONDITION = 1e11
 # Certified weights stay within this many times the bound on the minimiser's norm.
 _WITHIN = 4.0
@@ -103,7 +102,7 @@ class CertifiedProblem:
         rows = n * 4 * (d + 64) * record
         raw = n * objective.loss.smoothness * objective.row_norm**2 * (d + 16) * weights
         rest = 4 * (self.strength * weights + self.linear_norm)
-        return _UNIT_ROUNDOFF * (summation + rows + raw + rest)
+        return UNIT_ROUNDOFF * (summation + rows + raw + rest)
 
 
 def certified_minimum(

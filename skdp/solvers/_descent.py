@@ -9,12 +9,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from skdp._floats import FloatArray
 from skdp._validation import check_real
 from skdp.objectives import LinearObjective
-from skdp.solvers._base import FloatArray, Solver
+from skdp.queries._gradient_sum import query_sensitivity
+from skdp.solvers._base import Solver
 from skdp.solvers._configured import Checks
 from skdp.solvers._flow_time import FlowTime
-from skdp.solvers._gradient import query_sensitivity
 from skdp.solvers._noisy_gradient import boxed, farthest_weight
 
 

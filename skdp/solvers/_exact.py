@@ -8,10 +8,11 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.sparse import issparse
 
+from skdp._floats import FloatArray
 from skdp.data import ColumnsOf, Source
 from skdp.objectives import LinearObjective
-from skdp.solvers._base import FloatArray, Progress, Solution
-from skdp.solvers._gradient import GradientSum
+from skdp.queries._gradient_sum import GradientSum
+from skdp.solvers._base import Progress, Solution
 from skdp.solvers._thresholding import largest_rows
 
 _MOST_ITERATIONS = 10_000

@@ -12,15 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from skdp._floats import UNIT_ROUNDOFF, FloatArray
 from skdp._rows import clip_entries, clip_rows
 from skdp.data import Block, Source
 from skdp.objectives import LinearObjective
 from skdp.privacy._noise import NoiseSource
-from skdp.solvers._base import FloatArray
-from skdp.solvers._gradient import GradientSum, RowClip, rounding_slack
+from skdp.queries._gradient_sum import GradientSum, RowClip, rounding_slack
 from skdp.solvers._noisy_gradient import boxed
 
-_UNIT_ROUNDOFF = 2.0**-53
 # Public places are kept this near, in units of the largest gradient sum: far from
 # overflow, and farther than any selection can tell apart.
 _FARTHEST = 1e12
@@ -183,5 +182,5 @@ class FeatureSelection:
         """Bound on what floating point adds to a score's sensitivity; Lemma 2."""
         objective, length = self._objective, float(np.linalg.norm(weights))
         of_sums = rounding_slack(objective, self._largest_block, length)
-        of_norms = 2 * (self._objective.loss.n_outputs + 8) * _UNIT_ROUNDOFF * largest
+        of_norms = 2 * (self._objective.loss.n_outputs + 8) * UNIT_ROUNDOFF * largest
         return of_sums * (self._entry_bound / objective.row_norm) + of_norms

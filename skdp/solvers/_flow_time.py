@@ -15,7 +15,7 @@ from typing import ClassVar
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.privacy._gaussian import gaussian_mu
-from skdp.solvers._gradient import query_sensitivity, smoothness_bound
+from skdp.queries._gradient_sum import query_sensitivity
 
 # Standard deviation of the noise in the raw prediction of a unit row at which the
 # default stops, in the loss's units of raw predictions, chosen once on public data sets
@@ -51,7 +51,7 @@ class FlowTime:
     @property
     def smoothness(self) -> float:
         """Public bound on the curvature of the objective."""
-        return smoothness_bound(self.objective)
+        return self.objective.smoothness
 
     @property
     def longest_flow(self) -> float:

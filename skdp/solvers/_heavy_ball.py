@@ -9,11 +9,11 @@ from typing import ClassVar, Self
 
 import numpy as np
 
+from skdp._floats import FloatArray
 from skdp._validation import check_real
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.solvers._accelerated import AcceleratedGD
-from skdp.solvers._base import FloatArray
 from skdp.solvers._configured import Checks
 from skdp.solvers._flow_time import RELAXATIONS
 

@@ -24,6 +24,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
+from skdp._floats import FloatArray
 from skdp._validation import check_bool, check_count, check_real
 from skdp.data import Source
 from skdp.objectives import LinearObjective
@@ -31,7 +32,7 @@ from skdp.privacy._accounting import Budget
 from skdp.privacy._events import ComposedEvent, Event, GaussianEvent
 from skdp.privacy._gaussian import gaussian_mu
 from skdp.privacy._noise import NoiseSource
-from skdp.solvers._base import FloatArray, Progress, Solution, Solver
+from skdp.solvers._base import Progress, Solution, Solver
 from skdp.solvers._configured import Checks
 from skdp.solvers._noisy_gradient import boxed, farthest_weight
 from skdp.solvers._split_gradient import SplitGradient, split_sensitivity

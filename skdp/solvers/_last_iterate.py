@@ -23,20 +23,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from skdp._floats import UNIT_ROUNDOFF
 from skdp.data import Source
 from skdp.objectives import LinearObjective
 from skdp.privacy._laws import LAWS
 from skdp.privacy._noise import NoiseSource
-from skdp.solvers._base import Progress, Solution
-from skdp.solvers._gradient import (
+from skdp.queries._gradient_sum import (
     GradientSum,
     query_sensitivity,
     rounding_slack,
-    smoothness_bound,
 )
+from skdp.solvers._base import Progress, Solution
 from skdp.solvers._noisy_gradient import boxed
 
-_UNIT_ROUNDOFF = 2.0**-53
 # Hidden weights are kept in a box of this half side, in units of the loss's raw
 # predictions over data_norm: far beyond any useful model, yet so small that rounding
 # errors anywhere in the box are small beside the sensitivity.
@@ -63,7 +62,7 @@ class HiddenDescent:
     @property
     def gap(self) -> float:
         """``1 - c``, where every step is c-Lipschitz; not above 0: none of use."""
-        bend = smoothness_bound(self.objective)
+        bend = self.objective.smoothness
         from_below = self.step_size * self.objective.alpha
         return min(from_below, 2 - self.step_size * bend * (1 + _MARGIN))
 
@@ -98,7 +97,7 @@ class HiddenDescent:
             * objective.row_norm
             * objective.loss.zero_out_bound(math.inf)
         )
-        arithmetic = 16 * _UNIT_ROUNDOFF * (2 * norm + moved)
+        arithmetic = 16 * UNIT_ROUNDOFF * (2 * norm + moved)
         return self.step_size * slack / n + arithmetic
 
     def charged(self, largest_block: int, noise_multiplier: float) -> float:

@@ -21,14 +21,12 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
+from skdp._floats import UNIT_ROUNDOFF, FloatArray
 from skdp._rows import HUGE, bring_to_norm, row_norms, scale_rows
 from skdp.data import Block, Source
 from skdp.losses import SquaredLoss
 from skdp.objectives import LinearObjective
 from skdp.privacy._adjacency import Adjacency
-from skdp.solvers._base import FloatArray
-
-_UNIT_ROUNDOFF = 2.0**-53
 
 
 @dataclass(frozen=True)
@@ -72,8 +70,8 @@ class MomentWeights:
     def rounding_slack(self, objective: LinearObjective, largest_block: int) -> float:
         """Bound on what floating point adds to the sensitivity (Lemma 3)."""
         n, b, d = objective.n_samples, largest_block, objective.n_features
-        summation = 2 * n * (b + n / b + 16) * _UNIT_ROUNDOFF
-        one_row = 16 * (d + 64) * _UNIT_ROUNDOFF
+        summation = 2 * n * (b + n / b + 16) * UNIT_ROUNDOFF
+        one_row = 16 * (d + 64) * UNIT_ROUNDOFF
         return self.record_norm() * (summation + one_row)
 
 

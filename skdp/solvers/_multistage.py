@@ -7,14 +7,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar, Self
 
+from skdp._floats import FloatArray, IntArray
 from skdp._validation import check_count
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.solvers._accelerated import AcceleratedGD
-from skdp.solvers._base import FloatArray
 from skdp.solvers._configured import Checks
-from skdp.solvers._gradient import smoothness_bound
-from skdp.solvers._noise_division import IntArray, multistage_steps
+from skdp.solvers._noise_division import multistage_steps
 
 # Share of the steps that the first stage has by default.
 _FIRST = 0.75
@@ -92,7 +91,7 @@ class Multistage(AcceleratedGD):
         return multistage_steps(
             self.n_steps,
             step_size=self.step_size,
-            smoothness=smoothness_bound(objective),
+            smoothness=objective.smoothness,
             strong_convexity=self.strong_convexity,
             first_stage=self.first_stage,
         )

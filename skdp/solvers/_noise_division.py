@@ -38,10 +38,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+from skdp._floats import FloatArray, IntArray
 
 # Shares of the budget are rounded to powers of 2 to the power of 1 over this, so that
 # an event has few parts. The bound is flat at its minimum: it costs below 1 %.

@@ -34,7 +34,6 @@ from skdp.solvers._base import Progress, Solution
 from skdp.solvers._configured import Checks
 from skdp.solvers._descent import Descent, MomentumSteps
 from skdp.solvers._flow_time import FlowTime, PlainFlowTime
-from skdp.solvers._gradient import smoothness_bound
 from skdp.solvers._last_iterate import HiddenDescent
 from skdp.solvers._noisy_gradient import NoisyGradient
 
@@ -151,7 +150,7 @@ class NoisyGD(Descent):
         if objective.alpha == 0:
             return f"{needs} regularisation. Set C or alpha, or use release='path'."
         if self.resolve(objective, budget).hidden(objective).gap <= 0:
-            most = 2 / smoothness_bound(objective)
+            most = 2 / objective.smoothness
             return (
                 f"{needs} contractive steps, of a 'step_size' below 2 / L, which is "
                 f"{most:.3g}. Got {self.step_size}. Use step_size=None."

@@ -12,12 +12,12 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from skdp._floats import FloatArray
 from skdp.data import Source
 from skdp.objectives import LinearObjective
 from skdp.privacy._laws import NoiseLaw
 from skdp.privacy._noise import NoiseSource
-from skdp.solvers._base import FloatArray
-from skdp.solvers._gradient import GradientSum, query_sensitivity, rounding_slack
+from skdp.queries._gradient_sum import GradientSum, query_sensitivity, rounding_slack
 
 # Released weights are kept in a box of this size in units of 1 / data_norm, far beyond
 # any useful model and far from overflow: predictions of finite rows stay finite.

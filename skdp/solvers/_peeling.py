@@ -24,6 +24,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from skdp._floats import FloatArray
 from skdp._validation import check_count, check_real
 from skdp.data import Block, ColumnsOf, Source
 from skdp.losses import SquaredLoss
@@ -38,11 +39,11 @@ from skdp.privacy._events import (
 )
 from skdp.privacy._laws import NoiseLaw
 from skdp.privacy._noise import NoiseSource
-from skdp.solvers._base import FloatArray, Progress, Solution
+from skdp.queries._gradient_sum import GradientSum, RowClip, rounding_slack
+from skdp.solvers._base import Progress, Solution
 from skdp.solvers._chosen_law import ChosenLaw
 from skdp.solvers._configured import Checks
 from skdp.solvers._feature_selection import FeatureSelection, prediction_bound
-from skdp.solvers._gradient import GradientSum, RowClip, rounding_slack
 from skdp.solvers._noisy_gradient import boxed, farthest_weight
 
 # Chosen once on synthetic designs (docs/solvers/peeling.md) and flat around there.

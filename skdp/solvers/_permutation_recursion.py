@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from skdp.solvers._base import FloatArray
+from skdp._floats import FloatArray
 
 
 def what_is_left(

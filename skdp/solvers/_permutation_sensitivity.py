@@ -11,11 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from skdp._floats import UNIT_ROUNDOFF, FloatArray
 from skdp.objectives import LinearObjective
-from skdp.solvers._base import FloatArray
 from skdp.solvers._permutation_recursion import what_is_left
 
-_UNIT_ROUNDOFF = 2.0**-53
 # How far a computed projection, or an average of such, may be outside of the ball.
 _PROJECTION = 1 + 1e-7
 # Updates from which on compiled code makes up for the time to load it.
@@ -113,7 +112,7 @@ def exact_sensitivity(
         errors += float(left.sum()) * rounding.of_weights
         total += 2 * (errors + rounding.of_average)
         # The recursion's own rounding.
-        total *= 1 + (8 * steps.size + 64) * _UNIT_ROUNDOFF
+        total *= 1 + (8 * steps.size + 64) * UNIT_ROUNDOFF
     return min(total, 2 * updates.radius * _PROJECTION)
 
 
@@ -143,7 +142,7 @@ def rounding_of(
     is_average = float(updates.shares.max()) < 1
     averaged = updates.steps.size + 2.0 if is_average else 0.0
     return Rounding(
-        of_gradient=_UNIT_ROUNDOFF * (summed + moved),
-        of_weights=_UNIT_ROUNDOFF * kept * farthest,
-        of_average=_UNIT_ROUNDOFF * averaged * farthest,
+        of_gradient=UNIT_ROUNDOFF * (summed + moved),
+        of_weights=UNIT_ROUNDOFF * kept * farthest,
+        of_average=UNIT_ROUNDOFF * averaged * farthest,
     )

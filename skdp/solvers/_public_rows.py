@@ -12,7 +12,7 @@ from scipy.linalg import solve
 from scipy.sparse import issparse
 from sklearn.utils.validation import assert_all_finite, check_array
 
-from skdp.solvers._base import FloatArray
+from skdp._floats import FloatArray
 from skdp.solvers._thresholding import keep_rows, largest_rows
 
 _MOST_SUPPORTS = 50

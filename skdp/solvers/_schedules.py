@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from skdp.solvers._base import FloatArray
+from skdp._floats import FloatArray
 
 Schedule = Callable[[FloatArray, float, float], FloatArray]
 

@@ -13,9 +13,10 @@ import numpy as np
 from skdp.data import EntriesClipped, Source
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
-from skdp.privacy._door import Ledger, commit
+from skdp.privacy._door import Ledger
 from skdp.privacy._events import Event
 from skdp.privacy._noise import NoiseSource
+from skdp.privacy._old_door import commit
 from skdp.solvers._base import Progress, Solution, Solver
 from skdp.solvers._exact import exact_minimum, sparse_minimum
 

@@ -12,12 +12,12 @@ import math
 
 import numpy as np
 
+from skdp._floats import FloatArray
 from skdp.data import Source
 from skdp.objectives import LinearObjective
 from skdp.privacy._laws import LAWS
 from skdp.privacy._noise import NoiseSource
-from skdp.solvers._base import FloatArray
-from skdp.solvers._gradient import GradientSum, rounding_slack
+from skdp.queries._gradient_sum import GradientSum, rounding_slack
 
 
 def split_sensitivity(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.solvers._base import FloatArray
+from skdp._floats import FloatArray
 
 
 def largest(scores: FloatArray, k: int) -> NDArray[np.int64]:

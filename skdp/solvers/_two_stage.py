@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
+from skdp._floats import FloatArray
 from skdp._validation import check_choice, check_real
 from skdp.data import Block, ColumnsOf, ConstantColumn, MemorySource, Source, held
 from skdp.objectives import LinearObjective
@@ -28,7 +29,8 @@ from skdp.privacy._events import BoundedRangeEvent, ComposedEvent, Event, Gaussi
 from skdp.privacy._gaussian import gaussian_epsilon, gaussian_mu
 from skdp.privacy._laws import LAWS
 from skdp.privacy._noise import NoiseSource
-from skdp.solvers._base import FloatArray, Progress, Solution, Solver
+from skdp.queries._gradient_sum import GradientSum, rounding_slack
+from skdp.solvers._base import Progress, Solution, Solver
 from skdp.solvers._configured import Checks
 from skdp.solvers._dense_part import (
     Params,
@@ -42,7 +44,6 @@ from skdp.solvers._feature_selection import (
     favours_selection,
     prediction_bound,
 )
-from skdp.solvers._gradient import GradientSum, rounding_slack
 from skdp.solvers._nesterov import Nesterov
 from skdp.solvers._noisy_gradient import boxed, farthest_weight
 from skdp.solvers._thresholding import largest_rows

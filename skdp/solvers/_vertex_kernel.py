@@ -6,7 +6,8 @@ update gives what summing anew would.
 
 from __future__ import annotations
 
-from skdp.solvers._permutation_kernel import compiled, residual_of_one
+from skdp._compiled import compiled
+from skdp.losses._kernel import residual_of_one
 
 
 @compiled

@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
+from skdp._floats import FloatArray
 from skdp._rows import clip_rows
 from skdp.data import Source
 from skdp.objectives import LinearObjective
 from skdp.privacy._selection import Ranking
-from skdp.solvers._base import FloatArray
 
 # An entry of the bound's magnitude is this power of two.
 ENTRY_BITS = 20

@@ -16,7 +16,7 @@ from skdp.data import MemorySource
 from skdp.losses import LogisticLoss
 from skdp.privacy import Budget, GaussianEvent, calibrate
 from skdp.solvers import Problem, Progress, choose_solver
-from skdp.solvers._gradient import GradientSum
+from skdp.queries._gradient_sum import GradientSum
 from skdp.solvers._iht import IHT
 from tests.audit.bounds import epsilon_lower_bound
 from tests.spies import SpyNoise

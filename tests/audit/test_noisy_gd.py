@@ -18,7 +18,7 @@ from skdp.data import MemorySource
 from skdp.losses import LogisticLoss, SoftmaxLoss
 from skdp.privacy import Budget
 from skdp.solvers import Problem, Progress, choose_solver, solve
-from skdp.solvers._gradient import GradientSum
+from skdp.queries._gradient_sum import GradientSum
 from tests.audit.bounds import epsilon_lower_bound
 from tests.spies import SpyNoise
 

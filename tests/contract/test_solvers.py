@@ -13,7 +13,7 @@ from skdp.privacy import BoundedRangeEvent, Budget, calibrate, epsilon_of
 from skdp.privacy._noise import NoiseSource
 from skdp.solvers import SOLVERS, Problem, Progress
 from skdp.solvers._exact import exact_minimum
-from skdp.solvers._gradient import GradientSum
+from skdp.queries._gradient_sum import GradientSum
 from tests.problems import (
     BUDGET,
     CASES,

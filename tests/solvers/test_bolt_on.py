@@ -22,7 +22,7 @@ from skdp.privacy import Budget, GaussianEvent, PureEvent
 from skdp.privacy._noise import NoiseSource
 from skdp.solvers import Problem, Progress, choose_solver, named_solver
 from skdp.solvers._bolt_on import BoltOn
-from skdp.solvers._gradient import query_sensitivity, smoothness_bound
+from skdp.queries._gradient_sum import query_sensitivity, smoothness_bound
 from skdp.solvers._schedules import AVERAGES, SCHEDULES
 from tests.problems import LOSSES
 from tests.solvers.permutation import (
@@ -57,7 +57,7 @@ class OwnOrder(NoNoise):
 
 @every_loss
 def test_compiled_residuals_are_the_loss_s(loss):
-    from skdp.solvers._permutation_kernel import residual
+    from skdp.losses._kernel import residual
 
     rng = np.random.default_rng(0)
     size = 10 ** rng.uniform(-9, 9, (400, 1))

@@ -19,7 +19,7 @@ from skdp.privacy._gaussian import gaussian_mu
 from skdp.privacy._noise import NoiseSource
 from skdp.solvers import Problem
 from skdp.solvers._bolt_on import BoltOn
-from skdp.solvers._gradient import query_sensitivity
+from skdp.queries._gradient_sum import query_sensitivity
 from skdp.solvers._permutation_sensitivity import Updates, exact_sensitivity
 
 PROBLEM = Problem(

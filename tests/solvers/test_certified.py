@@ -15,7 +15,7 @@ from skdp.data import MemorySource
 from skdp.losses import LogisticLoss
 from skdp.solvers import Problem
 from skdp.solvers._certified import CertifiedProblem, certified_minimum
-from skdp.solvers._gradient import GradientSum
+from skdp.queries._gradient_sum import GradientSum
 from tests.problems import LOSSES
 
 LOSS = LogisticLoss()

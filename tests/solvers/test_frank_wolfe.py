@@ -18,7 +18,7 @@ from skdp.privacy._noise import NoiseSource
 from skdp.solvers import Problem, Progress, _vertex_kernel, named_solver
 from skdp.solvers import _vertex_scores as vertex_scores
 from skdp.solvers._frank_wolfe import FrankWolfe, score_sensitivity
-from skdp.solvers._gradient import GradientSum
+from skdp.queries._gradient_sum import GradientSum
 from skdp.solvers._vertex_scores import ENTRY_BITS, IntegerRows, VertexScores
 from tests.problems import CASES, case_id, run_case
 from tests.solvers.deaf import DeafNoise

@@ -12,7 +12,7 @@ from scipy.sparse import csr_array, csr_matrix
 from skdp.data import MemorySource
 from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
 from skdp.solvers import Problem
-from skdp.solvers._gradient import GradientSum, query_sensitivity, rounding_slack
+from skdp.queries._gradient_sum import GradientSum, query_sensitivity, rounding_slack
 
 LOSSES = [
     LogisticLoss(),

@@ -12,7 +12,7 @@ from skdp.data import MemorySource
 from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
 from skdp.solvers import Problem
 from skdp.solvers import _gradient as gradient_module
-from skdp.solvers._gradient import GradientSum
+from skdp.queries._gradient_sum import GradientSum
 
 LOSSES = [LogisticLoss(), SquaredLoss(2.0, 1.0), HuberHingeLoss()]
 by_loss = pytest.mark.parametrize("loss", LOSSES, ids=repr)
@@ -103,7 +103,7 @@ def test_loops_are_compiled_where_nothing_can_be_kept():
     """A locked-down machine; the import would fail after the commit."""
     from numba import njit
 
-    from skdp.solvers._permutation_kernel import compiled
+    from skdp._compiled import compiled
 
     namespace = {}
     exec("def double(x): return 2 * x", namespace)  # no file, so no place for a cache

@@ -15,7 +15,7 @@ from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
 from skdp.privacy import Budget, ComposedEvent, GaussianEvent, calibrate
 from skdp.privacy._noise import NoiseSource
 from skdp.solvers import Problem, Progress, named_solver
-from skdp.solvers._gradient import GradientSum
+from skdp.queries._gradient_sum import GradientSum
 from skdp.solvers._iht import IHT
 from skdp.solvers._split_gradient import SplitGradient, split_sensitivity
 from tests.solvers.neighbours import random_targets

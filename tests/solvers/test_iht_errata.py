@@ -15,7 +15,7 @@ from skdp.data import MemorySource
 from skdp.losses import SquaredLoss
 from skdp.privacy import Budget, GaussianEvent, calibrate, epsilon_of
 from skdp.solvers import Problem
-from skdp.solvers._gradient import GradientSum
+from skdp.queries._gradient_sum import GradientSum
 from skdp.solvers._iht import IHT
 
 N_STEPS = 3

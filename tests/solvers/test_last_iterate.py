@@ -14,7 +14,7 @@ from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
 from skdp.privacy import Budget, GaussianEvent, calibrate
 from skdp.privacy._noise import NoiseSource, gaussian_scale
 from skdp.solvers import Problem, Progress, choose_solver
-from skdp.solvers._gradient import GradientSum
+from skdp.queries._gradient_sum import GradientSum
 from skdp.solvers._last_iterate import HiddenDescent
 from skdp.solvers._noisy_gd import NoisyGD
 from tests.spies import SpyNoise

@@ -33,7 +33,7 @@ from skdp.solvers import (
     solve,
 )
 from skdp.solvers._accelerated import AcceleratedGD
-from skdp.solvers._gradient import GradientSum, query_sensitivity, rounding_slack
+from skdp.queries._gradient_sum import GradientSum, query_sensitivity, rounding_slack
 from tests.problems import ADJACENCIES, LOSSES
 from tests.solvers.neighbours import largest_change
 from tests.spies import NoNoise, SpyNoise

@@ -11,7 +11,7 @@ from skdp.data import MemorySource
 from skdp.losses import LogisticLoss, SoftmaxLoss
 from skdp.privacy._laws import LAWS
 from skdp.solvers import Problem
-from skdp.solvers._gradient import query_sensitivity, rounding_slack
+from skdp.queries._gradient_sum import query_sensitivity, rounding_slack
 from skdp.solvers._noisy_gradient import NoisyGradient
 from tests.spies import SpyNoise
 

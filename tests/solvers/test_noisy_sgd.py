@@ -17,7 +17,7 @@ from skdp.model_selection import DPGridSearchCV
 from skdp.privacy import Budget, PoissonGaussianEvent, calibrate, epsilon_of
 from skdp.privacy._noise import NoiseSource
 from skdp.solvers import Problem, Progress, choose_solver, named_solver
-from skdp.solvers._gradient import GradientSum, query_sensitivity, rounding_slack
+from skdp.queries._gradient_sum import GradientSum, query_sensitivity, rounding_slack
 from skdp.solvers._noisy_sgd import NoisySGD
 from tests.solvers.neighbours import largest_change
 from tests.solvers.test_noisy_gd import Flat

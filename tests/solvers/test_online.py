@@ -15,7 +15,7 @@ from skdp.privacy import Budget, GaussianEvent, PureEvent, calibrate
 from skdp.privacy._noise import NoiseSource
 from skdp.solvers import Problem, Progress, choose_solver, named_solver
 from skdp.solvers._descent import MomentumSteps
-from skdp.solvers._gradient import GradientSum
+from skdp.queries._gradient_sum import GradientSum
 from skdp.solvers._online import OnlineGD, buckets
 from tests.solvers.neighbours import largest_change
 from tests.solvers.test_noisy_gd import Flat

@@ -13,7 +13,7 @@ from skdp.data import MemorySource
 from skdp.losses import HuberHingeLoss
 from skdp.solvers import Problem, Progress, choose_solver
 from skdp.solvers._bolt_on import BoltOn
-from skdp.solvers._gradient import query_sensitivity, smoothness_bound
+from skdp.queries._gradient_sum import query_sensitivity, smoothness_bound
 from skdp.solvers._permutation_sensitivity import (
     Updates,
     exact_sensitivity,

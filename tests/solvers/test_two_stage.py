@@ -18,7 +18,7 @@ from skdp.privacy._events import BoundedRangeEvent, ComposedEvent, PureEvent
 from skdp.privacy._gaussian import gaussian_mu
 from skdp.solvers import Problem, Progress, named_solver, solve
 from skdp.solvers import _two_stage as module
-from skdp.solvers._gradient import query_sensitivity
+from skdp.queries._gradient_sum import query_sensitivity
 from skdp.solvers._two_stage import TwoStage
 from tests.solvers.deaf import DeafNoise
 from tests.solvers.neighbours import random_targets

@@ -7,7 +7,8 @@ widened number by number. `GradientSum` decides when to use it.
 
 from __future__ import annotations
 
-from skdp.solvers._permutation_kernel import compiled, residual_of_one
+from skdp._compiled import compiled
+from skdp.losses._kernel import residual_of_one
 
 
 @compiled

@@ -16,19 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
+from skdp._floats import UNIT_ROUNDOFF, FloatArray
 from skdp._rows import HUGE, bring_to_norm, row_norms, with_entries
 from skdp.data import Block, Source
 from skdp.objectives import LinearObjective
-from skdp.solvers._base import FloatArray
 
-_UNIT_ROUNDOFF = 2.0**-53
 # Numbers in a table from which on compiled code makes up for the time to load it.
 _WORTH_COMPILING = 10_000_000
-
-
-def smoothness_bound(objective: LinearObjective) -> float:
-    """Public bound L on the curvature of one record's regularised loss."""
-    return objective.loss.smoothness * objective.row_norm**2 + objective.alpha
 
 
 def query_sensitivity(
@@ -88,9 +82,9 @@ def rounding_slack(
     n, b, d = objective.n_samples, largest_block, objective.n_features
     worst = objective.loss.zero_out_bound(math.inf)
     record = objective.row_norm * worst
-    summation = 2 * n * (b + n / b + 16) * _UNIT_ROUNDOFF
-    one_row = 8 * (d + 64) * _UNIT_ROUNDOFF
-    raw_error = (d + 16) * _UNIT_ROUNDOFF * objective.row_norm * weights_norm
+    summation = 2 * n * (b + n / b + 16) * UNIT_ROUNDOFF
+    one_row = 8 * (d + 64) * UNIT_ROUNDOFF
+    raw_error = (d + 16) * UNIT_ROUNDOFF * objective.row_norm * weights_norm
     moved = 2 * min(1.0, objective.loss.smoothness * raw_error / worst)
     return record * (summation + moved_rows * (one_row + moved))
 
@@ -251,7 +245,7 @@ class GradientSum:
 
     def _add_compiled(self, total: FloatArray, weights: FloatArray) -> None:
         """The gradients of dense rows and one output, in one visit of every row."""
-        from skdp.solvers._gradient_kernel import add_gradients
+        from skdp.queries._gradient_kernel import add_gradients
 
         d, unclipped = self._objective.n_features, RowClip()
         intercept = weights[d, 0] if self._objective.fit_intercept else 0.0

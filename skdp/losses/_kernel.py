@@ -1,0 +1,46 @@
+"""Residuals for compiled loops; importing this imports numba."""
+
+from __future__ import annotations
+
+import math
+
+from skdp._compiled import compiled
+from skdp.losses._base import Form
+
+# Plain integers, which compiled code takes as constants.
+_SIGMOID, _SOFTMAX, _HINGE = int(Form.SIGMOID), int(Form.SOFTMAX), int(Form.HINGE)
+
+
+@compiled
+def residual_of_one(form, constants, y, raw):
+    """Residual of one record with one output."""
+    if form == _SIGMOID:
+        tail = math.exp(-abs(raw))
+        return (1.0 if raw >= 0 else tail) / (1.0 + tail) - y
+    if form == _HINGE:
+        sign = 1.0 if y > 0.5 else -1.0
+        slope = (1.0 + constants[0] - sign * raw) / (2.0 * constants[0])
+        return -sign * min(max(slope, 0.0), 1.0)
+    bound, limit = constants
+    error = raw - min(max(y, -limit), limit)
+    return min(max(error, -bound), bound)
+
+
+@compiled
+def residual(form, constants, y, raw):
+    """Overwrite one record's raw predictions with its residual."""
+    if form == _SOFTMAX:
+        largest, total = raw[0], 0.0
+        for k in range(1, len(raw)):
+            largest = max(largest, raw[k])
+        for k in range(len(raw)):
+            raw[k] = math.exp(raw[k] - largest)
+            total += raw[k]
+        for k in range(len(raw)):
+            raw[k] = raw[k] / total - (1.0 if k == int(y) else 0.0)
+    elif len(raw) == 1:
+        raw[0] = residual_of_one(form, constants, y, raw[0])
+    else:  # one against the rest
+        for k in range(len(raw)):
+            own = 1.0 if k == int(y) else 0.0
+            raw[k] = residual_of_one(form, constants, own, raw[k])
