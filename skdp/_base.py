@@ -7,7 +7,7 @@ import math
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from sklearn.base import BaseEstimator
@@ -20,15 +20,17 @@ from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.privacy._adjacency import UNIT_OF, Relation, check_adjacency
 from skdp.privacy._allowance import Allowance
+from skdp.privacy._answers import Answers
+from skdp.privacy._door import Door
 from skdp.privacy._events import Event
 from skdp.privacy._ledger import BudgetLedger
 from skdp.privacy._noise import NoiseSource
 from skdp.privacy._record import PrivacyRecord
 from skdp.privacy._step import FREE, StepPrivacy
 from skdp.solvers import (
-    Candidate,
-    Outcome,
+    Chosen,
     Progress,
+    Solution,
     choose_solver,
     named_solver,
     solve,
@@ -131,8 +133,17 @@ class PrivateEstimator(BaseEstimator):
             self.ledger.check_accepts(adjacency=relation, is_private=is_private)
         return budget
 
+    def _door(self, budget: Budget) -> Door:
+        """Where this fit's releases are declared, booked and answered."""
+        return Door(
+            budget,
+            adjacency=self._relation(),
+            ledger=self.ledger,
+            random_state=self.random_state,
+        )
+
     def _warn_of_public_facts(
-        self, budget: Budget, n_samples: int, noise: NoiseSource
+        self, budget: Budget, n_samples: int, noise: Door | NoiseSource
     ) -> tuple[str, ...]:
         """Warn before anything is spent; what stays on the record is returned."""
         if not budget.is_finite:
@@ -161,7 +172,7 @@ class PrivateEstimator(BaseEstimator):
         self,
         facts: ReleaseFacts,
         budget: Budget,
-        noise: NoiseSource,
+        noise: Door | NoiseSource,
         assumed_public: tuple[str, ...],
         notes: tuple[str, ...],
     ) -> PrivacyRecord:
@@ -242,8 +253,8 @@ class DPEstimator(PrivateEstimator):
         return super()._check_privacy_params()
 
     def _adds_in_squares(self) -> bool:
-        solver = named_solver(self.solver, self.solver_params)
-        return self.delta > 0 and solver is not None and solver.is_gaussian
+        named = named_solver(self.solver, self.solver_params)
+        return self.delta > 0 and named is not None and named.adds_in_squares
 
     def _be_one_of_several(self) -> None:
         if self.solver == "auto" and self.delta > 0:
@@ -271,8 +282,8 @@ class DPEstimator(PrivateEstimator):
         alpha: float,
         budget: Budget,
         assumed_public: tuple[str, ...],
-    ) -> tuple[Outcome, LinearObjective, PrivacyRecord]:
-        """Declare, calibrate, commit, read: everything about privacy in one place."""
+    ) -> tuple[Solution, LinearObjective, PrivacyRecord]:
+        """Plan, commit, ask: everything about privacy in one place."""
         n_samples, n_features = X.shape
         objective = self._objective(loss, n_samples, n_features, alpha, budget)
         chosen = choose_solver(
@@ -284,42 +295,43 @@ class DPEstimator(PrivateEstimator):
         )
         solver = chosen.solver if chosen is not None else None
         name = type(self).__name__
-        noise = NoiseSource(self.random_state)
-        notes = self._warn_of_public_facts(budget, n_samples, noise)
-        outcome = solve(
+        door = self._door(budget)
+        notes = self._warn_of_public_facts(budget, n_samples, door)
+        solution, answers = solve(
             solver,
             MemorySource(X, y),
             objective,
-            budget,
-            ledger=self.ledger,
-            noise=noise,
+            door,
             label=f"{name}(solver={solver.key if solver else 'exact'!r})",
             progress=Progress(name, bool(self.verbose)),
         )
-        facts = _facts(outcome, objective, chosen)
+        facts = _facts(solution, answers, objective, chosen)
         if solver is not None:
             assumed_public += solver.assumed_public
         return (
-            outcome,
+            solution,
             objective,
-            self._privacy_record(facts, budget, noise, assumed_public, notes),
+            self._privacy_record(facts, budget, door, assumed_public, notes),
         )
 
 
 def _facts(
-    outcome: Outcome, objective: LinearObjective, chosen: Candidate | None
+    solution: Solution,
+    answers: Answers,
+    objective: LinearObjective,
+    chosen: Chosen | None,
 ) -> ReleaseFacts:
     """What the record says of a solver, or of the optimum without one."""
     solver = chosen.solver if chosen is not None else None
     return ReleaseFacts(
         mechanism=solver.mechanism if solver else "",
         solver=solver.key if solver else "exact",
-        solver_params=asdict(solver) if solver else {},
+        solver_params=solver.params if solver else {},
         why_solver=chosen.reason if chosen else "epsilon=inf: the optimum itself",
-        event=outcome.event,
-        noise_multiplier=outcome.noise_multiplier,
+        event=answers.event,
+        noise_multiplier=answers.noise_multiplier,
         sensitivity=solver.sensitivity(objective) if solver else math.inf,
-        noise_scale=outcome.solution.noise_scale,
+        noise_scale=solution.noise_scale,
         n_samples=objective.n_samples,
         n_features=objective.n_features,
         data_norm=objective.data_norm,

@@ -98,8 +98,10 @@ class LinearClassifier(ClassifierMixin, DPEstimator):
             "number and names of features",
             f"set of labels ({labels})",
         )
-        outcome, objective, record = self._solve(X, codes, loss, alpha, budget, assumed)
-        coef, intercept = outcome.solution.unpack(objective)
+        solution, objective, record = self._solve(
+            X, codes, loss, alpha, budget, assumed
+        )
+        coef, intercept = solution.unpack(objective)
         self.coef_ = in_dtype(coef, X.dtype)
         self.intercept_ = in_dtype(intercept, X.dtype)
         self.classes_ = classes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -170,9 +170,10 @@ def forecast(
         adjacency=objective.adjacency,
         solver=chosen.solver.key,
         why_solver=chosen.reason,
-        solver_params=asdict(chosen.solver),
+        solver_params=chosen.solver.params,
         noise_multiplier=calibrate(
-            partial(chosen.solver.event, objective=objective), budget
+            partial(chosen.solver.plan(objective).event, relation=objective.adjacency),
+            budget,
         ),
         coefficient_noise=noise,
         coefficient_scale=scale,

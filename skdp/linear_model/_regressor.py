@@ -65,8 +65,8 @@ class LinearRegressor(RegressorMixin, DPEstimator):
             loss = SquaredLoss(_RESIDUAL_BOUND, target_bound=1.0)
         y = (y - middle) / scale
         assumed = ("number of records", "number and names of features")
-        outcome, objective, record = self._solve(X, y, loss, alpha, budget, assumed)
-        coef, intercept = outcome.solution.unpack(objective)
+        solution, objective, record = self._solve(X, y, loss, alpha, budget, assumed)
+        coef, intercept = solution.unpack(objective)
         self.coef_ = in_dtype(scale * coef[0], X.dtype)
         self.intercept_ = float(in_dtype(middle + scale * intercept[0], X.dtype))
         self.privacy_ = record

@@ -20,18 +20,21 @@ from skdp._floats import UNIT_ROUNDOFF, FloatArray
 from skdp._rows import HUGE, bring_to_norm, row_norms, with_entries
 from skdp.data import Block, Source
 from skdp.objectives import LinearObjective
+from skdp.privacy._query import Bound
 
 # Numbers in a table from which on compiled code makes up for the time to load it.
 _WORTH_COMPILING = 10_000_000
 
 
-def query_sensitivity(
+def gradient_bound(
     objective: LinearObjective,
     residual_clip: float = math.inf,
     weights_norm: float = math.inf,
     intercept_weight: float = 1.0,
-) -> float:
-    """L2 sensitivity of the gradient sum at public weights, in exact arithmetic.
+) -> Bound:
+    """L2 bound on the gradient sum at public weights, in exact arithmetic.
+
+    Both relations are derived on the proof page ``docs/proofs/noisy_gd.md``.
 
     Parameters
     ----------
@@ -44,24 +47,27 @@ def query_sensitivity(
         `intercept_weight` the intercept's weights count divided by it.
     intercept_weight : float in (0, 1], default=1.0
         Factor on the intercept's row of the query.
-
-    Returns
-    -------
-    float
-        Under ``objective.adjacency``; both cases are derived separately on the proof
-        page ``docs/proofs/noisy_gd.md``.
     """
-    rho = objective.data_norm
+    loss, rho = objective.loss, objective.data_norm
     if objective.fit_intercept:
         rho *= math.sqrt(1 + intercept_weight**2)
     radius = rho * weights_norm
-    one_record = min(objective.loss.zero_out_bound(radius), residual_clip)
+    one_record = min(loss.zero_out_bound(radius), residual_clip)
     two_records = 2 * one_record
     if math.isinf(residual_clip):  # clipping does not shrink every diameter
-        two_records = min(two_records, objective.loss.replace_one_bound(radius))
-    return (
-        rho * {"zero_out": one_record, "replace_one": two_records}[objective.adjacency]
-    )
+        two_records = min(two_records, loss.replace_one_bound(radius))
+    return Bound(zero_out=rho * one_record, replace_one=rho * two_records)
+
+
+def query_sensitivity(
+    objective: LinearObjective,
+    residual_clip: float = math.inf,
+    weights_norm: float = math.inf,
+    intercept_weight: float = 1.0,
+) -> float:
+    """`gradient_bound` under the objective's adjacency."""
+    bound = gradient_bound(objective, residual_clip, weights_norm, intercept_weight)
+    return bound.under(objective.adjacency)
 
 
 def rounding_slack(

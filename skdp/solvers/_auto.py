@@ -31,9 +31,9 @@ _MANY_STEPS, _MANY_STEPS_OUTPUTS = 150, 600
 
 @dataclass(frozen=True)
 class Candidate:
-    """A solver that would do, and why it is preferred."""
+    """A kind of solver that would do, and why it is preferred."""
 
-    solver: Solver
+    kind: type[Solver]
     reason: str
 
 
@@ -45,7 +45,7 @@ def auto_candidates(
         return _for_few_features(objective)
     if isinstance(objective.loss, SquaredLoss):
         return _for_regression(budget)
-    tilt, output = ObjectivePerturbation(), OutputPerturbation()
+    tilt, output = ObjectivePerturbation, OutputPerturbation
     if budget.delta == 0:
         return [
             Candidate(tilt, "delta=0: the most accurate pure solver"),
@@ -55,25 +55,25 @@ def auto_candidates(
     many = _MANY_STEPS if objective.loss.n_outputs == 1 else _MANY_STEPS_OUTPUTS
     if objective.loss.n_outputs == 1 and steps < _FEW_STEPS:
         reason = "noise limits the fit: few accelerated steps with divided noise"
-        return [Candidate(Nesterov(), reason)]
+        return [Candidate(Nesterov, reason)]
     if steps < many:
         reason = "noise limits the fit: averaged noisy descent is best"
-        return [Candidate(NoisyGD(), reason)]
+        return [Candidate(NoisyGD, reason)]
     if has_ledger:
         # Objective perturbation is dominated only by a mu well above its own.
         reason = "a ledger adds up Gaussian noise without loss"
-        return [Candidate(NoisyGD(), reason)]
+        return [Candidate(NoisyGD, reason)]
     return [
         Candidate(tilt, "so little noise that one exact minimisation is best"),
-        Candidate(NoisyGD(), "little noise, but objective_perturbation refuses"),
+        Candidate(NoisyGD, "little noise, but objective_perturbation refuses"),
     ]
 
 
 def _for_regression(budget: Budget) -> list[Candidate]:
     """Candidates for the squared loss (figures in ``docs/benchmarks.md``)."""
     if budget.delta == 0:
-        return [Candidate(AdaSSP(), "delta=0: second moments in one pure release")]
-    return [Candidate(NoisyGD(), "clipped residuals need far less noise than moments")]
+        return [Candidate(AdaSSP, "delta=0: second moments in one pure release")]
+    return [Candidate(NoisyGD, "clipped residuals need far less noise than moments")]
 
 
 def _for_few_features(objective: LinearObjective) -> list[Candidate]:
@@ -81,6 +81,6 @@ def _for_few_features(objective: LinearObjective) -> list[Candidate]:
     selected = "few features of small bound: selected first, noise on theirs only"
     thresholded = "few features: noisy gradients, thresholded for free"
     if favours_selection(objective):
-        return [Candidate(Peeling(), selected), Candidate(IHT(), thresholded)]
+        return [Candidate(Peeling, selected), Candidate(IHT, thresholded)]
     pure = "few features, and iht refuses: selected first, noise on theirs only"
-    return [Candidate(IHT(), thresholded), Candidate(Peeling(), pure)]
+    return [Candidate(IHT, thresholded), Candidate(Peeling, pure)]

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import ClassVar, Self
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from skdp._configured import Configured, Given, Refused
 from skdp._floats import FloatArray
-from skdp.data import Source
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
-from skdp.privacy._events import Event
-from skdp.privacy._noise import NoiseSource
-from skdp.solvers._configured import Configured
-
-# Of the bounds on a row and on an entry, for rules that weigh one against the other.
-_LARGEST_RATIO = 1e50
+from skdp.privacy._answers import Answers
+from skdp.privacy._plan import Plan
 
 
 class Progress:
@@ -78,52 +74,77 @@ class Solution:
 
 @dataclass(frozen=True, kw_only=True)
 class Solver(Configured, ABC):
-    """A way to fit a linear model privately, with its public hyper-parameters."""
+    """A way to fit a linear model privately: its hyper-parameters, all decided."""
 
     is_pure: ClassVar[bool]  # whether delta = 0 is possible
     # Whether at most `n_nonzero` features get a nonzero weight.
     is_sparse: ClassVar[bool] = False
+    # Whether it is for use, and not kept for replication and study.
+    is_recommended: ClassVar[bool] = True
 
-    def refusal(self, objective: LinearObjective, budget: Budget) -> str:
-        """Why this solver cannot do the job, or an empty string if it can."""
-        if self.is_sparse and objective.n_nonzero is None:
-            return (
-                f"solver={self.key!r} needs a number of features to select. Use "
+    @classmethod
+    def check(cls, objective: LinearObjective, budget: Budget) -> None:
+        """Raise what no parameter can mend.
+
+        Raises
+        ------
+        Refused
+        """
+        me = f"solver={cls.key!r}"
+        if cls.is_sparse and objective.n_nonzero is None:
+            raise Refused(
+                f"{me} needs a number of features to select. Use "
                 "DPSparseLinearRegression or DPSparseLogisticRegression."
             )
-        if not self.is_sparse and objective.n_nonzero is not None:
-            return (
-                f"solver={self.key!r} gives every feature a weight and cannot select "
-                "any. Use solver='two_stage' with "
-                f"solver_params={{'refit': {self.key!r}}}."
+        if not cls.is_sparse and objective.n_nonzero is not None:
+            raise Refused(
+                f"{me} gives every feature a weight and cannot select any. Use "
+                f"solver='two_stage' with solver_params={{'refit': {cls.key!r}}}."
             )
-        if budget.delta == 0 and not self.is_pure:
-            return (
-                f"solver={self.key!r} adds Gaussian noise and cannot do delta=0. "
+        if budget.delta == 0 and not cls.is_pure:
+            raise Refused(
+                f"{me} adds Gaussian noise and cannot do delta=0. "
                 "Use a delta above 0, or solver='auto'."
             )
         if not math.isfinite(objective.data_norm):
-            return f"solver={self.key!r} needs a finite data_norm."
+            raise Refused(f"{me} needs a finite data_norm.")
         if not math.isfinite(objective.loss.zero_out_bound(math.inf)):
-            return (
-                f"solver={self.key!r} needs a bounded gradient. Use a finite residual "
-                "bound."
+            raise Refused(
+                f"{me} needs a bounded gradient. Use a finite residual bound."
             )
-        return ""
 
-    @property
-    def is_gaussian(self) -> bool:
+    @classmethod
+    @abstractmethod
+    def planned(cls, given: Given, objective: LinearObjective, budget: Budget) -> Self:
+        """What was not given decided by rule; from public facts only.
+
+        Parameters
+        ----------
+        given : mapping
+            Checked parameters.
+        objective : LinearObjective
+        budget : Budget
+
+        Raises
+        ------
+        Refused
+            If this solver cannot do the job.
+        """
+
+    @classmethod
+    def adds_in_squares(cls, given: Given) -> bool:
         """Whether at delta > 0 all that is released has Gaussian noise."""
         return False
 
     @property
     def assumed_public(self) -> tuple[str, ...]:
-        """What the guarantee takes as public beside the problem, for the record."""
+        """What the guarantee takes as public beside the objective, for the record."""
         return ()
 
-    @abstractmethod
-    def resolve(self, objective: LinearObjective, budget: Budget) -> Self:
-        """Copy with every None replaced by its rule; public facts only."""
+    @property
+    def params(self) -> dict[str, Any]:
+        """The hyper-parameters by name, for the record."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @property
     @abstractmethod
@@ -131,20 +152,15 @@ class Solver(Configured, ABC):
         """What makes the release private, for the record."""
 
     @abstractmethod
-    def event(self, noise_multiplier: float, objective: LinearObjective) -> Event:
-        """Everything `run` will release. Pure: sees no data, draws no noise."""
+    def plan(self, objective: LinearObjective) -> Plan:
+        """Everything `run` will ask. Pure: sees no data, draws no noise."""
 
     @abstractmethod
     def sensitivity(self, objective: LinearObjective) -> float:
-        """Largest L2 sensitivity of one query under the problem's adjacency."""
+        """Largest L2 sensitivity of one query under the objective's adjacency."""
 
     @abstractmethod
     def run(
-        self,
-        source: Source,
-        objective: LinearObjective,
-        noise_multiplier: float,
-        noise: NoiseSource,
-        progress: Progress,
+        self, answers: Answers, objective: LinearObjective, progress: Progress
     ) -> Solution:
-        """Read `source`; add exactly the noise that `event` declared."""
+        """Walk over released values; ask exactly what `plan` declared."""

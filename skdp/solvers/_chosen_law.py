@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, Literal
 
+from skdp._configured import Checks, Given, Refused
 from skdp._validation import check_choice
-from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.privacy._laws import LAWS, NoiseLaw
 from skdp.solvers._base import Solver
-from skdp.solvers._configured import Checks
+
+LawName = Literal["gaussian", "spherical"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,42 +21,47 @@ class ChosenLaw(Solver):
 
     Parameters
     ----------
-    law : {"gaussian", "spherical"} or None, default=None
-        None: spherical if delta is 0, Gaussian otherwise.
+    law : {"gaussian", "spherical"}
+        By rule spherical if delta is 0, Gaussian otherwise.
     """
 
     is_pure: ClassVar[bool] = True
     checks: ClassVar[Checks] = {"law": partial(check_choice, allowed=LAWS)}
 
-    law: Literal["gaussian", "spherical"] | None = None
+    law: LawName
 
     @property
     def noise_law(self) -> NoiseLaw:
-        """The resolved law."""
-        assert self.law is not None, "resolve() fills in the law"
+        """The law by its name."""
         return LAWS[self.law]
 
-    @property
-    def is_gaussian(self) -> bool:
-        return self.law != "spherical"
+    @classmethod
+    def adds_in_squares(cls, given: Given) -> bool:
+        return given.get("law") != "spherical"
 
-    def law_for(self, budget: Budget) -> Literal["gaussian", "spherical"]:
-        """The law, or the one that the budget asks for."""
-        return self.law or ("spherical" if budget.delta == 0 else "gaussian")
+    @classmethod
+    def law_for(cls, given: Given, budget: Budget) -> LawName:
+        """The law, or the one that the budget asks for.
 
-    def refusal(self, objective: LinearObjective, budget: Budget) -> str:
-        reason = super().refusal(objective, budget)
-        if reason:
-            return reason
-        if budget.delta == 0 and not LAWS[self.law_for(budget)].is_pure:
-            return (
-                f"solver={self.key!r} cannot do delta=0 with law={self.law!r}. Use "
-                "law=None."
+        Raises
+        ------
+        Refused
+            If it cannot do delta=0.
+        """
+        by_rule: LawName = "spherical" if budget.delta == 0 else "gaussian"
+        law: LawName = given.get("law", by_rule)
+        if budget.delta == 0 and not LAWS[law].is_pure:
+            raise Refused(
+                f"solver={cls.key!r} cannot do delta=0 with law={law!r}. Use law=None."
             )
-        return ""
+        return law
 
-    def noise_refusal(self, budget: Budget, size: int, multiple: float = 1.0) -> str:
-        """Why `size` draws of `multiple` / epsilon are impossible, or nothing."""
-        if LAWS[self.law_for(budget)].is_possible(multiple / budget.epsilon, size):
-            return ""
-        return f"solver={self.key!r} cannot draw such noise. Use a larger epsilon."
+    @classmethod
+    def check_noise(
+        cls, law: LawName, budget: Budget, size: int, multiple: float = 1.0
+    ) -> None:
+        """Raise if `size` draws of `multiple` / epsilon are impossible."""
+        if not LAWS[law].is_possible(multiple / budget.epsilon, size):
+            raise Refused(
+                f"solver={cls.key!r} cannot draw such noise. Use a larger epsilon."
+            )

@@ -9,14 +9,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from skdp._configured import Checks, Given
 from skdp._floats import FloatArray
 from skdp._validation import check_real
 from skdp.objectives import LinearObjective
-from skdp.queries._gradient_sum import query_sensitivity
+from skdp.queries._gradient import Gradients
 from skdp.solvers._base import Solver
-from skdp.solvers._configured import Checks
+from skdp.solvers._boxed import boxed, farthest_weight
 from skdp.solvers._flow_time import FlowTime
-from skdp.solvers._noisy_gradient import boxed, farthest_weight
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,12 +25,12 @@ class Descent(Solver):
 
     Parameters
     ----------
-    step_size : float in [1e-250, 1e250] or None, default=None
+    step_size : float in [1e-250, 1e250]
         In units of weights per gradient of the mean loss.
-    momentum : float in [0, 1) or None, default=None
-    residual_clip : float in [1e-6, inf] or None, default=None
-    intercept_weight : float in [1e-6, 1] or None, default=None
-    tail : float in [1e-9, 1] or None, default=None
+    momentum : float in [0, 1)
+    residual_clip : float in [1e-6, inf]
+    intercept_weight : float in [1e-6, 1]
+    tail : float in [1e-9, 1]
     """
 
     checks: ClassVar[Checks] = {
@@ -41,40 +41,40 @@ class Descent(Solver):
         "tail": partial(check_real, low=1e-9, high=1.0),
     }
 
-    step_size: float | None = None
-    momentum: float | None = None
-    residual_clip: float | None = None
-    intercept_weight: float | None = None
-    tail: float | None = None
+    step_size: float
+    momentum: float
+    residual_clip: float
+    intercept_weight: float
+    tail: float
 
-    def _query_rules(self, rule: FlowTime) -> tuple[float, float, float]:
-        """Flow time, residual clip and intercept weight, by their rules if None."""
-        clip, weight = rule.clip_and_weight(self.residual_clip, self.intercept_weight)
-        return rule.flow(clip, weight), clip, weight
-
-    def _step_rules(
-        self, rule: FlowTime, flow: float, n_steps: int
-    ) -> tuple[float, float]:
-        """Momentum and step size, by their rules if None."""
-        momentum, step_size = self.momentum, self.step_size
-        if momentum is None:
-            momentum = rule.momentum(n_steps)
-        if step_size is None:
-            step_size = rule.step_size(flow, n_steps, momentum)
-        return momentum, step_size
-
-    @property
-    def query(self) -> dict[str, Any]:
-        """What the gradient query needs to know of the parameters."""
-        assert self.residual_clip is not None, "resolve() fills in the clip"
-        assert self.intercept_weight is not None, "resolve() fills in the weight"
-        return {
-            "residual_clip": self.residual_clip,
-            "intercept_weight": self.intercept_weight,
+    @staticmethod
+    def rest_by_rule(
+        given: Given, rule: FlowTime, n_steps: int | None = None
+    ) -> tuple[int, dict[str, Any]]:
+        """Number of steps, and these parameters, by the rules if they are not given."""
+        clip, weight = rule.clip_and_weight(
+            given.get("residual_clip"), given.get("intercept_weight")
+        )
+        flow = rule.flow(clip, weight)
+        if n_steps is None:
+            n_steps = given.get("n_steps", rule.steps(flow))
+        momentum = given.get("momentum", rule.momentum(n_steps))
+        return n_steps, {
+            "step_size": given.get(
+                "step_size", rule.step_size(flow, n_steps, momentum)
+            ),
+            "momentum": momentum,
+            "residual_clip": clip,
+            "intercept_weight": weight,
+            "tail": given.get("tail", 0.5),
         }
 
+    def gradients(self, objective: LinearObjective) -> Gradients:
+        """The queries."""
+        return Gradients(objective, self.residual_clip, self.intercept_weight)
+
     def sensitivity(self, objective: LinearObjective) -> float:
-        return query_sensitivity(objective, **self.query)
+        return self.gradients(objective).worst.under(objective.adjacency)
 
 
 class MomentumSteps:
@@ -83,7 +83,6 @@ class MomentumSteps:
     Parameters
     ----------
     solver : Descent
-        Resolved.
     objective : LinearObjective
     n_steps : int
         Steps that will be taken.
@@ -92,16 +91,11 @@ class MomentumSteps:
     def __init__(
         self, solver: Descent, objective: LinearObjective, n_steps: int
     ) -> None:
-        assert solver.step_size is not None, "resolve() fills in the step size"
-        assert solver.momentum is not None, "resolve() fills in the momentum"
-        assert solver.tail is not None, "resolve() fills in the tail"
         self._step_size, self._momentum = solver.step_size, solver.momentum
         self._alpha, self._farthest = objective.alpha, farthest_weight(objective)
         self._left = n_steps
         self._tail_steps = max(1, math.floor(solver.tail * n_steps))
-        self.weights: FloatArray = np.zeros(
-            (objective.n_columns, objective.loss.n_outputs)
-        )
+        self.weights: FloatArray = np.zeros(objective.shape)
         self._velocity = np.zeros_like(self.weights)
         self._tail_sum = np.zeros_like(self.weights)
 

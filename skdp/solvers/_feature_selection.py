@@ -18,7 +18,7 @@ from skdp.data import Block, Source
 from skdp.objectives import LinearObjective
 from skdp.privacy._noise import NoiseSource
 from skdp.queries._gradient_sum import GradientSum, RowClip, rounding_slack
-from skdp.solvers._noisy_gradient import boxed
+from skdp.solvers._boxed import boxed
 
 # Public places are kept this near, in units of the largest gradient sum: far from
 # overflow, and farther than any selection can tell apart.

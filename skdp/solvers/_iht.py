@@ -33,8 +33,8 @@ from skdp.privacy._events import ComposedEvent, Event, GaussianEvent
 from skdp.privacy._gaussian import gaussian_mu
 from skdp.privacy._noise import NoiseSource
 from skdp.solvers._base import Progress, Solution, Solver
+from skdp.solvers._boxed import boxed, farthest_weight
 from skdp.solvers._configured import Checks
-from skdp.solvers._noisy_gradient import boxed, farthest_weight
 from skdp.solvers._split_gradient import SplitGradient, split_sensitivity
 from skdp.solvers._thresholding import keep_rows, largest_rows
 

@@ -20,6 +20,7 @@ from skdp.privacy._accounting import Budget
 from skdp.privacy._events import Event
 from skdp.privacy._noise import NoiseSource
 from skdp.solvers._base import Progress, Solution, Solver
+from skdp.solvers._boxed import boxed, farthest_weight
 from skdp.solvers._configured import Checks
 from skdp.solvers._dense_part import (
     Params,
@@ -28,7 +29,6 @@ from skdp.solvers._dense_part import (
     dense_solver,
     resolved_dense,
 )
-from skdp.solvers._noisy_gradient import boxed, farthest_weight
 from skdp.solvers._public_rows import PublicRows
 from skdp.solvers._thresholding import keep_rows, largest_rows
 

@@ -19,22 +19,26 @@ References
 from __future__ import annotations
 
 import math
+from collections.abc import Generator
 from dataclasses import dataclass
 
 import numpy as np
 
-from skdp._floats import UNIT_ROUNDOFF
+from skdp._floats import UNIT_ROUNDOFF, FloatArray
 from skdp.data import Source
 from skdp.objectives import LinearObjective
+from skdp.privacy._answers import Answers
+from skdp.privacy._draws import Draws
+from skdp.privacy._events import GaussianEvent
 from skdp.privacy._laws import LAWS
-from skdp.privacy._noise import NoiseSource
+from skdp.privacy._plan import Line, Plan
 from skdp.queries._gradient_sum import (
     GradientSum,
     query_sensitivity,
     rounding_slack,
 )
 from skdp.solvers._base import Progress, Solution
-from skdp.solvers._noisy_gradient import boxed
+from skdp.solvers._boxed import boxed
 
 # Hidden weights are kept in a box of this half side, in units of the loss's raw
 # predictions over data_norm: far beyond any useful model, yet so small that rounding
@@ -114,24 +118,48 @@ class HiddenDescent:
         rounding = math.sqrt(size) * scale.grid * (1 + _MARGIN)
         return exact + rounding if rounding <= exact else math.nan  # refused
 
-    def run(
-        self,
-        source: Source,
-        noise_multiplier: float,
-        noise: NoiseSource,
-        progress: Progress,
-    ) -> Solution:
-        """The last iterate; nothing else of the path leaves this function."""
-        objective, law = self.objective, LAWS["gaussian"]
-        gradient = GradientSum(source, self.objective)
-        sensitivity = self.charged(source.largest_block, noise_multiplier)
-        weights = np.zeros((objective.n_columns, self.objective.loss.n_outputs))
-        for t in range(self.n_steps):
+    @property
+    def plan(self) -> Plan:
+        """All steps; what leaves is the last, and its cost is that of the end alone."""
+        lines = (Line(self.n_steps - 1, is_hidden=True), Line(1))
+        return Plan(lines, lambda z: GaussianEvent(z / self.factor))
+
+    def run(self, answers: Answers, progress: Progress) -> Solution:
+        """The last iterate; nothing else of the path leaves the walls."""
+        charged = self.charged(answers.layout.largest_block, answers.noise_multiplier)
+        released = answers.inside(HiddenPath(self, charged, progress))
+        progress.step(self.n_steps, self.n_steps)
+        return Solution(boxed(released, self.farthest), answers.noise_scale)
+
+
+@dataclass(frozen=True)
+class HiddenPath:
+    """The steps of a `HiddenDescent`, for `Answers.inside`.
+
+    Parameters
+    ----------
+    descent : HiddenDescent
+    charged : float
+        Sensitivity of the next iterate with all that rounding adds.
+    progress : Progress
+    """
+
+    descent: HiddenDescent
+    charged: float
+    progress: Progress
+
+    def bound(self, line: int, done: int) -> float:
+        return self.charged
+
+    def within(
+        self, source: Source, draws: Draws
+    ) -> Generator[FloatArray, FloatArray, None]:
+        """Yield the next iterate, receive it with noise."""
+        descent, objective = self.descent, self.descent.objective
+        gradient = GradientSum(source, objective)
+        weights = np.zeros(objective.shape)
+        for t in range(descent.n_steps):
             mean = gradient(weights) / objective.n_samples + objective.alpha * weights
-            released = law.release(
-                noise, weights - self.step_size * mean, sensitivity, noise_multiplier
-            )
-            weights = boxed(released, self.farthest)
-            progress.step(t + 1, self.n_steps)
-        scale = law.scale(sensitivity, noise_multiplier, weights.size)
-        return Solution(weights, scale.sigma)
+            noisy = yield weights - descent.step_size * mean
+            weights = boxed(noisy, descent.farthest)
+            self.progress.step(t + 1, descent.n_steps)

@@ -19,23 +19,20 @@ With ``release="last"`` the path stays hidden and only the last iterate is paid 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Literal, Self
 
+from skdp._configured import Checks, Given, Refused
 from skdp._validation import check_choice, check_count
-from skdp.data import Source
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
-from skdp.privacy._events import Event, GaussianEvent
-from skdp.privacy._laws import LAWS
-from skdp.privacy._noise import NoiseSource
+from skdp.privacy._answers import Answers
+from skdp.privacy._plan import Line, Plan
 from skdp.solvers._base import Progress, Solution
-from skdp.solvers._configured import Checks
 from skdp.solvers._descent import Descent, MomentumSteps
 from skdp.solvers._flow_time import FlowTime, PlainFlowTime
 from skdp.solvers._last_iterate import HiddenDescent
-from skdp.solvers._noisy_gradient import NoisyGradient
 
 # What a hidden path needs for contractive steps with noise of one size.
 _HIDDEN: dict[str, Any] = {
@@ -127,11 +124,11 @@ class NoisyGD(Descent):
         "release": partial(check_choice, allowed=("last", "path")),
     }
 
-    n_steps: int | None = None
+    n_steps: int
     release: Literal["path", "last"] = "path"
 
-    @property
-    def is_gaussian(self) -> bool:
+    @classmethod
+    def adds_in_squares(cls, given: Given) -> bool:
         return True
 
     @property
@@ -139,64 +136,52 @@ class NoisyGD(Descent):
         """Whether only the last iterate is released."""
         return self.release == "last"
 
-    def refusal(self, objective: LinearObjective, budget: Budget) -> str:
-        reason = super().refusal(objective, budget)
-        if reason or not self.is_hidden:
-            return reason
-        needs = f"solver={self.key!r} with release='last' needs"
+    @classmethod
+    def planned(cls, given: Given, objective: LinearObjective, budget: Budget) -> Self:
+        cls.check(objective, budget)
+        if given.get("release") == "last":
+            return cls._planned_hidden(given, objective, budget)
+        n_steps, rest = cls.rest_by_rule(given, FlowTime.of(objective, budget))
+        return cls(n_steps=n_steps, **rest)
+
+    @classmethod
+    def _planned_hidden(
+        cls, given: Given, objective: LinearObjective, budget: Budget
+    ) -> Self:
+        needs = f"solver={cls.key!r} with release='last' needs"
         for name, value in _HIDDEN.items():
-            if getattr(self, name) not in (None, value):
-                return f"{needs} {name}={value:g}. Use {name}=None or release='path'."
+            if given.get(name, value) != value:
+                raise Refused(
+                    f"{needs} {name}={value:g}. Use {name}=None or release='path'."
+                )
         if objective.alpha == 0:
-            return f"{needs} regularisation. Set C or alpha, or use release='path'."
-        if self.resolve(objective, budget).hidden(objective).gap <= 0:
-            most = 2 / objective.smoothness
-            return (
-                f"{needs} contractive steps, of a 'step_size' below 2 / L, which is "
-                f"{most:.3g}. Got {self.step_size}. Use step_size=None."
+            raise Refused(
+                f"{needs} regularisation. Set C or alpha, or use release='path'."
             )
-        return ""
+        rule = PlainFlowTime.of(objective, budget)
+        flow = rule.flow(math.inf)
+        n_steps = given.get("n_steps", rule.steps(flow))
+        step_size = given.get("step_size", rule.step_size(flow, n_steps, 0.0))
+        if HiddenDescent(objective, step_size, n_steps).gap <= 0:
+            raise Refused(
+                f"{needs} contractive steps, of a 'step_size' below 2 / L, which is "
+                f"{2 / objective.smoothness:.3g}. Got {given.get('step_size')}. "
+                "Use step_size=None."
+            )
+        return cls(n_steps=n_steps, step_size=step_size, release="last", **_HIDDEN)
 
     def hidden(self, objective: LinearObjective) -> HiddenDescent:
         """The descent of which only the last iterate is released."""
-        assert self.step_size is not None, "resolve() fills in the step size"
-        assert self.n_steps is not None, "resolve() fills in the steps"
         return HiddenDescent(objective, self.step_size, self.n_steps)
-
-    def _resolve_hidden(self, objective: LinearObjective, budget: Budget) -> Self:
-        rule = PlainFlowTime.of(objective, budget)
-        flow = rule.flow(math.inf)
-        n_steps = rule.steps(flow) if self.n_steps is None else self.n_steps
-        step_size = self.step_size or rule.step_size(flow, n_steps, 0.0)
-        return replace(self, n_steps=n_steps, step_size=step_size, **_HIDDEN)
-
-    def resolve(self, objective: LinearObjective, budget: Budget) -> Self:
-        if self.is_hidden:
-            return self._resolve_hidden(objective, budget)
-        rule = FlowTime.of(objective, budget)
-        flow, clip, weight = self._query_rules(rule)
-        n_steps = rule.steps(flow) if self.n_steps is None else self.n_steps
-        momentum, step_size = self._step_rules(rule, flow, n_steps)
-        return replace(
-            self,
-            n_steps=n_steps,
-            step_size=step_size,
-            momentum=momentum,
-            residual_clip=clip,
-            intercept_weight=weight,
-            tail=0.5 if self.tail is None else self.tail,
-        )
 
     @property
     def mechanism(self) -> str:
         return "Gaussian noise, calibrated exactly"
 
-    def event(self, noise_multiplier: float, objective: LinearObjective) -> Event:
-        assert self.n_steps is not None, "resolve() fills in the number of steps"
+    def plan(self, objective: LinearObjective) -> Plan:
         if self.is_hidden:
-            factor = self.hidden(objective).factor
-            return GaussianEvent(noise_multiplier / factor)
-        return GaussianEvent(noise_multiplier, self.n_steps)
+            return self.hidden(objective).plan
+        return Plan((Line(self.n_steps),))
 
     def sensitivity(self, objective: LinearObjective) -> float:
         """Of a gradient sum; of the next iterate, but for rounding, if it is hidden."""
@@ -205,23 +190,15 @@ class NoisyGD(Descent):
         return super().sensitivity(objective)
 
     def run(
-        self,
-        source: Source,
-        objective: LinearObjective,
-        noise_multiplier: float,
-        noise: NoiseSource,
-        progress: Progress,
+        self, answers: Answers, objective: LinearObjective, progress: Progress
     ) -> Solution:
-        assert self.n_steps is not None, "resolve() fills in the steps"
         if self.is_hidden:
-            hidden = self.hidden(objective)
-            return hidden.run(source, noise_multiplier, noise, progress)
-        gradient = NoisyGradient(
-            source, objective, noise, LAWS["gaussian"], **self.query
-        )
+            return self.hidden(objective).run(answers, progress)
+        sums = self.gradients(objective)
         walk = MomentumSteps(self, objective, self.n_steps)
         for t in range(self.n_steps):
-            released = gradient(walk.weights, noise_multiplier)
+            query = sums.at(walk.weights)
+            released = query.read(answers.ask(query).value)
             walk.step(released / objective.n_samples)
             progress.step(t + 1, self.n_steps)
-        return Solution(walk.average(), gradient.noise_scale)
+        return Solution(walk.average(), answers.noise_scale)

@@ -14,22 +14,19 @@ secret; an empty sample is noised like any other.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, Self
 
+from skdp._configured import Checks, Given
 from skdp._validation import check_count
-from skdp.data import Source
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
-from skdp.privacy._events import Event, PoissonGaussianEvent
-from skdp.privacy._laws import LAWS
-from skdp.privacy._noise import NoiseSource
+from skdp.privacy._answers import Answers
+from skdp.privacy._plan import Line, Plan, Poisson
 from skdp.solvers._base import Progress, Solution
-from skdp.solvers._configured import Checks
 from skdp.solvers._descent import Descent, MomentumSteps
 from skdp.solvers._flow_time import FlowTime
-from skdp.solvers._noisy_gradient import NoisyGradient
 
 # Least number of passes over the data that the default takes in expectation
 # (docs/solvers/noisy_sgd.md).
@@ -99,69 +96,40 @@ class NoisySGD(Descent):
         "batch_size": partial(check_count, high=2**31),
     }
 
-    n_steps: int | None = None
-    batch_size: int | None = None
+    n_steps: int
+    batch_size: int
 
-    def resolve(self, objective: LinearObjective, budget: Budget) -> Self:
-        rule = FlowTime.of(objective, budget)
-        flow, clip, weight = self._query_rules(rule)
-        n_steps, batch_size = self.n_steps, self.batch_size
-        if n_steps is None:
-            n_steps = rule.steps(flow)
+    @classmethod
+    def planned(cls, given: Given, objective: LinearObjective, budget: Budget) -> Self:
+        cls.check(objective, budget)
+        rule, n = FlowTime.of(objective, budget), objective.n_samples
+        n_steps, rest = cls.rest_by_rule(given, rule)
+        batch_size = given.get("batch_size")
         if batch_size is None:
             # mu is about rate * sqrt(n_steps) / multiplier.
             passes = max(_PASSES, rule.mu * math.sqrt(n_steps))
-            batch_size = math.ceil(objective.n_samples * min(1.0, passes / n_steps))
-        momentum, step_size = self._step_rules(rule, flow, n_steps)
-        return replace(
-            self,
-            n_steps=n_steps,
-            batch_size=min(batch_size, objective.n_samples),
-            step_size=step_size,
-            momentum=momentum,
-            residual_clip=clip,
-            intercept_weight=weight,
-            tail=0.5 if self.tail is None else self.tail,
-        )
+            batch_size = math.ceil(n * min(1.0, passes / n_steps))
+        return cls(n_steps=n_steps, batch_size=min(batch_size, n), **rest)
 
     @property
     def mechanism(self) -> str:
         return "Gaussian noise on Poisson samples, composed numerically"
 
-    def _rate(self, objective: LinearObjective) -> float:
-        """Sampling probability, of the sampler and of the accountant."""
-        assert self.batch_size is not None, "resolve() fills in the batch size"
-        return min(1.0, self.batch_size / objective.n_samples)
-
-    def event(self, noise_multiplier: float, objective: LinearObjective) -> Event:
-        assert self.n_steps is not None, "resolve() fills in the number of steps"
-        return PoissonGaussianEvent(
-            noise_multiplier, self._rate(objective), self.n_steps, objective.adjacency
-        )
+    def plan(self, objective: LinearObjective) -> Plan:
+        rate = min(1.0, self.batch_size / objective.n_samples)
+        return Plan((Line(self.n_steps, sample=Poisson(rate)),))
 
     def sensitivity(self, objective: LinearObjective) -> float:
         """Largest contribution of one record, under both adjacencies."""
-        return super().sensitivity(replace(objective, adjacency="zero_out"))
+        return self.gradients(objective).worst.under("zero_out")
 
     def run(
-        self,
-        source: Source,
-        objective: LinearObjective,
-        noise_multiplier: float,
-        noise: NoiseSource,
-        progress: Progress,
+        self, answers: Answers, objective: LinearObjective, progress: Progress
     ) -> Solution:
-        assert self.n_steps is not None, "resolve() fills in the steps"
-        assert self.batch_size is not None, "resolve() fills in the batch size"
-        # The event's multiplier is in units of one record's contribution.
-        one_record = replace(objective, adjacency="zero_out")
-        gradient = NoisyGradient(
-            source, one_record, noise, LAWS["gaussian"], **self.query
-        )
+        sums = self.gradients(objective)
         walk = MomentumSteps(self, objective, self.n_steps)
         for t in range(self.n_steps):
-            rows = noise.poisson_sample(objective.n_samples, self._rate(objective))
-            released = gradient(walk.weights, noise_multiplier, rows)
-            walk.step(released / self.batch_size)
+            query = sums.at(walk.weights)
+            walk.step(query.read(answers.ask(query).value) / self.batch_size)
             progress.step(t + 1, self.n_steps)
-        return Solution(walk.average(), gradient.noise_scale)
+        return Solution(walk.average(), answers.noise_scale)

@@ -13,69 +13,21 @@ fewer records: an average over those would have a larger sensitivity.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, Self
 
+from skdp._configured import Checks, Given
 from skdp._validation import check_count
-from skdp.data import Block, Source
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
-from skdp.privacy._events import Event
+from skdp.privacy._answers import Answers
 from skdp.privacy._laws import LAWS, deviation_once
-from skdp.privacy._noise import NoiseSource
+from skdp.privacy._plan import Buckets, Line, Plan
 from skdp.solvers._base import Progress, Solution
 from skdp.solvers._chosen_law import ChosenLaw
-from skdp.solvers._configured import Checks
 from skdp.solvers._descent import Descent, MomentumSteps
 from skdp.solvers._flow_time import OnePassFlowTime
-from skdp.solvers._noisy_gradient import NoisyGradient
-
-
-class Bucket:
-    """Some consecutive records, a source like any other; too small to be compiled for.
-
-    Parameters
-    ----------
-    n_features : int
-    pieces : list of Block
-    """
-
-    is_row_major = False
-
-    def __init__(self, n_features: int, pieces: list[Block]) -> None:
-        sizes = [len(piece.y) for piece in pieces]
-        self.n_samples, self.n_features = sum(sizes), n_features
-        self.largest_block = max(sizes)
-        self._pieces = pieces
-
-    def blocks(self) -> Iterator[Block]:
-        """The pieces of blocks that make up the bucket."""
-        yield from self._pieces
-
-
-def buckets(source: Source, size: int) -> Iterator[Bucket]:
-    """Runs of `size` consecutive records, the last one shorter; one reading in all."""
-    pieces: list[Block] = []
-    held = 0
-    for block in source.blocks():
-        start = 0
-        while start < len(block.y):
-            end = min(start + size - held, len(block.y))
-            pieces.append(_piece(block, slice(start, end)))
-            held += end - start
-            start = end
-            if held == size:
-                yield Bucket(source.n_features, pieces)
-                pieces, held = [], 0
-    if pieces:
-        yield Bucket(source.n_features, pieces)
-
-
-def _piece(block: Block, rows: slice) -> Block:
-    present = None if block.present is None else block.present[rows]
-    return Block(block.X[rows], block.y[rows], present)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,65 +91,40 @@ class OnlineGD(Descent, ChosenLaw):
         "bucket_size": partial(check_count, high=2**31),
     }
 
-    bucket_size: int | None = None
+    bucket_size: int
 
-    def refusal(self, objective: LinearObjective, budget: Budget) -> str:
-        reason = super().refusal(objective, budget)
-        return reason or self.noise_refusal(
-            budget, objective.n_columns * objective.loss.n_outputs
-        )
-
-    def resolve(self, objective: LinearObjective, budget: Budget) -> Self:
-        law, size = self.law_for(budget), objective.n_columns * objective.loss.n_outputs
-        mu = 1 / deviation_once(LAWS[law], budget, size)
-        rule = OnePassFlowTime(objective, mu)
-        flow, clip, weight = self._query_rules(rule)
-        bucket_size = self.bucket_size
-        if bucket_size is None:
-            bucket_size = -(-objective.n_samples // rule.steps(flow))
-        bucket_size = min(bucket_size, objective.n_samples)
-        n_steps = -(-objective.n_samples // bucket_size)
-        momentum, step_size = self._step_rules(rule, flow, n_steps)
-        return replace(
-            self,
-            bucket_size=bucket_size,
-            step_size=step_size,
-            momentum=momentum,
-            residual_clip=clip,
-            intercept_weight=weight,
-            tail=0.5 if self.tail is None else self.tail,
-            law=law,
-        )
+    @classmethod
+    def planned(cls, given: Given, objective: LinearObjective, budget: Budget) -> Self:
+        cls.check(objective, budget)
+        law, n = cls.law_for(given, budget), objective.n_samples
+        size = objective.n_columns * objective.loss.n_outputs
+        cls.check_noise(law, budget, size)
+        rule = OnePassFlowTime(objective, 1 / deviation_once(LAWS[law], budget, size))
+        n_steps, _ = cls.rest_by_rule(given, rule)
+        bucket_size = min(given.get("bucket_size", -(-n // n_steps)), n)
+        _, rest = cls.rest_by_rule(given, rule, -(-n // bucket_size))
+        return cls(bucket_size=bucket_size, law=law, **rest)
 
     @property
     def mechanism(self) -> str:
         return f"{self.noise_law.name} noise on disjoint buckets of records"
 
-    def event(self, noise_multiplier: float, objective: LinearObjective) -> Event:
-        # One release for all buckets: they have no record in common.
-        return self.noise_law.event(noise_multiplier)
-
     def n_steps(self, objective: LinearObjective) -> int:
         """Number of buckets, the last of which may be shorter."""
-        assert self.bucket_size is not None, "resolve() fills in the bucket size"
         return -(-objective.n_samples // self.bucket_size)
 
+    def plan(self, objective: LinearObjective) -> Plan:
+        buckets = Buckets(self.bucket_size)
+        times = self.n_steps(objective)
+        return Plan((Line(times, law=self.noise_law, sample=buckets),))
+
     def run(
-        self,
-        source: Source,
-        objective: LinearObjective,
-        noise_multiplier: float,
-        noise: NoiseSource,
-        progress: Progress,
+        self, answers: Answers, objective: LinearObjective, progress: Progress
     ) -> Solution:
-        assert self.bucket_size is not None, "resolve() fills in the bucket size"
-        n_steps, noise_scale = self.n_steps(objective), 0.0
+        n_steps, sums = self.n_steps(objective), self.gradients(objective)
         walk = MomentumSteps(self, objective, n_steps)
-        for t, bucket in enumerate(buckets(source, self.bucket_size)):
-            gradient = NoisyGradient(
-                bucket, objective, noise, self.noise_law, **self.query
-            )
-            walk.step(gradient(walk.weights, noise_multiplier) / self.bucket_size)
-            noise_scale = max(noise_scale, gradient.noise_scale)
+        for t in range(n_steps):
+            query = sums.at(walk.weights)
+            walk.step(query.read(answers.ask(query).value) / self.bucket_size)
             progress.step(t + 1, n_steps)
-        return Solution(walk.average(), noise_scale)
+        return Solution(walk.average(), answers.noise_scale)

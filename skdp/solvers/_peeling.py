@@ -41,10 +41,10 @@ from skdp.privacy._laws import NoiseLaw
 from skdp.privacy._noise import NoiseSource
 from skdp.queries._gradient_sum import GradientSum, RowClip, rounding_slack
 from skdp.solvers._base import Progress, Solution
+from skdp.solvers._boxed import boxed, farthest_weight
 from skdp.solvers._chosen_law import ChosenLaw
 from skdp.solvers._configured import Checks
 from skdp.solvers._feature_selection import FeatureSelection, prediction_bound
-from skdp.solvers._noisy_gradient import boxed, farthest_weight
 
 # Chosen once on synthetic designs (docs/solvers/peeling.md) and flat around there.
 _ROUNDS, _VALUE_STEPS = 6, 3

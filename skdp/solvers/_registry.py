@@ -8,17 +8,17 @@ One key, five places: this table, the module ``skdp/solvers/_<key>.py``, its tes
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import Any
 
+from skdp._configured import Given, Refused, given_params
 from skdp._validation import check_choice
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.solvers._adassp import AdaSSP
-from skdp.solvers._auto import Candidate, auto_candidates
+from skdp.solvers._auto import auto_candidates
 from skdp.solvers._base import Solver
 from skdp.solvers._bolt_on import BoltOn
-from skdp.solvers._configured import configured
 from skdp.solvers._frank_wolfe import FrankWolfe
 from skdp.solvers._heavy_ball import HeavyBall
 from skdp.solvers._iht import IHT
@@ -52,10 +52,29 @@ SOLVERS: dict[str, type[Solver]] = {
 }
 
 
-def named_solver(key: str, params: Mapping[str, Any] | None) -> Solver | None:
-    """The configuration that ``solver=key, solver_params=params`` names.
+@dataclass(frozen=True)
+class Named:
+    """A solver as it was asked for: its kind, and the parameters that were given."""
 
-    None for ``"auto"``.
+    kind: type[Solver]
+    given: Given
+
+    @property
+    def adds_in_squares(self) -> bool:
+        """Whether at delta > 0 all that will be released has Gaussian noise."""
+        return self.kind.adds_in_squares(self.given)
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A planned solver, and why it was chosen."""
+
+    solver: Solver
+    reason: str
+
+
+def named_solver(key: str, params: Mapping[str, Any] | None) -> Named | None:
+    """What ``solver=key, solver_params=params`` names; None for ``"auto"``.
 
     Raises
     ------
@@ -70,7 +89,7 @@ def named_solver(key: str, params: Mapping[str, Any] | None) -> Solver | None:
                 f"Got a mapping. Name the solver: one of {sorted(SOLVERS)}."
             )
         return None
-    return configured(SOLVERS[key], key, params)
+    return Named(SOLVERS[key], given_params(SOLVERS[key], key, params))
 
 
 def choose_solver(
@@ -80,14 +99,14 @@ def choose_solver(
     budget: Budget,
     *,
     has_ledger: bool = False,
-) -> Candidate | None:
-    """The first solver that does not refuse, resolved, with why; from public facts.
+) -> Chosen | None:
+    """The first solver that does not refuse, planned, with why; from public facts.
 
     `has_ledger` says whether the fit is one of several that are added up.
 
     Returns
     -------
-    Candidate or None
+    Chosen or None
         None if epsilon is inf: the optimum is computed instead.
 
     Raises
@@ -99,16 +118,15 @@ def choose_solver(
     named = named_solver(key, params)
     if not budget.is_finite:
         return None
-    candidates = auto_candidates(objective, budget, has_ledger=has_ledger)
     if named is not None:
-        candidates = [Candidate(named, "named by the user")]
+        solver = named.kind.planned(named.given, objective, budget)
+        return Chosen(solver, "named by the user")
     refusals = []
-    for candidate in candidates:
-        refusal = candidate.solver.refusal(objective, budget)
-        if not refusal:
-            resolved = candidate.solver.resolve(objective, budget)
-            return replace(candidate, solver=resolved)
-        if named is not None:
-            raise ValueError(refusal)
-        refusals.append(refusal)
-    raise ValueError("No solver can do this fit. " + " ".join(refusals))
+    for candidate in auto_candidates(objective, budget, has_ledger=has_ledger):
+        try:
+            solver = candidate.kind.planned({}, objective, budget)
+        except Refused as refused:
+            refusals.append(str(refused))
+        else:
+            return Chosen(solver, candidate.reason)
+    raise Refused("No solver can do this fit. " + " ".join(refusals))

@@ -31,6 +31,7 @@ from skdp.privacy._laws import LAWS
 from skdp.privacy._noise import NoiseSource
 from skdp.queries._gradient_sum import GradientSum, rounding_slack
 from skdp.solvers._base import Progress, Solution, Solver
+from skdp.solvers._boxed import boxed, farthest_weight
 from skdp.solvers._configured import Checks
 from skdp.solvers._dense_part import (
     Params,
@@ -45,7 +46,6 @@ from skdp.solvers._feature_selection import (
     prediction_bound,
 )
 from skdp.solvers._nesterov import Nesterov
-from skdp.solvers._noisy_gradient import boxed, farthest_weight
 from skdp.solvers._thresholding import largest_rows
 
 # Share of the budget, mu^2 or epsilon, of the constant model: one number per output.

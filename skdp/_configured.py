@@ -1,0 +1,73 @@
+"""Frozen configurations: what users gave, apart from what rules make of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, dataclass, fields
+from types import MappingProxyType
+from typing import Any, ClassVar
+
+# What a parameter has to pass: from its name and value to what is kept.
+Checks = Mapping[str, Callable[[str, Any], Any]]
+# Parameters that were given, checked; those that are left to a rule are not in it.
+Given = Mapping[str, Any]
+
+
+class Refused(ValueError):
+    """A solver cannot do a job: the reason and what to use instead."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Configured:
+    """A frozen dataclass of public hyper-parameters, all of them decided.
+
+    A field without a default has a data-independent rule, by which the subclass's
+    ``planned`` decides it if it was not given.
+    """
+
+    key: ClassVar[str]  # in the registry, the module's name, tests, docs and benchmarks
+    checks: ClassVar[Checks] = {}
+
+    def __post_init__(self) -> None:
+        # Plain numbers are kept: a NumPy scalar of half precision would carry its
+        # rounding, and its overflow, into the sensitivity and the noise.
+        for name, check in self.checks.items():
+            object.__setattr__(self, name, check(name, getattr(self, name)))
+
+
+def given_params(
+    kind: type[Configured], key: str, params: Mapping[str, Any] | None
+) -> Given:
+    """The checked parameters of ``solver=key, solver_params=params``.
+
+    None stands for the rule of a parameter that has one.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If a parameter is unknown or out of range.
+    """
+    if params is not None and not isinstance(params, Mapping):
+        raise TypeError(
+            "The 'solver_params' parameter must be None or a mapping. "
+            f"Got an instance of {type(params).__name__}."
+        )
+    allowed = {field.name: field for field in fields(kind)}
+    unknown = sorted(str(name) for name in params or {} if name not in allowed)
+    if unknown:
+        raise ValueError(
+            f"The 'solver_params' of solver={key!r} must be among {list(allowed)}. "
+            f"Got {unknown}. Noise scale, sensitivity, sampler and randomness "
+            "follow from epsilon, delta and adjacency and cannot be set."
+        )
+    given = {}
+    for name, value in (params or {}).items():
+        if value is None and _has_rule(allowed[name]):
+            continue
+        check = kind.checks.get(name)
+        given[name] = value if check is None else check(name, value)
+    return MappingProxyType(given)
+
+
+def _has_rule(field: Field[Any]) -> bool:
+    return field.default is MISSING and field.default_factory is MISSING

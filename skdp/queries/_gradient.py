@@ -1,0 +1,99 @@
+"""The gradient sum at released weights: what every iterative solver asks.
+
+Clipped rows and residuals, a weighted intercept, and the bound *at these weights* plus
+what floating point adds. Proofs: ``docs/proofs/noisy_gd.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from skdp._floats import FloatArray, IntArray
+from skdp.data import Source
+from skdp.objectives import LinearObjective
+from skdp.privacy._query import Bound, Layout
+from skdp.queries._gradient_sum import GradientSum, gradient_bound, rounding_slack
+
+
+@dataclass(frozen=True)
+class Gradients:
+    """Gradient sums of one objective.
+
+    Parameters
+    ----------
+    objective : LinearObjective
+    residual_clip : float in (0, inf], default=inf
+        Norm to which every record's residual is clipped.
+    intercept_weight : float in (0, 1], default=1.0
+        Factor on the intercept's part of every query, undone after the noise.
+    """
+
+    objective: LinearObjective
+    residual_clip: float = math.inf
+    intercept_weight: float = 1.0
+
+    def at(self, weights: FloatArray) -> Gradient:
+        """The query at released weights of shape (n_columns, n_outputs)."""
+        return Gradient(self, weights)
+
+    @property
+    def worst(self) -> Bound:
+        """Bound at any weights."""
+        return gradient_bound(
+            self.objective,
+            self.residual_clip,
+            intercept_weight=self.intercept_weight,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Gradient:
+    """The gradient sum at `weights`, which are released.
+
+    Parameters
+    ----------
+    family : Gradients
+    weights : ndarray of float64 of shape (n_columns, n_outputs)
+    """
+
+    family: Gradients
+    weights: FloatArray
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.weights.shape
+
+    @property
+    def _unit(self) -> FloatArray:
+        """What each row of the sum is multiplied by in the query."""
+        unit = np.ones((len(self.weights), 1))
+        if self.family.objective.fit_intercept:
+            unit[-1] = self.family.intercept_weight
+        return unit
+
+    def bound(self) -> Bound:
+        norm = float(np.linalg.norm(self.weights / self._unit, 2))
+        sums = self.family
+        return gradient_bound(
+            sums.objective, sums.residual_clip, norm, sums.intercept_weight
+        )
+
+    def slack(self, layout: Layout) -> float:
+        # What raw predictions err by.
+        length = float(np.linalg.norm(self.weights / self._unit))
+        return rounding_slack(
+            self.family.objective, layout.largest_block, length, layout.moved_rows
+        )
+
+    def open(self, source: Source) -> GradientSum:
+        return GradientSum(source, self.family.objective, self.family.residual_clip)
+
+    def total(self, reader: GradientSum, rows: IntArray | None) -> FloatArray:
+        return self._unit * reader(self.weights, rows)
+
+    def read(self, released: FloatArray) -> FloatArray:
+        """The gradient sum that a release stands for; post-processing."""
+        return released / self._unit
