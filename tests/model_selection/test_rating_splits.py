@@ -100,6 +100,13 @@ def test_folds_by_the_text_of_an_arrays_entries_are_caught(monkeypatch):
     assert max(moved) > 0.7
 
 
+def test_fractions_in_single_precision_have_the_fold_of_double():
+    single = np.column_stack([np.arange(0.1, 60), np.zeros(60)]).astype(np.float32)
+    users = single[:, 0].tolist()
+    double = single.astype(np.float64)
+    assert fold_of_users(single, users) == fold_of_users(double, users)
+
+
 def test_dates_have_one_fold_in_every_column():
     days = list(pd.date_range("2020-01-01", periods=50))
     alone = pd.DataFrame({"user": days, "item": 0})
