@@ -75,6 +75,8 @@ class PrivacyRecord:
         None: by no rule of their own).
     n_nonzero_coefs : int or None, default=None
         Most features with a nonzero coefficient; None: all of them.
+    sensitivity_unit : str, default=""
+        Unit of `sensitivity` and `noise_scale`, if it is not that of the query.
     """
 
     estimator: str
@@ -101,6 +103,7 @@ class PrivacyRecord:
     release: str = ""
     feature_bound: float | None = None
     n_nonzero_coefs: int | None = None
+    sensitivity_unit: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """The record with JSON-ready values; an infinite number becomes ``"inf"``."""
@@ -150,9 +153,10 @@ class PrivacyRecord:
             text = f"multipliers {min(own):.4g} to {max(own):.4g}"
         if self.noise_scale is None or self.sensitivity is None:
             return text
+        unit = f"; unit: {self.sensitivity_unit}" if self.sensitivity_unit else ""
         return (
             f"{text}, sigma at most {self.noise_scale:.4g} for a sensitivity of "
-            f"{self.sensitivity:.4g}"
+            f"{self.sensitivity:.4g}{unit}"
         )
 
     def _features(self) -> str:
