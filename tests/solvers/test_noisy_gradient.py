@@ -16,6 +16,9 @@ from skdp.solvers._noisy_gradient import NoisyGradient
 from tests.spies import SpyNoise
 
 N, SHARE = 50, 0.05
+OBJECTIVE = LinearObjective(
+    loss=LogisticLoss(), n_samples=N, n_features=1, data_norm=1.0, adjacency="zero_out"
+)
 
 
 def charged(weights, rows, objective):
@@ -27,11 +30,6 @@ def charged(weights, rows, objective):
     )
     query(weights, 1.0, rows)
     return spy.draws[0].sensitivity
-
-
-OBJECTIVE = LinearObjective(
-    loss=LogisticLoss(), n_samples=N, n_features=1, data_norm=1.0, adjacency="zero_out"
-)
 
 
 @pytest.mark.parametrize("rows", [None, np.arange(5)], ids=["all", "sampled"])
@@ -55,7 +53,7 @@ def test_one_record_s_gradient_stays_within_what_is_charged():
     W = np.full((2, 1), 0.758)
     residual = 1 / (1 + math.exp(-W.sum()))
     gradient = residual * math.hypot(1.0, SHARE)
-    assert gradient <= charged(W, None, LogisticLoss())
+    assert gradient <= charged(W, None, OBJECTIVE)
 
 
 def test_rounding_of_several_outputs_goes_with_the_frobenius_norm():
