@@ -149,7 +149,7 @@ class ObjectivePerturbation(CertifiedSolver):
         return Plan((tilt, output), partial(self._event, objective=objective))
 
     def _event(self, noise_multiplier: float, objective: LinearObjective) -> Event:
-        """The tilt and the output together: what is hidden costs more than its noise."""
+        """Of the minimiser: the tilt it is made with, and the noise it leaves with."""
         output = self.noise_law.event(self.noise_law.side_multiple * noise_multiplier)
         determinant = self._log_determinant(objective)
         curvature = None

@@ -155,7 +155,7 @@ def _balance(objective: LinearObjective, deviation: float) -> float:
     change = deviation * _gradient_change(objective)
     bend = objective.n_samples * objective.loss.curvature_trace * objective.row_norm**2
     norm = _WEIGHTS_NORM / objective.data_norm
-    strength = (2 * bend) ** (1 / 3) * (change / norm) ** (2 / 3)
+    strength = float((2 * bend) ** (1 / 3) * (change / norm) ** (2 / 3))
     least = CertifiedProblem(objective, 0.0).least_strength
     return max(strength, least)
 
