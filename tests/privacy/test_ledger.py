@@ -349,7 +349,7 @@ def test_refusal_says_delta(tmp_path):
 def test_books_say_that_delta_is_spent_while_epsilon_is_left(tmp_path, capsys):
     ledger = BudgetLedger(tmp_path / "squares.db", **VALUES)
     spend(ledger)
-    assert "left for one more (" in repr(ledger)
+    assert "left for one more Gaussian fit (" in repr(ledger)
     ledger = BudgetLedger(tmp_path / "box.db", **VALUES)
     spend(ledger, EpsilonDeltaEvent(1.0, 1e-6))
     assert "9 left for one more at delta=0 (" in repr(ledger)

@@ -161,6 +161,8 @@ def test_bad_parameters_are_named(key, params, message):
         ({"batch_size": 10}, BUDGET, "solver='noisy_sgd'"),
         ({"batch_size": 10, "law": "gaussian"}, BUDGET, "solver='noisy_sgd'"),
         ({"n_steps": 10**4}, Budget(1e-6, 0.0), "fewer n_steps"),
+        ({"n_steps": 2, "law": "spherical"}, BUDGET, "law=None, or delta=0"),
+        ({"batch_size": 10, "law": "spherical"}, BUDGET, "law=None, or delta=0"),
     ],
 )
 @every_key
@@ -171,8 +173,9 @@ def test_refusals_say_what_to_do(key, params, budget, message):
 
 @every_key
 def test_batches_are_taken_with_spherical_noise(key):
-    for budget, law in ((PURE, None), (PURE, "spherical"), (BUDGET, "spherical")):
-        solver = SOLVERS[key](batch_size=10, law=law)
+    once = {"n_steps": 1, "law": "spherical"}
+    for budget, params in ((PURE, {}), (PURE, {"law": "spherical"}), (BUDGET, once)):
+        solver = SOLVERS[key](batch_size=10, **params)
         assert solver.refusal(LOSS, PROBLEM, budget) == ""
     # A batch of everything is no batch.
     assert SOLVERS[key](batch_size=2000).refusal(LOSS, PROBLEM, BUDGET) == ""
