@@ -85,7 +85,7 @@ class AcceleratedGD(ChosenLaw):
     law : {"gaussian", "spherical"} or None, default=None
         Law of the noise. None: spherical if delta is 0, which is what it needs,
         Gaussian otherwise. "spherical" is refused for several steps beside a delta
-        above 0: Gaussian noise is smaller.
+        above 0, which gains little with it.
     batch_size : int in [1, 2^31] or None, default=None
         Records in each step's secret batch, drawn afresh without replacement. Spherical
         noise only. None, or n_samples and more: all records in every step.

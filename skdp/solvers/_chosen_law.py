@@ -61,8 +61,8 @@ class ChosenLaw(Solver):
             return ""
         return (
             f"solver={self.key!r} takes law={law.name!r} beside a delta above 0 for "
-            f"one release only. Got n_steps={n_steps}: epsilons add up to more than "
-            "Gaussian noise costs, which is smaller too. Use law=None, or delta=0."
+            f"one release only. Got n_steps={n_steps}: over several releases a delta "
+            "gains little with it. Use law=None for Gaussian noise, or delta=0."
         )
 
     def noise_refusal(self, budget: Budget, size: int, multiple: float = 1.0) -> str:
