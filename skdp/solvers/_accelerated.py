@@ -84,7 +84,8 @@ class AcceleratedGD(ChosenLaw):
         `noisy_gd`'s rule.
     law : {"gaussian", "spherical"} or None, default=None
         Law of the noise. None: spherical if delta is 0, which is what it needs,
-        Gaussian otherwise.
+        Gaussian otherwise. "spherical" is refused for several steps beside a delta
+        above 0, which gains little with it.
     batch_size : int in [1, 2^31] or None, default=None
         Records in each step's secret batch, drawn afresh without replacement. Spherical
         noise only. None, or n_samples and more: all records in every step.
@@ -128,6 +129,10 @@ class AcceleratedGD(ChosenLaw):
                 "law is known for Gaussian noise and batches of a fixed size. "
                 "Use delta=0, or solver='noisy_sgd'."
             )
+        assert resolved.n_steps is not None, "resolve() fills in the steps"
+        reason = resolved.steps_refusal(budget, resolved.n_steps)
+        if reason:
+            return reason
         if not resolved._is_possible(loss, problem, budget):
             return f"{name} cannot draw such noise. Use fewer n_steps."
         return ""

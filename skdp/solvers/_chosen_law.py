@@ -54,6 +54,17 @@ class ChosenLaw(Solver):
             )
         return ""
 
+    def steps_refusal(self, budget: Budget, n_steps: int) -> str:
+        """Why the law is a bad one for so many releases, or nothing."""
+        law = LAWS[self.law_for(budget)]
+        if budget.delta == 0 or n_steps == 1 or not law.is_pure:
+            return ""
+        return (
+            f"solver={self.key!r} takes law={law.name!r} beside a delta above 0 for "
+            f"one release only. Got n_steps={n_steps}: over several releases a delta "
+            "gains little with it. Use law=None for Gaussian noise, or delta=0."
+        )
+
     def noise_refusal(self, budget: Budget, size: int, multiple: float = 1.0) -> str:
         """Why `size` draws of `multiple` / epsilon are impossible, or nothing."""
         if LAWS[self.law_for(budget)].is_possible(multiple / budget.epsilon, size):

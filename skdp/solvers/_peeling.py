@@ -107,6 +107,7 @@ class Peeling(ChosenLaw):
         units of the norm it has if all features are alike.
     law : {"gaussian", "spherical"} or None, default=None
         Of the values' noise. None: spherical if delta is 0, Gaussian otherwise.
+        "spherical" is refused for several steps beside a delta above 0.
 
     References
     ----------
@@ -164,6 +165,9 @@ class Peeling(ChosenLaw):
                 f"n_steps={solver.n_steps} and {problem.n_nonzero} features to select. "
                 "Use n_rounds=None."
             )
+        reason = solver.steps_refusal(budget, solver.n_steps)
+        if reason:
+            return reason
         size = loss.n_outputs * (problem.most_features + problem.fit_intercept)
         multiple = solver.n_steps / (1 - solver.selection_share)
         return self.noise_refusal(budget, size, multiple)

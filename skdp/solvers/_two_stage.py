@@ -35,6 +35,7 @@ from skdp.solvers._base import (
     Solution,
     Solver,
 )
+from skdp.solvers._chosen_law import ChosenLaw
 from skdp.solvers._configured import Checks
 from skdp.solvers._dense_part import (
     Params,
@@ -243,7 +244,9 @@ class TwoStage(Solver):
     def _constant_model(self, loss: Loss, problem: Problem) -> Nesterov:
         """What fits the constant model: steps that its curvature is known for."""
         largest = loss.smoothness * problem.data_norm**2
-        is_pure = self._resolved_refit.is_pure and not self._resolved_refit.is_gaussian
+        refit = self._resolved_refit
+        # What is not Gaussian need not be pure: objective perturbation is neither.
+        is_pure = isinstance(refit, ChosenLaw) and refit.law == "spherical"
         return Nesterov(
             n_steps=_CONSTANT_STEPS,
             step_size=1 / largest,

@@ -21,6 +21,7 @@ from skdp.privacy import (
     epsilon_of,
 )
 from skdp.privacy._amplification import batch_epsilon
+from skdp.privacy._laws import LAWS
 from skdp.privacy._noise import NoiseSource
 from skdp.solvers import (
     SOLVERS,
@@ -33,6 +34,7 @@ from skdp.solvers import (
     solve,
 )
 from skdp.solvers._accelerated import AcceleratedGD
+from skdp.solvers._chosen_law import ChosenLaw
 from skdp.solvers._gradient import GradientSum, query_sensitivity, rounding_slack
 from tests.problems import ADJACENCIES, LOSSES
 from tests.solvers.neighbours import largest_change
@@ -161,6 +163,16 @@ def test_bad_parameters_are_named(key, params, message):
         ({"batch_size": 10}, BUDGET, "solver='noisy_sgd'"),
         ({"batch_size": 10, "law": "gaussian"}, BUDGET, "solver='noisy_sgd'"),
         ({"n_steps": 10**4}, Budget(1e-6, 0.0), "fewer n_steps"),
+        (
+            {"n_steps": 2, "law": "spherical"},
+            BUDGET,
+            "law=None for Gaussian noise, or delta=0",
+        ),
+        (
+            {"batch_size": 10, "law": "spherical"},
+            BUDGET,
+            "law=None for Gaussian noise, or delta=0",
+        ),
     ],
 )
 @every_key
@@ -169,10 +181,39 @@ def test_refusals_say_what_to_do(key, params, budget, message):
     assert message in SOLVERS[key](**params).refusal(LOSS, problem, budget)
 
 
+@pytest.mark.parametrize("n_steps", [2, 5, 20, 100, 1000])
+@pytest.mark.parametrize("size", [1, 5, 100])
+def test_what_is_refused_beside_a_delta_is_never_the_least_noise(n_steps, size):
+    """One of the two remedies has no more noise in an entry than the refused law."""
+    spherical, gaussian = LAWS["spherical"], LAWS["gaussian"]
+
+    def deviation(law, kind, budget):
+        return law.deviation(calibrate(kind, budget), size)
+
+    def pure(z):
+        return PureEvent(1 / z, n_steps)
+
+    refused = deviation(spherical, pure, BUDGET)
+    remedies = (
+        deviation(spherical, pure, Budget(BUDGET.epsilon, 0.0)),
+        deviation(gaussian, lambda z: GaussianEvent(z, n_steps), BUDGET),
+    )
+    assert min(remedies) <= refused * (1 + 1e-5)
+
+
+@every_key
+def test_twin_that_takes_any_law_is_caught(key, monkeypatch):
+    solver = SOLVERS[key](n_steps=2, law="spherical")
+    assert solver.refusal(LOSS, PROBLEM, BUDGET)
+    monkeypatch.setattr(ChosenLaw, "steps_refusal", lambda self, budget, n_steps: "")
+    assert solver.refusal(LOSS, PROBLEM, BUDGET) == ""
+
+
 @every_key
 def test_batches_are_taken_with_spherical_noise(key):
-    for budget, law in ((PURE, None), (PURE, "spherical"), (BUDGET, "spherical")):
-        solver = SOLVERS[key](batch_size=10, law=law)
+    once = {"n_steps": 1, "law": "spherical"}
+    for budget, params in ((PURE, {}), (PURE, {"law": "spherical"}), (BUDGET, once)):
+        solver = SOLVERS[key](batch_size=10, **params)
         assert solver.refusal(LOSS, PROBLEM, budget) == ""
     # A batch of everything is no batch.
     assert SOLVERS[key](batch_size=2000).refusal(LOSS, PROBLEM, BUDGET) == ""
