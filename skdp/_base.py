@@ -10,8 +10,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
-from sklearn.base import BaseEstimator
-
+from skdp._stored import StoredEstimator
 from skdp._validation import check_data_norm, check_random_state
 from skdp.data import MemorySource
 from skdp.exceptions import LargeDeltaWarning, SeededNoiseWarning
@@ -38,7 +37,7 @@ from skdp.solvers import (
 _USER_FRAME = 5
 
 
-class DeclaredEstimator(BaseEstimator):
+class DeclaredEstimator(StoredEstimator):
     """An object whose `fit` takes nothing from the values of the data."""
 
     def step_privacy(self) -> StepPrivacy:
@@ -74,7 +73,7 @@ noise_scale, n_samples, n_features, data_norm, feature_bound, n_nonzero_coefs
     n_nonzero_coefs: int | None = None
 
 
-class PrivateEstimator(BaseEstimator):
+class PrivateEstimator(StoredEstimator):
     """Budget, ledger and warnings of an object that releases something in `fit`.
 
     A subclass has the parameters epsilon, delta, adjacency, random_state and ledger; or

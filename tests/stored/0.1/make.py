@@ -3,8 +3,9 @@
 Usage: ``python make.py FOLDER``. Noise is private, so that a second run gives other
 numbers: never run it over these files. Stored are, for each family, a fitted model
 (``NAME.pickle``) and what it answered (``expected.json``), the books of a study
-(``study.db``), a handle on them (``ledger.pickle``), their events (``events.pickle``), a private score
-(``score.pickle``) and a record (``record.json``, ``record.pickle``).
+(``study.db``), a handle on them (``ledger.pickle``), events of all kinds
+(``events.pickle``), a private score (``score.pickle``) and a record (``record.json``,
+``record.pickle``).
 """
 
 from __future__ import annotations
