@@ -43,6 +43,7 @@ class Bucket:
     """
 
     is_row_major = False
+    is_stable = True
 
     def __init__(self, n_features: int, pieces: list[Block]) -> None:
         sizes = [len(piece.y) for piece in pieces]
