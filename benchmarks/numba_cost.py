@@ -1,9 +1,9 @@
-"""What numba costs an installation and what it saves: ``python benchmarks/numba_cost.py``.
+"""What numba costs and what it saves: ``python benchmarks/numba_cost.py``.
 
 Prints installed sizes, import times, and the time of every compiled loop beside what
 there is without it: the NumPy form where skdp has one (the gradient of a large dense
-table), else the same loop in the interpreter (``NUMBA_DISABLE_JIT=1``). A quarter of
-an hour at most; the results are quoted in ``docs/architecture.md``.
+table), else the same loop in the interpreter (``NUMBA_DISABLE_JIT=1``). Takes a few
+minutes; ``docs/architecture.md`` quotes the results.
 """
 
 from __future__ import annotations
