@@ -118,8 +118,8 @@ class PrivacyRecord:
 
         Its fields, and ``"schema"``, the number of their meaning.
         """
-        values = dict(vars(self)) | {"event": event_to_dict(self.event)}
-        values["schema"] = RECORD_SCHEMA
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        values |= {"event": event_to_dict(self.event), "schema": RECORD_SCHEMA}
         return {name: _json_ready(value) for name, value in values.items()}
 
     @classmethod
