@@ -19,9 +19,9 @@ OLDEST = 1.6.0 1.6.1 1.7.0 1.7.1 1.7.2 1.8.0
 
 # diffprivlib needs an older scikit-learn than skdp's newest, so the peers live apart.
 PEERS_VENV = $(VENV)-peers
-PEERS = skdp/benchmarks/peers.txt
+PEERS = benchmarks/peers.txt
 
-.PHONY: help demo demo-solvers demo-search demo-sparse demo-ratings test test-all test-oldest bench lint clean python
+.PHONY: help demo demo-solvers demo-search demo-sparse demo-ratings test test-benchmarks test-all test-oldest bench lint clean python
 
 help:
 	@echo "make demo         install, then fit private models on real data (2 minutes)"
@@ -30,7 +30,8 @@ help:
 	@echo "make demo-sparse  install, then select few of 26,460 words privately (2 minutes)"
 	@echo "make demo-ratings install, then factorise ratings of films privately (1 minute)"
 	@echo "make test         install, then run the tests (9 to 13 minutes on 2 cores)"
-	@echo "make test-all     the tests and the long statistical ones"
+	@echo "make test-benchmarks  the tests of benchmarks/ (half a minute)"
+	@echo "make test-all     all of these and the long statistical ones"
 	@echo "make test-oldest  the contract tests on the oldest supported scikit-learn"
 	@echo "make bench        speed and accuracy, side by side with the peers (an hour or two)"
 	@echo "make lint         ruff and mypy"
@@ -70,8 +71,11 @@ demo-ratings: $(VENV)/.installed-demo
 test: $(VENV)/.installed-test
 	$(PYTEST) -m "not slow and not bench"
 
+test-benchmarks: $(VENV)/.installed-test
+	$(PYTEST) -m "not slow and not bench" benchmarks
+
 test-all: $(VENV)/.installed-test
-	$(PYTEST) -m "not bench"
+	$(PYTEST) -m "not bench" tests skdp benchmarks
 
 test-oldest: | python
 	@test -x $(OLDEST_VENV)/bin/python || $(PYTHON) -m venv $(OLDEST_VENV)
@@ -95,8 +99,8 @@ $(PEERS_VENV)/.installed: pyproject.toml $(PEERS) | python
 	@touch $@
 
 bench: $(VENV)/.installed-bench $(PEERS_VENV)/.installed
-	@$(TEST_ENV) $(BIN)/python -m skdp.benchmarks speed
-	@$(TEST_ENV) $(PEERS_VENV)/bin/python -m skdp.benchmarks peers
+	@$(TEST_ENV) $(BIN)/python -m benchmarks speed
+	@$(TEST_ENV) $(PEERS_VENV)/bin/python -m benchmarks peers
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy

@@ -33,6 +33,12 @@ from skdp.solvers import (
     solve,
 )
 
+# What every guarantee about rows of a table takes as public.
+PUBLIC_OF_TABLES = (
+    "number of records",
+    "number and names of features",
+    "storage type of X: dense or sparse, and its dtype",
+)
 # From a warning here to the line that called `fit`.
 _USER_FRAME = 5
 
@@ -54,7 +60,8 @@ class ReleaseFacts:
     mechanism : str
         What makes the release private; empty without noise.
     solver, solver_params, why_solver, event, noise_multiplier, sensitivity, \
-noise_scale, n_samples, n_features, data_norm, feature_bound, n_nonzero_coefs
+noise_scale, n_samples, n_features, data_norm, feature_bound, n_nonzero_coefs, \
+sensitivity_unit
         As in `PrivacyRecord`.
     """
 
@@ -71,6 +78,7 @@ noise_scale, n_samples, n_features, data_norm, feature_bound, n_nonzero_coefs
     data_norm: float | None
     feature_bound: float | None = None
     n_nonzero_coefs: int | None = None
+    sensitivity_unit: str = ""
 
 
 class PrivateEstimator(StoredEstimator):
@@ -191,6 +199,7 @@ class PrivateEstimator(StoredEstimator):
             data_norm=facts.data_norm,
             feature_bound=facts.feature_bound,
             n_nonzero_coefs=facts.n_nonzero_coefs,
+            sensitivity_unit=facts.sensitivity_unit,
             assumed_public=assumed_public,
             warnings=notes,
             ledger=self.ledger.path if self.ledger is not None else "",

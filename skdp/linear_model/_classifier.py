@@ -15,7 +15,7 @@ from sklearn.utils.validation import (
     column_or_1d,
 )
 
-from skdp._base import DPEstimator
+from skdp._base import PUBLIC_OF_TABLES, DPEstimator
 from skdp._input import check_rows, declared_labels, without_data
 from skdp._output import in_dtype
 from skdp._validation import check_bool, check_real
@@ -93,11 +93,7 @@ class LinearClassifier(ClassifierMixin, DPEstimator):
         loss = self._loss(len(classes))
         alpha = self._alpha(X.shape[0], budget)
         labels = "taken from y" if self.classes is None else "declared"
-        assumed = (
-            "number of records",
-            "number and names of features",
-            f"set of labels ({labels})",
-        )
+        assumed = (*PUBLIC_OF_TABLES, f"set of labels ({labels})")
         outcome, problem, record = self._solve(X, codes, loss, alpha, budget, assumed)
         coef, intercept = outcome.solution.unpack(problem)
         self.coef_ = in_dtype(coef, X.dtype)

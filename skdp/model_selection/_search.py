@@ -15,7 +15,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._base import PrivateEstimator, ReleaseFacts
+from skdp._base import PUBLIC_OF_TABLES, PrivateEstimator, ReleaseFacts
 from skdp._input import check_indexable
 from skdp._rows import rows_at
 from skdp._validation import check_n_jobs, check_real
@@ -189,7 +189,7 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
         )
         notes = self._warn_of_public_facts(budget, n_samples, noise)
         notes += self._warn_of_cost(chosen, multiplier, facts)
-        assumed = ("number of records", "number and names of features")
+        assumed: tuple[str, ...] = PUBLIC_OF_TABLES
         if accepted.takes_labels:
             assumed += (self._warn_of_labels(),)
         return _Plan(

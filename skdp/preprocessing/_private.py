@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import TransformerMixin
 
-from skdp._base import PrivateEstimator, ReleaseFacts
+from skdp._base import PUBLIC_OF_TABLES, PrivateEstimator, ReleaseFacts
 from skdp.data import Source
 from skdp.privacy._accounting import Budget
 from skdp.privacy._door import Commitment, commit
@@ -134,8 +134,9 @@ class PrivateTransformer(TransformerMixin, PrivateEstimator):
         )
         answers = Answers(mechanism, law if budget.is_finite else None, done, noise)
         facts = _facts(mechanism, law, budget, source, done, answers.sigma)
-        assumed = ("number of records", "number and names of features")
-        self.privacy_ = self._privacy_record(facts, budget, noise, assumed, notes)
+        self.privacy_ = self._privacy_record(
+            facts, budget, noise, PUBLIC_OF_TABLES, notes
+        )
         return answers
 
     def __sklearn_tags__(self) -> Any:

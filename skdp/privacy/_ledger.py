@@ -38,8 +38,9 @@ class BudgetLedger:
     predictions, a choice made from them, calibrators, tuned thresholds, the final
     estimator of a stack if it is not of skdp. Folds must not depend on the data:
     stratified ones do, since one record's label moves others to other folds, so pass
-    ``cv=KFold(5)``. Under "user" there are no such folds of rows: how many rows there
-    are depends on the data. See ``docs/pipelines.md``.
+    ``cv=KFold(5)``. Under "user" all of scikit-learn's folds do, since how many rows
+    there are depends on the data: pass `skdp.model_selection.UserKFold`, and nothing
+    else. See ``docs/pipelines.md``.
 
     Parameters
     ----------

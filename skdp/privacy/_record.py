@@ -80,6 +80,8 @@ class PrivacyRecord:
         None: by no rule of their own).
     n_nonzero_coefs : int or None, default=None
         Most features with a nonzero coefficient; None: all of them.
+    sensitivity_unit : str, default=""
+        Unit of `sensitivity` and `noise_scale`, if it is not that of the query.
     skdp_version : str
         The version of skdp that made the release; "0.1" if it did not say so.
     """
@@ -108,6 +110,7 @@ class PrivacyRecord:
     release: str = ""
     feature_bound: float | None = None
     n_nonzero_coefs: int | None = None
+    sensitivity_unit: str = ""
     skdp_version: str = __version__
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -193,9 +196,10 @@ class PrivacyRecord:
             text = f"multipliers {min(own):.4g} to {max(own):.4g}"
         if self.noise_scale is None or self.sensitivity is None:
             return text
+        unit = f"; unit: {self.sensitivity_unit}" if self.sensitivity_unit else ""
         return (
             f"{text}, sigma at most {self.noise_scale:.4g} for a sensitivity of "
-            f"{self.sensitivity:.4g}"
+            f"{self.sensitivity:.4g}{unit}"
         )
 
     def _features(self) -> str:

@@ -16,7 +16,7 @@ from numba import njit
 
 from skdp._rows import HUGE
 from skdp.losses import Form
-from skdp.solvers._permutation_sensitivity import what_is_left
+from skdp.solvers._permutation_recursion import what_is_left
 
 _OPTIONS: dict[str, Any] = {
     "nogil": True,

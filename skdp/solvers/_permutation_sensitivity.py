@@ -13,6 +13,7 @@ import numpy as np
 
 from skdp.losses import Loss
 from skdp.solvers._base import FloatArray, Problem
+from skdp.solvers._permutation_recursion import what_is_left
 
 _UNIT_ROUNDOFF = 2.0**-53
 # How far a computed projection, or an average of such, may be outside of the ball.
@@ -114,24 +115,6 @@ def exact_sensitivity(
         # The recursion's own rounding.
         total *= 1 + (8 * steps.size + 64) * _UNIT_ROUNDOFF
     return min(total, 2 * updates.radius * _PROJECTION)
-
-
-def what_is_left(
-    steps: FloatArray, shares: FloatArray, smoothness: float, strength: float
-) -> FloatArray:
-    """Factor by which a change of the weights after each update reaches the average.
-
-    The recursion ``s_t = share_t + rho_{t+1} s_{t+1}`` from the last update back, where
-    an update enlarges distances at most by rho. Arrays of shape (n_updates,).
-    """
-    left = np.empty_like(steps)
-    later = 0.0
-    for t in range(len(steps) - 1, -1, -1):
-        later += shares[t]
-        left[t] = later
-        step = steps[t]
-        later *= max(abs(1.0 - step * strength), abs(1.0 - step * smoothness))
-    return left
 
 
 def farthest_iterate(updates: Updates, loss: Loss, problem: Problem) -> float:

@@ -112,7 +112,7 @@ def test_one_key_five_places(key):
         f"skdp/decomposition/_{key}.py",
         f"tests/decomposition/test_{key}.py",
         f"docs/factorizers/{key}.md",
-        f"skdp/benchmarks/configs/factorizers/{key}.toml",
+        f"benchmarks/configs/factorizers/{key}.toml",
     ):
         assert (ROOT / place).is_file(), place
     assert list(FACTORIZERS) == sorted(FACTORIZERS)

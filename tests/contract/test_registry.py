@@ -32,7 +32,7 @@ def test_one_key_five_places(key):
         f"tests/solvers/test_{key}.py",
         f"docs/solvers/{key}.md",
         f"docs/proofs/{key}.md",
-        f"skdp/benchmarks/configs/{key}.toml",
+        f"benchmarks/configs/{key}.toml",
     ):
         assert (ROOT / place).is_file(), place
     assert key in SOLVER_PARAMS

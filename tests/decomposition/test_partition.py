@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import gzip
+import os
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from skdp.benchmarks._data import MissingData, data_folder
 from skdp.decomposition._partition import (
     PARTITIONS,
     balanced_intervals,
@@ -28,10 +29,9 @@ def some_pattern():
 
 
 def movielens():
-    try:
-        folder = data_folder("movielens_100k")
-    except MissingData as error:
-        pytest.skip(str(error))
+    folder = Path(os.environ.get("SKDP_DATA_HOME") or ".") / "movielens_100k"
+    if not folder.is_dir():
+        pytest.skip("MovieLens is not in SKDP_DATA_HOME")
     with gzip.open(folder / "u.data.gz") as file:
         table = np.loadtxt(file, dtype=np.int32)
     return Pattern(table[:, 0] - 1, table[:, 1] - 1, 943, 1682)

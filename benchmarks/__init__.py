@@ -1,0 +1,1 @@
+"""Measurements that anyone can repeat in a checkout: ``python -m benchmarks``."""

@@ -1,0 +1,33 @@
+"""What is installed: the library, and nothing that lies beside it."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+from setuptools import find_packages
+
+ROOT = Path(__file__).parents[1]
+SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+
+
+def packages(include):
+    """What setuptools would put into a wheel."""
+    return set(find_packages(str(ROOT), include=include))
+
+
+def outsiders(names):
+    return {name for name in names if name.partition(".")[0] != "skdp"}
+
+
+def test_all_of_the_library_is_installed_and_nothing_else():
+    assert not SETTINGS["packages"]["find"]["namespaces"]
+    found = packages(SETTINGS["packages"]["find"]["include"])
+    folders = {path.parent.relative_to(ROOT) for path in ROOT.glob("skdp/**/*.py")}
+    assert found == {".".join(folder.parts) for folder in folders}
+    assert not outsiders(SETTINGS["package-data"])
+
+
+def test_broken_twin_that_installs_benchmarks_is_found():
+    assert "benchmarks._papers" in outsiders(packages(["skdp*", "benchmarks*"]))
+    assert "benchmarks" in outsiders(packages(["*"]))
