@@ -9,9 +9,8 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
-from sklearn.base import BaseEstimator
-
 from skdp._quiet import warn
+from skdp._stored import StoredEstimator
 from skdp._validation import check_data_norm, check_random_state
 from skdp.data import MemorySource
 from skdp.exceptions import LargeDeltaWarning, SeededNoiseWarning
@@ -42,7 +41,7 @@ PUBLIC_OF_TABLES = (
 )
 
 
-class DeclaredEstimator(BaseEstimator):
+class DeclaredEstimator(StoredEstimator):
     """An object whose `fit` takes nothing from the values of the data."""
 
     def step_privacy(self) -> StepPrivacy:
@@ -80,7 +79,7 @@ sensitivity_unit
     sensitivity_unit: str = ""
 
 
-class PrivateEstimator(BaseEstimator):
+class PrivateEstimator(StoredEstimator):
     """Budget, ledger and warnings of an object that releases something in `fit`.
 
     A subclass has the parameters epsilon, delta, adjacency, random_state and ledger; or

@@ -80,7 +80,7 @@ def no_warnings() -> Iterator[None]:
         _is_silent.reset(before)
 
 
-def warn(message: str, category: type[Warning] = UserWarning) -> None:
+def warn(message: str | Warning, category: type[Warning] = UserWarning) -> None:
     """Warn of the line outside of skdp that led here, but not within `no_warnings`."""
     if not _is_silent.get():
         warnings.warn(message, category, stacklevel=_frames_to_caller())

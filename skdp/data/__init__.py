@@ -1,7 +1,7 @@
 """Sources: data as solvers see it."""
 
 from skdp.data._memory import MemorySource, held
-from skdp.data._source import Block, Source
+from skdp.data._source import Block, Source, is_stable
 from skdp.data._views import ColumnsOf, ConstantColumn, EntriesClipped
 
 __all__ = [
@@ -12,4 +12,5 @@ __all__ = [
     "MemorySource",
     "Source",
     "held",
+    "is_stable",
 ]

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from skdp._validation import check_bool, check_real
+from skdp._versions import warn_of_version
 from skdp.exceptions import BudgetExceeded, LedgerError
 from skdp.privacy._accounting import Budget, epsilon_of
 from skdp.privacy._adjacency import Relation, check_relation
@@ -69,6 +70,11 @@ default="replace_one"
         If the file is no ledger, is damaged, or was made with other values. It is
         left untouched.
 
+    Warns
+    -----
+    InconsistentVersionWarning
+        If another minor version of skdp wrote the last spend. The ledger can be used.
+
     Examples
     --------
     >>> import tempfile, os
@@ -108,7 +114,14 @@ default="replace_one"
         self.allow_nonprivate = check_bool("allow_nonprivate", allow_nonprivate)
         if not os.path.exists(self.path):
             self._books.create()
-        self._books.read()
+        spends = self._books.read()
+        if spends:
+            warn_of_version(
+                f"the ledger {self.path!r}",
+                spends[-1].skdp_version,
+                "Its spends mean what they meant; their sum may have become smaller. "
+                "The first fit that is booked now ends this warning.",
+            )
 
     @property
     def is_rehearsal(self) -> bool:
