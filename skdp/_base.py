@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import inspect
 import math
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from sklearn.base import BaseEstimator
-
+from skdp._quiet import warn
+from skdp._stored import StoredEstimator
 from skdp._validation import check_data_norm, check_random_state
 from skdp.data import MemorySource
 from skdp.exceptions import LargeDeltaWarning, SeededNoiseWarning
@@ -42,11 +41,9 @@ PUBLIC_OF_TABLES = (
     "number and names of features",
     "storage type of X: dense or sparse, and its dtype",
 )
-# From a warning here to the line that called `fit`.
-_USER_FRAME = 5
 
 
-class DeclaredEstimator(BaseEstimator):
+class DeclaredEstimator(StoredEstimator):
     """An object whose `fit` takes nothing from the values of the data."""
 
     def step_privacy(self) -> StepPrivacy:
@@ -84,7 +81,7 @@ sensitivity_unit
     sensitivity_unit: str = ""
 
 
-class PrivateEstimator(BaseEstimator):
+class PrivateEstimator(StoredEstimator):
     """Budget, ledger and warnings of an object that releases something in `fit`.
 
     A subclass has the parameters epsilon, delta, adjacency, random_state and ledger; or
@@ -157,19 +154,17 @@ class PrivateEstimator(BaseEstimator):
         if not budget.is_finite:
             return ()
         if not noise.is_private:
-            warnings.warn(
+            warn(
                 "A random_state makes the noise reproducible, so this fit is not a "
                 "private release. Use random_state=None for anything you publish.",
                 SeededNoiseWarning,
-                stacklevel=_USER_FRAME,
             )
         if budget.delta < 1 / n_samples:
             return ()
-        warnings.warn(
+        warn(
             f"The 'delta' parameter should be far below 1 / n_samples. Got "
             f"{budget.delta:g}. Use for example 1 / n_samples**2.",
             LargeDeltaWarning,
-            stacklevel=_USER_FRAME,
         )
         return (
             "delta is at least 1 / n_samples: a mechanism that publishes a random "

@@ -2,7 +2,7 @@
 
 from skdp.data._buckets import Bucket, buckets
 from skdp.data._memory import MemorySource, held
-from skdp.data._source import Block, Source
+from skdp.data._source import Block, Source, is_stable
 from skdp.data._views import ColumnsOf, ConstantColumn, EntriesClipped
 
 __all__ = [
@@ -15,4 +15,5 @@ __all__ = [
     "Source",
     "buckets",
     "held",
+    "is_stable",
 ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, Self, cast
@@ -15,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp._base import PrivateEstimator, ReleaseFacts
 from skdp._input import check_targets
+from skdp._quiet import warn
 from skdp._validation import (
     check_alpha,
     check_bool,
@@ -686,10 +686,9 @@ def _clipped(
     clipped = np.asarray(np.clip(values, *bounds))
     outside = int(np.count_nonzero(clipped != values)) if tell else 0
     if outside:
-        warnings.warn(
+        warn(
             f"{outside} ratings were outside of rating_bounds={bounds} and have been "
-            "clipped.",
-            stacklevel=5,
+            "clipped."
         )
     return clipped
 

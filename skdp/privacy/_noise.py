@@ -49,6 +49,8 @@ _MARGIN = 2.0**-40
 # there first, which is 1-Lipschitz, and a release after, which is post-processing.
 _QUERY_LIMIT = 2.0**51
 _RELEASE_LIMIT = 2**52
+# A draw is clamped only where every sum with a query is beyond the release's limit.
+_DRAW_LIMIT = 2 * _RELEASE_LIMIT
 # Entries whose noise is drawn at a time: the cache, not the query, holds the work.
 _DRAWN_TOGETHER = 1 << 18
 
@@ -673,6 +675,8 @@ class NoiseSource:
         for start in range(0, query.size, _DRAWN_TOGETHER):
             part = draws[start : start + _DRAWN_TOGETHER]
             part[:] = _rounded_draws(law, ratio, part.size, self._entropy)
-        np.clip(draws, -_RELEASE_LIMIT, _RELEASE_LIMIT, out=draws)
+        # So far out that the sum is clamped as it would be for the draw itself: what is
+        # released follows from the sum, and the query alone never shows.
+        np.clip(draws, -_DRAW_LIMIT, _DRAW_LIMIT, out=draws)
         released = np.clip(on_grid + draws, -limit, limit)
         return np.asarray(released * scale.grid, dtype=np.float64).reshape(query.shape)

@@ -109,6 +109,7 @@ class Peeling(ChosenLaw):
         units of the norm it has if all features are alike.
     law : {"gaussian", "spherical"} or None, default=None
         Of the values' noise. None: spherical if delta is 0, Gaussian otherwise.
+        "spherical" is refused for several steps beside a delta above 0.
 
     References
     ----------

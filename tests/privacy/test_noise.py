@@ -154,6 +154,45 @@ class Tape:
         return np.array([*taken, *[self._last] * missing], dtype=np.uint64)
 
 
+def far_out(query):
+    """A Laplace release of which the first draw is as far below zero as words go."""
+    source = NoiseSource()
+    source._entropy = Tape([1, *[2**63] * (len(query) - 1)], last=2**40)
+    return source.laplace(query, sensitivity=2.0, epsilon=1e-6)
+
+
+def released_beyond_the_clamp():
+    """What is released of counts 0 to 3 where the draw is beyond the clamp."""
+    counts = np.zeros((4, 20_000))
+    counts[:, 0] = range(4)
+    return [far_out(query)[0] for query in counts]
+
+
+def test_a_draw_beyond_the_clamp_shows_no_query(monkeypatch):
+    assert len(set(released_beyond_the_clamp())) == 1
+    # The twin clamps the draw where it clamps the release: the query, to a digit.
+    monkeypatch.setattr(_noise, "_DRAW_LIMIT", _RELEASE_LIMIT)
+    scale = laplace_scale(sensitivity=2.0, epsilon=1e-6, size=20_000)
+    read = np.array(released_beyond_the_clamp()) + _RELEASE_LIMIT * scale.grid
+    assert read.tolist() == [0.0, 1.0, 2.0, 3.0]
+
+
+def test_the_release_follows_from_the_sum_alone():
+    def clamped(query, draw, limit):
+        draw = max(-limit, min(limit, draw))
+        return max(-_RELEASE_LIMIT, min(_RELEASE_LIMIT, query + draw))
+
+    ends = [sign * 2**52 * m + d for sign in (-1, 1) for m in (1, 2, 4) for d in (0, 1)]
+    queries = (-(2**51), -5, 0, 7, 2**51)
+    differ = 0
+    for query in queries:
+        for draw in (*ends, 3, -(2**51)):
+            true = max(-_RELEASE_LIMIT, min(_RELEASE_LIMIT, query + draw))
+            assert clamped(query, draw, _noise._DRAW_LIMIT) == true
+            differ += clamped(query, draw, _RELEASE_LIMIT) != true
+    assert differ > 0
+
+
 _rng = np.random.default_rng(20)
 POINTS = [
     Fraction(0),

@@ -257,6 +257,12 @@ def test_more_rounds_than_steps_or_features_are_refused():
         refusal = Peeling(**params).refusal(objective, BUDGET)
         assert "Use n_rounds=None" in refusal
     assert not Peeling(n_rounds=3, n_steps=3).refusal(objective, BUDGET)
+    for params in ({}, {"n_steps": 2, "n_rounds": 1}):
+        refusal = Peeling(law="spherical", **params).refusal(objective, BUDGET)
+        assert "Use law=None for Gaussian noise, or delta=0." in refusal
+    assert not Peeling(law="spherical").refusal(objective, PURE)
+    once = Peeling(law="spherical", n_steps=1, n_rounds=1)
+    assert not once.refusal(objective, BUDGET)
     gaussian = Peeling(law="gaussian").refusal(objective, PURE)
     assert gaussian.endswith("Use law=None.")
 
