@@ -18,29 +18,30 @@ from scipy import stats
 from scipy.special import ndtr, ndtri
 
 import skdp
-from skdp.privacy import _noise
+from skdp.privacy import _noise, _rounding
+from skdp.privacy._entropy import SeededEntropy, SystemEntropy
 from skdp.privacy._noise import (
-    _QUANTILE_ERROR,
     _QUERY_LIMIT,
     _RELEASE_LIMIT,
-    _TAIL_DIGITS,
     _VARIANCE_ERROR,
     NoiseSource,
-    SeededEntropy,
-    SystemEntropy,
-    _exponentials,
-    _gamma,
-    _Gaussian,
-    _Laplace,
-    _round_exactly,
-    _rounded_draws,
-    _small_uniforms,
     gaussian_scale,
     laplace_scale,
     spherical_scale,
 )
+from skdp.privacy._rounding import (
+    _QUANTILE_ERROR,
+    _TAIL_DIGITS,
+    StandardGaussian,
+    StandardLaplace,
+    _exponentials,
+    _round_exactly,
+    _small_uniforms,
+    gamma,
+    rounded_draws,
+)
 
-LAWS = {"gaussian": _Gaussian(), "laplace": _Laplace()}
+LAWS = {"gaussian": StandardGaussian(), "laplace": StandardLaplace()}
 every_law = pytest.mark.parametrize("name", LAWS)
 
 
@@ -318,7 +319,7 @@ def test_fast_path_agrees_with_the_exact_path(name, ratio, monkeypatch):
 
     def draws():
         tape = Tape(words, last=0x123456789ABCDEF0)
-        return _rounded_draws(LAWS[name], ratio, len(words), tape)
+        return rounded_draws(LAWS[name], ratio, len(words), tape)
 
     fast = draws()
     calls = []
@@ -327,10 +328,10 @@ def test_fast_path_agrees_with_the_exact_path(name, ratio, monkeypatch):
         calls.append(arguments)
         return _round_exactly(*arguments)
 
-    monkeypatch.setattr(_noise, "_round_exactly", counted)
+    monkeypatch.setattr(_rounding, "_round_exactly", counted)
     draws()
     assert len(calls) < 20  # the fast path is indeed taken
-    monkeypatch.setattr(_noise, "_MARGIN", 2.0**60)
+    monkeypatch.setattr(_rounding, "_MARGIN", 2.0**60)
     calls.clear()
     assert np.array_equal(draws(), fast)
     assert len(calls) == len(words)
@@ -355,12 +356,12 @@ def test_margin_covers_a_quantile_of_the_assumed_error(name, monkeypatch):
             return exact + self.error * (1 + exact)
 
     def draws(error):
-        return _rounded_draws(Off(error), ratio, len(words), Tape(words, last=99))
+        return rounded_draws(Off(error), ratio, len(words), Tape(words, last=99))
 
     honest = draws(0.0)
     assert np.array_equal(draws(_QUANTILE_ERROR), honest)
     assert np.array_equal(draws(-_QUANTILE_ERROR), honest)
-    monkeypatch.setattr(_noise, "_MARGIN", 0.0)  # broken twin: no margin
+    monkeypatch.setattr(_rounding, "_MARGIN", 0.0)  # broken twin: no margin
     twin = [draws(_QUANTILE_ERROR), draws(-_QUANTILE_ERROR)]
     assert not all(np.array_equal(draw, honest) for draw in twin)
 
@@ -739,7 +740,7 @@ def test_absurd_noise_is_drawn_in_time_and_at_its_scale(multiplier):
         assert np.std(released) == pytest.approx(scale.sigma, rel=0.2)
 
 
-@pytest.mark.parametrize("law", [_Gaussian(), _Laplace()])
+@pytest.mark.parametrize("law", [StandardGaussian(), StandardLaplace()])
 def test_far_tails_are_enclosed_at_once(law):
     assert law.survival(Fraction(10**6), 63) == (0, 1)
 
@@ -865,7 +866,7 @@ def test_broken_twins_of_spherical_noise_are_caught(twin, size):
 @pytest.mark.parametrize("twice_shape", [2, 3, 4, 51])
 def test_gamma_variables_have_their_law(twice_shape):
     entropy = SeededEntropy(31)
-    draws = [_gamma(twice_shape, entropy) for _ in range(4000)]
+    draws = [gamma(twice_shape, entropy) for _ in range(4000)]
     assert stats.kstest(draws, stats.gamma(twice_shape / 2).cdf).pvalue > 1e-5
     wrong = stats.gamma(max(0.5, twice_shape / 2 - 1))
     assert stats.kstest(draws, wrong.cdf).pvalue < 1e-9
@@ -919,7 +920,7 @@ def test_error_of_the_random_variance_is_far_below_the_assumed_bound():
             exact = mp_exponential(word, is_upper)
             assert abs(mpmath.mpf(float(value)) / exact - 1) < 2.0**-50
     for word, angle in zip(words[:200], words[200:], strict=True):
-        found = _gamma(1, Tape([word, 0, angle]))
+        found = gamma(1, Tape([word, 0, angle]))
         with mpmath.workdps(60):
             turn = (mpmath.mpf(int(angle)) + mpmath.mpf(0.5)) / mpmath.mpf(2) ** 65
             exact = mp_exponential(word, 0) * mpmath.sin(mpmath.pi * turn) ** 2
