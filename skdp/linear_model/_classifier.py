@@ -15,11 +15,11 @@ from sklearn.utils.validation import (
     column_or_1d,
 )
 
-from skdp._base import DPEstimator
 from skdp._input import check_rows, declared_labels, without_data
 from skdp._output import in_dtype
 from skdp._validation import check_bool, check_real
 from skdp.exceptions import PublicLabelsWarning
+from skdp.linear_model._base import DPEstimator
 from skdp.losses import Loss
 from skdp.privacy import Budget
 

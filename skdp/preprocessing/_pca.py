@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._floats import FloatArray
+from skdp._floats import FloatArray, IntArray
 from skdp._input import check_rows
 from skdp._output import in_dtype
 from skdp._rows import clip_rows
@@ -17,7 +19,9 @@ from skdp._validation import check_bool, check_count, check_data_norm
 from skdp.data import MemorySource, Source
 from skdp.losses import SquaredLoss
 from skdp.objectives import LinearObjective
-from skdp.preprocessing._private import Mechanism, PrivateTransformer
+from skdp.preprocessing._private import PrivateTransformer
+from skdp.privacy._answers import Released
+from skdp.privacy._query import Bound, Layout
 from skdp.solvers._moments import Moments, MomentWeights, query_size
 
 _MOST_FEATURES = 3000  # about 4.5 million numbers in the query
@@ -168,15 +172,19 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, PrivateTransformer):
             fit_intercept=self.center,
         )
         weights = MomentWeights(_MEAN_WEIGHT if self.center else 0.0, 0.0)
-        answers = self._commit(_mechanism(objective, weights, source), budget, source)
+        query = RowMoments(objective, weights)
+        answers = self._commit(
+            query,
+            source,
+            budget,
+            key="noisy_moments",
+            params={"mean_weight": weights.intercept},
+            data_norm=norm,
+        )
         if answers.is_exact:
             mean, covariance = _exact(X, self.center)
         else:
-            released = answers.to(
-                lambda: Moments.of(source, None, objective).as_query(weights)
-            )
-            moments = Moments.from_query(released, X.shape[1], weights)
-            mean, covariance = _centred(moments, objective, weights, answers.sigma)
+            mean, covariance = _centred(query, answers.ask(query))
         unit = 1.0 if answers.is_exact else norm
         variances, components = _principal(covariance, n_components)
         self.components_ = in_dtype(components, X.dtype)
@@ -227,18 +235,45 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, PrivateTransformer):
         return self.n_components_
 
 
-def _mechanism(
-    objective: LinearObjective, weights: MomentWeights, source: Source
-) -> Mechanism:
-    """The one release of the moments of a source; reads nothing."""
-    return Mechanism(
-        key="noisy_moments",
-        params={"mean_weight": weights.intercept},
-        size=query_size(objective, has_targets=False),
-        sensitivity=weights.sensitivity(objective.adjacency),
-        slack=weights.rounding_slack(objective, source.largest_block),
-        data_norm=objective.data_norm,
-    )
+@dataclass(frozen=True, eq=False)
+class RowMoments:
+    """The second moments of clipped rows and, with an intercept, their sum.
+
+    Parameters
+    ----------
+    objective : LinearObjective
+    weights : MomentWeights
+    """
+
+    objective: LinearObjective
+    weights: MomentWeights
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (query_size(self.objective, has_targets=False),)
+
+    @property
+    def family(self) -> Hashable:
+        return RowMoments
+
+    def bound(self) -> Bound:
+        return Bound(
+            zero_out=self.weights.sensitivity("zero_out"),
+            replace_one=self.weights.sensitivity("replace_one"),
+        )
+
+    def slack(self, layout: Layout) -> float:
+        return self.weights.rounding_slack(self.objective, layout.largest_block)
+
+    def open(self, source: Source) -> Source:
+        return source
+
+    def total(self, reader: Source, rows: IntArray | None) -> FloatArray:
+        return Moments.of(reader, None, self.objective).as_query(self.weights)
+
+    def read(self, released: FloatArray) -> Moments:
+        """The moments that a released vector stands for; post-processing."""
+        return Moments.from_query(released, self.objective.n_features, self.weights)
 
 
 def _checked_components(n_components: Any, n_features: int) -> int:
@@ -262,11 +297,11 @@ def _exact(X: np.ndarray, center: bool) -> tuple[FloatArray, FloatArray]:
         return mean, np.nan_to_num(X.T @ X / max(1, len(X) - center))
 
 
-def _centred(
-    moments: Moments, objective: LinearObjective, weights: MomentWeights, sigma: float
-) -> tuple[FloatArray, FloatArray]:
+def _centred(query: RowMoments, released: Released) -> tuple[FloatArray, FloatArray]:
     """Mean and covariance in units of the norm; post-processing only."""
-    n = objective.n_samples
+    objective, weights = query.objective, query.weights
+    moments = query.read(released.value)
+    n, sigma = objective.n_samples, released.deviation
     mean = moments.rows / n
     if objective.fit_intercept:
         # James and Stein: what the noise alone would have as its length is taken off.

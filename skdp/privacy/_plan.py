@@ -64,22 +64,20 @@ class Choices:
 
 @dataclass(frozen=True)
 class PureChoices(Choices):
-    """Selections of one candidate each, of a pure epsilon that is given.
+    """Selections of one candidate each; `reach` is their pure epsilon, as it is.
 
     Parameters
     ----------
-    mechanism : {"permute_and_flip", "exponential"}
-    epsilon_each : float in (0, inf)
+    mechanism : {"permute_and_flip", "exponential"}, default="permute_and_flip"
     """
 
     mechanism: Literal["permute_and_flip", "exponential"] = "permute_and_flip"
-    epsilon_each: float = 1.0
 
     def epsilon(self, multiplier: float) -> float:
-        return self.epsilon_each
+        return self.reach
 
     def event(self, multiplier: float, times: int) -> Event:
-        return PureEvent(self.epsilon_each, times)
+        return PureEvent(self.reach, times)
 
     def choose(
         self,
@@ -94,7 +92,7 @@ class PureChoices(Choices):
         select = noise.permute_and_flip
         if self.mechanism == "exponential":
             select = noise.exponential_mechanism
-        chosen = select(scores, sensitivity=sensitivity, epsilon=self.epsilon_each)
+        chosen = select(scores, sensitivity=sensitivity, epsilon=self.reach)
         return np.array([chosen])
 
 
