@@ -117,7 +117,7 @@ class Composition(Method):
         """What is spent on the choice over the whole, in mu or epsilon."""
         if self.tuning_fraction is not None:
             return 1.0
-        return self.tuning_share ** _power(facts)
+        return float(self.tuning_share ** _power(facts))
 
     def lines(self, facts: SearchFacts) -> tuple[Line, ...]:
         return (Line(strength=self._tuning_strength(facts), law=facts.law),)

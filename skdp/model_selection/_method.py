@@ -84,7 +84,7 @@ class Choice:
 
 @dataclass(frozen=True, kw_only=True)
 class Method(Configured, ABC):
-    """A way to choose: its public parameters, all decided; no state between searches."""
+    """A way to choose: public parameters, all decided; no state between searches."""
 
     @classmethod
     @abstractmethod

@@ -108,7 +108,7 @@ class RandomStopping(Method):
             "mean_trials": mean,
             "max_trials": min(round(cut * mean) + 1, MOST_TRIALS),
         }
-        return cls(**rules | given)
+        return cls(**{**rules, **given})
 
     @property
     def trials(self) -> TrialCount:
