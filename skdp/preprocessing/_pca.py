@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._floats import FloatArray, IntArray
+from skdp._floats import FloatArray
 from skdp._input import check_rows
 from skdp._output import in_dtype
 from skdp._rows import clip_rows
 from skdp._validation import check_bool, check_count, check_data_norm
-from skdp.data import MemorySource, Source
-from skdp.losses import SquaredLoss
-from skdp.objectives import LinearObjective
+from skdp.data import MemorySource
 from skdp.preprocessing._private import PrivateTransformer
 from skdp.privacy._answers import Released
-from skdp.privacy._query import Bound, Layout
-from skdp.solvers._moments import Moments, MomentWeights, query_size
+from skdp.queries._moments import MomentSums, MomentWeights
 
 _MOST_FEATURES = 3000  # about 4.5 million numbers in the query
 _MEAN_WEIGHT = 0.5  # as adassp's intercept_weight: the share of the means
@@ -163,18 +158,10 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, PrivateTransformer):
         X = check_rows(self, X, reset=True, accept_sparse=False)
         n_components = _checked_components(self.n_components, X.shape[1])
         source = MemorySource(X, np.zeros(len(X)))
-        objective = LinearObjective(
-            loss=SquaredLoss(math.inf),
-            n_samples=source.n_samples,
-            n_features=source.n_features,
-            data_norm=norm,
-            adjacency=self.adjacency,
-            fit_intercept=self.center,
-        )
         weights = MomentWeights(_MEAN_WEIGHT if self.center else 0.0, 0.0)
-        query = RowMoments(objective, weights)
+        sums = MomentSums(weights, *X.shape, norm)
         answers = self._commit(
-            query,
+            sums,
             source,
             budget,
             key="noisy_moments",
@@ -184,7 +171,7 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, PrivateTransformer):
         if answers.is_exact:
             mean, covariance = _exact(X, self.center)
         else:
-            mean, covariance = _centred(query, answers.ask(query))
+            mean, covariance = _centred(sums, answers.ask(sums))
         unit = 1.0 if answers.is_exact else norm
         variances, components = _principal(covariance, n_components)
         self.components_ = in_dtype(components, X.dtype)
@@ -235,47 +222,6 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, PrivateTransformer):
         return self.n_components_
 
 
-@dataclass(frozen=True, eq=False)
-class RowMoments:
-    """The second moments of clipped rows and, with an intercept, their sum.
-
-    Parameters
-    ----------
-    objective : LinearObjective
-    weights : MomentWeights
-    """
-
-    objective: LinearObjective
-    weights: MomentWeights
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return (query_size(self.objective, has_targets=False),)
-
-    @property
-    def family(self) -> Hashable:
-        return RowMoments
-
-    def bound(self) -> Bound:
-        return Bound(
-            zero_out=self.weights.sensitivity("zero_out"),
-            replace_one=self.weights.sensitivity("replace_one"),
-        )
-
-    def slack(self, layout: Layout) -> float:
-        return self.weights.rounding_slack(self.objective, layout.largest_block)
-
-    def open(self, source: Source) -> Source:
-        return source
-
-    def total(self, reader: Source, rows: IntArray | None) -> FloatArray:
-        return Moments.of(reader, None, self.objective).as_query(self.weights)
-
-    def read(self, released: FloatArray) -> Moments:
-        """The moments that a released vector stands for; post-processing."""
-        return Moments.from_query(released, self.objective.n_features, self.weights)
-
-
 def _checked_components(n_components: Any, n_features: int) -> int:
     if n_features > _MOST_FEATURES:
         raise ValueError(
@@ -297,20 +243,19 @@ def _exact(X: np.ndarray, center: bool) -> tuple[FloatArray, FloatArray]:
         return mean, np.nan_to_num(X.T @ X / max(1, len(X) - center))
 
 
-def _centred(query: RowMoments, released: Released) -> tuple[FloatArray, FloatArray]:
+def _centred(sums: MomentSums, released: Released) -> tuple[FloatArray, FloatArray]:
     """Mean and covariance in units of the norm; post-processing only."""
-    objective, weights = query.objective, query.weights
-    moments = query.read(released.value)
-    n, sigma = objective.n_samples, released.deviation
+    moments, has_mean = sums.read(released.value), sums.weights.intercept > 0
+    n, sigma = sums.n_samples, released.deviation
     mean = moments.rows / n
-    if objective.fit_intercept:
+    if has_mean:
         # James and Stein: what the noise alone would have as its length is taken off.
-        noise = len(mean) * (sigma / (math.sqrt(2) * weights.intercept * n)) ** 2
+        noise = len(mean) * (sigma / (math.sqrt(2) * sums.weights.intercept * n)) ** 2
         length = float(mean @ mean)
         mean = mean * max(0.0, 1 - noise / length if length > 0 else 0.0)
         mean = mean / max(1.0, float(np.linalg.norm(mean)))
     centred = moments.rows_rows - n * np.outer(mean, mean)
-    return mean, centred / max(1, n - objective.fit_intercept)
+    return mean, centred / max(1, n - has_mean)
 
 
 def _principal(
