@@ -14,12 +14,13 @@ from sklearn.utils.validation import (
     column_or_1d,
 )
 
-from skdp._base import PUBLIC_OF_TABLES, DPEstimator
+from skdp._base import PUBLIC_OF_TABLES
 from skdp._input import check_rows, declared_labels, without_data
 from skdp._output import in_dtype
 from skdp._quiet import warn
 from skdp._validation import check_bool, check_real
 from skdp.exceptions import PublicLabelsWarning
+from skdp.linear_model._base import DPEstimator
 from skdp.losses import Loss
 from skdp.privacy import Budget
 

@@ -67,6 +67,19 @@ def test_import_is_lazy():
     assert not loaded_after("import skdp") & {"numpy", "scipy", "sklearn", "pandas"}
 
 
+def solvers_of(modules):
+    return sorted(name for name in modules if name.startswith("skdp.solvers"))
+
+
+def test_transformers_know_no_solver():
+    assert solvers_of(loaded_after("import skdp.preprocessing")) == []
+
+
+def test_broken_twin_that_loads_a_solver_is_found():
+    twin = "import skdp.preprocessing, skdp.linear_model"
+    assert "skdp.solvers._noisy_gd" in solvers_of(loaded_after(twin))
+
+
 def test_accounting_path_imports_nothing_heavy():
     loaded = loaded_after("from skdp.privacy import calibrate, epsilon_of")
     heavy = {"dp_accounting", "sklearn", "pandas", "numba", "torch", "scipy.optimize"}

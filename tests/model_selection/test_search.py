@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from scipy.sparse import csr_array
 from scipy.stats import uniform
+from skdp.model_selection._rehearsal import rehearse
 from sklearn.base import clone
 from sklearn.feature_selection import SelectFromModel
 from sklearn.model_selection import cross_val_score
@@ -27,7 +28,6 @@ from skdp import (
 )
 from skdp.exceptions import BudgetExceeded, SeededNoiseWarning, UnaccountedStepError
 from skdp.model_selection import METHODS
-from skdp.model_selection._rehearsal import rehearse
 from skdp.privacy import BudgetLedger, epsilon_of
 from skdp.privacy._noise import NoiseSource
 from tests.model_selection.toys import Fragile, NoisySum
