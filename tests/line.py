@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from skdp.solvers import Problem
+from skdp.objectives import LinearObjective
 from skdp.solvers._objective_perturbation import ObjectivePerturbation
 
 
@@ -23,8 +23,9 @@ class Line:
     data_norm: float = 1.0
 
     @property
-    def problem(self):
-        return Problem(
+    def objective(self):
+        return LinearObjective(
+            loss=self.loss,
             n_samples=3,
             n_features=1,
             data_norm=self.data_norm,
@@ -45,12 +46,12 @@ class Line:
     @property
     def claim(self):
         """The declared bound on the privacy loss of the exact minimiser."""
-        tilt, _ = self.solver.event(1 / self.mu, self.loss, self.problem).parts
+        tilt, _ = self.solver.event(1 / self.mu, self.objective).parts
         return tilt.loss
 
     @property
     def sigma(self):
-        return self.solver.sensitivity(self.loss, self.problem) / self.mu
+        return self.solver.sensitivity(self.objective) / self.mu
 
     def tilt_and_hessian(self, records, w):
         b, hessian = -self.strength * w, np.full_like(w, self.strength)

@@ -8,9 +8,10 @@ import numpy as np
 
 from skdp.data import MemorySource
 from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
+from skdp.objectives import LinearObjective
 from skdp.privacy import Budget, BudgetLedger
 from skdp.privacy._noise import NoiseSource
-from skdp.solvers import SOLVERS, Problem, Progress, choose_solver, solve
+from skdp.solvers import SOLVERS, Progress, choose_solver, solve
 
 LOSSES = {
     "logistic": LogisticLoss(),
@@ -112,8 +113,9 @@ class Case:
         return LOSSES[self.loss_name]
 
     @property
-    def problem(self):
-        return Problem(
+    def objective(self):
+        return LinearObjective(
+            loss=self.loss,
             n_samples=self.n_samples,
             n_features=self.n_features,
             data_norm=self.data_norm,
@@ -148,7 +150,7 @@ class Case:
 
     def solver_with(self, params, budget=BUDGET):
         """The case's solver with other parameters."""
-        chosen = choose_solver(self.key, params, self.loss, self.problem, budget)
+        chosen = choose_solver(self.key, params, self.objective, budget)
         return chosen.solver
 
     def data(self, seed=0):
@@ -174,7 +176,7 @@ class Case:
 
 def accepts(case, budget=BUDGET):
     """Whether the case's solver can do the case at all."""
-    return not SOLVERS[case.key](**case.params).refusal(case.loss, case.problem, budget)
+    return not SOLVERS[case.key](**case.params).refusal(case.objective, budget)
 
 
 ALL_CASES = [
@@ -206,8 +208,7 @@ def run_case(case, *, source=None, noise=None, ledger=None, solver=None, budget=
     return solve(
         solver or case.solver,
         source if source is not None else case.source(),
-        case.loss,
-        case.problem,
+        case.objective,
         budget,
         ledger=ledger,
         noise=noise or NoiseSource(),

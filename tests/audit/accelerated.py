@@ -13,10 +13,11 @@ import numpy as np
 
 from skdp.data import MemorySource
 from skdp.losses import LogisticLoss
+from skdp.objectives import LinearObjective
 from skdp.privacy import Budget, calibrate
 from skdp.privacy._laws import LAWS
 from skdp.privacy._noise import NoiseSource
-from skdp.solvers import Problem, Progress, choose_solver
+from skdp.solvers import Progress, choose_solver
 from tests.audit.bounds import epsilon_lower_bound
 from tests.spies import SpyNoise
 
@@ -66,7 +67,8 @@ def audited_epsilon(
     key, adjacency, budget, *, shrink=1.0, data_norm=1.0, runs=None, **params
 ):
     """Lower bound on epsilon after many runs on both data sets."""
-    problem = Problem(
+    objective = LinearObjective(
+        loss=LOSS,
         n_samples=2,
         n_features=1,
         data_norm=data_norm,
@@ -75,13 +77,13 @@ def audited_epsilon(
     )
     params = {"n_steps": 2, "step_size": 1e-9 / data_norm**2} | params
     params["strong_convexity"] = 0.1 / params["step_size"]
-    solver = choose_solver(key, params, LOSS, problem, budget).solver
-    z = calibrate(lambda z: solver.event(z, LOSS, problem), budget)
+    solver = choose_solver(key, params, objective, budget).solver
+    z = calibrate(lambda z: solver.event(z, objective), budget)
     both = gradients(adjacency, data_norm)
     runs = runs or (RUNS if budget.delta else PURE_RUNS)
     spies = [SpyNoise(seed=seed) for seed in range(2)]
     for source, spy in zip(sources(adjacency, data_norm), spies, strict=True):
-        solver.run(source, LOSS, problem, z, spy, Progress())
+        solver.run(source, objective, z, spy, Progress())
     scores = []
     for seed, (spy, records) in enumerate(zip(spies, both, strict=True)):
         noise, total = NoiseSource(1000 + seed), np.zeros(runs)

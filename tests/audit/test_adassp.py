@@ -14,8 +14,9 @@ import pytest
 
 from skdp.data import MemorySource
 from skdp.losses import SquaredLoss
+from skdp.objectives import LinearObjective
 from skdp.privacy import Budget
-from skdp.solvers import Problem, Progress, choose_solver, solve
+from skdp.solvers import Progress, choose_solver, solve
 from tests.audit.bounds import epsilon_lower_bound
 from tests.spies import SpyNoise
 
@@ -38,15 +39,14 @@ def pair(adjacency, law, data_norm, bound):
     return MemorySource(X, y), MemorySource(Z, y)
 
 
-def released(source, problem, loss, law, shrink, seed):
+def released(source, objective, law, shrink, seed):
     """The query, and many releases of it."""
-    solver = choose_solver("adassp", {}, loss, problem, BUDGETS[law]).solver
+    solver = choose_solver("adassp", {}, objective, BUDGETS[law]).solver
     spy = SpyNoise(seed=seed, shrink=shrink)
     solve(
         solver,
         source,
-        loss,
-        problem,
+        objective,
         BUDGETS[law],
         ledger=None,
         noise=spy,
@@ -69,19 +69,20 @@ def released(source, problem, loss, law, shrink, seed):
 
 def audited_epsilon(adjacency, law, data_norm, bound, shrink=1.0):
     one_column = law == "spherical"
-    problem = Problem(
+    loss = SquaredLoss(2 * bound, target_bound=bound)
+    objective = LinearObjective(
+        loss=loss,
         n_samples=2,
         n_features=1 if one_column else 2,
         data_norm=data_norm,
         adjacency=adjacency,
         fit_intercept=not one_column,
     )
-    loss = SquaredLoss(2 * bound, target_bound=bound)
     sources = pair(adjacency, law, data_norm, bound)
-    a, inside = released(sources[0], problem, loss, law, shrink, seed=0)
-    b, outside = released(sources[1], problem, loss, law, shrink, seed=1)
-    chosen = choose_solver("adassp", {}, loss, problem, BUDGETS[law])
-    stated = chosen.solver.sensitivity(loss, problem)
+    a, inside = released(sources[0], objective, law, shrink, seed=0)
+    b, outside = released(sources[1], objective, law, shrink, seed=1)
+    chosen = choose_solver("adassp", {}, objective, BUDGETS[law])
+    stated = chosen.solver.sensitivity(objective)
     # One column cannot be at Lemma 2's angle, but comes within a tenth.
     assert (0.9 if one_column else 1 - 1e-9) < np.linalg.norm(a - b) / stated <= 1
 

@@ -14,8 +14,9 @@ import pytest
 
 from skdp.data import MemorySource
 from skdp.losses import HuberHingeLoss, SquaredLoss
+from skdp.objectives import LinearObjective
 from skdp.privacy import Budget, calibrate
-from skdp.solvers import Problem, Progress, choose_solver
+from skdp.solvers import Progress, choose_solver
 from tests.audit.bounds import epsilon_lower_bound
 from tests.spies import SpyNoise
 
@@ -37,7 +38,8 @@ def sources(adjacency, data_norm, loss):
 
 
 def audited_epsilon(adjacency, data_norm, loss, budget, params, shrink=1.0):
-    problem = Problem(
+    objective = LinearObjective(
+        loss=loss,
         n_samples=N,
         n_features=2,
         data_norm=data_norm,
@@ -47,15 +49,15 @@ def audited_epsilon(adjacency, data_norm, loss, budget, params, shrink=1.0):
     )
     # Small steps keep the weights near zero, where this pair is the worst.
     params = {"n_passes": 3, "step_size": 1e-3 / data_norm**2} | params
-    solver = choose_solver("bolt_on", params, loss, problem, budget).solver
-    z = calibrate(lambda z: solver.event(z, loss, problem), budget)
+    solver = choose_solver("bolt_on", params, objective, budget).solver
+    z = calibrate(lambda z: solver.event(z, objective), budget)
     sides = sources(adjacency, data_norm, loss)
     centres = []
 
     def releases(source, seeds):
         noises = [SpyNoise(seed=seed, shrink=shrink) for seed in seeds]
         for noise in noises:
-            solver.run(source, loss, problem, z, noise, Progress())
+            solver.run(source, objective, z, noise, Progress())
         centres.append(noises[0].draws[0].query)
         return [noise.draws[0].released for noise in noises], noises[0].draws[0].sigma
 

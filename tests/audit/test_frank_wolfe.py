@@ -14,9 +14,10 @@ import pytest
 
 from skdp.data import MemorySource
 from skdp.losses import LogisticLoss, SquaredLoss
+from skdp.objectives import LinearObjective
 from skdp.privacy import Budget, calibrate
 from skdp.privacy._noise import choice_unit
-from skdp.solvers import Problem, Progress, choose_solver
+from skdp.solvers import Progress, choose_solver
 from skdp.solvers import _frank_wolfe as module
 from skdp.solvers._vertex_scores import IntegerRows, VertexScores
 from tests.audit.bounds import epsilon_lower_bound
@@ -48,19 +49,19 @@ def log_law(scores, unit):
     return exponents - top - np.log(np.exp(exponents - top).sum())
 
 
-def log_ratios(truth, sources, loss, problem, solver, shrink, seeds):
+def log_ratios(truth, sources, objective, solver, shrink, seeds):
     """Of every path chosen when `truth` was the data, first source over second."""
-    per_unit = solver.residual_steps / solver._residual_bound(loss, problem, 1.0)
-    rows = [IntegerRows.read(source, problem) for source in sources]
-    multiplier = calibrate(lambda z: solver.event(z, loss, problem), BUDGET)
+    per_unit = solver.residual_steps / solver._residual_bound(objective, 1.0)
+    rows = [IntegerRows.read(source, objective) for source in sources]
+    multiplier = calibrate(lambda z: solver.event(z, objective), BUDGET)
     result, known = [], {}
     for seed in seeds:
         noise = SpyNoise(seed=seed, shrink=shrink)
-        solver.run(truth, loss, problem, multiplier, noise, Progress())
+        solver.run(truth, objective, multiplier, noise, Progress())
         path = tuple(choice.chosen for choice in noise.choices)
         if path not in known:
             # The attacker follows the path on both data sets.
-            both = [VertexScores(part, loss, problem, per_unit) for part in rows]
+            both = [VertexScores(part, objective, per_unit) for part in rows]
             ratio = 0.0
             for t, choice in enumerate(noise.choices):
                 candidate, sign = choice.chosen
@@ -80,7 +81,8 @@ def log_ratios(truth, sources, loss, problem, solver, shrink, seeds):
 
 
 def audited_epsilon(adjacency, loss, shrink=1.0):
-    problem = Problem(
+    objective = LinearObjective(
+        loss=loss,
         n_samples=2,
         n_features=1,
         data_norm=2.0,
@@ -91,9 +93,9 @@ def audited_epsilon(adjacency, loss, shrink=1.0):
     )
     # A small ball keeps the residuals near their bound.
     params = {"n_steps": 2, "l1_radius": 0.01, "residual_clip": 1e6}
-    solver = choose_solver("frank_wolfe", params, loss, problem, BUDGET).solver
+    solver = choose_solver("frank_wolfe", params, objective, BUDGET).solver
     sources = pair(adjacency, loss)
-    facts = (sources, loss, problem, solver, shrink)
+    facts = (sources, objective, solver, shrink)
     inside = log_ratios(sources[0], *facts, range(RUNS))
     outside = log_ratios(sources[1], *facts, range(10**6, 10**6 + RUNS))
     return epsilon_lower_bound(inside, outside, BUDGET.delta)

@@ -14,9 +14,10 @@ import pytest
 
 from skdp.data import MemorySource
 from skdp.losses import LogisticLoss
+from skdp.objectives import LinearObjective
 from skdp.privacy import Budget, GaussianEvent, calibrate
-from skdp.solvers import Problem, Progress, choose_solver
 from skdp.queries._gradient_sum import GradientSum
+from skdp.solvers import Progress, choose_solver
 from skdp.solvers._iht import IHT
 from tests.audit.bounds import epsilon_lower_bound
 from tests.spies import SpyNoise
@@ -35,18 +36,18 @@ def pair(adjacency, data_norm):
     return MemorySource(X, y), MemorySource(X, np.array([0.0, 0.0]))
 
 
-def scores(truth, sources, loss, problem, solver, shrink, seeds):
+def scores(truth, sources, objective, solver, shrink, seeds):
     """Log-likelihood ratios of everything released when `truth` was the data."""
-    zero = np.zeros((problem.n_columns, loss.n_outputs))
+    zero = np.zeros((objective.n_columns, objective.loss.n_outputs))
     means = []  # of the intercept's query and of the features'
     for source in sources:
-        total = GradientSum(source, loss, problem, solver.residual_clip)
-        means.append((total.of_intercept(zero), total(zero)[: problem.n_features]))
-    z = calibrate(lambda z: solver.event(z, loss, problem), BUDGET)
+        total = GradientSum(source, objective, solver.residual_clip)
+        means.append((total.of_intercept(zero), total(zero)[: objective.n_features]))
+    z = calibrate(lambda z: solver.event(z, objective), BUDGET)
     result = []
     for seed in seeds:
         noise, score = SpyNoise(seed=seed, shrink=shrink), 0.0
-        solver.run(truth, loss, problem, z, noise, Progress())
+        solver.run(truth, objective, z, noise, Progress())
         for draw in noise.draws:
             part = int(len(draw.query) > 1)
             distances = [np.sum((draw.released - mean[part]) ** 2) for mean in means]
@@ -56,7 +57,8 @@ def scores(truth, sources, loss, problem, solver, shrink, seeds):
 
 
 def audited_epsilon(adjacency, data_norm, loss, shrink=1.0):
-    problem = Problem(
+    objective = LinearObjective(
+        loss=loss,
         n_samples=1000,  # the public number; it keeps the weights near zero
         n_features=2,
         data_norm=data_norm,
@@ -70,11 +72,11 @@ def audited_epsilon(adjacency, data_norm, loss, shrink=1.0):
         "residual_clip": 0.1,
         "intercept_share": 0.3,
     }
-    solver = choose_solver("iht", params, loss, problem, BUDGET).solver
+    solver = choose_solver("iht", params, objective, BUDGET).solver
     sources = pair(adjacency, data_norm)
-    inside = scores(sources[0], sources, loss, problem, solver, shrink, range(RUNS))
+    inside = scores(sources[0], sources, objective, solver, shrink, range(RUNS))
     outside = scores(
-        sources[1], sources, loss, problem, solver, shrink, range(10**6, 10**6 + RUNS)
+        sources[1], sources, objective, solver, shrink, range(10**6, 10**6 + RUNS)
     )
     return epsilon_lower_bound(inside, outside, BUDGET.delta)
 
@@ -100,10 +102,8 @@ def test_lower_bound_stays_below_the_claim_and_half_the_noise_is_caught(
 
 def test_an_intercept_that_is_not_paid_for_is_caught(monkeypatch):
     """A twin that declares the features' queries only and hardly blurs the others."""
-    monkeypatch.setattr(
-        IHT, "event", lambda self, z, loss, problem: features_only(self, z)
-    )
-    monkeypatch.setattr(IHT, "intercept_multiplier", lambda self, z, problem: z / 3)
+    monkeypatch.setattr(IHT, "event", lambda self, z, objective: features_only(self, z))
+    monkeypatch.setattr(IHT, "intercept_multiplier", lambda self, z, objective: z / 3)
     assert audited_epsilon("replace_one", 1.0, LogisticLoss()) > BUDGET.epsilon
 
 

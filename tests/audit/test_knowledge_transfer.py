@@ -15,8 +15,9 @@ import pytest
 
 from skdp.data import MemorySource
 from skdp.losses import LogisticLoss
+from skdp.objectives import LinearObjective
 from skdp.privacy import Budget, calibrate
-from skdp.solvers import Problem, Progress, choose_solver
+from skdp.solvers import Progress, choose_solver
 from skdp.solvers._knowledge_transfer import KnowledgeTransfer
 from tests.audit.bounds import epsilon_lower_bound
 from tests.spies import SpyNoise
@@ -35,7 +36,8 @@ def pair(adjacency):
 
 
 def audited_epsilon(adjacency, kind=KnowledgeTransfer, runs=2500):
-    problem = Problem(
+    objective = LinearObjective(
+        loss=LOSS,
         n_samples=2,
         n_features=2,
         data_norm=1.0,
@@ -49,14 +51,14 @@ def audited_epsilon(adjacency, kind=KnowledgeTransfer, runs=2500):
         # In public the second feature is the same everywhere: never selected.
         "public_rows": np.array([[1.0, 0.0], [-1.0, 0.0]]),
     }
-    chosen = choose_solver("knowledge_transfer", params, LOSS, problem, BUDGET).solver
+    chosen = choose_solver("knowledge_transfer", params, objective, BUDGET).solver
     solver = kind(**{x.name: getattr(chosen, x.name) for x in fields(chosen)})
 
-    multiplier = calibrate(lambda z: chosen.event(z, LOSS, problem), BUDGET)
+    multiplier = calibrate(lambda z: chosen.event(z, objective), BUDGET)
 
     def weights(source, seeds):
         runs = (
-            solver.run(source, LOSS, problem, multiplier, SpyNoise(seed), Progress())
+            solver.run(source, objective, multiplier, SpyNoise(seed), Progress())
             for seed in seeds
         )
         return np.array([solution.weights[0, 0] for solution in runs])
@@ -72,10 +74,8 @@ def audited_epsilon(adjacency, kind=KnowledgeTransfer, runs=2500):
 class HalfTheNoise(KnowledgeTransfer):
     """Planted bug: the teacher has less noise than what was declared for it."""
 
-    def run(self, source, loss, problem, noise_multiplier, noise, progress):
-        return super().run(
-            source, loss, problem, 0.4 * noise_multiplier, noise, progress
-        )
+    def run(self, source, objective, noise_multiplier, noise, progress):
+        return super().run(source, objective, 0.4 * noise_multiplier, noise, progress)
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def test_batches_with_the_sensitivity_of_a_missing_record_are_caught(monkeypatch
         )
 
     assert 0.25 < audited() <= PURE.epsilon
-    halved = lambda self, problem: problem  # noqa: E731 - the planted bug
+    halved = lambda self, objective: objective  # noqa: E731 - the planted bug
     monkeypatch.setattr(AcceleratedGD, "_query_problem", halved)
     assert audited() > PURE.epsilon
 

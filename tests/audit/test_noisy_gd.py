@@ -16,9 +16,10 @@ import pytest
 
 from skdp.data import MemorySource
 from skdp.losses import LogisticLoss, SoftmaxLoss
+from skdp.objectives import LinearObjective
 from skdp.privacy import Budget
-from skdp.solvers import Problem, Progress, choose_solver, solve
 from skdp.queries._gradient_sum import GradientSum
+from skdp.solvers import Progress, choose_solver, solve
 from tests.audit.bounds import epsilon_lower_bound
 from tests.spies import SpyNoise
 
@@ -42,19 +43,16 @@ def pair(adjacency, data_norm, loss):
     return MemorySource(X, y), MemorySource(Z, other)
 
 
-def scores(truth, sources, loss, problem, solver, shrink, seeds):
+def scores(truth, sources, objective, solver, shrink, seeds):
     """Log-likelihood ratios of everything released when `truth` was the data."""
-    sums = [
-        GradientSum(source, loss, problem, solver.residual_clip) for source in sources
-    ]
+    sums = [GradientSum(source, objective, solver.residual_clip) for source in sources]
     result = []
     for seed in seeds:
         noise = SpyNoise(seed=seed, shrink=shrink)
         solve(
             solver,
             truth,
-            loss,
-            problem,
+            objective,
             BUDGET,
             ledger=None,
             noise=noise,
@@ -62,15 +60,17 @@ def scores(truth, sources, loss, problem, solver, shrink, seeds):
             progress=Progress(),
         )
         weights, velocity, score = np.zeros_like(noise.draws[0].query), 0.0, 0.0
-        shape = np.ones((problem.n_columns, 1))
-        if problem.fit_intercept:
+        shape = np.ones((objective.n_columns, 1))
+        if objective.fit_intercept:
             shape[-1] = solver.intercept_weight
         for draw in noise.draws:
             distances = [
                 np.sum((draw.released - shape * s(weights)) ** 2) for s in sums
             ]
             score += (distances[1] - distances[0]) / (2 * draw.sigma**2)
-            step = draw.released / shape / problem.n_samples + problem.alpha * weights
+            step = (
+                draw.released / shape / objective.n_samples + objective.alpha * weights
+            )
             velocity = solver.momentum * velocity - solver.step_size * step
             weights = weights + velocity
         result.append(score)
@@ -78,7 +78,8 @@ def scores(truth, sources, loss, problem, solver, shrink, seeds):
 
 
 def audited_epsilon(adjacency, data_norm, loss, shrink=1.0):
-    problem = Problem(
+    objective = LinearObjective(
+        loss=loss,
         n_samples=2,
         n_features=2,
         data_norm=data_norm,
@@ -87,11 +88,11 @@ def audited_epsilon(adjacency, data_norm, loss, shrink=1.0):
     )
     # Small steps keep the weights near zero, where this pair is the worst case.
     params = {"n_steps": 2, "step_size": 1e-3 / data_norm**2, "momentum": 0.5}
-    solver = choose_solver("noisy_gd", params, loss, problem, BUDGET).solver
+    solver = choose_solver("noisy_gd", params, objective, BUDGET).solver
     sources = pair(adjacency, data_norm, loss)
-    inside = scores(sources[0], sources, loss, problem, solver, shrink, range(RUNS))
+    inside = scores(sources[0], sources, objective, solver, shrink, range(RUNS))
     outside = scores(
-        sources[1], sources, loss, problem, solver, shrink, range(10**6, 10**6 + RUNS)
+        sources[1], sources, objective, solver, shrink, range(10**6, 10**6 + RUNS)
     )
     return epsilon_lower_bound(inside, outside, BUDGET.delta)
 

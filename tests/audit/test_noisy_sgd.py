@@ -14,9 +14,10 @@ import pytest
 
 from skdp.data import MemorySource
 from skdp.losses import LogisticLoss
+from skdp.objectives import LinearObjective
 from skdp.privacy import Budget, calibrate
-from skdp.solvers import Problem, Progress, choose_solver
 from skdp.queries._gradient_sum import GradientSum
+from skdp.solvers import Progress, choose_solver
 from tests.audit.bounds import epsilon_lower_bound
 from tests.spies import SpyNoise
 
@@ -68,7 +69,8 @@ class DividedByTheDrawn(SpyNoise):
 
 
 def make_problem(adjacency, data_norm=1.0, n_features=2):
-    return Problem(
+    return LinearObjective(
+        loss=LOSS,
         n_samples=N,
         n_features=n_features,
         data_norm=data_norm,
@@ -86,21 +88,21 @@ def pair(adjacency, data_norm=1.0):
     return ours, MemorySource(data_norm * X, 1 - Y, first)
 
 
-def releases(problem, source, kind, seeds):
+def releases(objective, source, kind, seeds):
     """All released sums, (n_runs, n_steps, n_features), and their sigmas."""
     # Small steps keep the weights at zero for all that a release can tell.
     params = {
         "n_steps": STEPS,
         "batch_size": BATCH,
-        "step_size": 1e-9 / problem.data_norm**2,
+        "step_size": 1e-9 / objective.data_norm**2,
         "momentum": 0.0,
     }
-    solver = choose_solver("noisy_sgd", params, LOSS, problem, BUDGET).solver
-    z = calibrate(lambda z: solver.event(z, LOSS, problem), BUDGET)
+    solver = choose_solver("noisy_sgd", params, objective, BUDGET).solver
+    z = calibrate(lambda z: solver.event(z, objective), BUDGET)
     released, sigmas = [], []
     for seed in seeds:
         noise = kind(seed=seed)
-        solver.run(source, LOSS, problem, z, noise, Progress())
+        solver.run(source, objective, z, noise, Progress())
         released.append([draw.released[:, 0] for draw in noise.draws])
         sigmas.append([draw.sigma for draw in noise.draws])
     return np.array(released), np.array(sigmas)
@@ -118,11 +120,11 @@ def mixture(released, gradient, sigma):
 
 def scores(adjacency, data_norm, truth, kind, seeds):
     """Log-likelihood ratios of everything released when `truth` was the data."""
-    problem = make_problem(adjacency, data_norm)
+    objective = make_problem(adjacency, data_norm)
     sources = pair(adjacency, data_norm)
     zero = np.zeros((2, 1))
-    sums = [GradientSum(source, LOSS, problem)(zero)[:, 0] for source in sources]
-    released, sigmas = releases(problem, sources[truth], kind, seeds)
+    sums = [GradientSum(source, objective)(zero)[:, 0] for source in sources]
+    released, sigmas = releases(objective, sources[truth], kind, seeds)
     ratios = mixture(released, sums[0], sigmas) - mixture(released, sums[1], sigmas)
     # No noise at all: nobody was there.
     ratios = np.where(released.any(axis=2), ratios, -1e6)
@@ -169,7 +171,7 @@ def test_a_secret_divisor_is_caught():
 
     The audit of the mechanism as it is finds nothing, since all it releases is noise.
     """
-    problem = make_problem("zero_out", n_features=30)
+    objective = make_problem("zero_out", n_features=30)
     rows = np.zeros((N, 30))
     two, one = np.arange(N) < 2, np.arange(N) == 1
 
@@ -178,7 +180,7 @@ def test_a_secret_divisor_is_caught():
             return DividedByTheDrawn(seed, present) if bug else SpyNoise(seed)
 
         source = MemorySource(rows, Y, present)
-        released, sigmas = releases(problem, source, kind, seeds)
+        released, sigmas = releases(objective, source, kind, seeds)
         return -np.min(np.mean((released / sigmas[:, :, None]) ** 2, axis=2), axis=1)
 
     def bound(bug):

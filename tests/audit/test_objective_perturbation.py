@@ -45,10 +45,10 @@ def scores(line, solver, truth, sides, multiplier, shrink, seeds):
     released = []
     for seed in seeds:
         noise = SpyNoise(seed=seed, shrink=shrink)
-        run = solver.run(source, line.loss, line.problem, multiplier, noise, Progress())
+        run = solver.run(source, line.objective, multiplier, noise, Progress())
         released.append(run.weights[0, 0])
     w, score = np.array(released), 0.0
-    scale = multiplier * solver.sensitivity(line.loss, line.problem)
+    scale = multiplier * solver.sensitivity(line.objective)
     for sign, (rows, there) in zip((1, -1), sides, strict=True):
         kept = [r for i, r in enumerate(rows) if there is None or there[i]]
         b, hessian = line.tilt_and_hessian(kept, w)
@@ -62,8 +62,8 @@ def audited_epsilon(adjacency, data_norm, loss, budget, shrink=1.0, ratio=50.0):
     line = Line(loss, adjacency, ratio, 1.0, data_norm)
     law = "spherical" if budget.delta == 0 else "gaussian"
     solver = replace(line.solver, law=law)
-    assert solver.refusal(loss, line.problem, budget) == ""
-    z = calibrate(lambda z: solver.event(z, loss, line.problem), budget)
+    assert solver.refusal(line.objective, budget) == ""
+    z = calibrate(lambda z: solver.event(z, line.objective), budget)
     sides = pair(adjacency)
     inside = scores(line, solver, sides[0], sides, z, shrink, range(RUNS))
     later = range(10**6, 10**6 + RUNS)

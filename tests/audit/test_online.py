@@ -13,9 +13,10 @@ import pytest
 
 from skdp.data import MemorySource
 from skdp.losses import LogisticLoss
+from skdp.objectives import LinearObjective
 from skdp.privacy import Budget, calibrate
-from skdp.solvers import Problem, Progress, choose_solver
 from skdp.queries._gradient_sum import GradientSum
+from skdp.solvers import Progress, choose_solver
 from skdp.solvers._online import buckets
 from tests.audit.bounds import epsilon_lower_bound
 from tests.spies import SpyNoise
@@ -73,12 +74,12 @@ def likelihood(noise, means):
     return total
 
 
-def scores(truth, sources, solver, problem, budget, kind, seeds):
+def scores(truth, sources, solver, objective, budget, kind, seeds):
     """Log-likelihood ratios of everything released when `truth` was the data."""
-    z = calibrate(lambda z: solver.event(z, LOSS, problem), budget)
+    z = calibrate(lambda z: solver.event(z, objective), budget)
     zero = np.zeros((2, 1))
     means = [
-        [GradientSum(bucket, LOSS, problem)(zero) for bucket in buckets(source, SIZE)]
+        [GradientSum(bucket, objective)(zero) for bucket in buckets(source, SIZE)]
         for source in sources
     ]
     if kind is ShortBucketsAveraged:
@@ -87,13 +88,14 @@ def scores(truth, sources, solver, problem, budget, kind, seeds):
     result = []
     for seed in seeds:
         noise = kind(seed=seed)
-        solver.run(truth, LOSS, problem, z, noise, Progress())
+        solver.run(truth, objective, z, noise, Progress())
         result.append(likelihood(noise, means[0]) - likelihood(noise, means[1]))
     return np.array(result)
 
 
 def audited_epsilon(adjacency, data_norm, position, kind=SpyNoise, budget=BUDGET):
-    problem = Problem(
+    objective = LinearObjective(
+        loss=LOSS,
         n_samples=N,
         n_features=2,
         data_norm=data_norm,
@@ -106,10 +108,10 @@ def audited_epsilon(adjacency, data_norm, position, kind=SpyNoise, budget=BUDGET
         "step_size": 1e-9 / data_norm**2,
         "momentum": 0.0,
     }
-    solver = choose_solver("online", params, LOSS, problem, budget).solver
+    solver = choose_solver("online", params, objective, budget).solver
     sources = pair(adjacency, data_norm, position)
     inside, outside = (
-        scores(truth, sources, solver, problem, budget, kind, seeds)
+        scores(truth, sources, solver, objective, budget, kind, seeds)
         for truth, seeds in zip(
             sources, (range(RUNS), range(10**6, 10**6 + RUNS)), strict=True
         )

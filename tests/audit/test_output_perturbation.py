@@ -13,8 +13,9 @@ import pytest
 
 from skdp.data import MemorySource
 from skdp.losses import HuberHingeLoss, SquaredLoss
+from skdp.objectives import LinearObjective
 from skdp.privacy import Budget, calibrate
-from skdp.solvers import Problem, Progress, choose_solver
+from skdp.solvers import Progress, choose_solver
 from tests.audit.bounds import epsilon_lower_bound
 from tests.spies import SpyNoise
 
@@ -38,7 +39,8 @@ def sources(adjacency, data_norm, loss):
 
 
 def audited_epsilon(adjacency, data_norm, loss, budget, shrink=1.0):
-    problem = Problem(
+    objective = LinearObjective(
+        loss=loss,
         n_samples=2,
         n_features=2,
         data_norm=data_norm,
@@ -47,13 +49,13 @@ def audited_epsilon(adjacency, data_norm, loss, budget, shrink=1.0):
     )
     # Much regularisation keeps the weights near zero, where the pair is the worst.
     params = {"strength": 50 * data_norm**2}
-    solver = choose_solver("output_perturbation", params, loss, problem, budget).solver
-    z = calibrate(lambda z: solver.event(z, loss, problem), budget)
+    solver = choose_solver("output_perturbation", params, objective, budget).solver
+    z = calibrate(lambda z: solver.event(z, objective), budget)
     sides = sources(adjacency, data_norm, loss)
 
     def run_once(source):
         noise = SpyNoise(seed=0)
-        solver.run(source, loss, problem, z, noise, Progress())
+        solver.run(source, objective, z, noise, Progress())
         return noise.draws[0]
 
     draws = [run_once(source) for source in sides]

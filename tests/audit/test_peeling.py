@@ -16,9 +16,10 @@ import pytest
 
 from skdp.data import MemorySource
 from skdp.losses import SquaredLoss
+from skdp.objectives import LinearObjective
 from skdp.privacy import Budget, calibrate
 from skdp.privacy._noise import NoiseSource
-from skdp.solvers import Problem, Progress
+from skdp.solvers import Progress
 from skdp.solvers._peeling import Peeling
 from tests.audit.bounds import epsilon_lower_bound
 from tests.spies import SpyNoise
@@ -52,7 +53,8 @@ class Attack:
     """The solver on both data sets, calibrated once."""
 
     def __init__(self, adjacency, share):
-        problem = Problem(
+        objective = LinearObjective(
+            loss=LOSS,
             n_samples=5,
             n_features=2,
             data_norm=1.5,
@@ -62,8 +64,8 @@ class Attack:
             n_nonzero=1,
         )
         solver = Peeling(n_steps=1, selection_share=share, shortening=np.inf)
-        solver = solver.resolve(LOSS, problem, BUDGET)
-        declare = partial(solver.event, loss=LOSS, problem=problem)
+        solver = solver.resolve(objective, BUDGET)
+        declare = partial(solver.event, objective=objective)
         multiplier = calibrate(declare, BUDGET)
         self.choices, self.draws = [], []
         for source in sources(adjacency):
@@ -71,7 +73,7 @@ class Attack:
             for told in range(2):
                 spy = Told(seed=0)
                 spy.told = told
-                solver.run(source, LOSS, problem, multiplier, spy, Progress())
+                solver.run(source, objective, multiplier, spy, Progress())
                 draws += spy.draws
             self.choices.append(spy.choices[0])
             self.draws.append(draws)

@@ -14,9 +14,10 @@ from scipy.special import log_softmax
 
 from skdp.data import MemorySource
 from skdp.losses import LogisticLoss
+from skdp.objectives import LinearObjective
 from skdp.privacy import Budget, calibrate
-from skdp.solvers import Problem, Progress, choose_solver
 from skdp.queries._gradient_sum import GradientSum
+from skdp.solvers import Progress, choose_solver
 from tests.audit.bounds import epsilon_lower_bound
 from tests.spies import SpyNoise
 
@@ -52,8 +53,8 @@ class TooLittleNoise(SpyNoise):
 class Suspect:
     """A data set, and how likely it makes what a run released."""
 
-    def __init__(self, source, problem):
-        self.gradient = GradientSum(source, LOSS, problem)(np.zeros((2, 1)))[:, 0]
+    def __init__(self, source, objective):
+        self.gradient = GradientSum(source, objective)(np.zeros((2, 1)))[:, 0]
 
     def log_likelihood(self, noise):
         """Up to what both suspects share: the refit's query is at zero weights too."""
@@ -65,7 +66,8 @@ class Suspect:
 
 
 def audited_epsilon(adjacency, share, stage="", runs=1500):
-    problem = Problem(
+    objective = LinearObjective(
+        loss=LOSS,
         n_samples=2,
         n_features=2,
         data_norm=np.sqrt(2) * (1 + 1e-9),
@@ -80,16 +82,16 @@ def audited_epsilon(adjacency, share, stage="", runs=1500):
         "refit": "noisy_gd",
         "refit_params": {"n_steps": 1, "step_size": 1e-3, "momentum": 0.0},
     }
-    solver = choose_solver("two_stage", params, LOSS, problem, BUDGET).solver
-    multiplier = calibrate(lambda z: solver.event(z, LOSS, problem), BUDGET)
+    solver = choose_solver("two_stage", params, objective, BUDGET).solver
+    multiplier = calibrate(lambda z: solver.event(z, objective), BUDGET)
     sources = pair(adjacency)
-    suspects = [Suspect(source, problem) for source in sources]
+    suspects = [Suspect(source, objective) for source in sources]
 
     def ratios(truth, seeds):
         found = []
         for seed in seeds:
             noise = TooLittleNoise(seed, stage)
-            solver.run(truth, LOSS, problem, multiplier, noise, Progress())
+            solver.run(truth, objective, multiplier, noise, Progress())
             first, second = (x.log_likelihood(noise) for x in suspects)
             found.append(first - second)
         return np.array(found)

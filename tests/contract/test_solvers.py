@@ -9,11 +9,12 @@ import pytest
 
 from skdp.data import MemorySource
 from skdp.exceptions import BudgetExceeded
+from skdp.objectives import LinearObjective
 from skdp.privacy import BoundedRangeEvent, Budget, calibrate, epsilon_of
 from skdp.privacy._noise import NoiseSource
-from skdp.solvers import SOLVERS, Problem, Progress
-from skdp.solvers._exact import exact_minimum
 from skdp.queries._gradient_sum import GradientSum
+from skdp.solvers import SOLVERS, Progress
+from skdp.solvers._exact import exact_minimum
 from tests.problems import (
     BUDGET,
     CASES,
@@ -37,14 +38,14 @@ def test_configuration_is_frozen_and_resolved(case):
     )
     with pytest.raises(dataclasses.FrozenInstanceError):
         solver.n_steps = 1
-    assert solver.resolve(case.loss, case.problem, BUDGET) == solver
+    assert solver.resolve(case.objective, BUDGET) == solver
 
 
 @every_case
 def test_event_is_pure_and_costs_less_with_more_noise(case):
-    first, second = (case.solver.event(3.0, case.loss, case.problem) for _ in range(2))
+    first, second = (case.solver.event(3.0, case.objective) for _ in range(2))
     assert first == second
-    louder = case.solver.event(6.0, case.loss, case.problem)
+    louder = case.solver.event(6.0, case.objective)
     assert epsilon_of(louder, 1e-6) < epsilon_of(first, 1e-6)
 
 
@@ -76,7 +77,7 @@ def reads_of(case):
     if case.key in ("adassp", "bolt_on", "frank_wolfe", "online"):
         return 1
     if case.key == "iht":
-        return case.solver.n_steps + case.solver.intercept_queries(case.problem)
+        return case.solver.n_steps + case.solver.intercept_queries(case.objective)
     if case.key == "knowledge_transfer":
         return dict(case.solver.teacher_params)["n_steps"]
     if case.key == "two_stage":
@@ -132,10 +133,10 @@ def declared_and_drawn(case, noise):
     solver, ratio, times = case.solver, 1.0, 1
     if case.key == "online":
         # Releases of disjoint records are declared as one (test_online.py).
-        times = solver.n_steps(case.problem)
+        times = solver.n_steps(case.objective)
     if case.mode == "last":
         # A hidden path is declared as the release of its end (test_last_iterate.py).
-        ratio, times = solver.hidden(case.loss, case.problem).factor, solver.n_steps
+        ratio, times = solver.hidden(case.objective).factor, solver.n_steps
     declared = [
         ratio * multiplier
         for part in outcome.event.leaves
@@ -175,7 +176,7 @@ def test_noise_drawn_equals_noise_declared(case):
     of_queries = drawn[:1] if case.key == "objective_perturbation" else drawn
     # On a hidden path rounding is part of the sensitivity of every step.
     slack = 2.0**-11 if case.mode == "last" else 1e-9
-    worst = case.solver.sensitivity(case.loss, case.problem) * (1 + slack)
+    worst = case.solver.sensitivity(case.objective) * (1 + slack)
     assert all(sensitivity <= worst for _, _, sensitivity in of_queries)
     assert outcome.solution.noise_scale == max(sigma for _, sigma, _ in of_queries)
 
@@ -225,7 +226,7 @@ def test_noiseless_limit_reaches_the_optimum(case):
     solver = case.solver_with(case.params_to_the_end)
     found = run_case(case, solver=solver, noise=NoNoise()).solution.weights
     # The optimum of the same clipped problem, by another method.
-    clipped = GradientSum(case.source(), case.loss, case.problem)
+    clipped = GradientSum(case.source(), case.objective)
     gradient = clipped(found) / case.n_samples + case.alpha * found
     assert np.abs(gradient).max() < SMALL[case.key]
 
@@ -235,13 +236,11 @@ def test_exact_minimum_agrees_with_the_solver_where_nothing_is_clipped(case):
     case = case.to_the_end
     X, y = case.data()
     X = X / np.linalg.norm(X, axis=1).max()
-    problem = case.problem
+    objective = case.objective
     solver = case.solver_with(case.params_to_the_end)
-    noisy = solver.run(
-        MemorySource(X, y), case.loss, problem, 1.0, NoNoise(), Progress()
-    )
-    free = dataclasses.replace(problem, data_norm=np.inf)
-    exact = exact_minimum(MemorySource(X, y), case.loss, free, Progress())
+    noisy = solver.run(MemorySource(X, y), objective, 1.0, NoNoise(), Progress())
+    free = dataclasses.replace(objective, data_norm=np.inf)
+    exact = exact_minimum(MemorySource(X, y), free, Progress())
     assert np.allclose(noisy.weights, exact.weights, atol=30 * SMALL[case.key])
 
 
@@ -256,8 +255,8 @@ def test_tiny_data_return_normally(case, n_samples):
 def test_only_null_records_return_normally(case):
     X, y = case.data()
     source = MemorySource(X, y, present=np.zeros(len(y), dtype=bool))
-    gradient = GradientSum(source, case.loss, case.problem)
-    weights = np.ones((case.problem.n_columns, case.loss.n_outputs))
+    gradient = GradientSum(source, case.objective)
+    weights = np.ones((case.objective.n_columns, case.loss.n_outputs))
     assert np.array_equal(gradient(weights), np.zeros_like(weights))
     assert np.isfinite(run_case(case, source=source).solution.weights).all()
 
@@ -270,16 +269,16 @@ def test_extreme_values_do_not_reach_the_release(value, storage):
 
     case = Case("noisy_gd", "logistic", "replace_one")
     X, y = case.data()
-    calm = GradientSum(MemorySource(X, y), case.loss, case.problem)
+    calm = GradientSum(MemorySource(X, y), case.objective)
     X = X.copy()
     X[7] = [value, -value, value]
     stored = csr_array(X) if storage == "csr" else X
-    wild = GradientSum(MemorySource(stored, y), case.loss, case.problem)
+    wild = GradientSum(MemorySource(stored, y), case.objective)
     weights = np.full((4, 1), 3.0)
     with np.errstate(all="ignore"):  # as `solve` does
         difference = wild(weights) - calm(weights)
         assert np.array_equal(wild(weights), wild(weights))
-    limit = case.solver.sensitivity(case.loss, case.problem)
+    limit = case.solver.sensitivity(case.objective)
     assert np.linalg.norm(difference) <= limit
     released = run_case(case, source=MemorySource(stored, y)).solution.weights
     assert np.isfinite(released).all()
@@ -307,20 +306,24 @@ def test_every_solver_and_every_loss_take_part():
 def test_every_refusal_has_a_reason():
     case = Case("noisy_gd", "logistic", "replace_one")
     pure = Budget(1.0, 0.0)
-    assert "delta=0" in case.solver.refusal(case.loss, case.problem, pure)
+    assert "delta=0" in case.solver.refusal(case.objective, pure)
     for key in ("bolt_on", "objective_perturbation", "output_perturbation"):
         gaussian = SOLVERS[key](law="gaussian")
-        refusal = gaussian.refusal(case.loss, case.problem, pure)
+        refusal = gaussian.refusal(case.objective, pure)
         assert refusal.endswith("Use law=None.")
-    endless = Problem(n_samples=5, n_features=2, data_norm=np.inf, adjacency="zero_out")
-    assert "finite data_norm" in case.solver.refusal(case.loss, endless, BUDGET)
+    endless = LinearObjective(
+        loss=case.loss,
+        n_samples=5,
+        n_features=2,
+        data_norm=np.inf,
+        adjacency="zero_out",
+    )
+    assert "finite data_norm" in case.solver.refusal(endless, BUDGET)
 
 
 def test_calibration_agrees_with_the_declared_event():
     case = CASES[0]
-    multiplier = calibrate(
-        lambda z: case.solver.event(z, case.loss, case.problem), BUDGET
-    )
+    multiplier = calibrate(lambda z: case.solver.event(z, case.objective), BUDGET)
     assert run_case(case).noise_multiplier == multiplier
 
 
@@ -346,5 +349,5 @@ def test_extreme_problems_are_solved_or_refused_with_a_reason(key, loss_name):
                 except ValueError as refusal:
                     reasons.append(str(refusal))
                 else:
-                    assert solver.event(1.0, case.loss, case.problem).leaves
+                    assert solver.event(1.0, case.objective).leaves
     assert all("Use" in reason or "Set" in reason for reason in reasons)

@@ -14,8 +14,9 @@ import pytest
 from scipy.sparse import csr_array
 
 from skdp.data import EntriesClipped, MemorySource
+from skdp.objectives import LinearObjective
 from skdp.privacy import Budget
-from skdp.solvers import SOLVERS, Problem, Progress
+from skdp.solvers import SOLVERS, Progress
 from skdp.solvers._split_gradient import SplitGradient
 from tests.problems import ADJACENCIES, LOSSES, SOLVER_PARAMS
 from tests.solvers.neighbours import random_targets
@@ -25,29 +26,30 @@ KEYS = ("iht", "peeling", "two_stage")
 RUNS = 12
 
 
-def neighbours(loss, problem, rng):
+def neighbours(objective, rng):
     """Two sources that differ in one record, by a lot; any storage and precision."""
-    n, d, norm = problem.n_samples, problem.n_features, problem.data_norm
+    n, d, norm = objective.n_samples, objective.n_features, objective.data_norm
     X = norm * rng.choice([-1, -0.3, 0, 1], size=(n, d)) * rng.choice([0.3, 5])
-    y, there = random_targets(loss, rng, n), np.ones(n, dtype=bool)
+    y, there = random_targets(objective.loss, rng, n), np.ones(n, dtype=bool)
     other, labels, gone = X.copy(), y.copy(), there.copy()
     at, huge = rng.integers(n), rng.choice([1e30, 1e200])
     other[at] = [-X[at], X[at], np.resize([huge, -huge, norm], d)][rng.integers(3)]
-    labels[at] = random_targets(loss, rng, 1)[0]
-    if problem.adjacency == "zero_out":
+    labels[at] = random_targets(objective.loss, rng, 1)[0]
+    if objective.adjacency == "zero_out":
         X, y, gone[at] = other, labels, False
     single = np.float32 if huge < 1e38 else np.float64
     store = [np.asarray, csr_array][rng.integers(2)]
     for records in ((X, y, there), (other, labels, gone)):
         source = MemorySource(store(records[0].astype(single)), *records[1:])
-        yield EntriesClipped(source, problem.feature_bound)
+        yield EntriesClipped(source, objective.feature_bound)
 
 
 def transcripts(key, loss, adjacency, seed):
     """What both runs asked and made of it."""
     rng, d = np.random.default_rng(seed), 6
     norm = float(rng.choice([1e-9, 1.0, 20.0]))
-    problem = Problem(
+    objective = LinearObjective(
+        loss=loss,
         n_samples=int(rng.choice([1, 2, 50])),
         n_features=d,
         data_norm=norm,
@@ -57,15 +59,13 @@ def transcripts(key, loss, adjacency, seed):
         n_nonzero=int(rng.integers(1, d + 1)),
     )
     budget = Budget(1.0, 0.0 if key == "peeling" and rng.random() < 0.3 else 1e-6)
-    solver = SOLVERS[key](**SOLVER_PARAMS[key]).resolve(loss, problem, budget)
+    solver = SOLVERS[key](**SOLVER_PARAMS[key]).resolve(objective, budget)
     first = Transcript(seed)
     second = Transcript(seed, heard=first)
     multiplier, found = float(rng.choice([0.01, 3.0])), []
-    for source, noise in zip(
-        neighbours(loss, problem, rng), (first, second), strict=True
-    ):
+    for source, noise in zip(neighbours(objective, rng), (first, second), strict=True):
         with np.errstate(all="ignore"):  # as `solve` does
-            solution = solver.run(source, loss, problem, multiplier, noise, Progress())
+            solution = solver.run(source, objective, multiplier, noise, Progress())
         found.append(solution)
     return first, second, found
 
@@ -99,9 +99,9 @@ def test_no_query_of_a_whole_run_moves_by_more_than_its_sensitivity(
 def of_zero_out(find):
     """A sensitivity that forgets the second of two records."""
 
-    def broken(loss, problem, *args, **facts):
-        share = 0.5 if problem.adjacency == "replace_one" else 1.0
-        return share * find(loss, problem, *args, **facts)
+    def broken(objective, *args, **facts):
+        share = 0.5 if objective.adjacency == "replace_one" else 1.0
+        return share * find(objective, *args, **facts)
 
     return broken
 

@@ -21,8 +21,9 @@ from skdp import (
     DPSparseLogisticRegression,
 )
 from skdp.linear_model._sparse import default_n_nonzero
+from skdp.losses import LogisticLoss
+from skdp.objectives import LinearObjective
 from skdp.privacy import Budget
-from skdp.solvers import Problem
 from tests.problems import make_ledger
 
 TRUE = [7, 90]
@@ -286,7 +287,8 @@ def test_a_dense_estimator_refuses_a_solver_that_selects():
 
 
 def facts(n, d, **changes):
-    return Problem(
+    return LinearObjective(
+        loss=LogisticLoss(),
         n_samples=n,
         n_features=d,
         adjacency="replace_one",

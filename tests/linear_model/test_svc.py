@@ -14,7 +14,8 @@ from sklearn.svm import LinearSVC
 from skdp import DPLinearSVC
 from skdp.data import MemorySource
 from skdp.losses import HuberHingeLoss
-from skdp.solvers import Problem, Progress
+from skdp.objectives import LinearObjective
+from skdp.solvers import Progress
 from skdp.solvers._exact import exact_minimum
 
 
@@ -41,7 +42,9 @@ def test_a_wide_corner_is_scikit_learns_squared_hinge(load, C):
     """While all margins stay above 1 - h: raw / (1 + h) has the squared hinge."""
     X, y = scaled(load)
     h, k = 50.0, 3 if load is load_iris else 1
-    problem = Problem(
+    loss = HuberHingeLoss(h=h, n_outputs=k)
+    objective = LinearObjective(
+        loss=loss,
         n_samples=len(X),
         n_features=X.shape[1],
         data_norm=math.inf,
@@ -50,8 +53,7 @@ def test_a_wide_corner_is_scikit_learns_squared_hinge(load, C):
         fit_intercept=False,
     )
     source = MemorySource(X, y.astype(float))
-    loss = HuberHingeLoss(h=h, n_outputs=k)
-    found = exact_minimum(source, loss, problem, Progress()).weights
+    found = exact_minimum(source, objective, Progress()).weights
     # (1 + h)^2 / (4 h) times the squared hinge of raw / (1 + h), penalty (1 + h)^2.
     theirs = squared_hinge(X, y, C)
     assert np.abs(loss.residual(y, X @ found)).max() < 1  # the quadratic part

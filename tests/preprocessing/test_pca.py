@@ -11,7 +11,8 @@ from sklearn.decomposition import PCA
 
 from skdp import DPPCA
 from skdp.data import MemorySource
-from skdp.solvers import Problem
+from skdp.losses import SquaredLoss
+from skdp.objectives import LinearObjective
 from skdp.solvers._moments import Moments, MomentWeights, query_size
 from tests.preprocessing.steps import ADJACENCIES, make_rows
 from tests.spies import SpyNoise
@@ -31,7 +32,8 @@ def contribution(x, t, data_norm=1.0):
 
 
 def problem_of(X, t, data_norm=1.0, adjacency="zero_out"):
-    return Problem(
+    return LinearObjective(
+        loss=SquaredLoss(np.inf),
         n_samples=X.shape[0],
         n_features=X.shape[1],
         data_norm=data_norm,

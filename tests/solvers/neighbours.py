@@ -11,14 +11,14 @@ def random_targets(loss, rng, count):
     return rng.integers(0, max(2, loss.n_outputs), count).astype(float)
 
 
-def gradients(loss, problem, count=4000, seed=0):
+def gradients(objective, count=4000, seed=0):
     """Gradients of two records at the same weights: arrays (count, columns, outputs).
 
     Weights of every size; rows of full norm, many of them nearly alike or opposite and
     nearly orthogonal to the weights, where residuals of both signs come together.
     """
     rng = np.random.default_rng(seed)
-    d, k, norm = problem.n_features, loss.n_outputs, problem.data_norm
+    d, k, norm = objective.n_features, objective.loss.n_outputs, objective.data_norm
     axis = rng.normal(size=(count, d))
     axis /= np.linalg.norm(axis, axis=1)[:, None]
     outputs = rng.choice([-1.0, 0.0, 1.0], size=(count, k))
@@ -33,18 +33,20 @@ def gradients(loss, problem, count=4000, seed=0):
         tilt = rng.choice([-0.1, 0.1, 0.8, -0.8], size=(count, 1))
         X = norm * (sign * np.sqrt(1 - tilt**2) * base + tilt * axis)
         raw = np.einsum("nd,ndk->nk", X, weights)
-        if problem.fit_intercept:
-            X = np.hstack([X, np.full((count, 1), problem.intercept_value)])
-        residual = loss.residual(random_targets(loss, rng, count), raw)
+        if objective.fit_intercept:
+            X = np.hstack([X, np.full((count, 1), objective.intercept_value)])
+        residual = objective.loss.residual(
+            random_targets(objective.loss, rng, count), raw
+        )
         result.append(X[:, :, None] * residual[:, None, :])
     return result
 
 
-def largest_change(loss, problem, shape=1.0):
+def largest_change(objective, shape=1.0):
     """Largest norm found of the weighted change of the sum of the gradients."""
-    first, second = gradients(loss, problem)
-    if problem.fit_intercept:
+    first, second = gradients(objective)
+    if objective.fit_intercept:
         first[:, -1] *= shape
         second[:, -1] *= shape
-    change = first if problem.adjacency == "zero_out" else first - second
+    change = first if objective.adjacency == "zero_out" else first - second
     return float(np.sqrt((change**2).sum(axis=(1, 2)).max()))

@@ -12,14 +12,16 @@ from typing import ClassVar
 import numpy as np
 
 from skdp.losses import LogisticLoss, SquaredLoss
+from skdp.objectives import LinearObjective
 from skdp.privacy import Budget
-from skdp.solvers import Problem
 from skdp.solvers._bolt_on import BoltOn
 
 LOSS = LogisticLoss()
-PROBLEM = Problem(n_samples=2000, n_features=5, data_norm=1.0, adjacency="zero_out")
+OBJECTIVE = LinearObjective(
+    loss=LOSS, n_samples=2000, n_features=5, data_norm=1.0, adjacency="zero_out"
+)
 SMALL = replace(
-    PROBLEM, n_samples=7, n_features=2, fit_intercept=False, adjacency="replace_one"
+    OBJECTIVE, n_samples=7, n_features=2, fit_intercept=False, adjacency="replace_one"
 )
 BUDGET = Budget(1.0, 1e-6)
 
@@ -43,8 +45,8 @@ class Linear:
         return 2.0
 
 
-def resolved(problem=PROBLEM, loss=LOSS, budget=BUDGET, **params):
-    return BoltOn(**params).resolve(loss, problem, budget)
+def resolved(objective=OBJECTIVE, budget=BUDGET, **params):
+    return BoltOn(**params).resolve(objective, budget)
 
 
 @dataclass(frozen=True)
@@ -63,12 +65,12 @@ class Plan:
     divisor: str = "nominal"
 
     @classmethod
-    def of(cls, solver, problem):
+    def of(cls, solver, objective):
         return cls(
-            solver._steps(problem),
-            solver._shares(problem),
+            solver._steps(objective),
+            solver._shares(objective),
             solver.batch_size,
-            problem.alpha,
+            objective.alpha,
             solver.radius,
         )
 
@@ -123,12 +125,12 @@ class Pairs:
         return np.sqrt((moved**2).sum(axis=(1, 2)))
 
 
-def clipped(features, problem):
+def clipped(features, objective):
     """Rows of norm at most data_norm, with the intercept's column."""
     norms = np.linalg.norm(features, axis=-1, keepdims=True)
-    rows = features * np.minimum(1.0, problem.data_norm / np.maximum(norms, 1e-300))
-    if problem.fit_intercept:
-        column = np.full((*rows.shape[:-1], 1), problem.intercept_value)
+    rows = features * np.minimum(1.0, objective.data_norm / np.maximum(norms, 1e-300))
+    if objective.fit_intercept:
+        column = np.full((*rows.shape[:-1], 1), objective.intercept_value)
         rows = np.concatenate([rows, column], axis=-1)
     return rows
 
@@ -139,84 +141,87 @@ def targets(loss, rng, shape):
     return rng.integers(0, max(2, loss.n_outputs), shape).astype(float)
 
 
-def lone_records(loss, problem):
+def lone_records(objective):
     """One record among null ones, at every place, against its opposite or the null."""
-    n, d = problem.n_samples, problem.n_features
-    row = np.zeros(problem.n_columns)
-    row[:d] = problem.data_norm / np.sqrt(d)
-    if problem.fit_intercept:
-        row[-1] = problem.intercept_value
-    X, y = np.zeros((n, n, problem.n_columns)), np.zeros((n, n))
+    n, d = objective.n_samples, objective.n_features
+    row = np.zeros(objective.n_columns)
+    row[:d] = objective.data_norm / np.sqrt(d)
+    if objective.fit_intercept:
+        row[-1] = objective.intercept_value
+    X, y = np.zeros((n, n, objective.n_columns)), np.zeros((n, n))
     X[np.arange(n), np.arange(n)] = row
-    other = 0.0 if problem.adjacency == "zero_out" else -1.0
+    other = 0.0 if objective.adjacency == "zero_out" else -1.0
     rows = np.tile(other * row, (n, 1))
-    if problem.fit_intercept and other:
-        rows[:, -1] = problem.intercept_value
-    if isinstance(loss, SquaredLoss):
-        y += loss.target_bound
+    if objective.fit_intercept and other:
+        rows[:, -1] = objective.intercept_value
+    if isinstance(objective.loss, SquaredLoss):
+        y += objective.loss.target_bound
     return Pairs(X, y, np.arange(n), rows, y[:, 0].copy())
 
 
-def driven_records(loss, problem, count=24):
+def driven_records(objective, count=24):
     """All other records drive the weights along the last axis; one tilts against it."""
-    n, d = problem.n_samples, problem.n_features
+    n, d = objective.n_samples, objective.n_features
     tilt = np.linspace(0.02, 1.4, count)
     features = np.zeros((count, n, d))
-    features[:, :, -1] = problem.data_norm
+    features[:, :, -1] = objective.data_norm
     place = np.where(np.arange(count) % 3, n - 1, np.arange(count) % n)
     own = np.zeros((count, d))
     own[:, 0], own[:, -1] = np.cos(tilt), -np.sin(tilt)
-    features[np.arange(count), place] = problem.data_norm * own
+    features[np.arange(count), place] = objective.data_norm * own
     own[:, 0] *= -1
-    row = clipped(problem.data_norm * own, problem)
-    if problem.adjacency == "zero_out":
+    row = clipped(objective.data_norm * own, objective)
+    if objective.adjacency == "zero_out":
         row = np.zeros_like(row)
     y = np.ones((count, n))
-    return Pairs(clipped(features, problem), y, place, row, y[:, 0].copy())
+    return Pairs(clipped(features, objective), y, place, row, y[:, 0].copy())
 
 
-def random_records(loss, problem, rng, count):
-    n, d = problem.n_samples, problem.n_features
-    size = problem.data_norm * rng.choice([0.2, 1.0, 5.0], (count, 1, 1))
-    X = clipped(size * rng.normal(size=(count, n, d)), problem)
-    row = clipped(size[:, 0] * rng.normal(size=(count, d)), problem)
-    if problem.adjacency == "zero_out":
+def random_records(objective, rng, count):
+    n, d = objective.n_samples, objective.n_features
+    size = objective.data_norm * rng.choice([0.2, 1.0, 5.0], (count, 1, 1))
+    X = clipped(size * rng.normal(size=(count, n, d)), objective)
+    row = clipped(size[:, 0] * rng.normal(size=(count, d)), objective)
+    if objective.adjacency == "zero_out":
         row = np.zeros_like(row)
     place = rng.integers(0, n, count)
-    y, target = targets(loss, rng, (count, n)), targets(loss, rng, count)
+    y, target = (
+        targets(objective.loss, rng, (count, n)),
+        targets(objective.loss, rng, count),
+    )
     return Pairs(X, y, place, row, target)
 
 
-def mutated(pairs, loss, problem, rng, size):
+def mutated(pairs, objective, rng, size):
     """Children: rows moved, some targets exchanged."""
-    d, count = problem.n_features, len(pairs.X)
-    changed = rng.random((count, problem.n_samples, 1)) < rng.choice([0.2, 1.0])
-    step = size * problem.data_norm
+    d, count = objective.n_features, len(pairs.X)
+    changed = rng.random((count, objective.n_samples, 1)) < rng.choice([0.2, 1.0])
+    step = size * objective.data_norm
     X = pairs.X.copy()
     moved = X[:, :, :d] + step * changed * rng.normal(size=X[:, :, :d].shape)
-    X = np.where(changed, clipped(moved, problem), X)
+    X = np.where(changed, clipped(moved, objective), X)
     row = pairs.row
-    if problem.adjacency != "zero_out":
-        row = clipped(row[:, :d] + step * rng.normal(size=(count, d)), problem)
+    if objective.adjacency != "zero_out":
+        row = clipped(row[:, :d] + step * rng.normal(size=(count, d)), objective)
     flip = rng.random(pairs.y.shape) < 0.05
-    y = np.where(flip, targets(loss, rng, pairs.y.shape), pairs.y)
+    y = np.where(flip, targets(objective.loss, rng, pairs.y.shape), pairs.y)
     return Pairs(X, y, pairs.place, row, pairs.target)
 
 
-def farthest_pair(loss, problem, plan, *, orders=None, seed=0, generations=12):
+def farthest_pair(objective, plan, *, orders=None, seed=0, generations=12):
     """Largest distance that a search over neighbouring data sets finds."""
     rng = np.random.default_rng(seed)
-    pairs = lone_records(loss, problem).join(driven_records(loss, problem))
-    pairs = pairs.join(random_records(loss, problem, rng, 120))
-    found = pairs.distances(loss, plan, orders)
+    pairs = lone_records(objective).join(driven_records(objective))
+    pairs = pairs.join(random_records(objective, rng, 120))
+    found = pairs.distances(objective.loss, plan, orders)
     size = 0.5
     for _ in range(generations):
         best = np.argsort(-found)[:40]
         parents = pairs.take(best)
-        children = mutated(
-            parents.take(rng.integers(0, 40, 120)), loss, problem, rng, size
-        )
+        children = mutated(parents.take(rng.integers(0, 40, 120)), objective, rng, size)
         pairs = parents.join(children)
-        found = np.concatenate([found[best], children.distances(loss, plan, orders)])
+        found = np.concatenate(
+            [found[best], children.distances(objective.loss, plan, orders)]
+        )
         size *= 0.8
     return float(found.max())

@@ -12,15 +12,18 @@ from scipy.sparse import csr_array, csr_matrix
 
 from skdp.data import MemorySource
 from skdp.losses import LogisticLoss, SquaredLoss
+from skdp.objectives import LinearObjective
 from skdp.privacy import Budget, GaussianEvent, PureEvent, calibrate, epsilon_of
 from skdp.privacy._noise import NoiseSource
-from skdp.solvers import Problem, Progress
+from skdp.solvers import Progress
 from skdp.solvers._adassp import AdaSSP, _least_risk
 from skdp.solvers._moments import Moments, MomentWeights, query_size
 from tests.spies import NoNoise, SpyNoise
 
 LOSS = SquaredLoss(2.0, target_bound=1.0)
-PROBLEM = Problem(n_samples=300, n_features=4, data_norm=1.0, adjacency="zero_out")
+OBJECTIVE = LinearObjective(
+    loss=LOSS, n_samples=300, n_features=4, data_norm=1.0, adjacency="zero_out"
+)
 BUDGET = Budget(1.0, 1e-6)
 ADJACENCIES = ("replace_one", "zero_out")
 by_adjacency = pytest.mark.parametrize("adjacency", ADJACENCIES)
@@ -47,37 +50,39 @@ def contribution(x, y, t, k, data_norm=1.0, target_bound=1.0):
     return np.concatenate(parts)
 
 
-def query_of(source, problem, t, k, loss=LOSS):
+def query_of(source, objective, t, k):
     with np.errstate(all="ignore"):  # as `solve` does
-        return Moments.of(source, loss, problem).as_query(MomentWeights(t, k))
+        return Moments.of(source, objective.loss, objective).as_query(
+            MomentWeights(t, k)
+        )
 
 
 @by_weights
 def test_blocks_storages_and_definition_agree(t, k):
-    problem = replace(PROBLEM, data_norm=0.8, fit_intercept=t > 0)
     loss = SquaredLoss(9.0, target_bound=2.0)
+    objective = replace(OBJECTIVE, loss=loss, data_norm=0.8, fit_intercept=t > 0)
     X, y = make_data()
     expected = sum(
         contribution(x, v, t, k, 0.8, 2.0) for x, v in zip(X, y, strict=True)
     )
-    assert len(expected) == query_size(problem)
+    assert len(expected) == query_size(objective)
     for stored in (X, np.asfortranarray(X), csr_array(X), csr_matrix(X)):
         for block in (7, 64, 300):
             source = MemorySource(stored, y)
             source.largest_block = block
-            found = query_of(source, problem, t, k, loss)
+            found = query_of(source, objective, t, k)
             assert np.allclose(found, expected, rtol=1e-12, atol=1e-12)
     single = X.astype(np.float32)
-    exact = query_of(MemorySource(single.astype(float), y), problem, t, k, loss)
+    exact = query_of(MemorySource(single.astype(float), y), objective, t, k)
     for stored in (single, csr_array(single)):
-        found = query_of(MemorySource(stored, y), problem, t, k, loss)
+        found = query_of(MemorySource(stored, y), objective, t, k)
         assert np.allclose(found, exact, rtol=1e-12, atol=1e-12)
 
 
 @by_weights
 def test_the_query_can_be_read_back(t, k):
-    problem = replace(PROBLEM, fit_intercept=t > 0)
-    exact = Moments.of(MemorySource(*make_data()), LOSS, problem)
+    objective = replace(OBJECTIVE, fit_intercept=t > 0)
+    exact = Moments.of(MemorySource(*make_data()), LOSS, objective)
     weights = MomentWeights(t, k)
     again = Moments.from_query(exact.as_query(weights), 4, weights)
     assert np.allclose(again.rows_rows, exact.rows_rows)
@@ -91,26 +96,26 @@ def test_null_records_contribute_exactly_nothing():
     present = np.random.default_rng(3).random(len(y)) < 0.6
     X[~present] *= 1e300
     for stored in (X, csr_array(X)):
-        masked = query_of(MemorySource(stored, y, present), PROBLEM, 0.5, 1.0)
-        kept = query_of(MemorySource(X[present], y[present]), PROBLEM, 0.5, 1.0)
+        masked = query_of(MemorySource(stored, y, present), OBJECTIVE, 0.5, 1.0)
+        kept = query_of(MemorySource(X[present], y[present]), OBJECTIVE, 0.5, 1.0)
         assert np.allclose(masked, kept, rtol=1e-12, atol=1e-12)
     none = MemorySource(X, y, np.zeros(len(y), dtype=bool))
-    assert np.array_equal(query_of(none, PROBLEM, 0.5, 1.0), np.zeros(19))
+    assert np.array_equal(query_of(none, OBJECTIVE, 0.5, 1.0), np.zeros(19))
 
 
 @pytest.mark.parametrize("layout", [np.ascontiguousarray, np.asfortranarray, csr_array])
 @pytest.mark.parametrize("value", [1e308, 1e150, 5e-324])
 def test_a_huge_record_changes_no_other_records_rounding(layout, value):
     X, y = make_data(n=3000, d=40)
-    problem = replace(PROBLEM, n_samples=3000, n_features=40)
+    objective = replace(OBJECTIVE, n_samples=3000, n_features=40)
     present = np.ones(3000, dtype=bool)
     present[7] = False  # what is left are the others
     sums = []
     for entry in (0.1, value):
         X[7] = entry
-        sums.append(query_of(MemorySource(layout(X), y, present), problem, 0.5, 1.0))
+        sums.append(query_of(MemorySource(layout(X), y, present), objective, 0.5, 1.0))
     assert np.array_equal(sums[0], sums[1])
-    whole = query_of(MemorySource(layout(X), y), problem, 0.5, 1.0)
+    whole = query_of(MemorySource(layout(X), y), objective, 0.5, 1.0)
     limit = MomentWeights(0.5, 1.0).record_norm()
     assert np.linalg.norm(whole - sums[0]) <= limit * (1 + 1e-9)
 
@@ -202,8 +207,10 @@ def test_neighbours_in_other_units_never_exceed_the_sensitivity(
     adjacency, data_norm, bound
 ):
     """R in place of R^2, or targets that are not clipped, would show here."""
-    problem = replace(PROBLEM, n_samples=5, n_features=2, data_norm=data_norm)
     loss = SquaredLoss(2 * bound, target_bound=bound)
+    objective = replace(
+        OBJECTIVE, loss=loss, n_samples=5, n_features=2, data_norm=data_norm
+    )
     stated = MomentWeights(0.5, 1.0).sensitivity(adjacency)
     rng = np.random.default_rng(0)
     shares = []
@@ -215,46 +222,46 @@ def test_neighbours_in_other_units_never_exceed_the_sensitivity(
         else:
             Z[0] = rng.choice([-1, 0.1, 1]) * X[0] + data_norm * rng.normal(size=2)
             v[0] = rng.choice([-1, 1]) * y[0]
-        a = query_of(MemorySource(X, y), problem, 0.5, 1.0, loss)
-        b = query_of(MemorySource(Z, v, present), problem, 0.5, 1.0, loss)
+        a = query_of(MemorySource(X, y), objective, 0.5, 1.0)
+        b = query_of(MemorySource(Z, v, present), objective, 0.5, 1.0)
         shares.append(np.linalg.norm(a - b) / stated)
     assert 0.9 < max(shares) <= 1 + 1e-9
 
 
 def test_summation_error_stays_below_what_is_charged():
     X, y = make_data(n=20_000)
-    problem = replace(PROBLEM, n_samples=20_000)
+    objective = replace(OBJECTIVE, n_samples=20_000)
     sums = [
-        query_of(MemorySource(X[order], y[order]), problem, 0.5, 1.0)
+        query_of(MemorySource(X[order], y[order]), objective, 0.5, 1.0)
         for order in (np.arange(20_000), np.arange(20_000)[::-1], np.argsort(y))
     ]
     worst = max(np.linalg.norm(a - b) for a in sums for b in sums)
     slack = MomentWeights(0.5, 1.0).rounding_slack(
-        problem, MemorySource(X, y).largest_block
+        objective, MemorySource(X, y).largest_block
     )
     assert 0 < worst <= slack < 1e-6
 
 
-def resolved(problem=PROBLEM, budget=BUDGET, **params):
-    return AdaSSP(**params).resolve(LOSS, problem, budget)
+def resolved(objective=OBJECTIVE, budget=BUDGET, **params):
+    return AdaSSP(**params).resolve(objective, budget)
 
 
 @by_adjacency
 def test_pure_epsilon_takes_spherical_noise(adjacency):
-    budget, problem = Budget(1.0, 0.0), replace(PROBLEM, adjacency=adjacency)
-    solver = resolved(problem, budget)
+    budget, objective = Budget(1.0, 0.0), replace(OBJECTIVE, adjacency=adjacency)
+    solver = resolved(objective, budget)
     assert solver.law == "spherical"
-    assert solver.refusal(LOSS, problem, budget) == ""
-    z = calibrate(lambda z: solver.event(z, LOSS, problem), budget)
-    event = solver.event(z, LOSS, problem)
+    assert solver.refusal(objective, budget) == ""
+    z = calibrate(lambda z: solver.event(z, objective), budget)
+    event = solver.event(z, objective)
     assert isinstance(event, PureEvent)
     assert 0.999 <= epsilon_of(event, 0.0) <= 1.0
     noise = SpyNoise()
     source = MemorySource(*make_data())
-    run = solver.run(source, LOSS, problem, z, noise, Progress())
+    run = solver.run(source, objective, z, noise, Progress())
     (draw,) = noise.draws
     assert (draw.law, draw.noise_multiplier) == ("spherical", 1 / (1 / z))
-    stated = solver.sensitivity(LOSS, problem)
+    stated = solver.sensitivity(objective)
     assert stated <= draw.sensitivity <= stated * (1 + 1e-9)
     assert np.isfinite(run.weights).all()
     assert "spherical" in solver.mechanism
@@ -264,13 +271,13 @@ def test_pure_epsilon_takes_spherical_noise(adjacency):
 
 def test_spherical_noise_has_the_stated_scale():
     """Mean squared entry against noise_scale, at six standard deviations (1e-8)."""
-    problem = replace(PROBLEM, n_samples=1, fit_intercept=False)
-    solver = resolved(problem, Budget(1.0, 0.0))
+    objective = replace(OBJECTIVE, n_samples=1, fit_intercept=False)
+    solver = resolved(objective, Budget(1.0, 0.0))
     squares = []
     for seed in range(400):
         noise = SpyNoise(seed=seed)
         source = MemorySource(np.zeros((1, 4)), np.zeros(1))
-        run = solver.run(source, LOSS, problem, 1.0, noise, Progress())
+        run = solver.run(source, objective, 1.0, noise, Progress())
         squares.append(np.mean(noise.draws[0].released ** 2) / run.noise_scale**2)
     error = np.std(squares) / math.sqrt(len(squares))
     assert abs(np.mean(squares) - 1) < 6 * error < 0.3
@@ -278,14 +285,16 @@ def test_spherical_noise_has_the_stated_scale():
 
 def test_refusals_have_reasons():
     solver = AdaSSP()
-    assert "squared loss" in solver.refusal(LogisticLoss(), PROBLEM, BUDGET)
-    assert "bound on the targets" in solver.refusal(SquaredLoss(2.0), PROBLEM, BUDGET)
+    assert "squared loss" in solver.refusal(OBJECTIVE.with_loss(LogisticLoss()), BUDGET)
+    assert "bound on the targets" in solver.refusal(
+        OBJECTIVE.with_loss(SquaredLoss(2.0)), BUDGET
+    )
     gaussian = AdaSSP(law="gaussian")
-    assert "law=None" in gaussian.refusal(LOSS, PROBLEM, Budget(1.0, 0.0))
-    wide = replace(PROBLEM, n_features=4000)
-    assert "noisy_gd" in solver.refusal(LOSS, wide, BUDGET)
-    endless = replace(PROBLEM, data_norm=math.inf)
-    assert "finite data_norm" in solver.refusal(LOSS, endless, BUDGET)
+    assert "law=None" in gaussian.refusal(OBJECTIVE, Budget(1.0, 0.0))
+    wide = replace(OBJECTIVE, n_features=4000)
+    assert "noisy_gd" in solver.refusal(wide, BUDGET)
+    endless = replace(OBJECTIVE, data_norm=math.inf)
+    assert "finite data_norm" in solver.refusal(endless, BUDGET)
 
 
 @pytest.mark.parametrize(
@@ -307,12 +316,14 @@ def test_bad_parameters(params):
 @pytest.mark.parametrize("fit_intercept", [True, False])
 @pytest.mark.parametrize("alpha", [0.0, 0.1])
 def test_without_noise_and_ridge_it_is_least_squares(fit_intercept, alpha):
-    problem = replace(PROBLEM, data_norm=6.0, alpha=alpha, fit_intercept=fit_intercept)
+    objective = replace(
+        OBJECTIVE, data_norm=6.0, alpha=alpha, fit_intercept=fit_intercept
+    )
     X, y = make_data()
     y /= 20
     source = MemorySource(X, y)
-    solver = resolved(problem, ridge=0.0)
-    run = solver.run(source, LOSS, problem, 1.0, NoNoise(), Progress())
+    solver = resolved(objective, ridge=0.0)
+    run = solver.run(source, objective, 1.0, NoNoise(), Progress())
     A = np.column_stack([X, np.full(300, 6.0)]) if fit_intercept else X
     matrix = A.T @ A + 300 * alpha * np.eye(A.shape[1])
     assert np.allclose(run.weights[:, 0], np.linalg.solve(matrix, A.T @ y))
@@ -324,12 +335,10 @@ def test_the_error_falls_like_one_over_n():
     for n in (4000, 64_000):
         rng = np.random.default_rng(0)
         X = rng.uniform(-1, 1, size=(n, 2)) / math.sqrt(2)
-        problem = replace(PROBLEM, n_samples=n, n_features=2)
+        objective = replace(OBJECTIVE, n_samples=n, n_features=2)
         source = MemorySource(X, X @ truth)
         runs = [
-            resolved(problem).run(
-                source, LOSS, problem, 5.0, NoiseSource(s), Progress()
-            )
+            resolved(objective).run(source, objective, 5.0, NoiseSource(s), Progress())
             for s in range(40)
         ]
         deviations = [run.weights[:2, 0] - truth for run in runs]
@@ -344,16 +353,16 @@ def test_pure_noise_is_not_fitted(spherical):
     Broken twin: inverting the released matrix as it is.
     """
     budget = Budget(0.1, 0.0 if spherical else 1e-6)
-    problem = replace(PROBLEM, n_samples=50)
-    z = calibrate(lambda z: resolved(budget=budget).event(z, LOSS, problem), budget)
+    objective = replace(OBJECTIVE, n_samples=50)
+    z = calibrate(lambda z: resolved(budget=budget).event(z, objective), budget)
     X, y = make_data(n=50)
     sizes = {"adaptive": [], 0.0: []}
     for ridge in sizes:
         for seed in range(60):
-            solver = resolved(problem, budget, ridge=ridge)
+            solver = resolved(objective, budget, ridge=ridge)
             noise = NoiseSource(seed)
             source = MemorySource(X, y)
-            run = solver.run(source, LOSS, problem, z, noise, Progress())
+            run = solver.run(source, objective, z, noise, Progress())
             sizes[ridge].append(np.linalg.norm(run.weights))
     assert np.quantile(sizes["adaptive"], 0.9) < 2
     assert max(sizes[0.0]) > 5 * max(sizes["adaptive"]) or max(sizes[0.0]) > 20
@@ -390,12 +399,12 @@ def test_no_signal_gives_the_zero_fit():
 @pytest.mark.parametrize("data_norm", [1e-100, 1e100])
 @pytest.mark.parametrize("alpha", [0.0, 1e-100, 1e100])
 def test_extreme_units_stay_finite(data_norm, alpha):
-    problem = replace(PROBLEM, data_norm=data_norm, alpha=alpha)
+    objective = replace(OBJECTIVE, data_norm=data_norm, alpha=alpha)
     X, y = make_data()
     for scale in (1e-300, 1.0, 1e300):
         for ridge in ("adaptive", 0.0):
-            solver = resolved(problem, ridge=ridge)
+            solver = resolved(objective, ridge=ridge)
             with np.errstate(all="ignore"):
                 source = MemorySource(scale * X, y)
-                run = solver.run(source, LOSS, problem, 5.0, NoiseSource(0), Progress())
+                run = solver.run(source, objective, 5.0, NoiseSource(0), Progress())
             assert np.isfinite(run.weights).all()

@@ -9,33 +9,36 @@ import pytest
 
 from skdp import BudgetLedger, DPLogisticRegression
 from skdp.losses import LogisticLoss, SoftmaxLoss, SquaredLoss
+from skdp.objectives import LinearObjective
 from skdp.privacy import Budget, calibrate
 from skdp.privacy._accounting import fits
-from skdp.solvers import Problem, choose_solver
+from skdp.solvers import choose_solver
 from skdp.solvers._auto import auto_candidates
 from tests.problems import ADJACENCIES, LOSSES
 
 LOSS = LogisticLoss()
-PROBLEM = Problem(n_samples=2000, n_features=5, data_norm=1.0, adjacency="zero_out")
+OBJECTIVE = LinearObjective(
+    loss=LOSS, n_samples=2000, n_features=5, data_norm=1.0, adjacency="zero_out"
+)
 BUDGET = Budget(1.0, 1e-6)
 every_adjacency = pytest.mark.parametrize("adjacency", ADJACENCIES)
 every_loss = pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
 
 
-def chosen(problem=PROBLEM, loss=LOSS, budget=BUDGET):
-    return choose_solver("auto", None, loss, problem, budget)
+def chosen(objective=OBJECTIVE, budget=BUDGET):
+    return choose_solver("auto", None, objective, budget)
 
 
 def test_choice_is_a_function_of_public_facts():
     assert chosen() == chosen()
-    assert chosen(replace(PROBLEM)) == chosen()
+    assert chosen(replace(OBJECTIVE)) == chosen()
 
 
 @every_adjacency
 @every_loss
 def test_delta_zero_gives_a_pure_solver(loss, adjacency):
-    problem = replace(PROBLEM, adjacency=adjacency)
-    candidate = chosen(problem, loss, Budget(1.0, 0.0))
+    objective = replace(OBJECTIVE, loss=loss, adjacency=adjacency)
+    candidate = chosen(objective, Budget(1.0, 0.0))
     is_regression = isinstance(loss, SquaredLoss)
     expected = "adassp" if is_regression else "objective_perturbation"
     assert candidate.solver.key == expected
@@ -44,31 +47,31 @@ def test_delta_zero_gives_a_pure_solver(loss, adjacency):
 
 
 def test_too_little_regularisation_for_a_tilt_gives_the_next_candidate():
-    problem = replace(PROBLEM, alpha=1e-4 / 2000)
-    candidate = chosen(problem, budget=Budget(1.0, 0.0))
+    objective = replace(OBJECTIVE, alpha=1e-4 / 2000)
+    candidate = chosen(objective, budget=Budget(1.0, 0.0))
     assert candidate.solver.key == "output_perturbation"
     assert candidate.reason == "delta=0, and objective_perturbation refuses"
 
 
 def test_much_noise_gives_noisy_descent_and_little_noise_one_minimisation():
     sizes = (2000, 7000, 10**6)
-    keys = [chosen(replace(PROBLEM, n_samples=n)).solver.key for n in sizes]
+    keys = [chosen(replace(OBJECTIVE, n_samples=n)).solver.key for n in sizes]
     assert keys == ["nesterov", "noisy_gd", "objective_perturbation"]
-    many = replace(PROBLEM, n_samples=10**6)
+    many = replace(OBJECTIVE, n_samples=10**6)
     assert chosen(many).solver.key == "objective_perturbation"
     # With several outputs residual clipping pays for longer.
-    some = replace(PROBLEM, n_samples=100_000)
-    keys = [chosen(some, loss).solver.key for loss in (LOSS, SoftmaxLoss(3))]
+    some = replace(OBJECTIVE, n_samples=100_000)
+    keys = [chosen(some.with_loss(x)).solver.key for x in (LOSS, SoftmaxLoss(3))]
     assert keys == ["objective_perturbation", "noisy_gd"]
 
 
 def test_every_candidate_has_a_reason_and_the_named_one_says_so():
     for budget in (BUDGET, Budget(1.0, 0.0), Budget(1e6, 1e-6)):
-        for candidate in auto_candidates(LOSS, PROBLEM, budget):
+        for candidate in auto_candidates(OBJECTIVE, budget):
             assert candidate.reason
-    named = choose_solver("noisy_gd", None, LOSS, PROBLEM, BUDGET)
+    named = choose_solver("noisy_gd", None, OBJECTIVE, BUDGET)
     assert named.reason == "named by the user"
-    assert choose_solver("auto", None, LOSS, PROBLEM, Budget(np.inf, 0.0)) is None
+    assert choose_solver("auto", None, OBJECTIVE, Budget(np.inf, 0.0)) is None
 
 
 def test_the_reason_is_on_the_record():
@@ -88,14 +91,14 @@ EXTREMES = [
 @every_loss
 def test_no_budget_is_too_extreme(loss, adjacency):
     for n in (1, 1000, 10**9):
-        problem = replace(PROBLEM, adjacency=adjacency, n_samples=n)
+        objective = replace(OBJECTIVE, loss=loss, adjacency=adjacency, n_samples=n)
         for budget in EXTREMES:
-            candidate = chosen(problem, loss, budget)
+            candidate = chosen(objective, budget)
             solver = candidate.solver
             assert candidate.reason
-            assert solver.sensitivity(loss, problem) > 0
+            assert solver.sensitivity(objective) > 0
             # Its event exists at any multiplier that calibration may try first.
-            assert solver.event(1.0, loss, problem).leaves
+            assert solver.event(1.0, objective).leaves
 
 
 @every_adjacency
@@ -103,11 +106,11 @@ def test_no_budget_is_too_extreme(loss, adjacency):
     "budget", [Budget(1e-6, 0.0), Budget(1e-6, 1e-6), Budget(1e8, 0.5)], ids=repr
 )
 def test_extreme_budgets_are_met(budget, adjacency):
-    problem = replace(PROBLEM, adjacency=adjacency)
     for loss in (LOSS, SoftmaxLoss(3)):
-        solver = chosen(problem, loss, budget).solver
-        z = calibrate(lambda z, s=solver, x=loss: s.event(z, x, problem), budget)
-        assert fits(solver.event(z, loss, problem), budget)
+        objective = replace(OBJECTIVE, loss=loss, adjacency=adjacency)
+        solver = chosen(objective, budget).solver
+        z = calibrate(lambda z, s=solver, x=objective: s.event(z, x), budget)
+        assert fits(solver.event(z, objective), budget)
 
 
 def test_with_a_ledger_many_fits_cost_what_gaussian_noise_costs(tmp_path):

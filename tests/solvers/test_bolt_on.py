@@ -18,17 +18,17 @@ from sklearn.random_projection import GaussianRandomProjection
 from skdp import DPLogisticRegression, privacy_report
 from skdp.data import MemorySource
 from skdp.losses import SoftmaxLoss, SquaredLoss
+from skdp.objectives import LinearObjective
 from skdp.privacy import Budget, GaussianEvent, PureEvent
 from skdp.privacy._noise import NoiseSource
-from skdp.solvers import Problem, Progress, choose_solver, named_solver
-from skdp.solvers._bolt_on import BoltOn
 from skdp.queries._gradient_sum import query_sensitivity, smoothness_bound
+from skdp.solvers import Progress, choose_solver, named_solver
+from skdp.solvers._bolt_on import BoltOn
 from skdp.solvers._schedules import AVERAGES, SCHEDULES
 from tests.problems import LOSSES
 from tests.solvers.permutation import (
     BUDGET,
-    LOSS,
-    PROBLEM,
+    OBJECTIVE,
     Plan,
     clipped,
     descend,
@@ -80,22 +80,24 @@ STORAGES = {
 
 
 def kernel_and_twin(loss, storage, null, **params):
-    problem = replace(PROBLEM, n_samples=11, n_features=3, data_norm=2.0, alpha=0.2)
-    problem = replace(problem, fit_intercept=not null)
+    objective = replace(
+        OBJECTIVE, loss=loss, n_samples=11, n_features=3, data_norm=2.0, alpha=0.2
+    )
+    objective = replace(objective, fit_intercept=not null)
     rng = np.random.default_rng(1)
     X = 2 * rng.normal(size=(11, 3)).astype(np.float32).astype(float)
     X[3] = 0.0
     y = rng.integers(0, max(2, loss.n_outputs), 11).astype(float)
     present = rng.random(11) < 0.6 if null else None
-    solver = resolved(problem, loss, **params)
+    solver = resolved(objective, **params)
     noise = OwnOrder()
     source = MemorySource(STORAGES[storage](X), y, present)
-    found = solver._batches(source, loss, problem, noise, Progress())
+    found = solver._batches(source, objective, noise, Progress())
     orders = noise.orders if solver.reshuffle else noise.orders * solver.n_passes
-    rows = clipped(X, problem)
+    rows = clipped(X, objective)
     if null:
         rows[~present] = 0.0
-    plan = Plan.of(solver, problem)
+    plan = Plan.of(solver, objective)
     return found, descend(rows[None], y[None], loss, plan, orders)[0]
 
 
@@ -120,22 +122,22 @@ def test_kernel_agrees_with_the_plain_twin(loss, storage):
 
 @every_loss
 def test_full_gradients_agree_with_one_batch(loss):
-    problem = replace(PROBLEM, n_samples=11, n_features=3, alpha=0.2)
+    objective = replace(OBJECTIVE, loss=loss, n_samples=11, n_features=3, alpha=0.2)
     rng = np.random.default_rng(1)
     X, y = rng.normal(size=(11, 3)), rng.integers(0, max(2, loss.n_outputs), 11)
     source = MemorySource(X, y.astype(float))
     for params in ({}, {"average": "uniform", "radius": 0.1}, {"schedule": "sqrt"}):
-        solver = resolved(problem, loss, n_passes=5, batch_size=11, **params)
-        full = solver._full_gradients(source, loss, problem, Progress())
-        batches = solver._batches(source, loss, problem, NoNoise(), Progress())
+        solver = resolved(objective, n_passes=5, batch_size=11, **params)
+        full = solver._full_gradients(source, objective, Progress())
+        batches = solver._batches(source, objective, NoNoise(), Progress())
         assert np.allclose(full, batches, rtol=1e-10, atol=1e-14)
 
 
 @pytest.mark.parametrize("storage", ["dense", "csr"])
 @pytest.mark.parametrize("value", [1e308, 1e200, 5e-324, 1e-200])
 def test_extreme_values_stay_within_the_sensitivity(value, storage):
-    problem = replace(PROBLEM, n_samples=30, adjacency="replace_one")
-    solver = resolved(problem, n_passes=2, batch_size=4, step_size=1.0)
+    objective = replace(OBJECTIVE, n_samples=30, adjacency="replace_one")
+    solver = resolved(objective, n_passes=2, batch_size=4, step_size=1.0)
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(30, 5)), np.arange(30.0) % 2
     Z = X.copy()
@@ -144,33 +146,30 @@ def test_extreme_values_stay_within_the_sensitivity(value, storage):
         calm, wild = (
             solver._batches(
                 MemorySource(STORAGES[storage](rows), y),
-                LOSS,
-                problem,
+                objective,
                 NoNoise(),
                 Progress(),
             )
             for rows in (X, Z)
         )
     moved = np.linalg.norm(wild - calm)
-    assert moved <= solver.sensitivity(LOSS, problem)
+    assert moved <= solver.sensitivity(objective)
 
 
 @pytest.mark.parametrize("storage", ["dense", "csr"])
 def test_huge_rows_are_clipped_like_any_other(storage):
-    problem = replace(PROBLEM, n_samples=6, data_norm=12.0)
+    objective = replace(OBJECTIVE, n_samples=6, data_norm=12.0)
     X = np.random.default_rng(0).normal(size=(6, 5)) * 30.0
     Z = X * np.array([1.0, 1e120, 1e300, 1.0, 1e160, 1e98])[:, None]
-    solver = resolved(problem, n_passes=4, batch_size=6)
+    solver = resolved(objective, n_passes=4, batch_size=6)
     with np.errstate(all="ignore"):
         released = [
             run(MemorySource(STORAGES[storage](rows), np.arange(6.0) % 2))
             for rows in (X, Z)
             for run in (
-                lambda source: solver._full_gradients(
-                    source, LOSS, problem, Progress()
-                ),
+                lambda source: solver._full_gradients(source, objective, Progress()),
                 lambda source: solver._batches(
-                    source, LOSS, problem, NoNoise(), Progress()
+                    source, objective, NoNoise(), Progress()
                 ),
             )
         ]
@@ -214,10 +213,10 @@ def test_defaults_follow_from_public_facts_only():
     assert solver == resolved()
     assert solver.law == "gaussian"
     assert resolved(budget=PURE).law == "spherical"
-    assert solver.step_size <= 1 / smoothness_bound(LOSS, PROBLEM)
+    assert solver.step_size <= 1 / smoothness_bound(OBJECTIVE)
     # Few updates are wanted: full gradients. More: batches, in ten passes.
     assert solver.batch_size == 2000
-    large = resolved(replace(PROBLEM, n_samples=10**6))
+    large = resolved(replace(OBJECTIVE, n_samples=10**6))
     assert large.n_passes == 10
     assert large.batch_size < 10**6
     named = resolved(n_passes=3, batch_size=10**9)
@@ -231,31 +230,32 @@ def test_default_flow_time_balances_noise_and_bias(loss, law):
     from skdp.privacy._gaussian import gaussian_mu
     from skdp.privacy._laws import LAWS
 
-    problem = replace(PROBLEM, adjacency="replace_one")
-    solver = resolved(problem, loss, law=law)
+    objective = replace(OBJECTIVE, loss=loss, adjacency="replace_one")
+    solver = resolved(objective, law=law)
     z = 1.0 if law == "spherical" else 1 / gaussian_mu(1.0, 1e-6)
     norm = 5 * loss.raw_unit
 
     def cost(flow):
-        noise = query_sensitivity(loss, problem) * flow / problem.n_samples
-        noise *= LAWS[law].deviation(z, problem.n_columns * loss.n_outputs)
-        bend = loss.curvature_trace * problem.row_norm**2
+        noise = query_sensitivity(objective) * flow / objective.n_samples
+        noise *= LAWS[law].deviation(z, objective.n_columns * loss.n_outputs)
+        bend = loss.curvature_trace * objective.row_norm**2
         return bend * noise**2 / 2 + norm**2 / (2 * flow)
 
-    flow = float(solver._steps(problem).sum())
+    flow = float(solver._steps(objective).sum())
     assert cost(flow) < min(cost(0.9 * flow), cost(1.1 * flow))
 
 
 @every_loss
 def test_units_of_the_features_do_not_matter(loss):
     small, large = (
-        resolved(replace(PROBLEM, data_norm=norm), loss) for norm in (1.0, 1000.0)
+        resolved(replace(OBJECTIVE, loss=loss, data_norm=norm))
+        for norm in (1.0, 1000.0)
     )
     assert (small.n_passes, small.batch_size) == (large.n_passes, large.batch_size)
     assert small.step_size == pytest.approx(large.step_size * 1e6)
-    problem = replace(PROBLEM, data_norm=1000.0)
-    assert large.sensitivity(loss, problem) * 1000 == pytest.approx(
-        small.sensitivity(loss, PROBLEM)
+    objective = replace(OBJECTIVE, loss=loss, data_norm=1000.0)
+    assert large.sensitivity(objective) * 1000 == pytest.approx(
+        small.sensitivity(OBJECTIVE.with_loss(loss))
     )
 
 
@@ -265,10 +265,10 @@ def test_fits_in_other_units_are_the_same_fit(scale):
     X, y = rng.normal(size=(200, 5)), rng.integers(0, 2, 200).astype(float)
 
     def fit(factor):
-        problem = replace(PROBLEM, n_samples=200, data_norm=factor)
-        solver = resolved(problem, n_passes=2, batch_size=7)
+        objective = replace(OBJECTIVE, n_samples=200, data_norm=factor)
+        solver = resolved(objective, n_passes=2, batch_size=7)
         source = MemorySource(factor * X, y)
-        return factor * solver._batches(source, LOSS, problem, NoNoise(), Progress())
+        return factor * solver._batches(source, objective, NoNoise(), Progress())
 
     assert np.allclose(fit(1.0), fit(scale), rtol=1e-9)
 
@@ -276,64 +276,62 @@ def test_fits_in_other_units_are_the_same_fit(scale):
 @every_loss
 @pytest.mark.parametrize("data_norm", [1e-100, 1e100])
 def test_the_ends_of_the_range_of_units(loss, data_norm):
-    problem = replace(PROBLEM, n_samples=30, data_norm=data_norm)
+    objective = replace(OBJECTIVE, loss=loss, n_samples=30, data_norm=data_norm)
     rng = np.random.default_rng(0)
     X = data_norm * rng.normal(size=(30, 5))
     source = MemorySource(X, rng.integers(0, max(2, loss.n_outputs), 30).astype(float))
     for params in ({}, {"batch_size": 4, "n_passes": 2}):
-        chosen = choose_solver("bolt_on", params, loss, problem, BUDGET)
+        chosen = choose_solver("bolt_on", params, objective, BUDGET)
         with np.errstate(all="ignore"):
-            run = chosen.solver.run(
-                source, loss, problem, 5.0, NoiseSource(0), Progress()
-            )
+            run = chosen.solver.run(source, objective, 5.0, NoiseSource(0), Progress())
         assert np.isfinite(run.weights).all()
         assert run.weights.any()
 
 
 def test_regularisation_shortens_the_run():
-    assert resolved(replace(PROBLEM, alpha=1.0)).n_passes < resolved().n_passes
+    assert resolved(replace(OBJECTIVE, alpha=1.0)).n_passes < resolved().n_passes
 
 
 def test_event_is_one_release():
-    assert resolved().event(3.0, LOSS, PROBLEM) == GaussianEvent(3.0)
-    pure = resolved(budget=PURE).event(4.0, LOSS, PROBLEM)
+    assert resolved().event(3.0, OBJECTIVE) == GaussianEvent(3.0)
+    pure = resolved(budget=PURE).event(4.0, OBJECTIVE)
     assert pure == PureEvent(0.25)
 
 
 @pytest.mark.parametrize("law", ["gaussian", "spherical"])
 @pytest.mark.parametrize("batch_size", [6, 60])
 def test_one_draw_of_the_stated_sensitivity(law, batch_size):
-    problem = replace(PROBLEM, n_samples=60)
-    solver = resolved(problem, law=law, batch_size=batch_size, n_passes=2)
+    objective = replace(OBJECTIVE, n_samples=60)
+    solver = resolved(objective, law=law, batch_size=batch_size, n_passes=2)
     source = MemorySource(np.ones((60, 5)), np.ones(60))
     noise = SpyNoise(seed=0)
-    run = solver.run(source, LOSS, problem, 5.0, noise, Progress())
+    run = solver.run(source, objective, 5.0, noise, Progress())
     (draw,) = noise.draws
     assert draw.law == law
     assert draw.noise_multiplier == pytest.approx(5.0)
-    assert draw.sensitivity == solver.sensitivity(LOSS, problem)
+    assert draw.sensitivity == solver.sensitivity(objective)
     assert np.array_equal(run.weights, draw.released)
     assert run.noise_scale == pytest.approx(draw.sigma)
 
 
 def test_order_comes_from_the_noise_source_and_is_new_if_asked_for():
-    problem, source = (
-        replace(PROBLEM, n_samples=9),
+    objective, source = (
+        replace(OBJECTIVE, n_samples=9),
         MemorySource(np.ones((9, 5)), np.ones(9)),
     )
     for reshuffle, expected in ((False, 1), (True, 4)):
         noise = OwnOrder()
-        solver = resolved(problem, batch_size=2, n_passes=4, reshuffle=reshuffle)
-        solver.run(source, LOSS, problem, 5.0, noise, Progress())
+        solver = resolved(objective, batch_size=2, n_passes=4, reshuffle=reshuffle)
+        solver.run(source, objective, 5.0, noise, Progress())
         assert len(noise.orders) == expected
 
 
 def test_progress_counts_passes_and_nothing_else(capsys):
     source = MemorySource(np.zeros((10, 5)), np.zeros(10))
-    problem = replace(PROBLEM, n_samples=10)
+    objective = replace(OBJECTIVE, n_samples=10)
     for batch_size in (3, 10):
-        solver = resolved(problem, n_passes=2, batch_size=batch_size)
-        solver.run(source, LOSS, problem, 9.0, NoiseSource(0), Progress("fit", True))
+        solver = resolved(objective, n_passes=2, batch_size=batch_size)
+        solver.run(source, objective, 9.0, NoiseSource(0), Progress("fit", True))
         lines = capsys.readouterr().out.splitlines()
         assert lines == ["[fit] step 1 of 2", "[fit] step 2 of 2"]
 
@@ -358,32 +356,36 @@ def test_bad_parameters_are_named(params, message):
 
 
 @pytest.mark.parametrize(
-    ("loss", "problem", "budget", "params", "message"),
+    ("objective", "budget", "params", "message"),
     [
-        (SquaredLoss(math.inf, 1.0), PROBLEM, BUDGET, {}, "bounded gradient"),
-        (LOSS, PROBLEM, PURE, {"law": "gaussian"}, "cannot do delta=0"),
-        (LOSS, replace(PROBLEM, data_norm=math.inf), BUDGET, {}, "finite data_norm"),
-        (LOSS, PROBLEM, BUDGET, {"schedule": "strongly_convex"}, "regularisation"),
-        (LOSS, PROBLEM, BUDGET, {"step_size": 4.1}, "at most 2 / L"),
         (
-            LOSS,
-            replace(PROBLEM, n_samples=10**9),
+            OBJECTIVE.with_loss(SquaredLoss(math.inf, 1.0)),
+            BUDGET,
+            {},
+            "bounded gradient",
+        ),
+        (OBJECTIVE, PURE, {"law": "gaussian"}, "cannot do delta=0"),
+        (replace(OBJECTIVE, data_norm=math.inf), BUDGET, {}, "finite data_norm"),
+        (OBJECTIVE, BUDGET, {"schedule": "strongly_convex"}, "regularisation"),
+        (OBJECTIVE, BUDGET, {"step_size": 4.1}, "at most 2 / L"),
+        (
+            replace(OBJECTIVE, n_samples=10**9),
             BUDGET,
             {"n_passes": 10**6, "batch_size": 1},
             "too many updates",
         ),
-        (LOSS, PROBLEM, BUDGET, {"step_size": 1e-250}, "range of numbers"),
-        (SoftmaxLoss(3), PROBLEM, Budget(1e-6, 0.0), {}, ""),
+        (OBJECTIVE, BUDGET, {"step_size": 1e-250}, "range of numbers"),
+        (OBJECTIVE.with_loss(SoftmaxLoss(3)), Budget(1e-6, 0.0), {}, ""),
     ],
 )
-def test_refusals_say_why(loss, problem, budget, params, message):
-    refusal = BoltOn(**params).refusal(loss, problem, budget)
+def test_refusals_say_why(objective, budget, params, message):
+    refusal = BoltOn(**params).refusal(objective, budget)
     if not message:
         assert refusal == ""
         return
     assert message in refusal
     with pytest.raises(ValueError, match=message):
-        choose_solver("bolt_on", params, loss, problem, budget)
+        choose_solver("bolt_on", params, objective, budget)
 
 
 @pytest.mark.parametrize("kind", [np.float16, np.float32, np.longdouble])
@@ -411,7 +413,8 @@ def test_small_fits_do_without_compiled_code():
 def test_weights_too_far_to_be_projected_are_refused():
     n = 200_000
     loss = SquaredLoss(2e154, 1e154)
-    problem = Problem(
+    objective = LinearObjective(
+        loss=loss,
         n_samples=n,
         n_features=1,
         data_norm=1.0,
@@ -426,4 +429,4 @@ def test_weights_too_far_to_be_projected_are_refused():
         "radius": 1e150,
     }
     with pytest.raises(ValueError, match="leaves the range of numbers"):
-        choose_solver("bolt_on", params, loss, problem, Budget(1.0, 1e-6))
+        choose_solver("bolt_on", params, objective, Budget(1.0, 1e-6))

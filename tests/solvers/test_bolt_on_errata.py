@@ -14,15 +14,16 @@ import pytest
 from scipy.special import exp1, expit
 
 from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss
+from skdp.objectives import LinearObjective
 from skdp.privacy import Budget, GaussianEvent, epsilon_of
 from skdp.privacy._gaussian import gaussian_mu
 from skdp.privacy._noise import NoiseSource
-from skdp.solvers import Problem
-from skdp.solvers._bolt_on import BoltOn
 from skdp.queries._gradient_sum import query_sensitivity
+from skdp.solvers._bolt_on import BoltOn
 from skdp.solvers._permutation_sensitivity import Updates, exact_sensitivity
 
-PROBLEM = Problem(
+OBJECTIVE = LinearObjective(
+    loss=HuberHingeLoss(),
     n_samples=40,
     n_features=2,
     data_norm=1.0,
@@ -131,7 +132,7 @@ def test_one_vector_needs_far_less_noise_than_ten_models():
     delta = 1 / 60_000**2
     hinge = HuberHingeLoss(n_outputs=10)
     joint, soft = (
-        query_sensitivity(loss, PROBLEM) / query_sensitivity(HuberHingeLoss(), PROBLEM)
+        query_sensitivity(OBJECTIVE.with_loss(loss)) / query_sensitivity(OBJECTIVE)
         for loss in (hinge, SoftmaxLoss(10))
     )
     assert joint == pytest.approx(math.sqrt(10))
@@ -157,9 +158,9 @@ def test_constant_steps_forget_as_the_flow_time_says():
     """Strongly convex, constant step, full gradients: (2 / (gamma n)) (1 - rho^T)."""
     alpha, step, passes = 0.1, 0.5, 12
     solver = BoltOn(n_passes=passes, batch_size=40, step_size=step, law="gaussian")
-    problem = replace(PROBLEM, alpha=alpha)
-    resolved = solver.resolve(LogisticLoss(), problem, Budget(1.0, 1e-6))
-    updates = Updates(resolved._steps(problem), resolved._shares(problem), 40)
+    objective = replace(OBJECTIVE, loss=LogisticLoss(), alpha=alpha)
+    resolved = solver.resolve(objective, Budget(1.0, 1e-6))
+    updates = Updates(resolved._steps(objective), resolved._shares(objective), 40)
     found = exact_sensitivity(updates, 2.0, smoothness=0.35, strength=alpha)
     assert found == pytest.approx(2 / (alpha * 40) * (1 - 0.95**passes))
     assert found < 2 / (alpha * 40)

@@ -13,9 +13,9 @@ from scipy.sparse import csr_array
 
 from skdp.data import MemorySource
 from skdp.losses import LogisticLoss
-from skdp.solvers import Problem
-from skdp.solvers._certified import CertifiedProblem, certified_minimum
+from skdp.objectives import LinearObjective
 from skdp.queries._gradient_sum import GradientSum
+from skdp.solvers._certified import CertifiedProblem, certified_minimum
 from tests.problems import LOSSES
 
 LOSS = LogisticLoss()
@@ -24,27 +24,29 @@ every_loss = pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
 
 def make(loss=LOSS, n=300, d=5, strength=1.0, linear_norm=0.0, **changes):
     facts = {"data_norm": 1.0, "adjacency": "zero_out"} | changes
-    problem = Problem(n_samples=n, n_features=d, **facts)
-    return CertifiedProblem(loss, problem, strength, linear_norm)
+    objective = LinearObjective(loss=loss, n_samples=n, n_features=d, **facts)
+    return CertifiedProblem(objective, strength, linear_norm)
 
 
 def data(certified, seed=0):
     rng = np.random.default_rng(seed)
-    problem, loss = certified.problem, certified.loss
-    X = problem.data_norm * rng.normal(size=(problem.n_samples, problem.n_features))
-    y = rng.integers(0, max(2, loss.n_outputs), problem.n_samples).astype(float)
+    objective, loss = certified.objective, certified.objective.loss
+    X = objective.data_norm * rng.normal(
+        size=(objective.n_samples, objective.n_features)
+    )
+    y = rng.integers(0, max(2, loss.n_outputs), objective.n_samples).astype(float)
     return X, y
 
 
 def linear_of(certified, seed=1):
-    shape = (certified.problem.n_columns, certified.loss.n_outputs)
+    shape = (certified.objective.n_columns, certified.objective.loss.n_outputs)
     term = np.random.default_rng(seed).normal(size=shape)
     return certified.linear_norm * term / np.linalg.norm(term)
 
 
 def left_over(source, certified, linear, weights):
     """Norm of the gradient at the weights, computed again."""
-    gradient = GradientSum(source, certified.loss, certified.problem)(weights)
+    gradient = GradientSum(source, certified.objective)(weights)
     return float(np.linalg.norm(gradient + certified.strength * weights + linear))
 
 
@@ -138,7 +140,7 @@ def test_wide_data_with_a_diagonal_preconditioner(d, sparse):
 def test_agreement_with_scipy_and_the_distance_that_is_certified(loss):
     certified = make(loss, strength=2.0, linear_norm=5.0)
     source, linear = MemorySource(*data(certified)), linear_of(certified)
-    sums = GradientSum(source, loss, certified.problem)
+    sums = GradientSum(source, certified.objective)
 
     def objective(flat):
         weights = flat.reshape(linear.shape)
@@ -196,14 +198,14 @@ def test_farthest_bounds_the_minimiser(loss, strength, linear_norm):
 
 def precise_gradient(X, y, weights, certified, linear):
     """The gradient of a logistic problem in 60 digits."""
-    problem = certified.problem
+    objective = certified.objective
     total = [certified.strength * mpmath.mpf(w) for w in weights[:, 0]]
     total = [t + mpmath.mpf(float(b)) for t, b in zip(total, linear[:, 0], strict=True)]
     for row, label in zip(X, y, strict=True):
         row = [mpmath.mpf(float(x)) for x in row]
         norm = mpmath.sqrt(sum(x * x for x in row))
-        factor = min(mpmath.mpf(1), problem.data_norm / norm)
-        row = [factor * x for x in row] + [mpmath.mpf(problem.data_norm)]
+        factor = min(mpmath.mpf(1), objective.data_norm / norm)
+        row = [factor * x for x in row] + [mpmath.mpf(objective.data_norm)]
         raw = sum(x * mpmath.mpf(w) for x, w in zip(row, weights[:, 0], strict=True))
         residual = 1 / (1 + mpmath.exp(-raw)) - mpmath.mpf(float(label))
         total = [t + x * residual for t, x in zip(total, row, strict=True)]
@@ -226,7 +228,7 @@ def test_rounding_error_bounds_the_error_of_a_gradient(size, data_norm):
     linear = linear_of(certified)
     source = MemorySource(X, y)
     assert np.linalg.norm(weights) <= 2 * certified.farthest
-    found = GradientSum(source, LOSS, certified.problem)(weights)
+    found = GradientSum(source, certified.objective)(weights)
     found = found + certified.strength * weights + linear
     with mpmath.workdps(60):
         exact = precise_gradient(X, y, weights, certified, linear)

@@ -12,8 +12,9 @@ from skdp._rows import clip_entries
 from skdp.data import EntriesClipped, MemorySource
 from skdp.linear_model._sparse import default_n_nonzero
 from skdp.losses import LogisticLoss, SquaredLoss
+from skdp.objectives import LinearObjective
 from skdp.privacy import Budget
-from skdp.solvers import Problem, choose_solver
+from skdp.solvers import choose_solver
 from skdp.solvers._feature_selection import (
     FeatureSelection,
     favours_selection,
@@ -30,14 +31,17 @@ PAIRS = 60
 
 def problem_of(adjacency, n_samples=1, **facts):
     facts = {"data_norm": NORM, "feature_bound": BOUND, "n_nonzero": 2} | facts
-    return Problem(n_samples=n_samples, n_features=D, adjacency=adjacency, **facts)
+    facts = {"loss": LogisticLoss()} | facts
+    return LinearObjective(
+        n_samples=n_samples, n_features=D, adjacency=adjacency, **facts
+    )
 
 
-def scores_of(X, y, present, loss, problem, weights, place, **clips):
+def scores_of(X, y, present, objective, weights, place, **clips):
     """Scores and the sensitivity they were charged."""
     spy = SpyNoise(seed=0)
-    source = EntriesClipped(MemorySource(X, y, present), problem.feature_bound)
-    select = FeatureSelection(source, loss, problem, spy, **clips)
+    source = EntriesClipped(MemorySource(X, y, present), objective.feature_bound)
+    select = FeatureSelection(source, objective, spy, **clips)
     select(weights, 1, epsilon=1.0, place=place)
     (choice,) = spy.choices
     return choice.scores, choice.sensitivity
@@ -58,17 +62,17 @@ def neighbours(loss, adjacency, rng):
 def largest_share(loss, adjacency, charge=None, **clips):
     """Largest change of a score that was found, in units of what was charged."""
     rng, worst = np.random.default_rng(1), 0.0
-    problem = problem_of(adjacency)
+    objective = problem_of(adjacency, loss=loss)
     for size in np.tile([0.0, 0.1, 3.0, 1e4], PAIRS // 4):
-        weights = size * rng.normal(size=(problem.n_columns, loss.n_outputs))
+        weights = size * rng.normal(size=(objective.n_columns, loss.n_outputs))
         weights[rng.integers(D)] = 0.0
         place = 5 * rng.normal(size=(D, loss.n_outputs))
         found = [
-            scores_of(*records, loss, problem, weights, place, **clips)
+            scores_of(*records, objective, weights, place, **clips)
             for records in neighbours(loss, adjacency, rng)
         ]
         assert found[0][1] == found[1][1]
-        charged = found[0][1] if charge is None else charge(problem, weights)
+        charged = found[0][1] if charge is None else charge(objective, weights)
         worst = max(worst, np.abs(found[0][0] - found[1][0]).max() / charged)
     return worst
 
@@ -85,11 +89,11 @@ def test_no_record_moves_a_score_by_more_than_is_charged(loss_name, adjacency, c
     assert attained < largest_share(loss, adjacency, **clips) <= 1
 
 
-def zero_out_for_both(problem, weights):
-    return problem.entry_bound * LogisticLoss().zero_out_bound(math.inf) * 0.999
+def zero_out_for_both(objective, weights):
+    return objective.entry_bound * LogisticLoss().zero_out_bound(math.inf) * 0.999
 
 
-def without_replaced_entries(problem, weights):
+def without_replaced_entries(objective, weights):
     """As if clipped entries were still those of the clipped rows."""
     return 2 * 0.2 * LogisticLoss().zero_out_bound(math.inf)
 
@@ -105,20 +109,20 @@ def test_broken_sensitivities_are_found_out():
 
 def test_both_adjacencies_and_clips_in_numbers():
     loss = SquaredLoss(residual_bound=2.0, target_bound=1.0)
-    one, two = (problem_of(a) for a in ("zero_out", "replace_one"))
-    assert feature_sensitivity(loss, one) == 0.5 * 2.0
-    assert feature_sensitivity(loss, two) == 2 * 0.5 * 2.0
-    assert feature_sensitivity(loss, two, 0.25, entry_clip=0.1) == 2 * 0.1 * 0.25
-    assert feature_sensitivity(loss, one, prediction=0.0) == pytest.approx(0.5)
+    one, two = (problem_of(a, loss=loss) for a in ("zero_out", "replace_one"))
+    assert feature_sensitivity(one) == 0.5 * 2.0
+    assert feature_sensitivity(two) == 2 * 0.5 * 2.0
+    assert feature_sensitivity(two, 0.25, entry_clip=0.1) == 2 * 0.1 * 0.25
+    assert feature_sensitivity(one, prediction=0.0) == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_no_clipped_row_is_predicted_beyond_the_bound(fit_intercept):
     rng = np.random.default_rng(0)
-    problem = problem_of("zero_out", fit_intercept=fit_intercept)
+    objective = problem_of("zero_out", fit_intercept=fit_intercept)
     for _ in range(200):
-        weights = rng.normal(size=(problem.n_columns, 2)) * rng.integers(
-            0, 2, size=(problem.n_columns, 1)
+        weights = rng.normal(size=(objective.n_columns, 2)) * rng.integers(
+            0, 2, size=(objective.n_columns, 1)
         )
         signs = np.sign(weights[:D, rng.integers(2)])
         for row in (np.clip(9 * signs, -BOUND, BOUND), weights[:D, 0]):
@@ -126,13 +130,13 @@ def test_no_clipped_row_is_predicted_beyond_the_bound(fit_intercept):
             row = np.clip(row, -BOUND, BOUND)
             raw = row @ weights[:D]
             if fit_intercept:
-                raw = raw + problem.intercept_value * weights[D]
-            assert np.linalg.norm(raw) <= prediction_bound(problem, weights)
+                raw = raw + objective.intercept_value * weights[D]
+            assert np.linalg.norm(raw) <= prediction_bound(objective, weights)
 
 
 @pytest.mark.parametrize("storage", [np.asarray, csr_array])
 def test_a_record_of_huge_entries_stays_within_the_charge(storage):
-    problem = problem_of("replace_one", n_samples=3, feature_bound=2.0)
+    objective = problem_of("replace_one", n_samples=3, feature_bound=2.0)
     X = np.ones((3, D))
     wild = X.copy()
     wild[1] = [1e308, -1e308, 1e200, 0, 5e-324, 1.0]
@@ -141,9 +145,7 @@ def test_a_record_of_huge_entries_stays_within_the_charge(storage):
         spy = SpyNoise(seed=0)
         with np.errstate(all="ignore"):  # as `solve` does
             source = MemorySource(storage(rows), np.ones(3))
-            select = FeatureSelection(
-                source, LogisticLoss(), problem, spy, entry_clip=0.3
-            )
+            select = FeatureSelection(source, objective, spy, entry_clip=0.3)
             select(np.full((D + 1, 1), 0.1), 1, epsilon=1.0)
         found.append(spy.choices[0])
     change = np.abs(found[0].scores - found[1].scores).max()
@@ -152,15 +154,13 @@ def test_a_record_of_huge_entries_stays_within_the_charge(storage):
 
 def share_in_single_precision(storage):
     """What a record's exchange does to a score of rows in single precision."""
-    problem, found = problem_of("replace_one", feature_bound=0.1), []
+    objective, found = problem_of("replace_one", feature_bound=0.1), []
     for sign in (1, -1):
         X = np.full((1, D), sign, dtype=np.float32)
         clips = {"residual_clip": 0.3}  # entries are clipped once, before they are read
         zeros, place = np.zeros((D + 1, 1)), np.full((D, 1), 9.0)
         records = storage(X), np.ones(1), np.ones(1, dtype=bool)
-        found.append(
-            scores_of(*records, LogisticLoss(), problem, zeros, place, **clips)
-        )
+        found.append(scores_of(*records, objective, zeros, place, **clips))
     return np.abs(found[0][0] - found[1][0]).max() / found[0][1]
 
 
@@ -181,34 +181,32 @@ def test_entries_in_single_precision_are_within_their_bound(storage, monkeypatch
 @pytest.mark.parametrize("length", [1.0, 50.0, 1e120])
 def test_entries_are_those_of_the_clipped_rows(storage, length):
     """A row counts as much however far beyond its bound it is."""
-    problem = problem_of("zero_out", feature_bound=math.inf)
+    objective = problem_of("zero_out", feature_bound=math.inf)
     row = np.array([4.0, -2.0, 2.0, 1.0, 0.0, 0.0])[None] / 5
     weights, place = np.zeros((D + 1, 1)), np.zeros((D, 1))
     records = storage(length * row), np.ones(1), np.ones(1, dtype=bool)
     with np.errstate(all="ignore"):  # as `solve` does
-        scores, _ = scores_of(
-            *records, LogisticLoss(), problem, weights, place, entry_clip=0.5
-        )
+        scores, _ = scores_of(*records, objective, weights, place, entry_clip=0.5)
     assert np.allclose(scores, 0.5 * np.minimum(np.abs(row[0]), 0.5), rtol=1e-12)
 
 
 def test_bounds_that_have_nothing_to_do_with_each_other_are_no_obstacle():
     facts = {"data_norm": 1e100, "feature_bound": 1e-100}
-    problem = problem_of("replace_one", n_samples=9, **facts)
+    objective = problem_of("replace_one", n_samples=9, **facts)
     budget = Budget(1.0, 1e-6)
-    assert default_n_nonzero(problem, budget) == 1
+    assert default_n_nonzero(objective, budget) == 1
     for key in ("frank_wolfe", "iht", "peeling", "two_stage"):
-        found = choose_solver(key, None, LogisticLoss(), problem, budget)
-        assert found.solver.event(1.0, LogisticLoss(), problem).leaves
+        found = choose_solver(key, None, objective, budget)
+        assert found.solver.event(1.0, objective).leaves
 
 
 def test_selection_is_among_the_candidates_and_in_order():
     rng = np.random.default_rng(0)
     X = rng.uniform(-0.4, 0.4, size=(4000, D))
     y = np.clip(2 * X[:, 4] + X[:, 1] - X[:, 0], -1, 1)
-    problem = problem_of("zero_out", n_samples=4000)
     loss = SquaredLoss(residual_bound=2.0, target_bound=1.0)
-    select = FeatureSelection(MemorySource(X, y), loss, problem, SpyNoise(seed=1))
+    objective = problem_of("zero_out", loss=loss, n_samples=4000)
+    select = FeatureSelection(MemorySource(X, y), objective, SpyNoise(seed=1))
     zeros = np.zeros((D + 1, 1))
     assert select(zeros, 3, epsilon=5.0).tolist() == [0, 1, 4]
     rest = np.array([1, 2, 3, 5])
@@ -226,4 +224,10 @@ def test_the_rule_at_both_ends():
 
 
 def _wide(**facts):
-    return Problem(n_samples=1000, n_features=1000, adjacency="zero_out", **facts)
+    return LinearObjective(
+        loss=LogisticLoss(),
+        n_samples=1000,
+        n_features=1000,
+        adjacency="zero_out",
+        **facts,
+    )

@@ -13,12 +13,13 @@ from sklearn.linear_model import Lasso
 from skdp import DPSparseLinearRegression, DPSparseLogisticRegression
 from skdp.data import EntriesClipped, MemorySource
 from skdp.losses import LogisticLoss, SoftmaxLoss, SquaredLoss
+from skdp.objectives import LinearObjective
 from skdp.privacy import BoundedRangeEvent, Budget, calibrate
 from skdp.privacy._noise import NoiseSource
-from skdp.solvers import Problem, Progress, _vertex_kernel, named_solver
+from skdp.queries._gradient_sum import GradientSum
+from skdp.solvers import Progress, _vertex_kernel, named_solver
 from skdp.solvers import _vertex_scores as vertex_scores
 from skdp.solvers._frank_wolfe import FrankWolfe, score_sensitivity
-from skdp.queries._gradient_sum import GradientSum
 from skdp.solvers._vertex_scores import ENTRY_BITS, IntegerRows, VertexScores
 from tests.problems import CASES, case_id, run_case
 from tests.solvers.deaf import DeafNoise
@@ -29,7 +30,8 @@ LOSSES = pytest.mark.parametrize(
     "loss", [LOGISTIC, SQUARED], ids=["logistic", "squared"]
 )
 ADJACENCIES = pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
-PROBLEM = Problem(
+OBJECTIVE = LinearObjective(
+    loss=LOGISTIC,
     n_samples=2000,
     n_features=500,
     data_norm=4.0,
@@ -41,8 +43,8 @@ BUDGET = Budget(1.0, 1e-6)
 OWN = [case for case in CASES if case.key == "frank_wolfe"]
 
 
-def resolved(problem=PROBLEM, loss=LOGISTIC, budget=BUDGET, **params):
-    return FrankWolfe(**params).resolve(loss, problem, budget)
+def resolved(objective=OBJECTIVE, budget=BUDGET, **params):
+    return FrankWolfe(**params).resolve(objective, budget)
 
 
 def table(n=60, d=30, seed=0, targets=2):
@@ -55,13 +57,13 @@ def table(n=60, d=30, seed=0, targets=2):
 
 def small_problem(adjacency="replace_one", **changes):
     values = {"n_samples": 60, "n_features": 30, "n_nonzero": 8, "data_norm": 3.0}
-    return replace(PROBLEM, adjacency=adjacency, **(values | changes))
+    return replace(OBJECTIVE, adjacency=adjacency, **(values | changes))
 
 
-def scores_of(X, y, loss, problem, per_unit, path=(), present=None):
+def scores_of(X, y, objective, per_unit, path=(), present=None):
     """Scores after each of the moves in `path`: (keep, candidate, weight)."""
-    source = EntriesClipped(MemorySource(X, y, present), problem.feature_bound)
-    scores = VertexScores(IntegerRows.read(source, problem), loss, problem, per_unit)
+    source = EntriesClipped(MemorySource(X, y, present), objective.feature_bound)
+    scores = VertexScores(IntegerRows.read(source, objective), objective, per_unit)
     return scores, list(path)
 
 
@@ -73,12 +75,12 @@ def walk(scores, path, most=10**6, shift=8):
     return scores
 
 
-def random_path(problem, steps=12, radius=2.0, seed=1):
+def random_path(objective, steps=12, radius=2.0, seed=1):
     rng = np.random.default_rng(seed)
     path = []
     for t in range(steps):
         share = 2 / (t + 2)
-        candidate = int(rng.integers(problem.n_columns))
+        candidate = int(rng.integers(objective.n_columns))
         path.append((1 - share, candidate, share * radius * rng.choice([-1.0, 1.0])))
     return path
 
@@ -88,15 +90,15 @@ def random_path(problem, steps=12, radius=2.0, seed=1):
 
 @LOSSES
 def test_sums_kept_up_to_date_are_the_sums_taken_anew(loss):
-    problem = small_problem()
+    objective = small_problem(loss=loss)
     X, y = table()
-    scores, path = scores_of(X, y, loss, problem, 200.0, random_path(problem))
+    scores, path = scores_of(X, y, objective, 200.0, random_path(objective))
     walk(scores, path)
     rows = scores._rows.by_row.toarray().astype(np.int64)
     rows = np.hstack([rows, np.full((len(y), 1), 2**ENTRY_BITS)])
     assert np.array_equal(scores.ranking.scores, -rows.T @ scores._residuals)
     # At once instead of step by step: the same integers.
-    again, _ = scores_of(X, y, loss, problem, 200.0)
+    again, _ = scores_of(X, y, objective, 200.0)
     again._raw[:] = scores._raw
     again.update(10**6, 8)
     assert np.array_equal(again.ranking.scores, scores.ranking.scores)
@@ -104,8 +106,8 @@ def test_sums_kept_up_to_date_are_the_sums_taken_anew(loss):
 
 @pytest.mark.parametrize("shift", [4, 20, 24])
 def test_candidates_are_kept_in_the_order_of_their_levels(shift):
-    problem = small_problem()
-    scores, path = scores_of(*table(), LOGISTIC, problem, 200.0, random_path(problem))
+    objective = small_problem()
+    scores, path = scores_of(*table(), objective, 200.0, random_path(objective))
     scores.update(10**6, shift)
     for move in path:
         scores.move(*move)
@@ -139,14 +141,14 @@ class ByColumns(Plain):
 def test_compiled_and_plain_updates_agree_by_rows_and_by_columns(
     plain, in_order, monkeypatch
 ):
-    problem = small_problem()
-    path = random_path(problem, steps=4)
-    usual, _ = scores_of(*table(), LOGISTIC, problem, 100.0)
+    objective = small_problem()
+    path = random_path(objective, steps=4)
+    usual, _ = scores_of(*table(), objective, 100.0)
     walk(usual, path)
     monkeypatch.setattr(vertex_scores, "_IN_ORDER", in_order)
-    compiled, _ = scores_of(*table(), LOGISTIC, problem, 100.0)
+    compiled, _ = scores_of(*table(), objective, 100.0)
     walk(compiled, path)
-    slow, _ = scores_of(*table(), LOGISTIC, problem, 100.0)
+    slow, _ = scores_of(*table(), objective, 100.0)
     slow._kernel = plain
     walk(slow, path)
     assert np.array_equal(usual.ranking.scores, slow.ranking.scores)
@@ -158,14 +160,14 @@ def test_compiled_and_plain_updates_agree_by_rows_and_by_columns(
 @LOSSES
 @pytest.mark.parametrize("per_unit", [8.0, 64.0, 2.0**15])
 def test_scores_are_gradients_up_to_the_rounding_of_residuals(loss, per_unit):
-    problem = small_problem()
+    objective = small_problem(loss=loss)
     X, y = table()
-    scores, path = scores_of(X, y, loss, problem, per_unit, random_path(problem))
+    scores, path = scores_of(X, y, objective, per_unit, random_path(objective))
     walk(scores, path)
-    source = EntriesClipped(MemorySource(X, y), problem.feature_bound)
-    gradient = GradientSum(source, loss, problem)(scores.weights()).ravel()
-    gradient[-1] *= problem.entry_bound / problem.intercept_value
-    unit = problem.entry_bound / 2**ENTRY_BITS / per_unit
+    source = EntriesClipped(MemorySource(X, y), objective.feature_bound)
+    gradient = GradientSum(source, objective)(scores.weights()).ravel()
+    gradient[-1] *= objective.entry_bound / objective.intercept_value
+    unit = objective.entry_bound / 2**ENTRY_BITS / per_unit
     error = np.abs(gradient + scores.ranking.scores * unit)
     entries = [*np.count_nonzero(X, axis=0).tolist(), len(y)]
     slack = len(y) * 1e-5  # entries are rounded to 2^-20 of their bound
@@ -174,46 +176,46 @@ def test_scores_are_gradients_up_to_the_rounding_of_residuals(loss, per_unit):
 
 @ADJACENCIES
 def test_regularisation_enters_the_scores(adjacency):
-    problem = small_problem(adjacency, alpha=0.7)
-    free = replace(problem, alpha=0.0)
-    path = random_path(problem)
-    with_alpha = walk(scores_of(*table(), LOGISTIC, problem, 100.0)[0], path)
-    without = walk(scores_of(*table(), LOGISTIC, free, 100.0)[0], path)
-    unit = problem.entry_bound / 2**ENTRY_BITS / 100.0
+    objective = small_problem(adjacency, alpha=0.7)
+    free = replace(objective, alpha=0.0)
+    path = random_path(objective)
+    with_alpha = walk(scores_of(*table(), objective, 100.0)[0], path)
+    without = walk(scores_of(*table(), free, 100.0)[0], path)
+    unit = objective.entry_bound / 2**ENTRY_BITS / 100.0
     change = (with_alpha.ranking.scores - without.ranking.scores) * unit
-    wanted = -problem.n_samples * problem.alpha * with_alpha.weights().ravel()
-    wanted[-1] *= problem.entry_bound / problem.intercept_value
+    wanted = -objective.n_samples * objective.alpha * with_alpha.weights().ravel()
+    wanted[-1] *= objective.entry_bound / objective.intercept_value
     assert np.allclose(change, wanted, atol=1e-6, rtol=1e-9)
 
 
 # One record against another -------------------------------------------------------
 
 
-def neighbours(problem, loss, seed):
+def neighbours(objective, seed):
     """A table, and two records that may stand first in it."""
     rng = np.random.default_rng(seed)
-    X, y = table(12, problem.n_features, seed)
+    X, y = table(12, objective.n_features, seed)
     records = []
     for sign in (1.0, rng.choice([-1.0, 1.0])):
-        row = sign * np.ones(problem.n_features) * problem.entry_bound
+        row = sign * np.ones(objective.n_features) * objective.entry_bound
         row[rng.random(len(row)) < 0.7] = 0.0
-        row[0] = sign * problem.entry_bound
+        row[0] = sign * objective.entry_bound
         target = float(rng.integers(0, 2))
-        records.append((row, target * 2 - 1 if loss is SQUARED else target))
+        records.append((row, target * 2 - 1 if objective.loss is SQUARED else target))
     return X, y, records
 
 
 def largest_change(loss, adjacency, sensitivity=score_sensitivity, seeds=range(60)):
     """Largest change of a score found, over the sensitivity."""
-    problem = small_problem(adjacency, n_samples=12, data_norm=50.0)
-    solver = resolved(problem, loss, l1_radius=6.0, residual_clip=math.inf)
-    per_unit = solver.residual_steps / solver._residual_bound(loss, problem, 1.0)
+    objective = small_problem(adjacency, loss=loss, n_samples=12, data_norm=50.0)
+    solver = resolved(objective, l1_radius=6.0, residual_clip=math.inf)
+    per_unit = solver.residual_steps / solver._residual_bound(objective, 1.0)
     most = solver.residual_steps
-    bound = sensitivity(most, problem)
+    bound = sensitivity(most, objective)
     worst = 0.0
     for seed in seeds:
-        X, y, records = neighbours(problem, loss, seed)
-        path = random_path(problem, steps=4, radius=6.0, seed=seed)
+        X, y, records = neighbours(objective, seed)
+        path = random_path(objective, steps=4, radius=6.0, seed=seed)
         path.append((0.0, 0, 6.0 * (-1) ** seed))
         sums = []
         for i, (row, target) in enumerate(records):
@@ -221,7 +223,7 @@ def largest_change(loss, adjacency, sensitivity=score_sensitivity, seeds=range(6
             present[0] = adjacency == "replace_one" or i == 0
             Z, z = X.copy(), y.copy()
             Z[0], z[0] = row, target
-            scores, _ = scores_of(Z, z, loss, problem, per_unit, present=present)
+            scores, _ = scores_of(Z, z, objective, per_unit, present=present)
             sums.append(walk(scores, path, most).ranking.scores)
         worst = max(worst, float(np.abs(sums[0] - sums[1]).max()) / bound)
     return worst
@@ -235,8 +237,8 @@ def test_no_neighbour_moves_a_score_by_more_than_the_sensitivity(loss, adjacency
 
 @LOSSES
 def test_broken_twin_with_the_sensitivity_of_the_other_adjacency_is_exceeded(loss):
-    def twin(most, problem):
-        return score_sensitivity(most, replace(problem, adjacency="zero_out"))
+    def twin(most, objective):
+        return score_sensitivity(most, replace(objective, adjacency="zero_out"))
 
     assert largest_change(loss, "replace_one", twin) > 1.8
 
@@ -245,13 +247,13 @@ def test_broken_twin_with_the_sensitivity_of_the_other_adjacency_is_exceeded(los
 @ADJACENCIES
 def test_the_first_choice_has_a_smaller_sensitivity(loss, adjacency):
     """At w = 0 a logistic residual is a half, a squared one the target."""
-    problem = small_problem(adjacency)
+    objective = small_problem(adjacency, loss=loss)
     noise = SpyNoise(seed=0)
-    solver = resolved(problem, loss, l1_radius=9.0, residual_clip=math.inf, n_steps=3)
+    solver = resolved(objective, l1_radius=9.0, residual_clip=math.inf, n_steps=3)
     X, y = table()
-    solver.run(MemorySource(X, y), loss, problem, 1.0, noise, Progress())
+    solver.run(MemorySource(X, y), objective, 1.0, noise, Progress())
     first, second, third = [choice.sensitivity for choice in noise.choices]
-    assert second == third == score_sensitivity(solver.residual_steps, problem)
+    assert second == third == score_sensitivity(solver.residual_steps, objective)
     assert first / second == pytest.approx(0.5, rel=0.02)
 
 
@@ -262,14 +264,14 @@ def test_no_neighbour_exceeds_the_smaller_sensitivity_of_the_first_choice(
     loss, adjacency, share
 ):
     """Two opposite records attain it; a twin that claims half of it is exceeded."""
-    problem = small_problem(adjacency, n_samples=1, data_norm=50.0)
-    solver = resolved(problem, loss, l1_radius=9.0, residual_clip=math.inf, n_steps=1)
+    objective = small_problem(adjacency, loss=loss, n_samples=1, data_norm=50.0)
+    solver = resolved(objective, l1_radius=9.0, residual_clip=math.inf, n_steps=1)
     target = 1.0 if loss is LOGISTIC else -1.0
     noise = SpyNoise(seed=0)
     for sign in (1.0, -1.0):
         present = np.array([adjacency == "replace_one" or sign > 0])
         source = MemorySource(sign * np.ones((1, 30)), np.array([target]), present)
-        solver.run(source, loss, problem, 1.0, noise, Progress())
+        solver.run(source, objective, 1.0, noise, Progress())
     sums = [choice.scores for choice in noise.choices]
     claimed = share * noise.choices[0].sensitivity
     found = np.abs(sums[0] - sums[1]).max()
@@ -278,37 +280,37 @@ def test_no_neighbour_exceeds_the_smaller_sensitivity_of_the_first_choice(
 
 
 def test_the_intercept_is_as_sensitive_as_a_feature_at_its_bound():
-    problem = small_problem("zero_out", n_samples=1, data_norm=30.0)
+    objective = small_problem("zero_out", n_samples=1, data_norm=30.0)
     X, y = np.ones((1, 30)), np.zeros(1)
-    scores, _ = scores_of(X, y, LOGISTIC, problem, 64.0)
+    scores, _ = scores_of(X, y, objective, 64.0)
     scores.update(32, 8)
-    assert set(scores.ranking.scores.tolist()) == {-score_sensitivity(32, problem)}
+    assert set(scores.ranking.scores.tolist()) == {-score_sensitivity(32, objective)}
 
 
 @pytest.mark.parametrize("value", [1e308, 1e200, 5e-324, -1e308])
 @pytest.mark.parametrize("storage", ["dense", "csr"])
 def test_extreme_records_stay_within_the_sensitivity(value, storage):
-    problem = small_problem("replace_one", n_samples=12, data_norm=2.0)
-    X, y, _ = neighbours(problem, LOGISTIC, 0)
+    objective = small_problem("replace_one", n_samples=12, data_norm=2.0)
+    X, y, _ = neighbours(objective, 0)
     sums = []
     for row in (X[0], np.where(np.arange(30) % 2, value, -value)):
         Z = X.copy()
         Z[0] = row
         stored = csr_array(Z) if storage == "csr" else Z
         with np.errstate(all="ignore"):
-            scores, _ = scores_of(stored, y, LOGISTIC, problem, 64.0)
-            sums.append(walk(scores, random_path(problem), 64).ranking.scores)
-    assert np.abs(sums[0] - sums[1]).max() <= score_sensitivity(64, problem)
+            scores, _ = scores_of(stored, y, objective, 64.0)
+            sums.append(walk(scores, random_path(objective), 64).ranking.scores)
+    assert np.abs(sums[0] - sums[1]).max() <= score_sensitivity(64, objective)
 
 
 def test_null_records_are_in_no_sum():
-    problem = small_problem("zero_out")
+    objective = small_problem("zero_out")
     X, y = table()
     present = np.arange(len(y)) % 3 > 0
-    path = random_path(problem)
-    some = walk(scores_of(X, y, LOGISTIC, problem, 64.0, present=present)[0], path)
-    left = replace(problem, n_samples=int(present.sum()))
-    alone = walk(scores_of(X[present], y[present], LOGISTIC, left, 64.0)[0], path)
+    path = random_path(objective)
+    some = walk(scores_of(X, y, objective, 64.0, present=present)[0], path)
+    left = replace(objective, n_samples=int(present.sum()))
+    alone = walk(scores_of(X[present], y[present], left, 64.0)[0], path)
     assert np.array_equal(some.ranking.scores, alone.ranking.scores)
 
 
@@ -323,12 +325,12 @@ def test_choices_drawn_equal_choices_declared(case):
     (event,) = outcome.event.leaves
     assert isinstance(event, BoundedRangeEvent)
     assert [choice.epsilon for choice in noise.choices] == [event.epsilon] * event.count
-    solver, problem = case.solver, case.problem
-    worst = score_sensitivity(solver.residual_steps, problem)
+    solver, objective = case.solver, case.objective
+    worst = score_sensitivity(solver.residual_steps, objective)
     assert all(1 <= choice.sensitivity <= worst for choice in noise.choices)
-    unit = problem.entry_bound / 2**ENTRY_BITS / solver.residual_steps
-    unit *= solver._residual_bound(case.loss, problem, 1.0)
-    assert worst * unit == pytest.approx(solver.sensitivity(case.loss, problem))
+    unit = objective.entry_bound / 2**ENTRY_BITS / solver.residual_steps
+    unit *= solver._residual_bound(objective, 1.0)
+    assert worst * unit == pytest.approx(solver.sensitivity(objective))
     gumbel = math.pi / math.sqrt(6) * 2 * worst * unit / event.epsilon
     assert outcome.solution.noise_scale == pytest.approx(gumbel)
 
@@ -336,8 +338,8 @@ def test_choices_drawn_equal_choices_declared(case):
 def test_pure_budgets_are_divided_over_the_steps():
     budget = Budget(2.0, 0.0)
     solver = resolved(budget=budget)
-    z = calibrate(lambda z: solver.event(z, LOGISTIC, PROBLEM), budget)
-    assert solver.event(z, LOGISTIC, PROBLEM).pure_epsilon <= 2.0
+    z = calibrate(lambda z: solver.event(z, OBJECTIVE), budget)
+    assert solver.event(z, OBJECTIVE).pure_epsilon <= 2.0
     assert 1 / z == pytest.approx(2.0 / solver.n_steps, rel=1e-5)
     model = DPSparseLogisticRegression(
         2.0, delta=0, classes=[0, 1], solver="frank_wolfe"
@@ -361,21 +363,21 @@ class NotingNoise(DeafNoise):
 class FitsTheGridToTheData(FrankWolfe):
     """Broken twin: as fine a grid of residuals as the table's own targets allow."""
 
-    def run(self, source, loss, problem, noise_multiplier, noise, progress):
+    def run(self, source, objective, noise_multiplier, noise, progress):
         largest = float(np.abs(source.whole().y).max())
         fitted = replace(self, residual_clip=0.1 + largest / 2)
         return FrankWolfe.run(
-            fitted, source, loss, problem, noise_multiplier, noise, progress
+            fitted, source, objective, noise_multiplier, noise, progress
         )
 
 
 class KeepsTheLargestColumns(FrankWolfe):
     """Broken twin: of the vertices chosen, weights on the longest columns are kept."""
 
-    def run(self, source, loss, problem, noise_multiplier, noise, progress):
-        solution = super().run(source, loss, problem, noise_multiplier, noise, progress)
+    def run(self, source, objective, noise_multiplier, noise, progress):
+        solution = super().run(source, objective, noise_multiplier, noise, progress)
         lengths = np.linalg.norm(source.whole().X, axis=0)
-        solution.weights[: problem.n_features][lengths < np.median(lengths)] = 0
+        solution.weights[: objective.n_features][lengths < np.median(lengths)] = 0
         return solution
 
 
@@ -385,8 +387,8 @@ class KeepsTheLargestColumns(FrankWolfe):
     "kind", [FrankWolfe, FitsTheGridToTheData, KeepsTheLargestColumns]
 )
 def test_nothing_but_the_choices_depends_on_the_data(kind, loss, adjacency):
-    problem = small_problem(adjacency, alpha=0.1)
-    solver = kind(n_steps=12, residual_clip=3.0).resolve(loss, problem, BUDGET)
+    objective = small_problem(adjacency, loss=loss, alpha=0.1)
+    solver = kind(n_steps=12, residual_clip=3.0).resolve(objective, BUDGET)
     present = np.arange(60) % 4 > 0 if adjacency == "zero_out" else None
     tables = [table(seed=0), (np.zeros((60, 30)), np.zeros(60)), table(seed=1)]
     masks = [None, present, present]
@@ -394,7 +396,7 @@ def test_nothing_but_the_choices_depends_on_the_data(kind, loss, adjacency):
     for (X, y), mask in zip(tables, masks, strict=True):
         noise = NotingNoise()
         source = MemorySource(X, y / 2 if loss is SQUARED else y, mask)
-        run = solver.run(source, loss, problem, 2.0, noise, Progress())
+        run = solver.run(source, objective, 2.0, noise, Progress())
         seen.append((noise.asked, run.noise_scale, run.weights.tolist()))
     assert (seen[0] == seen[1] == seen[2]) == (kind is FrankWolfe)
 
@@ -411,7 +413,8 @@ def test_without_noise_it_reaches_the_lasso_of_the_same_radius(alpha):
     y = X @ w + 0.05 * rng.normal(size=300)
     y = np.clip(y, -1, 1)
     lasso = Lasso(alpha=alpha, fit_intercept=False, tol=1e-12).fit(X, y).coef_
-    problem = Problem(
+    objective = LinearObjective(
+        loss=SQUARED,
         n_samples=300,
         n_features=40,
         data_norm=10.0,
@@ -423,15 +426,14 @@ def test_without_noise_it_reaches_the_lasso_of_the_same_radius(alpha):
 
     def excess(radius):
         solver = resolved(
-            problem,
-            SQUARED,
+            objective,
             n_steps=1500,
             l1_radius=radius,
             residual_clip=math.inf,
             residual_steps=2**18,
         )
         source = MemorySource(X, y)
-        found = solver.run(source, SQUARED, problem, 1.0, NoNoise(), Progress())
+        found = solver.run(source, objective, 1.0, NoNoise(), Progress())
         found = found.weights.ravel()
         assert np.abs(found).sum() <= radius * (1 + 1e-12)
         values = [np.mean((X @ v - y) ** 2) / 2 for v in (found, lasso)]
@@ -445,15 +447,14 @@ def test_without_noise_it_reaches_the_lasso_of_the_same_radius(alpha):
 
 
 def test_few_weights_are_kept_and_they_are_the_largest():
-    problem = small_problem(n_nonzero=3)
+    objective = small_problem(n_nonzero=3)
     X, y = table()
     runs = {}
     for most in (3, 30):
-        solver = resolved(problem, n_steps=25, l1_radius=2.0)
+        solver = resolved(objective, n_steps=25, l1_radius=2.0)
         run = solver.run(
             MemorySource(X, y),
-            LOGISTIC,
-            replace(problem, n_nonzero=most),
+            replace(objective, n_nonzero=most),
             2.0,
             NoiseSource(4),
             Progress(),
@@ -469,18 +470,18 @@ def test_few_weights_are_kept_and_they_are_the_largest():
 # What must not matter -------------------------------------------------------------
 
 
-def weights_of(X, y, problem=None, source=None, factor=1.0):
-    problem = problem or small_problem()
-    problem = replace(
-        problem,
-        data_norm=factor * problem.data_norm,
-        feature_bound=factor * problem.feature_bound,
+def weights_of(X, y, objective=None, source=None, factor=1.0):
+    objective = objective or small_problem()
+    objective = replace(
+        objective,
+        data_norm=factor * objective.data_norm,
+        feature_bound=factor * objective.feature_bound,
     )
     source = source or MemorySource(factor * X, y)
-    source = EntriesClipped(source, problem.feature_bound)
-    solver = resolved(problem, n_steps=10)
-    z = calibrate(lambda z: solver.event(z, LOGISTIC, problem), BUDGET)
-    run = solver.run(source, LOGISTIC, problem, z, NoiseSource(2), Progress())
+    source = EntriesClipped(source, objective.feature_bound)
+    solver = resolved(objective, n_steps=10)
+    z = calibrate(lambda z: solver.event(z, objective), BUDGET)
+    run = solver.run(source, objective, z, NoiseSource(2), Progress())
     return factor * run.weights
 
 
@@ -519,28 +520,28 @@ def test_defaults_follow_from_public_facts_only():
     solver = resolved()
     assert solver == resolved()
     assert 10 <= solver.n_steps <= 500
-    reach = solver.l1_radius * PROBLEM.entry_bound / LOGISTIC.raw_unit
+    reach = solver.l1_radius * OBJECTIVE.entry_bound / LOGISTIC.raw_unit
     assert 0.5 <= reach <= 10
-    more = resolved(replace(PROBLEM, n_samples=20_000))
+    more = resolved(replace(OBJECTIVE, n_samples=20_000))
     assert more.n_steps > solver.n_steps
     assert more.l1_radius > solver.l1_radius
-    assert resolved(replace(PROBLEM, adjacency="zero_out")).n_steps > solver.n_steps
-    assert resolved(loss=SQUARED).residual_clip == 0.125
+    assert resolved(replace(OBJECTIVE, adjacency="zero_out")).n_steps > solver.n_steps
+    assert resolved(OBJECTIVE.with_loss(SQUARED)).residual_clip == 0.125
     assert resolved().residual_clip == math.inf
     # The rule is the same for a pure budget of as many e-folds a step.
     assert resolved(budget=Budget(1.0, 0.0)).n_steps < solver.n_steps
 
 
 def test_several_outputs_and_too_many_records_are_refused_with_a_remedy():
-    refusal = FrankWolfe().refusal(SoftmaxLoss(3), PROBLEM, BUDGET)
+    refusal = FrankWolfe().refusal(OBJECTIVE.with_loss(SoftmaxLoss(3)), BUDGET)
     assert refusal.endswith("Use solver='iht'.")
-    many = replace(PROBLEM, n_samples=2**30)
+    many = replace(OBJECTIVE, n_samples=2**30)
     assert "fewer 'residual_steps'" in FrankWolfe(residual_steps=4096).refusal(
-        LOGISTIC, many, BUDGET
+        many, BUDGET
     )
-    assert FrankWolfe(residual_steps=64).refusal(LOGISTIC, many, BUDGET) == ""
-    dense = replace(PROBLEM, n_nonzero=None)
-    assert "Use DPSparse" in FrankWolfe().refusal(LOGISTIC, dense, BUDGET)
+    assert FrankWolfe(residual_steps=64).refusal(many, BUDGET) == ""
+    dense = replace(OBJECTIVE, n_nonzero=None)
+    assert "Use DPSparse" in FrankWolfe().refusal(dense, BUDGET)
 
 
 @pytest.mark.parametrize(
@@ -585,7 +586,7 @@ def test_sums_of_the_most_records_fit_into_their_integers():
     """The largest sum, a penalty of the largest size beside it, and a level of both."""
     largest = 2**vertex_scores.SUM_BITS + 2**vertex_scores.SUM_BITS
     assert largest < 2**63
-    problem = small_problem(alpha=1e100)
+    objective = small_problem(alpha=1e100)
     X, y = table()
-    scores = walk(scores_of(X, y, LOGISTIC, problem, 64.0)[0], random_path(problem), 64)
+    scores = walk(scores_of(X, y, objective, 64.0)[0], random_path(objective), 64)
     assert np.abs(scores.ranking.scores.astype(float)).max() <= largest

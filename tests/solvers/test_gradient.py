@@ -11,7 +11,7 @@ from scipy.sparse import csr_array, csr_matrix
 
 from skdp.data import MemorySource
 from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
-from skdp.solvers import Problem
+from skdp.objectives import LinearObjective
 from skdp.queries._gradient_sum import GradientSum, query_sensitivity, rounding_slack
 
 LOSSES = [
@@ -27,7 +27,8 @@ by_adjacency = pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
 
 def make_problem(**changes):
     facts = {"n_samples": 300, "n_features": 4, "data_norm": 1.0}
-    return Problem(**(facts | {"adjacency": "replace_one"} | changes))
+    facts |= {"loss": LogisticLoss(), "adjacency": "replace_one"}
+    return LinearObjective(**(facts | changes))
 
 
 def make_data(loss, n=300, d=4, scale=1.0, seed=0):
@@ -36,21 +37,21 @@ def make_data(loss, n=300, d=4, scale=1.0, seed=0):
     return X, rng.integers(0, max(2, loss.n_outputs), n).astype(float)
 
 
-def plain_sum(loss, problem, X, y, W, clip=math.inf):
+def plain_sum(objective, X, y, W, clip=math.inf):
     """The definition, one record after the other."""
     total = np.zeros_like(W)
     for x, target in zip(X, y, strict=True):
-        row = x * min(1.0, problem.data_norm / max(np.linalg.norm(x), 1e-300))
-        if problem.fit_intercept:
-            row = np.append(row, problem.intercept_value)
-        residual = loss.residual(np.array([target]), (row @ W)[None, :])[0]
+        row = x * min(1.0, objective.data_norm / max(np.linalg.norm(x), 1e-300))
+        if objective.fit_intercept:
+            row = np.append(row, objective.intercept_value)
+        residual = objective.loss.residual(np.array([target]), (row @ W)[None, :])[0]
         residual = residual * min(1.0, clip / max(np.linalg.norm(residual), 1e-300))
         total += np.outer(row, residual)
     return total
 
 
-def weights(loss, problem, scale=2.0, seed=9):
-    shape = (problem.n_columns, loss.n_outputs)
+def weights(objective, scale=2.0, seed=9):
+    shape = (objective.n_columns, objective.loss.n_outputs)
     return scale * np.random.default_rng(seed).normal(size=shape)
 
 
@@ -58,15 +59,15 @@ def weights(loss, problem, scale=2.0, seed=9):
 @pytest.mark.parametrize("fit_intercept", [True, False])
 @pytest.mark.parametrize("clip", [math.inf, 0.3])
 def test_blocks_storages_and_definition_agree(loss, fit_intercept, clip):
-    problem = make_problem(fit_intercept=fit_intercept, data_norm=0.8)
+    objective = make_problem(loss=loss, fit_intercept=fit_intercept, data_norm=0.8)
     X, y = make_data(loss)
-    W = weights(loss, problem)
-    expected = plain_sum(loss, problem, X, y, W, clip)
+    W = weights(objective)
+    expected = plain_sum(objective, X, y, W, clip)
     for stored in (X, np.asfortranarray(X), csr_array(X), csr_matrix(X)):
         for block in (7, 64, 300):
             source = MemorySource(stored, y)
             source.largest_block = block
-            found = GradientSum(source, loss, problem, clip)
+            found = GradientSum(source, objective, clip)
             assert np.allclose(found(W), expected, rtol=1e-12, atol=1e-12)
             assert np.array_equal(found(W), found(W))  # kept factors change nothing
 
@@ -74,19 +75,19 @@ def test_blocks_storages_and_definition_agree(loss, fit_intercept, clip):
 @by_loss
 @pytest.mark.parametrize("clip", [math.inf, 0.3])
 def test_sums_over_chosen_rows_are_sums_of_these_rows(loss, clip):
-    problem = make_problem(data_norm=0.8)
+    objective = make_problem(loss=loss, data_norm=0.8)
     X, y = make_data(loss)
     X[5] = 1e200
     present = np.ones(len(y), dtype=bool)
     present[[5, 77, 130]] = False
-    W = weights(loss, problem)
+    W = weights(objective)
     rows = np.array([0, 5, 63, 64, 77, 200, 299])
     kept = np.array([0, 63, 64, 200, 299])
-    expected = plain_sum(loss, problem, X[kept], y[kept], W, clip)
+    expected = plain_sum(objective, X[kept], y[kept], W, clip)
     for stored in (X, csr_array(X)):
         source = MemorySource(stored, y, present)
         source.largest_block = 64
-        found = GradientSum(source, loss, problem, clip)
+        found = GradientSum(source, objective, clip)
         with np.errstate(all="ignore"):  # as `solve` does
             assert np.allclose(found(W, rows), expected, rtol=1e-12, atol=1e-12)
             assert not found(W, np.empty(0, dtype=np.int64)).any()
@@ -94,52 +95,50 @@ def test_sums_over_chosen_rows_are_sums_of_these_rows(loss, clip):
 
 @by_loss
 def test_single_precision_is_summed_in_double(loss):
-    problem = make_problem()
+    objective = make_problem(loss=loss)
     X, y = make_data(loss)
     single = X.astype(np.float32)
-    W = weights(loss, problem)
+    W = weights(objective)
     for stored in (single, csr_array(single)):
-        found = GradientSum(MemorySource(stored, y), loss, problem)(W)
+        found = GradientSum(MemorySource(stored, y), objective)(W)
         assert found.dtype == np.float64
-        exact = plain_sum(loss, problem, single.astype(np.float64), y, W)
+        exact = plain_sum(objective, single.astype(np.float64), y, W)
         assert np.allclose(found, exact, rtol=1e-12, atol=1e-12)
 
 
 @by_loss
 def test_value_and_gradient_agree_with_the_gradient_alone(loss):
-    problem = make_problem()
+    objective = make_problem(loss=loss)
     source = MemorySource(*make_data(loss))
-    W = weights(loss, problem)
-    value, gradient = GradientSum(source, loss, problem).with_value(W)
-    assert np.array_equal(gradient, GradientSum(source, loss, problem)(W))
-    step = 1e-6 * weights(loss, problem, seed=2)
-    ahead = GradientSum(source, loss, problem).with_value(W + step)[0]
-    behind = GradientSum(source, loss, problem).with_value(W - step)[0]
+    W = weights(objective)
+    value, gradient = GradientSum(source, objective).with_value(W)
+    assert np.array_equal(gradient, GradientSum(source, objective)(W))
+    step = 1e-6 * weights(objective, seed=2)
+    ahead = GradientSum(source, objective).with_value(W + step)[0]
+    behind = GradientSum(source, objective).with_value(W - step)[0]
     assert (ahead - behind) / 2 == pytest.approx(np.sum(gradient * step), rel=1e-4)
     assert value > 0
 
 
 @by_loss
 def test_null_records_contribute_exactly_nothing(loss):
-    problem = make_problem()
+    objective = make_problem(loss=loss)
     X, y = make_data(loss)
-    W = weights(loss, problem)
+    W = weights(objective)
     present = np.random.default_rng(3).random(len(y)) < 0.6
-    masked = GradientSum(MemorySource(X, y, present), loss, problem)(W)
-    expected = plain_sum(loss, problem, X[present], y[present], W)
+    masked = GradientSum(MemorySource(X, y, present), objective)(W)
+    expected = plain_sum(objective, X[present], y[present], W)
     assert np.allclose(masked, expected, rtol=1e-12, atol=1e-12)
     # A row of zeros is another thing: its intercept column still speaks.
     zeroed = np.where(present[:, None], X, 0.0)
-    assert not np.allclose(
-        GradientSum(MemorySource(zeroed, y), loss, problem)(W), masked
-    )
+    assert not np.allclose(GradientSum(MemorySource(zeroed, y), objective)(W), masked)
 
 
-def neighbours(loss, problem, rng):
+def neighbours(objective, rng):
     """Two neighbouring data sets that differ in the first record, adversarially."""
-    n, d, R = 5, problem.n_features, problem.data_norm
+    n, d, R = 5, objective.n_features, objective.data_norm
     X = R * rng.normal(size=(n, d))
-    top = max(1, loss.n_outputs - 1)
+    top = max(1, objective.loss.n_outputs - 1)
     y = rng.integers(0, top + 1, n).astype(float)
     X2, y2 = X.copy(), y.copy()
     kind = rng.integers(4)
@@ -150,10 +149,10 @@ def neighbours(loss, problem, rng):
         -X[0] + 0.02 * R * rng.normal(size=d),
     ][kind]
     y2[0] = rng.integers(0, top + 1)
-    if isinstance(loss, SquaredLoss):
+    if isinstance(objective.loss, SquaredLoss):
         y[0], y2[0] = 50 * rng.choice([-1, 1], 2)
     present = np.ones(n, dtype=bool)
-    if problem.adjacency == "zero_out":
+    if objective.adjacency == "zero_out":
         present[0] = False
         X2, y2 = X, y
     else:
@@ -161,22 +160,22 @@ def neighbours(loss, problem, rng):
     return MemorySource(X, y), MemorySource(X2, y2, present)
 
 
-def largest_share_of(stated, loss, problem, clip=math.inf, weight=1.0, rounds=1500):
+def largest_share_of(stated, objective, clip=math.inf, weight=1.0, rounds=1500):
     """Largest difference over neighbours, as a share of the stated sensitivity."""
-    shape = np.ones((problem.n_columns, 1))
-    shape[-1] = weight if problem.fit_intercept else 1.0
+    shape = np.ones((objective.n_columns, 1))
+    shape[-1] = weight if objective.fit_intercept else 1.0
     rng = np.random.default_rng(17)
     largest = 0.0
     for _ in range(rounds):
-        a, b = neighbours(loss, problem, rng)
-        scale = np.exp(rng.uniform(-3, 5)) / problem.data_norm
-        W = scale * rng.normal(size=(problem.n_columns, loss.n_outputs))
+        a, b = neighbours(objective, rng)
+        scale = np.exp(rng.uniform(-3, 5)) / objective.data_norm
+        W = scale * rng.normal(size=(objective.n_columns, objective.loss.n_outputs))
         if rng.random() < 0.2:
             W[:] = 0
         norm = float(np.linalg.norm(W / shape, 2))
-        difference = GradientSum(a, loss, problem, clip)(W)
-        difference -= GradientSum(b, loss, problem, clip)(W)
-        stated_value = stated(loss, problem, clip, norm, weight)
+        difference = GradientSum(a, objective, clip)(W)
+        difference -= GradientSum(b, objective, clip)(W)
+        stated_value = stated(objective, clip, norm, weight)
         share = np.linalg.norm(shape * difference) / stated_value
         largest = max(largest, float(share))
     return largest
@@ -189,14 +188,15 @@ def largest_share_of(stated, loss, problem, clip=math.inf, weight=1.0, rounds=15
 def test_neighbours_never_exceed_the_sensitivity(
     loss, adjacency, fit_intercept, data_norm
 ):
-    problem = make_problem(
+    objective = make_problem(
+        loss=loss,
         n_samples=5,
         n_features=2,
         adjacency=adjacency,
         data_norm=data_norm,
         fit_intercept=fit_intercept,
     )
-    share = largest_share_of(query_sensitivity, loss, problem)
+    share = largest_share_of(query_sensitivity, objective)
     assert share <= 1 + 1e-9
     assert share > 0.75  # the search is strong enough to see a factor of 4/3
 
@@ -205,8 +205,10 @@ def test_neighbours_never_exceed_the_sensitivity(
 @pytest.mark.parametrize("clip", [0.2, 0.5, 1.0])
 def test_neighbours_never_exceed_the_sensitivity_of_clipped_residuals(adjacency, clip):
     for loss in (LogisticLoss(), SoftmaxLoss(3)):
-        problem = make_problem(n_samples=5, n_features=2, adjacency=adjacency)
-        share = largest_share_of(query_sensitivity, loss, problem, clip)
+        objective = make_problem(
+            loss=loss, n_samples=5, n_features=2, adjacency=adjacency
+        )
+        share = largest_share_of(query_sensitivity, objective, clip)
         assert 0.75 < share <= 1 + 1e-9
 
 
@@ -216,34 +218,36 @@ def test_neighbours_never_exceed_the_sensitivity_of_a_weighted_intercept(
     adjacency, weight
 ):
     for loss in (LogisticLoss(), SoftmaxLoss(3)):
-        problem = make_problem(n_samples=5, n_features=2, adjacency=adjacency)
-        share = largest_share_of(query_sensitivity, loss, problem, weight=weight)
+        objective = make_problem(
+            loss=loss, n_samples=5, n_features=2, adjacency=adjacency
+        )
+        share = largest_share_of(query_sensitivity, objective, weight=weight)
         assert 0.75 < share <= 1 + 1e-9
 
 
-def half(loss, problem, clip, norm, weight):
-    return query_sensitivity(loss, problem, clip, norm) / 2
+def half(objective, clip, norm, weight):
+    return query_sensitivity(objective, clip, norm) / 2
 
 
-def without_intercept_column(loss, problem, clip, norm, weight):
+def without_intercept_column(objective, clip, norm, weight):
     """The un-noised intercept of other libraries: rows counted with norm R."""
-    bare = replace(problem, fit_intercept=False)
-    return query_sensitivity(loss, bare, clip, norm)
+    bare = replace(objective, fit_intercept=False)
+    return query_sensitivity(bare, clip, norm)
 
 
-def halved_under_the_other_adjacency(loss, problem, clip, norm, weight):
+def halved_under_the_other_adjacency(objective, clip, norm, weight):
     """zero_out taken as half of replace_one, and used under replace_one."""
-    other = replace(problem, adjacency="zero_out")
-    return query_sensitivity(loss, other, clip, norm)
+    other = replace(objective, adjacency="zero_out")
+    return query_sensitivity(other, clip, norm)
 
 
-def radius_without_the_row_norm(loss, problem, clip, norm, weight):
-    return query_sensitivity(loss, problem, clip, norm / problem.row_norm)
+def radius_without_the_row_norm(objective, clip, norm, weight):
+    return query_sensitivity(objective, clip, norm / objective.row_norm)
 
 
-def weights_of_the_intercept_not_divided(loss, problem, clip, norm, weight):
+def weights_of_the_intercept_not_divided(objective, clip, norm, weight):
     """The radius taken from the weights as they are, not as the query counts them."""
-    return query_sensitivity(loss, problem, clip, norm * weight, weight)
+    return query_sensitivity(objective, clip, norm * weight, weight)
 
 
 @pytest.mark.parametrize(
@@ -256,27 +260,27 @@ def weights_of_the_intercept_not_divided(loss, problem, clip, norm, weight):
     ],
 )
 def test_broken_sensitivities_are_found_out(twin):
-    problem = make_problem(n_samples=5, n_features=2, data_norm=12.0)
-    assert largest_share_of(twin, LogisticLoss(), problem) > 1.05
+    objective = make_problem(n_samples=5, n_features=2, data_norm=12.0)
+    assert largest_share_of(twin, objective) > 1.05
 
 
 def test_undivided_intercept_weights_are_found_out():
-    problem = make_problem(n_samples=5, n_features=2)
+    objective = make_problem(n_samples=5, n_features=2)
     twin = weights_of_the_intercept_not_divided
-    assert largest_share_of(twin, LogisticLoss(), problem, weight=0.1) > 1.05
+    assert largest_share_of(twin, objective, weight=0.1) > 1.05
 
 
 def test_summation_error_stays_below_what_is_charged():
     """Same records in another order: the float sums differ, by less than the slack."""
     loss, n, d = LogisticLoss(), 20_000, 3
-    problem = make_problem(n_samples=n, n_features=d)
+    objective = make_problem(loss=loss, n_samples=n, n_features=d)
     X, y = make_data(loss, n=n, d=d)
     source = MemorySource(X, y)
-    W = weights(loss, problem)
+    W = weights(objective)
     norm = float(np.linalg.norm(W, 2))
-    slack = rounding_slack(loss, problem, source.largest_block, norm)
+    slack = rounding_slack(objective, source.largest_block, norm)
     sums = [
-        GradientSum(MemorySource(X[order], y[order]), loss, problem)(W)
+        GradientSum(MemorySource(X[order], y[order]), objective)(W)
         for order in (np.arange(n), np.arange(n)[::-1], np.argsort(X[:, 0]))
     ]
     worst = max(np.linalg.norm(a - b) for a in sums for b in sums)
@@ -285,10 +289,10 @@ def test_summation_error_stays_below_what_is_charged():
 
 @by_loss
 def test_radius_matters_only_below_the_worst_case(loss):
-    problem = make_problem()
-    worst = query_sensitivity(loss, problem)
-    assert query_sensitivity(loss, problem, weights_norm=0.0) <= worst
-    assert query_sensitivity(loss, problem, weights_norm=1e9) == pytest.approx(worst)
+    objective = make_problem(loss=loss)
+    worst = query_sensitivity(objective)
+    assert query_sensitivity(objective, weights_norm=0.0) <= worst
+    assert query_sensitivity(objective, weights_norm=1e9) == pytest.approx(worst)
     assert math.isfinite(worst)
 
 
@@ -298,7 +302,7 @@ def test_a_huge_record_changes_no_other_records_rounding(layout):
     loss, n, d = LogisticLoss(), 3000, 40
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(n, d)), np.zeros(n)
-    problem = make_problem(n_samples=n, n_features=d, fit_intercept=False)
+    objective = make_problem(loss=loss, n_samples=n, n_features=d, fit_intercept=False)
     W = 1e10 * rng.normal(size=(d, 1))
     present = np.ones(n, dtype=bool)
     present[7] = False  # what is left are the others
@@ -307,5 +311,5 @@ def test_a_huge_record_changes_no_other_records_rounding(layout):
         X[7] = value
         source = MemorySource(layout(X), y, present)
         with np.errstate(all="ignore"):
-            sums.append(GradientSum(source, loss, problem)(W))
+            sums.append(GradientSum(source, objective)(W))
     assert np.array_equal(sums[0], sums[1])

@@ -10,9 +10,9 @@ from scipy.sparse import csr_array
 
 from skdp.data import MemorySource
 from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
-from skdp.solvers import Problem
-from skdp.solvers import _gradient as gradient_module
+from skdp.objectives import LinearObjective
 from skdp.queries._gradient_sum import GradientSum
+from skdp.solvers import _gradient as gradient_module
 
 LOSSES = [LogisticLoss(), SquaredLoss(2.0, 1.0), HuberHingeLoss()]
 by_loss = pytest.mark.parametrize("loss", LOSSES, ids=repr)
@@ -24,7 +24,8 @@ def compiled(monkeypatch):
 
 
 def make(X, y, loss, clip=math.inf, present=None, block=64, fit_intercept=True):
-    problem = Problem(
+    objective = LinearObjective(
+        loss=loss,
         n_samples=len(y),
         n_features=X.shape[1],
         data_norm=0.8,
@@ -33,7 +34,7 @@ def make(X, y, loss, clip=math.inf, present=None, block=64, fit_intercept=True):
     )
     source = MemorySource(X, y, present)
     source.largest_block = block
-    return GradientSum(source, loss, problem, clip)
+    return GradientSum(source, objective, clip)
 
 
 def data(dtype=np.float64, n=200, d=5):

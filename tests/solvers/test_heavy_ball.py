@@ -9,22 +9,28 @@ import pytest
 
 from skdp.data import MemorySource
 from skdp.losses import LogisticLoss
+from skdp.objectives import LinearObjective
 from skdp.privacy import Budget
 from skdp.privacy._noise import NoiseSource
-from skdp.solvers import Problem, Progress, named_solver
+from skdp.solvers import Progress, named_solver
 from skdp.solvers._heavy_ball import HeavyBall
 from skdp.solvers._noisy_gd import NoisyGD
 from skdp.solvers._noisy_gradient import NoisyGradient
 
 LOSS = LogisticLoss()
-PROBLEM = Problem(
-    n_samples=200, n_features=5, data_norm=1.0, adjacency="replace_one", alpha=0.01
+OBJECTIVE = LinearObjective(
+    loss=LOSS,
+    n_samples=200,
+    n_features=5,
+    data_norm=1.0,
+    adjacency="replace_one",
+    alpha=0.01,
 )
 BUDGET = Budget(1.0, 1e-6)
 
 
 def resolved(budget=BUDGET, **params):
-    return HeavyBall(**params).resolve(LOSS, PROBLEM, budget)
+    return HeavyBall(**params).resolve(OBJECTIVE, budget)
 
 
 def data():
@@ -41,13 +47,13 @@ def test_bad_momentum_is_named(momentum):
 
 
 def test_default_momentum_is_nesterovs_or_that_of_noisy_gd():
-    regular = replace(PROBLEM, alpha=0.5)
-    solver = HeavyBall().resolve(LOSS, regular, BUDGET)
+    regular = replace(OBJECTIVE, alpha=0.5)
+    solver = HeavyBall().resolve(regular, BUDGET)
     root = np.sqrt(solver.step_size * 0.5)
     assert solver.momentum == pytest.approx((1 - root) / (1 + root))
     # Without regularisation: the same flow time as noisy_gd, in as many steps.
-    free = replace(PROBLEM, alpha=0.0, n_samples=10_000)
-    solver, guide = (x().resolve(LOSS, free, BUDGET) for x in (HeavyBall, NoisyGD))
+    free = replace(OBJECTIVE, alpha=0.0, n_samples=10_000)
+    solver, guide = (x().resolve(free, BUDGET) for x in (HeavyBall, NoisyGD))
     assert solver.n_steps == pytest.approx(guide.n_steps, abs=1)
     assert solver.momentum == pytest.approx(guide.momentum, abs=0.01)
     assert solver.step_size == pytest.approx(guide.step_size, rel=0.1)
@@ -61,17 +67,18 @@ def smoothed_descent(solver, smoothing, step_size, multiplier, noise):
     """DP-GDwS in the thesis's words: V = (1 - b) V + b (g + N), W = W - step V."""
     gradient = NoisyGradient(
         data(),
-        LOSS,
-        PROBLEM,
+        OBJECTIVE,
         noise,
         solver.noise_law,
         residual_clip=solver.residual_clip,
         intercept_weight=solver.intercept_weight,
     )
     weights = velocity = np.zeros((6, 1))
-    for z, count in solver.levels(multiplier, LOSS, PROBLEM):
+    for z, count in solver.levels(multiplier, OBJECTIVE):
         for _ in range(count):
-            mean = gradient(weights, z) / PROBLEM.n_samples + PROBLEM.alpha * weights
+            mean = (
+                gradient(weights, z) / OBJECTIVE.n_samples + OBJECTIVE.alpha * weights
+            )
             velocity = (1 - smoothing) * velocity + smoothing * mean
             weights = weights - step_size * velocity
     return weights
@@ -84,7 +91,7 @@ def test_smoothed_descent_is_the_heavy_ball(smoothing, budget):
     solver = resolved(
         budget, n_steps=20, step_size=0.7 * smoothing, momentum=1 - smoothing
     )
-    run = solver.run(data(), LOSS, PROBLEM, 3.0, NoiseSource(5), Progress())
+    run = solver.run(data(), OBJECTIVE, 3.0, NoiseSource(5), Progress())
     smooth = smoothed_descent(solver, smoothing, 0.7, 3.0, NoiseSource(5))
     assert np.allclose(run.weights, smooth, rtol=1e-9, atol=1e-9)
 
@@ -95,5 +102,5 @@ def test_smoothing_changes_no_privacy():
         resolved(n_steps=20, step_size=0.5, momentum=momentum)
         for momentum in (0.0, 0.99)
     )
-    assert plain.event(3.0, LOSS, PROBLEM) == smooth.event(3.0, LOSS, PROBLEM)
-    assert plain.sensitivity(LOSS, PROBLEM) == smooth.sensitivity(LOSS, PROBLEM)
+    assert plain.event(3.0, OBJECTIVE) == smooth.event(3.0, OBJECTIVE)
+    assert plain.sensitivity(OBJECTIVE) == smooth.sensitivity(OBJECTIVE)

@@ -12,10 +12,11 @@ from scipy.stats import norm
 
 from skdp.data import MemorySource
 from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
+from skdp.objectives import LinearObjective
 from skdp.privacy import Budget, ComposedEvent, GaussianEvent, calibrate
 from skdp.privacy._noise import NoiseSource
-from skdp.solvers import Problem, Progress, named_solver
 from skdp.queries._gradient_sum import GradientSum
+from skdp.solvers import Progress, named_solver
 from skdp.solvers._iht import IHT
 from skdp.solvers._split_gradient import SplitGradient, split_sensitivity
 from tests.solvers.neighbours import random_targets
@@ -23,8 +24,13 @@ from tests.spies import NoNoise, SpyNoise
 
 LOSS = LogisticLoss()
 SQUARED = SquaredLoss(2.0, target_bound=1.0)
-PROBLEM = Problem(
-    n_samples=2000, n_features=50, data_norm=1.0, adjacency="replace_one", n_nonzero=5
+OBJECTIVE = LinearObjective(
+    loss=LOSS,
+    n_samples=2000,
+    n_features=50,
+    data_norm=1.0,
+    adjacency="replace_one",
+    n_nonzero=5,
 )
 BUDGET = Budget(1.0, 1e-6)
 LOSSES = [
@@ -51,15 +57,15 @@ class Flat:
         return 1.0
 
 
-def resolved(problem=PROBLEM, loss=LOSS, budget=BUDGET, **params):
-    return IHT(**params).resolve(loss, problem, budget)
+def resolved(objective=OBJECTIVE, budget=BUDGET, **params):
+    return IHT(**params).resolve(objective, budget)
 
 
-def run(solver, X, y, *, problem=PROBLEM, loss=LOSS, z=5.0, noise=None):
+def run(solver, X, y, *, objective=OBJECTIVE, z=5.0, noise=None):
     noise = noise or NoNoise()
     source = MemorySource(X, y)
     with np.errstate(all="ignore"):  # as `solve` does
-        return solver.run(source, loss, problem, z, noise, Progress()).weights
+        return solver.run(source, objective, z, noise, Progress()).weights
 
 
 def test_defaults_follow_from_public_facts_only():
@@ -68,18 +74,18 @@ def test_defaults_follow_from_public_facts_only():
     assert solver.accumulate
     assert solver.n_steps == 3
     more = [
-        resolved(replace(PROBLEM, n_samples=n)).n_steps for n in (2000, 4000, 10**9)
+        resolved(replace(OBJECTIVE, n_samples=n)).n_steps for n in (2000, 4000, 10**9)
     ]
     assert more[0] < more[1] < more[2] == 16
     assert resolved(budget=Budget(20.0, 1e-6)).n_steps > solver.n_steps
 
 
 def test_dense_rows_are_told_by_their_public_bounds():
-    dense = replace(PROBLEM, n_features=1000, data_norm=20.0, feature_bound=2.0)
+    dense = replace(OBJECTIVE, n_features=1000, data_norm=20.0, feature_bound=2.0)
     assert dense.has_dense_rows
     assert not replace(dense, feature_bound=math.inf).has_dense_rows
     # tf-idf rows with entries of at most a fifth of their norm.
-    text = replace(PROBLEM, n_features=26_460, feature_bound=0.2)
+    text = replace(OBJECTIVE, n_features=26_460, feature_bound=0.2)
     assert not text.has_dense_rows
     solver = resolved(replace(dense, n_samples=10**6))
     assert not solver.accumulate
@@ -89,12 +95,12 @@ def test_dense_rows_are_told_by_their_public_bounds():
 
 
 def test_steps_are_never_longer_than_the_regularised_problem_bears():
-    solver = resolved(replace(PROBLEM, n_samples=10**6, alpha=3.0))
+    solver = resolved(replace(OBJECTIVE, n_samples=10**6, alpha=3.0))
     assert solver.step_size < 1 / 3
 
 
 def test_units_of_the_features_do_not_matter():
-    small, large = resolved(), resolved(replace(PROBLEM, data_norm=1000.0))
+    small, large = resolved(), resolved(replace(OBJECTIVE, data_norm=1000.0))
     assert small.n_steps == large.n_steps
     assert small.step_size == pytest.approx(large.step_size * 1000.0**2)
 
@@ -105,20 +111,20 @@ def test_units_of_the_features_do_not_matter():
     ids=repr,
 )
 def test_residuals_are_clipped_to_a_share_of_the_worst(loss, clip):
-    assert resolved(loss=loss).residual_clip == pytest.approx(clip)
+    assert resolved(OBJECTIVE.with_loss(loss)).residual_clip == pytest.approx(clip)
 
 
 def test_event_is_exact_and_the_intercept_has_its_share():
     solver = resolved(n_steps=7, intercept_share=0.1)
-    event = solver.event(3.0, LOSS, PROBLEM)
+    event = solver.event(3.0, OBJECTIVE)
     features, intercept = event.leaves
     assert features == GaussianEvent(3.0, 7)
     assert intercept.count == 9
     assert event.gdp_mu_squared == pytest.approx(7 / 9 / 0.9)
     assert intercept.mu_squared == pytest.approx(0.1 * event.mu_squared)
     assert isinstance(event, ComposedEvent)
-    alone = replace(PROBLEM, fit_intercept=False)
-    assert solver.event(3.0, LOSS, alone) == features
+    alone = replace(OBJECTIVE, fit_intercept=False)
+    assert solver.event(3.0, alone) == features
 
 
 @pytest.mark.parametrize(
@@ -143,14 +149,14 @@ def test_bad_parameters_are_named(params, message):
 # Sensitivities: both queries, both adjacencies, searched for.
 
 
-def changes(loss, problem, clip, count):
+def changes(objective, clip, count):
     """What one record's exchange does to either query, and the bound at its weights.
 
     Rows of full norm that the weights single out, and intercepts of every size: the
     residuals come near their bounds, with both signs.
     """
     rng = np.random.default_rng(0)
-    d, k, R = problem.n_features, loss.n_outputs, problem.data_norm
+    d, k, R = objective.n_features, objective.loss.n_outputs, objective.data_norm
     found = []
     for _ in range(count):
         axis = rng.normal(size=d)
@@ -161,31 +167,36 @@ def changes(loss, problem, clip, count):
         weights[-1] = size * rng.choice([-1.0, 0.0, 1.0]) * outputs
         X = R * np.vstack([axis, rng.choice([-1.0, 1.0]) * axis])
         parts = []
-        for row, y in zip(X, random_targets(loss, rng, 2), strict=True):
+        for row, y in zip(X, random_targets(objective.loss, rng, 2), strict=True):
             total = GradientSum(
-                MemorySource(row[None], np.array([y])), loss, one(problem), clip
+                MemorySource(row[None], np.array([y])), one(objective), clip
             )
             parts.append((total(weights)[:d], total.of_intercept(weights)))
-        bound = split_sensitivity(loss, problem, clip, np.linalg.norm(weights, 2))
+        bound = split_sensitivity(objective, clip, np.linalg.norm(weights, 2))
         for of_first, of_second in zip(*parts, strict=True):
-            gone = problem.adjacency == "zero_out"
+            gone = objective.adjacency == "zero_out"
             change = of_first if gone else of_first - of_second
             found.append(np.linalg.norm(change) / bound)
     return np.array(found).reshape(-1, 2).max(axis=0)
 
 
-def one(problem):
-    return replace(problem, n_samples=1)
+def one(objective):
+    return replace(objective, n_samples=1)
 
 
 @pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
 @pytest.mark.parametrize("clip", [0.35, math.inf])
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_no_pair_of_neighbours_exceeds_the_claim(loss, clip, adjacency):
-    problem = replace(
-        PROBLEM, n_features=3, n_nonzero=3, data_norm=7.0, adjacency=adjacency
+    objective = replace(
+        OBJECTIVE,
+        loss=loss,
+        n_features=3,
+        n_nonzero=3,
+        data_norm=7.0,
+        adjacency=adjacency,
     )
-    worst = changes(loss, problem, clip, count=250)
+    worst = changes(objective, clip, count=250)
     assert (worst <= 1 + 1e-9).all()
     # Twins: half the claim, or the claim for the other adjacency, is exceeded.
     assert (worst > 0.6).all()
@@ -194,19 +205,19 @@ def test_no_pair_of_neighbours_exceeds_the_claim(loss, clip, adjacency):
 @pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
 def test_broken_twin_that_forgets_the_intercept_is_exceeded(adjacency):
     """Predictions move with the intercept too: its weight counts in the radius."""
-    problem = replace(PROBLEM, n_features=3, n_nonzero=3, adjacency=adjacency)
+    objective = replace(OBJECTIVE, n_features=3, n_nonzero=3, adjacency=adjacency)
     weights = np.zeros((4, 1))
     weights[-1] = 6.0
     rows = MemorySource(np.array([[1.0, 0.0, 0.0]]), np.array([0.0]))
     other = MemorySource(np.array([[-1.0, 0.0, 0.0]]), np.array([0.0]))
     sums = [
-        GradientSum(source, LOSS, one(problem), math.inf)(weights)[:3]
+        GradientSum(source, one(objective), math.inf)(weights)[:3]
         for source in (rows, other)
     ]
     change = sums[0] if adjacency == "zero_out" else sums[0] - sums[1]
-    of_features_alone = split_sensitivity(LOSS, problem, math.inf, 0.0)
+    of_features_alone = split_sensitivity(objective, math.inf, 0.0)
     assert np.linalg.norm(change) > 1.5 * of_features_alone
-    claim = split_sensitivity(LOSS, problem, math.inf, 6.0)
+    claim = split_sensitivity(objective, math.inf, 6.0)
     assert np.linalg.norm(change) <= claim
 
 
@@ -218,12 +229,12 @@ def test_both_queries_are_released_with_the_noise_that_they_say():
     run(solver, X, y, noise=noise, z=4.0)
     sizes = [draw.query.size for draw in noise.draws]
     assert sizes == [1, 1, 50, 1, 50, 1, 50, 1]
-    spread = solver.intercept_multiplier(4.0, PROBLEM)
+    spread = solver.intercept_multiplier(4.0, OBJECTIVE)
     assert {draw.noise_multiplier for draw in noise.draws} == {4.0, spread}
     # Without an intercept the features' noise is what it is with one.
-    bare = replace(PROBLEM, fit_intercept=False)
+    bare = replace(OBJECTIVE, fit_intercept=False)
     quiet = SpyNoise(seed=0)
-    run(solver, X, y, noise=quiet, z=4.0, problem=bare)
+    run(solver, X, y, noise=quiet, z=4.0, objective=bare)
     assert [draw.query.size for draw in quiet.draws] == [50] * 3
     assert quiet.draws[0].sigma == pytest.approx(noise.draws[2].sigma, rel=1e-3)
 
@@ -232,11 +243,11 @@ def test_the_intercept_alone_is_a_row_of_the_whole_sum():
     rng = np.random.default_rng(0)
     X, W = rng.normal(size=(40, 4)), rng.normal(size=(5, 3))
     loss = SoftmaxLoss(3)
-    problem = replace(PROBLEM, n_samples=40, n_features=4, n_nonzero=4)
+    objective = replace(OBJECTIVE, loss=loss, n_samples=40, n_features=4, n_nonzero=4)
     present = np.arange(40) % 3 > 0
     for stored in (X, X.astype(np.float32), csr_array(X)):
         source = MemorySource(stored, np.arange(40.0) % 3, present)
-        total = GradientSum(source, loss, problem, 0.3)
+        total = GradientSum(source, objective, 0.3)
         assert np.allclose(total.of_intercept(W), total(W)[-1:], rtol=1e-12)
 
 
@@ -244,8 +255,8 @@ def test_large_dense_tables_are_summed_by_either_path():
     """Found in a first run: the compiled path took the other's factors for its own."""
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(5000, 2000)), np.ones(5000)
-    problem = replace(PROBLEM, n_samples=5000, n_features=2000)
-    gradient = SplitGradient(MemorySource(X, y), LOSS, problem, NoNoise(), 0.3)
+    objective = replace(OBJECTIVE, n_samples=5000, n_features=2000)
+    gradient = SplitGradient(MemorySource(X, y), objective, NoNoise(), 0.3)
     weights = np.zeros((2001, 1))
     row = gradient.of_intercept(weights, 1.0)
     released, _ = gradient.of_features(weights, 1.0)
@@ -271,41 +282,36 @@ def test_noiseless_limit_is_the_papers_algorithm():
     X = rng.normal(size=(2000, 50))
     X /= np.linalg.norm(X, axis=1).max()
     y = X[:, [3, 17, 31]] @ [0.6, -0.4, 0.3] + 0.01 * rng.normal(size=2000)
-    problem = replace(PROBLEM, fit_intercept=False, n_nonzero=4)
+    objective = replace(OBJECTIVE, loss=SQUARED, fit_intercept=False, n_nonzero=4)
     solver = resolved(
-        problem,
-        SQUARED,
+        objective,
         n_steps=60,
         step_size=30.0,
         residual_clip=math.inf,
         threshold=0.0,
         accumulate=False,
     )
-    found = run(solver, X, y, problem=problem, loss=SQUARED)[:, 0]
+    found = run(solver, X, y, objective=objective)[:, 0]
     assert np.allclose(found, ight(X, y, 4, 30.0, 60), atol=1e-12)
     assert set(np.flatnonzero(found)) > {3, 17, 31}
     # A twin that remembers is another algorithm.
-    other = run(replace(solver, accumulate=True), X, y, problem=problem, loss=SQUARED)
+    other = run(replace(solver, accumulate=True), X, y, objective=objective)
     assert not np.allclose(found, other[:, 0], atol=1e-3)
 
 
 def test_noise_without_signal_matches_the_utility_statement():
     """Its deviation is step_size sqrt(T) S z / n, and a share 2 Phi(-c) stands out."""
     d = 20_000
-    problem = replace(PROBLEM, n_features=d, n_nonzero=d)
+    objective = replace(OBJECTIVE, loss=Flat(), n_features=d, n_nonzero=d)
     X = csr_array((4, d))
     params = {"n_steps": 9, "step_size": 2.0, "accumulate": True}
-    free = resolved(problem, Flat(), threshold=0.0, **params)
-    weights = run(
-        free, X, np.zeros(4), problem=problem, loss=Flat(), noise=NoiseSource(7)
-    )
-    theory = 2.0 * 3 * free.sensitivity(Flat(), problem) * 5.0 / 2000
+    free = resolved(objective, threshold=0.0, **params)
+    weights = run(free, X, np.zeros(4), objective=objective, noise=NoiseSource(7))
+    theory = 2.0 * 3 * free.sensitivity(objective) * 5.0 / 2000
     # Six standard deviations of a sample deviation of d numbers.
     assert np.std(weights[:d]) == pytest.approx(theory, rel=6 / math.sqrt(2 * d))
-    strict = resolved(problem, Flat(), threshold=2.0, **params)
-    kept = run(
-        strict, X, np.zeros(4), problem=problem, loss=Flat(), noise=NoiseSource(7)
-    )
+    strict = resolved(objective, threshold=2.0, **params)
+    kept = run(strict, X, np.zeros(4), objective=objective, noise=NoiseSource(7))
     share = 2 * norm.cdf(-2.0)
     expected = share * d
     spread = 6 * math.sqrt(expected * (1 - share))
@@ -318,18 +324,18 @@ def test_at_most_n_nonzero_features_have_weights_in_all_outputs_together(loss):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 50))
     y = rng.integers(0, max(2, loss.n_outputs), 300).astype(float)
-    problem = replace(PROBLEM, n_samples=300)
-    solver = resolved(problem, loss, threshold=0.0)
-    weights = run(solver, X, y, problem=problem, loss=loss, noise=NoiseSource(0))
+    objective = replace(OBJECTIVE, loss=loss, n_samples=300)
+    solver = resolved(objective, threshold=0.0)
+    weights = run(solver, X, y, objective=objective, noise=NoiseSource(0))
     rows = np.any(weights[:-1] != 0, axis=1)
     assert np.count_nonzero(rows) == 5
 
 
 def test_of_equal_features_the_first_are_taken():
     X = np.ones((100, 50))
-    problem = replace(PROBLEM, n_samples=100)
-    solver = resolved(problem, threshold=0.0)
-    weights = run(solver, X, np.ones(100), problem=problem)
+    objective = replace(OBJECTIVE, n_samples=100)
+    solver = resolved(objective, threshold=0.0)
+    weights = run(solver, X, np.ones(100), objective=objective)
     assert np.flatnonzero(weights[:-1, 0]).tolist() == [0, 1, 2, 3, 4]
 
 
@@ -342,10 +348,10 @@ def rare_event(n=4000, d=50):
 
 def test_the_intercept_of_a_rare_class_is_found_within_the_share():
     X, y = rare_event()
-    problem = replace(PROBLEM, n_samples=4000, adjacency="zero_out")
-    solver = resolved(problem, n_steps=16)
-    z = calibrate(lambda z: solver.event(z, LOSS, problem), BUDGET)
-    weights = run(solver, X, y, problem=problem, z=z, noise=NoiseSource(0))
+    objective = replace(OBJECTIVE, n_samples=4000, adjacency="zero_out")
+    solver = resolved(objective, n_steps=16)
+    z = calibrate(lambda z: solver.event(z, objective), BUDGET)
+    weights = run(solver, X, y, objective=objective, z=z, noise=NoiseSource(0))
     rate = 1 / (1 + np.exp(-weights[-1, 0]))
     assert rate < 0.08
 
@@ -360,15 +366,18 @@ def steep(n=3000, d=30):
 
 def error_on_steep(n_steps=12):
     X, y = steep()
-    problem = replace(
-        PROBLEM, n_samples=3000, n_features=30, n_nonzero=30, fit_intercept=False
+    objective = replace(
+        OBJECTIVE,
+        loss=SQUARED,
+        n_samples=3000,
+        n_features=30,
+        n_nonzero=30,
+        fit_intercept=False,
     )
     solver = resolved(
-        problem, SQUARED, n_steps=n_steps, step_size=30.0, residual_clip=math.inf
+        objective, n_steps=n_steps, step_size=30.0, residual_clip=math.inf
     )
-    weights = run(
-        solver, X, y, problem=problem, loss=SQUARED, z=1.0, noise=NoiseSource(1)
-    )
+    weights = run(solver, X, y, objective=objective, z=1.0, noise=NoiseSource(1))
     return float(np.mean((X @ weights[:, 0] - y) ** 2))
 
 
@@ -387,8 +396,8 @@ def test_a_step_that_goes_too_far_is_taken_back(monkeypatch):
 def test_progress_counts_steps_and_nothing_else(capsys):
     solver = resolved(n_steps=3)
     source = MemorySource(np.zeros((10, 50)), np.zeros(10))
-    problem = replace(PROBLEM, n_samples=10)
-    solver.run(source, LOSS, problem, 9.0, NoiseSource(0), Progress("fit", True))
+    objective = replace(OBJECTIVE, n_samples=10)
+    solver.run(source, objective, 9.0, NoiseSource(0), Progress("fit", True))
     assert capsys.readouterr().out.splitlines() == [
         f"[fit] step {i} of 3" for i in (1, 2, 3)
     ]
@@ -400,12 +409,17 @@ def test_progress_counts_steps_and_nothing_else(capsys):
 def test_a_diverging_run_ends_like_any_other(loss, step_size, data_norm):
     X = np.full((60, 8), 0.3 * data_norm)
     X[0] = 3e99
-    problem = replace(
-        PROBLEM, n_samples=60, n_features=8, alpha=50.0, data_norm=data_norm
+    objective = replace(
+        OBJECTIVE,
+        loss=loss,
+        n_samples=60,
+        n_features=8,
+        alpha=50.0,
+        data_norm=data_norm,
     )
-    solver = resolved(problem, loss, n_steps=6, step_size=step_size)
+    solver = resolved(objective, n_steps=6, step_size=step_size)
     y = np.arange(60.0) % max(2, loss.n_outputs)
-    weights = run(solver, X, y, problem=problem, loss=loss, noise=NoiseSource(0))
+    weights = run(solver, X, y, objective=objective, noise=NoiseSource(0))
     assert np.isfinite(weights).all()
     assert np.abs(weights).max() <= 1.001e50 / data_norm
 

@@ -13,8 +13,8 @@ import pytest
 
 from skdp.data import MemorySource
 from skdp.losses import SquaredLoss
+from skdp.objectives import LinearObjective
 from skdp.privacy import Budget, GaussianEvent, calibrate, epsilon_of
-from skdp.solvers import Problem
 from skdp.queries._gradient_sum import GradientSum
 from skdp.solvers._iht import IHT
 
@@ -117,7 +117,8 @@ def test_no_lipschitz_constant_holds_for_every_neighbour():
     gradients = [X.T @ (X @ weights[:, 0] - t) for t in (y, other)]
     assert np.linalg.norm(gradients[0] - gradients[1]) > 20 * 2 * bound
     loss = SquaredLoss(2.0, target_bound=1.0)
-    problem = Problem(
+    objective = LinearObjective(
+        loss=loss,
         n_samples=n,
         n_features=d,
         data_norm=8.0,
@@ -125,12 +126,12 @@ def test_no_lipschitz_constant_holds_for_every_neighbour():
         fit_intercept=False,
         n_nonzero=5,
     )
-    solver = IHT().resolve(loss, problem, Budget(1.0, 1e-6))
-    claim = solver.sensitivity(loss, problem)
+    solver = IHT().resolve(objective, Budget(1.0, 1e-6))
+    claim = solver.sensitivity(objective)
     for target in (1e4, -1e4, 0.0):
         other[0] = target
         sums = [
-            GradientSum(MemorySource(X, t), loss, problem, solver.residual_clip)
+            GradientSum(MemorySource(X, t), objective, solver.residual_clip)
             for t in (y, other)
         ]
         change = sums[0](weights) - sums[1](weights)

@@ -15,18 +15,24 @@ from sklearn.linear_model import LogisticRegression
 from skdp import DPSparseLinearRegression, DPSparseLogisticRegression
 from skdp.data import MemorySource
 from skdp.losses import LogisticLoss, SquaredLoss
+from skdp.objectives import LinearObjective
 from skdp.privacy import Budget, epsilon_of
-from skdp.solvers import Problem, Progress, named_solver
+from skdp.solvers import Progress, named_solver
 from skdp.solvers._knowledge_transfer import KnowledgeTransfer
 from skdp.solvers._public_rows import PublicRows
 from tests.solvers.deaf import DeafNoise
 from tests.spies import SpyNoise
 
 LOSS = LogisticLoss()
-PROBLEM = Problem(
-    n_samples=60, n_features=8, data_norm=2.0, adjacency="replace_one", n_nonzero=3
+OBJECTIVE = LinearObjective(
+    loss=LOSS,
+    n_samples=60,
+    n_features=8,
+    data_norm=2.0,
+    adjacency="replace_one",
+    n_nonzero=3,
 )
-DENSE = replace(PROBLEM, n_nonzero=None)
+DENSE = replace(OBJECTIVE, n_nonzero=None)
 BUDGET = Budget(1.0, 1e-6)
 STEPS = {"teacher": "noisy_gd", "teacher_params": {"n_steps": 3}}
 
@@ -43,28 +49,28 @@ def correlated_rows(m=200, d=8, seed=0):
     return rng.normal(size=(m, d)) @ mixing * 10.0 ** rng.uniform(-1, 1, d) + 3
 
 
-def resolved(loss=LOSS, problem=PROBLEM, budget=BUDGET, **params):
-    return KnowledgeTransfer(**params).resolve(loss, problem, budget)
+def resolved(objective=OBJECTIVE, budget=BUDGET, **params):
+    return KnowledgeTransfer(**params).resolve(objective, budget)
 
 
-def run(solver, problem=PROBLEM, noise=None, source=None, multiplier=2.0):
+def run(solver, objective=OBJECTIVE, noise=None, source=None, multiplier=2.0):
     return solver.run(
-        source or data(), LOSS, problem, multiplier, noise or SpyNoise(5), Progress()
+        source or data(), objective, multiplier, noise or SpyNoise(5), Progress()
     )
 
 
 @pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
 @pytest.mark.parametrize("teacher", ["noisy_gd", "nesterov", "output_perturbation"])
 def test_event_sensitivity_and_noise_are_the_teacher_s(teacher, adjacency):
-    problem, dense = (replace(x, adjacency=adjacency) for x in (PROBLEM, DENSE))
-    solver = resolved(problem=problem, teacher=teacher)
-    alone = named_solver(teacher, None).resolve(LOSS, dense, BUDGET)
-    assert solver.event(3.0, LOSS, problem) == alone.event(3.0, LOSS, dense)
-    assert solver.sensitivity(LOSS, problem) == alone.sensitivity(LOSS, dense)
-    student = run(solver, problem)
-    released = alone.run(data(), LOSS, dense, 2.0, SpyNoise(5), Progress())
+    objective, dense = (replace(x, adjacency=adjacency) for x in (OBJECTIVE, DENSE))
+    solver = resolved(objective, teacher=teacher)
+    alone = named_solver(teacher, None).resolve(dense, BUDGET)
+    assert solver.event(3.0, objective) == alone.event(3.0, dense)
+    assert solver.sensitivity(objective) == alone.sensitivity(dense)
+    student = run(solver, objective)
+    released = alone.run(data(), dense, 2.0, SpyNoise(5), Progress())
     assert student.noise_scale == released.noise_scale
-    assert np.array_equal(student.weights, solver.student(released.weights, problem))
+    assert np.array_equal(student.weights, solver.student(released.weights, objective))
 
 
 def largest_of(weights, k):
@@ -76,29 +82,29 @@ def largest_of(weights, k):
 
 def test_isotropic_rows_leave_the_largest_weights():
     weights = np.random.default_rng(1).normal(size=(9, 1))
-    student = resolved(**STEPS).student(weights, PROBLEM)
+    student = resolved(**STEPS).student(weights, OBJECTIVE)
     assert np.array_equal(student, largest_of(weights, 3))
     # The same by least squares on rows of exactly these second moments.
     rows = np.vstack([np.eye(8), -np.eye(8)])
-    simulated = resolved(public_rows=rows, **STEPS).student(weights, PROBLEM)
+    simulated = resolved(public_rows=rows, **STEPS).student(weights, OBJECTIVE)
     assert np.allclose(simulated, student, atol=1e-6)
 
 
 def test_the_student_is_at_most_twice_as_far_as_the_teacher():
     """From any weights of as few features: here the true ones, and unlucky teachers."""
     rng = np.random.default_rng(3)
-    solver, most = KnowledgeTransfer(), PROBLEM.n_nonzero
+    solver, most = KnowledgeTransfer(), OBJECTIVE.n_nonzero
     for _ in range(200):
         truth = np.zeros((8, 1))
         truth[rng.choice(8, most, replace=False)] = rng.normal(size=(most, 1))
         noise = rng.normal(size=(8, 1)) * 10.0 ** rng.uniform(-2, 1)
-        weights = np.vstack([truth + noise, np.zeros((PROBLEM.n_columns - 8, 1))])
-        student = solver.student(weights, PROBLEM)[:8]
+        weights = np.vstack([truth + noise, np.zeros((OBJECTIVE.n_columns - 8, 1))])
+        student = solver.student(weights, OBJECTIVE)[:8]
         assert np.linalg.norm(student - truth) <= 2 * np.linalg.norm(noise)
 
 
 def error_on(rows, weights, student):
-    constant = np.full((len(rows), 1), PROBLEM.intercept_value)
+    constant = np.full((len(rows), 1), OBJECTIVE.intercept_value)
     return np.linalg.norm(np.hstack([rows, constant]) @ (weights - student))
 
 
@@ -118,7 +124,7 @@ def test_student_on_public_rows_is_near_the_best_and_better_than_the_largest_wei
     for seed in range(20):
         rows = correlated_rows(seed=seed)
         weights = np.random.default_rng(seed).normal(size=(9, 1))
-        student = resolved(public_rows=rows, **STEPS).student(weights, PROBLEM)
+        student = resolved(public_rows=rows, **STEPS).student(weights, OBJECTIVE)
         assert np.count_nonzero(student[:8]) <= 3
         found, best = error_on(rows, weights, student), best_error(rows, weights, 3)
         assert found >= best * (1 - 1e-6)
@@ -131,16 +137,16 @@ def test_student_on_public_rows_is_near_the_best_and_better_than_the_largest_wei
 def test_the_intercept_takes_up_the_mean_of_what_is_left_out():
     rows = correlated_rows()
     weights = np.random.default_rng(3).normal(size=(9, 1))
-    student = resolved(public_rows=rows, **STEPS).student(weights, PROBLEM)
-    constant = np.full((len(rows), 1), PROBLEM.intercept_value)
+    student = resolved(public_rows=rows, **STEPS).student(weights, OBJECTIVE)
+    constant = np.full((len(rows), 1), OBJECTIVE.intercept_value)
     difference = np.hstack([rows, constant]) @ (weights - student)
     assert np.abs(difference.mean()) < 1e-6 * np.abs(difference).max()
     forgotten = student.copy()
     forgotten[8] = weights[8]  # the broken twin
     assert error_on(rows, weights, forgotten) > 1.2 * error_on(rows, weights, student)
     # Without an intercept nothing is centred.
-    free = replace(PROBLEM, fit_intercept=False)
-    solver = resolved(problem=free, public_rows=rows, **STEPS)
+    free = replace(OBJECTIVE, fit_intercept=False)
+    solver = resolved(free, public_rows=rows, **STEPS)
     alone = solver.student(weights[:8], free)
     chosen = np.flatnonzero(alone)
     products = rows[:, chosen].T @ (rows @ (weights[:8] - alone))
@@ -153,7 +159,7 @@ def test_csr_rows_give_the_same_student_and_constant_columns_are_left_out():
     weights = np.random.default_rng(1).normal(size=(9, 1))
     weights[4] = 100.0
     dense, sparse = (
-        resolved(public_rows=x, **STEPS).student(weights, PROBLEM)
+        resolved(public_rows=x, **STEPS).student(weights, OBJECTIVE)
         for x in (rows, csr_array(rows))
     )
     assert np.allclose(dense, sparse, rtol=1e-9, atol=1e-12)
@@ -167,7 +173,7 @@ def test_students_stay_finite(scale):
     solver = resolved(public_rows=rows, **STEPS)
     for size in (0.0, 1e-200, 1e49):
         with np.errstate(all="ignore"):  # as `solve` does
-            student = solver.student(np.full((9, 1), size), PROBLEM)
+            student = solver.student(np.full((9, 1), size), OBJECTIVE)
         assert np.isfinite(student).all()
 
 
@@ -178,14 +184,14 @@ def test_columns_of_any_size_give_a_finite_student(storage):
         rows = correlated_rows()
         rows[:, [2, 5]] *= scale
         solver = resolved(public_rows=storage(rows), **STEPS)
-        wide = replace(PROBLEM, n_nonzero=7)
+        wide = replace(OBJECTIVE, n_nonzero=7)
         with np.errstate(all="ignore"):
             student = solver.student(np.ones((9, 1)), wide)
         assert np.isfinite(student).all()
     rows = np.array([[1e300] * 8, [-1e300] * 8])  # nothing is left out on average
     with np.errstate(all="ignore"):
         solver = resolved(public_rows=storage(rows), **STEPS)
-        student = solver.student(np.full((9, 1), 4e49), PROBLEM)
+        student = solver.student(np.full((9, 1), 4e49), OBJECTIVE)
     assert np.isfinite(student).all()
 
 
@@ -200,16 +206,16 @@ def test_entries_given_twice_are_summed_and_checked_again():
 class StudentOfPrivateRows(KnowledgeTransfer):
     """Broken twin: its covariates are the records."""
 
-    def run(self, source, loss, problem, noise_multiplier, noise, progress):
+    def run(self, source, objective, noise_multiplier, noise, progress):
         rows = PublicRows.of("rows", source.whole().X)
         object.__setattr__(self, "public_rows", rows)
-        return super().run(source, loss, problem, noise_multiplier, noise, progress)
+        return super().run(source, objective, noise_multiplier, noise, progress)
 
 
 @pytest.mark.parametrize("kind", [KnowledgeTransfer, StudentOfPrivateRows])
 def test_nothing_but_the_noisy_releases_reaches_the_student(kind):
     solver = kind(public_rows=correlated_rows(), **STEPS)
-    solver = solver.resolve(LOSS, PROBLEM, BUDGET)
+    solver = solver.resolve(OBJECTIVE, BUDGET)
     students = [
         run(solver, noise=DeafNoise(), source=data(seed)).weights for seed in (0, 1)
     ]
@@ -237,21 +243,22 @@ def test_wrong_parameters_are_named(params, message):
 
 def test_refusals():
     rows = KnowledgeTransfer(public_rows=np.ones((5, 3)))
-    assert "8 columns. Got 3. Use" in rows.refusal(LOSS, PROBLEM, BUDGET)
+    assert "8 columns. Got 3. Use" in rows.refusal(OBJECTIVE, BUDGET)
     pure = Budget(1.0, 0.0)
-    refusal = KnowledgeTransfer(teacher="noisy_gd").refusal(LOSS, PROBLEM, pure)
+    refusal = KnowledgeTransfer(teacher="noisy_gd").refusal(OBJECTIVE, pure)
     assert "needs another teacher" in refusal
     assert "cannot do delta=0" in refusal
-    assert not KnowledgeTransfer().refusal(LOSS, PROBLEM, pure)
-    assert "number of features" in KnowledgeTransfer().refusal(LOSS, DENSE, BUDGET)
+    assert not KnowledgeTransfer().refusal(OBJECTIVE, pure)
+    assert "number of features" in KnowledgeTransfer().refusal(DENSE, BUDGET)
 
 
 @pytest.mark.parametrize("loss", [LOSS, SquaredLoss(2.0, target_bound=1.0)])
 def test_delta_zero_takes_a_pure_teacher(loss):
     pure = Budget(1.0, 0.0)
-    solver = resolved(loss, budget=pure)
+    objective = OBJECTIVE.with_loss(loss)
+    solver = resolved(objective, budget=pure)
     assert not solver.is_gaussian
-    event = solver.event(1.0, loss, PROBLEM)
+    event = solver.event(1.0, objective)
     assert np.isfinite(epsilon_of(event, 0.0))
 
 

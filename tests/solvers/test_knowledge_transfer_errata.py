@@ -13,9 +13,10 @@ from scipy.special import expit
 
 from skdp.data import MemorySource
 from skdp.losses import SquaredLoss
+from skdp.objectives import LinearObjective
 from skdp.privacy import Budget
 from skdp.privacy._gaussian import gaussian_epsilon
-from skdp.solvers import Problem, Progress, choose_solver, solve
+from skdp.solvers import Progress, choose_solver, solve
 from tests.audit.bounds import epsilon_lower_bound
 from tests.spies import NoNoise, SpyNoise
 
@@ -126,7 +127,8 @@ RUNS = 200
 def lead_of_first_feature(source, make_noise):
     """How much larger the first weight of the released student is than the second."""
     loss, budget = SquaredLoss(2.0, target_bound=1.0), Budget(EPSILON, DELTA)
-    problem = Problem(
+    objective = LinearObjective(
+        loss=loss,
         n_samples=source.n_samples,
         n_features=D,
         data_norm=1.0,
@@ -135,14 +137,13 @@ def lead_of_first_feature(source, make_noise):
         n_nonzero=1,
     )
     params = {"teacher_params": {"n_steps": 2}, "teacher": "noisy_gd"}
-    solver = choose_solver("knowledge_transfer", params, loss, problem, budget).solver
+    solver = choose_solver("knowledge_transfer", params, objective, budget).solver
     leads = []
     for run in range(RUNS):
         solution = solve(
             solver,
             source,
-            loss,
-            problem,
+            objective,
             budget,
             ledger=None,
             noise=make_noise(run),

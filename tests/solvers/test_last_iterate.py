@@ -11,26 +11,32 @@ from scipy.optimize import minimize
 
 from skdp.data import MemorySource
 from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
+from skdp.objectives import LinearObjective
 from skdp.privacy import Budget, GaussianEvent, calibrate
 from skdp.privacy._noise import NoiseSource, gaussian_scale
-from skdp.solvers import Problem, Progress, choose_solver
 from skdp.queries._gradient_sum import GradientSum
+from skdp.solvers import Progress, choose_solver
 from skdp.solvers._last_iterate import HiddenDescent
 from skdp.solvers._noisy_gd import NoisyGD
 from tests.spies import SpyNoise
 
 BUDGET = Budget(1.0, 1e-6)
-PROBLEM = Problem(
-    n_samples=200, n_features=3, data_norm=1.0, adjacency="replace_one", alpha=0.05
-)
 LOSS = LogisticLoss()
+OBJECTIVE = LinearObjective(
+    loss=LOSS,
+    n_samples=200,
+    n_features=3,
+    data_norm=1.0,
+    adjacency="replace_one",
+    alpha=0.05,
+)
 LOSSES = [LOSS, SoftmaxLoss(3), SquaredLoss(2.0, 1.0), HuberHingeLoss()]
 
 
-def hidden(n_steps=20, step_size=None, loss=LOSS, problem=PROBLEM):
-    bend = loss.smoothness * problem.row_norm**2 + problem.alpha
+def hidden(n_steps=20, step_size=None, objective=OBJECTIVE):
+    bend = objective.loss.smoothness * objective.row_norm**2 + objective.alpha
     step_size = step_size or 1.0 / bend
-    return HiddenDescent(loss, problem, step_size, n_steps)
+    return HiddenDescent(objective, step_size, n_steps)
 
 
 # The formula ---------------------------------------------------------------------
@@ -63,8 +69,8 @@ def test_formula_is_the_best_allocation_of_shifts(n_steps, contraction):
         options={"ftol": 1e-14, "maxiter": 500},
     )
     # Rows so short that the regulariser alone bends the objective.
-    problem = replace(PROBLEM, data_norm=1e-3, alpha=1 - contraction)
-    found = hidden(n_steps, 1.0, problem=problem)
+    objective = replace(OBJECTIVE, data_norm=1e-3, alpha=1 - contraction)
+    found = hidden(n_steps, 1.0, objective=objective)
     assert found.gap == pytest.approx(1 - contraction)
     assert found.factor == pytest.approx(math.sqrt(best.fun), rel=1e-5)
 
@@ -79,7 +85,7 @@ def test_factor_never_exceeds_composition_and_stays_bounded():
     )
     gap = hidden().gap
     assert factors[-1] == pytest.approx(math.sqrt((2 - gap) / gap), rel=1e-8)
-    tiny = hidden(100, problem=replace(PROBLEM, alpha=1e-9))
+    tiny = hidden(100, objective=replace(OBJECTIVE, alpha=1e-9))
     assert tiny.factor == pytest.approx(10.0, rel=1e-6)
 
 
@@ -89,7 +95,8 @@ LINE_LOSS = SquaredLoss(residual_bound=1.05, target_bound=1.0)
 
 
 def line(adjacency, n_steps, n_samples=4000, alpha=0.02, step_size=0.9):
-    problem = Problem(
+    objective = LinearObjective(
+        loss=LINE_LOSS,
         n_samples=n_samples,
         n_features=1,
         data_norm=1.0,
@@ -97,7 +104,7 @@ def line(adjacency, n_steps, n_samples=4000, alpha=0.02, step_size=0.9):
         alpha=alpha,
         fit_intercept=False,
     )
-    return hidden(n_steps, step_size, LINE_LOSS, problem)
+    return hidden(n_steps, step_size, objective)
 
 
 def exact_mu(descent, z, alpha=None):
@@ -105,14 +112,14 @@ def exact_mu(descent, z, alpha=None):
 
     That record is (1, 1), against (1, -1) or null; its residual is never clipped.
     """
-    problem, step = descent.problem, descent.step_size
-    alpha = problem.alpha if alpha is None else alpha
+    objective, step = descent.objective, descent.step_size
+    alpha = objective.alpha if alpha is None else alpha
     sigma = z * descent.sensitivity
-    curvature = {"replace_one": 1 / problem.n_samples, "zero_out": 0.0}
+    curvature = {"replace_one": 1 / objective.n_samples, "zero_out": 0.0}
     steps = np.arange(descent.n_steps)
-    c = 1 - step * (alpha + curvature[problem.adjacency])
-    pull = {"replace_one": 2.0, "zero_out": 1.0}[problem.adjacency]
-    moved = step * pull / problem.n_samples * np.sum(c**steps)
+    c = 1 - step * (alpha + curvature[objective.adjacency])
+    pull = {"replace_one": 2.0, "zero_out": 1.0}[objective.adjacency]
+    moved = step * pull / objective.n_samples * np.sum(c**steps)
     return moved / (sigma * np.sqrt(np.sum(c ** (2 * steps))))
 
 
@@ -137,7 +144,7 @@ def law_is_exact(shrink):
         descent.run(source, z, SpyNoise(seed, shrink), Progress()).weights[0, 0]
         for seed in range(200)
     ]
-    c = 1 - descent.step_size * (descent.problem.alpha + 1 / 50)
+    c = 1 - descent.step_size * (descent.objective.alpha + 1 / 50)
     steps = np.arange(30)
     sigma = z * descent.sensitivity * np.sqrt(np.sum(c ** (2 * steps)))
     mean = descent.step_size / 50 * np.sum(c**steps)
@@ -164,27 +171,27 @@ def test_broken_twin_without_strong_convexity_is_caught():
 # Contraction ---------------------------------------------------------------------
 
 
-def largest_stretch(loss, problem, step_size, residual_clip=math.inf, seed=0):
+def largest_stretch(objective, step_size, residual_clip=math.inf, seed=0):
     """Largest ratio found of distances after and before a step, no noise."""
     rng = np.random.default_rng(seed)
     largest = 0.0
     for trial in range(250):
-        X = np.eye(problem.n_features)[rng.integers(0, 1 + trial % 3, 6)]
+        X = np.eye(objective.n_features)[rng.integers(0, 1 + trial % 3, 6)]
         signs = rng.choice([-1.0, 1.0], size=(6, 1)) if trial % 2 else 1.0
-        X = X * signs * problem.data_norm
-        y = rng.integers(0, max(2, loss.n_outputs), 6).astype(float)
+        X = X * signs * objective.data_norm
+        y = rng.integers(0, max(2, objective.loss.n_outputs), 6).astype(float)
         source = MemorySource(X, y)
-        total = GradientSum(source, loss, problem, residual_clip)
+        total = GradientSum(source, objective, residual_clip)
         scale = 10 ** rng.uniform(-2, 1)
-        W = scale * rng.normal(size=(problem.n_columns, loss.n_outputs))
+        W = scale * rng.normal(size=(objective.n_columns, objective.loss.n_outputs))
         away = rng.normal(size=W.shape)
         if trial % 4:  # along the first record
-            row = np.append(X[0], problem.data_norm)
-            away = np.outer(row, rng.normal(size=loss.n_outputs))
+            row = np.append(X[0], objective.data_norm)
+            away = np.outer(row, rng.normal(size=objective.loss.n_outputs))
         V = W + 1e-4 * away * 10 ** rng.uniform(0, 4)
 
         def step(W, total=total):
-            return W - step_size * (total(W) / 6 + problem.alpha * W)
+            return W - step_size * (total(W) / 6 + objective.alpha * W)
 
         stretch = np.linalg.norm(step(W) - step(V)) / np.linalg.norm(W - V)
         largest = max(largest, stretch)
@@ -194,28 +201,28 @@ def largest_stretch(loss, problem, step_size, residual_clip=math.inf, seed=0):
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 @pytest.mark.parametrize("share", [0.5, 0.999])
 def test_steps_are_contractions_as_stated(loss, share):
-    problem = replace(PROBLEM, n_samples=6, alpha=0.02)
-    bend = loss.smoothness * problem.row_norm**2 + problem.alpha
-    step_size = share * 2 / (bend + problem.alpha)
-    stated = 1 - hidden(5, step_size, loss, problem).gap
-    found = largest_stretch(loss, problem, step_size)
+    objective = replace(OBJECTIVE, loss=loss, n_samples=6, alpha=0.02)
+    bend = loss.smoothness * objective.row_norm**2 + objective.alpha
+    step_size = share * 2 / (bend + objective.alpha)
+    stated = 1 - hidden(5, step_size, objective).gap
+    found = largest_stretch(objective, step_size)
     assert found <= stated * (1 + 1e-9)
     assert found > 0.95 * stated
 
 
 def test_broken_twins_are_no_contractions():
-    problem = replace(PROBLEM, n_samples=6, alpha=0.001)
+    facts = {"n_samples": 6, "alpha": 0.001}
     # Steps above 2 / L.
-    loss = SquaredLoss(100.0, 1.0)
-    bend = loss.smoothness * problem.row_norm**2 + problem.alpha
-    assert largest_stretch(loss, problem, 2.4 / bend) > 1.1
-    assert hidden(5, 2.4 / bend, loss, problem).gap < 0
+    objective = replace(OBJECTIVE, loss=SquaredLoss(100.0, 1.0), **facts)
+    bend = objective.smoothness
+    assert largest_stretch(objective, 2.4 / bend) > 1.1
+    assert hidden(5, 2.4 / bend, objective).gap < 0
     # Residuals of several outputs clipped in norm: no gradient of a convex function.
-    loss = SoftmaxLoss(3)
-    bend = loss.smoothness * problem.row_norm**2 + problem.alpha
-    stated = 1 - hidden(5, 1.9 / bend, loss, problem).gap
-    assert largest_stretch(loss, problem, 1.9 / bend) <= stated
-    assert largest_stretch(loss, problem, 1.9 / bend, residual_clip=0.5) > stated
+    objective = replace(OBJECTIVE, loss=SoftmaxLoss(3), **facts)
+    bend = objective.smoothness
+    stated = 1 - hidden(5, 1.9 / bend, objective).gap
+    assert largest_stretch(objective, 1.9 / bend) <= stated
+    assert largest_stretch(objective, 1.9 / bend, residual_clip=0.5) > stated
 
 
 # Rounding ------------------------------------------------------------------------
@@ -252,18 +259,18 @@ def test_broken_twin_that_charges_the_query_only_is_caught():
 
 def test_error_of_a_step_stays_below_what_is_charged():
     """The same step in another order of the records."""
-    loss, n, d = LOSS, 5000, 3
-    problem = replace(PROBLEM, n_samples=n)
-    descent = hidden(problem=problem)
+    n, d = 5000, 3
+    objective = replace(OBJECTIVE, n_samples=n)
+    descent = hidden(objective=objective)
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(n, d)), rng.integers(0, 2, n).astype(float)
     W = rng.normal(size=(4, 1))
     order = rng.permutation(n)
     sums = [
-        GradientSum(MemorySource(X[i], y[i]), loss, problem)(W)
+        GradientSum(MemorySource(X[i], y[i]), objective)(W)
         for i in (np.arange(n), order)
     ]
-    steps = [W - descent.step_size * (g / n + problem.alpha * W) for g in sums]
+    steps = [W - descent.step_size * (g / n + objective.alpha * W) for g in sums]
     error = np.linalg.norm(steps[0] - steps[1])
     assert 0 < error <= descent.floating_point_error(5000)
     assert descent.floating_point_error(5000) < 1e-3 * descent.sensitivity
@@ -272,20 +279,20 @@ def test_error_of_a_step_stays_below_what_is_charged():
 # The solver ----------------------------------------------------------------------
 
 
-def chosen(problem=PROBLEM, loss=LOSS, **params):
+def chosen(objective=OBJECTIVE, **params):
     params = {"release": "last"} | params
-    return choose_solver("noisy_gd", params, loss, problem, BUDGET).solver
+    return choose_solver("noisy_gd", params, objective, BUDGET).solver
 
 
 @pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
 def test_event_is_one_release_of_less_noise_than_the_path_needs(adjacency):
-    problem = replace(PROBLEM, adjacency=adjacency)
-    solver = chosen(problem, n_steps=400, step_size=3.0)
-    factor = solver.hidden(LOSS, problem).factor
-    assert solver.event(5.0, LOSS, problem) == GaussianEvent(5.0 / factor)
-    z = calibrate(lambda z: solver.event(z, LOSS, problem), BUDGET)
+    objective = replace(OBJECTIVE, adjacency=adjacency)
+    solver = chosen(objective, n_steps=400, step_size=3.0)
+    factor = solver.hidden(objective).factor
+    assert solver.event(5.0, objective) == GaussianEvent(5.0 / factor)
+    z = calibrate(lambda z: solver.event(z, objective), BUDGET)
     path = replace(solver, release="path")
-    assert z < 0.5 * calibrate(lambda z: path.event(z, LOSS, problem), BUDGET)
+    assert z < 0.5 * calibrate(lambda z: path.event(z, objective), BUDGET)
 
 
 def test_noise_and_sensitivity_are_the_same_in_every_step():
@@ -293,10 +300,10 @@ def test_noise_and_sensitivity_are_the_same_in_every_step():
     rng = np.random.default_rng(0)
     source = MemorySource(rng.normal(size=(200, 3)), np.ones(200))
     solver, noise = chosen(n_steps=30), SpyNoise()
-    run = solver.run(source, LOSS, PROBLEM, 3.0, noise, Progress())
+    run = solver.run(source, OBJECTIVE, 3.0, noise, Progress())
     assert len(noise.draws) == 30
     (sensitivity,) = {draw.sensitivity for draw in noise.draws}
-    assert sensitivity == solver.hidden(LOSS, PROBLEM).charged(200, 3.0)
+    assert sensitivity == solver.hidden(OBJECTIVE).charged(200, 3.0)
     assert {draw.noise_multiplier for draw in noise.draws} == {3.0}
     assert {draw.sigma for draw in noise.draws} == {run.noise_scale}
     assert np.array_equal(run.weights, noise.draws[-1].released)
@@ -305,7 +312,7 @@ def test_noise_and_sensitivity_are_the_same_in_every_step():
 def test_progress_of_a_hidden_path_counts_steps_only(capsys):
     source = MemorySource(np.zeros((200, 3)), np.zeros(200))
     solver = chosen(n_steps=3)
-    solver.run(source, LOSS, PROBLEM, 3.0, NoiseSource(0), Progress("fit", True))
+    solver.run(source, OBJECTIVE, 3.0, NoiseSource(0), Progress("fit", True))
     assert capsys.readouterr().out.splitlines() == [
         f"[fit] step {i} of 3" for i in (1, 2, 3)
     ]
@@ -324,7 +331,7 @@ def test_progress_of_a_hidden_path_counts_steps_only(capsys):
 )
 def test_what_breaks_the_theorem_is_refused(params, changes, message):
     with pytest.raises(ValueError, match=rf"release='last' needs.*{message}"):
-        chosen(replace(PROBLEM, **changes), **params)
+        chosen(replace(OBJECTIVE, **changes), **params)
 
 
 def test_unknown_releases_are_refused():
@@ -334,4 +341,4 @@ def test_unknown_releases_are_refused():
 
 def test_a_loss_of_unbounded_gradient_is_refused():
     with pytest.raises(ValueError, match="bounded gradient"):
-        chosen(loss=SquaredLoss(math.inf, 1.0))
+        chosen(OBJECTIVE.with_loss(SquaredLoss(math.inf, 1.0)))

@@ -9,8 +9,9 @@ import pytest
 
 from skdp.data import MemorySource
 from skdp.losses import LogisticLoss
+from skdp.objectives import LinearObjective
 from skdp.privacy import Budget
-from skdp.solvers import Problem, Progress, multistage_steps, named_solver
+from skdp.solvers import Progress, multistage_steps, named_solver
 from skdp.solvers import _accelerated as module
 from skdp.solvers._multistage import Multistage
 from skdp.solvers._nesterov import Nesterov
@@ -18,14 +19,19 @@ from tests.solvers.test_nesterov import reference
 from tests.spies import NoNoise
 
 LOSS = LogisticLoss()
-PROBLEM = Problem(
-    n_samples=200, n_features=5, data_norm=1.0, adjacency="replace_one", alpha=0.01
+OBJECTIVE = LinearObjective(
+    loss=LOSS,
+    n_samples=200,
+    n_features=5,
+    data_norm=1.0,
+    adjacency="replace_one",
+    alpha=0.01,
 )
 BUDGET = Budget(1.0, 1e-6)
 
 
 def resolved(**params):
-    return Multistage(**params).resolve(LOSS, PROBLEM, BUDGET)
+    return Multistage(**params).resolve(OBJECTIVE, BUDGET)
 
 
 def data():
@@ -41,10 +47,10 @@ def test_bad_first_stage_is_named():
 
 
 def test_defaults_are_nesterovs_with_a_last_quarter_of_small_steps():
-    solver, plain = resolved(), Nesterov().resolve(LOSS, PROBLEM, BUDGET)
+    solver, plain = resolved(), Nesterov().resolve(OBJECTIVE, BUDGET)
     assert solver.n_steps == plain.n_steps
     assert solver.first_stage == math.ceil(0.75 * solver.n_steps)
-    schedule = solver.schedule(LOSS, PROBLEM)
+    schedule = solver.schedule(OBJECTIVE)
     assert set(schedule.stages) == {1, 2}
     assert np.sum(schedule.stages == 1) == solver.first_stage
     shrink = schedule.step_sizes / schedule.step_sizes[0]
@@ -54,7 +60,7 @@ def test_defaults_are_nesterovs_with_a_last_quarter_of_small_steps():
 def test_momentum_follows_the_step_size_of_the_stage():
     """The thesis keeps the first stage's momentum with far smaller steps."""
     solver = resolved(n_steps=60, first_stage=10)
-    schedule = solver.schedule(LOSS, PROBLEM)
+    schedule = solver.schedule(OBJECTIVE)
     root = np.sqrt(schedule.step_sizes * solver.strong_convexity)
     assert np.allclose(schedule.momenta, (1 - root) / (1 + root))
     assert schedule.momenta[-1] > schedule.momenta[0]
@@ -62,10 +68,10 @@ def test_momentum_follows_the_step_size_of_the_stage():
 
 def test_a_single_stage_is_nesterovs_method():
     stages = resolved(n_steps=30, first_stage=30)
-    plain = Nesterov(n_steps=30).resolve(LOSS, PROBLEM, BUDGET)
-    assert stages.event(3.0, LOSS, PROBLEM) == plain.event(3.0, LOSS, PROBLEM)
+    plain = Nesterov(n_steps=30).resolve(OBJECTIVE, BUDGET)
+    assert stages.event(3.0, OBJECTIVE) == plain.event(3.0, OBJECTIVE)
     first, second = (
-        solver.run(data(), LOSS, PROBLEM, 1.0, NoNoise(), Progress()).weights
+        solver.run(data(), OBJECTIVE, 1.0, NoNoise(), Progress()).weights
         for solver in (stages, plain)
     )
     assert np.array_equal(first, second)
@@ -74,9 +80,7 @@ def test_a_single_stage_is_nesterovs_method():
 def test_noise_jumps_up_where_a_stage_begins():
     """Early steps of a stage are forgotten, and its steps are small: less matters."""
     solver = resolved(n_steps=60, first_stage=20)
-    noise = np.concatenate(
-        [[z] * count for z, count in solver.levels(1.0, LOSS, PROBLEM)]
-    )
+    noise = np.concatenate([[z] * count for z, count in solver.levels(1.0, OBJECTIVE)])
     assert noise[20] > noise[19]
     assert noise[-1] < noise[20]
 
@@ -84,19 +88,19 @@ def test_noise_jumps_up_where_a_stage_begins():
 def test_a_stage_starts_without_velocity():
     """A twin that carries velocity over is another method; its bound has no proof."""
     solver = resolved(n_steps=24, first_stage=12)
-    found = solver.run(data(), LOSS, PROBLEM, 1.0, NoNoise(), Progress()).weights
-    expected = reference(solver, data(), LOSS, PROBLEM)
+    found = solver.run(data(), OBJECTIVE, 1.0, NoNoise(), Progress()).weights
+    expected = reference(solver, data(), OBJECTIVE)
     assert np.allclose(found, expected)
 
     class Carried(Multistage):
-        def schedule(self, loss, problem):
-            schedule = super().schedule(loss, problem)
+        def schedule(self, objective):
+            schedule = super().schedule(objective)
             return module.Schedule(
                 schedule.step_sizes, schedule.momenta, np.ones_like(schedule.stages)
             )
 
     twin = Carried(**vars(solver))
-    carried = twin.run(data(), LOSS, PROBLEM, 1.0, NoNoise(), Progress()).weights
+    carried = twin.run(data(), OBJECTIVE, 1.0, NoNoise(), Progress()).weights
     assert not np.allclose(carried, expected, rtol=1e-3)
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from skdp.data import MemorySource
 from skdp.losses import LogisticLoss, SoftmaxLoss
+from skdp.objectives import LinearObjective
 from skdp.privacy import (
     Budget,
     ComposedEvent,
@@ -22,9 +23,9 @@ from skdp.privacy import (
 )
 from skdp.privacy._amplification import batch_epsilon
 from skdp.privacy._noise import NoiseSource
+from skdp.queries._gradient_sum import GradientSum, query_sensitivity, rounding_slack
 from skdp.solvers import (
     SOLVERS,
-    Problem,
     Progress,
     best_step_count,
     choose_solver,
@@ -33,13 +34,14 @@ from skdp.solvers import (
     solve,
 )
 from skdp.solvers._accelerated import AcceleratedGD
-from skdp.queries._gradient_sum import GradientSum, query_sensitivity, rounding_slack
 from tests.problems import ADJACENCIES, LOSSES
 from tests.solvers.neighbours import largest_change
 from tests.spies import NoNoise, SpyNoise
 
 LOSS = LogisticLoss()
-PROBLEM = Problem(n_samples=2000, n_features=5, data_norm=1.0, adjacency="zero_out")
+OBJECTIVE = LinearObjective(
+    loss=LOSS, n_samples=2000, n_features=5, data_norm=1.0, adjacency="zero_out"
+)
 BUDGET = Budget(1.0, 1e-6)
 PURE = Budget(1.0, 0.0)
 KEYS = ("heavy_ball", "multistage", "nesterov")
@@ -48,8 +50,8 @@ every_adjacency = pytest.mark.parametrize("adjacency", ADJACENCIES)
 every_budget = pytest.mark.parametrize("budget", [BUDGET, PURE], ids=["mu", "pure"])
 
 
-def resolved(key="nesterov", problem=PROBLEM, loss=LOSS, budget=BUDGET, **params):
-    return SOLVERS[key](**params).resolve(loss, problem, budget)
+def resolved(key="nesterov", objective=OBJECTIVE, budget=BUDGET, **params):
+    return SOLVERS[key](**params).resolve(objective, budget)
 
 
 def make_data(n=200, d=5, seed=0):
@@ -66,20 +68,20 @@ def make_data(n=200, d=5, seed=0):
 def test_defaults_follow_from_public_facts_only(key, budget):
     solver = resolved(key, budget=budget)
     assert solver == resolved(key, budget=budget)
-    smoothness = LOSS.smoothness * PROBLEM.row_norm**2
+    smoothness = LOSS.smoothness * OBJECTIVE.row_norm**2
     assert solver.step_size <= 1 / smoothness
     # Without regularisation mu is that of the flow time: more data, a longer run.
-    longer = resolved(key, replace(PROBLEM, n_samples=10**6), budget=budget)
+    longer = resolved(key, replace(OBJECTIVE, n_samples=10**6), budget=budget)
     assert longer.n_steps > solver.n_steps
     assert longer.strong_convexity < solver.strong_convexity
-    regular = resolved(key, replace(PROBLEM, alpha=1.0), budget=budget)
+    regular = resolved(key, replace(OBJECTIVE, alpha=1.0), budget=budget)
     assert regular.strong_convexity == 1.0
     assert regular.n_steps < solver.n_steps
 
 
 @every_key
 def test_units_of_the_features_do_not_matter(key):
-    small, large = resolved(key), resolved(key, replace(PROBLEM, data_norm=1000.0))
+    small, large = resolved(key), resolved(key, replace(OBJECTIVE, data_norm=1000.0))
     assert small.n_steps == large.n_steps
     assert small.step_size == pytest.approx(large.step_size * 1e6)
     assert large.strong_convexity == pytest.approx(small.strong_convexity * 1e6)
@@ -90,11 +92,11 @@ def test_fits_in_other_units_are_the_same_fit(scale):
     X, y = make_data(2000)
 
     def fit(factor):
-        problem = replace(PROBLEM, data_norm=factor)
-        solver = resolved(problem=problem)
-        z = calibrate(lambda z: solver.event(z, LOSS, problem), BUDGET)
+        objective = replace(OBJECTIVE, data_norm=factor)
+        solver = resolved(objective=objective)
+        z = calibrate(lambda z: solver.event(z, objective), BUDGET)
         source = MemorySource(factor * X, y)
-        run = solver.run(source, LOSS, problem, z, NoiseSource(1), Progress())
+        run = solver.run(source, objective, z, NoiseSource(1), Progress())
         return run.weights * factor
 
     # The grid is a power of two, so the scaled runs differ by its rounding.
@@ -102,16 +104,18 @@ def test_fits_in_other_units_are_the_same_fit(scale):
 
 
 def test_the_number_of_steps_is_that_of_the_best_bound():
-    problem = replace(PROBLEM, n_features=100, n_samples=2000, alpha=0.01)
-    divided, even = (resolved(problem=problem, division=d) for d in ("optimal", "even"))
+    objective = replace(OBJECTIVE, n_features=100, n_samples=2000, alpha=0.01)
+    divided, even = (
+        resolved(objective=objective, division=d) for d in ("optimal", "even")
+    )
     bounds = error_bounds(
         np.full(400, divided.step_size),
         np.ones(400, dtype=int),
-        smoothness=LOSS.smoothness * problem.row_norm**2 + 0.01,
+        smoothness=LOSS.smoothness * objective.row_norm**2 + 0.01,
         strong_convexity=0.01,
         first_excess=math.log(2),
         variance=101
-        * (calibrate(GaussianEvent, BUDGET) * divided.sensitivity(LOSS, problem) / 2000)
+        * (calibrate(GaussianEvent, BUDGET) * divided.sensitivity(objective) / 2000)
         ** 2,
         is_pure=False,
     )
@@ -124,13 +128,13 @@ def test_the_number_of_steps_is_that_of_the_best_bound():
 @every_key
 @every_budget
 def test_extreme_constants_still_give_a_run(key, value, alpha, budget):
-    problem = replace(PROBLEM, alpha=alpha)
+    objective = replace(OBJECTIVE, alpha=alpha)
     for params in ({"step_size": value}, {"strong_convexity": value}):
         both = {"step_size": value, "strong_convexity": value}
         for chosen in ({}, params, both):
-            solver = resolved(key, problem, budget=budget, **chosen)
+            solver = resolved(key, objective, budget=budget, **chosen)
             assert 1 <= solver.n_steps <= 1000
-            event = solver.event(3.0, LOSS, problem)
+            event = solver.event(3.0, objective)
             assert all(leaf.count >= 1 for leaf in event.leaves)
 
 
@@ -165,18 +169,18 @@ def test_bad_parameters_are_named(key, params, message):
 )
 @every_key
 def test_refusals_say_what_to_do(key, params, budget, message):
-    problem = replace(PROBLEM, n_features=20_000)
-    assert message in SOLVERS[key](**params).refusal(LOSS, problem, budget)
+    objective = replace(OBJECTIVE, n_features=20_000)
+    assert message in SOLVERS[key](**params).refusal(objective, budget)
 
 
 @every_key
 def test_batches_are_taken_with_spherical_noise(key):
     for budget, law in ((PURE, None), (PURE, "spherical"), (BUDGET, "spherical")):
         solver = SOLVERS[key](batch_size=10, law=law)
-        assert solver.refusal(LOSS, PROBLEM, budget) == ""
+        assert solver.refusal(OBJECTIVE, budget) == ""
     # A batch of everything is no batch.
-    assert SOLVERS[key](batch_size=2000).refusal(LOSS, PROBLEM, BUDGET) == ""
-    assert not resolved(key, batch_size=2000).takes_batches(PROBLEM)
+    assert SOLVERS[key](batch_size=2000).refusal(OBJECTIVE, BUDGET) == ""
+    assert not resolved(key, batch_size=2000).takes_batches(OBJECTIVE)
     # More than there are means all of them, as for the other solvers.
     assert resolved(key, batch_size=2001) == resolved(key, batch_size=2000)
 
@@ -200,17 +204,17 @@ def test_numpy_scalars_become_plain_numbers(key, kind):
 # The course of a run ----------------------------------------------------------------
 
 
-def reference(solver, source, loss, problem):
+def reference(solver, source, objective):
     """The definition, in the papers' letters, without noise."""
-    gradient = GradientSum(source, loss, problem, solver.residual_clip)
-    x = before = np.zeros((problem.n_columns, loss.n_outputs))
-    sizes, momenta, stages = solver.schedule(loss, problem)
+    gradient = GradientSum(source, objective, solver.residual_clip)
+    x = before = np.zeros((objective.n_columns, objective.loss.n_outputs))
+    sizes, momenta, stages = solver.schedule(objective)
     for t in range(solver.n_steps):
         if t and stages[t] > stages[t - 1]:
             before = x
         z = (1 + momenta[t]) * x - momenta[t] * before
         at = x if solver.key == "heavy_ball" else z
-        mean = gradient(at) / problem.n_samples + problem.alpha * at
+        mean = gradient(at) / objective.n_samples + objective.alpha * at
         x, before = z - sizes[t] * mean, x
     return x
 
@@ -218,11 +222,11 @@ def reference(solver, source, loss, problem):
 @every_key
 @pytest.mark.parametrize("loss", [LOSS, SoftmaxLoss(3)], ids=repr)
 def test_without_noise_a_run_is_the_method_of_its_name(key, loss):
-    problem = replace(PROBLEM, n_samples=200, alpha=0.05)
+    objective = replace(OBJECTIVE, loss=loss, n_samples=200, alpha=0.05)
     source = MemorySource(*make_data())
-    solver = resolved(key, problem, loss, n_steps=40)
-    found = solver.run(source, loss, problem, 1.0, NoNoise(), Progress())
-    assert np.allclose(found.weights, reference(solver, source, loss, problem))
+    solver = resolved(key, objective, n_steps=40)
+    found = solver.run(source, objective, 1.0, NoNoise(), Progress())
+    assert np.allclose(found.weights, reference(solver, source, objective))
 
 
 @every_key
@@ -230,8 +234,8 @@ def test_progress_counts_steps_and_nothing_else(key, capsys):
     source = MemorySource(np.zeros((10, 5)), np.zeros(10))
     solver = resolved(key, n_steps=3, batch_size=10)
     progress = Progress("fit", True)
-    problem = replace(PROBLEM, n_samples=10)
-    solver.run(source, LOSS, problem, 9.0, NoiseSource(0), progress)
+    objective = replace(OBJECTIVE, n_samples=10)
+    solver.run(source, objective, 9.0, NoiseSource(0), progress)
     assert capsys.readouterr().out.splitlines() == [
         f"[fit] step {i} of 3" for i in (1, 2, 3)
     ]
@@ -243,11 +247,11 @@ def test_progress_counts_steps_and_nothing_else(key, capsys):
 def test_a_diverging_run_ends_like_any_other(key, params, entry):
     X = np.full((60, 8), 0.3)
     X[0] = entry
-    problem = replace(PROBLEM, n_samples=60, n_features=8, alpha=50.0)
-    solver = resolved(key, problem, n_steps=6, **params)
+    objective = replace(OBJECTIVE, n_samples=60, n_features=8, alpha=50.0)
+    solver = resolved(key, objective, n_steps=6, **params)
     source = MemorySource(X, np.arange(60.0) % 2)
     with np.errstate(all="ignore"):
-        run = solver.run(source, LOSS, problem, 5.0, NoiseSource(0), Progress())
+        run = solver.run(source, objective, 5.0, NoiseSource(0), Progress())
     assert np.isfinite(run.weights).all()
     assert np.abs(run.weights).max() <= 1e50
 
@@ -265,14 +269,14 @@ def test_broken_twin_without_the_box_is_found_out(monkeypatch):
 def test_unequal_gaussian_releases_compose_exactly():
     """mu^2 is the sum of 1 / z_t^2, and the event's cost that of 1 / multiplier."""
     solver = resolved(n_steps=50, strong_convexity=0.05)
-    event = solver.event(3.0, LOSS, PROBLEM)
+    event = solver.event(3.0, OBJECTIVE)
     assert isinstance(event, ComposedEvent)
     assert all(isinstance(leaf, GaussianEvent) for leaf in event.leaves)
     assert sum(leaf.count for leaf in event.leaves) == 50
     squares = sum(leaf.count / leaf.noise_multiplier**2 for leaf in event.leaves)
     assert event.mu_squared == pytest.approx(squares, rel=1e-12)
     assert squares == pytest.approx(1 / 9, rel=1e-12)
-    assert len(resolved(n_steps=3000).event(3.0, LOSS, PROBLEM).leaves) < 70
+    assert len(resolved(n_steps=3000).event(3.0, OBJECTIVE).leaves) < 70
     # Later steps get less noise.
     noise = [leaf.noise_multiplier for leaf in event.leaves]
     assert noise == sorted(noise, reverse=True)
@@ -280,23 +284,22 @@ def test_unequal_gaussian_releases_compose_exactly():
 
 def test_an_even_division_is_one_event():
     solver = resolved(n_steps=16, division="even")
-    assert solver.event(3.0, LOSS, PROBLEM) == GaussianEvent(12.0, 16)
+    assert solver.event(3.0, OBJECTIVE) == GaussianEvent(12.0, 16)
     pure = resolved(n_steps=16, division="even", law="spherical")
-    assert pure.event(0.5, LOSS, PROBLEM) == PureEvent(0.125, 16)
+    assert pure.event(0.5, OBJECTIVE) == PureEvent(0.125, 16)
 
 
 @every_key
 @every_adjacency
 @pytest.mark.parametrize("batch_size", [None, 30])
 def test_pure_noise_drawn_equals_noise_declared(key, adjacency, batch_size):
-    problem = replace(PROBLEM, n_samples=200, adjacency=adjacency)
-    solver = resolved(key, problem, budget=PURE, n_steps=7, batch_size=batch_size)
+    objective = replace(OBJECTIVE, n_samples=200, adjacency=adjacency)
+    solver = resolved(key, objective, budget=PURE, n_steps=7, batch_size=batch_size)
     noise = SpyNoise()
     outcome = solve(
         solver,
         MemorySource(*make_data()),
-        LOSS,
-        problem,
+        objective,
         PURE,
         ledger=None,
         noise=noise,
@@ -311,7 +314,7 @@ def test_pure_noise_drawn_equals_noise_declared(key, adjacency, batch_size):
     assert np.allclose(drawn, declared, rtol=1e-11)
     assert 0.996 <= epsilon_of(outcome.event, 0.0) <= 1.0
     assert all(draw.law == "spherical" for draw in noise.draws)
-    worst = solver.sensitivity(LOSS, problem)
+    worst = solver.sensitivity(objective)
     assert max(draw.sensitivity for draw in noise.draws) <= worst * (1 + 1e-9)
     assert outcome.solution.noise_scale == max(draw.sigma for draw in noise.draws)
 
@@ -319,18 +322,18 @@ def test_pure_noise_drawn_equals_noise_declared(key, adjacency, batch_size):
 @pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
 @every_adjacency
 def test_neighbours_never_exceed_the_sensitivity(loss, adjacency):
-    problem = replace(PROBLEM, n_features=3, adjacency=adjacency)
+    objective = replace(OBJECTIVE, loss=loss, n_features=3, adjacency=adjacency)
     params = {"residual_clip": math.inf, "intercept_weight": 0.5}
-    solver = resolved(problem=problem, loss=loss, **params)
-    share = largest_change(loss, problem, 0.5) / solver.sensitivity(loss, problem)
+    solver = resolved(objective=objective, **params)
+    share = largest_change(objective, 0.5) / solver.sensitivity(objective)
     assert 0.75 < share <= 1 + 1e-9
     # In a batch another record takes the place of the missing one.
     batch = replace(solver, batch_size=20, law="spherical")
-    other = replace(problem, adjacency="replace_one")
-    change = largest_change(loss, other, 0.5)
-    assert 0.75 < change / batch.sensitivity(loss, problem) <= 1 + 1e-9
+    other = replace(objective, adjacency="replace_one")
+    change = largest_change(other, 0.5)
+    assert 0.75 < change / batch.sensitivity(objective) <= 1 + 1e-9
     if adjacency == "zero_out":  # the twin: half of it, as without batches
-        assert change > 1.05 * solver.sensitivity(loss, problem)
+        assert change > 1.05 * solver.sensitivity(objective)
 
 
 @pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
@@ -338,7 +341,9 @@ def test_an_exchange_for_a_null_record_costs_no_more_than_for_another(loss):
     """Lemma 3 uses it: the sensitivity of exchanges covers null records too."""
     for clip, norm in product((0.3, math.inf), (0.0, 0.1, 1.0, 30.0, math.inf)):
         null, other = (
-            query_sensitivity(loss, replace(PROBLEM, adjacency=adjacency), clip, norm)
+            query_sensitivity(
+                replace(OBJECTIVE, loss=loss, adjacency=adjacency), clip, norm
+            )
             for adjacency in ("zero_out", "replace_one")
         )
         assert null <= other
@@ -388,14 +393,14 @@ def largest_log_ratio(n, m, adjacency, scale):
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
 def test_no_pair_of_neighbours_exceeds_the_claim_for_batches(adjacency, n, m, epsilon):
     """Exact likelihood ratios; the claim is attained for exchanges."""
-    problem = replace(
-        PROBLEM, n_samples=n, n_features=1, fit_intercept=False, adjacency=adjacency
+    objective = replace(
+        OBJECTIVE, n_samples=n, n_features=1, fit_intercept=False, adjacency=adjacency
     )
-    solver = resolved(problem=problem, budget=PURE, n_steps=1, batch_size=m)
-    (leaf,) = solver.event(1 / epsilon, LOSS, problem).leaves
+    solver = resolved(objective=objective, budget=PURE, n_steps=1, batch_size=m)
+    (leaf,) = solver.event(1 / epsilon, objective).leaves
     noise = SpyNoise(seed=0)
     X, y = np.ones((n, 1)), np.ones(n)
-    solver.run(MemorySource(X, y), LOSS, problem, 1 / epsilon, noise, Progress())
+    solver.run(MemorySource(X, y), objective, 1 / epsilon, noise, Progress())
     scale = noise.draws[0].sensitivity / epsilon
     worst = largest_log_ratio(n, m, adjacency, scale)
     assert worst <= leaf.epsilon
@@ -419,38 +424,38 @@ class RowSpy(SpyNoise):
 @every_key
 def test_every_step_sees_a_fresh_secret_batch(key):
     """The first step too: a full first gradient would cost its whole epsilon."""
-    problem = replace(PROBLEM, n_samples=200)
+    objective = replace(OBJECTIVE, n_samples=200)
     X, y = make_data()
     source = MemorySource(X, y)
-    solver = resolved(key, problem, budget=PURE, n_steps=5, batch_size=30)
+    solver = resolved(key, objective, budget=PURE, n_steps=5, batch_size=30)
     noise = RowSpy(seed=4)
-    solver.run(source, LOSS, problem, 1.0, noise, Progress())
+    solver.run(source, objective, 1.0, noise, Progress())
     assert [(n, size) for n, size, _ in noise.batches] == [(200, 30)] * 5
     assert len({tuple(rows) for *_, rows in noise.batches}) == 5
     rows = noise.batches[0][2]
     zero = np.zeros((6, 1))
-    expected = GradientSum(MemorySource(X[rows], y[rows]), LOSS, problem)(zero)
+    expected = GradientSum(MemorySource(X[rows], y[rows]), objective)(zero)
     expected[-1] *= solver.intercept_weight
     assert np.allclose(noise.draws[0].query, expected)
 
 
 def test_a_run_without_batches_draws_none():
     noise = RowSpy(seed=4)
-    problem = replace(PROBLEM, n_samples=200)
-    solver = resolved(problem=problem, budget=PURE, n_steps=5)
-    solver.run(MemorySource(*make_data()), LOSS, problem, 1.0, noise, Progress())
+    objective = replace(OBJECTIVE, n_samples=200)
+    solver = resolved(objective=objective, budget=PURE, n_steps=5)
+    solver.run(MemorySource(*make_data()), objective, 1.0, noise, Progress())
     assert "batches" not in vars(noise)
     assert len(noise.draws) == 5
 
 
 def test_batches_of_all_storages_and_sizes_return_normally():
-    problem = replace(PROBLEM, n_samples=200, adjacency="replace_one")
+    objective = replace(OBJECTIVE, n_samples=200, adjacency="replace_one")
     X, y = make_data()
     present = np.arange(200) % 3 > 0
     for m in (1, 199):
-        solver = resolved(problem=problem, budget=PURE, n_steps=3, batch_size=m)
+        solver = resolved(objective=objective, budget=PURE, n_steps=3, batch_size=m)
         source = MemorySource(X, y, present)
-        run = solver.run(source, LOSS, problem, 1.0, NoiseSource(), Progress())
+        run = solver.run(source, objective, 1.0, NoiseSource(), Progress())
         assert np.isfinite(run.weights).all()
 
 
@@ -463,16 +468,16 @@ def test_other_places_in_a_batch_move_a_sum_by_less_than_is_charged():
     n, d = 400, 40
     X, y = rng.normal(size=(n, d)), rng.integers(0, 2, n).astype(float)
     present = np.arange(n) >= 5
-    problem = replace(PROBLEM, n_samples=n, n_features=d, fit_intercept=False)
-    total = GradientSum(MemorySource(X, y, present), LOSS, problem)
+    objective = replace(OBJECTIVE, n_samples=n, n_features=d, fit_intercept=False)
+    total = GradientSum(MemorySource(X, y, present), objective)
     for scale in (1.0, 1e6):
         W = scale * rng.normal(size=(d, 1))
         norm = float(np.linalg.norm(W, 2))
-        slack = rounding_slack(LOSS, problem, n, norm, n)
+        slack = rounding_slack(objective, n, norm, n)
         moved = total(W, np.arange(5, n)) - total(W, np.arange(n))
         assert np.linalg.norm(moved) <= slack
-        assert slack > rounding_slack(LOSS, problem, n, norm)
-    assert rounding_slack(LOSS, problem, n, 10.0, n) < 1e-9
+        assert slack > rounding_slack(objective, n, norm)
+    assert rounding_slack(objective, n, 10.0, n) < 1e-9
 
 
 def test_all_three_share_one_engine():
@@ -482,7 +487,8 @@ def test_all_three_share_one_engine():
 def test_what_cannot_be_drawn_is_refused_before_the_commit():
     """The grid is a power of two: its share of the noise depends on the sensitivity."""
     loss, budget = LogisticLoss(), Budget(1.0001114068923971e-06, 0.0)
-    problem = Problem(
+    objective = LinearObjective(
+        loss=loss,
         n_samples=50,
         n_features=2000,
         data_norm=1.0169491525423728,
@@ -491,4 +497,4 @@ def test_what_cannot_be_drawn_is_refused_before_the_commit():
     )
     params = {"n_steps": 17038, "division": "even", "step_size": 1e-9}
     with pytest.raises(ValueError, match="cannot draw such noise"):
-        choose_solver("nesterov", params, loss, problem, budget)
+        choose_solver("nesterov", params, objective, budget)

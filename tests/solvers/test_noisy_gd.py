@@ -10,14 +10,17 @@ import pytest
 
 from skdp.data import MemorySource
 from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
+from skdp.objectives import LinearObjective
 from skdp.privacy import Budget, GaussianEvent, calibrate
 from skdp.privacy._noise import NoiseSource
-from skdp.solvers import Problem, Progress, named_solver
+from skdp.solvers import Progress, named_solver
 from skdp.solvers._noisy_gd import NoisyGD
 from tests.spies import SpyNoise
 
 LOSS = LogisticLoss()
-PROBLEM = Problem(n_samples=2000, n_features=5, data_norm=1.0, adjacency="zero_out")
+OBJECTIVE = LinearObjective(
+    loss=LOSS, n_samples=2000, n_features=5, data_norm=1.0, adjacency="zero_out"
+)
 BUDGET = Budget(1.0, 1e-6)
 
 
@@ -39,8 +42,8 @@ class Flat:
         return 2.0
 
 
-def resolved(problem=PROBLEM, loss=LOSS, budget=BUDGET, **params):
-    return NoisyGD(**params).resolve(loss, problem, budget)
+def resolved(objective=OBJECTIVE, budget=BUDGET, **params):
+    return NoisyGD(**params).resolve(objective, budget)
 
 
 def test_defaults_follow_from_public_facts_only():
@@ -48,16 +51,16 @@ def test_defaults_follow_from_public_facts_only():
     assert solver == resolved()
     assert 10 <= solver.n_steps <= 300
     assert 0 <= solver.momentum < 1
-    assert solver.step_size <= 1 / (LOSS.smoothness * PROBLEM.row_norm**2)
+    assert solver.step_size <= 1 / (LOSS.smoothness * OBJECTIVE.row_norm**2)
     # More data or more budget: a longer run.
-    assert resolved(replace(PROBLEM, n_samples=10**6)).n_steps > solver.n_steps
+    assert resolved(replace(OBJECTIVE, n_samples=10**6)).n_steps > solver.n_steps
     assert resolved(budget=Budget(3.0, 1e-6)).n_steps > solver.n_steps
 
 
 def test_units_of_the_features_do_not_matter():
     """Rows in metres or millimetres: the same model in other units."""
     small = resolved()
-    large = resolved(replace(PROBLEM, data_norm=1000.0))
+    large = resolved(replace(OBJECTIVE, data_norm=1000.0))
     assert small.n_steps == large.n_steps
     assert small.momentum == pytest.approx(large.momentum)
     assert small.step_size == pytest.approx(large.step_size * 1000.0**2)
@@ -69,11 +72,11 @@ def test_fits_in_other_units_are_the_same_fit(scale):
     X, y = rng.normal(size=(2000, 5)), rng.integers(0, 2, 2000).astype(float)
 
     def fit(factor):
-        problem = replace(PROBLEM, data_norm=factor)
-        solver = resolved(problem)
-        z = calibrate(lambda z: solver.event(z, LOSS, problem), BUDGET)
+        objective = replace(OBJECTIVE, data_norm=factor)
+        solver = resolved(objective)
+        z = calibrate(lambda z: solver.event(z, objective), BUDGET)
         source = MemorySource(factor * X, y)
-        run = solver.run(source, LOSS, problem, z, NoiseSource(1), Progress())
+        run = solver.run(source, objective, z, NoiseSource(1), Progress())
         return run.weights * factor
 
     # The grid is a power of two, so the scaled runs differ by its rounding.
@@ -81,39 +84,39 @@ def test_fits_in_other_units_are_the_same_fit(scale):
 
 
 def test_regularisation_shortens_the_run():
-    assert resolved(replace(PROBLEM, alpha=1.0)).n_steps < resolved().n_steps
+    assert resolved(replace(OBJECTIVE, alpha=1.0)).n_steps < resolved().n_steps
 
 
 def test_several_outputs_are_clipped_and_one_is_not():
     assert resolved().residual_clip == math.inf
-    assert resolved(loss=SoftmaxLoss(4)).residual_clip == 0.5
-    assert resolved(loss=HuberHingeLoss()).residual_clip == math.inf
-    rest = resolved(loss=HuberHingeLoss(n_outputs=4))
+    assert resolved(OBJECTIVE.with_loss(SoftmaxLoss(4))).residual_clip == 0.5
+    assert resolved(OBJECTIVE.with_loss(HuberHingeLoss())).residual_clip == math.inf
+    rest = resolved(OBJECTIVE.with_loss(HuberHingeLoss(n_outputs=4)))
     assert rest.residual_clip == 0.5
     # With little noise the optimum matters more: nothing is clipped.
-    assert resolved(loss=SoftmaxLoss(4), budget=Budget(1e6, 1e-6)).residual_clip == (
-        math.inf
-    )
+    assert resolved(
+        OBJECTIVE.with_loss(SoftmaxLoss(4)), budget=Budget(1e6, 1e-6)
+    ).residual_clip == (math.inf)
 
 
 def test_squared_residuals_are_clipped_less_the_less_noise_there_is():
     loss = SquaredLoss(2.0, target_bound=1.0)
     clips = [
-        resolved(replace(PROBLEM, n_samples=n), loss).residual_clip
+        resolved(replace(OBJECTIVE, loss=loss, n_samples=n)).residual_clip
         for n in (200, 2000, 20_000, 30_000, 10**6)
     ]
     assert clips[0] == clips[1] == 0.25
     assert 0.25 < clips[2] < clips[3] < 2.0
     assert clips[4] == math.inf
     # In units of the target: half the target, half the clip and half the noise.
-    half = resolved(loss=SquaredLoss(1.0, target_bound=0.5))
+    half = resolved(OBJECTIVE.with_loss(SquaredLoss(1.0, target_bound=0.5)))
     assert half.residual_clip == 0.125
-    assert half.n_steps == resolved(loss=loss).n_steps
+    assert half.n_steps == resolved(OBJECTIVE.with_loss(loss)).n_steps
 
 
 def test_intercept_gets_less_of_the_budget_the_longer_the_run():
     weights = [
-        resolved(replace(PROBLEM, n_samples=n)).intercept_weight
+        resolved(replace(OBJECTIVE, n_samples=n)).intercept_weight
         for n in (20, 2000, 20_000)
     ]
     assert 1 > weights[0] > weights[1] > weights[2] > 0.1
@@ -122,13 +125,11 @@ def test_intercept_gets_less_of_the_budget_the_longer_the_run():
 def test_a_smaller_intercept_weight_moves_noise_to_the_intercept():
     """The weighted intercept's noise is 1 / weight times that of the others."""
     source = MemorySource(np.zeros((10, 3000)), np.zeros(10))
-    problem = replace(PROBLEM, n_features=3000, n_samples=10)
+    objective = replace(OBJECTIVE, loss=Flat(), n_features=3000, n_samples=10)
     intercepts, others = [], []
     for seed in range(200):
-        solver = resolved(
-            problem, Flat(), n_steps=1, step_size=1.0, intercept_weight=0.25
-        )
-        run = solver.run(source, Flat(), problem, 1.0, NoiseSource(seed), Progress())
+        solver = resolved(objective, n_steps=1, step_size=1.0, intercept_weight=0.25)
+        run = solver.run(source, objective, 1.0, NoiseSource(seed), Progress())
         intercepts.append(run.weights[-1, 0])
         others.append(run.weights[0, 0])
     ratio = np.std(intercepts) / np.std(others)
@@ -136,7 +137,7 @@ def test_a_smaller_intercept_weight_moves_noise_to_the_intercept():
 
 
 def test_event_is_one_gaussian_for_each_step():
-    assert resolved(n_steps=7).event(3.0, LOSS, PROBLEM) == GaussianEvent(3.0, 7)
+    assert resolved(n_steps=7).event(3.0, OBJECTIVE) == GaussianEvent(3.0, 7)
 
 
 @pytest.mark.parametrize(
@@ -164,10 +165,10 @@ def test_noise_follows_the_released_weights():
     source = MemorySource(rng.normal(size=(2000, 5)), np.ones(2000))
     solver = resolved(n_steps=30, step_size=4.0)
     noise = SpyNoise(seed=0)
-    z = calibrate(lambda z: solver.event(z, LOSS, PROBLEM), BUDGET)
-    solver.run(source, LOSS, PROBLEM, z, noise, Progress())
+    z = calibrate(lambda z: solver.event(z, OBJECTIVE), BUDGET)
+    solver.run(source, OBJECTIVE, z, noise, Progress())
     sigmas = [draw.sigma for draw in noise.draws]
-    worst = z * solver.sensitivity(LOSS, PROBLEM)
+    worst = z * solver.sensitivity(OBJECTIVE)
     assert sigmas[0] == pytest.approx(worst / 2, rel=2e-3)
     assert max(sigmas) <= 1.002 * worst
     assert sigmas[-1] > 1.1 * sigmas[0]
@@ -175,7 +176,7 @@ def test_noise_follows_the_released_weights():
 
 def test_noise_in_a_flat_direction_matches_the_utility_statement():
     """Its deviation without momentum is flow time * S / (n mu), per weight."""
-    problem = replace(PROBLEM, n_features=4000, fit_intercept=False)
+    objective = replace(OBJECTIVE, loss=Flat(), n_features=4000, fit_intercept=False)
     solver = NoisyGD(
         n_steps=25,
         step_size=2.0,
@@ -184,22 +185,22 @@ def test_noise_in_a_flat_direction_matches_the_utility_statement():
         residual_clip=math.inf,
         intercept_weight=1.0,
     )
-    z = calibrate(lambda z: solver.event(z, LOSS, problem), BUDGET)
+    z = calibrate(lambda z: solver.event(z, objective), BUDGET)
     source = MemorySource(np.zeros((4, 4000)), np.zeros(4))
-    run = solver.run(source, Flat(), problem, z, NoiseSource(7), Progress())
+    run = solver.run(source, objective, z, NoiseSource(7), Progress())
     flow, mu = 25 * 2.0, math.sqrt(25) / z
-    theory = flow * solver.sensitivity(Flat(), problem) / (2000 * mu)
+    theory = flow * solver.sensitivity(objective) / (2000 * mu)
     assert float(np.std(run.weights)) == pytest.approx(theory, rel=0.05)
 
 
 def test_default_flow_time_admits_the_stated_noise():
-    solver = resolved(replace(PROBLEM, n_samples=20_000))
+    solver = resolved(replace(OBJECTIVE, n_samples=20_000))
     flow = solver.step_size * solver.n_steps / (1 - solver.momentum)
     mu = math.sqrt(solver.n_steps) / calibrate(
-        lambda z: solver.event(z, LOSS, PROBLEM), BUDGET
+        lambda z: solver.event(z, OBJECTIVE), BUDGET
     )
-    noise = flow * solver.sensitivity(LOSS, PROBLEM) / (20_000 * mu)
-    assert noise * PROBLEM.data_norm == pytest.approx(2.0, rel=0.02)
+    noise = flow * solver.sensitivity(OBJECTIVE) / (20_000 * mu)
+    assert noise * OBJECTIVE.data_norm == pytest.approx(2.0, rel=0.02)
 
 
 @pytest.mark.parametrize("total", [1, 20, 21, 39, 59, 300])
@@ -215,7 +216,7 @@ def test_progress_speaks_at_most_twenty_times(total, capsys):
 def test_progress_counts_steps_and_nothing_else(capsys):
     source = MemorySource(np.zeros((10, 5)), np.zeros(10))
     solver = resolved(n_steps=3)
-    solver.run(source, LOSS, PROBLEM, 9.0, NoiseSource(0), Progress("fit", True))
+    solver.run(source, OBJECTIVE, 9.0, NoiseSource(0), Progress("fit", True))
     assert capsys.readouterr().out.splitlines() == [
         f"[fit] step {i} of 3" for i in (1, 2, 3)
     ]
@@ -234,7 +235,8 @@ def test_numpy_scalars_become_plain_numbers(kind):
     )
     numbers = [value for name, value in vars(solver).items() if name != "release"]
     assert all(type(value) in (int, float) for value in numbers)
-    problem = Problem(
+    objective = LinearObjective(
+        loss=LOSS,
         n_samples=np.int16(200),
         n_features=np.int8(1),
         data_norm=kind(2e4),
@@ -243,10 +245,10 @@ def test_numpy_scalars_become_plain_numbers(kind):
         feature_bound=kind(2e4),
         n_nonzero=np.int8(1),
     )
-    assert all(type(v) in (int, float, str, bool) for v in vars(problem).values())
+    assert all(type(v) in (int, float, str, bool) for v in vars(objective).values())
     noise = SpyNoise(seed=0)
     source = MemorySource(np.full((200, 1), 2e4), np.zeros(200))
-    solver.run(source, LOSS, problem, 5.0, noise, Progress())
+    solver.run(source, objective, 5.0, noise, Progress())
     for draw in noise.draws:
         assert math.isfinite(draw.sigma)
         assert draw.sigma >= 5.0 * draw.sensitivity
@@ -260,23 +262,23 @@ def test_a_diverging_run_ends_like_any_other(loss, params, entry):
     """Found in review: overflow turned one record into NaN, or into an exception."""
     X = np.full((60, 8), 0.3)
     X[0] = entry
-    problem = replace(PROBLEM, n_samples=60, n_features=8, alpha=50.0)
-    solver = resolved(problem, loss, n_steps=6, residual_clip=math.inf, **params)
+    objective = replace(OBJECTIVE, loss=loss, n_samples=60, n_features=8, alpha=50.0)
+    solver = resolved(objective, n_steps=6, residual_clip=math.inf, **params)
     source = MemorySource(X, np.arange(60.0) % max(2, loss.n_outputs))
     with np.errstate(all="ignore"):
-        run = solver.run(source, loss, problem, 5.0, NoiseSource(0), Progress())
+        run = solver.run(source, objective, 5.0, NoiseSource(0), Progress())
     assert np.isfinite(run.weights).all()
     assert np.abs(run.weights).max() <= 1e50
 
 
 def test_broken_twin_without_the_box_is_found_out(monkeypatch):
     monkeypatch.setattr("skdp.solvers._descent.boxed", lambda values, limit: values)
-    problem = replace(PROBLEM, n_samples=60, n_features=8, alpha=50.0)
-    solver = resolved(problem, n_steps=6, step_size=1e214)
+    objective = replace(OBJECTIVE, n_samples=60, n_features=8, alpha=50.0)
+    solver = resolved(objective, n_steps=6, step_size=1e214)
     source = MemorySource(np.full((60, 8), 3e99), np.arange(60.0) % 2)
     with np.errstate(all="ignore"):
         try:
-            run = solver.run(source, LOSS, problem, 5.0, NoiseSource(0), Progress())
+            run = solver.run(source, objective, 5.0, NoiseSource(0), Progress())
             assert not np.abs(run.weights).max() <= 1e50
         except (np.linalg.LinAlgError, ValueError):
             pass  # the other way in which the twin fails
@@ -284,8 +286,8 @@ def test_broken_twin_without_the_box_is_found_out(monkeypatch):
 
 def test_broken_twin_in_half_precision_is_found_out():
     """Sensitivity and noise scale computed in the precision of the parameter."""
-    problem, clip = replace(PROBLEM, data_norm=2e4), np.float16(0.4)
+    objective, clip = replace(OBJECTIVE, data_norm=2e4), np.float16(0.4)
     with np.errstate(all="ignore"):
-        sensitivity = np.float16(problem.row_norm) * clip
+        sensitivity = np.float16(objective.row_norm) * clip
         assert not np.isfinite(sensitivity * np.float16(40.0))
-    assert resolved(problem, residual_clip=clip).sensitivity(LOSS, problem) * 40 > 1e5
+    assert resolved(objective, residual_clip=clip).sensitivity(objective) * 40 > 1e5

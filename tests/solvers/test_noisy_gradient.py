@@ -9,8 +9,8 @@ import pytest
 
 from skdp.data import MemorySource
 from skdp.losses import LogisticLoss, SoftmaxLoss
+from skdp.objectives import LinearObjective
 from skdp.privacy._laws import LAWS
-from skdp.solvers import Problem
 from skdp.queries._gradient_sum import query_sensitivity, rounding_slack
 from skdp.solvers._noisy_gradient import NoisyGradient
 from tests.spies import SpyNoise
@@ -18,33 +18,35 @@ from tests.spies import SpyNoise
 N, SHARE = 50, 0.05
 
 
-def charged(weights, rows, loss):
+def charged(weights, rows, objective):
     """Sensitivity that the noise of one query was drawn for."""
     spy = SpyNoise()
     source = MemorySource(np.ones((N, 1)), np.zeros(N))
     query = NoisyGradient(
-        source, loss, PROBLEM, spy, LAWS["gaussian"], intercept_weight=SHARE
+        source, objective, spy, LAWS["gaussian"], intercept_weight=SHARE
     )
     query(weights, 1.0, rows)
     return spy.draws[0].sensitivity
 
 
-PROBLEM = Problem(n_samples=N, n_features=1, data_norm=1.0, adjacency="zero_out")
+OBJECTIVE = LinearObjective(
+    loss=LogisticLoss(), n_samples=N, n_features=1, data_norm=1.0, adjacency="zero_out"
+)
 
 
 @pytest.mark.parametrize("rows", [None, np.arange(5)], ids=["all", "sampled"])
 def test_the_weights_count_as_the_query_sees_them(rows):
     """The intercept's divided by its share; every row's rounding if rows are drawn."""
-    loss, norm = LogisticLoss(), math.hypot(0.75, 0.75 / SHARE)
+    norm = math.hypot(0.75, 0.75 / SHARE)
     moved = 1 if rows is None else N
-    wanted = query_sensitivity(loss, PROBLEM, math.inf, norm, SHARE)
-    wanted += rounding_slack(loss, PROBLEM, N, norm, moved)
-    found = charged(np.full((2, 1), 0.75), rows, loss)
+    wanted = query_sensitivity(OBJECTIVE, math.inf, norm, SHARE)
+    wanted += rounding_slack(OBJECTIVE, N, norm, moved)
+    found = charged(np.full((2, 1), 0.75), rows, OBJECTIVE)
     assert found == pytest.approx(wanted, rel=1e-15, abs=0)
-    forgotten = query_sensitivity(loss, PROBLEM, math.inf, 0.75 * math.sqrt(2), SHARE)
+    forgotten = query_sensitivity(OBJECTIVE, math.inf, 0.75 * math.sqrt(2), SHARE)
     assert found > 1.05 * forgotten
-    one_row = wanted - rounding_slack(loss, PROBLEM, N, norm, moved)
-    one_row += rounding_slack(loss, PROBLEM, N, norm, 1)
+    one_row = wanted - rounding_slack(OBJECTIVE, N, norm, moved)
+    one_row += rounding_slack(OBJECTIVE, N, norm, 1)
     assert (found > one_row) == (rows is not None)
 
 
@@ -57,8 +59,8 @@ def test_one_record_s_gradient_stays_within_what_is_charged():
 
 
 def test_rounding_of_several_outputs_goes_with_the_frobenius_norm():
-    loss = SoftmaxLoss(3)
+    objective = OBJECTIVE.with_loss(SoftmaxLoss(3))
     W = np.array([[4.0, 0.0, 0.0], [0.0, 0.2, 0.0]])  # of norms 4 and sqrt(32)
-    spectral = query_sensitivity(loss, PROBLEM, math.inf, 4.0, SHARE)
-    wanted = spectral + rounding_slack(loss, PROBLEM, N, math.sqrt(32), 1)
-    assert charged(W, None, loss) == pytest.approx(wanted, rel=1e-15, abs=0)
+    spectral = query_sensitivity(objective, math.inf, 4.0, SHARE)
+    wanted = spectral + rounding_slack(objective, N, math.sqrt(32), 1)
+    assert charged(W, None, objective) == pytest.approx(wanted, rel=1e-15, abs=0)

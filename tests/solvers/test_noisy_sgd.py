@@ -14,24 +14,27 @@ from skdp.data import MemorySource
 from skdp.linear_model import DPLogisticRegression
 from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
 from skdp.model_selection import DPGridSearchCV
+from skdp.objectives import LinearObjective
 from skdp.privacy import Budget, PoissonGaussianEvent, calibrate, epsilon_of
 from skdp.privacy._noise import NoiseSource
-from skdp.solvers import Problem, Progress, choose_solver, named_solver
 from skdp.queries._gradient_sum import GradientSum, query_sensitivity, rounding_slack
+from skdp.solvers import Progress, choose_solver, named_solver
 from skdp.solvers._noisy_sgd import NoisySGD
 from tests.solvers.neighbours import largest_change
 from tests.solvers.test_noisy_gd import Flat
 from tests.spies import NoNoise, SpyNoise
 
 LOSS = LogisticLoss()
-PROBLEM = Problem(n_samples=2000, n_features=5, data_norm=1.0, adjacency="zero_out")
+OBJECTIVE = LinearObjective(
+    loss=LOSS, n_samples=2000, n_features=5, data_norm=1.0, adjacency="zero_out"
+)
 BUDGET = Budget(1.0, 1e-6)
 LOSSES = [LOSS, SoftmaxLoss(3), SquaredLoss(2.0, 1.0), HuberHingeLoss()]
 by_adjacency = pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
 
 
-def resolved(problem=PROBLEM, loss=LOSS, budget=BUDGET, **params):
-    return NoisySGD(**params).resolve(loss, problem, budget)
+def resolved(objective=OBJECTIVE, budget=BUDGET, **params):
+    return NoisySGD(**params).resolve(objective, budget)
 
 
 class Sampler(SpyNoise):
@@ -49,7 +52,7 @@ class Sampler(SpyNoise):
 def test_defaults_follow_from_public_facts_only():
     solver = resolved()
     assert solver == resolved()
-    descent = choose_solver("noisy_gd", None, LOSS, PROBLEM, BUDGET).solver
+    descent = choose_solver("noisy_gd", None, OBJECTIVE, BUDGET).solver
     for name in ("n_steps", "momentum", "step_size", "intercept_weight"):
         assert getattr(solver, name) == getattr(descent, name)
     assert solver.batch_size == math.ceil(5 * 2000 / solver.n_steps)
@@ -57,11 +60,11 @@ def test_defaults_follow_from_public_facts_only():
 
 def test_little_noise_takes_larger_samples():
     """The multiplier stays above about 1, where sampling is nearly free."""
-    problem = replace(PROBLEM, n_samples=10**6)
+    objective = replace(OBJECTIVE, n_samples=10**6)
     budget = Budget(8.0, 1e-6)
-    solver = resolved(problem, budget=budget)
+    solver = resolved(objective, budget=budget)
     assert solver.batch_size * solver.n_steps > 5.5 * 10**6
-    z = calibrate(lambda z: solver.event(z, LOSS, problem), budget)
+    z = calibrate(lambda z: solver.event(z, objective), budget)
     assert 0.7 < z < 2
 
 
@@ -82,7 +85,7 @@ def test_bad_parameters_are_named(params, message):
 
 def test_more_records_than_there_are_means_all():
     assert resolved(batch_size=10**9).batch_size == 2000
-    event = resolved(batch_size=10**9, n_steps=3).event(2.0, LOSS, PROBLEM)
+    event = resolved(batch_size=10**9, n_steps=3).event(2.0, OBJECTIVE)
     assert event == PoissonGaussianEvent(2.0, 1.0, 3, "zero_out")
 
 
@@ -96,7 +99,7 @@ def test_searches_refuse_it_before_they_read():
 
 def test_pure_epsilon_is_refused():
     with pytest.raises(ValueError, match="delta=0"):
-        choose_solver("noisy_sgd", None, LOSS, PROBLEM, Budget(1.0, 0.0))
+        choose_solver("noisy_sgd", None, OBJECTIVE, Budget(1.0, 0.0))
 
 
 # Sampler and accountant ----------------------------------------------------------
@@ -104,15 +107,14 @@ def test_pure_epsilon_is_refused():
 
 @by_adjacency
 def test_sampler_and_event_have_one_rate_and_samples_are_fresh(adjacency):
-    problem = replace(PROBLEM, adjacency=adjacency)
-    solver = resolved(problem, n_steps=12, batch_size=150)
-    event = solver.event(4.0, LOSS, problem)
+    objective = replace(OBJECTIVE, adjacency=adjacency)
+    solver = resolved(objective, n_steps=12, batch_size=150)
+    event = solver.event(4.0, objective)
     assert event == PoissonGaussianEvent(4.0, 150 / 2000, 12, adjacency)
     noise = Sampler()
     solver.run(
         MemorySource(np.ones((2000, 5)), np.ones(2000)),
-        LOSS,
-        problem,
+        objective,
         4.0,
         noise,
         Progress(),
@@ -125,11 +127,11 @@ def test_sampler_and_event_have_one_rate_and_samples_are_fresh(adjacency):
 
 
 def test_empty_samples_are_noised_like_others():
-    problem = replace(PROBLEM, n_samples=50)
-    solver = resolved(problem, n_steps=40, batch_size=1)
+    objective = replace(OBJECTIVE, n_samples=50)
+    solver = resolved(objective, n_steps=40, batch_size=1)
     noise = Sampler(seed=0)
     source = MemorySource(np.ones((50, 5)), np.ones(50))
-    solver.run(source, LOSS, problem, 4.0, noise, Progress())
+    solver.run(source, objective, 4.0, noise, Progress())
     empty = [
         draw
         for draw, sample in zip(noise.draws, noise.samples, strict=True)
@@ -152,14 +154,14 @@ class Chosen(NoNoise):
 def test_the_divisor_is_the_public_batch_size():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(40, 5)), rng.integers(0, 2, 40).astype(float)
-    problem = replace(PROBLEM, n_samples=40, alpha=0.3)
+    objective = replace(OBJECTIVE, n_samples=40, alpha=0.3)
     solver = resolved(
-        problem, n_steps=3, batch_size=10, step_size=0.4, momentum=0.5, tail=1.0
+        objective, n_steps=3, batch_size=10, step_size=0.4, momentum=0.5, tail=1.0
     )
     samples = [np.arange(17), np.array([], dtype=np.int64), np.array([3, 21])]
     source = MemorySource(X, y)
-    found = solver.run(source, LOSS, problem, 1.0, Chosen(samples), Progress())
-    total = GradientSum(source, LOSS, problem)
+    found = solver.run(source, objective, 1.0, Chosen(samples), Progress())
+    total = GradientSum(source, objective)
     weights, velocity, path = np.zeros((6, 1)), 0.0, []
     for rows in samples:
         mean = total(weights, rows) / 10 + 0.3 * weights
@@ -175,10 +177,10 @@ def test_the_divisor_is_the_public_batch_size():
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 @by_adjacency
 def test_sensitivity_is_one_records_contribution(loss, adjacency):
-    problem = replace(PROBLEM, adjacency=adjacency, n_features=4)
-    solver = resolved(problem, loss, residual_clip=math.inf, intercept_weight=1.0)
-    found = largest_change(loss, replace(problem, adjacency="zero_out"))
-    stated = solver.sensitivity(loss, problem)
+    objective = replace(OBJECTIVE, loss=loss, adjacency=adjacency, n_features=4)
+    solver = resolved(objective, residual_clip=math.inf, intercept_weight=1.0)
+    found = largest_change(replace(objective, adjacency="zero_out"))
+    stated = solver.sensitivity(objective)
     # Half of it would be found out. The last bits are charged as rounding.
     assert 0.7 * stated < found <= stated * (1 + 1e-12)
 
@@ -189,12 +191,12 @@ def test_a_sampled_null_record_leaves_no_trace():
     X, y = rng.normal(size=(500, 7)), rng.integers(0, 2, 500).astype(float)
     present = np.ones(500, dtype=bool)
     present[[100, 101]] = False
-    problem = replace(PROBLEM, n_samples=500, n_features=7)
+    objective = replace(OBJECTIVE, n_samples=500, n_features=7)
     weights = rng.normal(size=(8, 1))
     for stored in (X, csr_array(X), np.asfortranarray(X)):
         source = MemorySource(stored, y, present)
         source.largest_block = 64
-        total = GradientSum(source, LOSS, problem)
+        total = GradientSum(source, objective)
         rows = np.arange(3, 400, 7)
         with_null = np.union1d(rows, [100, 101])
         assert np.array_equal(total(weights, rows), total(weights, with_null))
@@ -205,12 +207,12 @@ def test_what_stands_beside_a_record_in_a_sample_is_charged():
     loss, n, d = LOSS, 3000, 33
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(n, d)), rng.integers(0, 2, n).astype(float)
-    problem = replace(PROBLEM, n_samples=n, n_features=d)
-    total = GradientSum(MemorySource(X, y), loss, problem)
+    objective = replace(OBJECTIVE, loss=loss, n_samples=n, n_features=d)
+    total = GradientSum(MemorySource(X, y), objective)
     weights = 30 * rng.normal(size=(d + 1, 1))
     norm_2 = float(np.linalg.norm(weights))
-    slack = rounding_slack(loss, problem, n, norm_2, moved_rows=n)
-    assert slack > rounding_slack(loss, problem, n, norm_2)
+    slack = rounding_slack(objective, n, norm_2, moved_rows=n)
+    assert slack > rounding_slack(objective, n, norm_2)
     worst = 0.0
     for i in range(0, n, 300):
         others = np.delete(np.arange(n), i)
@@ -221,12 +223,12 @@ def test_what_stands_beside_a_record_in_a_sample_is_charged():
 
 
 def test_every_query_is_charged_for_the_rounding_of_all_rows():
-    problem = replace(PROBLEM, adjacency="replace_one")
-    solver = resolved(problem, n_steps=3, batch_size=100, intercept_weight=1.0)
+    objective = replace(OBJECTIVE, adjacency="replace_one")
+    solver = resolved(objective, n_steps=3, batch_size=100, intercept_weight=1.0)
     noise, source = SpyNoise(), MemorySource(np.ones((2000, 5)), np.ones(2000))
-    solver.run(source, LOSS, problem, 3.0, noise, Progress())
-    zero_out = query_sensitivity(LOSS, PROBLEM, weights_norm=0.0)
-    slack = rounding_slack(LOSS, PROBLEM, 2000, 0.0, moved_rows=2000)
+    solver.run(source, objective, 3.0, noise, Progress())
+    zero_out = query_sensitivity(OBJECTIVE, weights_norm=0.0)
+    slack = rounding_slack(OBJECTIVE, 2000, 0.0, moved_rows=2000)
     assert noise.draws[0].sensitivity == zero_out + slack
 
 
@@ -322,7 +324,8 @@ def test_the_subsampling_lemma_of_the_thesis_fails_out_of_its_range():
 
 def test_noise_in_a_flat_direction_matches_that_of_full_batches():
     """Samples of a tenth cost as much noise as all records, at the same flow time."""
-    problem = replace(PROBLEM, n_features=2000, fit_intercept=False)
+    objective = replace(OBJECTIVE, n_features=2000, fit_intercept=False)
+    flat = objective.with_loss(Flat())
     source = MemorySource(np.zeros((2000, 2000)), np.zeros(2000))
     params = {
         "n_steps": 50,
@@ -334,8 +337,8 @@ def test_noise_in_a_flat_direction_matches_that_of_full_batches():
     }
     deviations = []
     for key, more in (("noisy_gd", {}), ("noisy_sgd", {"batch_size": 200})):
-        solver = choose_solver(key, params | more, LOSS, problem, BUDGET).solver
-        z = calibrate(lambda z, s=solver: s.event(z, LOSS, problem), BUDGET)
-        run = solver.run(source, Flat(), problem, z, NoiseSource(7), Progress())
+        solver = choose_solver(key, params | more, objective, BUDGET).solver
+        z = calibrate(lambda z, s=solver: s.event(z, objective), BUDGET)
+        run = solver.run(source, flat, z, NoiseSource(7), Progress())
         deviations.append(np.std(run.weights))
     assert deviations[1] == pytest.approx(deviations[0], rel=0.12)

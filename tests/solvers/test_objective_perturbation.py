@@ -12,6 +12,7 @@ import pytest
 
 from skdp.data import MemorySource
 from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
+from skdp.objectives import LinearObjective
 from skdp.privacy import (
     Budget,
     ComposedEvent,
@@ -23,7 +24,7 @@ from skdp.privacy import (
 from skdp.privacy._gaussian import gaussian_delta
 from skdp.privacy._laws import LAWS
 from skdp.privacy._noise import _SPHERICAL_LIMIT, NoiseSource, spherical_scale
-from skdp.solvers import Problem, Progress, choose_solver, named_solver
+from skdp.solvers import Progress, choose_solver, named_solver
 from skdp.solvers import _objective_perturbation as module
 from skdp.solvers._objective_perturbation import ObjectivePerturbation, _pure_epsilon
 from tests.line import Line
@@ -32,15 +33,17 @@ from tests.solvers.neighbours import largest_change
 from tests.spies import SpyNoise
 
 LOSS = LogisticLoss()
-PROBLEM = Problem(n_samples=2000, n_features=5, data_norm=1.0, adjacency="zero_out")
+OBJECTIVE = LinearObjective(
+    loss=LOSS, n_samples=2000, n_features=5, data_norm=1.0, adjacency="zero_out"
+)
 BUDGET = Budget(1.0, 1e-6)
 PURE = Budget(1.0, 0.0)
 every_adjacency = pytest.mark.parametrize("adjacency", ADJACENCIES)
 every_loss = pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
 
 
-def resolved(problem=PROBLEM, loss=LOSS, budget=BUDGET, **params):
-    return ObjectivePerturbation(**params).resolve(loss, problem, budget)
+def resolved(objective=OBJECTIVE, budget=BUDGET, **params):
+    return ObjectivePerturbation(**params).resolve(objective, budget)
 
 
 # Rules -----------------------------------------------------------------------------
@@ -53,7 +56,7 @@ def test_defaults_follow_from_public_facts_only():
     assert solver.strength > 0
     assert 0 < solver.intercept_weight < 1
     assert resolved(budget=Budget(0.1, 1e-6)).strength > solver.strength
-    many = resolved(replace(PROBLEM, n_samples=10**6))
+    many = resolved(replace(OBJECTIVE, n_samples=10**6))
     assert many.intercept_weight < solver.intercept_weight
 
 
@@ -63,15 +66,16 @@ def test_delta_zero_means_spherical_noise():
 
 
 def test_strength_is_one_over_c_on_the_scale_of_sums():
-    problem = replace(PROBLEM, alpha=1 / (40.0 * 2000))
-    assert resolved(problem).strength == pytest.approx(1 / 40.0)
-    assert resolved(problem, strength=3.0).strength == 3.0
+    objective = replace(OBJECTIVE, alpha=1 / (40.0 * 2000))
+    assert resolved(objective).strength == pytest.approx(1 / 40.0)
+    assert resolved(objective, strength=3.0).strength == 3.0
 
 
 @every_loss
 def test_units_of_the_features_do_not_matter(loss):
     small, large = (
-        resolved(replace(PROBLEM, data_norm=norm), loss) for norm in (1.0, 1000.0)
+        resolved(replace(OBJECTIVE, loss=loss, data_norm=norm))
+        for norm in (1.0, 1000.0)
     )
     assert large.strength == pytest.approx(1e6 * small.strength)
     assert large.intercept_weight == pytest.approx(small.intercept_weight)
@@ -83,10 +87,10 @@ def test_fits_in_other_units_are_the_same_fit(scale):
     X, y = rng.normal(size=(300, 5)), rng.integers(0, 2, 300).astype(float)
 
     def fit(factor):
-        problem = replace(PROBLEM, data_norm=factor, n_samples=300)
-        solver = resolved(problem)
+        objective = replace(OBJECTIVE, data_norm=factor, n_samples=300)
+        solver = resolved(objective)
         source = MemorySource(factor * X, y)
-        run = solver.run(source, LOSS, problem, 5.0, NoiseSource(1), Progress())
+        run = solver.run(source, objective, 5.0, NoiseSource(1), Progress())
         return run.weights * factor
 
     # Powers of two: all but the last steps of the minimisation are the same.
@@ -111,19 +115,29 @@ def test_bad_parameters_are_named(params, message):
 
 
 @pytest.mark.parametrize(
-    ("loss", "problem", "budget", "params", "message"),
+    ("objective", "budget", "params", "message"),
     [
-        (HuberHingeLoss(n_outputs=60), PROBLEM, BUDGET, {}, "so many one-against-rest"),
-        (SquaredLoss(math.inf, 1.0), PROBLEM, BUDGET, {}, "bounded gradient"),
-        (LOSS, PROBLEM, PURE, {"law": "gaussian"}, "cannot do delta=0"),
-        (LOSS, PROBLEM, BUDGET, {"strength": 1e-3}, "smaller C or another solver"),
-        (LOSS, replace(PROBLEM, data_norm=math.inf), BUDGET, {}, "finite data_norm"),
+        (
+            OBJECTIVE.with_loss(HuberHingeLoss(n_outputs=60)),
+            BUDGET,
+            {},
+            "so many one-against-rest",
+        ),
+        (
+            OBJECTIVE.with_loss(SquaredLoss(math.inf, 1.0)),
+            BUDGET,
+            {},
+            "bounded gradient",
+        ),
+        (OBJECTIVE, PURE, {"law": "gaussian"}, "cannot do delta=0"),
+        (OBJECTIVE, BUDGET, {"strength": 1e-3}, "smaller C or another solver"),
+        (replace(OBJECTIVE, data_norm=math.inf), BUDGET, {}, "finite data_norm"),
     ],
 )
-def test_refusals_say_why(loss, problem, budget, params, message):
-    assert message in ObjectivePerturbation(**params).refusal(loss, problem, budget)
+def test_refusals_say_why(objective, budget, params, message):
+    assert message in ObjectivePerturbation(**params).refusal(objective, budget)
     with pytest.raises(ValueError, match=message):
-        choose_solver("objective_perturbation", params, loss, problem, budget)
+        choose_solver("objective_perturbation", params, objective, budget)
 
 
 # What is declared ------------------------------------------------------------------
@@ -140,9 +154,9 @@ CORNERS = {
 @every_adjacency
 @pytest.mark.parametrize("name", LOSSES)
 def test_event_counts_the_corners_of_each_loss(name, adjacency):
-    loss, problem = LOSSES[name], replace(PROBLEM, adjacency=adjacency)
-    solver = resolved(problem, loss, strength=5.0)
-    event = solver.event(3.0, loss, problem)
+    objective = replace(OBJECTIVE, loss=LOSSES[name], adjacency=adjacency)
+    solver = resolved(objective, strength=5.0)
+    event = solver.event(3.0, objective)
     assert isinstance(event, ComposedEvent)
     tilt, output = event.parts
     assert isinstance(tilt, ObjectiveEvent)
@@ -150,8 +164,8 @@ def test_event_counts_the_corners_of_each_loss(name, adjacency):
     c = CORNERS[name]
     expected = (c, 0) if adjacency == "zero_out" else (c**2, 2 * c)
     assert (tilt.corners, tilt.half_corners) == expected
-    ratio = loss.curvature_trace * 2.0 / 5.0
-    k = loss.n_outputs
+    ratio = objective.loss.curvature_trace * 2.0 / 5.0
+    k = objective.loss.n_outputs
     assert tilt.log_determinant == pytest.approx(k * math.log(1 + ratio / k))
     is_free = name == "logistic" and adjacency == "zero_out"
     assert tilt.curvature == (pytest.approx(0.4) if is_free else None)
@@ -161,12 +175,12 @@ def test_event_counts_the_corners_of_each_loss(name, adjacency):
 @every_adjacency
 @every_loss
 def test_pure_events(loss, adjacency):
-    problem = replace(PROBLEM, adjacency=adjacency)
-    solver = resolved(problem, loss, PURE, strength=5.0)
-    tilt, output = solver.event(4.0, loss, problem).parts
+    objective = replace(OBJECTIVE, loss=loss, adjacency=adjacency)
+    solver = resolved(objective, PURE, strength=5.0)
+    tilt, output = solver.event(4.0, objective).parts
     assert output == PureEvent(1 / 400)
     assert isinstance(tilt, PureEvent)
-    determinant = solver._log_determinant(loss, problem)
+    determinant = solver._log_determinant(objective)
     assert 0.25 <= tilt.epsilon <= 0.25 + determinant
 
 
@@ -181,8 +195,8 @@ def test_pure_epsilon_of_a_logistic_loss_by_brute_force(
     own = plain if adjacency == "zero_out" else plain / 2
     brute = np.max(np.log1p(curvature * r * (1 - r)) + own * r) + plain - own
     determinant = math.log1p(curvature / 4)
-    problem = replace(PROBLEM, adjacency=adjacency)
-    found = _pure_epsilon(multiplier, determinant, curvature, problem)
+    objective = replace(OBJECTIVE, adjacency=adjacency)
+    found = _pure_epsilon(multiplier, determinant, curvature, objective)
     assert brute <= found * (1 + 1e-12)
     assert found <= plain + determinant
     # Broken twin: the curvature is never charged.
@@ -201,25 +215,26 @@ def test_no_pair_of_neighbours_exceeds_the_sensitivity(
     name, weight, data_norm, adjacency
 ):
     loss = LOSSES[name]
-    problem = replace(
-        PROBLEM,
+    objective = replace(
+        OBJECTIVE,
+        loss=loss,
         data_norm=data_norm,
         adjacency=adjacency,
         n_features=3,
         fit_intercept=weight is not None,
     )
-    solver = resolved(problem, loss, intercept_weight=weight)
-    bound = solver.sensitivity(loss, problem)
-    found = largest_change(loss, problem, solver.intercept_weight)
+    solver = resolved(objective, intercept_weight=weight)
+    bound = solver.sensitivity(objective)
+    found = largest_change(objective, solver.intercept_weight)
     assert 0.7 * bound < found <= bound * (1 + 1e-9)
     # Broken twins: half the sensitivity, and the norm of the rows forgotten.
     assert found > bound / 2
     if data_norm > 1:
-        unit = replace(problem, data_norm=1.0)
-        assert found > solver.sensitivity(loss, unit)
+        unit = replace(objective, data_norm=1.0)
+        assert found > solver.sensitivity(unit)
     # Broken twin: the intercept's noise is not enlarged, as if the weight were 1.
     if weight == 0.1:
-        assert largest_change(loss, problem, 1.0) > bound
+        assert largest_change(objective, 1.0) > bound
 
 
 # The exact law of the minimiser in one dimension ------------------------------------
@@ -314,7 +329,7 @@ def test_exact_delta_of_an_intercept_alone(weight, ratio):
     for mu in (0.1, 0.5, 2.0):
         claim = ObjectivePerturbation(
             strength=2 * ratio, intercept_weight=weight, law="gaussian"
-        ).event(1 / mu, LOSS, PROBLEM)
+        ).event(1 / mu, OBJECTIVE)
         own_mu = mu * weight / math.sqrt(1 + weight**2)
         line = Line(LOSS, "zero_out", 2 * ratio, own_mu)
         assert excess(line, claim.parts[0].loss.delta) <= 1e-5
@@ -330,8 +345,8 @@ def test_pure_loss_of_the_minimiser_point_by_point(name, ratio, adjacency):
     loss, multiplier = LINE_LOSSES[name], 0.7
     line = Line(loss, adjacency, ratio, 1.0)
     solver = replace(line.solver, law="spherical")
-    (tilt, _) = solver.event(multiplier, loss, line.problem).parts
-    scale = multiplier * solver.sensitivity(loss, line.problem)
+    (tilt, _) = solver.event(multiplier, line.objective).parts
+    scale = multiplier * solver.sensitivity(line.objective)
     worst = 0.0
     for pair in pairs(line):
         w = line.weights(pair[0])
@@ -377,12 +392,12 @@ class NoOutputNoise(SpyNoise):
 def guesses(noise_of, seeds):
     """How often the tilt of the true data is the nearer to the lattice."""
     line = Line(LOSS, "zero_out", 0.5, 0.5)
-    solver, problem = line.solver, line.problem
+    solver, objective = line.solver, line.objective
     source = MemorySource(ROWS, LABELS)
     correct = 0
     for seed in seeds:
         noise = noise_of(seed=seed)
-        run = solver.run(source, LOSS, problem, 2.0, noise, Progress())
+        run = solver.run(source, objective, 2.0, noise, Progress())
         first = noise.draws[0]
         step = getattr(noise, "step", None) or _grid(first)
         off = []
@@ -434,9 +449,11 @@ def exact_minima():
 @pytest.mark.parametrize("budget", [BUDGET, PURE], ids=["gaussian", "spherical"])
 def test_output_noise_covers_the_certificate(loss, adjacency, budget, monkeypatch):
     """Two draws; the second has the sensitivity that tolerance and rounding leave."""
-    problem = replace(PROBLEM, n_samples=60, n_features=3, adjacency=adjacency)
-    solver = resolved(problem, loss, budget)
-    z = calibrate(lambda z: solver.event(z, loss, problem), budget)
+    objective = replace(
+        OBJECTIVE, loss=loss, n_samples=60, n_features=3, adjacency=adjacency
+    )
+    solver = resolved(objective, budget)
+    z = calibrate(lambda z: solver.event(z, objective), budget)
     asked = []
 
     def spied(source, certified, linear, tolerance):
@@ -449,10 +466,10 @@ def test_output_noise_covers_the_certificate(loss, adjacency, budget, monkeypatc
     y = rng.integers(0, max(2, loss.n_outputs), 60).astype(float)
     source = MemorySource(rng.normal(size=(60, 3)), y)
     noise = SpyNoise(seed=3)
-    run = solver.run(source, loss, problem, z, noise, Progress())
+    run = solver.run(source, objective, z, noise, Progress())
     tilt, output = noise.draws
     assert not tilt.query.any()
-    assert tilt.sensitivity == solver.sensitivity(loss, problem)
+    assert tilt.sensitivity == solver.sensitivity(objective)
     assert tilt.noise_multiplier == pytest.approx(z)
     ((certified, linear, tolerance),) = asked
     assert np.linalg.norm(linear) <= certified.linear_norm
@@ -470,13 +487,13 @@ def test_output_noise_covers_the_certificate(loss, adjacency, budget, monkeypatc
 @pytest.mark.parametrize("budget", [BUDGET, PURE], ids=["gaussian", "spherical"])
 def test_a_minimum_that_is_missed_is_no_exception(monkeypatch, budget, capsys, caplog):
     monkeypatch.setattr(module, "certified_minimum", lambda *arguments: None)
-    problem = replace(PROBLEM, n_samples=20)
-    solver = resolved(problem, budget=budget)
+    objective = replace(OBJECTIVE, n_samples=20)
+    solver = resolved(objective, budget=budget)
     noise = SpyNoise(seed=0)
     source = MemorySource(np.ones((20, 5)), np.ones(20))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        run = solver.run(source, LOSS, problem, 5.0, noise, Progress())
+        run = solver.run(source, objective, 5.0, noise, Progress())
     assert set(vars(run)) == {"weights", "noise_scale"}
     assert not noise.draws[1].query.any()
     assert np.array_equal(run.weights, noise.draws[1].released)
@@ -490,12 +507,12 @@ def test_a_minimum_that_is_missed_is_no_exception(monkeypatch, budget, capsys, c
 def test_any_finite_record_ends_in_the_same_way(loss, entry):
     X = np.full((40, 5), 0.3)
     X[0] = entry
-    problem = replace(PROBLEM, n_samples=40)
-    solver = resolved(problem, loss)
+    objective = replace(OBJECTIVE, loss=loss, n_samples=40)
+    solver = resolved(objective)
     source = MemorySource(X, np.arange(40.0) % max(2, loss.n_outputs))
     noise = SpyNoise(seed=0)
     with np.errstate(all="ignore"):
-        run = solver.run(source, loss, problem, 5.0, noise, Progress())
+        run = solver.run(source, objective, 5.0, noise, Progress())
     assert np.isfinite(run.weights).all()
     assert noise.draws[1].query.any()  # a minimum was found
     sigma = noise.draws[0].sigma
@@ -503,9 +520,9 @@ def test_any_finite_record_ends_in_the_same_way(loss, entry):
 
 
 def test_softmax_is_one_joint_vector():
-    loss = SoftmaxLoss(3)
-    solver = resolved(loss=loss)
-    assert solver.sensitivity(loss, PROBLEM) == pytest.approx(
+    objective = OBJECTIVE.with_loss(SoftmaxLoss(3))
+    solver = resolved(objective)
+    assert solver.sensitivity(objective) == pytest.approx(
         math.sqrt(2 * (1 + solver.intercept_weight**2))
     )
 
@@ -516,14 +533,14 @@ def test_softmax_is_one_joint_vector():
 )
 def test_the_tilt_is_not_clamped(n_features, epsilon):
     """The proof lets the tilt be rounded, not clamped: that would be a lattice tilt."""
-    problem = replace(PROBLEM, n_features=n_features)
+    objective = replace(OBJECTIVE, n_features=n_features)
     budget = Budget(epsilon, 0.0)
-    if ObjectivePerturbation().refusal(LOSS, problem, budget):
+    if ObjectivePerturbation().refusal(objective, budget):
         return
-    solver = resolved(problem, budget=budget)
-    z = calibrate(lambda z: solver.event(z, LOSS, problem), budget)
-    size = problem.n_columns
-    sensitivity = solver.sensitivity(LOSS, problem)
+    solver = resolved(objective, budget=budget)
+    z = calibrate(lambda z: solver.event(z, objective), budget)
+    size = objective.n_columns
+    sensitivity = solver.sensitivity(objective)
     draw = {"sensitivity": sensitivity, "epsilon": 1 / z, "size": size}
     scale = spherical_scale(**draw, fine=True)
     # The norm exceeds this with probability below exp(-800).

@@ -11,25 +11,28 @@ from scipy.sparse import csr_array
 
 from skdp.data import MemorySource
 from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
+from skdp.objectives import LinearObjective
 from skdp.privacy import Budget, GaussianEvent, PureEvent, calibrate
 from skdp.privacy._noise import NoiseSource
-from skdp.solvers import Problem, Progress, choose_solver, named_solver
-from skdp.solvers._descent import MomentumSteps
 from skdp.queries._gradient_sum import GradientSum
+from skdp.solvers import Progress, choose_solver, named_solver
+from skdp.solvers._descent import MomentumSteps
 from skdp.solvers._online import OnlineGD, buckets
 from tests.solvers.neighbours import largest_change
 from tests.solvers.test_noisy_gd import Flat
 from tests.spies import NoNoise, SpyNoise, SpySource
 
 LOSS = LogisticLoss()
-PROBLEM = Problem(n_samples=2000, n_features=5, data_norm=1.0, adjacency="zero_out")
+OBJECTIVE = LinearObjective(
+    loss=LOSS, n_samples=2000, n_features=5, data_norm=1.0, adjacency="zero_out"
+)
 BUDGET, PURE = Budget(1.0, 1e-6), Budget(1.0, 0.0)
 LOSSES = [LOSS, SoftmaxLoss(3), SquaredLoss(2.0, 1.0), HuberHingeLoss()]
 by_adjacency = pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
 
 
-def resolved(problem=PROBLEM, loss=LOSS, budget=BUDGET, **params):
-    return OnlineGD(**params).resolve(loss, problem, budget)
+def resolved(objective=OBJECTIVE, budget=BUDGET, **params):
+    return OnlineGD(**params).resolve(objective, budget)
 
 
 # Buckets -------------------------------------------------------------------------
@@ -78,25 +81,25 @@ def test_sums_over_buckets_are_sums_over_their_records(storage):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(100, 5)), rng.integers(0, 2, 100).astype(float)
     present = rng.random(100) < 0.8
-    problem = replace(PROBLEM, n_samples=100)
+    objective = replace(OBJECTIVE, n_samples=100)
     weights = rng.normal(size=(6, 1))
     source = MemorySource(storage(X), y, present)
     source.largest_block = 8
-    total = GradientSum(source, LOSS, problem)
+    total = GradientSum(source, objective)
     for t, bucket in enumerate(buckets(source, 30)):
         rows = np.arange(30 * t, min(100, 30 * t + 30))
         assert bucket.n_samples == len(rows)
         assert bucket.largest_block <= 8
-        found = GradientSum(bucket, LOSS, problem)(weights)
+        found = GradientSum(bucket, objective)(weights)
         assert np.allclose(found, total(weights, rows), rtol=1e-12, atol=1e-12)
 
 
 def test_data_are_read_once_and_in_order():
     diary = []
     source = SpySource(MemorySource(np.ones((100, 5)), np.ones(100)), diary)
-    solver = resolved(replace(PROBLEM, n_samples=100), bucket_size=9)
-    problem = replace(PROBLEM, n_samples=100)
-    solver.run(source, LOSS, problem, 3.0, NoiseSource(), Progress())
+    solver = resolved(replace(OBJECTIVE, n_samples=100), bucket_size=9)
+    objective = replace(OBJECTIVE, n_samples=100)
+    solver.run(source, objective, 3.0, NoiseSource(), Progress())
     assert diary == ["read"]
 
 
@@ -106,17 +109,17 @@ def test_data_are_read_once_and_in_order():
 @pytest.mark.parametrize("bucket_size", [1, 7, 100, 10**6])
 def test_event_is_one_release_whatever_the_number_of_buckets(bucket_size):
     solver = resolved(bucket_size=bucket_size)
-    assert solver.event(3.0, LOSS, PROBLEM) == GaussianEvent(3.0)
+    assert solver.event(3.0, OBJECTIVE) == GaussianEvent(3.0)
     pure = resolved(bucket_size=bucket_size, budget=PURE)
-    assert pure.event(4.0, LOSS, PROBLEM) == PureEvent(0.25)
+    assert pure.event(4.0, OBJECTIVE) == PureEvent(0.25)
     assert solver.is_gaussian
     assert not pure.is_gaussian
 
 
-def run_on(source, solver, problem, budget=BUDGET, noise=None):
+def run_on(source, solver, objective, budget=BUDGET, noise=None):
     noise = noise or SpyNoise(seed=5)
-    z = calibrate(lambda z: solver.event(z, LOSS, problem), budget)
-    solver.run(source, LOSS, problem, z, noise, Progress())
+    z = calibrate(lambda z: solver.event(z, objective), budget)
+    solver.run(source, objective, z, noise, Progress())
     return noise.draws, z
 
 
@@ -130,8 +133,8 @@ def test_one_record_changes_one_query_within_its_sensitivity(
 
     The record at 99 is alone in the last, short bucket.
     """
-    problem = replace(PROBLEM, n_samples=100, adjacency=adjacency)
-    solver = resolved(problem, budget=budget, bucket_size=11, intercept_weight=1.0)
+    objective = replace(OBJECTIVE, n_samples=100, adjacency=adjacency)
+    solver = resolved(objective, budget=budget, bucket_size=11, intercept_weight=1.0)
     rng = np.random.default_rng(1)
     X, y = rng.normal(size=(100, 5)), rng.integers(0, 2, 100).astype(float)
     other = np.array(y)
@@ -141,8 +144,8 @@ def test_one_record_changes_one_query_within_its_sensitivity(
         "replace_one": MemorySource(X, other),
         "zero_out": MemorySource(X, y, present),
     }[adjacency]
-    ours, z = run_on(MemorySource(X, y), solver, problem, budget)
-    theirs, _ = run_on(neighbour, solver, problem, budget)
+    ours, z = run_on(MemorySource(X, y), solver, objective, budget)
+    theirs, _ = run_on(neighbour, solver, objective, budget)
     t = position // 11
     assert len(ours) == 10
     for a, b in zip(ours[:t], theirs[:t], strict=True):
@@ -159,24 +162,24 @@ def test_one_record_changes_one_query_within_its_sensitivity(
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 @by_adjacency
 def test_no_neighbour_exceeds_the_sensitivity(loss, adjacency):
-    problem = replace(PROBLEM, adjacency=adjacency, n_features=4)
-    solver = resolved(problem, loss, residual_clip=math.inf, intercept_weight=1.0)
-    stated, found = solver.sensitivity(loss, problem), largest_change(loss, problem)
+    objective = replace(OBJECTIVE, loss=loss, adjacency=adjacency, n_features=4)
+    solver = resolved(objective, residual_clip=math.inf, intercept_weight=1.0)
+    stated, found = solver.sensitivity(objective), largest_change(objective)
     # The last bits are charged as rounding.
     assert 0.7 * stated < found <= stated * (1 + 1e-12)
 
 
 def test_pure_epsilon_needs_spherical_noise():
-    solver = choose_solver("online", None, LOSS, PROBLEM, PURE).solver
+    solver = choose_solver("online", None, OBJECTIVE, PURE).solver
     assert solver.law == "spherical"
-    assert choose_solver("online", None, LOSS, PROBLEM, BUDGET).solver.law == "gaussian"
+    assert choose_solver("online", None, OBJECTIVE, BUDGET).solver.law == "gaussian"
     with pytest.raises(ValueError, match=r"delta=0 with law='gaussian'.*law=None"):
-        choose_solver("online", {"law": "gaussian"}, LOSS, PROBLEM, PURE)
+        choose_solver("online", {"law": "gaussian"}, OBJECTIVE, PURE)
     with pytest.raises(ValueError, match="law"):
         named_solver("online", {"law": "laplace"})
-    wide = replace(PROBLEM, n_features=10**8)
+    wide = replace(OBJECTIVE, n_features=10**8)
     with pytest.raises(ValueError, match="larger epsilon"):
-        choose_solver("online", None, LOSS, wide, Budget(1e-6, 0.0))
+        choose_solver("online", None, wide, Budget(1e-6, 0.0))
 
 
 # The algorithm -------------------------------------------------------------------
@@ -185,12 +188,12 @@ def test_pure_epsilon_needs_spherical_noise():
 def test_the_divisor_is_the_same_for_a_short_bucket():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(25, 5)), rng.integers(0, 2, 25).astype(float)
-    problem = replace(PROBLEM, n_samples=25, alpha=0.3)
+    objective = replace(OBJECTIVE, n_samples=25, alpha=0.3)
     params = {"bucket_size": 10, "step_size": 0.4, "momentum": 0.5, "tail": 1.0}
-    solver = resolved(problem, **params)
+    solver = resolved(objective, **params)
     source = MemorySource(X, y)
-    found = solver.run(source, LOSS, problem, 1.0, NoNoise(), Progress())
-    total = GradientSum(source, LOSS, problem)
+    found = solver.run(source, objective, 1.0, NoNoise(), Progress())
+    total = GradientSum(source, objective)
     weights, velocity, path = np.zeros((6, 1)), 0.0, []
     for rows in (np.arange(10), np.arange(10, 20), np.arange(20, 25)):
         mean = total(weights, rows) / 10 + 0.3 * weights
@@ -203,9 +206,9 @@ def test_the_divisor_is_the_same_for_a_short_bucket():
 def test_smoothing_is_heavy_ball():
     """v = (1 - b) v + b g, W = W - a v: momentum 1 - b with steps of a b."""
     a, b = 0.7, 0.1
-    problem = replace(PROBLEM, fit_intercept=False)
-    solver = resolved(problem, step_size=a * b, momentum=1 - b, tail=1e-9)
-    ball = MomentumSteps(solver, LOSS, problem, 30)
+    objective = replace(OBJECTIVE, fit_intercept=False)
+    solver = resolved(objective, step_size=a * b, momentum=1 - b, tail=1e-9)
+    ball = MomentumSteps(solver, objective, 30)
     smooth, weights = np.zeros((5, 1)), np.zeros((5, 1))
     for released in np.random.default_rng(0).normal(size=(30, 5, 1)):
         ball.step(released)
@@ -217,32 +220,32 @@ def test_smoothing_is_heavy_ball():
 def test_defaults_follow_from_public_facts_only():
     solver = resolved()
     assert solver == resolved()
-    assert solver.resolve(LOSS, PROBLEM, BUDGET) == solver
+    assert solver.resolve(OBJECTIVE, BUDGET) == solver
     assert resolved(bucket_size=10**9).bucket_size == 2000
-    many = replace(PROBLEM, n_samples=10**6)
-    assert resolved(many).n_steps(many) > solver.n_steps(PROBLEM)
+    many = replace(OBJECTIVE, n_samples=10**6)
+    assert resolved(many).n_steps(many) > solver.n_steps(OBJECTIVE)
     assert resolved(many).n_steps(many) <= 300
     # So much noise that one step is best.
-    few = replace(PROBLEM, n_samples=20)
+    few = replace(OBJECTIVE, n_samples=20)
     assert resolved(few, budget=Budget(0.01, 1e-6)).n_steps(few) == 1
 
 
 @pytest.mark.parametrize("budget", [BUDGET, PURE], ids=["gaussian", "spherical"])
 def test_default_flow_time_admits_the_stated_noise(budget):
-    problem = replace(PROBLEM, n_samples=20_000)
-    solver = resolved(problem, budget=budget)
-    steps = solver.n_steps(problem)
+    objective = replace(OBJECTIVE, n_samples=20_000)
+    solver = resolved(objective, budget=budget)
+    steps = solver.n_steps(objective)
     flow = solver.step_size * steps / (1 - solver.momentum)
-    z = calibrate(lambda z: solver.event(z, LOSS, problem), budget)
-    deviation = solver.noise_law.deviation(z, problem.n_columns)
-    deviation *= solver.sensitivity(LOSS, problem)
+    z = calibrate(lambda z: solver.event(z, objective), budget)
+    deviation = solver.noise_law.deviation(z, objective.n_columns)
+    deviation *= solver.sensitivity(objective)
     noise = flow * deviation * math.sqrt(steps) / 20_000
     # The number of steps is rounded.
-    assert noise * problem.data_norm == pytest.approx(2.0, rel=0.06)
+    assert noise * objective.data_norm == pytest.approx(2.0, rel=0.06)
 
 
 def test_noise_in_a_flat_direction_matches_the_utility_statement():
-    problem = replace(PROBLEM, n_features=4000, fit_intercept=False)
+    objective = replace(OBJECTIVE, loss=Flat(), n_features=4000, fit_intercept=False)
     solver = OnlineGD(
         bucket_size=80,
         step_size=2.0,
@@ -252,9 +255,9 @@ def test_noise_in_a_flat_direction_matches_the_utility_statement():
         intercept_weight=1.0,
         law="gaussian",
     )
-    z = calibrate(lambda z: solver.event(z, LOSS, problem), BUDGET)
+    z = calibrate(lambda z: solver.event(z, objective), BUDGET)
     source = MemorySource(np.zeros((2000, 4000), dtype=np.float32), np.zeros(2000))
-    run = solver.run(source, Flat(), problem, z, NoiseSource(7), Progress())
+    run = solver.run(source, objective, z, NoiseSource(7), Progress())
     flow = 25 * 2.0
-    theory = flow * 5 * z * solver.sensitivity(Flat(), problem) / 2000
+    theory = flow * 5 * z * solver.sensitivity(objective) / 2000
     assert float(np.std(run.weights)) == pytest.approx(theory, rel=0.05)

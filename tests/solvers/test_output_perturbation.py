@@ -11,9 +11,10 @@ import pytest
 
 from skdp.data import MemorySource
 from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
+from skdp.objectives import LinearObjective
 from skdp.privacy import Budget, GaussianEvent, PureEvent
 from skdp.privacy._noise import NoiseSource, gaussian_scale, spherical_scale
-from skdp.solvers import Problem, Progress, choose_solver, named_solver
+from skdp.solvers import Progress, choose_solver, named_solver
 from skdp.solvers import _output_perturbation as module
 from skdp.solvers._certified import CertifiedProblem, certified_minimum
 from skdp.solvers._output_perturbation import OutputPerturbation
@@ -22,15 +23,17 @@ from tests.solvers.neighbours import gradients, largest_change
 from tests.spies import SpyNoise
 
 LOSS = LogisticLoss()
-PROBLEM = Problem(n_samples=2000, n_features=5, data_norm=1.0, adjacency="zero_out")
+OBJECTIVE = LinearObjective(
+    loss=LOSS, n_samples=2000, n_features=5, data_norm=1.0, adjacency="zero_out"
+)
 BUDGET = Budget(1.0, 1e-6)
 PURE = Budget(1.0, 0.0)
 every_adjacency = pytest.mark.parametrize("adjacency", ADJACENCIES)
 every_loss = pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
 
 
-def resolved(problem=PROBLEM, loss=LOSS, budget=BUDGET, **params):
-    return OutputPerturbation(**params).resolve(loss, problem, budget)
+def resolved(objective=OBJECTIVE, budget=BUDGET, **params):
+    return OutputPerturbation(**params).resolve(objective, budget)
 
 
 # Rules -----------------------------------------------------------------------------
@@ -42,22 +45,23 @@ def test_defaults_follow_from_public_facts_only():
     assert solver.law == "gaussian"
     assert resolved(budget=PURE).law == "spherical"
     assert resolved(budget=Budget(0.1, 1e-6)).strength > solver.strength
-    problem = replace(PROBLEM, alpha=1 / (40.0 * 2000))
-    assert resolved(problem).strength == pytest.approx(1 / 40.0)
-    assert resolved(problem, strength=3.0).strength == 3.0
+    objective = replace(OBJECTIVE, alpha=1 / (40.0 * 2000))
+    assert resolved(objective).strength == pytest.approx(1 / 40.0)
+    assert resolved(objective, strength=3.0).strength == 3.0
 
 
 @every_loss
 def test_units_of_the_features_do_not_matter(loss):
     small, large = (
-        resolved(replace(PROBLEM, data_norm=norm), loss) for norm in (1.0, 1000.0)
+        resolved(replace(OBJECTIVE, loss=loss, data_norm=norm))
+        for norm in (1.0, 1000.0)
     )
     assert large.strength == pytest.approx(1e6 * small.strength)
 
 
 def test_event_is_one_release():
-    assert resolved().event(3.0, LOSS, PROBLEM) == GaussianEvent(3.0)
-    pure = resolved(budget=PURE).event(4.0, LOSS, PROBLEM)
+    assert resolved().event(3.0, OBJECTIVE) == GaussianEvent(3.0)
+    pure = resolved(budget=PURE).event(4.0, OBJECTIVE)
     assert pure == PureEvent(0.25)
 
 
@@ -75,27 +79,32 @@ def test_bad_parameters_are_named(params, message):
 
 
 @pytest.mark.parametrize(
-    ("loss", "problem", "budget", "params", "message"),
+    ("objective", "budget", "params", "message"),
     [
-        (SquaredLoss(math.inf, 1.0), PROBLEM, BUDGET, {}, "bounded gradient"),
-        (LOSS, PROBLEM, PURE, {"law": "gaussian"}, "cannot do delta=0"),
-        (LOSS, replace(PROBLEM, data_norm=math.inf), BUDGET, {}, "finite data_norm"),
+        (
+            OBJECTIVE.with_loss(SquaredLoss(math.inf, 1.0)),
+            BUDGET,
+            {},
+            "bounded gradient",
+        ),
+        (OBJECTIVE, PURE, {"law": "gaussian"}, "cannot do delta=0"),
+        (replace(OBJECTIVE, data_norm=math.inf), BUDGET, {}, "finite data_norm"),
     ],
 )
-def test_refusals_say_why(loss, problem, budget, params, message):
-    assert message in OutputPerturbation(**params).refusal(loss, problem, budget)
+def test_refusals_say_why(objective, budget, params, message):
+    assert message in OutputPerturbation(**params).refusal(objective, budget)
     with pytest.raises(ValueError, match=message):
-        choose_solver("output_perturbation", params, loss, problem, budget)
+        choose_solver("output_perturbation", params, objective, budget)
 
 
 # How far a record moves the minimiser -----------------------------------------------
 
 
-def minimum(loss, problem, strength, X, y, present=None):
+def minimum(objective, strength, X, y, present=None):
     """The minimiser to nine digits of what one record can move."""
-    certified = CertifiedProblem(loss, problem, strength)
-    linear = np.zeros((problem.n_columns, loss.n_outputs))
-    tolerance = 1e-9 * problem.row_norm
+    certified = CertifiedProblem(objective, strength)
+    linear = np.zeros((objective.n_columns, objective.loss.n_outputs))
+    tolerance = 1e-9 * objective.row_norm
     weights = certified_minimum(
         MemorySource(X, y, present), certified, linear, tolerance
     )
@@ -103,42 +112,42 @@ def minimum(loss, problem, strength, X, y, present=None):
     return weights
 
 
-def single_records(loss, problem):
+def single_records(objective):
     """Rows of full norm with every kind of target, alone and beside another."""
     rng = np.random.default_rng(0)
-    rows = rng.normal(size=(3, problem.n_features))
-    rows *= problem.data_norm / np.linalg.norm(rows, axis=1)[:, None]
-    kinds = range(max(2, loss.n_outputs))
-    if isinstance(loss, SquaredLoss):
-        kinds = (-loss.target_bound, loss.target_bound)
+    rows = rng.normal(size=(3, objective.n_features))
+    rows *= objective.data_norm / np.linalg.norm(rows, axis=1)[:, None]
+    kinds = range(max(2, objective.loss.n_outputs))
+    if isinstance(objective.loss, SquaredLoss):
+        kinds = (-objective.loss.target_bound, objective.loss.target_bound)
     for first in kinds:
         for second in kinds:
             yield rows, float(first), float(second)
 
 
-def farthest_move(loss, problem, strength):
+def farthest_move(objective, strength):
     """Largest distance found between the minimisers of neighbours."""
     found = 0.0
-    for rows, first, second in single_records(loss, problem):
+    for rows, first, second in single_records(objective):
         X = np.vstack([rows[0], rows[1:] * (np.arange(2)[:, None] > 0)])
         y = np.array([first, first, second])
-        here = minimum(loss, problem, strength, X, y)
-        if problem.adjacency == "zero_out":
+        here = minimum(objective, strength, X, y)
+        if objective.adjacency == "zero_out":
             present = np.array([False, True, True])
-            others = [minimum(loss, problem, strength, X, y, present)]
+            others = [minimum(objective, strength, X, y, present)]
         else:
             others = []
             for sign in (1.0, -1.0):
                 Z, z = X.copy(), y.copy()
                 Z[0], z[0] = sign * X[0], second
-                others.append(minimum(loss, problem, strength, Z, z))
+                others.append(minimum(objective, strength, Z, z))
         found = max([found, *(float(np.linalg.norm(here - w)) for w in others)])
     return found
 
 
-def exact_sensitivity(loss, problem, strength):
+def exact_sensitivity(objective, strength):
     solver = OutputPerturbation(strength=strength, law="gaussian")
-    return solver.sensitivity(loss, problem) / (1 + module._APPROXIMATION)
+    return solver.sensitivity(objective) / (1 + module._APPROXIMATION)
 
 
 @every_adjacency
@@ -148,12 +157,17 @@ def exact_sensitivity(loss, problem, strength):
 def test_no_neighbours_minimisers_are_farther_apart_than_stated(
     loss, ratio, data_norm, adjacency
 ):
-    problem = replace(
-        PROBLEM, n_samples=3, n_features=4, data_norm=data_norm, adjacency=adjacency
+    objective = replace(
+        OBJECTIVE,
+        loss=loss,
+        n_samples=3,
+        n_features=4,
+        data_norm=data_norm,
+        adjacency=adjacency,
     )
     strength = ratio * data_norm**2
-    bound = exact_sensitivity(loss, problem, strength)
-    found = farthest_move(loss, problem, strength)
+    bound = exact_sensitivity(objective, strength)
+    found = farthest_move(objective, strength)
     assert found <= bound * (1 + 1e-6)
     if ratio > 100:
         # Near zero weights a logistic residual is a half, of a softmax two thirds.
@@ -161,41 +175,47 @@ def test_no_neighbours_minimisers_are_farther_apart_than_stated(
         # Broken twins: strength per record for that of the sum, and a bound for
         # half a unit of the residual.
         assert found > bound / 3
-        assert found > exact_sensitivity(loss, problem, problem.n_samples * strength)
+        assert found > exact_sensitivity(objective, objective.n_samples * strength)
 
 
 @every_adjacency
 @every_loss
 def test_change_of_the_gradient_is_attained(loss, adjacency):
-    problem = replace(PROBLEM, n_features=3, adjacency=adjacency, fit_intercept=False)
-    bound = module._gradient_change(loss, problem)
-    found = largest_change(loss, problem)
+    objective = replace(
+        OBJECTIVE, loss=loss, n_features=3, adjacency=adjacency, fit_intercept=False
+    )
+    bound = module._gradient_change(objective)
+    found = largest_change(objective)
     assert 0.9 * bound < found <= bound * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("loss", [HuberHingeLoss(), SquaredLoss(1.0, 1.0)], ids=repr)
 def test_broken_twin_with_the_bound_of_zero_out_is_caught(loss):
-    problem = replace(PROBLEM, n_samples=3, n_features=4, adjacency="replace_one")
-    found = farthest_move(loss, problem, 200.0)
-    other = replace(problem, adjacency="zero_out")
-    assert found > 1.3 * exact_sensitivity(loss, other, 200.0)
-    assert found <= exact_sensitivity(loss, problem, 200.0)
+    objective = replace(
+        OBJECTIVE, loss=loss, n_samples=3, n_features=4, adjacency="replace_one"
+    )
+    found = farthest_move(objective, 200.0)
+    other = replace(objective, adjacency="zero_out")
+    assert found > 1.3 * exact_sensitivity(other, 200.0)
+    assert found <= exact_sensitivity(objective, 200.0)
 
 
 def test_regulariser_is_no_part_of_the_sensitivity():
     """A twin that adds it would need a bound on the weights, and more noise."""
     for strength in (0.1, 10.0, 1e4):
-        bound = exact_sensitivity(LOSS, PROBLEM, strength)
+        bound = exact_sensitivity(OBJECTIVE, strength)
         assert bound == pytest.approx(math.sqrt(2) / strength)
 
 
 def test_outputs_are_one_joint_vector():
     soft, hinge = SoftmaxLoss(5), HuberHingeLoss(n_outputs=5)
-    assert exact_sensitivity(soft, PROBLEM, 1.0) == pytest.approx(2.0)
-    assert exact_sensitivity(hinge, PROBLEM, 1.0) == pytest.approx(math.sqrt(10))
+    assert exact_sensitivity(OBJECTIVE.with_loss(soft), 1.0) == pytest.approx(2.0)
+    assert exact_sensitivity(OBJECTIVE.with_loss(hinge), 1.0) == pytest.approx(
+        math.sqrt(10)
+    )
     # Broken twin: split into columns, whose noise would fit one of them only.
-    problem = replace(PROBLEM, n_features=3, fit_intercept=False)
-    first, _ = gradients(hinge, problem)
+    objective = replace(OBJECTIVE, loss=hinge, n_features=3, fit_intercept=False)
+    first, _ = gradients(objective)
     columns = np.sqrt((first**2).sum(axis=1))
     assert np.max(columns) <= 1 + 1e-9
     assert np.max(np.sqrt((columns**2).sum(axis=1))) > 2.2
@@ -208,24 +228,26 @@ def test_outputs_are_one_joint_vector():
 @every_loss
 @pytest.mark.parametrize("law", ["gaussian", "spherical"])
 def test_one_draw_of_the_stated_sensitivity(loss, adjacency, law):
-    problem = replace(PROBLEM, n_samples=60, n_features=3, adjacency=adjacency)
-    solver = resolved(problem, loss, law=law, strength=2.0)
+    objective = replace(
+        OBJECTIVE, loss=loss, n_samples=60, n_features=3, adjacency=adjacency
+    )
+    solver = resolved(objective, law=law, strength=2.0)
     rng = np.random.default_rng(0)
     y = rng.integers(0, max(2, loss.n_outputs), 60).astype(float)
     source = MemorySource(rng.normal(size=(60, 3)), y)
     noise = SpyNoise(seed=0)
-    run = solver.run(source, loss, problem, 5.0, noise, Progress())
+    run = solver.run(source, objective, 5.0, noise, Progress())
     (draw,) = noise.draws
     assert draw.law == law
     assert draw.noise_multiplier == pytest.approx(5.0)
     assert np.array_equal(run.weights, draw.released)
     assert run.noise_scale == pytest.approx(draw.sigma)
-    change = module._gradient_change(loss, problem)
-    rounding = CertifiedProblem(loss, problem, 2.0).rounding_error(60)
+    change = module._gradient_change(objective)
+    rounding = CertifiedProblem(objective, 2.0).rounding_error(60)
     assert draw.sensitivity >= (change + 2 * rounding) / 2.0
-    assert draw.sensitivity <= solver.sensitivity(loss, problem) * (1 + 1e-9)
+    assert draw.sensitivity <= solver.sensitivity(objective) * (1 + 1e-9)
     # What is released is near the minimiser: its gradient is below the tolerance.
-    exact = minimum(loss, problem, 2.0, source._X, y)
+    exact = minimum(objective, 2.0, source._X, y)
     assert np.linalg.norm(draw.query - exact) <= module._APPROXIMATION * change / 2
 
 
@@ -263,12 +285,12 @@ def test_broken_twin_independent_laplace_noise_is_not_pure(size):
 
 def test_a_minimum_that_is_missed_is_no_exception(monkeypatch, capsys, caplog):
     monkeypatch.setattr(module, "certified_minimum", lambda *arguments: None)
-    problem = replace(PROBLEM, n_samples=20)
+    objective = replace(OBJECTIVE, n_samples=20)
     noise = SpyNoise(seed=0)
     source = MemorySource(np.ones((20, 5)), np.ones(20))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        run = resolved(problem).run(source, LOSS, problem, 5.0, noise, Progress())
+        run = resolved(objective).run(source, objective, 5.0, noise, Progress())
     assert not noise.draws[0].query.any()
     assert run.weights.any()
     assert capsys.readouterr() == ("", "")
@@ -278,8 +300,8 @@ def test_a_minimum_that_is_missed_is_no_exception(monkeypatch, capsys, caplog):
 def test_noise_is_that_of_the_law():
     solver = resolved(strength=2.0)
     scale = gaussian_scale(
-        sensitivity=solver.sensitivity(LOSS, PROBLEM), noise_multiplier=5.0, size=6
+        sensitivity=solver.sensitivity(OBJECTIVE), noise_multiplier=5.0, size=6
     )
     source = MemorySource(np.ones((2000, 5)), np.ones(2000))
-    run = solver.run(source, LOSS, PROBLEM, 5.0, NoiseSource(0), Progress())
+    run = solver.run(source, OBJECTIVE, 5.0, NoiseSource(0), Progress())
     assert run.noise_scale == pytest.approx(scale.sigma, rel=1e-6)

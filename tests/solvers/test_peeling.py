@@ -12,6 +12,7 @@ import pytest
 from skdp import DPSparseLinearRegression, DPSparseLogisticRegression
 from skdp.data import EntriesClipped, MemorySource
 from skdp.losses import LogisticLoss, SquaredLoss
+from skdp.objectives import LinearObjective
 from skdp.privacy import (
     BoundedRangeEvent,
     Budget,
@@ -21,7 +22,7 @@ from skdp.privacy import (
     epsilon_of,
 )
 from skdp.privacy._laws import LAWS
-from skdp.solvers import Problem, Progress
+from skdp.solvers import Progress
 from skdp.solvers._feature_selection import feature_sensitivity
 from skdp.solvers._peeling import Peeling, _Values, _Walk
 from tests.problems import ADJACENCIES, BUDGET, LOSSES, PURE
@@ -34,20 +35,20 @@ SQUARED = SquaredLoss(residual_bound=2.0, target_bound=1.0)
 
 def problem_of(adjacency="zero_out", **facts):
     facts = {"n_samples": 1, "n_features": D, "data_norm": NORM} | facts
-    facts = {"feature_bound": BOUND, "n_nonzero": 3} | facts
-    return Problem(adjacency=adjacency, **facts)
+    facts = {"loss": SQUARED, "feature_bound": BOUND, "n_nonzero": 3} | facts
+    return LinearObjective(adjacency=adjacency, **facts)
 
 
 # What one record does to the values ----------------------------------------------
 
 
-def query_of(row, y, there, loss, problem, weights, chosen, solver):
+def query_of(row, y, there, objective, weights, chosen, solver):
     """The value query of one record, and the sensitivity it was charged."""
     spy = SpyNoise(seed=0)
     source = MemorySource(row[None], np.array([y]), np.array([there]))
-    source = EntriesClipped(source, problem.feature_bound)
+    source = EntriesClipped(source, objective.feature_bound)
     clip = solver.clip(0)
-    values = _Values(solver, source, loss, problem, chosen, clip)
+    values = _Values(solver, source, objective, chosen, clip)
     values.release(weights, spy, LAWS["gaussian"], 1.0)
     (draw,) = spy.draws
     return draw.query, draw.sensitivity
@@ -55,11 +56,11 @@ def query_of(row, y, there, loss, problem, weights, chosen, solver):
 
 def largest_share(loss, adjacency, chosen, charge=None, **params):
     """Largest change of the query that was found, in units of what was charged."""
-    problem, rng = problem_of(adjacency), np.random.default_rng(2)
-    solver = Peeling(**params).resolve(loss, problem, BUDGET)
+    objective, rng = problem_of(adjacency, loss=loss), np.random.default_rng(2)
+    solver = Peeling(**params).resolve(objective, BUDGET)
     chosen, worst = np.array(chosen, dtype=np.int64), 0.0
     for size in np.tile([0.0, 0.2, 3.0, 1e4], 12):
-        weights = np.zeros((problem.n_columns, loss.n_outputs))
+        weights = np.zeros((objective.n_columns, loss.n_outputs))
         weights[-1] = size * rng.normal(size=loss.n_outputs)
         weights[chosen] = size * rng.normal(size=(len(chosen), loss.n_outputs))
         first = rng.choice([-3.0, 3.0], size=D)
@@ -67,11 +68,11 @@ def largest_share(loss, adjacency, chosen, charge=None, **params):
         if rng.random() < 0.5:
             other = first * rng.choice([-1.0, 1.0, 0.1, 0.0], size=D)
         y = random_targets(loss, rng, 2)
-        a, charged = query_of(first, y[0], True, loss, problem, weights, chosen, solver)
+        a, charged = query_of(first, y[0], True, objective, weights, chosen, solver)
         there = adjacency == "replace_one"
-        b, _ = query_of(other, y[1], there, loss, problem, weights, chosen, solver)
+        b, _ = query_of(other, y[1], there, objective, weights, chosen, solver)
         if charge is not None:
-            charged = charge(problem, solver)
+            charged = charge(objective, solver)
         worst = max(worst, float(np.linalg.norm(a - b)) / charged)
     return worst
 
@@ -90,19 +91,19 @@ def test_no_record_moves_the_values_by_more_than_is_charged(
     assert (0.5 if LOSSES[loss_name].n_outputs == 1 else 0.2) < share <= 1
 
 
-def forgotten_intercept(problem, solver):
+def forgotten_intercept(objective, solver):
     """The sensitivity of the chosen values alone."""
-    columns = problem.fit_intercept and 3
-    return 2 * 0.3 * min(problem.data_norm, math.sqrt(columns) * BOUND)
+    columns = objective.fit_intercept and 3
+    return 2 * 0.3 * min(objective.data_norm, math.sqrt(columns) * BOUND)
 
 
-def zero_out_for_both(problem, solver):
+def zero_out_for_both(objective, solver):
     return 0.3 * math.hypot(*[math.sqrt(3) * BOUND] * 2)
 
 
-def largest_entry_alone(problem, solver):
+def largest_entry_alone(objective, solver):
     """The scores' sensitivity for the values'."""
-    return feature_sensitivity(LogisticLoss(), problem, 0.3)
+    return feature_sensitivity(objective.with_loss(LogisticLoss()), 0.3)
 
 
 @pytest.mark.parametrize(
@@ -117,14 +118,14 @@ def test_broken_sensitivities_are_found_out(broken):
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_the_stated_sensitivity_covers_every_query(adjacency):
-    problem = problem_of(adjacency, n_samples=50)
+    objective = problem_of(adjacency, n_samples=50)
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(50, D)), rng.choice([-1.0, 1.0], 50)
-    solver = Peeling().resolve(SQUARED, problem, BUDGET)
+    solver = Peeling().resolve(objective, BUDGET)
     spy = SpyNoise(seed=3)
     source = EntriesClipped(MemorySource(X, y), BOUND)
-    solver.run(source, SQUARED, problem, 1.0, spy, Progress())
-    worst = solver.sensitivity(SQUARED, problem) * (1 + 1e-9)
+    solver.run(source, objective, 1.0, spy, Progress())
+    worst = solver.sensitivity(objective) * (1 + 1e-9)
     assert all(draw.sensitivity <= worst for draw in spy.draws)
     # Fewer values at first, and smaller clips later: far less than the worst case.
     assert min(draw.sensitivity for draw in spy.draws) < 0.3 * worst
@@ -132,8 +133,10 @@ def test_the_stated_sensitivity_covers_every_query(adjacency):
 
 @pytest.mark.parametrize("value", [1e308, 1e200, 5e-324])
 def test_a_record_of_huge_entries_stays_within_the_charge(value):
-    problem = problem_of("replace_one", n_samples=3, feature_bound=2.0)
-    solver = Peeling(shortening=0.5).resolve(LogisticLoss(), problem, BUDGET)
+    objective = problem_of(
+        "replace_one", loss=LogisticLoss(), n_samples=3, feature_bound=2.0
+    )
+    solver = Peeling(shortening=0.5).resolve(objective, BUDGET)
     X = np.ones((3, D))
     wild = X.copy()
     wild[1] = np.resize([value, -value, 1.0, 0.0], D)
@@ -142,7 +145,7 @@ def test_a_record_of_huge_entries_stays_within_the_charge(value):
         spy = SpyNoise(seed=0)
         with np.errstate(all="ignore"):  # as `solve` does
             source = MemorySource(rows, np.ones(3))
-            values = _Values(solver, source, LogisticLoss(), problem, chosen, 0.5)
+            values = _Values(solver, source, objective, chosen, 0.5)
             values.release(np.zeros((D + 1, 1)), spy, LAWS["gaussian"], 1.0)
         draws += spy.draws
     change = np.linalg.norm(draws[0].query - draws[1].query)
@@ -152,26 +155,26 @@ def test_a_record_of_huge_entries_stays_within_the_charge(value):
 # What is declared and drawn ------------------------------------------------------
 
 
-def run_with(problem, budget, params=None, loss=SQUARED):
-    solver = Peeling(**(params or {})).resolve(loss, problem, budget)
+def run_with(objective, budget, params=None):
+    solver = Peeling(**(params or {})).resolve(objective, budget)
 
     def declare(z):
-        return solver.event(z, loss, problem)
+        return solver.event(z, objective)
 
     multiplier = calibrate(declare, budget)
     rng, spy = np.random.default_rng(0), SpyNoise(seed=1)
-    n, d = problem.n_samples, problem.n_features
+    n, d = objective.n_samples, objective.n_features
     source = MemorySource(rng.uniform(-0.5, 0.5, size=(n, d)), rng.normal(size=n))
-    solution = solver.run(source, loss, problem, multiplier, spy, Progress())
+    solution = solver.run(source, objective, multiplier, spy, Progress())
     return solver, declare(multiplier), spy, solution
 
 
 @pytest.mark.parametrize("share", [0.2, 0.6])
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_what_is_drawn_is_what_is_declared(adjacency, share):
-    problem = problem_of(adjacency, n_samples=30)
+    objective = problem_of(adjacency, n_samples=30)
     params = {"selection_share": share}
-    _, event, spy, solution = run_with(problem, BUDGET, params)
+    _, event, spy, solution = run_with(objective, BUDGET, params)
     values, chosen = event.parts
     assert isinstance(values, GaussianEvent)
     assert isinstance(chosen, BoundedRangeEvent)
@@ -190,17 +193,17 @@ def test_what_is_drawn_is_what_is_declared(adjacency, share):
 
 
 def test_scores_are_charged_their_own_sensitivity():
-    problem = problem_of("replace_one", n_samples=30)
-    solver, _, spy, _ = run_with(problem, BUDGET)
-    for step, choice in zip(solver.rounds(problem), spy.choices, strict=True):
+    objective = problem_of("replace_one", n_samples=30)
+    solver, _, spy, _ = run_with(objective, BUDGET)
+    for step, choice in zip(solver.rounds(objective), spy.choices, strict=True):
         clip = solver.clip(step) / 3
-        wanted = feature_sensitivity(SQUARED, problem, clip, entry_clip=0.25)
+        wanted = feature_sensitivity(objective, clip, entry_clip=0.25)
         assert wanted <= choice.sensitivity <= wanted * (1 + 1e-9)
 
 
 def test_pure_selections_and_values_add_up():
-    problem = problem_of("replace_one", n_samples=30)
-    _, event, spy, _ = run_with(problem, PURE, {"selection_share": 0.4})
+    objective = problem_of("replace_one", n_samples=30)
+    _, event, spy, _ = run_with(objective, PURE, {"selection_share": 0.4})
     values, chosen = event.parts
     assert isinstance(values, PureEvent)
     assert {draw.law for draw in spy.draws} == {"spherical"}
@@ -209,8 +212,8 @@ def test_pure_selections_and_values_add_up():
 
 
 def test_nothing_is_selected_where_all_features_may_be_used():
-    problem = problem_of(n_samples=30, n_nonzero=D)
-    _, event, spy, _ = run_with(problem, BUDGET)
+    objective = problem_of(n_samples=30, n_nonzero=D)
+    _, event, spy, _ = run_with(objective, BUDGET)
     assert isinstance(event, GaussianEvent)
     assert spy.choices == []
 
@@ -222,9 +225,9 @@ def test_nothing_is_selected_where_all_features_may_be_used():
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_rounds_select_all_features_the_most_first(n_nonzero, fit_intercept):
     facts = {"n_features": 400, "n_nonzero": n_nonzero, "fit_intercept": fit_intercept}
-    problem = problem_of(**facts)
-    solver = Peeling().resolve(SQUARED, problem, BUDGET)
-    rounds = solver.rounds(problem)
+    objective = problem_of(**facts)
+    solver = Peeling().resolve(objective, BUDGET)
+    rounds = solver.rounds(objective)
     sizes = list(rounds.values())
     assert sum(sizes) == n_nonzero
     assert min(sizes) >= 1
@@ -236,25 +239,25 @@ def test_rounds_select_all_features_the_most_first(n_nonzero, fit_intercept):
 
 
 def test_defaults_follow_public_facts():
-    problem = problem_of(n_features=1000, data_norm=20.0, feature_bound=1.1)
-    solver = Peeling().resolve(SQUARED, problem, BUDGET)
+    objective = problem_of(n_features=1000, data_norm=20.0, feature_bound=1.1)
+    solver = Peeling().resolve(objective, BUDGET)
     assert solver.step_size == pytest.approx(1000 / 400)  # dense rows
     assert solver.residual_clip == pytest.approx(0.4)
     assert solver.clip_decay == 0.75
     assert [solver.clip(t) for t in (1, 30)] == pytest.approx([0.3, 0.04])
-    text = replace(problem, data_norm=1.0, feature_bound=math.inf, n_features=10_000)
-    assert Peeling().resolve(SQUARED, text, BUDGET).step_size == pytest.approx(200)
-    labels = Peeling().resolve(LogisticLoss(), problem, BUDGET)
+    text = replace(objective, data_norm=1.0, feature_bound=math.inf, n_features=10_000)
+    assert Peeling().resolve(text, BUDGET).step_size == pytest.approx(200)
+    labels = Peeling().resolve(objective.with_loss(LogisticLoss()), BUDGET)
     assert (labels.residual_clip, labels.clip_decay) == (pytest.approx(0.5), 1.0)
 
 
 def test_more_rounds_than_steps_or_features_are_refused():
-    problem = problem_of()
+    objective = problem_of()
     for params in ({"n_rounds": 4}, {"n_rounds": 3, "n_steps": 2}):
-        refusal = Peeling(**params).refusal(SQUARED, problem, BUDGET)
+        refusal = Peeling(**params).refusal(objective, BUDGET)
         assert "Use n_rounds=None" in refusal
-    assert not Peeling(n_rounds=3, n_steps=3).refusal(SQUARED, problem, BUDGET)
-    gaussian = Peeling(law="gaussian").refusal(SQUARED, problem, PURE)
+    assert not Peeling(n_rounds=3, n_steps=3).refusal(objective, BUDGET)
+    gaussian = Peeling(law="gaussian").refusal(objective, PURE)
     assert gaussian.endswith("Use law=None.")
 
 
@@ -264,20 +267,20 @@ def test_more_rounds_than_steps_or_features_are_refused():
 def test_a_step_of_the_wrong_length_is_mended_by_the_next_release():
     """On a parabola of curvature 2 along every column, minimum at (1, -2)."""
     facts = {"n_features": 2, "fit_intercept": False, "n_nonzero": 2, "alpha": 0.5}
-    problem, best = problem_of(**facts), np.array([[1.0], [-2.0]])
+    objective, best = problem_of(**facts), np.array([[1.0], [-2.0]])
     for step_size in (0.3, 0.9):  # of the right length: 0.5
-        solver = Peeling(step_size=step_size).resolve(SQUARED, problem, BUDGET)
-        walk = _Walk(solver, SQUARED, problem)
+        solver = Peeling(step_size=step_size).resolve(objective, BUDGET)
+        walk = _Walk(solver, objective)
         for _ in range(2):
-            gradient = 2 * (walk.weights - best) - problem.alpha * walk.weights
+            gradient = 2 * (walk.weights - best) - objective.alpha * walk.weights
             walk.step(gradient)
         assert np.allclose(walk.weights, best)
 
 
 def test_a_diverging_run_stays_finite():
-    problem = problem_of(n_samples=30)
+    objective = problem_of(n_samples=30)
     params = {"step_size": 1e250, "n_steps": 20}
-    _, _, _, solution = run_with(problem, BUDGET, params)
+    _, _, _, solution = run_with(objective, BUDGET, params)
     assert np.isfinite(solution.weights).all()
 
 
@@ -371,18 +374,16 @@ def test_without_noise_features_come_in_the_order_of_their_gradients():
     rng = np.random.default_rng(0)
     X = rng.uniform(-0.5, 0.5, size=(3000, D))
     y = 1.2 * X[:, 6] - 0.6 * X[:, 2] + 0.3 * X[:, 5]
-    problem = problem_of(n_samples=3000)
+    objective = problem_of(n_samples=3000)
     params = {"n_steps": 40, "residual_clip": math.inf, "clip_decay": 1.0}
-    solver = Peeling(shortening=math.inf, **params).resolve(SQUARED, problem, BUDGET)
-    solution = solver.run(
-        MemorySource(X, y), SQUARED, problem, 1.0, NoNoise(), Progress()
-    )
-    coef, intercept = solution.unpack(problem)
+    solver = Peeling(shortening=math.inf, **params).resolve(objective, BUDGET)
+    solution = solver.run(MemorySource(X, y), objective, 1.0, NoNoise(), Progress())
+    coef, intercept = solution.unpack(objective)
     assert np.allclose(coef[0], [0, 0, -0.6, 0, 0, 0.3, 1.2, 0], atol=1e-3)
     assert abs(intercept[0]) < 1e-3
 
 
 def test_a_budget_with_much_noise_gives_finite_weights():
-    problem = problem_of(n_samples=30)
-    _, _, _, solution = run_with(problem, Budget(1e-3, 1e-9))
+    objective = problem_of(n_samples=30)
+    _, _, _, solution = run_with(objective, Budget(1e-3, 1e-9))
     assert np.isfinite(solution.weights).all()

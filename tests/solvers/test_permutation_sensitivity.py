@@ -11,9 +11,10 @@ import pytest
 
 from skdp.data import MemorySource
 from skdp.losses import HuberHingeLoss
-from skdp.solvers import Problem, Progress, choose_solver
-from skdp.solvers._bolt_on import BoltOn
+from skdp.objectives import LinearObjective
 from skdp.queries._gradient_sum import query_sensitivity, smoothness_bound
+from skdp.solvers import Progress, choose_solver
+from skdp.solvers._bolt_on import BoltOn
 from skdp.solvers._permutation_sensitivity import (
     Updates,
     exact_sensitivity,
@@ -25,7 +26,7 @@ from tests.problems import ADJACENCIES, LOSSES
 from tests.solvers.permutation import (
     BUDGET,
     LOSS,
-    PROBLEM,
+    OBJECTIVE,
     SMALL,
     Linear,
     Plan,
@@ -51,11 +52,11 @@ CONFIGURATIONS = [
 ]
 
 
-def worst_orders(solver, problem, place=0):
+def worst_orders(solver, objective, place=0):
     """Orders that bring one record to the most sensitive update of every pass."""
-    steps, shares = solver._steps(problem), solver._shares(problem)
+    steps, shares = solver._steps(objective), solver._shares(objective)
     left, later = np.zeros(steps.size), 0.0
-    beta, alpha = problem.alpha, problem.alpha  # of a linear loss
+    beta, alpha = objective.alpha, objective.alpha  # of a linear loss
     for t in reversed(range(steps.size)):
         later += shares.ravel()[t]
         left[t] = later
@@ -64,7 +65,7 @@ def worst_orders(solver, problem, place=0):
     met = steps * left.reshape(steps.shape)
     orders = []
     for row in met:
-        order = [i for i in range(problem.n_samples) if i != place]
+        order = [i for i in range(objective.n_samples) if i != place]
         order.insert(int(row.argmax()) * solver.batch_size, place)
         orders.append(np.array(order))
     return orders
@@ -75,35 +76,37 @@ def worst_orders(solver, problem, place=0):
 def test_sensitivity_is_attained(loss, adjacency):
     """Within 1 %, by one record alone, for every schedule, average and batch size."""
     for params in CONFIGURATIONS:
-        problem = replace(SMALL, adjacency=adjacency, alpha=0.5)
+        objective = replace(SMALL, loss=loss, adjacency=adjacency, alpha=0.5)
         first = 0.05 if params["schedule"] != "strongly_convex" else 0.1
-        solver = resolved(problem, loss, n_passes=3, step_size=first, **params)
-        bound = solver.sensitivity(loss, problem)
-        orders = worst_orders(solver, problem) if params["reshuffle"] else None
-        pairs = lone_records(loss, problem)
-        found = pairs.distances(loss, Plan.of(solver, problem), orders).max()
+        solver = resolved(objective, n_passes=3, step_size=first, **params)
+        bound = solver.sensitivity(objective)
+        orders = worst_orders(solver, objective) if params["reshuffle"] else None
+        pairs = lone_records(objective)
+        found = pairs.distances(loss, Plan.of(solver, objective), orders).max()
         assert 0.99 * bound < found <= bound, params
 
 
 @pytest.mark.parametrize("loss", [Linear(), HuberHingeLoss(h=0.1)], ids=type)
 def test_intercept_counts(loss):
     """Its column belongs to the record: a twin that counts R is exceeded."""
-    problem = replace(SMALL, adjacency="zero_out", fit_intercept=True, alpha=0.1)
-    solver = resolved(problem, loss, n_passes=2, batch_size=2, step_size=0.05)
-    bound = solver.sensitivity(loss, problem)
-    pairs = lone_records(loss, problem)
-    found = pairs.distances(loss, Plan.of(solver, problem)).max()
+    objective = replace(
+        SMALL, loss=loss, adjacency="zero_out", fit_intercept=True, alpha=0.1
+    )
+    solver = resolved(objective, n_passes=2, batch_size=2, step_size=0.05)
+    bound = solver.sensitivity(objective)
+    pairs = lone_records(objective)
+    found = pairs.distances(loss, Plan.of(solver, objective)).max()
     assert 0.99 * bound < found <= bound
-    without = replace(problem, fit_intercept=False)
-    assert found > 1.4 * solver.sensitivity(loss, without)
+    without = replace(objective, fit_intercept=False)
+    assert found > 1.4 * solver.sensitivity(without)
 
 
 def test_logistic_records_come_near():
     """A long drive by the other records brings 0.85 of the bound."""
-    problem = replace(SMALL, n_samples=400)
-    solver = resolved(problem, n_passes=1, batch_size=1, step_size=2.0)
-    found = farthest_pair(LOSS, problem, Plan.of(solver, problem), generations=0)
-    bound = solver.sensitivity(LOSS, problem)
+    objective = replace(SMALL, n_samples=400)
+    solver = resolved(objective, n_passes=1, batch_size=1, step_size=2.0)
+    found = farthest_pair(objective, Plan.of(solver, objective), generations=0)
+    bound = solver.sensitivity(objective)
     assert 0.8 * bound < found <= bound
 
 
@@ -118,28 +121,31 @@ SWEEP_LOSSES = {"logistic": LOSS, "huber": HuberHingeLoss(h=0.1)} | {
 def random_case(rng, loss):
     """Any configuration that the solver accepts, on a small problem."""
     n = int(rng.integers(3, 12))
-    problem = Problem(
+    objective = LinearObjective(
+        loss=loss,
         n_samples=n,
         n_features=int(rng.integers(1, 4)),
         data_norm=float(rng.choice([0.1, 1.0, 12.0])),
         adjacency=str(rng.choice(ADJACENCIES)),
         fit_intercept=bool(rng.integers(2)),
     )
-    unit = loss.smoothness * problem.row_norm**2
-    problem = replace(problem, alpha=float(rng.choice([0.0, 0.01, 0.3, 3.0])) * unit)
-    schedules = [s for s in SCHEDULES if s != "strongly_convex" or problem.alpha]
+    unit = loss.smoothness * objective.row_norm**2
+    objective = replace(
+        objective, alpha=float(rng.choice([0.0, 0.01, 0.3, 3.0])) * unit
+    )
+    schedules = [s for s in SCHEDULES if s != "strongly_convex" or objective.alpha]
     solver = BoltOn(
         n_passes=int(rng.integers(1, 4)),
         batch_size=int(rng.integers(1, n + 1)),
         schedule=str(rng.choice(schedules)),
         step_size=float(rng.choice([0.1, 0.7, 1.0, 1.99]))
-        / smoothness_bound(loss, problem),
+        / smoothness_bound(objective),
         average=str(rng.choice(list(AVERAGES))),
-        radius=float(rng.choice([0.3, 2.0, math.inf])) / problem.data_norm,
+        radius=float(rng.choice([0.3, 2.0, math.inf])) / objective.data_norm,
         reshuffle=bool(rng.integers(2)),
     )
-    assert solver.refusal(loss, problem, BUDGET) == ""
-    return solver.resolve(loss, problem, BUDGET), problem
+    assert solver.refusal(objective, BUDGET) == ""
+    return solver.resolve(objective, BUDGET), objective
 
 
 @pytest.mark.parametrize("loss", SWEEP_LOSSES.values(), ids=SWEEP_LOSSES)
@@ -147,14 +153,14 @@ def test_no_neighbours_are_farther_apart_than_stated(loss):
     ratios = []
     rng = np.random.default_rng(5)
     for seed in range(24):
-        solver, problem = random_case(rng, loss)
-        orders = [rng.permutation(problem.n_samples) for _ in range(solver.n_passes)]
+        solver, objective = random_case(rng, loss)
+        orders = [rng.permutation(objective.n_samples) for _ in range(solver.n_passes)]
         if not solver.reshuffle:
             orders = [orders[0]] * solver.n_passes
-        plan = Plan.of(solver, problem)
-        found = farthest_pair(loss, problem, plan, orders=orders, seed=seed)
-        bound = solver.sensitivity(loss, problem)
-        assert found <= bound, (solver, problem)
+        plan = Plan.of(solver, objective)
+        found = farthest_pair(objective, plan, orders=orders, seed=seed)
+        bound = solver.sensitivity(objective)
+        assert found <= bound, (solver, objective)
         ratios.append(found / bound)
     assert max(ratios) > 0.9  # the search comes near
 
@@ -164,17 +170,18 @@ def test_no_neighbours_are_farther_apart_than_stated(loss):
 
 def strongly_convex(n, b, passes, alpha, average="none", loss=None, n_features=2):
     loss = loss or HuberHingeLoss(h=0.1)
-    problem = replace(SMALL, n_samples=n, alpha=alpha, n_features=n_features)
+    objective = replace(
+        SMALL, loss=loss, n_samples=n, alpha=alpha, n_features=n_features
+    )
     solver = resolved(
-        problem,
-        loss,
+        objective,
         n_passes=passes,
         batch_size=b,
         schedule="strongly_convex",
         average=average,
     )
-    found = lone_records(loss, problem).distances(loss, Plan.of(solver, problem)).max()
-    return float(found), solver.sensitivity(loss, problem)
+    found = lone_records(objective).distances(loss, Plan.of(solver, objective)).max()
+    return float(found), solver.sensitivity(objective)
 
 
 @pytest.mark.parametrize("b", [2, 6, 12])
@@ -191,10 +198,11 @@ def test_broken_twin_divide_by_the_batch_size_is_exceeded(b):
 
 @pytest.mark.parametrize(("n", "b"), [(10, 4), (11, 5), (26, 25)])
 def test_broken_twin_short_batch_divided_by_its_size_is_exceeded(n, b):
-    loss, problem = HuberHingeLoss(h=0.1), replace(SMALL, n_samples=n)
-    solver = resolved(problem, loss, n_passes=3, batch_size=b, step_size=0.02)
-    plan, bound = Plan.of(solver, problem), solver.sensitivity(loss, problem)
-    pairs = lone_records(loss, problem)
+    loss = HuberHingeLoss(h=0.1)
+    objective = replace(SMALL, loss=loss, n_samples=n)
+    solver = resolved(objective, n_passes=3, batch_size=b, step_size=0.02)
+    plan, bound = Plan.of(solver, objective), solver.sensitivity(objective)
+    pairs = lone_records(objective)
     assert 0.99 * bound < pairs.distances(loss, plan).max() <= bound
     twin = pairs.distances(loss, replace(plan, divisor="actual")).max()
     assert twin > 0.99 * bound * b / (n % b)
@@ -207,10 +215,10 @@ def test_broken_twin_average_with_the_last_iterate_s_sensitivity_is_exceeded():
     assert 0.99 * bound < found <= bound
     assert found > 4 * last
     # For convex losses and equal steps averaging helps instead.
-    problem = replace(SMALL, n_samples=6)
+    objective = replace(SMALL, loss=Linear(), n_samples=6)
     params = {"n_passes": 4, "batch_size": 1, "step_size": 0.01}
     averaged, plain = (
-        resolved(problem, Linear(), average=a, **params).sensitivity(Linear(), problem)
+        resolved(objective, average=a, **params).sensitivity(objective)
         for a in ("uniform", "none")
     )
     assert averaged == pytest.approx(plain * 5 / 8, rel=1e-6)
@@ -243,26 +251,25 @@ def greedy_distance(loss, steps, alpha, rng, warm=3, candidates=1500):
 def test_broken_twin_uncapped_steps_are_exceeded():
     """1 / (gamma t) from the start is no contraction; the capped schedule is one."""
     n, alpha, loss = 60, 0.02, HuberHingeLoss(h=0.1)
-    problem = replace(SMALL, n_samples=n, n_features=4, alpha=alpha)
+    objective = replace(SMALL, loss=loss, n_samples=n, n_features=4, alpha=alpha)
     t = np.arange(1.0, n + 1)
-    capped = resolved(
-        problem, loss, batch_size=1, n_passes=1, schedule="strongly_convex"
-    )
-    bound = capped.sensitivity(loss, problem)
+    capped = resolved(objective, batch_size=1, n_passes=1, schedule="strongly_convex")
+    bound = capped.sensitivity(objective)
     rng = np.random.default_rng(0)
-    assert greedy_distance(loss, capped._steps(problem)[0], alpha, rng) <= bound
+    assert greedy_distance(loss, capped._steps(objective)[0], alpha, rng) <= bound
     found = greedy_distance(loss, 1 / (alpha * t), alpha, rng)
     assert found > 2 * (2 / (alpha * n))  # Lemma 8's bound, which needs the cap
     params = {"schedule": "strongly_convex", "step_size": 1 / alpha}
     with pytest.raises(ValueError, match=r"'step_size' of at most 2 / L"):
-        choose_solver("bolt_on", params, loss, problem, BUDGET)
+        choose_solver("bolt_on", params, objective, BUDGET)
 
 
 def test_steps_beyond_two_over_the_smoothness_are_refused_since_they_tear_apart():
-    loss, problem = HuberHingeLoss(h=0.1), replace(SMALL, n_samples=60, n_features=4)
+    loss = HuberHingeLoss(h=0.1)
+    objective = replace(SMALL, loss=loss, n_samples=60, n_features=4)
     found = greedy_distance(loss, np.full(60, 1.2), 0.0, np.random.default_rng(0))
     assert found > 2 * 2 * 1.2  # three times 2 / L
-    message = BoltOn(step_size=1.2).refusal(loss, problem, BUDGET)
+    message = BoltOn(step_size=1.2).refusal(objective, BUDGET)
     assert message.endswith("Use step_size=None.")
 
 
@@ -272,8 +279,8 @@ def test_broken_twin_logarithm_for_the_harmonic_sum_is_exceeded():
     steps = (2 / (np.arange(1.0, k * m + 1) + m**c)).reshape(k, m)
     plan = Plan(steps, np.zeros_like(steps), 1)
     plan.shares[-1, -1] = 1.0
-    problem = replace(SMALL, n_samples=m, n_features=1)
-    pairs = lone_records(Linear(), problem).take([0])
+    objective = replace(SMALL, loss=Linear(), n_samples=m, n_features=1)
+    pairs = lone_records(objective).take([0])
     found = pairs.distances(Linear(), plan)[0]
     assert found > 1.02 * 4 * (m**-c + math.log(k) / m)
     updates = Updates(steps, plan.shares, 1)
@@ -288,10 +295,10 @@ def test_a_new_order_for_every_pass_may_meet_the_worst_update_of_each():
     assert exact_sensitivity(updates, 2.0, **facts) == 4.0
     assert exact_sensitivity(updates, 2.0, reshuffle=True, **facts) == 6.0
     # Attained, so that the bound for one order would be a broken twin.
-    problem = replace(SMALL, n_samples=6, n_features=1)
+    objective = replace(SMALL, loss=Linear(), n_samples=6, n_features=1)
     orders = [np.array([1, 2, 3, 4, 0, 5]), np.arange(6)]
     plan = Plan(steps, updates.shares, 2)
-    pairs = lone_records(Linear(), problem)
+    pairs = lone_records(objective)
     assert pairs.distances(Linear(), plan, orders).max() == pytest.approx(6.0)
 
 
@@ -300,16 +307,16 @@ def test_a_new_order_for_every_pass_may_meet_the_worst_update_of_each():
 
 def test_flow_time_is_all_that_matters_for_convex_losses():
     """Passes and batch size enter through the sum of the steps only."""
-    problem = replace(SMALL, n_samples=1200)
+    objective = replace(SMALL, n_samples=1200)
     runs = [(10, 50, 0.02), (10, 1, 0.0004), (240, 1200, 0.02)]
     found = [
-        resolved(problem, n_passes=k, batch_size=b, step_size=step).sensitivity(
-            LOSS, problem
+        resolved(objective, n_passes=k, batch_size=b, step_size=step).sensitivity(
+            objective
         )
         for k, b, step in runs
     ]
     flow = 10 * 24 * 0.02
-    change = query_sensitivity(LOSS, problem, weights_norm=1.01 * flow)
+    change = query_sensitivity(objective, weights_norm=1.01 * flow)
     assert found == pytest.approx([change * flow / 1200] * 3, rel=1e-6)
 
 
@@ -321,10 +328,9 @@ def test_weights_that_cannot_be_large_need_less_noise():
     )
     changes = [
         query_sensitivity(
-            LOSS,
             SMALL,
             weights_norm=farthest_iterate(
-                Updates(s._steps(SMALL), s._shares(SMALL), 1, s.radius), LOSS, SMALL
+                Updates(s._steps(SMALL), s._shares(SMALL), 1, s.radius), SMALL
             ),
         )
         for s in (long, short, ball)
@@ -338,11 +344,13 @@ def test_weights_that_cannot_be_large_need_less_noise():
 def test_every_iterate_is_within_its_public_bound(loss):
     rng = np.random.default_rng(0)
     for alpha in (0.0, 0.5):
-        problem = replace(SMALL, n_samples=9, alpha=alpha)
-        solver = resolved(problem, loss, n_passes=3, batch_size=3, step_size=0.7)
-        plan = Plan.of(solver, problem)
-        bound = farthest_iterate(Updates(plan.steps, plan.shares, 3), loss, problem)
-        X = clipped(3 * rng.choice([-1.0, 1.0], (50, 1, 2)).repeat(9, axis=1), problem)
+        objective = replace(SMALL, loss=loss, n_samples=9, alpha=alpha)
+        solver = resolved(objective, n_passes=3, batch_size=3, step_size=0.7)
+        plan = Plan.of(solver, objective)
+        bound = farthest_iterate(Updates(plan.steps, plan.shares, 3), objective)
+        X = clipped(
+            3 * rng.choice([-1.0, 1.0], (50, 1, 2)).repeat(9, axis=1), objective
+        )
         y = np.full((50, 9), 1.0)
         reached = np.linalg.norm(descend(X, y, loss, plan), axis=(1, 2)).max()
         assert reached <= bound
@@ -352,33 +360,33 @@ def test_every_iterate_is_within_its_public_bound(loss):
 
 def test_rounding_is_charged_and_covers_a_run_in_higher_precision():
     """The kernel against the same run with long doubles, at the worst of sizes."""
-    problem = replace(PROBLEM, n_samples=60, alpha=0.01)
+    objective = replace(OBJECTIVE, n_samples=60, alpha=0.01)
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(60, 5)), rng.integers(0, 2, 60).astype(float)
     for average in AVERAGES:
         solver = resolved(
-            problem, n_passes=30, batch_size=1, step_size=1.0, average=average
+            objective, n_passes=30, batch_size=1, step_size=1.0, average=average
         )
         source = MemorySource(X, y)
-        found = solver._batches(source, LOSS, problem, NoNoise(), Progress())
-        rows = clipped(X, problem).astype(np.longdouble)
+        found = solver._batches(source, objective, NoNoise(), Progress())
+        rows = clipped(X, objective).astype(np.longdouble)
         rows /= np.maximum(
             1, np.linalg.norm(rows[:, :5].astype(np.longdouble), axis=1)[:, None]
         )
         rows[:, 5] = 1
         weights, mean = np.zeros(6, np.longdouble), np.zeros(6, np.longdouble)
         for steps, shares in zip(
-            solver._steps(problem), solver._shares(problem), strict=True
+            solver._steps(objective), solver._shares(objective), strict=True
         ):
             for i, (step, share) in enumerate(zip(steps, shares, strict=True)):
                 slope = 1 / (1 + np.exp(-(rows[i] @ weights))) - y[i]
                 weights = weights - step * (slope * rows[i] + 0.01 * weights)
                 mean += share * weights
         error = float(np.linalg.norm(found[:, 0] - mean))
-        updates = Updates(solver._steps(problem), solver._shares(problem), 1)
-        farthest = farthest_iterate(updates, LOSS, problem)
-        facts = {"smoothness": smoothness_bound(LOSS, problem), "strength": 0.01}
-        bound = rounding_of(updates, LOSS, problem, farthest)
+        updates = Updates(solver._steps(objective), solver._shares(objective), 1)
+        farthest = farthest_iterate(updates, objective)
+        facts = {"smoothness": smoothness_bound(objective), "strength": 0.01}
+        bound = rounding_of(updates, objective, farthest)
         charged = exact_sensitivity(updates, 1.0, rounding=bound, **facts)
         charged -= exact_sensitivity(updates, 1.0, **facts)
         assert 0 < error < charged / 2

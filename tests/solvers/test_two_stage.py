@@ -13,19 +13,21 @@ from scipy.sparse import csr_array
 from skdp import DPSparseLinearRegression, DPSparseLogisticRegression
 from skdp.data import MemorySource
 from skdp.losses import LogisticLoss, SoftmaxLoss, SquaredLoss
+from skdp.objectives import LinearObjective
 from skdp.privacy import Budget, GaussianEvent, epsilon_of
 from skdp.privacy._events import BoundedRangeEvent, ComposedEvent, PureEvent
 from skdp.privacy._gaussian import gaussian_mu
-from skdp.solvers import Problem, Progress, named_solver, solve
-from skdp.solvers import _two_stage as module
 from skdp.queries._gradient_sum import query_sensitivity
+from skdp.solvers import Progress, named_solver, solve
+from skdp.solvers import _two_stage as module
 from skdp.solvers._two_stage import TwoStage
 from tests.solvers.deaf import DeafNoise
 from tests.solvers.neighbours import random_targets
 from tests.spies import NoNoise, SpyNoise
 
 LOGISTIC, SQUARED = LogisticLoss(), SquaredLoss(2.0, target_bound=1.0)
-PROBLEM = Problem(
+OBJECTIVE = LinearObjective(
+    loss=LOGISTIC,
     n_samples=80,
     n_features=12,
     data_norm=4.0,
@@ -45,18 +47,15 @@ def data(seed=0, present=None):
     return MemorySource(X, (X[:, 4] > 0).astype(float), present)
 
 
-def resolved(kind=TwoStage, loss=LOGISTIC, problem=PROBLEM, budget=BUDGET, **params):
-    return kind(**params).resolve(loss, problem, budget)
+def resolved(kind=TwoStage, objective=OBJECTIVE, budget=BUDGET, **params):
+    return kind(**params).resolve(objective, budget)
 
 
-def fitted(
-    solver, noise, *, loss=LOGISTIC, problem=PROBLEM, budget=BUDGET, source=None
-):
+def fitted(solver, noise, *, objective=OBJECTIVE, budget=BUDGET, source=None):
     return solve(
         solver,
         source or data(),
-        loss,
-        problem,
+        objective,
         budget,
         ledger=None,
         noise=noise,
@@ -81,10 +80,10 @@ def paid(noise):
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 @pytest.mark.parametrize("selection", SELECTIONS)
 def test_what_is_drawn_is_what_is_declared(selection, adjacency, fit_intercept):
-    problem = replace(PROBLEM, adjacency=adjacency, fit_intercept=fit_intercept)
-    solver = resolved(problem=problem, selection=selection, **FEW_STEPS)
+    objective = replace(OBJECTIVE, adjacency=adjacency, fit_intercept=fit_intercept)
+    solver = resolved(objective=objective, selection=selection, **FEW_STEPS)
     noise = SpyNoise()
-    outcome = fitted(solver, noise, problem=problem)
+    outcome = fitted(solver, noise, objective=objective)
     drawn = [(x.epsilon, len(x.chosen)) for x in noise.choices]
     drawn += [draw.noise_multiplier for draw in noise.draws]
     declared, gaussian = [], []
@@ -95,7 +94,7 @@ def test_what_is_drawn_is_what_is_declared(selection, adjacency, fit_intercept):
             gaussian += [leaf.noise_multiplier] * leaf.count
     assert drawn == declared + gaussian
     assert len(declared) == (selection == "peeling")
-    worst = solver.sensitivity(LOGISTIC, problem) * (1 + 1e-9)
+    worst = solver.sensitivity(objective) * (1 + 1e-9)
     assert all(draw.sensitivity <= worst for draw in noise.draws)
     assert outcome.solution.noise_scale == max(draw.sigma for draw in noise.draws)
     epsilon = epsilon_of(paid(noise), BUDGET.delta)
@@ -120,11 +119,9 @@ def multipliers_declared(event):
 class RefitsAtAnotherLevel(TwoStage):
     """Broken twin: the refit's noise is not what its level says."""
 
-    def run(self, source, loss, problem, noise_multiplier, noise, progress):
+    def run(self, source, objective, noise_multiplier, noise, progress):
         moved = replace(self, levels=self.levels._replace(refit=1.0))
-        return TwoStage.run(
-            moved, source, loss, problem, noise_multiplier, noise, progress
-        )
+        return TwoStage.run(moved, source, objective, noise_multiplier, noise, progress)
 
 
 @pytest.mark.parametrize("kind", [TwoStage, RefitsAtAnotherLevel])
@@ -149,28 +146,26 @@ def test_every_refit_draws_what_is_declared_for_its_columns(refit, budget, kind)
 class ForgetsTheSelection(TwoStage):
     """Broken twin: the features are taken as public."""
 
-    def event(self, noise_multiplier, loss, problem):
-        whole = super().event(noise_multiplier, loss, problem)
+    def event(self, noise_multiplier, objective):
+        whole = super().event(noise_multiplier, objective)
         return ComposedEvent((whole.parts[0], whole.parts[-1]))
 
 
 class ForgetsTheConstant(TwoStage):
     """Broken twin: where the gradient is taken is no release."""
 
-    def event(self, noise_multiplier, loss, problem):
-        whole = super().event(noise_multiplier, loss, problem)
+    def event(self, noise_multiplier, objective):
+        whole = super().event(noise_multiplier, objective)
         return ComposedEvent(whole.parts[1:])
 
 
 class RefitsWithTheWholeBudget(TwoStage):
     """Broken twin: the refit is calibrated as if it came alone."""
 
-    def run(self, source, loss, problem, noise_multiplier, noise, progress):
+    def run(self, source, objective, noise_multiplier, noise, progress):
         steps = dict(self.refit_params)["n_steps"]
         alone = replace(self, levels=self.levels._replace(refit=math.sqrt(steps)))
-        return TwoStage.run(
-            alone, source, loss, problem, noise_multiplier, noise, progress
-        )
+        return TwoStage.run(alone, source, objective, noise_multiplier, noise, progress)
 
 
 @pytest.mark.parametrize("selection", SELECTIONS)
@@ -191,7 +186,7 @@ def test_broken_twins_cost_more_than_the_budget(kind, least, selection):
 
 def test_stages_cost_their_shares():
     solver = resolved(selection="gaussian", selection_share=0.4, **FEW_STEPS)
-    event = solver.event(1.0, LOGISTIC, PROBLEM)
+    event = solver.event(1.0, OBJECTIVE)
     constant, selection, refit = (x.mu_squared for x in event.parts)
     assert constant == pytest.approx(0.05)
     assert selection == pytest.approx(0.95 * 0.4)
@@ -200,7 +195,7 @@ def test_stages_cost_their_shares():
     multiplier = fitted(solver, SpyNoise()).noise_multiplier
     assert multiplier == pytest.approx(1 / gaussian_mu(1.0, 1e-6), rel=1e-3)
     peeled = resolved(selection="peeling", selection_share=0.4, **FEW_STEPS)
-    (leaf,) = peeled.event(1.0, LOGISTIC, PROBLEM).parts[1].leaves
+    (leaf,) = peeled.event(1.0, OBJECTIVE).parts[1].leaves
     assert leaf.count * leaf.epsilon**2 / 4 == pytest.approx(0.95 * 0.4)
     # Given levels are kept, and rules for the other stages too.
     again = resolved(levels=solver.levels, selection="gaussian", **FEW_STEPS)
@@ -208,26 +203,28 @@ def test_stages_cost_their_shares():
 
 
 def test_auto_selection_follows_the_rule():
-    spread = replace(PROBLEM, data_norm=100.0)
-    assert resolved(problem=spread).selection == "peeling"
-    assert resolved(problem=replace(PROBLEM, data_norm=1.0)).selection == "gaussian"
-    tight = replace(PROBLEM, data_norm=1.0)
-    assert resolved(problem=tight, budget=PURE).selection == "peeling"
+    spread = replace(OBJECTIVE, data_norm=100.0)
+    assert resolved(objective=spread).selection == "peeling"
+    assert resolved(objective=replace(OBJECTIVE, data_norm=1.0)).selection == "gaussian"
+    tight = replace(OBJECTIVE, data_norm=1.0)
+    assert resolved(objective=tight, budget=PURE).selection == "peeling"
 
 
-def changes_of_features(loss, problem, offset, seed=0):
+def changes_of_features(objective, offset, seed=0):
     """Changes of one record's part of the gradient; the intercept predicts `offset`."""
     rng = np.random.default_rng(seed)
-    norm, count, k = problem.data_norm, 2000, loss.n_outputs
+    norm, count, k = objective.data_norm, 2000, objective.loss.n_outputs
     raw = np.zeros((count, k))
     raw[:, 0] = offset
-    parts, direction = [], rng.normal(size=(1, problem.n_features))
+    parts, direction = [], rng.normal(size=(1, objective.n_features))
     for sign in (np.ones((count, 1)), rng.choice([-1.0, 1.0], (count, 1))):
         X = norm * sign * direction / np.linalg.norm(direction)
-        residual = loss.residual(random_targets(loss, rng, count), raw)
+        residual = objective.loss.residual(
+            random_targets(objective.loss, rng, count), raw
+        )
         parts.append(X[:, :, None] * residual[:, None, :])
     change = parts[0]
-    if problem.adjacency == "replace_one":
+    if objective.adjacency == "replace_one":
         change = parts[0] - parts[1]
     return np.sqrt((change**2).sum(axis=(1, 2)))
 
@@ -236,28 +233,30 @@ def changes_of_features(loss, problem, offset, seed=0):
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 @pytest.mark.parametrize("loss", [LOGISTIC, SoftmaxLoss(3), SQUARED])
 def test_no_pair_of_neighbours_exceeds_the_sensitivity(loss, adjacency, offset):
-    problem = replace(PROBLEM, adjacency=adjacency)
-    claimed = module._of_gradient(loss, problem, math.inf, abs(offset))
-    found = changes_of_features(loss, problem, offset).max()
+    objective = replace(OBJECTIVE, loss=loss, adjacency=adjacency)
+    claimed = module._of_gradient(objective, math.inf, abs(offset))
+    found = changes_of_features(objective, offset).max()
     assert 0.7 * claimed < found <= claimed * (1 + 1e-12)
     if adjacency == "replace_one":  # the broken twin takes the other relation's
-        other = replace(problem, adjacency="zero_out")
-        assert found > module._of_gradient(loss, other, math.inf, abs(offset))
+        other = replace(objective, adjacency="zero_out")
+        assert found > module._of_gradient(other, math.inf, abs(offset))
 
 
 def test_broken_twin_an_offset_that_turns_with_the_row_is_exceeded():
     """A row's own prediction turns with the row; the intercept's does not."""
-    free = replace(PROBLEM, fit_intercept=False)
-    twin = query_sensitivity(LOGISTIC, free, math.inf, 5.0 / free.data_norm)
-    assert changes_of_features(LOGISTIC, PROBLEM, 5.0).max() > 1.1 * twin
+    free = replace(OBJECTIVE, fit_intercept=False)
+    twin = query_sensitivity(free, math.inf, 5.0 / free.data_norm)
+    assert changes_of_features(OBJECTIVE, 5.0).max() > 1.1 * twin
 
 
 def test_the_gaussian_release_is_charged_at_the_constant_s_weights():
     """At zero a logistic residual is a half; the intercept alone can bring it to 1."""
-    free = replace(PROBLEM, fit_intercept=False)
+    free = replace(OBJECTIVE, fit_intercept=False)
     noise = SpyNoise()
     fitted(
-        resolved(problem=free, selection="gaussian", **FEW_STEPS), noise, problem=free
+        resolved(objective=free, selection="gaussian", **FEW_STEPS),
+        noise,
+        objective=free,
     )
     assert noise.draws[0].sensitivity == pytest.approx(4.0)  # 2 * 1/2 * data_norm
     noise = SpyNoise()
@@ -280,9 +279,9 @@ def linear_data():
 class ForgetsTheUnit(TwoStage):
     """Broken twin: the refit's intercept is the weight of another constant."""
 
-    def run(self, source, loss, problem, noise_multiplier, noise, progress):
-        solution = super().run(source, loss, problem, noise_multiplier, noise, progress)
-        ratio = module._of_refit(problem).intercept_value / problem.intercept_value
+    def run(self, source, objective, noise_multiplier, noise, progress):
+        solution = super().run(source, objective, noise_multiplier, noise, progress)
+        ratio = module._of_refit(objective).intercept_value / objective.intercept_value
         solution.weights[-1] /= ratio
         return solution
 
@@ -292,10 +291,11 @@ class ForgetsTheUnit(TwoStage):
 def test_without_noise_it_is_least_squares_on_the_right_columns(kind, storage):
     X, y = linear_data()
     params = {"residual_clip": math.inf, "refit": "noisy_gd", "refit_params": SLOW}
-    solver = resolved(kind, SQUARED, **params)
+    objective = OBJECTIVE.with_loss(SQUARED)
+    solver = resolved(kind, objective, **params)
     source = MemorySource(storage(X), y)
-    solution = fitted(solver, NoNoise(), loss=SQUARED, source=source).solution
-    coef, intercept = solution.unpack(PROBLEM)
+    solution = fitted(solver, NoNoise(), objective=objective, source=source).solution
+    coef, intercept = solution.unpack(OBJECTIVE)
     columns = [1, 4, 7]
     assert list(np.flatnonzero(coef[0])) == columns
     design = np.hstack([X[:, columns], np.ones((80, 1))])
@@ -304,7 +304,7 @@ def test_without_noise_it_is_least_squares_on_the_right_columns(kind, storage):
     is_right = np.allclose(intercept, expected[3], atol=1e-6)
     assert is_right == (kind is TwoStage)
     # The refit's rows have at most the norm of three bounded entries.
-    assert module._of_refit(PROBLEM).data_norm == pytest.approx(math.sqrt(3))
+    assert module._of_refit(OBJECTIVE).data_norm == pytest.approx(math.sqrt(3))
 
 
 def test_an_offset_does_not_decide_the_selection(monkeypatch):
@@ -312,13 +312,17 @@ def test_an_offset_does_not_decide_the_selection(monkeypatch):
     X = 0.05 * rng.normal(size=(80, 12))
     X[:, 6:] += 0.3  # these move with nothing, but are not 0 on average
     y = 0.8 + 2 * X[:, 0] - 2 * X[:, 1] + 2 * X[:, 2]
-    solver = resolved(TwoStage, SQUARED, **FEW_STEPS)
+    objective = OBJECTIVE.with_loss(SQUARED)
+    solver = resolved(TwoStage, objective, **FEW_STEPS)
 
     def support():
         solution = fitted(
-            solver, NoNoise(), loss=SQUARED, source=MemorySource(X, y)
+            solver,
+            NoNoise(),
+            objective=objective,
+            source=MemorySource(X, y),
         ).solution
-        return list(np.flatnonzero(solution.unpack(PROBLEM)[0][0]))
+        return list(np.flatnonzero(solution.unpack(OBJECTIVE)[0][0]))
 
     assert support() == [0, 1, 2]
 
@@ -337,11 +341,9 @@ def test_an_offset_does_not_decide_the_selection(monkeypatch):
 class SelectsWithoutNoise(TwoStage):
     """Broken twin: the columns are those of the largest gradient itself."""
 
-    def _selected(self, source, loss, problem, weights, noise_multiplier, noise):
+    def _selected(self, source, objective, weights, noise_multiplier, noise):
         quiet = NoNoise()
-        return super()._selected(
-            source, loss, problem, weights, noise_multiplier, quiet
-        )
+        return super()._selected(source, objective, weights, noise_multiplier, quiet)
 
 
 @pytest.mark.parametrize("selection", SELECTIONS)
@@ -351,7 +353,7 @@ def test_nothing_but_the_noisy_releases_reaches_the_weights(kind, selection):
     rng = np.random.default_rng(9)
     other = MemorySource(rng.uniform(-1, 1, (80, 12)), np.ones(80))
     released = [
-        solver.run(source, LOGISTIC, PROBLEM, 2.0, DeafNoise(), Progress()).weights
+        solver.run(source, OBJECTIVE, 2.0, DeafNoise(), Progress()).weights
         for source in (data(), other)
     ]
     assert np.array_equal(*released) == (kind is TwoStage)
@@ -359,15 +361,15 @@ def test_nothing_but_the_noisy_releases_reaches_the_weights(kind, selection):
 
 @pytest.mark.parametrize("selection", SELECTIONS)
 def test_a_null_record_leaves_no_trace_in_any_stage(selection):
-    problem = replace(PROBLEM, adjacency="zero_out")
-    solver = resolved(problem=problem, selection=selection, **FEW_STEPS)
+    objective = replace(OBJECTIVE, adjacency="zero_out")
+    solver = resolved(objective=objective, selection=selection, **FEW_STEPS)
     present = np.arange(80) != 5
     sources = [data(present=present), data(present=present)]
     sources[1].whole().X[5], sources[1].whole().y[5] = 0.9, 1.0
     seen = []
     for source in sources:
         noise = SpyNoise(seed=1)
-        fitted(solver, noise, problem=problem, source=source)
+        fitted(solver, noise, objective=objective, source=source)
         seen.append([x.query for x in noise.draws] + [x.scores for x in noise.choices])
     assert all(np.array_equal(a, b) for a, b in zip(*seen, strict=True))
 
@@ -387,9 +389,10 @@ def test_extreme_entries_stay_finite(value):
     [(SQUARED, "adassp"), (SQUARED, None), (LOGISTIC, "objective_perturbation")],
 )
 def test_delta_zero_is_pure_in_every_stage(loss, refit):
-    solver = resolved(loss=loss, budget=PURE, refit=refit)
+    objective = OBJECTIVE.with_loss(loss)
+    solver = resolved(objective=objective, budget=PURE, refit=refit)
     noise = SpyNoise()
-    outcome = fitted(solver, noise, loss=loss, budget=PURE)
+    outcome = fitted(solver, noise, objective=objective, budget=PURE)
     assert outcome.event.pure_epsilon <= PURE.epsilon
     assert outcome.event.mu_squared == 0
     assert {draw.law for draw in noise.draws} == {"spherical"}
@@ -399,13 +402,13 @@ def test_delta_zero_is_pure_in_every_stage(loss, refit):
 
 
 def test_refusals():
-    gaussian = TwoStage(selection="gaussian").refusal(LOGISTIC, PROBLEM, PURE)
+    gaussian = TwoStage(selection="gaussian").refusal(OBJECTIVE, PURE)
     assert "Use selection='auto'" in gaussian
-    refit = TwoStage(refit="noisy_gd").refusal(LOGISTIC, PROBLEM, PURE)
+    refit = TwoStage(refit="noisy_gd").refusal(OBJECTIVE, PURE)
     assert "needs another refit" in refit
-    assert not TwoStage().refusal(LOGISTIC, PROBLEM, PURE)
-    dense = replace(PROBLEM, n_nonzero=None)
-    assert "number of features" in TwoStage().refusal(LOGISTIC, dense, BUDGET)
+    assert not TwoStage().refusal(OBJECTIVE, PURE)
+    dense = replace(OBJECTIVE, n_nonzero=None)
+    assert "number of features" in TwoStage().refusal(dense, BUDGET)
 
 
 @pytest.mark.parametrize(
