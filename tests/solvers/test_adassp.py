@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 from scipy.sparse import csr_array, csr_matrix
+from skdp.solvers._moments import Moments, MomentWeights, query_size
 
 from skdp.data import MemorySource
 from skdp.losses import LogisticLoss, SquaredLoss
 from skdp.objectives import LinearObjective
 from skdp.privacy import Budget, GaussianEvent, PureEvent, calibrate, epsilon_of
 from skdp.privacy._noise import NoiseSource
-from skdp.solvers import Progress
 from skdp.solvers._adassp import AdaSSP, _least_risk
-from skdp.solvers._moments import Moments, MomentWeights, query_size
+from tests import door
 from tests.spies import NoNoise, SpyNoise
 
 LOSS = SquaredLoss(2.0, target_bound=1.0)
@@ -243,7 +243,7 @@ def test_summation_error_stays_below_what_is_charged():
 
 
 def resolved(objective=OBJECTIVE, budget=BUDGET, **params):
-    return AdaSSP(**params).resolve(objective, budget)
+    return door.planned(AdaSSP, objective, budget, **params)
 
 
 @by_adjacency
@@ -252,13 +252,13 @@ def test_pure_epsilon_takes_spherical_noise(adjacency):
     solver = resolved(objective, budget)
     assert solver.law == "spherical"
     assert solver.refusal(objective, budget) == ""
-    z = calibrate(lambda z: solver.event(z, objective), budget)
-    event = solver.event(z, objective)
+    z = calibrate(lambda z: door.event_of(solver, z, objective), budget)
+    event = door.event_of(solver, z, objective)
     assert isinstance(event, PureEvent)
     assert 0.999 <= epsilon_of(event, 0.0) <= 1.0
     noise = SpyNoise()
     source = MemorySource(*make_data())
-    run = solver.run(source, objective, z, noise, Progress())
+    run = door.run(solver, source, objective, z, noise)
     (draw,) = noise.draws
     assert (draw.law, draw.noise_multiplier) == ("spherical", 1 / (1 / z))
     stated = solver.sensitivity(objective)
@@ -277,7 +277,7 @@ def test_spherical_noise_has_the_stated_scale():
     for seed in range(400):
         noise = SpyNoise(seed=seed)
         source = MemorySource(np.zeros((1, 4)), np.zeros(1))
-        run = solver.run(source, objective, 1.0, noise, Progress())
+        run = door.run(solver, source, objective, 1.0, noise)
         squares.append(np.mean(noise.draws[0].released ** 2) / run.noise_scale**2)
     error = np.std(squares) / math.sqrt(len(squares))
     assert abs(np.mean(squares) - 1) < 6 * error < 0.3
@@ -323,7 +323,7 @@ def test_without_noise_and_ridge_it_is_least_squares(fit_intercept, alpha):
     y /= 20
     source = MemorySource(X, y)
     solver = resolved(objective, ridge=0.0)
-    run = solver.run(source, objective, 1.0, NoNoise(), Progress())
+    run = door.run(solver, source, objective, 1.0, NoNoise())
     A = np.column_stack([X, np.full(300, 6.0)]) if fit_intercept else X
     matrix = A.T @ A + 300 * alpha * np.eye(A.shape[1])
     assert np.allclose(run.weights[:, 0], np.linalg.solve(matrix, A.T @ y))
@@ -338,7 +338,7 @@ def test_the_error_falls_like_one_over_n():
         objective = replace(OBJECTIVE, n_samples=n, n_features=2)
         source = MemorySource(X, X @ truth)
         runs = [
-            resolved(objective).run(source, objective, 5.0, NoiseSource(s), Progress())
+            door.run(resolved(objective), source, objective, 5.0, NoiseSource(s))
             for s in range(40)
         ]
         deviations = [run.weights[:2, 0] - truth for run in runs]
@@ -354,7 +354,9 @@ def test_pure_noise_is_not_fitted(spherical):
     """
     budget = Budget(0.1, 0.0 if spherical else 1e-6)
     objective = replace(OBJECTIVE, n_samples=50)
-    z = calibrate(lambda z: resolved(budget=budget).event(z, objective), budget)
+    z = calibrate(
+        lambda z: door.event_of(resolved(budget=budget), z, objective), budget
+    )
     X, y = make_data(n=50)
     sizes = {"adaptive": [], 0.0: []}
     for ridge in sizes:
@@ -362,7 +364,7 @@ def test_pure_noise_is_not_fitted(spherical):
             solver = resolved(objective, budget, ridge=ridge)
             noise = NoiseSource(seed)
             source = MemorySource(X, y)
-            run = solver.run(source, objective, z, noise, Progress())
+            run = door.run(solver, source, objective, z, noise)
             sizes[ridge].append(np.linalg.norm(run.weights))
     assert np.quantile(sizes["adaptive"], 0.9) < 2
     assert max(sizes[0.0]) > 5 * max(sizes["adaptive"]) or max(sizes[0.0]) > 20
@@ -406,5 +408,5 @@ def test_extreme_units_stay_finite(data_norm, alpha):
             solver = resolved(objective, ridge=ridge)
             with np.errstate(all="ignore"):
                 source = MemorySource(scale * X, y)
-                run = solver.run(source, objective, 5.0, NoiseSource(0), Progress())
+                run = door.run(solver, source, objective, 5.0, NoiseSource(0))
             assert np.isfinite(run.weights).all()

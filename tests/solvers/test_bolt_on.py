@@ -25,6 +25,7 @@ from skdp.queries._gradient_sum import query_sensitivity, smoothness_bound
 from skdp.solvers import Progress, choose_solver, named_solver
 from skdp.solvers._bolt_on import BoltOn
 from skdp.solvers._schedules import AVERAGES, SCHEDULES
+from tests import door
 from tests.problems import LOSSES
 from tests.solvers.permutation import (
     BUDGET,
@@ -283,7 +284,7 @@ def test_the_ends_of_the_range_of_units(loss, data_norm):
     for params in ({}, {"batch_size": 4, "n_passes": 2}):
         chosen = choose_solver("bolt_on", params, objective, BUDGET)
         with np.errstate(all="ignore"):
-            run = chosen.solver.run(source, objective, 5.0, NoiseSource(0), Progress())
+            run = door.run(chosen.solver, source, objective, 5.0, NoiseSource(0))
         assert np.isfinite(run.weights).all()
         assert run.weights.any()
 
@@ -293,8 +294,8 @@ def test_regularisation_shortens_the_run():
 
 
 def test_event_is_one_release():
-    assert resolved().event(3.0, OBJECTIVE) == GaussianEvent(3.0)
-    pure = resolved(budget=PURE).event(4.0, OBJECTIVE)
+    assert door.event_of(resolved(), 3.0, OBJECTIVE) == GaussianEvent(3.0)
+    pure = door.event_of(resolved(budget=PURE), 4.0, OBJECTIVE)
     assert pure == PureEvent(0.25)
 
 
@@ -305,7 +306,7 @@ def test_one_draw_of_the_stated_sensitivity(law, batch_size):
     solver = resolved(objective, law=law, batch_size=batch_size, n_passes=2)
     source = MemorySource(np.ones((60, 5)), np.ones(60))
     noise = SpyNoise(seed=0)
-    run = solver.run(source, objective, 5.0, noise, Progress())
+    run = door.run(solver, source, objective, 5.0, noise)
     (draw,) = noise.draws
     assert draw.law == law
     assert draw.noise_multiplier == pytest.approx(5.0)
@@ -322,7 +323,7 @@ def test_order_comes_from_the_noise_source_and_is_new_if_asked_for():
     for reshuffle, expected in ((False, 1), (True, 4)):
         noise = OwnOrder()
         solver = resolved(objective, batch_size=2, n_passes=4, reshuffle=reshuffle)
-        solver.run(source, objective, 5.0, noise, Progress())
+        door.run(solver, source, objective, 5.0, noise)
         assert len(noise.orders) == expected
 
 
@@ -331,7 +332,7 @@ def test_progress_counts_passes_and_nothing_else(capsys):
     objective = replace(OBJECTIVE, n_samples=10)
     for batch_size in (3, 10):
         solver = resolved(objective, n_passes=2, batch_size=batch_size)
-        solver.run(source, objective, 9.0, NoiseSource(0), Progress("fit", True))
+        door.run(solver, source, objective, 9.0, NoiseSource(0), Progress("fit", True))
         lines = capsys.readouterr().out.splitlines()
         assert lines == ["[fit] step 1 of 2", "[fit] step 2 of 2"]
 
@@ -379,7 +380,7 @@ def test_bad_parameters_are_named(params, message):
     ],
 )
 def test_refusals_say_why(objective, budget, params, message):
-    refusal = BoltOn(**params).refusal(objective, budget)
+    refusal = door.refusal(BoltOn, objective, budget, **params)
     if not message:
         assert refusal == ""
         return

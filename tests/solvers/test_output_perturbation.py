@@ -14,10 +14,11 @@ from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
 from skdp.objectives import LinearObjective
 from skdp.privacy import Budget, GaussianEvent, PureEvent
 from skdp.privacy._noise import NoiseSource, gaussian_scale, spherical_scale
-from skdp.solvers import Progress, choose_solver, named_solver
 from skdp.solvers import _output_perturbation as module
+from skdp.solvers import choose_solver, named_solver
 from skdp.solvers._certified import CertifiedProblem, certified_minimum
 from skdp.solvers._output_perturbation import OutputPerturbation
+from tests import door
 from tests.problems import ADJACENCIES, LOSSES
 from tests.solvers.neighbours import gradients, largest_change
 from tests.spies import SpyNoise
@@ -33,7 +34,7 @@ every_loss = pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
 
 
 def resolved(objective=OBJECTIVE, budget=BUDGET, **params):
-    return OutputPerturbation(**params).resolve(objective, budget)
+    return door.planned(OutputPerturbation, objective, budget, **params)
 
 
 # Rules -----------------------------------------------------------------------------
@@ -60,8 +61,8 @@ def test_units_of_the_features_do_not_matter(loss):
 
 
 def test_event_is_one_release():
-    assert resolved().event(3.0, OBJECTIVE) == GaussianEvent(3.0)
-    pure = resolved(budget=PURE).event(4.0, OBJECTIVE)
+    assert door.event_of(resolved(), 3.0, OBJECTIVE) == GaussianEvent(3.0)
+    pure = door.event_of(resolved(budget=PURE), 4.0, OBJECTIVE)
     assert pure == PureEvent(0.25)
 
 
@@ -92,7 +93,7 @@ def test_bad_parameters_are_named(params, message):
     ],
 )
 def test_refusals_say_why(objective, budget, params, message):
-    assert message in OutputPerturbation(**params).refusal(objective, budget)
+    assert message in door.refusal(OutputPerturbation, objective, budget, **params)
     with pytest.raises(ValueError, match=message):
         choose_solver("output_perturbation", params, objective, budget)
 
@@ -236,7 +237,7 @@ def test_one_draw_of_the_stated_sensitivity(loss, adjacency, law):
     y = rng.integers(0, max(2, loss.n_outputs), 60).astype(float)
     source = MemorySource(rng.normal(size=(60, 3)), y)
     noise = SpyNoise(seed=0)
-    run = solver.run(source, objective, 5.0, noise, Progress())
+    run = door.run(solver, source, objective, 5.0, noise)
     (draw,) = noise.draws
     assert draw.law == law
     assert draw.noise_multiplier == pytest.approx(5.0)
@@ -290,7 +291,7 @@ def test_a_minimum_that_is_missed_is_no_exception(monkeypatch, capsys, caplog):
     source = MemorySource(np.ones((20, 5)), np.ones(20))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        run = resolved(objective).run(source, objective, 5.0, noise, Progress())
+        run = door.run(resolved(objective), source, objective, 5.0, noise)
     assert not noise.draws[0].query.any()
     assert run.weights.any()
     assert capsys.readouterr() == ("", "")
@@ -303,5 +304,5 @@ def test_noise_is_that_of_the_law():
         sensitivity=solver.sensitivity(OBJECTIVE), noise_multiplier=5.0, size=6
     )
     source = MemorySource(np.ones((2000, 5)), np.ones(2000))
-    run = solver.run(source, OBJECTIVE, 5.0, NoiseSource(0), Progress())
+    run = door.run(solver, source, OBJECTIVE, 5.0, NoiseSource(0))
     assert run.noise_scale == pytest.approx(scale.sigma, rel=1e-6)

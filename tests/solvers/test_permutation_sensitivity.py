@@ -22,6 +22,7 @@ from skdp.solvers._permutation_sensitivity import (
     rounding_of,
 )
 from skdp.solvers._schedules import AVERAGES, SCHEDULES
+from tests import door
 from tests.problems import ADJACENCIES, LOSSES
 from tests.solvers.permutation import (
     BUDGET,
@@ -269,7 +270,7 @@ def test_steps_beyond_two_over_the_smoothness_are_refused_since_they_tear_apart(
     objective = replace(SMALL, loss=loss, n_samples=60, n_features=4)
     found = greedy_distance(loss, np.full(60, 1.2), 0.0, np.random.default_rng(0))
     assert found > 2 * 2 * 1.2  # three times 2 / L
-    message = BoltOn(step_size=1.2).refusal(objective, BUDGET)
+    message = door.refusal(BoltOn, objective, BUDGET, step_size=1.2)
     assert message.endswith("Use step_size=None.")
 
 
