@@ -75,7 +75,6 @@ class PrivateTransformer(TransformerMixin, PrivateEstimator):
             assumed_public=PUBLIC_OF_TABLES,
             warnings=notes,
         )
-from skdp._base import PUBLIC_OF_TABLES, PrivateEstimator
         return answers
 
     def __sklearn_tags__(self) -> Any:
