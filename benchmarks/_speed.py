@@ -24,6 +24,7 @@ from skdp.data import MemorySource
 from skdp.linear_model import DPLogisticRegression, DPSparseLogisticRegression
 from skdp.losses import LogisticLoss
 from skdp.model_selection import DPGridSearchCV
+from skdp.objectives import LinearObjective
 from skdp.privacy import (
     Budget,
     BudgetLedger,
@@ -36,11 +37,10 @@ from skdp.privacy import (
     calibrate,
     epsilon_of,
 )
+from skdp.privacy._answers import Grant, LocalAnswers
 from skdp.privacy._noise import NoiseSource
 from skdp.queries._gradient_sum import GradientSum
-from skdp.solvers import Problem, Progress
-from skdp.solvers._bolt_on import BoltOn
-from skdp.solvers._frank_wolfe import FrankWolfe
+from skdp.solvers import Progress, choose_solver
 
 ROUNDS = 7
 
@@ -145,8 +145,14 @@ def _gradient(dtype: type, n: int, d: int) -> None:
     rng = np.random.default_rng(0)
     X = rng.standard_normal((n, d), dtype=np.float32).astype(dtype)
     y = (rng.random(n) < 0.5).astype(float)
-    problem = Problem(n_samples=n, n_features=d, data_norm=1.0, adjacency="replace_one")
-    gradient = GradientSum(MemorySource(X, y), LogisticLoss(), problem)
+    objective = LinearObjective(
+        loss=LogisticLoss(),
+        n_samples=n,
+        n_features=d,
+        data_norm=1.0,
+        adjacency="replace_one",
+    )
+    gradient = GradientSum(MemorySource(X, y), objective)
     weights = 0.1 * rng.standard_normal((d + 1, 1))
     gradient(weights)  # the first pass also computes the clipping factors
     flat = X.ravel()
@@ -159,19 +165,40 @@ def _gradient(dtype: type, n: int, d: int) -> None:
     )
 
 
+def _run(
+    key: str,
+    params: dict[str, Any],
+    source: MemorySource,
+    objective: LinearObjective,
+    multiplier: float,
+) -> None:
+    """One run of a solver with noise of a given multiplier, on nobody's books."""
+    chosen = choose_solver(key, params, objective, Budget(1.0, 1e-6))
+    assert chosen is not None, "a finite epsilon"
+    plan, relation = chosen.solver.plan(objective), objective.adjacency
+    grant = Grant(plan.event(multiplier, relation), multiplier, relation)
+    answers = LocalAnswers(plan, source, grant, NoiseSource())
+    chosen.solver.run(answers, objective, Progress())
+
+
 def _one_pass() -> None:
     """Descent by single records in random order: the passes that SGD makes."""
     n, d = 1_000_000, 50
     rng = np.random.default_rng(0)
     X = rng.standard_normal((n, d)) / np.sqrt(d)
     y = (rng.random(n) < 0.5).astype(float)
-    problem = Problem(n_samples=n, n_features=d, data_norm=1.0, adjacency="replace_one")
-    solver = BoltOn(n_passes=1, batch_size=1, step_size=1e-3, law="gaussian")
+    objective = LinearObjective(
+        loss=LogisticLoss(),
+        n_samples=n,
+        n_features=d,
+        data_norm=1.0,
+        adjacency="replace_one",
+    )
+    params = {"n_passes": 1, "batch_size": 1, "step_size": 1e-3}
     theirs = SGDClassifier(loss="log_loss", max_iter=1, tol=None)
 
     def ours() -> None:
-        source, noise = MemorySource(X, y), NoiseSource()
-        solver.run(source, LogisticLoss(), problem, 5.0, noise, Progress())
+        _run("bolt_on", params, MemorySource(X, y), objective, 5.0)
 
     ours()  # compiles, or loads what was compiled
     with warnings.catch_warnings():
@@ -201,7 +228,8 @@ def _vertices_among(d: int) -> None:
     X = csr_array(parts, shape=(n, d))
     X.sum_duplicates()
     y = X[:, : common // 2].sum(axis=1) > X[:, common // 2 : common].sum(axis=1)
-    problem = Problem(
+    objective = LinearObjective(
+        loss=LogisticLoss(),
         n_samples=n,
         n_features=d,
         data_norm=1.0,
@@ -209,12 +237,11 @@ def _vertices_among(d: int) -> None:
         adjacency="replace_one",
         n_nonzero=100,
     )
-    loss, source = LogisticLoss(), MemorySource(X, y.astype(float))
+    source = MemorySource(X, y.astype(float))
 
     def run(n_steps: int) -> None:
-        solver = FrankWolfe(n_steps=n_steps, l1_radius=50.0)
-        solver = solver.resolve(loss, problem, Budget(1.0, 1e-6))
-        solver.run(source, loss, problem, 2.0, NoiseSource(), Progress())
+        params = {"n_steps": n_steps, "l1_radius": 50.0}
+        _run("frank_wolfe", params, source, objective, 2.0)
 
     def seconds(n_steps: int) -> float:
         start = time.process_time()
