@@ -27,6 +27,12 @@ class Configured:
 
     key: ClassVar[str]  # in the registry, the module's name, tests, docs and benchmarks
     checks: ClassVar[Checks] = {}
+    # Of parameters that are given in another form than they are kept in.
+    given_checks: ClassVar[Checks] = {}
+
+    @classmethod
+    def check_given(cls, given: Given) -> None:
+        """Raise if checked parameters do not go together."""
 
     def __post_init__(self) -> None:
         # Plain numbers are kept: a NumPy scalar of half precision would carry its
@@ -52,20 +58,22 @@ def given_params(
             "The 'solver_params' parameter must be None or a mapping. "
             f"Got an instance of {type(params).__name__}."
         )
-    allowed = {field.name: field for field in fields(kind)}
+    fixed = {field.name: not _has_rule(field) for field in fields(kind)}
+    allowed = list(dict.fromkeys([*fixed, *kind.given_checks]))
     unknown = sorted(str(name) for name in params or {} if name not in allowed)
     if unknown:
         raise ValueError(
-            f"The 'solver_params' of solver={key!r} must be among {list(allowed)}. "
+            f"The 'solver_params' of solver={key!r} must be among {allowed}. "
             f"Got {unknown}. Noise scale, sensitivity, sampler and randomness "
             "follow from epsilon, delta and adjacency and cannot be set."
         )
-    given = {}
+    checks, given = {**kind.checks, **kind.given_checks}, {}
     for name, value in (params or {}).items():
-        if value is None and _has_rule(allowed[name]):
+        if value is None and not fixed.get(name):
             continue
-        check = kind.checks.get(name)
+        check = checks.get(name)
         given[name] = value if check is None else check(name, value)
+    kind.check_given(given)
     return MappingProxyType(given)
 
 
