@@ -58,8 +58,8 @@ def given_params(
             "The 'solver_params' parameter must be None or a mapping. "
             f"Got an instance of {type(params).__name__}."
         )
-    fixed = {field.name: not _has_rule(field) for field in fields(kind)}
-    allowed = list(dict.fromkeys([*fixed, *kind.given_checks]))
+    names = [field.name for field in fields(kind)]
+    allowed = list(dict.fromkeys([*names, *kind.given_checks]))
     unknown = sorted(str(name) for name in params or {} if name not in allowed)
     if unknown:
         raise ValueError(
@@ -67,9 +67,15 @@ def given_params(
             f"Got {unknown}. Noise scale, sensitivity, sampler and randomness "
             "follow from epsilon, delta and adjacency and cannot be set."
         )
+    return checked_params(kind, params or {})
+
+
+def checked_params(kind: type[Configured], params: Mapping[str, Any]) -> Given:
+    """Known parameters, each checked; without None where there is a rule."""
+    fixed = {field.name for field in fields(kind) if not _has_rule(field)}
     checks, given = {**kind.checks, **kind.given_checks}, {}
-    for name, value in (params or {}).items():
-        if value is None and not fixed.get(name):
+    for name, value in params.items():
+        if value is None and name not in fixed:
             continue
         check = checks.get(name)
         given[name] = value if check is None else check(name, value)

@@ -154,6 +154,25 @@ def test_every_refit_draws_what_is_declared_for_its_columns(refit, budget, kind)
     assert laws == {"spherical" if budget is PURE else "gaussian"}
 
 
+class NotGaussianIsPure(TwoStage):
+    """The twin: a refit that is not Gaussian once got a pure constant model."""
+
+    def _constant_model(self, objective):
+        found = super()._constant_model(objective)
+        is_gaussian = self.refit.adds_in_squares(self.refit.params)
+        return found if is_gaussian else replace(found, law="spherical")
+
+
+def test_the_constant_model_beside_a_delta_is_gaussian():
+    """Also if the refit is objective perturbation, whose cost is no Gaussian's."""
+    refit = {"refit": "objective_perturbation"}
+    event = event_of(resolved(**refit), 5.0, OBJECTIVE)
+    assert not any(isinstance(leaf, PureEvent) for leaf in event.leaves)
+    assert not refusal(TwoStage, OBJECTIVE, BUDGET, **refit)
+    twin = refusal(NotGaussianIsPure, OBJECTIVE, BUDGET, **refit)
+    assert "law='spherical' beside a delta" in twin
+
+
 def booked(plan, objective, kept):
     """A plan of which some parts only are on the books."""
 
