@@ -10,6 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from skdp._configured import Checks
 from skdp._validation import check_count
 from skdp.decomposition._compact import InverseHessian, inner, quiet
 from skdp.decomposition._factorizer import Draws, Factorizer
@@ -26,7 +27,6 @@ from skdp.decomposition._start import (
 )
 from skdp.decomposition._task import Task
 from skdp.decomposition._threads import Threads
-from skdp.solvers._configured import Checks
 
 _SUFFICIENT = 1e-4  # of the decrease that the slope promises
 _MOST_TRIALS = 40
@@ -67,11 +67,13 @@ class LBFGS(Factorizer):
     n_corrections: int = 10
     start_scale: float | None = None
 
-    def default_components(self, task: Task) -> int:
+    @classmethod
+    def default_components(cls, task: Task) -> int:
         """The rule for ``n_components=None``."""
         return COMPONENTS
 
-    def default_alpha(self, task: Task) -> float:
+    @classmethod
+    def default_alpha(cls, task: Task) -> float:
         """The rule for ``alpha=None``."""
         return penalty(task, PENALTY)
 

@@ -29,12 +29,11 @@ from skdp.decomposition._factors import Factors
 from skdp.decomposition._ids import Ids, check_pairs, declared_ids, found_ids
 from skdp.decomposition._ratings import Pattern, Ratings
 from skdp.decomposition._recommender import LocalUsers, Recommender
-from skdp.decomposition._registry import Choice, choose_factorizer
+from skdp.decomposition._registry import Chosen, Named, named_factorizer
 from skdp.decomposition._task import Task
 from skdp.decomposition._user_rows import UserPrior, solve_users
 from skdp.privacy._accounting import Budget
 from skdp.privacy._adjacency import UNITS, Relation, Unit
-from skdp.privacy._noise import NoiseSource
 from skdp.privacy._record import PrivacyRecord
 
 
@@ -409,7 +408,7 @@ None, default=None
         unit = cast(Unit, self._relation())
         n_jobs = check_n_jobs(self.n_jobs)
         bounds = self._checked_bounds(budget)
-        choice = choose_factorizer(
+        named = named_factorizer(
             self.solver,
             self._solver_params(),
             unit,
@@ -418,16 +417,16 @@ None, default=None
         )
         given = self._accepted(X, y, unit, budget, bounds)
         task = self._task(given, unit, budget, bounds)
-        choice, task = self._resolved(choice, task, budget)
+        chosen, task = self._planned(named, task, budget)
         outcome, self.privacy_ = self._factorize(
-            choice, given, task, unit, budget, n_jobs
+            chosen, given, task, unit, budget, n_jobs
         )
         self._keep(given, task, outcome, bounds)
         return self
 
     def _factorize(
         self,
-        choice: Choice,
+        chosen: Chosen,
         given: _Input,
         task: Task,
         unit: Unit,
@@ -438,24 +437,21 @@ None, default=None
         n_units = len(given.ratings)
         if unit == "user" and self.n_users is not None:
             n_units = self.n_users
-        noise = NoiseSource(self.random_state)
-        notes = self._warn_of_public_facts(budget, n_units, noise)
+        door = self._door(budget)
+        notes = self._warn_of_public_facts(budget, n_units, door)
         name = type(self).__name__
         outcome = factorize(
-            choice.solver,
+            chosen.solver,
             given.ratings,
             task,
-            budget,
-            unit=unit,
-            ledger=self.ledger,
-            noise=noise,
+            door,
             n_jobs=n_jobs,
-            label=f"{name}(solver={choice.solver.key!r})",
+            label=f"{name}(solver={chosen.solver.key!r})",
             verbose=bool(self.verbose),
         )
-        facts = _facts(choice, task, outcome, n_units)
+        facts = _facts(chosen, task, outcome, n_units)
         assumed = _assumed_public(unit, task)
-        return outcome, self._privacy_record(facts, budget, noise, assumed, notes)
+        return outcome, self._privacy_record(facts, budget, door, assumed, notes)
 
     def _checked_bounds(self, budget: Budget) -> tuple[float, float] | None:
         if self.rating_bounds is None and not budget.is_finite:
@@ -566,39 +562,34 @@ None, default=None
             )
         return check_count("max_ratings", self.max_ratings)
 
-    def _resolved(
-        self, choice: Choice, task: Task, budget: Budget
-    ) -> tuple[Choice, Task]:
-        """Every None replaced by the rule of the solver."""
-        solver = choice.solver
+    def _planned(self, named: Named, task: Task, budget: Budget) -> tuple[Chosen, Task]:
+        """All that was not given decided by the rules of the solver."""
+        kind, given = named.kind, named.given
         k, alpha = self.n_components, self.alpha
         if k is not None:
             k = check_count("n_components", k, low=0, high=_MOST_COMPONENTS)
-        if isinstance(solver, PrivateFactorizer):
+        if issubclass(kind, PrivateFactorizer):
             if alpha is not None:
                 raise ValueError(
                     "The 'alpha' parameter must be None in a private fit, which weighs "
                     f"what it releases by its known noise. Got {alpha!r}."
                 )
-            refusal = solver.refusal(task, budget)
-            if refusal:
-                raise ValueError(refusal)
             if k is None:
-                k = solver.default_components(task, budget)
+                k = kind.default_components(given, task, budget)
             task = replace(task, n_components=k)
-            return replace(choice, solver=solver.resolve(task, budget)), task
+            return Chosen(kind.planned(given, task, budget), named.reason), task
         task = replace(
-            task, n_components=solver.default_components(task) if k is None else k
+            task, n_components=kind.default_components(task) if k is None else k
         )
         if alpha is None:
-            alpha = solver.default_alpha(task)
-        elif not solver.uses_alpha:
+            alpha = kind.default_alpha(task)
+        elif not kind.uses_alpha:
             raise ValueError(
-                f"The 'alpha' parameter must be None with solver={solver.key!r}, which "
+                f"The 'alpha' parameter must be None with solver={kind.key!r}, which "
                 f"learns its penalties. Got {alpha!r}. Use solver='sgd' or 'als'."
             )
         task = replace(task, alpha=check_alpha(alpha))
-        return replace(choice, solver=solver.resolve(task)), task
+        return Chosen(kind.planned(given, task), named.reason), task
 
     def _keep(
         self,
@@ -700,9 +691,9 @@ def _of_nobody(factors: Factors) -> Factors:
     return replace(factors, flat=flat, task=replace(factors.task, n_users=1))
 
 
-def _facts(choice: Choice, task: Task, outcome: Outcome, n_units: int) -> ReleaseFacts:
+def _facts(chosen: Chosen, task: Task, outcome: Outcome, n_units: int) -> ReleaseFacts:
     """What the record says of a factorisation."""
-    solver, mechanism, sensitivity, sigma = choice.solver, "", math.inf, 0.0
+    solver, mechanism, sensitivity, sigma = chosen.solver, "", math.inf, 0.0
     sensitivity_unit = ""
     params = {"n_components": task.n_components}
     if isinstance(solver, Factorizer) and solver.uses_alpha:
@@ -710,13 +701,13 @@ def _facts(choice: Choice, task: Task, outcome: Outcome, n_units: int) -> Releas
     if isinstance(solver, PrivateFactorizer):
         mechanism, sensitivity = solver.mechanism, solver.sensitivity(task)
         sensitivity_unit = solver.sensitivity_unit
-        parts = solver.event(outcome.noise_multiplier, task).leaves
-        sigma = sensitivity * max(part.noise_multiplier for part in parts)
+        multiplier, lines = outcome.noise_multiplier, solver.plan(task).lines
+        sigma = sensitivity * max(line.multiplier(multiplier) for line in lines)
     return ReleaseFacts(
         mechanism=mechanism,
         solver=solver.key,
         solver_params=params | asdict(solver),
-        why_solver=choice.reason,
+        why_solver=chosen.reason,
         event=outcome.event,
         noise_multiplier=outcome.noise_multiplier,
         sensitivity=sensitivity,

@@ -19,6 +19,9 @@ from skdp.decomposition._ratings import Pattern
 class Part(Protocol):
     """Coefficients, and rows of norm at most 1 by which predictions depend on them."""
 
+    def shape(self, pattern: Pattern) -> tuple[int, int]:
+        """Of the coefficients: (n_rows, d)."""
+
     def sums(self, residuals: csr_matrix) -> FloatArray:
         """Residuals times rows, summed by coefficient, of shape (n_rows, d)."""
 
@@ -35,6 +38,9 @@ class Bilinear:
 
     users: FloatArray
     items: FloatArray
+
+    def shape(self, pattern: Pattern) -> tuple[int, int]:
+        return 1, self.users.shape[1] * self.items.shape[1]
 
     def sums(self, residuals: csr_matrix) -> FloatArray:
         return np.asarray((self.users.T @ (residuals @ self.items)).reshape(1, -1))
@@ -53,6 +59,9 @@ class ItemRows:
 
     users: FloatArray
 
+    def shape(self, pattern: Pattern) -> tuple[int, int]:
+        return pattern.n_items, self.users.shape[1]
+
     def sums(self, residuals: csr_matrix) -> FloatArray:
         return np.asarray(residuals.T @ self.users)
 
@@ -68,6 +77,9 @@ class UserRows:
     """A row for every user, given rows of the items."""
 
     items: FloatArray
+
+    def shape(self, pattern: Pattern) -> tuple[int, int]:
+        return pattern.n_users, self.items.shape[1]
 
     def sums(self, residuals: csr_matrix) -> FloatArray:
         return np.asarray(residuals @ self.items)

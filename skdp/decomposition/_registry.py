@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from skdp._configured import Given, given_params
 from skdp._validation import check_choice
 from skdp.decomposition._als import ALS
 from skdp.decomposition._factorizer import Factorizer, PrivateFactorizer
@@ -22,7 +23,6 @@ from skdp.decomposition._value_als import ValueALS
 from skdp.decomposition._vb import VariationalBayes
 from skdp.privacy._accounting import Budget
 from skdp.privacy._adjacency import Unit
-from skdp.solvers._configured import configured
 
 FACTORIZERS: dict[str, type[Factorizer]] = {
     "als": ALS,
@@ -43,22 +43,31 @@ _PRIVATE_AUTO = "als", "the most accurate of the private forms"
 
 
 @dataclass(frozen=True)
-class Choice:
-    """A solver, not yet resolved, and why it is used."""
+class Named:
+    """A solver as it was asked for: its kind, what was given, and why it is used."""
+
+    kind: type[Factorizer] | type[PrivateFactorizer]
+    given: Given
+    reason: str
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A planned solver, and why it is used."""
 
     solver: Factorizer | PrivateFactorizer
     reason: str
 
 
-def choose_factorizer(
+def named_factorizer(
     key: str,
     params: Mapping[str, Any] | None,
     unit: Unit,
     budget: Budget,
     *,
     has_alpha: bool,
-) -> Choice:
-    """The configuration that ``solver=key, solver_params=params`` names.
+) -> Named:
+    """What ``solver=key, solver_params=params`` names.
 
     `has_alpha` says whether the user gave a penalty.
 
@@ -81,7 +90,8 @@ def choose_factorizer(
                 f"solver: one of {sorted(FACTORIZERS)}."
             )
     if not budget.is_finite:
-        return Choice(configured(FACTORIZERS[key], key, params), reason)
+        plain = FACTORIZERS[key]
+        return Named(plain, given_params(plain, key, params), reason)
     allowed = sorted(name for name, of in PRIVATE_FORMS if of == unit)
     if (key, unit) not in PRIVATE_FORMS:
         raise ValueError(
@@ -89,4 +99,5 @@ def choose_factorizer(
             f"{allowed} or 'auto', or epsilon=inf for a factorisation that is not "
             "private."
         )
-    return Choice(configured(PRIVATE_FORMS[key, unit], key, params), reason)
+    private = PRIVATE_FORMS[key, unit]
+    return Named(private, given_params(private, key, params), reason)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,13 +17,16 @@ from skdp.decomposition._sides import centred
 from skdp.decomposition._task import Task
 from skdp.decomposition._threads import Threads
 
-check_start_scale = partial(check_real, low=0.0, high=1e6)
-
 # Rules for the estimator, those of alternating least squares: it is the same objective.
 COMPONENTS, PENALTY = 48, 0.62
 
 # Standard deviation of a start's predictions, in units of the ratings' own.
 _SHARE = 0.5
+
+
+def check_start_scale(name: str, value: Any) -> float | None:
+    """A deviation; None is one in proportion to that of the ratings."""
+    return None if value is None else check_real(name, value, low=0.0, high=1e6)
 
 
 def random_start(

@@ -22,6 +22,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from skdp._configured import Checks
 from skdp._validation import check_count, check_real
 from skdp.decomposition._factorizer import Draws, Factorizer
 from skdp.decomposition._factors import Factors
@@ -29,7 +30,6 @@ from skdp.decomposition._ratings import Order, Ratings
 from skdp.decomposition._sides import centred, penalty, spread
 from skdp.decomposition._task import Task
 from skdp.decomposition._threads import Threads
-from skdp.solvers._configured import Checks
 
 _MAX_STEPS = 10**6
 _COMPONENTS, _PENALTY = 16, 0.65
@@ -77,11 +77,13 @@ class VariationalBayes(Factorizer):
     n_steps: int = 20
     pattern_alpha: float = 10.0
 
-    def default_components(self, task: Task) -> int:
+    @classmethod
+    def default_components(cls, task: Task) -> int:
         """The rule for ``n_components=None``."""
         return _COMPONENTS
 
-    def default_alpha(self, task: Task) -> float:
+    @classmethod
+    def default_alpha(cls, task: Task) -> float:
         """The rule for ``alpha=None``: it serves new users who are folded in."""
         return penalty(task, _PENALTY)
 
