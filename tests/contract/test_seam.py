@@ -15,6 +15,8 @@ import pytest
 import skdp
 from skdp.data import Block, Bucket, MemorySource
 from skdp.data._views import ColumnsOf, ConstantColumn, EntriesClipped
+from skdp.decomposition._rating_source import RatingSource
+from skdp.decomposition._ratings import Ratings
 from skdp.privacy._noise import NoiseSource, SeededEntropy, SystemEntropy
 from tests.imports import sources
 from tests.problems import CASES, case_id, run_case
@@ -38,7 +40,16 @@ INSIDE = {
     "skdp.solvers._output_perturbation": "a minimiser with a certificate",
 }
 ENTROPY = (NoiseSource, SeededEntropy, SystemEntropy)
-RECORDS = (Block, Bucket, ColumnsOf, ConstantColumn, EntriesClipped, MemorySource)
+RECORDS = (
+    Block,
+    Bucket,
+    ColumnsOf,
+    ConstantColumn,
+    EntriesClipped,
+    MemorySource,
+    RatingSource,
+    Ratings,
+)
 
 
 def who_names(name, modules):
