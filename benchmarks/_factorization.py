@@ -27,15 +27,15 @@ from benchmarks._speed import side_by_side
 from skdp._configured import given_params
 from skdp.decomposition._factorizer import Factorizer
 from skdp.decomposition._factors import Factors, width
-from skdp.decomposition._gradient import Objective
-from skdp.decomposition._hamsi import HAMSI, MinibatchGD
-from skdp.decomposition._incremental import Run
-from skdp.decomposition._lbfgs import LBFGS
-from skdp.decomposition._partition import PARTITIONS, partition
 from skdp.decomposition._ratings import Ratings
-from skdp.decomposition._start import random_start
 from skdp.decomposition._task import Task
 from skdp.decomposition._threads import Threads
+from skdp.decomposition.plain._gradient import Objective
+from skdp.decomposition.plain._hamsi import HAMSI, MinibatchGD
+from skdp.decomposition.plain._incremental import Run
+from skdp.decomposition.plain._lbfgs import LBFGS
+from skdp.decomposition.plain._partition import PARTITIONS, partition
+from skdp.decomposition.plain._random_start import random_start
 
 _CONFIG = tomllib.loads((CONFIGS / "factorizers" / "hamsi.toml").read_text())
 _METHODS: dict[str, type[Factorizer]] = {

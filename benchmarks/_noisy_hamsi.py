@@ -23,7 +23,6 @@ import numpy as np
 from skdp._configured import Checks, Given
 from skdp._floats import FloatArray, IntArray
 from skdp._validation import check_count, check_real
-from skdp.decomposition._compact import InverseHessian
 from skdp.decomposition._factorizer import Draws, PrivateFactorizer
 from skdp.decomposition._factors import Factors
 from skdp.decomposition._pattern_embedding import values_of
@@ -32,6 +31,7 @@ from skdp.decomposition._ratings import Pattern
 from skdp.decomposition._task import Task
 from skdp.decomposition._threads import Threads
 from skdp.decomposition._value_als import ValueALS
+from skdp.decomposition.plain._inverse_hessian import InverseHessian
 from skdp.privacy._accounting import Budget
 from skdp.privacy._adjacency import Unit
 from skdp.privacy._answers import Answers

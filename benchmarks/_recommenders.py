@@ -24,9 +24,9 @@ from skdp._configured import given_params
 from skdp.datasets import FilmRatings, load_movielens
 from skdp.decomposition._factorizer import Factorizer
 from skdp.decomposition._ratings import Pattern, Ratings
-from skdp.decomposition._registry import FACTORIZERS
 from skdp.decomposition._task import Task
 from skdp.decomposition._threads import Threads
+from skdp.decomposition.plain import FACTORIZERS
 
 _CONFIGS = Path(__file__).parent / "configs"
 

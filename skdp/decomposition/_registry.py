@@ -1,8 +1,8 @@
 """What users may name as ``solver=`` of `DPMatrixFactorization`.
 
-One key, five places: these tables, the module, its test in ``tests/decomposition``, its
-page ``docs/factorizers/<key>.md`` (a private form has a proof besides), and its
-benchmark configuration.
+One key, five places: the table in `skdp.decomposition.plain`, the module there, its
+test in ``tests/decomposition``, its page ``docs/factorizers/<key>.md`` (a private form
+has a proof besides), and its benchmark configuration.
 """
 
 from __future__ import annotations
@@ -13,24 +13,13 @@ from typing import Any
 
 from skdp._configured import Given, given_params
 from skdp._validation import check_choice
-from skdp.decomposition._als import ALS
 from skdp.decomposition._factorizer import Factorizer, PrivateFactorizer
-from skdp.decomposition._hamsi import HAMSI
-from skdp.decomposition._lbfgs import LBFGS
-from skdp.decomposition._sgd import SGD
 from skdp.decomposition._user_als import UserALS
 from skdp.decomposition._value_als import ValueALS
-from skdp.decomposition._vb import VariationalBayes
+from skdp.decomposition.plain import FACTORIZERS
 from skdp.privacy._accounting import Budget
 from skdp.privacy._adjacency import Unit
 
-FACTORIZERS: dict[str, type[Factorizer]] = {
-    "als": ALS,
-    "hamsi": HAMSI,
-    "lbfgs": LBFGS,
-    "sgd": SGD,
-    "vb": VariationalBayes,
-}
 # The forms in which a key is private, by what they protect.
 PRIVATE_FORMS: dict[tuple[str, Unit], type[PrivateFactorizer]] = {
     ("als", "rating_value"): ValueALS,

@@ -27,7 +27,7 @@ from skdp._configured import Checks, Given, Refused
 from skdp._validation import check_count, check_real
 from skdp.decomposition._factorizer import Draws, PrivateFactorizer
 from skdp.decomposition._factors import Factors
-from skdp.decomposition._noisy_items import NoisyItems
+from skdp.decomposition._released_items import NoisyItems
 from skdp.decomposition._task import Task
 from skdp.privacy._accounting import Budget
 from skdp.privacy._adjacency import Unit

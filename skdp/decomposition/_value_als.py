@@ -30,7 +30,9 @@ from skdp._validation import check_count, check_real
 from skdp.decomposition._factorizer import Draws, PrivateFactorizer
 from skdp.decomposition._factors import Factors
 from skdp.decomposition._low_rank import LowRank
-from skdp.decomposition._noisy_parts import (
+from skdp.decomposition._pattern_embedding import pattern_embedding
+from skdp.decomposition._posterior_rows import ClippedNormal
+from skdp.decomposition._prediction_parts import (
     Bilinear,
     Fit,
     ItemRows,
@@ -38,8 +40,6 @@ from skdp.decomposition._noisy_parts import (
     Release,
     UserRows,
 )
-from skdp.decomposition._noisy_rows import ClippedNormal
-from skdp.decomposition._pattern_embedding import pattern_embedding
 from skdp.decomposition._ratings import Order, Pattern
 from skdp.decomposition._task import Task
 from skdp.privacy._accounting import Budget

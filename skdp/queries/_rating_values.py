@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from skdp._floats import UNIT_ROUNDOFF, FloatArray, IntArray
-from skdp.decomposition._noisy_parts import Part
 from skdp.decomposition._pattern_embedding import values_of
+from skdp.decomposition._prediction_parts import Part
 from skdp.decomposition._rating_source import RatingSource
 from skdp.decomposition._ratings import Pattern
 from skdp.privacy._query import Bound, Layout

@@ -12,8 +12,9 @@ import pytest
 from skdp.decomposition._factorize import factorize
 from skdp.decomposition._rating_source import RatingSource
 from skdp.decomposition._ratings import Pattern, Ratings
-from skdp.decomposition._registry import FACTORIZERS, PRIVATE_FORMS
+from skdp.decomposition._registry import PRIVATE_FORMS
 from skdp.decomposition._task import Task
+from skdp.decomposition.plain import FACTORIZERS
 from skdp.exceptions import BudgetExceeded
 from skdp.privacy import Budget, epsilon_of
 from skdp.privacy._adjacency import UNIT_OF
@@ -128,9 +129,9 @@ def make_ledger(folder, unit, epsilon=10.0, kind=SpyLedger):
 @pytest.mark.parametrize("key", FACTORIZERS)
 def test_one_key_five_places(key):
     assert FACTORIZERS[key].key == key
-    assert FACTORIZERS[key].__module__ == f"skdp.decomposition._{key}"
+    assert FACTORIZERS[key].__module__ == f"skdp.decomposition.plain._{key}"
     for place in (
-        f"skdp/decomposition/_{key}.py",
+        f"skdp/decomposition/plain/_{key}.py",
         f"tests/decomposition/test_{key}.py",
         f"docs/factorizers/{key}.md",
         f"benchmarks/configs/factorizers/{key}.toml",

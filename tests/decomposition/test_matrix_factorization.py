@@ -16,7 +16,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 
 from skdp import BudgetExceeded, BudgetLedger, DPGridSearchCV, DPMatrixFactorization
 from skdp.decomposition import pairs_from_sparse
-from skdp.decomposition._registry import FACTORIZERS
+from skdp.decomposition.plain import FACTORIZERS
 from skdp.exceptions import SeededNoiseWarning
 from skdp.model_selection import RatingKFold
 from skdp.privacy._noise import NoiseSource

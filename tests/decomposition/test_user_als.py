@@ -10,9 +10,9 @@ import pytest
 
 from skdp.decomposition._factors import Factors
 from skdp.decomposition._kept_ratings import kept_ratings
-from skdp.decomposition._noisy_items import NoisyItems
 from skdp.decomposition._rating_source import RatingSource
 from skdp.decomposition._ratings import Pattern, Ratings
+from skdp.decomposition._released_items import NoisyItems
 from skdp.decomposition._task import Task
 from skdp.decomposition._user_als import UserALS
 from skdp.decomposition._user_rows import solve_users

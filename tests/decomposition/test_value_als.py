@@ -10,13 +10,13 @@ from scipy.stats import norm
 
 from skdp.decomposition import _value_als as module
 from skdp.decomposition._low_rank import LowRank
-from skdp.decomposition._noisy_parts import Bilinear, ItemRows, UserRows
-from skdp.decomposition._noisy_rows import ClippedNormal, product_gram, row_grams
 from skdp.decomposition._pattern_embedding import (
     incidence,
     pattern_embedding,
     values_of,
 )
+from skdp.decomposition._posterior_rows import ClippedNormal, product_gram, row_grams
+from skdp.decomposition._prediction_parts import Bilinear, ItemRows, UserRows
 from skdp.decomposition._ratings import Pattern
 from skdp.privacy._noise import NoiseSource
 from skdp.queries import _rating_values

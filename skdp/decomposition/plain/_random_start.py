@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from skdp._validation import check_real
 from skdp.decomposition._factorizer import Draws
 from skdp.decomposition._factors import Factors
-from skdp.decomposition._gradient import Objective
 from skdp.decomposition._ratings import Ratings
-from skdp.decomposition._sides import centred
 from skdp.decomposition._task import Task
 from skdp.decomposition._threads import Threads
+from skdp.decomposition.plain._gradient import Objective
+from skdp.decomposition.plain._ridge_halves import centred
 
 # Rules for the estimator, those of alternating least squares: it is the same objective.
 COMPONENTS, PENALTY = 48, 0.62

@@ -14,29 +14,29 @@ import numpy as np
 
 from skdp._configured import Checks, Given
 from skdp._validation import check_bool, check_choice, check_count, check_real
-from skdp.decomposition._compact import InverseHessian, inner, quiet
 from skdp.decomposition._factorizer import Draws, Factorizer
 from skdp.decomposition._factors import Factors
-from skdp.decomposition._gradient import Objective
-from skdp.decomposition._partition import (
+from skdp.decomposition._ratings import Ratings
+from skdp.decomposition._task import Task
+from skdp.decomposition._threads import Threads
+from skdp.decomposition.plain._gradient import Objective
+from skdp.decomposition.plain._inverse_hessian import InverseHessian, inner, quiet
+from skdp.decomposition.plain._partition import (
     PARTITIONS,
     Partition,
     merged,
     most_subsets,
     partition,
 )
-from skdp.decomposition._ratings import Ratings
-from skdp.decomposition._schedule import SCHEDULES
-from skdp.decomposition._sides import penalty
-from skdp.decomposition._start import (
+from skdp.decomposition.plain._random_start import (
     COMPONENTS,
     PENALTY,
     check_start_scale,
     finite_start,
     random_start,
 )
-from skdp.decomposition._task import Task
-from skdp.decomposition._threads import Threads
+from skdp.decomposition.plain._ridge_halves import penalty
+from skdp.decomposition.plain._schedule import SCHEDULES
 
 check_positive_rate = partial(check_real, low=0.0, high=1e6, low_open=True)
 

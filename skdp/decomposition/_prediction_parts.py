@@ -11,8 +11,8 @@ from scipy.sparse import csr_matrix
 
 from skdp._floats import FloatArray
 from skdp.decomposition._low_rank import LowRank
-from skdp.decomposition._noisy_rows import ClippedNormal, product_gram, row_grams
 from skdp.decomposition._pattern_embedding import incidence, values_of
+from skdp.decomposition._posterior_rows import ClippedNormal, product_gram, row_grams
 from skdp.decomposition._ratings import Pattern
 
 

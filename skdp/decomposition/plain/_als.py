@@ -20,9 +20,9 @@ from skdp._validation import check_count
 from skdp.decomposition._factorizer import Draws, Factorizer
 from skdp.decomposition._factors import Factors
 from skdp.decomposition._ratings import Ratings
-from skdp.decomposition._sides import Side, centred, penalty, sides, spread
 from skdp.decomposition._task import Task
 from skdp.decomposition._threads import Threads
+from skdp.decomposition.plain._ridge_halves import Side, centred, penalty, sides, spread
 
 _MAX_STEPS = 10**6
 _COMPONENTS, _PENALTY = 48, 0.65
@@ -81,7 +81,7 @@ class ALS(Factorizer):
 
 def _solve(side: Side, alpha: float, threads: Threads) -> None:
     """Minimise over all rows of a side."""
-    from skdp.decomposition._als_kernel import solve_rows
+    from skdp.decomposition.plain._als_kernel import solve_rows
 
     if not side.free:
         return

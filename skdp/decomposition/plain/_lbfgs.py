@@ -12,21 +12,21 @@ import numpy as np
 
 from skdp._configured import Checks
 from skdp._validation import check_count
-from skdp.decomposition._compact import InverseHessian, inner, quiet
 from skdp.decomposition._factorizer import Draws, Factorizer
 from skdp.decomposition._factors import Factors
-from skdp.decomposition._gradient import Objective
 from skdp.decomposition._ratings import Ratings
-from skdp.decomposition._sides import penalty
-from skdp.decomposition._start import (
+from skdp.decomposition._task import Task
+from skdp.decomposition._threads import Threads
+from skdp.decomposition.plain._gradient import Objective
+from skdp.decomposition.plain._inverse_hessian import InverseHessian, inner, quiet
+from skdp.decomposition.plain._random_start import (
     COMPONENTS,
     PENALTY,
     check_start_scale,
     finite_start,
     random_start,
 )
-from skdp.decomposition._task import Task
-from skdp.decomposition._threads import Threads
+from skdp.decomposition.plain._ridge_halves import penalty
 
 _SUFFICIENT = 1e-4  # of the decrease that the slope promises
 _MOST_TRIALS = 40
