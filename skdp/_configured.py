@@ -52,17 +52,23 @@ def given_params(
             "The 'solver_params' parameter must be None or a mapping. "
             f"Got an instance of {type(params).__name__}."
         )
-    allowed = {field.name: field for field in fields(kind)}
+    allowed = [field.name for field in fields(kind)]
     unknown = sorted(str(name) for name in params or {} if name not in allowed)
     if unknown:
         raise ValueError(
-            f"The 'solver_params' of solver={key!r} must be among {list(allowed)}. "
+            f"The 'solver_params' of solver={key!r} must be among {allowed}. "
             f"Got {unknown}. Noise scale, sensitivity, sampler and randomness "
             "follow from epsilon, delta and adjacency and cannot be set."
         )
+    return checked_params(kind, params or {})
+
+
+def checked_params(kind: type[Configured], params: Mapping[str, Any]) -> Given:
+    """Known parameters, each checked; without None where there is a rule."""
+    with_rule = {field.name for field in fields(kind) if _has_rule(field)}
     given = {}
-    for name, value in (params or {}).items():
-        if value is None and _has_rule(allowed[name]):
+    for name, value in params.items():
+        if value is None and name in with_rule:
             continue
         check = kind.checks.get(name)
         given[name] = value if check is None else check(name, value)

@@ -99,3 +99,8 @@ def rows_at(rows: Any, positions: NDArray[np.int64] | slice) -> Any:
             return rows[positions]
         return np.take(rows.T, positions, axis=1).T
     return rows[positions]
+
+
+def count_rows(rows: Any) -> int:
+    """Number of records, public."""
+    return int(rows.shape[0]) if hasattr(rows, "shape") else len(rows)

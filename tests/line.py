@@ -10,6 +10,7 @@ import pytest
 
 from skdp.objectives import LinearObjective
 from skdp.solvers._objective_perturbation import ObjectivePerturbation
+from tests import door
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Line:
     @property
     def claim(self):
         """The declared bound on the privacy loss of the exact minimiser."""
-        tilt, _ = self.solver.event(1 / self.mu, self.objective).parts
+        tilt, _ = door.event_of(self.solver, 1 / self.mu, self.objective).parts
         return tilt.loss
 
     @property

@@ -9,9 +9,9 @@ import numpy as np
 from skdp.data import MemorySource
 from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
 from skdp.objectives import LinearObjective
-from skdp.privacy import Budget, BudgetLedger
-from skdp.privacy._noise import NoiseSource
-from skdp.solvers import SOLVERS, Progress, choose_solver, solve
+from skdp.privacy import Budget, BudgetLedger, Event
+from skdp.solvers import SOLVERS, Progress, Solution, choose_solver, solve
+from tests.door import OpenDoor, refusal
 
 LOSSES = {
     "logistic": LogisticLoss(),
@@ -176,7 +176,7 @@ class Case:
 
 def accepts(case, budget=BUDGET):
     """Whether the case's solver can do the case at all."""
-    return not SOLVERS[case.key](**case.params).refusal(case.objective, budget)
+    return not refusal(SOLVERS[case.key], case.objective, budget, **case.params)
 
 
 ALL_CASES = [
@@ -203,15 +203,23 @@ def make_ledger(folder, **changes):
     return BudgetLedger(folder / "ledger.db", **values)
 
 
+@dataclass(frozen=True)
+class Outcome:
+    """What came out of a door, and what it cost."""
+
+    solution: Solution
+    event: Event
+    noise_multiplier: float
+
+
 def run_case(case, *, source=None, noise=None, ledger=None, solver=None, budget=BUDGET):
     """Send one case through the only door."""
-    return solve(
+    solution, answers = solve(
         solver or case.solver,
         source if source is not None else case.source(),
         case.objective,
-        budget,
-        ledger=ledger,
-        noise=noise or NoiseSource(),
+        OpenDoor(budget, adjacency=case.adjacency, ledger=ledger, noise=noise),
         label="test",
         progress=Progress(),
     )
+    return Outcome(solution, answers.event, answers.noise_multiplier)

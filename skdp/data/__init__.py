@@ -2,7 +2,8 @@
 
 from skdp.data._buckets import Bucket, buckets
 from skdp.data._memory import MemorySource, held
-from skdp.data._source import Block, Source
+from skdp.data._source import Block, Source, is_stable
+from skdp.data._table import Table
 from skdp.data._views import ColumnsOf, ConstantColumn, EntriesClipped
 
 __all__ = [
@@ -13,6 +14,8 @@ __all__ = [
     "EntriesClipped",
     "MemorySource",
     "Source",
+    "Table",
     "buckets",
     "held",
+    "is_stable",
 ]

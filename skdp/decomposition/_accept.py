@@ -6,13 +6,13 @@ from public facts.
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from skdp._input import check_targets
+from skdp._quiet import warn
 from skdp._validation import check_alpha, check_bool, check_count
 from skdp.decomposition._factorizer import PrivateFactorizer
 from skdp.decomposition._ids import Ids, check_pairs, declared_ids, found_ids
@@ -135,10 +135,9 @@ def _clipped(
     clipped = np.asarray(np.clip(values, *bounds))
     outside = int(np.count_nonzero(clipped != values)) if tell else 0
     if outside:
-        warnings.warn(
+        warn(
             f"{outside} ratings were outside of rating_bounds={bounds} and have been "
-            "clipped.",
-            stacklevel=5,
+            "clipped."
         )
     return clipped
 

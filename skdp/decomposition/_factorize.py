@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
 from sklearn.utils import check_random_state
 
+from skdp._quiet import warn
 from skdp.decomposition._factorizer import Draws, Factorizer, PrivateFactorizer
 from skdp.decomposition._factors import Factors
 from skdp.decomposition._rating_source import RatingSource
@@ -111,10 +111,9 @@ def _last_iterate(
             n_passes += 1
             _report(solver, factors, ratings, n_passes, progress)
     except KeyboardInterrupt:
-        warnings.warn(
+        warn(
             f"Interrupted after {n_passes} of {solver.n_steps} passes. The "
-            "model so far is kept.",
-            stacklevel=6,
+            "model so far is kept."
         )
     return factors, n_passes
 

@@ -12,7 +12,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils import TransformerTags
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._base import PrivateEstimator, ReleaseFacts
+from skdp._base import PrivateEstimator
 from skdp._input import check_targets
 from skdp._validation import check_choice, check_n_jobs, check_target_bounds
 from skdp.decomposition._accept import (
@@ -441,9 +441,46 @@ None, default=None
             label=f"{name}(solver={chosen.solver.key!r})",
             verbose=bool(self.verbose),
         )
-        facts = _facts(chosen, task, outcome, n_units)
-        assumed = _assumed_public(unit, task)
-        return outcome, self._privacy_record(facts, budget, door, assumed, notes)
+        return outcome, self._record(
+            outcome, budget, chosen, task, unit, n_units, notes
+        )
+
+    def _record(
+        self,
+        outcome: Outcome,
+        budget: Budget,
+        chosen: Chosen,
+        task: Task,
+        unit: Unit,
+        n_units: int,
+        notes: tuple[str, ...],
+    ) -> PrivacyRecord:
+        """What is to be said of a factorisation."""
+        solver, mechanism, sensitivity, sigma = chosen.solver, "", math.inf, 0.0
+        params, sensitivity_unit = {"n_components": task.n_components}, ""
+        if isinstance(solver, Factorizer) and solver.uses_alpha:
+            params["alpha"] = task.alpha
+        if isinstance(solver, PrivateFactorizer):
+            mechanism, sensitivity = solver.mechanism, solver.sensitivity(task)
+            sensitivity_unit = solver.sensitivity_unit
+            multiplier, lines = outcome.noise_multiplier, solver.plan(task).lines
+            sigma = sensitivity * max(line.multiplier(multiplier) for line in lines)
+        return self._record_of(
+            outcome,
+            budget,
+            mechanism=mechanism,
+            solver=solver.key,
+            solver_params=params | asdict(solver),
+            why_solver=chosen.reason,
+            sensitivity=sensitivity,
+            noise_scale=sigma,
+            n_samples=n_units,
+            n_features=2,
+            data_norm=None,
+            assumed_public=_assumed_public(unit, task),
+            sensitivity_unit=sensitivity_unit,
+            warnings=notes,
+        )
 
     def _checked_bounds(self, budget: Budget) -> tuple[float, float] | None:
         if self.rating_bounds is None and not budget.is_finite:
@@ -535,31 +572,3 @@ def _of_nobody(factors: Factors) -> Factors:
     """Factors with one row of users, that of the mean user."""
     flat = np.concatenate([factors.users[0], factors.items.ravel()])
     return replace(factors, flat=flat, task=replace(factors.task, n_users=1))
-
-
-def _facts(chosen: Chosen, task: Task, outcome: Outcome, n_units: int) -> ReleaseFacts:
-    """What the record says of a factorisation."""
-    solver, mechanism, sensitivity, sigma = chosen.solver, "", math.inf, 0.0
-    sensitivity_unit = ""
-    params = {"n_components": task.n_components}
-    if isinstance(solver, Factorizer) and solver.uses_alpha:
-        params["alpha"] = task.alpha
-    if isinstance(solver, PrivateFactorizer):
-        mechanism, sensitivity = solver.mechanism, solver.sensitivity(task)
-        sensitivity_unit = solver.sensitivity_unit
-        multiplier, lines = outcome.noise_multiplier, solver.plan(task).lines
-        sigma = sensitivity * max(line.multiplier(multiplier) for line in lines)
-    return ReleaseFacts(
-        mechanism=mechanism,
-        solver=solver.key,
-        solver_params=params | asdict(solver),
-        why_solver=chosen.reason,
-        event=outcome.event,
-        noise_multiplier=outcome.noise_multiplier,
-        sensitivity=sensitivity,
-        noise_scale=sigma,
-        n_samples=n_units,
-        n_features=2,
-        data_norm=None,
-        sensitivity_unit=sensitivity_unit,
-    )

@@ -9,10 +9,11 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._base import PUBLIC_OF_TABLES, DPEstimator
+from skdp._base import PUBLIC_OF_TABLES
 from skdp._input import check_rows, check_targets
 from skdp._output import in_dtype
 from skdp._validation import check_alpha, check_bool, check_target_bounds
+from skdp.linear_model._base import DPEstimator
 from skdp.losses import SquaredLoss
 
 # Targets are brought to [-1, 1]; a prediction in there is at most this far from one.

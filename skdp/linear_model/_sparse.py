@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._base import DPEstimator
 from skdp._validation import check_count, check_data_norm, check_real
+from skdp.linear_model._base import DPEstimator
 from skdp.losses import Loss
 from skdp.objectives import LinearObjective
 from skdp.privacy import Budget

@@ -1,21 +1,44 @@
-"""Candidates of a search: checked, silenced, and given their budgets."""
+"""The life of a candidate of a search: listed, silenced, rehearsed, sized, fitted.
+
+1. *Listed*: a set of parameters, none of which decides the guarantee.
+2. *Silenced*: an unfitted model with these parameters and the search's relation, which
+   neither prints nor caches nor shares a generator, so that no trial tells of others.
+3. *Rehearsed*: everything that a fit would refuse is refused before the search is paid
+   for. ``fit`` runs with an `Allowance` that only notes events down: declared steps
+   transform the rows, private steps check what they are given and answer with
+   constants. Nothing else is read from the rows. What comes behind a private step is of
+   skdp, and skdp's steps accept whatever skdp's steps release, so that a trial on
+   accepted rows does not fail for one record's sake.
+4. *Sized*: it gets the largest budgets whose events stay within what a fit may cost.
+5. *Fitted*: once or more, in a trial (`skdp.model_selection._trial`).
+"""
 
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any
+from typing import Any, NoReturn
 
-from sklearn.base import clone
+import joblib
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.pipeline import Pipeline
 
 from skdp._base import PrivateEstimator
-from skdp.pipeline._budget import check_accounted
+from skdp._input import raise_without_data
+from skdp._quiet import no_warnings
+from skdp._rows import count_rows, rows_at
+from skdp.pipeline._budget import check_accounted, set_budget_in_place
 from skdp.pipeline._walk import private_steps, says_its_privacy, walk
-from skdp.privacy._adjacency import Relation
-from skdp.privacy._allowance import Strength
+from skdp.privacy._accounting import Budget
+from skdp.privacy._adjacency import UNIT_OF, Relation
+from skdp.privacy._allowance import Allowance, Strength, cost_over
+from skdp.privacy._events import ComposedEvent, Event, PureEvent
+from skdp.privacy._gaussian import gaussian_epsilon
 
 # Parameters that decide the guarantee or what is public; a search sets or keeps them.
 _NOT_TUNABLE = (
@@ -34,6 +57,20 @@ _NOT_TUNABLE = (
     "rating_bounds",
     "target_bounds",
 )
+# Parameters of private steps on which it does not depend which rows they accept.
+_IRRELEVANT = (
+    "C",
+    "alpha",
+    "n_components",
+    "n_steps",
+    "quantiles",
+    "solver",
+)
+# Records on which a candidate is rehearsed whose like was rehearsed on all of them.
+_A_FEW = 64
+# Inner epsilons are set this much below what the search paid for, for rounding.
+_MARGIN = 1e-6
+_MOST_REHEARSALS = 12
 
 
 @dataclass(frozen=True)
@@ -73,13 +110,7 @@ def steps_of(model: Any) -> list[Any]:
     return [step for _, step in private_steps(model)]
 
 
-def needs_labels(model: Any) -> bool:
-    """Whether a step would take the set of labels from y."""
-    return any(_undeclared(step) for step in steps_of(model))
-
-
-def _undeclared(step: Any) -> bool:
-    return "classes" in step.get_params() and step.classes is None
+# Listed.
 
 
 def check_tunable(names: Iterable[str]) -> None:
@@ -91,6 +122,9 @@ def check_tunable(names: Iterable[str]) -> None:
             f"{refused}. epsilon, delta and adjacency are the search's own; bounds, "
             "norms and labels are facts, not choices."
         )
+
+
+# Silenced.
 
 
 def configured(
@@ -211,9 +245,214 @@ def _check_defaults(step: Any, adjacency: Relation) -> None:
         )
 
 
+# Rehearsed.
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """Candidates that accept the rows.
+
+    Parameters
+    ----------
+    models : list of estimators
+        Unfitted, with their labels declared.
+    stand_ins : list of estimators
+        Fitted in rehearsal: their private outputs are constants.
+    takes_labels : bool
+        Whether labels were taken from y.
+    """
+
+    models: list[Any]
+    stand_ins: list[Any]
+    takes_labels: bool
+
+
+def accept(models: list[Any], X: Any, y: Any, adjacency: Relation) -> Accepted:
+    """Rehearse every candidate, and check that all of them predict the same thing.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If a candidate refuses a parameter, the rows or the targets.
+    """
+    takes_labels = needs_labels(models[0])
+    first, _ = rehearse(models[0], X, y, adjacency)
+    labels = getattr(first, "classes_", None)
+    if labels is not None:
+        models = [declare_labels(model, labels) for model in models]
+    stand_ins, seen = [first], {_outline(models[0])}
+    for model in models[1:]:
+        outline = _outline(model)
+        rows = some_rows(X, _A_FEW) if outline in seen else slice(None)
+        stand_in, _ = rehearse(model, rows_at(X, rows), rows_at(y, rows), adjacency)
+        seen.add(outline)
+        _check_alike(first, stand_in)
+        stand_ins.append(stand_in)
+    return Accepted(models, stand_ins, takes_labels)
+
+
+def some_rows(X: Any, size: int) -> slice | NDArray[np.int64]:
+    """Positions of `size` rows, as far apart as can be: of rows it looks at none.
+
+    Of ratings sorted by user, the first few would be one user's.
+    """
+    n_samples = count_rows(X)
+    if 2 * size >= n_samples:
+        return slice(size)
+    return np.arange(size) * n_samples // size
+
+
+def rehearse(
+    model: Any, X: Any, y: Any, adjacency: Relation
+) -> tuple[Any, tuple[Event, ...]]:
+    """Go through a fit up to where data would be read, and note its events.
+
+    Returns
+    -------
+    fitted clone, tuple of events
+    """
+    allowance = Allowance(adjacency, UNIT_OF[adjacency])
+    rehearsed = clone(model)
+    for step in steps_of(rehearsed):
+        step.set_params(ledger=allowance)
+    problem: Exception | None = None
+    try:
+        with no_warnings():
+            rehearsed.fit(X, y)
+    except Exception as error:
+        problem = error
+    # Outside of the handler, so that the first error is not carried along.
+    if problem is not None:
+        _raise_told(problem)
+    return rehearsed, tuple(allowance.noted)
+
+
+def _raise_told(problem: Exception) -> NoReturn:
+    """Raise what skdp itself says; of others' messages, what quotes no entry."""
+    frame = problem.__traceback__
+    while frame is not None and frame.tb_next is not None:
+        frame = frame.tb_next
+    module = "" if frame is None else frame.tb_frame.f_globals.get("__name__", "")
+    speaks_of_parameters = type(problem).__name__ == "InvalidParameterError"
+    if str(module).startswith("skdp.") or speaks_of_parameters:
+        raise problem
+    raise_without_data(
+        problem,
+        "A candidate of the search must accept X and y. Got an error from a step that "
+        "is not of skdp, whose text might quote an entry. Fit that step alone to see "
+        "it.",
+    )
+
+
+def _check_alike(first: Any, other: Any) -> None:
+    """Refuse candidates that predict different things."""
+    same_task = is_classifier(first) == is_classifier(other)
+    same_task &= is_regressor(first) == is_regressor(other)
+    labels, others = (getattr(model, "classes_", None) for model in (first, other))
+    if not same_task or not np.array_equal(np.asarray(labels), np.asarray(others)):
+        raise ValueError(
+            "The candidates of a search must predict the same thing. Got a classifier "
+            "beside a regressor, or different 'classes'. Use one search for each."
+        )
+
+
+def _outline(model: Any) -> str:
+    """What decides which rows a model accepts: equal for candidates that are alike."""
+    params = model.get_params(deep=True)
+    told = [
+        (name, _plain(value))
+        for name, value in sorted(params.items())
+        if not _is_irrelevant(model, params, name)
+    ]
+    return str(joblib.hash([type(model), told]))
+
+
+def _is_irrelevant(model: Any, params: dict[str, Any], name: str) -> bool:
+    is_theirs = is_private_step(owner_of(model, params, name))
+    return is_theirs and name.rpartition("__")[2] in _IRRELEVANT
+
+
+def _plain(value: Any) -> Any:
+    """The value, with the class in place of an estimator: its parameters come apart."""
+    if hasattr(value, "get_params") and not isinstance(value, type):
+        return type(value)
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value
+
+
+def needs_labels(model: Any) -> bool:
+    """Whether a step would take the set of labels from y."""
+    return any(_undeclared(step) for step in steps_of(model))
+
+
+def _undeclared(step: Any) -> bool:
+    return "classes" in step.get_params() and step.classes is None
+
+
 def declare_labels(model: Any, labels: Any) -> Any:
     """Declare labels on every step that was to take them from y."""
     for step in steps_of(model):
         if _undeclared(step):
             step.set_params(classes=labels)
     return model
+
+
+# Sized.
+
+
+def prepare(
+    model: Any,
+    strength: Strength,
+    X: Any,
+    y: Any,
+    delta: float,
+    adjacency: Relation,
+) -> Prepared:
+    """Give a candidate the largest budget whose events cost no more than `strength`.
+
+    Gaussian steps take exactly what there is. Others, such as objective perturbation,
+    are charged by the mu that dominates them, so their epsilon is lowered until that
+    fits.
+    """
+    budget = _budget_for(strength, delta)
+    scale = 1.0
+    for _ in range(_MOST_REHEARSALS):
+        ready = clone(model)
+        for step in steps_of(ready) if delta > 0 else ():
+            step._be_one_of_several()
+        set_budget_in_place(ready, Budget(budget.epsilon * scale, delta))
+        if all(map(_costs_what_it_says, steps_of(ready))):
+            return Prepared(ready, strength)
+        _, events = rehearse(ready, X, y, adjacency)
+        excess = cost_over(ComposedEvent(events), strength)
+        if excess <= 1:
+            return Prepared(ready, strength)
+        if math.isinf(excess):  # no mu dominates it, at any epsilon
+            break
+        scale /= min(excess * (1 + _MARGIN), 8.0)
+    raise ValueError(
+        f"A candidate cannot be fitted at the cost of {strength}. Got a solver "
+        "whose noise does not add up in squares. Use solver='noisy_gd' or 'auto'."
+    )
+
+
+def _costs_what_it_says(step: Any) -> bool:
+    """Whether its epsilon is its cost, and no number of records makes it refuse."""
+    solver = getattr(step, "solver", "noisy_gd")
+    is_plain = solver == "noisy_gd" and not getattr(step, "solver_params", None)
+    return is_plain and step.step_privacy().adds_in_squares
+
+
+def _budget_for(strength: Strength, delta: float) -> Budget:
+    if isinstance(strength, PureEvent):
+        epsilon = strength.pure_epsilon
+    else:
+        epsilon = gaussian_epsilon(math.sqrt(strength.mu_squared), delta)
+    if epsilon < 2e-6:
+        raise ValueError(
+            "The 'epsilon' parameter of a search must leave each fit at least 1e-6. "
+            f"Got {epsilon:.3g} for each. Use fewer candidates, a larger epsilon, or a "
+            "smaller delta."
+        )
+    return Budget(min(epsilon, 1e8) * (1 - _MARGIN), delta)

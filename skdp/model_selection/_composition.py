@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from skdp._configured import Checks, Given, Refused
 from skdp._validation import check_real
 from skdp.model_selection._candidates import Candidate, Need
 from skdp.model_selection._method import (
@@ -14,15 +15,30 @@ from skdp.model_selection._method import (
     Method,
     SearchFacts,
     deviation,
-    noisy,
+    scores_of,
     strength,
     validation_size,
 )
 from skdp.model_selection._trial import Job, Split
+from skdp.privacy._answers import Answers
 from skdp.privacy._events import ComposedEvent, Event, GaussianEvent, LaplaceEvent
+from skdp.privacy._plan import Line
 from skdp.privacy._search_events import ParallelEvent
 
 _SHARE, _VALIDATION = 0.3, 0.3
+
+
+def _share(name: str, value: Any) -> float:
+    return check_real(name, value, low=1e-6, high=1 - 1e-6)
+
+
+def _fraction(name: str, value: Any) -> float | None:
+    return None if value is None else _share(name, value)
+
+
+def _power(facts: SearchFacts) -> float:
+    """Shares are of mu^2, or of epsilon."""
+    return 1.0 if facts.is_pure else 0.5
 
 
 @dataclass(frozen=True)
@@ -66,24 +82,19 @@ class Composition(Method):
     """
 
     key: ClassVar[str] = "composition"
+    checks: ClassVar[Checks] = {"tuning_share": _share, "tuning_fraction": _fraction}
 
     tuning_share: float = _SHARE
     tuning_fraction: float | None = None
 
-    def __post_init__(self) -> None:
-        for name in ("tuning_share", "tuning_fraction"):
-            value = getattr(self, name)
-            if value is not None or name == "tuning_share":
-                number = check_real(name, value, low=1e-6, high=1 - 1e-6)
-                object.__setattr__(self, name, number)
-
-    def refusal(self, facts: SearchFacts) -> str:
-        if self.tuning_fraction is not None and facts.n_samples < 3:
-            return (
+    @classmethod
+    def planned(cls, given: Given, facts: SearchFacts) -> Self:
+        if given.get("tuning_fraction") is not None and facts.n_samples < 3:
+            raise Refused(
                 "method='composition' with a tuning_fraction needs at least three "
                 "records. Use tuning_fraction=None."
             )
-        return ""
+        return cls(**given)
 
     def _sizes(self, facts: SearchFacts) -> tuple[int, int, int]:
         """Numbers of records trained on, scored on, and in the final fit."""
@@ -95,12 +106,21 @@ class Composition(Method):
         return tuned - scored, scored, n if tuned == n else n - tuned
 
     def _parts(self, multiplier: float, facts: SearchFacts) -> _Parts:
-        k, power = facts.n_candidates, 1.0 if facts.is_pure else 0.5
-        if self.tuning_fraction is not None:
-            return _Parts(multiplier * k**power, multiplier, multiplier)
-        tuning = multiplier / self.tuning_share**power
-        final = multiplier / (1 - self.tuning_share) ** power
+        k, power = facts.n_candidates, _power(facts)
+        tuning = multiplier / self._tuning_strength(facts)
+        final = multiplier
+        if self.tuning_fraction is None:
+            final = multiplier / (1 - self.tuning_share) ** power
         return _Parts(tuning * k**power, tuning, final)
+
+    def _tuning_strength(self, facts: SearchFacts) -> float:
+        """What is spent on the choice over the whole, in mu or epsilon."""
+        if self.tuning_fraction is not None:
+            return 1.0
+        return float(self.tuning_share ** _power(facts))
+
+    def lines(self, facts: SearchFacts) -> tuple[Line, ...]:
+        return (Line(strength=self._tuning_strength(facts), law=facts.law),)
 
     def event(self, noise_multiplier: float, facts: SearchFacts) -> Event:
         parts = self._parts(noise_multiplier, facts)
@@ -129,18 +149,17 @@ class Composition(Method):
     def run(
         self,
         job: Job,
+        answers: Answers,
         candidates: tuple[Candidate, ...],
-        noise_multiplier: float,
         facts: SearchFacts,
     ) -> Choice:
         trained, scored, _ = self._sizes(facts)
-        order = job.noise.permutation(facts.n_samples)
+        order = job.draws.permutation(facts.n_samples)
         split = Split(order[:trained], order[trained : trained + scored])
         prepared = [candidate.prepared[0] for candidate in candidates]
         trials = job.fit_and_score(prepared, [split] * len(prepared), say=True)
-        statistics = np.stack([statistic for _, statistic in trials])
-        spread = self._parts(noise_multiplier, facts).scores
-        released = noisy(job, statistics, spread, facts)
+        query = scores_of([trial.number for trial in trials], facts)
+        released = answers.ask(query).value.reshape(len(trials), -1)
         scores = np.array([job.scorer.score(row, scored) for row in released])
         best = int(np.argmax(scores))
         rows = None if self.tuning_fraction is None else order[trained + scored :]

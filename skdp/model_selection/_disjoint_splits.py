@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from functools import partial
+from typing import ClassVar, Literal, Self
 
-import numpy as np
-
+from skdp._configured import Checks, Given, Refused
 from skdp._validation import check_choice
 from skdp.model_selection._candidates import Candidate, Need
 from skdp.model_selection._method import (
@@ -17,9 +18,11 @@ from skdp.model_selection._method import (
     validation_size,
 )
 from skdp.model_selection._trial import Job, Split
-from skdp.privacy._adjacency import table_relation
-from skdp.privacy._events import Event, PureEvent
+from skdp.privacy._answers import Answers
+from skdp.privacy._events import Event
+from skdp.privacy._plan import Line, PureChoices
 from skdp.privacy._search_events import ParallelEvent
+from skdp.queries._scores import Scores
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,23 +62,25 @@ class DisjointSplits(Method):
 
     key: ClassVar[str] = "disjoint_splits"
 
+    checks: ClassVar[Checks] = {
+        "mechanism": partial(check_choice, allowed=["exponential", "permute_and_flip"])
+    }
+
     mechanism: Literal["permute_and_flip", "exponential"] = "permute_and_flip"
 
-    def __post_init__(self) -> None:
-        check_choice("mechanism", self.mechanism, ["exponential", "permute_and_flip"])
-
-    def refusal(self, facts: SearchFacts) -> str:
+    @classmethod
+    def planned(cls, given: Given, facts: SearchFacts) -> Self:
         if facts.n_samples <= facts.n_candidates:
-            return (
+            raise Refused(
                 "method='disjoint_splits' needs more records than candidates. Use "
                 "fewer candidates or method='random_stopping'."
             )
         if not facts.scorer.is_single:
-            return (
+            raise Refused(
                 "method='disjoint_splits' needs a score that is one sum over records, "
                 "such as accuracy. Use another scoring or method='composition'."
             )
-        return ""
+        return cls(**given)
 
     def _sizes(self, facts: SearchFacts) -> tuple[int, int]:
         """Numbers of records in a candidate's part and in the validation part."""
@@ -85,40 +90,38 @@ class DisjointSplits(Method):
         return part, n - k * part
 
     def event(self, noise_multiplier: float, facts: SearchFacts) -> Event:
-        choice = PureEvent(facts.budget.epsilon)
-        return ParallelEvent((strength(noise_multiplier, facts), choice))
+        (choice,) = self.lines(facts)
+        chosen = choice.event(noise_multiplier, facts.adjacency)
+        return ParallelEvent((strength(noise_multiplier, facts), chosen))
+
+    def lines(self, facts: SearchFacts) -> tuple[Line, ...]:
+        return (Line(law=PureChoices(facts.budget.epsilon, self.mechanism)),)
 
     def needs(self, noise_multiplier: float, facts: SearchFacts) -> tuple[Need, ...]:
         return (Need(self._sizes(facts)[0], strength(noise_multiplier, facts)),)
 
     def score_deviation(self, noise_multiplier: float, facts: SearchFacts) -> float:
         # Of the exponential law of scale 2 / epsilon that both mechanisms amount to.
-        sensitivity = facts.scorer.sensitivity(table_relation(facts.adjacency), 1)
+        query = Scores(facts.scorer, (0,), math.inf)
+        sensitivity = query.bound().under(facts.adjacency)
         return 2 * sensitivity / facts.budget.epsilon / self._sizes(facts)[1]
 
     def run(
         self,
         job: Job,
+        answers: Answers,
         candidates: tuple[Candidate, ...],
-        noise_multiplier: float,
         facts: SearchFacts,
     ) -> Choice:
         part, scored = self._sizes(facts)
-        order = job.noise.permutation(facts.n_samples)
+        order = job.draws.permutation(facts.n_samples)
         splits = [
             Split(order[scored + i * part : scored + (i + 1) * part], order[:scored])
             for i in range(len(candidates))
         ]
         prepared = [candidate.prepared[0] for candidate in candidates]
         trials = job.fit_and_score(prepared, splits, say=True)
-        scores = np.array([statistic[0] for _, statistic in trials])
-        choose = {
-            "permute_and_flip": job.noise.permute_and_flip,
-            "exponential": job.noise.exponential_mechanism,
-        }[self.mechanism]
-        best = choose(
-            scores,
-            sensitivity=job.scorer.sensitivity(table_relation(facts.adjacency), 1),
-            epsilon=facts.budget.epsilon,
-        )
-        return Choice(int(best), trials[best][0], float("nan"))
+        numbers = tuple(trial.number for trial in trials)
+        query = Scores(facts.scorer, numbers, math.inf)
+        best = int(answers.choose(query, 1, 0)[0])
+        return Choice(best, trials[best].model, math.nan)

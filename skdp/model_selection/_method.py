@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from functools import partial
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp._floats import FloatArray
+from skdp._configured import Configured, Given
 from skdp.model_selection._candidates import Candidate, Need
 from skdp.model_selection._scoring_base import PrivateScoring
 from skdp.model_selection._trial import Job
 from skdp.privacy._accounting import Budget
-from skdp.privacy._adjacency import Relation, table_relation
+from skdp.privacy._adjacency import Relation
 from skdp.privacy._allowance import Strength
+from skdp.privacy._answers import Answers
 from skdp.privacy._events import Event, GaussianEvent, PureEvent
 from skdp.privacy._laws import Gaussian, Laplace, NoiseLaw
+from skdp.privacy._plan import Line, Plan
+from skdp.queries._scores import Scores
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +54,11 @@ class SearchFacts:
         """Whether pure epsilon is asked for."""
         return self.budget.delta == 0
 
+    @property
+    def law(self) -> NoiseLaw:
+        """The law of the noise in scores."""
+        return Laplace() if self.is_pure else Gaussian()
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -73,22 +83,37 @@ class Choice:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Method(ABC):
-    """A frozen configuration of public choices; keeps no state between searches."""
+class Method(Configured, ABC):
+    """A way to choose: public parameters, all decided; no state between searches."""
 
-    key: ClassVar[str]
+    @classmethod
+    @abstractmethod
+    def planned(cls, given: Given, facts: SearchFacts) -> Self:
+        """What was not given decided by rule; from public facts only.
 
-    def refusal(self, facts: SearchFacts) -> str:
-        """Why this method cannot do the search, or an empty string if it can."""
-        return ""
+        Parameters
+        ----------
+        given : mapping
+            Checked parameters.
+        facts : SearchFacts
 
-    def resolve(self, facts: SearchFacts) -> Self:
-        """Copy with every None replaced by its rule; public facts only."""
-        return self
+        Raises
+        ------
+        Refused
+            If this method cannot do the search.
+        """
 
     @abstractmethod
     def event(self, noise_multiplier: float, facts: SearchFacts) -> Event:
         """Everything the search will release, the final model included."""
+
+    @abstractmethod
+    def lines(self, facts: SearchFacts) -> tuple[Line, ...]:
+        """What `run` will ask of the scores. Fits are booked by their allowances."""
+
+    def plan(self, facts: SearchFacts) -> Plan:
+        """Everything that `run` will ask, at the cost of `event`."""
+        return Plan(self.lines(facts), partial(self.event, facts=facts))
 
     @abstractmethod
     def needs(self, noise_multiplier: float, facts: SearchFacts) -> tuple[Need, ...]:
@@ -102,11 +127,11 @@ class Method(ABC):
     def run(
         self,
         job: Job,
+        answers: Answers,
         candidates: tuple[Candidate, ...],
-        noise_multiplier: float,
         facts: SearchFacts,
     ) -> Choice:
-        """Read the data; release exactly what `event` declared."""
+        """Fit within the allowances; ask exactly what `plan` declared."""
 
 
 def strength(noise_multiplier: float, facts: SearchFacts) -> Strength:
@@ -116,41 +141,17 @@ def strength(noise_multiplier: float, facts: SearchFacts) -> Strength:
     return GaussianEvent(noise_multiplier)
 
 
-def noisy(
-    job: Job, statistics: FloatArray, noise_multiplier: float, facts: SearchFacts
-) -> FloatArray:
-    """Statistics of one or more candidates as one noisy vector, of the same shape."""
-    count = statistics.size // facts.scorer.size
-    sensitivity = joint_sensitivity(count, facts)
-    released = _law(facts).release(
-        job.noise, statistics.ravel(), sensitivity, noise_multiplier
-    )
-    return released.reshape(statistics.shape)
+def scores_of(trials: Sequence[int], facts: SearchFacts) -> Scores:
+    """The statistics of some trials on the same records, for noise."""
+    return Scores(facts.scorer, tuple(trials), facts.law.norm)
 
 
 def deviation(
     count: int, n_scored: int, multiplier: float, facts: SearchFacts
 ) -> float:
     """Standard deviation of one of `count` noisy scores, over the score's range."""
-    law = _law(facts)
-    sensitivity = joint_sensitivity(count, facts)
-    return sensitivity * law.deviation(multiplier, count) / n_scored
-
-
-def joint_sensitivity(count: int, facts: SearchFacts) -> float:
-    """Of the statistics of several candidates on the same records.
-
-    One record moves each of them, so norms of the changes add up (L1, at delta 0) or
-    add up in squares (L2).
-    """
-    norm = _law(facts).norm
-    return facts.scorer.sensitivity(table_relation(facts.adjacency), norm) * float(
-        count ** (1 / norm)
-    )
-
-
-def _law(facts: SearchFacts) -> NoiseLaw:
-    return Laplace() if facts.is_pure else Gaussian()
+    sensitivity = scores_of(range(count), facts).bound().under(facts.adjacency)
+    return sensitivity * facts.law.deviation(multiplier, count) / n_scored
 
 
 def validation_size(facts: SearchFacts, n_samples: int, default: float) -> int:

@@ -20,19 +20,16 @@ from sklearn.utils.validation import (
 
 from skdp._base import PUBLIC_OF_TABLES, DeclaredEstimator, PrivateEstimator
 from skdp._input import check_rows, check_targets, without_data
+from skdp.data import Table
 from skdp.model_selection._scoring import resolve_scoring
 from skdp.model_selection._scoring_base import MOST_RECORDS, PrivateScoring
 from skdp.privacy._accounting import Budget
-from skdp.privacy._adjacency import (
-    UNIT_OF,
-    Relation,
-    check_row_relation,
-    table_relation,
-)
+from skdp.privacy._adjacency import Relation, check_row_relation, table_relation
+from skdp.privacy._answers import Answers, ExactAnswers
 from skdp.privacy._laws import NoiseLaw, budget_of, law_for
-from skdp.privacy._noise import NoiseSource
-from skdp.privacy._old_door import Commitment, commit
+from skdp.privacy._plan import Line, Plan
 from skdp.privacy._record import PrivacyRecord
+from skdp.queries._scores import Scores
 
 
 @dataclass(frozen=True)
@@ -171,70 +168,75 @@ def private_score(
         scoring, estimator, classes=classes, target_bounds=target_bounds
     )
     X, y = _accepted(estimator, found, X, y)
-    plan = _plan(found, budget, adjacency, has_ledger=ledger is not None)
-    return release.run(plan, estimator, X, y)
+    has_ledger = ledger is not None
+    planned = _planned(estimator, found, budget, adjacency, has_ledger=has_ledger)
+    return release.run(planned, Table(X, y))
 
 
 @dataclass(frozen=True)
-class _Plan:
+class _Release:
     """How a score will be released: public facts, settled before the commit.
 
     Parameters
     ----------
     scoring : PrivateScoring
+    query : Scores
     budget : Budget
         What is asked for.
     law : NoiseLaw or None
         None for an infinite epsilon.
-    sensitivity : float
-        In the law's norm; inf without a law.
     why : str
         Why this law.
     """
 
     scoring: PrivateScoring
+    query: Scores
     budget: Budget
     law: NoiseLaw | None
-    sensitivity: float
     why: str
 
-    def value(
-        self, estimator: Any, X: Any, y: Any, multiplier: float, noise: NoiseSource
-    ) -> float:
-        """The released score; reads the data."""
-        if self.law is None:
-            return float(get_scorer(self.scoring.name)(estimator, X, y))
-        statistic = self.scoring.statistic(estimator, X, y)
-        released = self.law.release(noise, statistic, self.sensitivity, multiplier)
-        return self.scoring.score(released, len(y))
+    @property
+    def plan(self) -> Plan | None:
+        """One answer; None without noise."""
+        return None if self.law is None else Plan((Line(law=self.law),))
 
-    def deviation(self, multiplier: float) -> float:
-        """Standard deviation of the noise in one number of the statistic."""
-        if self.law is None:
-            return 0.0
-        scale = self.law.scale(self.sensitivity, multiplier, self.scoring.size)
-        return self.law.deviation(scale.sigma, self.scoring.size)
+    def value(self, answers: Answers, table: Table) -> float:
+        """The released score."""
+        if answers.is_rehearsed:
+            return self.scoring.lowest
+        if isinstance(answers, ExactAnswers):
+            (estimator,) = self.query.models
+            return float(get_scorer(self.scoring.name)(estimator, table.X, table.y))
+        released = answers.ask(self.query).value
+        return self.scoring.score(released, table.n_samples)
 
-    def standard_error(self, multiplier: float, n_samples: int) -> float | None:
+    def standard_error(self, deviation: float, n_samples: int) -> float | None:
         """Of the noise in a score that is a multiple of one number."""
         if self.law is not None and not self.scoring.is_single:
             return None
         unit = (self.scoring.highest - self.scoring.lowest) / n_samples
-        return unit * self.deviation(multiplier)
+        return unit * deviation
 
 
-def _plan(
-    scoring: PrivateScoring, budget: Budget, adjacency: Any, *, has_ledger: bool
-) -> _Plan:
+def _planned(
+    estimator: Any,
+    scoring: PrivateScoring,
+    budget: Budget,
+    adjacency: Any,
+    *,
+    has_ledger: bool,
+) -> _Release:
     if not budget.is_finite:
-        return _Plan(scoring, budget, None, math.inf, "epsilon=inf")
+        query = Scores(scoring, (estimator,), norm=1)
+        return _Release(scoring, query, budget, None, "epsilon=inf")
     covering = table_relation(adjacency)
     norms = {norm: scoring.sensitivity(covering, norm) for norm in (1, 2)}
     law = law_for(budget, scoring.size, norms, adds_up=has_ledger)
     why = "the least noise"
     if has_ledger and not law.is_pure:
         why = "adds up in squares with the ledger's Gaussian fits"
-    return _Plan(scoring, budget_of(law, budget), law, norms[law.norm], why)
+    query = Scores(scoring, (estimator,), law.norm)
+    return _Release(scoring, query, budget_of(law, budget), law, why)
 
 
 class _ScoreRelease(PrivateEstimator):
@@ -257,76 +259,52 @@ class _ScoreRelease(PrivateEstimator):
     def _relation(self) -> Relation:
         return check_row_relation(self.adjacency)
 
-    def run(self, plan: _Plan, estimator: Any, X: Any, y: Any) -> PrivateScore:
-        """Calibrate, commit, read."""
-        noise = NoiseSource(self.random_state)
-        done, notes = self._commit(plan, noise, len(y))
-        value = plan.scoring.lowest
-        if done.may_read:
-            value = plan.value(estimator, X, y, done.noise_multiplier, noise)
-        error = plan.standard_error(done.noise_multiplier, len(y))
-        record = self._record(plan, done, noise, X, notes)
-        return PrivateScore(value, error, plan.scoring.name, record)
+    def run(self, release: _Release, table: Table) -> PrivateScore:
+        """Calibrate, commit, ask."""
+        answers, notes = self._commit(release, table)
+        value = release.value(answers, table)
+        deviation = answers.expected(release.query).deviation
+        error = release.standard_error(deviation, table.n_samples)
+        record = self._record(release, answers, table, notes)
+        return PrivateScore(value, error, release.scoring.name, record)
 
     def _commit(
-        self, plan: _Plan, noise: NoiseSource, n_samples: int
-    ) -> tuple[Commitment, tuple[str, ...]]:
+        self, release: _Release, table: Table
+    ) -> tuple[Answers, tuple[str, ...]]:
         """Put the release on the books; nothing was read before."""
-        notes = self._warn_of_public_facts(plan.budget, n_samples, noise)
-        done = commit(
-            plan.law.event if plan.law is not None else None,
-            plan.budget,
-            adjacency=self.adjacency,
-            ledger=self.ledger,
-            noise=noise,
-            label=f"private_score(scoring={plan.scoring.name!r})",
-        )
-        return done, notes
+        door = self._door(release.budget)
+        notes = self._warn_of_public_facts(release.budget, table.n_samples, door)
+        label = f"private_score(scoring={release.scoring.name!r})"
+        return door.commit(release.plan, table, label=label), notes
 
     def _record(
         self,
-        plan: _Plan,
-        done: Commitment,
-        noise: NoiseSource,
-        X: Any,
+        release: _Release,
+        answers: Answers,
+        table: Table,
         notes: tuple[str, ...],
     ) -> PrivacyRecord:
-        law = plan.law
-        is_private = law is not None and noise.is_private
-        if law is None:
-            reason = "epsilon=inf: no noise, no clipping."
-        elif not noise.is_private:
-            reason = "random_state is set: the noise can be reproduced by anyone."
-        else:
-            reason = (
-                f"{law.name} noise for an L{law.norm} sensitivity, from the operating "
-                "system's entropy"
-            )
-        return PrivacyRecord(
-            estimator=f"private_score({plan.scoring.name})",
-            is_private=is_private,
-            reason=reason,
-            epsilon=plan.budget.epsilon if is_private else math.inf,
-            delta=plan.budget.delta,
-            adjacency=self.adjacency,
-            unit=UNIT_OF[self._relation()],
-            solver=law.name.lower() if law is not None else "exact",
-            solver_params=asdict(plan.scoring),
-            why_solver=plan.why,
-            event=done.event,
-            noise_multiplier=done.noise_multiplier,
-            sensitivity=plan.sensitivity,
-            noise_scale=plan.deviation(done.noise_multiplier),
-            n_samples=X.shape[0],
-            n_features=X.shape[1] if len(X.shape) > 1 else 1,
+        law, relation, shape = release.law, answers.relation, table.X.shape
+        return self._record_of(
+            answers,
+            release.budget,
+            estimator=f"private_score({release.scoring.name})",
+            mechanism=(
+                f"{law.name} noise for an L{law.norm} sensitivity" if law else ""
+            ),
+            solver=law.name.lower() if law else "exact",
+            solver_params=asdict(release.scoring),
+            why_solver=release.why,
+            sensitivity=release.query.bound().under(relation) if law else math.inf,
+            noise_scale=answers.expected(release.query).deviation,
+            n_samples=shape[0],
+            n_features=shape[1] if len(shape) > 1 else 1,
             data_norm=None,
             assumed_public=(
                 *PUBLIC_OF_TABLES,
                 "the estimator, which predicts each row by that row alone",
             ),
             warnings=notes,
-            ledger=self.ledger.path if self.ledger is not None else "",
-            dataset=self.ledger.dataset if self.ledger is not None else "",
         )
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, Literal, Self
 
 import numpy as np
 
+from skdp._configured import Checks, Given, Refused
 from skdp._validation import check_bool, check_choice, check_count, check_real
 from skdp.model_selection._candidates import Candidate, Need
 from skdp.model_selection._method import (
@@ -14,12 +16,14 @@ from skdp.model_selection._method import (
     Method,
     SearchFacts,
     deviation,
-    noisy,
+    scores_of,
     strength,
     validation_size,
 )
 from skdp.model_selection._trial import Job, Split
+from skdp.privacy._answers import Answers
 from skdp.privacy._events import Event
+from skdp.privacy._plan import Line
 from skdp.privacy._random_stopping import MOST_TRIALS, TrialCount
 from skdp.privacy._search_events import SelectionEvent
 
@@ -27,6 +31,7 @@ _VALIDATION = 0.1
 # The law of the number of trials is cut off at this multiple of its mean, or at the
 # second one if that many are always run.
 _CUT, _CUT_IF_FIXED = 6, 2
+_MOST = float(MOST_TRIALS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,62 +73,56 @@ class RandomStopping(Method):
 
     key: ClassVar[str] = "random_stopping"
 
+    checks: ClassVar[Checks] = {
+        "family": partial(check_choice, allowed=["negative_binomial", "poisson"]),
+        "shape": partial(check_real, low=-0.9, high=10.0),
+        "mean_trials": partial(check_real, low=0.0, high=_MOST, low_open=True),
+        "max_trials": partial(check_count, high=MOST_TRIALS),
+        "fixed_duration": check_bool,
+    }
+
+    shape: float
+    mean_trials: float
+    max_trials: int
     family: Literal["negative_binomial", "poisson"] = "negative_binomial"
-    shape: float | None = None
-    mean_trials: float | None = None
-    max_trials: int | None = None
     fixed_duration: bool = False
 
     def __post_init__(self) -> None:
-        check_choice("family", self.family, ["negative_binomial", "poisson"])
-        check_bool("fixed_duration", self.fixed_duration)
-        if self.shape is not None:
-            shape = check_real("shape", self.shape, low=-0.9, high=10.0)
-            object.__setattr__(self, "shape", shape)
-        if self.mean_trials is not None:
-            mean = check_real(
-                "mean_trials",
-                self.mean_trials,
-                low=1.0 if self.family == "negative_binomial" else 0.0,
-                high=float(MOST_TRIALS),
-                low_open=True,
-            )
-            object.__setattr__(self, "mean_trials", mean)
-        if self.max_trials is not None:
-            most = check_count("max_trials", self.max_trials, high=MOST_TRIALS)
-            object.__setattr__(self, "max_trials", most)
+        super().__post_init__()
+        if self.family == "negative_binomial":
+            mean = self.mean_trials
+            check_real("mean_trials", mean, low=1.0, high=_MOST, low_open=True)
 
-    def refusal(self, facts: SearchFacts) -> str:
-        if facts.is_pure and self.family == "poisson":
-            return (
+    @classmethod
+    def planned(cls, given: Given, facts: SearchFacts) -> Self:
+        if facts.is_pure and given.get("family") == "poisson":
+            raise Refused(
                 "method='random_stopping' cannot bound a Poisson number of trials well "
                 "at delta=0. Use family='negative_binomial'."
             )
-        return ""
-
-    def resolve(self, facts: SearchFacts) -> Self:
-        shape, mean, most = self.shape, self.mean_trials, self.max_trials
-        if shape is None:
-            shape = 0.0 if facts.is_pure else 1.0
-        if mean is None:
-            mean = float(min(max(facts.n_candidates, 2), MOST_TRIALS))
-        if most is None:
-            cut = _CUT_IF_FIXED if self.fixed_duration else _CUT
-            most = min(round(cut * mean) + 1, MOST_TRIALS)
-        return replace(self, shape=shape, mean_trials=mean, max_trials=most)
+        by_number = float(min(max(facts.n_candidates, 2), MOST_TRIALS))
+        mean = given.get("mean_trials", by_number)
+        cut = _CUT_IF_FIXED if given.get("fixed_duration") else _CUT
+        rules = {
+            "shape": 0.0 if facts.is_pure else 1.0,
+            "mean_trials": mean,
+            "max_trials": min(round(cut * mean) + 1, MOST_TRIALS),
+        }
+        return cls(**{**rules, **given})
 
     @property
     def trials(self) -> TrialCount:
         """The law of the number of trials."""
-        assert self.mean_trials is not None, "resolve() fills in the mean"
-        assert self.max_trials is not None, "resolve() fills in the cut-off"
-        assert self.shape is not None, "resolve() fills in the shape"
         return TrialCount(self.family, self.mean_trials, self.max_trials, self.shape)
 
     def event(self, noise_multiplier: float, facts: SearchFacts) -> Event:
         law = self.trials
         trial = strength(noise_multiplier, facts)
         return SelectionEvent(trial, law.family, law.mean, law.most, law.shape)
+
+    def lines(self, facts: SearchFacts) -> tuple[Line, ...]:
+        # As many as there are trials; how many, stays hidden.
+        return (Line(self.max_trials, law=facts.law, is_hidden=True),)
 
     def needs(self, noise_multiplier: float, facts: SearchFacts) -> tuple[Need, ...]:
         scored = validation_size(facts, facts.n_samples, _VALIDATION)
@@ -136,25 +135,22 @@ class RandomStopping(Method):
     def run(
         self,
         job: Job,
+        answers: Answers,
         candidates: tuple[Candidate, ...],
-        noise_multiplier: float,
         facts: SearchFacts,
     ) -> Choice:
         scored = validation_size(facts, facts.n_samples, _VALIDATION)
-        order = job.noise.permutation(facts.n_samples)
+        order = job.draws.permutation(facts.n_samples)
         split = Split(order[scored:], order[:scored])
-        trials = self.trials
-        count = job.noise.weighted_index(trials.weights)
-        runs = trials.most if self.fixed_duration else count
-        picked = job.noise.integers(len(candidates), runs)
+        count = job.draws.weighted_index(self.trials.weights)
+        runs = self.max_trials if self.fixed_duration else count
+        picked = job.draws.integers(len(candidates), runs)
         prepared = [candidates[index].prepared[0] for index in picked]
         tried = job.fit_and_score(prepared, [split] * runs, say=False)[:count]
         if not tried:
             return Choice(0, None, job.scorer.lowest)
-        scores = [
-            job.scorer.score(noisy(job, statistic, noise_multiplier, facts), scored)
-            for _, statistic in tried
-        ]
+        queries = [scores_of([trial.number], facts) for trial in tried]
+        scores = [job.scorer.score(answers.ask(q).value, scored) for q in queries]
         # The first among equals: trials are exchangeable.
         best = int(np.argmax(scores))
-        return Choice(int(picked[best]), tried[best][0], scores[best])
+        return Choice(int(picked[best]), tried[best].model, scores[best])

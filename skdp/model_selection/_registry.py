@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from skdp._configured import Given, checked_params
 from skdp._validation import check_choice
 from skdp.model_selection._composition import Composition
 from skdp.model_selection._disjoint_splits import DisjointSplits
@@ -28,7 +29,7 @@ _FEW_CANDIDATES = 36
 
 @dataclass(frozen=True)
 class ChosenMethod:
-    """A resolved method and why it is used."""
+    """A planned method and why it is used."""
 
     method: Method
     reason: str
@@ -52,14 +53,12 @@ def choose_method(
                 f"mapping. Name the method: one of {sorted(METHODS)}."
             )
         return _automatic(facts)
-    method = _named_method(key, params)
-    refusal = method.refusal(facts)
-    if refusal:
-        raise ValueError(refusal)
-    return ChosenMethod(method.resolve(facts), "named by the user")
+    given = _given(key, params)
+    return ChosenMethod(METHODS[key].planned(given, facts), "named by the user")
 
 
-def _named_method(key: str, params: Mapping[str, Any] | None) -> Method:
+def _given(key: str, params: Mapping[str, Any] | None) -> Given:
+    """The checked parameters of ``method=key, method_params=params``."""
     if params is not None and not isinstance(params, Mapping):
         raise TypeError(
             "The 'method_params' parameter must be None or a mapping. "
@@ -72,20 +71,19 @@ def _named_method(key: str, params: Mapping[str, Any] | None) -> Method:
             f"The 'method_params' of method={key!r} must be among {allowed}. Got "
             f"{unknown}. What a search costs follows from epsilon, delta and adjacency."
         )
-    return METHODS[key](**(params or {}))
+    return checked_params(METHODS[key], params or {})
 
 
 def _automatic(facts: SearchFacts) -> ChosenMethod:
     """The rules and the measurements behind them are in docs/model_selection.md."""
-    stopping = RandomStopping()
     if facts.is_pure and facts.n_candidates > 1:
         reason = "delta=0: half of epsilon for the model, however many candidates"
-        return ChosenMethod(stopping.resolve(facts), reason)
+        return ChosenMethod(RandomStopping.planned({}, facts), reason)
     if facts.n_candidates <= _FEW_CANDIDATES:
         reason = "few candidates: most of the budget is left for a fit of all records"
-        return ChosenMethod(Composition().resolve(facts), reason)
+        return ChosenMethod(Composition.planned({}, facts), reason)
     if facts.has_ledger:
         reason = "a ledger adds up Gaussian noise without loss"
-        return ChosenMethod(Composition().resolve(facts), reason)
+        return ChosenMethod(Composition.planned({}, facts), reason)
     reason = "many candidates: its cost does not grow with their number"
-    return ChosenMethod(stopping.resolve(facts), reason)
+    return ChosenMethod(RandomStopping.planned({}, facts), reason)

@@ -60,8 +60,3 @@ def as_released(model: Any, record: PrivacyRecord, ledger: Any) -> Any:
             release=record.release,
         )
     return model
-
-
-def count_rows(X: Any) -> int:
-    """Number of records, public."""
-    return int(X.shape[0]) if hasattr(X, "shape") else len(X)

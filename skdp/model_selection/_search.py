@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import abstractmethod
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -15,29 +14,31 @@ from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._base import PUBLIC_OF_TABLES, PrivateEstimator, ReleaseFacts
+from skdp._base import PUBLIC_OF_TABLES, PrivateEstimator
 from skdp._input import check_indexable
-from skdp._rows import rows_at
+from skdp._quiet import warn
+from skdp._rows import count_rows, rows_at
 from skdp._validation import check_n_jobs, check_real
 from skdp.exceptions import PublicLabelsWarning, TuningCostWarning
-from skdp.model_selection._candidates import Candidate, Prepared, configured
-from skdp.model_selection._method import Choice, SearchFacts
-from skdp.model_selection._preparation import prepare
-from skdp.model_selection._registry import ChosenMethod, choose_method
-from skdp.model_selection._rehearsal import accept, some_rows
-from skdp.model_selection._report import SearchReport
-from skdp.model_selection._results import (
-    as_released,
-    count_rows,
-    results_table,
+from skdp.model_selection._candidates import (
+    Candidate,
+    Prepared,
+    accept,
+    configured,
+    prepare,
+    some_rows,
 )
+from skdp.model_selection._method import Choice, SearchFacts
+from skdp.model_selection._registry import ChosenMethod, choose_method
+from skdp.model_selection._report import SearchReport
+from skdp.model_selection._results import as_released, results_table
 from skdp.model_selection._scoring import resolve_scoring
 from skdp.model_selection._scoring_base import MOST_RECORDS
 from skdp.model_selection._trial import Job
 from skdp.privacy._accounting import Budget, calibrate
 from skdp.privacy._adjacency import Relation, check_row_relation
-from skdp.privacy._noise import NoiseSource
-from skdp.privacy._old_door import Commitment, commit
+from skdp.privacy._answers import Answers
+from skdp.privacy._door import Door
 from skdp.privacy._record import PrivacyRecord
 
 # Above this share of the score's range, noise hides what candidates differ by.
@@ -122,46 +123,43 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
 
     def _fit(self, X: Any, y: Any) -> Self:
         X, y = check_indexable(X, y)
-        self._check_privacy_params()  # before a seed is taken
-        noise = NoiseSource(self.random_state)
-        plan = self._plan(X, y, noise)
-        method = plan.chosen.method
-        done = commit(
-            partial(method.event, facts=plan.facts),
-            plan.facts.budget,
+        # Parameters are checked before a seed is taken.
+        door = self._door(self._check_privacy_params())
+        plan = self._plan(X, y, door)
+        method, facts = plan.chosen.method, plan.facts
+        job = Job(
+            X=X,
+            y=y,
             adjacency=self.adjacency,
-            ledger=self.ledger,
-            noise=noise,
+            scorer=facts.scorer,
+            draws=door.draws,
+            seed=self.random_state,
+            n_jobs=self.n_jobs,
+            verbose=bool(self.verbose),
+        )
+        answers = door.commit(
+            method.plan(facts),
+            job,
             label=f"{type(self).__name__}(method={method.key!r}, "
             f"{len(plan.candidates)} candidates)",
         )
-        choice = Choice(0, None, plan.facts.scorer.lowest)
-        if done.may_read:
-            job = Job(
-                X=X,
-                y=y,
-                adjacency=self.adjacency,
-                scorer=plan.facts.scorer,
-                noise=noise,
-                seed=self.random_state,
-                n_jobs=self.n_jobs,
-                verbose=bool(self.verbose),
-            )
-            choice = method.run(job, plan.candidates, plan.noise_multiplier, plan.facts)
-        self.privacy_ = self._record(plan, done, noise)
+        choice = Choice(0, None, facts.scorer.lowest)
+        if not answers.is_rehearsed:
+            choice = method.run(job, answers, plan.candidates, facts)
+        self.privacy_ = self._record(plan, answers)
         # What parts of one release have in common; random, and nothing else.
-        words = "".join(f"{int(word):08x}" for word in noise.integers(2**32, 4))
+        words = "".join(f"{int(word):08x}" for word in door.draws.integers(2**32, 4))
         release = f"{type(self).__name__} {words}"
         self._keep(choice, plan, replace(self.privacy_, release=release))
         return self
 
-    def _plan(self, X: Any, y: Any, noise: NoiseSource) -> _Plan:
+    def _plan(self, X: Any, y: Any, door: Door) -> _Plan:
         """Check everything, rehearse every candidate, divide the budget."""
         budget = self._check_privacy_params()
         self._check_search_params(budget)
         grid = self._list_candidates()
         n_samples = _checked_size(X)
-        seed = int(noise.integers(2**31, 1)[0])
+        seed = int(door.draws.integers(2**31, 1)[0])
         accepted = accept(
             [
                 configured(self.estimator, params, self.adjacency, budget.delta, seed)
@@ -187,7 +185,7 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
             Candidate(params, self._prepared(model, X, y, chosen, multiplier, facts))
             for params, model in zip(grid, accepted.models, strict=True)
         )
-        notes = self._warn_of_public_facts(budget, n_samples, noise)
+        notes = self._warn_of_public_facts(budget, n_samples, door)
         notes += self._warn_of_cost(chosen, multiplier, facts)
         assumed: tuple[str, ...] = PUBLIC_OF_TABLES
         if accepted.takes_labels:
@@ -197,11 +195,10 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
         )
 
     def _warn_of_labels(self) -> str:
-        warnings.warn(
+        warn(
             "The set of labels was taken from y and is assumed to be public. "
             "Pass classes=[...] to the estimator to declare it.",
             PublicLabelsWarning,
-            stacklevel=5,
         )
         return "set of labels (taken from y)"
 
@@ -245,11 +242,10 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
             f"{deviation:.2g} of the score's range, and candidates that differ by less "
             "cannot be told apart"
         )
-        warnings.warn(
+        warn(
             f"At this budget {text}. Consider the untuned default with the whole "
             "budget, or fewer candidates (docs/model_selection.md).",
             TuningCostWarning,
-            stacklevel=5,
         )
         return (text,)
 
@@ -278,25 +274,22 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
             )
         return tuple(prepared)
 
-    def _record(
-        self, plan: _Plan, done: Commitment, noise: NoiseSource
-    ) -> PrivacyRecord:
+    def _record(self, plan: _Plan, answers: Answers) -> PrivacyRecord:
         method = plan.chosen.method
-        facts = ReleaseFacts(
+        return self._record_of(
+            answers,
+            plan.facts.budget,
             mechanism="one calibrated event for all fits and scores; noise",
             solver=method.key,
             solver_params=asdict(method),
             why_solver=plan.chosen.reason,
-            event=done.event,
-            noise_multiplier=done.noise_multiplier,
             sensitivity=None,
             noise_scale=None,
             n_samples=plan.facts.n_samples,
             n_features=int(getattr(plan.stand_ins[0], "n_features_in_", 0)),
             data_norm=None,
-        )
-        return self._privacy_record(
-            facts, plan.facts.budget, noise, plan.assumed_public, plan.notes
+            assumed_public=plan.assumed_public,
+            warnings=plan.notes,
         )
 
     def _keep(self, choice: Choice, plan: _Plan, record: PrivacyRecord) -> None:

@@ -8,7 +8,7 @@ as its score.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from sklearn.base import clone
@@ -16,13 +16,13 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from skdp._floats import FloatArray, IntArray
 from skdp._quiet import no_warnings
-from skdp._rows import rows_at
+from skdp._rows import count_rows, rows_at
 from skdp.model_selection._candidates import Prepared, is_private_step, steps_of
 from skdp.model_selection._scoring_base import PrivateScoring
 from skdp.pipeline._walk import walk
 from skdp.privacy._adjacency import UNIT_OF, Relation
 from skdp.privacy._allowance import Allowance
-from skdp.privacy._noise import NoiseSource
+from skdp.privacy._draws import Draws
 
 
 @dataclass(frozen=True)
@@ -34,17 +34,36 @@ class Split:
 
 
 @dataclass(frozen=True)
+class Trial:
+    """One fit that was scored.
+
+    Parameters
+    ----------
+    number : int
+        By which the records know its score.
+    model : estimator or None
+        None if it failed.
+    """
+
+    number: int
+    model: Any
+
+
+@dataclass(frozen=True, eq=False)
 class Job:
-    """The data of one search and how to work on them.
+    """The records of one search and how to work on them; the source of its answers.
+
+    Exact scores of its trials stay here: answers tell of them with noise.
 
     Parameters
     ----------
     X, y : private
     adjacency : {"replace_one", "zero_out", "rating_value"}
     scorer : PrivateScoring
-    noise : NoiseSource
+    draws : Draws
+        Orders and counts; no noise.
     seed : int or None
-        None: private noise. Else every fit takes a seed from `noise`.
+        None: private noise. Else every fit takes a seed from `draws`.
     n_jobs : int or None
     verbose : bool
     """
@@ -53,15 +72,30 @@ class Job:
     y: Any
     adjacency: Relation
     scorer: PrivateScoring
-    noise: NoiseSource
+    draws: Draws
     seed: int | None
     n_jobs: int | None
     verbose: bool
+    _exact: list[FloatArray] = field(default_factory=list)
+
+    @property
+    def n_samples(self) -> int:
+        """Public."""
+        return count_rows(self.X)
+
+    @property
+    def largest_block(self) -> int:
+        """Public."""
+        return self.n_samples
+
+    def statistic(self, scorer: Any, number: int) -> FloatArray:
+        """The exact statistic of one trial. Private."""
+        return self._exact[number]
 
     def fit_and_score(
         self, prepared: Sequence[Prepared], splits: Sequence[Split], *, say: bool
-    ) -> list[tuple[Any, FloatArray]]:
-        """Fitted model (None if it failed) and exact statistic of each trial. Private.
+    ) -> list[Trial]:
+        """Fit and score; models are those of their trials, exact scores stay here.
 
         `say` whether the number of fits is public, so that progress may be shown.
         """
@@ -70,14 +104,15 @@ class Job:
         run = Parallel(n_jobs=self.n_jobs, verbose=10 if say and self.verbose else 0)
         seeds = self._seeds(len(prepared))
         with no_warnings():
-            return list(
-                run(
-                    delayed(_trial)(
-                        ready, taken[id(split)], seed, self.adjacency, self.scorer
-                    )
-                    for ready, split, seed in zip(prepared, splits, seeds, strict=True)
+            done = run(
+                delayed(_trial)(
+                    ready, taken[id(split)], seed, self.adjacency, self.scorer
                 )
+                for ready, split, seed in zip(prepared, splits, seeds, strict=True)
             )
+        first = len(self._exact)
+        self._exact.extend(statistic for _, statistic in done)
+        return [Trial(first + i, model) for i, (model, _) in enumerate(done)]
 
     def fit(self, ready: Prepared, rows: IntArray | None = None) -> Any:
         """One model fitted on some rows or on all, or None if it failed."""
@@ -96,7 +131,7 @@ class Job:
     def _seeds(self, count: int) -> list[int | None]:
         if self.seed is None:
             return [None] * count
-        return [int(seed) for seed in self.noise.integers(2**31, count)]
+        return [int(seed) for seed in self.draws.integers(2**31, count)]
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._base import DeclaredEstimator
+from skdp._bounds import match_bounds, to_unit
 from skdp._input import check_rows
-from skdp.preprocessing._bounds import match_bounds, to_unit
 
 
 class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, DeclaredEstimator):

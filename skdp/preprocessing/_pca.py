@@ -14,11 +14,10 @@ from skdp._input import check_rows
 from skdp._output import in_dtype
 from skdp._rows import clip_rows
 from skdp._validation import check_bool, check_count, check_data_norm
-from skdp.data import MemorySource, Source
-from skdp.losses import SquaredLoss
-from skdp.objectives import LinearObjective
-from skdp.preprocessing._private import Mechanism, PrivateTransformer
-from skdp.solvers._moments import Moments, MomentWeights, query_size
+from skdp.data import MemorySource
+from skdp.preprocessing._private import PrivateTransformer
+from skdp.privacy._answers import Released
+from skdp.queries._moments import MomentSums, MomentWeights
 
 _MOST_FEATURES = 3000  # about 4.5 million numbers in the query
 _MEAN_WEIGHT = 0.5  # as adassp's intercept_weight: the share of the means
@@ -159,24 +158,20 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, PrivateTransformer):
         X = check_rows(self, X, reset=True, accept_sparse=False)
         n_components = _checked_components(self.n_components, X.shape[1])
         source = MemorySource(X, np.zeros(len(X)))
-        objective = LinearObjective(
-            loss=SquaredLoss(math.inf),
-            n_samples=source.n_samples,
-            n_features=source.n_features,
-            data_norm=norm,
-            adjacency=self.adjacency,
-            fit_intercept=self.center,
-        )
         weights = MomentWeights(_MEAN_WEIGHT if self.center else 0.0, 0.0)
-        answers = self._commit(_mechanism(objective, weights, source), budget, source)
+        sums = MomentSums(weights, *X.shape, norm)
+        answers = self._commit(
+            sums,
+            source,
+            budget,
+            key="noisy_moments",
+            params={"mean_weight": weights.intercept},
+            data_norm=norm,
+        )
         if answers.is_exact:
             mean, covariance = _exact(X, self.center)
         else:
-            released = answers.to(
-                lambda: Moments.of(source, None, objective).as_query(weights)
-            )
-            moments = Moments.from_query(released, X.shape[1], weights)
-            mean, covariance = _centred(moments, objective, weights, answers.sigma)
+            mean, covariance = _centred(sums, answers.ask(sums))
         unit = 1.0 if answers.is_exact else norm
         variances, components = _principal(covariance, n_components)
         self.components_ = in_dtype(components, X.dtype)
@@ -227,20 +222,6 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, PrivateTransformer):
         return self.n_components_
 
 
-def _mechanism(
-    objective: LinearObjective, weights: MomentWeights, source: Source
-) -> Mechanism:
-    """The one release of the moments of a source; reads nothing."""
-    return Mechanism(
-        key="noisy_moments",
-        params={"mean_weight": weights.intercept},
-        size=query_size(objective, has_targets=False),
-        sensitivity=weights.sensitivity(objective.adjacency),
-        slack=weights.rounding_slack(objective, source.largest_block),
-        data_norm=objective.data_norm,
-    )
-
-
 def _checked_components(n_components: Any, n_features: int) -> int:
     if n_features > _MOST_FEATURES:
         raise ValueError(
@@ -262,20 +243,19 @@ def _exact(X: np.ndarray, center: bool) -> tuple[FloatArray, FloatArray]:
         return mean, np.nan_to_num(X.T @ X / max(1, len(X) - center))
 
 
-def _centred(
-    moments: Moments, objective: LinearObjective, weights: MomentWeights, sigma: float
-) -> tuple[FloatArray, FloatArray]:
+def _centred(sums: MomentSums, released: Released) -> tuple[FloatArray, FloatArray]:
     """Mean and covariance in units of the norm; post-processing only."""
-    n = objective.n_samples
+    moments, has_mean = sums.read(released.value), sums.weights.intercept > 0
+    n, sigma = sums.n_samples, released.deviation
     mean = moments.rows / n
-    if objective.fit_intercept:
+    if has_mean:
         # James and Stein: what the noise alone would have as its length is taken off.
-        noise = len(mean) * (sigma / (math.sqrt(2) * weights.intercept * n)) ** 2
+        noise = len(mean) * (sigma / (math.sqrt(2) * sums.weights.intercept * n)) ** 2
         length = float(mean @ mean)
         mean = mean * max(0.0, 1 - noise / length if length > 0 else 0.0)
         mean = mean / max(1.0, float(np.linalg.norm(mean)))
     centred = moments.rows_rows - n * np.outer(mean, mean)
-    return mean, centred / max(1, n - objective.fit_intercept)
+    return mean, centred / max(1, n - has_mean)
 
 
 def _principal(

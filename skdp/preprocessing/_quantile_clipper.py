@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -10,18 +11,15 @@ from scipy.special import ndtri
 from sklearn.base import OneToOneFeatureMixin
 from sklearn.utils.validation import check_is_fitted
 
+from skdp._bounds import match_bounds, to_unit
 from skdp._floats import FloatArray
 from skdp._input import check_rows
 from skdp._output import in_dtype
 from skdp._validation import check_bool, check_count, check_real
-from skdp.data import MemorySource, Source
-from skdp.preprocessing._bounds import match_bounds, to_unit
-from skdp.preprocessing._private import (
-    Answers,
-    Mechanism,
-    PrivateTransformer,
-)
-from skdp.privacy._adjacency import Adjacency
+from skdp.data import MemorySource
+from skdp.preprocessing._private import PrivateTransformer
+from skdp.privacy._answers import Answers
+from skdp.queries._counts import Counts
 
 # Probability that some count of nobody, or of everybody, is taken for a quantile.
 _WRONG_TURN = 0.05
@@ -160,19 +158,20 @@ class DPQuantileClipper(OneToOneFeatureMixin, PrivateTransformer):
         names = getattr(self, "feature_names_in_", None)
         low, high = match_bounds(self.bounds, X.shape[1], names)
         source = MemorySource(X, np.zeros(len(X)))
-        mechanism = Mechanism(
+        bisection = Bisection(low, high, quantiles, n_steps, source.n_samples)
+        answers = self._commit(
+            bisection.first,
+            source,
+            budget,
             key="noisy_bisection",
             params={"quantiles": quantiles, "n_steps": n_steps},
-            size=2 * source.n_features,
-            sensitivity=count_sensitivity(self.adjacency, source.n_features),
-            count=n_steps,
+            times=n_steps,
         )
-        answers = self._commit(mechanism, budget, source)
         if answers.is_exact:
             with np.errstate(all="ignore"):
                 found = np.quantile(X.astype(np.float64), quantiles, axis=0)
         else:
-            found = bisect(source, low, high, quantiles, n_steps, answers)
+            found = bisection.run(answers)
         # Cells may be closer together than doubles, and exact quantiles equal.
         is_proper = (found[0] < found[1]) & (found[1] / 2 - found[0] / 2 > 0)
         self.low_ = np.where(is_proper, found[0], low)
@@ -199,61 +198,55 @@ class DPQuantileClipper(OneToOneFeatureMixin, PrivateTransformer):
         return scaled.astype(X.dtype)
 
 
-def count_sensitivity(adjacency: Adjacency, n_features: int) -> float:
-    """L2 sensitivity of the centred counts of one round (proof page, Lemmas 5, 6)."""
-    distances = {
-        "zero_out": math.sqrt(n_features / 2),
-        "replace_one": math.sqrt(2 * n_features),
-    }
-    return distances[adjacency] * (1 + 1e-12)
+@dataclass(frozen=True, eq=False)
+class Bisection:
+    """A search for two quantiles of each feature; public facts only.
 
-
-def centred_counts(source: Source, thresholds: FloatArray) -> FloatArray:
-    """For each of (2, n_features) thresholds, half of (at or below - above). Private.
-
-    A record adds 1/2 or -1/2, the null record 0. Exact below 2**52 records.
+    Parameters
+    ----------
+    low, high : ndarray of shape (n_features,)
+        Declared bounds.
+    quantiles : pair of floats
+    n_steps, n_samples : int
     """
-    counts = np.zeros(thresholds.shape)
-    for block in source.blocks():
-        for total, threshold in zip(counts, thresholds, strict=True):
-            signs = np.where(threshold >= block.X, 0.5, -0.5)
-            if block.present is not None:
-                signs[~block.present] = 0.0
-            total += signs.sum(axis=0)
-    return counts.ravel()
 
+    low: FloatArray
+    high: FloatArray
+    quantiles: tuple[float, float]
+    n_steps: int
+    n_samples: int
 
-def bisect(
-    source: Source,
-    low: FloatArray,
-    high: FloatArray,
-    quantiles: tuple[float, float],
-    n_steps: int,
-    answers: Answers,
-) -> FloatArray:
-    """Outer ends of the cells in which both quantiles of each feature are found."""
-    n = source.n_samples
-    # A union bound over all counts keeps searches out of empty places.
-    margin = -float(ndtri(_WRONG_TURN / (2 * source.n_features * n_steps)))
-    margin *= answers.sigma
-    ranks = np.clip(n * np.array(quantiles), min(margin, n / 2), max(n - margin, n / 2))
-    cells = np.zeros((2, source.n_features))
-    for step in range(1, n_steps + 1):
-        middle = cells + 0.5**step
-        thresholds = _between(low, high, middle)
-        released = answers.to(lambda at=thresholds: centred_counts(source, at))
-        at_or_below = released.reshape(cells.shape) + n / 2
-        cells = np.where(at_or_below >= ranks[:, None], cells, middle)
-    if margin > n / 4:
-        return np.stack([low, high])
-    # Noise may have brought the upper one below the lower.
-    ends = np.stack([cells.min(axis=0), cells.max(axis=0) + 0.5**n_steps])
-    return _between(low, high, ends)
+    @property
+    def first(self) -> Counts:
+        """What is asked first."""
+        return self._counts(np.full((2, len(self.low)), 0.5))
 
+    def run(self, answers: Answers) -> FloatArray:
+        """Outer ends of the cells in which the quantiles are found."""
+        n = self.n_samples
+        # A union bound over all counts keeps searches out of empty places.
+        margin = -float(ndtri(_WRONG_TURN / (2 * len(self.low) * self.n_steps)))
+        margin *= answers.expected(self.first).deviation
+        aimed = n * np.array(self.quantiles)
+        ranks = np.clip(aimed, min(margin, n / 2), max(n - margin, n / 2))
+        cells = np.zeros((2, len(self.low)))
+        for step in range(1, self.n_steps + 1):
+            middle = cells + 0.5**step
+            counts = self._counts(middle)
+            at_or_below = counts.at_or_below(answers.ask(counts).value, n)
+            cells = np.where(at_or_below >= ranks[:, None], cells, middle)
+        if margin > n / 4:
+            return np.stack([self.low, self.high])
+        # Noise may have brought the upper one below the lower.
+        ends = np.stack([cells.min(axis=0), cells.max(axis=0) + 0.5**self.n_steps])
+        return self._at(ends)
 
-def _between(low: FloatArray, high: FloatArray, share: FloatArray) -> FloatArray:
-    """Points on the way from low to high, which cannot overflow."""
-    return low * (1 - share) + high * share
+    def _counts(self, share: FloatArray) -> Counts:
+        return Counts(self._at(share))
+
+    def _at(self, share: FloatArray) -> FloatArray:
+        """Points on the way from low to high, which cannot overflow."""
+        return self.low * (1 - share) + self.high * share
 
 
 def _checked_quantiles(quantiles: Any) -> tuple[float, float]:

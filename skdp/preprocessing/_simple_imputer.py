@@ -9,15 +9,15 @@ import numpy as np
 from sklearn.base import OneToOneFeatureMixin
 from sklearn.utils.validation import check_is_fitted
 
+from skdp._bounds import match_bounds, middle_and_half
 from skdp._floats import FloatArray
 from skdp._input import check_rows, in_column_order
 from skdp._output import in_dtype
 from skdp._validation import check_choice
 from skdp.data import MemorySource
-from skdp.preprocessing._bounds import match_bounds, middle_and_half
-from skdp.preprocessing._pair_sums import PRESENCE, shrunken_mean
 from skdp.preprocessing._private import PrivateTransformer
 from skdp.privacy._step import FREE, StepPrivacy
+from skdp.queries._pair_sums import PRESENCE, PairSums, shrunken_mean
 
 
 class DPSimpleImputer(OneToOneFeatureMixin, PrivateTransformer):
@@ -146,16 +146,15 @@ class DPSimpleImputer(OneToOneFeatureMixin, PrivateTransformer):
         low, high = match_bounds(self.bounds, X.shape[1], names)
         middle, half = middle_and_half(low, high)
         source = MemorySource(X, np.zeros(len(X)))
-        mechanism = PRESENCE.mechanism(
-            source, self.adjacency, {"count_weight": PRESENCE.weight}
-        )
-        answers = self._commit(mechanism, budget, source)
+        sums = PairSums(PRESENCE, low, high, source.n_samples)
+        params = {"count_weight": PRESENCE.weight}
+        answers = self._commit(sums, source, budget, key="noisy_moments", params=params)
         if answers.is_exact:
             self.statistics_ = _exact(X, middle)
             return self
-        released = answers.to(lambda: PRESENCE.query(source, low, high))
-        total, count = PRESENCE.read(released, source.n_samples)
-        self.statistics_ = middle + half * shrunken_mean(total, count, answers.sigma)
+        released = answers.ask(sums)
+        mean = shrunken_mean(*sums.read(released.value), released.deviation)
+        self.statistics_ = middle + half * mean
         return self
 
     def transform(self, X: Any) -> np.ndarray:

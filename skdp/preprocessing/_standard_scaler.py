@@ -9,13 +9,14 @@ import numpy as np
 from sklearn.base import OneToOneFeatureMixin
 from sklearn.utils.validation import check_is_fitted
 
+from skdp._bounds import match_bounds, middle_and_half
 from skdp._floats import FloatArray
 from skdp._input import check_rows
 from skdp._rows import clip_rows
 from skdp.data import MemorySource
-from skdp.preprocessing._bounds import match_bounds, middle_and_half
-from skdp.preprocessing._pair_sums import SQUARES, shrunken_mean
-from skdp.preprocessing._private import Answers, PrivateTransformer
+from skdp.preprocessing._private import PrivateTransformer
+from skdp.privacy._answers import Released
+from skdp.queries._pair_sums import SQUARES, PairSums, shrunken_mean
 
 # Least variance in units of the bounds, where the noise is smaller than rounding.
 _LEAST_VARIANCE = 1e-12
@@ -140,18 +141,16 @@ class DPStandardScaler(OneToOneFeatureMixin, PrivateTransformer):
         names = getattr(self, "feature_names_in_", None)
         low, high = match_bounds(self.bounds, X.shape[1], names)
         source = MemorySource(X, np.zeros(len(X)))
-        mechanism = SQUARES.mechanism(
-            source, self.adjacency, {"square_weight": SQUARES.weight}
-        )
-        answers = self._commit(mechanism, budget, source)
+        sums = PairSums(SQUARES, low, high, source.n_samples)
+        params = {"square_weight": SQUARES.weight}
+        answers = self._commit(sums, source, budget, key="noisy_moments", params=params)
         self.data_norm_ = 1.0 if budget.is_finite else math.inf
         if answers.is_exact:
             self.mean_, self.var_ = _exact(X)
             self.scale_ = np.sqrt(np.where(self.var_ > 0, self.var_, 1.0))
             low, high = np.full_like(low, -math.inf), np.full_like(high, math.inf)
         else:
-            released = answers.to(lambda: SQUARES.query(source, low, high))
-            mean, variance = _moments(released, source.n_samples, answers)
+            mean, variance = _moments(sums, answers.ask(sums))
             middle, half = middle_and_half(low, high)
             tiny, largest = np.finfo(float).tiny, np.finfo(float).max
             self.mean_ = middle + half * mean
@@ -190,13 +189,12 @@ def _exact(X: np.ndarray) -> tuple[FloatArray, FloatArray]:
         return X.mean(axis=0), X.var(axis=0)
 
 
-def _moments(
-    released: FloatArray, n_samples: int, answers: Answers
-) -> tuple[FloatArray, FloatArray]:
+def _moments(sums: PairSums, released: Released) -> tuple[FloatArray, FloatArray]:
     """Mean and variance in units of the bounds; post-processing only."""
-    total, squares = SQUARES.read(released, n_samples)
-    mean = shrunken_mean(total, n_samples, answers.sigma)
-    noise = answers.sigma / n_samples  # of the mean
+    total, squares = sums.read(released.value)
+    n_samples = sums.n_samples
+    mean = shrunken_mean(total, n_samples, released.deviation)
+    noise = released.deviation / n_samples  # of the mean
     # About a standard deviation of the noise in the variance.
     least = noise / SQUARES.weight + 2 * np.abs(mean) * noise
     least = np.clip(least, _LEAST_VARIANCE, 1.0)

@@ -251,8 +251,7 @@ class LocalAnswers(Answers):
         with np.errstate(all="ignore"):
             scores, layout = self._total(query, asked)
             bound = self._bound(query, asked, layout)
-        epsilon = asked.law.epsilon(self.multiplier(line))
-        return self._noise.top_k(scores, k, sensitivity=bound, epsilon=epsilon)
+        return asked.law.choose(self._noise, scores, k, bound, self.multiplier(line))
 
     def inside(
         self, algorithm: Inside, hear: Callable[[Any], None] | None = None
@@ -335,10 +334,26 @@ class RehearsedAnswers(Answers):
         return RehearsedAnswers(plan, self._source, grant)
 
 
+class NoiselessRehearsal(RehearsedAnswers):
+    """Zeros, as many as are asked for: a rehearsal at ``epsilon=inf``."""
+
+    def ask(self, query: Query, line: int = 0) -> Released:
+        return self.expected(query, line)
+
+    def choose(self, query: Query, k: int, line: int) -> IntArray:
+        return np.arange(k)
+
+    def expected(self, query: Query, line: int = 0) -> Released:
+        return Released(np.zeros(query.shape), 0.0, 0.0)
+
+
 class ExactAnswers(Answers):
     """The records themselves, where nothing is private: ``epsilon=inf``."""
 
     is_exact = True
+
+    def expected(self, query: Query, line: int = 0) -> Released:
+        return Released(np.zeros(query.shape), 0.0, 0.0)
 
     @property
     def records(self) -> Any:

@@ -12,6 +12,7 @@ from skdp.privacy._answers import (
     ExactAnswers,
     Grant,
     LocalAnswers,
+    NoiselessRehearsal,
     RehearsedAnswers,
 )
 from skdp.privacy._draws import Draws, DrawsOf
@@ -118,7 +119,9 @@ class Door:
             )
         grant = Grant(event, multiplier, self._relation)
         if self._ledger is not None and self._ledger.is_rehearsal:
-            return RehearsedAnswers(plan or _NOTHING, source, grant)
+            if plan is None:
+                return NoiselessRehearsal(_NOTHING, source, grant)
+            return RehearsedAnswers(plan, source, grant)
         if plan is None:
             return ExactAnswers(_NOTHING, source, grant)
         return LocalAnswers(plan, source, grant, self._noise)

@@ -11,8 +11,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
+import numpy as np
+
+from skdp._floats import FloatArray, IntArray
 from skdp.privacy._adjacency import Relation, check_adjacency
 from skdp.privacy._amplification import batch_epsilon
 from skdp.privacy._events import (
@@ -23,6 +26,7 @@ from skdp.privacy._events import (
     PureEvent,
 )
 from skdp.privacy._laws import Gaussian, NoiseLaw
+from skdp.privacy._noise import NoiseSource
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,52 @@ class Choices:
     def event(self, multiplier: float, times: int) -> Event:
         """Cost of the selections together."""
         return BoundedRangeEvent(self.epsilon(multiplier), times)
+
+    def choose(
+        self,
+        noise: NoiseSource,
+        scores: FloatArray,
+        k: int,
+        sensitivity: float,
+        multiplier: float,
+    ) -> IntArray:
+        """Indices of `k` nearly largest scores."""
+        epsilon = self.epsilon(multiplier)
+        return noise.top_k(scores, k, sensitivity=sensitivity, epsilon=epsilon)
+
+
+@dataclass(frozen=True)
+class PureChoices(Choices):
+    """Selections of one candidate each; `reach` is their pure epsilon, as it is.
+
+    Parameters
+    ----------
+    mechanism : {"permute_and_flip", "exponential"}, default="permute_and_flip"
+    """
+
+    mechanism: Literal["permute_and_flip", "exponential"] = "permute_and_flip"
+
+    def epsilon(self, multiplier: float) -> float:
+        return self.reach
+
+    def event(self, multiplier: float, times: int) -> Event:
+        return PureEvent(self.reach, times)
+
+    def choose(
+        self,
+        noise: NoiseSource,
+        scores: FloatArray,
+        k: int,
+        sensitivity: float,
+        multiplier: float,
+    ) -> IntArray:
+        if k != 1:
+            raise ValueError(f"A pure selection must be of 1 candidate. Got {k}.")
+        select = noise.permute_and_flip
+        if self.mechanism == "exponential":
+            select = noise.exponential_mechanism
+        chosen = select(scores, sensitivity=sensitivity, epsilon=self.reach)
+        return np.array([chosen])
 
 
 class Sample(Protocol):
@@ -160,6 +210,8 @@ class Line:
         Their noise multiplier over the plan's.
     mu_share : float, default=1.0
         Or the share of the plan's mu^2 that each of them has.
+    strength : float, default=1.0
+        Or their mu, or epsilon, over the plan's.
     law : NoiseLaw or Choices, default=GAUSSIAN
     sample : Sample, default=EVERYONE
     is_hidden : bool, default=False
@@ -171,6 +223,7 @@ class Line:
     times: int = 1
     multiple: float = 1.0
     mu_share: float = 1.0
+    strength: float = 1.0
     law: NoiseLaw | Choices = GAUSSIAN
     sample: Sample = EVERYONE
     is_hidden: bool = False
@@ -178,7 +231,8 @@ class Line:
 
     def multiplier(self, plan_multiplier: float) -> float:
         """Noise multiplier of one answer."""
-        return plan_multiplier * self.multiple / math.sqrt(self.mu_share)
+        multiplier = plan_multiplier * self.multiple / math.sqrt(self.mu_share)
+        return multiplier / self.strength
 
     def event(self, plan_multiplier: float, relation: Relation) -> Event:
         """Cost of the answers together."""

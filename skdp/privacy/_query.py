@@ -33,15 +33,15 @@ class Bound:
     user : float or None
         All that one user has exchanged: many rows, whether each of them counts or they
         are summed and clipped as one.
-    norm : {1, 2}, default=2
-        In which the bounds are taken.
+    norm : {1, 2, inf}, default=2
+        In which the bounds are taken; inf is of each number apart, for choices.
     """
 
     zero_out: float | None = None
     replace_one: float | None = None
     rating_value: float | None = None
     user: float | None = None
-    norm: int = 2
+    norm: float = 2
 
     def under(self, relation: Relation) -> float:
         """The bound under one relation.

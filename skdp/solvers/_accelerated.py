@@ -19,29 +19,28 @@ Proofs: ``docs/proofs/nesterov.md``.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
 from itertools import chain, repeat
-from typing import ClassVar, Literal, NamedTuple, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 
+from skdp._configured import Checks, Given, Refused
 from skdp._floats import FloatArray, IntArray
 from skdp._validation import check_choice, check_count, check_real
-from skdp.data import Source
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget, calibrate
-from skdp.privacy._amplification import batch_epsilon
-from skdp.privacy._events import ComposedEvent, Event, GaussianEvent, PureEvent
+from skdp.privacy._answers import Answers
 from skdp.privacy._laws import LAWS, budget_of
-from skdp.privacy._noise import NoiseSource
-from skdp.queries._gradient_sum import query_sensitivity
+from skdp.privacy._plan import EVERYONE, Batch, Line, Plan, Sample
+from skdp.queries._gradient import Gradients
 from skdp.solvers._accelerated_rules import DefaultRules
 from skdp.solvers._base import Progress, Solution
+from skdp.solvers._boxed import boxed, farthest_weight
 from skdp.solvers._chosen_law import ChosenLaw
-from skdp.solvers._configured import Checks
 from skdp.solvers._noise_division import bound_weights, nesterov_momentum, noise_levels
-from skdp.solvers._noisy_gradient import NoisyGradient, boxed, farthest_weight
 
 
 class Schedule(NamedTuple):
@@ -80,7 +79,8 @@ class AcceleratedGD(ChosenLaw):
         `noisy_gd`'s rule.
     law : {"gaussian", "spherical"} or None, default=None
         Law of the noise. None: spherical if delta is 0, which is what it needs,
-        Gaussian otherwise.
+        Gaussian otherwise. "spherical" is refused for several steps beside a delta
+        above 0, which gains little with it.
     batch_size : int in [1, 2^31] or None, default=None
         Records in each step's secret batch, drawn afresh without replacement. Spherical
         noise only. None, or n_samples and more: all records in every step.
@@ -100,105 +100,102 @@ class AcceleratedGD(ChosenLaw):
     # Times 1 / sqrt(step_size * mu) steps in which momentum covers a flow time 1 / mu.
     relaxations: ClassVar[float] = 2.0
 
-    n_steps: int | None = None
-    step_size: float | None = None
-    strong_convexity: float | None = None
+    n_steps: int
+    step_size: float
+    strong_convexity: float
     division: Literal["optimal", "even"] = "optimal"
-    residual_clip: float | None = None
-    intercept_weight: float | None = None
-    batch_size: int | None = None
+    residual_clip: float
+    intercept_weight: float
+    batch_size: int
+
+    @classmethod
+    def planned(cls, given: Given, objective: LinearObjective, budget: Budget) -> Self:
+        cls.check(objective, budget)
+        solver = cls(**cls.by_rule(given, objective, budget))
+        solver._check_batches(objective)
+        cls.check_steps(solver.law, budget, solver.n_steps)
+        solver._check_draws(objective, budget)
+        return solver
+
+    @classmethod
+    def by_rule(
+        cls, given: Given, objective: LinearObjective, budget: Budget
+    ) -> dict[str, Any]:
+        """All parameters, by the rules if they are not given."""
+        law, n = cls.law_for(given, budget), objective.n_samples
+        rules = DefaultRules(objective, budget, LAWS[law])
+        clip, weight = rules.flow_time.clip_and_weight(
+            given.get("residual_clip"), given.get("intercept_weight")
+        )
+        step_size, convexity = rules.constants(clip, weight)
+        step_size = given.get("step_size", step_size)
+        convexity = given.get("strong_convexity", convexity)
+        division = given.get("division", "optimal")
+        batch_size = min(given.get("batch_size", n), n)
+        n_steps = given.get("n_steps")
+        if n_steps is None:
+            bound = Gradients(objective, clip, weight).worst
+            relation = _sample(batch_size, n).covering(objective.adjacency)
+            n_steps = rules.n_steps(
+                step_size,
+                convexity,
+                bound.under(relation),
+                relaxations=cls.relaxations,
+                is_even=division == "even",
+            )
+        return {
+            "law": law,
+            "n_steps": n_steps,
+            "step_size": step_size,
+            "strong_convexity": convexity,
+            "division": division,
+            "residual_clip": clip,
+            "intercept_weight": weight,
+            "batch_size": batch_size,
+        }
+
+    def _check_batches(self, objective: LinearObjective) -> None:
+        if self.batch_size < objective.n_samples and not self.noise_law.is_pure:
+            raise Refused(
+                f"solver={self.key!r} takes a batch_size with law='spherical' only, "
+                "since no exact law is known for Gaussian noise and batches of a fixed "
+                "size. Use delta=0, or solver='noisy_sgd'."
+            )
+
+    def _check_draws(self, objective: LinearObjective, budget: Budget) -> None:
+        """Raise if the noise of a step cannot be drawn."""
+        law, size = self.noise_law, objective.n_columns * objective.loss.n_outputs
+        if not law.is_pure:
+            return
+        plan = self.plan(objective)
+        declare = partial(plan.event, relation=objective.adjacency)
+        multiplier = calibrate(declare, budget_of(law, budget))
+        multipliers = [line.multiplier(multiplier) for line in plan.lines]
+        if not all(law.is_possible(z, size) for z in multipliers):
+            raise Refused(
+                f"solver={self.key!r} cannot draw such noise. Use fewer n_steps."
+            )
 
     @property
     def mechanism(self) -> str:
         return f"{self.noise_law.name} noise on gradients, divided over the steps"
 
-    def refusal(self, objective: LinearObjective, budget: Budget) -> str:
-        reason = super().refusal(objective, budget)
-        if reason:
-            return reason
-        name = f"solver={self.key!r}"
-        resolved = self.resolve(objective, budget)
-        if resolved.takes_batches(objective) and resolved.law != "spherical":
-            return (
-                f"{name} takes a batch_size with law='spherical' only, since no exact "
-                "law is known for Gaussian noise and batches of a fixed size. "
-                "Use delta=0, or solver='noisy_sgd'."
-            )
-        if not resolved._is_possible(objective, budget):
-            return f"{name} cannot draw such noise. Use fewer n_steps."
-        return ""
-
-    def _is_possible(self, objective: LinearObjective, budget: Budget) -> bool:
-        """Whether the noise of every step can be drawn."""
-        law, size = self.noise_law, objective.n_columns * objective.loss.n_outputs
-        if not law.is_pure:
-            return True
-        declare = partial(self.event, objective=objective)
-        multiplier = calibrate(declare, budget_of(law, budget))
-        levels = self.levels(multiplier, objective)
-        return all(law.is_possible(z, size) for z, _ in levels)
-
-    def takes_batches(self, objective: LinearObjective) -> bool:
-        """Whether steps see some of the records only."""
-        return self.batch_size is not None and self.batch_size < objective.n_samples
-
-    def resolve(self, objective: LinearObjective, budget: Budget) -> Self:
-        law = self.law_for(budget)
-        rules = DefaultRules(objective, budget, LAWS[law])
-        clip, weight = rules.flow_time.clip_and_weight(
-            self.residual_clip, self.intercept_weight
-        )
-        step_size, convexity = rules.constants(clip, weight)
-        found = replace(
-            self,
-            law=law,
-            step_size=self.step_size or step_size,
-            strong_convexity=self.strong_convexity or convexity,
-            residual_clip=clip,
-            intercept_weight=weight,
-            batch_size=min(self.batch_size or objective.n_samples, objective.n_samples),
-        )
-        if found.n_steps is not None:
-            return found
-        assert found.step_size is not None, "filled in above"
-        assert found.strong_convexity is not None, "filled in above"
-        n_steps = rules.n_steps(
-            found.step_size,
-            found.strong_convexity,
-            found.sensitivity(objective),
-            relaxations=self.relaxations,
-            is_even=self.division == "even",
-        )
-        return replace(found, n_steps=n_steps)
-
     def schedule(self, objective: LinearObjective) -> Schedule:
-        """The resolved course of the run."""
+        """The course of the run."""
         step_sizes, stages = self._stages(objective)
         return Schedule(step_sizes, self._momenta(step_sizes), stages)
 
     def _stages(self, objective: LinearObjective) -> tuple[FloatArray, IntArray]:
         """Step sizes and stages, of which there is one here."""
-        assert self.n_steps is not None, "resolve() fills in the steps"
-        assert self.step_size is not None, "resolve() fills in the step size"
         ones = np.ones(self.n_steps, dtype=np.int64)
         return np.full(self.n_steps, self.step_size), ones
 
     def _momenta(self, step_sizes: FloatArray) -> FloatArray:
-        assert self.strong_convexity is not None, "resolve() fills in the convexity"
         return nesterov_momentum(step_sizes, self.strong_convexity)
 
-    def levels(
-        self, noise_multiplier: float, objective: LinearObjective
-    ) -> list[tuple[float, int]]:
-        """Noise multipliers in the order of the steps, with their numbers of steps."""
-        factors = self._factors(objective)
-        return [(noise_multiplier * factor, count) for factor, count in factors]
-
-    @lru_cache(maxsize=64)  # noqa: B019 - of frozen values; calibration asks often
-    def _factors(self, objective: LinearObjective) -> list[tuple[float, int]]:
-        """`levels` per unit of the noise multiplier."""
+    def levels(self, objective: LinearObjective) -> list[tuple[float, int]]:
+        """Factors on the noise multiplier in the order of the steps, with numbers."""
         schedule = self.schedule(objective)
-        assert self.strong_convexity is not None, "resolve() fills in the convexity"
         weights = np.ones(len(schedule.stages))
         if self.division == "optimal":
             _, weights = bound_weights(
@@ -209,74 +206,45 @@ class AcceleratedGD(ChosenLaw):
             )
         return noise_levels(weights, is_pure=self.noise_law.is_pure)
 
-    def event(self, noise_multiplier: float, objective: LinearObjective) -> Event:
-        levels = self.levels(noise_multiplier, objective)
-        if not self.noise_law.is_pure:
-            parts: list[Event] = [GaussianEvent(z, count) for z, count in levels]
-        elif self.takes_batches(objective):
-            assert self.batch_size is not None, "it takes batches"
-            rate = self.batch_size / objective.n_samples
-            parts = [
-                PureEvent(batch_epsilon(1 / z, rate), count) for z, count in levels
-            ]
-        else:
-            parts = [PureEvent(1 / z, count) for z, count in levels]
-        return parts[0] if len(parts) == 1 else ComposedEvent(tuple(parts))
+    def sample(self, objective: LinearObjective) -> Sample:
+        """Which records a step sees."""
+        return _sample(self.batch_size, objective.n_samples)
 
-    def _query_objective(self, objective: LinearObjective) -> LinearObjective:
-        """The problem under whose adjacency a query's sensitivity is taken.
+    def plan(self, objective: LinearObjective) -> Plan:
+        law, sample = self.noise_law, self.sample(objective)
+        levels = self.levels(objective)
+        return Plan(tuple(Line(k, r, law=law, sample=sample) for r, k in levels))
 
-        In a batch another real record takes the place of the one that is missing, so
-        it is that of an exchange, whatever the adjacency of the data sets is.
-        """
-        if self.takes_batches(objective):
-            return replace(objective, adjacency="replace_one")
-        return objective
+    def gradients(self, objective: LinearObjective) -> Gradients:
+        """The queries."""
+        return Gradients(objective, self.residual_clip, self.intercept_weight)
 
     def sensitivity(self, objective: LinearObjective) -> float:
-        assert self.residual_clip is not None, "resolve() fills in the clip"
-        assert self.intercept_weight is not None, "resolve() fills in the weight"
-        return query_sensitivity(
-            self._query_objective(objective),
-            self.residual_clip,
-            intercept_weight=self.intercept_weight,
-        )
+        relation = self.sample(objective).covering(objective.adjacency)
+        return self.gradients(objective).worst.under(relation)
 
     def run(
-        self,
-        source: Source,
-        objective: LinearObjective,
-        noise_multiplier: float,
-        noise: NoiseSource,
-        progress: Progress,
+        self, answers: Answers, objective: LinearObjective, progress: Progress
     ) -> Solution:
-        assert self.residual_clip is not None, "resolve() fills in the clip"
-        assert self.intercept_weight is not None, "resolve() fills in the weight"
-        assert self.batch_size is not None, "resolve() fills in the batch size"
-        gradient = NoisyGradient(
-            source,
-            self._query_objective(objective),
-            noise,
-            self.noise_law,
-            residual_clip=self.residual_clip,
-            intercept_weight=self.intercept_weight,
-        )
-        weights = np.zeros((objective.n_columns, objective.loss.n_outputs))
+        sums, weights = self.gradients(objective), np.zeros(objective.shape)
         velocity, farthest = np.zeros_like(weights), farthest_weight(objective)
-        levels = self.levels(noise_multiplier, objective)
-        multipliers = chain.from_iterable(repeat(z, count) for z, count in levels)
         steps, stage = self.schedule(objective), 1
-        for t, multiplier in enumerate(multipliers):
+        for t, line in enumerate(self._line_of_each_step(objective)):
             if steps.stages[t] > stage:
                 stage, velocity = steps.stages[t], np.zeros_like(weights)
             ahead = boxed(weights + steps.momenta[t] * velocity, farthest)
-            asked = ahead if self.looks_ahead else weights
-            rows = None
-            if self.takes_batches(objective):
-                rows = noise.subset(objective.n_samples, self.batch_size)
-            released = gradient(asked, multiplier, rows)
-            mean = released / self.batch_size + objective.alpha * asked
+            query = sums.at(ahead if self.looks_ahead else weights)
+            released = query.read(answers.ask(query, line).value)
+            mean = released / self.batch_size + objective.alpha * query.weights
             moved = boxed(ahead - steps.step_sizes[t] * mean, farthest)
             velocity, weights = moved - weights, moved
             progress.step(t + 1, len(steps.stages))
-        return Solution(weights, gradient.noise_scale)
+        return Solution(weights, answers.noise_scale)
+
+    def _line_of_each_step(self, objective: LinearObjective) -> Iterator[int]:
+        counts = (count for _, count in self.levels(objective))
+        return chain.from_iterable(repeat(i, count) for i, count in enumerate(counts))
+
+
+def _sample(batch_size: int, n_samples: int) -> Sample:
+    return EVERYONE if batch_size >= n_samples else Batch(batch_size, n_samples)

@@ -1,6 +1,6 @@
 r"""Least squares from noisy sufficient statistics, released once.
 
-Algorithm: with unit rows u_i and targets v_i in [-1, 1] (`_moments`),
+Algorithm: with unit rows u_i and targets v_i in [-1, 1] (`MomentSums`),
 
     q = sum_i (svec(u_i u_i'), sqrt(2) t u_i, k u_i v_i, k t v_i) + N,
 
@@ -12,24 +12,23 @@ numbers and the public scale of N.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from skdp._configured import Checks, Given, Refused
 from skdp._floats import FloatArray
 from skdp._validation import check_real
-from skdp.data import Source
 from skdp.losses import SquaredLoss
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
-from skdp.privacy._events import Event
-from skdp.privacy._noise import NoiseSource
+from skdp.privacy._answers import Answers
+from skdp.privacy._plan import Line, Plan
+from skdp.queries._moments import Moments, MomentSums, MomentWeights
 from skdp.solvers._base import Progress, Solution
 from skdp.solvers._chosen_law import ChosenLaw
-from skdp.solvers._configured import Checks
-from skdp.solvers._moments import Moments, MomentWeights, query_size
 
 _INTERCEPT_WEIGHT, _TARGET_WEIGHT = 0.5, 1.0
 _MOST_FEATURES = 3000  # about 4.5 million numbers in the query
@@ -106,62 +105,65 @@ class AdaSSP(ChosenLaw):
     target_weight: float = _TARGET_WEIGHT
     ridge: float | str = "adaptive"
 
-    def refusal(self, objective: LinearObjective, budget: Budget) -> str:
-        if not isinstance(objective.loss, SquaredLoss):
-            return (
-                f"solver={self.key!r} needs the squared loss: only its optimum follows "
-                "from second moments. Use another solver."
-            )
-        if not math.isfinite(objective.loss.target_bound):
-            return f"solver={self.key!r} needs a finite bound on the targets."
+    @classmethod
+    def planned(cls, given: Given, objective: LinearObjective, budget: Budget) -> Self:
+        me = f"solver={cls.key!r}"
+        bound = _target_bound(objective, me)
+        if not math.isfinite(bound):
+            raise Refused(f"{me} needs a finite bound on the targets.")
         if objective.n_features > _MOST_FEATURES:
-            return (
-                f"solver={self.key!r} releases a number for every pair of features and "
-                f"takes at most {_MOST_FEATURES} features. Use solver='noisy_gd'."
+            raise Refused(
+                f"{me} releases a number for every pair of features and takes at most "
+                f"{_MOST_FEATURES} features. Use solver='noisy_gd'."
             )
-        reason = super().refusal(objective, budget)
-        return reason or self.noise_refusal(budget, query_size(objective))
-
-    def resolve(self, objective: LinearObjective, budget: Budget) -> Self:
-        return replace(self, law=self.law_for(budget))
+        cls.check(objective, budget)
+        law = cls.law_for(given, budget)
+        solver = cls(**{**given, "law": law})
+        (size,) = solver.moments(objective).shape
+        cls.check_noise(law, budget, size)
+        return solver
 
     @property
     def mechanism(self) -> str:
         return f"{self.noise_law.name} noise, calibrated exactly"
 
-    def event(self, noise_multiplier: float, objective: LinearObjective) -> Event:
-        return self.noise_law.event(noise_multiplier)
-
-    def _weights(self, objective: LinearObjective) -> MomentWeights:
+    def moments(self, objective: LinearObjective) -> MomentSums:
+        """The query."""
         t = self.intercept_weight if objective.fit_intercept else 0.0
-        return MomentWeights(t, self.target_weight)
+        return MomentSums(
+            MomentWeights(t, self.target_weight),
+            n_samples=objective.n_samples,
+            n_features=objective.n_features,
+            data_norm=objective.data_norm,
+            target_bound=_target_bound(objective, f"solver={self.key!r}"),
+        )
+
+    def plan(self, objective: LinearObjective) -> Plan:
+        return Plan((Line(law=self.noise_law),))
 
     def sensitivity(self, objective: LinearObjective) -> float:
-        return self._weights(objective).sensitivity(objective.adjacency)
+        return self.moments(objective).bound().under(objective.adjacency)
 
     def run(
-        self,
-        source: Source,
-        objective: LinearObjective,
-        noise_multiplier: float,
-        noise: NoiseSource,
-        progress: Progress,
+        self, answers: Answers, objective: LinearObjective, progress: Progress
     ) -> Solution:
-        assert isinstance(objective.loss, SquaredLoss), "refused otherwise"
-        weights = self._weights(objective)
-        sensitivity = self.sensitivity(objective)
-        sensitivity += weights.rounding_slack(objective, source.largest_block)
-        query = Moments.of(source, objective.loss, objective).as_query(weights)
-        size, law = query_size(objective), self.noise_law
-        released = law.release(noise, query, sensitivity, noise_multiplier)
-        sigma = law.scale(sensitivity, noise_multiplier, size).sigma
-        sigma *= law.deviation(1.0, size)
+        query = self.moments(objective)
+        released = answers.ask(query)
         progress.step(1, 1)
-        moments = Moments.from_query(released, objective.n_features, weights)
-        unit = _solved(moments, objective, weights, sigma, self.ridge)
+        moments, sigma = query.read(released.value), released.deviation
+        unit = _solved(moments, objective, query.weights, sigma, self.ridge)
         unit = np.clip(np.nan_to_num(unit), -_FARTHEST, _FARTHEST)
-        released_weights = unit * (objective.loss.target_bound / objective.data_norm)
-        return Solution(released_weights[:, None], sigma)
+        weights = unit * (query.target_bound / objective.data_norm)
+        return Solution(weights[:, None], sigma)
+
+
+def _target_bound(objective: LinearObjective, me: str) -> float:
+    if not isinstance(objective.loss, SquaredLoss):
+        raise Refused(
+            f"{me} needs the squared loss: only its optimum follows from second "
+            "moments. Use another solver."
+        )
+    return objective.loss.target_bound
 
 
 def _solved(

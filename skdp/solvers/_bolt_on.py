@@ -18,20 +18,18 @@ from numbers import Real
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from scipy.sparse import issparse
 
+from skdp._configured import Checks, Given, Refused
 from skdp._floats import FloatArray
 from skdp._validation import check_bool, check_choice, check_count, check_real
-from skdp.data import Source, held
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
-from skdp.privacy._events import Event
+from skdp.privacy._answers import Answers
 from skdp.privacy._laws import LAWS, deviation_once
-from skdp.privacy._noise import NoiseSource
-from skdp.queries._gradient_sum import GradientSum, query_sensitivity
+from skdp.privacy._plan import Line, Plan
+from skdp.queries._gradient_sum import query_sensitivity
 from skdp.solvers._base import Progress, Solution
 from skdp.solvers._chosen_law import ChosenLaw
-from skdp.solvers._configured import Checks
 from skdp.solvers._flow_time import RELAXATIONS
 from skdp.solvers._permutation_sensitivity import (
     Updates,
@@ -39,6 +37,7 @@ from skdp.solvers._permutation_sensitivity import (
     farthest_iterate,
     rounding_of,
 )
+from skdp.solvers._permuted_descent import PermutedDescent
 from skdp.solvers._schedules import AVERAGES, SCHEDULES
 
 # Guess of the norm of useful weights, in units of raw predictions over data_norm.
@@ -127,7 +126,7 @@ class BoltOn(ChosenLaw):
     """
 
     key: ClassVar[str] = "bolt_on"
-
+    is_recommended: ClassVar[bool] = False
     checks: ClassVar[Checks] = {
         **ChosenLaw.checks,
         "n_passes": partial(check_count, high=_MOST_PASSES),
@@ -139,88 +138,76 @@ class BoltOn(ChosenLaw):
         "reshuffle": check_bool,
     }
 
-    n_passes: int | None = None
-    batch_size: int | None = None
+    n_passes: int
+    batch_size: int
     schedule: Literal["constant", "decreasing", "sqrt", "strongly_convex"] = "constant"
-    step_size: float | None = None
+    step_size: float
     average: Literal["none", "linear", "uniform"] = "none"
     radius: float = math.inf
     reshuffle: bool = False
+
+    @classmethod
+    def planned(cls, given: Given, objective: LinearObjective, budget: Budget) -> Self:
+        cls.check(objective, budget)
+        law, me = cls.law_for(given, budget), f"solver={cls.key!r}"
+        if given.get("schedule") == "strongly_convex" and objective.alpha == 0:
+            raise Refused(
+                f"{me} needs regularisation for this schedule. Set C or alpha."
+            )
+        flow = _flow_time(objective, budget, law)
+        n_passes, batch_size = _passes_and_batch(given, objective, flow)
+        updates = n_passes * -(-objective.n_samples // batch_size)
+        if updates > _MOST_UPDATES or updates * objective.n_columns > _MOST_PRODUCTS:
+            raise Refused(
+                f"{me} would make too many updates. Got {updates:,}. "
+                "Use a larger 'batch_size' or fewer 'n_passes'."
+            )
+        decided = {"law": law, "n_passes": n_passes, "batch_size": batch_size}
+        solver = cls(**{"step_size": 1.0, **given, **decided})
+        if "step_size" not in given:
+            step_size = 1 / objective.smoothness
+            if solver.schedule != "strongly_convex":
+                unit = solver.updates(objective).steps
+                step_size = min(flow / float(unit.sum()), step_size)
+            solver = replace(solver, step_size=step_size)
+        solver._check_steps(objective)
+        cls.check_noise(law, budget, math.prod(objective.shape))
+        return solver
+
+    def _check_steps(self, objective: LinearObjective) -> None:
+        """Raise if steps are too long, or weights too far."""
+        me, smoothness = f"solver={self.key!r}", objective.smoothness
+        if not self.step_size * smoothness <= 2:
+            raise Refused(
+                f"{me} needs a 'step_size' of at most 2 / L, which is "
+                f"{2 / smoothness:.3g}. Got {self.step_size:.3g}. "
+                "Use step_size=None."
+            )
+        unprojected = replace(self.updates(objective), radius=math.inf)
+        far = farthest_iterate(unprojected, objective)
+        if not (far < _FARTHEST and _LEAST < self.sensitivity(objective)):
+            raise Refused(
+                f"{me} leaves the range of numbers. Use another 'data_norm' or C."
+            )
 
     @property
     def mechanism(self) -> str:
         return f"{self.noise_law.name} noise on the last weights of gradient descent"
 
-    def refusal(self, objective: LinearObjective, budget: Budget) -> str:
-        reason = super().refusal(objective, budget)
-        if reason:
-            return reason
-        me = f"solver={self.key!r}"
-        if self.schedule == "strongly_convex" and objective.alpha == 0:
-            return f"{me} needs regularisation for this schedule. Set C or alpha."
-        planned, _ = self._with_batches(objective, budget)
-        updates = planned._n_passes * planned._updates_per_pass(objective)
-        if updates > _MOST_UPDATES or updates * objective.n_columns > _MOST_PRODUCTS:
-            return (
-                f"{me} would make too many updates. Got {updates:,}. "
-                "Use a larger 'batch_size' or fewer 'n_passes'."
-            )
-        resolved = self.resolve(objective, budget)
-        assert resolved.step_size is not None, "resolve() fills in the step size"
-        smoothness = objective.smoothness
-        if not resolved.step_size * smoothness <= 2:
-            return (
-                f"{me} needs a 'step_size' of at most 2 / L, which is "
-                f"{2 / smoothness:.3g}. Got {resolved.step_size:.3g}. "
-                "Use step_size=None."
-            )
-        unprojected = replace(resolved._updates(objective), radius=math.inf)
-        far = farthest_iterate(unprojected, objective)
-        if not (far < _FARTHEST and _LEAST < resolved.sensitivity(objective)):
-            return f"{me} leaves the range of numbers. Use another 'data_norm' or C."
-        return self.noise_refusal(
-            budget, objective.n_columns * objective.loss.n_outputs
-        )
-
-    def resolve(self, objective: LinearObjective, budget: Budget) -> Self:
-        planned, flow = self._with_batches(objective, budget)
-        if self.step_size is not None:
-            return planned
-        step = 1 / objective.smoothness
-        if self.schedule != "strongly_convex":
-            unit = replace(planned, step_size=1.0)._steps(objective)
-            step = min(flow / float(unit.sum()), step)
-        return replace(planned, step_size=step)
-
-    def _with_batches(
-        self, objective: LinearObjective, budget: Budget
-    ) -> tuple[Self, float]:
-        """A copy with law, passes and batch size, and the flow time wanted."""
-        n, law = objective.n_samples, self.law_for(budget)
-        flow = _flow_time(objective, budget, law)
-        wanted = flow * objective.smoothness  # updates with the largest steps
-        passes, batch = self.n_passes, min(self.batch_size or n, n)
-        if passes is None:
-            passes = math.ceil(min(max(wanted / -(-n // batch), 1), _MOST_FULL))
-            if self.batch_size is None and wanted > _MOST_FULL:
-                passes = _PASSES
-        if self.batch_size is None:
-            batch = math.floor(min(max(passes * n / wanted, 1), n))
-        return replace(self, n_passes=passes, batch_size=batch, law=law), flow
-
-    def event(self, noise_multiplier: float, objective: LinearObjective) -> Event:
-        return self.noise_law.event(noise_multiplier)
-
-    def _updates(self, objective: LinearObjective) -> Updates:
+    def updates(self, objective: LinearObjective) -> Updates:
+        """Public facts of the run."""
         return Updates(
             self._steps(objective),
             self._shares(objective),
-            self._batch_size,
+            self.batch_size,
             self.radius,
         )
 
+    def plan(self, objective: LinearObjective) -> Plan:
+        return Plan((Line(law=self.noise_law),))
+
     def sensitivity(self, objective: LinearObjective) -> float:
-        updates = self._updates(objective)
+        updates = self.updates(objective)
         farthest = farthest_iterate(updates, objective)
         return exact_sensitivity(
             updates,
@@ -231,111 +218,49 @@ class BoltOn(ChosenLaw):
             rounding=rounding_of(updates, objective, farthest),
         )
 
+    def descent(
+        self, objective: LinearObjective, progress: Progress
+    ) -> PermutedDescent:
+        """What is done within the walls."""
+        updates, bound = self.updates(objective), self.sensitivity(objective)
+        return PermutedDescent(objective, updates, self.reshuffle, bound, progress)
+
     def run(
-        self,
-        source: Source,
-        objective: LinearObjective,
-        noise_multiplier: float,
-        noise: NoiseSource,
-        progress: Progress,
+        self, answers: Answers, objective: LinearObjective, progress: Progress
     ) -> Solution:
-        if self._batch_size == objective.n_samples:
-            weights = self._full_gradients(source, objective, progress)
-        else:
-            weights = self._batches(source, objective, noise, progress)
-        sensitivity = self.sensitivity(objective)
-        released = self.noise_law.release(noise, weights, sensitivity, noise_multiplier)
-        scale = self.noise_law.scale(sensitivity, noise_multiplier, weights.size)
-        return Solution(released, scale.sigma)
-
-    def _full_gradients(
-        self, source: Source, objective: LinearObjective, progress: Progress
-    ) -> FloatArray:
-        gradient = GradientSum(source, objective)
-        weights = np.zeros((objective.n_columns, objective.loss.n_outputs))
-        average = np.zeros_like(weights)
-        steps, shares = self._steps(objective).ravel(), self._shares(objective).ravel()
-        for t in range(len(steps)):
-            mean = gradient(weights) / objective.n_samples
-            weights = (1 - steps[t] * objective.alpha) * weights - steps[t] * mean
-            norm = float(np.linalg.norm(weights))
-            if norm > self.radius:
-                weights *= self.radius / norm
-            average += shares[t] * weights
-            progress.step(t + 1, len(steps))
-        return average
-
-    def _batches(
-        self,
-        source: Source,
-        objective: LinearObjective,
-        noise: NoiseSource,
-        progress: Progress,
-    ) -> FloatArray:
-        # Imported here, because numba takes half a second to import.
-        from skdp.solvers._permutation_kernel import dense_pass, sparse_pass
-
-        block = held(source)
-        X: Any = block.X
-        if not issparse(X):
-            X = np.ascontiguousarray(X)
-        one_pass = sparse_pass if issparse(X) else dense_pass
-        rows = (X.data, X.indices, X.indptr) if issparse(X) else (X,)
-        present = block.present
-        if present is None:
-            present = np.ones(objective.n_samples, dtype=bool)
-        intercept = objective.intercept_value if objective.fit_intercept else 0.0
-        weights = np.zeros((objective.loss.n_outputs, objective.n_columns))
-        average = np.zeros_like(weights)
-        steps, shares = self._steps(objective), self._shares(objective)
-        order = noise.permutation(objective.n_samples)
-        for j in range(self._n_passes):
-            if j > 0 and self.reshuffle:
-                order = noise.permutation(objective.n_samples)
-            one_pass(
-                *rows,
-                block.y,
-                present,
-                (objective.data_norm, intercept),
-                order,
-                steps[j],
-                shares[j],
-                self._batch_size,
-                objective.alpha,
-                self.radius,
-                int(objective.loss.form),
-                objective.loss.form_constants,
-                weights,
-                average,
-            )
-            progress.step(j + 1, self._n_passes)
-        return average.T.copy()
-
-    @property
-    def _n_passes(self) -> int:
-        assert self.n_passes is not None, "resolve() fills in the passes"
-        return self.n_passes
-
-    @property
-    def _batch_size(self) -> int:
-        assert self.batch_size is not None, "resolve() fills in the batch size"
-        return self.batch_size
+        released = answers.inside(self.descent(objective, progress))
+        return Solution(released, answers.noise_scale)
 
     def _updates_per_pass(self, objective: LinearObjective) -> int:
-        return -(-objective.n_samples // self._batch_size)
+        return -(-objective.n_samples // self.batch_size)
 
     def _steps(self, objective: LinearObjective) -> FloatArray:
         """Step sizes, of shape (n_passes, updates_per_pass)."""
-        assert self.step_size is not None, "resolve() fills in the step size"
         per_pass = self._updates_per_pass(objective)
-        t = np.arange(1.0, self._n_passes * per_pass + 1)
+        t = np.arange(1.0, self.n_passes * per_pass + 1)
         steps = SCHEDULES[self.schedule](t, self.step_size, objective.alpha)
-        return steps.reshape(self._n_passes, per_pass)
+        return steps.reshape(self.n_passes, per_pass)
 
     def _shares(self, objective: LinearObjective) -> FloatArray:
         per_pass = self._updates_per_pass(objective)
-        shares = AVERAGES[self.average](self._n_passes * per_pass)
-        return shares.reshape(self._n_passes, per_pass)
+        shares = AVERAGES[self.average](self.n_passes * per_pass)
+        return shares.reshape(self.n_passes, per_pass)
+
+
+def _passes_and_batch(
+    given: Given, objective: LinearObjective, flow: float
+) -> tuple[int, int]:
+    """Passes and batch size, by the rules if they are not given."""
+    n, wanted = objective.n_samples, flow * objective.smoothness
+    # `wanted` updates with the largest steps make the flow time.
+    passes, batch = given.get("n_passes"), min(given.get("batch_size", n), n)
+    if passes is None:
+        passes = math.ceil(min(max(wanted / -(-n // batch), 1), _MOST_FULL))
+        if "batch_size" not in given and wanted > _MOST_FULL:
+            passes = _PASSES
+    if "batch_size" not in given:
+        batch = math.floor(min(max(passes * n / wanted, 1), n))
+    return passes, batch
 
 
 def _flow_time(objective: LinearObjective, budget: Budget, law: str) -> float:

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
+from skdp._configured import Checks, Refused
 from skdp._validation import check_real
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.solvers._certified import CertifiedProblem
 from skdp.solvers._chosen_law import ChosenLaw
-from skdp.solvers._configured import Checks
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +21,7 @@ class CertifiedSolver(ChosenLaw):
 
     Parameters
     ----------
-    strength : float in [1e-250, 1e250] or None, default=None
+    strength : float in [1e-250, 1e250]
         L2 regularisation of the sum of the losses.
     """
 
@@ -30,22 +30,27 @@ class CertifiedSolver(ChosenLaw):
         "strength": partial(check_real, low=1e-250, high=1e250),
     }
 
-    strength: float | None = None
+    strength: float
 
-    def refusal(self, objective: LinearObjective, budget: Budget) -> str:
-        reason = super().refusal(objective, budget)
-        if reason:
-            return reason
+    @classmethod
+    def check(cls, objective: LinearObjective, budget: Budget) -> None:
+        super().check(objective, budget)
         if not math.isfinite(objective.loss.value_at_zero):
-            return (
-                f"solver={self.key!r} needs a bounded loss at 0. Use a finite target "
+            raise Refused(
+                f"solver={cls.key!r} needs a bounded loss at 0. Use a finite target "
                 "bound."
             )
-        resolved = self.resolve(objective, budget)
-        assert resolved.strength is not None, "resolve() fills in the strength"
-        if CertifiedProblem(objective, resolved.strength).is_ill_conditioned:
-            return f"solver={self.key!r} needs more regularisation. Use a smaller C."
-        side = resolved.noise_law.side_multiple
-        return self.noise_refusal(
-            budget, objective.n_columns * objective.loss.n_outputs, side
-        )
+
+    def check_certificate(self, objective: LinearObjective, budget: Budget) -> None:
+        """Raise if the minimiser cannot be certified, or its noise not be drawn.
+
+        Raises
+        ------
+        Refused
+        """
+        if CertifiedProblem(objective, self.strength).is_ill_conditioned:
+            raise Refused(
+                f"solver={self.key!r} needs more regularisation. Use a smaller C."
+            )
+        size, side = math.prod(objective.shape), self.noise_law.side_multiple
+        self.check_noise(self.law, budget, size, side)

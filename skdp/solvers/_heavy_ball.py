@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
+from skdp._configured import Checks, Given
 from skdp._floats import FloatArray
 from skdp._validation import check_real
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.solvers._accelerated import AcceleratedGD
-from skdp.solvers._configured import Checks
 from skdp.solvers._flow_time import RELAXATIONS
 
 # Below 1 in any rounding.
@@ -74,6 +74,7 @@ class HeavyBall(AcceleratedGD):
     """
 
     key: ClassVar[str] = "heavy_ball"
+    is_recommended: ClassVar[bool] = False
     looks_ahead: ClassVar[bool] = False
     relaxations: ClassVar[float] = math.sqrt(RELAXATIONS)
 
@@ -82,21 +83,20 @@ class HeavyBall(AcceleratedGD):
         "momentum": partial(check_real, low=0.0, high=1.0, high_open=True),
     }
 
-    momentum: float | None = None
+    momentum: float
 
-    def resolve(self, objective: LinearObjective, budget: Budget) -> Self:
-        found = super().resolve(objective, budget)
-        if found.momentum is not None:
-            return found
-        assert found.step_size is not None, "resolve() fills in the step size"
-        assert found.strong_convexity is not None, "resolve() fills in the convexity"
-        root = math.sqrt(found.step_size) * math.sqrt(found.strong_convexity)
+    @classmethod
+    def by_rule(
+        cls, given: Given, objective: LinearObjective, budget: Budget
+    ) -> dict[str, Any]:
+        found = super().by_rule(given, objective, budget)
+        root = math.sqrt(found["step_size"]) * math.sqrt(found["strong_convexity"])
         momentum = (1 - root) / (1 + root)
-        if found.strong_convexity > objective.alpha:
+        if found["strong_convexity"] > objective.alpha:
             # Momentum, not mu, decides how fast large curvatures settle.
-            momentum = 1 - self.relaxations * root
-        return replace(found, momentum=min(max(0.0, momentum), _MOST_MOMENTUM))
+            momentum = 1 - cls.relaxations * root
+        momentum = min(max(0.0, momentum), _MOST_MOMENTUM)
+        return found | {"momentum": given.get("momentum", momentum)}
 
     def _momenta(self, step_sizes: FloatArray) -> FloatArray:
-        assert self.momentum is not None, "resolve() fills in the momentum"
         return np.full(len(step_sizes), self.momentum)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, Self
+from typing import Any, ClassVar
 
+from skdp._configured import Checks, Given
 from skdp._floats import FloatArray, IntArray
 from skdp._validation import check_count
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.solvers._accelerated import AcceleratedGD
-from skdp.solvers._configured import Checks
 from skdp.solvers._noise_division import multistage_steps
 
 # Share of the steps that the first stage has by default.
@@ -70,24 +70,23 @@ class Multistage(AcceleratedGD):
     """
 
     key: ClassVar[str] = "multistage"
-
+    is_recommended: ClassVar[bool] = False
     checks: ClassVar[Checks] = {
         **AcceleratedGD.checks,
         "first_stage": partial(check_count, high=10**6),
     }
 
-    first_stage: int | None = None
+    first_stage: int
 
-    def resolve(self, objective: LinearObjective, budget: Budget) -> Self:
-        found = super().resolve(objective, budget)
-        assert found.n_steps is not None, "resolve() fills in the steps"
-        first = self.first_stage or math.ceil(_FIRST * found.n_steps)
-        return replace(found, first_stage=first)
+    @classmethod
+    def by_rule(
+        cls, given: Given, objective: LinearObjective, budget: Budget
+    ) -> dict[str, Any]:
+        found = super().by_rule(given, objective, budget)
+        first_stage = math.ceil(_FIRST * found["n_steps"])
+        return found | {"first_stage": given.get("first_stage", first_stage)}
 
     def _stages(self, objective: LinearObjective) -> tuple[FloatArray, IntArray]:
-        assert self.n_steps is not None, "resolve() fills in the steps"
-        assert self.step_size is not None, "resolve() fills in the step size"
-        assert self.strong_convexity is not None, "resolve() fills in the convexity"
         return multistage_steps(
             self.n_steps,
             step_size=self.step_size,

@@ -12,24 +12,30 @@ plus a small noise that covers the distance.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Generator
+from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, Self
 
 import numpy as np
 
+from skdp._configured import Checks, Given, Refused
+from skdp._floats import FloatArray
 from skdp._validation import check_real
 from skdp.data import Source
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
+from skdp.privacy._answers import Answers
+from skdp.privacy._draws import Draws
 from skdp.privacy._events import ComposedEvent, Event, ObjectiveEvent, PureEvent
 from skdp.privacy._gaussian import gaussian_mu
 from skdp.privacy._laws import LAWS
-from skdp.privacy._noise import NoiseSource
+from skdp.privacy._noise import NoiseScale
+from skdp.privacy._plan import Line, Plan
 from skdp.solvers._base import Progress, Solution
 from skdp.solvers._certified import CertifiedProblem, certified_minimum
 from skdp.solvers._certified_solver import CertifiedSolver
-from skdp.solvers._configured import Checks
+from skdp.solvers._chosen_law import LawName
 
 # Standard deviation of the tilt's effect on the raw prediction of a unit row in a
 # direction without curvature, chosen once on public data sets
@@ -60,8 +66,9 @@ class ObjectivePerturbation(CertifiedSolver):
     record's gradient. For a Gaussian tilt the privacy loss is, in both orders of
     the neighbours, at most that of the Gaussian mechanism plus
     ``log(1 + curvature_trace * row_norm^2 / strength)`` (with several outputs: see the
-    proof page); for a logistic loss under zero_out not even that is paid once
-    ``strength >= row_norm^2 / epsilon``. delta = 0 uses spherical noise.
+    proof page); for a logistic loss under zero_out not even that is paid, at the
+    budget's epsilon, once ``strength >= row_norm^2 / epsilon``. At smaller epsilons,
+    and so in compositions, it costs more. delta = 0 uses spherical noise.
     The released weights carry additional noise, 1 % of the budget, that covers
     the distance to the exact minimiser, rounding included. Sensitivities under both
     adjacencies: ``docs/proofs/objective_perturbation.md``. Unit of privacy: one record.
@@ -104,71 +111,46 @@ class ObjectivePerturbation(CertifiedSolver):
         "intercept_weight": partial(check_real, low=1e-6, high=1.0),
     }
 
-    intercept_weight: float | None = None
+    intercept_weight: float
 
-    @property
-    def is_gaussian(self) -> bool:
+    @classmethod
+    def adds_in_squares(cls, given: Given) -> bool:
         return False  # the tilt has an event of its own
+
+    @classmethod
+    def planned(cls, given: Given, objective: LinearObjective, budget: Budget) -> Self:
+        me = f"solver={cls.key!r}"
+        if max(_corners(objective)) > _MOST_CORNERS:
+            raise Refused(f"{me} cannot do so many one-against-rest outputs.")
+        cls.check(objective, budget)
+        law = cls.law_for(given, budget)
+        strength, weight = _strength_and_weight(given, law, objective, budget)
+        solver = cls(strength=strength, intercept_weight=weight, law=law)
+        solver.check_certificate(objective, budget)
+        if solver._log_determinant(objective) / budget.epsilon > _LARGEST_SHARE:
+            raise Refused(
+                f"{me} needs more regularisation at this epsilon. Use a smaller C or "
+                "another solver."
+            )
+        return solver
 
     @property
     def mechanism(self) -> str:
         return f"{self.noise_law.name} linear term in the objective and output noise"
 
-    def refusal(self, objective: LinearObjective, budget: Budget) -> str:
-        if max(_corners(objective)) > _MOST_CORNERS:
-            return f"solver={self.key!r} cannot do so many one-against-rest outputs."
-        reason = super().refusal(objective, budget)
-        if reason:
-            return reason
-        resolved = self.resolve(objective, budget)
-        share = resolved._log_determinant(objective) / budget.epsilon
-        if share > _LARGEST_SHARE:
-            return (
-                f"solver={self.key!r} needs more regularisation at this epsilon. Use a "
-                "smaller C or another solver."
-            )
-        return ""
-
-    def resolve(self, objective: LinearObjective, budget: Budget) -> Self:
-        law = self.law_for(budget)
-        size = objective.n_columns * objective.loss.n_outputs
-        if LAWS[law].is_pure:
-            multiplier = 1 / budget.epsilon
-        else:
-            corners, _ = _corners(objective)
-            multiplier = 1 / gaussian_mu(budget.epsilon, budget.delta / corners)
-        deviation = LAWS[law].deviation(multiplier, size)
-        bend = (
-            objective.loss.smoothness * objective.data_norm**2 / 2 * objective.n_samples
-        )
-        weight = self.intercept_weight or 1.0
-        trace = objective.loss.curvature_trace / _CURVATURE_SHARE
-        if _curvature_is_free(objective):
-            trace = _FREE_CURVATURE
-        least = max(_LEAST_STRENGTH, trace / budget.epsilon) * objective.row_norm**2
-        least = max(least, CertifiedProblem(objective, 0.0).least_strength)
-        # Strength and weight depend on each other; the map contracts quickly.
-        for _ in range(20):
-            strength = self.strength or objective.n_samples * objective.alpha
-            if strength == 0:
-                tilt = deviation * _sensitivity(objective, weight)
-                margin = _MARGIN_NOISE
-                if objective.loss.n_outputs > 1:
-                    margin = _MARGIN_NOISE_OUTPUTS
-                margin *= objective.loss.raw_unit
-                strength = max(tilt * objective.data_norm / margin, least)
-            if self.intercept_weight is None:
-                weight = max((1 + bend / strength) ** -0.25, 1e-6)
-        return replace(self, strength=strength, intercept_weight=weight, law=law)
-
     def _log_determinant(self, objective: LinearObjective) -> float:
         """Largest logarithm of the factor by which a record changes the Jacobian."""
-        assert self.strength is not None, "resolve() fills in the strength"
         ratio = objective.loss.curvature_trace * objective.row_norm**2 / self.strength
         return objective.loss.n_outputs * math.log1p(ratio / objective.loss.n_outputs)
 
-    def event(self, noise_multiplier: float, objective: LinearObjective) -> Event:
-        assert self.strength is not None, "resolve() fills in the strength"
+    def plan(self, objective: LinearObjective) -> Plan:
+        law = self.noise_law
+        tilt = Line(law=law, is_hidden=True, is_fine=True)
+        output = Line(multiple=law.side_multiple, law=law)
+        return Plan((tilt, output), partial(self._event, objective=objective))
+
+    def _event(self, noise_multiplier: float, objective: LinearObjective) -> Event:
+        """Of the minimiser: the tilt it is made with, and the noise it leaves with."""
         output = self.noise_law.event(self.noise_law.side_multiple * noise_multiplier)
         determinant = self._log_determinant(objective)
         curvature = None
@@ -191,50 +173,134 @@ class ObjectivePerturbation(CertifiedSolver):
         return ComposedEvent((tilt, output))
 
     def sensitivity(self, objective: LinearObjective) -> float:
-        assert self.intercept_weight is not None, "resolve() fills in the weight"
         return _sensitivity(objective, self.intercept_weight)
 
     def run(
-        self,
-        source: Source,
-        objective: LinearObjective,
-        noise_multiplier: float,
-        noise: NoiseSource,
-        progress: Progress,
+        self, answers: Answers, objective: LinearObjective, progress: Progress
     ) -> Solution:
-        assert self.strength is not None, "resolve() fills in the strength"
-        assert self.intercept_weight is not None, "resolve() fills in the weight"
-        law, weight = self.noise_law, self.intercept_weight
-        shape = np.ones((objective.n_columns, 1))
-        if objective.fit_intercept:
-            shape[-1] = weight
-        nothing = np.zeros((objective.n_columns, objective.loss.n_outputs))
-        sensitivity = self.sensitivity(objective)
-        scale = law.scale(sensitivity, noise_multiplier, nothing.size, fine=True)
-        scaled = law.release(noise, nothing, sensitivity, noise_multiplier, fine=True)
-        tilt = scaled / shape
+        scale = self._tilt_scale(objective, answers.multiplier(0))
+        minimiser = self.minimiser(
+            objective,
+            answers.multiplier(0),
+            answers.multiplier(1),
+            answers.layout.largest_block,
+            progress,
+        )
+        return Solution(answers.inside(minimiser), scale.sigma)
+
+    def _tilt_scale(self, objective: LinearObjective, multiplier: float) -> NoiseScale:
+        size, sensitivity = math.prod(objective.shape), self.sensitivity(objective)
+        return self.noise_law.scale(sensitivity, multiplier, size, fine=True)
+
+    def minimiser(
+        self,
+        objective: LinearObjective,
+        tilt_multiplier: float,
+        output_multiplier: float,
+        largest_block: int,
+        progress: Progress,
+    ) -> TiltedMinimiser:
+        """What is done within the walls; all of its numbers are public."""
+        law, size = self.noise_law, math.prod(objective.shape)
+        scale = self._tilt_scale(objective, tilt_multiplier)
         certified = CertifiedProblem(
             objective,
             self.strength,
-            linear_norm=law.farthest(scale, nothing.size) / weight,
+            linear_norm=law.farthest(scale, size) / self.intercept_weight,
         )
         # The analysis is of the continuous tilt, which rounding moved by half a grid
         # step at most in every entry.
-        rounding = certified.rounding_error(source.largest_block)
-        moved = math.sqrt(nothing.size) * scale.grid / (2 * weight)
-        output_multiplier = law.side_multiple * noise_multiplier
-        deviation = law.deviation(output_multiplier, nothing.size)
+        rounding = certified.rounding_error(largest_block)
+        moved = math.sqrt(size) * scale.grid / (2 * self.intercept_weight)
+        deviation = law.deviation(output_multiplier, size)
         wanted = _OUTPUT_MARGIN * self.strength / (2 * objective.row_norm * deviation)
         tolerance = max(wanted - rounding - moved, rounding)
-        weights = certified_minimum(source, certified, tilt, tolerance)
-        progress.step(1, 1)
-        released = law.release(
-            noise,
-            nothing if weights is None else weights,
+        return TiltedMinimiser(
+            certified,
+            self.intercept_weight,
+            tolerance,
+            self.sensitivity(objective),
             2 * (tolerance + rounding + moved) / self.strength,
-            output_multiplier,
+            progress,
         )
-        return Solution(released, scale.sigma)
+
+
+@dataclass(frozen=True)
+class TiltedMinimiser:
+    """The certified minimiser of an objective with a tilt, for `Answers.inside`.
+
+    Parameters
+    ----------
+    certified : CertifiedProblem
+    intercept_weight : float
+        The intercept's entry of the tilt is divided by it.
+    tolerance : float
+        Of the gradient that is left.
+    tilt_bound, output_bound : float
+        Sensitivities: of the tilt, and of weights within the tolerance.
+    progress : Progress
+    """
+
+    certified: CertifiedProblem
+    intercept_weight: float
+    tolerance: float
+    tilt_bound: float
+    output_bound: float
+    progress: Progress
+
+    def bound(self, line: int, done: int) -> float:
+        return (self.tilt_bound, self.output_bound)[line]
+
+    def within(
+        self, source: Source, draws: Draws
+    ) -> Generator[FloatArray, FloatArray, None]:
+        """Yield zeros, receive the tilt; yield the minimiser."""
+        objective = self.certified.objective
+        unit = np.ones((objective.n_columns, 1))
+        if objective.fit_intercept:
+            unit[-1] = self.intercept_weight
+        nothing = np.zeros(objective.shape)
+        tilt = (yield nothing) / unit
+        weights = certified_minimum(source, self.certified, tilt, self.tolerance)
+        self.progress.step(1, 1)
+        yield nothing if weights is None else weights
+
+
+def _strength_and_weight(
+    given: Given, law: LawName, objective: LinearObjective, budget: Budget
+) -> tuple[float, float]:
+    """Strength and intercept weight, by the rules if they are not given."""
+    noise, size = LAWS[law], math.prod(objective.shape)
+    if noise.is_pure:
+        multiplier = 1 / budget.epsilon
+    else:
+        corners, _ = _corners(objective)
+        multiplier = 1 / gaussian_mu(budget.epsilon, budget.delta / corners)
+    deviation = noise.deviation(multiplier, size)
+    bend = objective.loss.smoothness * objective.data_norm**2 / 2 * objective.n_samples
+    margin = _MARGIN_NOISE
+    if objective.loss.n_outputs > 1:
+        margin = _MARGIN_NOISE_OUTPUTS
+    margin *= objective.loss.raw_unit
+    least = _least_strength(objective, budget)
+    weight = given.get("intercept_weight", 1.0)
+    # Strength and weight depend on each other; the map contracts quickly.
+    for _ in range(20):
+        strength = given.get("strength", objective.n_samples * objective.alpha)
+        if strength == 0:
+            tilt = deviation * _sensitivity(objective, weight)
+            strength = max(tilt * objective.data_norm / margin, least)
+        if "intercept_weight" not in given:
+            weight = max((1 + bend / strength) ** -0.25, 1e-6)
+    return strength, weight
+
+
+def _least_strength(objective: LinearObjective, budget: Budget) -> float:
+    trace = objective.loss.curvature_trace / _CURVATURE_SHARE
+    if _curvature_is_free(objective):
+        trace = _FREE_CURVATURE
+    least = max(_LEAST_STRENGTH, trace / budget.epsilon) * objective.row_norm**2
+    return max(least, CertifiedProblem(objective, 0.0).least_strength)
 
 
 def _sensitivity(objective: LinearObjective, intercept_weight: float) -> float:

@@ -85,6 +85,7 @@ class OnlineGD(Descent, ChosenLaw):
     """
 
     key: ClassVar[str] = "online"
+    is_recommended: ClassVar[bool] = False
     checks: ClassVar[Checks] = {
         **ChosenLaw.checks,
         **Descent.checks,

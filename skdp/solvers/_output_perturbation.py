@@ -7,17 +7,21 @@ change of one record's gradient divided by the strength, however it is computed.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Generator
+from dataclasses import dataclass
 from typing import ClassVar, Self
 
 import numpy as np
 
+from skdp._configured import Given
+from skdp._floats import FloatArray
 from skdp.data import Source
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
-from skdp.privacy._events import Event
+from skdp.privacy._answers import Answers
+from skdp.privacy._draws import Draws
 from skdp.privacy._laws import LAWS, deviation_once
-from skdp.privacy._noise import NoiseSource
+from skdp.privacy._plan import Line, Plan
 from skdp.solvers._base import Progress, Solution
 from skdp.solvers._certified import CertifiedProblem, certified_minimum
 from skdp.solvers._certified_solver import CertifiedSolver
@@ -64,65 +68,96 @@ class OutputPerturbation(CertifiedSolver):
     """
 
     key: ClassVar[str] = "output_perturbation"
+    # What solver="auto" falls back on where objective_perturbation refuses; for study
+    # otherwise.
+    is_recommended: ClassVar[bool] = False
 
     @property
     def mechanism(self) -> str:
         return f"{self.noise_law.name} noise on the minimiser"
 
-    def resolve(self, objective: LinearObjective, budget: Budget) -> Self:
-        law = self.law_for(budget)
-        strength = self.strength or objective.n_samples * objective.alpha
+    @classmethod
+    def planned(cls, given: Given, objective: LinearObjective, budget: Budget) -> Self:
+        cls.check(objective, budget)
+        law = cls.law_for(given, budget)
+        strength = given.get("strength", objective.n_samples * objective.alpha)
         if strength == 0:
-            # Noise of deviation e = deviation S G / strength costs about
-            # n curvature_trace row_norm^2 e^2 / 2 in the sum of the losses, the
-            # regulariser strength norm^2 / 2: equal at their best sum but for a factor.
-            size = objective.n_columns * objective.loss.n_outputs
-            deviation = deviation_once(LAWS[law], budget, size)
-            change = deviation * _gradient_change(objective)
-            bend = (
-                objective.n_samples
-                * objective.loss.curvature_trace
-                * objective.row_norm**2
-            )
-            norm = _WEIGHTS_NORM / objective.data_norm
-            strength = (2 * bend) ** (1 / 3) * (change / norm) ** (2 / 3)
-            least = CertifiedProblem(objective, 0.0).least_strength
-            strength = max(strength, least)
-        return replace(self, strength=strength, law=law)
+            size = math.prod(objective.shape)
+            strength = _balance(objective, deviation_once(LAWS[law], budget, size))
+        solver = cls(strength=strength, law=law)
+        solver.check_certificate(objective, budget)
+        return solver
 
-    def event(self, noise_multiplier: float, objective: LinearObjective) -> Event:
-        return self.noise_law.event(noise_multiplier)
+    def plan(self, objective: LinearObjective) -> Plan:
+        return Plan((Line(law=self.noise_law),))
 
     def sensitivity(self, objective: LinearObjective) -> float:
-        assert self.strength is not None, "resolve() fills in the strength"
         return (1 + _APPROXIMATION) * _gradient_change(objective) / self.strength
 
     def run(
-        self,
-        source: Source,
-        objective: LinearObjective,
-        noise_multiplier: float,
-        noise: NoiseSource,
-        progress: Progress,
+        self, answers: Answers, objective: LinearObjective, progress: Progress
     ) -> Solution:
-        assert self.strength is not None, "resolve() fills in the strength"
-        law = self.noise_law
+        minimiser = self.minimiser(objective, answers.layout.largest_block, progress)
+        return Solution(answers.inside(minimiser), answers.noise_scale)
+
+    def minimiser(
+        self, objective: LinearObjective, largest_block: int, progress: Progress
+    ) -> Minimiser:
+        """What is done within the walls."""
         certified = CertifiedProblem(objective, self.strength)
-        rounding = certified.rounding_error(source.largest_block)
+        rounding = certified.rounding_error(largest_block)
         change = _gradient_change(objective)
         tolerance = max(_APPROXIMATION * change / 2 - rounding, rounding)
-        nothing = np.zeros((objective.n_columns, objective.loss.n_outputs))
-        weights = certified_minimum(source, certified, nothing, tolerance)
-        progress.step(1, 1)
         sensitivity = (change + 2 * (tolerance + rounding)) / self.strength
-        released = law.release(
-            noise,
-            nothing if weights is None else weights,
-            sensitivity,
-            noise_multiplier,
-        )
-        scale = law.scale(sensitivity, noise_multiplier, nothing.size)
-        return Solution(released, scale.sigma)
+        return Minimiser(certified, tolerance, sensitivity, progress)
+
+
+@dataclass(frozen=True)
+class Minimiser:
+    """The certified minimiser, for `Answers.inside`.
+
+    Parameters
+    ----------
+    certified : CertifiedProblem
+    tolerance : float
+        Of the gradient that is left.
+    sensitivity : float
+        Of any weights within the tolerance.
+    progress : Progress
+    """
+
+    certified: CertifiedProblem
+    tolerance: float
+    sensitivity: float
+    progress: Progress
+
+    def bound(self, line: int, done: int) -> float:
+        return self.sensitivity
+
+    def within(
+        self, source: Source, draws: Draws
+    ) -> Generator[FloatArray, FloatArray, None]:
+        """Yield the minimiser."""
+        nothing = np.zeros(self.certified.objective.shape)
+        weights = certified_minimum(source, self.certified, nothing, self.tolerance)
+        self.progress.step(1, 1)
+        yield nothing if weights is None else weights
+
+
+def _balance(objective: LinearObjective, deviation: float) -> float:
+    """The strength that balances noise and bias.
+
+    `deviation` is that of the noise per unit of sensitivity.
+    """
+    # Noise of deviation e = deviation S G / strength costs about
+    # n curvature_trace row_norm^2 e^2 / 2 in the sum of the losses, the
+    # regulariser strength norm^2 / 2: equal at their best sum but for a factor.
+    change = deviation * _gradient_change(objective)
+    bend = objective.n_samples * objective.loss.curvature_trace * objective.row_norm**2
+    norm = _WEIGHTS_NORM / objective.data_norm
+    strength = float((2 * bend) ** (1 / 3) * (change / norm) ** (2 / 3))
+    least = CertifiedProblem(objective, 0.0).least_strength
+    return max(strength, least)
 
 
 def _gradient_change(objective: LinearObjective) -> float:

@@ -40,11 +40,7 @@ from skdp.solvers._dense_part import (
     dense_solver,
     resolved_dense,
 )
-from skdp.solvers._feature_selection import (
-    FeatureSelection,
-    favours_selection,
-    prediction_bound,
-)
+from skdp.solvers._feature_selection import favours_selection
 from skdp.solvers._nesterov import Nesterov
 from skdp.solvers._thresholding import largest_rows
 

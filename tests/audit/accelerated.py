@@ -17,7 +17,8 @@ from skdp.objectives import LinearObjective
 from skdp.privacy import Budget, calibrate
 from skdp.privacy._laws import LAWS
 from skdp.privacy._noise import NoiseSource
-from skdp.solvers import Progress, choose_solver
+from skdp.solvers import choose_solver
+from tests import door
 from tests.audit.bounds import epsilon_lower_bound
 from tests.spies import SpyNoise
 
@@ -78,12 +79,12 @@ def audited_epsilon(
     params = {"n_steps": 2, "step_size": 1e-9 / data_norm**2} | params
     params["strong_convexity"] = 0.1 / params["step_size"]
     solver = choose_solver(key, params, objective, budget).solver
-    z = calibrate(lambda z: solver.event(z, objective), budget)
+    z = calibrate(lambda z: door.event_of(solver, z, objective), budget)
     both = gradients(adjacency, data_norm)
     runs = runs or (RUNS if budget.delta else PURE_RUNS)
     spies = [SpyNoise(seed=seed) for seed in range(2)]
     for source, spy in zip(sources(adjacency, data_norm), spies, strict=True):
-        solver.run(source, objective, z, spy, Progress())
+        door.run(solver, source, objective, z, spy)
     scores = []
     for seed, (spy, records) in enumerate(zip(spies, both, strict=True)):
         noise, total = NoiseSource(1000 + seed), np.zeros(runs)

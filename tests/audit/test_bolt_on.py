@@ -16,7 +16,8 @@ from skdp.data import MemorySource
 from skdp.losses import HuberHingeLoss, SquaredLoss
 from skdp.objectives import LinearObjective
 from skdp.privacy import Budget, calibrate
-from skdp.solvers import Progress, choose_solver
+from skdp.solvers import choose_solver
+from tests import door
 from tests.audit.bounds import epsilon_lower_bound
 from tests.spies import SpyNoise
 
@@ -50,14 +51,14 @@ def audited_epsilon(adjacency, data_norm, loss, budget, params, shrink=1.0):
     # Small steps keep the weights near zero, where this pair is the worst.
     params = {"n_passes": 3, "step_size": 1e-3 / data_norm**2} | params
     solver = choose_solver("bolt_on", params, objective, budget).solver
-    z = calibrate(lambda z: solver.event(z, objective), budget)
+    z = calibrate(lambda z: door.event_of(solver, z, objective), budget)
     sides = sources(adjacency, data_norm, loss)
     centres = []
 
     def releases(source, seeds):
         noises = [SpyNoise(seed=seed, shrink=shrink) for seed in seeds]
         for noise in noises:
-            solver.run(source, objective, z, noise, Progress())
+            door.run(solver, source, objective, z, noise)
         centres.append(noises[0].draws[0].query)
         return [noise.draws[0].released for noise in noises], noises[0].draws[0].sigma
 

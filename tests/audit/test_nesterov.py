@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pytest
 
-from skdp.solvers._accelerated import AcceleratedGD
+from skdp.privacy._plan import Batch
 from tests.audit.accelerated import BUDGET, PURE, audited_epsilon
 
 
@@ -41,8 +41,8 @@ def test_batches_with_the_sensitivity_of_a_missing_record_are_caught(monkeypatch
         )
 
     assert 0.25 < audited() <= PURE.epsilon
-    halved = lambda self, objective: objective  # noqa: E731 - the planted bug
-    monkeypatch.setattr(AcceleratedGD, "_query_problem", halved)
+    halved = lambda self, relation: relation  # noqa: E731 - the planted bug
+    monkeypatch.setattr(Batch, "covering", halved)
     assert audited() > PURE.epsilon
 
 

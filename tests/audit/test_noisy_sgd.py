@@ -17,7 +17,8 @@ from skdp.losses import LogisticLoss
 from skdp.objectives import LinearObjective
 from skdp.privacy import Budget, calibrate
 from skdp.queries._gradient_sum import GradientSum
-from skdp.solvers import Progress, choose_solver
+from skdp.solvers import choose_solver
+from tests import door
 from tests.audit.bounds import epsilon_lower_bound
 from tests.spies import SpyNoise
 
@@ -98,11 +99,11 @@ def releases(objective, source, kind, seeds):
         "momentum": 0.0,
     }
     solver = choose_solver("noisy_sgd", params, objective, BUDGET).solver
-    z = calibrate(lambda z: solver.event(z, objective), BUDGET)
+    z = calibrate(lambda z: door.event_of(solver, z, objective), BUDGET)
     released, sigmas = [], []
     for seed in seeds:
         noise = kind(seed=seed)
-        solver.run(source, objective, z, noise, Progress())
+        door.run(solver, source, objective, z, noise)
         released.append([draw.released[:, 0] for draw in noise.draws])
         sigmas.append([draw.sigma for draw in noise.draws])
     return np.array(released), np.array(sigmas)

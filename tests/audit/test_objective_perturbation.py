@@ -17,7 +17,7 @@ import pytest
 from skdp.data import MemorySource
 from skdp.losses import HuberHingeLoss, LogisticLoss
 from skdp.privacy import Budget, calibrate
-from skdp.solvers import Progress
+from tests import door
 from tests.audit.bounds import epsilon_lower_bound
 from tests.line import Line
 from tests.spies import SpyNoise
@@ -45,7 +45,7 @@ def scores(line, solver, truth, sides, multiplier, shrink, seeds):
     released = []
     for seed in seeds:
         noise = SpyNoise(seed=seed, shrink=shrink)
-        run = solver.run(source, line.objective, multiplier, noise, Progress())
+        run = door.run(solver, source, line.objective, multiplier, noise)
         released.append(run.weights[0, 0])
     w, score = np.array(released), 0.0
     scale = multiplier * solver.sensitivity(line.objective)
@@ -63,7 +63,7 @@ def audited_epsilon(adjacency, data_norm, loss, budget, shrink=1.0, ratio=50.0):
     law = "spherical" if budget.delta == 0 else "gaussian"
     solver = replace(line.solver, law=law)
     assert solver.refusal(line.objective, budget) == ""
-    z = calibrate(lambda z: solver.event(z, line.objective), budget)
+    z = calibrate(lambda z: door.event_of(solver, z, line.objective), budget)
     sides = pair(adjacency)
     inside = scores(line, solver, sides[0], sides, z, shrink, range(RUNS))
     later = range(10**6, 10**6 + RUNS)

@@ -16,8 +16,9 @@ from skdp.losses import LogisticLoss
 from skdp.objectives import LinearObjective
 from skdp.privacy import Budget, calibrate
 from skdp.queries._gradient_sum import GradientSum
-from skdp.solvers import Progress, choose_solver
+from skdp.solvers import choose_solver
 from skdp.solvers._online import buckets
+from tests import door
 from tests.audit.bounds import epsilon_lower_bound
 from tests.spies import SpyNoise
 
@@ -76,7 +77,7 @@ def likelihood(noise, means):
 
 def scores(truth, sources, solver, objective, budget, kind, seeds):
     """Log-likelihood ratios of everything released when `truth` was the data."""
-    z = calibrate(lambda z: solver.event(z, objective), budget)
+    z = calibrate(lambda z: door.event_of(solver, z, objective), budget)
     zero = np.zeros((2, 1))
     means = [
         [GradientSum(bucket, objective)(zero) for bucket in buckets(source, SIZE)]
@@ -88,7 +89,7 @@ def scores(truth, sources, solver, objective, budget, kind, seeds):
     result = []
     for seed in seeds:
         noise = kind(seed=seed)
-        solver.run(truth, objective, z, noise, Progress())
+        door.run(solver, truth, objective, z, noise)
         result.append(likelihood(noise, means[0]) - likelihood(noise, means[1]))
     return np.array(result)
 

@@ -15,7 +15,8 @@ from skdp.data import MemorySource
 from skdp.losses import HuberHingeLoss, SquaredLoss
 from skdp.objectives import LinearObjective
 from skdp.privacy import Budget, calibrate
-from skdp.solvers import Progress, choose_solver
+from skdp.solvers import choose_solver
+from tests import door
 from tests.audit.bounds import epsilon_lower_bound
 from tests.spies import SpyNoise
 
@@ -50,12 +51,12 @@ def audited_epsilon(adjacency, data_norm, loss, budget, shrink=1.0):
     # Much regularisation keeps the weights near zero, where the pair is the worst.
     params = {"strength": 50 * data_norm**2}
     solver = choose_solver("output_perturbation", params, objective, budget).solver
-    z = calibrate(lambda z: solver.event(z, objective), budget)
+    z = calibrate(lambda z: door.event_of(solver, z, objective), budget)
     sides = sources(adjacency, data_norm, loss)
 
     def run_once(source):
         noise = SpyNoise(seed=0)
-        solver.run(source, objective, z, noise, Progress())
+        door.run(solver, source, objective, z, noise)
         return noise.draws[0]
 
     draws = [run_once(source) for source in sides]

@@ -18,11 +18,11 @@ from skdp import DPPCA, DPQuantileClipper, DPSimpleImputer, DPStandardScaler
 from skdp.data import MemorySource
 from skdp.preprocessing import (
     _pca,
-    _private,
     _quantile_clipper,
     _simple_imputer,
     _standard_scaler,
 )
+from skdp.privacy import _door
 from tests.audit.bounds import epsilon_lower_bound
 from tests.spies import SpyNoise
 
@@ -56,7 +56,7 @@ def queries_of(name, adjacency, law, which, monkeypatch):
     if adjacency == "zero_out" and which == 1:
         present = np.array([False, True])
     spy = SpyNoise(seed=0)
-    monkeypatch.setattr(_private, "NoiseSource", lambda seed: spy)
+    monkeypatch.setattr(_door, "NoiseSource", lambda seed: spy)
     for module in MODULES:
         monkeypatch.setattr(
             module, "MemorySource", lambda X, y: MemorySource(X, y, present)

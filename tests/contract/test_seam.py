@@ -17,7 +17,8 @@ from skdp.data import Block, Bucket, MemorySource
 from skdp.data._views import ColumnsOf, ConstantColumn, EntriesClipped
 from skdp.decomposition._rating_source import RatingSource
 from skdp.decomposition._ratings import Ratings
-from skdp.privacy._noise import NoiseSource, SeededEntropy, SystemEntropy
+from skdp.privacy._entropy import SeededEntropy, SystemEntropy
+from skdp.privacy._noise import NoiseSource
 from tests.imports import sources
 from tests.problems import CASES, case_id, run_case
 

@@ -35,7 +35,7 @@ def entropy_used(source):
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
 def test_entropy_enters_in_one_place(path):
-    if path.name == "_noise.py":
+    if path.name == "_entropy.py":
         return
     assert entropy_used(path.read_text()) == []
 
@@ -65,6 +65,19 @@ def loaded_after(statement):
 
 def test_import_is_lazy():
     assert not loaded_after("import skdp") & {"numpy", "scipy", "sklearn", "pandas"}
+
+
+def solvers_of(modules):
+    return sorted(name for name in modules if name.startswith("skdp.solvers"))
+
+
+def test_transformers_know_no_solver():
+    assert solvers_of(loaded_after("import skdp.preprocessing")) == []
+
+
+def test_broken_twin_that_loads_a_solver_is_found():
+    twin = "import skdp.preprocessing, skdp.linear_model"
+    assert "skdp.solvers._noisy_gd" in solvers_of(loaded_after(twin))
 
 
 def test_accounting_path_imports_nothing_heavy():

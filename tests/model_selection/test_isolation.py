@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from joblib import parallel_config
+from skdp.model_selection._rehearsal import rehearse
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.feature_selection import SelectFromModel
@@ -28,7 +29,6 @@ from skdp import (
     DPStandardScaler,
 )
 from skdp.model_selection import METHODS
-from skdp.model_selection._rehearsal import rehearse
 from skdp.model_selection._trial import Job, Split
 from skdp.privacy._allowance import Allowance
 from skdp.privacy._noise import NoiseSource

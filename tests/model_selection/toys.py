@@ -10,14 +10,35 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp._base import PrivateEstimator
 from skdp._input import check_rows, check_targets
-from skdp.privacy import GaussianEvent, LaplaceEvent
-from skdp.privacy._door import commit
+from skdp.data import Table
 from skdp.privacy._laws import Gaussian, Laplace
-from skdp.privacy._noise import NoiseSource
-from skdp.privacy._record import PrivacyRecord
+from skdp.privacy._plan import Line, Plan
+from skdp.privacy._query import Bound
 
 # How far one record can move the sum of entries in [-1, 1].
 SENSITIVITY = {"replace_one": 2.0, "zero_out": 1.0}
+
+
+class ClippedSum:
+    """The sum of the first column, clipped to [-1, 1], as a query of a norm."""
+
+    shape, family = (1,), "toy"
+
+    def __init__(self, norm, before):
+        self._norm, self._before = norm, before
+
+    def bound(self):
+        return Bound(**SENSITIVITY, norm=self._norm)
+
+    def slack(self, layout):
+        return 0.0
+
+    def open(self, source):
+        return source
+
+    def total(self, reader, rows):
+        self._before(reader.X)
+        return np.array([np.clip(reader.X[:, 0], -1, 1).sum()])
 
 
 class NoisySum(ClassifierMixin, PrivateEstimator):
@@ -58,49 +79,33 @@ class NoisySum(ClassifierMixin, PrivateEstimator):
                 raise ValueError("The 'answer' parameter must be a label.")
             X = check_rows(self, X, reset=True, accept_sparse=False)
             check_targets(self, X, y)
-            noise = NoiseSource(self.random_state)
             law = Gaussian() if budget.delta else Laplace()
-            done = commit(
-                GaussianEvent if budget.delta else LaplaceEvent,
-                budget,
-                adjacency=self.adjacency,
-                ledger=self.ledger,
-                noise=noise,
-                label=type(self).__name__,
-            )
+            door = self._door(budget)
+            plan = Plan((Line(law=law),))
+            answers = door.commit(plan, Table(X, y), label=type(self).__name__)
+            released = answers.ask(ClippedSum(law.norm, self._before_reading))
             self.classes_ = np.array(self.classes)
-            self.total_, sensitivity = 0.0, SENSITIVITY[self.adjacency]
-            if done.may_read:
-                self._before_reading(X)
-                total = np.array([np.clip(X[:, 0], -1, 1).sum()])
-                z = done.noise_multiplier
-                (self.total_,) = law.release(noise, total, sensitivity, z)
-            self.privacy_ = self._record(done, X, noise, sensitivity)
+            (self.total_,) = released.value
+            self.privacy_ = self._record(answers, X, budget)
         return self
 
     def _before_reading(self, X):
         """What a broken toy does with private rows."""
 
-    def _record(self, done, X, noise, sensitivity):
-        return PrivacyRecord(
-            estimator=type(self).__name__,
-            is_private=noise.is_private,
-            reason="a toy",
-            epsilon=self.epsilon,
-            delta=self.delta,
-            adjacency=self.adjacency,
-            unit="record",
+    def _record(self, answers, X, budget):
+        sensitivity = SENSITIVITY[self.adjacency]
+        return self._record_of(
+            answers,
+            budget,
+            mechanism="a toy",
             solver="toy",
             solver_params={},
             why_solver="",
-            event=done.event,
-            noise_multiplier=done.noise_multiplier,
             sensitivity=sensitivity,
-            noise_scale=done.noise_multiplier * sensitivity,
+            noise_scale=answers.noise_multiplier * sensitivity,
             n_samples=X.shape[0],
             n_features=X.shape[1],
             data_norm=None,
-            assumed_public=(),
         )
 
     def predict(self, X):

@@ -11,9 +11,7 @@ from sklearn.decomposition import PCA
 
 from skdp import DPPCA
 from skdp.data import MemorySource
-from skdp.losses import SquaredLoss
-from skdp.objectives import LinearObjective
-from skdp.solvers._moments import Moments, MomentWeights, query_size
+from skdp.queries._moments import MomentSums, MomentWeights
 from tests.preprocessing.steps import ADJACENCIES, make_rows
 from tests.spies import SpyNoise
 
@@ -31,22 +29,14 @@ def contribution(x, t, data_norm=1.0):
     return np.concatenate(parts)
 
 
-def problem_of(X, t, data_norm=1.0, adjacency="zero_out"):
-    return LinearObjective(
-        loss=SquaredLoss(np.inf),
-        n_samples=X.shape[0],
-        n_features=X.shape[1],
-        data_norm=data_norm,
-        adjacency=adjacency,
-        fit_intercept=t > 0,
-    )
+def sums_of(X, t, data_norm=1.0):
+    return MomentSums(MomentWeights(t, 0.0), *X.shape, data_norm)
 
 
 def query_of(X, t, data_norm=1.0, present=None):
     source = MemorySource(X, np.zeros(len(X)), present)
     with np.errstate(all="ignore"):
-        moments = Moments.of(source, None, problem_of(X, t, data_norm))
-    return moments.as_query(MomentWeights(t, 0.0))
+        return sums_of(X, t, data_norm).total(source, None)
 
 
 @by_weight
@@ -55,10 +45,10 @@ def test_definition_size_null_records_and_the_way_back(t):
     expected = sum(contribution(x, t, 0.8) for x in X)
     found = query_of(X, t, 0.8)
     assert np.allclose(found, expected, rtol=1e-12, atol=1e-12)
-    assert len(found) == query_size(problem_of(X, t), has_targets=False)
-    weights = MomentWeights(t, 0.0)
-    again = Moments.from_query(found, 4, weights)
-    assert np.allclose(again.as_query(weights), found)
+    sums = sums_of(X, t)
+    assert found.shape == sums.shape
+    again = sums.read(found)
+    assert np.allclose(sums.stack(again), found)
     assert np.array_equal(again.rows_targets, np.zeros(4))
     present = np.random.default_rng(3).random(300) < 0.6
     kept = query_of(X[present], t)
@@ -88,18 +78,18 @@ def farthest(adjacency, t, d=3):
 @by_adjacency
 @by_weight
 def test_search_never_exceeds_the_sensitivity_and_attains_it(adjacency, t):
-    stated = MomentWeights(t, 0.0).sensitivity(adjacency)
+    stated = MomentWeights(t, 0.0).bound().under(adjacency)
     assert 0.999 * stated <= farthest(adjacency, t) <= stated
 
 
 TWINS = {
     "half of replace_one under zero_out": (
         "zero_out",
-        lambda w: w.sensitivity("replace_one") / 2,
+        lambda w: w.bound().replace_one / 2,
     ),
     "zero_out used under replace_one": (
         "replace_one",
-        lambda w: w.sensitivity("zero_out"),
+        lambda w: w.bound().zero_out,
     ),
     "second moments alone": ("zero_out", lambda w: 1.0),
     "mean counted once": ("zero_out", lambda w: math.sqrt(1 + w.intercept**2)),
@@ -119,7 +109,7 @@ def test_broken_sensitivities_are_found_out(twin):
 @by_adjacency
 @pytest.mark.parametrize("data_norm", [0.1, 100.0])
 def test_neighbours_in_other_units_never_exceed_the_sensitivity(adjacency, data_norm):
-    stated = MomentWeights(0.5, 0.0).sensitivity(adjacency)
+    stated = MomentWeights(0.5, 0.0).bound().under(adjacency)
     rng = np.random.default_rng(0)
     shares = []
     for _ in range(600):
@@ -242,7 +232,7 @@ class Forced(SpyNoise):
 @pytest.mark.parametrize("n", [1, 200])
 def test_any_released_numbers_give_components(value, center, n, monkeypatch):
     monkeypatch.setattr(Forced, "value", value)
-    monkeypatch.setattr("skdp.preprocessing._private.NoiseSource", Forced)
+    monkeypatch.setattr("skdp.privacy._door.NoiseSource", Forced)
     step = DPPCA(center=center).fit(make_rows(n))
     assert np.allclose(step.components_ @ step.components_.T, np.eye(3), atol=1e-9)
     assert np.isfinite(step.transform(make_rows())).all()

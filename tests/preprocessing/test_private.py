@@ -24,11 +24,12 @@ from skdp import (
 from skdp.exceptions import (
     BudgetExceeded,
     LargeDeltaWarning,
+    PlanUsedUpError,
     SeededNoiseWarning,
     UnplannedEventError,
 )
 from skdp.preprocessing import _private
-from skdp.privacy import GaussianEvent, PureEvent, epsilon_of
+from skdp.privacy import GaussianEvent, PureEvent, _door, epsilon_of
 from skdp.privacy._allowance import Allowance
 from tests.preprocessing.steps import (
     ADJACENCIES,
@@ -73,9 +74,9 @@ def test_nothing_is_read_before_the_commit(name, monkeypatch, tmp_path):
 def test_broken_twin_that_peeks_is_seen_by_the_diary(name, monkeypatch, tmp_path):
     honest = _private.PrivateTransformer._commit
 
-    def peek(self, mechanism, budget, source):
+    def peek(self, query, source, budget, **facts):
         list(source.blocks())
-        return honest(self, mechanism, budget, source)
+        return honest(self, query, source, budget, **facts)
 
     monkeypatch.setattr(_private.PrivateTransformer, "_commit", peek)
     diary = order_of(name, monkeypatch, tmp_path)
@@ -92,7 +93,7 @@ def test_the_noise_drawn_is_the_noise_declared(name, adjacency, delta, monkeypat
         spies.append(SpyNoise(seed=seed))
         return spies[-1]
 
-    monkeypatch.setattr(_private, "NoiseSource", spy)
+    monkeypatch.setattr(_door, "NoiseSource", spy)
     step = make_step(name, adjacency=adjacency, delta=delta).fit(make_rows())
     record, draws = step.privacy_, spies[0].draws
     assert len(draws) == record.event.count == STEPS[name][1].get("n_steps", 1)
@@ -113,14 +114,15 @@ def test_more_queries_than_declared_are_refused(name, monkeypatch):
     kept = []
     honest = _private.PrivateTransformer._commit
 
-    def keep(self, mechanism, budget, source):
-        kept.append(honest(self, mechanism, budget, source))
-        return kept[-1]
+    def keep(self, query, source, budget, **facts):
+        kept.append((honest(self, query, source, budget, **facts), query))
+        return kept[-1][0]
 
     monkeypatch.setattr(_private.PrivateTransformer, "_commit", keep)
     make_step(name).fit(make_rows())
-    with pytest.raises(RuntimeError, match="declared"):
-        kept[0].to(lambda: np.zeros(2))
+    ((answers, query),) = kept
+    with pytest.raises(PlanUsedUpError, match="declared"):
+        answers.ask(query)
 
 
 @by_step

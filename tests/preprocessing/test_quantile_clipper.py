@@ -10,11 +10,9 @@ import pytest
 from skdp import DPQuantileClipper
 from skdp.data import MemorySource
 from skdp.preprocessing import _quantile_clipper
-from skdp.preprocessing._quantile_clipper import (
-    bisect,
-    centred_counts,
-    count_sensitivity,
-)
+from skdp.preprocessing._quantile_clipper import Bisection
+from skdp.privacy._answers import Released
+from skdp.queries._counts import Counts, count_bound
 from tests.preprocessing.steps import ADJACENCIES, make_rows
 from tests.spies import SpyNoise
 
@@ -23,6 +21,11 @@ by_adjacency = pytest.mark.parametrize("adjacency", ADJACENCIES)
 
 def source_of(X, present=None):
     return MemorySource(X, np.zeros(len(X)), present)
+
+
+def centred_counts(source, thresholds, rows=None):
+    counts = Counts(thresholds)
+    return counts.total(counts.open(source), rows)
 
 
 def farthest(adjacency, counts=centred_counts, d=3):
@@ -47,7 +50,7 @@ def farthest(adjacency, counts=centred_counts, d=3):
 
 @by_adjacency
 def test_search_never_exceeds_the_sensitivity_and_attains_it(adjacency):
-    stated = count_sensitivity(adjacency, 3)
+    stated = count_bound(3).under(adjacency)
     assert 0.999 * stated <= farthest(adjacency) <= stated
 
 
@@ -90,6 +93,8 @@ def test_counts_are_exact_and_null_records_count_for_nothing():
         source.largest_block = largest_block
         assert np.array_equal(centred_counts(source, thresholds), expected)
     kept = centred_counts(source_of(X[present]), thresholds)
+    some = np.flatnonzero(present)
+    assert np.array_equal(centred_counts(source_of(X), thresholds, some), kept)
     X[~present] = math.nan
     assert np.array_equal(centred_counts(source_of(X, present), thresholds), kept)
 
@@ -97,39 +102,42 @@ def test_counts_are_exact_and_null_records_count_for_nothing():
 class Script:
     """Answers that were written beforehand; keeps what was asked."""
 
-    def __init__(self, replies, sigma=0.0):
-        self.replies, self.sigma = list(replies), sigma
+    def __init__(self, replies):
+        self.replies, self.asked = list(replies), []
 
-    def to(self, query):
-        query()
-        return self.replies.pop(0)
+    def expected(self, query):
+        return Released(np.zeros(query.shape), 0.0, 0.0)
+
+    def ask(self, query):
+        self.asked.append(query.thresholds.copy())
+        return Released(self.replies.pop(0), 0.0, 0.0)
 
 
-def thresholds_asked(X, replies, monkeypatch, is_honest=True):
-    asked = []
-    honest = centred_counts
+class Exact(Script):
+    """The broken twin: answers without noise."""
 
-    def note(source, thresholds):
-        asked.append(thresholds.copy())
-        return honest(source, thresholds)
+    def __init__(self, X):
+        super().__init__([])
+        self.source = source_of(X)
 
-    monkeypatch.setattr(_quantile_clipper, "centred_counts", note)
+    def ask(self, query):
+        self.replies.append(query.total(self.source, None))
+        return super().ask(query)
+
+
+def thresholds_asked(X, script, n_steps=6):
     low, high = np.full(3, -8.0), np.full(3, 8.0)
-    script = Script(replies)
-    if not is_honest:  # decides by the exact counts
-        script.to = lambda query: query()
-    bisect(source_of(X), low, high, (0.1, 0.9), len(replies), script)
-    monkeypatch.setattr(_quantile_clipper, "centred_counts", honest)
-    return np.array(asked)
+    Bisection(low, high, (0.1, 0.9), n_steps, len(X)).run(script)
+    return np.array(script.asked)
 
 
-def test_thresholds_depend_on_released_numbers_only(monkeypatch):
+def test_thresholds_depend_on_released_numbers_only():
     replies = np.random.default_rng(0).normal(size=(6, 6)) * 100
     a, b = make_rows(), 3 + make_rows(seed=1)
-    first = thresholds_asked(a, replies, monkeypatch)
-    assert np.array_equal(first, thresholds_asked(b, replies, monkeypatch))
-    twins = [thresholds_asked(X, replies, monkeypatch, is_honest=False) for X in (a, b)]
-    assert not np.array_equal(*twins)  # the broken twin
+    first = thresholds_asked(a, Script(replies))
+    assert np.array_equal(first, thresholds_asked(b, Script(replies)))
+    twins = [thresholds_asked(X, Exact(X)) for X in (a, b)]
+    assert not np.array_equal(*twins)
 
 
 @by_adjacency
@@ -218,7 +226,7 @@ class Forced(SpyNoise):
 @pytest.mark.parametrize("n_steps", [1, 5, 40])
 def test_low_is_always_below_high(signs, bounds, n_steps, monkeypatch):
     monkeypatch.setattr(Forced, "signs", signs)
-    monkeypatch.setattr("skdp.preprocessing._private.NoiseSource", Forced)
+    monkeypatch.setattr("skdp.privacy._door.NoiseSource", Forced)
     step = DPQuantileClipper(bounds=bounds, n_steps=n_steps, epsilon=1e4)
     step.fit(make_rows())
     assert (step.low_ < step.high_).all()

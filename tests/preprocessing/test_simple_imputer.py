@@ -11,10 +11,10 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 
 from skdp import BoundedScaler, DPSimpleImputer
-from skdp.preprocessing._pair_sums import PRESENCE, PairSums
 from skdp.privacy._step import FREE
+from skdp.queries._pair_sums import PRESENCE, Pairs
 from tests.preprocessing.steps import ADJACENCIES, make_rows
-from tests.preprocessing.test_standard_scaler import VALUES, farthest, query_of
+from tests.preprocessing.test_standard_scaler import VALUES, farthest, query_of, sums_of
 from tests.problems import make_ledger
 
 by_adjacency = pytest.mark.parametrize("adjacency", ADJACENCIES)
@@ -29,7 +29,7 @@ def make_gaps(n=3000, d=3, share=0.3, seed=0):
 @by_adjacency
 @pytest.mark.parametrize("bounds", [(-1, 1), (1e6, 1e6 + 1)])
 def test_search_never_exceeds_the_sensitivity_and_attains_it(adjacency, bounds):
-    stated = PRESENCE.sensitivity(adjacency, 2)
+    stated = PRESENCE.bound(2).under(adjacency)
     found = farthest(adjacency, PRESENCE, bounds, values=[*VALUES, math.nan])
     assert 0.999 * stated <= found <= stated * (1 + 1e-6)
 
@@ -45,16 +45,16 @@ def test_both_kinds_of_exchange_are_at_the_bound():
 
 
 def _zero_or_one(values):
-    a, b = PRESENCE.pairs(values)
+    a, b = PRESENCE.split(values)
     return a, b + 0.5
 
 
 def _filled(values):
-    a, b = PRESENCE.pairs(values)
+    a, b = PRESENCE.split(values)
     return a, np.full_like(b, 0.5)
 
 
-NOT_CENTRED = PairSums(_zero_or_one, PRESENCE.weight)
+NOT_CENTRED = Pairs(_zero_or_one, PRESENCE.weight)
 TWINS = {
     "half of replace_one under zero_out": ("zero_out", PRESENCE, math.sqrt(2)),
     "zero_out used under replace_one": ("replace_one", PRESENCE, math.sqrt(3.5)),
@@ -62,7 +62,7 @@ TWINS = {
     "not centred": ("zero_out", NOT_CENTRED, math.sqrt(3.5)),
     "counted too heavily": (
         "replace_one",
-        PairSums(PRESENCE.pairs, 2.5),
+        Pairs(PRESENCE.split, 2.5),
         2 * math.sqrt(2),
     ),
 }
@@ -81,7 +81,7 @@ def test_definition_and_null_records():
     expected = [np.nansum(v, axis=0), math.sqrt(3) * (is_there - 0.5).sum(axis=0)]
     found = query_of(X, (-2, 2), PRESENCE)
     assert np.allclose(found, np.concatenate(expected), rtol=1e-12)
-    total, count = PRESENCE.read(found, 3000)
+    total, count = sums_of(X, (-2, 2), PRESENCE).read(found)
     assert np.allclose(total, expected[0])
     assert np.allclose(count, is_there.sum(axis=0))
     X[~present] = math.nan

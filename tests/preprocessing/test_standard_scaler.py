@@ -11,8 +11,14 @@ from sklearn.preprocessing import StandardScaler
 
 from skdp import BoundedScaler, DPStandardScaler
 from skdp.data import MemorySource
-from skdp.preprocessing._pair_sums import SQUARES, PairSums, shrunken_mean
-from skdp.preprocessing._private import summation_error
+from skdp.privacy._query import Layout
+from skdp.queries._pair_sums import (
+    SQUARES,
+    Pairs,
+    PairSums,
+    shrunken_mean,
+    summation_error,
+)
 from tests.preprocessing.steps import ADJACENCIES, make_rows
 from tests.spies import SpyNoise
 
@@ -26,10 +32,15 @@ def source_of(X, present=None):
     return MemorySource(X, np.zeros(len(X)), present)
 
 
-def query_of(X, bounds, sums=SQUARES, present=None):
+def sums_of(X, bounds, pairs=SQUARES):
     low, high = (np.full(X.shape[1], float(end)) for end in bounds)
+    return PairSums(pairs, low, high, len(X))
+
+
+def query_of(X, bounds, pairs=SQUARES, present=None, rows=None):
+    sums = sums_of(X, bounds, pairs)
     with np.errstate(all="ignore"):
-        return sums.query(source_of(X, present), low, high)
+        return sums.total(sums.open(source_of(X, present)), rows)
 
 
 def farthest(adjacency, sums=SQUARES, bounds=(-1, 1), d=2, values=VALUES):
@@ -52,7 +63,7 @@ def farthest(adjacency, sums=SQUARES, bounds=(-1, 1), d=2, values=VALUES):
 @by_adjacency
 @by_bounds
 def test_search_never_exceeds_the_sensitivity_and_attains_it(adjacency, bounds):
-    stated = SQUARES.sensitivity(adjacency, 2)
+    stated = SQUARES.bound(2).under(adjacency)
     assert 0.999 * stated <= farthest(adjacency, bounds=bounds) <= stated * (1 + 1e-6)
 
 
@@ -62,12 +73,12 @@ def test_squares_cost_nothing_under_replace_one():
     v, w = rng.uniform(-1, 1, size=(2, 400_000))
     distance = (v - w) ** 2 + 2 * (v**2 - w**2) ** 2
     assert 3.9 < distance.max() <= 4
-    assert SQUARES.sensitivity("replace_one", 7) == pytest.approx(2 * math.sqrt(7))
-    assert SQUARES.sensitivity("zero_out", 7) == pytest.approx(math.sqrt(10.5))
+    assert SQUARES.bound(7).replace_one == pytest.approx(2 * math.sqrt(7))
+    assert SQUARES.bound(7).zero_out == pytest.approx(math.sqrt(10.5))
 
 
-NOT_CENTRED = PairSums(lambda v: (v, v * v), SQUARES.weight)
-TOO_HEAVY = PairSums(SQUARES.pairs, 3.0)
+NOT_CENTRED = Pairs(lambda v: (v, v * v), SQUARES.weight)
+TOO_HEAVY = Pairs(SQUARES.split, 3.0)
 TWINS = {
     "half of replace_one under zero_out": ("zero_out", SQUARES, math.sqrt(2)),
     "zero_out used under replace_one": ("replace_one", SQUARES, math.sqrt(3)),
@@ -85,9 +96,9 @@ def test_broken_sensitivities_are_found_out(twin):
 
 
 def test_broken_twin_that_does_not_clip_is_found_out(monkeypatch):
-    monkeypatch.setattr("skdp.preprocessing._pair_sums.to_unit", lambda X, low, high: X)
+    monkeypatch.setattr("skdp.queries._pair_sums.to_unit", lambda X, low, high: X)
     found = farthest("zero_out", values=[2.0, -2.0])
-    assert found > 1.1 * SQUARES.sensitivity("zero_out", 2)
+    assert found > 1.1 * SQUARES.bound(2).zero_out
 
 
 def test_definition_blocks_and_null_records_agree():
@@ -98,14 +109,16 @@ def test_definition_blocks_and_null_records_agree():
     assert np.allclose(query_of(X, (-2, 2)), expected, rtol=1e-12)
     source = source_of(X)
     source.largest_block = 7
-    low, high = np.full(4, -2.0), np.full(4, 2.0)
-    assert np.allclose(SQUARES.query(source, low, high), expected, rtol=1e-12)
+    sums = sums_of(X, (-2, 2))
+    assert np.allclose(sums.total(source, None), expected, rtol=1e-12)
+    some = np.flatnonzero(present)
+    assert np.allclose(query_of(X, (-2, 2), rows=some), query_of(X[some], (-2, 2)))
     X[~present] = 1e300
     kept = query_of(X[present], (-2, 2))
     assert np.allclose(query_of(X, (-2, 2), present=present), kept, rtol=1e-12)
     none = query_of(X, (-2, 2), present=np.zeros(3000, dtype=bool))
     assert np.array_equal(none, np.zeros(8))
-    first, squares = SQUARES.read(expected, 3000)
+    first, squares = sums.read(expected)
     assert np.allclose(first, v.sum(0))
     assert np.allclose(squares, (v**2).sum(0))
 
@@ -115,7 +128,9 @@ def test_summation_error_stays_below_what_is_charged():
     orders = (np.arange(20_000), np.arange(20_000)[::-1], np.argsort(X[:, 0]))
     sums = [query_of(X[order], (-3, 3)) for order in orders]
     worst = max(np.linalg.norm(a - b) for a in sums for b in sums)
-    slack = summation_error(source_of(X), SQUARES.record_norm(3))
+    layout = Layout(source_of(X).largest_block)
+    slack = sums_of(X, (-3, 3)).slack(layout)
+    assert slack == summation_error(20_000, layout.largest_block, math.sqrt(4.5))
     assert 0 < worst <= slack < 1e-6
 
 
@@ -189,7 +204,7 @@ class Forced(SpyNoise):
 )
 def test_any_released_numbers_give_a_positive_variance(value, bounds, monkeypatch):
     monkeypatch.setattr(Forced, "value", value)
-    monkeypatch.setattr("skdp.preprocessing._private.NoiseSource", Forced)
+    monkeypatch.setattr("skdp.privacy._door.NoiseSource", Forced)
     step = DPStandardScaler(bounds=bounds).fit(make_rows())
     for values in (step.var_, step.scale_):
         assert np.isfinite(values).all()

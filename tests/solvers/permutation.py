@@ -15,6 +15,7 @@ from skdp.losses import LogisticLoss, SquaredLoss
 from skdp.objectives import LinearObjective
 from skdp.privacy import Budget
 from skdp.solvers._bolt_on import BoltOn
+from tests import door
 
 LOSS = LogisticLoss()
 OBJECTIVE = LinearObjective(
@@ -46,7 +47,7 @@ class Linear:
 
 
 def resolved(objective=OBJECTIVE, budget=BUDGET, **params):
-    return BoltOn(**params).resolve(objective, budget)
+    return door.planned(BoltOn, objective, budget, **params)
 
 
 @dataclass(frozen=True)

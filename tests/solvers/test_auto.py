@@ -14,6 +14,7 @@ from skdp.privacy import Budget, calibrate
 from skdp.privacy._accounting import fits
 from skdp.solvers import choose_solver
 from skdp.solvers._auto import auto_candidates
+from tests import door
 from tests.problems import ADJACENCIES, LOSSES
 
 LOSS = LogisticLoss()
@@ -98,7 +99,7 @@ def test_no_budget_is_too_extreme(loss, adjacency):
             assert candidate.reason
             assert solver.sensitivity(objective) > 0
             # Its event exists at any multiplier that calibration may try first.
-            assert solver.event(1.0, objective).leaves
+            assert door.event_of(solver, 1.0, objective).leaves
 
 
 @every_adjacency
@@ -109,8 +110,8 @@ def test_extreme_budgets_are_met(budget, adjacency):
     for loss in (LOSS, SoftmaxLoss(3)):
         objective = replace(OBJECTIVE, loss=loss, adjacency=adjacency)
         solver = chosen(objective, budget).solver
-        z = calibrate(lambda z, s=solver, x=objective: s.event(z, x), budget)
-        assert fits(solver.event(z, objective), budget)
+        z = calibrate(lambda z, s=solver, x=objective: door.event_of(s, z, x), budget)
+        assert fits(door.event_of(solver, z, objective), budget)
 
 
 def test_with_a_ledger_many_fits_cost_what_gaussian_noise_costs(tmp_path):

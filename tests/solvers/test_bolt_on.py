@@ -21,10 +21,11 @@ from skdp.losses import SoftmaxLoss, SquaredLoss
 from skdp.objectives import LinearObjective
 from skdp.privacy import Budget, GaussianEvent, PureEvent
 from skdp.privacy._noise import NoiseSource
-from skdp.queries._gradient_sum import query_sensitivity, smoothness_bound
+from skdp.queries._gradient_sum import query_sensitivity
 from skdp.solvers import Progress, choose_solver, named_solver
 from skdp.solvers._bolt_on import BoltOn
 from skdp.solvers._schedules import AVERAGES, SCHEDULES
+from tests import door
 from tests.problems import LOSSES
 from tests.solvers.permutation import (
     BUDGET,
@@ -92,7 +93,7 @@ def kernel_and_twin(loss, storage, null, **params):
     solver = resolved(objective, **params)
     noise = OwnOrder()
     source = MemorySource(STORAGES[storage](X), y, present)
-    found = solver._batches(source, objective, noise, Progress())
+    found = solver.descent(objective, Progress()).batches(source, noise)
     orders = noise.orders if solver.reshuffle else noise.orders * solver.n_passes
     rows = clipped(X, objective)
     if null:
@@ -128,8 +129,8 @@ def test_full_gradients_agree_with_one_batch(loss):
     source = MemorySource(X, y.astype(float))
     for params in ({}, {"average": "uniform", "radius": 0.1}, {"schedule": "sqrt"}):
         solver = resolved(objective, n_passes=5, batch_size=11, **params)
-        full = solver._full_gradients(source, objective, Progress())
-        batches = solver._batches(source, objective, NoNoise(), Progress())
+        full = solver.descent(objective, Progress()).full_gradients(source)
+        batches = solver.descent(objective, Progress()).batches(source, NoNoise())
         assert np.allclose(full, batches, rtol=1e-10, atol=1e-14)
 
 
@@ -144,11 +145,8 @@ def test_extreme_values_stay_within_the_sensitivity(value, storage):
     Z[7] = value * np.array([1, -1, 1, 1, -1])
     with np.errstate(all="ignore"):  # as `solve` does
         calm, wild = (
-            solver._batches(
-                MemorySource(STORAGES[storage](rows), y),
-                objective,
-                NoNoise(),
-                Progress(),
+            solver.descent(objective, Progress()).batches(
+                MemorySource(STORAGES[storage](rows), y), NoNoise()
             )
             for rows in (X, Z)
         )
@@ -167,9 +165,11 @@ def test_huge_rows_are_clipped_like_any_other(storage):
             run(MemorySource(STORAGES[storage](rows), np.arange(6.0) % 2))
             for rows in (X, Z)
             for run in (
-                lambda source: solver._full_gradients(source, objective, Progress()),
-                lambda source: solver._batches(
-                    source, objective, NoNoise(), Progress()
+                lambda source: solver.descent(objective, Progress()).full_gradients(
+                    source
+                ),
+                lambda source: solver.descent(objective, Progress()).batches(
+                    source, NoNoise()
                 ),
             )
         ]
@@ -213,7 +213,7 @@ def test_defaults_follow_from_public_facts_only():
     assert solver == resolved()
     assert solver.law == "gaussian"
     assert resolved(budget=PURE).law == "spherical"
-    assert solver.step_size <= 1 / smoothness_bound(OBJECTIVE)
+    assert solver.step_size <= 1 / OBJECTIVE.smoothness
     # Few updates are wanted: full gradients. More: batches, in ten passes.
     assert solver.batch_size == 2000
     large = resolved(replace(OBJECTIVE, n_samples=10**6))
@@ -268,7 +268,7 @@ def test_fits_in_other_units_are_the_same_fit(scale):
         objective = replace(OBJECTIVE, n_samples=200, data_norm=factor)
         solver = resolved(objective, n_passes=2, batch_size=7)
         source = MemorySource(factor * X, y)
-        return factor * solver._batches(source, objective, NoNoise(), Progress())
+        return factor * solver.descent(objective, Progress()).batches(source, NoNoise())
 
     assert np.allclose(fit(1.0), fit(scale), rtol=1e-9)
 
@@ -283,7 +283,7 @@ def test_the_ends_of_the_range_of_units(loss, data_norm):
     for params in ({}, {"batch_size": 4, "n_passes": 2}):
         chosen = choose_solver("bolt_on", params, objective, BUDGET)
         with np.errstate(all="ignore"):
-            run = chosen.solver.run(source, objective, 5.0, NoiseSource(0), Progress())
+            run = door.run(chosen.solver, source, objective, 5.0, NoiseSource(0))
         assert np.isfinite(run.weights).all()
         assert run.weights.any()
 
@@ -293,8 +293,8 @@ def test_regularisation_shortens_the_run():
 
 
 def test_event_is_one_release():
-    assert resolved().event(3.0, OBJECTIVE) == GaussianEvent(3.0)
-    pure = resolved(budget=PURE).event(4.0, OBJECTIVE)
+    assert door.event_of(resolved(), 3.0, OBJECTIVE) == GaussianEvent(3.0)
+    pure = door.event_of(resolved(budget=PURE), 4.0, OBJECTIVE)
     assert pure == PureEvent(0.25)
 
 
@@ -305,7 +305,7 @@ def test_one_draw_of_the_stated_sensitivity(law, batch_size):
     solver = resolved(objective, law=law, batch_size=batch_size, n_passes=2)
     source = MemorySource(np.ones((60, 5)), np.ones(60))
     noise = SpyNoise(seed=0)
-    run = solver.run(source, objective, 5.0, noise, Progress())
+    run = door.run(solver, source, objective, 5.0, noise)
     (draw,) = noise.draws
     assert draw.law == law
     assert draw.noise_multiplier == pytest.approx(5.0)
@@ -322,7 +322,7 @@ def test_order_comes_from_the_noise_source_and_is_new_if_asked_for():
     for reshuffle, expected in ((False, 1), (True, 4)):
         noise = OwnOrder()
         solver = resolved(objective, batch_size=2, n_passes=4, reshuffle=reshuffle)
-        solver.run(source, objective, 5.0, noise, Progress())
+        door.run(solver, source, objective, 5.0, noise)
         assert len(noise.orders) == expected
 
 
@@ -331,7 +331,7 @@ def test_progress_counts_passes_and_nothing_else(capsys):
     objective = replace(OBJECTIVE, n_samples=10)
     for batch_size in (3, 10):
         solver = resolved(objective, n_passes=2, batch_size=batch_size)
-        solver.run(source, objective, 9.0, NoiseSource(0), Progress("fit", True))
+        door.run(solver, source, objective, 9.0, NoiseSource(0), Progress("fit", True))
         lines = capsys.readouterr().out.splitlines()
         assert lines == ["[fit] step 1 of 2", "[fit] step 2 of 2"]
 
@@ -379,7 +379,7 @@ def test_bad_parameters_are_named(params, message):
     ],
 )
 def test_refusals_say_why(objective, budget, params, message):
-    refusal = BoltOn(**params).refusal(objective, budget)
+    refusal = door.refusal(BoltOn, objective, budget, **params)
     if not message:
         assert refusal == ""
         return
@@ -390,11 +390,11 @@ def test_refusals_say_why(objective, budget, params, message):
 
 @pytest.mark.parametrize("kind", [np.float16, np.float32, np.longdouble])
 def test_numpy_scalars_become_plain_numbers(kind):
-    solver = BoltOn(
+    solver = resolved(
         n_passes=np.int8(3), batch_size=np.int8(2), step_size=kind(0.5), radius=kind(2)
     )
-    assert type(BoltOn(radius=kind(np.inf)).radius) is float
-    plain = (int, float, str, bool, type(None))
+    assert type(resolved(radius=kind(np.inf)).radius) is float
+    plain = (int, float, str, bool)
     assert all(type(value) in plain for value in vars(solver).values())
 
 

@@ -12,10 +12,10 @@ from skdp.losses import LogisticLoss
 from skdp.objectives import LinearObjective
 from skdp.privacy import Budget
 from skdp.privacy._noise import NoiseSource
-from skdp.solvers import Progress, named_solver
+from skdp.solvers import named_solver
 from skdp.solvers._heavy_ball import HeavyBall
 from skdp.solvers._noisy_gd import NoisyGD
-from skdp.solvers._noisy_gradient import NoisyGradient
+from tests import door
 
 LOSS = LogisticLoss()
 OBJECTIVE = LinearObjective(
@@ -30,7 +30,7 @@ BUDGET = Budget(1.0, 1e-6)
 
 
 def resolved(budget=BUDGET, **params):
-    return HeavyBall(**params).resolve(OBJECTIVE, budget)
+    return door.planned(HeavyBall, OBJECTIVE, budget, **params)
 
 
 def data():
@@ -48,12 +48,12 @@ def test_bad_momentum_is_named(momentum):
 
 def test_default_momentum_is_nesterovs_or_that_of_noisy_gd():
     regular = replace(OBJECTIVE, alpha=0.5)
-    solver = HeavyBall().resolve(regular, BUDGET)
+    solver = door.planned(HeavyBall, regular, BUDGET)
     root = np.sqrt(solver.step_size * 0.5)
     assert solver.momentum == pytest.approx((1 - root) / (1 + root))
     # Without regularisation: the same flow time as noisy_gd, in as many steps.
     free = replace(OBJECTIVE, alpha=0.0, n_samples=10_000)
-    solver, guide = (x().resolve(free, BUDGET) for x in (HeavyBall, NoisyGD))
+    solver, guide = (door.planned(x, free, BUDGET) for x in (HeavyBall, NoisyGD))
     assert solver.n_steps == pytest.approx(guide.n_steps, abs=1)
     assert solver.momentum == pytest.approx(guide.momentum, abs=0.01)
     assert solver.step_size == pytest.approx(guide.step_size, rel=0.1)
@@ -65,20 +65,14 @@ def test_momentum_becomes_a_plain_number():
 
 def smoothed_descent(solver, smoothing, step_size, multiplier, noise):
     """DP-GDwS in the thesis's words: V = (1 - b) V + b (g + N), W = W - step V."""
-    gradient = NoisyGradient(
-        data(),
-        OBJECTIVE,
-        noise,
-        solver.noise_law,
-        residual_clip=solver.residual_clip,
-        intercept_weight=solver.intercept_weight,
-    )
+    plan = solver.plan(OBJECTIVE)
+    answers = door.answers_for(plan, data(), multiplier, OBJECTIVE.adjacency, noise)
     weights = velocity = np.zeros((6, 1))
-    for z, count in solver.levels(multiplier, OBJECTIVE):
-        for _ in range(count):
-            mean = (
-                gradient(weights, z) / OBJECTIVE.n_samples + OBJECTIVE.alpha * weights
-            )
+    for i, line in enumerate(plan.lines):
+        for _ in range(line.times):
+            query = solver.gradients(OBJECTIVE).at(weights)
+            total = query.read(answers.ask(query, i).value)
+            mean = total / OBJECTIVE.n_samples + OBJECTIVE.alpha * weights
             velocity = (1 - smoothing) * velocity + smoothing * mean
             weights = weights - step_size * velocity
     return weights
@@ -91,7 +85,7 @@ def test_smoothed_descent_is_the_heavy_ball(smoothing, budget):
     solver = resolved(
         budget, n_steps=20, step_size=0.7 * smoothing, momentum=1 - smoothing
     )
-    run = solver.run(data(), OBJECTIVE, 3.0, NoiseSource(5), Progress())
+    run = door.run(solver, data(), OBJECTIVE, 3.0, NoiseSource(5))
     smooth = smoothed_descent(solver, smoothing, 0.7, 3.0, NoiseSource(5))
     assert np.allclose(run.weights, smooth, rtol=1e-9, atol=1e-9)
 
@@ -102,5 +96,5 @@ def test_smoothing_changes_no_privacy():
         resolved(n_steps=20, step_size=0.5, momentum=momentum)
         for momentum in (0.0, 0.99)
     )
-    assert plain.event(3.0, OBJECTIVE) == smooth.event(3.0, OBJECTIVE)
+    assert door.event_of(plain, 3.0, OBJECTIVE) == door.event_of(smooth, 3.0, OBJECTIVE)
     assert plain.sensitivity(OBJECTIVE) == smooth.sensitivity(OBJECTIVE)

@@ -18,6 +18,7 @@ from skdp.queries._gradient_sum import GradientSum
 from skdp.solvers import Progress, choose_solver
 from skdp.solvers._last_iterate import HiddenDescent
 from skdp.solvers._noisy_gd import NoisyGD
+from tests import door
 from tests.spies import SpyNoise
 
 BUDGET = Budget(1.0, 1e-6)
@@ -289,10 +290,10 @@ def test_event_is_one_release_of_less_noise_than_the_path_needs(adjacency):
     objective = replace(OBJECTIVE, adjacency=adjacency)
     solver = chosen(objective, n_steps=400, step_size=3.0)
     factor = solver.hidden(objective).factor
-    assert solver.event(5.0, objective) == GaussianEvent(5.0 / factor)
-    z = calibrate(lambda z: solver.event(z, objective), BUDGET)
+    assert door.event_of(solver, 5.0, objective) == GaussianEvent(5.0 / factor)
+    z = calibrate(lambda z: door.event_of(solver, z, objective), BUDGET)
     path = replace(solver, release="path")
-    assert z < 0.5 * calibrate(lambda z: path.event(z, objective), BUDGET)
+    assert z < 0.5 * calibrate(lambda z: door.event_of(path, z, objective), BUDGET)
 
 
 def test_noise_and_sensitivity_are_the_same_in_every_step():
@@ -300,7 +301,7 @@ def test_noise_and_sensitivity_are_the_same_in_every_step():
     rng = np.random.default_rng(0)
     source = MemorySource(rng.normal(size=(200, 3)), np.ones(200))
     solver, noise = chosen(n_steps=30), SpyNoise()
-    run = solver.run(source, OBJECTIVE, 3.0, noise, Progress())
+    run = door.run(solver, source, OBJECTIVE, 3.0, noise)
     assert len(noise.draws) == 30
     (sensitivity,) = {draw.sensitivity for draw in noise.draws}
     assert sensitivity == solver.hidden(OBJECTIVE).charged(200, 3.0)
@@ -312,7 +313,7 @@ def test_noise_and_sensitivity_are_the_same_in_every_step():
 def test_progress_of_a_hidden_path_counts_steps_only(capsys):
     source = MemorySource(np.zeros((200, 3)), np.zeros(200))
     solver = chosen(n_steps=3)
-    solver.run(source, OBJECTIVE, 3.0, NoiseSource(0), Progress("fit", True))
+    door.run(solver, source, OBJECTIVE, 3.0, NoiseSource(0), Progress("fit", True))
     assert capsys.readouterr().out.splitlines() == [
         f"[fit] step {i} of 3" for i in (1, 2, 3)
     ]

@@ -11,10 +11,11 @@ from skdp.data import MemorySource
 from skdp.losses import LogisticLoss
 from skdp.objectives import LinearObjective
 from skdp.privacy import Budget
-from skdp.solvers import Progress, multistage_steps, named_solver
 from skdp.solvers import _accelerated as module
+from skdp.solvers import multistage_steps, named_solver
 from skdp.solvers._multistage import Multistage
 from skdp.solvers._nesterov import Nesterov
+from tests import door
 from tests.solvers.test_nesterov import reference
 from tests.spies import NoNoise
 
@@ -31,7 +32,7 @@ BUDGET = Budget(1.0, 1e-6)
 
 
 def resolved(**params):
-    return Multistage(**params).resolve(OBJECTIVE, BUDGET)
+    return door.planned(Multistage, OBJECTIVE, BUDGET, **params)
 
 
 def data():
@@ -47,7 +48,7 @@ def test_bad_first_stage_is_named():
 
 
 def test_defaults_are_nesterovs_with_a_last_quarter_of_small_steps():
-    solver, plain = resolved(), Nesterov().resolve(OBJECTIVE, BUDGET)
+    solver, plain = resolved(), door.planned(Nesterov, OBJECTIVE, BUDGET)
     assert solver.n_steps == plain.n_steps
     assert solver.first_stage == math.ceil(0.75 * solver.n_steps)
     schedule = solver.schedule(OBJECTIVE)
@@ -68,10 +69,10 @@ def test_momentum_follows_the_step_size_of_the_stage():
 
 def test_a_single_stage_is_nesterovs_method():
     stages = resolved(n_steps=30, first_stage=30)
-    plain = Nesterov(n_steps=30).resolve(OBJECTIVE, BUDGET)
-    assert stages.event(3.0, OBJECTIVE) == plain.event(3.0, OBJECTIVE)
+    plain = door.planned(Nesterov, OBJECTIVE, BUDGET, n_steps=30)
+    assert door.event_of(stages, 3.0, OBJECTIVE) == door.event_of(plain, 3.0, OBJECTIVE)
     first, second = (
-        solver.run(data(), OBJECTIVE, 1.0, NoNoise(), Progress()).weights
+        door.run(solver, data(), OBJECTIVE, 1.0, NoNoise()).weights
         for solver in (stages, plain)
     )
     assert np.array_equal(first, second)
@@ -80,7 +81,7 @@ def test_a_single_stage_is_nesterovs_method():
 def test_noise_jumps_up_where_a_stage_begins():
     """Early steps of a stage are forgotten, and its steps are small: less matters."""
     solver = resolved(n_steps=60, first_stage=20)
-    noise = np.concatenate([[z] * count for z, count in solver.levels(1.0, OBJECTIVE)])
+    noise = np.concatenate([[z] * count for z, count in solver.levels(OBJECTIVE)])
     assert noise[20] > noise[19]
     assert noise[-1] < noise[20]
 
@@ -88,7 +89,7 @@ def test_noise_jumps_up_where_a_stage_begins():
 def test_a_stage_starts_without_velocity():
     """A twin that carries velocity over is another method; its bound has no proof."""
     solver = resolved(n_steps=24, first_stage=12)
-    found = solver.run(data(), OBJECTIVE, 1.0, NoNoise(), Progress()).weights
+    found = door.run(solver, data(), OBJECTIVE, 1.0, NoNoise()).weights
     expected = reference(solver, data(), OBJECTIVE)
     assert np.allclose(found, expected)
 
@@ -100,7 +101,7 @@ def test_a_stage_starts_without_velocity():
             )
 
     twin = Carried(**vars(solver))
-    carried = twin.run(data(), OBJECTIVE, 1.0, NoNoise(), Progress()).weights
+    carried = door.run(twin, data(), OBJECTIVE, 1.0, NoNoise()).weights
     assert not np.allclose(carried, expected, rtol=1e-3)
 
 

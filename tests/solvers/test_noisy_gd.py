@@ -15,6 +15,7 @@ from skdp.privacy import Budget, GaussianEvent, calibrate
 from skdp.privacy._noise import NoiseSource
 from skdp.solvers import Progress, named_solver
 from skdp.solvers._noisy_gd import NoisyGD
+from tests import door
 from tests.spies import SpyNoise
 
 LOSS = LogisticLoss()
@@ -43,7 +44,7 @@ class Flat:
 
 
 def resolved(objective=OBJECTIVE, budget=BUDGET, **params):
-    return NoisyGD(**params).resolve(objective, budget)
+    return door.planned(NoisyGD, objective, budget, **params)
 
 
 def test_defaults_follow_from_public_facts_only():
@@ -74,9 +75,9 @@ def test_fits_in_other_units_are_the_same_fit(scale):
     def fit(factor):
         objective = replace(OBJECTIVE, data_norm=factor)
         solver = resolved(objective)
-        z = calibrate(lambda z: solver.event(z, objective), BUDGET)
+        z = calibrate(lambda z: door.event_of(solver, z, objective), BUDGET)
         source = MemorySource(factor * X, y)
-        run = solver.run(source, objective, z, NoiseSource(1), Progress())
+        run = door.run(solver, source, objective, z, NoiseSource(1))
         return run.weights * factor
 
     # The grid is a power of two, so the scaled runs differ by its rounding.
@@ -129,7 +130,7 @@ def test_a_smaller_intercept_weight_moves_noise_to_the_intercept():
     intercepts, others = [], []
     for seed in range(200):
         solver = resolved(objective, n_steps=1, step_size=1.0, intercept_weight=0.25)
-        run = solver.run(source, objective, 1.0, NoiseSource(seed), Progress())
+        run = door.run(solver, source, objective, 1.0, NoiseSource(seed))
         intercepts.append(run.weights[-1, 0])
         others.append(run.weights[0, 0])
     ratio = np.std(intercepts) / np.std(others)
@@ -137,7 +138,7 @@ def test_a_smaller_intercept_weight_moves_noise_to_the_intercept():
 
 
 def test_event_is_one_gaussian_for_each_step():
-    assert resolved(n_steps=7).event(3.0, OBJECTIVE) == GaussianEvent(3.0, 7)
+    assert door.event_of(resolved(n_steps=7), 3.0, OBJECTIVE) == GaussianEvent(3.0, 7)
 
 
 @pytest.mark.parametrize(
@@ -165,8 +166,8 @@ def test_noise_follows_the_released_weights():
     source = MemorySource(rng.normal(size=(2000, 5)), np.ones(2000))
     solver = resolved(n_steps=30, step_size=4.0)
     noise = SpyNoise(seed=0)
-    z = calibrate(lambda z: solver.event(z, OBJECTIVE), BUDGET)
-    solver.run(source, OBJECTIVE, z, noise, Progress())
+    z = calibrate(lambda z: door.event_of(solver, z, OBJECTIVE), BUDGET)
+    door.run(solver, source, OBJECTIVE, z, noise)
     sigmas = [draw.sigma for draw in noise.draws]
     worst = z * solver.sensitivity(OBJECTIVE)
     assert sigmas[0] == pytest.approx(worst / 2, rel=2e-3)
@@ -185,9 +186,9 @@ def test_noise_in_a_flat_direction_matches_the_utility_statement():
         residual_clip=math.inf,
         intercept_weight=1.0,
     )
-    z = calibrate(lambda z: solver.event(z, objective), BUDGET)
+    z = calibrate(lambda z: door.event_of(solver, z, objective), BUDGET)
     source = MemorySource(np.zeros((4, 4000)), np.zeros(4))
-    run = solver.run(source, objective, z, NoiseSource(7), Progress())
+    run = door.run(solver, source, objective, z, NoiseSource(7))
     flow, mu = 25 * 2.0, math.sqrt(25) / z
     theory = flow * solver.sensitivity(objective) / (2000 * mu)
     assert float(np.std(run.weights)) == pytest.approx(theory, rel=0.05)
@@ -197,7 +198,7 @@ def test_default_flow_time_admits_the_stated_noise():
     solver = resolved(replace(OBJECTIVE, n_samples=20_000))
     flow = solver.step_size * solver.n_steps / (1 - solver.momentum)
     mu = math.sqrt(solver.n_steps) / calibrate(
-        lambda z: solver.event(z, OBJECTIVE), BUDGET
+        lambda z: door.event_of(solver, z, OBJECTIVE), BUDGET
     )
     noise = flow * solver.sensitivity(OBJECTIVE) / (20_000 * mu)
     assert noise * OBJECTIVE.data_norm == pytest.approx(2.0, rel=0.02)
@@ -216,7 +217,7 @@ def test_progress_speaks_at_most_twenty_times(total, capsys):
 def test_progress_counts_steps_and_nothing_else(capsys):
     source = MemorySource(np.zeros((10, 5)), np.zeros(10))
     solver = resolved(n_steps=3)
-    solver.run(source, OBJECTIVE, 9.0, NoiseSource(0), Progress("fit", True))
+    door.run(solver, source, OBJECTIVE, 9.0, NoiseSource(0), Progress("fit", True))
     assert capsys.readouterr().out.splitlines() == [
         f"[fit] step {i} of 3" for i in (1, 2, 3)
     ]
@@ -249,7 +250,7 @@ def test_numpy_scalars_become_plain_numbers(kind):
     assert all(type(value) in (int, float, str, bool) for value in facts)
     noise = SpyNoise(seed=0)
     source = MemorySource(np.full((200, 1), 2e4), np.zeros(200))
-    solver.run(source, objective, 5.0, noise, Progress())
+    door.run(solver, source, objective, 5.0, noise)
     for draw in noise.draws:
         assert math.isfinite(draw.sigma)
         assert draw.sigma >= 5.0 * draw.sensitivity
@@ -267,7 +268,7 @@ def test_a_diverging_run_ends_like_any_other(loss, params, entry):
     solver = resolved(objective, n_steps=6, residual_clip=math.inf, **params)
     source = MemorySource(X, np.arange(60.0) % max(2, loss.n_outputs))
     with np.errstate(all="ignore"):
-        run = solver.run(source, objective, 5.0, NoiseSource(0), Progress())
+        run = door.run(solver, source, objective, 5.0, NoiseSource(0))
     assert np.isfinite(run.weights).all()
     assert np.abs(run.weights).max() <= 1e50
 
@@ -279,7 +280,7 @@ def test_broken_twin_without_the_box_is_found_out(monkeypatch):
     source = MemorySource(np.full((60, 8), 3e99), np.arange(60.0) % 2)
     with np.errstate(all="ignore"):
         try:
-            run = solver.run(source, objective, 5.0, NoiseSource(0), Progress())
+            run = door.run(solver, source, objective, 5.0, NoiseSource(0))
             assert not np.abs(run.weights).max() <= 1e50
         except (np.linalg.LinAlgError, ValueError):
             pass  # the other way in which the twin fails

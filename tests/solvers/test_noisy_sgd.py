@@ -20,6 +20,7 @@ from skdp.privacy._noise import NoiseSource
 from skdp.queries._gradient_sum import GradientSum, query_sensitivity, rounding_slack
 from skdp.solvers import Progress, choose_solver, named_solver
 from skdp.solvers._noisy_sgd import NoisySGD
+from tests import door
 from tests.solvers.neighbours import largest_change
 from tests.solvers.test_noisy_gd import Flat
 from tests.spies import NoNoise, SpyNoise
@@ -34,7 +35,7 @@ by_adjacency = pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
 
 
 def resolved(objective=OBJECTIVE, budget=BUDGET, **params):
-    return NoisySGD(**params).resolve(objective, budget)
+    return door.planned(NoisySGD, objective, budget, **params)
 
 
 class Sampler(SpyNoise):
@@ -64,7 +65,7 @@ def test_little_noise_takes_larger_samples():
     budget = Budget(8.0, 1e-6)
     solver = resolved(objective, budget=budget)
     assert solver.batch_size * solver.n_steps > 5.5 * 10**6
-    z = calibrate(lambda z: solver.event(z, objective), budget)
+    z = calibrate(lambda z: door.event_of(solver, z, objective), budget)
     assert 0.7 < z < 2
 
 
@@ -85,7 +86,7 @@ def test_bad_parameters_are_named(params, message):
 
 def test_more_records_than_there_are_means_all():
     assert resolved(batch_size=10**9).batch_size == 2000
-    event = resolved(batch_size=10**9, n_steps=3).event(2.0, OBJECTIVE)
+    event = door.event_of(resolved(batch_size=10**9, n_steps=3), 2.0, OBJECTIVE)
     assert event == PoissonGaussianEvent(2.0, 1.0, 3, "zero_out")
 
 
@@ -109,10 +110,11 @@ def test_pure_epsilon_is_refused():
 def test_sampler_and_event_have_one_rate_and_samples_are_fresh(adjacency):
     objective = replace(OBJECTIVE, adjacency=adjacency)
     solver = resolved(objective, n_steps=12, batch_size=150)
-    event = solver.event(4.0, objective)
+    event = door.event_of(solver, 4.0, objective)
     assert event == PoissonGaussianEvent(4.0, 150 / 2000, 12, adjacency)
     noise = Sampler()
-    solver.run(
+    door.run(
+        solver,
         MemorySource(np.ones((2000, 5)), np.ones(2000)),
         objective,
         4.0,
@@ -131,7 +133,7 @@ def test_empty_samples_are_noised_like_others():
     solver = resolved(objective, n_steps=40, batch_size=1)
     noise = Sampler(seed=0)
     source = MemorySource(np.ones((50, 5)), np.ones(50))
-    solver.run(source, objective, 4.0, noise, Progress())
+    door.run(solver, source, objective, 4.0, noise)
     empty = [
         draw
         for draw, sample in zip(noise.draws, noise.samples, strict=True)
@@ -160,7 +162,7 @@ def test_the_divisor_is_the_public_batch_size():
     )
     samples = [np.arange(17), np.array([], dtype=np.int64), np.array([3, 21])]
     source = MemorySource(X, y)
-    found = solver.run(source, objective, 1.0, Chosen(samples), Progress())
+    found = door.run(solver, source, objective, 1.0, Chosen(samples))
     total = GradientSum(source, objective)
     weights, velocity, path = np.zeros((6, 1)), 0.0, []
     for rows in samples:
@@ -226,7 +228,7 @@ def test_every_query_is_charged_for_the_rounding_of_all_rows():
     objective = replace(OBJECTIVE, adjacency="replace_one")
     solver = resolved(objective, n_steps=3, batch_size=100, intercept_weight=1.0)
     noise, source = SpyNoise(), MemorySource(np.ones((2000, 5)), np.ones(2000))
-    solver.run(source, objective, 3.0, noise, Progress())
+    door.run(solver, source, objective, 3.0, noise)
     zero_out = query_sensitivity(OBJECTIVE, weights_norm=0.0)
     slack = rounding_slack(OBJECTIVE, 2000, 0.0, moved_rows=2000)
     assert noise.draws[0].sensitivity == zero_out + slack
@@ -338,7 +340,7 @@ def test_noise_in_a_flat_direction_matches_that_of_full_batches():
     deviations = []
     for key, more in (("noisy_gd", {}), ("noisy_sgd", {"batch_size": 200})):
         solver = choose_solver(key, params | more, objective, BUDGET).solver
-        z = calibrate(lambda z, s=solver: s.event(z, objective), BUDGET)
-        run = solver.run(source, flat, z, NoiseSource(7), Progress())
+        z = calibrate(lambda z, s=solver: door.event_of(s, z, objective), BUDGET)
+        run = door.run(solver, source, flat, z, NoiseSource(7))
         deviations.append(np.std(run.weights))
     assert deviations[1] == pytest.approx(deviations[0], rel=0.12)

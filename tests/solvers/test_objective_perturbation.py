@@ -24,9 +24,10 @@ from skdp.privacy import (
 from skdp.privacy._gaussian import gaussian_delta
 from skdp.privacy._laws import LAWS
 from skdp.privacy._noise import _SPHERICAL_LIMIT, NoiseSource, spherical_scale
-from skdp.solvers import Progress, choose_solver, named_solver
 from skdp.solvers import _objective_perturbation as module
+from skdp.solvers import choose_solver, named_solver
 from skdp.solvers._objective_perturbation import ObjectivePerturbation, _pure_epsilon
+from tests import door
 from tests.line import Line
 from tests.problems import ADJACENCIES, LOSSES
 from tests.solvers.neighbours import largest_change
@@ -43,7 +44,7 @@ every_loss = pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
 
 
 def resolved(objective=OBJECTIVE, budget=BUDGET, **params):
-    return ObjectivePerturbation(**params).resolve(objective, budget)
+    return door.planned(ObjectivePerturbation, objective, budget, **params)
 
 
 # Rules -----------------------------------------------------------------------------
@@ -90,7 +91,7 @@ def test_fits_in_other_units_are_the_same_fit(scale):
         objective = replace(OBJECTIVE, data_norm=factor, n_samples=300)
         solver = resolved(objective)
         source = MemorySource(factor * X, y)
-        run = solver.run(source, objective, 5.0, NoiseSource(1), Progress())
+        run = door.run(solver, source, objective, 5.0, NoiseSource(1))
         return run.weights * factor
 
     # Powers of two: all but the last steps of the minimisation are the same.
@@ -135,7 +136,7 @@ def test_bad_parameters_are_named(params, message):
     ],
 )
 def test_refusals_say_why(objective, budget, params, message):
-    assert message in ObjectivePerturbation(**params).refusal(objective, budget)
+    assert message in door.refusal(ObjectivePerturbation, objective, budget, **params)
     with pytest.raises(ValueError, match=message):
         choose_solver("objective_perturbation", params, objective, budget)
 
@@ -156,7 +157,7 @@ CORNERS = {
 def test_event_counts_the_corners_of_each_loss(name, adjacency):
     objective = replace(OBJECTIVE, loss=LOSSES[name], adjacency=adjacency)
     solver = resolved(objective, strength=5.0)
-    event = solver.event(3.0, objective)
+    event = door.event_of(solver, 3.0, objective)
     assert isinstance(event, ComposedEvent)
     tilt, output = event.parts
     assert isinstance(tilt, ObjectiveEvent)
@@ -177,7 +178,7 @@ def test_event_counts_the_corners_of_each_loss(name, adjacency):
 def test_pure_events(loss, adjacency):
     objective = replace(OBJECTIVE, loss=loss, adjacency=adjacency)
     solver = resolved(objective, PURE, strength=5.0)
-    tilt, output = solver.event(4.0, objective).parts
+    tilt, output = door.event_of(solver, 4.0, objective).parts
     assert output == PureEvent(1 / 400)
     assert isinstance(tilt, PureEvent)
     determinant = solver._log_determinant(objective)
@@ -345,7 +346,7 @@ def test_pure_loss_of_the_minimiser_point_by_point(name, ratio, adjacency):
     loss, multiplier = LINE_LOSSES[name], 0.7
     line = Line(loss, adjacency, ratio, 1.0)
     solver = replace(line.solver, law="spherical")
-    (tilt, _) = solver.event(multiplier, line.objective).parts
+    (tilt, _) = door.event_of(solver, multiplier, line.objective).parts
     scale = multiplier * solver.sensitivity(line.objective)
     worst = 0.0
     for pair in pairs(line):
@@ -397,7 +398,7 @@ def guesses(noise_of, seeds):
     correct = 0
     for seed in seeds:
         noise = noise_of(seed=seed)
-        run = solver.run(source, objective, 2.0, noise, Progress())
+        run = door.run(solver, source, objective, 2.0, noise)
         first = noise.draws[0]
         step = getattr(noise, "step", None) or _grid(first)
         off = []
@@ -453,7 +454,7 @@ def test_output_noise_covers_the_certificate(loss, adjacency, budget, monkeypatc
         OBJECTIVE, loss=loss, n_samples=60, n_features=3, adjacency=adjacency
     )
     solver = resolved(objective, budget)
-    z = calibrate(lambda z: solver.event(z, objective), budget)
+    z = calibrate(lambda z: door.event_of(solver, z, objective), budget)
     asked = []
 
     def spied(source, certified, linear, tolerance):
@@ -466,7 +467,7 @@ def test_output_noise_covers_the_certificate(loss, adjacency, budget, monkeypatc
     y = rng.integers(0, max(2, loss.n_outputs), 60).astype(float)
     source = MemorySource(rng.normal(size=(60, 3)), y)
     noise = SpyNoise(seed=3)
-    run = solver.run(source, objective, z, noise, Progress())
+    run = door.run(solver, source, objective, z, noise)
     tilt, output = noise.draws
     assert not tilt.query.any()
     assert tilt.sensitivity == solver.sensitivity(objective)
@@ -493,7 +494,7 @@ def test_a_minimum_that_is_missed_is_no_exception(monkeypatch, budget, capsys, c
     source = MemorySource(np.ones((20, 5)), np.ones(20))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        run = solver.run(source, objective, 5.0, noise, Progress())
+        run = door.run(solver, source, objective, 5.0, noise)
     assert set(vars(run)) == {"weights", "noise_scale"}
     assert not noise.draws[1].query.any()
     assert np.array_equal(run.weights, noise.draws[1].released)
@@ -512,7 +513,7 @@ def test_any_finite_record_ends_in_the_same_way(loss, entry):
     source = MemorySource(X, np.arange(40.0) % max(2, loss.n_outputs))
     noise = SpyNoise(seed=0)
     with np.errstate(all="ignore"):
-        run = solver.run(source, objective, 5.0, noise, Progress())
+        run = door.run(solver, source, objective, 5.0, noise)
     assert np.isfinite(run.weights).all()
     assert noise.draws[1].query.any()  # a minimum was found
     sigma = noise.draws[0].sigma
@@ -535,10 +536,10 @@ def test_the_tilt_is_not_clamped(n_features, epsilon):
     """The proof lets the tilt be rounded, not clamped: that would be a lattice tilt."""
     objective = replace(OBJECTIVE, n_features=n_features)
     budget = Budget(epsilon, 0.0)
-    if ObjectivePerturbation().refusal(objective, budget):
+    if door.refusal(ObjectivePerturbation, objective, budget):
         return
     solver = resolved(objective, budget=budget)
-    z = calibrate(lambda z: solver.event(z, objective), budget)
+    z = calibrate(lambda z: door.event_of(solver, z, objective), budget)
     size = objective.n_columns
     sensitivity = solver.sensitivity(objective)
     draw = {"sensitivity": sensitivity, "epsilon": 1 / z, "size": size}

@@ -15,9 +15,10 @@ from skdp.objectives import LinearObjective
 from skdp.privacy import Budget, GaussianEvent, PureEvent, calibrate
 from skdp.privacy._noise import NoiseSource
 from skdp.queries._gradient_sum import GradientSum
-from skdp.solvers import Progress, choose_solver, named_solver
+from skdp.solvers import choose_solver, named_solver
 from skdp.solvers._descent import MomentumSteps
 from skdp.solvers._online import OnlineGD, buckets
+from tests import door
 from tests.solvers.neighbours import largest_change
 from tests.solvers.test_noisy_gd import Flat
 from tests.spies import NoNoise, SpyNoise, SpySource
@@ -32,7 +33,7 @@ by_adjacency = pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
 
 
 def resolved(objective=OBJECTIVE, budget=BUDGET, **params):
-    return OnlineGD(**params).resolve(objective, budget)
+    return door.planned(OnlineGD, objective, budget, **params)
 
 
 # Buckets -------------------------------------------------------------------------
@@ -99,7 +100,7 @@ def test_data_are_read_once_and_in_order():
     source = SpySource(MemorySource(np.ones((100, 5)), np.ones(100)), diary)
     solver = resolved(replace(OBJECTIVE, n_samples=100), bucket_size=9)
     objective = replace(OBJECTIVE, n_samples=100)
-    solver.run(source, objective, 3.0, NoiseSource(), Progress())
+    door.run(solver, source, objective, 3.0, NoiseSource())
     assert diary == ["read"]
 
 
@@ -109,17 +110,17 @@ def test_data_are_read_once_and_in_order():
 @pytest.mark.parametrize("bucket_size", [1, 7, 100, 10**6])
 def test_event_is_one_release_whatever_the_number_of_buckets(bucket_size):
     solver = resolved(bucket_size=bucket_size)
-    assert solver.event(3.0, OBJECTIVE) == GaussianEvent(3.0)
+    assert door.event_of(solver, 3.0, OBJECTIVE) == GaussianEvent(3.0)
     pure = resolved(bucket_size=bucket_size, budget=PURE)
-    assert pure.event(4.0, OBJECTIVE) == PureEvent(0.25)
+    assert door.event_of(pure, 4.0, OBJECTIVE) == PureEvent(0.25)
     assert solver.is_gaussian
     assert not pure.is_gaussian
 
 
 def run_on(source, solver, objective, budget=BUDGET, noise=None):
     noise = noise or SpyNoise(seed=5)
-    z = calibrate(lambda z: solver.event(z, objective), budget)
-    solver.run(source, objective, z, noise, Progress())
+    z = calibrate(lambda z: door.event_of(solver, z, objective), budget)
+    door.run(solver, source, objective, z, noise)
     return noise.draws, z
 
 
@@ -192,7 +193,7 @@ def test_the_divisor_is_the_same_for_a_short_bucket():
     params = {"bucket_size": 10, "step_size": 0.4, "momentum": 0.5, "tail": 1.0}
     solver = resolved(objective, **params)
     source = MemorySource(X, y)
-    found = solver.run(source, objective, 1.0, NoNoise(), Progress())
+    found = door.run(solver, source, objective, 1.0, NoNoise())
     total = GradientSum(source, objective)
     weights, velocity, path = np.zeros((6, 1)), 0.0, []
     for rows in (np.arange(10), np.arange(10, 20), np.arange(20, 25)):
@@ -236,7 +237,7 @@ def test_default_flow_time_admits_the_stated_noise(budget):
     solver = resolved(objective, budget=budget)
     steps = solver.n_steps(objective)
     flow = solver.step_size * steps / (1 - solver.momentum)
-    z = calibrate(lambda z: solver.event(z, objective), budget)
+    z = calibrate(lambda z: door.event_of(solver, z, objective), budget)
     deviation = solver.noise_law.deviation(z, objective.n_columns)
     deviation *= solver.sensitivity(objective)
     noise = flow * deviation * math.sqrt(steps) / 20_000
@@ -255,9 +256,9 @@ def test_noise_in_a_flat_direction_matches_the_utility_statement():
         intercept_weight=1.0,
         law="gaussian",
     )
-    z = calibrate(lambda z: solver.event(z, objective), BUDGET)
+    z = calibrate(lambda z: door.event_of(solver, z, objective), BUDGET)
     source = MemorySource(np.zeros((2000, 4000), dtype=np.float32), np.zeros(2000))
-    run = solver.run(source, objective, z, NoiseSource(7), Progress())
+    run = door.run(solver, source, objective, z, NoiseSource(7))
     flow = 25 * 2.0
     theory = flow * 5 * z * solver.sensitivity(objective) / 2000
     assert float(np.std(run.weights)) == pytest.approx(theory, rel=0.05)

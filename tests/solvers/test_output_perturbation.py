@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -14,10 +15,11 @@ from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
 from skdp.objectives import LinearObjective
 from skdp.privacy import Budget, GaussianEvent, PureEvent
 from skdp.privacy._noise import NoiseSource, gaussian_scale, spherical_scale
-from skdp.solvers import Progress, choose_solver, named_solver
 from skdp.solvers import _output_perturbation as module
+from skdp.solvers import choose_solver, named_solver
 from skdp.solvers._certified import CertifiedProblem, certified_minimum
 from skdp.solvers._output_perturbation import OutputPerturbation
+from tests import door
 from tests.problems import ADJACENCIES, LOSSES
 from tests.solvers.neighbours import gradients, largest_change
 from tests.spies import SpyNoise
@@ -33,7 +35,7 @@ every_loss = pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
 
 
 def resolved(objective=OBJECTIVE, budget=BUDGET, **params):
-    return OutputPerturbation(**params).resolve(objective, budget)
+    return door.planned(OutputPerturbation, objective, budget, **params)
 
 
 # Rules -----------------------------------------------------------------------------
@@ -60,8 +62,8 @@ def test_units_of_the_features_do_not_matter(loss):
 
 
 def test_event_is_one_release():
-    assert resolved().event(3.0, OBJECTIVE) == GaussianEvent(3.0)
-    pure = resolved(budget=PURE).event(4.0, OBJECTIVE)
+    assert door.event_of(resolved(), 3.0, OBJECTIVE) == GaussianEvent(3.0)
+    pure = door.event_of(resolved(budget=PURE), 4.0, OBJECTIVE)
     assert pure == PureEvent(0.25)
 
 
@@ -92,7 +94,7 @@ def test_bad_parameters_are_named(params, message):
     ],
 )
 def test_refusals_say_why(objective, budget, params, message):
-    assert message in OutputPerturbation(**params).refusal(objective, budget)
+    assert message in door.refusal(OutputPerturbation, objective, budget, **params)
     with pytest.raises(ValueError, match=message):
         choose_solver("output_perturbation", params, objective, budget)
 
@@ -221,6 +223,28 @@ def test_outputs_are_one_joint_vector():
     assert np.max(np.sqrt((columns**2).sum(axis=1))) > 2.2
 
 
+def norms_above(goal):
+    """Of vectors whose computed norm just meets the goal: how many are too long."""
+    rng, found = np.random.default_rng(0), 0
+    for size in (1, 7, 63, 1000) * 50:
+        numbers = rng.normal(size=(size, 1)) * 10.0 ** rng.uniform(-100, 100)
+        tolerance = float(np.linalg.norm(numbers))  # as far as the computer sees
+        if tolerance <= goal(tolerance, size):
+            exact = sum(Fraction(float(x)) ** 2 for x in numbers.ravel())
+            found += exact > Fraction(tolerance) ** 2
+        numbers *= 1 - 4 * (size + 8) * 2.0**-53  # these can be met
+        assert np.linalg.norm(numbers) <= goal(tolerance, size)
+    return found
+
+
+def test_the_check_of_a_norm_allows_for_its_own_rounding():
+    assert norms_above(_goal) == 0
+
+
+def test_broken_twin_that_takes_a_computed_norm_at_its_word_is_found():
+    assert norms_above(lambda tolerance, size: tolerance) > 10
+
+
 # The release -----------------------------------------------------------------------
 
 
@@ -236,7 +260,7 @@ def test_one_draw_of_the_stated_sensitivity(loss, adjacency, law):
     y = rng.integers(0, max(2, loss.n_outputs), 60).astype(float)
     source = MemorySource(rng.normal(size=(60, 3)), y)
     noise = SpyNoise(seed=0)
-    run = solver.run(source, objective, 5.0, noise, Progress())
+    run = door.run(solver, source, objective, 5.0, noise)
     (draw,) = noise.draws
     assert draw.law == law
     assert draw.noise_multiplier == pytest.approx(5.0)
@@ -290,7 +314,7 @@ def test_a_minimum_that_is_missed_is_no_exception(monkeypatch, capsys, caplog):
     source = MemorySource(np.ones((20, 5)), np.ones(20))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        run = resolved(objective).run(source, objective, 5.0, noise, Progress())
+        run = door.run(resolved(objective), source, objective, 5.0, noise)
     assert not noise.draws[0].query.any()
     assert run.weights.any()
     assert capsys.readouterr() == ("", "")
@@ -303,5 +327,5 @@ def test_noise_is_that_of_the_law():
         sensitivity=solver.sensitivity(OBJECTIVE), noise_multiplier=5.0, size=6
     )
     source = MemorySource(np.ones((2000, 5)), np.ones(2000))
-    run = solver.run(source, OBJECTIVE, 5.0, NoiseSource(0), Progress())
+    run = door.run(solver, source, OBJECTIVE, 5.0, NoiseSource(0))
     assert run.noise_scale == pytest.approx(scale.sigma, rel=1e-6)

@@ -143,6 +143,25 @@ def test_every_refit_draws_what_is_declared_for_its_columns(refit, budget, kind)
     assert laws == {"spherical" if budget is PURE else "gaussian"}
 
 
+class NotGaussianIsPure(TwoStage):
+    """The twin: a refit that is not Gaussian once got a pure constant model."""
+
+    def _constant_model(self, loss, problem):
+        found = super()._constant_model(loss, problem)
+        is_gaussian = self._resolved_refit.is_gaussian
+        return found if is_gaussian else replace(found, law="spherical")
+
+
+def test_the_constant_model_beside_a_delta_is_gaussian():
+    """Also if the refit is objective perturbation, whose cost is no Gaussian's."""
+    refit = {"refit": "objective_perturbation"}
+    event = resolved(**refit).event(5.0, LOGISTIC, PROBLEM)
+    assert not any(isinstance(leaf, PureEvent) for leaf in event.leaves)
+    assert not TwoStage(**refit).refusal(LOGISTIC, PROBLEM, BUDGET)
+    refusal = NotGaussianIsPure(**refit).refusal(LOGISTIC, PROBLEM, BUDGET)
+    assert "law='spherical' beside a delta" in refusal
+
+
 class ForgetsTheSelection(TwoStage):
     """Broken twin: the features are taken as public."""
 

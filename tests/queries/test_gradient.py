@@ -1,4 +1,4 @@
-"""What the noisy gradient query is charged for, beside what it asks."""
+"""What the gradient query is charged for, beside what it asks."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ import pytest
 from skdp.data import MemorySource
 from skdp.losses import LogisticLoss, SoftmaxLoss
 from skdp.objectives import LinearObjective
-from skdp.privacy._laws import LAWS
+from skdp.privacy._plan import EVERYONE, Line, Plan, Poisson
+from skdp.queries._gradient import Gradients
 from skdp.queries._gradient_sum import query_sensitivity, rounding_slack
-from skdp.solvers._noisy_gradient import NoisyGradient
+from tests import door
 from tests.spies import SpyNoise
 
 N, SHARE = 50, 0.05
@@ -21,31 +22,30 @@ OBJECTIVE = LinearObjective(
 )
 
 
-def charged(weights, rows, objective):
+def charged(weights, sample, objective):
     """Sensitivity that the noise of one query was drawn for."""
     spy = SpyNoise()
     source = MemorySource(np.ones((N, 1)), np.zeros(N))
-    query = NoisyGradient(
-        source, objective, spy, LAWS["gaussian"], intercept_weight=SHARE
-    )
-    query(weights, 1.0, rows)
+    plan = Plan((Line(sample=sample),))
+    answers = door.answers_for(plan, source, 1.0, objective.adjacency, spy)
+    answers.ask(Gradients(objective, intercept_weight=SHARE).at(weights))
     return spy.draws[0].sensitivity
 
 
-@pytest.mark.parametrize("rows", [None, np.arange(5)], ids=["all", "sampled"])
-def test_the_weights_count_as_the_query_sees_them(rows):
+@pytest.mark.parametrize("sample", [EVERYONE, Poisson(0.1)], ids=["all", "sampled"])
+def test_the_weights_count_as_the_query_sees_them(sample):
     """The intercept's divided by its share; every row's rounding if rows are drawn."""
     norm = math.hypot(0.75, 0.75 / SHARE)
-    moved = 1 if rows is None else N
+    moved = 1 if sample == EVERYONE else N
     wanted = query_sensitivity(OBJECTIVE, math.inf, norm, SHARE)
     wanted += rounding_slack(OBJECTIVE, N, norm, moved)
-    found = charged(np.full((2, 1), 0.75), rows, OBJECTIVE)
+    found = charged(np.full((2, 1), 0.75), sample, OBJECTIVE)
     assert found == pytest.approx(wanted, rel=1e-15, abs=0)
     forgotten = query_sensitivity(OBJECTIVE, math.inf, 0.75 * math.sqrt(2), SHARE)
     assert found > 1.05 * forgotten
     one_row = wanted - rounding_slack(OBJECTIVE, N, norm, moved)
     one_row += rounding_slack(OBJECTIVE, N, norm, 1)
-    assert (found > one_row) == (rows is not None)
+    assert (found > one_row) == (sample != EVERYONE)
 
 
 def test_one_record_s_gradient_stays_within_what_is_charged():
@@ -53,7 +53,7 @@ def test_one_record_s_gradient_stays_within_what_is_charged():
     W = np.full((2, 1), 0.758)
     residual = 1 / (1 + math.exp(-W.sum()))
     gradient = residual * math.hypot(1.0, SHARE)
-    assert gradient <= charged(W, None, OBJECTIVE)
+    assert gradient <= charged(W, EVERYONE, OBJECTIVE)
 
 
 def test_rounding_of_several_outputs_goes_with_the_frobenius_norm():
@@ -61,4 +61,4 @@ def test_rounding_of_several_outputs_goes_with_the_frobenius_norm():
     W = np.array([[4.0, 0.0, 0.0], [0.0, 0.2, 0.0]])  # of norms 4 and sqrt(32)
     spectral = query_sensitivity(objective, math.inf, 4.0, SHARE)
     wanted = spectral + rounding_slack(objective, N, math.sqrt(32), 1)
-    assert charged(W, None, objective) == pytest.approx(wanted, rel=1e-15, abs=0)
+    assert charged(W, EVERYONE, objective) == pytest.approx(wanted, rel=1e-15, abs=0)

@@ -17,32 +17,32 @@ null record contributes 0. Sensitivities are derived in
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from skdp._floats import FloatArray
+from skdp._bounds import to_unit
+from skdp._floats import UNIT_ROUNDOFF, FloatArray, IntArray
 from skdp.data import Source
-from skdp.preprocessing._bounds import to_unit
-from skdp.preprocessing._private import Mechanism, summation_error
-from skdp.privacy._adjacency import Adjacency
+from skdp.privacy._query import Bound, Layout
+from skdp.queries._blocks import blocks_of
 
 
 @dataclass(frozen=True)
-class PairSums:
+class Pairs:
     """One kind of pairs.
 
     Parameters
     ----------
-    pairs : callable
+    split : callable
         Values in [-1, 1] of shape (n_rows, n_features), NaN if missing, to (a, b).
     weight : float
         k above.
     """
 
-    pairs: Callable[[FloatArray], tuple[FloatArray, FloatArray]]
+    split: Callable[[FloatArray], tuple[FloatArray, FloatArray]]
     weight: float
 
     def record_norm(self, n_features: int) -> float:
@@ -53,45 +53,75 @@ class PairSums:
         """Largest distance between two contributions: replace_one, Lemmas 2, 4."""
         return 2 * math.sqrt(n_features)
 
-    def sensitivity(self, adjacency: Adjacency, n_features: int) -> float:
-        """L2 sensitivity of the vector of sums, in exact arithmetic."""
-        distances = {
-            "zero_out": self.record_norm(n_features),
-            "replace_one": self.record_distance(n_features),
-        }
-        return distances[adjacency] * (1 + 1e-12)
-
-    def mechanism(
-        self, source: Source, adjacency: Adjacency, params: dict[str, Any]
-    ) -> Mechanism:
-        """The one release of the sums over a source; reads nothing."""
-        d = source.n_features
-        return Mechanism(
-            key="noisy_moments",
-            params=params,
-            size=2 * d,
-            sensitivity=self.sensitivity(adjacency, d),
-            slack=summation_error(source, self.record_norm(d)),
+    def bound(self, n_features: int) -> Bound:
+        """L2 bounds on the vector of sums, in exact arithmetic."""
+        return Bound(
+            zero_out=self.record_norm(n_features) * (1 + 1e-12),
+            replace_one=self.record_distance(n_features) * (1 + 1e-12),
         )
 
-    def query(self, source: Source, low: FloatArray, high: FloatArray) -> FloatArray:
-        """The exact sums; reads the source once. Private."""
-        sums = np.zeros((2, source.n_features))
-        for block in source.blocks():
-            parts = self.pairs(to_unit(block.X, low, high))
+
+@dataclass(frozen=True, eq=False)
+class PairSums:
+    """The sums of pairs over all records.
+
+    Parameters
+    ----------
+    pairs : Pairs
+    low, high : ndarray of float64 of shape (n_features,)
+        Declared bounds.
+    n_samples : int
+    """
+
+    pairs: Pairs
+    low: FloatArray
+    high: FloatArray
+    n_samples: int
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (2 * len(self.low),)
+
+    @property
+    def family(self) -> Hashable:
+        return PairSums
+
+    def bound(self) -> Bound:
+        return self.pairs.bound(len(self.low))
+
+    def slack(self, layout: Layout) -> float:
+        largest = self.pairs.record_norm(len(self.low))
+        return summation_error(self.n_samples, layout.largest_block, largest)
+
+    def open(self, source: Source) -> Source:
+        return source
+
+    def total(self, reader: Source, rows: IntArray | None) -> FloatArray:
+        sums = np.zeros((2, len(self.low)))
+        for block in blocks_of(reader, rows):
+            parts = self.pairs.split(to_unit(block.X, self.low, self.high))
             for total, part in zip(sums, parts, strict=True):
                 if block.present is not None:
                     part = np.where(block.present[:, None], part, 0.0)
                 total += part.sum(axis=0)
-        sums[1] *= self.weight
+        sums[1] *= self.pairs.weight
         return sums.ravel()
 
-    def read(
-        self, released: FloatArray, n_samples: int
-    ) -> tuple[FloatArray, FloatArray]:
+    def read(self, released: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Sums of a, and of b + 1/2, that a released vector stands for."""
         first, second = released.reshape(2, -1)
-        return first, second / self.weight + n_samples / 2
+        return first, second / self.pairs.weight + self.n_samples / 2
+
+
+def summation_error(n_samples: int, largest_block: int, record_norm: float) -> float:
+    """Bound on what rounding of two neighbours' sums adds to their distance.
+
+    Each number is a sum in blocks of b records, in any order, then over n / b blocks;
+    one record's contribution, of norm at most `record_norm`, is itself rounded
+    (``docs/proofs/preprocessing.md``, Lemma 7).
+    """
+    n, b = n_samples, largest_block
+    return record_norm * (2 * n * (b + n / b + 16) + 64) * UNIT_ROUNDOFF
 
 
 def shrunken_mean(total: FloatArray, count: Any, sigma: float) -> FloatArray:
@@ -115,5 +145,5 @@ def _presence(values: FloatArray) -> tuple[FloatArray, FloatArray]:
     return np.where(is_missing, 0.0, values), np.where(is_missing, -0.5, 0.5)
 
 
-SQUARES = PairSums(_squares, math.sqrt(2))
-PRESENCE = PairSums(_presence, math.sqrt(3))
+SQUARES = Pairs(_squares, math.sqrt(2))
+PRESENCE = Pairs(_presence, math.sqrt(3))

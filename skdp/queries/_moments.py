@@ -15,18 +15,18 @@ Sensitivities are derived in ``docs/proofs/adassp.md``.
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
 
-from skdp._floats import UNIT_ROUNDOFF, FloatArray
+from skdp._floats import UNIT_ROUNDOFF, FloatArray, IntArray
 from skdp._rows import HUGE, bring_to_norm, row_norms, scale_rows
 from skdp.data import Block, Source
-from skdp.losses import SquaredLoss
-from skdp.objectives import LinearObjective
-from skdp.privacy._adjacency import Adjacency
+from skdp.privacy._query import Bound, Layout
+from skdp.queries._blocks import blocks_of
 
 
 @dataclass(frozen=True)
@@ -59,20 +59,12 @@ class MomentWeights:
         opposite = 2 * (1 - c**2) + 2 * both + 2 * apart * c + 4 * k**2 * t**2
         return math.sqrt(max(same, opposite))
 
-    def sensitivity(self, adjacency: Adjacency) -> float:
-        """L2 sensitivity of the sum, in exact arithmetic."""
-        distances = {
-            "zero_out": self.record_norm(),
-            "replace_one": self.record_distance(),
-        }
-        return distances[adjacency] * (1 + 1e-12)
-
-    def rounding_slack(self, objective: LinearObjective, largest_block: int) -> float:
-        """Bound on what floating point adds to the sensitivity (Lemma 3)."""
-        n, b, d = objective.n_samples, largest_block, objective.n_features
-        summation = 2 * n * (b + n / b + 16) * UNIT_ROUNDOFF
-        one_row = 16 * (d + 64) * UNIT_ROUNDOFF
-        return self.record_norm() * (summation + one_row)
+    def bound(self) -> Bound:
+        """L2 bounds on the sum, in exact arithmetic."""
+        return Bound(
+            zero_out=self.record_norm() * (1 + 1e-12),
+            replace_one=self.record_distance() * (1 + 1e-12),
+        )
 
 
 @dataclass(frozen=True)
@@ -96,64 +88,106 @@ class Moments:
     rows_targets: FloatArray
     targets: float
 
-    @classmethod
-    def of(
-        cls, source: Source, loss: SquaredLoss | None, objective: LinearObjective
-    ) -> Moments:
-        """The exact sums; reads the source once. Private. No loss: no targets."""
-        d = objective.n_features
+
+@dataclass(frozen=True)
+class MomentSums:
+    """The vector of the module's docstring, summed over all records.
+
+    Parameters
+    ----------
+    weights : MomentWeights
+    n_samples, n_features : int
+    data_norm : float in (0, inf)
+        Rows are clipped to this norm.
+    target_bound : float in (0, inf), default=1.0
+        Targets are clipped to this magnitude, if they have a weight.
+    """
+
+    weights: MomentWeights
+    n_samples: int
+    n_features: int
+    data_norm: float
+    target_bound: float = 1.0
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (sum(self._sizes),)
+
+    @property
+    def _sizes(self) -> tuple[int, ...]:
+        """Numbers in each part: diagonal, triangle, u v, u, v."""
+        d, t, k = self.n_features, self.weights.intercept > 0, self.weights.target > 0
+        return d, d * (d - 1) // 2, d * k, d * t, int(t and k)
+
+    @property
+    def family(self) -> Hashable:
+        return self
+
+    def bound(self) -> Bound:
+        return self.weights.bound()
+
+    def slack(self, layout: Layout) -> float:
+        # Lemma 3.
+        n, b, d = self.n_samples, layout.largest_block, self.n_features
+        summation = 2 * n * (b + n / b + 16) * UNIT_ROUNDOFF
+        one_row = 16 * (d + 64) * UNIT_ROUNDOFF
+        return self.weights.record_norm() * (summation + layout.moved_rows * one_row)
+
+    def open(self, source: Source) -> Source:
+        return source
+
+    def total(self, reader: Source, rows: IntArray | None) -> FloatArray:
+        return self.stack(self.sums(reader, rows))
+
+    def sums(self, source: Source, rows: IntArray | None = None) -> Moments:
+        """The exact sums. Private."""
+        d = self.n_features
         rows_rows, rows_targets = np.zeros((d, d)), np.zeros(d)
-        rows, targets = np.zeros(d), 0.0
-        for block in source.blocks():
-            y = np.zeros(len(block.y))
-            if loss is not None:
-                y = loss.clip_targets(block.y) / loss.target_bound
-            for X, v in _clipped(block, y, objective.data_norm):
+        sum_of_rows, targets = np.zeros(d), 0.0
+        for block in blocks_of(source, rows):
+            for X, v in _clipped(block, self._unit_targets(block), self.data_norm):
                 product = X.T @ X
                 rows_rows += product.toarray() if issparse(product) else product
                 rows_targets += X.T @ v
-                if objective.fit_intercept:
-                    rows += np.asarray(X.sum(axis=0)).ravel()
+                if self.weights.intercept > 0:
+                    sum_of_rows += np.asarray(X.sum(axis=0)).ravel()
                     targets += float(v.sum())
-        return cls(rows_rows, rows, rows_targets, targets)
+        return Moments(rows_rows, sum_of_rows, rows_targets, targets)
 
-    def as_query(self, weights: MomentWeights) -> FloatArray:
-        """The vector of the module's docstring."""
-        t, k = weights.intercept, weights.target
-        above = np.triu_indices(len(self.rows), 1)
-        parts = [np.diag(self.rows_rows), math.sqrt(2) * self.rows_rows[above]]
+    def _unit_targets(self, block: Block) -> FloatArray:
+        if self.weights.target == 0:
+            return np.zeros(len(block.y))
+        bound = self.target_bound
+        return np.asarray(np.clip(block.y, -bound, bound) / bound)
+
+    def stack(self, moments: Moments) -> FloatArray:
+        """Sums as the vector of the module's docstring."""
+        t, k = self.weights.intercept, self.weights.target
+        above = np.triu_indices(self.n_features, 1)
+        parts = [np.diag(moments.rows_rows), math.sqrt(2) * moments.rows_rows[above]]
         if k > 0:
-            parts += [k * self.rows_targets]
+            parts += [k * moments.rows_targets]
         if t > 0:
-            parts += [math.sqrt(2) * t * self.rows]
+            parts += [math.sqrt(2) * t * moments.rows]
         if t > 0 and k > 0:
-            parts += [np.array([k * t * self.targets])]
+            parts += [np.array([k * t * moments.targets])]
         return np.concatenate(parts)
 
-    @classmethod
-    def from_query(
-        cls, query: FloatArray, n_features: int, weights: MomentWeights
-    ) -> Moments:
-        """The sums that a released vector stands for."""
-        d, t, k = n_features, weights.intercept, weights.target
-        sizes = [d, d * (d - 1) // 2, d * (k > 0), d * (t > 0)]
-        diagonal, upper, rows_targets, rows, targets = np.split(query, np.cumsum(sizes))
+    def read(self, released: FloatArray) -> Moments:
+        """The sums that a released vector stands for; post-processing."""
+        d, t, k = self.n_features, self.weights.intercept, self.weights.target
+        diagonal, upper, rows_targets, rows, targets = np.split(
+            released, np.cumsum(self._sizes[:-1])
+        )
         rows_rows = np.zeros((d, d))
         rows_rows[np.triu_indices(d, 1)] = upper / math.sqrt(2)
         rows_rows += rows_rows.T + np.diag(diagonal)
-        return cls(
+        return Moments(
             rows_rows,
             rows / (math.sqrt(2) * t) if t > 0 else np.zeros(d),
             rows_targets / k if k > 0 else np.zeros(d),
             float(targets[0]) / (k * t) if t > 0 and k > 0 else 0.0,
         )
-
-
-def query_size(objective: LinearObjective, *, has_targets: bool = True) -> int:
-    """Numbers in the query."""
-    d = objective.n_features
-    of_rows = d * (d + 1) // 2 + d * objective.fit_intercept
-    return of_rows + (d + objective.fit_intercept) * has_targets
 
 
 def _clipped(block: Block, v: FloatArray, bound: float) -> list[tuple[Any, FloatArray]]:

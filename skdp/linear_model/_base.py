@@ -1,0 +1,128 @@
+"""What linear models share: `DPEstimator`, solver and privacy record of one fit."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from skdp._base import PrivateEstimator
+from skdp._validation import check_data_norm
+from skdp.data import MemorySource
+from skdp.losses import Loss
+from skdp.objectives import LinearObjective
+from skdp.privacy._accounting import Budget
+from skdp.privacy._answers import Answers
+from skdp.privacy._record import PrivacyRecord
+from skdp.solvers import (
+    Chosen,
+    Progress,
+    Solution,
+    choose_solver,
+    named_solver,
+    solve,
+)
+
+
+class DPEstimator(PrivateEstimator):
+    """Solver and privacy record of a private model.
+
+    A subclass's ``fit`` validates its input, states the loss and the regularisation,
+    calls `_solve`, and copies the solution to fitted attributes.
+    """
+
+    def _check_privacy_params(self) -> Budget:
+        check_data_norm(self.data_norm)
+        return super()._check_privacy_params()
+
+    def _adds_in_squares(self) -> bool:
+        named = named_solver(self.solver, self.solver_params)
+        return self.delta > 0 and named is not None and named.adds_in_squares
+
+    def _be_one_of_several(self) -> None:
+        if self.solver == "auto" and self.delta > 0:
+            self.solver = "noisy_gd"
+
+    def _objective(
+        self, loss: Loss, n_samples: int, n_features: int, alpha: float, budget: Budget
+    ) -> LinearObjective:
+        """The public facts of a fit."""
+        return LinearObjective(
+            loss=loss,
+            n_samples=n_samples,
+            n_features=n_features,
+            data_norm=float(self.data_norm) if budget.is_finite else math.inf,
+            adjacency=self.adjacency,
+            alpha=alpha,
+            fit_intercept=self.fit_intercept,
+        )
+
+    def _solve(
+        self,
+        X: Any,
+        y: Any,
+        loss: Loss,
+        alpha: float,
+        budget: Budget,
+        assumed_public: tuple[str, ...],
+    ) -> tuple[Solution, LinearObjective, PrivacyRecord]:
+        """Plan, commit, ask: everything about privacy in one place."""
+        n_samples, n_features = X.shape
+        objective = self._objective(loss, n_samples, n_features, alpha, budget)
+        chosen = choose_solver(
+            self.solver,
+            self.solver_params,
+            objective,
+            budget,
+            has_ledger=self.ledger is not None,
+        )
+        solver = chosen.solver if chosen is not None else None
+        name = type(self).__name__
+        door = self._door(budget)
+        notes = self._warn_of_public_facts(budget, n_samples, door)
+        solution, answers = solve(
+            solver,
+            MemorySource(X, y),
+            objective,
+            door,
+            label=f"{name}(solver={solver.key if solver else 'exact'!r})",
+            progress=Progress(name, bool(self.verbose)),
+        )
+        return (
+            solution,
+            objective,
+            self._record(
+                solution, answers, objective, budget, chosen, assumed_public, notes
+            ),
+        )
+
+    def _record(
+        self,
+        solution: Solution,
+        answers: Answers,
+        objective: LinearObjective,
+        budget: Budget,
+        chosen: Chosen | None,
+        assumed_public: tuple[str, ...],
+        notes: tuple[str, ...],
+    ) -> PrivacyRecord:
+        """The record of a solver, or of the optimum without one."""
+        solver = chosen.solver if chosen is not None else None
+        return self._record_of(
+            answers,
+            budget,
+            mechanism=solver.mechanism if solver else "",
+            solver=solver.key if solver else "exact",
+            solver_params=solver.params if solver else {},
+            why_solver=chosen.reason if chosen else "epsilon=inf: the optimum itself",
+            sensitivity=solver.sensitivity(objective) if solver else math.inf,
+            noise_scale=solution.noise_scale,
+            n_samples=objective.n_samples,
+            n_features=objective.n_features,
+            data_norm=objective.data_norm,
+            feature_bound=(
+                None if objective.n_nonzero is None else objective.entry_bound
+            ),
+            n_nonzero_coefs=objective.n_nonzero,
+            assumed_public=assumed_public + (solver.assumed_public if solver else ()),
+            warnings=notes,
+        )

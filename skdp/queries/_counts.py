@@ -1,0 +1,72 @@
+"""Counts at or below thresholds, centred, as one vector.
+
+A record adds, for each threshold of its features, 1/2 if it is at or below and -1/2 if
+it is above; the null record adds 0. Sensitivities are derived in
+``docs/proofs/preprocessing.md``, Lemmas 5 and 6.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+import numpy as np
+
+from skdp._floats import FloatArray, IntArray
+from skdp.data import Source
+from skdp.privacy._query import Bound, Layout
+from skdp.queries._blocks import blocks_of
+
+
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """Half of (at or below - above), for two thresholds of each feature.
+
+    Parameters
+    ----------
+    thresholds : ndarray of float64 of shape (2, n_features)
+        Public, or released.
+    """
+
+    thresholds: FloatArray
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.thresholds.size,)
+
+    @property
+    def family(self) -> Hashable:
+        return Counts
+
+    def bound(self) -> Bound:
+        return count_bound(self.thresholds.shape[1])
+
+    def slack(self, layout: Layout) -> float:
+        # Halves are exact below 2**52 records.
+        return 0.0
+
+    def open(self, source: Source) -> Source:
+        return source
+
+    def total(self, reader: Source, rows: IntArray | None) -> FloatArray:
+        counts = np.zeros(self.thresholds.shape)
+        for block in blocks_of(reader, rows):
+            for total, threshold in zip(counts, self.thresholds, strict=True):
+                signs = np.where(threshold >= block.X, 0.5, -0.5)
+                if block.present is not None:
+                    signs[~block.present] = 0.0
+                total += signs.sum(axis=0)
+        return counts.ravel()
+
+    def at_or_below(self, released: FloatArray, n_samples: int) -> FloatArray:
+        """The counts that a released vector stands for; post-processing."""
+        return released.reshape(self.thresholds.shape) + n_samples / 2
+
+
+def count_bound(n_features: int) -> Bound:
+    """L2 bounds on the centred counts of two thresholds for each feature."""
+    return Bound(
+        zero_out=math.sqrt(n_features / 2) * (1 + 1e-12),
+        replace_one=math.sqrt(2 * n_features) * (1 + 1e-12),
+    )

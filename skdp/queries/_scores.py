@@ -1,0 +1,91 @@
+"""Scores of models: for each of them a sum of one bounded vector for each record.
+
+A record moves the statistic of every model that is scored on it, so norms of the
+changes add up in L1, and add up in squares in L2; a choice among models needs the
+bound of each one apart. Derived in
+``docs/proofs/private_score.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from skdp._floats import FloatArray, IntArray
+from skdp.privacy._adjacency import Adjacency, table_relation
+from skdp.privacy._query import Bound, Layout
+
+
+class Scorer(Protocol):
+    """What is asked of a `PrivateScoring`."""
+
+    @property
+    def size(self) -> int:
+        """Numbers in a statistic."""
+        ...
+
+    def sensitivity(self, adjacency: Adjacency, norm: int) -> float:
+        """How far one record can move a statistic."""
+        ...
+
+
+class Scored(Protocol):
+    """Records that know what models are worth on them."""
+
+    def statistic(self, scorer: Any, model: Any) -> FloatArray:
+        """The exact statistic of one model. Private."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """Statistics of some models on the same records, as one vector.
+
+    Parameters
+    ----------
+    scorer : Scorer
+    models : tuple
+        Fitted models that are public or paid for; or what the records know them by.
+    norm : {1, 2, inf}
+        Of the bounds. inf is for choices, with statistics of one number.
+    """
+
+    scorer: Scorer
+    models: tuple[Any, ...]
+    norm: float
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (len(self.models) * self.scorer.size,)
+
+    @property
+    def family(self) -> Hashable:
+        return Scores
+
+    def bound(self) -> Bound:
+        return Bound(
+            zero_out=self._moved("zero_out"),
+            replace_one=self._moved("replace_one"),
+            rating_value=self._moved(table_relation("rating_value")),
+            norm=self.norm,
+        )
+
+    def _moved(self, adjacency: Adjacency) -> float:
+        several = float(len(self.models) ** (1 / self.norm))
+        norm = 1 if math.isinf(self.norm) else int(self.norm)
+        return self.scorer.sensitivity(adjacency, norm) * several
+
+    def slack(self, layout: Layout) -> float:
+        # Contributions are rounded to a grid on which sums of them are exact.
+        return 0.0
+
+    def open(self, source: Scored) -> Scored:
+        return source
+
+    def total(self, reader: Scored, rows: IntArray | None) -> FloatArray:
+        exact = [reader.statistic(self.scorer, model) for model in self.models]
+        return np.concatenate(exact)
