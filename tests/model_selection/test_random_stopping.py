@@ -11,6 +11,7 @@ import pytest
 from sklearn.pipeline import Pipeline
 
 from skdp import BoundedScaler, DPGridSearchCV, DPLogisticRegression
+from skdp.exceptions import PlanUsedUpError
 from skdp.model_selection import RandomStopping
 from skdp.privacy import SelectionEvent
 from skdp.privacy._noise import NoiseSource
@@ -159,6 +160,19 @@ def test_best_of_the_trials_is_released(force):
     assert search.best_params_ == {"answer": 1}
     assert search.best_score_ > 0.9
     assert set(search.cv_results_) == {"params", "param_answer"}
+
+
+def test_more_scores_than_were_paid_for_are_refused(force):
+    """A broken law of the number of trials, beyond its cut-off."""
+    params = {"max_trials": 4}
+    for count, is_broken in ((4, False), (5, True)):
+        force(count)
+        search = search_for(method_params=params)
+        if not is_broken:
+            search.fit(*rows_for())
+            continue
+        with pytest.raises(PlanUsedUpError, match="Nothing was read"):
+            search.fit(*rows_for())
 
 
 @pytest.mark.parametrize("kind", [NoisySum, Fragile])
