@@ -218,17 +218,18 @@ class BoltOn(ChosenLaw):
             rounding=rounding_of(updates, objective, farthest),
         )
 
+    def descent(
+        self, objective: LinearObjective, progress: Progress
+    ) -> PermutedDescent:
+        """What is done within the walls."""
+        updates, bound = self.updates(objective), self.sensitivity(objective)
+        return PermutedDescent(objective, updates, self.reshuffle, bound, progress)
+
     def run(
         self, answers: Answers, objective: LinearObjective, progress: Progress
     ) -> Solution:
-        descent = PermutedDescent(
-            objective,
-            self.updates(objective),
-            self.reshuffle,
-            self.sensitivity(objective),
-            progress,
-        )
-        return Solution(answers.inside(descent), answers.noise_scale)
+        released = answers.inside(self.descent(objective, progress))
+        return Solution(released, answers.noise_scale)
 
     def _updates_per_pass(self, objective: LinearObjective) -> int:
         return -(-objective.n_samples // self.batch_size)

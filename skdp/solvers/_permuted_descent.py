@@ -47,11 +47,12 @@ class PermutedDescent:
     ) -> Generator[FloatArray, FloatArray, None]:
         """Yield the averaged weights."""
         if self.updates.batch_size == self.objective.n_samples:
-            yield self._full_gradients(source)
+            yield self.full_gradients(source)
         else:
-            yield self._batches(source, draws)
+            yield self.batches(source, draws)
 
-    def _full_gradients(self, source: Source) -> FloatArray:
+    def full_gradients(self, source: Source) -> FloatArray:
+        """All records in every update, in any order. Private."""
         objective, radius = self.objective, self.updates.radius
         gradient = GradientSum(source, objective)
         weights = np.zeros(objective.shape)
@@ -67,7 +68,8 @@ class PermutedDescent:
             self.progress.step(t + 1, len(steps))
         return average
 
-    def _batches(self, source: Source, draws: Draws) -> FloatArray:
+    def batches(self, source: Source, draws: Draws) -> FloatArray:
+        """Batches of a secret order. Private."""
         # Imported here, because numba takes half a second to import.
         from skdp.solvers._permutation_kernel import dense_pass, sparse_pass
 

@@ -17,6 +17,7 @@ from skdp.losses import SquaredLoss
 from skdp.objectives import LinearObjective
 from skdp.privacy import Budget
 from skdp.solvers import Progress, choose_solver, solve
+from tests import door
 from tests.audit.bounds import epsilon_lower_bound
 from tests.spies import SpyNoise
 
@@ -47,9 +48,7 @@ def released(source, objective, law, shrink, seed):
         solver,
         source,
         objective,
-        BUDGETS[law],
-        ledger=None,
-        noise=spy,
+        door.OpenDoor(BUDGETS[law], adjacency=objective.adjacency, noise=spy),
         label="audit",
         progress=Progress(),
     )

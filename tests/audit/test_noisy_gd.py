@@ -20,6 +20,7 @@ from skdp.objectives import LinearObjective
 from skdp.privacy import Budget
 from skdp.queries._gradient_sum import GradientSum
 from skdp.solvers import Progress, choose_solver, solve
+from tests import door
 from tests.audit.bounds import epsilon_lower_bound
 from tests.spies import SpyNoise
 
@@ -53,9 +54,7 @@ def scores(truth, sources, objective, solver, shrink, seeds):
             solver,
             truth,
             objective,
-            BUDGET,
-            ledger=None,
-            noise=noise,
+            door.OpenDoor(BUDGET, adjacency=objective.adjacency, noise=noise),
             label="audit",
             progress=Progress(),
         )

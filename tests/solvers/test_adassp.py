@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 from scipy.sparse import csr_array, csr_matrix
-from skdp.solvers._moments import Moments, MomentWeights, query_size
 
 from skdp.data import MemorySource
 from skdp.losses import LogisticLoss, SquaredLoss
 from skdp.objectives import LinearObjective
 from skdp.privacy import Budget, GaussianEvent, PureEvent, calibrate, epsilon_of
 from skdp.privacy._noise import NoiseSource
+from skdp.privacy._query import Layout
+from skdp.queries._moments import MomentSums, MomentWeights
 from skdp.solvers._adassp import AdaSSP, _least_risk
 from tests import door
 from tests.spies import NoNoise, SpyNoise
@@ -50,11 +51,19 @@ def contribution(x, y, t, k, data_norm=1.0, target_bound=1.0):
     return np.concatenate(parts)
 
 
+def sums_of(objective, t, k):
+    return MomentSums(
+        MomentWeights(t, k),
+        n_samples=objective.n_samples,
+        n_features=objective.n_features,
+        data_norm=objective.data_norm,
+        target_bound=objective.loss.target_bound,
+    )
+
+
 def query_of(source, objective, t, k):
     with np.errstate(all="ignore"):  # as `solve` does
-        return Moments.of(source, objective.loss, objective).as_query(
-            MomentWeights(t, k)
-        )
+        return sums_of(objective, t, k).total(source, None)
 
 
 @by_weights
@@ -65,7 +74,7 @@ def test_blocks_storages_and_definition_agree(t, k):
     expected = sum(
         contribution(x, v, t, k, 0.8, 2.0) for x, v in zip(X, y, strict=True)
     )
-    assert len(expected) == query_size(objective)
+    assert expected.shape == sums_of(objective, t, k).shape
     for stored in (X, np.asfortranarray(X), csr_array(X), csr_matrix(X)):
         for block in (7, 64, 300):
             source = MemorySource(stored, y)
@@ -81,10 +90,9 @@ def test_blocks_storages_and_definition_agree(t, k):
 
 @by_weights
 def test_the_query_can_be_read_back(t, k):
-    objective = replace(OBJECTIVE, fit_intercept=t > 0)
-    exact = Moments.of(MemorySource(*make_data()), LOSS, objective)
-    weights = MomentWeights(t, k)
-    again = Moments.from_query(exact.as_query(weights), 4, weights)
+    query = sums_of(OBJECTIVE, t, k)
+    exact = query.sums(MemorySource(*make_data()))
+    again = query.read(query.stack(exact))
     assert np.allclose(again.rows_rows, exact.rows_rows)
     assert np.allclose(again.rows_targets, exact.rows_targets)
     assert np.allclose(again.rows, exact.rows)
@@ -148,7 +156,7 @@ def farthest(adjacency, t, k, seed=0, d=3):
 @by_adjacency
 @by_weights
 def test_search_never_exceeds_the_sensitivity_and_attains_it(adjacency, t, k):
-    stated = MomentWeights(t, k).sensitivity(adjacency)
+    stated = MomentWeights(t, k).bound().under(adjacency)
     found = farthest(adjacency, t, k)
     assert 0.999 * stated <= found <= stated
 
@@ -156,19 +164,19 @@ def test_search_never_exceeds_the_sensitivity_and_attains_it(adjacency, t, k):
 def test_second_moments_alone_show_that_halving_is_wrong():
     """X'X: norm 1 under zero_out, sqrt(2) under replace_one, neither half nor twice."""
     weights = MomentWeights(0.0, 1e-6)
-    assert weights.sensitivity("zero_out") == pytest.approx(1.0)
-    assert weights.sensitivity("replace_one") == pytest.approx(math.sqrt(2))
+    assert weights.bound().under("zero_out") == pytest.approx(1.0)
+    assert weights.bound().under("replace_one") == pytest.approx(math.sqrt(2))
     assert farthest("replace_one", 0.0, 1e-6) == pytest.approx(math.sqrt(2), rel=1e-3)
 
 
 TWINS = {
     "half of replace_one under zero_out": (
         "zero_out",
-        lambda w: w.sensitivity("replace_one") / 2,
+        lambda w: w.bound().under("replace_one") / 2,
     ),
     "zero_out used under replace_one": (
         "replace_one",
-        lambda w: w.sensitivity("zero_out"),
+        lambda w: w.bound().under("zero_out"),
     ),
     "second moments alone": ("zero_out", lambda w: 1.0),
     "no cross terms of the intercept": (
@@ -196,8 +204,8 @@ def test_doubling_zero_out_would_waste_noise():
     """The other direction of the same mistake is safe but not exact."""
     for t, k in WEIGHTS:
         weights = MomentWeights(t, k)
-        doubled = 2 * weights.sensitivity("zero_out")
-        assert weights.sensitivity("replace_one") < 0.995 * doubled
+        doubled = 2 * weights.bound().under("zero_out")
+        assert weights.bound().under("replace_one") < 0.995 * doubled
 
 
 @by_adjacency
@@ -211,7 +219,7 @@ def test_neighbours_in_other_units_never_exceed_the_sensitivity(
     objective = replace(
         OBJECTIVE, loss=loss, n_samples=5, n_features=2, data_norm=data_norm
     )
-    stated = MomentWeights(0.5, 1.0).sensitivity(adjacency)
+    stated = MomentWeights(0.5, 1.0).bound().under(adjacency)
     rng = np.random.default_rng(0)
     shares = []
     for _ in range(600):
@@ -236,9 +244,8 @@ def test_summation_error_stays_below_what_is_charged():
         for order in (np.arange(20_000), np.arange(20_000)[::-1], np.argsort(y))
     ]
     worst = max(np.linalg.norm(a - b) for a in sums for b in sums)
-    slack = MomentWeights(0.5, 1.0).rounding_slack(
-        objective, MemorySource(X, y).largest_block
-    )
+    layout = Layout(MemorySource(X, y).largest_block)
+    slack = sums_of(objective, 0.5, 1.0).slack(layout)
     assert 0 < worst <= slack < 1e-6
 
 
@@ -251,7 +258,6 @@ def test_pure_epsilon_takes_spherical_noise(adjacency):
     budget, objective = Budget(1.0, 0.0), replace(OBJECTIVE, adjacency=adjacency)
     solver = resolved(objective, budget)
     assert solver.law == "spherical"
-    assert solver.refusal(objective, budget) == ""
     z = calibrate(lambda z: door.event_of(solver, z, objective), budget)
     event = door.event_of(solver, z, objective)
     assert isinstance(event, PureEvent)
@@ -284,17 +290,15 @@ def test_spherical_noise_has_the_stated_scale():
 
 
 def test_refusals_have_reasons():
-    solver = AdaSSP()
-    assert "squared loss" in solver.refusal(OBJECTIVE.with_loss(LogisticLoss()), BUDGET)
-    assert "bound on the targets" in solver.refusal(
-        OBJECTIVE.with_loss(SquaredLoss(2.0)), BUDGET
-    )
-    gaussian = AdaSSP(law="gaussian")
-    assert "law=None" in gaussian.refusal(OBJECTIVE, Budget(1.0, 0.0))
-    wide = replace(OBJECTIVE, n_features=4000)
-    assert "noisy_gd" in solver.refusal(wide, BUDGET)
-    endless = replace(OBJECTIVE, data_norm=math.inf)
-    assert "finite data_norm" in solver.refusal(endless, BUDGET)
+    def refused(objective, budget=BUDGET, **params):
+        return door.refusal(AdaSSP, objective, budget, **params)
+
+    assert "squared loss" in refused(OBJECTIVE.with_loss(LogisticLoss()))
+    unbounded = OBJECTIVE.with_loss(SquaredLoss(2.0))
+    assert "bound on the targets" in refused(unbounded)
+    assert "law=None" in refused(OBJECTIVE, Budget(1.0, 0.0), law="gaussian")
+    assert "noisy_gd" in refused(replace(OBJECTIVE, n_features=4000))
+    assert "finite data_norm" in refused(replace(OBJECTIVE, data_norm=math.inf))
 
 
 @pytest.mark.parametrize(
@@ -310,7 +314,7 @@ def test_refusals_have_reasons():
 )
 def test_bad_parameters(params):
     with pytest.raises((ValueError, TypeError), match=next(iter(params))):
-        AdaSSP(**params)
+        resolved(**params)
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False])

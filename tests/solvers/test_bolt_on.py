@@ -21,7 +21,7 @@ from skdp.losses import SoftmaxLoss, SquaredLoss
 from skdp.objectives import LinearObjective
 from skdp.privacy import Budget, GaussianEvent, PureEvent
 from skdp.privacy._noise import NoiseSource
-from skdp.queries._gradient_sum import query_sensitivity, smoothness_bound
+from skdp.queries._gradient_sum import query_sensitivity
 from skdp.solvers import Progress, choose_solver, named_solver
 from skdp.solvers._bolt_on import BoltOn
 from skdp.solvers._schedules import AVERAGES, SCHEDULES
@@ -93,7 +93,7 @@ def kernel_and_twin(loss, storage, null, **params):
     solver = resolved(objective, **params)
     noise = OwnOrder()
     source = MemorySource(STORAGES[storage](X), y, present)
-    found = solver._batches(source, objective, noise, Progress())
+    found = solver.descent(objective, Progress()).batches(source, noise)
     orders = noise.orders if solver.reshuffle else noise.orders * solver.n_passes
     rows = clipped(X, objective)
     if null:
@@ -129,8 +129,8 @@ def test_full_gradients_agree_with_one_batch(loss):
     source = MemorySource(X, y.astype(float))
     for params in ({}, {"average": "uniform", "radius": 0.1}, {"schedule": "sqrt"}):
         solver = resolved(objective, n_passes=5, batch_size=11, **params)
-        full = solver._full_gradients(source, objective, Progress())
-        batches = solver._batches(source, objective, NoNoise(), Progress())
+        full = solver.descent(objective, Progress()).full_gradients(source)
+        batches = solver.descent(objective, Progress()).batches(source, NoNoise())
         assert np.allclose(full, batches, rtol=1e-10, atol=1e-14)
 
 
@@ -145,11 +145,8 @@ def test_extreme_values_stay_within_the_sensitivity(value, storage):
     Z[7] = value * np.array([1, -1, 1, 1, -1])
     with np.errstate(all="ignore"):  # as `solve` does
         calm, wild = (
-            solver._batches(
-                MemorySource(STORAGES[storage](rows), y),
-                objective,
-                NoNoise(),
-                Progress(),
+            solver.descent(objective, Progress()).batches(
+                MemorySource(STORAGES[storage](rows), y), NoNoise()
             )
             for rows in (X, Z)
         )
@@ -168,9 +165,11 @@ def test_huge_rows_are_clipped_like_any_other(storage):
             run(MemorySource(STORAGES[storage](rows), np.arange(6.0) % 2))
             for rows in (X, Z)
             for run in (
-                lambda source: solver._full_gradients(source, objective, Progress()),
-                lambda source: solver._batches(
-                    source, objective, NoNoise(), Progress()
+                lambda source: solver.descent(objective, Progress()).full_gradients(
+                    source
+                ),
+                lambda source: solver.descent(objective, Progress()).batches(
+                    source, NoNoise()
                 ),
             )
         ]
@@ -214,7 +213,7 @@ def test_defaults_follow_from_public_facts_only():
     assert solver == resolved()
     assert solver.law == "gaussian"
     assert resolved(budget=PURE).law == "spherical"
-    assert solver.step_size <= 1 / smoothness_bound(OBJECTIVE)
+    assert solver.step_size <= 1 / OBJECTIVE.smoothness
     # Few updates are wanted: full gradients. More: batches, in ten passes.
     assert solver.batch_size == 2000
     large = resolved(replace(OBJECTIVE, n_samples=10**6))
@@ -269,7 +268,7 @@ def test_fits_in_other_units_are_the_same_fit(scale):
         objective = replace(OBJECTIVE, n_samples=200, data_norm=factor)
         solver = resolved(objective, n_passes=2, batch_size=7)
         source = MemorySource(factor * X, y)
-        return factor * solver._batches(source, objective, NoNoise(), Progress())
+        return factor * solver.descent(objective, Progress()).batches(source, NoNoise())
 
     assert np.allclose(fit(1.0), fit(scale), rtol=1e-9)
 
@@ -391,11 +390,11 @@ def test_refusals_say_why(objective, budget, params, message):
 
 @pytest.mark.parametrize("kind", [np.float16, np.float32, np.longdouble])
 def test_numpy_scalars_become_plain_numbers(kind):
-    solver = BoltOn(
+    solver = resolved(
         n_passes=np.int8(3), batch_size=np.int8(2), step_size=kind(0.5), radius=kind(2)
     )
-    assert type(BoltOn(radius=kind(np.inf)).radius) is float
-    plain = (int, float, str, bool, type(None))
+    assert type(resolved(radius=kind(np.inf)).radius) is float
+    plain = (int, float, str, bool)
     assert all(type(value) in plain for value in vars(solver).values())
 
 

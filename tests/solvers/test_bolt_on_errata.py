@@ -20,7 +20,8 @@ from skdp.privacy._gaussian import gaussian_mu
 from skdp.privacy._noise import NoiseSource
 from skdp.queries._gradient_sum import query_sensitivity
 from skdp.solvers._bolt_on import BoltOn
-from skdp.solvers._permutation_sensitivity import Updates, exact_sensitivity
+from skdp.solvers._permutation_sensitivity import exact_sensitivity
+from tests import door
 
 OBJECTIVE = LinearObjective(
     loss=HuberHingeLoss(),
@@ -157,10 +158,10 @@ def test_bst14_as_printed_has_half_the_noise():
 def test_constant_steps_forget_as_the_flow_time_says():
     """Strongly convex, constant step, full gradients: (2 / (gamma n)) (1 - rho^T)."""
     alpha, step, passes = 0.1, 0.5, 12
-    solver = BoltOn(n_passes=passes, batch_size=40, step_size=step, law="gaussian")
     objective = replace(OBJECTIVE, loss=LogisticLoss(), alpha=alpha)
-    resolved = solver.resolve(objective, Budget(1.0, 1e-6))
-    updates = Updates(resolved._steps(objective), resolved._shares(objective), 40)
+    params = {"n_passes": passes, "batch_size": 40, "step_size": step}
+    solver = door.planned(BoltOn, objective, Budget(1.0, 1e-6), **params)
+    updates = solver.updates(objective)
     found = exact_sensitivity(updates, 2.0, smoothness=0.35, strength=alpha)
     assert found == pytest.approx(2 / (alpha * 40) * (1 - 0.95**passes))
     assert found < 2 / (alpha * 40)

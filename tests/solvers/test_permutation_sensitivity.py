@@ -12,7 +12,7 @@ import pytest
 from skdp.data import MemorySource
 from skdp.losses import HuberHingeLoss
 from skdp.objectives import LinearObjective
-from skdp.queries._gradient_sum import query_sensitivity, smoothness_bound
+from skdp.queries._gradient_sum import query_sensitivity
 from skdp.solvers import Progress, choose_solver
 from skdp.solvers._bolt_on import BoltOn
 from skdp.solvers._permutation_sensitivity import (
@@ -135,18 +135,17 @@ def random_case(rng, loss):
         objective, alpha=float(rng.choice([0.0, 0.01, 0.3, 3.0])) * unit
     )
     schedules = [s for s in SCHEDULES if s != "strongly_convex" or objective.alpha]
-    solver = BoltOn(
+    solver = resolved(
+        objective,
         n_passes=int(rng.integers(1, 4)),
         batch_size=int(rng.integers(1, n + 1)),
         schedule=str(rng.choice(schedules)),
-        step_size=float(rng.choice([0.1, 0.7, 1.0, 1.99]))
-        / smoothness_bound(objective),
+        step_size=float(rng.choice([0.1, 0.7, 1.0, 1.99])) / objective.smoothness,
         average=str(rng.choice(list(AVERAGES))),
         radius=float(rng.choice([0.3, 2.0, math.inf])) / objective.data_norm,
         reshuffle=bool(rng.integers(2)),
     )
-    assert solver.refusal(objective, BUDGET) == ""
-    return solver.resolve(objective, BUDGET), objective
+    return solver, objective
 
 
 @pytest.mark.parametrize("loss", SWEEP_LOSSES.values(), ids=SWEEP_LOSSES)
@@ -369,7 +368,7 @@ def test_rounding_is_charged_and_covers_a_run_in_higher_precision():
             objective, n_passes=30, batch_size=1, step_size=1.0, average=average
         )
         source = MemorySource(X, y)
-        found = solver._batches(source, objective, NoNoise(), Progress())
+        found = solver.descent(objective, Progress()).batches(source, NoNoise())
         rows = clipped(X, objective).astype(np.longdouble)
         rows /= np.maximum(
             1, np.linalg.norm(rows[:, :5].astype(np.longdouble), axis=1)[:, None]
@@ -386,7 +385,7 @@ def test_rounding_is_charged_and_covers_a_run_in_higher_precision():
         error = float(np.linalg.norm(found[:, 0] - mean))
         updates = Updates(solver._steps(objective), solver._shares(objective), 1)
         farthest = farthest_iterate(updates, objective)
-        facts = {"smoothness": smoothness_bound(objective), "strength": 0.01}
+        facts = {"smoothness": objective.smoothness, "strength": 0.01}
         bound = rounding_of(updates, objective, farthest)
         charged = exact_sensitivity(updates, 1.0, rounding=bound, **facts)
         charged -= exact_sensitivity(updates, 1.0, **facts)
