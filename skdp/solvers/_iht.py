@@ -18,24 +18,23 @@ Notation: s = n_nonzero, eta = step_size, T = n_steps, G = data_norm * residual_
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, Self
 
 import numpy as np
 
+from skdp._configured import Checks, Given
 from skdp._floats import FloatArray
 from skdp._validation import check_bool, check_count, check_real
-from skdp.data import Source
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
-from skdp.privacy._events import ComposedEvent, Event, GaussianEvent
+from skdp.privacy._answers import Answers
 from skdp.privacy._gaussian import gaussian_mu
-from skdp.privacy._noise import NoiseSource
+from skdp.privacy._plan import Line, Plan
+from skdp.queries._split_gradient import SplitGradients, split_sensitivity
 from skdp.solvers._base import Progress, Solution, Solver
 from skdp.solvers._boxed import boxed, farthest_weight
-from skdp.solvers._configured import Checks
-from skdp.solvers._split_gradient import SplitGradient, split_sensitivity
 from skdp.solvers._thresholding import keep_rows, largest_rows
 
 # Chosen once, on training parts of text collections and on synthetic rows
@@ -130,46 +129,43 @@ class IHT(Solver):
         "intercept_share": partial(check_real, low=1e-6, high=0.5),
     }
 
-    n_steps: int | None = None
-    step_size: float | None = None
-    residual_clip: float | None = None
+    n_steps: int
+    step_size: float
+    residual_clip: float
     threshold: float = 2.0
-    accumulate: bool | None = None
+    accumulate: bool
     intercept_share: float = 0.04
 
-    @property
-    def is_gaussian(self) -> bool:
+    @classmethod
+    def adds_in_squares(cls, given: Given) -> bool:
         return True
 
-    def resolve(self, objective: LinearObjective, budget: Budget) -> Self:
+    @classmethod
+    def planned(cls, given: Given, objective: LinearObjective, budget: Budget) -> Self:
+        cls.check(objective, budget)
         is_dense = objective.has_dense_rows
-        clip, accumulate = self.residual_clip, self.accumulate
-        if clip is None:
-            worst = objective.loss.zero_out_bound(math.inf)
-            clip = min(
-                _CLIPPED_SHARE * worst, _CLIPPED_MORE * objective.loss.noisy_clip
-            )
-        if accumulate is None:
-            accumulate = not is_dense
+        worst = objective.loss.zero_out_bound(math.inf)
+        by_rule = min(_CLIPPED_SHARE * worst, _CLIPPED_MORE * objective.loss.noisy_clip)
+        clip = given.get("residual_clip", by_rule)
+        accumulate = given.get("accumulate", not is_dense)
+        longest = cls._longest(objective, is_dense)
+        distance = cls._admitted(objective, budget, clip, is_dense)
+        wanted = math.ceil(min(distance / longest, _MOST_STEPS[accumulate]))
+        n_steps = given.get("n_steps", max(wanted, _FEWEST_STEPS))
+        decided = {
+            "n_steps": n_steps,
+            "step_size": max(min(distance / n_steps, longest), 1e-250),
+            "residual_clip": clip,
+            "accumulate": accumulate,
+        }
+        return cls(**{**decided, **given})
+
+    @staticmethod
+    def _longest(objective: LinearObjective, is_dense: bool) -> float:
+        """Longest step of the default."""
         d = objective.n_features
         bend = objective.loss.smoothness * objective.data_norm**2
-        longest = 1 / (
-            bend / (d if is_dense else min(d, _DIRECTIONS)) + objective.alpha
-        )
-        distance = self._admitted(objective, budget, clip, is_dense)
-        n_steps, step_size = self.n_steps, self.step_size
-        if n_steps is None:
-            wanted = min(distance / longest, _MOST_STEPS[accumulate])
-            n_steps = max(math.ceil(wanted), _FEWEST_STEPS)
-        if step_size is None:
-            step_size = max(min(distance / n_steps, longest), 1e-250)
-        return replace(
-            self,
-            n_steps=n_steps,
-            step_size=step_size,
-            residual_clip=clip,
-            accumulate=accumulate,
-        )
+        return 1 / (bend / (d if is_dense else min(d, _DIRECTIONS)) + objective.alpha)
 
     @staticmethod
     def _admitted(
@@ -189,56 +185,42 @@ class IHT(Solver):
 
     def intercept_queries(self, objective: LinearObjective) -> int:
         """How often the intercept's gradient is released."""
-        assert self.n_steps is not None, "resolve() fills in the number of steps"
         return self.n_steps + _FIRST_QUERIES if objective.fit_intercept else 0
 
-    def intercept_multiplier(
-        self, noise_multiplier: float, objective: LinearObjective
-    ) -> float:
-        """Noise multiplier of the intercept's queries beside that of the features'."""
-        assert self.n_steps is not None, "resolve() fills in the number of steps"
+    def intercept_multiple(self, objective: LinearObjective) -> float:
+        """Noise multiplier of the intercept's queries over that of the features'."""
         odds = self.intercept_share / (1 - self.intercept_share)
-        queries = self.intercept_queries(objective)
-        return noise_multiplier * math.sqrt(queries / self.n_steps / odds)
+        return math.sqrt(self.intercept_queries(objective) / self.n_steps / odds)
 
-    def event(self, noise_multiplier: float, objective: LinearObjective) -> Event:
-        assert self.n_steps is not None, "resolve() fills in the number of steps"
-        features = GaussianEvent(noise_multiplier, self.n_steps)
+    def plan(self, objective: LinearObjective) -> Plan:
+        features = Line(self.n_steps)
         if not objective.fit_intercept:
-            return features
-        multiplier = self.intercept_multiplier(noise_multiplier, objective)
-        queries = self.intercept_queries(objective)
-        return ComposedEvent((features, GaussianEvent(multiplier, queries)))
+            return Plan((features,))
+        multiple = self.intercept_multiple(objective)
+        intercept = Line(self.intercept_queries(objective), multiple=multiple)
+        return Plan((features, intercept))
 
     def sensitivity(self, objective: LinearObjective) -> float:
-        assert self.residual_clip is not None, "resolve() fills in the clip"
         return split_sensitivity(objective, self.residual_clip)
 
     def run(
-        self,
-        source: Source,
-        objective: LinearObjective,
-        noise_multiplier: float,
-        noise: NoiseSource,
-        progress: Progress,
+        self, answers: Answers, objective: LinearObjective, progress: Progress
     ) -> Solution:
-        assert self.n_steps is not None, "resolve() fills in the number of steps"
-        assert self.residual_clip is not None, "resolve() fills in the clip"
-        gradient = SplitGradient(source, objective, noise, self.residual_clip)
+        sums = SplitGradients(objective, self.residual_clip)
         descent = _Descent(self, objective)
-        spread = self.intercept_multiplier(noise_multiplier, objective)
 
         def find_intercept(queries: int) -> None:
             for _ in range(queries if objective.fit_intercept else 0):
-                descent.move_intercept(gradient.of_intercept(descent.weights, spread))
+                query = sums.intercept(descent.weights)
+                descent.move_intercept(answers.ask(query, line=1).value)
 
         find_intercept(_FIRST_QUERIES)
         for t in range(self.n_steps):
-            released, sigma = gradient.of_features(descent.weights, noise_multiplier)
-            descent.step(released, sigma)
+            released = answers.ask(sums.features(descent.weights))
+            descent.step(released.value, released.sigma)
             find_intercept(1)
             progress.step(t + 1, self.n_steps)
-        return Solution(descent.weights, gradient.noise_scale)
+        return Solution(descent.weights, answers.noise_scale)
 
 
 @dataclass(frozen=True)
@@ -276,7 +258,6 @@ class _Descent:
     """
 
     def __init__(self, solver: IHT, objective: LinearObjective) -> None:
-        assert solver.step_size is not None, "resolve() fills in the step size"
         self._solver, self._objective = solver, objective
         self._step_size = solver.step_size
         self._limit = farthest_weight(objective)

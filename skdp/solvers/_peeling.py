@@ -17,34 +17,24 @@ where the derivative along the line vanishes. That is post-processing.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from skdp._floats import FloatArray
+from skdp._configured import Checks, Given, Refused
 from skdp._validation import check_count, check_real
-from skdp.data import Block, ColumnsOf, Source
 from skdp.losses import SquaredLoss
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
-from skdp.privacy._events import (
-    BoundedRangeEvent,
-    ComposedEvent,
-    Event,
-    GaussianEvent,
-    PureEvent,
-)
-from skdp.privacy._laws import NoiseLaw
-from skdp.privacy._noise import NoiseSource
-from skdp.queries._gradient_sum import GradientSum, RowClip, rounding_slack
+from skdp.privacy._answers import Answers
+from skdp.privacy._plan import Choices, Line, Plan
+from skdp.queries._feature_values import ValueRows, Values
+from skdp.queries._features import Scores
 from skdp.solvers._base import Progress, Solution
-from skdp.solvers._boxed import boxed, farthest_weight
 from skdp.solvers._chosen_law import ChosenLaw
-from skdp.solvers._configured import Checks
-from skdp.solvers._feature_selection import FeatureSelection, prediction_bound
+from skdp.solvers._peeling_walk import PeelingWalk
 
 # Chosen once on synthetic designs (docs/solvers/peeling.md) and flat around there.
 _ROUNDS, _VALUE_STEPS = 6, 3
@@ -52,13 +42,9 @@ _ROUNDS, _VALUE_STEPS = 6, 3
 _FIRST_CLIP, _CLIP_DECAY, _LEAST_CLIP = 1.6, 0.75, 0.1
 # A score needs little more of a residual than its sign.
 _SCORE_CLIP = 1 / 3
-# Constant in the intercept's column of a query, in units of the chosen rows' norm.
-_INTERCEPT_SHARE = 0.3
 # Of rows that are not dense, steps are as long as if a loss were bent so much at least:
 # along those that the logistic loss's own bound of 1/4 allows, predictions run away.
 _LEAST_BEND = 1.0
-# Most that a step is lengthened by what was released at its end.
-_LONGEST = 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,71 +125,57 @@ class Peeling(ChosenLaw):
         "shortening": partial(check_real, low=1e-6, high=math.inf),
     }
 
-    n_steps: int | None = None
-    n_rounds: int | None = None
+    n_steps: int
+    n_rounds: int
     selection_share: float = 0.6
-    step_size: float | None = None
-    residual_clip: float | None = None
-    clip_decay: float | None = None
+    step_size: float
+    residual_clip: float
+    clip_decay: float
     score_clip: float = 0.5
     shortening: float = 1.15
 
-    @property
-    def is_gaussian(self) -> bool:
+    @classmethod
+    def adds_in_squares(cls, given: Given) -> bool:
         return False
 
-    def refusal(self, objective: LinearObjective, budget: Budget) -> str:
-        reason = super().refusal(objective, budget)
-        if reason:
-            return reason
-        solver = self.resolve(objective, budget)
-        assert solver.n_rounds is not None, "resolve() fills in the rounds"
-        assert solver.n_steps is not None, "resolve() fills in the steps"
-        if solver.n_rounds > min(solver.n_steps, objective.most_features):
-            return (
-                f"solver={self.key!r} selects features in every round and releases "
-                f"their values after it. Got n_rounds={solver.n_rounds} with "
-                f"n_steps={solver.n_steps} and {objective.n_nonzero} features to select. "
-                "Use n_rounds=None."
-            )
+    @classmethod
+    def planned(cls, given: Given, objective: LinearObjective, budget: Budget) -> Self:
+        cls.check(objective, budget)
+        law = cls.law_for(given, budget)
+        n_rounds = given.get(
+            "n_rounds",
+            min(_ROUNDS, objective.most_features, given.get("n_steps", _ROUNDS)),
+        )
+        decided = {
+            "law": law,
+            "n_rounds": n_rounds,
+            "n_steps": n_rounds + objective.fit_intercept + _VALUE_STEPS,
+            "step_size": _step_size(objective),
+            "residual_clip": min(
+                objective.loss.zero_out_bound(0.0),
+                _FIRST_CLIP * objective.loss.noisy_clip,
+            ),
+            "clip_decay": (
+                _CLIP_DECAY if isinstance(objective.loss, SquaredLoss) else 1.0
+            ),
+        }
+        solver = cls(**{**decided, **given})
+        solver._check_rounds(objective)
         size = objective.loss.n_outputs * (
             objective.most_features + objective.fit_intercept
         )
         multiple = solver.n_steps / (1 - solver.selection_share)
-        return self.noise_refusal(budget, size, multiple)
+        cls.check_noise(law, budget, size, multiple)
+        return solver
 
-    def resolve(self, objective: LinearObjective, budget: Budget) -> Self:
-        n_rounds, n_steps = self.n_rounds, self.n_steps
-        if n_rounds is None:
-            n_rounds = min(_ROUNDS, objective.most_features, n_steps or _ROUNDS)
-        if n_steps is None:
-            n_steps = n_rounds + objective.fit_intercept + _VALUE_STEPS
-        step_size = self.step_size
-        if step_size is None:
-            alike = 2 * math.sqrt(objective.n_features * objective.full_entries)
-            bend = objective.loss.smoothness
-            if not objective.has_dense_rows:
-                bend = max(bend, _LEAST_BEND)
-            curvature = bend * objective.data_norm**2 + objective.alpha
-            step_size = min(alike, objective.n_features) / curvature
-        clip = self.residual_clip
-        if clip is None:
-            clip = min(
-                objective.loss.zero_out_bound(0.0),
-                _FIRST_CLIP * objective.loss.noisy_clip,
+    def _check_rounds(self, objective: LinearObjective) -> None:
+        if self.n_rounds > min(self.n_steps, objective.most_features):
+            raise Refused(
+                f"solver={self.key!r} selects features in every round and releases "
+                f"their values after it. Got n_rounds={self.n_rounds} with "
+                f"n_steps={self.n_steps} and {objective.n_nonzero} features to select. "
+                "Use n_rounds=None."
             )
-        decay = self.clip_decay
-        if decay is None:
-            decay = _CLIP_DECAY if isinstance(objective.loss, SquaredLoss) else 1.0
-        return replace(
-            self,
-            law=self.law_for(budget),
-            n_rounds=n_rounds,
-            n_steps=n_steps,
-            step_size=step_size,
-            residual_clip=clip,
-            clip_decay=decay,
-        )
 
     @property
     def mechanism(self) -> str:
@@ -220,44 +192,28 @@ class Peeling(ChosenLaw):
             else 0
         )
 
-    def selection_epsilon(
-        self, noise_multiplier: float, objective: LinearObjective
-    ) -> float:
-        """Bounded range of every selection."""
-        assert self.n_steps is not None, "resolve() fills in the steps"
+    def selection_reach(self, objective: LinearObjective) -> float:
+        """Bounded range of every selection times the noise multiplier."""
         odds = self.selection_share / (1 - self.selection_share)
         odds *= self.n_steps / self.selections(objective)
-        if self.is_spherical:
-            return odds / noise_multiplier
         # A selection's mu is about half its range.
-        return 2 * math.sqrt(odds) / noise_multiplier
+        return odds if self.noise_law.is_pure else 2 * math.sqrt(odds)
 
-    @property
-    def is_spherical(self) -> bool:
-        """Whether the values' noise is pure."""
-        return self.law == "spherical"
-
-    def event(self, noise_multiplier: float, objective: LinearObjective) -> Event:
-        assert self.n_steps is not None, "resolve() fills in the steps"
-        values: Event = GaussianEvent(noise_multiplier, self.n_steps)
-        if self.is_spherical:
-            values = PureEvent(1 / noise_multiplier, self.n_steps)
-        if not self.selections(objective):
-            return values
-        epsilon = self.selection_epsilon(noise_multiplier, objective)
-        chosen = BoundedRangeEvent(epsilon, self.selections(objective))
-        return ComposedEvent((values, chosen))
+    def plan(self, objective: LinearObjective) -> Plan:
+        values = Line(self.n_steps, law=self.noise_law)
+        selections = self.selections(objective)
+        if not selections:
+            return Plan((values,))
+        chosen = Line(selections, law=Choices(self.selection_reach(objective)))
+        return Plan((values, chosen))
 
     def sensitivity(self, objective: LinearObjective) -> float:
         """Of the values of all features that will be chosen, but for rounding."""
-        assert self.residual_clip is not None, "resolve() fills in the clip"
-        query = _ValueQuery.of(self, objective, objective.most_features)
-        return query.sensitivity(self.residual_clip)
+        rows = ValueRows.of(objective, objective.most_features, self.shortening)
+        return rows.bound(self.residual_clip).under(objective.adjacency)
 
     def clip(self, step: int) -> float:
         """Norm to which residuals are clipped in a step's values."""
-        assert self.residual_clip is not None, "resolve() fills in the clip"
-        assert self.clip_decay is not None, "resolve() fills in its decay"
         return self.residual_clip * max(_LEAST_CLIP, self.clip_decay**step)
 
     def rounds(self, objective: LinearObjective) -> dict[int, int]:
@@ -266,8 +222,6 @@ class Peeling(ChosenLaw):
         Every round selects at least one and the first ones the most, in arithmetic
         progression. The very first step is the intercept's, if steps are left for it.
         """
-        assert self.n_rounds is not None, "resolve() fills in the rounds"
-        assert self.n_steps is not None, "resolve() fills in the steps"
         more, n = self.selections(objective) - self.n_rounds, self.n_rounds
         if more < 0:
             return {}
@@ -275,212 +229,41 @@ class Peeling(ChosenLaw):
         ends = [more * t * (2 * n + 1 - t) // (n * (n + 1)) for t in range(n + 1)]
         return {first + t: 1 + ends[t + 1] - ends[t] for t in range(n)}
 
+    def scores(self, objective: LinearObjective, step: int) -> Scores:
+        """What a step selects features by."""
+        return Scores(
+            objective,
+            residual_clip=_SCORE_CLIP * self.clip(step),
+            entry_clip=self.score_clip * objective.entry_bound,
+        )
+
     def run(
-        self,
-        source: Source,
-        objective: LinearObjective,
-        noise_multiplier: float,
-        noise: NoiseSource,
-        progress: Progress,
+        self, answers: Answers, objective: LinearObjective, progress: Progress
     ) -> Solution:
-        assert self.n_steps is not None, "resolve() fills in the steps"
         d, rounds = objective.n_features, self.rounds(objective)
         chosen = np.arange(0 if rounds else d)
-        walk, scale = _Walk(self, objective), 0.0
+        walk, scale = PeelingWalk(self.step_size, objective), 0.0
         for t in range(self.n_steps):
             if t in rounds:
-                select = FeatureSelection(
-                    source,
-                    objective,
-                    noise,
-                    residual_clip=_SCORE_CLIP * self.clip(t),
-                    entry_clip=self.score_clip * objective.entry_bound,
-                )
-                more = select(
-                    walk.weights,
-                    rounds[t],
-                    epsilon=self.selection_epsilon(noise_multiplier, objective),
-                    among=np.delete(np.arange(d), chosen),
-                )
+                left = np.delete(np.arange(d), chosen)
+                scores = self.scores(objective, t).at(walk.weights, among=left)
+                more = scores.read(answers.choose(scores, rounds[t], line=1))
                 chosen = np.union1d(chosen, more)
-            values = _Values(self, source, objective, chosen, self.clip(t))
-            released, sigma = values.release(
-                walk.weights, noise, self.noise_law, noise_multiplier
-            )
-            walk.step(released / objective.n_samples)
-            scale = max(scale, sigma)
+            columns = tuple(chosen.tolist())
+            values = Values(objective, columns, self.clip(t), self.shortening)
+            query = values.at(walk.weights)
+            released = answers.ask(query)
+            walk.step(query.read(released.value) / objective.n_samples)
+            scale = max(scale, released.deviation)
             progress.step(t + 1, self.n_steps)
         return Solution(walk.weights, scale)
 
 
-@dataclass(frozen=True)
-class _ValueQuery:
-    """Public facts of the gradients of some chosen features and the intercept.
-
-    Parameters
-    ----------
-    objective : LinearObjective
-        Of the chosen columns alone.
-    row_norm : float
-        Norm to which the chosen part of a row is shortened.
-    constant : float
-        What the intercept's row of the query is counted with.
-    """
-
-    objective: LinearObjective
-    row_norm: float
-    constant: float
-
-    @classmethod
-    def of(cls, solver: Peeling, objective: LinearObjective, count: int) -> _ValueQuery:
-        """For `count` chosen features; without one, of the intercept alone."""
-        columns = max(1, count)
-        norm = min(objective.data_norm, math.sqrt(columns) * objective.entry_bound)
-        alike = objective.data_norm * math.sqrt(columns / objective.n_features)
-        shortened = min(norm, solver.shortening * alike)
-        part = replace(objective, n_features=columns, n_nonzero=columns, data_norm=norm)
-        constant = _INTERCEPT_SHARE * shortened if objective.fit_intercept else 0.0
-        return cls(part, shortened if count else 0.0, constant)
-
-    def sensitivity(self, residual_clip: float, prediction: float = math.inf) -> float:
-        """L2 sensitivity, but for rounding; Lemma 3 of the proof page."""
-        one_record = min(self.objective.loss.zero_out_bound(prediction), residual_clip)
-        two_records = 2 * one_record
-        adjacency = self.objective.adjacency
-        residual = {"zero_out": one_record, "replace_one": two_records}[adjacency]
-        return math.hypot(self.row_norm, self.constant) * residual * (1 + 1e-12)
-
-
-class _ShortenedSum(GradientSum):
-    """Sums of gradients of shortened rows, with predictions of the rows as they are."""
-
-    def __init__(
-        self,
-        source: Source,
-        query: _ValueQuery,
-        residual_clip: float,
-    ) -> None:
-        super().__init__(source, query.objective, residual_clip)
-        self._row_norm = query.row_norm
-        self._is_short = 0 < query.row_norm < query.objective.data_norm
-        self._is_compiled = self._is_compiled and not self._is_short
-
-    def _add_gradients(
-        self, total: FloatArray, X: Any, clip: RowClip, raw: FloatArray, block: Block
-    ) -> None:
-        if self._is_short:
-            clip = RowClip.of(X, self._row_norm)
-        super()._add_gradients(total, X, clip, raw, block)
-
-
-class _Values:
-    """Releases the gradients of chosen features and of the intercept.
-
-    Parameters
-    ----------
-    solver : Peeling
-        Resolved.
-    source : Source
-        Private.
-    objective : LinearObjective
-    chosen : ndarray of int64
-        Released, in rising order.
-    residual_clip : float in (0, inf]
-    """
-
-    def __init__(
-        self,
-        solver: Peeling,
-        source: Source,
-        objective: LinearObjective,
-        chosen: NDArray[np.int64],
-        residual_clip: float,
-    ) -> None:
-        self._whole, self._clip = objective, residual_clip
-        self._query = _ValueQuery.of(solver, objective, len(chosen))
-        # A source has a column; without a chosen one its gradient is left out.
-        columns = chosen if len(chosen) else np.arange(1)
-        self._asked = np.append(
-            columns, np.arange(objective.n_features, objective.n_columns)
-        )
-        self._is_asked = np.arange(len(self._asked)) >= (len(columns) - len(chosen))
-        self._largest_block = source.largest_block
-        self._sum = _ShortenedSum(
-            ColumnsOf(source, columns), self._query, residual_clip
-        )
-
-    def release(
-        self,
-        weights: FloatArray,
-        noise: NoiseSource,
-        law: NoiseLaw,
-        noise_multiplier: float,
-    ) -> tuple[FloatArray, float]:
-        """Noisy gradient sum, 0 where not asked, and the noise's standard deviation.
-
-        `weights` are released and 0 but for the chosen features and the intercept.
-        """
-        part = self._query.objective
-        # The constants of the intercept's column: of all rows, of the part, counted.
-        unit = np.ones((len(self._asked), 1))
-        counted = np.ones((len(self._asked), 1))
-        if part.fit_intercept:
-            unit[-1] = self._whole.intercept_value / part.intercept_value
-            counted[-1] = self._query.constant / part.intercept_value
-        inside = weights[self._asked] * unit
-        sensitivity = self._query.sensitivity(
-            self._clip, prediction_bound(part, inside)
-        )
-        sensitivity += rounding_slack(
-            part, self._largest_block, float(np.linalg.norm(inside))
-        )
-        query = (counted * self._sum(inside))[self._is_asked]
-        sigma = law.scale(sensitivity, noise_multiplier, query.size).sigma
-        noisy = law.release(noise, query, sensitivity, noise_multiplier)
-        released = np.zeros_like(weights)
-        released[self._asked[self._is_asked]] = noisy * (unit / counted)[self._is_asked]
-        return released, sigma * law.deviation(1.0, query.size)
-
-
-class _Walk:
-    """Weights that descend along released gradients; post-processing of them.
-
-    Parameters
-    ----------
-    solver : Peeling
-        Resolved.
-    objective : LinearObjective
-    """
-
-    def __init__(self, solver: Peeling, objective: LinearObjective) -> None:
-        assert solver.step_size is not None, "resolve() fills in the step size"
-        self._alpha, self._farthest = objective.alpha, farthest_weight(objective)
-        self._steps = np.full((objective.n_columns, 1), solver.step_size)
-        if objective.fit_intercept:
-            bend = objective.loss.smoothness * objective.data_norm**2 + objective.alpha
-            self._steps[-1] = min(solver.step_size, 1 / bend)
-        self.weights: FloatArray = np.zeros(
-            (objective.n_columns, objective.loss.n_outputs)
-        )
-        self._move = np.zeros_like(self.weights)
-        self._before = np.zeros_like(self.weights)
-
-    def step(self, mean: FloatArray) -> None:
-        """One step along a released gradient of the mean loss at `weights`.
-
-        The last move is first brought to where the derivative along it vanishes, if it
-        is linear between the gradients at the move's two ends.
-        """
-        gradient = mean + self._alpha * self.weights
-        start = float(np.sum(self._before * self._move))
-        end = float(np.sum(gradient * self._move))
-        if start < end:
-            length = min(max(start / (start - end), 0.0), _LONGEST)
-            self.weights = self.weights + (length - 1) * self._move
-            # Of a row that was not asked for before, the change is not known.
-            known = self._before != 0
-            change = np.where(known, gradient - self._before, 0.0)
-            gradient = gradient + (length - 1) * change
-        weights = boxed(self.weights - self._steps * gradient, self._farthest)
-        self._move = weights - self.weights
-        self._before, self.weights = gradient, weights
+def _step_size(objective: LinearObjective) -> float:
+    """Inverse curvature of a feature, as far as public bounds tell."""
+    alike = 2 * math.sqrt(objective.n_features * objective.full_entries)
+    bend = objective.loss.smoothness
+    if not objective.has_dense_rows:
+        bend = max(bend, _LEAST_BEND)
+    curvature = bend * objective.data_norm**2 + objective.alpha
+    return min(alike, objective.n_features) / curvature

@@ -19,6 +19,7 @@ from skdp._rows import clip_rows
 from skdp.data import Source
 from skdp.objectives import LinearObjective
 from skdp.privacy._selection import Ranking
+from skdp.solvers._vertex_walk import VertexWalk
 
 # An entry of the bound's magnitude is this power of two.
 ENTRY_BITS = 20
@@ -117,22 +118,17 @@ class VertexScores:
         self._raw = np.zeros(objective.n_samples)
         self._residuals = np.zeros(objective.n_samples, dtype=np.int64)
         self._changes = np.zeros_like(self._residuals)
-        self._weights: dict[int, float] = {}
+        self._walk = VertexWalk(objective)
         self._penalties: dict[int, int] = {}
         self.ranking = Ranking(np.zeros(objective.n_columns, dtype=np.int64), 0)
 
     def weights(self) -> FloatArray:
         """In the units of the problem, of shape (n_columns, 1)."""
-        weights = np.zeros((self._objective.n_columns, 1))
-        for candidate, weight in self._weights.items():
-            weights[candidate, 0] = weight * self._size(candidate)
-        return weights
+        return self._walk.weights()
 
     def move(self, keep: float, candidate: int, weight: float) -> None:
         """Multiply all weights by `keep` and add `weight` to that of a candidate."""
-        for known in self._weights:
-            self._weights[known] *= keep
-        self._weights[candidate] = self._weights.get(candidate, 0.0) + weight
+        self._walk.move(keep, candidate, weight)
         self._raw *= keep
         step = weight * self._objective.entry_bound
         if candidate == self._objective.n_features:
@@ -175,8 +171,8 @@ class VertexScores:
         """Put the regulariser's part of the scores at the present weights."""
         objective = self._objective
         in_steps = self._per_unit * 2.0**ENTRY_BITS / objective.entry_bound
-        for candidate, weight in self._weights.items():
-            pull = objective.alpha * weight * self._size(candidate) ** 2
+        for candidate, weight in self._walk.of_candidates.items():
+            pull = objective.alpha * weight * self._walk.size(candidate) ** 2
             part = np.clip(
                 -objective.n_samples * pull * in_steps, -(2.0**SUM_BITS), 2.0**SUM_BITS
             )
@@ -186,12 +182,6 @@ class VertexScores:
 
     def _add(self, candidate: int, change: int) -> None:
         self._kernel.add_to_score(*self._ranked, candidate, change)
-
-    def _size(self, candidate: int) -> float:
-        """The problem's weight for a unit of a candidate's."""
-        if candidate < self._objective.n_features:
-            return 1.0
-        return self._objective.entry_bound / self._objective.intercept_value
 
     @property
     def _ranked(self) -> tuple[Any, ...]:

@@ -17,10 +17,11 @@ from skdp.losses import LogisticLoss, SquaredLoss
 from skdp.objectives import LinearObjective
 from skdp.privacy import Budget, calibrate
 from skdp.privacy._noise import choice_unit
-from skdp.solvers import Progress, choose_solver
 from skdp.solvers import _frank_wolfe as module
+from skdp.solvers import choose_solver
 from skdp.solvers._vertex_scores import IntegerRows, VertexScores
 from tests.audit.bounds import epsilon_lower_bound
+from tests.door import event_of, run
 from tests.spies import SpyNoise
 
 BUDGET = Budget(1.0, 0.01)
@@ -51,13 +52,13 @@ def log_law(scores, unit):
 
 def log_ratios(truth, sources, objective, solver, shrink, seeds):
     """Of every path chosen when `truth` was the data, first source over second."""
-    per_unit = solver.residual_steps / solver._residual_bound(objective, 1.0)
+    per_unit = solver.residual_steps / solver.residual_bound(objective, 1.0)
     rows = [IntegerRows.read(source, objective) for source in sources]
-    multiplier = calibrate(lambda z: solver.event(z, objective), BUDGET)
+    multiplier = calibrate(lambda z: event_of(solver, z, objective), BUDGET)
     result, known = [], {}
     for seed in seeds:
         noise = SpyNoise(seed=seed, shrink=shrink)
-        solver.run(truth, objective, multiplier, noise, Progress())
+        run(solver, truth, objective, multiplier, noise)
         path = tuple(choice.chosen for choice in noise.choices)
         if path not in known:
             # The attacker follows the path on both data sets.

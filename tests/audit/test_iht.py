@@ -16,10 +16,12 @@ from skdp.data import MemorySource
 from skdp.losses import LogisticLoss
 from skdp.objectives import LinearObjective
 from skdp.privacy import Budget, GaussianEvent, calibrate
+from skdp.privacy._plan import Line, Plan
 from skdp.queries._gradient_sum import GradientSum
-from skdp.solvers import Progress, choose_solver
+from skdp.solvers import choose_solver
 from skdp.solvers._iht import IHT
 from tests.audit.bounds import epsilon_lower_bound
+from tests.door import event_of, run
 from tests.spies import SpyNoise
 
 # Large, so that few runs tell half the noise from the claim.
@@ -43,11 +45,11 @@ def scores(truth, sources, objective, solver, shrink, seeds):
     for source in sources:
         total = GradientSum(source, objective, solver.residual_clip)
         means.append((total.of_intercept(zero), total(zero)[: objective.n_features]))
-    z = calibrate(lambda z: solver.event(z, objective), BUDGET)
+    z = calibrate(lambda z: event_of(solver, z, objective), BUDGET)
     result = []
     for seed in seeds:
         noise, score = SpyNoise(seed=seed, shrink=shrink), 0.0
-        solver.run(truth, objective, z, noise, Progress())
+        run(solver, truth, objective, z, noise)
         for draw in noise.draws:
             part = int(len(draw.query) > 1)
             distances = [np.sum((draw.released - mean[part]) ** 2) for mean in means]
@@ -102,10 +104,10 @@ def test_lower_bound_stays_below_the_claim_and_half_the_noise_is_caught(
 
 def test_an_intercept_that_is_not_paid_for_is_caught(monkeypatch):
     """A twin that declares the features' queries only and hardly blurs the others."""
-    monkeypatch.setattr(IHT, "event", lambda self, z, objective: features_only(self, z))
-    monkeypatch.setattr(IHT, "intercept_multiplier", lambda self, z, objective: z / 3)
+    monkeypatch.setattr(IHT, "plan", lambda self, objective: features_only(self))
     assert audited_epsilon("replace_one", 1.0, LogisticLoss()) > BUDGET.epsilon
 
 
-def features_only(solver, noise_multiplier):
-    return GaussianEvent(noise_multiplier, solver.n_steps)
+def features_only(solver):
+    lines = Line(solver.n_steps), Line(solver.n_steps + 2, multiple=1 / 3)
+    return Plan(lines, lambda z: GaussianEvent(z, solver.n_steps))

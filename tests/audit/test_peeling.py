@@ -9,8 +9,6 @@ stays a pass. With fresh seeds each bound would exceed the claim with probabilit
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 import pytest
 
@@ -19,9 +17,9 @@ from skdp.losses import SquaredLoss
 from skdp.objectives import LinearObjective
 from skdp.privacy import Budget, calibrate
 from skdp.privacy._noise import NoiseSource
-from skdp.solvers import Progress
 from skdp.solvers._peeling import Peeling
 from tests.audit.bounds import epsilon_lower_bound
+from tests.door import event_of, planned, run
 from tests.spies import SpyNoise
 
 RUNS = 5000
@@ -63,17 +61,16 @@ class Attack:
             fit_intercept=False,
             n_nonzero=1,
         )
-        solver = Peeling(n_steps=1, selection_share=share, shortening=np.inf)
-        solver = solver.resolve(objective, BUDGET)
-        declare = partial(solver.event, objective=objective)
-        multiplier = calibrate(declare, BUDGET)
+        params = {"n_steps": 1, "selection_share": share, "shortening": np.inf}
+        solver = planned(Peeling, objective, BUDGET, **params)
+        multiplier = calibrate(lambda z: event_of(solver, z, objective), BUDGET)
         self.choices, self.draws = [], []
         for source in sources(adjacency):
             draws = []
             for told in range(2):
                 spy = Told(seed=0)
                 spy.told = told
-                solver.run(source, objective, multiplier, spy, Progress())
+                run(solver, source, objective, multiplier, spy)
                 draws += spy.draws
             self.choices.append(spy.choices[0])
             self.draws.append(draws)

@@ -14,13 +14,11 @@ from skdp.linear_model._sparse import default_n_nonzero
 from skdp.losses import LogisticLoss, SquaredLoss
 from skdp.objectives import LinearObjective
 from skdp.privacy import Budget
+from skdp.privacy._plan import Choices, Line, Plan
+from skdp.queries._features import Scores, feature_sensitivity, prediction_bound
 from skdp.solvers import choose_solver
-from skdp.solvers._feature_selection import (
-    FeatureSelection,
-    favours_selection,
-    feature_sensitivity,
-    prediction_bound,
-)
+from skdp.solvers._feature_selection import favours_selection
+from tests.door import answers_for, event_of
 from tests.problems import ADJACENCIES, LOSSES
 from tests.solvers.neighbours import random_targets
 from tests.spies import SpyNoise
@@ -37,12 +35,19 @@ def problem_of(adjacency, n_samples=1, **facts):
     )
 
 
+def select(source, query, k, noise, epsilon=1.0):
+    """Features chosen through the door, each with the same epsilon."""
+    plan = Plan((Line(k, law=Choices(epsilon)),))
+    relation = query.family.objective.adjacency
+    answers = answers_for(plan, source, 1.0, relation, noise)
+    return query.read(answers.choose(query, k, line=0))
+
+
 def scores_of(X, y, present, objective, weights, place, **clips):
     """Scores and the sensitivity they were charged."""
     spy = SpyNoise(seed=0)
     source = EntriesClipped(MemorySource(X, y, present), objective.feature_bound)
-    select = FeatureSelection(source, objective, spy, **clips)
-    select(weights, 1, epsilon=1.0, place=place)
+    select(source, Scores(objective, **clips).at(weights, place=place), 1, spy)
     (choice,) = spy.choices
     return choice.scores, choice.sensitivity
 
@@ -145,8 +150,8 @@ def test_a_record_of_huge_entries_stays_within_the_charge(storage):
         spy = SpyNoise(seed=0)
         with np.errstate(all="ignore"):  # as `solve` does
             source = MemorySource(storage(rows), np.ones(3))
-            select = FeatureSelection(source, objective, spy, entry_clip=0.3)
-            select(np.full((D + 1, 1), 0.1), 1, epsilon=1.0)
+            scores = Scores(objective, entry_clip=0.3)
+            select(source, scores.at(np.full((D + 1, 1), 0.1)), 1, spy)
         found.append(spy.choices[0])
     change = np.abs(found[0].scores - found[1].scores).max()
     assert change <= found[0].sensitivity < 0.61
@@ -197,7 +202,7 @@ def test_bounds_that_have_nothing_to_do_with_each_other_are_no_obstacle():
     assert default_n_nonzero(objective, budget) == 1
     for key in ("frank_wolfe", "iht", "peeling", "two_stage"):
         found = choose_solver(key, None, objective, budget)
-        assert found.solver.event(1.0, objective).leaves
+        assert event_of(found.solver, 1.0, objective).leaves
 
 
 def test_selection_is_among_the_candidates_and_in_order():
@@ -206,14 +211,17 @@ def test_selection_is_among_the_candidates_and_in_order():
     y = np.clip(2 * X[:, 4] + X[:, 1] - X[:, 0], -1, 1)
     loss = SquaredLoss(residual_bound=2.0, target_bound=1.0)
     objective = problem_of("zero_out", loss=loss, n_samples=4000)
-    select = FeatureSelection(MemorySource(X, y), objective, SpyNoise(seed=1))
-    zeros = np.zeros((D + 1, 1))
-    assert select(zeros, 3, epsilon=5.0).tolist() == [0, 1, 4]
-    rest = np.array([1, 2, 3, 5])
-    assert 1 in select(zeros, 2, epsilon=5.0, among=rest)
+    source, noise, scores = MemorySource(X, y), SpyNoise(seed=1), Scores(objective)
+
+    def chosen(k, **facts):
+        query = scores.at(np.zeros((D + 1, 1)), **facts)
+        return select(source, query, k, noise, epsilon=5.0).tolist()
+
+    assert chosen(3) == [0, 1, 4]
+    assert 1 in chosen(2, among=np.array([1, 2, 3, 5]))
     far = np.zeros((D, 1))
     far[3] = 1e30  # kept at a distance that floating point can tell apart from others
-    assert 3 in select(zeros, 1, epsilon=5.0, place=far)
+    assert 3 in chosen(1, place=far)
 
 
 def test_the_rule_at_both_ends():

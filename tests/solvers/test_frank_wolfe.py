@@ -17,10 +17,11 @@ from skdp.objectives import LinearObjective
 from skdp.privacy import BoundedRangeEvent, Budget, calibrate
 from skdp.privacy._noise import NoiseSource
 from skdp.queries._gradient_sum import GradientSum
-from skdp.solvers import Progress, _vertex_kernel, named_solver
+from skdp.solvers import _vertex_kernel, named_solver
 from skdp.solvers import _vertex_scores as vertex_scores
 from skdp.solvers._frank_wolfe import FrankWolfe, score_sensitivity
 from skdp.solvers._vertex_scores import ENTRY_BITS, IntegerRows, VertexScores
+from tests.door import event_of, planned, refusal, run
 from tests.problems import CASES, case_id, run_case
 from tests.solvers.deaf import DeafNoise
 from tests.spies import NoNoise, SpyNoise
@@ -44,7 +45,7 @@ OWN = [case for case in CASES if case.key == "frank_wolfe"]
 
 
 def resolved(objective=OBJECTIVE, budget=BUDGET, **params):
-    return FrankWolfe(**params).resolve(objective, budget)
+    return planned(FrankWolfe, objective, budget, **params)
 
 
 def table(n=60, d=30, seed=0, targets=2):
@@ -209,7 +210,7 @@ def largest_change(loss, adjacency, sensitivity=score_sensitivity, seeds=range(6
     """Largest change of a score found, over the sensitivity."""
     objective = small_problem(adjacency, loss=loss, n_samples=12, data_norm=50.0)
     solver = resolved(objective, l1_radius=6.0, residual_clip=math.inf)
-    per_unit = solver.residual_steps / solver._residual_bound(objective, 1.0)
+    per_unit = solver.residual_steps / solver.residual_bound(objective, 1.0)
     most = solver.residual_steps
     bound = sensitivity(most, objective)
     worst = 0.0
@@ -251,7 +252,7 @@ def test_the_first_choice_has_a_smaller_sensitivity(loss, adjacency):
     noise = SpyNoise(seed=0)
     solver = resolved(objective, l1_radius=9.0, residual_clip=math.inf, n_steps=3)
     X, y = table()
-    solver.run(MemorySource(X, y), objective, 1.0, noise, Progress())
+    run(solver, MemorySource(X, y), objective, 1.0, noise)
     first, second, third = [choice.sensitivity for choice in noise.choices]
     assert second == third == score_sensitivity(solver.residual_steps, objective)
     assert first / second == pytest.approx(0.5, rel=0.02)
@@ -271,7 +272,7 @@ def test_no_neighbour_exceeds_the_smaller_sensitivity_of_the_first_choice(
     for sign in (1.0, -1.0):
         present = np.array([adjacency == "replace_one" or sign > 0])
         source = MemorySource(sign * np.ones((1, 30)), np.array([target]), present)
-        solver.run(source, objective, 1.0, noise, Progress())
+        run(solver, source, objective, 1.0, noise)
     sums = [choice.scores for choice in noise.choices]
     claimed = share * noise.choices[0].sensitivity
     found = np.abs(sums[0] - sums[1]).max()
@@ -329,7 +330,7 @@ def test_choices_drawn_equal_choices_declared(case):
     worst = score_sensitivity(solver.residual_steps, objective)
     assert all(1 <= choice.sensitivity <= worst for choice in noise.choices)
     unit = objective.entry_bound / 2**ENTRY_BITS / solver.residual_steps
-    unit *= solver._residual_bound(objective, 1.0)
+    unit *= solver.residual_bound(objective, 1.0)
     assert worst * unit == pytest.approx(solver.sensitivity(objective))
     gumbel = math.pi / math.sqrt(6) * 2 * worst * unit / event.epsilon
     assert outcome.solution.noise_scale == pytest.approx(gumbel)
@@ -338,8 +339,8 @@ def test_choices_drawn_equal_choices_declared(case):
 def test_pure_budgets_are_divided_over_the_steps():
     budget = Budget(2.0, 0.0)
     solver = resolved(budget=budget)
-    z = calibrate(lambda z: solver.event(z, OBJECTIVE), budget)
-    assert solver.event(z, OBJECTIVE).pure_epsilon <= 2.0
+    z = calibrate(lambda z: event_of(solver, z, OBJECTIVE), budget)
+    assert event_of(solver, z, OBJECTIVE).pure_epsilon <= 2.0
     assert 1 / z == pytest.approx(2.0 / solver.n_steps, rel=1e-5)
     model = DPSparseLogisticRegression(
         2.0, delta=0, classes=[0, 1], solver="frank_wolfe"
@@ -363,20 +364,18 @@ class NotingNoise(DeafNoise):
 class FitsTheGridToTheData(FrankWolfe):
     """Broken twin: as fine a grid of residuals as the table's own targets allow."""
 
-    def run(self, source, objective, noise_multiplier, noise, progress):
-        largest = float(np.abs(source.whole().y).max())
+    def run(self, answers, objective, progress):
+        largest = float(np.abs(answers._source.whole().y).max())
         fitted = replace(self, residual_clip=0.1 + largest / 2)
-        return FrankWolfe.run(
-            fitted, source, objective, noise_multiplier, noise, progress
-        )
+        return FrankWolfe.run(fitted, answers, objective, progress)
 
 
 class KeepsTheLargestColumns(FrankWolfe):
     """Broken twin: of the vertices chosen, weights on the longest columns are kept."""
 
-    def run(self, source, objective, noise_multiplier, noise, progress):
-        solution = super().run(source, objective, noise_multiplier, noise, progress)
-        lengths = np.linalg.norm(source.whole().X, axis=0)
+    def run(self, answers, objective, progress):
+        solution = super().run(answers, objective, progress)
+        lengths = np.linalg.norm(answers._source.whole().X, axis=0)
         solution.weights[: objective.n_features][lengths < np.median(lengths)] = 0
         return solution
 
@@ -388,7 +387,7 @@ class KeepsTheLargestColumns(FrankWolfe):
 )
 def test_nothing_but_the_choices_depends_on_the_data(kind, loss, adjacency):
     objective = small_problem(adjacency, loss=loss, alpha=0.1)
-    solver = kind(n_steps=12, residual_clip=3.0).resolve(objective, BUDGET)
+    solver = planned(kind, objective, BUDGET, n_steps=12, residual_clip=3.0)
     present = np.arange(60) % 4 > 0 if adjacency == "zero_out" else None
     tables = [table(seed=0), (np.zeros((60, 30)), np.zeros(60)), table(seed=1)]
     masks = [None, present, present]
@@ -396,8 +395,8 @@ def test_nothing_but_the_choices_depends_on_the_data(kind, loss, adjacency):
     for (X, y), mask in zip(tables, masks, strict=True):
         noise = NotingNoise()
         source = MemorySource(X, y / 2 if loss is SQUARED else y, mask)
-        run = solver.run(source, objective, 2.0, noise, Progress())
-        seen.append((noise.asked, run.noise_scale, run.weights.tolist()))
+        found = run(solver, source, objective, 2.0, noise)
+        seen.append((noise.asked, found.noise_scale, found.weights.tolist()))
     assert (seen[0] == seen[1] == seen[2]) == (kind is FrankWolfe)
 
 
@@ -433,7 +432,7 @@ def test_without_noise_it_reaches_the_lasso_of_the_same_radius(alpha):
             residual_steps=2**18,
         )
         source = MemorySource(X, y)
-        found = solver.run(source, objective, 1.0, NoNoise(), Progress())
+        found = run(solver, source, objective, 1.0, NoNoise())
         found = found.weights.ravel()
         assert np.abs(found).sum() <= radius * (1 + 1e-12)
         values = [np.mean((X @ v - y) ** 2) / 2 for v in (found, lasso)]
@@ -452,14 +451,9 @@ def test_few_weights_are_kept_and_they_are_the_largest():
     runs = {}
     for most in (3, 30):
         solver = resolved(objective, n_steps=25, l1_radius=2.0)
-        run = solver.run(
-            MemorySource(X, y),
-            replace(objective, n_nonzero=most),
-            2.0,
-            NoiseSource(4),
-            Progress(),
-        )
-        runs[most] = run.weights.ravel()
+        few = replace(objective, n_nonzero=most)
+        found = run(solver, MemorySource(X, y), few, 2.0, NoiseSource(4))
+        runs[most] = found.weights.ravel()
     assert np.count_nonzero(runs[3][:30]) == 3
     assert np.count_nonzero(runs[30][:30]) > 3
     largest = np.sort(np.abs(runs[30][:30]))[-3:]
@@ -480,9 +474,8 @@ def weights_of(X, y, objective=None, source=None, factor=1.0):
     source = source or MemorySource(factor * X, y)
     source = EntriesClipped(source, objective.feature_bound)
     solver = resolved(objective, n_steps=10)
-    z = calibrate(lambda z: solver.event(z, objective), BUDGET)
-    run = solver.run(source, objective, z, NoiseSource(2), Progress())
-    return factor * run.weights
+    z = calibrate(lambda z: event_of(solver, z, objective), BUDGET)
+    return factor * run(solver, source, objective, z, NoiseSource(2)).weights
 
 
 def test_units_storage_and_blocks_do_not_matter():
@@ -533,15 +526,14 @@ def test_defaults_follow_from_public_facts_only():
 
 
 def test_several_outputs_and_too_many_records_are_refused_with_a_remedy():
-    refusal = FrankWolfe().refusal(OBJECTIVE.with_loss(SoftmaxLoss(3)), BUDGET)
-    assert refusal.endswith("Use solver='iht'.")
+    several = refusal(FrankWolfe, OBJECTIVE.with_loss(SoftmaxLoss(3)), BUDGET)
+    assert several.endswith("Use solver='iht'.")
     many = replace(OBJECTIVE, n_samples=2**30)
-    assert "fewer 'residual_steps'" in FrankWolfe(residual_steps=4096).refusal(
-        many, BUDGET
-    )
-    assert FrankWolfe(residual_steps=64).refusal(many, BUDGET) == ""
+    records = refusal(FrankWolfe, many, BUDGET, residual_steps=4096)
+    assert "fewer 'residual_steps'" in records
+    assert refusal(FrankWolfe, many, BUDGET, residual_steps=64) == ""
     dense = replace(OBJECTIVE, n_nonzero=None)
-    assert "Use DPSparse" in FrankWolfe().refusal(dense, BUDGET)
+    assert "Use DPSparse" in refusal(FrankWolfe, dense, BUDGET)
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,11 @@ from skdp.objectives import LinearObjective
 from skdp.privacy import Budget, ComposedEvent, GaussianEvent, calibrate
 from skdp.privacy._noise import NoiseSource
 from skdp.queries._gradient_sum import GradientSum
+from skdp.queries._split_gradient import SplitGradients, split_sensitivity
 from skdp.solvers import Progress, named_solver
 from skdp.solvers._iht import IHT
-from skdp.solvers._split_gradient import SplitGradient, split_sensitivity
+from tests import door
+from tests.door import event_of
 from tests.solvers.neighbours import random_targets
 from tests.spies import NoNoise, SpyNoise
 
@@ -58,14 +60,14 @@ class Flat:
 
 
 def resolved(objective=OBJECTIVE, budget=BUDGET, **params):
-    return IHT(**params).resolve(objective, budget)
+    return door.planned(IHT, objective, budget, **params)
 
 
 def run(solver, X, y, *, objective=OBJECTIVE, z=5.0, noise=None):
     noise = noise or NoNoise()
     source = MemorySource(X, y)
     with np.errstate(all="ignore"):  # as `solve` does
-        return solver.run(source, objective, z, noise, Progress()).weights
+        return door.run(solver, source, objective, z, noise).weights
 
 
 def test_defaults_follow_from_public_facts_only():
@@ -116,7 +118,7 @@ def test_residuals_are_clipped_to_a_share_of_the_worst(loss, clip):
 
 def test_event_is_exact_and_the_intercept_has_its_share():
     solver = resolved(n_steps=7, intercept_share=0.1)
-    event = solver.event(3.0, OBJECTIVE)
+    event = event_of(solver, 3.0, OBJECTIVE)
     features, intercept = event.leaves
     assert features == GaussianEvent(3.0, 7)
     assert intercept.count == 9
@@ -124,7 +126,7 @@ def test_event_is_exact_and_the_intercept_has_its_share():
     assert intercept.mu_squared == pytest.approx(0.1 * event.mu_squared)
     assert isinstance(event, ComposedEvent)
     alone = replace(OBJECTIVE, fit_intercept=False)
-    assert solver.event(3.0, alone) == features
+    assert event_of(solver, 3.0, alone) == features
 
 
 @pytest.mark.parametrize(
@@ -229,7 +231,7 @@ def test_both_queries_are_released_with_the_noise_that_they_say():
     run(solver, X, y, noise=noise, z=4.0)
     sizes = [draw.query.size for draw in noise.draws]
     assert sizes == [1, 1, 50, 1, 50, 1, 50, 1]
-    spread = solver.intercept_multiplier(4.0, OBJECTIVE)
+    spread = 4.0 * solver.intercept_multiple(OBJECTIVE)
     assert {draw.noise_multiplier for draw in noise.draws} == {4.0, spread}
     # Without an intercept the features' noise is what it is with one.
     bare = replace(OBJECTIVE, fit_intercept=False)
@@ -256,10 +258,13 @@ def test_large_dense_tables_are_summed_by_either_path():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(5000, 2000)), np.ones(5000)
     objective = replace(OBJECTIVE, n_samples=5000, n_features=2000)
-    gradient = SplitGradient(MemorySource(X, y), objective, NoNoise(), 0.3)
-    weights = np.zeros((2001, 1))
-    row = gradient.of_intercept(weights, 1.0)
-    released, _ = gradient.of_features(weights, 1.0)
+    sums, weights = SplitGradients(objective, 0.3), np.zeros((2001, 1))
+    intercept, features = sums.intercept(weights), sums.features(weights)
+    assert intercept.family == features.family  # one reader serves both
+    reader = intercept.open(MemorySource(X, y))
+    row, released = intercept.total(reader, None), features.total(reader, None)
+    assert row.shape == intercept.shape
+    assert released.shape == features.shape
     assert row[0, 0] == pytest.approx(-0.3 * 5000)
     clipped = X / np.maximum(np.linalg.norm(X, axis=1), 1.0)[:, None]
     assert np.allclose(released[:, 0], -0.3 * clipped.sum(axis=0))
@@ -350,7 +355,7 @@ def test_the_intercept_of_a_rare_class_is_found_within_the_share():
     X, y = rare_event()
     objective = replace(OBJECTIVE, n_samples=4000, adjacency="zero_out")
     solver = resolved(objective, n_steps=16)
-    z = calibrate(lambda z: solver.event(z, objective), BUDGET)
+    z = calibrate(lambda z: event_of(solver, z, objective), BUDGET)
     weights = run(solver, X, y, objective=objective, z=z, noise=NoiseSource(0))
     rate = 1 / (1 + np.exp(-weights[-1, 0]))
     assert rate < 0.08
@@ -397,7 +402,8 @@ def test_progress_counts_steps_and_nothing_else(capsys):
     solver = resolved(n_steps=3)
     source = MemorySource(np.zeros((10, 50)), np.zeros(10))
     objective = replace(OBJECTIVE, n_samples=10)
-    solver.run(source, objective, 9.0, NoiseSource(0), Progress("fit", True))
+    progress = Progress("fit", True)
+    door.run(solver, source, objective, 9.0, NoiseSource(0), progress)
     assert capsys.readouterr().out.splitlines() == [
         f"[fit] step {i} of 3" for i in (1, 2, 3)
     ]

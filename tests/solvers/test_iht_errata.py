@@ -17,6 +17,7 @@ from skdp.objectives import LinearObjective
 from skdp.privacy import Budget, GaussianEvent, calibrate, epsilon_of
 from skdp.queries._gradient_sum import GradientSum
 from skdp.solvers._iht import IHT
+from tests.door import planned
 
 N_STEPS = 3
 
@@ -126,7 +127,7 @@ def test_no_lipschitz_constant_holds_for_every_neighbour():
         fit_intercept=False,
         n_nonzero=5,
     )
-    solver = IHT().resolve(objective, Budget(1.0, 1e-6))
+    solver = planned(IHT, objective, Budget(1.0, 1e-6))
     claim = solver.sensitivity(objective)
     for target in (1e4, -1e4, 0.0):
         other[0] = target

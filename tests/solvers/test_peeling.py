@@ -21,10 +21,13 @@ from skdp.privacy import (
     calibrate,
     epsilon_of,
 )
-from skdp.privacy._laws import LAWS
-from skdp.solvers import Progress
-from skdp.solvers._feature_selection import feature_sensitivity
-from skdp.solvers._peeling import Peeling, _Values, _Walk
+from skdp.privacy._plan import Line, Plan
+from skdp.queries._feature_values import Values
+from skdp.queries._features import feature_sensitivity
+from skdp.solvers._peeling import Peeling
+from skdp.solvers._peeling_walk import PeelingWalk
+from tests import door
+from tests.door import answers_for, event_of, refusal
 from tests.problems import ADJACENCIES, BUDGET, LOSSES, PURE
 from tests.solvers.neighbours import random_targets
 from tests.spies import NoNoise, SpyNoise
@@ -39,6 +42,10 @@ def problem_of(adjacency="zero_out", **facts):
     return LinearObjective(adjacency=adjacency, **facts)
 
 
+def planned(objective, budget, **params):
+    return door.planned(Peeling, objective, budget, **params)
+
+
 # What one record does to the values ----------------------------------------------
 
 
@@ -47,17 +54,23 @@ def query_of(row, y, there, objective, weights, chosen, solver):
     spy = SpyNoise(seed=0)
     source = MemorySource(row[None], np.array([y]), np.array([there]))
     source = EntriesClipped(source, objective.feature_bound)
-    clip = solver.clip(0)
-    values = _Values(solver, source, objective, chosen, clip)
-    values.release(weights, spy, LAWS["gaussian"], 1.0)
+    values = Values(objective, tuple(chosen), solver.clip(0), solver.shortening)
+    ask(source, values.at(weights), spy)
     (draw,) = spy.draws
+    assert draw.query.shape == values.at(weights).shape
     return draw.query, draw.sensitivity
+
+
+def ask(source, query, noise):
+    """One answer through the door."""
+    relation = query.family.objective.adjacency
+    return answers_for(Plan((Line(),)), source, 1.0, relation, noise).ask(query)
 
 
 def largest_share(loss, adjacency, chosen, charge=None, **params):
     """Largest change of the query that was found, in units of what was charged."""
     objective, rng = problem_of(adjacency, loss=loss), np.random.default_rng(2)
-    solver = Peeling(**params).resolve(objective, BUDGET)
+    solver = planned(objective, BUDGET, **params)
     chosen, worst = np.array(chosen, dtype=np.int64), 0.0
     for size in np.tile([0.0, 0.2, 3.0, 1e4], 12):
         weights = np.zeros((objective.n_columns, loss.n_outputs))
@@ -121,10 +134,10 @@ def test_the_stated_sensitivity_covers_every_query(adjacency):
     objective = problem_of(adjacency, n_samples=50)
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(50, D)), rng.choice([-1.0, 1.0], 50)
-    solver = Peeling().resolve(objective, BUDGET)
+    solver = planned(objective, BUDGET)
     spy = SpyNoise(seed=3)
     source = EntriesClipped(MemorySource(X, y), BOUND)
-    solver.run(source, objective, 1.0, spy, Progress())
+    door.run(solver, source, objective, 1.0, spy)
     worst = solver.sensitivity(objective) * (1 + 1e-9)
     assert all(draw.sensitivity <= worst for draw in spy.draws)
     # Fewer values at first, and smaller clips later: far less than the worst case.
@@ -136,17 +149,17 @@ def test_a_record_of_huge_entries_stays_within_the_charge(value):
     objective = problem_of(
         "replace_one", loss=LogisticLoss(), n_samples=3, feature_bound=2.0
     )
-    solver = Peeling(shortening=0.5).resolve(objective, BUDGET)
+    solver = planned(objective, BUDGET, shortening=0.5)
     X = np.ones((3, D))
     wild = X.copy()
     wild[1] = np.resize([value, -value, 1.0, 0.0], D)
-    chosen, draws = np.array([0, 1, 4]), []
+    chosen, draws = (0, 1, 4), []
     for rows in (X, wild):
         spy = SpyNoise(seed=0)
         with np.errstate(all="ignore"):  # as `solve` does
             source = MemorySource(rows, np.ones(3))
-            values = _Values(solver, source, objective, chosen, 0.5)
-            values.release(np.zeros((D + 1, 1)), spy, LAWS["gaussian"], 1.0)
+            values = Values(objective, chosen, 0.5, solver.shortening)
+            ask(source, values.at(np.zeros((D + 1, 1))), spy)
         draws += spy.draws
     change = np.linalg.norm(draws[0].query - draws[1].query)
     assert change <= draws[0].sensitivity == draws[1].sensitivity
@@ -156,16 +169,16 @@ def test_a_record_of_huge_entries_stays_within_the_charge(value):
 
 
 def run_with(objective, budget, params=None):
-    solver = Peeling(**(params or {})).resolve(objective, budget)
+    solver = planned(objective, budget, **(params or {}))
 
     def declare(z):
-        return solver.event(z, objective)
+        return event_of(solver, z, objective)
 
     multiplier = calibrate(declare, budget)
     rng, spy = np.random.default_rng(0), SpyNoise(seed=1)
     n, d = objective.n_samples, objective.n_features
     source = MemorySource(rng.uniform(-0.5, 0.5, size=(n, d)), rng.normal(size=n))
-    solution = solver.run(source, objective, multiplier, spy, Progress())
+    solution = door.run(solver, source, objective, multiplier, spy)
     return solver, declare(multiplier), spy, solution
 
 
@@ -226,7 +239,7 @@ def test_nothing_is_selected_where_all_features_may_be_used():
 def test_rounds_select_all_features_the_most_first(n_nonzero, fit_intercept):
     facts = {"n_features": 400, "n_nonzero": n_nonzero, "fit_intercept": fit_intercept}
     objective = problem_of(**facts)
-    solver = Peeling().resolve(objective, BUDGET)
+    solver = planned(objective, BUDGET)
     rounds = solver.rounds(objective)
     sizes = list(rounds.values())
     assert sum(sizes) == n_nonzero
@@ -240,24 +253,23 @@ def test_rounds_select_all_features_the_most_first(n_nonzero, fit_intercept):
 
 def test_defaults_follow_public_facts():
     objective = problem_of(n_features=1000, data_norm=20.0, feature_bound=1.1)
-    solver = Peeling().resolve(objective, BUDGET)
+    solver = planned(objective, BUDGET)
     assert solver.step_size == pytest.approx(1000 / 400)  # dense rows
     assert solver.residual_clip == pytest.approx(0.4)
     assert solver.clip_decay == 0.75
     assert [solver.clip(t) for t in (1, 30)] == pytest.approx([0.3, 0.04])
     text = replace(objective, data_norm=1.0, feature_bound=math.inf, n_features=10_000)
-    assert Peeling().resolve(text, BUDGET).step_size == pytest.approx(200)
-    labels = Peeling().resolve(objective.with_loss(LogisticLoss()), BUDGET)
+    assert planned(text, BUDGET).step_size == pytest.approx(200)
+    labels = planned(objective.with_loss(LogisticLoss()), BUDGET)
     assert (labels.residual_clip, labels.clip_decay) == (pytest.approx(0.5), 1.0)
 
 
 def test_more_rounds_than_steps_or_features_are_refused():
     objective = problem_of()
     for params in ({"n_rounds": 4}, {"n_rounds": 3, "n_steps": 2}):
-        refusal = Peeling(**params).refusal(objective, BUDGET)
-        assert "Use n_rounds=None" in refusal
-    assert not Peeling(n_rounds=3, n_steps=3).refusal(objective, BUDGET)
-    gaussian = Peeling(law="gaussian").refusal(objective, PURE)
+        assert "Use n_rounds=None" in refusal(Peeling, objective, BUDGET, **params)
+    assert not refusal(Peeling, objective, BUDGET, n_rounds=3, n_steps=3)
+    gaussian = refusal(Peeling, objective, PURE, law="gaussian")
     assert gaussian.endswith("Use law=None.")
 
 
@@ -269,8 +281,8 @@ def test_a_step_of_the_wrong_length_is_mended_by_the_next_release():
     facts = {"n_features": 2, "fit_intercept": False, "n_nonzero": 2, "alpha": 0.5}
     objective, best = problem_of(**facts), np.array([[1.0], [-2.0]])
     for step_size in (0.3, 0.9):  # of the right length: 0.5
-        solver = Peeling(step_size=step_size).resolve(objective, BUDGET)
-        walk = _Walk(solver, objective)
+        solver = planned(objective, BUDGET, step_size=step_size)
+        walk = PeelingWalk(solver.step_size, objective)
         for _ in range(2):
             gradient = 2 * (walk.weights - best) - objective.alpha * walk.weights
             walk.step(gradient)
@@ -376,8 +388,8 @@ def test_without_noise_features_come_in_the_order_of_their_gradients():
     y = 1.2 * X[:, 6] - 0.6 * X[:, 2] + 0.3 * X[:, 5]
     objective = problem_of(n_samples=3000)
     params = {"n_steps": 40, "residual_clip": math.inf, "clip_decay": 1.0}
-    solver = Peeling(shortening=math.inf, **params).resolve(objective, BUDGET)
-    solution = solver.run(MemorySource(X, y), objective, 1.0, NoNoise(), Progress())
+    solver = planned(objective, BUDGET, shortening=math.inf, **params)
+    solution = door.run(solver, MemorySource(X, y), objective, 1.0, NoNoise())
     coef, intercept = solution.unpack(objective)
     assert np.allclose(coef[0], [0, 0, -0.6, 0, 0, 0.3, 1.2, 0], atol=1e-3)
     assert abs(intercept[0]) < 1e-3

@@ -1,0 +1,207 @@
+"""Gradients of some chosen features and of the intercept, of shortened rows.
+
+Noise for few numbers, in proportion to the norm of the chosen part of a row. Proofs:
+``docs/proofs/peeling.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp._floats import FloatArray, IntArray
+from skdp.data import Block, ColumnsOf, Source
+from skdp.objectives import LinearObjective
+from skdp.privacy._query import Bound, Layout
+from skdp.queries._features import prediction_bound
+from skdp.queries._gradient_sum import GradientSum, RowClip, rounding_slack
+
+# Constant in the intercept's column of a query, in units of the chosen rows' norm.
+_INTERCEPT_SHARE = 0.3
+
+
+@dataclass(frozen=True)
+class ValueRows:
+    """Public facts of the rows of some chosen features and the intercept.
+
+    Parameters
+    ----------
+    objective : LinearObjective
+        Of the chosen columns alone.
+    row_norm : float
+        Norm to which the chosen part of a row is shortened.
+    constant : float
+        What the intercept's row of the query is counted with.
+    """
+
+    objective: LinearObjective
+    row_norm: float
+    constant: float
+
+    @classmethod
+    def of(cls, objective: LinearObjective, count: int, shortening: float) -> Self:
+        """For `count` chosen features; without one, of the intercept alone.
+
+        `shortening` is in units of the norm of rows whose features are all alike.
+        """
+        columns = max(1, count)
+        norm = min(objective.data_norm, math.sqrt(columns) * objective.entry_bound)
+        alike = objective.data_norm * math.sqrt(columns / objective.n_features)
+        shortened = min(norm, shortening * alike)
+        part = replace(objective, n_features=columns, n_nonzero=columns, data_norm=norm)
+        constant = _INTERCEPT_SHARE * shortened if objective.fit_intercept else 0.0
+        return cls(part, shortened if count else 0.0, constant)
+
+    @property
+    def is_short(self) -> bool:
+        """Whether rows are shortened."""
+        return 0 < self.row_norm < self.objective.data_norm
+
+    def bound(self, residual_clip: float, prediction: float = math.inf) -> Bound:
+        """L2 bound of the values, but for rounding; Lemma 3 of the proof page."""
+        one_record = min(self.objective.loss.zero_out_bound(prediction), residual_clip)
+        two_records = 2 * one_record
+        length = math.hypot(self.row_norm, self.constant)
+        return Bound(
+            zero_out=length * one_record * (1 + 1e-12),
+            replace_one=length * two_records * (1 + 1e-12),
+        )
+
+
+@dataclass(frozen=True)
+class Values:
+    """Gradients of chosen features and of the intercept.
+
+    Parameters
+    ----------
+    objective : LinearObjective
+        Of all features.
+    chosen : tuple of int
+        Released, in rising order.
+    residual_clip : float in (0, inf]
+        Norm to which every record's residual is clipped.
+    shortening : float in (0, inf]
+        As for `ValueRows`.
+    """
+
+    objective: LinearObjective
+    chosen: tuple[int, ...]
+    residual_clip: float
+    shortening: float
+
+    def at(self, weights: FloatArray) -> Value:
+        """The query at released weights of shape (n_columns, n_outputs).
+
+        They are 0 but for the chosen features and the intercept.
+        """
+        return Value(self, weights)
+
+    @cached_property
+    def rows(self) -> ValueRows:
+        """Public facts of the rows that are summed."""
+        return ValueRows.of(self.objective, len(self.chosen), self.shortening)
+
+    @cached_property
+    def columns(self) -> IntArray:
+        """What a reader reads; it has a column, of which nothing need be asked."""
+        return np.array(self.chosen or (0,), dtype=np.int64)
+
+    @cached_property
+    def read_rows(self) -> IntArray:
+        """The weights' rows that a reader's rows stand for, the intercept's last."""
+        d = self.objective.n_features
+        return np.append(self.columns, np.arange(d, self.objective.n_columns))
+
+    @cached_property
+    def is_asked(self) -> NDArray[np.bool_]:
+        """Which of a reader's rows are released."""
+        left_out = len(self.columns) - len(self.chosen)
+        return np.arange(len(self.read_rows)) >= left_out
+
+    @cached_property
+    def unit(self) -> FloatArray:
+        """A reader's weights in units of the weights: its constant is another."""
+        unit = np.ones((len(self.read_rows), 1))
+        if self.objective.fit_intercept:
+            part = self.rows.objective
+            unit[-1] = self.objective.intercept_value / part.intercept_value
+        return unit
+
+    @cached_property
+    def counted(self) -> FloatArray:
+        """What each of a reader's rows is multiplied by in the query."""
+        counted = np.ones((len(self.read_rows), 1))
+        if self.objective.fit_intercept:
+            counted[-1] = self.rows.constant / self.rows.objective.intercept_value
+        return counted
+
+
+@dataclass(frozen=True, eq=False)
+class Value:
+    """Gradients of chosen features and of the intercept at `weights`.
+
+    Parameters
+    ----------
+    family : Values
+    weights : ndarray of float64 of shape (n_columns, n_outputs)
+        Released.
+    """
+
+    family: Values
+    weights: FloatArray
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return int(self.family.is_asked.sum()), self.weights.shape[1]
+
+    @property
+    def _inside(self) -> FloatArray:
+        """The weights as a reader takes them."""
+        return self.weights[self.family.read_rows] * self.family.unit
+
+    def bound(self) -> Bound:
+        rows = self.family.rows
+        prediction = prediction_bound(rows.objective, self._inside)
+        return rows.bound(self.family.residual_clip, prediction)
+
+    def slack(self, layout: Layout) -> float:
+        length = float(np.linalg.norm(self._inside))
+        part = self.family.rows.objective
+        return rounding_slack(part, layout.largest_block, length, layout.moved_rows)
+
+    def open(self, source: Source) -> ValueSum:
+        return ValueSum(source, self.family)
+
+    def total(self, reader: ValueSum, rows: IntArray | None) -> FloatArray:
+        counted = self.family.counted * reader(self._inside, rows)
+        return counted[self.family.is_asked]
+
+    def read(self, released: FloatArray) -> FloatArray:
+        """The gradient sum that a release stands for, 0 where not asked."""
+        asked, values = self.family.is_asked, np.zeros_like(self.weights)
+        unit = (self.family.unit / self.family.counted)[asked]
+        values[self.family.read_rows[asked]] = released * unit
+        return values
+
+
+class ValueSum(GradientSum):
+    """Sums of gradients of shortened rows, with predictions of the rows as they are."""
+
+    def __init__(self, source: Source, values: Values) -> None:
+        rows = values.rows
+        columns = ColumnsOf(source, values.columns)
+        super().__init__(columns, rows.objective, values.residual_clip)
+        self._row_norm, self._is_short = rows.row_norm, rows.is_short
+        self._is_compiled = self._is_compiled and not self._is_short
+
+    def _add_gradients(
+        self, total: FloatArray, X: Any, clip: RowClip, raw: FloatArray, block: Block
+    ) -> None:
+        if self._is_short:
+            clip = RowClip.of(X, self._row_norm)
+        super()._add_gradients(total, X, clip, raw, block)

@@ -1,0 +1,232 @@
+"""Which features: what one record can do to a feature's score.
+
+A feature's score is the norm of its row of the gradient sum, or of that row's distance
+from a public place. Proofs: ``docs/proofs/peeling.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from skdp._floats import UNIT_ROUNDOFF, FloatArray, IntArray
+from skdp._rows import clip_entries, clip_rows
+from skdp.data import Block, Source
+from skdp.objectives import LinearObjective
+from skdp.privacy._query import Bound, Layout
+from skdp.queries._gradient_sum import GradientSum, RowClip, rounding_slack
+from skdp.queries._split_gradient import FeaturesPart
+
+# Public places are kept this near, in units of the largest gradient sum: far from
+# overflow, and farther than any selection can tell apart.
+_FARTHEST = 1e12
+
+
+def prediction_bound(objective: LinearObjective, weights: FloatArray) -> float:
+    """Bound on the norm of any clipped row's raw prediction at released weights."""
+    d = objective.n_features
+    rows = np.sqrt(np.einsum("ij,ij->i", weights, weights))
+    of_entries = objective.entry_bound * float(rows[:d].sum())
+    of_rows = objective.data_norm * float(np.linalg.norm(weights[:d], 2))
+    constant = objective.intercept_value * float(rows[d:].sum())
+    return (min(of_entries, of_rows) + constant) * (1 + 1e-12)
+
+
+def feature_bound(
+    objective: LinearObjective,
+    residual_clip: float = math.inf,
+    prediction: float = math.inf,
+    entry_clip: float = math.inf,
+) -> Bound:
+    """By how much one record can change any one feature's score, but for rounding.
+
+    Both relations are derived separately on the proof page, Lemma 1.
+
+    Parameters
+    ----------
+    objective : LinearObjective
+    residual_clip : float in (0, inf], default=inf
+        Norm to which every record's residual is clipped.
+    prediction : float in [0, inf], default=inf
+        Bound on the norm of raw predictions at the released weights.
+    entry_clip : float in (0, inf], default=inf
+        Magnitude to which entries are clipped in scores.
+    """
+    one_record = min(objective.loss.zero_out_bound(prediction), residual_clip)
+    two_records = 2 * one_record
+    entry = min(objective.entry_bound, entry_clip)
+    return Bound(zero_out=entry * one_record, replace_one=entry * two_records)
+
+
+def feature_sensitivity(
+    objective: LinearObjective,
+    residual_clip: float = math.inf,
+    prediction: float = math.inf,
+    entry_clip: float = math.inf,
+) -> float:
+    """`feature_bound` under the objective's adjacency."""
+    bound = feature_bound(objective, residual_clip, prediction, entry_clip)
+    return bound.under(objective.adjacency)
+
+
+def rows_bound(
+    objective: LinearObjective, residual_clip: float, prediction: float
+) -> Bound:
+    """L2 bound of the features' rows of the gradient sum, but for rounding.
+
+    The intercept moves all predictions by the same number, so that opposite rows may
+    have residuals alike: two records count twice (``docs/proofs/two_stage.md``,
+    Lemma 2).
+
+    Parameters
+    ----------
+    objective : LinearObjective
+    residual_clip : float in (0, inf]
+    prediction : float in [0, inf]
+        Bound on the norm of raw predictions at the released weights.
+    """
+    one_record = min(objective.loss.zero_out_bound(prediction), residual_clip)
+    return Bound(
+        zero_out=one_record * objective.data_norm,
+        replace_one=2 * one_record * objective.data_norm,
+    )
+
+
+class BoundedFeatures(FeaturesPart):
+    """The features' rows, bounded by what clipped entries can predict too."""
+
+    def bound(self) -> Bound:
+        objective = self.family.objective
+        prediction = prediction_bound(objective, self.weights)
+        return rows_bound(objective, self.family.residual_clip, prediction)
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Features' scores by the gradient of one objective.
+
+    Parameters
+    ----------
+    objective : LinearObjective
+    residual_clip : float in (0, inf], default=inf
+        Norm to which every record's residual is clipped.
+    entry_clip : float in (0, inf], default=inf
+        Magnitude to which entries are clipped in scores, not in predictions.
+    """
+
+    objective: LinearObjective
+    residual_clip: float = math.inf
+    entry_clip: float = math.inf
+
+    @property
+    def entry_bound(self) -> float:
+        """Largest magnitude of an entry in a score."""
+        return min(self.objective.entry_bound, self.entry_clip)
+
+    @property
+    def largest(self) -> float:
+        """Bound on a score without a place."""
+        worst = self.objective.loss.zero_out_bound(math.inf)
+        return self.objective.n_samples * self.entry_bound * worst
+
+    def at(
+        self,
+        weights: FloatArray,
+        *,
+        place: FloatArray | None = None,
+        among: IntArray | None = None,
+    ) -> Score:
+        """The query at released weights.
+
+        Parameters
+        ----------
+        weights : ndarray of float64 of shape (n_columns, n_outputs)
+            Released.
+        place : ndarray of float64 of shape (n_features, n_outputs) or None
+            Public: a score is the norm of ``place - gradient sum``. None: 0.
+        among : ndarray of int64 or None
+            The candidates, public. None: all features.
+        """
+        d = self.objective.n_features
+        among = np.arange(d) if among is None else among
+        near = np.zeros((len(among), weights.shape[1]))
+        if place is not None:
+            farthest = _FARTHEST * self.largest
+            near = np.clip(place[among], -farthest, farthest)
+        return Score(self, weights, among, near)
+
+
+@dataclass(frozen=True, eq=False)
+class Score:
+    """Scores of some features at `weights`, which are released.
+
+    Parameters
+    ----------
+    family : Scores
+    weights : ndarray of float64 of shape (n_columns, n_outputs)
+    among : ndarray of int64 of shape (n_candidates,)
+    place : ndarray of float64 of shape (n_candidates, n_outputs)
+        Public.
+    """
+
+    family: Scores
+    weights: FloatArray
+    among: IntArray
+    place: FloatArray
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (len(self.among),)
+
+    def bound(self) -> Bound:
+        scores = self.family
+        prediction = prediction_bound(scores.objective, self.weights)
+        return feature_bound(
+            scores.objective, scores.residual_clip, prediction, scores.entry_clip
+        )
+
+    def slack(self, layout: Layout) -> float:
+        """Lemma 2 of the proof page."""
+        objective, length = self.family.objective, float(np.linalg.norm(self.weights))
+        of_sums = rounding_slack(
+            objective, layout.largest_block, length, layout.moved_rows
+        )
+        farthest = float(np.linalg.norm(self.place, axis=1).max(initial=0.0))
+        largest = farthest + self.family.largest
+        of_norms = 2 * (objective.loss.n_outputs + 8) * UNIT_ROUNDOFF * largest
+        return of_sums * (self.family.entry_bound / objective.row_norm) + of_norms
+
+    def open(self, source: Source) -> ScoreSum:
+        return ScoreSum(source, self.family)
+
+    def total(self, reader: ScoreSum, rows: IntArray | None) -> FloatArray:
+        difference = self.place - reader(self.weights, rows)[self.among]
+        scores: FloatArray = np.linalg.norm(difference, axis=1)
+        return scores
+
+    def read(self, chosen: IntArray) -> IntArray:
+        """The features that a choice stands for, in rising order."""
+        return np.sort(self.among[chosen])
+
+
+class ScoreSum(GradientSum):
+    """Sums of gradients whose rows are clipped once more, but not for predictions."""
+
+    def __init__(self, source: Source, scores: Scores) -> None:
+        super().__init__(source, scores.objective, scores.residual_clip)
+        self._entry_clip = scores.entry_bound
+        self._is_clipped = scores.entry_bound < scores.objective.entry_bound
+        self._is_compiled = self._is_compiled and not self._is_clipped
+
+    def _add_gradients(
+        self, total: FloatArray, X: Any, clip: RowClip, raw: FloatArray, block: Block
+    ) -> None:
+        if self._is_clipped:
+            # Of the clipped rows: of the rows as they are, those far beyond
+            # `data_norm` would have next to no part in a score.
+            clipped = clip_rows(X, self._objective.data_norm)
+            X, clip = clip_entries(clipped, self._entry_clip), RowClip()
+        super()._add_gradients(total, X, clip, raw, block)

@@ -1,0 +1,106 @@
+"""One sentence a line: how prose of Markdown is cut into sentences."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+# Words whose full stop ends no sentence.
+ABBREVIATIONS = (
+    "al.",
+    "approx.",
+    "cf.",
+    "e.g.",
+    "eq.",
+    "etc.",
+    "fig.",
+    "i.e.",
+    "no.",
+    "p.",
+    "pp.",
+    "resp.",
+    "sec.",
+    "thm.",
+    "vs.",
+)
+_BOUNDARY = re.compile(r"[.!?][)\]\"'*_]*\s+(?=[A-ZΑ-Ωα-ω0-9`*_\[(\"'$~\\<])")
+# What may hold full stops that end nothing: code, formulas, targets of links.
+_OPAQUE = re.compile(r"(`+).+?\1|\$[^$]+\$|\]\([^)]*\)")
+# Lines that are no prose: headings, tables, lists, quotes, HTML, formulas, indented.
+_FREE = re.compile(r"\s*(#|\||[-*+] |\d+[.)] |>|<|\$\$|\[\^?\w+\]:)|    |\t|---|===")
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences of one paragraph."""
+    masked = _OPAQUE.sub(lambda found: "x" * len(found.group()), text)
+    # A masked start of a sentence is still a start.
+    starts = {found.start() for found in _OPAQUE.finditer(text)}
+    cuts = [0]
+    for found in re.finditer(r"[.!?][)\]\"'*_]*\s+", masked):
+        is_start = found.end() in starts or _BOUNDARY.match(masked, found.start())
+        last = masked[: found.start() + 1].split()[-1].lstrip("([\"'*_").lower()
+        is_initial = len(last) == 2 and last[0].isalpha()
+        if is_start and last not in ABBREVIATIONS and not is_initial:
+            cuts.append(found.end())
+    ends = [*cuts[1:], len(text)]
+    return [
+        text[a:b].strip() for a, b in zip(cuts, ends, strict=True) if text[a:b].strip()
+    ]
+
+
+def paragraphs(markdown: str) -> Iterator[tuple[int, list[str]]]:
+    """Paragraphs of prose: the number of their first line, and their lines."""
+    lines, start, fence = [], 0, ""
+    is_free = False  # a list item or the like goes on until an empty line
+    for number, line in enumerate([*markdown.split("\n"), ""]):
+        mark = re.match(r"\s*(```+|~~~+|\$\$)", line)
+        if mark and line.strip() != mark.group(1) * 2 and not _closed(line):
+            fence = "" if fence else mark.group(1)
+            is_free = True
+        if fence or not line.strip() or _FREE.match(line) or is_free:
+            if lines:
+                yield start, lines
+            lines = []
+            is_free = bool(line.strip()) and (is_free or bool(_FREE.match(line)))
+            if re.match(r"\s*#", line):
+                is_free = False
+            continue
+        if not lines:
+            start = number
+        lines.append(line)
+
+
+def _closed(line: str) -> bool:
+    """Whether a formula begins and ends on one line."""
+    return (
+        line.strip().startswith("$$")
+        and line.strip().endswith("$$")
+        and len(line.strip()) > 3
+    )
+
+
+def reflowed(markdown: str) -> str:
+    """The same text with one sentence a line."""
+    lines = markdown.split("\n")
+    for start, old in reversed(list(paragraphs(markdown))):
+        lines[start : start + len(old)] = sentences(" ".join(map(str.strip, old)))
+    return "\n".join(lines)
+
+
+def misplaced(markdown: str) -> list[int]:
+    """Numbers of lines from 1 at which paragraphs start that are cut otherwise."""
+    return [
+        start + 1
+        for start, lines in paragraphs(markdown)
+        if [line.rstrip() for line in lines]
+        != sentences(" ".join(map(str.strip, lines)))
+    ]
+
+
+if __name__ == "__main__":
+    import sys
+    from pathlib import Path
+
+    for name in sys.argv[1:]:
+        page = Path(name)
+        page.write_text(reflowed(page.read_text()))
