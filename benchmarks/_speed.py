@@ -10,6 +10,7 @@ import time
 import tracemalloc
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from skdp.data import MemorySource
 from skdp.linear_model import DPLogisticRegression, DPSparseLogisticRegression
 from skdp.losses import LogisticLoss
 from skdp.model_selection import DPGridSearchCV
+from skdp.objectives import LinearObjective
 from skdp.privacy import (
     Budget,
     BudgetLedger,
@@ -36,13 +38,17 @@ from skdp.privacy import (
     calibrate,
     epsilon_of,
 )
+from skdp.privacy._door import Door
 from skdp.privacy._noise import NoiseSource
 from skdp.queries._gradient_sum import GradientSum
-from skdp.solvers import Problem, Progress
+from skdp.solvers import Progress, Solver, solve
 from skdp.solvers._bolt_on import BoltOn
 from skdp.solvers._frank_wolfe import FrankWolfe
 
 ROUNDS = 7
+
+
+BUDGET = Budget(1.0, 1e-6)
 
 
 def side_by_side(
@@ -140,13 +146,27 @@ def _noise() -> None:
     print(f"NumPy's inexact ones {n / theirs / 1e6:.1f} million", flush=True)
 
 
+def _logistic(n: int, d: int) -> LinearObjective:
+    return LinearObjective(
+        loss=LogisticLoss(),
+        n_samples=n,
+        n_features=d,
+        data_norm=1.0,
+        adjacency="replace_one",
+    )
+
+
+def _solve(solver: Solver, source: MemorySource, objective: LinearObjective) -> None:
+    door = Door(BUDGET, adjacency=objective.adjacency, ledger=None, random_state=None)
+    solve(solver, source, objective, door, label="speed", progress=Progress())
+
+
 def _gradient(dtype: type, n: int, d: int) -> None:
     """One pass over the rows against reading the same memory once."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((n, d), dtype=np.float32).astype(dtype)
     y = (rng.random(n) < 0.5).astype(float)
-    problem = Problem(n_samples=n, n_features=d, data_norm=1.0, adjacency="replace_one")
-    gradient = GradientSum(MemorySource(X, y), LogisticLoss(), problem)
+    gradient = GradientSum(MemorySource(X, y), _logistic(n, d))
     weights = 0.1 * rng.standard_normal((d + 1, 1))
     gradient(weights)  # the first pass also computes the clipping factors
     flat = X.ravel()
@@ -165,13 +185,13 @@ def _one_pass() -> None:
     rng = np.random.default_rng(0)
     X = rng.standard_normal((n, d)) / np.sqrt(d)
     y = (rng.random(n) < 0.5).astype(float)
-    problem = Problem(n_samples=n, n_features=d, data_norm=1.0, adjacency="replace_one")
-    solver = BoltOn(n_passes=1, batch_size=1, step_size=1e-3, law="gaussian")
+    objective = _logistic(n, d)
+    params = {"n_passes": 1, "batch_size": 1, "step_size": 1e-3, "law": "gaussian"}
+    solver = BoltOn.planned(params, objective, BUDGET)
     theirs = SGDClassifier(loss="log_loss", max_iter=1, tol=None)
 
     def ours() -> None:
-        source, noise = MemorySource(X, y), NoiseSource()
-        solver.run(source, LogisticLoss(), problem, 5.0, noise, Progress())
+        _solve(solver, MemorySource(X, y), objective)
 
     ours()  # compiles, or loads what was compiled
     with warnings.catch_warnings():
@@ -201,20 +221,13 @@ def _vertices_among(d: int) -> None:
     X = csr_array(parts, shape=(n, d))
     X.sum_duplicates()
     y = X[:, : common // 2].sum(axis=1) > X[:, common // 2 : common].sum(axis=1)
-    problem = Problem(
-        n_samples=n,
-        n_features=d,
-        data_norm=1.0,
-        feature_bound=0.2,
-        adjacency="replace_one",
-        n_nonzero=100,
-    )
-    loss, source = LogisticLoss(), MemorySource(X, y.astype(float))
+    objective = replace(_logistic(n, d), feature_bound=0.2, n_nonzero=100)
+    source = MemorySource(X, y.astype(float))
 
     def run(n_steps: int) -> None:
-        solver = FrankWolfe(n_steps=n_steps, l1_radius=50.0)
-        solver = solver.resolve(loss, problem, Budget(1.0, 1e-6))
-        solver.run(source, loss, problem, 2.0, NoiseSource(), Progress())
+        params = {"n_steps": n_steps, "l1_radius": 50.0}
+        solver = FrankWolfe.planned(params, objective, BUDGET)
+        _solve(solver, source, objective)
 
     def seconds(n_steps: int) -> float:
         start = time.process_time()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 # Public name -> module. Loaded on first use: `import skdp` costs next to nothing.
 _HOMES = {

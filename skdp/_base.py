@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import inspect
 import math
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar, Protocol
 
-from sklearn.base import BaseEstimator
-
+from skdp._quiet import warn
+from skdp._stored import StoredEstimator
 from skdp._validation import check_random_state
 from skdp.exceptions import LargeDeltaWarning, SeededNoiseWarning
 from skdp.privacy._accounting import Budget
@@ -23,11 +22,15 @@ from skdp.privacy._noise import NoiseSource
 from skdp.privacy._record import PrivacyRecord
 from skdp.privacy._step import FREE, StepPrivacy
 
-# From a warning here to the line that called `fit`.
-_USER_FRAME = 5
+# What every guarantee about rows of a table takes as public.
+PUBLIC_OF_TABLES = (
+    "number of records",
+    "number and names of features",
+    "storage type of X: dense or sparse, and its dtype",
+)
 
 
-class DeclaredEstimator(BaseEstimator):
+class DeclaredEstimator(StoredEstimator):
     """An object whose `fit` takes nothing from the values of the data."""
 
     def step_privacy(self) -> StepPrivacy:
@@ -42,7 +45,7 @@ class Booked(Protocol):
     noise_multiplier: float
 
 
-class PrivateEstimator(BaseEstimator):
+class PrivateEstimator(StoredEstimator):
     """Budget, ledger and warnings of an object that releases something in `fit`.
 
     A subclass has the parameters epsilon, delta, adjacency, random_state and ledger; or
@@ -115,19 +118,17 @@ class PrivateEstimator(BaseEstimator):
         if not budget.is_finite:
             return ()
         if not noise.is_private:
-            warnings.warn(
+            warn(
                 "A random_state makes the noise reproducible, so this fit is not a "
                 "private release. Use random_state=None for anything you publish.",
                 SeededNoiseWarning,
-                stacklevel=_USER_FRAME,
             )
         if budget.delta < 1 / n_samples:
             return ()
-        warnings.warn(
+        warn(
             f"The 'delta' parameter should be far below 1 / n_samples. Got "
             f"{budget.delta:g}. Use for example 1 / n_samples**2.",
             LargeDeltaWarning,
-            stacklevel=_USER_FRAME,
         )
         return (
             "delta is at least 1 / n_samples: a mechanism that publishes a random "
@@ -150,6 +151,7 @@ class PrivateEstimator(BaseEstimator):
         data_norm: float | None,
         feature_bound: float | None = None,
         n_nonzero_coefs: int | None = None,
+        sensitivity_unit: str = "",
         assumed_public: tuple[str, ...] = (),
         warnings: tuple[str, ...] = (),
         estimator: str = "",
@@ -185,6 +187,7 @@ class PrivateEstimator(BaseEstimator):
             data_norm=data_norm,
             feature_bound=feature_bound,
             n_nonzero_coefs=n_nonzero_coefs,
+            sensitivity_unit=sensitivity_unit,
             assumed_public=assumed_public,
             warnings=warnings,
             ledger=self.ledger.path if self.ledger is not None else "",

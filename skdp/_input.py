@@ -274,7 +274,9 @@ def without_data(call: Callable[[], Any], otherwise: str) -> Any:
         # scikit-learn's first sum may overflow, which is no reason to warn.
         with np.errstate(all="ignore"):
             return call()
-    except (TypeError, ValueError, ArithmeticError, RuntimeError) as error:
+    except MemoryError:
+        raise
+    except Exception as error:  # objects among the entries may raise what they like
         problem = error
     # Outside of the handler, so that the first error is not carried along.
     raise_without_data(problem, otherwise)

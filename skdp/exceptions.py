@@ -98,3 +98,33 @@ class LargeDeltaWarning(UserWarning):
 
     Remedy: use a delta far below ``1 / n_samples``.
     """
+
+
+class InconsistentVersionWarning(UserWarning):
+    """Another minor version of skdp wrote what is being loaded.
+
+    Remedy: check what is loaded, make it again, or load it with the version that
+    wrote it.
+
+    Attributes
+    ----------
+    what : str
+        What was loaded.
+    original_version, current_version : str
+        The versions of skdp that wrote it and that loads it.
+    remedy : str
+    """
+
+    def __init__(
+        self, what: str, original_version: str, current_version: str, remedy: str
+    ) -> None:
+        super().__init__(what, original_version, current_version, remedy)
+        self.what, self.remedy = what, remedy
+        self.original_version = original_version
+        self.current_version = current_version
+
+    def __str__(self) -> str:
+        return (
+            f"Loading {self.what} that was stored by skdp {self.original_version} "
+            f"into skdp {self.current_version}. {self.remedy}"
+        )

@@ -180,6 +180,8 @@ class Transcript:
 
     def __init__(self, seed, heard=None):
         self._noise, self._heard = NoiseSource(seed), heard
+        # Secret draws that both runs make alike.
+        self._secret = NoiseSource(seed)
         self.queries, self.facts, self.releases = [], [], []
 
     def _next(self, law, query, **facts):
@@ -204,6 +206,12 @@ class Transcript:
     def top_k(self, scores, k, *, sensitivity, epsilon):
         facts = {"k": k, "sensitivity": sensitivity, "epsilon": epsilon}
         return self._next("top_k", scores, **facts)
+
+    def permutation(self, n):
+        return self._secret.permutation(n)
+
+    def poisson_sample(self, n, rate):
+        return self._secret.poisson_sample(n, rate)
 
 
 class NoNoise:

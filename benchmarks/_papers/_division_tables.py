@@ -32,9 +32,10 @@ from benchmarks._papers._descent import (
 from benchmarks._papers._privacy import exact_multiplier, gaussian_epsilon
 from skdp.data import MemorySource
 from skdp.losses import LogisticLoss
+from skdp.objectives import LinearObjective
 from skdp.privacy import Budget
-from skdp.privacy._noise import NoiseSource
-from skdp.solvers import Problem, Progress, choose_solver, solve
+from skdp.privacy._door import Door
+from skdp.solvers import Progress, choose_solver, solve
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,8 +149,8 @@ def library_nesterov(
     run: int,
 ) -> np.ndarray:
     """Weights by the solver of the library, its noise fresh whatever the run is."""
-    loss = LogisticLoss()
-    problem = Problem(
+    objective = LinearObjective(
+        loss=LogisticLoss(),
         n_samples=setting.n,
         n_features=setting.d,
         data_norm=setting.data_norm,
@@ -160,19 +161,16 @@ def library_nesterov(
     budget = Budget(epsilon, delta)
     params = {"n_steps": n_steps, "step_size": 1 / setting.smoothness}
     params |= {"strong_convexity": setting.mu, "residual_clip": math.inf}
-    chosen = choose_solver("nesterov", params, loss, problem, budget)
-    outcome = solve(
+    chosen = choose_solver("nesterov", params, objective, budget)
+    solution, _ = solve(
         chosen.solver if chosen else None,
         MemorySource(X, (y > 0).astype(float)),
-        loss,
-        problem,
-        budget,
-        ledger=None,
-        noise=NoiseSource(),
+        objective,
+        Door(budget, adjacency="replace_one", ledger=None, random_state=None),
         label="division",
         progress=Progress(),
     )
-    return outcome.solution.weights[:, 0]
+    return solution.weights[:, 0]
 
 
 def division(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import hashlib
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from scipy.sparse import csr_matrix, issparse
 from benchmarks import _sparse_data as texts
 from benchmarks._data import MissingData
 from benchmarks._sparse_design import Design, relative_error, support_f1
-from skdp.datasets import load_reviews
+from skdp.datasets import _reviews, load_reviews
 
 TRAIN = b"-3.5 1:0.6 4:0.8\n-2 2:1\n1.5 1:1\n"
 TEST = b"0.5 3:1\n-1 2:0.6 4:0.8\n"
@@ -86,8 +87,31 @@ def reviews(folder):
     (folder / "vocab.txt").write_text("the\nbad\ngood\nodd\n")
 
 
-def test_reviews_as_counts_and_as_weighted_words(home):
+def accept_forged(folder, monkeypatch):
+    for name in _reviews._SHA256:
+        digest = hashlib.sha256((folder / name).read_bytes()).hexdigest()
+        monkeypatch.setitem(_reviews._SHA256, name, digest)
+
+
+def test_only_published_reviews_are_read(home, monkeypatch):
+    folder = home / "imdb_reviews"
+    reviews(folder)
+    with pytest.raises(ValueError, match=r"imdb_bow\.npz as published"):
+        load_reviews()
+    accept_forged(folder, monkeypatch)
+    # Broken twin: with the digests of other files they are taken.
+    assert load_reviews().name == "IMDB reviews"
+    (folder / "vocab.txt").write_text("the\nbad\ngood\neven\n")
+    with pytest.raises(ValueError, match=r"vocab\.txt as published"):
+        load_reviews()
+    monkeypatch.chdir(home)
+    monkeypatch.delenv("SKDP_DATA_HOME")
+    assert "Synthetic" in load_reviews().source
+
+
+def test_reviews_as_counts_and_as_weighted_words(home, monkeypatch):
     reviews(home / "imdb_reviews")
+    accept_forged(home / "imdb_reviews", monkeypatch)
     counts = texts.imdb("stars", "counts")
     assert counts.X_train.toarray().tolist() == [[3, 0, 1, 0], [0, 2, 0, 0]]
     assert counts.y_test.tolist() == [2, 9]

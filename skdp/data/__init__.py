@@ -2,7 +2,7 @@
 
 from skdp.data._buckets import Bucket, buckets
 from skdp.data._memory import MemorySource, held
-from skdp.data._source import Block, Source
+from skdp.data._source import Block, Source, is_stable
 from skdp.data._table import Table
 from skdp.data._views import ColumnsOf, ConstantColumn, EntriesClipped
 
@@ -17,4 +17,5 @@ __all__ = [
     "Table",
     "buckets",
     "held",
+    "is_stable",
 ]

@@ -17,6 +17,7 @@ class Bucket:
     """
 
     is_row_major = False
+    is_stable = True
 
     def __init__(self, n_features: int, pieces: list[Block]) -> None:
         sizes = [len(piece.y) for piece in pieces]
@@ -30,7 +31,10 @@ class Bucket:
 
 
 def buckets(source: Source, size: int) -> Iterator[Bucket]:
-    """Runs of `size` consecutive records, the last one shorter; one reading in all."""
+    """Runs of `size` consecutive records, the last one shorter; one reading in all.
+
+    It shows every record once, so every record is in one bucket, whatever the order.
+    """
     pieces: list[Block] = []
     held = 0
     for block in source.blocks():

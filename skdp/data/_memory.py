@@ -38,6 +38,7 @@ class MemorySource:
         self.is_row_major = (
             not issparse(X) and X.flags.c_contiguous and X.dtype.isnative
         )
+        self.is_stable = type(self) is MemorySource  # as in `held`
         # Sparse rows have no public length: a fixed number of rows per block
         # keeps the layout a function of public facts.
         rows = _SPARSE_ROWS

@@ -34,16 +34,25 @@ class Block:
 class Source(Protocol):
     """Records that can be read block by block, any number of times.
 
-    The attributes are public facts; `blocks` is the only access to the data. The
-    order and the size of the blocks depend on public facts only. A solver may not
-    assume that rows can be indexed.
+    The attributes are public facts; `blocks` is the only access to the data. Every
+    reading shows every record once. The order of the records and the size of the
+    blocks depend on public facts only, but another reading may show another order,
+    unless the source declares that it is stable. A solver may not assume that rows
+    can be indexed, nor, unless the source is stable, that a block holds the rows that
+    it held before.
     """
 
     n_samples: int
     n_features: int
     largest_block: int  # rows of the largest block, for rounding-error bounds
     is_row_major: bool  # whether blocks are dense, one row after the other in memory
+    is_stable: bool  # whether every reading shows the same rows in the same blocks
 
     def blocks(self) -> Iterator[Block]:
         """Read all records once, in blocks."""
         ...
+
+
+def is_stable(source: Source) -> bool:
+    """Whether a source declares that every reading shows the same blocks."""
+    return getattr(source, "is_stable", False)  # what declares nothing promises nothing

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from skdp._rows import clip_entries
-from skdp.data._source import Block, Source
+from skdp.data._source import Block, Source, is_stable
 
 
 class _View(ABC):
@@ -25,6 +25,7 @@ class _View(ABC):
         self.n_samples, self.n_features = source.n_samples, source.n_features
         self.largest_block = source.largest_block
         self.is_row_major = source.is_row_major
+        self.is_stable = is_stable(source)
 
     def blocks(self) -> Iterator[Block]:
         for block in self._source.blocks():

@@ -7,19 +7,18 @@ it. Nothing in it was read from the records.
 
 from __future__ import annotations
 
-import gzip
-import hashlib
 import io
 import os
 import threading
 import warnings
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from sklearn.datasets import fetch_openml, load_digits
+
+from skdp.datasets._published import DATA_HOME, data_folder, published
 
 # adult.names: extracted under AAGE > 16 and HRSWK > 0, from the Current Population
 # Survey of 1994. That survey tops age at 90 and hours at 99 and has five digits for
@@ -73,7 +72,6 @@ _SHA256 = {
     "adult.test": "a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05",
 }
 
-_DATA_HOME = "SKDP_DATA_HOME"
 _FETCH_SECONDS = 20.0
 # Published counts: rows of the test file, and records above 50K in train and test.
 _N_TEST, _POSITIVES = 16281, (7841, 3846)
@@ -119,11 +117,11 @@ def load_adult() -> Dataset:
     ValueError
         If a file in the folder is not the published one.
     """
-    home = os.environ.get(_DATA_HOME, "")
-    folder = Path(home) / "adult"
-    if home and folder.is_dir():
+    folder = data_folder("adult")
+    if folder is not None:
         return _from_folder(folder)
-    missing = f"{_DATA_HOME} " + ("has no folder adult" if home else "is not set")
+    is_set = bool(os.environ.get(DATA_HOME))
+    missing = f"{DATA_HOME} " + ("has no folder adult" if is_set else "is not set")
     try:
         return _from_openml()
     except Exception as error:  # without the network there are many ways to fail
@@ -133,7 +131,7 @@ def load_adult() -> Dataset:
 def _from_folder(folder: Path) -> Dataset:
     train, test = (
         pd.read_csv(
-            io.StringIO(_checked_text(folder, name)),
+            io.BytesIO(published(folder / f"{name}.gz", _SHA256[name])),
             names=_FILE_COLUMNS,
             skipinitialspace=True,
             na_filter=False,
@@ -141,24 +139,7 @@ def _from_folder(folder: Path) -> Dataset:
         )
         for name in ("adult.data", "adult.test")
     )
-    return _adult(train, test, f"Adult, from the folder in {_DATA_HOME}")
-
-
-def _checked_text(folder: Path, name: str) -> str:
-    """What the file holds, if it is the published text."""
-    path = folder / f"{name}.gz"
-    try:
-        content = gzip.decompress(path.read_bytes())
-        got = hashlib.sha256(content).hexdigest()
-    except (gzip.BadGzipFile, EOFError, zlib.error):
-        got = "a file that is not gzip, or is cut off"
-    if got != _SHA256[name]:
-        raise ValueError(
-            f"The file {str(path)!r} must hold {name} as published, with sha256 "
-            f"{_SHA256[name]} when unpacked. Got {got}. Get it again from a source "
-            f"listed in docs/data.md, or unset {_DATA_HOME}."
-        )
-    return content.decode("ascii")
+    return _adult(train, test, f"Adult, from the folder in {DATA_HOME}")
 
 
 def _from_openml() -> Dataset:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
-import os
+import io
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +10,16 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from skdp._validation import check_choice
+from skdp.datasets._published import data_folder, published
+
+# Of what is inside the .gz files, which anyone may pack anew (docs/data.md).
+_SHA256 = {
+    "u.data.gz": "06416e597f82b7342361e41163890c81036900f418ad91315590814211dca490",
+    "u1.test.gz": "18c6014a4b2c7324f250a63f8904a7b16b2b19f911129e346141507b0cbac950",
+    "u.item": "553841ebc7de3a0fd0d6b62a204ea30c1e651aacfb2814c7a6584ac52f2c5701",
+    "ml1m.npz": "3fc53e92ac36a390ac7bebb52ede6f3af5072a7603809666fd03e2996deb700f",
+    "movies.dat": "0140fc2356357c1a851d0f52e893a1e4d3696df632c4141cea8d5bc3d621f0b9",
+}
 
 # Of the ratings that stand in: users, items, ratings, rank of the tastes.
 _USERS, _ITEMS, _RATINGS, _RANK = 900, 1200, 90_000, 6
@@ -49,14 +58,17 @@ def load_movielens(size: str = "100k") -> FilmRatings:
     ----------
     size : {"100k", "1m"}, default="100k"
         The first with its official split u1; the second with a random tenth to test.
+
+    Raises
+    ------
+    ValueError
+        If a file in the folder is not the published one.
     """
     check_choice("size", size, ["100k", "1m"])
-    folder = Path(os.environ.get("SKDP_DATA_HOME") or ".") / f"movielens_{size}"
-    if size == "100k" and (folder / "u.data.gz").is_file():
-        return _small(folder)
-    if size == "1m" and (folder / "ml1m.npz").is_file():
-        return _large(folder)
-    return _synthetic()
+    folder = data_folder(f"movielens_{size}")
+    if folder is None:
+        return _synthetic()
+    return _small(folder) if size == "100k" else _large(folder)
 
 
 def _small(folder: Path) -> FilmRatings:
@@ -68,7 +80,7 @@ def _small(folder: Path) -> FilmRatings:
 
 
 def _large(folder: Path) -> FilmRatings:
-    with np.load(folder / "ml1m.npz") as file:
+    with np.load(io.BytesIO(_checked(folder / "ml1m.npz"))) as file:
         train, test = (file[part].astype(np.int64) for part in ("train", "test"))
     titles = _titles(folder / "movies.dat", "::", "latin-1")
     return _parts("MovieLens 1M", folder, train, test, titles)
@@ -89,15 +101,19 @@ def _parts(
 
 
 def _table(path: Path) -> np.ndarray:
-    with gzip.open(path, "rt") as file:
-        return np.loadtxt(file, dtype=np.int64)
+    return np.loadtxt(io.BytesIO(_checked(path)), dtype=np.int64)
 
 
 def _titles(path: Path, separator: str, encoding: str) -> dict[int, str]:
     if not path.is_file():
         return {}
-    rows = [line.split(separator) for line in path.read_text(encoding).splitlines()]
+    lines = _checked(path).decode(encoding).splitlines()
+    rows = [line.split(separator) for line in lines]
     return {int(row[0]): row[1] for row in rows}
+
+
+def _checked(path: Path) -> bytes:
+    return published(path, _SHA256[path.name])
 
 
 def _synthetic() -> FilmRatings:

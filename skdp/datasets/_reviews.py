@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-import os
+import io
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from scipy.sparse import csr_matrix
 from sklearn.preprocessing import normalize
 from sklearn.utils import check_random_state
 
+from skdp.datasets._published import data_folder, published
+
 FOLDER, COUNTS, WORDS = "imdb_reviews", "imdb_bow.npz", "vocab.txt"
+_SHA256 = {
+    COUNTS: "2ce24ae2d1da6cf9d87b44fcec20a7277905e82565519e0996440776d56de28e",
+    WORDS: "6103247ffbadf77de12de27827a1d0f814764361b6be3711ed6830363673e36e",
+}
 
 # Of the table that stands in: documents to train on and to test, words, words that
 # matter, words in a document.
@@ -48,11 +53,17 @@ def load_reviews() -> Reviews:
 
     The reviews are looked for in the folder ``imdb_reviews`` of SKDP_DATA_HOME; nothing
     is downloaded.
+
+    Raises
+    ------
+    ValueError
+        If a file in the folder is not the published one.
     """
-    folder = Path(os.environ.get("SKDP_DATA_HOME") or ".") / FOLDER
-    if not (folder / COUNTS).is_file():
+    folder = data_folder(FOLDER)
+    if folder is None:
         return _synthetic()
-    with np.load(folder / COUNTS) as file:
+    content = {name: published(folder / name, _SHA256[name]) for name in _SHA256}
+    with np.load(io.BytesIO(content[COUNTS])) as file:
         arrays = dict(file)
     idf = published_idf(arrays)
     return Reviews(
@@ -62,7 +73,7 @@ def load_reviews() -> Reviews:
         y_train=arrays["train_y"].astype(int),
         X_test=weighted(counts(arrays, "test"), idf),
         y_test=arrays["test_y"].astype(int),
-        words=(folder / WORDS).read_text("utf-8").split(),
+        words=content[WORDS].decode("utf-8").split(),
     )
 
 

@@ -6,13 +6,13 @@ The order of its steps is the privacy argument: declare, calibrate, commit, read
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 from sklearn.utils import check_random_state
 
+from skdp._quiet import warn
 from skdp.decomposition._factorizer import Draws, Factorizer, PrivateFactorizer
 from skdp.decomposition._factors import Factors
 from skdp.decomposition._ratings import Ratings
@@ -136,10 +136,9 @@ def _last_iterate(
     except KeyboardInterrupt:
         if factors is None:
             raise
-        warnings.warn(
+        warn(
             f"Interrupted after {max(n_passes, 0)} of {solver.n_steps} passes. The "
-            "model so far is kept.",
-            stacklevel=6,
+            "model so far is kept."
         )
     assert factors is not None, "the start is an iterate"
     return factors, max(n_passes, 0)

@@ -70,6 +70,8 @@ class PrivateFactorizer(Configured, ABC):
     """Factorises privately: declares an event, then reads and adds its noise."""
 
     unit: ClassVar[Unit]
+    # Of `sensitivity`, for the record.
+    sensitivity_unit: ClassVar[str]
 
     def refusal(self, task: Task, budget: Budget) -> str:
         """Why this cannot do the job, or an empty string if it can."""

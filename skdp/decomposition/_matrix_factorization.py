@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, Self, cast
@@ -15,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp._base import PrivateEstimator
 from skdp._input import check_targets
+from skdp._quiet import warn
 from skdp._validation import (
     check_alpha,
     check_bool,
@@ -59,8 +59,9 @@ class DPMatrixFactorization(RegressorMixin, PrivateEstimator):
 
     X has two columns, the ids of users and of items, and y holds the ratings: one row
     for each rating, so that rows can be split by scikit-learn's cross-validation and
-    searches. `pairs_from_sparse` makes both of a sparse matrix. An id that `fit` has
-    not seen falls back to the means.
+    searches; with ``privacy_unit="user"`` by `UserKFold` only, since how many rows
+    there are depends on the data. `pairs_from_sparse` makes both of a sparse matrix. An
+    id that `fit` has not seen falls back to the means.
 
     **Privacy.** (epsilon, delta)-differential privacy under one of two relations of
     ratings, neither of which is that of the other estimators. With
@@ -106,7 +107,7 @@ class DPMatrixFactorization(RegressorMixin, PrivateEstimator):
         with ``privacy_unit="user"``.
     max_ratings : int or None, default=None
         Most ratings of one user that are used with ``privacy_unit="user"``, picked by a
-        rule that does not look at them. None: a rule from public facts.
+        rule that does not look at them. None: all of them. The guarantee is the same.
     partition : {"strata_balanced", "strata", "color", "color_balanced", "hogwild"} or \
 None, default=None
         How ``solver="hamsi"`` divides the ratings into subsets of blocks that can be
@@ -232,7 +233,8 @@ None, default=None
         Parameters
         ----------
         X : array-like or data frame of shape (n_ratings, 2)
-            Ids of users and of items: any hashable values. Each pair once.
+            Ids of users and of items: any hashable values, but no floats of 2**53 and
+            more, which may be rounded integers. Each pair once.
         y : array-like of shape (n_ratings,)
             Finite ratings.
 
@@ -451,7 +453,9 @@ None, default=None
             label=f"{name}(solver={choice.solver.key!r})",
             verbose=bool(self.verbose),
         )
-        return outcome, self._record(outcome, budget, choice, task, n_units, notes)
+        return outcome, self._record(
+            outcome, budget, choice, task, unit, n_units, notes
+        )
 
     def _record(
         self,
@@ -459,16 +463,18 @@ None, default=None
         budget: Budget,
         choice: Choice,
         task: Task,
+        unit: Unit,
         n_units: int,
         notes: tuple[str, ...],
     ) -> PrivacyRecord:
         """What is to be said of a factorisation."""
         solver, mechanism, sensitivity, sigma = choice.solver, "", math.inf, 0.0
-        params = {"n_components": task.n_components}
+        params, sensitivity_unit = {"n_components": task.n_components}, ""
         if isinstance(solver, Factorizer) and solver.uses_alpha:
             params["alpha"] = task.alpha
         if isinstance(solver, PrivateFactorizer):
             mechanism, sensitivity = solver.mechanism, solver.sensitivity(task)
+            sensitivity_unit = solver.sensitivity_unit
             parts = solver.event(outcome.noise_multiplier, task).leaves
             sigma = sensitivity * max(part.noise_multiplier for part in parts)
         return self._record_of(
@@ -483,7 +489,8 @@ None, default=None
             n_samples=n_units,
             n_features=2,
             data_norm=None,
-            assumed_public=_ASSUMED_PUBLIC[self._relation()],
+            assumed_public=_assumed_public(unit, task),
+            sensitivity_unit=sensitivity_unit,
             warnings=notes,
         )
 
@@ -679,10 +686,24 @@ None, default=None
 
 
 _MOST_COMPONENTS = 4096
-_ASSUMED_PUBLIC = {
-    "rating_value": ("who rated what: all pairs of ids, and their number",),
-    "user": ("number of users", "catalogue of items"),
-}
+
+
+def _assumed_public(unit: Unit, task: Task) -> tuple[str, ...]:
+    """What the claim is made of: with the values, since these decide what it says."""
+    facts = ["names and types of the columns of X"]
+    if unit == "rating_value":
+        facts.append("who rated what: all pairs of ids, and their number")
+    facts += [f"number of users: {task.n_users}", f"catalogue of {task.n_items} items"]
+    if task.rating_bounds is not None:
+        facts.append(
+            f"rating_bounds {task.rating_bounds}, to which ratings are clipped"
+        )
+    if unit == "user":
+        most = (
+            "all of them" if task.max_ratings is None else f"at most {task.max_ratings}"
+        )
+        facts.append(f"ratings used of a user: {most} (max_ratings)")
+    return tuple(facts)
 
 
 def _check_once(pattern: Pattern) -> None:
@@ -702,10 +723,9 @@ def _clipped(
     clipped = np.asarray(np.clip(values, *bounds))
     outside = int(np.count_nonzero(clipped != values)) if tell else 0
     if outside:
-        warnings.warn(
+        warn(
             f"{outside} ratings were outside of rating_bounds={bounds} and have been "
-            "clipped.",
-            stacklevel=5,
+            "clipped."
         )
     return clipped
 

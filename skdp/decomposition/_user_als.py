@@ -109,6 +109,7 @@ class UserALS(PrivateFactorizer):
 
     key: ClassVar[str] = "als"
     unit: ClassVar[Unit] = "user"
+    sensitivity_unit: ClassVar[str] = "half the width of rating_bounds; of counts 1"
     checks: ClassVar[Checks] = {
         "n_rounds": partial(check_count, high=100),
         "n_directions": partial(check_count, low=0, high=100),

@@ -119,6 +119,7 @@ class ValueALS(PrivateFactorizer):
 
     key: ClassVar[str] = "als"
     unit: ClassVar[Unit] = "rating_value"
+    sensitivity_unit: ClassVar[str] = "the width of rating_bounds"
     checks: ClassVar[Checks] = {
         "n_embedding": partial(check_count, low=0, high=60),
         "n_rounds": partial(check_count, low=0, high=100),

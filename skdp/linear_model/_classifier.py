@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import abstractmethod
 from typing import Any, Self
 
@@ -15,8 +14,10 @@ from sklearn.utils.validation import (
     column_or_1d,
 )
 
+from skdp._base import PUBLIC_OF_TABLES
 from skdp._input import check_rows, declared_labels, without_data
 from skdp._output import in_dtype
+from skdp._quiet import warn
 from skdp._validation import check_bool, check_real
 from skdp.exceptions import PublicLabelsWarning
 from skdp.linear_model._base import DPEstimator
@@ -93,11 +94,7 @@ class LinearClassifier(ClassifierMixin, DPEstimator):
         loss = self._loss(len(classes))
         alpha = self._alpha(X.shape[0], budget)
         labels = "taken from y" if self.classes is None else "declared"
-        assumed = (
-            "number of records",
-            "number and names of features",
-            f"set of labels ({labels})",
-        )
+        assumed = (*PUBLIC_OF_TABLES, f"set of labels ({labels})")
         solution, objective, record = self._solve(
             X, codes, loss, alpha, budget, assumed
         )
@@ -151,11 +148,10 @@ class LinearClassifier(ClassifierMixin, DPEstimator):
             "Declare every label that may occur, of the same kind: 1 is not '1'.",
         )
         if not declared:
-            warnings.warn(
+            warn(
                 "The set of labels was taken from y and is assumed to be public. "
                 "Pass classes=[...] to declare it.",
                 PublicLabelsWarning,
-                stacklevel=4,
             )
         return classes, codes.astype(np.float64)
 

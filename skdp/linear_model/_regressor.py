@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from skdp._base import PUBLIC_OF_TABLES
 from skdp._input import check_rows, check_targets
 from skdp._output import in_dtype
 from skdp._validation import check_alpha, check_bool, check_target_bounds
@@ -64,8 +65,9 @@ class LinearRegressor(RegressorMixin, DPEstimator):
             y = np.clip(y, low, high)
             loss = SquaredLoss(_RESIDUAL_BOUND, target_bound=1.0)
         y = (y - middle) / scale
-        assumed = ("number of records", "number and names of features")
-        solution, objective, record = self._solve(X, y, loss, alpha, budget, assumed)
+        solution, objective, record = self._solve(
+            X, y, loss, alpha, budget, PUBLIC_OF_TABLES
+        )
         coef, intercept = solution.unpack(objective)
         self.coef_ = in_dtype(scale * coef[0], X.dtype)
         self.intercept_ = float(in_dtype(middle + scale * intercept[0], X.dtype))

@@ -62,13 +62,20 @@ class BalancedAccuracy(_Hits):
     Parameters
     ----------
     classes : tuple
-        The labels. Public.
+        The labels, each once. Public.
     """
 
     name = "balanced_accuracy"
     is_single = False
 
     classes: tuple[Any, ...]
+
+    def __post_init__(self) -> None:
+        if len(set(self.classes)) < len(self.classes):
+            raise ValueError(
+                "The 'classes' parameter must hold different labels. Got one twice. "
+                "Declare each label once."
+            )
 
     @classmethod
     def of(cls, facts: PublicFacts) -> Self:
@@ -161,15 +168,18 @@ class NegLogLoss(PrivateScoring):
 
 
 def _one_hot(y: NDArray[Any], classes: tuple[Any, ...]) -> FloatArray:
-    """Which label each record has: zeros for a label that is not among the classes."""
+    """Which label each record has: zeros for a label that is not among the classes.
+
+    One at most: different labels may be equal in the precision of `y`.
+    """
     if y.dtype == object:  # whose comparison may raise, for one record
         code_of = {label: code for code, label in enumerate(classes)}
         codes = np.array([_code(code_of, label) for label in y], dtype=np.int64)
         hits = codes[:, None] == np.arange(len(classes))
         return np.asarray(hits, dtype=np.float64)
-    return np.column_stack(
-        [np.broadcast_to(y == label, y.shape) for label in classes]
-    ).astype(np.float64)
+    found = np.column_stack([np.broadcast_to(y == label, y.shape) for label in classes])
+    is_first = np.cumsum(found, axis=1) == 1
+    return np.asarray(found & is_first, dtype=np.float64)
 
 
 def _code(code_of: dict[Any, int], label: Any) -> int:

@@ -18,7 +18,7 @@ from sklearn.utils.validation import (
     column_or_1d,
 )
 
-from skdp._base import DeclaredEstimator, PrivateEstimator
+from skdp._base import PUBLIC_OF_TABLES, DeclaredEstimator, PrivateEstimator
 from skdp._input import check_rows, check_targets, without_data
 from skdp.data import Table
 from skdp.model_selection._scoring import resolve_scoring
@@ -301,7 +301,7 @@ class _ScoreRelease(PrivateEstimator):
             n_features=shape[1] if len(shape) > 1 else 1,
             data_norm=None,
             assumed_public=(
-                "number of records",
+                *PUBLIC_OF_TABLES,
                 "the estimator, which predicts each row by that row alone",
             ),
             warnings=notes,

@@ -99,7 +99,9 @@ class UserKFold(_Folds):
 
     A user's fold follows from his id and `random_state` alone, so that it stays what it
     is whatever others do: fits on several folds add up under ``privacy_unit="user"``,
-    too. Folds are equally large on the average only; with few users one may be empty.
+    too, for which no other folds will do. An id counts as the same in every array: 5
+    and 5.0 have one fold. Folds are equally large on the average only; with few users
+    one may be empty.
 
     Parameters
     ----------
@@ -119,11 +121,12 @@ class UserKFold(_Folds):
 
     def _folds(self, users: Ids, codes: IntArray, n_splits: int) -> IntArray:
         seed = str(check_random_state(self.random_state).randint(2**31))
-        drawn = [_draw(f"{seed} {user}") % n_splits for user in users.values]
+        drawn = [_draw(f"{seed} {user}") % n_splits for user in users.texts()]
         return np.array(drawn, dtype=np.int64)[codes]
 
 
 def _draw(text: str) -> int:
     """A number that looks random and follows from a text alone."""
-    digest = blake2b(text.encode(), digest_size=8).digest()
+    # A text from JSON may hold half a character, which is no UTF-8.
+    digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, "little")

@@ -162,9 +162,10 @@ def _row_by_row(
 ) -> FloatArray:
     """The quality of each record; `worst` for those for which the estimator raises.
 
-    Those are found by halving, and the rest is predicted again with another record in
-    their places: each of the others keeps its place in an array of the same shape, and
-    with it every digit of its prediction.
+    Those are found by halving, a half repeated until it fills an array of the public
+    shape: a predictor that refuses other shapes would fail every record for the sake of
+    one. The rest is predicted again with another record in their places: each of the
+    others keeps its place, and with it every digit of its prediction.
     """
     if not hasattr(X, "shape"):
         X = np.asarray(X)
@@ -179,7 +180,7 @@ def _row_by_row(
     found = at(rows)  # a copy of all rows, in the layout of the one below
     if found is not None:
         return found
-    failing = _failing(at, rows)
+    failing = _failing(lambda some: at(np.resize(some, rows.size)), rows)
     good = np.setdiff1d(rows, failing)
     if good.size:
         found = at(np.where(np.isin(rows, failing), good[:1], rows))

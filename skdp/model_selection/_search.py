@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import abstractmethod
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -15,8 +14,9 @@ from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._base import PrivateEstimator
+from skdp._base import PUBLIC_OF_TABLES, PrivateEstimator
 from skdp._input import check_indexable
+from skdp._quiet import warn
 from skdp._rows import count_rows, rows_at
 from skdp._validation import check_n_jobs, check_real
 from skdp.exceptions import PublicLabelsWarning, TuningCostWarning
@@ -187,7 +187,7 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
         )
         notes = self._warn_of_public_facts(budget, n_samples, door)
         notes += self._warn_of_cost(chosen, multiplier, facts)
-        assumed = ("number of records", "number and names of features")
+        assumed: tuple[str, ...] = PUBLIC_OF_TABLES
         if accepted.takes_labels:
             assumed += (self._warn_of_labels(),)
         return _Plan(
@@ -195,11 +195,10 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
         )
 
     def _warn_of_labels(self) -> str:
-        warnings.warn(
+        warn(
             "The set of labels was taken from y and is assumed to be public. "
             "Pass classes=[...] to the estimator to declare it.",
             PublicLabelsWarning,
-            stacklevel=5,
         )
         return "set of labels (taken from y)"
 
@@ -243,11 +242,10 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
             f"{deviation:.2g} of the score's range, and candidates that differ by less "
             "cannot be told apart"
         )
-        warnings.warn(
+        warn(
             f"At this budget {text}. Consider the untuned default with the whole "
             "budget, or fewer candidates (docs/model_selection.md).",
             TuningCostWarning,
-            stacklevel=5,
         )
         return (text,)
 

@@ -201,7 +201,7 @@ def _look_up(code_of: dict[Any, int], cell: Any) -> int:
     """Position of a cell's category, -1 if it is not declared."""
     try:
         return code_of.get(cell, -1)
-    except TypeError:  # what cannot be hashed was not declared
+    except Exception:  # what cannot be hashed or compared was not declared
         return -1
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from sklearn.base import TransformerMixin
 
-from skdp._base import PrivateEstimator
+from skdp._base import PUBLIC_OF_TABLES, PrivateEstimator
 from skdp.data import Source
 from skdp.privacy._accounting import Budget
 from skdp.privacy._answers import Answers
@@ -72,7 +72,7 @@ class PrivateTransformer(TransformerMixin, PrivateEstimator):
             n_samples=source.n_samples,
             n_features=source.n_features,
             data_norm=data_norm if has_noise else math.inf,
-            assumed_public=("number of records", "number and names of features"),
+            assumed_public=PUBLIC_OF_TABLES,
             warnings=notes,
         )
         return answers

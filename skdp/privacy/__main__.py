@@ -34,7 +34,8 @@ def main(arguments: list[str] | None = None) -> int:
         f"left       epsilon {remaining.epsilon:.4g}, delta {remaining.delta:.4g} for "
         "one more release"
     )
-    print("           (noise adds up in squares, so spent and left exceed the cap)")
+    print("           (if Gaussian: such noise adds up in squares, and spent and left")
+    print("           exceed the cap)")
     print("covers     what carried this ledger: fits, searches, private scores. Raw")
     print("           scores and choices made from them are not private. Spent is the")
     print("           cost of these releases fixed in advance; for adaptively chosen")

@@ -82,7 +82,8 @@ def epsilon_of(event: Event, delta: float) -> float:
 def fits(event: Event, budget: Budget) -> bool:
     """Whether an event fixed in advance is (epsilon, delta)-DP for the budget.
 
-    The same bounds as `epsilon_of`, asked the other way round.
+    The same bounds as `epsilon_of`, asked the other way round; their roots are rounded
+    by a relative 1e-6 at most, each to its safe side.
     """
     return _bounds(event).fits(event, budget)
 
@@ -152,9 +153,7 @@ def _closed_epsilon(event: Event, delta: float) -> float:
 
 def _closed_fits(event: Event, budget: Budget) -> bool:
     left = budget.epsilon - event.pure_epsilon
-    if left < 0:
-        return False
-    if event.mu_squared == 0:
+    if left >= 0 and event.mu_squared == 0:
         return True
     if left > 0 and event.mu_squared <= gaussian_mu(left, budget.delta) ** 2:
         return True
@@ -258,9 +257,9 @@ def calibrate(declare: Callable[[float], Event], budget: Budget) -> float:
     if not admits(high):
         raise ValueError(
             f"No noise multiplier fits epsilon={budget.epsilon:g}, "
-            f"delta={budget.delta:g} for this event. Got a mechanism that is not "
-            "pure, or parts of fixed cost above the budget. Use a delta above 0 "
-            "or a larger epsilon, or a solver that offers pure epsilon."
+            f"delta={budget.delta:g} for this event. Got parts of fixed cost above "
+            "the budget, a mechanism that is not pure at delta=0, or a budget below "
+            "what its accounting resolves. Use a larger epsilon, or a delta above 0."
         )
     while high / low > 1 + _CALIBRATION_WIDTH:
         middle = math.sqrt(low) * math.sqrt(high)

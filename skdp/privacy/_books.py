@@ -2,7 +2,9 @@
 
 Knows how spends are stored and nothing of what they cost. A file is refused by its
 bytes before SQLite opens it, appears under its name only when complete, and every
-read verifies that it is whole.
+read verifies that it is whole. The schema number is SQLite's ``user_version``. Which
+version of skdp wrote a spend stands in a table that version 0.1 neither wrote nor
+minds; no digest covers it.
 """
 
 from __future__ import annotations
@@ -19,6 +21,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from skdp import __version__
+from skdp._versions import FIRST_VERSION, check_version
 from skdp.exceptions import LedgerError
 from skdp.privacy._codec import event_from_json, event_to_json
 from skdp.privacy._events import Event
@@ -37,6 +41,11 @@ CREATE TABLE spends (
     epsilon REAL, delta REAL NOT NULL, event TEXT NOT NULL
 );
 """
+# Made by the first spend that a version with such a table writes.
+_VERSIONS = (
+    "CREATE TABLE IF NOT EXISTS versions "
+    "(since INTEGER NOT NULL, skdp_version TEXT NOT NULL)"
+)
 
 
 @dataclass(frozen=True)
@@ -66,6 +75,8 @@ class Spend:
     epsilon, delta : float
         The budget the fit asked for; epsilon is inf for a non-private event.
     event : Event
+    skdp_version : str
+        The version of skdp that made the release.
     """
 
     id: int
@@ -74,6 +85,7 @@ class Spend:
     epsilon: float
     delta: float
     event: Event
+    skdp_version: str = FIRST_VERSION
 
 
 @dataclass(frozen=True)
@@ -176,14 +188,21 @@ class Books:
             )
         rows = connection.execute("SELECT * FROM spends ORDER BY id").fetchall()
         link, spends = _first_link(terms), []
+        versions, version = _versions(connection), FIRST_VERSION
         for number, row in enumerate(rows, start=1):
             link = _next_link(link, row)
+            version = versions.get(number, version)
             try:
+                check_version("A spend", version)
                 event = event_from_json(row[5])
                 epsilon = math.inf if row[3] is None else float(row[3])
             except (ValueError, TypeError) as error:
-                raise self._damaged(f"spend {number}: {error}") from None
-            spends.append(Spend(row[0], row[1], row[2], epsilon, row[4], event))
+                raise self._damaged(
+                    f"spend {number}, of skdp {version}: {error}"
+                ) from None
+            spends.append(
+                Spend(row[0], row[1], row[2], epsilon, row[4], event, version)
+            )
         if count != len(rows) or head != link:
             raise self._damaged("the spends do not match their chain of digests")
         return spends
@@ -191,7 +210,8 @@ class Books:
     def _damaged(self, what: str) -> LedgerError:
         return LedgerError(
             f"The ledger {self.path!r} must be unchanged since skdp wrote it. Got a "
-            f"damaged or forged file: {what}. It was left untouched; restore a backup."
+            f"damaged or forged file: {what}. It was left untouched; restore a backup, "
+            "or use a newer skdp if one wrote it."
         )
 
 
@@ -217,6 +237,19 @@ class Writer:
         self.connection.execute(
             "UPDATE books SET spends = ?, head = ?", (row[0], _next_link(head, row))
         )
+        self.connection.execute(_VERSIONS)
+        if __version__ not in list(_versions(self.connection).values())[-1:]:
+            self.connection.execute(
+                "INSERT INTO versions VALUES (?, ?)", (row[0], __version__)
+            )
+
+
+def _versions(connection: sqlite3.Connection) -> dict[int, str]:
+    """By number of a spend, the version that wrote it and those that follow."""
+    tables = connection.execute("SELECT name FROM sqlite_master").fetchall()
+    if ("versions",) not in tables:
+        return {}
+    return dict(connection.execute("SELECT * FROM versions ORDER BY since").fetchall())
 
 
 def _copy_exclusively(draft: str, path: str) -> None:

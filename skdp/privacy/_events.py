@@ -17,6 +17,13 @@ Every event answers these questions about itself:
     there is no such mu.
 ``leaves``
     The events without parts of which it is composed.
+
+**Treaty.** Events are stored: in ledgers, in records, in fitted models. The meaning of
+an event, of its fields and of their values must not change, ever: a stored event says
+what was released, and books that were true must stay true. A new meaning takes a new
+event, or a new field whose default is the old meaning, or a new schema number
+(``docs/architecture.md``). Only what accounting makes of an event may change, and only
+to a smaller bound that has its own proof, or to a larger one if the smaller was wrong.
 """
 
 from __future__ import annotations

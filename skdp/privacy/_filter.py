@@ -10,7 +10,8 @@ advance, does. This one has two phases:
 2. From the first event with Gaussian noise on, what is left of the cap, (epsilon',
    delta'), is turned into mu' once, and the squares mu_i^2 add up to at most mu'^2
    (the filter for Gaussian differential privacy [2]_, [3]_). A pure event now counts
-   with the smallest mu that dominates it, and an event that none dominates is refused.
+   with the smallest mu that dominates it, and an event that none dominates without a
+   delta beside it is refused: this filter has no place for such a delta.
 
 The pure parts of the event that opens phase 2 are charged to either, whichever leaves
 more. An event with a square that would open phase 2 beyond the cap is still charged to
@@ -41,7 +42,7 @@ from typing import Literal, cast
 
 from skdp.privacy._accounting import Budget, epsilon_of
 from skdp.privacy._events import Event
-from skdp.privacy._gaussian import gaussian_epsilon, gaussian_mu
+from skdp.privacy._gaussian import gaussian_epsilon, gaussian_mu, mu_pure_epsilon
 
 # Three fits at 0.1 must fit a cap of 0.3 although the doubles add up to more: sums may
 # pass the cap by this relative amount. In phase 2 the margin of gaussian_mu (1e-7)
@@ -154,15 +155,27 @@ class FilterState:
         )
 
     def remaining_epsilon(self) -> float:
-        """Largest epsilon, at `delta_left`, of one more fit that the cap allows."""
+        """Largest epsilon, at `delta_left`, of one more fit that the cap allows.
+
+        In phase 2 of Gaussian noise, which is what its squares are made for.
+        """
         if self.is_void:
             return 0.0
         left = max(0.0, self.cap.epsilon - self.pure_epsilon)
         if self.mu_squared == 0:
             return left
-        mu_squared = max(0.0, self.mu_left() ** 2 - self.mu_squared)
         # Rounded down, so that asking for exactly this much is not refused.
-        return gaussian_epsilon(math.sqrt(mu_squared), self.delta_left()) * (1 - 1e-5)
+        return gaussian_epsilon(self.mu_unspent(), self.delta_left()) * (1 - 1e-5)
+
+    def remaining_pure_epsilon(self) -> float:
+        """Largest epsilon of one more pure event that the cap allows."""
+        if self.mu_squared == 0 or self.is_void:
+            return self.remaining_epsilon()
+        return mu_pure_epsilon(self.mu_unspent()) * (1 - 1e-5)
+
+    def mu_unspent(self) -> float:
+        """The mu that one more event of phase 2 may have."""
+        return math.sqrt(max(0.0, self.mu_left() ** 2 - self.mu_squared))
 
 
 def filter_state(

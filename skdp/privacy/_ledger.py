@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from skdp._validation import check_bool, check_real
+from skdp._versions import warn_of_version
 from skdp.exceptions import BudgetExceeded, LedgerError
 from skdp.privacy._accounting import Budget, epsilon_of
 from skdp.privacy._adjacency import Relation, check_relation
@@ -37,8 +39,9 @@ class BudgetLedger:
     predictions, a choice made from them, calibrators, tuned thresholds, the final
     estimator of a stack if it is not of skdp. Folds must not depend on the data:
     stratified ones do, since one record's label moves others to other folds, so pass
-    ``cv=KFold(5)``. Under "user" there are no such folds of rows: how many rows there
-    are depends on the data. See ``docs/pipelines.md``.
+    ``cv=KFold(5)``. Under "user" all of scikit-learn's folds do, since how many rows
+    there are depends on the data: pass `skdp.model_selection.UserKFold`, and nothing
+    else. See ``docs/pipelines.md``.
 
     Parameters
     ----------
@@ -66,6 +69,11 @@ default="replace_one"
     LedgerError
         If the file is no ledger, is damaged, or was made with other values. It is
         left untouched.
+
+    Warns
+    -----
+    InconsistentVersionWarning
+        If another minor version of skdp wrote the last spend. The ledger can be used.
 
     Examples
     --------
@@ -106,7 +114,14 @@ default="replace_one"
         self.allow_nonprivate = check_bool("allow_nonprivate", allow_nonprivate)
         if not os.path.exists(self.path):
             self._books.create()
-        self._books.read()
+        spends = self._books.read()
+        if spends:
+            warn_of_version(
+                f"the ledger {self.path!r}",
+                spends[-1].skdp_version,
+                "Its spends mean what they meant; their sum may have become smaller. "
+                "The first fit that is booked now ends this warning.",
+            )
 
     @property
     def is_rehearsal(self) -> bool:
@@ -149,11 +164,12 @@ default="replace_one"
             state = self._state(spends)
             if state.has_no_place_for(event):
                 raise BudgetExceeded(
-                    f"The ledger {self.path!r} must get fits whose noise adds up in "
-                    "squares from its first Gaussian fit on: Gaussian, Laplace, pure "
-                    f"or objective perturbation. Got {label}, which is sampled or a "
-                    "black box. Nothing was read or spent. Use a solver that does not "
-                    "sample, or a ledger in which such fits come first.",
+                    f"The filter of the ledger {self.path!r} has a place only for "
+                    "noise that adds up in squares from the first Gaussian fit on: "
+                    "Gaussian, Laplace, pure or objective perturbation. Got "
+                    f"{label}, which is sampled or a black box. Nothing was read or "
+                    "spent. Use a solver that does not sample, or a ledger in which "
+                    "such fits come first.",
                     ledger=self.path,
                     exhausted="epsilon",
                 )
@@ -164,9 +180,8 @@ default="replace_one"
                     f"The ledger {self.path!r} refuses {label}: {exhausted} ran out. "
                     f"The cap is epsilon={self.epsilon:g}, delta={self.delta:g} "
                     f"({self.adjacency}, unit {self.unit}); the fit asks for "
-                    f"epsilon={budget.epsilon:g}, delta={budget.delta:g}, and one "
-                    f"more fit may cost at most epsilon={state.remaining_epsilon():.4g}"
-                    f", delta={state.delta_left():.4g}. Nothing was read or spent. Ask "
+                    f"epsilon={budget.epsilon:g}, delta={budget.delta:g}, and "
+                    f"{_what_is_left(state, event)}. Nothing was read or spent. Ask "
                     "for less, or start a new ledger if more may be spent on these "
                     "data.",
                     ledger=self.path,
@@ -206,7 +221,11 @@ default="replace_one"
         return Amount(self._state(self.spends()).spent_epsilon(), self.delta)
 
     def remaining(self) -> Amount:
-        """The largest (epsilon, delta) of one more fit that the cap allows."""
+        """The largest (epsilon, delta) of one more fit that the cap allows.
+
+        From the first Gaussian fit on, of one with Gaussian noise. Others, also pure
+        ones, use up more of what is left; a refusal says how much.
+        """
         state = self._state(self.spends())
         return Amount(state.remaining_epsilon(), state.delta_left())
 
@@ -254,6 +273,7 @@ default="replace_one"
         state = self._state(spends)
         # Phase 1 of the filter spends delta too; later it stays as it is.
         left = f"{state.remaining_epsilon():.4g} left for one more"
+        left += " Gaussian fit" if state.mu_squared > 0 else ""
         if state.delta_left() < self.delta:
             left += f" at delta={state.delta_left():.4g}"
         return (
@@ -324,14 +344,37 @@ def _is_private(event: Event) -> bool:
     return math.isfinite(event.pure_epsilon)
 
 
+def _what_is_left(state: FilterState, event: Event) -> str:
+    """What one more fit may cost, in the unit in which the event was refused."""
+    most = f"epsilon={state.remaining_epsilon():.4g}, delta={state.delta_left():.4g}"
+    if state.mu_squared == 0:
+        return f"one more fit may cost at most {most}"
+    return (
+        "since noise adds up in squares here, it counts as "
+        f"mu={math.sqrt(event.gdp_mu_squared):.4g}; mu={state.mu_unspent():.4g} is "
+        f"left, for one more fit of at most {most} with Gaussian noise, or "
+        f"epsilon={state.remaining_pure_epsilon():.4g} if it is pure"
+    )
+
+
 def _check_adjacency_of(event: Event, adjacency: Relation) -> None:
-    for leaf in event.leaves:
+    for leaf in _leaves_within(event):
         own = getattr(leaf, "adjacency", adjacency)
         if own != adjacency:
             raise ValueError(
                 f"The parts of an event must be declared for adjacency={adjacency!r}. "
                 f"Got {leaf!r}. Declare it for the adjacency of the fit."
             )
+
+
+def _leaves_within(event: Event) -> Iterator[Event]:
+    """The leaves, and those of the events that a leaf is made of."""
+    for leaf in event.leaves:
+        yield leaf
+        for part in getattr(leaf, "parts", ()):
+            yield from _leaves_within(part)
+        if hasattr(leaf, "trial"):
+            yield from _leaves_within(leaf.trial)
 
 
 def _check_path(path: Any) -> str:

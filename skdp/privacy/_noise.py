@@ -1,54 +1,43 @@
-r"""The one place where entropy enters skdp.
+r"""Noise for released numbers: grids, scales, and the source that adds it.
 
 What is released is ``grid * (round(query / grid) + round(N / grid))``, where N is a
-*continuous* Gaussian, Laplace or spherical variable and both roundings are exact. For
-a point x of the grid, ``x + round(N) = round(x + N)``: the release is post-processing
-of the continuous mechanism applied to the query put on the grid, so closed forms and
-pure epsilon hold for the numbers that leave the computer, not only on paper. Putting
-the query on the grid can move two neighbouring queries apart by ``sqrt(size) * grid``
-(L2) or ``size * grid`` (L1); that is charged to the sensitivity.
-
-Exact rounding. The magnitude of N is the inverse survival function at a uniform P in
-(0, 1) whose binary digits are drawn from the operating system's cryptographic
-generator. 63 digits and double precision decide the rounded value except near a
-boundary between two grid points, where the distance is smaller than a bound on the
-floating-point error; there more digits of the *same* P are drawn and compared with
-the survival function at the boundary, enclosed in integer arithmetic, until the two
-separate. The proof and the error bounds are in ``docs/proofs/noise.md``.
+*continuous* Gaussian, Laplace or spherical variable and both roundings are exact
+(`skdp.privacy._rounding`). For a point x of the grid, ``x + round(N) = round(x + N)``:
+the release is post-processing of the continuous mechanism applied to the query put on
+the grid, so closed forms and pure epsilon hold for the numbers that leave the computer,
+not only on paper. Putting the query on the grid can move two neighbouring queries apart
+by ``sqrt(size) * grid`` (L2) or ``size * grid`` (L1); that is charged to the
+sensitivity. The proofs are in ``docs/proofs/noise.md``.
 """
 
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
-from typing import ClassVar, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from skdp._floats import FloatArray, IntArray
 from skdp._validation import check_count
 from skdp.privacy import _selection
-
-# Assumed bound on the error of scipy.special.ndtri and numpy.log, relative to
-# 1 + |result|: a thousand units in the last place. Measured below 2**-49 against
-# the integer enclosures of this module (tests/privacy/test_noise.py).
-_QUANTILE_ERROR = 2.0**-42
-# Below this many of 2**63 the 63 digits drawn at first are too coarse.
-_TAIL_DIGITS = 2**42
-# Quantile error plus the effect of undrawn digits and of rounding P to a double
-# (at most 1.26 * (2**-52 + 2**-43) for both laws; see the proof page).
-_MARGIN = 2.0**-40
+from skdp.privacy._entropy import SeededEntropy, SystemEntropy
+from skdp.privacy._rounding import (
+    StandardGaussian,
+    StandardLaplace,
+    StandardLaw,
+    exceeds,
+    gamma,
+    rounded_draws,
+)
 
 # Grid points are kept where a double holds every integer; a query is clamped
 # there first, which is 1-Lipschitz, and a release after, which is post-processing.
 _QUERY_LIMIT = 2.0**51
 _RELEASE_LIMIT = 2**52
+# A draw is clamped only where every sum with a query is beyond the release's limit.
+_DRAW_LIMIT = 2 * _RELEASE_LIMIT
 # Entries whose noise is drawn at a time: the cache, not the query, holds the work.
 _DRAWN_TOGETHER = 1 << 18
 
@@ -68,205 +57,6 @@ _VARIANCE_ERROR = 2.0**-47
 # Spherical noise has its queries and releases clamped to fewer grid points, since the
 # cost of that error grows with the norm of what can be seen of the noise.
 _SPHERICAL_LIMIT = 2**46
-
-
-class Entropy(Protocol):
-    """A source of random words."""
-
-    def words(self, size: int) -> NDArray[np.uint64]:
-        """Independent uniform 64-bit words."""
-        ...
-
-
-@dataclass(frozen=True)
-class SystemEntropy:
-    """The operating system's cryptographic generator; forks and workers never share."""
-
-    is_private: ClassVar[bool] = True
-
-    def words(self, size: int) -> NDArray[np.uint64]:
-        return np.frombuffer(os.urandom(8 * size), dtype=np.uint64)
-
-
-class SeededEntropy:
-    """A reproducible stream, for tests and teaching; its noise is not private."""
-
-    is_private: ClassVar[bool] = False
-
-    def __init__(self, seed: int) -> None:
-        self._generator = np.random.Philox(seed)
-
-    def words(self, size: int) -> NDArray[np.uint64]:
-        return np.asarray(self._generator.random_raw(size), dtype=np.uint64)
-
-
-@lru_cache(maxsize=8)
-def _pi(bits: int) -> int:
-    """floor(pi * 2**bits) up to 2 units, from Machin's arctangent formula."""
-    guard = bits + 32
-    one = 1 << guard
-
-    def arctan_inverse(n: int) -> int:
-        power = one // n
-        total, k, sign = power, 1, -1
-        while power:
-            power //= n * n
-            k += 2
-            total += sign * (power // k)
-            sign = -sign
-        return total
-
-    return (4 * (4 * arctan_inverse(5) - arctan_inverse(239))) >> 32
-
-
-class _Law(Protocol):
-    """A continuous law symmetric about zero, of unit scale."""
-
-    def quantile(self, p: FloatArray) -> FloatArray:
-        """Magnitude exceeded with probability `p`."""
-        ...
-
-    def survival(self, t: Fraction, bits: int) -> tuple[int, int]:
-        """Integers (low, high) around ``2**bits * P(|N| > t)`` for t >= 0."""
-        ...
-
-
-class _Gaussian:
-    """N(0, 1)."""
-
-    def quantile(self, p: FloatArray) -> FloatArray:
-        return np.asarray(-ndtri(0.5 * p), dtype=np.float64)
-
-    def survival(self, t: Fraction, bits: int) -> tuple[int, int]:
-        # P(|N| > t) = 1 - sqrt(2/pi) * sum_k (-1)^k t^(2k+1) / (2^k k! (2k+1)).
-        # No term exceeds t * exp(t^2/2) < 2**(0.73 t^2 + t), which with the growth
-        # of rounding errors along the recursion costs 2 t^2 + 2 t bits at most.
-        if t * t > Fraction(7, 5) * bits:  # exp(-t^2/2) < 2**-bits
-            return 0, 1
-        work = bits + 64 + 2 * math.ceil(t * t + t)
-        work = -(-work // 128) * 128  # few distinct precisions, so pi is cached
-        x = (t.numerator << work) // t.denominator
-        square = (x * x) >> work
-        term, total, k = x, x, 0
-        while term:
-            k += 1
-            term = (term * square) >> (work + 1)
-            term //= k
-            total += (-term if k & 1 else term) // (2 * k + 1)
-        inside = (total * math.isqrt((2 << (3 * work)) // _pi(work))) >> work
-        shift = work - bits
-        outside = (1 << work) - inside
-        slack = 1 << (shift - 32)
-        return (outside - slack) >> shift, ((outside + slack) >> shift) + 1
-
-
-class _Laplace:
-    """Density exp(-|x|) / 2."""
-
-    def quantile(self, p: FloatArray) -> FloatArray:
-        return np.asarray(-np.log(p), dtype=np.float64)
-
-    def survival(self, t: Fraction, bits: int) -> tuple[int, int]:
-        # exp(-t) by its series; terms stay below exp(t) < 2**(1.45 t).
-        if t > Fraction(7, 10) * bits:  # exp(-t) < 2**-bits
-            return 0, 1
-        work = bits + 64 + 4 * math.ceil(t)
-        x = (t.numerator << work) // t.denominator
-        term = total = 1 << work
-        k = 0
-        while term:
-            k += 1
-            term = ((term * x) >> work) // k
-            total += -term if k & 1 else term
-        shift = work - bits
-        slack = 1 << (shift - 32)
-        return max(0, (total - slack) >> shift), ((total + slack) >> shift) + 1
-
-
-def _exceeds(law: _Law, t: Fraction, digits: list[int], entropy: Entropy) -> bool:
-    """Whether the magnitude at P exceeds `t`; draws more digits of P if needed.
-
-    `digits` holds [leading integer, number of bits] and is extended in place, so
-    that one P answers every question asked of it.
-    """
-    while True:
-        lead, bits = digits
-        low, high = law.survival(t, bits)
-        if lead + 1 <= low:
-            return True
-        if lead >= high:
-            return False
-        digits[0] = (lead << 64) | int(entropy.words(1)[0])
-        digits[1] = bits + 64
-
-
-def _round_exactly(law: _Law, lead: int, ratio: float, entropy: Entropy) -> int:
-    """round(ratio * magnitude) for the P whose first 63 digits are `lead`."""
-    exact_ratio = Fraction(ratio)
-    digits = [lead, 63]
-    while digits[0] < _TAIL_DIGITS:  # resolve the far tail before estimating
-        digits[0] = (digits[0] << 64) | int(entropy.words(1)[0])
-        digits[1] += 64
-    probability = math.ldexp(float(digits[0]) + 0.5, -digits[1])
-    k = round(ratio * float(law.quantile(np.array([probability]))[0]))
-    half = Fraction(1, 2)
-    while _exceeds(law, (k + half) / exact_ratio, digits, entropy):
-        k += 1
-    while k > 0 and not _exceeds(law, (k - half) / exact_ratio, digits, entropy):
-        k -= 1
-    return k
-
-
-def _rounded_draws(law: _Law, ratio: float, size: int, entropy: Entropy) -> IntArray:
-    """`size` independent copies of round(ratio * N), rounded exactly."""
-    words = entropy.words(size)
-    lead = words >> np.uint64(1)
-    probability = (lead.astype(np.float64) + 0.5) * 2.0**-63
-    magnitude = law.quantile(probability)
-    scaled = magnitude * ratio
-    nearest = np.rint(scaled)
-    doubt = (1.0 + magnitude) * (ratio * _MARGIN) + scaled * 2.0**-52
-    unsure = (np.abs(scaled - nearest) > 0.5 - doubt) | (lead < _TAIL_DIGITS)
-    draws = nearest.astype(np.int64)
-    for i in np.flatnonzero(unsure):
-        draws[i] = _round_exactly(law, int(lead[i]), ratio, entropy)
-    np.negative(draws, out=draws, where=(words & np.uint64(1)).astype(bool))
-    return draws
-
-
-def _small_uniforms(size: int, entropy: Entropy) -> FloatArray:
-    """Uniforms on (0, 1/2] with 61 significant digits, however small they are."""
-    words = entropy.words(size).copy()
-    exponent = np.full(size, -64)
-    for i in np.flatnonzero(words < np.uint64(2**61)):
-        word = int(words[i])
-        while word < 2**64:
-            word = (word << 64) | int(entropy.words(1)[0])
-            exponent[i] -= 64
-        shift = word.bit_length() - 64
-        words[i], exponent[i] = np.uint64(word >> shift), exponent[i] + shift
-    return np.asarray(np.ldexp(words.astype(np.float64) + 0.5, exponent - 1))
-
-
-def _exponentials(size: int, entropy: Entropy) -> FloatArray:
-    """Standard exponentials of small relative error at both ends."""
-    small = _small_uniforms(size, entropy)
-    is_upper = (entropy.words(size) & np.uint64(1)).astype(bool)
-    return np.where(is_upper, -np.log(small), -np.log1p(-small))
-
-
-def _gamma(twice_shape: int, entropy: Entropy) -> float:
-    """A Gamma variable of shape ``twice_shape / 2`` and scale 1.
-
-    A sum of exponentials and, for the half, half the square of a standard Gaussian:
-    half the square of a Gaussian pair's norm is exponential, its direction uniform.
-    """
-    total = math.fsum(_exponentials(twice_shape // 2, entropy))
-    if twice_shape % 2:
-        radius = float(_exponentials(1, entropy)[0])
-        angle = float(_small_uniforms(1, entropy)[0]) * math.pi
-        total += radius * math.sin(angle) ** 2
-    return total
 
 
 @dataclass(frozen=True)
@@ -480,14 +270,14 @@ class NoiseSource:
             size=query.size,
             fine=fine,
         )
-        return self._release(query, scale, _Gaussian())
+        return self._release(query, scale, StandardGaussian())
 
     def laplace(
         self, query: FloatArray, *, sensitivity: float, epsilon: float
     ) -> FloatArray:
         """Release `query` with Laplace noise; `sensitivity` is its L1 sensitivity."""
         scale = laplace_scale(sensitivity=sensitivity, epsilon=epsilon, size=query.size)
-        return self._release(query, scale, _Laplace())
+        return self._release(query, scale, StandardLaplace())
 
     def spherical(
         self,
@@ -525,8 +315,8 @@ class NoiseSource:
         scale = spherical_scale(
             sensitivity=sensitivity, epsilon=epsilon, size=size, fine=fine
         )
-        spread = math.sqrt(2 * _gamma(size + 1, self._entropy))
-        return self._release(query, scale, _Gaussian(), spread, _SPHERICAL_LIMIT)
+        spread = math.sqrt(2 * gamma(size + 1, self._entropy))
+        return self._release(query, scale, StandardGaussian(), spread, _SPHERICAL_LIMIT)
 
     def permute_and_flip(
         self, scores: FloatArray, *, sensitivity: float, epsilon: float
@@ -634,7 +424,7 @@ class NoiseSource:
     def _accepts(self, gap: Fraction) -> bool:
         """True with probability exp(-gap): a Laplace magnitude exceeds the gap."""
         lead = int(self._entropy.words(1)[0]) >> 1
-        return _exceeds(_Laplace(), gap, [lead, 63], self._entropy)
+        return exceeds(StandardLaplace(), gap, [lead, 63], self._entropy)
 
     def permutation(self, n: int) -> IntArray:
         """A uniform order of 0, ..., n - 1, of shape (n,)."""
@@ -660,7 +450,7 @@ class NoiseSource:
         self,
         query: FloatArray,
         scale: NoiseScale,
-        law: _Law,
+        law: StandardLaw,
         spread: float = 1.0,
         limit: int = _RELEASE_LIMIT,
     ) -> FloatArray:
@@ -672,7 +462,9 @@ class NoiseSource:
         draws = np.empty(query.size, dtype=np.int64)
         for start in range(0, query.size, _DRAWN_TOGETHER):
             part = draws[start : start + _DRAWN_TOGETHER]
-            part[:] = _rounded_draws(law, ratio, part.size, self._entropy)
-        np.clip(draws, -_RELEASE_LIMIT, _RELEASE_LIMIT, out=draws)
+            part[:] = rounded_draws(law, ratio, part.size, self._entropy)
+        # So far out that the sum is clamped as it would be for the draw itself: what is
+        # released follows from the sum, and the query alone never shows.
+        np.clip(draws, -_DRAW_LIMIT, _DRAW_LIMIT, out=draws)
         released = np.clip(on_grid + draws, -limit, limit)
         return np.asarray(released * scale.grid, dtype=np.float64).reshape(query.shape)

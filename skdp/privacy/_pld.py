@@ -30,8 +30,11 @@ References
 
 from __future__ import annotations
 
+import logging
 import math
-from collections.abc import Callable, Iterable
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import cache, reduce
 from typing import TYPE_CHECKING, Any
 
@@ -153,6 +156,32 @@ def _fixed_point(bound: Callable[[float], float], delta: float) -> float:
         epsilon = enough * (1 + 1e-6)
 
 
+class _NoWarningsFrom(logging.Filter):
+    """Lets one thread's records pass only above the level of warnings."""
+
+    def __init__(self, thread: int) -> None:
+        super().__init__()
+        self._thread = thread
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return record.thread != self._thread or record.levelno > logging.WARNING
+
+
+@contextmanager
+def _quiet_library() -> Iterator[None]:
+    """No word of the orders that the library leaves out: fewer are valid as well."""
+    import absl.logging
+
+    logger = absl.logging.get_absl_logger()
+    mine = _NoWarningsFrom(threading.get_ident())
+    logger.addFilter(mine)
+    try:
+        yield
+    finally:
+        logger.removeFilter(mine)
+
+
+@_quiet_library()
 def _renyi_bound(events: tuple[Event, ...]) -> Callable[[float], float]:
     """Epsilon given any delta, looser; inf if an event has no Renyi curve."""
     from dp_accounting import dp_event
@@ -181,6 +210,7 @@ def _renyi_bound(events: tuple[Event, ...]) -> Callable[[float], float]:
         mu_squared += plain.gdp_mu_squared
     accountant.compose(dp_event.GaussianDpEvent(1 / math.sqrt(_RENYI_ROUNDING * steps)))
 
+    @_quiet_library()
     def bound(delta: float) -> float:
         plain = gaussian_epsilon(math.sqrt(mu_squared), delta)
         return min(plain, float(accountant.get_epsilon(delta)))

@@ -46,6 +46,8 @@ _REACH, _CELLS = 9.0, 10_000
 _FORMULA_ERROR = 1e-10
 # What scipy's ndtr may be off near 1, charged where 1 - u matters.
 _NEAR_ONE = 2.0**-52
+# Bound on the relative error of ndtr, charged on differences.
+_TAIL_ERROR = 2.0**-40
 MOST_TRIALS = 10_000
 # How far, relative to epsilon, a pure bound may lie above what is attained.
 _PURE_EXCESS = 1e-3
@@ -147,18 +149,40 @@ def _density(trials: TrialCount, below: FloatArray, order: int = 0) -> FloatArra
 
 @dataclass(frozen=True)
 class _Cells:
-    """w at the lower ends of cells that cover all u in [0, 1], and their upper ends."""
+    """Cells that cover all u in [0, 1], u = Phi(place), and what is known of w there.
 
+    Parameters
+    ----------
+    lower, upper : ndarray of shape (n_cells,)
+        Places of their ends.
+    highest, lowest, steepest : ndarray of shape (n_cells,)
+        Bounds on w from above and below, and on -w' from above.
+    """
+
+    lower: FloatArray
+    upper: FloatArray
     highest: FloatArray
-    places: FloatArray
+    lowest: FloatArray
+    steepest: FloatArray
 
 
 @lru_cache(maxsize=64)
 def _cells(trials: TrialCount) -> _Cells:
     places = np.linspace(-_REACH, _REACH, _CELLS)
     lower = np.concatenate([[-math.inf], places])
-    highest = _density(trials, np.minimum(1.0, ndtr(-lower) + _NEAR_ONE))
-    return _Cells(highest * (1 + _FORMULA_ERROR), np.append(places, math.inf))
+    upper = np.append(places, math.inf)
+    return _Cells(
+        lower,
+        upper,
+        _highest(trials, ndtr(-lower)),
+        _lowest(trials, ndtr(-upper)),
+        _highest(trials, ndtr(-lower), order=1),
+    )
+
+
+def _highest(trials: TrialCount, below: FloatArray, order: int = 0) -> FloatArray:
+    values = _density(trials, np.minimum(1.0, below + _NEAR_ONE), order)
+    return values * (1 + _FORMULA_ERROR)
 
 
 def _lowest(trials: TrialCount, below: FloatArray) -> FloatArray:
@@ -185,12 +209,45 @@ def _envelope(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 @lru_cache(maxsize=256)
 def _gaussian_envelope(trials: TrialCount, mu: float) -> tuple[FloatArray, FloatArray]:
-    cells = _cells(trials)
-    increments, kinks = _envelope(
-        cells.highest, _lowest(trials, ndtr(-(cells.places + mu)))
-    )
+    increments, kinks = _envelope(*_lines(trials, mu))
     with np.errstate(divide="ignore"):
         return increments, np.maximum(np.log(kinks), -700.0)
+
+
+def _lines(trials: TrialCount, mu: float) -> tuple[FloatArray, FloatArray]:
+    """Slopes a and offsets b of lines a z - b whose maximum is above G.
+
+    In a cell w(u) <= highest and w(g(u)) >= least give one line. Where mu is small, as
+    wide a cell as a step of mu says nothing of w(u) - w(g(u)); but w(g(u)) is also at
+    least w(u) - fall, so that G is at most w(u) (z - 1) + fall: a line on either side
+    of z = 1. Whichever is zero up to a larger z is taken.
+    """
+    cells = _cells(trials)
+    least = _lowest(trials, ndtr(-(cells.upper + mu)))
+    fall = _largest_fall(trials, cells, mu)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        is_near = 1 - fall / cells.lowest > least / cells.highest
+    offsets = np.where(is_near, np.maximum(least, cells.highest - fall), least)
+    slopes = np.concatenate([cells.highest, cells.lowest[is_near]])
+    return slopes, np.concatenate([offsets, (cells.lowest - fall)[is_near]])
+
+
+def _largest_fall(trials: TrialCount, cells: _Cells, mu: float) -> FloatArray:
+    """Largest w(u) - w(g(u)) in each cell, rounded up.
+
+    -w' is convex, so that the trapezoid is above its integral from u to g(u); it falls,
+    so that both of its sides are longest at the cell's lower end.
+    """
+    steepest = cells.steepest + _highest(trials, ndtr(-(cells.lower + mu)), order=1)
+    return steepest / 2 * _longest_way(cells, mu) * (1 + _FORMULA_ERROR)
+
+
+def _longest_way(cells: _Cells, mu: float) -> FloatArray:
+    """Largest g(u) - u in each cell: Phi(t + mu) - Phi(t), rounded up; top at -mu/2."""
+    start = np.clip(-mu / 2, cells.lower, cells.upper)
+    side = np.where(start > -mu / 2, -1.0, 1.0)  # from the tail that is thinner
+    ends = ndtr(side * start), ndtr(side * (start + mu))
+    return np.asarray(np.abs(ends[1] - ends[0]) + _TAIL_ERROR * (ends[0] + ends[1]))
 
 
 def selection_delta(trials: TrialCount, mu: float, epsilon: float) -> float:

@@ -5,15 +5,20 @@ from __future__ import annotations
 import html
 import json
 import math
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import MISSING, dataclass, fields
+from typing import Any, Self
 
 import numpy as np
 
-from skdp.privacy._adjacency import Relation
-from skdp.privacy._codec import event_to_dict
+from skdp import __version__
+from skdp._versions import FIRST_VERSION, check_schema, check_version, warn_of_version
+from skdp.privacy._adjacency import Relation, check_relation
+from skdp.privacy._codec import event_from_dict, event_to_dict
 from skdp.privacy._events import Event, GaussianEvent
 
+# Meanings of fields never change; a new meaning takes a new field or a new number.
+RECORD_SCHEMA = 1
+_WHAT = "A stored record"
 _ADJACENCY_MEANING = {
     "replace_one": "one record exchanged for any other; the number of records public",
     "zero_out": "one record exchanged for the null record, which contributes nothing; "
@@ -75,6 +80,10 @@ class PrivacyRecord:
         None: by no rule of their own).
     n_nonzero_coefs : int or None, default=None
         Most features with a nonzero coefficient; None: all of them.
+    sensitivity_unit : str, default=""
+        Unit of `sensitivity` and `noise_scale`, if it is not that of the query.
+    skdp_version : str
+        The version of skdp that made the release; "0.1" if it did not say so.
     """
 
     estimator: str
@@ -101,11 +110,48 @@ class PrivacyRecord:
     release: str = ""
     feature_bound: float | None = None
     n_nonzero_coefs: int | None = None
+    sensitivity_unit: str = ""
+    skdp_version: str = __version__
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update({"skdp_version": FIRST_VERSION} | state)
 
     def to_dict(self) -> dict[str, Any]:
-        """The record with JSON-ready values; an infinite number becomes ``"inf"``."""
-        values = dict(vars(self)) | {"event": event_to_dict(self.event)}
+        """The record with JSON-ready values; an infinite number becomes ``"inf"``.
+
+        Its fields, and ``"schema"``, the number of their meaning.
+        """
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        values |= {"event": event_to_dict(self.event), "schema": RECORD_SCHEMA}
         return {name: _json_ready(value) for name, value in values.items()}
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Self:
+        """The record that `to_dict` described, also of an older version.
+
+        A record is a statement, and is read as such: what it says is not verified.
+
+        Parameters
+        ----------
+        values : dict
+            Not changed.
+
+        Raises
+        ------
+        ValueError
+            If the record is of a newer schema, or is none.
+
+        Warns
+        -----
+        InconsistentVersionWarning
+            If another minor version of skdp wrote it.
+        """
+        return cls(**_read_fields(values))
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """The record that `to_json` wrote; raises and warns as `from_dict` does."""
+        return cls(**_read_fields(json.loads(text)))
 
     def to_json(self) -> str:
         """The record as JSON text with sorted keys."""
@@ -150,9 +196,10 @@ class PrivacyRecord:
             text = f"multipliers {min(own):.4g} to {max(own):.4g}"
         if self.noise_scale is None or self.sensitivity is None:
             return text
+        unit = f"; unit: {self.sensitivity_unit}" if self.sensitivity_unit else ""
         return (
             f"{text}, sigma at most {self.noise_scale:.4g} for a sensitivity of "
-            f"{self.sensitivity:.4g}"
+            f"{self.sensitivity:.4g}{unit}"
         )
 
     def _features(self) -> str:
@@ -176,6 +223,40 @@ class PrivacyRecord:
             f"<div><p style='border-left:4px solid {color};padding-left:8px'>"
             f"<b>{html.escape(self.statement())}</b></p><table>{rows}</table></div>"
         )
+
+
+def _read_fields(stored: Any) -> dict[str, Any]:
+    """The fields that a stored record holds; raises and warns as `from_dict` does."""
+    if not isinstance(stored, dict):
+        raise ValueError(f"{_WHAT} must be an object. Got something else.")
+    values: dict[str, Any] = {"skdp_version": FIRST_VERSION, "schema": 1}
+    values |= _plain(stored)
+    version = check_version(_WHAT, values["skdp_version"])
+    check_schema(_WHAT, values.pop("schema"), RECORD_SCHEMA, version)
+    known = {field.name for field in fields(PrivacyRecord)}
+    needed = {x.name for x in fields(PrivacyRecord) if x.default is MISSING}
+    if not needed <= set(values) <= known:
+        raise ValueError(
+            f"{_WHAT} must have the fields of a PrivacyRecord. Got others, written by "
+            f"skdp {version}. Pass what to_dict or to_json gave, to that release of "
+            "skdp or a newer one."
+        )
+    remedy = "Its fields mean what they meant; there may be new ones, at defaults."
+    warn_of_version("a record", version, remedy)
+    check_relation(values["adjacency"])
+    values["event"] = event_from_dict(values["event"])
+    for name in ("assumed_public", "warnings"):
+        values[name] = tuple(values[name])
+    return values
+
+
+def _plain(value: Any) -> Any:
+    """A value as it was before `_json_ready`, but for tuples, which are lists."""
+    if isinstance(value, dict):
+        return {name: _plain(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return float(value) if value in ("inf", "-inf", "nan") else value
 
 
 def _compact(fields: dict[str, Any]) -> str:

@@ -14,16 +14,12 @@ from decimal import Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from skdp._floats import IntArray
 from skdp._validation import check_count, check_real
-
-if TYPE_CHECKING:
-    from skdp.privacy._noise import Entropy
-
+from skdp.privacy._entropy import Entropy
 
 # Candidates more e-folds below the best left than this count as that far below.
 DEEPEST = 64

@@ -18,7 +18,7 @@ from scipy.sparse import issparse
 
 from skdp._floats import UNIT_ROUNDOFF, FloatArray
 from skdp._rows import HUGE, bring_to_norm, row_norms, with_entries
-from skdp.data import Block, Source
+from skdp.data import Block, Source, is_stable
 from skdp.objectives import LinearObjective
 from skdp.privacy._query import Bound
 
@@ -175,6 +175,8 @@ class GradientSum:
     ) -> None:
         self._source, self._objective = source, objective
         self._residual_clip = residual_clip
+        # What clips a block's rows, if the source shows the same block every time.
+        self._is_stable = is_stable(source)
         self._clips: dict[int, RowClip] = {}
         self._factors: dict[int, FloatArray] = {}
         self._is_compiled = (
@@ -220,15 +222,29 @@ class GradientSum:
         return value, total
 
     def _blocks(self) -> Iterator[tuple[Any, RowClip, Block]]:
-        """Blocks in double precision with what clips their rows, kept for later."""
-        bound = self._objective.data_norm
+        """Blocks in double precision with what clips their rows."""
         for i, block in enumerate(self._source.blocks()):
-            if i not in self._clips:  # before a copy in double precision is held
-                X = block.X
-                self._clips[i] = (
-                    RowClip() if math.isinf(bound) else RowClip.of(X, bound)
-                )
-            yield self._in_double(block.X), self._clips[i], block
+            clip = self._clip(i, block)  # before a copy in double precision is held
+            yield self._in_double(block.X), clip, block
+
+    def _clip(self, i: int, block: Block) -> RowClip:
+        """What clips the rows of block number i."""
+        if i in self._clips:
+            return self._clips[i]
+        bound = self._objective.data_norm
+        clip = RowClip() if math.isinf(bound) else RowClip.of(block.X, bound)
+        if self._is_stable:
+            self._clips[i] = clip
+        return clip
+
+    def _ordinary_factors(self, i: int, clip: RowClip, block: Block) -> FloatArray:
+        """Factors of the rows of block number i that are not kept apart."""
+        if i in self._factors:
+            return self._factors[i]
+        factors = clip.factors_of_ordinary(block.present)
+        if self._is_stable:
+            self._factors[i] = factors
+        return factors
 
     def _sampled_blocks(
         self, rows: NDArray[np.int64]
@@ -256,14 +272,11 @@ class GradientSum:
         d, unclipped = self._objective.n_features, RowClip()
         intercept = weights[d, 0] if self._objective.fit_intercept else 0.0
         for i, block in enumerate(self._source.blocks()):
-            if i not in self._clips:
-                self._clips[i] = RowClip.of(block.X, self._objective.data_norm)
-            if i not in self._factors:
-                self._factors[i] = self._clips[i].factors_of_ordinary(block.present)
+            clip = self._clip(i, block)
             part = np.zeros(d)
             residuals = add_gradients(
                 block.X,
-                self._factors[i],
+                self._ordinary_factors(i, clip, block),
                 block.y,
                 weights[:d, 0],
                 self._objective.intercept_value * intercept,
@@ -275,7 +288,7 @@ class GradientSum:
             total[:d, 0] += part
             if self._objective.fit_intercept:
                 total[d] += self._objective.intercept_value * residuals
-            apart = self._clips[i].huge_part(block)
+            apart = clip.huge_part(block)
             if apart is not None:
                 raw = self._raw(apart.X, unclipped, weights)
                 self._add_gradients(total, apart.X, unclipped, raw, apart)

@@ -79,7 +79,8 @@ class AcceleratedGD(ChosenLaw):
         `noisy_gd`'s rule.
     law : {"gaussian", "spherical"} or None, default=None
         Law of the noise. None: spherical if delta is 0, which is what it needs,
-        Gaussian otherwise.
+        Gaussian otherwise. "spherical" is refused for several steps beside a delta
+        above 0, which gains little with it.
     batch_size : int in [1, 2^31] or None, default=None
         Records in each step's secret batch, drawn afresh without replacement. Spherical
         noise only. None, or n_samples and more: all records in every step.
@@ -112,7 +113,8 @@ class AcceleratedGD(ChosenLaw):
         cls.check(objective, budget)
         solver = cls(**cls.by_rule(given, objective, budget))
         solver._check_batches(objective)
-        solver._check_steps(objective, budget)
+        cls.check_steps(solver.law, budget, solver.n_steps)
+        solver._check_draws(objective, budget)
         return solver
 
     @classmethod
@@ -160,7 +162,7 @@ class AcceleratedGD(ChosenLaw):
                 "size. Use delta=0, or solver='noisy_sgd'."
             )
 
-    def _check_steps(self, objective: LinearObjective, budget: Budget) -> None:
+    def _check_draws(self, objective: LinearObjective, budget: Budget) -> None:
         """Raise if the noise of a step cannot be drawn."""
         law, size = self.noise_law, objective.n_columns * objective.loss.n_outputs
         if not law.is_pure:

@@ -144,13 +144,21 @@ def certified_minimum(
 
     part = _part(source, certified)
     weights, precondition = _start(part, certified, linear)
-    weights, left = _quasi_newton(
-        gradient, weights, precondition, tolerance, quick_passes
-    )
-    if not left <= tolerance:
-        weights, left = _accelerated(gradient, certified, linear, tolerance)
+    goal = _goal(tolerance, linear.size)
+    weights, left = _quasi_newton(gradient, weights, precondition, goal, quick_passes)
+    if not left <= goal:
+        weights, left = _accelerated(gradient, certified, linear, goal)
     within = np.linalg.norm(weights) <= _WITHIN * certified.farthest
-    return weights if left <= tolerance and within else None
+    return weights if left <= goal and within else None
+
+
+def _goal(tolerance: float, size: int) -> float:
+    """What a computed norm may be, so that the norm itself is at most `tolerance`.
+
+    A norm of p numbers is computed with a relative error below (p + 2) u; numbers whose
+    squares underflow are too small to count beside any tolerance that is asked for.
+    """
+    return tolerance * (1 - 2 * (size + 4) * UNIT_ROUNDOFF)
 
 
 Gradient = Callable[[FloatArray], FloatArray]
@@ -330,7 +338,10 @@ def _preconditioner(
 
 
 def _part(source: Source, certified: CertifiedProblem) -> MemorySource:
-    """Every k-th record, its row clipped, in double precision."""
+    """Every k-th record of one reading, its row clipped, in double precision.
+
+    Only where the search starts depends on which records these are.
+    """
     objective = certified.objective
     wanted = max(_PART_ROWS, _PART_ROWS_PER_COLUMN * objective.n_columns)
     stride = max(1, objective.n_samples // wanted)

@@ -57,6 +57,17 @@ class ChosenLaw(Solver):
         return law
 
     @classmethod
+    def check_steps(cls, law: LawName, budget: Budget, n_steps: int) -> None:
+        """Raise if the law is a bad one for so many releases."""
+        if budget.delta > 0 and n_steps > 1 and LAWS[law].is_pure:
+            raise Refused(
+                f"solver={cls.key!r} takes law={LAWS[law].name!r} beside a delta above "
+                f"0 for one release only. Got n_steps={n_steps}: over several releases "
+                "a delta gains little with it. Use law=None for Gaussian noise, or "
+                "delta=0."
+            )
+
+    @classmethod
     def check_noise(
         cls, law: LawName, budget: Budget, size: int, multiple: float = 1.0
     ) -> None:

@@ -66,8 +66,9 @@ class ObjectivePerturbation(CertifiedSolver):
     record's gradient. For a Gaussian tilt the privacy loss is, in both orders of
     the neighbours, at most that of the Gaussian mechanism plus
     ``log(1 + curvature_trace * row_norm^2 / strength)`` (with several outputs: see the
-    proof page); for a logistic loss under zero_out not even that is paid once
-    ``strength >= row_norm^2 / epsilon``. delta = 0 uses spherical noise.
+    proof page); for a logistic loss under zero_out not even that is paid, at the
+    budget's epsilon, once ``strength >= row_norm^2 / epsilon``. At smaller epsilons,
+    and so in compositions, it costs more. delta = 0 uses spherical noise.
     The released weights carry additional noise, 1 % of the budget, that covers
     the distance to the exact minimiser, rounding included. Sensitivities under both
     adjacencies: ``docs/proofs/objective_perturbation.md``. Unit of privacy: one record.

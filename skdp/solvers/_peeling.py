@@ -95,6 +95,7 @@ class Peeling(ChosenLaw):
         units of the norm it has if all features are alike.
     law : {"gaussian", "spherical"} or None, default=None
         Of the values' noise. None: spherical if delta is 0, Gaussian otherwise.
+        "spherical" is refused for several steps beside a delta above 0.
 
     References
     ----------
@@ -161,6 +162,7 @@ class Peeling(ChosenLaw):
         }
         solver = cls(**{**decided, **given})
         solver._check_rounds(objective)
+        cls.check_steps(law, budget, solver.n_steps)
         size = objective.loss.n_outputs * (
             objective.most_features + objective.fit_intercept
         )

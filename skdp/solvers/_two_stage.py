@@ -32,6 +32,7 @@ from skdp.queries._features import BoundedFeatures, Scores, rows_bound
 from skdp.queries._split_gradient import SplitGradients
 from skdp.solvers._base import Progress, Solution, Solver
 from skdp.solvers._boxed import boxed, farthest_weight
+from skdp.solvers._chosen_law import ChosenLaw
 from skdp.solvers._dense_part import (
     check_dense_key,
     check_params,
@@ -218,7 +219,8 @@ class TwoStage(Solver):
         """What fits the constant model: steps that its curvature is known for."""
         largest = objective.loss.smoothness * objective.data_norm**2
         refit = self.refit
-        is_pure = refit.is_pure and not refit.adds_in_squares(refit.params)
+        # What is not Gaussian need not be pure: objective perturbation is neither.
+        is_pure = isinstance(refit, ChosenLaw) and refit.law == "spherical"
         return Nesterov(
             n_steps=_CONSTANT_STEPS,
             step_size=1 / largest,

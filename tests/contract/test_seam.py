@@ -15,7 +15,8 @@ import pytest
 import skdp
 from skdp.data import Block, Bucket, MemorySource
 from skdp.data._views import ColumnsOf, ConstantColumn, EntriesClipped
-from skdp.privacy._noise import NoiseSource, SeededEntropy, SystemEntropy
+from skdp.privacy._entropy import SeededEntropy, SystemEntropy
+from skdp.privacy._noise import NoiseSource
 from tests.imports import sources
 from tests.problems import CASES, case_id, run_case
 

@@ -1,10 +1,15 @@
 """Nobody's id decides how the ids of others are read."""
 
+import datetime
 import warnings
+from fractions import Fraction
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from skdp import DPMatrixFactorization
+from skdp.decomposition import _ids
 from skdp.decomposition._ids import declared_ids, found_ids
 
 LARGE = 2**53  # as doubles it and the next integer are one
@@ -17,15 +22,126 @@ def test_an_id_of_another_kind_does_not_merge_users(other):
     assert len(set(codes.tolist())) == 3
 
 
-def test_ids_read_as_doubles_are_caught():
-    ids, _ = found_ids([float(x) for x in (LARGE, LARGE + 1, 0.5)], "users")
+AS_DOUBLES = [float(x) for x in (LARGE, LARGE + 1, 0.5)]
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        AS_DOUBLES,
+        [*AS_DOUBLES, "ann"],
+        np.array(AS_DOUBLES),
+        -np.array(AS_DOUBLES),
+        np.array(AS_DOUBLES, dtype=complex),
+        np.array([2**24 + 1, 0.5], dtype=np.float32),
+        pd.concat([pd.Series([2**60 + 1, 2**60 + 2]), pd.Series([12.0])]),
+        [float("inf")],
+    ],
+)
+def test_floats_that_may_be_rounded_integers_are_refused(column):
+    with pytest.raises(ValueError, match=r"so large .* 2\*\*53") as error:
+        found_ids(column, "users")
+    assert error.value.__context__ is None
+    found_ids(np.array([2**24, 0.5]), "users")
+
+
+def test_ids_read_as_doubles_are_caught(monkeypatch):
+    monkeypatch.setattr(_ids, "_may_be_rounded", lambda values: False)
+    ids, _ = found_ids(AS_DOUBLES, "users")
     assert len(ids) == 2
+
+
+HALF = chr(0xD800) + "x"  # half a character, as JSON may have it
+SECONDS, DAYS = np.timedelta64(5, "s"), np.timedelta64(5, "D")
+ONES = [
+    [HALF, repr(HALF), "x"],
+    [SECONDS, DAYS],
+    [np.datetime64("2020", "Y"), np.datetime64("2020-01-01", "ns"), "2020"],
+    [1, 1.0, True, Fraction(1), np.int8(1), np.bool_(True), "1", b"1"],
+    [2**60, 2**60 + 1, 2**70, 0.1, np.float32(0.1)],
+    [(1, 2), (1.0, 2.0), ("1", 2), frozenset([1, 2])],
+    ["nan", "None", "", "\x00", "\x00\x00"],
+]
+OTHERS = [
+    7, 0.5, 1j, True, "ann", HALF, b"ann", (1, 2), None.__class__, 5, SECONDS,
+    np.datetime64("2020-01-01"), pd.Timestamp(0), datetime.date(2020, 1, 1),
+]  # fmt: skip
+
+
+def moved(ones):
+    """Other ids that change which of these are the same."""
+
+    def alike(column):
+        codes = found_ids(column, "users")[1]
+        return (codes[:, None] == codes)[-len(ones) :, -len(ones) :].tolist()
+
+    alone = alike(ones)
+    return [other for other in OTHERS if alike([other, *ones]) != alone]
+
+
+@pytest.mark.parametrize("ones", ONES)
+def test_which_ids_are_the_same_depends_on_nobody_else(ones):
+    assert moved(ones) == []
+
+
+def by_pandas(column):
+    codes, values = pd.factorize(column)
+    return np.asarray(values), codes
+
+
+def test_ids_told_apart_by_what_is_inferred_of_all_are_caught(monkeypatch):
+    monkeypatch.setattr(_ids, "_distinct", by_pandas)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert len(moved(ONES[0])) > 5
+
+
+def change_by_a_number(monkeypatch):
+    """Of the first query, over its sensitivity, by the one user whose id is none."""
+    from skdp.decomposition._user_queries import CountQuery
+
+    seen = []
+    query = CountQuery.of
+    monkeypatch.setattr(
+        CountQuery,
+        "of",
+        lambda self, *args: (
+            seen.append((query(self, *args), self.sensitivity)) or seen[-1][0]
+        ),
+    )
+    halves = [f"{HALF}{j}" for j in range(30)]
+    rows = [(half, 2 * j) for j, half in enumerate(halves)]
+    rows += [(repr(half), 2 * j + 1) for j, half in enumerate(halves)]
+    for X in (rows, [*rows, (7, 60)]):
+        DPMatrixFactorization(
+            privacy_unit="user", rating_bounds=(1, 5), n_users=61, item_ids=range(61)
+        ).fit(X, [5.0] * len(X))
+    (one, sensitivity), (other, _) = seen
+    return np.linalg.norm(one - other) / sensitivity
+
+
+def test_one_id_moves_a_query_by_its_sensitivity_at_most(monkeypatch):
+    assert change_by_a_number(monkeypatch) <= 1
+
+
+def test_a_query_over_merged_users_is_caught(monkeypatch):
+    monkeypatch.setattr(_ids, "_distinct", by_pandas)
+    assert change_by_a_number(monkeypatch) > 4
+
+
+def test_ids_are_sorted_numbers_before_texts():
+    ids, codes = found_ids(["b", 2, "a", 1.5, "b"], "users")
+    assert ids.values.tolist() == [1.5, 2, "a", "b"]
+    assert codes.tolist() == [3, 1, 2, 0, 3]
 
 
 @pytest.mark.parametrize("last", [3, 3.0])
 def test_an_id_of_another_kind_does_not_move_items(last):
     catalogue = declared_ids("item_ids", [LARGE, LARGE + 1, 3], "items")
     assert catalogue.codes([LARGE, LARGE + 1, last]).tolist() == [0, 1, 2]
+    flags = declared_ids("item_ids", [False, True], "items")
+    assert flags.codes([0, 1, last]).tolist() == [0, 1, -1]
+    assert flags.codes([0, 1, 0.5]).tolist() == [0, 1, -1]
 
 
 def test_unordered_ids_are_found_without_a_word():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import pickle
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -14,7 +15,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
 from skdp import BudgetExceeded, BudgetLedger, DPGridSearchCV, DPMatrixFactorization
-from skdp.decomposition import pairs_from_sparse
+from skdp.decomposition import _user_als, pairs_from_sparse
 from skdp.decomposition._registry import FACTORIZERS
 from skdp.exceptions import SeededNoiseWarning
 from skdp.model_selection import RatingKFold
@@ -140,6 +141,56 @@ def test_a_private_fit_says_what_it_is(private):
     assert predicted.max() <= 5
     copy = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(copy.predict(X), predicted)
+
+
+def unstated(record, facts):
+    """What a reader of the record would have to ask for."""
+    said = repr(record) + record.to_json()
+    return [fact for fact in facts if fact not in said]
+
+
+@pytest.mark.parametrize(
+    ("private", "facts"),
+    [
+        (PRIVATE, ["unit: the width of rating_bounds", "who rated what"]),
+        (
+            BY_USER,
+            ["unit: half the width of rating_bounds", "used of a user: all of them"],
+        ),
+        (
+            clone(BY_USER).set_params(max_ratings=7),
+            ["used of a user: at most 7 (max_ratings)"],
+        ),
+    ],
+    ids=["value", "user", "max_ratings"],
+)
+def test_the_record_states_what_the_claim_is_made_of(private, facts):
+    record = clone(private).fit(X, Y).privacy_
+    facts = [
+        *facts,
+        "rating_bounds (1.0, 5.0)",
+        f"number of users: {N_USERS}",
+        f"catalogue of {N_ITEMS} items",
+    ]
+    assert unstated(record, facts) == []
+    # Broken twin: a record without them, as it was.
+    poor = replace(record, assumed_public=("who rated what",), sensitivity_unit="")
+    assert len(unstated(poor, facts)) >= 4
+
+
+def test_all_ratings_are_kept_without_a_limit():
+    kept = []
+    for most in (None, 3):
+        model = clone(BY_USER).set_params(max_ratings=most)
+        with pytest.MonkeyPatch.context() as patch:
+            rule = _user_als.kept_ratings
+            patch.setattr(
+                _user_als,
+                "kept_ratings",
+                lambda *args, rule=rule: kept.append(rule(*args)) or kept[-1],
+            )
+            model.fit(X, Y)
+    assert [len(each) for each in kept] == [len(X), 3 * N_USERS]
 
 
 def test_of_users_nothing_stays_in_the_model():

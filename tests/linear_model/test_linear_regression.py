@@ -210,6 +210,7 @@ def test_the_ledger_is_charged(tmp_path, diabetes):
     assert model.privacy_.assumed_public == (
         "number of records",
         "number and names of features",
+        "storage type of X: dense or sparse, and its dtype",
     )
 
 

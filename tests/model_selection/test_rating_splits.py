@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import datetime
+from fractions import Fraction
+
 import numpy as np
+import pandas as pd
 import pytest
 
+from skdp.decomposition._ids import Ids
 from skdp.model_selection import RatingKFold, UserKFold
 from tests.decomposition.ratings import N_USERS, low_rank_ratings
 
@@ -51,6 +56,91 @@ def test_a_users_fold_depends_on_nobody_else():
     assert later != {u: by_order[u] for u in later}
     sizes = np.bincount(list(whole.values()), minlength=5)
     assert sizes.min() > 0
+
+
+def fold_of_users(pairs, users):
+    """Under 5 folds, whatever the pairs are stored in."""
+    is_frame = hasattr(pairs, "iloc")
+    fold = {}
+    for k, (_, test) in enumerate(UserKFold(5, random_state=1).split(pairs)):
+        rows = pairs.iloc[test].to_numpy() if is_frame else [pairs[at] for at in test]
+        fold |= dict.fromkeys((row[0] for row in rows), k)
+    return [fold[user] for user in users]
+
+
+NUMBERS = range(1, 101)
+
+
+def in_containers(last):
+    """The same ratings and one more, stored so that it may decide how."""
+    pairs = [(user, 0) for user in NUMBERS]
+    yield np.array([*pairs, last])
+    yield [*pairs, last]
+    yield pd.DataFrame([*pairs, last])
+    yield pd.concat([pd.DataFrame(pairs), pd.DataFrame([last])])
+
+
+def folds_in_containers():
+    return [
+        fold_of_users(pairs, NUMBERS)
+        for last in ((101, 0), (101, 2.5), (101.5, 0), (101.0, True))
+        for pairs in in_containers(last)
+    ]
+
+
+def test_a_users_fold_does_not_depend_on_how_ids_are_stored():
+    first, *others = folds_in_containers()
+    assert all(other == first for other in others)
+
+
+def test_folds_by_the_text_of_an_arrays_entries_are_caught(monkeypatch):
+    monkeypatch.setattr(Ids, "texts", lambda self: [str(u) for u in self.values])
+    first, *others = folds_in_containers()
+    moved = [np.mean(np.not_equal(first, other)) for other in others]
+    assert max(moved) > 0.7
+
+
+def test_fractions_in_single_precision_have_the_fold_of_double():
+    single = np.column_stack([np.arange(0.1, 60), np.zeros(60)]).astype(np.float32)
+    users = single[:, 0].tolist()
+    double = single.astype(np.float64)
+    assert fold_of_users(single, users) == fold_of_users(double, users)
+
+
+def test_dates_have_one_fold_in_every_column():
+    days = list(pd.date_range("2020-01-01", periods=50))
+    alone = pd.DataFrame({"user": days, "item": 0})
+    finer = pd.DataFrame({"user": [pd.Timestamp(1)], "item": 0})  # a nanosecond
+    other = pd.DataFrame({"user": ["ann"], "item": 0})
+    folds = fold_of_users(alone, days)
+    for more in (finer, other):
+        assert fold_of_users(pd.concat([alone, more]), days) == folds
+
+
+@pytest.mark.parametrize(
+    ("one", "same"),
+    [(5, 5.0), (1, True), (2, Fraction(4, 2)), ((1, "a"), (1.0, "a")), (7, np.int8(7))],
+)
+def test_equal_ids_have_one_text(one, same):
+    def texts(value):
+        table = np.empty(1, dtype=object)
+        table[0] = value
+        return Ids("users", table).texts()
+
+    assert texts(one) == texts(same)
+
+
+def test_users_without_a_text_are_refused():
+    class Nobody:
+        pass
+
+    half = chr(0xD800) + "x"  # no UTF-8
+    assert len(list(UserKFold(2).split([(half, 1), ("b", 2)]))) == 2
+    assert len(list(UserKFold(2).split([(datetime.date(2020, 1, 1), 1)]))) == 2
+    for user in (Nobody(), (Nobody(), 1)):
+        with pytest.raises(TypeError, match="text of their own") as error:
+            list(UserKFold(2).split([(user, 1), ("b", 2)]))
+        assert error.value.__context__ is None
 
 
 def test_splits_do_not_depend_on_ratings_and_repeat():

@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skdp import BoundedScaler, DPLinearRegression, DPLinearSVC, DPLogisticRegression
-from skdp.model_selection import SCORINGS, resolve_scoring
+from skdp.model_selection import SCORINGS, _classification_scoring, resolve_scoring
 from skdp.model_selection._classification_scoring import (
     Accuracy,
     BalancedAccuracy,
@@ -133,6 +133,32 @@ def test_one_sensitivity_does_not_follow_from_the_other():
             assert found["replace_one"] > stated["zero_out"]
 
 
+# No record counts for two labels: these are one in single precision.
+NEAR = (0.1, float(np.float32(0.1)), 2.0)
+
+
+def far_apart(scorer):
+    """How far one record moves the statistic, in L1 and in L2."""
+    X, y = np.ones((2, 1)), np.array([0.1, 2.0], dtype=np.float32)
+    first, second = scorer.contributions(Says(), X, y)
+    return np.abs(first - second).sum(), np.linalg.norm(first - second)
+
+
+def test_labels_that_are_one_count_once(monkeypatch):
+    for repeated in (("a", "a", "b"), (1, 1.0, 2), (True, 1)):
+        with pytest.raises(ValueError, match="different labels"):
+            BalancedAccuracy(repeated)
+    scorer = BalancedAccuracy(NEAR)
+    stated = [scorer.sensitivity("replace_one", norm) for norm in (1, 2)]
+    assert (np.array(far_apart(scorer)) <= stated).all()
+
+    def of_all_that_match(y, classes):
+        return np.column_stack([y == label for label in classes]).astype(float)
+
+    monkeypatch.setattr(_classification_scoring, "_one_hot", of_all_that_match)
+    assert (np.array(far_apart(scorer)) > stated).all()
+
+
 # One record among others ---------------------------------------------------------
 
 
@@ -168,6 +194,59 @@ def test_twin_that_gives_up_on_all_records_is_caught():
     for scorer, change in ((Accuracy(), 1.0), (GivesUp(), 10.0)):
         moved = scorer.statistic(Says(), X, y) - scorer.statistic(Says(), Z, y)
         assert abs(moved[0]) == change
+
+
+class FixedShape(Says):
+    """Compiled for arrays of `n_rows` rows: refuses any other."""
+
+    def __init__(self, n_rows):
+        self.n_rows = n_rows
+
+    def _said(self, X):
+        if len(X) != self.n_rows:
+            raise ValueError("compiled for another shape")
+        return super()._said(X)
+
+
+class AtLeastTwo(Says):
+    """Refuses a single row."""
+
+    def _said(self, X):
+        if len(X) < 2:
+            raise ValueError("at least two rows")
+        return super()._said(X)
+
+
+def moved_by_one_that_raises(estimator):
+    X, y = np.ones((10, 1)), np.ones(10)
+    Z = X.copy()
+    Z[3] = RAISES
+    before, after = (Accuracy().statistic(estimator, rows, y) for rows in (X, Z))
+    return abs(before - after)[0]
+
+
+def test_a_predictor_of_one_shape_loses_one_record(monkeypatch):
+    for estimator in (FixedShape(10), AtLeastTwo()):
+        assert moved_by_one_that_raises(estimator) == 1.0
+    # The twin asks for shorter arrays, which fail whatever is in them.
+    monkeypatch.setattr(np, "resize", lambda rows, size: rows)
+    assert moved_by_one_that_raises(FixedShape(10)) == 10.0
+    assert moved_by_one_that_raises(AtLeastTwo()) > 1.0
+
+
+def test_only_arrays_of_the_public_shape_are_asked_for():
+    asked = set()
+
+    class Notes(Says):
+        def _said(self, X):
+            asked.add(X.shape)
+            return super()._said(X)
+
+    X = np.full((13, 1), RAISES)
+    X[[2, 3, 11]] = 1.0
+    added = Accuracy().contributions(Notes(), X, np.ones(13))
+    assert np.flatnonzero(added).tolist() == [2, 3, 11]
+    assert asked == {(13, 1)}
 
 
 def test_every_digit_of_the_others_is_kept_where_a_row_is_refused():

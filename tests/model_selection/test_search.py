@@ -517,13 +517,19 @@ def test_candidates_are_drawn_before_the_commit_and_without_the_data(monkeypatch
 
 
 @pytest.mark.parametrize(
-    ("sizes", "law", "delta"),
-    [((10, 70), "spherical", 1e-6), ((10, 20), None, 0.0)],
+    ("sizes", "law", "delta", "n_steps"),
+    [
+        ((10, 70), "spherical", 1e-6, 1),
+        ((10, 70), "spherical", 0.0, 3),
+        ((10, 20), None, 0.0, 3),
+    ],
 )
-def test_a_search_over_batches_is_not_refused_for_its_rehearsal(sizes, law, delta):
+def test_a_search_over_batches_is_not_refused_for_its_rehearsal(
+    sizes, law, delta, n_steps
+):
     """Rehearsed on 64 records, and at the default delta instead of the search's."""
     X = np.random.default_rng(0).normal(size=(300, 3))
-    params = [{"n_steps": 3, "batch_size": size, "law": law} for size in sizes]
+    params = [{"n_steps": n_steps, "batch_size": size, "law": law} for size in sizes]
     search = DPGridSearchCV(
         DPLogisticRegression(solver="nesterov", classes=[0, 1]),
         {"solver_params": params},

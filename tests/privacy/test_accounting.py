@@ -27,8 +27,10 @@ from skdp.privacy import (
 from skdp.privacy._accounting import fits
 from skdp.privacy._gaussian import (
     gaussian_delta,
+    gaussian_deltas,
     gaussian_epsilon,
     gaussian_mu,
+    log_gaussian_deltas,
     pure_mu,
 )
 
@@ -231,6 +233,52 @@ def test_calibration_leaves_room_for_pure_parts(budget):
     assert epsilon_of(declare(multiplier / ALLOWED), budget.delta) > budget.epsilon
 
 
+PURE_AND_MORE = {
+    "pure": lambda z: PureEvent(1 / z, 100),
+    "many": lambda z: PureEvent(1 / z, 10_000),
+    "beside": lambda z: ComposedEvent((GaussianEvent(2 * z, 9), PureEvent(1 / z, 400))),
+}
+
+
+def least_multiplier(declare, budget, accepts):
+    low, high = 1e-6, 1e6
+    while high / low > 1 + 1e-7:
+        middle = math.sqrt(low * high)
+        low, high = (
+            (low, middle) if accepts(declare(middle), budget) else (middle, high)
+        )
+    return high
+
+
+def accepts_by_epsilon(event, budget):
+    return epsilon_of(event, budget.delta) <= budget.epsilon
+
+
+def sums_only(event, budget):
+    """The twin: no squares where the sum of the epsilons is above the budget."""
+    return event.pure_epsilon <= budget.epsilon and fits(event, budget)
+
+
+@pytest.mark.parametrize("name", PURE_AND_MORE)
+@pytest.mark.parametrize("budget", [Budget(1.0, 1e-6), Budget(8.0, 1e-3)])
+def test_fits_and_epsilon_are_the_same_bounds(name, budget):
+    declare = PURE_AND_MORE[name]
+    least = least_multiplier(declare, budget, accepts_by_epsilon)
+    found = calibrate(declare, budget)
+    assert accepts_by_epsilon(declare(found * (1 + 1e-6)), budget)
+    assert least * (1 - 1e-6) <= found <= 1.00001 * least
+    assert least_multiplier(declare, budget, sums_only) > 1.5 * least
+
+
+@pytest.mark.parametrize("multiplier", [0.3, 3.0, 40.0, 1e3])
+def test_fits_agrees_with_epsilon_on_either_side(multiplier):
+    for declare in PURE_AND_MORE.values():
+        event = declare(multiplier)
+        epsilon = epsilon_of(event, 1e-6)
+        assert fits(event, Budget(epsilon * (1 + 2e-6), 1e-6))
+        assert not fits(event, Budget(epsilon * (1 - 2e-6), 1e-6))
+
+
 def test_calibration_of_pure_events_needs_no_delta():
     multiplier = calibrate(lambda z: PureEvent(1 / z, 5), Budget(2.0, 0.0))
     assert 2.5 <= multiplier <= 2.5 * ALLOWED
@@ -241,6 +289,23 @@ def test_calibration_of_pure_events_needs_no_delta():
 def test_calibration_refuses_gaussian_noise_without_a_delta(epsilon, count):
     with pytest.raises(ValueError, match=r"No noise multiplier fits.*delta=0"):
         calibrate(lambda z: GaussianEvent(z, count), Budget(epsilon, 0.0))
+
+
+@pytest.mark.parametrize("mu", [1e-9, 1e-7, 9e-6, 1.1e-5, 1e-3, 0.7, 3.0, 20.0])
+def test_logarithms_of_small_deltas_are_as_exact_as_they_say(mu):
+    """`dominating_mu` compares with them, so rounding up would be the wrong side."""
+    places = np.array([-mu / 2, 0.0, 0.3 * mu, 0.5, 3.0, 40.0, 150.0])
+    epsilons = np.maximum(0.0, mu * (places + mu / 2))
+    with mpmath.workdps(80):
+        m, exact = mpmath.mpf(mu), []
+        for e in map(mpmath.mpf, epsilons):
+            second = mpmath.exp(e) * mpmath.ncdf(-m / 2 - e / m)
+            exact.append(float(mpmath.log(mpmath.ncdf(m / 2 - e / m) - second)))
+    found = log_gaussian_deltas(mu, epsilons)
+    assert np.abs(found - exact).max() <= 3e-9 + 1e-13 * np.abs(exact).max()
+    # The twin takes what is rounded up by 1e-15, much beside a delta of 4e-8.
+    if mu < 3e-7:
+        assert abs(math.log(gaussian_deltas(mu, epsilons[:1])[0]) - exact[0]) > 1e-8
 
 
 def test_calibration_refuses_what_no_noise_can_mend():

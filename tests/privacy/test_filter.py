@@ -178,6 +178,20 @@ def test_remaining_epsilon_of_pure_books_is_accepted_for_pure_events(cap):
     assert not is_accepted(state, PureEvent(1.01 * left))
 
 
+@pytest.mark.parametrize("cap", [CAP, Budget(30.0, 1e-9), Budget(2000.0, 0.01)])
+@pytest.mark.parametrize("events", STATES.values(), ids=STATES)
+def test_remaining_pure_epsilon_is_accepted_and_hardly_more(events, cap):
+    state = filter_state(cap, events)
+    left = state.remaining_pure_epsilon()
+    assert left > 0
+    assert is_accepted(state, PureEvent(left))
+    if left <= 700:  # beyond, a pure event's mu is bounded by less than it could be
+        assert not is_accepted(state, PureEvent(1.01 * left))
+    # The twin: what is left for Gaussian noise.
+    if state.mu_squared > 0:
+        assert not is_accepted(state, PureEvent(state.remaining_epsilon()))
+
+
 def test_nothing_remains_of_a_cap_that_is_used_up():
     assert filter_state(Budget(0.3, 0.0), [PureEvent(0.1)] * 3).remaining_epsilon() == 0
     state = filter_state(Budget(1.0, 1e-6), [gaussian(1.0)])

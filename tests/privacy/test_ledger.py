@@ -7,6 +7,7 @@ import gc
 import math
 import os
 import pickle
+import re
 import signal
 import sqlite3
 import subprocess
@@ -14,6 +15,7 @@ import sys
 import threading
 import time
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import joblib
@@ -36,14 +38,16 @@ from skdp.privacy import (
     LaplaceEvent,
     NonPrivateEvent,
     ObjectiveEvent,
+    ParallelEvent,
     PoissonGaussianEvent,
     PureEvent,
     _books,
+    _ledger,
     epsilon_of,
 )
 from skdp.privacy.__main__ import main
 from skdp.privacy._filter import FilterState, filter_state
-from skdp.privacy._gaussian import gaussian_epsilon, gaussian_mu
+from skdp.privacy._gaussian import gaussian_epsilon, gaussian_mu, pure_mu
 from skdp.privacy._ledger import open_ledger
 from skdp.privacy._noise import NoiseSource
 from tests.problems import make_ledger
@@ -328,6 +332,69 @@ def test_three_pure_tenths_fit_a_cap_of_three_tenths(tmp_path):
         spend(ledger, PureEvent(1e-6))
 
 
+def test_parts_of_another_adjacency_are_refused_however_deep(ledger, monkeypatch):
+    part = PoissonGaussianEvent(1.0, 0.01, 1000, adjacency="zero_out")
+    search = ParallelEvent((GaussianEvent(3.0), ParallelEvent((part,))))
+    for event in (part, ComposedEvent((part,)), search, ComposedEvent((search,))):
+        with pytest.raises(ValueError, match="must be declared for adjacency"):
+            spend(ledger, event)
+    assert ledger.spends() == []
+    # The twin looks at leaves only.
+    monkeypatch.setattr(_ledger, "_leaves_within", lambda event: event.leaves)
+    spend(ledger, search)
+    own = replace(part, adjacency="replace_one")
+    assert epsilon_of(own, 1e-6) > 2 * ledger.spent().epsilon
+
+
+def refusal(ledger, event, delta=0.0):
+    asked = Budget(0.5, delta)
+    with pytest.raises(BudgetExceeded) as caught:
+        ledger.commit(event, adjacency=ledger.adjacency, budget=asked, label="a score")
+    return str(caught.value)
+
+
+def test_refusal_says_what_a_pure_release_counts_as(tmp_path):
+    ledger = make_ledger(tmp_path, epsilon=3.0)
+    spend(ledger, GaussianEvent(1 / gaussian_mu(1.0, 1e-6)))
+    text = refusal(ledger, PureEvent(0.5))
+    found = re.search(
+        r"counts as mu=(\S+); mu=(\S+) is left, for one more fit of at most "
+        r"epsilon=(\S+), delta=1e-06 with Gaussian noise, or epsilon=(\S+) if it is "
+        r"pure\. Nothing",
+        text,
+    )
+    counts, left, gaussian, pure = map(float, found.groups())
+    assert counts == float(f"{pure_mu(0.5):.4g}")
+    assert counts > left
+    assert gaussian > 0.5 > pure  # the figure that once stood alone, and the true one
+    state = ledger._state(ledger.spends())
+    for event, is_admitted in (
+        (GaussianEvent(1 / (0.999 * left)), True),
+        (GaussianEvent(1 / (1.001 * left)), False),
+        (PureEvent(0.999 * pure), True),
+        (PureEvent(1.001 * pure), False),
+        (PureEvent(gaussian), False),
+    ):
+        assert (state.charged(event).exhausted() is None) == is_admitted
+    pure_only = BudgetLedger(tmp_path / "pure.db", **VALUES)
+    assert "mu=" not in refusal(pure_only, PureEvent(11.0))
+
+
+def test_refusal_of_objective_perturbation_says_what_it_counts_as(tmp_path):
+    ledger = make_ledger(tmp_path, epsilon=3.0)
+    spend(ledger, GaussianEvent(1 / gaussian_mu(1.0, 1e-6)))
+    event = ObjectiveEvent(4.0, 0.5)
+    text = refusal(ledger, event, delta=1e-6)
+    assert f"it counts as mu={math.sqrt(event.gdp_mu_squared):.4g}; mu=" in text
+
+
+def test_refusal_says_that_the_filter_has_no_place(ledger):
+    spend(ledger)
+    text = refusal(ledger, PoissonGaussianEvent(9.0, 0.01, 10, "replace_one"), 1e-7)
+    assert "has a place only for noise that adds up in squares" in text
+    assert "from the first Gaussian fit on" in text
+
+
 def test_refusal_says_epsilon(tmp_path):
     ledger = make_ledger(tmp_path, epsilon=1.0)
     with pytest.raises(BudgetExceeded) as caught:
@@ -349,7 +416,7 @@ def test_refusal_says_delta(tmp_path):
 def test_books_say_that_delta_is_spent_while_epsilon_is_left(tmp_path, capsys):
     ledger = BudgetLedger(tmp_path / "squares.db", **VALUES)
     spend(ledger)
-    assert "left for one more (" in repr(ledger)
+    assert "left for one more Gaussian fit (" in repr(ledger)
     ledger = BudgetLedger(tmp_path / "box.db", **VALUES)
     spend(ledger, EpsilonDeltaEvent(1.0, 1e-6))
     assert "9 left for one more at delta=0 (" in repr(ledger)

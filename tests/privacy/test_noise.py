@@ -18,29 +18,30 @@ from scipy import stats
 from scipy.special import ndtr, ndtri
 
 import skdp
-from skdp.privacy import _noise
+from skdp.privacy import _noise, _rounding
+from skdp.privacy._entropy import SeededEntropy, SystemEntropy
 from skdp.privacy._noise import (
-    _QUANTILE_ERROR,
     _QUERY_LIMIT,
     _RELEASE_LIMIT,
-    _TAIL_DIGITS,
     _VARIANCE_ERROR,
     NoiseSource,
-    SeededEntropy,
-    SystemEntropy,
-    _exponentials,
-    _gamma,
-    _Gaussian,
-    _Laplace,
-    _round_exactly,
-    _rounded_draws,
-    _small_uniforms,
     gaussian_scale,
     laplace_scale,
     spherical_scale,
 )
+from skdp.privacy._rounding import (
+    _QUANTILE_ERROR,
+    _TAIL_DIGITS,
+    StandardGaussian,
+    StandardLaplace,
+    _exponentials,
+    _round_exactly,
+    _small_uniforms,
+    gamma,
+    rounded_draws,
+)
 
-LAWS = {"gaussian": _Gaussian(), "laplace": _Laplace()}
+LAWS = {"gaussian": StandardGaussian(), "laplace": StandardLaplace()}
 every_law = pytest.mark.parametrize("name", LAWS)
 
 
@@ -152,6 +153,45 @@ class Tape:
         missing = size - len(taken)
         assert missing == 0 or self._last is not None, "the tape is at its end"
         return np.array([*taken, *[self._last] * missing], dtype=np.uint64)
+
+
+def far_out(query):
+    """A Laplace release of which the first draw is as far below zero as words go."""
+    source = NoiseSource()
+    source._entropy = Tape([1, *[2**63] * (len(query) - 1)], last=2**40)
+    return source.laplace(query, sensitivity=2.0, epsilon=1e-6)
+
+
+def released_beyond_the_clamp():
+    """What is released of counts 0 to 3 where the draw is beyond the clamp."""
+    counts = np.zeros((4, 20_000))
+    counts[:, 0] = range(4)
+    return [far_out(query)[0] for query in counts]
+
+
+def test_a_draw_beyond_the_clamp_shows_no_query(monkeypatch):
+    assert len(set(released_beyond_the_clamp())) == 1
+    # The twin clamps the draw where it clamps the release: the query, to a digit.
+    monkeypatch.setattr(_noise, "_DRAW_LIMIT", _RELEASE_LIMIT)
+    scale = laplace_scale(sensitivity=2.0, epsilon=1e-6, size=20_000)
+    read = np.array(released_beyond_the_clamp()) + _RELEASE_LIMIT * scale.grid
+    assert read.tolist() == [0.0, 1.0, 2.0, 3.0]
+
+
+def test_the_release_follows_from_the_sum_alone():
+    def clamped(query, draw, limit):
+        draw = max(-limit, min(limit, draw))
+        return max(-_RELEASE_LIMIT, min(_RELEASE_LIMIT, query + draw))
+
+    ends = [sign * 2**52 * m + d for sign in (-1, 1) for m in (1, 2, 4) for d in (0, 1)]
+    queries = (-(2**51), -5, 0, 7, 2**51)
+    differ = 0
+    for query in queries:
+        for draw in (*ends, 3, -(2**51)):
+            true = max(-_RELEASE_LIMIT, min(_RELEASE_LIMIT, query + draw))
+            assert clamped(query, draw, _noise._DRAW_LIMIT) == true
+            differ += clamped(query, draw, _RELEASE_LIMIT) != true
+    assert differ > 0
 
 
 _rng = np.random.default_rng(20)
@@ -279,7 +319,7 @@ def test_fast_path_agrees_with_the_exact_path(name, ratio, monkeypatch):
 
     def draws():
         tape = Tape(words, last=0x123456789ABCDEF0)
-        return _rounded_draws(LAWS[name], ratio, len(words), tape)
+        return rounded_draws(LAWS[name], ratio, len(words), tape)
 
     fast = draws()
     calls = []
@@ -288,10 +328,10 @@ def test_fast_path_agrees_with_the_exact_path(name, ratio, monkeypatch):
         calls.append(arguments)
         return _round_exactly(*arguments)
 
-    monkeypatch.setattr(_noise, "_round_exactly", counted)
+    monkeypatch.setattr(_rounding, "_round_exactly", counted)
     draws()
     assert len(calls) < 20  # the fast path is indeed taken
-    monkeypatch.setattr(_noise, "_MARGIN", 2.0**60)
+    monkeypatch.setattr(_rounding, "_MARGIN", 2.0**60)
     calls.clear()
     assert np.array_equal(draws(), fast)
     assert len(calls) == len(words)
@@ -316,12 +356,12 @@ def test_margin_covers_a_quantile_of_the_assumed_error(name, monkeypatch):
             return exact + self.error * (1 + exact)
 
     def draws(error):
-        return _rounded_draws(Off(error), ratio, len(words), Tape(words, last=99))
+        return rounded_draws(Off(error), ratio, len(words), Tape(words, last=99))
 
     honest = draws(0.0)
     assert np.array_equal(draws(_QUANTILE_ERROR), honest)
     assert np.array_equal(draws(-_QUANTILE_ERROR), honest)
-    monkeypatch.setattr(_noise, "_MARGIN", 0.0)  # broken twin: no margin
+    monkeypatch.setattr(_rounding, "_MARGIN", 0.0)  # broken twin: no margin
     twin = [draws(_QUANTILE_ERROR), draws(-_QUANTILE_ERROR)]
     assert not all(np.array_equal(draw, honest) for draw in twin)
 
@@ -700,7 +740,7 @@ def test_absurd_noise_is_drawn_in_time_and_at_its_scale(multiplier):
         assert np.std(released) == pytest.approx(scale.sigma, rel=0.2)
 
 
-@pytest.mark.parametrize("law", [_Gaussian(), _Laplace()])
+@pytest.mark.parametrize("law", [StandardGaussian(), StandardLaplace()])
 def test_far_tails_are_enclosed_at_once(law):
     assert law.survival(Fraction(10**6), 63) == (0, 1)
 
@@ -826,7 +866,7 @@ def test_broken_twins_of_spherical_noise_are_caught(twin, size):
 @pytest.mark.parametrize("twice_shape", [2, 3, 4, 51])
 def test_gamma_variables_have_their_law(twice_shape):
     entropy = SeededEntropy(31)
-    draws = [_gamma(twice_shape, entropy) for _ in range(4000)]
+    draws = [gamma(twice_shape, entropy) for _ in range(4000)]
     assert stats.kstest(draws, stats.gamma(twice_shape / 2).cdf).pvalue > 1e-5
     wrong = stats.gamma(max(0.5, twice_shape / 2 - 1))
     assert stats.kstest(draws, wrong.cdf).pvalue < 1e-9
@@ -880,7 +920,7 @@ def test_error_of_the_random_variance_is_far_below_the_assumed_bound():
             exact = mp_exponential(word, is_upper)
             assert abs(mpmath.mpf(float(value)) / exact - 1) < 2.0**-50
     for word, angle in zip(words[:200], words[200:], strict=True):
-        found = _gamma(1, Tape([word, 0, angle]))
+        found = gamma(1, Tape([word, 0, angle]))
         with mpmath.workdps(60):
             turn = (mpmath.mpf(int(angle)) + mpmath.mpf(0.5)) / mpmath.mpf(2) ** 65
             exact = mp_exponential(word, 0) * mpmath.sin(mpmath.pi * turn) ** 2

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -251,6 +253,32 @@ def test_one_sampled_release_is_exact_in_the_worse_order(multiplier, rate):
 def test_reference_values_under_zero_out(multiplier, rate, count, delta, epsilon):
     found = epsilon_of(PoissonGaussianEvent(multiplier, rate, count), delta)
     assert epsilon * 0.9998 <= found <= epsilon * ALLOWED
+
+
+def published():
+    """Rows of the table of reference values, as texts."""
+    page = Path(skdp.__file__).parents[1] / "docs" / "proofs" / "accounting.md"
+    _, table = page.read_text(encoding="utf8").split("Reference values", 1)
+    rows = [row.strip("| ").split(" | ") for row in table.split("\n")[4:9]]
+    return [[cell.replace(" ", "") for cell in row] for row in rows]
+
+
+def digits_agree(text, number):
+    """Whether the text is the number, rounded to the digits it has."""
+    return f"{number:.{len(text.partition('.')[2])}f}" == text
+
+
+def test_published_reference_values_are_those_of_the_code():
+    compared = 0
+    for multiplier, steps, *claims in published():
+        for adjacency, claim in zip(("zero_out", "replace_one"), claims, strict=True):
+            if claim == "–":
+                continue
+            event = PoissonGaussianEvent(float(multiplier), 0.01, int(steps), adjacency)
+            assert digits_agree(claim, epsilon_of(event, 1e-5)), (claim, event)
+            compared += 1
+    assert compared == 6
+    assert not digits_agree("1.8282", 1.82854)  # what once stood there
 
 
 @pytest.mark.parametrize(("count", "multiplier"), [(1000, 1.4146), (10**5, 11.825)])
@@ -514,6 +542,37 @@ def test_calibration_keeps_a_tiny_budget(adjacency):
     z = calibrate(lambda z: PoissonGaussianEvent(z, 0.01, 10**4, adjacency), budget)
     own = z if adjacency == "zero_out" else z / 2
     assert least_delta(0.01, own, 10**4, budget.epsilon) <= budget.delta
+
+
+def words_of_the_library(caplog):
+    """What a fit by `noisy_sgd` with its defaults lets `dp-accounting` say."""
+    caplog.clear()
+    # Too small a delta for transforms, and orders that do not converge.
+    events = (PoissonGaussianEvent(3.0, 0.3, 1000),)
+    found = pld._renyi_bound(events)(1e-12)
+    return found, [record.name for record in caplog.records]
+
+
+def test_the_library_says_nothing_of_orders_it_leaves_out(caplog, monkeypatch):
+    logger = logging.getLogger("absl")
+    before = list(logger.filters)
+    found, words = words_of_the_library(caplog)
+    assert words == []
+    assert logger.filters == before
+    monkeypatch.setattr(pld._NoWarningsFrom, "filter", lambda self, record: True)
+    again, words = words_of_the_library(caplog)
+    assert (again, set(words)) == (found, {"absl"})
+
+
+def test_other_words_and_other_threads_are_heard(caplog):
+    logger = logging.getLogger("absl")
+    with pld._quiet_library():
+        logger.warning("ours")
+        logger.error("grave")
+        other = threading.Thread(target=logger.warning, args=("theirs",))
+        other.start()
+        other.join()
+    assert [record.getMessage() for record in caplog.records] == ["grave", "theirs"]
 
 
 def test_group_privacy_just_above_the_rounding_is_not_infinite():

@@ -18,6 +18,7 @@ from skdp.privacy import (
     ParallelEvent,
     PureEvent,
     SelectionEvent,
+    _random_stopping,
     calibrate,
     epsilon_of,
 )
@@ -111,6 +112,92 @@ def test_bound_contains_the_one_of_koskela_redberg_and_wang(name):
         theirs = law.expected * gaussian_delta(mu, max(shifted, 0.0))
         if shifted >= 0:
             assert selection_delta(law, mu, epsilon) <= theirs * 1.02
+
+
+def release_density(law, below, order=0):
+    """w, or -w', where u is 1 - below."""
+    p = law.probabilities
+    counts = np.arange(len(p))
+    factors = counts * p * (counts - 1 if order else 1)
+    return np.polyval(factors[1 + order :][::-1], below)
+
+
+def least_gap(law, mu, lines):
+    """How far the lines stay above G at worst, relative to mu * w(0)."""
+    slopes, offsets = lines
+    t = np.random.default_rng(0).normal(0, 3, 4000)
+    w, moved = (release_density(law, norm.sf(t + m)) for m in (0.0, mu))
+    gaps = []
+    for z in 1 + mu * np.array([-9.0, -4.0, -2.0, -1.0, -0.3, 0.0, 0.5]):
+        if z > 0:
+            gaps.append(np.max(slopes * z - offsets) - np.max(w * z - moved))
+    return min(gaps) / (mu * release_density(law, 1.0))
+
+
+@pytest.mark.parametrize("name", LAWS)
+@pytest.mark.parametrize("mu", [1e-6, 1e-4, 0.01, 0.2, 2.0])
+def test_lines_stay_above_the_curve_and_near_it(name, mu, monkeypatch):
+    law = LAWS[name]
+    gap = least_gap(law, mu, _random_stopping._lines(law, mu))
+    assert -1e-9 <= gap <= 0.02
+    if mu > 0.01 or name == "one":
+        return  # other lines are the higher ones, or w is constant
+    right = _random_stopping._largest_fall
+
+    def short(trials, cells, mu):
+        return 0.97 * right(trials, cells, mu)
+
+    monkeypatch.setattr(_random_stopping, "_largest_fall", short)
+    assert least_gap(law, mu, _random_stopping._lines(law, mu)) < -1e-4
+
+
+@pytest.mark.parametrize("name", LAWS)
+@pytest.mark.parametrize("mu", [1e-5, 1e-3])
+def test_bound_holds_for_tiny_mechanisms(name, mu):
+    """As for larger ones, by the best outcome's probability at epsilon 0 and beyond."""
+    law, rng = LAWS[name], np.random.default_rng(0)
+    uncharged_fails = 0
+    for _ in range(10):
+        p, q = gaussian_pair(mu, rng)
+        best_p, best_q = exact_release(law, p), exact_release(law, q)
+        for epsilon in mu * np.array([0.0, 0.3, 1.0, 2.0]):
+            bound = selection_delta(law, mu, epsilon)
+            worst = max(
+                divergence(best_p, best_q, epsilon), divergence(best_q, best_p, epsilon)
+            )
+            assert worst <= bound + 1e-14
+            uncharged_fails += worst > gaussian_delta(mu, epsilon) + 1e-14
+    assert (uncharged_fails > 0) == (name != "one")
+
+
+# mu of a trial at delta 1e-6, found with 640 000 cells.
+MANY_CELLS = [
+    (12.0, 0.001, 0.000224636),
+    (12.0, 0.01, 0.00196795),
+    (12.0, 0.1, 0.0177105),
+    (12.0, 1.0, 0.160391),
+    (100.0, 0.01, 0.00147105),
+]
+
+
+@pytest.mark.parametrize(("mean", "epsilon", "mu"), MANY_CELLS)
+def test_noise_is_near_its_limit_at_every_epsilon(mean, epsilon, mu):
+    law = TrialCount("negative_binomial", mean, round(6 * mean) + 1)
+    found = 1 / calibrate(lambda z: selection(z, law), Budget(epsilon, 1e-6))
+    assert 0.994 * mu <= found <= 1.0001 * mu
+
+
+def test_twin_without_the_near_bound_needs_far_more_noise(monkeypatch):
+    budget = Budget(0.01, 1e-6)
+    found = calibrate(selection, budget)
+    monkeypatch.setattr(
+        _random_stopping, "_largest_fall", lambda trials, cells, mu: math.inf
+    )
+    _random_stopping._gaussian_envelope.cache_clear()
+    assert calibrate(selection, budget) > 1.4 * found
+    with pytest.raises(ValueError, match="below what its accounting resolves"):
+        calibrate(selection, Budget(0.001, 1e-6))
+    _random_stopping._gaussian_envelope.cache_clear()
 
 
 def randomized_response(epsilon, rng, cells=12):

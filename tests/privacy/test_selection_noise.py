@@ -12,10 +12,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from skdp.privacy import _noise
+from skdp.privacy._entropy import SeededEntropy, SystemEntropy
 from skdp.privacy._noise import (
     NoiseSource,
-    SeededEntropy,
     laplace_scale,
     selection_gaps,
 )
@@ -351,7 +350,7 @@ def test_draws_of_the_operating_system_differ():
     source = NoiseSource()
     assert source.permutation(50).tolist() != source.permutation(50).tolist()
     assert sorted(source.permutation(50)) == list(range(50))
-    assert _noise.SystemEntropy.is_private
+    assert SystemEntropy.is_private
 
 
 @pytest.mark.parametrize(("n", "size"), [(5, 1), (5, 2), (4, 3)])

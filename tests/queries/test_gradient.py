@@ -17,6 +17,9 @@ from tests import door
 from tests.spies import SpyNoise
 
 N, SHARE = 50, 0.05
+OBJECTIVE = LinearObjective(
+    loss=LogisticLoss(), n_samples=N, n_features=1, data_norm=1.0, adjacency="zero_out"
+)
 
 
 def charged(weights, sample, objective):
@@ -27,11 +30,6 @@ def charged(weights, sample, objective):
     answers = door.answers_for(plan, source, 1.0, objective.adjacency, spy)
     answers.ask(Gradients(objective, intercept_weight=SHARE).at(weights))
     return spy.draws[0].sensitivity
-
-
-OBJECTIVE = LinearObjective(
-    loss=LogisticLoss(), n_samples=N, n_features=1, data_norm=1.0, adjacency="zero_out"
-)
 
 
 @pytest.mark.parametrize("sample", [EVERYONE, Poisson(0.1)], ids=["all", "sampled"])

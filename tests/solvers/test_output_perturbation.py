@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -220,6 +221,28 @@ def test_outputs_are_one_joint_vector():
     columns = np.sqrt((first**2).sum(axis=1))
     assert np.max(columns) <= 1 + 1e-9
     assert np.max(np.sqrt((columns**2).sum(axis=1))) > 2.2
+
+
+def norms_above(goal):
+    """Of vectors whose computed norm just meets the goal: how many are too long."""
+    rng, found = np.random.default_rng(0), 0
+    for size in (1, 7, 63, 1000) * 50:
+        numbers = rng.normal(size=(size, 1)) * 10.0 ** rng.uniform(-100, 100)
+        tolerance = float(np.linalg.norm(numbers))  # as far as the computer sees
+        if tolerance <= goal(tolerance, size):
+            exact = sum(Fraction(float(x)) ** 2 for x in numbers.ravel())
+            found += exact > Fraction(tolerance) ** 2
+        numbers *= 1 - 4 * (size + 8) * 2.0**-53  # these can be met
+        assert np.linalg.norm(numbers) <= goal(tolerance, size)
+    return found
+
+
+def test_the_check_of_a_norm_allows_for_its_own_rounding():
+    assert norms_above(_goal) == 0
+
+
+def test_broken_twin_that_takes_a_computed_norm_at_its_word_is_found():
+    assert norms_above(lambda tolerance, size: tolerance) > 10
 
 
 # The release -----------------------------------------------------------------------

@@ -269,6 +269,13 @@ def test_more_rounds_than_steps_or_features_are_refused():
     for params in ({"n_rounds": 4}, {"n_rounds": 3, "n_steps": 2}):
         assert "Use n_rounds=None" in refusal(Peeling, objective, BUDGET, **params)
     assert not refusal(Peeling, objective, BUDGET, n_rounds=3, n_steps=3)
+    spherical = {"law": "spherical"}
+    for params in ({}, {"n_steps": 2, "n_rounds": 1}):
+        reason = refusal(Peeling, objective, BUDGET, **spherical, **params)
+        assert "Use law=None for Gaussian noise, or delta=0." in reason
+    assert not refusal(Peeling, objective, PURE, **spherical)
+    once = {"n_steps": 1, "n_rounds": 1}
+    assert not refusal(Peeling, objective, BUDGET, **spherical, **once)
     gaussian = refusal(Peeling, objective, PURE, law="gaussian")
     assert gaussian.endswith("Use law=None.")
 

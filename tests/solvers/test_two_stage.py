@@ -12,6 +12,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from skdp import DPSparseLinearRegression, DPSparseLogisticRegression
+from skdp._configured import Refused
 from skdp.data import MemorySource
 from skdp.losses import LogisticLoss, SoftmaxLoss, SquaredLoss
 from skdp.objectives import LinearObjective
@@ -152,6 +153,24 @@ def test_every_refit_draws_what_is_declared_for_its_columns(refit, budget, kind)
     ]
     laws = {draw.law for draw in noise.draws}
     assert laws == {"spherical" if budget is PURE else "gaussian"}
+
+
+class NotGaussianIsPure(TwoStage):
+    """The twin: a refit that is not Gaussian once got a pure constant model."""
+
+    def _constant_model(self, objective):
+        found = super()._constant_model(objective)
+        is_gaussian = self.refit.adds_in_squares(self.refit.params)
+        return found if is_gaussian else replace(found, law="spherical")
+
+
+def test_the_constant_model_beside_a_delta_is_gaussian():
+    """Also if the refit is objective perturbation, whose cost is no Gaussian's."""
+    refit = {"refit": "objective_perturbation"}
+    event = event_of(resolved(**refit), 5.0, OBJECTIVE)
+    assert not any(isinstance(leaf, PureEvent) for leaf in event.leaves)
+    with pytest.raises(Refused, match="law='spherical' beside a delta"):
+        resolved(NotGaussianIsPure, **refit)
 
 
 def booked(plan, objective, kept):

@@ -1,0 +1,39 @@
+"""Fitted state that says which version of skdp wrote it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sklearn.base import BaseEstimator
+
+from skdp import __version__
+from skdp._versions import (
+    FIRST_VERSION,
+    check_schema,
+    check_version,
+    warn_of_version,
+)
+
+STATE_SCHEMA = 1
+_VERSION, _SCHEMA = "_skdp_version", "_skdp_schema"
+
+
+class StoredEstimator(BaseEstimator):
+    """An estimator whose pickled state names skdp's version and a schema number."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        return state | {_VERSION: __version__, _SCHEMA: STATE_SCHEMA}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        state = dict(state)
+        name = type(self).__name__
+        what = f"The stored state of {name}"
+        version = check_version(what, state.pop(_VERSION, FIRST_VERSION))
+        check_schema(what, state.pop(_SCHEMA, 1), STATE_SCHEMA, version)
+        remedy = (
+            "Check what it predicts, or load it with the version that stored it. To "
+            "fit it again is another release."
+        )
+        warn_of_version(f"a fitted {name}", version, remedy)
+        super().__setstate__(state)

@@ -1,0 +1,106 @@
+"""Entries that raise what they like are refused in words that are not theirs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from skdp import (
+    DeclaredOneHotEncoder,
+    DPLinearRegression,
+    DPLogisticRegression,
+    DPMatrixFactorization,
+    DPStandardScaler,
+    _input,
+)
+from skdp.decomposition._ids import found_ids
+
+SECRET = "ann has 3 cats"
+
+
+class Hostile:
+    """An entry whose conversion, hash and comparison raise an error of its own."""
+
+    def __init__(self, error, hashable=False):
+        self.error, self.hashable = error, hashable
+
+    def __float__(self):
+        raise self.error(SECRET)
+
+    def __hash__(self):
+        if self.hashable:
+            return 0
+        raise self.error(SECRET)
+
+    def __eq__(self, other):
+        raise self.error(SECRET)
+
+    def __lt__(self, other):
+        raise self.error(SECRET)
+
+
+def column(entry, n=20):
+    table = np.zeros((n, 1), dtype=object)
+    table[:, 0] = np.linspace(0, 1, n)
+    table[3, 0] = entry
+    return table
+
+
+def scaler(entry):
+    DPStandardScaler(bounds=(0, 1)).fit(column(entry))
+
+
+def target(entry):
+    y = column(entry)[:, 0]
+    DPLinearRegression(target_bounds=(0, 1)).fit(np.ones((20, 1)), y)
+
+
+def labels(entry):
+    y = column(entry)[:, 0]
+    DPLogisticRegression(classes=[0, 1]).fit(np.ones((20, 1)), y)
+
+
+def ids(entry):
+    X = [(entry, 0), (entry, 1), ("ann", 0), (3, 1)]
+    DPMatrixFactorization(rating_bounds=(1, 5)).fit(X, [1.0, 2.0, 3.0, 4.0])
+
+
+ERRORS = [KeyError, ValueError, LookupError, OSError, StopIteration]
+
+
+@pytest.mark.parametrize("error", ERRORS)
+@pytest.mark.parametrize("fit", [scaler, target, labels, ids])
+def test_the_words_of_an_entry_are_not_passed_on(fit, error):
+    with pytest.raises((TypeError, ValueError)) as caught:
+        fit(Hostile(error))
+    assert SECRET not in str(caught.value)
+    assert caught.value.__context__ is None
+
+
+@pytest.mark.parametrize("error", ERRORS)
+def test_ids_that_cannot_be_compared_are_refused_in_words_of_skdp(error):
+    with pytest.raises((TypeError, ValueError)) as caught:
+        found_ids([Hostile(error, hashable=True) for _ in range(3)], "users")
+    assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize("error", ERRORS)
+def test_a_category_that_cannot_be_looked_up_is_unknown(error):
+    encoder = DeclaredOneHotEncoder([["a", "b"]]).fit(column("a").astype(str))
+    X = np.array([["a"], ["b"]], dtype=object)
+    X[1, 0] = Hostile(error)
+    assert encoder.transform(X).tolist() == [[1, 0], [0, 0]]
+
+
+def test_words_that_are_passed_on_are_caught():
+    # Broken twin: as it was, with a list of kinds of errors.
+    def some(call, otherwise):
+        try:
+            return call()
+        except (TypeError, ValueError, ArithmeticError, RuntimeError):
+            raise ValueError(otherwise) from None
+
+    with pytest.raises(KeyError, match=SECRET):
+        some(lambda: float(Hostile(KeyError)), "no number")
+    with pytest.raises(ValueError, match="no number"):
+        _input.without_data(lambda: float(Hostile(KeyError)), "no number")

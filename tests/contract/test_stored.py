@@ -1,0 +1,415 @@
+"""Stored files of every version load, mean what they meant, and say who wrote them."""
+
+from __future__ import annotations
+
+import copy
+import importlib.util
+import json
+import pickle
+import pickletools
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import joblib
+import numpy as np
+import pytest
+
+import skdp
+from skdp import BudgetLedger, DPLogisticRegression, PrivacyRecord, RowNormClipper
+from skdp._stored import StoredEstimator
+from skdp.exceptions import InconsistentVersionWarning, LedgerError
+from skdp.privacy import Budget, GaussianEvent, epsilon_of
+from skdp.privacy._codec import event_from_dict, event_to_dict
+from skdp.privacy._ledger import open_ledger
+
+FOLDER = Path(__file__).parents[1] / "stored" / "0.1"
+EXPECTED = json.loads((FOLDER / "expected.json").read_text())
+
+# Where pickles look for classes. Who moves one leaves an alias at the old place, and
+# adds the new place: models that were stored before must go on loading.
+PLACES = {
+    "skdp.decomposition._factors": {"Factors"},
+    "skdp.decomposition._ids": {"Ids"},
+    "skdp.decomposition._matrix_factorization": {"DPMatrixFactorization"},
+    "skdp.decomposition._ratings": {"Order", "Pattern"},
+    "skdp.decomposition._recommender": {"Recommender"},
+    "skdp.decomposition._task": {"Task"},
+    "skdp.linear_model._linear_regression": {"DPLinearRegression"},
+    "skdp.linear_model._logistic": {"DPLogisticRegression"},
+    "skdp.linear_model._sparse_linear_regression": {"DPSparseLinearRegression"},
+    "skdp.linear_model._sparse_logistic_regression": {"DPSparseLogisticRegression"},
+    "skdp.linear_model._svc": {"DPLinearSVC"},
+    "skdp.model_selection._grid_search": {"DPGridSearchCV", "DPRandomizedSearchCV"},
+    "skdp.model_selection._private_score": {"PrivateScore"},
+    "skdp.preprocessing._bounded_scaler": {"BoundedScaler"},
+    "skdp.preprocessing._declared_one_hot_encoder": {"DeclaredOneHotEncoder"},
+    "skdp.preprocessing._pca": {"DPPCA"},
+    "skdp.preprocessing._quantile_clipper": {"DPQuantileClipper"},
+    "skdp.preprocessing._row_norm_clipper": {"RowNormClipper"},
+    "skdp.preprocessing._simple_imputer": {"DPSimpleImputer"},
+    "skdp.preprocessing._standard_scaler": {"DPStandardScaler"},
+    "skdp.privacy._events": {
+        "BoundedRangeEvent",
+        "ComposedEvent",
+        "EpsilonDeltaEvent",
+        "GaussianEvent",
+        "LaplaceEvent",
+        "NonPrivateEvent",
+        "ObjectiveEvent",
+        "PoissonGaussianEvent",
+        "PureEvent",
+    },
+    "skdp.privacy._ledger": {"BudgetLedger"},
+    "skdp.privacy._record": {"PrivacyRecord"},
+    "skdp.privacy._search_events": {"ParallelEvent", "SelectionEvent"},
+    "skdp.solvers._two_stage": {"Levels"},
+}
+
+
+def from_first():
+    """What is loaded inside was written by version 0.1, and says so."""
+    return pytest.warns(InconsistentVersionWarning, match=r"by skdp 0\.1 into")
+
+
+def load(name):
+    return pickle.loads((FOLDER / f"{name}.pickle").read_bytes())
+
+
+def places_in(content):
+    """What a pickle imports from skdp: pairs of a module and a name."""
+    texts, memo, found, last = [], [], set(), None
+    for operation, argument, _ in pickletools.genops(content):
+        if operation.name in ("SHORT_BINUNICODE", "BINUNICODE"):
+            texts.append(argument)
+        elif operation.name == "MEMOIZE":
+            memo.append(texts[-1] if "UNICODE" in last else None)
+        elif operation.name in ("BINGET", "LONG_BINGET"):
+            texts += [memo[argument]] if memo[argument] else []
+        elif operation.name == "STACK_GLOBAL":
+            found.add((texts[-2], texts[-1]))
+        last = operation.name
+    return {(module, name) for module, name in found if module.startswith("skdp")}
+
+
+def unlisted(content, places=PLACES):
+    return {
+        pair for pair in places_in(content) if pair[1] not in places.get(pair[0], ())
+    }
+
+
+# Models --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", EXPECTED["models"])
+def test_stored_model_answers_as_it_did(name):
+    told = EXPECTED["models"][name]
+    with from_first() as caught:
+        model = load(name)
+    assert caught[-1].message.what == f"a fitted {type(model).__name__}"
+    answer = getattr(model, told["method"])(np.array(told["rows"]))
+    np.testing.assert_allclose(answer, told["answer"], rtol=1e-12, atol=0)
+    assert not any("_skdp" in attribute for attribute in vars(model))
+    if told["record"] is None:
+        assert not hasattr(model, "privacy_")
+        return
+    written = model.privacy_.to_dict()
+    assert (written.pop("skdp_version"), written.pop("schema")) == ("0.1", 1)
+    assert told["record"].items() <= written.items()
+    assert model.privacy_.statement() == told["statement"]
+    # A tighter accountant may lower it.
+    assert epsilon_of(model.privacy_.event, 1e-6) <= float(told["epsilon"]) * (1 + 1e-9)
+
+
+def test_stored_score_reads():
+    score = load("score")
+    assert float(score) == EXPECTED["score"]
+    assert "GaussianEvent" not in repr(score)
+    assert score.privacy.skdp_version == "0.1"
+
+
+def test_stored_model_fits_again_and_then_is_of_this_version():
+    with from_first():
+        model = load("standard_scaler")
+    X = np.random.default_rng(0).uniform(-1, 1, (50, 3))
+    model.fit(X)
+    assert model.privacy_.skdp_version == skdp.__version__
+    pickle.loads(pickle.dumps(model))  # no warning
+
+
+@pytest.mark.parametrize("store", ["pickle", "joblib", "copy"])
+def test_this_version_loads_silently(store, tmp_path):
+    model = DPLogisticRegression(classes=[0, 1]).fit(np.eye(4), [0, 1, 0, 1])
+    if store == "joblib":
+        joblib.dump(model, tmp_path / "model")
+        again = joblib.load(tmp_path / "model")
+    else:
+        again = {"pickle": lambda x: pickle.loads(pickle.dumps(x))}.get(
+            store, copy.deepcopy
+        )(model)
+    assert vars(again).keys() == vars(model).keys()
+    assert again.privacy_ == model.privacy_
+    assert again.privacy_.skdp_version == skdp.__version__
+
+
+def stored_by(version, schema=1, monkeypatch=None):
+    """A pickle that another version wrote."""
+    with monkeypatch.context() as patch:
+        patch.setattr("skdp._stored.__version__", version)
+        patch.setattr("skdp._stored.STATE_SCHEMA", schema)
+        return pickle.dumps(RowNormClipper())
+
+
+@pytest.mark.parametrize("version", ["0.1.7", "7.0.0", "7.1.0rc1"])
+def test_other_minor_version_warns_with_a_remedy(version, monkeypatch):
+    content = stored_by(version, monkeypatch=monkeypatch)
+    with pytest.warns(InconsistentVersionWarning) as caught:
+        pickle.loads(content)
+    (warning,) = caught
+    assert warning.filename == __file__
+    message = warning.message
+    assert message.original_version == version
+    assert message.current_version == skdp.__version__
+    for part in ("a fitted RowNormClipper", version, skdp.__version__, message.remedy):
+        assert part in str(message)
+    again = pickle.loads(pickle.dumps(message))
+    assert (str(again), again.what) == (str(message), message.what)
+
+
+def test_patch_releases_do_not_warn(monkeypatch):
+    monkeypatch.setattr("skdp._versions.__version__", "7.1.2")
+    pickle.loads(stored_by("7.1.0", monkeypatch=monkeypatch))
+
+
+def test_newer_state_is_refused(monkeypatch):
+    content = stored_by("7.0.0", schema=2, monkeypatch=monkeypatch)
+    with pytest.raises(ValueError, match=r"RowNormClipper .* 1 to 1 .*Got 2.*7\.0\.0"):
+        pickle.loads(content)
+
+
+def test_broken_twin_that_ignores_the_schema_misreads(monkeypatch):
+    content = stored_by("7.0.0", schema=2, monkeypatch=monkeypatch)
+    monkeypatch.setattr("skdp._stored.check_schema", lambda *arguments: None)
+    with pytest.warns(InconsistentVersionWarning):
+        assert isinstance(pickle.loads(content), RowNormClipper)
+
+
+@pytest.mark.parametrize("version", [3, "", "new", "1", "0.2\n"])
+def test_version_that_is_none_is_refused(version, monkeypatch):
+    content = stored_by(version, monkeypatch=monkeypatch)
+    with pytest.raises(ValueError, match="must name the version"):
+        pickle.loads(content)
+
+
+# Places --------------------------------------------------------------------------
+
+
+def test_stored_pickles_look_where_the_list_says():
+    found = set()
+    for path in FOLDER.glob("*.pickle"):
+        assert unlisted(path.read_bytes()) == set(), path.name
+        found |= places_in(path.read_bytes())
+    listed = {(module, name) for module, names in PLACES.items() for name in names}
+    assert found >= listed
+
+
+def resolved(module, name):
+    return getattr(importlib.import_module(module), name)
+
+
+@pytest.mark.parametrize("module", PLACES)
+def test_every_place_still_holds_its_class(module):
+    for name in PLACES[module]:
+        assert resolved(module, name).__name__ == name
+
+
+def test_broken_twin_that_moved_a_class_without_an_alias_is_found(monkeypatch):
+    monkeypatch.delattr("skdp.privacy._events.GaussianEvent")
+    with pytest.raises(AttributeError):
+        resolved("skdp.privacy._events", "GaussianEvent")
+    with pytest.raises(AttributeError, match="GaussianEvent"):
+        load("events")
+
+
+def test_what_is_stored_now_looks_nowhere_else(tmp_path):
+    spec = importlib.util.spec_from_file_location("make", FOLDER / "make.py")
+    make = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(make)
+    models = make.models(make.books(tmp_path / "study.db"))
+    assert models.keys() == EXPECTED["models"].keys()
+    for name, (model, _, _) in models.items():
+        assert unlisted(pickle.dumps(model, protocol=4)) == set(), name
+
+
+def test_broken_twin_with_a_class_of_another_place_is_found():
+    model = RowNormClipper()
+    model.budget_ = Budget(1.0, 1e-6)
+    assert unlisted(pickle.dumps(model, protocol=4)) == {
+        ("skdp.privacy._accounting", "Budget")
+    }
+
+
+def test_every_public_estimator_stores_its_version():
+    for name in skdp.__all__:
+        thing = getattr(skdp, name)
+        if isinstance(thing, type) and hasattr(thing, "fit"):
+            assert issubclass(thing, StoredEstimator), name
+            state = thing.__new__(thing).__getstate__()
+            assert state["_skdp_version"] == skdp.__version__
+
+
+# Events and records --------------------------------------------------------------
+
+
+def test_stored_events_are_those_in_the_books(books):
+    stored = load("events")
+    for event, spend in zip(stored[:-1], open_books(books).spends(), strict=False):
+        assert event == spend.event == event_from_dict(event_to_dict(event))
+
+
+def test_stored_record_reads():
+    text = (FOLDER / "record.json").read_text()
+    with from_first() as caught:
+        record = PrivacyRecord.from_json(text)
+    assert caught[0].filename == __file__
+    assert record == load("record")
+    assert record.skdp_version == "0.1"
+    assert json.loads(text).items() <= record.to_dict().items()
+
+
+@pytest.mark.parametrize("name", EXPECTED["models"])
+def test_every_stored_record_survives_reading(name):
+    values = EXPECTED["models"][name]["record"]
+    if values is None:
+        return
+    with from_first():
+        written = PrivacyRecord.from_dict(values).to_dict()
+    assert values.items() <= written.items()
+
+
+def test_record_of_this_version_comes_back_silently():
+    model = DPLogisticRegression(solver="noisy_gd", classes=[0, 1], epsilon=np.inf).fit(
+        np.eye(4), [0, 1, 0, 1]
+    )
+    record = model.privacy_
+    values = json.loads(record.to_json())
+    assert (values["schema"], values["skdp_version"]) == (1, skdp.__version__)
+    again = PrivacyRecord.from_json(record.to_json())
+    assert again == record
+    assert again.epsilon == np.inf
+
+
+BAD_RECORDS = {
+    "newer schema": ({"schema": 2}, "from 1 to 1 .*Got 2"),
+    "schema of text": ({"schema": "1"}, "from 1 to 1"),
+    "no version": ({"skdp_version": None}, "must name the version"),
+    "unknown field": ({"bound": 1.0}, "the fields of a PrivacyRecord"),
+    "unknown event": ({"event": {"event": "new"}}, "An event must be"),
+    "unknown relation": ({"adjacency": "new"}, "adjacency"),
+}
+
+
+@pytest.mark.parametrize(("change", "match"), BAD_RECORDS.values(), ids=BAD_RECORDS)
+def test_bad_record_is_refused(change, match):
+    values = load("record").to_dict() | {"skdp_version": skdp.__version__} | change
+    with pytest.raises(ValueError, match=match):
+        PrivacyRecord.from_dict(values)
+
+
+@pytest.mark.parametrize("values", [[], "record", {}])
+def test_what_is_no_record_is_refused(values):
+    with pytest.raises(ValueError, match="A stored record must"):
+        PrivacyRecord.from_dict(values)
+
+
+# Ledgers -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def books(tmp_path):
+    path = tmp_path / "study.db"
+    shutil.copy(FOLDER / "study.db", path)
+    return path
+
+
+def open_books(path):
+    with pytest.warns(InconsistentVersionWarning, match="the ledger"):
+        return open_ledger(path)
+
+
+def test_stored_ledger_opens_verifies_and_sums(books):
+    before = books.read_bytes()
+    ledger = open_books(books)
+    told = EXPECTED["ledger"]
+    # A tighter accountant may lower what was spent and raise what is left.
+    assert ledger.spent().epsilon <= told["spent"] * (1 + 1e-9)
+    assert ledger.remaining().epsilon >= told["remaining"][0] * (1 - 1e-9)
+    assert ledger.remaining().delta == told["remaining"][1]
+    alone = ledger.to_frame()["epsilon_alone"].to_numpy()
+    assert (alone <= np.array(told["epsilon_alone"]) * (1 + 1e-9)).all()
+    assert {spend.skdp_version for spend in ledger.spends()} == {"0.1"}
+    assert books.read_bytes() == before
+
+
+def test_stored_ledger_is_charged_and_then_silent(books):
+    ledger = open_books(books)
+    n_spends, spent = len(ledger.spends()), ledger.spent().epsilon
+    model = DPLogisticRegression(solver="noisy_gd", classes=[0, 1], ledger=ledger)
+    model.fit(np.eye(4), [0, 1, 0, 1])
+    again = open_ledger(books)  # no warning
+    versions = [spend.skdp_version for spend in again.spends()]
+    assert versions == ["0.1"] * n_spends + [skdp.__version__]
+    assert again.spent().epsilon > spent
+
+
+def test_stored_handle_keeps_the_same_books(books):
+    handle = load("ledger")
+    assert handle.path == "study.db"  # stored without the folder
+    handle.path = str(books)
+    assert handle == open_books(books)
+    handle.commit(
+        GaussianEvent(30.0),
+        adjacency="replace_one",
+        budget=Budget(1.0, 1e-6),
+        label="more",
+    )
+    assert handle.spends()[-1].label == "more"
+
+
+def test_stored_model_is_charged_to_its_ledger(books):
+    with from_first():
+        model = load("logistic")
+    model.ledger.path = str(books)
+    n_spends = len(model.ledger.spends())
+    model.fit(np.eye(3), [0, 1, 2])
+    assert len(model.ledger.spends()) == n_spends + 1
+
+
+def test_broken_twin_with_a_forged_spend_of_the_stored_ledger_is_found(books):
+    with closing(sqlite3.connect(books)) as connection:
+        connection.execute("UPDATE spends SET label = 'other' WHERE id = 3")
+        connection.commit()
+    with pytest.raises(LedgerError, match="chain of digests"):
+        open_ledger(books)
+
+
+def test_new_ledger_is_silent_and_names_the_version(tmp_path):
+    ledger = BudgetLedger(tmp_path / "new.db", epsilon=10.0, delta=1e-6)
+    BudgetLedger(ledger.path, epsilon=10.0, delta=1e-6)
+    for number in range(2):
+        ledger.commit(
+            GaussianEvent(30.0),
+            adjacency="replace_one",
+            budget=Budget(1.0, 1e-6),
+            label=str(number),
+        )
+    assert [s.skdp_version for s in ledger.spends()] == [skdp.__version__] * 2
+    with closing(sqlite3.connect(ledger.path)) as connection:
+        assert connection.execute("SELECT * FROM versions").fetchall() == [
+            (1, skdp.__version__)
+        ]
+        connection.execute("UPDATE versions SET skdp_version = 'x'")
+        connection.commit()
+    with pytest.raises(LedgerError, match="must name the version"):
+        ledger.spends()
