@@ -58,7 +58,8 @@ def given_params(
             "The 'solver_params' parameter must be None or a mapping. "
             f"Got an instance of {type(params).__name__}."
         )
-    allowed = _names_of(kind)
+    names = [field.name for field in fields(kind)]
+    allowed = list(dict.fromkeys([*names, *kind.given_checks]))
     unknown = sorted(str(name) for name in params or {} if name not in allowed)
     if unknown:
         raise ValueError(
@@ -80,11 +81,6 @@ def checked_params(kind: type[Configured], params: Mapping[str, Any]) -> Given:
         given[name] = value if check is None else check(name, value)
     kind.check_given(given)
     return MappingProxyType(given)
-
-
-def _names_of(kind: type[Configured]) -> list[str]:
-    own = [field.name for field in fields(kind)]
-    return list(dict.fromkeys([*own, *kind.given_checks]))
 
 
 def _has_rule(field: Field[Any]) -> bool:
