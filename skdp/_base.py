@@ -41,8 +41,15 @@ class DeclaredEstimator(StoredEstimator):
 class Booked(Protocol):
     """What a record says of a release that is on the books; public."""
 
-    event: Event
-    noise_multiplier: float
+    @property
+    def event(self) -> Event:
+        """What accounting charges."""
+        ...
+
+    @property
+    def noise_multiplier(self) -> float:
+        """Sigma / sensitivity; 0.0 without noise."""
+        ...
 
 
 class PrivateEstimator(StoredEstimator):
@@ -77,8 +84,8 @@ class PrivateEstimator(StoredEstimator):
         try:
             yield
         except BaseException:
-            vars(self).clear()
-            vars(self).update(before)
+            self.__dict__.clear()
+            self.__dict__.update(before)
             raise
 
     def _check_privacy_params(self) -> Budget:
@@ -220,7 +227,7 @@ class PrivateEstimator(StoredEstimator):
 
     def _adds_in_squares(self) -> bool:
         """Whether all that `fit` will release is Gaussian noise."""
-        return self.delta > 0
+        return bool(self.delta > 0)
 
     def _be_one_of_several(self) -> None:
         """Choose parameters under which this object's noise adds up without loss."""
