@@ -15,6 +15,8 @@ import pytest
 import skdp
 from skdp.data import Block, Bucket, MemorySource
 from skdp.data._views import ColumnsOf, ConstantColumn, EntriesClipped
+from skdp.decomposition._rating_source import RatingSource
+from skdp.decomposition._ratings import Ratings
 from skdp.privacy._door import Door
 from skdp.privacy._draws import DrawsOf
 from skdp.privacy._entropy import SeededEntropy, SystemEntropy
@@ -43,7 +45,16 @@ INSIDE = {
 # They hold entropy, and show no noise of it; tests derive doors of their own.
 WALLS = (Door, DrawsOf)
 ENTROPY = (NoiseSource, SeededEntropy, SystemEntropy)
-RECORDS = (Block, Bucket, ColumnsOf, ConstantColumn, EntriesClipped, MemorySource)
+RECORDS = (
+    Block,
+    Bucket,
+    ColumnsOf,
+    ConstantColumn,
+    EntriesClipped,
+    MemorySource,
+    RatingSource,
+    Ratings,
+)
 
 
 def who_names(name, modules):
