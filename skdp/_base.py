@@ -18,7 +18,6 @@ from skdp.privacy._allowance import Allowance
 from skdp.privacy._door import Door
 from skdp.privacy._events import Event, NonPrivateEvent
 from skdp.privacy._ledger import BudgetLedger
-from skdp.privacy._noise import NoiseSource
 from skdp.privacy._record import PrivacyRecord
 from skdp.privacy._step import FREE, StepPrivacy
 
@@ -119,12 +118,12 @@ class PrivateEstimator(StoredEstimator):
         )
 
     def _warn_of_public_facts(
-        self, budget: Budget, n_samples: int, noise: Door | NoiseSource
+        self, budget: Budget, n_samples: int, door: Door
     ) -> tuple[str, ...]:
         """Warn before anything is spent; what stays on the record is returned."""
         if not budget.is_finite:
             return ()
-        if not noise.is_private:
+        if not door.is_private:
             warn(
                 "A random_state makes the noise reproducible, so this fit is not a "
                 "private release. Use random_state=None for anything you publish.",
