@@ -68,6 +68,7 @@ class Door:
         Orders and counts from the same stream; no noise.
     is_private : bool
         Whether the noise cannot be reproduced.
+    relation : {"replace_one", "zero_out", "rating_value", "user"}
     """
 
     def __init__(
@@ -78,7 +79,7 @@ class Door:
         ledger: Ledger | None,
         random_state: int | None,
     ) -> None:
-        self._budget, self._relation, self._ledger = budget, adjacency, ledger
+        self._budget, self.relation, self._ledger = budget, adjacency, ledger
         self._noise = NoiseSource(random_state)
         self.is_private = self._noise.is_private
         self.draws: Draws = DrawsOf(self._noise)
@@ -116,15 +117,15 @@ class Door:
         event: Event = NonPrivateEvent()
         multiplier = 0.0
         if plan is not None:
-            declare = partial(plan.event, relation=self._relation)
+            declare = partial(plan.event, relation=self.relation)
             multiplier = calibrate(declare, self._budget)
             if self.is_private:
                 event = declare(multiplier)
         if self._ledger is not None:
             self._ledger.commit(
-                event, adjacency=self._relation, budget=self._budget, label=label
+                event, adjacency=self.relation, budget=self._budget, label=label
             )
-        grant = Grant(event, multiplier, self._relation)
+        grant = Grant(event, multiplier, self.relation)
         if self._ledger is not None and self._ledger.is_rehearsal:
             if plan is None:
                 return NoiselessRehearsal(_NOTHING, source, grant)

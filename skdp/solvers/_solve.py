@@ -46,7 +46,15 @@ def solve(
     ------
     BudgetExceeded
         From the ledger; nothing was read or spent.
+    ValueError
+        If the door is for another adjacency than the objective.
     """
+    # Algorithms within the walls take their bounds from the objective.
+    if objective.adjacency != door.relation:
+        raise ValueError(
+            f"The objective must have the door's adjacency {door.relation!r}. Got "
+            f"{objective.adjacency!r}. Use one for both."
+        )
     if objective.feature_bound < objective.data_norm:
         source = EntriesClipped(source, objective.feature_bound)
     plan = None if solver is None else solver.plan(objective)

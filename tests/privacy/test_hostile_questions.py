@@ -12,7 +12,10 @@ import pytest
 
 from skdp.data import MemorySource
 from skdp.exceptions import PlanUsedUpError, UnboundedQueryError
+from skdp.losses import LogisticLoss
+from skdp.objectives import LinearObjective
 from skdp.privacy import Budget
+from skdp.privacy._allowance import Allowance
 from skdp.privacy._answers import Grant, LocalAnswers, RehearsedAnswers
 from skdp.privacy._door import Door
 from skdp.privacy._events import GaussianEvent
@@ -20,6 +23,10 @@ from skdp.privacy._laws import Choices, Gaussian, Laplace, PureChoices, Spherica
 from skdp.privacy._noise import NoiseSource
 from skdp.privacy._plan import Batch, Buckets, Line, Part, Plan, Poisson
 from skdp.privacy._query import Bound
+from skdp.solvers import Progress, solve
+from skdp.solvers._objective_perturbation import ObjectivePerturbation
+from tests.door import OpenDoor, planned
+from tests.door import run as run_open
 from tests.spies import SpyNoise, SpySource
 
 N = 60
@@ -317,3 +324,39 @@ def test_rehearsals_refuse_alike(name):
     source = MemorySource(np.ones((N, 3)), np.zeros(N))
     with pytest.raises(REFUSALS):
         act(RehearsedAnswers(plan, source, grant))
+
+
+def objective_under(adjacency):
+    return LinearObjective(
+        loss=LogisticLoss(),
+        n_samples=N,
+        n_features=3,
+        data_norm=1.0,
+        adjacency=adjacency,
+        alpha=0.1,
+    )
+
+
+def tilted(objective):
+    return planned(ObjectivePerturbation, objective, Budget(1.0, 1e-6))
+
+
+def test_an_objective_of_another_adjacency_is_refused_unread():
+    objective, diary = objective_under("zero_out"), []
+    source = SpySource(MemorySource(np.ones((N, 3)), np.zeros(N)), diary)
+    books = Allowance("replace_one", "record")
+    door = OpenDoor(Budget(1.0, 1e-6), adjacency="replace_one", ledger=books)
+    facts = {"label": "fit", "progress": Progress()}
+    with pytest.raises(ValueError, match="door's adjacency"):
+        solve(tilted(objective), source, objective, door, **facts)
+    assert not diary
+    assert not books.noted
+
+
+def test_broken_twin_without_the_check_has_half_the_noise():
+    source = MemorySource(np.ones((N, 3)), np.zeros(N))
+    scales = [
+        run_open(tilted(objective), source, objective, 1.0).noise_scale
+        for objective in map(objective_under, ("zero_out", "replace_one"))
+    ]
+    assert scales[0] < 0.51 * scales[1]
