@@ -128,15 +128,16 @@ def test_twins_that_forget_a_record_are_found_out(key, place, least, monkeypatch
 def test_a_twin_that_looks_at_what_it_should_not_is_found_out(monkeypatch):
     """Noise whose size follows the data, if only in the last digit."""
     total, bound = InterceptPart.total, InterceptPart.bound
+    seen = [False]  # bounds are taken before reading, so of the query before
 
     def peek(self, reader, rows):
         exact = total(self, reader, rows)
-        object.__setattr__(self, "is_positive", exact.sum() > 0)
+        seen.append(exact.sum() > 0)
         return exact
 
     def follow(self):
         right = bound(self)
-        if not getattr(self, "is_positive", False):
+        if not seen[-1]:
             return right
         return Bound(
             zero_out=math.nextafter(right.zero_out, math.inf),
