@@ -2,7 +2,7 @@
 
 An event is declared from public facts before any data is read. Its noise
 multiplier is sigma divided by the sensitivity under the adjacency that stands
-beside the event (in `Problem`, in the privacy record, in the ledger).
+beside the event (in the objective, in the privacy record, in the ledger).
 
 Every event answers these questions about itself:
 
