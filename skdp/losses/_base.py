@@ -55,7 +55,7 @@ class Loss(Protocol):
 
     @property
     def corners(self) -> int:
-        """The residuals of one record lie in the convex hull of 0 and so many points."""
+        """A record's residuals lie in the convex hull of 0 and so many points."""
         ...
 
     @property
