@@ -24,17 +24,18 @@ from benchmarks._commands import Commands, count
 from benchmarks._line import RESULTS
 from benchmarks._rating_data import NAMES, ratings
 from benchmarks._speed import side_by_side
+from skdp._configured import given_params
 from skdp.decomposition._factorizer import Factorizer
 from skdp.decomposition._factors import Factors, width
-from skdp.decomposition._gradient import Objective
-from skdp.decomposition._hamsi import HAMSI, MinibatchGD
-from skdp.decomposition._incremental import Run
-from skdp.decomposition._lbfgs import LBFGS
-from skdp.decomposition._partition import PARTITIONS, partition
 from skdp.decomposition._ratings import Ratings
-from skdp.decomposition._start import random_start
 from skdp.decomposition._task import Task
 from skdp.decomposition._threads import Threads
+from skdp.decomposition.plain._gradient import Objective
+from skdp.decomposition.plain._hamsi import HAMSI, MinibatchGD
+from skdp.decomposition.plain._incremental import Run
+from skdp.decomposition.plain._lbfgs import LBFGS
+from skdp.decomposition.plain._partition import PARTITIONS, partition
+from skdp.decomposition.plain._random_start import random_start
 
 _CONFIG = tomllib.loads((CONFIGS / "factorizers" / "hamsi.toml").read_text())
 _METHODS: dict[str, type[Factorizer]] = {
@@ -166,10 +167,11 @@ def _plot(frame: pd.DataFrame, x: str, y: str, by: str, path: Path) -> None:
     pyplot.close(figure)
 
 
-def _method(name: str, **changes: Any) -> tuple[Factorizer, bool]:
+def _method(name: str, found: Ratings, **changes: Any) -> tuple[Factorizer, Task]:
     entry = _CONFIG["methods"][name]
     settings = {"n_steps": _ENDLESS, **entry["settings"], **changes}
-    return _METHODS[entry["method"]](**settings), entry["biases"]
+    kind, task = _METHODS[entry["method"]], _task(found, entry["biases"])
+    return kind.planned(given_params(kind, kind.key, settings), task), task
 
 
 def _task(found: Ratings, biases: bool) -> Task:
@@ -195,13 +197,13 @@ def rmse(found: Ratings, factors: Factors) -> float:
 
 
 def _timed(
-    method: Factorizer, biases: bool, found: Ratings, seed: int, options: Options
+    method: Factorizer, task: Task, found: Ratings, seed: int, options: Options
 ) -> Iterator[tuple[float, int, Factors]]:
     """Seconds so far, passes and factors, until the time is over."""
-    task, spent = _task(found, biases), 0.0
+    spent = 0.0
     with Threads(options.n_jobs) as threads:
         rng = np.random.RandomState(seed)
-        path = method.resolve(task).iterates(found, task, rng, threads)
+        path = method.iterates(found, task, rng, threads)
         factors = next(path)  # compiles, divides the ratings, and starts
         for n_passes in range(_ENDLESS):
             yield spent, n_passes, factors
@@ -225,10 +227,10 @@ def _race(found: Ratings, options: Options) -> Iterator[dict[str, Any]]:
 def _marks(
     name: str, found: Ratings, seed: int, options: Options
 ) -> Iterator[dict[str, Any]]:
-    method, biases = _method(name)
+    method, task = _method(name, found)
     marks = [mark for mark in _CONFIG["marks"] if mark < options.limit]
     marks.append(options.limit)
-    for seconds, n_passes, factors in _timed(method, biases, found, seed, options):
+    for seconds, n_passes, factors in _timed(method, task, found, seed, options):
         if marks and seconds >= marks[0]:
             mark = max(mark for mark in marks if mark <= seconds)
             marks = [later for later in marks if later > mark]
@@ -271,8 +273,8 @@ def _final(
     name: str, schedule: str, kind: str, found: Ratings, seed: int, options: Options
 ) -> float:
     changes = {"schedule": schedule, "partition": kind, "n_subsets": _n_subsets(kind)}
-    method, biases = _method(name, **changes)
-    for _, _, factors in _timed(method, biases, found, seed, options):
+    method, task = _method(name, found, **changes)
+    for _, _, factors in _timed(method, task, found, seed, options):
         last = factors
     return rmse(found, last)
 
@@ -317,11 +319,11 @@ def _phases(found: Ratings, options: Options) -> Iterator[dict[str, Any]]:
     for name in ("minibatch_gd_tuned", "hamsi_thesis"):
         for kind in _CONFIG["partitions"]:
             changes = {"partition": kind, "n_subsets": _n_subsets(kind)}
-            method, biases = _method(name, **changes)
+            method, task = _method(name, found, **changes)
             assert isinstance(method, HAMSI | MinibatchGD)
             with Threads(options.n_jobs) as threads:
                 rng = np.random.RandomState(0)
-                run = Run(method, found, _task(found, biases), rng, threads)
+                run = Run(method, found, task, rng, threads)
                 n_cycles, before = 0, options.clock()
                 run.seconds = dict.fromkeys(run.seconds, 0.0)
                 while n_cycles < 8 or options.clock() - before < options.limit / 10:

@@ -19,26 +19,27 @@ from functools import partial
 from typing import ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from skdp._configured import Checks, Given
+from skdp._floats import FloatArray, IntArray
 from skdp._validation import check_count, check_real
-from skdp.decomposition._compact import InverseHessian
 from skdp.decomposition._factorizer import Draws, PrivateFactorizer
 from skdp.decomposition._factors import Factors
 from skdp.decomposition._pattern_embedding import values_of
-from skdp.decomposition._ratings import Pattern, Ratings
+from skdp.decomposition._rating_source import RatingSource
+from skdp.decomposition._ratings import Pattern
 from skdp.decomposition._task import Task
 from skdp.decomposition._threads import Threads
-from skdp.decomposition._value_als import ValueALS, _bounds, _pattern, _sensitivity
+from skdp.decomposition._value_als import ValueALS
+from skdp.decomposition.plain._inverse_hessian import InverseHessian
 from skdp.privacy._accounting import Budget
 from skdp.privacy._adjacency import Unit
-from skdp.privacy._events import ComposedEvent, Event, GaussianEvent
+from skdp.privacy._answers import Answers
 from skdp.privacy._gaussian import gaussian_mu
-from skdp.privacy._noise import NoiseSource, gaussian_scale
+from skdp.privacy._plan import Line, Part, Plan
+from skdp.privacy._query import Bound, Layout
+from skdp.queries._rating_values import clipped, residual_sensitivity
 from skdp.solvers._base import Progress
-from skdp.solvers._configured import Checks
-
-FloatArray = NDArray[np.float64]
 
 _START = ValueALS(n_embedding=0, rank=0, residual_clip=0.3)
 _DEVIATION = 0.225  # of residuals, in units of the width of the bounds
@@ -96,74 +97,64 @@ class NoisyGradientHAMSI(PrivateFactorizer):
     residual_clip: float = 0.2
     taste: float = 0.1
     row_bound: float = 0.8
-    start_share: float | None = None
+    start_share: float
 
-    def resolve(self, task: Task, budget: Budget) -> Self:
-        if self.start_share is not None:
-            return self
+    @classmethod
+    def planned(cls, given: Given, task: Task, budget: Budget) -> Self:
+        cls.check(task, budget)
         mu = gaussian_mu(budget.epsilon, budget.delta)
-        evidence = len(_pattern(task)) * mu / (task.n_users + task.n_items)
+        evidence = len(task.public_pattern) * mu / (task.n_users + task.n_items)
         share = min(0.95, max(0.3, 30 / max(evidence, 1e-9)))
-        return replace(self, start_share=share)
+        return cls(**{"start_share": share, **given})
 
-    def default_components(self, task: Task, budget: Budget) -> int:
+    @classmethod
+    def default_components(cls, given: Given, task: Task, budget: Budget) -> int:
         return 3  # more were no better on validation parts
 
     @property
     def shares(self) -> tuple[float, ...]:
         """Of mu^2, for each of the releases."""
-        assert self.start_share is not None, "resolve() fills in the share"
         start = tuple(self.start_share * share for share in _START.shares)
         return start + ((1 - self.start_share) / self.n_steps,) * self.n_steps
 
-    def event(self, noise_multiplier: float, task: Task) -> Event:
-        multipliers = [noise_multiplier / math.sqrt(share) for share in self.shares]
-        return ComposedEvent(tuple(GaussianEvent(each) for each in multipliers))
+    def plan(self, task: Task) -> Plan:
+        start = Part(_START.plan(task), multiple=1 / math.sqrt(self.start_share))
+        return Plan((start, Line(self.n_steps, mu_share=self.shares[-1])))
 
     def sensitivity(self, task: Task) -> float:
         """Largest of one query's, the width of the rating bounds being 1."""
         # Something to spare: rows are shortened in floating point.
         longest = math.sqrt(2) * self._bound(task) * (1 + 1e-8)
-        gradient = _sensitivity(self.residual_clip * longest, _pattern(task))
+        clip = self.residual_clip * longest
+        gradient = residual_sensitivity(clip, task.public_pattern)
         return max(_START.sensitivity(task), gradient)
 
     def run(
-        self,
-        ratings: Ratings,
-        task: Task,
-        noise_multiplier: float,
-        noise: NoiseSource,
-        rng: Draws,
-        progress: Progress,
+        self, answers: Answers, task: Task, rng: Draws, progress: Progress
     ) -> Factors:
-        assert self.start_share is not None, "resolve() fills in the share"
-        start = _START.run(
-            ratings,
-            replace(task, n_components=0),
-            noise_multiplier / math.sqrt(self.start_share),
-            noise,
-            rng,
-            Progress(),
-        )
+        biases = replace(task, n_components=0)
+        start = _START.run(answers.part(0), biases, rng, Progress())
         factors = Factors.zeros(task, start.mean)
         k = task.n_components
         if task.biases:
             factors.users[:, k] = start.users[:, 0]
             factors.items[:, k + 1] = start.items[:, 1]
         if k:
-            multiplier = noise_multiplier / math.sqrt(self.shares[-1])
-            gradients = _Gradients(
-                ratings, task, start, self.residual_clip, noise, multiplier
-            )
-            users, items = self._descend(gradients, task, rng, progress)
+            left = Left(task.public_pattern, task.declared_bounds, start)
+            users, items = self._descend(answers, left, task, rng, progress)
             factors.users[:, :k], factors.items[:, :k] = users, items
         return factors
 
     def _descend(
-        self, gradients: _Gradients, task: Task, rng: Draws, progress: Progress
+        self,
+        answers: Answers,
+        left: Left,
+        task: Task,
+        rng: Draws,
+        progress: Progress,
     ) -> tuple[FloatArray, FloatArray]:
         """Rows of factors, in units of the ratings."""
-        pattern, threads = _pattern(task), Threads()
+        pattern, threads = task.public_pattern, Threads()
         size = (task.n_users + task.n_items, task.n_components)
         variance = self.taste / math.sqrt(size[1])  # of a factor: tau^2
         bound = self._bound(task)
@@ -172,7 +163,8 @@ class NoisyGradientHAMSI(PrivateFactorizer):
         counts = np.concatenate([pattern.by_user.counts, pattern.by_item.counts])
         last: tuple[FloatArray, FloatArray, float] | None = None
         for t in range(self.n_steps):
-            asked, sigma = gradients.release(rows)
+            released = answers.ask(GradientAt(left, rows, self.residual_clip), 1)
+            asked, sigma = released.value, released.sigma
             # Of the diagonal: g, and the penalty l.
             square = _other_squares(rows, pattern) / size[1]
             data = np.maximum(counts, 0.1) * np.maximum(square, 1e-12 * variance)
@@ -195,7 +187,7 @@ class NoisyGradientHAMSI(PrivateFactorizer):
             if np.isfinite(point).all():
                 rows = _within(point.reshape(size) / roots, bound)
             progress.step(t + 1, self.n_steps)
-        low, high = _bounds(task)
+        low, high = task.declared_bounds
         rows = rows * math.sqrt(high - low)
         return rows[: task.n_users], rows[task.n_users :]
 
@@ -226,40 +218,54 @@ class NoisyGradientHAMSI(PrivateFactorizer):
         return self.row_bound * usual
 
 
-class _Gradients:
-    """The only reader of the ratings after the start: noisy sums, ascending."""
+@dataclass(frozen=True, eq=False)
+class Left:
+    """What a released start leaves of the ratings, in units of the bounds' width."""
 
-    def __init__(
-        self,
-        ratings: Ratings,
-        task: Task,
-        start: Factors,
-        clip: float,
-        noise: NoiseSource,
-        noise_multiplier: float,
-    ) -> None:
-        low, high = _bounds(task)
-        self._pattern, self._clip = _pattern(task), clip
-        codes = self._pattern.users, self._pattern.items
-        values = np.asarray(ratings.values, dtype=np.float64)
-        self._left = (values - start.predictions(*codes)) / (high - low)
-        self._noise, self._noise_multiplier = noise, noise_multiplier
+    pattern: Pattern
+    bounds: tuple[float, float]
+    start: Factors
 
-    def release(self, rows: FloatArray) -> tuple[FloatArray, float]:
-        """The sums at these rows, and the standard deviation of their noise."""
-        pattern, clip = self._pattern, self._clip
-        users, items = rows[: pattern.n_users], rows[pattern.n_users :]
+    def read(self, source: RatingSource) -> FloatArray:
+        """Pair by pair. Private."""
+        low, high = self.bounds
+        values = np.asarray(source.ratings.values, dtype=np.float64)
+        known = self.start.predictions(self.pattern.users, self.pattern.items)
+        return np.asarray((values - known) / (high - low))
+
+
+@dataclass(frozen=True, eq=False)
+class GradientAt:
+    """Sums over residuals at rows of factors, ascending; a row for each id."""
+
+    family: Left
+    rows: FloatArray
+    clip: float
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.rows.shape
+
+    def bound(self) -> Bound:
+        # As of rows of norm 1: Lemma 3 of docs/proofs/mf_rating_value.md.
+        longest = longest_pair(self.rows, self.family.pattern)
+        return Bound(
+            rating_value=residual_sensitivity(self.clip * longest, self.family.pattern)
+        )
+
+    def slack(self, layout: Layout) -> float:
+        return 0.0  # in the bound
+
+    def open(self, source: RatingSource) -> FloatArray:
+        return self.family.read(source)
+
+    def total(self, reader: FloatArray, rows: IntArray | None) -> FloatArray:
+        pattern = self.family.pattern
+        users, items = self.rows[: pattern.n_users], self.rows[pattern.n_users :]
         of_pairs = users[pattern.users], items[pattern.items]
-        residuals = self._left - np.einsum("ij,ij->i", *of_pairs)
-        table = values_of(pattern, np.clip(residuals, -clip, clip))
-        sums = np.vstack([table @ items, table.T @ users])
-        facts = {
-            # As of rows of norm 1: Lemma 3 of docs/proofs/mf_rating_value.md.
-            "sensitivity": _sensitivity(clip * longest_pair(rows, pattern), pattern),
-            "noise_multiplier": self._noise_multiplier,
-        }
-        scale = gaussian_scale(**facts, size=sums.size)
-        return self._noise.gaussian(sums, **facts), scale.sigma
+        residuals = reader - np.einsum("ij,ij->i", *of_pairs)
+        table = values_of(pattern, clipped(residuals, self.clip))
+        return np.vstack([table @ items, table.T @ users])
 
 
 def longest_pair(rows: FloatArray, pattern: Pattern) -> float:

@@ -20,12 +20,13 @@ import numpy as np
 from benchmarks._commands import Commands, add_validation
 from benchmarks._recommender_peers import Predict, peer
 from benchmarks._user_recommenders import validation
+from skdp._configured import given_params
 from skdp.datasets import FilmRatings, load_movielens
 from skdp.decomposition._factorizer import Factorizer
 from skdp.decomposition._ratings import Pattern, Ratings
-from skdp.decomposition._registry import FACTORIZERS
 from skdp.decomposition._task import Task
 from skdp.decomposition._threads import Threads
+from skdp.decomposition.plain import FACTORIZERS
 
 _CONFIGS = Path(__file__).parent / "configs"
 
@@ -72,9 +73,11 @@ class _Point:
     test: float
 
 
-def _path(solver: Factorizer, task: Task, parts: _Parts) -> Iterator[_Point]:
+def _path(
+    kind: type[Factorizer], params: dict[str, Any], task: Task, parts: _Parts
+) -> Iterator[_Point]:
     """Errors after each pass; the time for them is not counted."""
-    solver, seconds = solver.resolve(task), 0.0
+    solver, seconds = kind.planned(given_params(kind, kind.key, params), task), 0.0
     with Threads() as threads:
         rng = np.random.RandomState(0)
         begin = time.process_time()
@@ -87,7 +90,7 @@ def _path(solver: Factorizer, task: Task, parts: _Parts) -> Iterator[_Point]:
             begin = time.process_time()
 
 
-def _default_task(solver: Factorizer, ratings: Ratings) -> Task:
+def _default_task(solver: type[Factorizer], ratings: Ratings) -> Task:
     """What the estimator asks of a solver with ``n_components=alpha=None``."""
     pattern = ratings.pattern
     task = Task(
@@ -149,11 +152,11 @@ def _race(
         point = _Point(entry["params"]["n_passes"], seconds, *parts.errors(predictor()))
         rows.append([entry["method"], entry["params"]["k"], point, []])
     for key in solvers:
-        kind: Any = FACTORIZERS[key]
-        task = _default_task(kind(), parts.train)
-        for _ in _path(kind(n_steps=1), task, parts):
+        kind = FACTORIZERS[key]
+        task = _default_task(kind, parts.train)
+        for _ in _path(kind, {"n_steps": 1}, task, parts):
             pass  # compiles
-        points = list(_path(kind(), task, parts))
+        points = list(_path(kind, {}, task, parts))
         rows.append([f"`{key}`", task.n_components, points[-1], points])
     marks = config["marks"] if unit else []
     head = ["solver", "k", "passes", "seconds", "times libmf", "training", "test"]
@@ -193,13 +196,12 @@ def _study(kind: type[Factorizer], key: str, study: dict[str, Any]) -> None:
     for params, k, alpha in settings:
         cells = [str(params or "default"), _said(k), _said(alpha)]
         for parts in sets:
-            solver = kind(**params)
-            task = _default_task(solver, parts.train)
+            task = _default_task(kind, parts.train)
             if k is not None:
                 task = replace(task, n_components=k)
             if alpha is not None:
                 task = replace(task, alpha=alpha)
-            *_, last = _path(solver, task, parts)
+            *_, last = _path(kind, params, task, parts)
             cells.append(f"{last.test:.4f}")
         print("|", " | ".join(cells), "|", flush=True)
 

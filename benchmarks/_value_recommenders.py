@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 import tomllib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,12 +20,15 @@ import numpy as np
 from benchmarks._commands import Commands, add_validation, count
 from benchmarks._noisy_hamsi import NoisyGradientHAMSI
 from benchmarks._user_recommenders import validation
+from skdp._configured import given_params
 from skdp.datasets import FilmRatings, load_movielens
 from skdp.decomposition._factorizer import PrivateFactorizer
+from skdp.decomposition._rating_source import RatingSource
 from skdp.decomposition._ratings import Pattern, Ratings
 from skdp.decomposition._task import Task
 from skdp.decomposition._value_als import ValueALS
-from skdp.privacy._accounting import Budget, calibrate
+from skdp.privacy._accounting import Budget
+from skdp.privacy._door import Door
 from skdp.privacy._gaussian import gaussian_mu
 from skdp.privacy._noise import NoiseSource
 from skdp.solvers._base import Progress
@@ -63,9 +66,14 @@ class Coded:
         return float(np.sqrt(np.mean(error**2)))
 
     def private(
-        self, unresolved: PrivateFactorizer, epsilon: float, seed: int
+        self,
+        kind: type[PrivateFactorizer],
+        params: dict[str, Any],
+        epsilon: float,
+        seed: int,
     ) -> float:
         """Test error of a factoriser."""
+        given = given_params(kind, kind.key, params)
         budget = Budget(epsilon, self.config["delta"])
         task = Task(
             n_users=self.pattern.n_users,
@@ -77,18 +85,14 @@ class Coded:
             rating_bounds=tuple(self.config["bounds"]),
             pattern=self.pattern,
         )
-        k = unresolved.default_components(task, budget)
-        task = Task(**{**vars(task), "n_components": k})
-        solver = unresolved.resolve(task, budget)
-        multiplier = calibrate(partial(_event, solver, task), budget)
-        factors = solver.run(
-            Ratings(self.pattern, self.values),
-            task,
-            multiplier,
-            NoiseSource(seed),
-            np.random.RandomState(seed),
-            Progress(),
-        )
+        k = kind.default_components(given, task, budget)
+        task = replace(task, n_components=k)
+        solver = kind.planned(given, task, budget)
+        door = Door(budget, adjacency=kind.unit, ledger=None, random_state=seed)
+        source = RatingSource(Ratings(self.pattern, self.values), task.n_units)
+        answers = door.commit(solver.plan(task), source, label=kind.key)
+        rng = np.random.RandomState(seed)
+        factors = solver.run(answers, task, rng, Progress())
         rows = factors.users[self.test_users] * factors.items[self.test_items]
         return self.rmse(factors.mean + rows.sum(axis=1))
 
@@ -156,19 +160,15 @@ def run(*, runs: int | None = None, on_validation: bool = False) -> None:
             "noisy means of items and users": data.means
         }
         for name, params in config["methods"].items():
-            methods[name] = partial(data.private, ValueALS(**params))
+            methods[name] = partial(data.private, ValueALS, params)
         for name, params in config["gradients"].items():
-            methods[name] = partial(data.private, NoisyGradientHAMSI(**params))
+            methods[name] = partial(data.private, NoisyGradientHAMSI, params)
         for name, method in methods.items():
             start = time.process_time()
             cells = [_said([method(e, j) for j in seeds]) for e in epsilons]
             spent = (time.process_time() - start) / len(seeds) / len(epsilons)
             print(f"| {name} |", " | ".join(cells), f"| {spent:.2f} |", flush=True)
         print(f"\nnot private: biases {data.biases():.4f}", flush=True)
-
-
-def _event(solver: PrivateFactorizer, task: Task, noise_multiplier: float) -> Any:
-    return solver.event(noise_multiplier, task)
 
 
 def _sizes(pattern: Pattern) -> tuple[int, int]:

@@ -27,6 +27,12 @@ class Configured:
 
     key: ClassVar[str]  # in the registry, the module's name, tests, docs and benchmarks
     checks: ClassVar[Checks] = {}
+    # Of parameters that are given in another form than they are kept in.
+    given_checks: ClassVar[Checks] = {}
+
+    @classmethod
+    def check_given(cls, given: Given) -> None:
+        """Raise if checked parameters do not go together."""
 
     def __post_init__(self) -> None:
         # Plain numbers are kept: a NumPy scalar of half precision would carry its
@@ -52,7 +58,8 @@ def given_params(
             "The 'solver_params' parameter must be None or a mapping. "
             f"Got an instance of {type(params).__name__}."
         )
-    allowed = [field.name for field in fields(kind)]
+    names = [field.name for field in fields(kind)]
+    allowed = list(dict.fromkeys([*names, *kind.given_checks]))
     unknown = sorted(str(name) for name in params or {} if name not in allowed)
     if unknown:
         raise ValueError(
@@ -65,13 +72,14 @@ def given_params(
 
 def checked_params(kind: type[Configured], params: Mapping[str, Any]) -> Given:
     """Known parameters, each checked; without None where there is a rule."""
-    with_rule = {field.name for field in fields(kind) if _has_rule(field)}
-    given = {}
+    fixed = {field.name for field in fields(kind) if not _has_rule(field)}
+    checks, given = {**kind.checks, **kind.given_checks}, {}
     for name, value in params.items():
-        if value is None and name in with_rule:
+        if value is None and name not in fixed:
             continue
-        check = kind.checks.get(name)
+        check = checks.get(name)
         given[name] = value if check is None else check(name, value)
+    kind.check_given(given)
     return MappingProxyType(given)
 
 

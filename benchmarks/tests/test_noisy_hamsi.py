@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from functools import partial
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -13,9 +13,15 @@ from benchmarks._noisy_hamsi import NoisyGradientHAMSI
 from skdp.privacy import Budget, epsilon_of
 from skdp.privacy._accounting import calibrate
 from skdp.privacy._noise import NoiseSource
-from skdp.solvers import Progress
-from tests.contract.test_factorizers import neighbours, some_ratings, task_of
+from tests.contract.test_factorizers import (
+    answered,
+    event_of,
+    neighbours,
+    some_ratings,
+    task_of,
+)
 from tests.decomposition.ratings import low_rank_ratings
+from tests.decomposition.small import planned
 from tests.spies import SpyNoise, Transcript
 
 UNIT = "rating_value"
@@ -31,8 +37,7 @@ variants = pytest.mark.parametrize(
 
 def fit(solver, ratings, noise, multiplier, seed=0, **facts):
     task = task_of(UNIT, ratings, **facts)
-    draws = np.random.RandomState(seed)
-    return solver.run(ratings, task, multiplier, noise, draws, Progress())
+    return answered(solver, ratings, task, multiplier, noise, seed)
 
 
 def farthest(solver):
@@ -69,8 +74,8 @@ def test_no_query_moves_farther_than_its_sensitivity(solver):
 
 @variants
 def test_broken_twin_of_half_the_sensitivity_is_found_out(solver, monkeypatch):
-    right = module._sensitivity
-    monkeypatch.setattr(module, "_sensitivity", lambda *args: right(*args) / 2)
+    right = module.residual_sensitivity
+    monkeypatch.setattr(module, "residual_sensitivity", lambda *args: right(*args) / 2)
     assert farthest(solver)["gradients"] > 1
 
 
@@ -89,11 +94,11 @@ def test_broken_twin_that_counts_rows_of_one_side_is_found_out(monkeypatch):
 def test_shares_sum_to_one_and_the_budget_is_kept(epsilon):
     ratings, budget = some_ratings(), Budget(epsilon, 1e-6)
     task = task_of(UNIT, ratings)
-    solver = NoisyGradientHAMSI().resolve(task, budget)
-    assert solver.resolve(task, budget) == solver
+    solver = planned(NoisyGradientHAMSI, task, budget)
+    assert planned(NoisyGradientHAMSI, task, budget, **asdict(solver)) == solver
     assert sum(solver.shares) == pytest.approx(1, abs=1e-12)
-    multiplier = calibrate(partial(solver.event, task=task), budget)
-    event = solver.event(multiplier, task)
+    multiplier = calibrate(lambda z: event_of(solver, z, task), budget)
+    event = event_of(solver, multiplier, task)
     spent = epsilon_of(event, budget.delta)
     assert 0.996 * epsilon <= spent <= epsilon
     # Exact composition of Gaussian mechanisms: that of one of the same mu.
@@ -108,7 +113,7 @@ def test_noise_drawn_is_noise_declared(solver):
     fit(solver, ratings, noise, 2.0)
     declared = [
         part.noise_multiplier
-        for part in solver.event(2.0, task).leaves
+        for part in event_of(solver, 2.0, task).leaves
         for _ in range(part.count)
     ]
     drawn = [draw.noise_multiplier for draw in noise.draws]
@@ -140,7 +145,7 @@ def test_with_little_noise_factors_explain_what_biases_do_not():
 def test_noise_alone_is_no_curvature():
     """Along noise of the gradient before a step, changes of it are positive."""
     rng = np.random.default_rng(0)
-    solver, roots = NoisyGradientHAMSI(step=0.5), np.ones((5000, 1))
+    solver, roots = NoisyGradientHAMSI(step=0.5, start_share=0.5), np.ones((5000, 1))
     before, after = rng.normal(size=(2, 5000, 2))
     moved, change = 0.5 * before, before - after
     assert np.sum(moved * change) > 0

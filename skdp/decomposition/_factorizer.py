@@ -8,16 +8,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
+from skdp._configured import Configured, Given, Refused
 from skdp.decomposition._factors import Factors
 from skdp.decomposition._ratings import Ratings
 from skdp.decomposition._task import Task
 from skdp.decomposition._threads import Threads
 from skdp.privacy._accounting import Budget
 from skdp.privacy._adjacency import Unit
-from skdp.privacy._events import Event
-from skdp.privacy._noise import NoiseSource
+from skdp.privacy._answers import Answers
+from skdp.privacy._plan import Plan
 from skdp.solvers._base import Progress
-from skdp.solvers._configured import Configured
 
 # A generator of scikit-learn's kind, for draws on which no privacy rests.
 Draws = Any
@@ -29,16 +29,26 @@ class Factorizer(Configured, ABC):
 
     uses_alpha: ClassVar[bool] = True
 
-    def resolve(self, task: Task) -> Self:
-        """Copy with every None replaced by its rule."""
-        return self
+    @classmethod
+    def planned(cls, given: Given, task: Task) -> Self:
+        """What was not given decided by rule.
 
+        Parameters
+        ----------
+        given : mapping
+            Checked parameters.
+        task : Task
+        """
+        return cls(**given)
+
+    @classmethod
     @abstractmethod
-    def default_components(self, task: Task) -> int:
+    def default_components(cls, task: Task) -> int:
         """The rule for ``n_components=None``; that of `task` means nothing yet."""
 
+    @classmethod
     @abstractmethod
-    def default_alpha(self, task: Task) -> float:
+    def default_alpha(cls, task: Task) -> float:
         """The rule for ``alpha=None``, for the number of components of `task`."""
 
     @property
@@ -67,29 +77,49 @@ class Factorizer(Configured, ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class PrivateFactorizer(Configured, ABC):
-    """Factorises privately: declares an event, then reads and adds its noise."""
+    """Factorises privately: plans what it asks, then walks over the answers."""
 
     unit: ClassVar[Unit]
     # Of `sensitivity`, for the record.
     sensitivity_unit: ClassVar[str]
 
-    def refusal(self, task: Task, budget: Budget) -> str:
-        """Why this cannot do the job, or an empty string if it can."""
+    @classmethod
+    def check(cls, task: Task, budget: Budget) -> None:
+        """Raise what no parameter can mend.
+
+        Raises
+        ------
+        Refused
+        """
         if budget.delta == 0:
-            return (
-                f"solver={self.key!r} adds Gaussian noise and cannot do delta=0. "
+            raise Refused(
+                f"solver={cls.key!r} adds Gaussian noise and cannot do delta=0. "
                 "Use a delta above 0."
             )
         if task.rating_bounds is None or not math.isfinite(task.rating_bounds[1]):
-            return f"solver={self.key!r} needs finite rating_bounds."
-        return ""
+            raise Refused(f"solver={cls.key!r} needs finite rating_bounds.")
 
+    @classmethod
     @abstractmethod
-    def resolve(self, task: Task, budget: Budget) -> Self:
-        """Copy with every None replaced by its rule; public facts only."""
+    def planned(cls, given: Given, task: Task, budget: Budget) -> Self:
+        """What was not given decided by rule; from public facts only.
 
+        Parameters
+        ----------
+        given : mapping
+            Checked parameters.
+        task : Task
+        budget : Budget
+
+        Raises
+        ------
+        Refused
+            If this cannot do the job.
+        """
+
+    @classmethod
     @abstractmethod
-    def default_components(self, task: Task, budget: Budget) -> int:
+    def default_components(cls, given: Given, task: Task, budget: Budget) -> int:
         """The rule for ``n_components=None``; that of `task` means nothing yet."""
 
     @property
@@ -98,8 +128,8 @@ class PrivateFactorizer(Configured, ABC):
         return "Gaussian noise, calibrated exactly"
 
     @abstractmethod
-    def event(self, noise_multiplier: float, task: Task) -> Event:
-        """Everything `run` will release. Pure: sees no data, draws no noise."""
+    def plan(self, task: Task) -> Plan:
+        """Everything `run` will ask. Pure: sees no data, draws no noise."""
 
     @abstractmethod
     def sensitivity(self, task: Task) -> float:
@@ -107,27 +137,18 @@ class PrivateFactorizer(Configured, ABC):
 
     @abstractmethod
     def run(
-        self,
-        ratings: Ratings,
-        task: Task,
-        noise_multiplier: float,
-        noise: NoiseSource,
-        rng: Draws,
-        progress: Progress,
+        self, answers: Answers, task: Task, rng: Draws, progress: Progress
     ) -> Factors:
-        """Read `ratings`; add exactly the noise that `event` declared.
+        """Walk over released values; ask exactly what `plan` declared.
 
-        Called only by `factorize`, after the commit. Under ``unit="user"`` the rows of
-        users in the result are those of nobody: the mean user's.
+        Under ``unit="user"`` the rows of users in the result are those of nobody: the
+        mean user's.
 
         Parameters
         ----------
-        ratings : Ratings
-            Private: the values, and under ``unit="user"`` the pattern too. Values are
-            within the task's bounds.
+        answers : Answers
+            Over a `RatingSource`, its values within the task's bounds.
         task : Task
-        noise_multiplier : float
-        noise : NoiseSource
         rng : Draws
             For draws that no privacy rests on and that are independent of the data.
         progress : Progress

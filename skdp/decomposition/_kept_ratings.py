@@ -13,13 +13,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.decomposition._factorizer import Draws
 from skdp.decomposition._ratings import Order, Pattern, Ratings
 
 _KeyArray = NDArray[np.uint64]
 
 
-def kept_ratings(ratings: Ratings, max_ratings: int | None, rng: Draws) -> Ratings:
+def kept_ratings(ratings: Ratings, max_ratings: int | None, seed: int) -> Ratings:
     """The ratings that are used, user by user, each user's in the order of items.
 
     Parameters
@@ -28,14 +27,13 @@ def kept_ratings(ratings: Ratings, max_ratings: int | None, rng: Draws) -> Ratin
         Each pair once.
     max_ratings : int or None
         None: all of them.
-    rng : Draws
-        For the seed of the keys; no privacy rests on it.
+    seed : int in [0, 2^32)
+        Of the keys; no privacy rests on it.
     """
     order = ratings.pattern.by_user
     starts, pairs, items = order.starts, order.pairs, order.others
-    seed = np.uint64(rng.randint(2**32)) << np.uint64(32)
     if max_ratings is not None and (order.counts > max_ratings).any():
-        stays = _smallest_keys(order, seed, max_ratings)
+        stays = _smallest_keys(order, np.uint64(seed) << np.uint64(32), max_ratings)
         pairs, items = pairs[stays], items[stays]
         starts = np.concatenate([[0], np.cumsum(stays)])[starts].astype(np.int64)
     old = ratings.pattern

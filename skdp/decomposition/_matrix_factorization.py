@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
@@ -14,37 +14,27 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp._base import PrivateEstimator
 from skdp._input import check_targets
-from skdp._quiet import warn
-from skdp._validation import (
-    check_alpha,
-    check_bool,
-    check_choice,
-    check_count,
-    check_n_jobs,
-    check_target_bounds,
+from skdp._validation import check_choice, check_n_jobs, check_target_bounds
+from skdp.decomposition._accept import (
+    Accepted,
+    Terms,
+    accepted,
+    check_once,
+    open_task,
+    planned,
 )
 from skdp.decomposition._factorize import Outcome, factorize
 from skdp.decomposition._factorizer import Factorizer, PrivateFactorizer
 from skdp.decomposition._factors import Factors
-from skdp.decomposition._ids import Ids, check_pairs, declared_ids, found_ids
+from skdp.decomposition._ids import Ids, check_pairs, found_ids
 from skdp.decomposition._ratings import Pattern, Ratings
 from skdp.decomposition._recommender import LocalUsers, Recommender
-from skdp.decomposition._registry import Choice, choose_factorizer
+from skdp.decomposition._registry import Chosen, named_factorizer
 from skdp.decomposition._task import Task
 from skdp.decomposition._user_rows import UserPrior, solve_users
 from skdp.privacy._accounting import Budget
 from skdp.privacy._adjacency import UNITS, Relation, Unit
-from skdp.privacy._noise import NoiseSource
 from skdp.privacy._record import PrivacyRecord
-
-
-@dataclass(frozen=True)
-class _Input:
-    """Accepted pairs and ratings, as codes of known ids."""
-
-    users: Ids
-    items: Ids
-    ratings: Ratings
 
 
 class DPMatrixFactorization(RegressorMixin, PrivateEstimator):
@@ -335,7 +325,7 @@ None, default=None
         codes = known.items.codes(item_column)
         keep = codes >= 0
         pattern = Pattern(user_codes[keep], codes[keep], len(users), len(known.items))
-        _check_once(pattern)
+        check_once(pattern)
         values = values[keep]
         if known.bounds is not None:
             values = np.clip(values, *known.bounds)
@@ -409,26 +399,27 @@ None, default=None
         unit = cast(Unit, self._relation())
         n_jobs = check_n_jobs(self.n_jobs)
         bounds = self._checked_bounds(budget)
-        choice = choose_factorizer(
+        named = named_factorizer(
             self.solver,
             self._solver_params(),
             unit,
             budget,
             has_alpha=self.alpha is not None,
         )
-        given = self._accepted(X, y, unit, budget, bounds)
-        task = self._task(given, unit, budget, bounds)
-        choice, task = self._resolved(choice, task, budget)
+        terms = Terms(unit, budget, bounds)
+        given = accepted(self, X, y, terms)
+        task = open_task(self, given.ratings, terms)
+        chosen, task = planned(self, named, task, budget)
         outcome, self.privacy_ = self._factorize(
-            choice, given, task, unit, budget, n_jobs
+            chosen, given, task, unit, budget, n_jobs
         )
         self._keep(given, task, outcome, bounds)
         return self
 
     def _factorize(
         self,
-        choice: Choice,
-        given: _Input,
+        chosen: Chosen,
+        given: Accepted,
         task: Task,
         unit: Unit,
         budget: Budget,
@@ -438,52 +429,49 @@ None, default=None
         n_units = len(given.ratings)
         if unit == "user" and self.n_users is not None:
             n_units = self.n_users
-        noise = NoiseSource(self.random_state)
-        notes = self._warn_of_public_facts(budget, n_units, noise)
+        door = self._door(budget)
+        notes = self._warn_of_public_facts(budget, n_units, door)
         name = type(self).__name__
         outcome = factorize(
-            choice.solver,
+            chosen.solver,
             given.ratings,
             task,
-            budget,
-            unit=unit,
-            ledger=self.ledger,
-            noise=noise,
+            door,
             n_jobs=n_jobs,
-            label=f"{name}(solver={choice.solver.key!r})",
+            label=f"{name}(solver={chosen.solver.key!r})",
             verbose=bool(self.verbose),
         )
         return outcome, self._record(
-            outcome, budget, choice, task, unit, n_units, notes
+            outcome, budget, chosen, task, unit, n_units, notes
         )
 
     def _record(
         self,
         outcome: Outcome,
         budget: Budget,
-        choice: Choice,
+        chosen: Chosen,
         task: Task,
         unit: Unit,
         n_units: int,
         notes: tuple[str, ...],
     ) -> PrivacyRecord:
         """What is to be said of a factorisation."""
-        solver, mechanism, sensitivity, sigma = choice.solver, "", math.inf, 0.0
+        solver, mechanism, sensitivity, sigma = chosen.solver, "", math.inf, 0.0
         params, sensitivity_unit = {"n_components": task.n_components}, ""
         if isinstance(solver, Factorizer) and solver.uses_alpha:
             params["alpha"] = task.alpha
         if isinstance(solver, PrivateFactorizer):
             mechanism, sensitivity = solver.mechanism, solver.sensitivity(task)
             sensitivity_unit = solver.sensitivity_unit
-            parts = solver.event(outcome.noise_multiplier, task).leaves
-            sigma = sensitivity * max(part.noise_multiplier for part in parts)
+            multiplier, lines = outcome.noise_multiplier, solver.plan(task).lines
+            sigma = sensitivity * max(line.multiplier(multiplier) for line in lines)
         return self._record_of(
             outcome,
             budget,
             mechanism=mechanism,
             solver=solver.key,
             solver_params=params | asdict(solver),
-            why_solver=choice.reason,
+            why_solver=chosen.reason,
             sensitivity=sensitivity,
             noise_scale=sigma,
             n_samples=n_units,
@@ -514,132 +502,9 @@ None, default=None
             )
         return {**(self.solver_params or {}), **given}
 
-    def _accepted(
-        self,
-        X: Any,
-        y: Any,
-        unit: Unit,
-        budget: Budget,
-        bounds: tuple[float, float] | None,
-    ) -> _Input:
-        """Pairs and ratings, looked at once, to accept or to refuse them."""
-        user_column, item_column = check_pairs(self, X, reset=True)
-        values = check_targets(self, user_column, y)
-        users, user_codes = found_ids(user_column, "users")
-        if self.item_ids is None:
-            self._require(unit, budget, "item_ids", "all items of the catalogue")
-            items, item_codes = found_ids(item_column, "items")
-        else:
-            items = declared_ids("item_ids", self.item_ids, "items")
-            item_codes = items.codes(item_column)
-        if (item_codes < 0).any():
-            raise ValueError(
-                "The items in X must be among 'item_ids'. Got others. Declare the "
-                "whole catalogue, or leave such ratings out."
-            )
-        n_users = self._checked_n_users(len(users), unit, budget)
-        if min(n_users, len(items)) < 2:
-            raise ValueError(
-                "A factorisation needs at least two users and two items. Got one of "
-                "them. Use the mean of its ratings."
-            )
-        pattern = Pattern(user_codes, item_codes, n_users, len(items))
-        _check_once(pattern)
-        if bounds is not None:
-            values = _clipped(values, bounds, tell=not budget.is_finite)
-        if not budget.is_finite and np.asarray(y).dtype != np.float64:
-            values = values.astype(np.float32)
-        return _Input(users, items, Ratings(pattern, values))
-
-    def _require(self, unit: Unit, budget: Budget, name: str, what: str) -> None:
-        if unit == "user" and budget.is_finite:
-            raise ValueError(
-                f"The {name!r} parameter must be declared with privacy_unit='user': "
-                f"{what}, known without looking at the data. Got None."
-            )
-
-    def _checked_n_users(self, found: int, unit: Unit, budget: Budget) -> int:
-        if self.n_users is None:
-            self._require(unit, budget, "n_users", "how many users there are")
-            return found
-        n_users = check_count("n_users", self.n_users)
-        if found > n_users:
-            raise ValueError(
-                "The 'n_users' parameter must be the number of all users. Got ratings "
-                "of more users than that. Declare all of them."
-            )
-        return n_users
-
-    def _task(
-        self,
-        given: _Input,
-        unit: Unit,
-        budget: Budget,
-        bounds: tuple[float, float] | None,
-    ) -> Task:
-        """What is to be minimised, without what solvers have rules for."""
-        is_of_users = unit == "user" and budget.is_finite
-        pattern = given.ratings.pattern
-        return Task(
-            n_users=pattern.n_users,
-            n_items=pattern.n_items,
-            n_components=0,
-            alpha=0.0,
-            biases=check_bool("biases", self.biases),
-            unit=unit if budget.is_finite else None,
-            rating_bounds=bounds,
-            max_ratings=self._checked_max_ratings(is_of_users),
-            pattern=None if is_of_users else pattern,
-        )
-
-    def _checked_max_ratings(self, is_of_users: bool) -> int | None:
-        if self.max_ratings is None:
-            return None
-        if not is_of_users:
-            raise ValueError(
-                "The 'max_ratings' parameter must be None unless privacy_unit='user' "
-                f"and epsilon is finite. Got {self.max_ratings!r}. All ratings are "
-                "used."
-            )
-        return check_count("max_ratings", self.max_ratings)
-
-    def _resolved(
-        self, choice: Choice, task: Task, budget: Budget
-    ) -> tuple[Choice, Task]:
-        """Every None replaced by the rule of the solver."""
-        solver = choice.solver
-        k, alpha = self.n_components, self.alpha
-        if k is not None:
-            k = check_count("n_components", k, low=0, high=_MOST_COMPONENTS)
-        if isinstance(solver, PrivateFactorizer):
-            if alpha is not None:
-                raise ValueError(
-                    "The 'alpha' parameter must be None in a private fit, which weighs "
-                    f"what it releases by its known noise. Got {alpha!r}."
-                )
-            refusal = solver.refusal(task, budget)
-            if refusal:
-                raise ValueError(refusal)
-            if k is None:
-                k = solver.default_components(task, budget)
-            task = replace(task, n_components=k)
-            return replace(choice, solver=solver.resolve(task, budget)), task
-        task = replace(
-            task, n_components=solver.default_components(task) if k is None else k
-        )
-        if alpha is None:
-            alpha = solver.default_alpha(task)
-        elif not solver.uses_alpha:
-            raise ValueError(
-                f"The 'alpha' parameter must be None with solver={solver.key!r}, which "
-                f"learns its penalties. Got {alpha!r}. Use solver='sgd' or 'als'."
-            )
-        task = replace(task, alpha=check_alpha(alpha))
-        return replace(choice, solver=solver.resolve(task)), task
-
     def _keep(
         self,
-        given: _Input,
+        given: Accepted,
         task: Task,
         outcome: Outcome,
         bounds: tuple[float, float] | None,
@@ -685,9 +550,6 @@ None, default=None
         return tags
 
 
-_MOST_COMPONENTS = 4096
-
-
 def _assumed_public(unit: Unit, task: Task) -> tuple[str, ...]:
     """What the claim is made of: with the values, since these decide what it says."""
     facts = ["names and types of the columns of X"]
@@ -704,30 +566,6 @@ def _assumed_public(unit: Unit, task: Task) -> tuple[str, ...]:
         )
         facts.append(f"ratings used of a user: {most} (max_ratings)")
     return tuple(facts)
-
-
-def _check_once(pattern: Pattern) -> None:
-    places = pattern.users.astype(np.int64) * pattern.n_items + pattern.items
-    places.sort()
-    if (places[1:] == places[:-1]).any():
-        raise ValueError(
-            "Each pair of a user and an item must be in X once. Got one twice. Keep "
-            "one rating of each pair, or their mean."
-        )
-
-
-def _clipped(
-    values: np.ndarray, bounds: tuple[float, float], *, tell: bool
-) -> np.ndarray:
-    """Ratings within bounds; how many were not is said if nothing is private."""
-    clipped = np.asarray(np.clip(values, *bounds))
-    outside = int(np.count_nonzero(clipped != values)) if tell else 0
-    if outside:
-        warn(
-            f"{outside} ratings were outside of rating_bounds={bounds} and have been "
-            "clipped."
-        )
-    return clipped
 
 
 def _of_nobody(factors: Factors) -> Factors:

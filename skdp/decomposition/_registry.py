@@ -1,8 +1,8 @@
 """What users may name as ``solver=`` of `DPMatrixFactorization`.
 
-One key, five places: these tables, the module, its test in ``tests/decomposition``, its
-page ``docs/factorizers/<key>.md`` (a private form has a proof besides), and its
-benchmark configuration.
+One key, five places: the table in `skdp.decomposition.plain`, the module there, its
+test in ``tests/decomposition``, its page ``docs/factorizers/<key>.md`` (a private form
+has a proof besides), and its benchmark configuration.
 """
 
 from __future__ import annotations
@@ -11,26 +11,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from skdp._configured import Given, given_params
 from skdp._validation import check_choice
-from skdp.decomposition._als import ALS
 from skdp.decomposition._factorizer import Factorizer, PrivateFactorizer
-from skdp.decomposition._hamsi import HAMSI
-from skdp.decomposition._lbfgs import LBFGS
-from skdp.decomposition._sgd import SGD
 from skdp.decomposition._user_als import UserALS
 from skdp.decomposition._value_als import ValueALS
-from skdp.decomposition._vb import VariationalBayes
+from skdp.decomposition.plain import FACTORIZERS
 from skdp.privacy._accounting import Budget
 from skdp.privacy._adjacency import Unit
-from skdp.solvers._configured import configured
 
-FACTORIZERS: dict[str, type[Factorizer]] = {
-    "als": ALS,
-    "hamsi": HAMSI,
-    "lbfgs": LBFGS,
-    "sgd": SGD,
-    "vb": VariationalBayes,
-}
 # The forms in which a key is private, by what they protect.
 PRIVATE_FORMS: dict[tuple[str, Unit], type[PrivateFactorizer]] = {
     ("als", "rating_value"): ValueALS,
@@ -43,22 +32,31 @@ _PRIVATE_AUTO = "als", "the most accurate of the private forms"
 
 
 @dataclass(frozen=True)
-class Choice:
-    """A solver, not yet resolved, and why it is used."""
+class Named:
+    """A solver as it was asked for: its kind, what was given, and why it is used."""
+
+    kind: type[Factorizer] | type[PrivateFactorizer]
+    given: Given
+    reason: str
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A planned solver, and why it is used."""
 
     solver: Factorizer | PrivateFactorizer
     reason: str
 
 
-def choose_factorizer(
+def named_factorizer(
     key: str,
     params: Mapping[str, Any] | None,
     unit: Unit,
     budget: Budget,
     *,
     has_alpha: bool,
-) -> Choice:
-    """The configuration that ``solver=key, solver_params=params`` names.
+) -> Named:
+    """What ``solver=key, solver_params=params`` names.
 
     `has_alpha` says whether the user gave a penalty.
 
@@ -81,7 +79,8 @@ def choose_factorizer(
                 f"solver: one of {sorted(FACTORIZERS)}."
             )
     if not budget.is_finite:
-        return Choice(configured(FACTORIZERS[key], key, params), reason)
+        plain = FACTORIZERS[key]
+        return Named(plain, given_params(plain, key, params), reason)
     allowed = sorted(name for name, of in PRIVATE_FORMS if of == unit)
     if (key, unit) not in PRIVATE_FORMS:
         raise ValueError(
@@ -89,4 +88,5 @@ def choose_factorizer(
             f"{allowed} or 'auto', or epsilon=inf for a factorisation that is not "
             "private."
         )
-    return Choice(configured(PRIVATE_FORMS[key, unit], key, params), reason)
+    private = PRIVATE_FORMS[key, unit]
+    return Named(private, given_params(private, key, params), reason)

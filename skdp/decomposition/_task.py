@@ -54,3 +54,22 @@ class Task:
     rating_bounds: tuple[float, float] | None = None
     max_ratings: int | None = None
     pattern: Pattern | None = None
+
+    @property
+    def n_units(self) -> int:
+        """How many ratings or, where who rated what is private, users: public."""
+        return self.n_users if self.pattern is None else len(self.pattern)
+
+    @property
+    def declared_bounds(self) -> tuple[float, float]:
+        """`rating_bounds` of a private task, which has to have them."""
+        if self.rating_bounds is None:
+            raise ValueError("This task declares no rating_bounds. Set them.")
+        return self.rating_bounds
+
+    @property
+    def public_pattern(self) -> Pattern:
+        """`pattern` of a task in which it is public."""
+        if self.pattern is None:
+            raise ValueError("Who rated what is private here. Use another unit.")
+        return self.pattern

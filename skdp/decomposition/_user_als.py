@@ -19,27 +19,23 @@ a row of an item is averaged by precision and shrunk towards where the row start
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
+from skdp._configured import Checks, Given, Refused
 from skdp._validation import check_count, check_real
 from skdp.decomposition._factorizer import Draws, PrivateFactorizer
 from skdp.decomposition._factors import Factors
-from skdp.decomposition._kept_ratings import kept_ratings
-from skdp.decomposition._noisy_items import NoisyItems
-from skdp.decomposition._ratings import Ratings
+from skdp.decomposition._released_items import NoisyItems
 from skdp.decomposition._task import Task
-from skdp.decomposition._user_queries import CountQuery, PairQuery, RowQuery
-from skdp.decomposition._user_rows import solve_users
 from skdp.privacy._accounting import Budget
 from skdp.privacy._adjacency import Unit
-from skdp.privacy._events import ComposedEvent, Event, GaussianEvent
+from skdp.privacy._answers import Answers
 from skdp.privacy._gaussian import gaussian_mu
-from skdp.privacy._noise import NoiseSource
+from skdp.privacy._plan import Line, Plan
+from skdp.queries._users import CountQuery, KeptRatings, PairQuery, RowQuery
 from skdp.solvers._base import Progress
-from skdp.solvers._configured import Checks
 
 _FIRST_FACTORS = 2  # they start at the items' biases and popularity
 _ROUNDS_BEFORE_PAIRS = 2
@@ -120,55 +116,51 @@ class UserALS(PrivateFactorizer):
         "row_clip": partial(check_real, low=1e-3, high=10.0),
     }
 
-    n_rounds: int | None = None
-    n_directions: int | None = None
-    count_share: float | None = None
+    n_rounds: int
+    n_directions: int
+    count_share: float
     pair_share: float = 0.17
-    first_share: float | None = None
+    first_share: float
     bias_clip: float = 0.325
     row_clip: float = 0.5
 
-    def refusal(self, task: Task, budget: Budget) -> str:
-        reason = super().refusal(task, budget)
-        if reason or task.biases:
-            return reason
-        return (
-            f"solver={self.key!r} with privacy_unit='user' releases biases first. "
-            "Use biases=True."
-        )
+    @classmethod
+    def check(cls, task: Task, budget: Budget) -> None:
+        super().check(task, budget)
+        if not task.biases:
+            raise Refused(
+                f"solver={cls.key!r} with privacy_unit='user' releases biases first. "
+                "Use biases=True."
+            )
 
-    def resolve(self, task: Task, budget: Budget) -> Self:
+    @classmethod
+    def planned(cls, given: Given, task: Task, budget: Budget) -> Self:
+        cls.check(task, budget)
         # How well the noise leaves a typical item known; public facts only.
         mu = gaussian_mu(budget.epsilon, budget.delta)
         known = mu * task.n_users / task.n_items
-        n_rounds, n_directions = self.n_rounds, self.n_directions
-        if n_rounds is None:
-            n_rounds = 4 if known >= _FOUR_ROUNDS else 1
-        if n_directions is None:
-            common = min(mu, _LARGEST_MU) * task.n_users
-            n_directions = 2 * (common >= _TWO_MORE) + 2 * (common >= _FOUR_MORE)
+        n_rounds = given.get("n_rounds", 4 if known >= _FOUR_ROUNDS else 1)
+        common = min(mu, _LARGEST_MU) * task.n_users
+        by_rule = 2 * (common >= _TWO_MORE) + 2 * (common >= _FOUR_MORE)
+        n_directions = given.get("n_directions", by_rule)
         if n_rounds <= _ROUNDS_BEFORE_PAIRS:
             n_directions = 0
         room = max(0, task.n_components - _FIRST_FACTORS)
-        count, first = self.count_share, self.first_share
-        return replace(
-            self,
-            n_rounds=n_rounds,
-            n_directions=min(n_directions, room, task.n_items),
-            count_share=(0.2 if n_rounds == 1 else 0.15) if count is None else count,
-            first_share=0.4 if first is None else first,
-        )
+        rules: dict[str, Any] = {
+            "n_rounds": n_rounds,
+            "count_share": 0.2 if n_rounds == 1 else 0.15,
+            "first_share": 0.4,
+        }
+        most = {"n_directions": min(n_directions, room, task.n_items)}
+        return cls(**{**rules, **given, **most})
 
-    def default_components(self, task: Task, budget: Budget) -> int:
-        resolved = self.resolve(replace(task, n_components=_MOST_FACTORS), budget)
-        return _FIRST_FACTORS + (resolved.n_directions or 0)
+    @classmethod
+    def default_components(cls, given: Given, task: Task, budget: Budget) -> int:
+        roomy = replace(task, n_components=_MOST_FACTORS)
+        return _FIRST_FACTORS + cls.planned(given, roomy, budget).n_directions
 
-    def _plan(self, task: Task) -> list[tuple[_Query, float]]:
-        """Queries in their order, each with its share of mu^2."""
-        assert self.n_rounds is not None, "resolve() fills in the rounds"
-        assert self.n_directions is not None, "resolve() fills in the directions"
-        assert self.count_share is not None, "resolve() fills in the shares"
-        assert self.first_share is not None, "resolve() fills in the shares"
+    def queries(self, task: Task) -> list[tuple[_Query, float]]:
+        """In their order, each with its share of mu^2."""
         size = task.n_users, task.n_items
         n_factors = min(task.n_components, _FIRST_FACTORS)
         pair_share = self.pair_share if self.n_directions else 0.0
@@ -176,64 +168,56 @@ class UserALS(PrivateFactorizer):
         first, n_later = self.first_share, self.n_rounds - 1
         if not n_later:
             first = 1.0
-        plan: list[tuple[_Query, float]] = [
+        queries: list[tuple[_Query, float]] = [
             (CountQuery(*size), self.count_share),
             (RowQuery(*size, 0, self.bias_clip), left * first),
         ]
         for done in range(1, self.n_rounds):
             if done == _ROUNDS_BEFORE_PAIRS and self.n_directions:
-                plan.append((PairQuery(*size), pair_share))
+                queries.append((PairQuery(*size), pair_share))
                 n_factors += self.n_directions
             query = RowQuery(*size, n_factors, self.row_clip)
-            plan.append((query, left * (1 - first) / n_later))
-        return plan
+            queries.append((query, left * (1 - first) / n_later))
+        return queries
 
-    def event(self, noise_multiplier: float, task: Task) -> Event:
-        shares = (share for _, share in self._plan(task))
-        parts = (noise_multiplier / math.sqrt(share) for share in shares)
-        return ComposedEvent(tuple(GaussianEvent(part) for part in parts))
+    def plan(self, task: Task) -> Plan:
+        return Plan(tuple(Line(mu_share=share) for _, share in self.queries(task)))
 
     def sensitivity(self, task: Task) -> float:
-        return max(query.sensitivity for query, _ in self._plan(task))
+        return max(query.sensitivity for query, _ in self.queries(task))
 
     def run(
-        self,
-        ratings: Ratings,
-        task: Task,
-        noise_multiplier: float,
-        noise: NoiseSource,
-        rng: Draws,
-        progress: Progress,
+        self, answers: Answers, task: Task, rng: Draws, progress: Progress
     ) -> Factors:
-        assert task.rating_bounds is not None, "refusal() asks for them"
-        assert self.n_directions is not None, "resolve() fills in the directions"
-        low, high = task.rating_bounds
-        middle, half = (low + high) / 2, (high - low) / 2
-        kept = kept_ratings(ratings, task.max_ratings, rng)
+        seed = int(rng.randint(2**32))
+        kept = KeptRatings(task.declared_bounds, task.max_ratings, seed)
         items = NoisyItems(task, min(task.n_components, _FIRST_FACTORS))
-        plan = self._plan(task)
-        for t, (query, share) in enumerate(plan):
-            multiplier = noise_multiplier / math.sqrt(share)
-            sigma = multiplier * query.sensitivity
-            release = partial(
-                noise.gaussian,
-                sensitivity=query.sensitivity,
-                noise_multiplier=multiplier,
-            )
-            if isinstance(query, CountQuery):
-                released = release(query.of(kept, middle, half))
-                items.start(*query.read(released, sigma), sigma)
-                progress.step(t + 1, len(plan))
-                continue
-            factors = items.factors(middle, half)
-            rows = solve_users(factors, kept)
-            if isinstance(query, PairQuery):
-                chosen = items.popular(query.n_paired)
-                pairs = query.read(release(query.of(kept, factors, rows, chosen, half)))
-                items.add_directions(pairs, chosen, self.n_directions)
-            else:
-                weights = items.weights(sigma)
-                sums = query.of(kept, factors, rows, weights, half)
-                items.learn(*query.read(release(sums)), weights, sigma)
-            progress.step(t + 1, len(plan))
-        return items.factors(middle, half)
+        queries = [query for query, _ in self.queries(task)]
+        for line, query in enumerate(queries):
+            self._learn(items, query, answers, kept, line)
+            progress.step(line + 1, len(queries))
+        return items.factors(kept.middle, kept.half)
+
+    def _learn(
+        self,
+        items: NoisyItems,
+        query: _Query,
+        answers: Answers,
+        kept: KeptRatings,
+        line: int,
+    ) -> None:
+        """Ask, and take in what is released."""
+        sigma = answers.multiplier(line) * query.sensitivity
+        if isinstance(query, CountQuery):
+            released = answers.ask(query.asked(kept), line).value
+            items.start(*query.read(released, sigma), sigma)
+            return
+        factors = items.factors(kept.middle, kept.half)
+        if isinstance(query, PairQuery):
+            chosen = items.popular(query.n_paired)
+            released = answers.ask(query.at(kept, factors, chosen), line).value
+            items.add_directions(query.read(released), chosen, self.n_directions)
+            return
+        weights = items.weights(sigma)
+        released = answers.ask(query.at(kept, factors, weights), line).value
+        items.learn(*query.read(released), weights, sigma)

@@ -62,8 +62,7 @@ class UserPrior:
         Their mean and the variance of each entry, beside that of a rating's error.
         """
         task = factors.task
-        assert task.rating_bounds is not None, "a private task has bounds"
-        low, high = task.rating_bounds
+        low, high = task.declared_bounds
         rows = factors.users[:, : task.n_components + task.biases].astype(np.float64)
         error = (_DEVIATION * (high - low)) ** 2
         # An entry that is the same for all leaves nothing to be learned of it.

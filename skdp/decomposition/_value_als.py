@@ -18,18 +18,21 @@ the end each part is fitted again, from the same releases, to what the others le
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from skdp._floats import UNIT_ROUNDOFF, FloatArray
+from skdp._configured import Checks, Given
+from skdp._floats import FloatArray
 from skdp._validation import check_count, check_real
 from skdp.decomposition._factorizer import Draws, PrivateFactorizer
 from skdp.decomposition._factors import Factors
 from skdp.decomposition._low_rank import LowRank
-from skdp.decomposition._noisy_parts import (
+from skdp.decomposition._pattern_embedding import pattern_embedding
+from skdp.decomposition._posterior_rows import ClippedNormal
+from skdp.decomposition._prediction_parts import (
     Bilinear,
     Fit,
     ItemRows,
@@ -37,17 +40,19 @@ from skdp.decomposition._noisy_parts import (
     Release,
     UserRows,
 )
-from skdp.decomposition._noisy_rows import ClippedNormal
-from skdp.decomposition._pattern_embedding import pattern_embedding, values_of
-from skdp.decomposition._ratings import Order, Pattern, Ratings
+from skdp.decomposition._ratings import Order, Pattern
 from skdp.decomposition._task import Task
 from skdp.privacy._accounting import Budget
 from skdp.privacy._adjacency import Unit
-from skdp.privacy._events import ComposedEvent, Event, GaussianEvent
+from skdp.privacy._answers import Answers
 from skdp.privacy._gaussian import gaussian_mu
-from skdp.privacy._noise import NoiseSource, gaussian_scale
+from skdp.privacy._plan import Line, Plan
+from skdp.queries._rating_values import (
+    RatingValues,
+    ResidualSum,
+    residual_sensitivity,
+)
 from skdp.solvers._base import Progress
-from skdp.solvers._configured import Checks
 
 # Shares of mu^2: the first query if it has points to explain ratings by, or if it has
 # only the mean to find; of the rest, users, of whom there are more.
@@ -128,21 +133,24 @@ class ValueALS(PrivateFactorizer):
         "prior_scale": partial(check_real, low=1e-6, high=100.0),
     }
 
-    n_embedding: int | None = None
+    n_embedding: int
     n_rounds: int = 2
     rank: int = 10
-    residual_clip: float | None = None
+    residual_clip: float
     prior_scale: float = 1.0
 
-    def resolve(self, task: Task, budget: Budget) -> Self:
-        n_embedding, clip = self.n_embedding, self.residual_clip
-        if n_embedding is None:
-            n_embedding = min(40, round(0.7 * len(_pattern(task)) ** 0.3))
-        if clip is None:
-            clip = min(0.3, 0.19 + 0.06 * gaussian_mu(budget.epsilon, budget.delta))
-        return replace(self, n_embedding=n_embedding, residual_clip=clip)
+    @classmethod
+    def planned(cls, given: Given, task: Task, budget: Budget) -> Self:
+        cls.check(task, budget)
+        mu = gaussian_mu(budget.epsilon, budget.delta)
+        rules: dict[str, Any] = {
+            "n_embedding": min(40, round(0.7 * len(task.public_pattern) ** 0.3)),
+            "residual_clip": min(0.3, 0.19 + 0.06 * mu),
+        }
+        return cls(**{**rules, **given})
 
-    def default_components(self, task: Task, budget: Budget) -> int:
+    @classmethod
+    def default_components(cls, given: Given, task: Task, budget: Budget) -> int:
         return _COMPONENTS
 
     @property
@@ -155,44 +163,34 @@ class ValueALS(PrivateFactorizer):
         users = rest * _USER_SHARE
         return (first, *(rest - users, users) * self.n_rounds)
 
-    def event(self, noise_multiplier: float, task: Task) -> Event:
-        multipliers = [noise_multiplier / math.sqrt(share) for share in self.shares]
-        return ComposedEvent(tuple(GaussianEvent(each) for each in multipliers))
+    def plan(self, task: Task) -> Plan:
+        return Plan(tuple(Line(mu_share=share) for share in self.shares))
 
     def sensitivity(self, task: Task) -> float:
         """Largest of one query's, the width of the rating bounds being 1."""
-        assert self.residual_clip is not None, "resolve() fills in the clip"
         clip = max(_FIRST_CLIP, self.residual_clip) if self.n_rounds else _FIRST_CLIP
-        return _sensitivity(clip, _pattern(task))
+        return residual_sensitivity(clip, task.public_pattern)
 
     def run(
-        self,
-        ratings: Ratings,
-        task: Task,
-        noise_multiplier: float,
-        noise: NoiseSource,
-        rng: Draws,
-        progress: Progress,
+        self, answers: Answers, task: Task, rng: Draws, progress: Progress
     ) -> Factors:
-        assert self.n_embedding is not None, "resolve() fills in the embedding"
-        assert self.residual_clip is not None, "resolve() fills in the clip"
-        pattern, shares = _pattern(task), self.shares
-        multipliers = [noise_multiplier / math.sqrt(share) for share in shares]
-        values = _Values(ratings, task, noise)
+        pattern, n_queries = task.public_pattern, len(self.shares)
+        values = RatingValues(pattern, task.declared_bounds)
         fit = Fit(pattern)
 
         points = pattern_embedding(pattern, self.n_embedding, rng)
         rows = [_with_constant(each, _FIRST_CONSTANT) for each in points]
         size, scale = rows[0].shape[1] * rows[1].shape[1], self.prior_scale
         prior = np.full(size, (_PATTERN_DEVIATION * scale) ** 2)
-        part: Part = Bilinear(*rows)
-        fit.add(values.release(part, prior, fit, _FIRST_CLIP, multipliers[0]))
-        progress.step(1, len(shares))
+        query = ResidualSum(values, Bilinear(*rows), fit.predictions, _FIRST_CLIP)
+        fit.add(_release(answers, query, prior, line=0))
+        progress.step(1, n_queries)
 
-        for t, multiplier in enumerate(multipliers[1:], start=1):
+        for t in range(1, n_queries):
             part, prior = self._half_step(fit.model, pattern, is_for_items=t % 2 == 1)
-            fit.add(values.release(part, prior, fit, self.residual_clip, multiplier))
-            progress.step(t + 1, len(shares))
+            query = ResidualSum(values, part, fit.predictions, self.residual_clip)
+            fit.add(_release(answers, query, prior, line=t))
+            progress.step(t + 1, n_queries)
         fit.sweep()
         return _in_units_of_ratings(fit.model, task).factors(pattern, task)
 
@@ -213,57 +211,19 @@ class ValueALS(PrivateFactorizer):
         return part, _prior(rows, order, *deviations)
 
 
-class _Values:
-    """The only reader of the ratings: releases noisy sums of clipped residuals.
-
-    Ratings are counted from the middle of their bounds in units of the bounds' width,
-    so that no choice of units overflows.
-    """
-
-    def __init__(self, ratings: Ratings, task: Task, noise: NoiseSource) -> None:
-        low, high = _bounds(task)
-        values = np.asarray(ratings.values, dtype=np.float64)
-        self._values = (values - (low / 2 + high / 2)) / (high - low)
-        self._pattern, self._noise = _pattern(task), noise
-
-    def release(
-        self,
-        part: Part,
-        prior: FloatArray,
-        fit: Fit,
-        clip: float,
-        noise_multiplier: float,
-    ) -> Release:
-        """The part's sums over residuals of the fit so far, with noise."""
-        residuals = _clipped(self._values - fit.predictions, clip)
-        sums = part.sums(values_of(self._pattern, residuals))
-        sensitivity = _sensitivity(clip, self._pattern)
-        released = self._noise.gaussian(
-            sums, sensitivity=sensitivity, noise_multiplier=noise_multiplier
-        )
-        scale = gaussian_scale(
-            sensitivity=sensitivity, noise_multiplier=noise_multiplier, size=sums.size
-        )
-        law = ClippedNormal(_DEVIATION, clip)
-        return Release(part, released, scale.sigma, law, prior, fit.predictions)
-
-
-def _clipped(residuals: FloatArray, clip: float) -> FloatArray:
-    """Within twice the clip of each other, whatever the values were."""
-    return np.clip(residuals, -clip, clip)
-
-
-def _sensitivity(clip: float, pattern: Pattern) -> float:
-    """Of sums of residuals within `clip` times rows of norm 1: Lemmas 1 and 3."""
-    longest = max(
-        pattern.by_user.counts.max(initial=0), pattern.by_item.counts.max(initial=0)
+def _release(
+    answers: Answers, query: ResidualSum, prior: FloatArray, *, line: int
+) -> Release:
+    """The part's noisy sums, with what is known of them."""
+    released = answers.ask(query, line)
+    law = ClippedNormal(_DEVIATION, query.clip)
+    return Release(
+        query.part, released.value, released.sigma, law, prior, query.predictions
     )
-    terms = int(longest) + max(pattern.n_users, pattern.n_items) + 256
-    return 2 * clip * (1 + 4 * len(pattern) * terms * UNIT_ROUNDOFF)
 
 
 def _in_units_of_ratings(model: LowRank, task: Task) -> LowRank:
-    low, high = _bounds(task)
+    low, high = task.declared_bounds
     middle = np.full((task.n_users, 1), low / 2 + high / 2)
     scaled = LowRank(model.users * (high - low), model.items)
     return scaled.plus(LowRank(middle, np.ones((task.n_items, 1))))
@@ -300,13 +260,3 @@ def _prior(rows: FloatArray, order: Order, bias: float, taste: float) -> FloatAr
 def _mean(numbers: FloatArray, order: Order) -> float:
     """Over ratings."""
     return float(np.average(numbers, weights=np.maximum(order.counts, 1e-3)))
-
-
-def _pattern(task: Task) -> Pattern:
-    assert task.pattern is not None, "the pattern is public under this unit"
-    return task.pattern
-
-
-def _bounds(task: Task) -> tuple[float, float]:
-    assert task.rating_bounds is not None, "refusal() asks for bounds"
-    return task.rating_bounds

@@ -41,31 +41,12 @@ from skdp.privacy._events import ComposedEvent, Event, PureEvent
 from skdp.privacy._gaussian import gaussian_epsilon
 
 # Parameters that decide the guarantee or what is public; a search sets or keeps them.
-_NOT_TUNABLE = (
-    "adjacency",
-    "bounds",
-    "classes",
-    "data_norm",
-    "delta",
-    "epsilon",
-    "item_ids",
-    "ledger",
-    "max_ratings",
-    "n_users",
-    "privacy_unit",
-    "random_state",
-    "rating_bounds",
-    "target_bounds",
+_NOT_TUNABLE = tuple(
+    "adjacency bounds classes data_norm delta epsilon item_ids ledger max_ratings "
+    "n_users privacy_unit random_state rating_bounds target_bounds".split()
 )
 # Parameters of private steps on which it does not depend which rows they accept.
-_IRRELEVANT = (
-    "C",
-    "alpha",
-    "n_components",
-    "n_steps",
-    "quantiles",
-    "solver",
-)
+_IRRELEVANT = ("C", "alpha", "n_components", "n_steps", "quantiles", "solver")
 # Records on which a candidate is rehearsed whose like was rehearsed on all of them.
 _A_FEW = 64
 # Inner epsilons are set this much below what the search paid for, for rounding.
@@ -75,15 +56,7 @@ _MOST_REHEARSALS = 12
 
 @dataclass(frozen=True)
 class Need:
-    """A kind of fit that a method will make of a candidate.
-
-    Parameters
-    ----------
-    rows : int
-        Number of records.
-    strength : GaussianEvent or PureEvent
-        What the fit may cost, all its steps together.
-    """
+    """A kind of fit that a method will make: of how many rows, at what cost."""
 
     rows: int
     strength: Strength
@@ -110,9 +83,6 @@ def steps_of(model: Any) -> list[Any]:
     return [step for _, step in private_steps(model)]
 
 
-# Listed.
-
-
 def check_tunable(names: Iterable[str]) -> None:
     """Refuse a grid over what decides the guarantee or what is taken as public."""
     refused = sorted({name for name in names if name.split("__")[-1] in _NOT_TUNABLE})
@@ -124,10 +94,7 @@ def check_tunable(names: Iterable[str]) -> None:
         )
 
 
-# Silenced.
-
-
-def configured(
+def silenced(
     estimator: Any,
     params: Mapping[str, Any],
     adjacency: Relation,
@@ -217,16 +184,13 @@ def _check_order(model: Any) -> None:
         is_behind = False
         for _, step in pipeline.steps:
             parts = [leaf.step for leaf in walk(step, planned=True)]
-            if is_behind and not all(map(_is_own, parts)):
+            is_own = all(isinstance(x, str) or says_its_privacy(x) for x in parts)
+            if is_behind and not is_own:
                 raise ValueError(
                     "The steps behind a private step must be of skdp inside a search. "
                     f"Got {type(step).__name__}. Put it before the private steps."
                 )
             is_behind |= any(map(is_private_step, parts))
-
-
-def _is_own(step: Any) -> bool:
-    return isinstance(step, str) or says_its_privacy(step)
 
 
 def _check_defaults(step: Any, adjacency: Relation) -> None:
@@ -245,26 +209,16 @@ def _check_defaults(step: Any, adjacency: Relation) -> None:
         )
 
 
-# Rehearsed.
-
-
 @dataclass(frozen=True)
 class Accepted:
-    """Candidates that accept the rows.
+    """Candidates that accept the rows: unfitted, with their labels declared.
 
-    Parameters
-    ----------
-    models : list of estimators
-        Unfitted, with their labels declared.
-    stand_ins : list of estimators
-        Fitted in rehearsal: their private outputs are constants.
-    takes_labels : bool
-        Whether labels were taken from y.
+    `stand_ins` are fitted in rehearsal, so that their private outputs are constants.
     """
 
     models: list[Any]
     stand_ins: list[Any]
-    takes_labels: bool
+    takes_labels: bool  # whether labels were taken from y
 
 
 def accept(models: list[Any], X: Any, y: Any, adjacency: Relation) -> Accepted:
@@ -275,11 +229,11 @@ def accept(models: list[Any], X: Any, y: Any, adjacency: Relation) -> Accepted:
     ValueError, TypeError
         If a candidate refuses a parameter, the rows or the targets.
     """
-    takes_labels = needs_labels(models[0])
+    takes_labels = bool(_undeclared(models[0]))
     first, _ = rehearse(models[0], X, y, adjacency)
     labels = getattr(first, "classes_", None)
-    if labels is not None:
-        models = [declare_labels(model, labels) for model in models]
+    for step in (step for model in models for step in _undeclared(model)):
+        step.set_params(classes=labels)
     stand_ins, seen = [first], {_outline(models[0])}
     for model in models[1:]:
         outline = _outline(model)
@@ -305,12 +259,7 @@ def some_rows(X: Any, size: int) -> slice | NDArray[np.int64]:
 def rehearse(
     model: Any, X: Any, y: Any, adjacency: Relation
 ) -> tuple[Any, tuple[Event, ...]]:
-    """Go through a fit up to where data would be read, and note its events.
-
-    Returns
-    -------
-    fitted clone, tuple of events
-    """
+    """Go through a fit up to where data would be read: a fitted clone, its events."""
     allowance = Allowance(adjacency, UNIT_OF[adjacency])
     rehearsed = clone(model)
     for step in steps_of(rehearsed):
@@ -358,18 +307,12 @@ def _check_alike(first: Any, other: Any) -> None:
 
 def _outline(model: Any) -> str:
     """What decides which rows a model accepts: equal for candidates that are alike."""
-    params = model.get_params(deep=True)
-    told = [
-        (name, _plain(value))
-        for name, value in sorted(params.items())
-        if not _is_irrelevant(model, params, name)
-    ]
+    params, told = model.get_params(deep=True), []
+    for name, value in sorted(params.items()):
+        is_theirs = is_private_step(owner_of(model, params, name))
+        if not (is_theirs and name.rpartition("__")[2] in _IRRELEVANT):
+            told.append((name, _plain(value)))
     return str(joblib.hash([type(model), told]))
-
-
-def _is_irrelevant(model: Any, params: dict[str, Any], name: str) -> bool:
-    is_theirs = is_private_step(owner_of(model, params, name))
-    return is_theirs and name.rpartition("__")[2] in _IRRELEVANT
 
 
 def _plain(value: Any) -> Any:
@@ -381,27 +324,13 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def needs_labels(model: Any) -> bool:
-    """Whether a step would take the set of labels from y."""
-    return any(_undeclared(step) for step in steps_of(model))
+def _undeclared(model: Any) -> list[Any]:
+    """Steps that would take the set of labels from y."""
+    steps = (step for step in steps_of(model) if "classes" in step.get_params())
+    return [step for step in steps if step.classes is None]
 
 
-def _undeclared(step: Any) -> bool:
-    return "classes" in step.get_params() and step.classes is None
-
-
-def declare_labels(model: Any, labels: Any) -> Any:
-    """Declare labels on every step that was to take them from y."""
-    for step in steps_of(model):
-        if _undeclared(step):
-            step.set_params(classes=labels)
-    return model
-
-
-# Sized.
-
-
-def prepare(
+def sized(
     model: Any,
     strength: Strength,
     X: Any,

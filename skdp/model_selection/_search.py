@@ -24,8 +24,8 @@ from skdp.model_selection._candidates import (
     Candidate,
     Prepared,
     accept,
-    configured,
-    prepare,
+    silenced,
+    sized,
     some_rows,
 )
 from skdp.model_selection._method import Choice, SearchFacts
@@ -162,7 +162,7 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
         seed = int(door.draws.integers(2**31, 1)[0])
         accepted = accept(
             [
-                configured(self.estimator, params, self.adjacency, budget.delta, seed)
+                silenced(self.estimator, params, self.adjacency, budget.delta, seed)
                 for params in grid
             ],
             X,
@@ -263,7 +263,7 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
         for need in chosen.method.needs(multiplier, facts):
             rows = some_rows(X, need.rows)
             prepared.append(
-                prepare(
+                sized(
                     model,
                     need.strength,
                     rows_at(X, rows),

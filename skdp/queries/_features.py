@@ -18,6 +18,7 @@ from skdp.data import Block, Source
 from skdp.objectives import LinearObjective
 from skdp.privacy._query import Bound, Layout
 from skdp.queries._gradient_sum import GradientSum, RowClip, rounding_slack
+from skdp.queries._split_gradient import FeaturesPart
 
 # Public places are kept this near, in units of the largest gradient sum: far from
 # overflow, and farther than any selection can tell apart.
@@ -69,6 +70,38 @@ def feature_sensitivity(
     """`feature_bound` under the objective's adjacency."""
     bound = feature_bound(objective, residual_clip, prediction, entry_clip)
     return bound.under(objective.adjacency)
+
+
+def rows_bound(
+    objective: LinearObjective, residual_clip: float, prediction: float
+) -> Bound:
+    """L2 bound of the features' rows of the gradient sum, but for rounding.
+
+    The intercept moves all predictions by the same number, so that opposite rows may
+    have residuals alike: two records count twice (``docs/proofs/two_stage.md``,
+    Lemma 2).
+
+    Parameters
+    ----------
+    objective : LinearObjective
+    residual_clip : float in (0, inf]
+    prediction : float in [0, inf]
+        Bound on the norm of raw predictions at the released weights.
+    """
+    one_record = min(objective.loss.zero_out_bound(prediction), residual_clip)
+    return Bound(
+        zero_out=one_record * objective.data_norm,
+        replace_one=2 * one_record * objective.data_norm,
+    )
+
+
+class BoundedFeatures(FeaturesPart):
+    """The features' rows, bounded by what clipped entries can predict too."""
+
+    def bound(self) -> Bound:
+        objective = self.family.objective
+        prediction = prediction_bound(objective, self.weights)
+        return rows_bound(objective, self.family.residual_clip, prediction)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from skdp._configured import Refused
 from skdp.losses import SquaredLoss
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
@@ -35,6 +36,35 @@ class Candidate:
 
     kind: type[Solver]
     reason: str
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A planned solver, and why it was chosen."""
+
+    solver: Solver
+    reason: str
+
+
+def first_that_can(
+    objective: LinearObjective, budget: Budget, *, has_ledger: bool = False
+) -> Chosen:
+    """The first candidate that does not refuse, planned by rules alone.
+
+    Raises
+    ------
+    Refused
+        If all of them do; with their reasons.
+    """
+    refusals = []
+    for candidate in auto_candidates(objective, budget, has_ledger=has_ledger):
+        try:
+            solver = candidate.kind.planned({}, objective, budget)
+        except Refused as refused:
+            refusals.append(str(refused))
+        else:
+            return Chosen(solver, candidate.reason)
+    raise Refused("No solver can do this fit. " + " ".join(refusals))
 
 
 def auto_candidates(

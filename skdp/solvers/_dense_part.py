@@ -1,41 +1,40 @@
-"""A registered solver inside another: how it is named, chosen and kept.
+"""A registered solver inside another: how it is named, planned and shown.
 
-A sparse solver may leave some of its work to one that gives every feature a weight. The
-configuration keeps its key and its resolved parameters, so that it stays a frozen value
-and the privacy record names everything.
+A sparse solver may leave some of its work to one that gives every feature a weight.
+Users name it by key and parameters; the record shows both, all of them decided.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
 from typing import Any
 
+from skdp._configured import Given, Refused, given_params
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
+from skdp.solvers._auto import first_that_can
 from skdp.solvers._base import Solver
+from skdp.solvers._dense_registry import DENSE
+from skdp.solvers._named import Named
 
-# Names and values of parameters: as users give them, or pairs in the order of names,
-# as they are kept.
-Params = Mapping[str, Any] | tuple[tuple[str, Any], ...]
+# Names and values of parameters in the order of their names.
+Pairs = tuple[tuple[str, Any], ...]
+# Not taken from the table of all solvers, which imports who asks here.
+SELECTING = ("frank_wolfe", "iht", "knowledge_transfer", "peeling", "two_stage")
 
 
 def check_dense_key(name: str, value: Any) -> str:
     """Return the key of a private solver of all features, or raise."""
-    # Imported here and below, because the registry imports the solvers that ask.
-    from skdp.solvers._registry import SOLVERS
-
-    allowed = sorted(key for key, kind in SOLVERS.items() if not kind.is_sparse)
-    if isinstance(value, str) and value in allowed:
+    if isinstance(value, str) and value in DENSE:
         return value
-    text = f"The {name!r} parameter must be one of {allowed}."
+    text = f"The {name!r} parameter must be one of {list(DENSE)}."
     if not isinstance(value, str):
         raise TypeError(
             f"{text} Got an instance of {type(value).__name__}. What is computed of a "
             "model that is not private is not private; a fitted or unfitted estimator "
             "cannot vouch for itself here. Use a key, and solver_params for the rest."
         )
-    if value in SOLVERS:
+    if value in SELECTING:
         raise ValueError(
             f"{text} Got {value!r}, which selects features. Use it as the solver."
         )
@@ -46,50 +45,71 @@ def check_dense_key(name: str, value: Any) -> str:
     )
 
 
-def check_params(name: str, value: Any) -> tuple[tuple[str, Any], ...]:
+def check_params(name: str, value: Any) -> Pairs:
     """Return parameters as pairs in the order of their names, or raise."""
     if isinstance(value, tuple) and all(_is_pair(item) for item in value):
-        return value  # as they are kept
+        return value  # as records show them
     if not isinstance(value, Mapping):
         raise TypeError(
             f"The {name!r} parameter must be None or a mapping. "
             f"Got an instance of {type(value).__name__}."
         )
-    return tuple(sorted(value.items(), key=lambda item: str(item[0])))
+    return _in_order(value)
 
 
 def _is_pair(item: Any) -> bool:
     return isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str)
 
 
-def _mapping(params: Params | None) -> dict[str, Any]:
-    return dict(check_params("params", params or {}))
+def _in_order(params: Mapping[str, Any]) -> Pairs:
+    return tuple(sorted(params.items(), key=lambda item: str(item[0])))
 
 
-def dense_solver(key: str | None, params: Params | None) -> Solver | None:
-    """The configuration that a key and its parameters name; None for no key."""
-    from skdp.solvers._registry import named_solver
-
-    return named_solver(key or "auto", _mapping(params))
-
-
-def resolved_dense(
-    key: str | None,
-    params: Params | None,
-    objective: LinearObjective,
-    budget: Budget,
-) -> tuple[str, Params]:
-    """Key and resolved parameters; without a key those that ``"auto"`` would take.
+def named_part(name: str, given: Given) -> Named | None:
+    """What the parameters `name` and `name_params` name; None without a key.
 
     Raises
     ------
-    ValueError
-        If the solver refuses the problem.
+    ValueError, TypeError
+        If a parameter is unknown or out of range, or there are some without a key.
     """
-    from skdp.solvers._registry import choose_solver
+    params = dict(given.get(f"{name}_params", ()))
+    key = given.get(name)
+    if key is not None:
+        return Named(DENSE[key], given_params(DENSE[key], key, params))
+    if params:
+        raise ValueError(
+            f"The '{name}_params' parameter must be None with {name}=None. "
+            f"Got a mapping. Name the solver: one of {list(DENSE)}."
+        )
+    return None
 
-    chosen = choose_solver(key or "auto", _mapping(params), objective, budget)
-    assert chosen is not None, "the budget is finite"
-    solver = chosen.solver
-    values = {field.name: getattr(solver, field.name) for field in fields(solver)}
-    return solver.key, check_params("params", values)
+
+def planned_part(
+    named: Named | None, objective: LinearObjective, budget: Budget
+) -> Solver:
+    """A solver as it was named; otherwise what ``"auto"`` would take.
+
+    Raises
+    ------
+    Refused
+    """
+    if named is None:
+        return first_that_can(objective, budget).solver
+    return named.planned(objective, budget)
+
+
+def needs_another(kind: type[Solver], name: str, reason: ValueError) -> Refused:
+    """What a solver says that cannot do with its part."""
+    return Refused(f"solver={kind.key!r} needs another {name}. {reason}")
+
+
+def shown(params: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Parameters for the record, a solver among them by its key and its own."""
+    found: dict[str, Any] = {}
+    for key, value in params.items():
+        found[key] = value
+        if key == name:
+            found[key] = value.key
+            found[f"{key}_params"] = _in_order(value.params)
+    return found

@@ -103,8 +103,8 @@ class FrankWolfe(Solver):
     key: ClassVar[str] = "frank_wolfe"
     is_pure: ClassVar[bool] = True
     is_sparse: ClassVar[bool] = True
-    # Other sparse solvers are more accurate wherever a gradient step is affordable
-    # (docs/solvers/frank_wolfe.md).
+    # For study: what "auto" takes is more accurate on all data compared
+    # (docs/sparse.md).
     is_recommended: ClassVar[bool] = False
     checks: ClassVar[Checks] = {
         "n_steps": partial(check_count, high=10**6),

@@ -10,31 +10,33 @@ The paper's teacher is sparse and has no noise, its labels have, and its claim i
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, Literal, Self
 
-from skdp.data import Source
+from skdp._configured import Checks, Given, Refused
+from skdp._floats import FloatArray
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
-from skdp.privacy._events import Event
-from skdp.privacy._noise import NoiseSource
+from skdp.privacy._answers import Answers
+from skdp.privacy._plan import Plan
 from skdp.solvers._base import Progress, Solution, Solver
 from skdp.solvers._boxed import boxed, farthest_weight
-from skdp.solvers._configured import Checks
 from skdp.solvers._dense_part import (
-    Params,
     check_dense_key,
     check_params,
-    dense_solver,
-    resolved_dense,
+    named_part,
+    needs_another,
+    planned_part,
+    shown,
 )
+from skdp.solvers._named import Named
+from skdp.solvers._nesterov import Nesterov
 from skdp.solvers._public_rows import PublicRows
 from skdp.solvers._thresholding import keep_rows, largest_rows
 
 _ISOTROPIC: Literal["isotropic"] = "isotropic"
 # The best default solver of those measured (docs/solvers/knowledge_transfer.md).
-_TEACHER = "nesterov"
+_TEACHER = Named(Nesterov, {})
 
 
 def _check_rows(name: str, value: Any) -> Any:
@@ -93,91 +95,73 @@ default="isotropic"
     key: ClassVar[str] = "knowledge_transfer"
     is_pure: ClassVar[bool] = True  # if the teacher is, which refuses for itself
     is_sparse: ClassVar[bool] = True
-    checks: ClassVar[Checks] = {
+    # For study: what "auto" takes is more accurate on all data compared
+    # (docs/sparse.md).
+    is_recommended: ClassVar[bool] = False
+    checks: ClassVar[Checks] = {"public_rows": _check_rows}
+    given_checks: ClassVar[Checks] = {
         "teacher": check_dense_key,
         "teacher_params": check_params,
-        "public_rows": _check_rows,
     }
 
-    teacher: str | None = None
-    teacher_params: Params | None = None
-    public_rows: Any = _ISOTROPIC
+    teacher: Solver
+    public_rows: PublicRows | Literal["isotropic"] = _ISOTROPIC
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _ = self._named_teacher  # refuses parameters that the teacher has not
+    @classmethod
+    def check_given(cls, given: Given) -> None:
+        named_part("teacher", given)
 
-    @cached_property
-    def _named_teacher(self) -> Solver | None:
-        return dense_solver(self.teacher, self.teacher_params)
+    @classmethod
+    def adds_in_squares(cls, given: Given) -> bool:
+        teacher = named_part("teacher", given)
+        return teacher is not None and teacher.adds_in_squares
 
-    @property
-    def _resolved_teacher(self) -> Solver:
-        assert self._named_teacher is not None, "resolve() fills in the teacher"
-        return self._named_teacher
-
-    def refusal(self, objective: LinearObjective, budget: Budget) -> str:
-        reason = super().refusal(objective, budget)
-        if reason:
-            return reason
-        rows, d = self.public_rows, objective.n_features
+    @classmethod
+    def planned(cls, given: Given, objective: LinearObjective, budget: Budget) -> Self:
+        cls.check(objective, budget)
+        rows, d = given.get("public_rows", _ISOTROPIC), objective.n_features
         if isinstance(rows, PublicRows) and rows.shape[1] != d:
-            return (
-                f"solver={self.key!r} needs 'public_rows' of {d} columns. Got "
+            raise Refused(
+                f"solver={cls.key!r} needs 'public_rows' of {d} columns. Got "
                 f"{rows.shape[1]}. Use rows with the features of X."
             )
         try:
-            self.resolve(objective, budget)
+            by_rule = _TEACHER if budget.delta > 0 else None
+            named = named_part("teacher", given) or by_rule
+            teacher = planned_part(named, _of_teacher(objective), budget)
         except ValueError as refused:
-            return f"solver={self.key!r} needs another teacher. {refused}"
-        return ""
+            raise needs_another(cls, "teacher", refused) from None
+        return cls(teacher=teacher, public_rows=rows)
 
     @property
-    def is_gaussian(self) -> bool:
-        teacher = self._named_teacher
-        return teacher is not None and teacher.is_gaussian
+    def params(self) -> dict[str, Any]:
+        params = shown(super().params, "teacher")
+        if isinstance(self.public_rows, PublicRows):
+            params["public_rows"] = asdict(self.public_rows)
+        return params
 
     @property
     def assumed_public(self) -> tuple[str, ...]:
         return ("public_rows",) if isinstance(self.public_rows, PublicRows) else ()
 
-    def resolve(self, objective: LinearObjective, budget: Budget) -> Self:
-        key = self.teacher or (_TEACHER if budget.delta > 0 else None)
-        key, params = resolved_dense(
-            key, self.teacher_params, _of_teacher(objective), budget
-        )
-        return replace(self, teacher=key, teacher_params=params)
-
     @property
     def mechanism(self) -> str:
-        return f"{self._resolved_teacher.mechanism}, in a teacher of all features"
+        return f"{self.teacher.mechanism}, in a teacher of all features"
 
-    def event(self, noise_multiplier: float, objective: LinearObjective) -> Event:
-        teacher = self._resolved_teacher
-        return teacher.event(noise_multiplier, _of_teacher(objective))
+    def plan(self, objective: LinearObjective) -> Plan:
+        return self.teacher.plan(_of_teacher(objective))
 
     def sensitivity(self, objective: LinearObjective) -> float:
         """Of the teacher's queries; the student asks none."""
-        return self._resolved_teacher.sensitivity(_of_teacher(objective))
+        return self.teacher.sensitivity(_of_teacher(objective))
 
     def run(
-        self,
-        source: Source,
-        objective: LinearObjective,
-        noise_multiplier: float,
-        noise: NoiseSource,
-        progress: Progress,
+        self, answers: Answers, objective: LinearObjective, progress: Progress
     ) -> Solution:
-        released = self._resolved_teacher.run(
-            source,
-            _of_teacher(objective),
-            noise_multiplier,
-            noise,
-            progress,
-        )
+        released = self.teacher.run(answers, _of_teacher(objective), progress)
         return Solution(self.student(released.weights, objective), released.noise_scale)
 
-    def student(self, weights: Any, objective: LinearObjective) -> Any:
+    def student(self, weights: FloatArray, objective: LinearObjective) -> FloatArray:
         """The nearest weights of few features; post-processing of released ones."""
         d, most = objective.n_features, objective.most_features
         if most == d:

@@ -13,32 +13,33 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from skdp._floats import FloatArray
+from skdp._configured import Checks, Given, Refused
+from skdp._floats import FloatArray, IntArray
 from skdp._validation import check_choice, check_real
 from skdp.data import Block, ColumnsOf, ConstantColumn, MemorySource, Source, held
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget, calibrate
-from skdp.privacy._events import BoundedRangeEvent, ComposedEvent, Event, GaussianEvent
+from skdp.privacy._answers import Answers
 from skdp.privacy._gaussian import gaussian_epsilon, gaussian_mu
-from skdp.privacy._laws import LAWS
-from skdp.privacy._noise import NoiseSource
-from skdp.queries._gradient_sum import GradientSum, rounding_slack
+from skdp.privacy._plan import Choices, Line, Part, Plan
+from skdp.queries._features import BoundedFeatures, Scores, rows_bound
+from skdp.queries._split_gradient import SplitGradients
 from skdp.solvers._base import Progress, Solution, Solver
 from skdp.solvers._boxed import boxed, farthest_weight
-from skdp.solvers._configured import Checks
+from skdp.solvers._chosen_law import ChosenLaw
 from skdp.solvers._dense_part import (
-    Params,
     check_dense_key,
     check_params,
-    dense_solver,
-    resolved_dense,
+    named_part,
+    needs_another,
+    planned_part,
+    shown,
 )
 from skdp.solvers._feature_selection import favours_selection
 from skdp.solvers._nesterov import Nesterov
@@ -121,107 +122,90 @@ class TwoStage(Solver):
     key: ClassVar[str] = "two_stage"
     is_pure: ClassVar[bool] = True  # if the refit is, which refuses for itself
     is_sparse: ClassVar[bool] = True
+    # For study: what "auto" takes is more accurate on all data compared
+    # (docs/sparse.md).
+    is_recommended: ClassVar[bool] = False
     checks: ClassVar[Checks] = {
-        "selection": partial(check_choice, allowed=("auto", "gaussian", "peeling")),
+        "selection": partial(check_choice, allowed=("gaussian", "peeling")),
         "selection_share": partial(check_real, low=1e-3, high=0.999),
         "residual_clip": partial(check_real, low=1e-6, high=math.inf),
-        "refit": check_dense_key,
-        "refit_params": check_params,
         "levels": _check_levels,
     }
+    given_checks: ClassVar[Checks] = {
+        "selection": partial(check_choice, allowed=("auto", "gaussian", "peeling")),
+        "refit": check_dense_key,
+        "refit_params": check_params,
+    }
 
-    selection: Literal["auto", "gaussian", "peeling"] = "auto"
+    selection: Literal["gaussian", "peeling"]
     selection_share: float = 0.5
-    residual_clip: float | None = None
-    refit: str | None = None
-    refit_params: Params | None = None
-    levels: Levels | None = None
+    residual_clip: float
+    refit: Solver
+    levels: Levels
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _ = self._named_refit  # refuses parameters that the refit has not
+    @classmethod
+    def check_given(cls, given: Given) -> None:
+        named_part("refit", given)
 
-    @cached_property
-    def _named_refit(self) -> Solver | None:
-        return dense_solver(self.refit, self.refit_params)
+    @classmethod
+    def adds_in_squares(cls, given: Given) -> bool:
+        refit = named_part("refit", given)
+        is_gaussian = refit is not None and refit.adds_in_squares
+        return is_gaussian and given.get("selection") == "gaussian"
 
-    @property
-    def _resolved_refit(self) -> Solver:
-        assert self._named_refit is not None, "resolve() fills in the refit"
-        return self._named_refit
+    @classmethod
+    def planned(cls, given: Given, objective: LinearObjective, budget: Budget) -> Self:
+        cls.check(objective, budget)
+        selection = cls._selection_for(given, objective, budget)
+        share = given.get("selection_share", cls.selection_share)
+        refit, levels = cls._refit_for(given, share, objective, budget)
+        solver = cls(
+            selection=selection,
+            selection_share=share,
+            residual_clip=given.get("residual_clip", objective.loss.noisy_clip),
+            refit=refit,
+            levels=levels,
+        )
+        if objective.fit_intercept:
+            model, part = solver._constant_model(objective), _of_constant(objective)
+            model.planned(model.params, part, _part(budget, _CONSTANT_SHARE))
+        return solver
 
-    @property
-    def is_gaussian(self) -> bool:
-        refit = self._named_refit
-        is_gaussian = refit is not None and refit.is_gaussian
-        return is_gaussian and self.selection == "gaussian"
+    @classmethod
+    def _refit_for(
+        cls, given: Given, share: float, objective: LinearObjective, budget: Budget
+    ) -> tuple[Solver, Levels]:
+        """The refit, and the levels of all stages."""
+        constant = _CONSTANT_SHARE if objective.fit_intercept else 0.0
+        left = _part(budget, (1 - constant) * (1 - share))
+        try:
+            named = named_part("refit", given)
+            refit = planned_part(named, _of_refit(objective), left)
+            if "levels" in given:
+                return refit, given["levels"]
+            return refit, _levels(share, refit, objective, budget, left)
+        except ValueError as refused:
+            raise needs_another(cls, "refit", refused) from None
 
-    def refusal(self, objective: LinearObjective, budget: Budget) -> str:
-        reason = super().refusal(objective, budget)
-        if reason:
-            return reason
-        if budget.delta == 0 and self.selection == "gaussian":
-            return (
-                f"solver={self.key!r} cannot do delta=0 with selection='gaussian'. "
+    @classmethod
+    def _selection_for(
+        cls, given: Given, objective: LinearObjective, budget: Budget
+    ) -> Literal["gaussian", "peeling"]:
+        selection: Literal["auto", "gaussian", "peeling"]
+        selection = given.get("selection", "auto")
+        if budget.delta == 0 and selection == "gaussian":
+            raise Refused(
+                f"solver={cls.key!r} cannot do delta=0 with selection='gaussian'. "
                 "Use selection='auto'."
             )
-        try:
-            resolved = self.resolve(objective, budget)
-        except ValueError as refused:
-            return f"solver={self.key!r} needs another refit. {refused}"
-        if not objective.fit_intercept:
-            return ""
-        constant = resolved._constant_model(objective)
-        share = _part(budget, _CONSTANT_SHARE)
-        return constant.refusal(_of_constant(objective), share)
-
-    def resolve(self, objective: LinearObjective, budget: Budget) -> Self:
-        selection, clip = self.selection, self.residual_clip
         if selection == "auto":
             peels = budget.delta == 0 or favours_selection(objective)
-            selection = "peeling" if peels else "gaussian"
-        constant = _CONSTANT_SHARE if objective.fit_intercept else 0.0
-        left = _part(budget, (1 - constant) * (1 - self.selection_share))
-        key, params = resolved_dense(
-            self.refit, self.refit_params, _of_refit(objective), left
-        )
-        found = replace(
-            self,
-            selection=selection,
-            residual_clip=objective.loss.noisy_clip if clip is None else clip,
-            refit=key,
-            refit_params=params,
-        )
-        if found.levels is not None:
-            return found
-        return replace(found, levels=found._levels(objective, budget, left))
-
-    def _levels(
-        self, objective: LinearObjective, budget: Budget, left: Budget
-    ) -> Levels:
-        """Noise with which each stage alone would cost its share of the budget."""
-        share = self.selection_share
-        if objective.fit_intercept:
-            share *= 1 - _CONSTANT_SHARE
-        refit = self._resolved_refit
-        declare = partial(refit.event, objective=_of_refit(objective))
-        whole = _cost(budget)
-        if budget.delta == 0:
-            # s selections of range e cost s e, with e as in `_range`.
-            selection = 2 * math.sqrt(objective.most_features) / share
-            return Levels(
-                1 / _CONSTANT_SHARE, selection, calibrate(declare, left) * whole
-            )
-        return Levels(
-            1 / math.sqrt(_CONSTANT_SHARE),
-            1 / math.sqrt(share),
-            calibrate(declare, left) * whole,
-        )
+            return "peeling" if peels else "gaussian"
+        return selection
 
     @property
-    def _multiples(self) -> Levels:
-        assert self.levels is not None, "resolve() fills in the levels"
-        return self.levels
+    def params(self) -> dict[str, Any]:
+        return shown(super().params, "refit")
 
     @property
     def mechanism(self) -> str:
@@ -229,12 +213,14 @@ class TwoStage(Solver):
             "gaussian": "Gaussian noise on the gradient that selects features",
             "peeling": "features selected by the exponential mechanism",
         }[self.selection]
-        return f"{how}; {self._resolved_refit.mechanism}"
+        return f"{how}; {self.refit.mechanism}"
 
     def _constant_model(self, objective: LinearObjective) -> Nesterov:
         """What fits the constant model: steps that its curvature is known for."""
         largest = objective.loss.smoothness * objective.data_norm**2
-        is_pure = self._resolved_refit.is_pure and not self._resolved_refit.is_gaussian
+        refit = self.refit
+        # What is not Gaussian need not be pure: objective perturbation is neither.
+        is_pure = isinstance(refit, ChosenLaw) and refit.law == "spherical"
         return Nesterov(
             n_steps=_CONSTANT_STEPS,
             step_size=1 / largest,
@@ -245,103 +231,101 @@ class TwoStage(Solver):
             batch_size=objective.n_samples,
         )
 
-    def _range(self, noise_multiplier: float, objective: LinearObjective) -> float:
-        """Epsilon of each selection: together about 1 / noise_multiplier^2 of mu^2.
+    def _selection_plan(self, objective: LinearObjective) -> Plan:
+        if self.selection == "gaussian":
+            return Plan((Line(),))
+        # Each of range e: a privacy loss of variance at most e^2 / 4, so that together
+        # they are about 1 / z^2 of mu^2 at a noise multiplier z.
+        k = objective.most_features
+        return Plan((Line(k, multiple=math.sqrt(k), law=Choices(2.0)),))
 
-        A selection of range e has a privacy loss of variance at most e^2 / 4.
-        """
-        return 2 / (noise_multiplier * math.sqrt(objective.most_features))
-
-    def event(self, noise_multiplier: float, objective: LinearObjective) -> Event:
-        constant, selection, refit = (noise_multiplier * x for x in self._multiples)
-        parts: list[Event] = []
-        if objective.fit_intercept:
-            model = self._constant_model(objective)
-            parts.append(model.event(constant, _of_constant(objective)))
-        if self.selection == "peeling":
-            epsilon = self._range(selection, objective)
-            parts.append(BoundedRangeEvent(epsilon, objective.most_features))
-        else:
-            parts.append(GaussianEvent(selection))
-        parts.append(self._resolved_refit.event(refit, _of_refit(objective)))
-        return ComposedEvent(tuple(parts))
+    def plan(self, objective: LinearObjective) -> Plan:
+        selection = Part(self._selection_plan(objective), self.levels.selection)
+        refit = Part(self.refit.plan(_of_refit(objective)), self.levels.refit)
+        if not objective.fit_intercept:
+            return Plan((selection, refit))
+        constant = self._constant_model(objective).plan(_of_constant(objective))
+        return Plan((Part(constant, self.levels.constant), selection, refit))
 
     def sensitivity(self, objective: LinearObjective) -> float:
         """The largest of the stages'."""
-        assert self.residual_clip is not None, "resolve() fills in the clip"
-        found = [self._resolved_refit.sensitivity(_of_refit(objective))]
-        found.append(_of_gradient(objective, self.residual_clip, math.inf))
+        found = [self.refit.sensitivity(_of_refit(objective))]
+        of_gradient = rows_bound(objective, self.residual_clip, math.inf)
+        found.append(of_gradient.under(objective.adjacency))
         if objective.fit_intercept:
             model = self._constant_model(objective)
             found.append(model.sensitivity(_of_constant(objective)))
         return max(found)
 
     def run(
-        self,
-        source: Source,
-        objective: LinearObjective,
-        noise_multiplier: float,
-        noise: NoiseSource,
-        progress: Progress,
+        self, answers: Answers, objective: LinearObjective, progress: Progress
     ) -> Solution:
-        constant, selection, refit = (noise_multiplier * x for x in self._multiples)
-        weights = np.zeros((objective.n_columns, objective.loss.n_outputs))
-        quiet, scale = Progress(), 0.0
+        selection = int(objective.fit_intercept)  # what is before it in the plan
+        start = Solution(np.zeros(objective.shape), 0.0)
         if objective.fit_intercept:
-            ones = ConstantColumn(source, objective.data_norm)
-            found = self._constant_model(objective).run(
-                _in_memory(ones),
-                _of_constant(objective),
-                constant,
-                noise,
-                quiet,
-            )
-            # A row of the one column is (data_norm), as in the intercept's column.
-            weights[-1], scale = found.weights[0], found.noise_scale
-        columns, own = self._selected(source, objective, weights, selection, noise)
+            view = partial(_constant_alone, value=objective.data_norm)
+            start = self._constant(answers.part(0, view), objective)
+        columns, own = self._selected(answers.part(selection), objective, start.weights)
         progress.step(1, 2)
-        part = _of_refit(objective)
-        refitted = self._resolved_refit.run(
-            _in_memory(ColumnsOf(source, columns)),
-            part,
-            refit,
-            noise,
-            quiet,
-        )
+        view = partial(_columns_alone, columns=columns)
+        refitted = self._refitted(answers.part(selection + 1, view), columns, objective)
         progress.step(2, 2)
-        released = np.zeros_like(weights)
+        scale = max(start.noise_scale, own, refitted.noise_scale)
+        return Solution(refitted.weights, scale)
+
+    def _constant(self, answers: Answers, objective: LinearObjective) -> Solution:
+        """The constant model."""
+        model, weights = self._constant_model(objective), np.zeros(objective.shape)
+        found = model.run(answers, _of_constant(objective), Progress())
+        # A row of the one column is (data_norm), as in the intercept's column.
+        weights[-1] = found.weights[0]
+        return Solution(weights, found.noise_scale)
+
+    def _selected(
+        self, answers: Answers, objective: LinearObjective, weights: FloatArray
+    ) -> tuple[IntArray, float]:
+        """Features of large gradients at released weights; Gaussian noise had, or 0."""
+        k, clip = objective.most_features, self.residual_clip
+        if self.selection == "peeling":
+            scores = Scores(objective, residual_clip=clip).at(weights)
+            return scores.read(answers.choose(scores, k, line=0)), 0.0
+        query = BoundedFeatures(SplitGradients(objective, clip), weights)
+        released = answers.ask(query)
+        return largest_rows(released.value, k), released.sigma
+
+    def _refitted(
+        self, answers: Answers, columns: IntArray, objective: LinearObjective
+    ) -> Solution:
+        """The columns selected, fitted as if there were no others."""
+        part, released = _of_refit(objective), np.zeros(objective.shape)
+        refitted = self.refit.run(answers, part, Progress())
         released[columns] = refitted.weights[: len(columns)]
         if objective.fit_intercept:
             # The weight of another constant, for the same intercept.
             ratio = part.intercept_value / objective.intercept_value
             released[-1] = ratio * refitted.weights[-1]
         released = boxed(released, farthest_weight(objective))
-        return Solution(released, max(scale, own, refitted.noise_scale))
+        return Solution(released, refitted.noise_scale)
 
-    def _selected(
-        self,
-        source: Source,
-        objective: LinearObjective,
-        weights: FloatArray,
-        noise_multiplier: float,
-        noise: NoiseSource,
-    ) -> tuple[NDArray[np.int64], float]:
-        """Features of large gradients at released weights; Gaussian noise had, or 0."""
-        assert self.residual_clip is not None, "resolve() fills in the clip"
-        k, clip = objective.most_features, self.residual_clip
-        if self.selection == "peeling":
-            select = FeatureSelection(source, objective, noise, residual_clip=clip)
-            epsilon = self._range(noise_multiplier, objective)
-            return select(weights, k, epsilon=epsilon), 0.0
-        d, length = objective.n_features, float(np.linalg.norm(weights))
-        query = GradientSum(source, objective, clip)(weights)[:d]
-        prediction = prediction_bound(objective, weights)
-        sensitivity = _of_gradient(objective, clip, prediction)
-        sensitivity += rounding_slack(objective, source.largest_block, length)
-        law = LAWS["gaussian"]
-        released = law.release(noise, query, sensitivity, noise_multiplier)
-        scale = law.scale(sensitivity, noise_multiplier, query.size)
-        return largest_rows(released, k), scale.sigma
+
+def _levels(
+    share: float,
+    refit: Solver,
+    objective: LinearObjective,
+    budget: Budget,
+    left: Budget,
+) -> Levels:
+    """Noise with which each stage alone would cost its share of the budget."""
+    if objective.fit_intercept:
+        share *= 1 - _CONSTANT_SHARE
+    plan, whole = refit.plan(_of_refit(objective)), _cost(budget)
+    declare = partial(plan.event, relation=objective.adjacency)
+    of_refit = calibrate(declare, left) * whole
+    if budget.delta == 0:
+        # s selections of range e cost s e, with e as in the plan.
+        selection = 2 * math.sqrt(objective.most_features) / share
+        return Levels(1 / _CONSTANT_SHARE, selection, of_refit)
+    return Levels(1 / math.sqrt(_CONSTANT_SHARE), 1 / math.sqrt(share), of_refit)
 
 
 def _of_constant(objective: LinearObjective) -> LinearObjective:
@@ -363,19 +347,6 @@ def _of_refit(objective: LinearObjective) -> LinearObjective:
     return replace(objective, n_features=k, data_norm=norm, n_nonzero=None)
 
 
-def _of_gradient(
-    objective: LinearObjective, residual_clip: float, prediction: float
-) -> float:
-    """L2 sensitivity of the features' rows of the gradient sum, but for rounding.
-
-    The intercept moves all predictions by the same number, so that opposite rows may
-    have residuals alike: two records count twice (proof page, Lemma 2).
-    """
-    one_record = min(objective.loss.zero_out_bound(prediction), residual_clip)
-    times = {"zero_out": 1, "replace_one": 2}[objective.adjacency]
-    return times * one_record * objective.data_norm
-
-
 def _cost(budget: Budget) -> float:
     """Of a Gaussian budget mu, of a pure one epsilon."""
     if budget.delta == 0:
@@ -389,6 +360,14 @@ def _part(budget: Budget, share: float) -> Budget:
         return Budget(max(share * budget.epsilon, _LEAST_EPSILON), 0.0)
     epsilon = gaussian_epsilon(math.sqrt(share) * _cost(budget), budget.delta)
     return Budget(max(epsilon, _LEAST_EPSILON), budget.delta)
+
+
+def _constant_alone(source: Source, value: float) -> MemorySource:
+    return _in_memory(ConstantColumn(source, value))
+
+
+def _columns_alone(source: Source, columns: IntArray) -> MemorySource:
+    return _in_memory(ColumnsOf(source, columns))
 
 
 def _in_memory(view: Source) -> MemorySource:

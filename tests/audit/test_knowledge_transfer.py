@@ -17,9 +17,10 @@ from skdp.data import MemorySource
 from skdp.losses import LogisticLoss
 from skdp.objectives import LinearObjective
 from skdp.privacy import Budget, calibrate
-from skdp.solvers import Progress, choose_solver
+from skdp.solvers import choose_solver
 from skdp.solvers._knowledge_transfer import KnowledgeTransfer
 from tests.audit.bounds import epsilon_lower_bound
+from tests.door import event_of, run
 from tests.spies import SpyNoise
 
 BUDGET = Budget(1.0, 0.01)
@@ -54,12 +55,11 @@ def audited_epsilon(adjacency, kind=KnowledgeTransfer, runs=2500):
     chosen = choose_solver("knowledge_transfer", params, objective, BUDGET).solver
     solver = kind(**{x.name: getattr(chosen, x.name) for x in fields(chosen)})
 
-    multiplier = calibrate(lambda z: chosen.event(z, objective), BUDGET)
+    multiplier = calibrate(lambda z: event_of(chosen, z, objective), BUDGET)
 
     def weights(source, seeds):
         runs = (
-            solver.run(source, objective, multiplier, SpyNoise(seed), Progress())
-            for seed in seeds
+            run(solver, source, objective, multiplier, SpyNoise(seed)) for seed in seeds
         )
         return np.array([solution.weights[0, 0] for solution in runs])
 
@@ -74,8 +74,9 @@ def audited_epsilon(adjacency, kind=KnowledgeTransfer, runs=2500):
 class HalfTheNoise(KnowledgeTransfer):
     """Planted bug: the teacher has less noise than what was declared for it."""
 
-    def run(self, source, objective, noise_multiplier, noise, progress):
-        return super().run(source, objective, 0.4 * noise_multiplier, noise, progress)
+    def run(self, answers, objective, progress):
+        answers.noise_multiplier *= 0.4
+        return super().run(answers, objective, progress)
 
 
 @pytest.mark.parametrize(

@@ -18,20 +18,19 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from skdp.decomposition import _value_als as module
 from skdp.decomposition._ratings import Pattern
-from skdp.decomposition._value_als import ValueALS
+from skdp.queries import _rating_values
 from tests.audit.bounds import epsilon_lower_bound
-from tests.decomposition.value_problems import BOUNDS, run, task_of
+from tests.decomposition.value_problems import BOUNDS, half_of_the_bound, run, task_of
 from tests.spies import SpyNoise, Transcript
 
 EPSILON, DELTA = 2.0, 0.05
 BLOCKS = 4000
 
 # Single pairs: every row that is multiplied with a residual has norm 1.
-TIGHT = ValueALS(n_embedding=0, rank=0, n_rounds=1), 1
+TIGHT = {"n_embedding": 0, "rank": 0, "n_rounds": 1}, 1
 # Two users and two items: rows of later queries come from earlier releases.
-ADAPTIVE = ValueALS(n_embedding=2, rank=1), 2
+ADAPTIVE = {"n_embedding": 2, "rank": 1}, 2
 
 
 def blocks(size):
@@ -77,11 +76,10 @@ def test_lower_bound_stays_below_the_claim_and_half_the_noise_is_caught(case, le
 
 
 def test_a_clip_that_is_left_out_is_caught(monkeypatch):
-    monkeypatch.setattr(module, "_clipped", lambda residuals, clip: residuals)
+    monkeypatch.setattr(_rating_values, "clipped", lambda residuals, clip: residuals)
     assert audited_epsilon(TIGHT) > EPSILON
 
 
 def test_half_of_the_sensitivity_is_caught(monkeypatch):
-    right = module._sensitivity
-    monkeypatch.setattr(module, "_sensitivity", lambda *args: right(*args) / 2)
+    half_of_the_bound(monkeypatch)
     assert audited_epsilon(TIGHT) > EPSILON

@@ -15,15 +15,19 @@ import math
 import numpy as np
 import pytest
 
-from skdp.decomposition import _kept_ratings, _user_als, _user_queries
+from skdp.decomposition import _kept_ratings
+from skdp.decomposition._rating_source import RatingSource
 from skdp.decomposition._ratings import Pattern, Ratings
 from skdp.decomposition._task import Task
 from skdp.decomposition._user_als import UserALS
 from skdp.privacy import Budget
 from skdp.privacy._accounting import calibrate
 from skdp.privacy._noise import NoiseSource
+from skdp.queries import _users
 from skdp.solvers import Progress
 from tests.audit.bounds import epsilon_lower_bound
+from tests.decomposition.small import planned
+from tests.door import answers_for
 from tests.spies import SpyNoise
 
 N_USERS, N_ITEMS = 30, 12
@@ -67,16 +71,21 @@ class Replay:
     def __init__(self, released):
         self.released, self.queries = released, []
 
-    def gaussian(self, query, *, sensitivity, noise_multiplier):
+    def gaussian(self, query, *, sensitivity, noise_multiplier, fine=False):
         self.queries.append(query)
         return self.released[len(self.queries) - 1]
 
 
 def run(users, noise, solver, max_ratings=None, multiplier=2.0):
     facts = task(len(users), max_ratings)
-    rng = np.random.RandomState(3)
-    solver.run(ratings_of(users), facts, multiplier, noise, rng, Progress())
+    factors_of(users, noise, solver, facts, multiplier)
     return noise
+
+
+def factors_of(users, noise, solver, facts, multiplier=2.0):
+    source = RatingSource(ratings_of(users), len(users))
+    answers = answers_for(solver.plan(facts), source, multiplier, "user", noise)
+    return solver.run(answers, facts, np.random.RandomState(3), Progress())
 
 
 def changes(users, other_users, solver, max_ratings=None, multiplier=2.0, seed=0):
@@ -122,7 +131,7 @@ def worst_changes(solver, max_ratings=None, where=0):
     return worst
 
 
-SOLVER = UserALS(n_rounds=3, n_directions=1).resolve(task(), BUDGET)
+SOLVER = planned(UserALS, task(), BUDGET, n_rounds=3, n_directions=1)
 
 
 @pytest.mark.parametrize(("max_ratings", "where"), [(None, 0), (3, N_USERS - 1)])
@@ -153,7 +162,7 @@ def test_others_contribute_the_same_numbers():
 def of_items(query, first):
     """The part of a query that is of items from `first` on."""
     if len(query) == N_ITEMS * (N_ITEMS - 1) // 2:
-        pairs = _user_queries.PairQuery(N_USERS, N_ITEMS).read(query)
+        pairs = _users.PairQuery(N_USERS, N_ITEMS).read(query)
         return pairs[first:, first:][np.tril_indices(N_ITEMS - first, -1)]
     # Moments are behind the sums; the count of columns solves a quadratic equation.
     n_columns = math.isqrt(len(query) + (N_ITEMS // 2) ** 2) - N_ITEMS // 2
@@ -172,7 +181,7 @@ def moved_by_opposite(solver):
 
 
 def test_clipping_ratings_one_by_one_is_caught(monkeypatch):
-    sums = _user_queries.add_sums.py_func
+    sums = _users.add_sums.py_func
 
     def one_by_one(starts, others, values, *rest):
         """Every rating is clipped as if it were a user's only one."""
@@ -185,7 +194,7 @@ def test_clipping_ratings_one_by_one_is_caught(monkeypatch):
                 sums(single, others[part], values[part], *own)
 
     assert max(moved_by_opposite(SOLVER)) <= 1
-    monkeypatch.setattr(_user_queries, "add_sums", one_by_one)
+    monkeypatch.setattr(_users, "add_sums", one_by_one)
     assert max(moved_by_opposite(SOLVER)) > 2
 
 
@@ -198,14 +207,14 @@ def test_weights_that_forget_the_rule_are_caught(monkeypatch):
             own = slice(starts[u], starts[u + 1])
             np.add.at(result, others[own], 1 / math.sqrt(limit))
 
-    def everything(ratings, max_ratings, rng):
-        return _kept_ratings.kept_ratings(ratings, None, rng)
+    def everything(ratings, max_ratings, seed):
+        return _kept_ratings.kept_ratings(ratings, None, seed)
 
     def moved(is_broken):
         with monkeypatch.context() as patch:
             if is_broken:
-                patch.setattr(_user_queries, "add_counts", forgetful)
-                patch.setattr(_user_als, "kept_ratings", everything)
+                patch.setattr(_users, "add_counts", forgetful)
+                patch.setattr(_users, "kept_ratings", everything)
             others = table()[1:]
             one = dict.fromkeys(range(N_ITEMS), 5.0)
             return changes([one, *others], [{}, *others], SOLVER, limit)[0]
@@ -226,10 +235,10 @@ def n_moved_items(max_ratings):
 def test_a_rule_that_is_not_applied_is_caught(monkeypatch):
     assert n_moved_items(4) == 4
 
-    def everything(ratings, max_ratings, rng):
-        return _kept_ratings.kept_ratings(ratings, None, rng)
+    def everything(ratings, max_ratings, seed):
+        return _kept_ratings.kept_ratings(ratings, None, seed)
 
-    monkeypatch.setattr(_user_als, "kept_ratings", everything)
+    monkeypatch.setattr(_users, "kept_ratings", everything)
     assert n_moved_items(4) > 4
 
 
@@ -258,9 +267,7 @@ def test_keys_by_code_are_caught(monkeypatch):
 
 def test_halved_replacement_is_caught(monkeypatch):
     """The sensitivity of leaving a user out is no bound for replacing him."""
-    monkeypatch.setattr(
-        _user_queries.RowQuery, "sensitivity", property(lambda self: self.clip)
-    )
+    monkeypatch.setattr(_users.RowQuery, "exact", property(lambda self: self.clip))
     assert moved_by_opposite(SOLVER)[1] > 1.9
 
 
@@ -274,8 +281,9 @@ def audited_epsilon(shrink):
     sides = [[own, {0: 3.0}] for own in OPPOSITE]
     facts = task(2)
     # Of this pair nearly all is in the sums, so that is where the budget goes.
-    solver = UserALS(n_rounds=1, count_share=0.01).resolve(facts, LOOSE)
-    multiplier = calibrate(lambda z: solver.event(z, facts), LOOSE)
+    solver = planned(UserALS, facts, LOOSE, n_rounds=1, count_share=0.01)
+    plan = solver.plan(facts)
+    multiplier = calibrate(lambda z: plan.event(z, "user"), LOOSE)
 
     def scores(truth, seeds):
         result = []
@@ -305,10 +313,5 @@ def test_noise_of_the_system_is_what_a_private_run_draws():
     users = table()
     noise = NoiseSource()
     assert noise.is_private
-    facts = [
-        SOLVER.run(
-            ratings_of(users), task(), 2.0, noise, np.random.RandomState(0), Progress()
-        ).flat
-        for _ in range(2)
-    ]
+    facts = [factors_of(users, noise, SOLVER, task()).flat for _ in range(2)]
     assert not np.array_equal(*facts)

@@ -17,6 +17,7 @@ import pytest
 from skdp.data import MemorySource
 from skdp.losses import HuberHingeLoss, LogisticLoss
 from skdp.privacy import Budget, calibrate
+from skdp.solvers._objective_perturbation import ObjectivePerturbation
 from tests import door
 from tests.audit.bounds import epsilon_lower_bound
 from tests.line import Line
@@ -62,7 +63,8 @@ def audited_epsilon(adjacency, data_norm, loss, budget, shrink=1.0, ratio=50.0):
     line = Line(loss, adjacency, ratio, 1.0, data_norm)
     law = "spherical" if budget.delta == 0 else "gaussian"
     solver = replace(line.solver, law=law)
-    assert solver.refusal(line.objective, budget) == ""
+    kind, params = ObjectivePerturbation, solver.params
+    assert door.planned(kind, line.objective, budget, **params) == solver
     z = calibrate(lambda z: door.event_of(solver, z, line.objective), budget)
     sides = pair(adjacency)
     inside = scores(line, solver, sides[0], sides, z, shrink, range(RUNS))

@@ -11,13 +11,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from skdp.data import MemorySource
+from skdp.data import MemorySource, buckets
 from skdp.losses import LogisticLoss
 from skdp.objectives import LinearObjective
 from skdp.privacy import Budget, calibrate
 from skdp.queries._gradient_sum import GradientSum
 from skdp.solvers import choose_solver
-from skdp.solvers._online import buckets
 from tests import door
 from tests.audit.bounds import epsilon_lower_bound
 from tests.spies import SpyNoise

@@ -14,7 +14,8 @@ import pytest
 from sklearn.base import BaseEstimator
 
 from skdp import private_score
-from skdp.model_selection import SCORINGS, _private_score
+from skdp.model_selection import SCORINGS, resolve_scoring
+from skdp.privacy import _door
 from tests.audit.bounds import epsilon_lower_bound
 from tests.spies import SpyNoise
 
@@ -60,7 +61,7 @@ PAIRS = {
 def released(scoring, adjacency, first, shrink, seed, monkeypatch):
     """The query, and many releases of it."""
     spy = SpyNoise(seed=seed, shrink=shrink)
-    monkeypatch.setattr(_private_score, "NoiseSource", lambda _: spy)
+    monkeypatch.setattr(_door, "NoiseSource", lambda _: spy)
     records = np.array([first or (0, 0), (1, 1), (0, 0), (0, 1)], dtype=float)
     if SCORINGS[scoring].task == "classification":
         records = records.astype(int)
@@ -77,7 +78,7 @@ def released(scoring, adjacency, first, shrink, seed, monkeypatch):
     (draw,) = spy.draws
     query = draw.query
     if first is None:  # without what stands in the null record's place
-        scorer = _private_score.resolve_scoring(scoring, Says(), **facts)
+        scorer = resolve_scoring(scoring, Says(), **facts)
         row = scorer.contributions(Says(), records[:1, :1], records[:1, 1])
         query = query - row[0]
     ask = getattr(spy, draw.law)

@@ -48,10 +48,11 @@ import pytest
 from skdp import DPGridSearchCV, DPLogisticRegression
 from skdp.model_selection import Composition, RandomStopping
 from skdp.model_selection._method import strength
-from skdp.model_selection._trial import Job, Split
+from skdp.model_selection._trial import Split, Trial
 from skdp.privacy import Budget, GaussianEvent, LaplaceEvent, calibrate
 from skdp.privacy._noise import NoiseSource
 from tests.audit.bounds import epsilon_lower_bound
+from tests.model_selection.runs import job_of, plan_of, runner
 from tests.model_selection.toys import SENSITIVITY, NoisySum
 
 # The attacks need deltas that are not rare.
@@ -124,7 +125,9 @@ class Fits:
 
     def __init__(self, plan, X, y, noise, *, is_overlapping=False):
         facts = plan.facts
-        self.scorer, self.noise, self.adjacency = facts.scorer, noise, facts.adjacency
+        self.scorer, self.draws, self.adjacency = facts.scorer, noise, facts.adjacency
+        self.n_samples = self.largest_block = len(y)
+        self._exact = []
         self._X, self._y, self._is_overlapping = X, y, is_overlapping
         self.is_pure, self._delta = facts.is_pure, facts.budget.delta
         self._rng, self._kept = np.random.default_rng(1), {}
@@ -149,6 +152,7 @@ class Fits:
 
     def fit_and_score(self, prepared, splits, *, say):
         found = [None] * len(prepared)
+        self._exact = [None] * len(prepared)
         for split in {id(split): split for split in splits}.values():
             mine = [i for i, other in enumerate(splits) if other is split]
             readies = [prepared[i] for i in mine]
@@ -156,8 +160,12 @@ class Fits:
             totals = self._noisy(readies, rows)
             counts = self._right(readies, totals, split.validation)
             for i, total, count in zip(mine, totals, counts, strict=True):
-                found[i] = float(total), np.array([float(count)])
+                found[i] = Trial(i, float(total))
+                self._exact[i] = np.array([float(count)])
         return found
+
+    def statistic(self, scorer, number):
+        return self._exact[number]
 
     def _right(self, readies, totals, rows):
         """Number of records that each model labels right."""
@@ -219,19 +227,17 @@ def released(search, pair, order, runs, look, *, charged_as=None, noise=Stream, 
     """
     seen = []
     for seed, (X, y) in enumerate(zip(*pair, strict=True)):
-        plan = search._plan(X, y, NoiseSource(0))
+        plan = plan_of(search, X, y, seed=0)
         if charged_as is not None:
-            plan = plan_of(charged_as(plan.chosen.method), search, plan, X, y)
-        job = Fits(plan, X, y, noise(seed, order), **bugs)
-        run, z = plan.chosen.method.run, plan.noise_multiplier
-        see = look(job, plan)
-        seen.append(
-            [see(run(job, plan.candidates, z, plan.facts)) for _ in range(runs)]
-        )
+            plan = plan_charged_as(charged_as(plan.chosen.method), search, plan, X, y)
+        source = noise(seed, order)
+        job = Fits(plan, X, y, source, **bugs)
+        run, see = runner(plan, job, source), look(job, plan)
+        seen.append([see(run()) for _ in range(runs)])
     return np.array(seen)
 
 
-def plan_of(broken, search, plan, X, y):
+def plan_charged_as(broken, search, plan, X, y):
     """The plan as it would have been, had the search charged what `broken` says."""
     facts, chosen = plan.facts, replace(plan.chosen, method=broken)
     z = calibrate(lambda z: broken.event(z, facts), facts.budget)
@@ -263,11 +269,12 @@ def test_stand_in_fits_as_the_job_does(delta):
     (X, _), (y, _) = trained_pair("replace_one", 60, 30.0)
     budget, adjacency = Budget(1.0, delta), "replace_one"
     search = search_for({"answer": [None]}, budget, adjacency, "random_stopping")
-    plan = search._plan(X, y, NoiseSource(0))
+    plan = plan_of(search, X, y, seed=0)
     ready = plan.candidates[0].prepared[0]
-    job = Job(X, y, adjacency, plan.facts.scorer, NoiseSource(3), 3, None, False)
+    job = job_of(plan, X, y, NoiseSource(3), seed=3)
     split = Split(np.arange(30), np.arange(30, 60))
-    ((model, statistic),) = job.fit_and_score([ready], [split], say=False)
+    (trial,) = job.fit_and_score([ready], [split], say=False)
+    model, statistic = trial.model, job.statistic(job.scorer, trial.number)
     fits = Fits(plan, X, y, Stream(0, np.arange(60)))
     assert model.privacy_.noise_scale == pytest.approx(fits.scale(ready))
     assert statistic == fits._right([ready], [model.total_], split.validation)
@@ -471,14 +478,12 @@ def test_choice_is_noisy(name, delta):
 
 
 def real_runs(search, X, y, runs, first_seed, see, noise=NoiseSource):
-    plan = search._plan(X, y, NoiseSource(0))
+    plan = plan_of(search, X, y, seed=0)
     seen = []
     for seed in range(first_seed, first_seed + runs):
-        job = Job(
-            X, y, "replace_one", plan.facts.scorer, noise(seed), seed, None, False
-        )
-        run, z = plan.chosen.method.run, plan.noise_multiplier
-        seen.append(see(run(job, plan.candidates, z, plan.facts)))
+        source = noise(seed)
+        job = job_of(plan, X, y, source, seed=seed)
+        seen.append(see(runner(plan, job, source)()))
     return np.array(seen)
 
 

@@ -17,8 +17,9 @@ from skdp.losses import LogisticLoss
 from skdp.objectives import LinearObjective
 from skdp.privacy import Budget, calibrate
 from skdp.queries._gradient_sum import GradientSum
-from skdp.solvers import Progress, choose_solver
+from skdp.solvers import choose_solver
 from tests.audit.bounds import epsilon_lower_bound
+from tests.door import event_of, run
 from tests.spies import SpyNoise
 
 BUDGET = Budget(1.0, 0.01)
@@ -83,7 +84,7 @@ def audited_epsilon(adjacency, share, stage="", runs=1500):
         "refit_params": {"n_steps": 1, "step_size": 1e-3, "momentum": 0.0},
     }
     solver = choose_solver("two_stage", params, objective, BUDGET).solver
-    multiplier = calibrate(lambda z: solver.event(z, objective), BUDGET)
+    multiplier = calibrate(lambda z: event_of(solver, z, objective), BUDGET)
     sources = pair(adjacency)
     suspects = [Suspect(source, objective) for source in sources]
 
@@ -91,7 +92,7 @@ def audited_epsilon(adjacency, share, stage="", runs=1500):
         found = []
         for seed in seeds:
             noise = TooLittleNoise(seed, stage)
-            solver.run(truth, objective, multiplier, noise, Progress())
+            run(solver, truth, objective, multiplier, noise)
             first, second = (x.log_likelihood(noise) for x in suspects)
             found.append(first - second)
         return np.array(found)

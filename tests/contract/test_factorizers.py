@@ -10,16 +10,22 @@ import numpy as np
 import pytest
 
 from skdp.decomposition._factorize import factorize
+from skdp.decomposition._rating_source import RatingSource
 from skdp.decomposition._ratings import Pattern, Ratings
-from skdp.decomposition._registry import FACTORIZERS, PRIVATE_FORMS
+from skdp.decomposition._registry import PRIVATE_FORMS
 from skdp.decomposition._task import Task
+from skdp.decomposition.plain import FACTORIZERS
 from skdp.exceptions import BudgetExceeded
 from skdp.privacy import Budget, epsilon_of
 from skdp.privacy._adjacency import UNIT_OF
+from skdp.privacy._door import Door
 from skdp.privacy._noise import NoiseSource
 from skdp.solvers import Progress
 from tests.contract.test_registry import FORBIDDEN
+from tests.contract.test_seam import FrameSpy
 from tests.decomposition.ratings import N_ITEMS, N_USERS, low_rank_ratings
+from tests.decomposition.small import planned
+from tests.door import OpenDoor, answers_for, refusal
 from tests.spies import SpyLedger, SpyNoise, Transcript
 
 ROOT = Path(__file__).parents[2]
@@ -73,25 +79,41 @@ def task_of(unit, ratings, **changes):
 
 
 def solver_of(form, task, budget=BUDGET):
-    solver = PRIVATE_FORMS[form]()
-    assert solver.refusal(task, budget) == ""
-    return solver.resolve(task, budget)
+    return planned(PRIVATE_FORMS[form], task, budget)
 
 
-def run(form, ratings, *, noise=None, ledger=None, **changes):
-    task = task_of(form[1], ratings, **changes)
+def event_of(solver, multiplier, task):
+    return solver.plan(task).event(multiplier, task.unit)
+
+
+def through_the_door(form, ratings, task, *, noise=None, ledger=None):
+    facts = {"adjacency": form[1], "ledger": ledger}
+    real = Door(BUDGET, random_state=None, **facts)
     return factorize(
         solver_of(form, task),
         ratings,
         task,
-        BUDGET,
-        unit=form[1],
-        ledger=ledger,
-        noise=noise or NoiseSource(),
+        real if noise is None else OpenDoor(BUDGET, noise=noise, **facts),
         n_jobs=None,
         label="a test",
         verbose=False,
     )
+
+
+def run(form, ratings, **changes):
+    noise = changes.pop("noise", None)
+    return through_the_door(
+        form, ratings, task_of(form[1], ratings, **changes), noise=noise
+    )
+
+
+def answered(solver, ratings, task, multiplier, noise, seed=0):
+    """What a solver makes of noise of a given multiplier, on nobody's books."""
+    source = RatingSource(ratings, task.n_units)
+    answers = answers_for(solver.plan(task), source, multiplier, task.unit, noise)
+    draws = np.random.RandomState(seed)
+    with np.errstate(all="ignore"):
+        return solver.run(answers, task, draws, Progress())
 
 
 def make_ledger(folder, unit, epsilon=10.0, kind=SpyLedger):
@@ -107,9 +129,9 @@ def make_ledger(folder, unit, epsilon=10.0, kind=SpyLedger):
 @pytest.mark.parametrize("key", FACTORIZERS)
 def test_one_key_five_places(key):
     assert FACTORIZERS[key].key == key
-    assert FACTORIZERS[key].__module__ == f"skdp.decomposition._{key}"
+    assert FACTORIZERS[key].__module__ == f"skdp.decomposition.plain._{key}"
     for place in (
-        f"skdp/decomposition/_{key}.py",
+        f"skdp/decomposition/plain/_{key}.py",
         f"tests/decomposition/test_{key}.py",
         f"docs/factorizers/{key}.md",
         f"benchmarks/configs/factorizers/{key}.toml",
@@ -144,7 +166,8 @@ def test_configuration_is_frozen_and_resolved(form):
     solver = solver_of(form, task)
     fields = dataclasses.fields(solver)
     assert all(getattr(solver, field.name) is not None for field in fields)
-    assert solver.resolve(task, BUDGET) == solver
+    given = dataclasses.asdict(solver)
+    assert planned(type(solver), task, BUDGET, **given) == solver
     with pytest.raises(dataclasses.FrozenInstanceError):
         setattr(solver, fields[0].name, 1)
 
@@ -153,9 +176,9 @@ def test_configuration_is_frozen_and_resolved(form):
 def test_event_is_pure_and_costs_less_with_more_noise(form):
     task = task_of(form[1], some_ratings())
     solver = solver_of(form, task)
-    first, second = (solver.event(3.0, task) for _ in range(2))
+    first, second = (event_of(solver, 3.0, task) for _ in range(2))
     assert first == second
-    assert epsilon_of(solver.event(6.0, task), 1e-6) < epsilon_of(first, 1e-6)
+    assert epsilon_of(event_of(solver, 6.0, task), 1e-6) < epsilon_of(first, 1e-6)
 
 
 @every_form
@@ -168,7 +191,8 @@ def test_recomputed_epsilon_is_at_most_the_target_and_close_to_it(form):
 @every_form
 def test_delta_zero_is_refused(form):
     task = task_of(form[1], some_ratings())
-    assert "delta" in PRIVATE_FORMS[form]().refusal(task, Budget(1.0, 0.0))
+    assert refusal(PRIVATE_FORMS[form], task, BUDGET) == ""
+    assert "delta" in refusal(PRIVATE_FORMS[form], task, Budget(1.0, 0.0))
 
 
 @every_form
@@ -187,18 +211,7 @@ def run_spied(form, diary, ledger, peeks=False):
     spied = SpyRatings(ratings, form[1], diary)
     if peeks:
         assert len(spied.values)
-    factorize(
-        solver_of(form, task),
-        spied,
-        task,
-        BUDGET,
-        unit=form[1],
-        ledger=ledger,
-        noise=NoiseSource(),
-        n_jobs=None,
-        label="a test",
-        verbose=False,
-    )
+    through_the_door(form, spied, task, ledger=ledger)
 
 
 @every_form
@@ -289,17 +302,7 @@ def farthest(form, tamper=lambda draw: draw):
             task = task_of(form[1], ratings, **task_facts)
             solver = solver_of(form, task)
             multiplier = [0.05, 3.0][seed % 2]
-            with np.errstate(all="ignore"):
-                found.append(
-                    solver.run(
-                        ratings,
-                        task,
-                        multiplier,
-                        noise,
-                        np.random.RandomState(seed),
-                        Progress(),
-                    )
-                )
+            found.append(answered(solver, ratings, task, multiplier, noise, seed))
         assert first.facts == second.facts
         assert np.array_equal(found[0].flat, found[1].flat)
         assert found[0].mean == found[1].mean
@@ -330,14 +333,25 @@ def test_predictions_are_finite_whatever_the_noise(form):
     task = task_of(form[1], ratings)
     solver = solver_of(form, task)
     for multiplier in (1e-6, 1e9):
-        with np.errstate(all="ignore"):
-            factors = solver.run(
-                ratings,
-                task,
-                multiplier,
-                NoiseSource(0),
-                np.random.RandomState(0),
-                Progress(),
-            )
+        factors = answered(solver, ratings, task, multiplier, NoiseSource(0))
         assert np.isfinite(factors.flat).all()
         assert math.isfinite(factors.mean)
+
+
+@every_form
+def test_no_frame_outside_the_door_holds_ratings_and_entropy(form):
+    with FrameSpy() as spy:
+        run(form, some_ratings())
+    assert spy.found == set()
+    assert spy.seen > 10
+
+
+def a_twin_that_holds_both(ratings, noise):
+    sums = np.bincount(ratings.pattern.items, ratings.values)
+    return noise.gaussian(sums, sensitivity=4.0, noise_multiplier=1.0)
+
+
+def test_broken_twin_that_holds_ratings_and_entropy_is_found():
+    with FrameSpy(__name__) as spy:
+        a_twin_that_holds_both(some_ratings(), NoiseSource(0))
+    assert spy.found == {f"{__name__}.a_twin_that_holds_both"}

@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from skdp.solvers import SOLVERS
+from skdp.solvers._dense_part import SELECTING
+from skdp.solvers._dense_registry import DENSE
+from skdp.solvers._registry import SPARSE
 from tests.problems import SOLVER_PARAMS
 
 ROOT = Path(__file__).parents[2]
@@ -40,9 +43,14 @@ def test_one_key_five_places(key):
 
 @pytest.mark.parametrize("key", SOLVERS)
 def test_no_parameter_touches_noise_or_randomness(key):
-    for field in fields(SOLVERS[key]):
-        assert not any(word in field.name for word in FORBIDDEN)
+    names = [field.name for field in fields(SOLVERS[key])]
+    for name in (*names, *SOLVERS[key].given_checks):
+        assert not any(word in name for word in FORBIDDEN)
 
 
 def test_registry_is_sorted_and_literal():
-    assert list(SOLVERS) == sorted(SOLVERS)
+    for table in (SOLVERS, DENSE, SPARSE):
+        assert list(table) == sorted(table)
+    assert {key for key, kind in SOLVERS.items() if kind.is_sparse} == set(SPARSE)
+    assert SOLVERS.keys() - SPARSE.keys() == set(DENSE)
+    assert tuple(SPARSE) == SELECTING

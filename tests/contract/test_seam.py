@@ -15,6 +15,8 @@ import pytest
 import skdp
 from skdp.data import Block, Bucket, MemorySource
 from skdp.data._views import ColumnsOf, ConstantColumn, EntriesClipped
+from skdp.decomposition._rating_source import RatingSource
+from skdp.decomposition._ratings import Ratings
 from skdp.privacy._entropy import SeededEntropy, SystemEntropy
 from skdp.privacy._noise import NoiseSource
 from tests.imports import sources
@@ -39,7 +41,16 @@ INSIDE = {
     "skdp.solvers._output_perturbation": "a minimiser with a certificate",
 }
 ENTROPY = (NoiseSource, SeededEntropy, SystemEntropy)
-RECORDS = (Block, Bucket, ColumnsOf, ConstantColumn, EntriesClipped, MemorySource)
+RECORDS = (
+    Block,
+    Bucket,
+    ColumnsOf,
+    ConstantColumn,
+    EntriesClipped,
+    MemorySource,
+    RatingSource,
+    Ratings,
+)
 
 
 def who_names(name, modules):

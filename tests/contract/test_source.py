@@ -45,6 +45,25 @@ def test_broken_twin_with_its_own_generator_is_found():
     assert entropy_used(twin) == ["default_rng", "random"]
 
 
+def noise_used(source):
+    """Whether a module gets at noise without asking."""
+    names = {"_noise", "NoiseSource", "_old_door", "LocalAnswers"}
+    return sorted(set(names_used(ast.parse(source))) & names)
+
+
+@pytest.mark.parametrize(
+    "package", ["linear_model", "preprocessing", "model_selection"]
+)
+def test_noise_is_had_by_asking(package):
+    for path in sorted((PACKAGE / package).glob("*.py")):
+        assert noise_used(path.read_text()) == [], path.name
+
+
+def test_broken_twin_with_a_noise_source_is_found():
+    twin = "from skdp.privacy._noise import NoiseSource\nx = NoiseSource(None)"
+    assert noise_used(twin) == ["NoiseSource", "_noise"]
+
+
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
 def test_only_public_names_of_scikit_learn(path):
     for node in ast.walk(ast.parse(path.read_text())):

@@ -8,6 +8,7 @@ differ at all, and neither may what the solver makes of it.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,8 +17,10 @@ from scipy.sparse import csr_array
 from skdp.data import EntriesClipped, MemorySource
 from skdp.objectives import LinearObjective
 from skdp.privacy import Budget
-from skdp.solvers import SOLVERS, Progress
-from skdp.solvers._split_gradient import SplitGradient
+from skdp.privacy._query import Bound
+from skdp.queries._split_gradient import InterceptPart
+from skdp.solvers import SOLVERS
+from tests.door import planned, run
 from tests.problems import ADJACENCIES, LOSSES, SOLVER_PARAMS
 from tests.solvers.neighbours import random_targets
 from tests.spies import Transcript
@@ -59,13 +62,13 @@ def transcripts(key, loss, adjacency, seed):
         n_nonzero=int(rng.integers(1, d + 1)),
     )
     budget = Budget(1.0, 0.0 if key == "peeling" and rng.random() < 0.3 else 1e-6)
-    solver = SOLVERS[key](**SOLVER_PARAMS[key]).resolve(objective, budget)
+    solver = planned(SOLVERS[key], objective, budget, **SOLVER_PARAMS[key])
     first = Transcript(seed)
     second = Transcript(seed, heard=first)
     multiplier, found = float(rng.choice([0.01, 3.0])), []
     for source, noise in zip(neighbours(objective, rng), (first, second), strict=True):
         with np.errstate(all="ignore"):  # as `solve` does
-            solution = solver.run(source, objective, multiplier, noise, Progress())
+            solution = run(solver, source, objective, multiplier, noise)
         found.append(solution)
     return first, second, found
 
@@ -97,40 +100,51 @@ def test_no_query_of_a_whole_run_moves_by_more_than_its_sensitivity(
 
 
 def of_zero_out(find):
-    """A sensitivity that forgets the second of two records."""
+    """A bound that forgets the second of two records."""
 
-    def broken(objective, *args, **facts):
-        share = 0.5 if objective.adjacency == "replace_one" else 1.0
-        return share * find(objective, *args, **facts)
+    def broken(*args, **facts):
+        bound = find(*args, **facts)
+        return replace(bound, replace_one=bound.zero_out)
 
     return broken
 
 
 @pytest.mark.parametrize(
-    ("key", "place"),
+    ("key", "place", "least"),
     [
-        ("iht", "_split_gradient.split_sensitivity"),
-        ("peeling", "_feature_selection.feature_sensitivity"),
+        ("iht", "_split_gradient.split_bound", 1.5),
+        ("peeling", "_features.feature_bound", 1.5),
+        ("two_stage", "_features.rows_bound", 1.0),
     ],
 )
-def test_twins_that_forget_a_record_are_found_out(key, place, monkeypatch):
-    name = f"skdp.solvers.{place}"
+def test_twins_that_forget_a_record_are_found_out(key, place, least, monkeypatch):
+    name = f"skdp.queries.{place}"
     module, _, function = name.rpartition(".")
     whole = getattr(__import__(module, fromlist=[function]), function)
     monkeypatch.setattr(name, of_zero_out(whole))
-    assert farthest(key, LOSSES["logistic"], "replace_one") > 1.5
+    assert farthest(key, LOSSES["logistic"], "replace_one") > least
 
 
 def test_a_twin_that_looks_at_what_it_should_not_is_found_out(monkeypatch):
     """Noise whose size follows the data, if only in the last digit."""
+    total, bound = InterceptPart.total, InterceptPart.bound
 
-    def peek(self, weights, noise_multiplier):
-        total = self._sum.of_intercept(weights)
-        if total.sum() > 0:
-            noise_multiplier = math.nextafter(noise_multiplier, math.inf)
-        return self._release(total, weights, noise_multiplier)[0]
+    def peek(self, reader, rows):
+        exact = total(self, reader, rows)
+        object.__setattr__(self, "is_positive", exact.sum() > 0)
+        return exact
 
-    monkeypatch.setattr(SplitGradient, "of_intercept", peek)
+    def follow(self):
+        right = bound(self)
+        if not getattr(self, "is_positive", False):
+            return right
+        return Bound(
+            zero_out=math.nextafter(right.zero_out, math.inf),
+            replace_one=math.nextafter(right.replace_one, math.inf),
+        )
+
+    monkeypatch.setattr(InterceptPart, "total", peek)
+    monkeypatch.setattr(InterceptPart, "bound", follow)
     told = [
         transcripts("iht", LOSSES["squared"], "replace_one", s) for s in range(RUNS)
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from skdp._configured import given_params
 from skdp.decomposition._factors import Factors
 from skdp.decomposition._ratings import Pattern, Ratings
 from skdp.decomposition._task import Task
@@ -31,6 +32,11 @@ def task_of(ratings, k=3, alpha=0.1, biases=True):
         alpha=alpha,
         biases=biases,
     )
+
+
+def planned(kind, task, *budget, **params):
+    """A factoriser of a kind, what is not given decided by rule."""
+    return kind.planned(given_params(kind, kind.key, params), task, *budget)
 
 
 def fits(factorizer, ratings, task, n_jobs=1, seed=0):

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from skdp.decomposition._factors import width
-from skdp.decomposition._gradient import Objective
-from skdp.decomposition._sides import centred
 from skdp.decomposition._threads import Threads
+from skdp.decomposition.plain._gradient import Objective
+from skdp.decomposition.plain._ridge_halves import centred
 from tests.decomposition.matrices import (
     objective_of,
     ratings_of,

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import cache
 
 import numpy as np
 import pytest
 
-from skdp.decomposition._hamsi import HAMSI, MinibatchGD
-from skdp.decomposition._incremental import Run
-from skdp.decomposition._lbfgs import LBFGS
-from skdp.decomposition._partition import PARTITIONS
 from skdp.decomposition._threads import Threads
+from skdp.decomposition.plain._hamsi import HAMSI, MinibatchGD
+from skdp.decomposition.plain._incremental import Run
+from skdp.decomposition.plain._lbfgs import LBFGS
+from skdp.decomposition.plain._partition import PARTITIONS
 from tests.decomposition.matrices import objective_of, ratings_of, task_of
+from tests.decomposition.small import planned
 
 METHODS = [
     LBFGS(n_steps=300),
@@ -25,6 +26,7 @@ METHODS = [
 # As in Kuru (2019) and its code.
 THESIS = HAMSI(
     n_steps=120,
+    n_subsets=2,
     first_step=500.0,
     start_scale=1.0,
     least_divisor=0.0,
@@ -36,7 +38,7 @@ THESIS = HAMSI(
 def path(method, ratings, task, seed=0, n_jobs=1):
     with Threads(n_jobs) as threads:
         rng = np.random.RandomState(seed)
-        solver = method.resolve(task)
+        solver = planned(type(method), task, **asdict(method))
         yield from solver.iterates(ratings, task, rng, threads)
 
 
@@ -62,6 +64,19 @@ def optimum():
     return min(values)
 
 
+def test_the_number_of_subsets_by_rule_and_as_given():
+    """Two, if the ratings can be divided; as given, if there are so many."""
+    task = small()[1]
+    assert planned(HAMSI, task).n_subsets == 2
+    assert planned(HAMSI, task, n_subsets=3).n_subsets == 3
+    assert planned(HAMSI, replace(task, pattern=None)).n_subsets == 2
+    one = task_of(ratings_of(3, 2, 1.0))
+    one = replace(one, pattern=replace(one.pattern, n_users=1))
+    assert planned(HAMSI, one).n_subsets == 1
+    with pytest.raises(ValueError, match="n_subsets"):
+        planned(HAMSI, one, n_subsets=2)
+
+
 @pytest.mark.parametrize("method", METHODS, ids=repr)
 def test_the_same_optimum(method):
     ratings, task = small()
@@ -76,7 +91,13 @@ def test_minibatch_descent_comes_near_it():
 
 
 @pytest.mark.parametrize(
-    "method", [LBFGS(n_steps=100), HAMSI(n_steps=100), THESIS, MinibatchGD(n_steps=150)]
+    "method",
+    [
+        LBFGS(n_steps=100),
+        HAMSI(n_steps=100, n_subsets=2),
+        THESIS,
+        MinibatchGD(n_steps=150, n_subsets=2),
+    ],
 )
 def test_twenty_starts(method):
     """No NaN and no divergence; N(0, 1), small and huge, centred or not."""
@@ -100,7 +121,7 @@ def test_twenty_starts(method):
 
 def test_a_cycle_that_grows_is_undone():
     ratings, task = small()
-    wild = HAMSI(first_step=1e4, n_steps=30)
+    wild = HAMSI(first_step=1e4, n_steps=30, n_subsets=2)
     with Threads(1) as threads:
         run = Run(wild, ratings, task, np.random.RandomState(0), threads)
         values = [objective_of(ratings, run.factors)]
@@ -145,7 +166,9 @@ def test_units_of_ratings_are_of_no_matter(method):
     assert np.allclose(two.users[:, :k] @ two.items[:, :k].T, 64 * product, rtol=1e-9)
 
 
-@pytest.mark.parametrize("method", [LBFGS(n_steps=5), HAMSI(n_steps=5)], ids=repr)
+@pytest.mark.parametrize(
+    "method", [LBFGS(n_steps=5), HAMSI(n_steps=5, n_subsets=2)], ids=repr
+)
 def test_hardly_any_ratings(method):
     ratings = ratings_of(6, 5, 1.0)
     pattern = replace(
@@ -163,7 +186,7 @@ def test_pairs_without_the_last_step(monkeypatch):
     """Erratum: s and y are differences between the same two points."""
     ratings, task = small()
     with Threads(1) as threads:
-        run = Run(HAMSI(), ratings, task, np.random.RandomState(0), threads)
+        run = Run(HAMSI(n_subsets=2), ratings, task, np.random.RandomState(0), threads)
         run.advance(0)
         at_end = run.factors.copy()
         first = run._first_point.copy()

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from skdp.decomposition._partition import (
+from skdp.decomposition._ratings import Pattern
+from skdp.decomposition.plain._partition import (
     PARTITIONS,
     balanced_intervals,
     equal_intervals,
@@ -17,8 +18,7 @@ from skdp.decomposition._partition import (
     strata_balanced,
     strata_of,
 )
-from skdp.decomposition._ratings import Pattern
-from skdp.decomposition._schedule import deterministic, stochastic
+from skdp.decomposition.plain._schedule import deterministic, stochastic
 from tests.decomposition.matrices import ratings_of
 
 by_method = pytest.mark.parametrize("method", sorted(PARTITIONS))

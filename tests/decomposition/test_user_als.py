@@ -10,18 +10,22 @@ import pytest
 
 from skdp.decomposition._factors import Factors
 from skdp.decomposition._kept_ratings import kept_ratings
-from skdp.decomposition._noisy_items import NoisyItems
+from skdp.decomposition._rating_source import RatingSource
 from skdp.decomposition._ratings import Pattern, Ratings
+from skdp.decomposition._released_items import NoisyItems
 from skdp.decomposition._task import Task
 from skdp.decomposition._user_als import UserALS
-from skdp.decomposition._user_queries import PairQuery
 from skdp.decomposition._user_rows import solve_users
 from skdp.privacy import Budget
 from skdp.privacy._accounting import calibrate, epsilon_of
+from skdp.queries._users import PairQuery
 from skdp.solvers import Progress
+from tests.decomposition.small import planned
+from tests.door import answers_for, refusal
 from tests.spies import NoNoise, SpyNoise
 
 BOUNDS = (1.0, 5.0)
+SEED = 2357136044  # of the keys of ratings that are kept
 
 
 def make(users, items, values, n_users, n_items):
@@ -58,13 +62,21 @@ def task_of(ratings, n_components=2, bounds=BOUNDS, max_ratings=None):
     )  # fmt: skip
 
 
+def event_of(solver, multiplier, task):
+    return solver.plan(task).event(multiplier, "user")
+
+
+def answered(solver, ratings, task, multiplier, noise):
+    source = RatingSource(ratings, task.n_users)
+    answers = answers_for(solver.plan(task), source, multiplier, "user", noise)
+    return solver.run(answers, task, np.random.RandomState(0), Progress())
+
+
 def run(ratings, task, epsilon=1.0, noise=None, **params):
     budget = Budget(epsilon, 1e-6)
-    solver = UserALS(**params).resolve(task, budget)
-    multiplier = calibrate(lambda z: solver.event(z, task), budget)
-    rng = np.random.RandomState(0)
-    noise = noise or SpyNoise(seed=0)
-    return solver.run(ratings, task, multiplier, noise, rng, Progress())
+    solver = planned(UserALS, task, budget, **params)
+    multiplier = calibrate(lambda z: event_of(solver, z, task), budget)
+    return answered(solver, ratings, task, multiplier, noise or SpyNoise(seed=0))
 
 
 def error(factors, train, test):
@@ -79,30 +91,29 @@ def test_what_is_released_is_what_was_declared(n_rounds, n_directions):
     train, _ = simulated(300)
     task, noise = task_of(train, n_components=4), SpyNoise(seed=1)
     budget = Budget(2.0, 1e-6)
-    given = UserALS(n_rounds=n_rounds, n_directions=2)
-    solver = given.resolve(task, budget)
+    solver = planned(UserALS, task, budget, n_rounds=n_rounds, n_directions=2)
     assert solver.n_directions == n_directions  # none without a third round
-    event = solver.event(3.0, task)
+    event = event_of(solver, 3.0, task)
     assert event.mu_squared == pytest.approx(1 / 9, rel=1e-12)
-    solver.run(train, task, 3.0, noise, np.random.RandomState(0), Progress())
+    answered(solver, train, task, 3.0, noise)
     drawn = [draw.noise_multiplier for draw in noise.draws]
     assert drawn == [leaf.noise_multiplier for leaf in event.leaves]
     assert max(d.sensitivity for d in noise.draws) == solver.sensitivity(task)
-    multiplier = calibrate(lambda z: solver.event(z, task), budget)
-    assert epsilon_of(solver.event(multiplier, task), 1e-6) <= 2.0
+    multiplier = calibrate(lambda z: event_of(solver, z, task), budget)
+    assert epsilon_of(event_of(solver, multiplier, task), 1e-6) <= 2.0
 
 
 def test_rules_follow_public_facts_only():
     task = replace(task_of(simulated(300)[0], n_components=9), n_users=10_000)
-    few = UserALS().resolve(task, Budget(1e-4, 1e-6))
-    many = UserALS().resolve(task, Budget(20.0, 1e-6))
+    few = planned(UserALS, task, Budget(1e-4, 1e-6))
+    many = planned(UserALS, task, Budget(20.0, 1e-6))
     assert (few.n_rounds, few.n_directions) == (1, 0)
     assert (many.n_rounds, many.n_directions) == (4, 4)
-    assert sum(share for _, share in many._plan(task)) == pytest.approx(1, abs=1e-15)
-    assert UserALS().default_components(task, Budget(1e-4, 1e-6)) == 2
-    assert UserALS().default_components(task, Budget(20.0, 1e-6)) == 6
+    assert sum(share for _, share in many.queries(task)) == pytest.approx(1, abs=1e-15)
+    assert UserALS.default_components({}, task, Budget(1e-4, 1e-6)) == 2
+    assert UserALS.default_components({}, task, Budget(20.0, 1e-6)) == 6
     biases = replace(task, n_components=0)
-    assert UserALS().resolve(biases, Budget(20.0, 1e-6)).n_directions == 0
+    assert planned(UserALS, biases, Budget(20.0, 1e-6)).n_directions == 0
 
 
 def test_products_of_pairs_are_those_of_normalised_residuals():
@@ -113,7 +124,7 @@ def test_products_of_pairs_are_those_of_normalised_residuals():
     dense = np.zeros((50, 40))
     dense[train.pattern.users, train.pattern.items] = (train.values - 3) / 2
     chosen = np.array([0, 2, 3, 11, 30])
-    kept = kept_ratings(train, None, np.random.RandomState(0))
+    kept = kept_ratings(train, None, SEED)
     answer = PairQuery(50, 40).of(kept, factors, rows, chosen, 2.0)
     dense = dense[:, chosen]
     norms = np.linalg.norm(dense, axis=1, keepdims=True)
@@ -219,7 +230,7 @@ def kept_of(ratings, user):
 
 def test_at_most_max_ratings_of_each_user_are_kept():
     train, _ = simulated(200)
-    kept = kept_ratings(train, 7, np.random.RandomState(0))
+    kept = kept_ratings(train, 7, SEED)
     before, after = train.pattern.by_user.counts, kept.pattern.by_user.counts
     np.testing.assert_array_equal(after, np.minimum(before, 7))
     assert all(kept_of(kept, u) <= kept_of(train, u) for u in range(200))
@@ -228,7 +239,7 @@ def test_at_most_max_ratings_of_each_user_are_kept():
     np.testing.assert_array_equal(order.starts, rebuilt.by_user.starts)
     np.testing.assert_array_equal(order.others, rebuilt.by_user.others)
     np.testing.assert_array_equal(order.pairs, rebuilt.by_user.pairs)
-    everything = kept_ratings(train, None, np.random.RandomState(0))
+    everything = kept_ratings(train, None, SEED)
     assert all(kept_of(everything, u) == kept_of(train, u) for u in range(200))
 
 
@@ -238,7 +249,7 @@ def test_what_is_kept_is_spread_over_the_catalogue():
     # Users differ in one item, so that no two have the same set.
     every = every[every[:, 1] != every[:, 0] % 40]
     ratings = make(*every.T, np.ones(len(every)), 400, 40)
-    kept = kept_ratings(ratings, 10, np.random.RandomState(0))
+    kept = kept_ratings(ratings, 10, SEED)
     # One draw for each of the 40 sets of items: binomial, 3.2 standard deviations.
     counts = kept.pattern.by_item.counts
     assert counts.min() > 10
@@ -248,16 +259,16 @@ def test_what_is_kept_is_spread_over_the_catalogue():
 def test_refusals_come_from_public_facts():
     task = task_of(simulated(300)[0])
     budget = Budget(1.0, 1e-6)
-    assert UserALS().refusal(task, budget) == ""
-    assert "delta" in UserALS().refusal(task, Budget(1.0, 0.0))
+    assert refusal(UserALS, task, budget) == ""
+    assert "delta" in refusal(UserALS, task, Budget(1.0, 0.0))
     without = Task(
         n_users=3, n_items=3, n_components=1, alpha=0.0, biases=False, unit="user",
         rating_bounds=BOUNDS,
     )  # fmt: skip
-    assert "biases=True" in UserALS().refusal(without, budget)
+    assert "biases=True" in refusal(UserALS, without, budget)
     for name, value in {
         "n_rounds": 0, "n_directions": -1, "count_share": 0.5, "pair_share": 0.0,
         "first_share": 1.0, "bias_clip": 0.0, "row_clip": math.inf,
     }.items():  # fmt: skip
         with pytest.raises(ValueError, match=name):
-            UserALS(**{name: value})
+            planned(UserALS, task, budget, **{name: value})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,34 +10,35 @@ from scipy.stats import norm
 
 from skdp.decomposition import _value_als as module
 from skdp.decomposition._low_rank import LowRank
-from skdp.decomposition._noisy_parts import Bilinear, ItemRows, UserRows
-from skdp.decomposition._noisy_rows import ClippedNormal, product_gram, row_grams
 from skdp.decomposition._pattern_embedding import (
     incidence,
     pattern_embedding,
     values_of,
 )
+from skdp.decomposition._posterior_rows import ClippedNormal, product_gram, row_grams
+from skdp.decomposition._prediction_parts import Bilinear, ItemRows, UserRows
 from skdp.decomposition._ratings import Pattern
-from skdp.decomposition._value_als import ValueALS
-from skdp.privacy import Budget
 from skdp.privacy._noise import NoiseSource
+from skdp.queries import _rating_values
 from tests.decomposition.value_problems import (
     BOUNDS,
+    half_of_the_bound,
     pattern,
     predictions,
     run,
+    solver_of,
     task_of,
 )
 from tests.spies import SpyNoise, Transcript
 
 PATTERN = pattern(40, 30, 0.4, seed=0)
-SMALL = ValueALS(n_embedding=4, rank=2)
+SMALL = {"n_embedding": 4, "rank": 2}
 SETTINGS = [
     SMALL,
-    ValueALS(n_embedding=0, rank=0, n_rounds=1),
-    ValueALS(n_embedding=2, n_rounds=0),
-    ValueALS(n_embedding=9, rank=12, n_rounds=1, residual_clip=0.5),
-    replace(SMALL, residual_clip=0.01, prior_scale=100.0),
+    {"n_embedding": 0, "rank": 0, "n_rounds": 1},
+    {"n_embedding": 2, "n_rounds": 0},
+    {"n_embedding": 9, "rank": 12, "n_rounds": 1, "residual_clip": 0.5},
+    SMALL | {"residual_clip": 0.01, "prior_scale": 100.0},
 ]
 
 
@@ -158,9 +158,9 @@ def test_what_is_returned_predicts_what_was_fitted():
 def test_what_is_drawn_is_what_was_declared(solver):
     task, noise = task_of(PATTERN), SpyNoise(seed=0)
     run(solver, ratings_of(PATTERN), task, noise)
-    solver = solver.resolve(task, Budget(1.0, 1e-6))
+    solver = solver_of(solver, task)
     assert math.fsum(solver.shares) == pytest.approx(1, abs=1e-12)
-    event = solver.event(3.0, task)
+    event = solver.plan(task).event(3.0, "rating_value")
     assert event.mu_squared == pytest.approx(1 / 9)
     ratios = [draw.noise_multiplier for draw in noise.draws]
     declared = [leaf.noise_multiplier for leaf in event.leaves]
@@ -209,8 +209,8 @@ def test_no_query_changes_by_more_than_its_sensitivity(solver):
 
 
 def test_the_search_finds_a_clip_that_was_left_out(monkeypatch):
-    monkeypatch.setattr(module, "_clipped", lambda residuals, clip: residuals)
-    solver = replace(SMALL, residual_clip=0.1)
+    monkeypatch.setattr(_rating_values, "clipped", lambda residuals, clip: residuals)
+    solver = SMALL | {"residual_clip": 0.1}
     assert largest_change(solver, task_of(PATTERN), neighbours(4)) > 1.5
 
 
@@ -222,8 +222,7 @@ def test_the_search_finds_rows_that_are_too_long(name, monkeypatch):
 
 
 def test_the_search_finds_half_of_the_sensitivity(monkeypatch):
-    right = module._sensitivity
-    monkeypatch.setattr(module, "_sensitivity", lambda *args: right(*args) / 2)
+    half_of_the_bound(monkeypatch)
     assert largest_change(SMALL, task_of(PATTERN), neighbours(4)) > 1.5
 
 
@@ -265,7 +264,7 @@ def test_few_ids_and_ids_without_a_rating(users, items, shape, epsilon):
     odd = Pattern(*codes, *shape)
     for biases in (True, False):
         task = task_of(odd, 2, biases=biases)
-        factors = run(ValueALS(), ratings_of(odd), task, NoiseSource(0), epsilon)
+        factors = run({}, ratings_of(odd), task, NoiseSource(0), epsilon)
         assert np.all(np.isfinite(factors.flat))
         assert math.isfinite(factors.mean)
 
@@ -318,12 +317,12 @@ def test_points_of_the_pattern_and_low_rank_pay_and_noise_costs():
         factors = run(solver, values, task, NoiseSource(0), epsilon)
         return math.sqrt(np.mean((predictions(factors, test) - truth) ** 2))
 
-    biases = ValueALS(n_embedding=0, rank=0)
+    biases = {"n_embedding": 0, "rank": 0}
     plain, pattern_only, full = (
-        error(solver, 4.0) for solver in (biases, ValueALS(rank=0), ValueALS())
+        error(solver, 4.0) for solver in (biases, {"rank": 0}, {})
     )
     assert pattern_only < plain - 0.02
     assert full < plain - 0.02
-    by_epsilon = [error(ValueALS(), epsilon) for epsilon in (0.1, 1.0, 10.0, 1e4)]
+    by_epsilon = [error({}, epsilon) for epsilon in (0.1, 1.0, 10.0, 1e4)]
     assert by_epsilon == sorted(by_epsilon, reverse=True)
     assert by_epsilon[-1] < 0.68  # the noise in the ratings alone is about 0.6

@@ -7,11 +7,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from skdp.decomposition._als import ALS
 from skdp.decomposition._ratings import Pattern, Ratings
 from skdp.decomposition._threads import Threads
-from skdp.decomposition._vb import VariationalBayes, _Regression, _Side
-from skdp.decomposition._vb_kernel import invert, solve_rows, sum_rows
+from skdp.decomposition.plain._als import ALS
+from skdp.decomposition.plain._vb import VariationalBayes, _Regression, _Side
+from skdp.decomposition.plain._vb_kernel import invert, solve_rows, sum_rows
 from tests.decomposition.small import fits, root_mean_square, some_ratings, task_of
 
 

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
+from skdp.decomposition._rating_source import RatingSource
 from skdp.decomposition._ratings import Pattern, Ratings
 from skdp.decomposition._task import Task
+from skdp.decomposition._value_als import ValueALS
 from skdp.privacy import Budget, calibrate
+from skdp.privacy._query import Bound
+from skdp.queries._rating_values import ResidualSum
 from skdp.solvers import Progress
+from tests.decomposition.small import planned
+from tests.door import answers_for
 
 BOUNDS = (1.0, 5.0)
 
@@ -34,16 +40,29 @@ def task_of(pattern, n_components=3, bounds=BOUNDS, biases=True):
     )
 
 
-def run(solver, values, task, noise, epsilon=1.0, delta=1e-6):
+def solver_of(params, task, epsilon=1.0, delta=1e-6):
+    """What is not given decided by rule."""
+    return planned(ValueALS, task, Budget(epsilon, delta), **params)
+
+
+def run(params, values, task, noise, epsilon=1.0, delta=1e-6):
     """What the door does with a factoriser, without the door."""
     budget = Budget(epsilon, delta)
-    solver = solver.resolve(task, budget)
-    multiplier = calibrate(lambda z: solver.event(z, task), budget)
-    rng = np.random.RandomState(0)
-    ratings = Ratings(task.pattern, values)
-    return solver.run(ratings, task, multiplier, noise, rng, Progress())
+    solver = solver_of(params, task, epsilon, delta)
+    plan = solver.plan(task)
+    multiplier = calibrate(lambda z: plan.event(z, "rating_value"), budget)
+    source = RatingSource(Ratings(task.pattern, values), len(task.pattern))
+    answers = answers_for(plan, source, multiplier, "rating_value", noise)
+    return solver.run(answers, task, np.random.RandomState(0), Progress())
 
 
 def predictions(factors, pattern):
     rows = factors.users[pattern.users] * factors.items[pattern.items]
     return factors.mean + rows.sum(axis=1)
+
+
+def half_of_the_bound(monkeypatch):
+    """Plant queries that declare half of what a value can change."""
+    monkeypatch.setattr(
+        ResidualSum, "bound", lambda query: Bound(rating_value=query.clip)
+    )

@@ -16,10 +16,9 @@ from scipy.stats import norm
 from skdp import DPGridSearchCV, DPLogisticRegression
 from skdp.model_selection import METHODS, resolve_scoring
 from skdp.model_selection._method import SearchFacts
-from skdp.model_selection._trial import Job
 from skdp.privacy import Budget, BudgetLedger, GaussianEvent, PureEvent, calibrate
 from skdp.privacy._allowance import Allowance
-from skdp.privacy._noise import NoiseSource
+from tests.model_selection.runs import job_of, plan_of, runner
 from tests.model_selection.toys import Deadly, Interrupted, NoisySum
 from tests.spies import SpyLedger, SpyNoise
 
@@ -54,15 +53,14 @@ def plan_for(budget, method, params=None, k=4, adjacency="replace_one", **others
         method_params=params,
         **others,
     )
-    return search._plan(*rows_for(), NoiseSource())
+    return plan_of(search, *rows_for())
 
 
 def run_of(plan):
     """The draws and choices that a run makes for scores and selection."""
     X, y = rows_for()
-    noise, facts = SpyNoise(seed=0), plan.facts
-    job = Job(X, y, facts.adjacency, facts.scorer, noise, None, None, False)
-    plan.chosen.method.run(job, plan.candidates, plan.noise_multiplier, facts)
+    noise = SpyNoise(seed=0)
+    runner(plan, job_of(plan, X, y, noise), noise)()
     return noise
 
 
@@ -233,7 +231,7 @@ def test_fits_commit_no_more_than_the_search_states(name, method, committed):
     )
     X, y = rows_for()
     search.fit(X / 2, y)
-    plan = search._plan(X / 2, y, NoiseSource())
+    plan = plan_of(search, X / 2, y)
     needs = plan.chosen.method.needs(plan.noise_multiplier, plan.facts)
     fits = committed()
     expected = {"composition": 3, "disjoint_splits": 2, "random_stopping": 5}
@@ -324,7 +322,7 @@ def row(epsilon, method, n_samples=10_000):
         validation_fraction=None,
         has_ledger=False,
     )
-    resolved = METHODS[method]().resolve(facts)
+    resolved = METHODS[method].planned({}, facts)
     z = calibrate(lambda z: resolved.event(z, facts), budget)
     needs = resolved.needs(z, facts)
     mus = [1 / need.strength.noise_multiplier for need in (needs[0], needs[-1])]

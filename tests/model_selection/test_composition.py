@@ -10,7 +10,7 @@ from skdp.model_selection import Composition
 from skdp.model_selection._registry import _FEW_CANDIDATES
 from skdp.model_selection._trial import Job
 from skdp.privacy import BudgetLedger
-from skdp.privacy._noise import NoiseSource
+from tests.model_selection.runs import plan_of
 from tests.model_selection.toys import NoisySum
 
 
@@ -111,9 +111,7 @@ def test_larger_share_tunes_better_and_fits_worse():
     epsilons = [
         [ready.estimator.epsilon for ready in plan.candidates[0].prepared]
         for share in (0.1, 0.5)
-        for plan in [
-            search_for(method_params={"tuning_share": share})._plan(X, y, NoiseSource())
-        ]
+        for plan in [plan_of(search_for(method_params={"tuning_share": share}), X, y)]
     ]
     assert epsilons[0][0] < epsilons[1][0]
     assert epsilons[0][1] > epsilons[1][1]

@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from joblib import parallel_config
-from skdp.model_selection._rehearsal import rehearse
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.feature_selection import SelectFromModel
@@ -29,9 +28,10 @@ from skdp import (
     DPStandardScaler,
 )
 from skdp.model_selection import METHODS
-from skdp.model_selection._trial import Job, Split
+from skdp.model_selection._candidates import rehearse
+from skdp.model_selection._trial import Split
 from skdp.privacy._allowance import Allowance
-from skdp.privacy._noise import NoiseSource
+from tests.model_selection.runs import job_of, plan_of
 from tests.model_selection.test_search import GRID, ledger_in, logistic, rows_for
 
 GRID_OF_PIPE = {"dplogisticregression__C": [0.01, 1.0]}
@@ -83,7 +83,7 @@ def test_trials_share_no_cache_and_leave_none(tmp_path):
     steps = [("s", DPStandardScaler(bounds=(-10, 10))), ("c", logistic())]
     search = DPGridSearchCV(Pipeline(steps, memory=str(tmp_path)), {"c__C": [0.1]})
     X, y = rows_for()
-    plan = search._plan(X, y, NoiseSource())
+    plan = plan_of(search, X, y)
     means = {tuple(fit_of(plan, X, y)[0].mean_) for _ in range(3)}
     assert len(means) == 3
     assert list(tmp_path.iterdir()) == []
@@ -98,7 +98,7 @@ def test_trials_share_no_cache_and_leave_none(tmp_path):
 
 def fit_of(plan, X, y):
     """One trial's fitted model."""
-    job = Job(X, y, "replace_one", plan.facts.scorer, NoiseSource(), None, 1, False)
+    job = job_of(plan, X, y, n_jobs=1)
     return job.fit(plan.candidates[0].prepared[-1])
 
 
@@ -108,7 +108,7 @@ def test_no_fit_escapes_its_allowance_by_workers_of_its_own():
     pipe = make_pipeline(FeatureUnion(parts, n_jobs=2), logistic())
     X, y = rows_for()
     with parallel_config(n_jobs=2):
-        plan = DPGridSearchCV(pipe, {})._plan(X, y, NoiseSource())
+        plan = plan_of(DPGridSearchCV(pipe, {}), X, y)
         (ready, _) = plan.candidates[0].prepared
         assert ready.estimator[0].n_jobs == 1
         _, events = rehearse(ready.estimator, X, y, "replace_one")
@@ -119,10 +119,10 @@ def test_no_fit_escapes_its_allowance_by_workers_of_its_own():
 
 def test_allowance_refuses_what_was_not_paid_for():
     X, y = rows_for()
-    plan = DPGridSearchCV(logistic(), {})._plan(X, y, NoiseSource())
+    plan = plan_of(DPGridSearchCV(logistic(), {}), X, y)
     ready = plan.candidates[0].prepared[0]
     bold = clone(ready.estimator).set_params(epsilon=1.01 * ready.estimator.epsilon)
-    job = Job(X, y, "replace_one", plan.facts.scorer, NoiseSource(), None, 1, False)
+    job = job_of(plan, X, y, n_jobs=1)
     assert job.fit(ready) is not None
     assert job.fit(replace(ready, estimator=bold)) is None
 
@@ -173,11 +173,9 @@ def test_workers_have_scikit_learns_configuration(backend):
     with config_context(transform_output="pandas"):
         pipe = make_pipeline(*steps, logistic())
         with parallel_config(backend=backend, n_jobs=2):
-            plan = DPGridSearchCV(pipe, {}, epsilon=50.0)._plan(X, y, NoiseSource())
+            plan = plan_of(DPGridSearchCV(pipe, {}, epsilon=50.0), X, y)
             ready = plan.candidates[0].prepared[0]
             rows = np.arange(len(y))
-            job = Job(
-                X, y, "replace_one", plan.facts.scorer, NoiseSource(), None, 2, False
-            )
+            job = job_of(plan, X, y, n_jobs=2)
             trials = job.fit_and_score([ready] * 2, [Split(rows, rows)] * 2, say=False)
-    assert all(model is not None for model, _ in trials)
+    assert all(trial.model is not None for trial in trials)

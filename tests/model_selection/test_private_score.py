@@ -28,13 +28,14 @@ from skdp import (
     private_score,
 )
 from skdp.exceptions import LargeDeltaWarning, SeededNoiseWarning
-from skdp.model_selection import SCORINGS, _private_score, resolve_scoring
+from skdp.model_selection import SCORINGS, resolve_scoring
 from skdp.privacy import (
     ComposedEvent,
     GaussianEvent,
     LaplaceEvent,
     NonPrivateEvent,
     PureEvent,
+    _door,
     epsilon_of,
 )
 from skdp.privacy._allowance import Allowance
@@ -137,7 +138,7 @@ def test_scores_and_fits_add_up_in_one_ledger(tmp_path):
 def test_what_is_drawn_is_what_was_declared(scoring, adjacency, delta, monkeypatch):
     spy = SpyNoise(seed=1)
     spy.is_private = True
-    monkeypatch.setattr(_private_score, "NoiseSource", lambda seed: spy)
+    monkeypatch.setattr(_door, "NoiseSource", lambda seed: spy)
     model, X, y, facts = fitted(SCORINGS[scoring].task)
     score = private_score(
         model,

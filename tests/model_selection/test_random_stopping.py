@@ -11,9 +11,11 @@ import pytest
 from sklearn.pipeline import Pipeline
 
 from skdp import BoundedScaler, DPGridSearchCV, DPLogisticRegression
+from skdp.exceptions import PlanUsedUpError
 from skdp.model_selection import RandomStopping
 from skdp.privacy import SelectionEvent
 from skdp.privacy._noise import NoiseSource
+from tests.model_selection.runs import job_of, plan_of, runner
 from tests.model_selection.toys import Fragile, NoisySum
 
 
@@ -141,13 +143,10 @@ def test_surplus_trials_of_a_fixed_duration_are_not_looked_at(force, monkeypatch
     X, y = np.column_stack([np.zeros(400), np.full(400, 1e6)]), np.zeros(400)
     params = {"fixed_duration": True, "max_trials": 5}
     search = search_for(grid={"answer": [None]}, method_params=params)
-    plan = search._plan(X, y, NoiseSource())
+    plan = plan_of(search, X, y)
     monkeypatch.setattr(NoisySum, "fit", fit)
-    from skdp.model_selection._trial import Job
-
-    job = Job(X, y, "replace_one", plan.facts.scorer, NoiseSource(), None, None, False)
-    run = plan.chosen.method.run
-    choice = run(job, plan.candidates, plan.noise_multiplier, plan.facts)
+    noise = NoiseSource()
+    choice = runner(plan, job_of(plan, X, y, noise), noise)()
     assert choice.estimator.total_ == 0.0
     assert next(rank) == 5
 
@@ -156,10 +155,24 @@ def test_best_of_the_trials_is_released(force):
     """Of many trials with far less noise than differences, the best candidate."""
     force(30)
     X, y = np.zeros((2000, 2)), np.ones(2000)
-    search = search_for(epsilon=20.0, grid={"answer": [0, 1, 2]}).fit(X, y)
+    params = {"epsilon": 20.0, "method_params": {"max_trials": 30}}
+    search = search_for(grid={"answer": [0, 1, 2]}, **params).fit(X, y)
     assert search.best_params_ == {"answer": 1}
     assert search.best_score_ > 0.9
     assert set(search.cv_results_) == {"params", "param_answer"}
+
+
+def test_more_scores_than_were_paid_for_are_refused(force):
+    """A broken law of the number of trials, beyond its cut-off."""
+    params = {"max_trials": 4}
+    for count, is_broken in ((4, False), (5, True)):
+        force(count)
+        search = search_for(method_params=params)
+        if not is_broken:
+            search.fit(*rows_for())
+            continue
+        with pytest.raises(PlanUsedUpError, match="Nothing was read"):
+            search.fit(*rows_for())
 
 
 @pytest.mark.parametrize("kind", [NoisySum, Fragile])
@@ -184,7 +197,7 @@ def test_no_trial_gives_a_fixed_model(kind, force):
 def test_defaults_follow_from_public_facts():
     for delta, shape in ((1e-6, 1.0), (0.0, 0.0)):
         search = search_for(delta=delta)
-        plan = search._plan(*rows_for(), NoiseSource())
+        plan = plan_of(search, *rows_for())
         law = plan.chosen.method.trials
         assert (law.family, law.shape) == ("negative_binomial", shape)
         assert law.mean == 3.0  # the number of candidates
@@ -192,9 +205,9 @@ def test_defaults_follow_from_public_facts():
         event = plan.chosen.method.event(plan.noise_multiplier, plan.facts)
         assert isinstance(event, SelectionEvent)
         assert event.trials == law
-    one = search_for(grid={"answer": [0]})._plan(*rows_for(), NoiseSource())
+    one = plan_of(search_for(grid={"answer": [0]}), *rows_for())
     assert one.chosen.method.mean_trials > 1
-    fixed = RandomStopping(fixed_duration=True).resolve(plan.facts)
+    fixed = RandomStopping.planned({"fixed_duration": True}, plan.facts)
     assert fixed.max_trials < plan.chosen.method.max_trials
 
 
@@ -213,8 +226,11 @@ def test_defaults_follow_from_public_facts():
 )
 def test_parameters_out_of_range(params):
     (name,) = params
+    rest = {"shape": 1.0, "mean_trials": 3.0, "max_trials": 9}
     with pytest.raises((ValueError, TypeError), match=f"'{name}'"):
-        RandomStopping(**params)
+        RandomStopping(**rest | params)
+    with pytest.raises((ValueError, TypeError), match=f"'{name}'"):
+        search_for(method_params=params).fit(*rows_for())
 
 
 def test_trials_are_drawn_by_the_stated_law(reads):
@@ -222,14 +238,10 @@ def test_trials_are_drawn_by_the_stated_law(reads):
     params = {"mean_trials": 2.0, "max_trials": 50}
     search = search_for(grid={"answer": [0]}, method_params=params)
     X, y = rows_for()
-    plan = search._plan(X, y, NoiseSource())
+    plan = plan_of(search, X, y)
     law = plan.chosen.method.trials
-    from skdp.model_selection._trial import Job
-
     for seed in range(300):
         noise = NoiseSource(seed)
-        job = Job(X, y, "replace_one", plan.facts.scorer, noise, None, None, False)
-        run = plan.chosen.method.run
-        run(job, plan.candidates, plan.noise_multiplier, plan.facts)
+        runner(plan, job_of(plan, X, y, noise), noise)()
     variance = law.probabilities @ np.arange(51) ** 2 - law.expected**2
     assert abs(len(reads) - 300 * law.expected) < 6 * math.sqrt(300 * variance)

@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 from scipy.sparse import csr_array
 from scipy.stats import uniform
-from skdp.model_selection._rehearsal import rehearse
 from sklearn.base import clone
 from sklearn.feature_selection import SelectFromModel
 from sklearn.model_selection import cross_val_score
@@ -28,8 +27,9 @@ from skdp import (
 )
 from skdp.exceptions import BudgetExceeded, SeededNoiseWarning, UnaccountedStepError
 from skdp.model_selection import METHODS
+from skdp.model_selection._candidates import rehearse
 from skdp.privacy import BudgetLedger, epsilon_of
-from skdp.privacy._noise import NoiseSource
+from tests.model_selection.runs import job_of, plan_of
 from tests.model_selection.toys import Fragile, NoisySum
 
 GRID = {"C": [0.01, 1.0]}
@@ -318,18 +318,16 @@ def test_without_a_seed_results_differ(method):
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_trials_have_noise_of_their_own(n_jobs):
     """Equal candidates in one search: models differ, in workers too."""
-    from skdp.model_selection._trial import Job, Split
+    from skdp.model_selection._trial import Split
 
     X, y = rows_for()
     search = DPGridSearchCV(NoisySum(), {"answer": [None]}, method="composition")
-    plan = search._plan(X, y, NoiseSource())
+    plan = plan_of(search, X, y)
     ready = plan.candidates[0].prepared[0]
-    job = Job(
-        X, y, "replace_one", plan.facts.scorer, NoiseSource(), None, n_jobs, False
-    )
+    job = job_of(plan, X, y, n_jobs=n_jobs)
     split = Split(np.arange(36), np.arange(36, 40))
     trials = job.fit_and_score([ready] * 6, [split] * 6, say=False)
-    assert len({model.total_ for model, _ in trials}) == 6
+    assert len({trial.model.total_ for trial in trials}) == 6
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -425,7 +423,7 @@ def test_pipeline_of_two_private_steps_stays_within_its_need():
     pipe = make_pipeline(selector, logistic())
     search = DPGridSearchCV(pipe, {"dplogisticregression__C": [0.1, 1.0]})
     X, y = rows_for()
-    plan = search._plan(X, y, NoiseSource())
+    plan = plan_of(search, X, y)
     needs = plan.chosen.method.needs(plan.noise_multiplier, plan.facts)
     for candidate in plan.candidates:
         for need, ready in zip(needs, candidate.prepared, strict=True):
@@ -443,7 +441,7 @@ def test_objective_perturbation_is_lowered_until_its_mu_fits():
     model = DPLogisticRegression(classes=[0, 1], solver="objective_perturbation")
     search = DPGridSearchCV(model, {"C": [1e-3]}, method="random_stopping")
     X, y = rows_for()
-    plan = search._plan(X, y, NoiseSource())
+    plan = plan_of(search, X, y)
     (need,) = plan.chosen.method.needs(plan.noise_multiplier, plan.facts)
     (ready,) = plan.candidates[0].prepared
     _, events = rehearse(ready.estimator, X[: need.rows], y[: need.rows], "replace_one")

@@ -11,8 +11,8 @@ from scipy.sparse import csr_array
 from skdp.data import MemorySource
 from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
 from skdp.objectives import LinearObjective
+from skdp.queries import _gradient_sum as gradient_module
 from skdp.queries._gradient_sum import GradientSum
-from skdp.solvers import _gradient as gradient_module
 
 LOSSES = [LogisticLoss(), SquaredLoss(2.0, 1.0), HuberHingeLoss()]
 by_loss = pytest.mark.parametrize("loss", LOSSES, ids=repr)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -17,9 +17,11 @@ from skdp.data import MemorySource
 from skdp.losses import LogisticLoss, SquaredLoss
 from skdp.objectives import LinearObjective
 from skdp.privacy import Budget, epsilon_of
-from skdp.solvers import Progress, named_solver
+from skdp.solvers import SOLVERS, named_solver
 from skdp.solvers._knowledge_transfer import KnowledgeTransfer
 from skdp.solvers._public_rows import PublicRows
+from tests import door
+from tests.door import event_of, planned, refusal
 from tests.solvers.deaf import DeafNoise
 from tests.spies import SpyNoise
 
@@ -50,13 +52,12 @@ def correlated_rows(m=200, d=8, seed=0):
 
 
 def resolved(objective=OBJECTIVE, budget=BUDGET, **params):
-    return KnowledgeTransfer(**params).resolve(objective, budget)
+    return planned(KnowledgeTransfer, objective, budget, **params)
 
 
 def run(solver, objective=OBJECTIVE, noise=None, source=None, multiplier=2.0):
-    return solver.run(
-        source or data(), objective, multiplier, noise or SpyNoise(5), Progress()
-    )
+    noise = noise or SpyNoise(5)
+    return door.run(solver, source or data(), objective, multiplier, noise)
 
 
 @pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
@@ -64,11 +65,11 @@ def run(solver, objective=OBJECTIVE, noise=None, source=None, multiplier=2.0):
 def test_event_sensitivity_and_noise_are_the_teacher_s(teacher, adjacency):
     objective, dense = (replace(x, adjacency=adjacency) for x in (OBJECTIVE, DENSE))
     solver = resolved(objective, teacher=teacher)
-    alone = named_solver(teacher, None).resolve(dense, BUDGET)
-    assert solver.event(3.0, objective) == alone.event(3.0, dense)
+    alone = planned(SOLVERS[teacher], dense, BUDGET)
+    assert event_of(solver, 3.0, objective) == event_of(alone, 3.0, dense)
     assert solver.sensitivity(objective) == alone.sensitivity(dense)
     student = run(solver, objective)
-    released = alone.run(data(), dense, 2.0, SpyNoise(5), Progress())
+    released = run(alone, dense)
     assert student.noise_scale == released.noise_scale
     assert np.array_equal(student.weights, solver.student(released.weights, objective))
 
@@ -93,7 +94,7 @@ def test_isotropic_rows_leave_the_largest_weights():
 def test_the_student_is_at_most_twice_as_far_as_the_teacher():
     """From any weights of as few features: here the true ones, and unlucky teachers."""
     rng = np.random.default_rng(3)
-    solver, most = KnowledgeTransfer(), OBJECTIVE.n_nonzero
+    solver, most = resolved(), OBJECTIVE.n_nonzero
     for _ in range(200):
         truth = np.zeros((8, 1))
         truth[rng.choice(8, most, replace=False)] = rng.normal(size=(most, 1))
@@ -206,16 +207,15 @@ def test_entries_given_twice_are_summed_and_checked_again():
 class StudentOfPrivateRows(KnowledgeTransfer):
     """Broken twin: its covariates are the records."""
 
-    def run(self, source, objective, noise_multiplier, noise, progress):
-        rows = PublicRows.of("rows", source.whole().X)
+    def run(self, answers, objective, progress):
+        rows = PublicRows.of("rows", answers._source.whole().X)
         object.__setattr__(self, "public_rows", rows)
-        return super().run(source, objective, noise_multiplier, noise, progress)
+        return super().run(answers, objective, progress)
 
 
 @pytest.mark.parametrize("kind", [KnowledgeTransfer, StudentOfPrivateRows])
 def test_nothing_but_the_noisy_releases_reaches_the_student(kind):
-    solver = kind(public_rows=correlated_rows(), **STEPS)
-    solver = solver.resolve(OBJECTIVE, BUDGET)
+    solver = planned(kind, OBJECTIVE, BUDGET, public_rows=correlated_rows(), **STEPS)
     students = [
         run(solver, noise=DeafNoise(), source=data(seed)).weights for seed in (0, 1)
     ]
@@ -242,14 +242,14 @@ def test_wrong_parameters_are_named(params, message):
 
 
 def test_refusals():
-    rows = KnowledgeTransfer(public_rows=np.ones((5, 3)))
-    assert "8 columns. Got 3. Use" in rows.refusal(OBJECTIVE, BUDGET)
+    rows = refusal(KnowledgeTransfer, OBJECTIVE, BUDGET, public_rows=np.ones((5, 3)))
+    assert "8 columns. Got 3. Use" in rows
     pure = Budget(1.0, 0.0)
-    refusal = KnowledgeTransfer(teacher="noisy_gd").refusal(OBJECTIVE, pure)
-    assert "needs another teacher" in refusal
-    assert "cannot do delta=0" in refusal
-    assert not KnowledgeTransfer().refusal(OBJECTIVE, pure)
-    assert "number of features" in KnowledgeTransfer().refusal(DENSE, BUDGET)
+    teacher = refusal(KnowledgeTransfer, OBJECTIVE, pure, teacher="noisy_gd")
+    assert "needs another teacher" in teacher
+    assert "cannot do delta=0" in teacher
+    assert not refusal(KnowledgeTransfer, OBJECTIVE, pure)
+    assert "number of features" in refusal(KnowledgeTransfer, DENSE, BUDGET)
 
 
 @pytest.mark.parametrize("loss", [LOSS, SquaredLoss(2.0, target_bound=1.0)])
@@ -257,21 +257,21 @@ def test_delta_zero_takes_a_pure_teacher(loss):
     pure = Budget(1.0, 0.0)
     objective = OBJECTIVE.with_loss(loss)
     solver = resolved(objective, budget=pure)
-    assert not solver.is_gaussian
-    event = solver.event(1.0, objective)
+    assert not KnowledgeTransfer.adds_in_squares(solver.params)
+    event = event_of(solver, 1.0, objective)
     assert np.isfinite(epsilon_of(event, 0.0))
 
 
 def test_rows_are_kept_as_they_were_and_named_by_their_digest():
     rows = correlated_rows()
-    solver = KnowledgeTransfer(public_rows=rows)
-    same = KnowledgeTransfer(public_rows=csr_array(rows).toarray())
+    solver = resolved(public_rows=rows)
+    same = resolved(public_rows=csr_array(rows).toarray())
     assert solver == same
     assert hash(solver) == hash(same)
     rows[0, 0] += 1
     assert solver == same
-    assert solver != KnowledgeTransfer(public_rows=rows)
-    named = asdict(resolved(public_rows=rows))["public_rows"]
+    assert solver != resolved(public_rows=rows)
+    named = resolved(public_rows=rows).params["public_rows"]
     assert named["shape"] == (200, 8)
     assert len(named["digest"]) == 64
 

@@ -18,6 +18,7 @@ from skdp.privacy import Budget
 from skdp.privacy._gaussian import gaussian_epsilon
 from skdp.solvers import Progress, choose_solver, solve
 from tests.audit.bounds import epsilon_lower_bound
+from tests.door import OpenDoor
 from tests.spies import NoNoise, SpyNoise
 
 D, EPSILON, DELTA = 50, 0.8, 1e-5
@@ -140,16 +141,10 @@ def lead_of_first_feature(source, make_noise):
     solver = choose_solver("knowledge_transfer", params, objective, budget).solver
     leads = []
     for run in range(RUNS):
-        solution = solve(
-            solver,
-            source,
-            objective,
-            budget,
-            ledger=None,
-            noise=make_noise(run),
-            label="errata",
-            progress=Progress(),
-        ).solution
+        door = OpenDoor(budget, adjacency="replace_one", noise=make_noise(run))
+        solution, _ = solve(
+            solver, source, objective, door, label="errata", progress=Progress()
+        )
         size = np.abs(solution.weights[:, 0])
         leads.append(size[0] - size[1])
     return np.array(leads)

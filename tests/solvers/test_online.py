@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from skdp.data import MemorySource
+from skdp.data import MemorySource, buckets
 from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
 from skdp.objectives import LinearObjective
 from skdp.privacy import Budget, GaussianEvent, PureEvent, calibrate
@@ -17,7 +17,7 @@ from skdp.privacy._noise import NoiseSource
 from skdp.queries._gradient_sum import GradientSum
 from skdp.solvers import choose_solver, named_solver
 from skdp.solvers._descent import MomentumSteps
-from skdp.solvers._online import OnlineGD, buckets
+from skdp.solvers._online import OnlineGD
 from tests import door
 from tests.solvers.neighbours import largest_change
 from tests.solvers.test_noisy_gd import Flat
@@ -113,8 +113,8 @@ def test_event_is_one_release_whatever_the_number_of_buckets(bucket_size):
     assert door.event_of(solver, 3.0, OBJECTIVE) == GaussianEvent(3.0)
     pure = resolved(bucket_size=bucket_size, budget=PURE)
     assert door.event_of(pure, 4.0, OBJECTIVE) == PureEvent(0.25)
-    assert solver.is_gaussian
-    assert not pure.is_gaussian
+    assert OnlineGD.adds_in_squares({})
+    assert not OnlineGD.adds_in_squares({"law": "spherical"})
 
 
 def run_on(source, solver, objective, budget=BUDGET, noise=None):
@@ -221,7 +221,7 @@ def test_smoothing_is_heavy_ball():
 def test_defaults_follow_from_public_facts_only():
     solver = resolved()
     assert solver == resolved()
-    assert solver.resolve(OBJECTIVE, BUDGET) == solver
+    assert resolved(**solver.params) == solver
     assert resolved(bucket_size=10**9).bucket_size == 2000
     many = replace(OBJECTIVE, n_samples=10**6)
     assert resolved(many).n_steps(many) > solver.n_steps(OBJECTIVE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -17,10 +18,14 @@ from skdp.objectives import LinearObjective
 from skdp.privacy import Budget, GaussianEvent, epsilon_of
 from skdp.privacy._events import BoundedRangeEvent, ComposedEvent, PureEvent
 from skdp.privacy._gaussian import gaussian_mu
+from skdp.privacy._plan import Line, Plan
+from skdp.queries._features import rows_bound
 from skdp.queries._gradient_sum import query_sensitivity
-from skdp.solvers import Progress, named_solver, solve
+from skdp.solvers import Progress, Solution, named_solver, solve
 from skdp.solvers import _two_stage as module
 from skdp.solvers._two_stage import TwoStage
+from tests.door import OpenDoor, event_of, planned, refusal, run
+from tests.problems import Outcome
 from tests.solvers.deaf import DeafNoise
 from tests.solvers.neighbours import random_targets
 from tests.spies import NoNoise, SpyNoise
@@ -48,20 +53,19 @@ def data(seed=0, present=None):
 
 
 def resolved(kind=TwoStage, objective=OBJECTIVE, budget=BUDGET, **params):
-    return kind(**params).resolve(objective, budget)
+    return planned(kind, objective, budget, **params)
 
 
 def fitted(solver, noise, *, objective=OBJECTIVE, budget=BUDGET, source=None):
-    return solve(
+    solution, answers = solve(
         solver,
         source or data(),
         objective,
-        budget,
-        ledger=None,
-        noise=noise,
+        OpenDoor(budget, adjacency=objective.adjacency, noise=noise),
         label="test",
         progress=Progress(),
     )
+    return Outcome(solution, answers.event, answers.noise_multiplier)
 
 
 def paid(noise):
@@ -116,12 +120,19 @@ def multipliers_declared(event):
     ]
 
 
+def with_the_refit_at(solver, level, objective):
+    """The plan with the refit at another level than what is on the books."""
+    right = TwoStage.plan(solver, objective)
+    moved = replace(solver, levels=solver.levels._replace(refit=level))
+    declare = partial(right.event, relation=objective.adjacency)
+    return replace(TwoStage.plan(moved, objective), declared=declare)
+
+
 class RefitsAtAnotherLevel(TwoStage):
     """Broken twin: the refit's noise is not what its level says."""
 
-    def run(self, source, objective, noise_multiplier, noise, progress):
-        moved = replace(self, levels=self.levels._replace(refit=1.0))
-        return TwoStage.run(moved, source, objective, noise_multiplier, noise, progress)
+    def plan(self, objective):
+        return with_the_refit_at(self, 1.0, objective)
 
 
 @pytest.mark.parametrize("kind", [TwoStage, RefitsAtAnotherLevel])
@@ -146,45 +157,51 @@ def test_every_refit_draws_what_is_declared_for_its_columns(refit, budget, kind)
 class NotGaussianIsPure(TwoStage):
     """The twin: a refit that is not Gaussian once got a pure constant model."""
 
-    def _constant_model(self, loss, problem):
-        found = super()._constant_model(loss, problem)
-        is_gaussian = self._resolved_refit.is_gaussian
+    def _constant_model(self, objective):
+        found = super()._constant_model(objective)
+        is_gaussian = self.refit.adds_in_squares(self.refit.params)
         return found if is_gaussian else replace(found, law="spherical")
 
 
 def test_the_constant_model_beside_a_delta_is_gaussian():
     """Also if the refit is objective perturbation, whose cost is no Gaussian's."""
     refit = {"refit": "objective_perturbation"}
-    event = resolved(**refit).event(5.0, LOGISTIC, PROBLEM)
+    event = event_of(resolved(**refit), 5.0, OBJECTIVE)
     assert not any(isinstance(leaf, PureEvent) for leaf in event.leaves)
-    assert not TwoStage(**refit).refusal(LOGISTIC, PROBLEM, BUDGET)
-    refusal = NotGaussianIsPure(**refit).refusal(LOGISTIC, PROBLEM, BUDGET)
-    assert "law='spherical' beside a delta" in refusal
+    assert not refusal(TwoStage, OBJECTIVE, BUDGET, **refit)
+    twin = refusal(NotGaussianIsPure, OBJECTIVE, BUDGET, **refit)
+    assert "law='spherical' beside a delta" in twin
+
+
+def booked(plan, objective, kept):
+    """A plan of which some parts only are on the books."""
+
+    def declare(noise_multiplier):
+        parts = plan.event(noise_multiplier, objective.adjacency).parts
+        return ComposedEvent(tuple(parts[i] for i in kept))
+
+    return replace(plan, declared=declare)
 
 
 class ForgetsTheSelection(TwoStage):
     """Broken twin: the features are taken as public."""
 
-    def event(self, noise_multiplier, objective):
-        whole = super().event(noise_multiplier, objective)
-        return ComposedEvent((whole.parts[0], whole.parts[-1]))
+    def plan(self, objective):
+        return booked(super().plan(objective), objective, (0, -1))
 
 
 class ForgetsTheConstant(TwoStage):
     """Broken twin: where the gradient is taken is no release."""
 
-    def event(self, noise_multiplier, objective):
-        whole = super().event(noise_multiplier, objective)
-        return ComposedEvent(whole.parts[1:])
+    def plan(self, objective):
+        return booked(super().plan(objective), objective, (1, 2))
 
 
 class RefitsWithTheWholeBudget(TwoStage):
     """Broken twin: the refit is calibrated as if it came alone."""
 
-    def run(self, source, objective, noise_multiplier, noise, progress):
-        steps = dict(self.refit_params)["n_steps"]
-        alone = replace(self, levels=self.levels._replace(refit=math.sqrt(steps)))
-        return TwoStage.run(alone, source, objective, noise_multiplier, noise, progress)
+    def plan(self, objective):
+        return with_the_refit_at(self, math.sqrt(self.refit.n_steps), objective)
 
 
 @pytest.mark.parametrize("selection", SELECTIONS)
@@ -205,7 +222,7 @@ def test_broken_twins_cost_more_than_the_budget(kind, least, selection):
 
 def test_stages_cost_their_shares():
     solver = resolved(selection="gaussian", selection_share=0.4, **FEW_STEPS)
-    event = solver.event(1.0, OBJECTIVE)
+    event = event_of(solver, 1.0, OBJECTIVE)
     constant, selection, refit = (x.mu_squared for x in event.parts)
     assert constant == pytest.approx(0.05)
     assert selection == pytest.approx(0.95 * 0.4)
@@ -214,7 +231,7 @@ def test_stages_cost_their_shares():
     multiplier = fitted(solver, SpyNoise()).noise_multiplier
     assert multiplier == pytest.approx(1 / gaussian_mu(1.0, 1e-6), rel=1e-3)
     peeled = resolved(selection="peeling", selection_share=0.4, **FEW_STEPS)
-    (leaf,) = peeled.event(1.0, OBJECTIVE).parts[1].leaves
+    (leaf,) = event_of(peeled, 1.0, OBJECTIVE).parts[1].leaves
     assert leaf.count * leaf.epsilon**2 / 4 == pytest.approx(0.95 * 0.4)
     # Given levels are kept, and rules for the other stages too.
     again = resolved(levels=solver.levels, selection="gaussian", **FEW_STEPS)
@@ -248,17 +265,22 @@ def changes_of_features(objective, offset, seed=0):
     return np.sqrt((change**2).sum(axis=(1, 2)))
 
 
+def of_gradient(objective, prediction):
+    """What is charged for the features' rows, without clipped residuals."""
+    return rows_bound(objective, math.inf, prediction).under(objective.adjacency)
+
+
 @pytest.mark.parametrize("offset", [0.0, 1.0, -5.0])
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 @pytest.mark.parametrize("loss", [LOGISTIC, SoftmaxLoss(3), SQUARED])
 def test_no_pair_of_neighbours_exceeds_the_sensitivity(loss, adjacency, offset):
     objective = replace(OBJECTIVE, loss=loss, adjacency=adjacency)
-    claimed = module._of_gradient(objective, math.inf, abs(offset))
+    claimed = of_gradient(objective, abs(offset))
     found = changes_of_features(objective, offset).max()
     assert 0.7 * claimed < found <= claimed * (1 + 1e-12)
     if adjacency == "replace_one":  # the broken twin takes the other relation's
         other = replace(objective, adjacency="zero_out")
-        assert found > module._of_gradient(other, math.inf, abs(offset))
+        assert found > of_gradient(other, abs(offset))
 
 
 def test_broken_twin_an_offset_that_turns_with_the_row_is_exceeded():
@@ -298,8 +320,8 @@ def linear_data():
 class ForgetsTheUnit(TwoStage):
     """Broken twin: the refit's intercept is the weight of another constant."""
 
-    def run(self, source, objective, noise_multiplier, noise, progress):
-        solution = super().run(source, objective, noise_multiplier, noise, progress)
+    def run(self, answers, objective, progress):
+        solution = super().run(answers, objective, progress)
         ratio = module._of_refit(objective).intercept_value / objective.intercept_value
         solution.weights[-1] /= ratio
         return solution
@@ -348,21 +370,22 @@ def test_an_offset_does_not_decide_the_selection(monkeypatch):
     class AtZero:
         """Broken twin: no constant model."""
 
+        def plan(self, _):
+            return Plan((Line(),))
+
         def run(self, *_):
-            return module.Solution(np.zeros((1, 1)), 0.0)
+            return Solution(np.zeros((1, 1)), 0.0)
 
     monkeypatch.setattr(TwoStage, "_constant_model", lambda *_: AtZero())
-    monkeypatch.setattr(TwoStage, "event", lambda *_, **__: GaussianEvent(1.0))
-    monkeypatch.setattr("skdp.privacy._door.calibrate", lambda *_: 1.0)
     assert min(support()) >= 6
 
 
 class SelectsWithoutNoise(TwoStage):
     """Broken twin: the columns are those of the largest gradient itself."""
 
-    def _selected(self, source, objective, weights, noise_multiplier, noise):
-        quiet = NoNoise()
-        return super()._selected(source, objective, weights, noise_multiplier, quiet)
+    def _selected(self, answers, objective, weights):
+        answers._noise = NoNoise()
+        return super()._selected(answers, objective, weights)
 
 
 @pytest.mark.parametrize("selection", SELECTIONS)
@@ -372,7 +395,7 @@ def test_nothing_but_the_noisy_releases_reaches_the_weights(kind, selection):
     rng = np.random.default_rng(9)
     other = MemorySource(rng.uniform(-1, 1, (80, 12)), np.ones(80))
     released = [
-        solver.run(source, OBJECTIVE, 2.0, DeafNoise(), Progress()).weights
+        run(solver, source, OBJECTIVE, 2.0, DeafNoise()).weights
         for source in (data(), other)
     ]
     assert np.array_equal(*released) == (kind is TwoStage)
@@ -421,13 +444,13 @@ def test_delta_zero_is_pure_in_every_stage(loss, refit):
 
 
 def test_refusals():
-    gaussian = TwoStage(selection="gaussian").refusal(OBJECTIVE, PURE)
+    gaussian = refusal(TwoStage, OBJECTIVE, PURE, selection="gaussian")
     assert "Use selection='auto'" in gaussian
-    refit = TwoStage(refit="noisy_gd").refusal(OBJECTIVE, PURE)
+    refit = refusal(TwoStage, OBJECTIVE, PURE, refit="noisy_gd")
     assert "needs another refit" in refit
-    assert not TwoStage().refusal(OBJECTIVE, PURE)
+    assert not refusal(TwoStage, OBJECTIVE, PURE)
     dense = replace(OBJECTIVE, n_nonzero=None)
-    assert "number of features" in TwoStage().refusal(dense, BUDGET)
+    assert "number of features" in refusal(TwoStage, dense, BUDGET)
 
 
 @pytest.mark.parametrize(

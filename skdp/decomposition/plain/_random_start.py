@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,19 +11,22 @@ from numpy.typing import NDArray
 from skdp._validation import check_real
 from skdp.decomposition._factorizer import Draws
 from skdp.decomposition._factors import Factors
-from skdp.decomposition._gradient import Objective
 from skdp.decomposition._ratings import Ratings
-from skdp.decomposition._sides import centred
 from skdp.decomposition._task import Task
 from skdp.decomposition._threads import Threads
-
-check_start_scale = partial(check_real, low=0.0, high=1e6)
+from skdp.decomposition.plain._gradient import Objective
+from skdp.decomposition.plain._ridge_halves import centred
 
 # Rules for the estimator, those of alternating least squares: it is the same objective.
 COMPONENTS, PENALTY = 48, 0.62
 
 # Standard deviation of a start's predictions, in units of the ratings' own.
 _SHARE = 0.5
+
+
+def check_start_scale(name: str, value: Any) -> float | None:
+    """A deviation; None is one in proportion to that of the ratings."""
+    return None if value is None else check_real(name, value, low=0.0, high=1e6)
 
 
 def random_start(

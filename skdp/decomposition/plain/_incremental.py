@@ -6,39 +6,45 @@ import math
 import time
 from abc import abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from skdp._configured import Checks, Given
 from skdp._validation import check_bool, check_choice, check_count, check_real
-from skdp.decomposition._compact import InverseHessian, inner, quiet
 from skdp.decomposition._factorizer import Draws, Factorizer
 from skdp.decomposition._factors import Factors
-from skdp.decomposition._gradient import Objective
-from skdp.decomposition._partition import (
+from skdp.decomposition._ratings import Ratings
+from skdp.decomposition._task import Task
+from skdp.decomposition._threads import Threads
+from skdp.decomposition.plain._gradient import Objective
+from skdp.decomposition.plain._inverse_hessian import InverseHessian, inner, quiet
+from skdp.decomposition.plain._partition import (
     PARTITIONS,
     Partition,
     merged,
     most_subsets,
     partition,
 )
-from skdp.decomposition._ratings import Ratings
-from skdp.decomposition._schedule import SCHEDULES
-from skdp.decomposition._sides import penalty
-from skdp.decomposition._start import (
+from skdp.decomposition.plain._random_start import (
     COMPONENTS,
     PENALTY,
     check_start_scale,
     finite_start,
     random_start,
 )
-from skdp.decomposition._task import Task
-from skdp.decomposition._threads import Threads
-from skdp.solvers._configured import Checks
+from skdp.decomposition.plain._ridge_halves import penalty
+from skdp.decomposition.plain._schedule import SCHEDULES
 
 check_positive_rate = partial(check_real, low=0.0, high=1e6, low_open=True)
+
+
+def check_first_step(name: str, value: Any) -> float | None:
+    """A positive rate; None is a step in proportion to the start."""
+    return None if value is None else check_positive_rate(name, value)
+
 
 # A cycle that ends above the best one so far by this share is undone. Values of a
 # cycle are not taken at one point, which matters less and less.
@@ -63,7 +69,7 @@ class Incremental(Factorizer):
         "eta": check_positive_rate,
         "gamma": partial(check_real, low=0.0, high=1.0),
         "least_divisor": partial(check_real, low=0.0, high=1e6),
-        "first_step": check_positive_rate,
+        "first_step": check_first_step,
         "safeguarded": check_bool,
         "start_scale": check_start_scale,
     }
@@ -71,7 +77,7 @@ class Incremental(Factorizer):
     n_steps: int = 100
     partition: str = "strata_balanced"
     schedule: str = "deterministic"
-    n_subsets: int | None = None
+    n_subsets: int
     eta: float = 0.06
     gamma: float = 0.51
     least_divisor: float = 1.0
@@ -79,15 +85,22 @@ class Incremental(Factorizer):
     safeguarded: bool = True
     start_scale: float | None = None
 
-    def resolve(self, task: Task) -> Self:
+    @classmethod
+    def planned(cls, given: Given, task: Task) -> Self:
+        return cls(**{**given, "n_subsets": cls._subsets(given, task)})
+
+    @classmethod
+    def _subsets(cls, given: Given, task: Task) -> int:
+        """By the rule, or as given and possible."""
+        n_subsets: int = given.get("n_subsets", 2)
         if task.pattern is None:
-            return replace(self, n_subsets=self.n_subsets or 2)
-        most = max(1, most_subsets(self.partition, task.pattern))
-        if self.n_subsets is None:
-            return replace(self, n_subsets=min(2, most))
-        remedy = f"There is no more to divide with partition={self.partition!r}."
-        check_count("n_subsets", self.n_subsets, high=most, remedy=remedy)
-        return self
+            return n_subsets
+        kind = given.get("partition", cls.partition)
+        most = max(1, most_subsets(kind, task.pattern))
+        if "n_subsets" not in given:
+            return min(n_subsets, most)
+        remedy = f"There is no more to divide with partition={kind!r}."
+        return check_count("n_subsets", n_subsets, high=most, remedy=remedy)
 
     # Whether pairs of steps and changes of the gradient are collected.
     has_curvature: ClassVar[bool]
@@ -106,11 +119,13 @@ class Incremental(Factorizer):
         """What the steps of a cycle are divided by."""
         return float(max(self.least_divisor, (self.eta * (cycle + 1)) ** self.gamma))
 
-    def default_components(self, task: Task) -> int:
+    @classmethod
+    def default_components(cls, task: Task) -> int:
         """The rule for ``n_components=None``."""
         return COMPONENTS
 
-    def default_alpha(self, task: Task) -> float:
+    @classmethod
+    def default_alpha(cls, task: Task) -> float:
         """The rule for ``alpha=None``."""
         return penalty(task, PENALTY)
 
@@ -159,7 +174,7 @@ class Run:
         self._method, self._rng, self._threads = method, rng, threads
         self.factors = random_start(ratings, task, rng, method.start_scale)
         most = most_subsets(method.partition, ratings.pattern)
-        n_subsets = max(1, min(method.n_subsets or 2, most))
+        n_subsets = max(1, min(method.n_subsets, most))
         self._ratings = ratings
         self._divide(partition(method.partition, ratings.pattern, n_subsets, rng))
         flat = self.factors.flat

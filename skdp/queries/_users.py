@@ -7,15 +7,21 @@ Residuals are in units of half the width of the rating bounds, so that they lie 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp._floats import UNIT_ROUNDOFF, FloatArray
+from skdp._floats import UNIT_ROUNDOFF, FloatArray, IntArray
 from skdp.decomposition._factors import Factors
+from skdp.decomposition._kept_ratings import kept_ratings
+from skdp.decomposition._rating_source import RatingSource
 from skdp.decomposition._ratings import Ratings
-from skdp.decomposition._user_queries_kernel import add_counts, add_pairs, add_sums
+from skdp.decomposition._user_rows import solve_users
+from skdp.privacy._query import Bound, Layout
+from skdp.queries._users_kernel import add_counts, add_pairs, add_sums
 
 # Weight of a user's mean beside his counts: it costs four per cent of their noise.
 _MEAN_WEIGHT = 0.2
@@ -44,10 +50,43 @@ def rounding_slack(n_users: int, size: int, norm: float) -> float:
 
 
 @dataclass(frozen=True)
-class CountQuery:
-    """Weighted counts of the items and the sum of the users' means.
+class KeptRatings:
+    """Which ratings of users are read, and in what units.
 
-    A user with n kept ratings counts ``1 / sqrt(n)`` at each of his items.
+    Parameters
+    ----------
+    bounds : pair of floats
+        Of the ratings.
+    max_ratings : int or None
+        Most that are kept of a user; None: all of them.
+    seed : int in [0, 2^32)
+        Of the keys by which they are kept; public.
+    """
+
+    bounds: tuple[float, float]
+    max_ratings: int | None
+    seed: int
+
+    @property
+    def middle(self) -> float:
+        """Of the bounds."""
+        low, high = self.bounds
+        return (low + high) / 2
+
+    @property
+    def half(self) -> float:
+        """Half the width of the bounds."""
+        low, high = self.bounds
+        return (high - low) / 2
+
+    def read(self, source: RatingSource) -> Ratings:
+        """The ratings that are used. Private."""
+        return kept_ratings(source.ratings, self.max_ratings, self.seed)
+
+
+@dataclass(frozen=True)
+class UserQuery(ABC):
+    """A sum over users of contributions that are clipped as a whole.
 
     Parameters
     ----------
@@ -58,10 +97,105 @@ class CountQuery:
     n_items: int
 
     @property
+    @abstractmethod
+    def shape(self) -> tuple[int, ...]:
+        """Of the answer."""
+
+    @property
+    @abstractmethod
+    def exact(self) -> float:
+        """Bound on what one user can change, in exact arithmetic."""
+
+    @property
+    @abstractmethod
+    def rounding(self) -> float:
+        """What floating point adds to it."""
+
+    @property
     def sensitivity(self) -> float:
+        """Both together."""
+        return self.exact + self.rounding
+
+
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """A query of users, and which of their ratings it reads."""
+
+    kind: UserQuery
+    family: KeptRatings
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.kind.shape
+
+    def bound(self) -> Bound:
+        return Bound(user=self.kind.exact)
+
+    def slack(self, layout: Layout) -> float:
+        return self.kind.rounding
+
+    def open(self, source: RatingSource) -> Ratings:
+        return self.family.read(source)
+
+
+@dataclass(frozen=True, eq=False)
+class Counts(_Asked):
+    """`CountQuery` as it is asked."""
+
+    kind: CountQuery
+
+    def total(self, reader: Ratings, rows: IntArray | None) -> FloatArray:
+        return self.kind.of(reader, self.family.middle, self.family.half)
+
+
+@dataclass(frozen=True, eq=False)
+class SumsAt(_Asked):
+    """`RowQuery` or `PairQuery` at released rows of items.
+
+    Every user's own row is solved for where his ratings are, and stays there.
+
+    Parameters
+    ----------
+    kind : RowQuery or PairQuery
+    family : KeptRatings
+    factors : Factors
+        As released so far.
+    of_items : ndarray
+        The weights of items, or the items that are paired. Public.
+    """
+
+    kind: RowQuery | PairQuery
+    factors: Factors
+    of_items: NDArray[Any]
+
+    def total(self, reader: Ratings, rows: IntArray | None) -> FloatArray:
+        own = solve_users(self.factors, reader)
+        return self.kind.of(reader, self.factors, own, self.of_items, self.family.half)
+
+
+@dataclass(frozen=True)
+class CountQuery(UserQuery):
+    """Weighted counts of the items and the sum of the users' means.
+
+    A user with n kept ratings counts ``1 / sqrt(n)`` at each of his items.
+    """
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.n_items + 1,)
+
+    @property
+    def exact(self) -> float:
         """Of counts, which are not negative, and of a mean in [-1, 1], jointly."""
-        exact = math.sqrt(2 + (2 * _MEAN_WEIGHT) ** 2)
-        return exact + rounding_slack(self.n_users, self.n_items, 1 + _MEAN_WEIGHT)
+        return math.sqrt(2 + (2 * _MEAN_WEIGHT) ** 2)
+
+    @property
+    def rounding(self) -> float:
+        return rounding_slack(self.n_users, self.n_items, 1 + _MEAN_WEIGHT)
+
+    def asked(self, kept: KeptRatings) -> Counts:
+        """The question itself."""
+        return Counts(self, kept)
 
     def of(self, kept: Ratings, middle: float, half: float) -> FloatArray:
         """The query."""
@@ -84,7 +218,7 @@ class CountQuery:
 
 
 @dataclass(frozen=True)
-class RowQuery:
+class RowQuery(UserQuery):
     """Sums of weighted residuals times users' rows, with second moments of the rows.
 
     Parameters
@@ -96,10 +230,16 @@ class RowQuery:
         Norm of a user's contribution to the sums.
     """
 
-    n_users: int
-    n_items: int
     n_factors: int
     clip: float
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self._size,)
+
+    @property
+    def _size(self) -> int:
+        return (1 + self.n_factors) * (self.n_items + 1 + self.n_factors)
 
     @property
     def _row_norm(self) -> float:
@@ -110,12 +250,19 @@ class RowQuery:
         return _MOMENT_SHARE * self.clip / self._row_norm**2
 
     @property
-    def sensitivity(self) -> float:
+    def exact(self) -> float:
         """Of the sums, of either sign, and of the moments, which are not, jointly."""
         moments = _MOMENT_SHARE * self.clip
-        exact = math.sqrt((2 * self.clip) ** 2 + 2 * moments**2)
-        size = (1 + self.n_factors) * (self.n_items + 1 + self.n_factors)
-        return exact + rounding_slack(self.n_users, size, self.clip + moments)
+        return math.sqrt((2 * self.clip) ** 2 + 2 * moments**2)
+
+    @property
+    def rounding(self) -> float:
+        norm = self.clip + _MOMENT_SHARE * self.clip
+        return rounding_slack(self.n_users, self._size, norm)
+
+    def at(self, kept: KeptRatings, factors: Factors, weights: FloatArray) -> SumsAt:
+        """The question at released rows and public weights of items."""
+        return SumsAt(self, kept, factors, weights)
 
     def of(
         self,
@@ -171,18 +318,11 @@ class RowQuery:
 
 
 @dataclass(frozen=True)
-class PairQuery:
+class PairQuery(UserQuery):
     """Sums over users of products of their residuals, for pairs of popular items.
 
     A user's residuals of these items are scaled to norm 1.
-
-    Parameters
-    ----------
-    n_users, n_items : int
     """
-
-    n_users: int
-    n_items: int
 
     @property
     def n_paired(self) -> int:
@@ -190,10 +330,23 @@ class PairQuery:
         return min(self.n_items, _MOST_PAIRED)
 
     @property
-    def sensitivity(self) -> float:
+    def shape(self) -> tuple[int, ...]:
+        return (self.n_paired * (self.n_paired - 1) // 2,)
+
+    @property
+    def exact(self) -> float:
         """Of two matrices ``x x'`` without their diagonals, ``|x| = 1``."""
-        size = self.n_paired * (self.n_paired - 1) // 2
-        return math.sqrt(2) + rounding_slack(self.n_users, size, 1.0)
+        return math.sqrt(2)
+
+    @property
+    def rounding(self) -> float:
+        return rounding_slack(self.n_users, self.shape[0], 1.0)
+
+    def at(
+        self, kept: KeptRatings, factors: Factors, chosen: NDArray[np.intp]
+    ) -> SumsAt:
+        """The question at released rows, of the chosen items."""
+        return SumsAt(self, kept, factors, chosen)
 
     def of(
         self,

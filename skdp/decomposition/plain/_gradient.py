@@ -105,7 +105,7 @@ class Objective:
         threads : Threads
             The result does not depend on their number.
         """
-        from skdp.decomposition._gradient_kernel import first_pass, second_pass
+        from skdp.decomposition.plain._gradient_kernel import first_pass, second_pass
 
         task = self._task
         cut = task.n_users * width(task)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from skdp._compiled import compiled
-from skdp.decomposition._als_kernel import factorise, solve
+from skdp.decomposition.plain._als_kernel import factorise, solve
 
 
 @compiled

@@ -17,14 +17,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from skdp._configured import Checks
 from skdp._validation import check_count, check_positive
 from skdp.decomposition._factorizer import Draws, Factorizer
 from skdp.decomposition._factors import Factors
 from skdp.decomposition._ratings import Pattern, Ratings
-from skdp.decomposition._sides import centred, penalty, spread
 from skdp.decomposition._task import Task
 from skdp.decomposition._threads import Threads
-from skdp.solvers._configured import Checks
+from skdp.decomposition.plain._ridge_halves import centred, penalty, spread
 
 _MAX_STEPS = 10**6
 _COMPONENTS, _PENALTY = 48, 0.55
@@ -68,11 +68,13 @@ class SGD(Factorizer):
     step_size: float = 0.1
     n_blocks: int = 8
 
-    def default_components(self, task: Task) -> int:
+    @classmethod
+    def default_components(cls, task: Task) -> int:
         """The rule for ``n_components=None``."""
         return _COMPONENTS
 
-    def default_alpha(self, task: Task) -> float:
+    @classmethod
+    def default_alpha(cls, task: Task) -> float:
         """The rule for ``alpha=None``."""
         return penalty(task, _PENALTY)
 
@@ -91,7 +93,7 @@ class _Descent:
     """Ratings in units of their standard deviation, and what the passes change."""
 
     def __init__(self, plan: SGD, ratings: Ratings, task: Task, rng: Draws) -> None:
-        from skdp.decomposition._sgd_kernel import pass_of
+        from skdp.decomposition.plain._sgd_kernel import pass_of
 
         dtype, k = ratings.values.dtype.type, task.n_components
         self._result = centred(ratings, task)

@@ -11,13 +11,16 @@ from scipy.sparse import csr_matrix
 
 from skdp._floats import FloatArray
 from skdp.decomposition._low_rank import LowRank
-from skdp.decomposition._noisy_rows import ClippedNormal, product_gram, row_grams
 from skdp.decomposition._pattern_embedding import incidence, values_of
+from skdp.decomposition._posterior_rows import ClippedNormal, product_gram, row_grams
 from skdp.decomposition._ratings import Pattern
 
 
 class Part(Protocol):
     """Coefficients, and rows of norm at most 1 by which predictions depend on them."""
+
+    def shape(self, pattern: Pattern) -> tuple[int, int]:
+        """Of the coefficients: (n_rows, d)."""
 
     def sums(self, residuals: csr_matrix) -> FloatArray:
         """Residuals times rows, summed by coefficient, of shape (n_rows, d)."""
@@ -36,6 +39,9 @@ class Bilinear:
     users: FloatArray
     items: FloatArray
 
+    def shape(self, pattern: Pattern) -> tuple[int, int]:
+        return 1, self.users.shape[1] * self.items.shape[1]
+
     def sums(self, residuals: csr_matrix) -> FloatArray:
         return np.asarray((self.users.T @ (residuals @ self.items)).reshape(1, -1))
 
@@ -53,6 +59,9 @@ class ItemRows:
 
     users: FloatArray
 
+    def shape(self, pattern: Pattern) -> tuple[int, int]:
+        return pattern.n_items, self.users.shape[1]
+
     def sums(self, residuals: csr_matrix) -> FloatArray:
         return np.asarray(residuals.T @ self.users)
 
@@ -68,6 +77,9 @@ class UserRows:
     """A row for every user, given rows of the items."""
 
     items: FloatArray
+
+    def shape(self, pattern: Pattern) -> tuple[int, int]:
+        return pattern.n_users, self.items.shape[1]
 
     def sums(self, residuals: csr_matrix) -> FloatArray:
         return np.asarray(residuals @ self.items)

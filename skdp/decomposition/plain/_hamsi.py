@@ -9,11 +9,11 @@ from typing import ClassVar
 
 import numpy as np
 
+from skdp._configured import Checks
 from skdp._validation import check_bool, check_count
-from skdp.decomposition._compact import InverseHessian
 from skdp.decomposition._factorizer import Draws
-from skdp.decomposition._incremental import Incremental
-from skdp.solvers._configured import Checks
+from skdp.decomposition.plain._incremental import Incremental
+from skdp.decomposition.plain._inverse_hessian import InverseHessian
 
 
 @dataclass(frozen=True, kw_only=True)

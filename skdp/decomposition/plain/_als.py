@@ -15,14 +15,14 @@ from typing import ClassVar
 
 import numpy as np
 
+from skdp._configured import Checks
 from skdp._validation import check_count
 from skdp.decomposition._factorizer import Draws, Factorizer
 from skdp.decomposition._factors import Factors
 from skdp.decomposition._ratings import Ratings
-from skdp.decomposition._sides import Side, centred, penalty, sides, spread
 from skdp.decomposition._task import Task
 from skdp.decomposition._threads import Threads
-from skdp.solvers._configured import Checks
+from skdp.decomposition.plain._ridge_halves import Side, centred, penalty, sides, spread
 
 _MAX_STEPS = 10**6
 _COMPONENTS, _PENALTY = 48, 0.65
@@ -52,11 +52,13 @@ class ALS(Factorizer):
 
     n_steps: int = 12
 
-    def default_components(self, task: Task) -> int:
+    @classmethod
+    def default_components(cls, task: Task) -> int:
         """The rule for ``n_components=None``."""
         return _COMPONENTS
 
-    def default_alpha(self, task: Task) -> float:
+    @classmethod
+    def default_alpha(cls, task: Task) -> float:
         """The rule for ``alpha=None``."""
         return penalty(task, _PENALTY)
 
@@ -79,7 +81,7 @@ class ALS(Factorizer):
 
 def _solve(side: Side, alpha: float, threads: Threads) -> None:
     """Minimise over all rows of a side."""
-    from skdp.decomposition._als_kernel import solve_rows
+    from skdp.decomposition.plain._als_kernel import solve_rows
 
     if not side.free:
         return

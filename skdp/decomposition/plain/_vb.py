@@ -22,14 +22,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from skdp._configured import Checks
 from skdp._validation import check_count, check_real
 from skdp.decomposition._factorizer import Draws, Factorizer
 from skdp.decomposition._factors import Factors
 from skdp.decomposition._ratings import Order, Ratings
-from skdp.decomposition._sides import centred, penalty, spread
 from skdp.decomposition._task import Task
 from skdp.decomposition._threads import Threads
-from skdp.solvers._configured import Checks
+from skdp.decomposition.plain._ridge_halves import centred, penalty, spread
 
 _MAX_STEPS = 10**6
 _COMPONENTS, _PENALTY = 16, 0.65
@@ -77,11 +77,13 @@ class VariationalBayes(Factorizer):
     n_steps: int = 20
     pattern_alpha: float = 10.0
 
-    def default_components(self, task: Task) -> int:
+    @classmethod
+    def default_components(cls, task: Task) -> int:
         """The rule for ``n_components=None``."""
         return _COMPONENTS
 
-    def default_alpha(self, task: Task) -> float:
+    @classmethod
+    def default_alpha(cls, task: Task) -> float:
         """The rule for ``alpha=None``: it serves new users who are folded in."""
         return penalty(task, _PENALTY)
 
@@ -174,7 +176,7 @@ class _Side:
 
     def update(self, other: _Side, noise: float, threads: Threads) -> float:
         """Posterior given the other side's, then the prior; the variance of ratings."""
-        from skdp.decomposition._vb_kernel import solve_rows
+        from skdp.decomposition.plain._vb_kernel import solve_rows
 
         order, n_ids = self._order, len(self.means)
         errors = np.zeros(n_ids)
@@ -275,7 +277,7 @@ def _ratio(part: NDArray[Any], whole: NDArray[Any]) -> NDArray[Any]:
 
 
 def _sums(order: Order, table: NDArray[Any], threads: Threads) -> NDArray[Any]:
-    from skdp.decomposition._vb_kernel import sum_rows
+    from skdp.decomposition.plain._vb_kernel import sum_rows
 
     n_ids = len(order.counts)
     totals = np.empty((n_ids, table.shape[1]), table.dtype)

@@ -10,23 +10,23 @@ from typing import ClassVar
 
 import numpy as np
 
+from skdp._configured import Checks
 from skdp._validation import check_count
-from skdp.decomposition._compact import InverseHessian, inner, quiet
 from skdp.decomposition._factorizer import Draws, Factorizer
 from skdp.decomposition._factors import Factors
-from skdp.decomposition._gradient import Objective
 from skdp.decomposition._ratings import Ratings
-from skdp.decomposition._sides import penalty
-from skdp.decomposition._start import (
+from skdp.decomposition._task import Task
+from skdp.decomposition._threads import Threads
+from skdp.decomposition.plain._gradient import Objective
+from skdp.decomposition.plain._inverse_hessian import InverseHessian, inner, quiet
+from skdp.decomposition.plain._random_start import (
     COMPONENTS,
     PENALTY,
     check_start_scale,
     finite_start,
     random_start,
 )
-from skdp.decomposition._task import Task
-from skdp.decomposition._threads import Threads
-from skdp.solvers._configured import Checks
+from skdp.decomposition.plain._ridge_halves import penalty
 
 _SUFFICIENT = 1e-4  # of the decrease that the slope promises
 _MOST_TRIALS = 40
@@ -67,11 +67,13 @@ class LBFGS(Factorizer):
     n_corrections: int = 10
     start_scale: float | None = None
 
-    def default_components(self, task: Task) -> int:
+    @classmethod
+    def default_components(cls, task: Task) -> int:
         """The rule for ``n_components=None``."""
         return COMPONENTS
 
-    def default_alpha(self, task: Task) -> float:
+    @classmethod
+    def default_alpha(cls, task: Task) -> float:
         """The rule for ``alpha=None``."""
         return penalty(task, PENALTY)
 
