@@ -7,7 +7,8 @@ an answer then tells apart is exact, with no confidence interval:
 
 - Gaussian noise: ``|q - q'|^2 / sigma^2``, a mu^2;
 - spherical and Laplace noise: ``|q - q'| / scale`` in L2 and in L1, an epsilon;
-- choices: the range over the candidates of the difference of the log-weights.
+- choices: the range over the candidates of the difference of the log-weights, or of
+  pure ones the largest log-ratio of their enumerated laws.
 
 Where the sum is the same on every transcript it is the truth for the pair. Where it
 varies, the smallest is what the pair attains, and that the largest stays within the
@@ -17,6 +18,7 @@ themselves are held by tests/privacy/test_noise.py and test_selection_noise.py.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -44,11 +46,14 @@ class Share:
     line : Line
     multiplier : float
         As the line has it from the event on the books.
+    opened : int, default=0
+        Which of several plans it was, where one after the other is committed.
     """
 
     place: tuple[int, ...]
     line: Line
     multiplier: float
+    opened: int = 0
 
     @property
     def cost(self):
@@ -89,6 +94,7 @@ class Asked:
     multiplier: float
     released: Any
     rows: np.ndarray | None = None  # that the secret sample drew
+    noisy: Any = 1.0  # 0 where a planted bug leaves the noise out
 
     @property
     def facts(self):
@@ -117,11 +123,15 @@ class Replay:
         Whose releases are repeated.
     shrink : float, default=1.0
         Plants a bug: this much of the noise is handed on.
+    is_bare : bool, default=False
+        Plants a bug: the last entry of every query, which is the intercept's, leaves
+        without noise.
     """
 
     seed: int
     heard: Replay | None = None
     shrink: float = 1.0
+    is_bare: bool = False
     asked: list[Asked] = field(default_factory=list)
     is_private = True
 
@@ -129,7 +139,7 @@ class Replay:
         self._noise = NoiseSource(self.seed)
         # Secret draws that both runs make alike.
         self._secret = NoiseSource(self.seed)
-        self.here, self._rows = None, None
+        self.here, self._rows, self.opened = None, None, 0
 
     def _next(self, law, query, sensitivity, multiplier, release):
         multiplier = multiplier * self.shrink
@@ -137,7 +147,11 @@ class Replay:
             released = release(multiplier)
         else:
             released = self.heard.asked[len(self.asked)].released
-        kept = query.scores if law == "signed_choice" else query
+        kept, noisy = query.scores if law == "signed_choice" else query, 1.0
+        if self.is_bare and law not in CHOICES:
+            noisy = np.ones_like(query)
+            noisy[-1] = 0.0
+            released = np.where(noisy > 0, released, query)
         asked = Asked(
             self.here,
             law,
@@ -146,6 +160,7 @@ class Replay:
             multiplier,
             released,
             self._rows,
+            noisy,
         )
         self.asked.append(asked)
         self._rows = None
@@ -210,18 +225,22 @@ class MarkedAnswers(LocalAnswers):
 
     place: tuple[int, ...] = ()
 
+    def __init__(self, plan, source, grant, noise):
+        super().__init__(plan, source, grant, noise)
+        self.opened, noise.opened = noise.opened, noise.opened + 1
+
     def _take(self, line, times=1):
         taken = super()._take(line, times)
         self._last = (*self.place, line)
         if isinstance(taken, Line):
             multiplier = taken.multiplier(self.noise_multiplier)
-            self._noise.here = Share(self._last, taken, multiplier)
+            self._noise.here = Share(self._last, taken, multiplier, self.opened)
         return taken
 
     def _sub(self, plan, view, grant):
         source = self._source if view is None else view(self._source)
         part = MarkedAnswers(plan, source, grant, self._noise)
-        part.place = self._last
+        part.place, part.opened = self._last, self.opened
         return part
 
 
@@ -237,10 +256,10 @@ def through_the_door(monkeypatch, noise):
     monkeypatch.setattr(door_module, "LocalAnswers", MarkedAnswers)
 
 
-def replayed(run: Callable[[Any, Replay], Any], pair, seed, shrink=1.0):
+def replayed(run: Callable[[Any, Replay], Any], pair, seed, **bugs):
     """Both transcripts of a run on a pair of neighbours, and both results."""
-    first = Replay(seed, shrink=shrink)
-    second = Replay(seed, heard=first, shrink=shrink)
+    first = Replay(seed, **bugs)
+    second = Replay(seed, heard=first, **bugs)
     with np.errstate(all="ignore"):  # as `solve` does
         results = [run(x, y) for x, y in zip(pair, (first, second), strict=True)]
     for a, b in zip(first.asked, second.asked, strict=True):
@@ -250,11 +269,13 @@ def replayed(run: Callable[[Any, Replay], Any], pair, seed, shrink=1.0):
 
 def told_apart(a, b):
     """What one answer costs, exactly: see the top of this file."""
+    if a.law in ("exponential_mechanism", "permute_and_flip"):
+        return float(np.abs(np.log(_law(a) / _law(b))).max())
     if a.law in CHOICES:
         return _range(a, b)
-    change, size = (a.query - b.query).ravel() / a.sigma, 2
-    if a.law == "laplace":
-        size = 1
+    with np.errstate(divide="ignore", invalid="ignore"):
+        change = np.nan_to_num((a.query - b.query) / (a.sigma * a.noisy), posinf=np.inf)
+    change, size = change.ravel(), 1 if a.law == "laplace" else 2
     norm = float(np.linalg.norm(change, ord=size))
     return norm**2 if a.law == "gaussian" else norm
 
@@ -269,6 +290,20 @@ def _range(a, b):
         total += float(np.ptp(moved[left]))
         left[chosen] = False
     return total
+
+
+def _law(asked):
+    """Probabilities of a pure choice among few candidates, over all their orders."""
+    accepted = np.exp((asked.query - asked.query.max()) / (2 * asked.sigma))
+    if asked.law == "exponential_mechanism":
+        return accepted / accepted.sum()
+    chances = np.zeros_like(accepted)
+    for order in itertools.permutations(range(len(accepted))):
+        left = 1.0
+        for i in order:
+            chances[i] += left * accepted[i]
+            left *= 1 - accepted[i]
+    return chances / chances.sum()
 
 
 @dataclass(frozen=True)
