@@ -19,7 +19,7 @@ from skdp.objectives import LinearObjective
 from skdp.privacy import calibrate, epsilon_of
 from skdp.solvers import SOLVERS, Progress
 from tests.audit.linear import BUDGETS
-from tests.audit.replay import Replay, marked, replayed
+from tests.audit.replay import Replay, marked
 from tests.door import planned
 from tests.line import Line
 
@@ -53,7 +53,8 @@ class OneFeature:
     key, adjacency, law : str
     params : tuple of pairs
     others : tuple of float
-        Columns of the other records, that are alike in both data sets.
+        The column of the other records, which are alike in both data sets; null ones
+        make up the number.
     """
 
     key: str
@@ -317,3 +318,60 @@ def output(case, shrink=1.0, seeds=range(3)):
 
 def _tilt_of(line, records, w):
     return line.tilt_and_hessian(records, np.array([w]))[0].item()
+
+
+# Audits with the signature of the others ---------------------------------------------
+
+ONE_STEP = (("n_steps", 1), ("step_size", 1e-3))
+
+
+def of_samples(case, seeds, **bugs):
+    """Of one answer about a secret sample, whatever the seed."""
+    found = sampled(case, **bugs)
+    return found, found
+
+
+def of_the_last(case, seeds, **bugs):
+    """Of a last iterate."""
+    found = last_iterate(case, **bugs)
+    return found, found
+
+
+def of_a_tilt(case, seeds, **bugs):
+    """Of a minimiser: the tilt attains it, the output stays within its share."""
+    found = tilt(case, **bugs)
+    return found, max(found, output(case, seeds=seeds, **bugs))
+
+
+def poisson_samples(adjacency):
+    """Samples of one, two and all four records, beside null ones and others."""
+    return [
+        OneFeature("noisy_sgd", adjacency, "gaussian", params, others)
+        for size in (1, 2, 4)
+        for params in [(*ONE_STEP, ("batch_size", size))]
+        for others in [(), (1.0, -1.0)]
+    ]
+
+
+def batches(key, adjacency):
+    """Batches of one and of three of four records; the others are opposite."""
+    return [
+        OneFeature(key, adjacency, "pure", params, (-1.0, -1.0, -1.0))
+        for size in (1, 3)
+        for params in [(*ONE_STEP, ("batch_size", size), ("strong_convexity", 0.1))]
+    ]
+
+
+def hidden_paths(adjacency):
+    """One step, some, and many."""
+    return [
+        OneFeature(
+            "noisy_gd",
+            adjacency,
+            "gaussian",
+            (("n_steps", n_steps), ("release", "last"), ("step_size", 0.5)),
+            alpha=0.05,
+            n_samples=4000,
+        )
+        for n_steps in (1, 5, 50)
+    ]

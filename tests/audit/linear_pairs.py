@@ -1,4 +1,4 @@
-"""Neighbouring tables on which the solvers attain as much of their bounds as they can."""
+"""Neighbouring tables on which the solvers come as near to their bounds as they can."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ def pairs(objective):
     adjacency = objective.adjacency
     designs = [(c, "uneven", x) for c in CROWDS for x in CHANGES[adjacency]]
     designs += [("nobody", "axis", CHANGES[adjacency][0])]
+    designs += [(c, "flat", CHANGES[adjacency][0]) for c in ("alike", "against")]
     designs += [("random", "uneven", RANDOM[adjacency])]
     return [neighbours(objective, *design) for design in designs]
 
@@ -63,13 +64,13 @@ def neighbours(objective, crowd, direction, change, seed=0):
 
 
 def _row(objective, direction):
-    """Of full norm: with one entry, or with one of each sign."""
+    """Of full norm: with one entry, with two alike, or with one of each sign."""
     norm, bound = objective.data_norm, min(objective.feature_bound, objective.data_norm)
     if direction == "axis":
         return np.array([norm, 0.0])
     second = min(bound, norm / np.sqrt(2))
     first = np.sqrt(norm**2 - second**2)
-    return np.array([first, -second])
+    return np.array([first, second if direction == "flat" else -second])
 
 
 def _labels(loss):

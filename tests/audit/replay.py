@@ -2,8 +2,8 @@
 
 The first run writes down what every call handed to the noise source: the exact query,
 sensitivity, multiplier and law, and to which line of which plan the call belongs. The
-second run, on a neighbour, is given the same releases and the same secret draws. What
-an answer then tells apart is exact, with no confidence interval:
+second run, on a neighbour, is given the same releases, orders and samples. What an
+answer then tells apart is exact, with no confidence interval:
 
 - Gaussian noise: ``|q - q'|^2 / sigma^2``, a mu^2;
 - spherical and Laplace noise: ``|q - q'| / scale`` in L2 and in L1, an epsilon;
@@ -137,8 +137,9 @@ class Replay:
 
     def __post_init__(self):
         self._noise = NoiseSource(self.seed)
-        # Secret draws that both runs make alike.
-        self._secret = NoiseSource(self.seed)
+        # Orders and samples are the same in all runs: of those that are secret, the
+        # attacker takes one.
+        self._secret = NoiseSource(0)
         self.here, self._rows, self.opened = None, None, 0
 
     def _next(self, law, query, sensitivity, multiplier, release):
@@ -151,7 +152,8 @@ class Replay:
         if self.is_bare and law not in CHOICES:
             noisy = np.ones_like(query)
             noisy[-1] = 0.0
-            released = np.where(noisy > 0, released, query)
+            if self.heard is None:
+                released = np.where(noisy > 0, released, query)
         asked = Asked(
             self.here,
             law,
@@ -274,7 +276,10 @@ def told_apart(a, b):
     if a.law in CHOICES:
         return _range(a, b)
     with np.errstate(divide="ignore", invalid="ignore"):
-        change = np.nan_to_num((a.query - b.query) / (a.sigma * a.noisy), posinf=np.inf)
+        change = (a.query - b.query) / (a.sigma * a.noisy)
+    if np.isinf(change).any():  # without noise
+        return math.inf
+    change = np.nan_to_num(change)
     change, size = change.ravel(), 1 if a.law == "laplace" else 2
     norm = float(np.linalg.norm(change, ord=size))
     return norm**2 if a.law == "gaussian" else norm

@@ -27,8 +27,9 @@ from skdp.preprocessing import (
     _simple_imputer,
     _standard_scaler,
 )
+from skdp.privacy._laws import law_for
 from tests.audit.linear import BUDGETS
-from tests.audit.replay import Replay, replayed, through_the_door, verdict
+from tests.audit.replay import replayed, through_the_door, verdict
 
 MODULES = (_pca, _quantile_clipper, _simple_imputer, _standard_scaler)
 # What the first record is in the two data sets.
@@ -112,11 +113,17 @@ SCORE_PAIRS = {
 LARGEST = {"neg_log_loss": (0, 1)}
 
 
+FACTS = {"classes": [0, 1], "target_bounds": (0, 1)}
+
+
+def scorer_of(scoring):
+    return resolve_scoring(scoring, Says(), **FACTS)
+
+
 def score(scoring, adjacency, law, seeds, **bugs):
     """Smallest and largest found over charged: there is one answer."""
-    facts = {"classes": [0, 1], "target_bounds": (0, 1)}
-    budget = BUDGETS[law]
-    event = []
+    budget, event = BUDGETS[law], []
+    beside_fits = partial(law_for, adds_up=True)
 
     def run(record, noise):
         records = np.array([record, (1, 1), (0, 0), (0, 1)], dtype=float)
@@ -124,11 +131,9 @@ def score(scoring, adjacency, law, seeds, **bugs):
             records = records.astype(int)
         with answered_by(noise) as patch:
             # As beside a ledger's Gaussian fits, if delta allows it.
-            adds_up = partial(_private_score.law_for, adds_up=True)
             patch.setattr(
-                _private_score, "law_for", lambda *a, adds_up=None: adds_up_of(*a)
+                _private_score, "law_for", lambda *facts, adds_up: beside_fits(*facts)
             )
-            adds_up_of = adds_up
             result = private_score(
                 Says(),
                 records[:, :1],
@@ -137,7 +142,7 @@ def score(scoring, adjacency, law, seeds, **bugs):
                 epsilon=budget.epsilon,
                 delta=budget.delta,
                 adjacency=adjacency,
-                **facts,
+                **FACTS,
             )
         event.append(result.privacy.event)
         return records
@@ -149,11 +154,8 @@ def score(scoring, adjacency, law, seeds, **bugs):
     for seed in seeds:
         one, other, (records, _) = replayed(run, (first, second), seed, **bugs)
         if adjacency == "zero_out":  # without what stands in the null record's place
-            scorer = resolve_scoring(scoring, Says(), **facts)
+            scorer = scorer_of(scoring)
             row = scorer.contributions(Says(), records[:1, :1], records[:1, 1])
             other = [replace(other[0], query=other[0].query - row[0])]
         found.append(verdict(one, other, event[0]))
     return min(x.total for x in found), max(x.largest for x in found)
-
-
-__all__ = ["SCORE_PAIRS", "TRANSFORMERS", "Replay", "score", "transformer"]
