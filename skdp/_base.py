@@ -18,7 +18,6 @@ from skdp.privacy._allowance import Allowance
 from skdp.privacy._door import Door
 from skdp.privacy._events import Event, NonPrivateEvent
 from skdp.privacy._ledger import BudgetLedger
-from skdp.privacy._noise import NoiseSource
 from skdp.privacy._record import PrivacyRecord
 from skdp.privacy._step import FREE, StepPrivacy
 
@@ -41,8 +40,15 @@ class DeclaredEstimator(StoredEstimator):
 class Booked(Protocol):
     """What a record says of a release that is on the books; public."""
 
-    event: Event
-    noise_multiplier: float
+    @property
+    def event(self) -> Event:
+        """What accounting charges."""
+        ...
+
+    @property
+    def noise_multiplier(self) -> float:
+        """Sigma / sensitivity; 0.0 without noise."""
+        ...
 
 
 class PrivateEstimator(StoredEstimator):
@@ -77,8 +83,8 @@ class PrivateEstimator(StoredEstimator):
         try:
             yield
         except BaseException:
-            vars(self).clear()
-            vars(self).update(before)
+            self.__dict__.clear()
+            self.__dict__.update(before)
             raise
 
     def _check_privacy_params(self) -> Budget:
@@ -112,12 +118,12 @@ class PrivateEstimator(StoredEstimator):
         )
 
     def _warn_of_public_facts(
-        self, budget: Budget, n_samples: int, noise: Door | NoiseSource
+        self, budget: Budget, n_samples: int, door: Door
     ) -> tuple[str, ...]:
         """Warn before anything is spent; what stays on the record is returned."""
         if not budget.is_finite:
             return ()
-        if not noise.is_private:
+        if not door.is_private:
             warn(
                 "A random_state makes the noise reproducible, so this fit is not a "
                 "private release. Use random_state=None for anything you publish.",
@@ -220,7 +226,7 @@ class PrivateEstimator(StoredEstimator):
 
     def _adds_in_squares(self) -> bool:
         """Whether all that `fit` will release is Gaussian noise."""
-        return self.delta > 0
+        return bool(self.delta > 0)
 
     def _be_one_of_several(self) -> None:
         """Choose parameters under which this object's noise adds up without loss."""

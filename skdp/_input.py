@@ -145,7 +145,7 @@ def check_targets(estimator: Any, X: Any, y: Any) -> np.ndarray:
             "The y argument must be finite. Got NaN or infinity. Impute by a declared "
             "rule before fitting."
         )
-    return y
+    return np.asarray(y)
 
 
 def check_indexable(X: Any, y: Any) -> tuple[Any, Any]:
@@ -172,7 +172,7 @@ def _target_column(X: Any, y: Any) -> np.ndarray:
     check_consistent_length(X, y)
     if y.dtype.kind not in "biufO":
         raise TypeError
-    return y.astype(np.float64)
+    return np.asarray(y, dtype=np.float64)
 
 
 def declared_labels(classes: Any) -> np.ndarray:
@@ -228,8 +228,9 @@ def _check_kind(X: Any) -> None:
             "masked entries would be used. Impute by a declared rule."
         )
     dtype = getattr(X, "dtype", None)
-    if getattr(dtype, "kind", "") in ("c", "m", "M", "V"):
-        kind = "Complex data not supported. " if dtype.kind == "c" else ""
+    found = getattr(dtype, "kind", "")
+    if found in ("c", "m", "M", "V"):
+        kind = "Complex data not supported. " if found == "c" else ""
         raise ValueError(f"{kind}The X argument must be real numbers. Got {dtype}.")
     if not hasattr(X, "columns") or not hasattr(X, "dtypes"):
         return

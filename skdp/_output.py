@@ -10,4 +10,5 @@ import numpy as np
 def in_dtype(released: np.ndarray, dtype: Any) -> np.ndarray:
     """Released numbers in the dtype of X, its largest in place of an overflow."""
     largest = np.finfo(dtype).max
-    return np.clip(released, -largest, largest).astype(dtype, copy=False)
+    clipped = np.clip(released, -largest, largest)
+    return np.asarray(clipped.astype(dtype, copy=False))

@@ -22,7 +22,7 @@ class StoredEstimator(BaseEstimator):
     """An estimator whose pickled state names skdp's version and a schema number."""
 
     def __getstate__(self) -> dict[str, Any]:
-        state = super().__getstate__()
+        state: dict[str, Any] = super().__getstate__()
         return state | {_VERSION: __version__, _SCHEMA: STATE_SCHEMA}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

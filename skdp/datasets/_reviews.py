@@ -89,7 +89,8 @@ def counts(arrays: Mapping[str, np.ndarray], part: str) -> csr_matrix:
 
 def published_idf(arrays: Mapping[str, np.ndarray]) -> np.ndarray:
     """Inverse document frequencies in the unlabelled reviews, which are public here."""
-    return np.log((1 + arrays["n_unsup"]) / (1 + arrays["df_unsup"])) + 1
+    ratio = (1 + arrays["n_unsup"]) / (1 + arrays["df_unsup"])
+    return np.asarray(np.log(ratio) + 1)
 
 
 def weighted(counts: csr_matrix, idf: np.ndarray) -> csr_matrix:

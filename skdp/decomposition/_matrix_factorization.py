@@ -457,7 +457,8 @@ None, default=None
     ) -> PrivacyRecord:
         """What is to be said of a factorisation."""
         solver, mechanism, sensitivity, sigma = chosen.solver, "", math.inf, 0.0
-        params, sensitivity_unit = {"n_components": task.n_components}, ""
+        params: dict[str, Any] = {"n_components": task.n_components}
+        sensitivity_unit = ""
         if isinstance(solver, Factorizer) and solver.uses_alpha:
             params["alpha"] = task.alpha
         if isinstance(solver, PrivateFactorizer):
@@ -515,7 +516,7 @@ None, default=None
             users = Ids("users", np.empty(0, dtype=object))
             factors = _of_nobody(factors)
         self._recommender = Recommender(users, given.items, factors, bounds, rated)
-        vars(self).pop("n_iter_", None)
+        self.__dict__.pop("n_iter_", None)
         if task.unit is None:
             self.n_iter_ = outcome.n_passes
 

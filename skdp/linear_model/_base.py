@@ -30,6 +30,8 @@ class DPEstimator(PrivateEstimator):
     calls `_solve`, and copies the solution to fitted attributes.
     """
 
+    solver: str
+
     def _check_privacy_params(self) -> Budget:
         check_data_norm(self.data_norm)
         return super()._check_privacy_params()

@@ -168,14 +168,14 @@ class LinearClassifier(ClassifierMixin, DPEstimator):
         """
         check_is_fitted(self)
         X = check_rows(self, X, reset=False, accept_sparse=True)
-        raw = np.asarray(X @ self.coef_.T) + self.intercept_
+        raw = np.asarray(np.asarray(X @ self.coef_.T) + self.intercept_)
         return raw[:, 0] if len(self.classes_) == 2 else raw
 
     def predict(self, X: Any) -> np.ndarray:
         """The label of the highest raw prediction of each row: (n_samples,)."""
         raw = self.decision_function(X)
         codes = (raw > 0).astype(np.intp) if raw.ndim == 1 else raw.argmax(axis=1)
-        return self.classes_[codes]
+        return np.asarray(self.classes_[codes])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -199,4 +199,4 @@ def _label_column(X: Any, y: Any, *, ask_for_kind: bool) -> np.ndarray:
     check_consistent_length(X, y)
     if ask_for_kind:
         check_classification_targets(y)
-    return y
+    return np.asarray(y)

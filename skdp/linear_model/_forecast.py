@@ -142,7 +142,7 @@ def forecast(
     >>> small.solver
     'nesterov'
     """
-    loss = LogisticLoss() if loss is None else loss
+    used: Loss = LogisticLoss() if loss is None else loss
     if isinstance(loss, (str, type)):
         raise TypeError(
             "The 'loss' parameter must be None or a loss of skdp.losses. "
@@ -152,7 +152,7 @@ def forecast(
     check_real("data_norm", data_norm, low=1e-100, high=1e100)
     budget = Budget(epsilon, delta)
     objective = LinearObjective(
-        loss=loss,
+        loss=used,
         n_samples=n_samples,
         n_features=n_features,
         data_norm=data_norm,

@@ -22,11 +22,11 @@ class LogisticModel(LinearClassifier):
         raw = self.decision_function(X)
         if raw.ndim == 1:
             return np.column_stack([expit(-raw), expit(raw)])
-        return softmax(raw, axis=1)
+        return np.asarray(softmax(raw, axis=1))
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Logarithms of `predict_proba`."""
-        return np.log(self.predict_proba(X))
+        return np.asarray(np.log(self.predict_proba(X)))
 
 
 class DPLogisticRegression(LogisticModel):

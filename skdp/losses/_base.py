@@ -33,18 +33,54 @@ class Loss(Protocol):
     ``rho * bound(rho * ||W||)``.
     """
 
-    n_outputs: int
-    smoothness: float  # sup of the largest eigenvalue of d2 loss / d raw2
-    curvature_trace: float  # sup of its trace
-    value_at_zero: float  # largest loss of a record at raw = 0
-    # The residuals of one record lie in the convex hull of 0 and this many points.
-    corners: int
-    # Whether the curvature is at most |residual| (1 - |residual|): it vanishes where
-    # the residual is largest (proof page of objective_perturbation).
-    curvature_vanishes: bool
-    raw_unit: float  # scale of raw predictions: a decision, or a share of a target
-    noisy_clip: float  # norm to clip residuals to when noise limits a fit; inf: none
-    form: Form
+    @property
+    def n_outputs(self) -> int:
+        """Raw predictions of a record."""
+        ...
+
+    @property
+    def smoothness(self) -> float:
+        """Largest eigenvalue that d2 loss / d raw2 can have."""
+        ...
+
+    @property
+    def curvature_trace(self) -> float:
+        """Largest trace that it can have."""
+        ...
+
+    @property
+    def value_at_zero(self) -> float:
+        """Largest loss of a record at raw = 0."""
+        ...
+
+    @property
+    def corners(self) -> int:
+        """A record's residuals lie in the convex hull of 0 and so many points."""
+        ...
+
+    @property
+    def curvature_vanishes(self) -> bool:
+        """Whether the curvature is at most |residual| (1 - |residual|).
+
+        It vanishes then where the residual is largest (proof page of
+        objective_perturbation).
+        """
+        ...
+
+    @property
+    def raw_unit(self) -> float:
+        """Scale of raw predictions: a decision, or a share of a target."""
+        ...
+
+    @property
+    def noisy_clip(self) -> float:
+        """Norm to clip residuals to when noise limits a fit; inf: none."""
+        ...
+
+    @property
+    def form(self) -> Form:
+        """The formula that compiled loops know."""
+        ...
 
     @property
     def form_constants(self) -> tuple[float, float]:

@@ -20,7 +20,8 @@ from skdp.model_selection._method import (
 from skdp.model_selection._trial import Job, Split
 from skdp.privacy._answers import Answers
 from skdp.privacy._events import Event
-from skdp.privacy._plan import Line, PureChoices
+from skdp.privacy._laws import PureChoices
+from skdp.privacy._plan import Line
 from skdp.privacy._search_events import ParallelEvent
 from skdp.queries._scores import Scores
 

@@ -45,7 +45,7 @@ class _Folds(BaseCrossValidator):
 
         n_splits = self.get_n_splits()
         users, codes = found_ids(split_pairs(X)[0], "users")
-        fold = self._folds(users, codes, n_splits)
+        fold = self._folds(users, codes.astype(np.int64), n_splits)
         for k in range(n_splits):
             is_test = fold == k
             yield np.flatnonzero(~is_test), np.flatnonzero(is_test)

@@ -21,7 +21,7 @@ def results_table(
     """``cv_results_``: the candidates, and their scores if those were released."""
     table: dict[str, Any] = {"params": grid}
     for name in sorted({name for params in grid for name in params}):
-        column = np.ma.masked_all(len(grid), dtype=object)
+        column = np.ma.array(np.empty(len(grid), dtype=object), mask=True)
         for i, params in enumerate(grid):
             if name in params:
                 column[i] = params[name]

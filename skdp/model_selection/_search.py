@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar, cast
 
 import numpy as np
 from sklearn.base import MetaEstimatorMixin
@@ -41,6 +42,7 @@ from skdp.privacy._answers import Answers
 from skdp.privacy._door import Door
 from skdp.privacy._record import PrivacyRecord
 
+_Method = TypeVar("_Method", bound=Callable[..., Any])
 # Above this share of the score's range, noise hides what candidates differ by.
 _NOISY_SCORES = 0.01
 
@@ -61,14 +63,14 @@ class _Plan:
     notes: tuple[str, ...]
 
 
-def _best_has(name: str) -> Any:
-    """Whether the best estimator, or the one to be tuned, has a method."""
+def _if_best_has(name: str) -> Callable[[_Method], _Method]:
+    """A method that is there if the best estimator, or the one to be tuned, has it."""
 
     def check(search: PrivateSearch) -> bool:
         getattr(getattr(search, "best_estimator_", search.estimator), name)
         return True
 
-    return check
+    return cast(Callable[[_Method], _Method], available_if(check))
 
 
 def _checked_size(X: Any) -> int:
@@ -91,6 +93,7 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
     """A private search over the candidates that a subclass lists."""
 
     is_search: ClassVar[bool] = True
+    method: str
 
     def _relation(self) -> Relation:
         return check_row_relation(self.adjacency)
@@ -305,7 +308,7 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
         model = choice.estimator if self.has_model_ else stand_in
         self.best_estimator_ = as_released(model, record, self.ledger)
         for name in ("n_features_in_", "feature_names_in_", "classes_"):
-            vars(self).pop(name, None)
+            self.__dict__.pop(name, None)
             if hasattr(stand_in, name):
                 setattr(self, name, getattr(stand_in, name))
 
@@ -333,31 +336,31 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
         if self.method == "auto" and self.delta > 0:
             self.method = "composition"
 
-    @available_if(_best_has("predict"))
+    @_if_best_has("predict")
     def predict(self, X: Any) -> np.ndarray:
         """Predictions of the best estimator. Post-processing."""
         check_is_fitted(self)
-        return self.best_estimator_.predict(X)
+        return np.asarray(self.best_estimator_.predict(X))
 
-    @available_if(_best_has("predict_proba"))
+    @_if_best_has("predict_proba")
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities of the best estimator. Post-processing."""
         check_is_fitted(self)
-        return self.best_estimator_.predict_proba(X)
+        return np.asarray(self.best_estimator_.predict_proba(X))
 
-    @available_if(_best_has("predict_log_proba"))
+    @_if_best_has("predict_log_proba")
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Log-probabilities of the best estimator. Post-processing."""
         check_is_fitted(self)
-        return self.best_estimator_.predict_log_proba(X)
+        return np.asarray(self.best_estimator_.predict_log_proba(X))
 
-    @available_if(_best_has("decision_function"))
+    @_if_best_has("decision_function")
     def decision_function(self, X: Any) -> np.ndarray:
         """Raw predictions of the best estimator. Post-processing."""
         check_is_fitted(self)
-        return self.best_estimator_.decision_function(X)
+        return np.asarray(self.best_estimator_.decision_function(X))
 
-    @available_if(_best_has("score"))
+    @_if_best_has("score")
     def score(self, X: Any, y: Any) -> float:
         """The named score of the best estimator on raw data: **not** private.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 import pandas as pd
@@ -159,6 +159,7 @@ class DeclaredOneHotEncoder(TransformerMixin, DeclaredEstimator):
         if getattr(getattr(X, "dtype", None), "kind", "") == "c":
             raise ValueError("Complex data not supported. Declare real categories.")
         if np.ma.isMaskedArray(X):
+            X = cast(Any, X)  # NumPy types no masked arrays
             X = (
                 X.filled(np.nan)
                 if X.dtype.kind == "f"

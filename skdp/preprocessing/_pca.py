@@ -159,7 +159,7 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, PrivateTransformer):
         n_components = _checked_components(self.n_components, X.shape[1])
         source = MemorySource(X, np.zeros(len(X)))
         weights = MomentWeights(_MEAN_WEIGHT if self.center else 0.0, 0.0)
-        sums = MomentSums(weights, *X.shape, norm)
+        sums = MomentSums(weights, X.shape[0], X.shape[1], norm)
         answers = self._commit(
             sums,
             source,
@@ -215,7 +215,7 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, PrivateTransformer):
         ndarray of shape (n_samples, n_features_in_)
         """
         check_is_fitted(self)
-        return np.asarray(X) @ self.components_ + self.mean_
+        return np.asarray(np.asarray(X) @ self.components_ + self.mean_)
 
     @property
     def _n_features_out(self) -> int:

@@ -140,7 +140,7 @@ class DPSimpleImputer(OneToOneFeatureMixin, PrivateTransformer):
         X = check_rows(self, X, reset=True, accept_sparse=False, allow_nan=True)
         names = getattr(self, "feature_names_in_", None)
         if budget is None:
-            vars(self).pop("privacy_", None)
+            self.__dict__.pop("privacy_", None)
             self.statistics_ = _match_constants(self.fill_value, X.shape[1], names)
             return self
         low, high = match_bounds(self.bounds, X.shape[1], names)

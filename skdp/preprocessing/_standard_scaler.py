@@ -179,7 +179,7 @@ class DPStandardScaler(OneToOneFeatureMixin, PrivateTransformer):
             rows = moved / self.scale_ * (2 / math.sqrt(X.shape[1]))
             if math.isfinite(self.data_norm_):
                 rows = clip_rows(rows, self.data_norm_)
-            return rows.astype(X.dtype)
+            return np.asarray(rows.astype(X.dtype))
 
 
 def _exact(X: np.ndarray) -> tuple[FloatArray, FloatArray]:

@@ -20,9 +20,9 @@ from skdp.exceptions import PlanUsedUpError
 from skdp.privacy._adjacency import Relation
 from skdp.privacy._draws import DrawsOf
 from skdp.privacy._events import Event
-from skdp.privacy._laws import NoiseLaw
+from skdp.privacy._laws import Choices, NoiseLaw
 from skdp.privacy._noise import NoiseSource
-from skdp.privacy._plan import Batch, Buckets, Choices, Line, Part, Plan, Poisson
+from skdp.privacy._plan import Batch, Buckets, Line, Part, Plan, Poisson
 from skdp.privacy._query import Inside, Layout, Query
 
 View = Callable[[Any], Any]

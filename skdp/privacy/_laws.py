@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar, Literal, Protocol
 
-from skdp._floats import FloatArray
+import numpy as np
+
+from skdp._floats import FloatArray, IntArray
 from skdp.privacy._accounting import Budget, calibrate
-from skdp.privacy._events import Event, GaussianEvent, LaplaceEvent, PureEvent
+from skdp.privacy._events import (
+    BoundedRangeEvent,
+    Event,
+    GaussianEvent,
+    LaplaceEvent,
+    PureEvent,
+)
 from skdp.privacy._gaussian import gaussian_mu
 from skdp.privacy._noise import (
     NoiseScale,
@@ -190,6 +198,73 @@ class Laplace:
         fine: bool = False,
     ) -> FloatArray:
         return noise.laplace(query, sensitivity=sensitivity, epsilon=1 / multiplier)
+
+
+@dataclass(frozen=True)
+class Choices:
+    """The law of private selections, each of bounded range.
+
+    Parameters
+    ----------
+    reach : float, default=1.0
+        Range of one selection times the line's noise multiplier.
+    """
+
+    reach: float = 1.0
+
+    def epsilon(self, multiplier: float) -> float:
+        """Bounded range of one selection."""
+        return self.reach / multiplier
+
+    def event(self, multiplier: float, times: int) -> Event:
+        """Cost of the selections together."""
+        return BoundedRangeEvent(self.epsilon(multiplier), times)
+
+    def choose(
+        self,
+        noise: NoiseSource,
+        scores: FloatArray,
+        k: int,
+        sensitivity: float,
+        multiplier: float,
+    ) -> IntArray:
+        """Indices of `k` nearly largest scores."""
+        epsilon = self.epsilon(multiplier)
+        return noise.top_k(scores, k, sensitivity=sensitivity, epsilon=epsilon)
+
+
+@dataclass(frozen=True)
+class PureChoices(Choices):
+    """Selections of one candidate each; `reach` is their pure epsilon, as it is.
+
+    Parameters
+    ----------
+    mechanism : {"permute_and_flip", "exponential"}, default="permute_and_flip"
+    """
+
+    mechanism: Literal["permute_and_flip", "exponential"] = "permute_and_flip"
+
+    def epsilon(self, multiplier: float) -> float:
+        return self.reach
+
+    def event(self, multiplier: float, times: int) -> Event:
+        return PureEvent(self.reach, times)
+
+    def choose(
+        self,
+        noise: NoiseSource,
+        scores: FloatArray,
+        k: int,
+        sensitivity: float,
+        multiplier: float,
+    ) -> IntArray:
+        if k != 1:
+            raise ValueError(f"A pure selection must be of 1 candidate. Got {k}.")
+        select = noise.permute_and_flip
+        if self.mechanism == "exponential":
+            select = noise.exponential_mechanism
+        chosen = select(scores, sensitivity=sensitivity, epsilon=self.reach)
+        return np.array([chosen])
 
 
 # Laws that an L2 sensitivity may take. Laplace is not one of them.

@@ -11,89 +11,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Protocol
 
-import numpy as np
-
-from skdp._floats import FloatArray, IntArray
 from skdp.privacy._adjacency import Relation, check_adjacency
 from skdp.privacy._amplification import batch_epsilon
 from skdp.privacy._events import (
-    BoundedRangeEvent,
     ComposedEvent,
     Event,
     PoissonGaussianEvent,
     PureEvent,
 )
-from skdp.privacy._laws import Gaussian, NoiseLaw
-from skdp.privacy._noise import NoiseSource
-
-
-@dataclass(frozen=True)
-class Choices:
-    """The law of private selections, each of bounded range.
-
-    Parameters
-    ----------
-    reach : float, default=1.0
-        Range of one selection times the line's noise multiplier.
-    """
-
-    reach: float = 1.0
-
-    def epsilon(self, multiplier: float) -> float:
-        """Bounded range of one selection."""
-        return self.reach / multiplier
-
-    def event(self, multiplier: float, times: int) -> Event:
-        """Cost of the selections together."""
-        return BoundedRangeEvent(self.epsilon(multiplier), times)
-
-    def choose(
-        self,
-        noise: NoiseSource,
-        scores: FloatArray,
-        k: int,
-        sensitivity: float,
-        multiplier: float,
-    ) -> IntArray:
-        """Indices of `k` nearly largest scores."""
-        epsilon = self.epsilon(multiplier)
-        return noise.top_k(scores, k, sensitivity=sensitivity, epsilon=epsilon)
-
-
-@dataclass(frozen=True)
-class PureChoices(Choices):
-    """Selections of one candidate each; `reach` is their pure epsilon, as it is.
-
-    Parameters
-    ----------
-    mechanism : {"permute_and_flip", "exponential"}, default="permute_and_flip"
-    """
-
-    mechanism: Literal["permute_and_flip", "exponential"] = "permute_and_flip"
-
-    def epsilon(self, multiplier: float) -> float:
-        return self.reach
-
-    def event(self, multiplier: float, times: int) -> Event:
-        return PureEvent(self.reach, times)
-
-    def choose(
-        self,
-        noise: NoiseSource,
-        scores: FloatArray,
-        k: int,
-        sensitivity: float,
-        multiplier: float,
-    ) -> IntArray:
-        if k != 1:
-            raise ValueError(f"A pure selection must be of 1 candidate. Got {k}.")
-        select = noise.permute_and_flip
-        if self.mechanism == "exponential":
-            select = noise.exponential_mechanism
-        chosen = select(scores, sensitivity=sensitivity, epsilon=self.reach)
-        return np.array([chosen])
+from skdp.privacy._laws import Choices, Gaussian, NoiseLaw
 
 
 class Sample(Protocol):
@@ -187,7 +115,7 @@ class Buckets:
     def event(
         self, law: NoiseLaw, multiplier: float, times: int, relation: Relation
     ) -> Event:
-        # Parallel composition: one answer's cost for all of them (docs/proofs/online.md)
+        # Parallel composition: one answer's cost for all (docs/proofs/online.md).
         return law.event(multiplier)
 
     def covering(self, relation: Relation) -> Relation:

@@ -108,7 +108,7 @@ class Query(Protocol):
         ...
 
     def total(self, reader: Any, rows: IntArray | None) -> FloatArray:
-        """The exact answer over all records, or over `rows` in rising order. Private."""
+        """The exact answer over all records, or over `rows`, which rise. Private."""
         ...
 
 

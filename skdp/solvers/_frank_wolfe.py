@@ -25,8 +25,9 @@ from skdp.privacy._accounting import Budget
 from skdp.privacy._answers import Answers
 from skdp.privacy._draws import Draws
 from skdp.privacy._gaussian import gaussian_mu
+from skdp.privacy._laws import Choices
 from skdp.privacy._noise import choice_shift
-from skdp.privacy._plan import Choices, Line, Plan
+from skdp.privacy._plan import Line, Plan
 from skdp.privacy._selection import Ranking
 from skdp.solvers._base import Progress, Solution, Solver
 from skdp.solvers._thresholding import keep_rows, largest_rows

@@ -29,7 +29,8 @@ from skdp.losses import SquaredLoss
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.privacy._answers import Answers
-from skdp.privacy._plan import Choices, Line, Plan
+from skdp.privacy._laws import Choices
+from skdp.privacy._plan import Line, Plan
 from skdp.queries._feature_values import ValueRows, Values
 from skdp.queries._features import Scores
 from skdp.solvers._base import Progress, Solution

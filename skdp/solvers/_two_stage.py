@@ -27,7 +27,8 @@ from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget, calibrate
 from skdp.privacy._answers import Answers
 from skdp.privacy._gaussian import gaussian_epsilon, gaussian_mu
-from skdp.privacy._plan import Choices, Line, Part, Plan
+from skdp.privacy._laws import Choices
+from skdp.privacy._plan import Line, Part, Plan
 from skdp.queries._features import BoundedFeatures, Scores, rows_bound
 from skdp.queries._split_gradient import SplitGradients
 from skdp.solvers._base import Progress, Solution, Solver

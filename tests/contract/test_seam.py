@@ -7,16 +7,30 @@ from __future__ import annotations
 
 import ast
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
 
 import skdp
+from skdp import (
+    DPPCA,
+    DPGridSearchCV,
+    DPLogisticRegression,
+    DPQuantileClipper,
+    DPSimpleImputer,
+    DPStandardScaler,
+    private_score,
+)
 from skdp.data import Block, Bucket, MemorySource
 from skdp.data._views import ColumnsOf, ConstantColumn, EntriesClipped
 from skdp.decomposition._rating_source import RatingSource
 from skdp.decomposition._ratings import Ratings
+from skdp.model_selection._registry import METHODS
+from skdp.privacy._door import Door
+from skdp.privacy._draws import DrawsOf
 from skdp.privacy._entropy import SeededEntropy, SystemEntropy
 from skdp.privacy._noise import NoiseSource
 from tests.imports import sources
@@ -40,6 +54,8 @@ INSIDE = {
     "skdp.solvers._objective_perturbation": "a minimiser with a certificate",
     "skdp.solvers._output_perturbation": "a minimiser with a certificate",
 }
+# They hold entropy, and show no noise of it; tests derive doors of their own.
+WALLS = (Door, DrawsOf)
 ENTROPY = (NoiseSource, SeededEntropy, SystemEntropy)
 RECORDS = (
     Block,
@@ -99,23 +115,33 @@ def within_reach(values):
     """Objects, and what they hold unless they are of the door."""
     for value in values:
         yield value
-        if type(value).__module__ in DOOR or not hasattr(value, "__dict__"):
+        is_door = isinstance(value, WALLS) or type(value).__module__ in DOOR
+        if is_door or not hasattr(value, "__dict__"):
             continue
         if type(value).__module__.startswith(("skdp", "tests")):
             yield from vars(value).values()
 
 
-def holds_both(values):
+def is_of(value, tables):
+    """Whether an array shows memory of one of the tables."""
+    if not isinstance(value, np.ndarray) or value.dtype == object:
+        return False
+    return any(np.may_share_memory(value, table) for table in tables)
+
+
+def holds_both(values, tables=()):
     held = list(within_reach(values))
-    has_records = any(isinstance(value, RECORDS) for value in held)
-    return has_records and any(isinstance(value, ENTROPY) for value in held)
+    if not any(isinstance(value, ENTROPY) for value in held):
+        return False
+    return any(isinstance(value, RECORDS) or is_of(value, tables) for value in held)
 
 
 class FrameSpy:
     """Looks at every frame of skdp, or of a twin, as it returns."""
 
-    def __init__(self, watched="skdp"):
+    def __init__(self, watched="skdp", tables=()):
         self.found, self.seen, self._watched = set(), 0, watched
+        self._tables = tables
 
     def __enter__(self):
         self._before = sys.getprofile()
@@ -132,7 +158,7 @@ class FrameSpy:
         if module in DOOR:
             return
         self.seen += 1
-        if holds_both(list(frame.f_locals.values())):
+        if holds_both(list(frame.f_locals.values()), self._tables):
             self.found.add(f"{module}.{frame.f_code.co_name}")
 
 
@@ -140,6 +166,43 @@ class FrameSpy:
 def test_no_frame_outside_the_door_holds_records_and_entropy(case):
     with FrameSpy() as spy:
         run_case(case)
+    assert spy.found == set()
+    assert spy.seen > 10
+
+
+def table(seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, size=(60, 3))
+    return X, (X[:, 0] > 0).astype(int)
+
+
+def searched(method):
+    model = DPLogisticRegression(classes=[0, 1])
+    grid = {"C": [0.1, 1.0]}
+    return DPGridSearchCV(model, grid, method=method, scoring="accuracy", delta=1e-6)
+
+
+FITS = {
+    "scaler": lambda X, y: DPStandardScaler(bounds=(-1, 1)).fit(X),
+    "imputer": lambda X, y: DPSimpleImputer(bounds=(-1, 1)).fit(X),
+    "clipper": lambda X, y: DPQuantileClipper(bounds=(-1, 1)).fit(X),
+    "pca": lambda X, y: DPPCA(2).fit(X),
+    "score": lambda X, y: private_score(
+        LogisticRegression().fit(*table(1)), X, y, epsilon=1.0
+    ),
+    **{
+        method: partial(lambda method, X, y: searched(method).fit(X, y), method)
+        for method in METHODS
+    },
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", FITS)
+def test_no_frame_of_other_fits_holds_their_table_and_entropy(name):
+    X, y = table()
+    with FrameSpy(tables=(X, y)) as spy:
+        FITS[name](X, y)
     assert spy.found == set()
     assert spy.seen > 10
 
@@ -154,6 +217,18 @@ def test_broken_twin_that_holds_both_is_found():
     with FrameSpy(__name__) as spy:
         a_twin_that_holds_both(source, NoiseSource(0))
     assert spy.found == {f"{__name__}.a_twin_that_holds_both"}
+
+
+def a_twin_that_holds_a_table(X, noise):
+    rows = X[:2]
+    return rows, noise
+
+
+def test_broken_twin_that_holds_a_view_of_the_table_is_found():
+    X, _ = table()
+    with FrameSpy(__name__, tables=(X,)) as spy:
+        a_twin_that_holds_a_table(X, NoiseSource(0))
+    assert spy.found == {f"{__name__}.a_twin_that_holds_a_table"}
 
 
 def test_broken_twin_that_holds_both_in_an_object_is_found():

@@ -17,8 +17,9 @@ from skdp.privacy import (
     calibrate,
     epsilon_of,
 )
+from skdp.privacy._laws import Choices
 from skdp.privacy._noise import NoiseSource
-from skdp.privacy._plan import Buckets, Choices, Part
+from skdp.privacy._plan import Buckets, Part
 from skdp.queries._gradient_sum import GradientSum
 from skdp.solvers import SOLVERS, Progress
 from skdp.solvers._exact import exact_minimum

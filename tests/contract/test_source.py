@@ -47,7 +47,7 @@ def test_broken_twin_with_its_own_generator_is_found():
 
 def noise_used(source):
     """Whether a module gets at noise without asking."""
-    names = {"_noise", "NoiseSource", "_old_door", "LocalAnswers"}
+    names = {"_noise", "NoiseSource", "LocalAnswers"}
     return sorted(set(names_used(ast.parse(source))) & names)
 
 

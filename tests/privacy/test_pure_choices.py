@@ -7,8 +7,9 @@ import pytest
 
 from skdp.privacy import PureEvent
 from skdp.privacy._answers import Grant, LocalAnswers, NoiselessRehearsal
+from skdp.privacy._laws import PureChoices
 from skdp.privacy._noise import NoiseSource
-from skdp.privacy._plan import GAUSSIAN, Line, Plan, PureChoices
+from skdp.privacy._plan import GAUSSIAN, Line, Plan
 from skdp.privacy._query import Bound
 from tests.spies import SpyNoise
 

@@ -14,7 +14,8 @@ from skdp.linear_model._sparse import default_n_nonzero
 from skdp.losses import LogisticLoss, SquaredLoss
 from skdp.objectives import LinearObjective
 from skdp.privacy import Budget
-from skdp.privacy._plan import Choices, Line, Plan
+from skdp.privacy._laws import Choices
+from skdp.privacy._plan import Line, Plan
 from skdp.queries._features import Scores, feature_sensitivity, prediction_bound
 from skdp.solvers import choose_solver
 from skdp.solvers._feature_selection import favours_selection

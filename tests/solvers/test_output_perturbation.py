@@ -17,7 +17,7 @@ from skdp.privacy import Budget, GaussianEvent, PureEvent
 from skdp.privacy._noise import NoiseSource, gaussian_scale, spherical_scale
 from skdp.solvers import _output_perturbation as module
 from skdp.solvers import choose_solver, named_solver
-from skdp.solvers._certified import CertifiedProblem, certified_minimum
+from skdp.solvers._certified import CertifiedProblem, _goal, certified_minimum
 from skdp.solvers._output_perturbation import OutputPerturbation
 from tests import door
 from tests.problems import ADJACENCIES, LOSSES
