@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,15 +11,17 @@ import pytest
 
 import skdp
 from skdp.decomposition._registry import PRIVATE_FORMS
-from skdp.model_selection import SCORINGS
+from skdp.model_selection import SCORINGS, Composition, RandomStopping
+from skdp.model_selection._method import strength
 from skdp.model_selection._registry import METHODS
+from skdp.model_selection._trial import Job
 from skdp.preprocessing._private import PrivateTransformer
 from skdp.privacy._plan import Batch, Poisson
 from skdp.privacy._query import Bound
 from skdp.solvers import SOLVERS, _frank_wolfe
 from skdp.solvers import _objective_perturbation as tilted
 from skdp.solvers import _output_perturbation as moved
-from tests.audit import exact_laws, table, tables
+from tests.audit import exact_laws, searches, table, tables
 from tests.audit.floors import FLOORS, REASONS
 from tests.audit.replay import Replay, told_apart
 
@@ -112,6 +115,74 @@ WITH_INTERCEPT = [
 def test_an_intercept_without_noise_is_caught(key):
     several = ROWS[key].candidates[:20]
     assert max(candidate((0,), is_bare=True)[1] for candidate in several) == math.inf
+
+
+# Searches ----------------------------------------------------------------------------
+
+every_law = pytest.mark.parametrize("law", table.LAWS)
+
+
+def largest(name, adjacency, law):
+    """Found over charged, of a search with a planted bug."""
+    found = [c((0,)) for c in searches.candidates(name, adjacency, law)]
+    return max(high for _, high in found)
+
+
+def spends(monkeypatch, **shares):
+    """Fits of a composition get other shares of the budget than are charged."""
+    honest = Composition.needs
+
+    def needs(self, multiplier, facts):
+        parts = self._parts(multiplier, facts)
+        spent = {"fit": parts.fit, "final": parts.final}
+        spent |= {k: share(parts, multiplier) for k, share in shares.items()}
+        return tuple(
+            replace(need, strength=strength(spent[kind], facts))
+            for need, kind in zip(
+                honest(self, multiplier, facts), ("fit", "final"), strict=True
+            )
+        )
+
+    monkeypatch.setattr(Composition, "needs", needs)
+
+
+@every_law
+def test_candidates_that_get_the_whole_tuning_share_each_are_caught(law, monkeypatch):
+    spends(monkeypatch, fit=lambda parts, multiplier: parts.scores)
+    assert largest("composition", "zero_out", law) > 1.1
+
+
+@every_law
+def test_a_final_fit_that_is_not_charged_is_caught(law, monkeypatch):
+    spends(monkeypatch, final=lambda parts, multiplier: multiplier)
+    assert largest("composition", "replace_one", law) > 1.1
+
+
+@every_law
+@pytest.mark.parametrize("name", ["disjoint_splits", "composition, two parts"])
+def test_parts_that_overlap_are_caught(name, law, monkeypatch):
+    honest_split, honest_fit = Job.fit_and_score, Job.fit
+
+    def overlapping(self, prepared, splits, **facts):
+        rows = np.arange(self.n_samples)
+        both = [replace(split, train=rows) for split in splits]
+        return honest_split(self, prepared, both, **facts)
+
+    monkeypatch.setattr(Job, "fit_and_score", overlapping)
+    monkeypatch.setattr(
+        Job, "fit", lambda self, ready, rows=None: honest_fit(self, ready)
+    )
+    assert largest(name, "replace_one", law) > 1.3
+
+
+@every_law
+def test_a_choice_among_trials_that_is_not_charged_is_caught(law, monkeypatch):
+    def event(self, multiplier, facts):
+        return strength(multiplier, facts)
+
+    assert largest("random_stopping", "replace_one", law) <= 1 + ROUNDING
+    monkeypatch.setattr(RandomStopping, "event", event)
+    assert largest("random_stopping", "replace_one", law) > 1.2
 
 
 # Samples: given who was drawn, an answer tells apart what its line says -------------
