@@ -122,8 +122,8 @@ class RandomStopping(Method):
         return SelectionEvent(trial, law.family, law.mean, law.most, law.shape)
 
     def lines(self, facts: SearchFacts) -> tuple[Line, ...]:
-        # As many as there are trials; how many, stays hidden.
-        return (Line(self.max_trials, law=facts.law, is_hidden=True),)
+        # As many as there may be trials; how many were made is not released.
+        return (Line(self.max_trials, law=facts.law),)
 
     def needs(self, noise_multiplier: float, facts: SearchFacts) -> tuple[Need, ...]:
         scored = validation_size(facts, facts.n_samples, _VALIDATION)
