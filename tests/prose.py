@@ -23,7 +23,12 @@ ABBREVIATIONS = (
     "thm.",
     "vs.",
 )
-_BOUNDARY = re.compile(r"[.!?][)\]\"'*_]*\s+(?=[A-ZΑ-Ωα-ω0-9`*_\[(\"'$~\\<])")
+# The end of a sentence, and of a proof; the next one may start with a symbol or a name.
+_END = re.compile(r"[.!?][)\]\"'*_]*(?: ∎)?\s+(?=[^\s∎])")
+_FACTORIAL = re.compile(r"\W*\w!")
+# A few words that name what follows: they stand on its line.
+_LEAD_IN = re.compile(r"(\*\*?)[^*]+\1")
+_LONGEST_LEAD_IN = 8
 # What may hold full stops that end nothing: code, formulas, targets of links.
 _OPAQUE = re.compile(r"(`+).+?\1|\$[^$]+\$|\]\([^)]*\)")
 # Lines that are no prose: headings, tables, lists, quotes, HTML, formulas, indented.
@@ -33,19 +38,23 @@ _FREE = re.compile(r"\s*(#|\||[-*+] |\d+[.)] |>|<|\$\$|\[\^?\w+\]:)|    |\t|---|
 def sentences(text: str) -> list[str]:
     """The sentences of one paragraph."""
     masked = _OPAQUE.sub(lambda found: "x" * len(found.group()), text)
-    # A masked start of a sentence is still a start.
-    starts = {found.start() for found in _OPAQUE.finditer(text)}
     cuts = [0]
-    for found in re.finditer(r"[.!?][)\]\"'*_]*\s+", masked):
-        is_start = found.end() in starts or _BOUNDARY.match(masked, found.start())
+    for found in _END.finditer(masked):
         last = masked[: found.start() + 1].split()[-1].lstrip("([\"'*_").lower()
-        is_initial = len(last) == 2 and last[0].isalpha()
-        if is_start and last not in ABBREVIATIONS and not is_initial:
-            cuts.append(found.end())
+        before = text[cuts[-1] : found.end()].strip()
+        if last in ABBREVIATIONS or _FACTORIAL.fullmatch(last) or _leads_in(before):
+            continue
+        cuts.append(found.end())
     ends = [*cuts[1:], len(text)]
     return [
         text[a:b].strip() for a, b in zip(cuts, ends, strict=True) if text[a:b].strip()
     ]
+
+
+def _leads_in(text: str) -> bool:
+    """Whether a text is emphasised as a whole, and short."""
+    is_short = len(text.split()) <= _LONGEST_LEAD_IN
+    return is_short and bool(_LEAD_IN.fullmatch(text))
 
 
 def paragraphs(markdown: str) -> Iterator[tuple[int, list[str]]]:

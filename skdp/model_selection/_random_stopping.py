@@ -8,8 +8,9 @@ from typing import ClassVar, Literal, Self
 
 import numpy as np
 
-from skdp._configured import Checks, Given, Refused
+from skdp._configured import Checks, Given
 from skdp._validation import check_bool, check_choice, check_count, check_real
+from skdp.exceptions import Refused
 from skdp.model_selection._candidates import Candidate, Need
 from skdp.model_selection._method import (
     Choice,

@@ -2,7 +2,7 @@
 
 An event is declared from public facts before any data is read. Its noise
 multiplier is sigma divided by the sensitivity under the adjacency that stands
-beside the event (in `Problem`, in the privacy record, in the ledger).
+beside the event (in the objective, in the privacy record, in the ledger).
 
 Every event answers these questions about itself:
 
@@ -57,6 +57,34 @@ class Event(Protocol):
     def leaves(self) -> tuple[Event, ...]: ...
 
 
+class _Single:
+    """An event without parts; what a subclass does not say of its cost is 0."""
+
+    def __init_subclass__(cls) -> None:
+        if not {"mu_squared", "pure_epsilon"} & set(vars(cls)):
+            raise TypeError(f"{cls.__name__} must say what it costs. Got neither way.")
+
+    @property
+    def mu_squared(self) -> float:
+        return 0.0
+
+    @property
+    def pure_epsilon(self) -> float:
+        return 0.0
+
+    @property
+    def box_delta(self) -> float:
+        return 0.0
+
+    @property
+    def gdp_mu_squared(self) -> float:
+        return self.mu_squared
+
+    @property
+    def leaves(self) -> tuple[Event, ...]:
+        return (self,)
+
+
 def _set(event: object, **values: float | None) -> None:
     """Put plain numbers into a frozen event, so that equal events have equal text."""
     for name, value in values.items():
@@ -64,7 +92,7 @@ def _set(event: object, **values: float | None) -> None:
 
 
 @dataclass(frozen=True)
-class GaussianEvent:
+class GaussianEvent(_Single):
     """`count` Gaussian releases, each with noise sigma = multiplier * sensitivity.
 
     Parameters
@@ -89,25 +117,9 @@ class GaussianEvent:
     def mu_squared(self) -> float:
         return self.count * (1 / self.noise_multiplier) ** 2
 
-    @property
-    def pure_epsilon(self) -> float:
-        return 0.0
-
-    @property
-    def box_delta(self) -> float:
-        return 0.0
-
-    @property
-    def gdp_mu_squared(self) -> float:
-        return self.mu_squared
-
-    @property
-    def leaves(self) -> tuple[Event, ...]:
-        return (self,)
-
 
 @dataclass(frozen=True)
-class PureEvent:
+class PureEvent(_Single):
     """`count` releases, each epsilon-DP; Laplace noise of scale b has 1/multiplier.
 
     Parameters
@@ -124,28 +136,16 @@ class PureEvent:
         _set(self, count=check_count("count", self.count, high=2**53))
 
     @property
-    def mu_squared(self) -> float:
-        return 0.0
-
-    @property
     def pure_epsilon(self) -> float:
         return self.count * self.epsilon
-
-    @property
-    def box_delta(self) -> float:
-        return 0.0
 
     @property
     def gdp_mu_squared(self) -> float:
         return self.count * pure_mu(self.epsilon) ** 2
 
-    @property
-    def leaves(self) -> tuple[Event, ...]:
-        return (self,)
-
 
 @dataclass(frozen=True)
-class BoundedRangeEvent:
+class BoundedRangeEvent(_Single):
     r"""`count` selections, each of bounded range: the exponential mechanism.
 
     A mechanism is of epsilon-bounded range if the logarithm of the ratio of its
@@ -175,16 +175,8 @@ class BoundedRangeEvent:
         _set(self, count=check_count("count", self.count, high=2**53))
 
     @property
-    def mu_squared(self) -> float:
-        return 0.0
-
-    @property
     def pure_epsilon(self) -> float:
         return self.count * self.epsilon
-
-    @property
-    def box_delta(self) -> float:
-        return 0.0
 
     @property
     def gdp_mu_squared(self) -> float:
@@ -192,13 +184,9 @@ class BoundedRangeEvent:
         # are equal, as for a pure mechanism of half the epsilon.
         return self.count * pure_mu(self.epsilon / 2) ** 2
 
-    @property
-    def leaves(self) -> tuple[Event, ...]:
-        return (self,)
-
 
 @dataclass(frozen=True)
-class LaplaceEvent:
+class LaplaceEvent(_Single):
     """`count` Laplace releases, each with noise of scale multiplier * sensitivity.
 
     Parameters
@@ -219,28 +207,16 @@ class LaplaceEvent:
         _set(self, count=check_count("count", self.count, high=2**53))
 
     @property
-    def mu_squared(self) -> float:
-        return 0.0
-
-    @property
     def pure_epsilon(self) -> float:
         return self.count / self.noise_multiplier
-
-    @property
-    def box_delta(self) -> float:
-        return 0.0
 
     @property
     def gdp_mu_squared(self) -> float:
         return self.count * pure_mu(1 / self.noise_multiplier) ** 2
 
-    @property
-    def leaves(self) -> tuple[Event, ...]:
-        return (self,)
-
 
 @dataclass(frozen=True)
-class EpsilonDeltaEvent:
+class EpsilonDeltaEvent(_Single):
     """`count` releases, each (epsilon, delta)-DP; nothing else is known of them.
 
     Parameters
@@ -260,10 +236,6 @@ class EpsilonDeltaEvent:
         _set(self, count=check_count("count", self.count, high=2**53))
 
     @property
-    def mu_squared(self) -> float:
-        return 0.0
-
-    @property
     def pure_epsilon(self) -> float:
         return self.count * self.epsilon
 
@@ -275,13 +247,9 @@ class EpsilonDeltaEvent:
     def gdp_mu_squared(self) -> float:
         return math.inf if self.delta > 0 else self.count * pure_mu(self.epsilon) ** 2
 
-    @property
-    def leaves(self) -> tuple[Event, ...]:
-        return (self,)
-
 
 @dataclass(frozen=True)
-class PoissonGaussianEvent:
+class PoissonGaussianEvent(_Single):
     """`count` sums over Poisson samples, each with Gaussian noise.
 
     Every record enters a sample independently with the same probability; samples are
@@ -318,25 +286,9 @@ class PoissonGaussianEvent:
     def mu_squared(self) -> float:
         return math.inf
 
-    @property
-    def pure_epsilon(self) -> float:
-        return 0.0
-
-    @property
-    def box_delta(self) -> float:
-        return 0.0
-
-    @property
-    def gdp_mu_squared(self) -> float:
-        return math.inf
-
-    @property
-    def leaves(self) -> tuple[Event, ...]:
-        return (self,)
-
 
 @dataclass(frozen=True)
-class ObjectiveEvent:
+class ObjectiveEvent(_Single):
     r"""Minimising an objective with a Gaussian linear term (objective perturbation).
 
     The fields bound the privacy loss in both orders, see `skdp.privacy._objective`.
@@ -396,22 +348,6 @@ class ObjectiveEvent:
     def mu_squared(self) -> float:
         return dominating_mu(self.loss) ** 2
 
-    @property
-    def pure_epsilon(self) -> float:
-        return 0.0
-
-    @property
-    def box_delta(self) -> float:
-        return 0.0
-
-    @property
-    def gdp_mu_squared(self) -> float:
-        return self.mu_squared
-
-    @property
-    def leaves(self) -> tuple[Event, ...]:
-        return (self,)
-
 
 @dataclass(frozen=True)
 class ComposedEvent:
@@ -450,7 +386,7 @@ class ComposedEvent:
 
 
 @dataclass(frozen=True)
-class NonPrivateEvent:
+class NonPrivateEvent(_Single):
     """A release with no privacy: no noise, or noise from a seed."""
 
     @property
@@ -460,15 +396,3 @@ class NonPrivateEvent:
     @property
     def pure_epsilon(self) -> float:
         return math.inf
-
-    @property
-    def box_delta(self) -> float:
-        return 0.0
-
-    @property
-    def gdp_mu_squared(self) -> float:
-        return math.inf
-
-    @property
-    def leaves(self) -> tuple[Event, ...]:
-        return (self,)

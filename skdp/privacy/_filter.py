@@ -19,7 +19,7 @@ phase 1 if it fits there: objective perturbation is dominated by a mu well above
 costs alone.
 
 Phase 2 is, given the outputs of phase 1, (epsilon', delta')-DP, and so the last step of
-a basic composition within the cap (``docs/privacy_guarantee.md``).
+a basic composition within the cap (``docs/proofs/accounting.md``).
 
 References
 ----------

@@ -21,6 +21,9 @@ from tests import door
 from tests.audit.bounds import epsilon_lower_bound
 from tests.spies import SpyNoise
 
+# The exact audits of test_replay.py are what `make test` runs.
+pytestmark = pytest.mark.slow
+
 RUNS = 8000
 BUDGETS = {"gaussian": Budget(1.0, 0.01), "spherical": Budget(1.0, 0.0)}
 

@@ -24,6 +24,9 @@ from tests.audit.bounds import epsilon_lower_bound
 from tests.door import event_of, run
 from tests.spies import SpyNoise
 
+# The exact audits of test_replay.py are what `make test` runs.
+pytestmark = pytest.mark.slow
+
 BUDGET = Budget(1.0, 0.01)
 RUNS = 3000
 LOSSES = {"logistic": LogisticLoss(), "squared": SquaredLoss(2.0, target_bound=1.0)}
@@ -102,12 +105,8 @@ def audited_epsilon(adjacency, loss, shrink=1.0):
     return epsilon_lower_bound(inside, outside, BUDGET.delta)
 
 
-# One cell is attacked in `make test`, and all of them in `make test-all`.
 CELLS = [
-    pytest.param(adjacency, name, marks=() if usual else pytest.mark.slow)
-    for adjacency in ("zero_out", "replace_one")
-    for name in LOSSES
-    for usual in (adjacency == "zero_out" and name == "logistic",)
+    (adjacency, name) for adjacency in ("zero_out", "replace_one") for name in LOSSES
 ]
 
 

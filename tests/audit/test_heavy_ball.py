@@ -11,12 +11,15 @@ import pytest
 
 from tests.audit.accelerated import BUDGET, PURE, audited_epsilon
 
+# The exact audits of test_replay.py are what `make test` runs.
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(
     ("adjacency", "data_norm", "budget"),
     [
         pytest.param("zero_out", 1.0, BUDGET),
-        pytest.param("replace_one", 12.0, PURE, marks=pytest.mark.slow),
+        pytest.param("replace_one", 12.0, PURE),
     ],
 )
 def test_lower_bound_stays_below_the_claim_and_half_the_noise_is_caught(

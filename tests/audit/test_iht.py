@@ -24,6 +24,9 @@ from tests.audit.bounds import epsilon_lower_bound
 from tests.door import event_of, run
 from tests.spies import SpyNoise
 
+# The exact audits of test_replay.py are what `make test` runs.
+pytestmark = pytest.mark.slow
+
 # Large, so that few runs tell half the noise from the claim.
 BUDGET = Budget(2.0, 0.01)
 RUNS = 1000
@@ -83,12 +86,11 @@ def audited_epsilon(adjacency, data_norm, loss, shrink=1.0):
     return epsilon_lower_bound(inside, outside, BUDGET.delta)
 
 
-# Every cell is attacked in `make test-all`; every second one in `make test`.
 CELLS = [
-    pytest.param(1.0, "replace_one"),
-    pytest.param(12.0, "zero_out"),
-    pytest.param(1.0, "zero_out", marks=pytest.mark.slow),
-    pytest.param(12.0, "replace_one", marks=pytest.mark.slow),
+    (1.0, "replace_one"),
+    (12.0, "zero_out"),
+    (1.0, "zero_out"),
+    (12.0, "replace_one"),
 ]
 
 

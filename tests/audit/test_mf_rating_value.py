@@ -24,6 +24,9 @@ from tests.audit.bounds import epsilon_lower_bound
 from tests.decomposition.value_problems import BOUNDS, half_of_the_bound, run, task_of
 from tests.spies import SpyNoise, Transcript
 
+# The exact audits of test_replay.py are what `make test` runs.
+pytestmark = pytest.mark.slow
+
 EPSILON, DELTA = 2.0, 0.05
 BLOCKS = 4000
 

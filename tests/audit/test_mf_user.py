@@ -134,7 +134,10 @@ def worst_changes(solver, max_ratings=None, where=0):
 SOLVER = planned(UserALS, task(), BUDGET, n_rounds=3, n_directions=1)
 
 
-@pytest.mark.parametrize(("max_ratings", "where"), [(None, 0), (3, N_USERS - 1)])
+@pytest.mark.parametrize(
+    ("max_ratings", "where"),
+    [pytest.param(None, 0, marks=pytest.mark.slow), (3, N_USERS - 1)],
+)
 def test_no_neighbour_moves_a_query_by_more_than_its_sensitivity(max_ratings, where):
     # Counts, biases, rows, pairs, rows of one factor more.
     worst = worst_changes(SOLVER, max_ratings, where)
@@ -304,6 +307,7 @@ def audited_epsilon(shrink):
     return epsilon_lower_bound(inside, outside, LOOSE.delta)
 
 
+@pytest.mark.slow
 def test_lower_bound_stays_below_the_claim_and_half_the_noise_is_caught():
     assert 0.1 < audited_epsilon(1.0) <= LOOSE.epsilon
     assert audited_epsilon(0.5) > LOOSE.epsilon

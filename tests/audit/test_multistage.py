@@ -11,11 +11,14 @@ import pytest
 
 from tests.audit.accelerated import BUDGET, PURE, audited_epsilon
 
+# The exact audits of test_replay.py are what `make test` runs.
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(
     ("adjacency", "data_norm", "budget"),
     [
-        pytest.param("replace_one", 1.0, PURE, marks=pytest.mark.slow),
+        pytest.param("replace_one", 1.0, PURE),
         pytest.param("zero_out", 12.0, BUDGET),
     ],
 )

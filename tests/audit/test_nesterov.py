@@ -12,6 +12,9 @@ import pytest
 from skdp.privacy._plan import Batch
 from tests.audit.accelerated import BUDGET, PURE, audited_epsilon
 
+# The exact audits of test_replay.py are what `make test` runs.
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(
     ("adjacency", "data_norm", "budget"),
@@ -19,7 +22,7 @@ from tests.audit.accelerated import BUDGET, PURE, audited_epsilon
         pytest.param("replace_one", 12.0, BUDGET),
         pytest.param("zero_out", 1.0, PURE),
         pytest.param("zero_out", 100.0, BUDGET),
-        pytest.param("replace_one", 0.1, PURE, marks=pytest.mark.slow),
+        pytest.param("replace_one", 0.1, PURE),
     ],
 )
 def test_lower_bound_stays_below_the_claim_and_half_the_noise_is_caught(
@@ -46,7 +49,6 @@ def test_batches_with_the_sensitivity_of_a_missing_record_are_caught(monkeypatch
     assert audited() > PURE.epsilon
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
 def test_batches_and_half_the_noise(adjacency):
     params = {"n_steps": 1, "batch_size": 1, "runs": 8000}

@@ -77,9 +77,9 @@ def audited_epsilon(adjacency, data_norm, loss, budget, shrink=1.0, ratio=50.0):
     ("adjacency", "data_norm", "budget"),
     [
         ("replace_one", 1.0, BUDGET),
-        ("zero_out", 100.0, BUDGET),
-        ("replace_one", 12.0, PURE),
-        ("zero_out", 1.0, PURE),
+        pytest.param("zero_out", 100.0, BUDGET, marks=pytest.mark.slow),
+        pytest.param("replace_one", 12.0, PURE, marks=pytest.mark.slow),
+        pytest.param("zero_out", 1.0, PURE, marks=pytest.mark.slow),
     ],
 )
 def test_lower_bound_stays_below_the_claim_and_half_the_noise_is_caught(
@@ -92,6 +92,7 @@ def test_lower_bound_stays_below_the_claim_and_half_the_noise_is_caught(
     assert twin > budget.epsilon
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
 def test_little_regularisation(adjacency):
     """Where the curvature counts as much as the tilt."""

@@ -20,6 +20,9 @@ from tests import door
 from tests.audit.bounds import epsilon_lower_bound
 from tests.spies import SpyNoise
 
+# The exact audits of test_replay.py are what `make test` runs.
+pytestmark = pytest.mark.slow
+
 BUDGET = Budget(1.0, 0.1)
 PURE = Budget(1.0, 0.0)
 RUNS = 1500

@@ -56,7 +56,10 @@ from tests.model_selection.runs import job_of, plan_of, runner
 from tests.model_selection.toys import SENSITIVITY, NoisySum
 
 # The attacks need deltas that are not rare.
-pytestmark = pytest.mark.filterwarnings("ignore::skdp.exceptions.LargeDeltaWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::skdp.exceptions.LargeDeltaWarning"),
+    pytest.mark.slow,  # what `make test` runs is exact: test_replay.py
+]
 
 CONFIDENCE = 1 - 1e-7
 STOPPING = {

@@ -7,12 +7,15 @@ multiplied by the factor of another row.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array, issparse
 
 from skdp.data import (
     Block,
+    Bucket,
     ColumnsOf,
     ConstantColumn,
     EntriesClipped,
@@ -20,14 +23,13 @@ from skdp.data import (
     is_stable,
 )
 from skdp.losses import LogisticLoss
-from skdp.solvers import Problem, Progress
-from skdp.solvers import _gradient as gradient
+from skdp.objectives import LinearObjective
+from skdp.queries import _gradient_sum as gradient
 from skdp.solvers._certified import CertifiedProblem, certified_minimum
-from skdp.solvers._online import Bucket
+from tests.door import run
 from tests.problems import CASES, Case, case_id
 from tests.spies import Transcript
 
-LOSS = LogisticLoss()
 N = 40
 
 
@@ -67,7 +69,8 @@ def outlier_last(huge):
     return X, np.zeros(N)
 
 
-PROBLEM = Problem(
+OBJECTIVE = LinearObjective(
+    loss=LogisticLoss(),
     n_samples=N,
     n_features=2,
     data_norm=1.0,
@@ -82,7 +85,7 @@ def contributions(kind, store, huge=1e6):
     weights, sums = np.zeros((2, 1)), []
     for row in (huge, 0.0):
         X, y = outlier_last(row)
-        total = gradient.GradientSum(kind(store(X), y), LOSS, PROBLEM)
+        total = gradient.GradientSum(kind(store(X), y), OBJECTIVE)
         sums.append([total(weights) for _ in range(6)])
     return [float(np.linalg.norm(a - b)) for a, b in zip(*sums, strict=True)]
 
@@ -98,14 +101,14 @@ def way(request, monkeypatch):
 @pytest.mark.parametrize("huge", [1e6, 1e30])
 @pytest.mark.parametrize("store", STORES.values(), ids=STORES)
 def test_a_row_that_moves_is_clipped_at_every_reading(store, huge):
-    most = gradient.query_sensitivity(LOSS, PROBLEM)
+    most = gradient.query_sensitivity(OBJECTIVE)
     assert max(contributions(Rolling, store, huge)) <= most
 
 
 @pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("store", STORES.values(), ids=STORES)
 def test_broken_twin_that_says_it_is_stable_is_found(store):
-    most = gradient.query_sensitivity(LOSS, PROBLEM)
+    most = gradient.query_sensitivity(OBJECTIVE)
     assert max(contributions(Stable, store)) > 1e4 * most
 
 
@@ -116,7 +119,7 @@ def test_factors_of_a_stable_source_are_found_once(monkeypatch):
         gradient.RowClip, "of", lambda X, bound: found.append(X) or of(X, bound)
     )
     for kind, times in ((MemorySource, 1), (Rolling, 3 * N // 8)):
-        total = gradient.GradientSum(kind(*outlier_last(1e6)), LOSS, PROBLEM)
+        total = gradient.GradientSum(kind(*outlier_last(1e6)), OBJECTIVE)
         for _ in range(3):
             total(np.zeros((2, 1)))
         assert len(found) == times
@@ -173,7 +176,7 @@ def farthest(case, kind, seed=0):
     second = Transcript(seed, heard=first)
     for source, noise in zip(neighbours(case, kind), (first, second), strict=True):
         with np.errstate(all="ignore"):  # as `solve` does
-            case.solver.run(source, case.loss, case.problem, 1.0, noise, Progress())
+            run(case.solver, source, case.objective, 1.0, noise)
     assert first.facts == second.facts
     worst = 0.0
     for a, b, (law, facts) in zip(
@@ -204,8 +207,8 @@ def test_broken_twins_that_keep_factors_are_found(key):
 
 def test_a_minimum_is_certified_over_rows_that_move():
     X, y = Case("noisy_gd", "logistic", "replace_one").data()
-    problem = Problem(n_samples=N, n_features=3, data_norm=1.0, adjacency="replace_one")
-    certified = CertifiedProblem(LOSS, problem, strength=1.0)
+    objective = replace(OBJECTIVE, n_features=3, fit_intercept=True)
+    certified = CertifiedProblem(objective, strength=1.0)
     linear = np.full((4, 1), 0.1)
     tolerance = certified.rounding_error(N)
     found = [

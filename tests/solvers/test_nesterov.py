@@ -331,7 +331,7 @@ def test_unequal_gaussian_releases_compose_exactly():
 def test_an_even_division_is_one_event():
     solver = resolved(n_steps=16, division="even")
     assert door.event_of(solver, 3.0, OBJECTIVE) == GaussianEvent(12.0, 16)
-    pure = resolved(n_steps=16, division="even", law="spherical")
+    pure = resolved(n_steps=16, division="even", budget=PURE)
     assert door.event_of(pure, 0.5, OBJECTIVE) == PureEvent(0.125, 16)
 
 

@@ -1,0 +1,146 @@
+"""Every solver on pairs of tables: exact audits of what its plan declares."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property, partial
+
+from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
+from skdp.objectives import LinearObjective
+from skdp.privacy import Budget, calibrate
+from skdp.solvers import SOLVERS, Progress
+from tests.audit.linear_pairs import D, N, pairs
+from tests.audit.replay import marked, replayed, verdict
+from tests.door import planned, refusal
+
+LOSSES = {
+    "logistic": LogisticLoss(),
+    "softmax": SoftmaxLoss(3),
+    "squared": SquaredLoss(residual_bound=1.0, target_bound=1.0),
+    "hinge": HuberHingeLoss(h=0.5),
+}
+BUDGETS = {"gaussian": Budget(1.0, 1e-6), "pure": Budget(1.0, 0.0)}
+# Few, short steps: the weights stay where a pair is the worst.
+DESCENT = {"n_steps": 3, "step_size": 1e-6}
+PARAMS = {
+    "adassp": {},
+    "bolt_on": {"n_passes": 2, "batch_size": 4, "step_size": 1e-3},
+    "frank_wolfe": {"n_steps": 2, "l1_radius": 1e-3},
+    "heavy_ball": {**DESCENT, "strong_convexity": 0.1},
+    "iht": {"n_steps": 2, "step_size": 1e-6},
+    "knowledge_transfer": {"teacher": "noisy_gd", "teacher_params": DESCENT},
+    "multistage": {**DESCENT, "strong_convexity": 0.1},
+    "nesterov": {**DESCENT, "strong_convexity": 0.1},
+    "noisy_gd": DESCENT,
+    "online": {"bucket_size": 2, "step_size": 1e-6},
+    "output_perturbation": {"strength": 50.0},
+    "peeling": {"n_steps": 3, "step_size": 1e-6, "shortening": math.inf},
+    "two_stage": {"refit": "noisy_gd", "refit_params": DESCENT},
+}
+# At delta = 0 another solver has to fit the columns selected.
+PURE_PARAMS = {
+    "knowledge_transfer": {
+        "teacher": "online",
+        "teacher_params": {"bucket_size": 2, "step_size": 1e-6},
+    },
+    "two_stage": {
+        "refit": "online",
+        "refit_params": {"bucket_size": 2, "step_size": 1e-6},
+    },
+}
+# Solvers whose steps are left to the rule as well, so that the weights go somewhere.
+LONG_LOSSES = ("logistic", "squared")
+SHORT = ("heavy_ball", "multistage", "nesterov", "noisy_gd", "online")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One solver on one loss under one adjacency, within one budget.
+
+    `is_long` leaves steps to the solver's rule, so that the weights go somewhere.
+    """
+
+    key: str
+    loss_name: str
+    adjacency: str
+    law: str
+    is_long: bool = False
+
+    @property
+    def budget(self):
+        return BUDGETS[self.law]
+
+    @cached_property
+    def objective(self):
+        is_sparse = SOLVERS[self.key].is_sparse
+        return LinearObjective(
+            loss=LOSSES[self.loss_name],
+            n_samples=N,
+            n_features=D,
+            data_norm=2.0,
+            feature_bound=1.5 if is_sparse else math.inf,
+            adjacency=self.adjacency,
+            fit_intercept=True,
+            n_nonzero=1 if is_sparse else None,
+        )
+
+    @property
+    def params(self):
+        given = PARAMS[self.key]
+        if self.law == "pure":
+            given = PURE_PARAMS.get(self.key, given)
+        return {} if self.is_long and self.key in SHORT else given
+
+    @property
+    def is_possible(self):
+        kind = SOLVERS[self.key]
+        return not refusal(kind, self.objective, self.budget, **self.params)
+
+    @cached_property
+    def solver(self):
+        kind = SOLVERS[self.key]
+        return planned(kind, self.objective, self.budget, **self.params)
+
+    @cached_property
+    def plan(self):
+        return self.solver.plan(self.objective)
+
+    @cached_property
+    def multiplier(self):
+        declare = partial(self.plan.event, relation=self.adjacency)
+        return calibrate(declare, self.budget)
+
+    @property
+    def event(self):
+        return self.plan.event(self.multiplier, self.adjacency)
+
+    def run(self, source, noise):
+        answers = marked(self.plan, source, self.multiplier, self.adjacency, noise)
+        return self.solver.run(answers, self.objective, Progress())
+
+    def bounds(self, pair, seeds, **bugs):
+        """Smallest and largest found over charged, of some transcripts on a pair."""
+        low, high = math.inf, 0.0
+        for seed in seeds:
+            first, second, results = replayed(self.run, pair, seed, **bugs)
+            one, other = results
+            # What is made of the same releases is the same.
+            assert one.weights.tobytes() == other.weights.tobytes()
+            assert one.noise_scale == other.noise_scale
+            found = verdict(first, second, self.event)
+            low, high = min(low, found.total), max(high, found.largest)
+        return low, high
+
+
+def candidates(key, adjacency, law):
+    """Audits of one solver: every loss that it takes, every pair."""
+    cells = [Cell(key, loss, adjacency, law) for loss in LOSSES]
+    if key in SHORT:
+        cells += [Cell(key, loss, adjacency, law, is_long=True) for loss in LONG_LOSSES]
+    return [
+        partial(cell.bounds, pair)
+        for cell in cells
+        if cell.is_possible
+        for pair in pairs(cell.objective)
+    ]

@@ -1,0 +1,369 @@
+"""Audits without sampling: one transcript, replayed on the neighbour.
+
+The first run writes down what every call handed to the noise source: the exact query,
+sensitivity, multiplier and law, and to which line of which plan the call belongs. The
+second run, on a neighbour, is given the same releases, orders and samples. What an
+answer then tells apart is exact, with no confidence interval:
+
+- Gaussian noise: ``|q - q'|^2 / sigma^2``, a mu^2;
+- spherical and Laplace noise: ``|q - q'| / scale`` in L2 and in L1, an epsilon;
+- choices: the range over the candidates of the difference of the log-weights, or of
+  pure ones the largest log-ratio of their enumerated laws.
+
+Where the sum is the same on every transcript it is the truth for the pair. Where it
+varies, the smallest is what the pair attains, and that the largest stays within the
+charge is the premise of the composition theorem, tested. The laws of the noise
+themselves are held by tests/privacy/test_noise.py and test_selection_noise.py.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from skdp.privacy import PureEvent
+from skdp.privacy import _door as door_module
+from skdp.privacy._answers import Grant, LocalAnswers
+from skdp.privacy._noise import NoiseSource
+from skdp.privacy._plan import Buckets, Choices, Line
+
+CHOICES = ("exponential_mechanism", "permute_and_flip", "signed_choice", "top_k")
+
+
+@dataclass(frozen=True)
+class Share:
+    """What a line of a plan pays for one of its answers.
+
+    Parameters
+    ----------
+    place : tuple of int
+        Numbers of lines, from the outermost plan inwards.
+    line : Line
+    multiplier : float
+        As the line has it from the event on the books.
+    opened : int, default=0
+        Which of several plans it was, where one after the other is committed.
+    """
+
+    place: tuple[int, ...]
+    line: Line
+    multiplier: float
+    opened: int = 0
+
+    @property
+    def cost(self):
+        """mu^2 of Gaussian noise, epsilon of other laws, range of a choice."""
+        if isinstance(self.line.law, Choices):
+            return self.line.law.epsilon(self.multiplier)
+        return self.multiplier ** (-1.0 if self.line.law.is_pure else -2.0)
+
+    @property
+    def is_squared(self):
+        """Whether costs are squares, of which roots are compared."""
+        return not isinstance(self.line.law, Choices) and not self.line.law.is_pure
+
+    @property
+    def whole(self):
+        """Of all answers of the line; disjoint buckets pay once."""
+        times = 1 if isinstance(self.line.sample, Buckets) else self.line.times
+        return times * self.cost
+
+    def as_mu_squared(self, found):
+        """A cost as mu^2, as the events convert it."""
+        if self.is_squared:
+            return found
+        if found <= 0:
+            return 0.0
+        is_choice = isinstance(self.line.law, Choices)
+        return PureEvent(found / 2 if is_choice else found).gdp_mu_squared
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One call to the noise source."""
+
+    share: Share
+    law: str
+    query: np.ndarray
+    sensitivity: float
+    multiplier: float
+    released: Any
+    rows: np.ndarray | None = None  # that the secret sample drew
+    noisy: Any = 1.0  # 0 where a planted bug leaves the noise out
+
+    @property
+    def facts(self):
+        """What has to be the same on the neighbour."""
+        return self.share, self.law, self.sensitivity, self.multiplier
+
+    @property
+    def sigma(self):
+        """Scale handed to the noise source, which adds rounding to it."""
+        return self.sensitivity * self.multiplier
+
+    @property
+    def times(self):
+        """Answers of the line that it uses up."""
+        return len(self.released) if self.law == "top_k" else 1
+
+
+@dataclass
+class Replay:
+    """A noise source that writes down what it is handed, or repeats another's answers.
+
+    Parameters
+    ----------
+    seed : int
+    heard : Replay or None, default=None
+        Whose releases are repeated.
+    shrink : float, default=1.0
+        Plants a bug: this much of the noise is handed on.
+    is_bare : bool, default=False
+        Plants a bug: the last entry of every query, which is the intercept's, leaves
+        without noise.
+    """
+
+    seed: int
+    heard: Replay | None = None
+    shrink: float = 1.0
+    is_bare: bool = False
+    asked: list[Asked] = field(default_factory=list)
+    is_private = True
+
+    def __post_init__(self):
+        self._noise = NoiseSource(self.seed)
+        # Orders and samples are the same in all runs: of those that are secret, the
+        # attacker takes one.
+        self._secret = NoiseSource(0)
+        self.here, self._rows, self.opened = None, None, 0
+
+    def _next(self, law, query, sensitivity, multiplier, release):
+        multiplier = multiplier * self.shrink
+        if self.heard is None:
+            released = release(multiplier)
+        else:
+            released = self.heard.asked[len(self.asked)].released
+        kept, noisy = query.scores if law == "signed_choice" else query, 1.0
+        if self.is_bare and law not in CHOICES:
+            noisy = np.ones_like(query)
+            noisy[-1] = 0.0
+            if self.heard is None:
+                released = np.where(noisy > 0, released, query)
+        asked = Asked(
+            self.here,
+            law,
+            np.array(kept, dtype=float),
+            float(sensitivity),
+            multiplier,
+            released,
+            self._rows,
+            noisy,
+        )
+        self.asked.append(asked)
+        self._rows = None
+        return released
+
+    def gaussian(self, query, *, sensitivity, noise_multiplier, fine=False):
+        def release(multiplier):
+            facts = {"noise_multiplier": multiplier, "fine": fine}
+            return self._noise.gaussian(query, sensitivity=sensitivity, **facts)
+
+        return self._next("gaussian", query, sensitivity, noise_multiplier, release)
+
+    def spherical(self, query, *, sensitivity, epsilon, fine=False):
+        def release(multiplier):
+            facts = {"epsilon": 1 / multiplier, "fine": fine}
+            return self._noise.spherical(query, sensitivity=sensitivity, **facts)
+
+        return self._next("spherical", query, sensitivity, 1 / epsilon, release)
+
+    def _chosen(self, law, scores, sensitivity, epsilon, *k):
+        def release(multiplier):
+            facts = {"sensitivity": sensitivity, "epsilon": 1 / multiplier}
+            return getattr(self._noise, law)(scores, *k, **facts)
+
+        return self._next(law, scores, sensitivity, 1 / epsilon, release)
+
+    def laplace(self, query, *, sensitivity, epsilon):
+        return self._chosen("laplace", query, sensitivity, epsilon)
+
+    def top_k(self, scores, k, *, sensitivity, epsilon):
+        return self._chosen("top_k", scores, sensitivity, epsilon, k)
+
+    def permute_and_flip(self, scores, *, sensitivity, epsilon):
+        return self._chosen("permute_and_flip", scores, sensitivity, epsilon)
+
+    def exponential_mechanism(self, scores, *, sensitivity, epsilon):
+        return self._chosen("exponential_mechanism", scores, sensitivity, epsilon)
+
+    def signed_choice(self, ranking, *, sensitivity, epsilon):
+        return self._chosen("signed_choice", ranking, sensitivity, epsilon)
+
+    def permutation(self, n):
+        return self._secret.permutation(n)
+
+    def subset(self, n, size):
+        self._rows = self._secret.subset(n, size)
+        return self._rows
+
+    def poisson_sample(self, n, rate):
+        self._rows = self._secret.poisson_sample(n, rate)
+        return self._rows
+
+    def integers(self, n, size):
+        return self._secret.integers(n, size)
+
+    def weighted_index(self, weights):
+        return self._secret.weighted_index(weights)
+
+
+class MarkedAnswers(LocalAnswers):
+    """Answers that tell a `Replay` to which line each of its calls belongs."""
+
+    place: tuple[int, ...] = ()
+
+    def __init__(self, plan, source, grant, noise):
+        super().__init__(plan, source, grant, noise)
+        self.opened, noise.opened = noise.opened, noise.opened + 1
+
+    def _take(self, line, times=1):
+        super()._take(line, times)
+        taken = self._plan.lines[line]
+        self._last = (*self.place, line)
+        if isinstance(taken, Line):
+            multiplier = taken.multiplier(self.noise_multiplier)
+            self._noise.here = Share(self._last, taken, multiplier, self.opened)
+
+    def _sub(self, plan, view, grant):
+        source = self._source if view is None else view(self._source)
+        part = MarkedAnswers(plan, source, grant, self._noise)
+        part.place, part.opened = self._last, self.opened
+        return part
+
+
+def marked(plan, source, multiplier, relation, noise):
+    """Marked answers with noise of a given multiplier, on nobody's books."""
+    grant = Grant(plan.event(multiplier, relation), multiplier, relation)
+    return MarkedAnswers(plan, source, grant, noise)
+
+
+def through_the_door(monkeypatch, noise):
+    """Let every door that is opened from here on answer with this noise."""
+    monkeypatch.setattr(door_module, "NoiseSource", lambda seed: noise)
+    monkeypatch.setattr(door_module, "LocalAnswers", MarkedAnswers)
+
+
+def replayed(run: Callable[[Any, Replay], Any], pair, seed, **bugs):
+    """Both transcripts of a run on a pair of neighbours, and both results."""
+    first = Replay(seed, **bugs)
+    second = Replay(seed, heard=first, **bugs)
+    with np.errstate(all="ignore"):  # as `solve` does
+        results = [run(x, y) for x, y in zip(pair, (first, second), strict=True)]
+    for a, b in zip(first.asked, second.asked, strict=True):
+        assert a.facts == b.facts, "what was handed on depends on the data"
+    return first.asked, second.asked, results
+
+
+def told_apart(a, b):
+    """What one answer costs, exactly: see the top of this file."""
+    if a.law in ("exponential_mechanism", "permute_and_flip"):
+        return float(np.abs(np.log(_law(a) / _law(b))).max())
+    if a.law in CHOICES:
+        return _range(a, b)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        change = (a.query - b.query) / (a.sigma * a.noisy)
+    if np.isinf(change).any():  # without noise
+        return math.inf
+    change = np.nan_to_num(change)
+    change, size = change.ravel(), 1 if a.law == "laplace" else 2
+    norm = float(np.linalg.norm(change, ord=size))
+    return norm**2 if a.law == "gaussian" else norm
+
+
+def _range(a, b):
+    """Sum of the ranges of the selections that one call makes, one after another."""
+    moved = (a.query - b.query) / (2 * a.sigma)
+    if a.law == "signed_choice":
+        return 2 * float(np.abs(moved).max())
+    left, total = np.ones(len(moved), dtype=bool), 0.0
+    for chosen in np.atleast_1d(a.released):
+        total += float(np.ptp(moved[left]))
+        left[chosen] = False
+    return total
+
+
+def _law(asked):
+    """Probabilities of a pure choice among few candidates, over all their orders."""
+    accepted = np.exp((asked.query - asked.query.max()) / (2 * asked.sigma))
+    if asked.law == "exponential_mechanism":
+        return accepted / accepted.sum()
+    chances = np.zeros_like(accepted)
+    for order in itertools.permutations(range(len(accepted))):
+        left = 1.0
+        for i in order:
+            chances[i] += left * accepted[i]
+            left *= 1 - accepted[i]
+    return chances / chances.sum()
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What one replayed transcript tells apart, over what is charged.
+
+    Parameters
+    ----------
+    lines : dict of float
+        By place in the plan; of mu, or of epsilon.
+    answers : float
+        Largest of any answer over its own share.
+    total : float
+        Of everything over what is on the books.
+    """
+
+    lines: dict[tuple[int, ...], float]
+    answers: float
+    total: float
+
+    @property
+    def largest(self):
+        """What must not pass 1."""
+        return max(self.answers, self.total, *self.lines.values())
+
+
+def verdict(first, second, event):
+    """Compare both transcripts with the shares of the lines, and with the event."""
+    found, shares, times, worst = {}, {}, {}, 0.0
+    for a, b in zip(first, second, strict=True):
+        place, cost = a.share.place, told_apart(a, b)
+        worst = max(worst, _ratio(a.share, cost, a.times * a.share.cost))
+        found[place] = found.get(place, 0.0) + cost
+        times[place] = times.get(place, 0) + a.times
+        shares[place] = a.share
+    for place, share in shares.items():
+        assert times[place] == share.line.times, "a line was not used up"
+    lines = {
+        place: _ratio(share, found[place], share.whole)
+        for place, share in shares.items()
+    }
+    return Verdict(lines, worst, _total(found, shares, event))
+
+
+def _ratio(share, found, charged):
+    return math.sqrt(found / charged) if share.is_squared else found / charged
+
+
+def _total(found, shares, event):
+    """Sum of epsilons if all laws are pure; of squares of mu if not."""
+    if event.mu_squared == 0 and event.pure_epsilon > 0 and _is_pure(event):
+        return sum(found.values()) / event.pure_epsilon
+    squares = sum(shares[p].as_mu_squared(cost) for p, cost in found.items())
+    return math.sqrt(squares / event.gdp_mu_squared)
+
+
+def _is_pure(event):
+    return all(leaf.mu_squared == 0 == leaf.box_delta for leaf in event.leaves)

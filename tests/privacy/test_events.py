@@ -1,0 +1,25 @@
+"""Events say what they cost."""
+
+from __future__ import annotations
+
+import pytest
+
+from skdp.privacy._events import _Single
+
+
+def test_an_event_that_forgets_its_cost_cannot_be_defined():
+    with pytest.raises(TypeError, match="must say what it costs"):
+
+        class Forgetful(_Single):
+            pass
+
+
+def test_an_event_that_states_one_cost_has_none_of_the_others():
+    class Stated(_Single):
+        @property
+        def pure_epsilon(self):
+            return 2.0
+
+    event = Stated()
+    assert (event.mu_squared, event.pure_epsilon, event.box_delta) == (0.0, 2.0, 0.0)
+    assert event.leaves == (event,)
