@@ -13,10 +13,6 @@ Checks = Mapping[str, Callable[[str, Any], Any]]
 Given = Mapping[str, Any]
 
 
-class Refused(ValueError):
-    """A solver cannot do a job: the reason and what to use instead."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Configured:
     """A frozen dataclass of public hyper-parameters, all of them decided.

@@ -51,6 +51,13 @@ class UnplannedEventError(RuntimeError):
     """
 
 
+class Refused(ValueError):
+    """A solver, or a search's method, cannot do a job; nothing was read or spent.
+
+    Remedy: what the message names: another solver, law or parameter.
+    """
+
+
 class PlanUsedUpError(RuntimeError):
     """More was asked of the records than had been declared; nothing was read.
 

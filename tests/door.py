@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from skdp._configured import Refused, given_params
+from skdp._configured import given_params
+from skdp.exceptions import Refused
 from skdp.privacy._answers import Grant, LocalAnswers
 from skdp.privacy._door import Door
 from skdp.privacy._draws import DrawsOf

@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from skdp._configured import Configured, Given, Refused
+from skdp._configured import Configured, Given
 from skdp.decomposition._factors import Factors
 from skdp.decomposition._ratings import Ratings
 from skdp.decomposition._task import Task
 from skdp.decomposition._threads import Threads
+from skdp.exceptions import Refused
 from skdp.privacy._accounting import Budget
 from skdp.privacy._adjacency import Unit
 from skdp.privacy._answers import Answers

@@ -23,12 +23,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Self
 
-from skdp._configured import Checks, Given, Refused
+from skdp._configured import Checks, Given
 from skdp._validation import check_count, check_real
 from skdp.decomposition._factorizer import Draws, PrivateFactorizer
 from skdp.decomposition._factors import Factors
 from skdp.decomposition._released_items import NoisyItems
 from skdp.decomposition._task import Task
+from skdp.exceptions import Refused
 from skdp.privacy._accounting import Budget
 from skdp.privacy._adjacency import Unit
 from skdp.privacy._answers import Answers

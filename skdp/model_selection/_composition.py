@@ -7,8 +7,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from skdp._configured import Checks, Given, Refused
+from skdp._configured import Checks, Given
 from skdp._validation import check_real
+from skdp.exceptions import Refused
 from skdp.model_selection._candidates import Candidate, Need
 from skdp.model_selection._method import (
     Choice,

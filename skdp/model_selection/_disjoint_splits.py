@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, Literal, Self
 
-from skdp._configured import Checks, Given, Refused
+from skdp._configured import Checks, Given
 from skdp._validation import check_choice
+from skdp.exceptions import Refused
 from skdp.model_selection._candidates import Candidate, Need
 from skdp.model_selection._method import (
     Choice,

@@ -8,8 +8,9 @@ from typing import ClassVar, Literal, Self
 
 import numpy as np
 
-from skdp._configured import Checks, Given, Refused
+from skdp._configured import Checks, Given
 from skdp._validation import check_bool, check_choice, check_count, check_real
+from skdp.exceptions import Refused
 from skdp.model_selection._candidates import Candidate, Need
 from skdp.model_selection._method import (
     Choice,
@@ -121,8 +122,8 @@ class RandomStopping(Method):
         return SelectionEvent(trial, law.family, law.mean, law.most, law.shape)
 
     def lines(self, facts: SearchFacts) -> tuple[Line, ...]:
-        # As many as there are trials; how many, stays hidden.
-        return (Line(self.max_trials, law=facts.law, is_hidden=True),)
+        # As many as there may be trials; how many were made is not released.
+        return (Line(self.max_trials, law=facts.law),)
 
     def needs(self, noise_multiplier: float, facts: SearchFacts) -> tuple[Need, ...]:
         scored = validation_size(facts, facts.n_samples, _VALIDATION)

@@ -7,14 +7,16 @@ noise, count down, and raise when the plan is used up.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol, SupportsIndex
 
 import numpy as np
 
 from skdp._floats import FloatArray, IntArray
+from skdp._validation import check_count
 from skdp.data import buckets
 from skdp.exceptions import PlanUsedUpError
 from skdp.privacy._adjacency import Relation
@@ -22,7 +24,7 @@ from skdp.privacy._draws import DrawsOf
 from skdp.privacy._events import Event
 from skdp.privacy._laws import Choices, NoiseLaw
 from skdp.privacy._noise import NoiseSource
-from skdp.privacy._plan import Batch, Buckets, Line, Part, Plan, Poisson
+from skdp.privacy._plan import Batch, Buckets, Everyone, Line, Part, Plan, Poisson
 from skdp.privacy._query import Inside, Layout, Query
 
 View = Callable[[Any], Any]
@@ -119,17 +121,35 @@ class Answers(ABC):
         ------
         PlanUsedUpError
             If all answers of the line have been given.
+        TypeError
+            If the line is not of answers that leave with noise for the query's norm.
+        UnboundedQueryError
+            If the query has no bound. Whatever is raised, nothing was read.
         """
 
     @abstractmethod
     def choose(self, query: Query, k: int, line: int) -> IntArray:
-        """Indices of `k` nearly largest numbers of a query, each chosen privately."""
+        """Indices of `k` nearly largest numbers of a query, each chosen privately.
+
+        Parameters
+        ----------
+        query : Query
+        k : int of at least 1
+            Uses up as many answers of the line.
+        line : int
+            Of the plan, and of choices.
+
+        Raises
+        ------
+        PlanUsedUpError, TypeError, ValueError, UnboundedQueryError
+            As in `ask`; and if there are fewer numbers than `k`.
+        """
 
     @abstractmethod
     def inside(
         self, algorithm: Inside, hear: Callable[[Any], None] | None = None
     ) -> Any:
-        """What an algorithm within the walls releases last.
+        """What an algorithm within the walls releases last; None if all is hidden.
 
         Parameters
         ----------
@@ -137,13 +157,21 @@ class Answers(ABC):
             Uses up all lines of the plan.
         hear : callable or None, default=None
             Is told each release that is not hidden.
+
+        Raises
+        ------
+        PlanUsedUpError
+            If an answer of the plan has been given.
+        TypeError
+            If a line is a part, of samples, or of noise for bounds in L1.
         """
 
     def part(self, line: int, view: View | None = None) -> Answers:
         """Answers of a plan within the plan, over the records as a view shows them."""
-        part = self._take(line)
+        part = self._plan.lines[line]
         if not isinstance(part, Part):
             raise TypeError(f"Line {line} of the plan must be a part. Got {part!r}.")
+        self._take(line)
         grant = Grant(self.event, part.multiplier(self.noise_multiplier), self.relation)
         return self._sub(part.plan, view, grant)
 
@@ -158,11 +186,9 @@ class Answers(ABC):
 
     def expected(self, query: Query, line: int = 0) -> Released:
         """What is public of an answer beforehand: its noise, with zeros for numbers."""
-        asked = self._line(line)
-        layout = self._layout(asked)
-        return self._scaled(
-            np.zeros(query.shape), asked, self._bound(query, asked, layout)
-        )
+        asked = self._of_noise(line)
+        bound = self._bound(query, asked) + query.slack(self._layout(asked))
+        return self._scaled(np.zeros(query.shape), asked, bound)
 
     @abstractmethod
     def _sub(self, plan: Plan, view: View | None, grant: Grant) -> Answers:
@@ -176,7 +202,32 @@ class Answers(ABC):
             )
         return asked
 
-    def _take(self, line: int, times: int = 1) -> Line | Part:
+    def _leaving(self, line: int) -> Line:
+        """A line that pays for answers which leave the walls, or raise."""
+        asked = self._line(line)
+        if asked.is_hidden or asked.is_fine:
+            raise TypeError(
+                f"Line {line} of the plan pays for answers that stay within the walls. "
+                "Use inside(), or declare answers that leave."
+            )
+        return asked
+
+    def _of_noise(self, line: int) -> Line:
+        """A line that can be asked, or raise."""
+        asked = self._leaving(line)
+        if isinstance(asked.law, Choices):
+            raise TypeError("A line of choices has no noise of a size. Use choose().")
+        return asked
+
+    def _of_choices(self, line: int, query: Query, k: int) -> Choices:
+        """The law of a line by which `k` numbers can be chosen, or raise."""
+        law = self._leaving(line).law
+        if not isinstance(law, Choices):
+            raise TypeError("Only a line of choices can be chosen from. Use ask().")
+        check_count("k", k, high=math.prod(query.shape))
+        return law
+
+    def _take(self, line: int, times: int = 1) -> None:
         """Count down before anything is read."""
         if self._left[line] < times:
             raise PlanUsedUpError(
@@ -184,7 +235,12 @@ class Answers(ABC):
                 "in the plan. Nothing was read."
             )
         self._left[line] -= times
-        return self._plan.lines[line]
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        raise TypeError(
+            "Answers must stay where their records are: a copy would give them twice. "
+            "Pass on what was answered."
+        )
 
     def _layout(self, line: Line) -> Layout:
         # Which rows stand beside a sampled one is secret, so all of them may move.
@@ -192,21 +248,20 @@ class Answers(ABC):
         moved = self._source.n_samples if is_sampled else 1
         return Layout(self._source.largest_block, moved)
 
-    def _bound(self, query: Query, line: Line, layout: Layout) -> float:
+    def _bound(self, query: Query, line: Line) -> float:
+        """In exact arithmetic."""
         bound = query.bound()
         if isinstance(line.law, Choices) or bound.norm == line.law.norm:
-            relation = line.sample.covering(self.relation)
-            return bound.under(relation) + query.slack(layout)
+            return bound.under(line.sample.covering(self.relation))
         raise TypeError(
             f"{line.law.name} noise needs a bound in L{line.law.norm}. Got one in "
-            f"L{bound.norm}. Nothing was read."
+            f"L{bound.norm:g}. Use a law for it. Nothing was read."
         )
 
     def _scaled(self, value: FloatArray, line: Line, bound: float) -> Released:
         """A released value with what is public of its noise."""
         law = line.law
-        if isinstance(law, Choices):
-            raise TypeError("Choices have no noise of a size. Use choose().")
+        assert not isinstance(law, Choices), "lines of choices are not asked"
         multiplier = line.multiplier(self.noise_multiplier)
         scale = law.scale(bound, multiplier, value.size, line.is_fine)
         return Released(
@@ -234,57 +289,81 @@ class LocalAnswers(Answers):
         self._buckets: Iterator[Any] | None = None
 
     def ask(self, query: Query, line: int = 0) -> Released:
+        asked = self._of_noise(line)
         self._take(line)
-        asked = self._line(line)
         # From here on no warning may depend on the data.
         with np.errstate(all="ignore"):
-            exact, layout = self._total(query, asked)
-            bound = self._bound(query, asked, layout)
+            exact, bound = self._total(query, asked)
             released = self._noisy(exact, asked, bound)
         return self._scaled(released, asked, bound)
 
     def choose(self, query: Query, k: int, line: int) -> IntArray:
+        law = self._of_choices(line, query, k)
         self._take(line, k)
-        asked = self._line(line)
-        if not isinstance(asked.law, Choices):
-            raise TypeError("Only a line of choices can be chosen from. Use ask().")
         with np.errstate(all="ignore"):
-            scores, layout = self._total(query, asked)
-            bound = self._bound(query, asked, layout)
-        return asked.law.choose(self._noise, scores, k, bound, self.multiplier(line))
+            scores, bound = self._total(query, self._line(line))
+            return law.choose(self._noise, scores, k, bound, self.multiplier(line))
 
     def inside(
         self, algorithm: Inside, hear: Callable[[Any], None] | None = None
     ) -> Any:
+        lines = [self._within(number) for number in range(len(self._plan.lines))]
         heard: Any = None
+        released: Any = None
         with np.errstate(all="ignore"):
             reading = algorithm.within(self._source, DrawsOf(self._noise))
-            for number, line in enumerate(self._plan.lines):
+            for number, line in enumerate(lines):
                 for done in range(line.times):
                     self._take(number)
-                    exact = reading.send(heard)
-                    bound = algorithm.bound(number, done)
-                    heard = self._noisy(exact, self._line(number), bound)
-                    if hear is not None and not self._line(number).is_hidden:
-                        hear(heard)
+                    try:
+                        exact = reading.send(heard)
+                    except StopIteration:
+                        raise PlanUsedUpError(
+                            "An algorithm within the walls must give as many answers "
+                            "as were declared. Got fewer. Declare fewer."
+                        ) from None
+                    heard = self._noisy(exact, line, algorithm.bound(number, done))
+                    if line.is_hidden:
+                        continue
+                    released = heard
+                    if hear is not None:
+                        hear(released)
             reading.close()
-        return heard
+        return released
+
+    def _within(self, number: int) -> Line:
+        """A line that an algorithm may answer which reads all records, or raise."""
+        line = self._line(number)
+        if self._left[number] < line.times:
+            raise PlanUsedUpError(
+                "All answers of a plan must be left for an algorithm within the walls. "
+                "Got fewer. Declare a part of its own. Nothing was read."
+            )
+        is_of_l1 = not isinstance(line.law, Choices) and line.law.norm != 2
+        if is_of_l1 or not isinstance(line.sample, Everyone):
+            raise TypeError(
+                f"Line {number} of the plan must be of all records and of noise for "
+                "bounds in L2, or of choices, within the walls. Got another. Use ask()."
+            )
+        return line
 
     def _sub(self, plan: Plan, view: View | None, grant: Grant) -> Answers:
         source = self._source if view is None else view(self._source)
         return LocalAnswers(plan, source, grant, self._noise)
 
-    def _total(self, query: Query, line: Line) -> tuple[FloatArray, Layout]:
-        """The exact answer, and how it was added up."""
+    def _total(self, query: Query, line: Line) -> tuple[FloatArray, float]:
+        """The exact answer, and its bound, which is known before it is read."""
+        bound, rows, n = self._bound(query, line), None, self._source.n_samples
         if isinstance(line.sample, Buckets):
             bucket = self._next_bucket(line.sample)
-            return query.total(query.open(bucket), None), Layout(bucket.largest_block)
-        rows, n = None, self._source.n_samples
+            bound += query.slack(Layout(bucket.largest_block))
+            return query.total(query.open(bucket), None), bound
+        bound += query.slack(self._layout(line))
         if isinstance(line.sample, Poisson):
             rows = self._noise.poisson_sample(n, line.sample.rate)
         if isinstance(line.sample, Batch):
             rows = self._noise.subset(n, line.sample.size)
-        return query.total(self._opened(query), rows), self._layout(line)
+        return query.total(self._opened(query), rows), bound
 
     def _opened(self, query: Query) -> Any:
         family, reader = self._reader
@@ -296,7 +375,13 @@ class LocalAnswers(Answers):
     def _next_bucket(self, sample: Buckets) -> Any:
         if self._buckets is None:
             self._buckets = buckets(self._source, sample.size)
-        return next(self._buckets)
+        bucket = next(self._buckets, None)
+        if bucket is None:
+            raise PlanUsedUpError(
+                "A plan must have no more answers from buckets than there are buckets. "
+                "Got more. Declare fewer."
+            )
+        return bucket
 
     def _noisy(self, exact: Any, line: Line, bound: float) -> Any:
         """What leaves for an exact answer."""
@@ -305,7 +390,7 @@ class LocalAnswers(Answers):
         if isinstance(law, Choices):
             epsilon = law.epsilon(multiplier)
             return self._noise.signed_choice(
-                exact, sensitivity=int(bound), epsilon=epsilon
+                exact, sensitivity=math.ceil(bound), epsilon=epsilon
             )
         scale = law.scale(bound, multiplier, exact.size, line.is_fine)
         self.noise_scale = max(self.noise_scale, scale.sigma)
@@ -322,6 +407,7 @@ class RehearsedAnswers(Answers):
         return self.expected(query, line)
 
     def choose(self, query: Query, k: int, line: int) -> IntArray:
+        self._of_choices(line, query, k)
         self._take(line, k)
         return np.arange(k)
 

@@ -105,7 +105,14 @@ class Door:
         ------
         BudgetExceeded
             From the ledger; nothing was read or spent.
+        ValueError
+            If there is no plan for a finite epsilon.
         """
+        if plan is None and self._budget.is_finite:
+            raise ValueError(
+                "A release must have a plan. Got None with a finite epsilon. Declare "
+                "what will be asked, or use epsilon=inf."
+            )
         event: Event = NonPrivateEvent()
         multiplier = 0.0
         if plan is not None:

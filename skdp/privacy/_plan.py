@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from skdp.privacy._adjacency import Relation, check_adjacency
 from skdp.privacy._amplification import batch_epsilon
@@ -37,6 +37,10 @@ class Sample(Protocol):
         """The relation under which the bound of one answer is taken."""
         ...
 
+    def takes(self, law: NoiseLaw | Choices) -> bool:
+        """Whether `event` is the cost of answers by this law."""
+        ...
+
 
 @dataclass(frozen=True)
 class Everyone:
@@ -49,6 +53,9 @@ class Everyone:
 
     def covering(self, relation: Relation) -> Relation:
         return relation
+
+    def takes(self, law: NoiseLaw | Choices) -> bool:
+        return True
 
 
 @dataclass(frozen=True)
@@ -75,6 +82,9 @@ class Poisson:
     def covering(self, relation: Relation) -> Relation:
         return "zero_out"
 
+    def takes(self, law: NoiseLaw | Choices) -> bool:
+        return isinstance(law, Gaussian)
+
 
 @dataclass(frozen=True)
 class Batch:
@@ -100,6 +110,9 @@ class Batch:
     def covering(self, relation: Relation) -> Relation:
         return "replace_one"
 
+    def takes(self, law: NoiseLaw | Choices) -> bool:
+        return not isinstance(law, Choices) and law.is_pure
+
 
 @dataclass(frozen=True)
 class Buckets:
@@ -120,6 +133,9 @@ class Buckets:
 
     def covering(self, relation: Relation) -> Relation:
         return relation
+
+    def takes(self, law: NoiseLaw | Choices) -> bool:
+        return not isinstance(law, Choices)
 
 
 EVERYONE = Everyone()
@@ -145,7 +161,14 @@ class Line:
     is_hidden : bool, default=False
         Whether they stay within the walls: see `Inside`.
     is_fine : bool, default=False
-        Whether the noise is no query's: drawn on the finest grid.
+        Whether the noise is no query's: drawn on the finest grid. For `Inside` too.
+
+    Raises
+    ------
+    ValueError
+        If the noise would have no positive, finite size.
+    TypeError
+        If it is not known what such answers cost.
     """
 
     times: int = 1
@@ -156,6 +179,21 @@ class Line:
     sample: Sample = EVERYONE
     is_hidden: bool = False
     is_fine: bool = False
+
+    def __post_init__(self) -> None:
+        # An event that is declared apart would not show that a line has none.
+        sizes = (self.multiple, self.mu_share, self.strength)
+        if self.times < 0 or not all(0 < size < math.inf for size in sizes):
+            raise ValueError(
+                "A line of a plan must have a number of answers of at least 0, and "
+                "noise of a positive, finite size. Got another. Leave the line out."
+            )
+        if not self.sample.takes(self.law):
+            raise TypeError(
+                f"Answers from {type(self.sample).__name__} samples must have a law "
+                f"whose cost is known. Got {type(self.law).__name__}. Use Gaussian() "
+                "with Poisson, a pure law with Batch, and EVERYONE with choices."
+            )
 
     def multiplier(self, plan_multiplier: float) -> float:
         """Noise multiplier of one answer."""
@@ -183,7 +221,7 @@ class Part:
 
     plan: Plan
     multiple: float = 1.0
-    times: int = 1
+    times: ClassVar[int] = 1
 
     def multiplier(self, plan_multiplier: float) -> float:
         """The inner plan's multiplier."""

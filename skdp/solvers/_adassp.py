@@ -18,9 +18,10 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from skdp._configured import Checks, Given, Refused
+from skdp._configured import Checks, Given
 from skdp._floats import FloatArray
 from skdp._validation import check_real
+from skdp.exceptions import Refused
 from skdp.losses import SquaredLoss
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget

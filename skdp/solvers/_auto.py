@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from skdp._configured import Refused
+from skdp.exceptions import Refused
 from skdp.losses import SquaredLoss
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget

@@ -9,8 +9,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from skdp._configured import Configured, Given, Refused
+from skdp._configured import Configured, Given
 from skdp._floats import FloatArray
+from skdp.exceptions import Refused
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.privacy._answers import Answers

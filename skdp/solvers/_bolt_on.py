@@ -19,9 +19,10 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from skdp._configured import Checks, Given, Refused
+from skdp._configured import Checks, Given
 from skdp._floats import FloatArray
 from skdp._validation import check_bool, check_choice, check_count, check_real
+from skdp.exceptions import Refused
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.privacy._answers import Answers

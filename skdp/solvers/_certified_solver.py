@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
-from skdp._configured import Checks, Refused
+from skdp._configured import Checks
 from skdp._validation import check_real
+from skdp.exceptions import Refused
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.solvers._certified import CertifiedProblem

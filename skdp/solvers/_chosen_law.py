@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, Literal
 
-from skdp._configured import Checks, Given, Refused
+from skdp._configured import Checks, Given
 from skdp._validation import check_choice
+from skdp.exceptions import Refused
 from skdp.privacy._accounting import Budget
 from skdp.privacy._laws import LAWS, NoiseLaw
 from skdp.solvers._base import Solver

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from skdp._configured import Given, Refused, given_params
+from skdp._configured import Given, given_params
+from skdp.exceptions import Refused
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.solvers._auto import first_that_can

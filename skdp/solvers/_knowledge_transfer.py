@@ -13,8 +13,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, Literal, Self
 
-from skdp._configured import Checks, Given, Refused
+from skdp._configured import Checks, Given
 from skdp._floats import FloatArray
+from skdp.exceptions import Refused
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.privacy._answers import Answers

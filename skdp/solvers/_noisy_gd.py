@@ -23,8 +23,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Literal, Self
 
-from skdp._configured import Checks, Given, Refused
+from skdp._configured import Checks, Given
 from skdp._validation import check_choice, check_count
+from skdp.exceptions import Refused
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.privacy._answers import Answers

@@ -23,8 +23,9 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from skdp._configured import Checks, Given, Refused
+from skdp._configured import Checks, Given
 from skdp._validation import check_count, check_real
+from skdp.exceptions import Refused
 from skdp.losses import SquaredLoss
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget

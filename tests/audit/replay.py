@@ -237,12 +237,12 @@ class MarkedAnswers(LocalAnswers):
         self.opened, noise.opened = noise.opened, noise.opened + 1
 
     def _take(self, line, times=1):
-        taken = super()._take(line, times)
+        super()._take(line, times)
+        taken = self._plan.lines[line]
         self._last = (*self.place, line)
         if isinstance(taken, Line):
             multiplier = taken.multiplier(self.noise_multiplier)
             self._noise.here = Share(self._last, taken, multiplier, self.opened)
-        return taken
 
     def _sub(self, plan, view, grant):
         source = self._source if view is None else view(self._source)

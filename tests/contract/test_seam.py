@@ -1,6 +1,6 @@
 """Nobody outside the door holds records and entropy together; few go inside.
 
-Two rules held by the source's text, and one by watching frames as they run.
+Some rules held by the source's text, and one by watching frames as they run.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import ast
 import sys
 from functools import partial
 from pathlib import Path
+from types import CellType, FunctionType, MethodType
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from skdp import (
     DPPCA,
     DPGridSearchCV,
     DPLogisticRegression,
+    DPMatrixFactorization,
     DPQuantileClipper,
     DPSimpleImputer,
     DPStandardScaler,
@@ -54,6 +56,17 @@ INSIDE = {
     "skdp.solvers._objective_perturbation": "a minimiser with a certificate",
     "skdp.solvers._output_perturbation": "a minimiser with a certificate",
 }
+# Whose plans declare a cost of their own, and why lines may cost less than alone.
+DECLARED = {
+    "skdp.model_selection._method": "scores and fits of a search, charged together",
+    "skdp.solvers._last_iterate": "a path of which only the end is released",
+    "skdp.solvers._objective_perturbation": "a tilt that leaves within a minimiser",
+}
+# Where the seam keeps records, entropy and its count: no one else's business.
+KEPT = ("_buckets", "_entropy", "_exact", "_grant", "_left", "_noise", "_reader")
+KEPT += ("_source",)
+# What gives answers without a commit.
+MADE = ("Grant", "LocalAnswers")
 # They hold entropy, and show no noise of it; tests derive doors of their own.
 WALLS = (Door, DrawsOf)
 ENTROPY = (NoiseSource, SeededEntropy, SystemEntropy)
@@ -102,24 +115,99 @@ def test_only_those_listed_go_inside():
     assert callers_of_inside(sources(PACKAGE)) == set(INSIDE)
 
 
-def test_broken_twins_of_the_texts_are_found():
-    twin = {
-        "skdp.solvers._twin": "from skdp.privacy._noise import NoiseSource\n"
-        "x = answers.inside(y)"
+def who_declares(modules):
+    """Modules that make a plan of an event of their own."""
+    return {
+        module
+        for module, text in modules.items()
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Call)
+        and (
+            any(keyword.arg == "declared" for keyword in node.keywords)
+            or (getattr(node.func, "id", "") == "Plan" and len(node.args) > 1)
+        )
     }
-    assert who_names("NoiseSource", twin) == {"skdp.solvers._twin"}
-    assert callers_of_inside(twin) == {"skdp.solvers._twin"}
+
+
+def test_only_those_listed_declare_a_cost_of_their_own():
+    assert who_declares(sources(PACKAGE)) == set(DECLARED)
+
+
+def who_reaches(modules):
+    """Modules that take what the seam keeps from an object not their own."""
+    found = set()
+    for module, text in modules.items():
+        for node in ast.walk(ast.parse(text)):
+            is_theirs = (
+                isinstance(node, ast.Attribute)
+                and node.attr in KEPT
+                and getattr(node.value, "id", "") != "self"
+            )
+            if is_theirs or (isinstance(node, ast.Constant) and node.value in KEPT):
+                found.add(module)
+    return found
+
+
+def test_nobody_reaches_through_the_walls():
+    assert who_reaches(sources(PACKAGE)) == set()
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_only_the_door_gives_answers(name):
+    assert who_names(name, sources(PACKAGE)) <= DOOR
+
+
+TWINS = {
+    "noise": ("from skdp.privacy._noise import NoiseSource", "NoiseSource"),
+    "inside": ("x = answers.inside(y)", callers_of_inside),
+    "declared": ("x = Plan(lines, event)", who_declares),
+    "declared later": ("x = replace(plan, declared=event)", who_declares),
+    "reached": ("x = answers._noise.gaussian(y)", who_reaches),
+    "reached by name": ("x = getattr(job.draws, '_noise')", who_reaches),
+    "made": ("from skdp.privacy._answers import LocalAnswers", "LocalAnswers"),
+}
+
+
+@pytest.mark.parametrize("twin", TWINS)
+def test_broken_twins_of_the_texts_are_found(twin):
+    text, rule = TWINS[twin]
+    find = partial(who_names, rule) if isinstance(rule, str) else rule
+    assert find({"skdp.solvers._twin": text}) == {"skdp.solvers._twin"}
+    assert find({"skdp.solvers._twin": "x = 1"}) == set()
+
+
+EMPTY_CELL = CellType()
+# How many steps away from a frame's variables an object is looked for.
+_FAR = 3
+
+
+def held_by(value):
+    """What can be had of an object by plain means; nothing of the door."""
+    if isinstance(value, WALLS) or type(value).__module__ in DOOR:
+        return []
+    if isinstance(value, (tuple, list, set, frozenset)):
+        return list(value)[:20]
+    if isinstance(value, dict):
+        return list(value.values())[:20]
+    if isinstance(value, MethodType):
+        return [value.__self__]
+    if isinstance(value, FunctionType):
+        cells = value.__closure__ or ()
+        return [cell.cell_contents for cell in cells if cell != EMPTY_CELL]
+    if isinstance(value, partial):
+        return [value.func, *value.args, *value.keywords.values()]
+    is_own = type(value).__module__.startswith(("skdp", "tests"))
+    return list(vars(value).values()) if is_own and hasattr(value, "__dict__") else []
 
 
 def within_reach(values):
-    """Objects, and what they hold unless they are of the door."""
-    for value in values:
-        yield value
-        is_door = isinstance(value, WALLS) or type(value).__module__ in DOOR
-        if is_door or not hasattr(value, "__dict__"):
-            continue
-        if type(value).__module__.startswith(("skdp", "tests")):
-            yield from vars(value).values()
+    """Objects, what they hold, and what that holds, each once."""
+    seen = {}
+    for _ in range(_FAR + 1):
+        values = [value for value in values if id(value) not in seen]
+        seen |= {id(value): value for value in values}
+        values = [held for value in values for held in held_by(value)]
+    return seen.values()
 
 
 def is_of(value, tables):
@@ -182,11 +270,26 @@ def searched(method):
     return DPGridSearchCV(model, grid, method=method, scoring="accuracy", delta=1e-6)
 
 
+def factorised(X, unit):
+    pairs = np.array([(u, i) for u in range(len(X)) for i in range(X.shape[1])])
+    model = DPMatrixFactorization(
+        privacy_unit=unit,
+        rating_bounds=(-1, 1),
+        n_users=len(X),
+        item_ids=[0, 1, 2],
+        delta=1e-6,
+        max_ratings=3 if unit == "user" else None,
+    )
+    return model.fit(pairs, X.ravel())
+
+
 FITS = {
     "scaler": lambda X, y: DPStandardScaler(bounds=(-1, 1)).fit(X),
     "imputer": lambda X, y: DPSimpleImputer(bounds=(-1, 1)).fit(X),
     "clipper": lambda X, y: DPQuantileClipper(bounds=(-1, 1)).fit(X),
     "pca": lambda X, y: DPPCA(2).fit(X),
+    "ratings": lambda X, y: factorised(X, "rating_value"),
+    "users": lambda X, y: factorised(X, "user"),
     "score": lambda X, y: private_score(
         LogisticRegression().fit(*table(1)), X, y, epsilon=1.0
     ),
@@ -239,3 +342,15 @@ def test_broken_twin_that_holds_both_in_an_object_is_found():
     with FrameSpy(__name__) as spy:
         Twin(MemorySource(np.ones((3, 2)), np.zeros(3)), NoiseSource(0))
     assert len(spy.found) == 1
+
+
+def a_twin_that_hides_both(noise, act):
+    return [noise.gaussian], act
+
+
+def test_broken_twin_that_holds_both_in_what_it_can_call_is_found():
+    source, noise = MemorySource(np.ones((3, 2)), np.zeros(3)), NoiseSource(0)
+    for act in (partial(len, source), lambda: source, {"records": (source,)}):
+        with FrameSpy(__name__) as spy:
+            a_twin_that_hides_both(noise, act)
+        assert f"{__name__}.a_twin_that_hides_both" in spy.found
