@@ -62,6 +62,8 @@ FLOORS = {
     ("noisy_gd, last iterate", "gaussian", "zero_out"): 0.999,
     ("heavy_ball, batches", "pure", "replace_one"): 0.999,
     ("heavy_ball, batches", "pure", "zero_out"): 0.627,
+    ("multistage, batches", "pure", "replace_one"): 0.999,
+    ("multistage, batches", "pure", "zero_out"): 0.627,
     ("nesterov, batches", "pure", "replace_one"): 0.999,
     ("nesterov, batches", "pure", "zero_out"): 0.627,
     ("DPStandardScaler", "gaussian", "replace_one"): 0.999,
@@ -146,6 +148,7 @@ _TRIALS = (
 REASONS = {
     ("two_stage", "pure", "replace_one"): _STAGES,
     ("heavy_ball, batches", "pure", "zero_out"): _BATCH,
+    ("multistage, batches", "pure", "zero_out"): _BATCH,
     ("nesterov, batches", "pure", "zero_out"): _BATCH,
     ("random_stopping, poisson", "gaussian", "replace_one"): _TRIALS,
     ("random_stopping, poisson", "gaussian", "zero_out"): _TRIALS,

@@ -11,9 +11,14 @@ answer then tells apart is exact, with no confidence interval:
   pure ones the largest log-ratio of their enumerated laws.
 
 Where the sum is the same on every transcript it is the truth for the pair. Where it
-varies, the smallest is what the pair attains, and that the largest stays within the
-charge is the premise of the composition theorem, tested. The laws of the noise
-themselves are held by tests/privacy/test_noise.py and test_selection_noise.py.
+varies, that the largest stays within the charge is the premise of the composition
+theorem, tested, and the smallest of those tried is stated as attained. The laws of the
+noise themselves are held by tests/privacy/test_noise.py and test_selection_noise.py.
+
+What is where: `linear` with `linear_pairs`, `tables`, `ratings` and `searches` have the
+mechanisms and their worst neighbours, `exact_laws` what a transcript does not tell,
+`table` all rows, `floors` what they attain, test_replay.py the tests. The other tests
+here are sampled attacks: one for each law in `make test`, all in `make test-all`.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ ADJACENCIES = ("replace_one", "zero_out")
 LAWS = ("gaussian", "pure")
 # What transcripts of everything cannot tell; see `tests.audit.exact_laws`.
 NOT_REPLAYED = ("noisy_sgd", "objective_perturbation")
-BATCHES = ("heavy_ball", "nesterov")
+BATCHES = ("heavy_ball", "multistage", "nesterov")
 
 
 @dataclass(frozen=True)

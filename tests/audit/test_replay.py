@@ -182,7 +182,7 @@ def test_a_choice_among_trials_that_is_not_charged_is_caught(law, monkeypatch):
 
     assert largest("random_stopping", "replace_one", law) <= 1 + ROUNDING
     monkeypatch.setattr(RandomStopping, "event", event)
-    assert largest("random_stopping", "replace_one", law) > 1.2
+    assert largest("random_stopping", "replace_one", law) > 1.05
 
 
 # Samples: given who was drawn, an answer tells apart what its line says -------------
