@@ -71,7 +71,6 @@ def check_rows(
     X : array-like or CSR of shape (n_samples, n_features)
     reset : bool
         True in ``fit``.
-    accept_sparse : bool
     allow_nan : bool, default=False
         Whether NaN may stand for a missing value.
 
@@ -266,7 +265,6 @@ def without_data(call: Callable[[], Any], otherwise: str) -> Any:
 
     Parameters
     ----------
-    call : callable
     otherwise : str
         What to say if the error's own text cannot be shown.
     """

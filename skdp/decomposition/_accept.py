@@ -35,7 +35,6 @@ class Terms:
     Parameters
     ----------
     unit : {"rating_value", "user"}
-    budget : Budget
     bounds : pair of floats or None
         Of the ratings.
     """

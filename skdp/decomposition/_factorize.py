@@ -27,7 +27,6 @@ class Outcome:
 
     Parameters
     ----------
-    factors : Factors
     event : Event
         What was committed.
     noise_multiplier : float
@@ -60,13 +59,10 @@ def factorize(
         Planned. One that is not private requires an infinite epsilon.
     ratings : Ratings
         Private. Nothing is read from it before the commit.
-    task : Task
     door : Door
         In a rehearsal nothing is read and everything is zero.
-    n_jobs : int or None
     label : str
         What the books call this fit.
-    verbose : bool
 
     Raises
     ------

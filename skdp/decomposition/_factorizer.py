@@ -109,8 +109,6 @@ class PrivateFactorizer(Configured, ABC):
         ----------
         given : mapping
             Checked parameters.
-        task : Task
-        budget : Budget
 
         Raises
         ------
@@ -149,8 +147,6 @@ class PrivateFactorizer(Configured, ABC):
         ----------
         answers : Answers
             Over a `RatingSource`, its values within the task's bounds.
-        task : Task
         rng : Draws
             For draws that no privacy rests on and that are independent of the data.
-        progress : Progress
         """

@@ -33,7 +33,6 @@ class Factors:
         constants.
     mean : float
         Of the ratings, or what a solver puts in its place; 0.0 without biases.
-    task : Task
     """
 
     flat: NDArray[Any]

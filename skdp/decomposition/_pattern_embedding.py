@@ -27,7 +27,6 @@ def pattern_embedding(
 
     Parameters
     ----------
-    pattern : Pattern
     k : int
         Columns; those beyond the smaller number of ids are zeros.
     rng : Draws

@@ -97,7 +97,6 @@ class Release:
 
     Parameters
     ----------
-    part : Part
     sums : ndarray
         As `part.sums` gives them, with noise.
     sigma : float

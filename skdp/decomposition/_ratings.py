@@ -77,7 +77,6 @@ class Ratings:
 
     Parameters
     ----------
-    pattern : Pattern
     values : ndarray of float32 or float64 of shape (n_ratings,)
         In units of the ratings. The dtype is that of all computation.
     """

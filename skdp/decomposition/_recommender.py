@@ -19,8 +19,6 @@ class Recommender:
 
     Parameters
     ----------
-    users, items : Ids
-    factors : Factors
     bounds : pair of floats or None
         Predictions are clipped to them.
     rated : Pattern or None

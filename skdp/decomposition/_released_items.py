@@ -43,7 +43,6 @@ class NoisyItems:
 
     Parameters
     ----------
-    task : Task
     n_factors : int
         0, 1 or 2: the first factor is the item's bias and the second the logarithm of
         its popularity, until they are refined.
@@ -93,7 +92,6 @@ class NoisyItems:
         matrix : ndarray of shape (n_chosen, n_chosen)
             Noisy sums of products of residuals.
         chosen : ndarray of int of shape (n_chosen,)
-        n_directions : int
         """
         vectors = np.linalg.eigh(matrix)[1][:, ::-1][:, :n_directions]
         for vector in vectors.T:

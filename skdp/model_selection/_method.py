@@ -31,14 +31,11 @@ class SearchFacts:
 
     Parameters
     ----------
-    n_samples, n_candidates : int
     budget : Budget
         For the whole search, the final model included.
     adjacency : {"replace_one", "zero_out", "rating_value"}
-    scorer : PrivateScoring
     validation_fraction : float in (0, 1) or None
         Share of the records that candidates are scored on. None: the method's rule.
-    has_ledger : bool
     """
 
     n_samples: int
@@ -95,7 +92,6 @@ class Method(Configured, ABC):
         ----------
         given : mapping
             Checked parameters.
-        facts : SearchFacts
 
         Raises
         ------

@@ -179,8 +179,6 @@ class _Release:
 
     Parameters
     ----------
-    scoring : PrivateScoring
-    query : Scores
     budget : Budget
         What is asked for.
     law : NoiseLaw or None

@@ -59,13 +59,10 @@ class Job:
     ----------
     X, y : private
     adjacency : {"replace_one", "zero_out", "rating_value"}
-    scorer : PrivateScoring
     draws : Draws
         Orders and counts; no noise.
     seed : int or None
         None: private noise. Else every fit takes a seed from `draws`.
-    n_jobs : int or None
-    verbose : bool
     """
 
     X: Any

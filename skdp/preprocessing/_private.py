@@ -38,7 +38,6 @@ class PrivateTransformer(TransformerMixin, PrivateEstimator):
             The first one.
         source : Source
             Private.
-        budget : Budget
         key : str
             Names the mechanism in ``privacy_``.
         params : dict

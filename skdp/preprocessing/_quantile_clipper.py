@@ -206,8 +206,6 @@ class Bisection:
     ----------
     low, high : ndarray of shape (n_features,)
         Declared bounds.
-    quantiles : pair of floats
-    n_steps, n_samples : int
     """
 
     low: FloatArray

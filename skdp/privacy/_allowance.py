@@ -46,7 +46,6 @@ class Allowance:
     Parameters
     ----------
     adjacency : {"replace_one", "zero_out", "rating_value", "user"}
-    unit : str
     strength : GaussianEvent, PureEvent or None, default=None
         What its events may cost together. None: a rehearsal.
     allow_nonprivate : bool, default=False

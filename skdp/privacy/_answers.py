@@ -63,7 +63,6 @@ class Grant:
 
     Parameters
     ----------
-    event : Event
     noise_multiplier : float
         Of the plan; 0.0 without noise.
     relation : {"replace_one", "zero_out", "rating_value", "user"}
@@ -80,10 +79,8 @@ class Answers(ABC):
 
     Parameters
     ----------
-    plan : Plan
     source : Records
         Private.
-    grant : Grant
 
     Attributes
     ----------
@@ -113,7 +110,6 @@ class Answers(ABC):
 
         Parameters
         ----------
-        query : Query
         line : int, default=0
             Of the plan.
 
@@ -133,7 +129,6 @@ class Answers(ABC):
 
         Parameters
         ----------
-        query : Query
         k : int of at least 1
             Uses up as many answers of the line.
         line : int
@@ -276,7 +271,6 @@ class LocalAnswers(Answers):
     ----------
     plan, source, grant
         As in `Answers`.
-    noise : NoiseSource
     """
 
     def __init__(

@@ -74,7 +74,6 @@ class Spend:
         What was fitted.
     epsilon, delta : float
         The budget the fit asked for; epsilon is inf for a non-private event.
-    event : Event
     skdp_version : str
         The version of skdp that made the release.
     """

@@ -58,7 +58,6 @@ class FilterState:
 
     Parameters
     ----------
-    cap : Budget
     pure_epsilon : float, default=0.0
         Sum of the epsilons of phase 1.
     mu_squared : float, default=0.0
@@ -80,7 +79,6 @@ class FilterState:
 
         Parameters
         ----------
-        event : Event
         delta : float, default=0.0
             At which the event is charged if it has to be one (epsilon, delta)-DP
             release; the delta that its fit asked for.

@@ -92,10 +92,6 @@ class Batch:
 
     Another real record takes the place of the one that is missing, so that the bound of
     one answer is that of an exchange under both adjacencies.
-
-    Parameters
-    ----------
-    size, n_samples : int
     """
 
     size: int
@@ -116,12 +112,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class Buckets:
-    """Runs of consecutive records, each asked once: they have no record in common.
-
-    Parameters
-    ----------
-    size : int
-    """
+    """Runs of consecutive records, each asked once: they have no record in common."""
 
     size: int
 
@@ -156,8 +147,6 @@ class Line:
         Or the share of the plan's mu^2 that each of them has.
     strength : float, default=1.0
         Or their mu, or epsilon, over the plan's.
-    law : NoiseLaw or Choices, default=GAUSSIAN
-    sample : Sample, default=EVERYONE
     is_hidden : bool, default=False
         Whether they stay within the walls: see `Inside`.
     is_fine : bool, default=False
@@ -214,7 +203,6 @@ class Part:
 
     Parameters
     ----------
-    plan : Plan
     multiple : float, default=1.0
         Its noise multiplier over that of the plan around it.
     """
@@ -238,7 +226,6 @@ class Plan:
 
     Parameters
     ----------
-    lines : tuple of Line or Part
     declared : callable or None, default=None
         Noise multiplier to event, where lines that stay hidden cost less than if they
         were seen: a hidden path, a tilted objective, a search. None: the cost of all

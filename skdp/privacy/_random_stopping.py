@@ -255,7 +255,6 @@ def selection_delta(trials: TrialCount, mu: float, epsilon: float) -> float:
 
     Parameters
     ----------
-    trials : TrialCount
     mu : float in (0, inf)
     epsilon : float in [0, inf)
     """

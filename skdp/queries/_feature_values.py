@@ -147,7 +147,6 @@ class Value:
 
     Parameters
     ----------
-    family : Values
     weights : ndarray of float64 of shape (n_columns, n_outputs)
         Released.
     """

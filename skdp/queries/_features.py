@@ -47,7 +47,6 @@ def feature_bound(
 
     Parameters
     ----------
-    objective : LinearObjective
     residual_clip : float in (0, inf], default=inf
         Norm to which every record's residual is clipped.
     prediction : float in [0, inf], default=inf
@@ -83,7 +82,6 @@ def rows_bound(
 
     Parameters
     ----------
-    objective : LinearObjective
     residual_clip : float in (0, inf]
     prediction : float in [0, inf]
         Bound on the norm of raw predictions at the released weights.
@@ -110,7 +108,6 @@ class Scores:
 
     Parameters
     ----------
-    objective : LinearObjective
     residual_clip : float in (0, inf], default=inf
         Norm to which every record's residual is clipped.
     entry_clip : float in (0, inf], default=inf
@@ -165,7 +162,6 @@ class Score:
 
     Parameters
     ----------
-    family : Scores
     weights : ndarray of float64 of shape (n_columns, n_outputs)
     among : ndarray of int64 of shape (n_candidates,)
     place : ndarray of float64 of shape (n_candidates, n_outputs)

@@ -24,7 +24,6 @@ class Gradients:
 
     Parameters
     ----------
-    objective : LinearObjective
     residual_clip : float in (0, inf], default=inf
         Norm to which every record's residual is clipped.
     intercept_weight : float in (0, 1], default=1.0
@@ -55,7 +54,6 @@ class Gradient:
 
     Parameters
     ----------
-    family : Gradients
     weights : ndarray of float64 of shape (n_columns, n_outputs)
     """
 

@@ -38,7 +38,6 @@ def gradient_bound(
 
     Parameters
     ----------
-    objective : LinearObjective
     residual_clip : float in (0, inf], default=inf
         Norm to which every record's residual is clipped.
     weights_norm : float in [0, inf], default=inf

@@ -95,8 +95,6 @@ class MomentSums:
 
     Parameters
     ----------
-    weights : MomentWeights
-    n_samples, n_features : int
     data_norm : float in (0, inf)
         Rows are clipped to this norm.
     target_bound : float in (0, inf), default=1.0

@@ -67,10 +67,8 @@ class PairSums:
 
     Parameters
     ----------
-    pairs : Pairs
     low, high : ndarray of float64 of shape (n_features,)
         Declared bounds.
-    n_samples : int
     """
 
     pairs: Pairs

@@ -46,7 +46,6 @@ class ResidualSum:
 
     Parameters
     ----------
-    family : RatingValues
     part : Part
         Rows of norm at most 1 that residuals are multiplied with; public by now.
     predictions : ndarray of shape (n_ratings,)

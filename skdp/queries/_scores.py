@@ -47,7 +47,6 @@ class Scores:
 
     Parameters
     ----------
-    scorer : Scorer
     models : tuple
         Fitted models that are public or paid for; or what the records know them by.
     norm : {1, 2, inf}

@@ -29,7 +29,6 @@ def split_bound(
 
     Parameters
     ----------
-    objective : LinearObjective
     residual_clip : float in (0, inf]
         Norm to which every record's residual is clipped.
     weights_norm : float in [0, inf], default=inf
@@ -55,7 +54,6 @@ class SplitGradients:
 
     Parameters
     ----------
-    objective : LinearObjective
     residual_clip : float in (0, inf]
         Norm to which every record's residual is clipped.
     """
@@ -78,7 +76,6 @@ class SplitGradient:
 
     Parameters
     ----------
-    family : SplitGradients
     weights : ndarray of float64 of shape (n_columns, n_outputs)
     """
 

@@ -86,12 +86,7 @@ class KeptRatings:
 
 @dataclass(frozen=True)
 class UserQuery(ABC):
-    """A sum over users of contributions that are clipped as a whole.
-
-    Parameters
-    ----------
-    n_users, n_items : int
-    """
+    """A sum over users of contributions that are clipped as a whole."""
 
     n_users: int
     n_items: int
@@ -156,8 +151,6 @@ class SumsAt(_Asked):
 
     Parameters
     ----------
-    kind : RowQuery or PairQuery
-    family : KeptRatings
     factors : Factors
         As released so far.
     of_items : ndarray
@@ -223,7 +216,6 @@ class RowQuery(UserQuery):
 
     Parameters
     ----------
-    n_users, n_items : int
     n_factors : int
         Factors among a row, behind a constant 1.
     clip : float
@@ -276,7 +268,6 @@ class RowQuery(UserQuery):
 
         Parameters
         ----------
-        kept : Ratings
         factors : Factors
             As released so far.
         rows : ndarray of shape (n_users, width)

@@ -53,7 +53,6 @@ class CertifiedProblem:
 
     Parameters
     ----------
-    objective : LinearObjective
     strength : float in (0, inf)
         L2 regularisation of the sum.
     linear_norm : float in [0, inf)
@@ -121,13 +120,11 @@ def certified_minimum(
     ----------
     source : Source
         Private.
-    certified : CertifiedProblem
     linear : ndarray of shape (n_columns, n_outputs)
         The linear term.
     tolerance : float
         In units of a sum of gradients. At least `certified.rounding_error`, so that it
         can be met.
-    quick_passes : int, default=400
 
     Returns
     -------

@@ -82,8 +82,6 @@ class MomentumSteps:
 
     Parameters
     ----------
-    solver : Descent
-    objective : LinearObjective
     n_steps : int
         Steps that will be taken.
     """

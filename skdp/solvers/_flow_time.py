@@ -31,7 +31,6 @@ class FlowTime:
 
     Parameters
     ----------
-    objective : LinearObjective
     mu : float in (0, inf)
         Sensitivity over the standard deviation of the noise per weight of one release
         of all records' gradients.

@@ -203,8 +203,6 @@ class VertexPath:
 
     Parameters
     ----------
-    solver : FrankWolfe
-    objective : LinearObjective
     epsilon : float
         Of every choice.
     """

@@ -249,13 +249,7 @@ class _Place:
 
 
 class _Descent:
-    """Post-processing: steps, thresholds and the intercept, from releases alone.
-
-    Parameters
-    ----------
-    solver : IHT
-    objective : LinearObjective
-    """
+    """Post-processing: steps, thresholds and the intercept, from releases alone."""
 
     def __init__(self, solver: IHT, objective: LinearObjective) -> None:
         self._solver, self._objective = solver, objective

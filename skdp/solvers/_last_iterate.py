@@ -54,9 +54,7 @@ class HiddenDescent:
 
     Parameters
     ----------
-    objective : LinearObjective
     step_size : float in (0, inf)
-    n_steps : int
     """
 
     objective: LinearObjective
@@ -138,10 +136,8 @@ class HiddenPath:
 
     Parameters
     ----------
-    descent : HiddenDescent
     charged : float
         Sensitivity of the next iterate with all that rounding adds.
-    progress : Progress
     """
 
     descent: HiddenDescent

@@ -232,14 +232,12 @@ class TiltedMinimiser:
 
     Parameters
     ----------
-    certified : CertifiedProblem
     intercept_weight : float
         The intercept's entry of the tilt is divided by it.
     tolerance : float
         Of the gradient that is left.
     tilt_bound, output_bound : float
         Sensitivities: of the tilt, and of weights within the tolerance.
-    progress : Progress
     """
 
     certified: CertifiedProblem

@@ -118,12 +118,10 @@ class Minimiser:
 
     Parameters
     ----------
-    certified : CertifiedProblem
     tolerance : float
         Of the gradient that is left.
     sensitivity : float
         Of any weights within the tolerance.
-    progress : Progress
     """
 
     certified: CertifiedProblem

@@ -18,7 +18,6 @@ class PeelingWalk:
     Parameters
     ----------
     step_size : float in (0, inf)
-    objective : LinearObjective
     """
 
     def __init__(self, step_size: float, objective: LinearObjective) -> None:

@@ -75,8 +75,6 @@ def dense_pass(
         Step sizes, and the weights with which iterates enter `average`.
     batch_size : int
         Every sum of gradients is divided by it, a shorter last one too.
-    alpha, radius : float
-    form : int
     constants : tuple of two floats
     weights, average : ndarray of shape (n_outputs, n_columns)
         Changed in place.

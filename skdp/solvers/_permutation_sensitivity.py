@@ -77,7 +77,6 @@ def exact_sensitivity(
 
     Parameters
     ----------
-    updates : Updates
     change : float
         By how much exchanging one record can change a sum of gradients of the data at
         any weights; the regulariser is no part of it.

@@ -24,13 +24,10 @@ class PermutedDescent:
 
     Parameters
     ----------
-    objective : LinearObjective
-    updates : Updates
     reshuffle : bool
         Whether every pass draws a new order.
     sensitivity : float
         Of the averaged weights, rounding included.
-    progress : Progress
     """
 
     objective: LinearObjective

@@ -97,7 +97,6 @@ class VertexScores:
 
     Parameters
     ----------
-    rows : IntegerRows
     objective : LinearObjective
         Of one output.
         With an intercept there is one more candidate, the last: the weight of a column

@@ -99,7 +99,6 @@ def solve_rows(
 
     Parameters
     ----------
-    first, last : int
     starts, others : ndarray of int
         Of the side's `Order`.
     targets : ndarray of shape (n_ratings,)

@@ -50,8 +50,6 @@ class Objective:
 
     Parameters
     ----------
-    ratings : Ratings
-    task : Task
     mean : float
         Subtracted from the ratings.
     pairs : ndarray of int or None

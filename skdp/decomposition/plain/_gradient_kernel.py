@@ -274,10 +274,8 @@ def first_pass(
         Where each one's residual goes.
     residuals : ndarray of shape (n_ratings,)
         Predictions minus targets; overwritten.
-    first, last : int
     scale : float
         Of the whole objective.
-    alpha : float
     constant : int
         Column with the gradient 0; -1 for none.
 

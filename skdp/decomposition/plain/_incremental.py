@@ -146,14 +146,6 @@ class Run:
     The last step of a cycle is taken when the next one begins: `factors` are thus
     those of the last gradient, of which it is known that the objective has not grown.
 
-    Parameters
-    ----------
-    method : Incremental
-    ratings : Ratings
-    task : Task
-    rng : Draws
-    threads : Threads
-
     Attributes
     ----------
     factors : Factors

@@ -33,7 +33,6 @@ class InverseHessian:
 
     Parameters
     ----------
-    size : int
     n_corrections : int
         Pairs that are remembered.
     sigma : float
@@ -86,7 +85,6 @@ class InverseHessian:
         ----------
         step, change : ndarray of shape (size,)
             Of the point and of the gradient.
-        threads : Threads
         """
         product, squares = inner(step, change), inner(change, change)
         least = _LEAST_COSINE * np.sqrt(squares) * np.sqrt(inner(step, step))
@@ -115,7 +113,6 @@ class InverseHessian:
         Parameters
         ----------
         point, gradient : ndarray of shape (size,)
-        factor : float
         threads : Threads
             The result does not depend on their number.
         """

@@ -36,7 +36,6 @@ class Partition:
     blocks : ndarray of int32 of shape (n_ratings,)
         Intervals of users for strata, colours for colourings; 0 for "hogwild", whose
         subsets have no structure.
-    n_subsets : int
     """
 
     subsets: IntArray
@@ -90,7 +89,6 @@ def balanced_intervals(counts: Counts, n_intervals: int) -> Counts:
     ----------
     counts : ndarray of shape (n_ids,)
         Pairs of each id.
-    n_intervals : int
     """
     until, share = np.cumsum(counts), counts.sum() / n_intervals
     bounds, done = [0], 0
@@ -109,7 +107,6 @@ def strata_of(pattern: Pattern, user_bounds: Counts, item_bounds: Counts) -> Par
 
     Parameters
     ----------
-    pattern : Pattern
     user_bounds, item_bounds : ndarray of int64 of shape (K + 1,)
 
     References
@@ -177,8 +174,6 @@ def partition(method: str, pattern: Pattern, n_subsets: int, rng: Draws) -> Part
     ----------
     method : str
         A key of `PARTITIONS`.
-    pattern : Pattern
-    n_subsets : int
     rng : Draws
         For "color_balanced" and "hogwild".
     """

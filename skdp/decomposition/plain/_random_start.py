@@ -39,9 +39,6 @@ def random_start(
 
     Parameters
     ----------
-    ratings : Ratings
-    task : Task
-    rng : Draws
     scale : float or None
         Standard deviation of the factors. None: half the ratings' own deviation is
         that of the predictions, in whatever unit the ratings are.
@@ -66,12 +63,10 @@ def finite_start(
 
     Parameters
     ----------
-    objective : Objective
     factors : Factors
         Changed in place.
     gradient : ndarray
         Overwritten.
-    threads : Threads
     """
     k = factors.task.n_components
     while True:

@@ -25,7 +25,6 @@ def pass_of(width: int) -> Any:
 
         Parameters
         ----------
-        first, last : int
         users, items : ndarray of int32 of shape (n_ratings,)
         targets : ndarray of shape (n_ratings,)
         alphas : tuple of two floats
