@@ -32,11 +32,7 @@ _MOST_COMPONENTS = 4096
 class Terms:
     """What a fit promises, and of which ratings.
 
-    Parameters
-    ----------
-    unit : {"rating_value", "user"}
-    bounds : pair of floats or None
-        Of the ratings.
+    `bounds` are those of the ratings.
     """
 
     unit: Unit

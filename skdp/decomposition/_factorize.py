@@ -25,14 +25,8 @@ from skdp.solvers import Progress
 class Outcome:
     """A factorisation with the public facts of how it was released.
 
-    Parameters
-    ----------
-    event : Event
-        What was committed.
-    noise_multiplier : float
-        sigma / sensitivity; 0.0 without noise.
-    n_passes : int
-        Passes over the ratings that were made.
+    `noise_multiplier` is sigma / sensitivity, 0.0 without noise; `n_passes` counts the
+    passes over the ratings that were made.
     """
 
     factors: Factors
@@ -53,16 +47,9 @@ def factorize(
 ) -> Outcome:
     """Factorise; the event is on the ledger before the first rating is read.
 
-    Parameters
-    ----------
-    solver : Factorizer or PrivateFactorizer
-        Planned. One that is not private requires an infinite epsilon.
-    ratings : Ratings
-        Private. Nothing is read from it before the commit.
-    door : Door
-        In a rehearsal nothing is read and everything is zero.
-    label : str
-        What the books call this fit.
+    Ratings are private, and a solver that is not private requires an infinite epsilon.
+    In a rehearsal nothing is read and everything is zero. `label` is what the books
+    call this fit.
 
     Raises
     ------

@@ -39,11 +39,7 @@ _NO_TEXT = (
 class Ids:
     """The known ids of one kind, in the order of their codes.
 
-    Parameters
-    ----------
-    kind : {"users", "items"}
-    values : ndarray of shape (n_ids,)
-        Each once.
+    Each of `values`, of shape (n_ids,), is there once.
     """
 
     kind: str
@@ -118,13 +114,8 @@ def declared_ids(parameter: str, values: Any, kind: str) -> Ids:
 def check_pairs(estimator: Any, X: Any, *, reset: bool) -> tuple[Any, Any]:
     """The columns of users and of items, or an error without an id.
 
-    Parameters
-    ----------
-    estimator : estimator
-        Its ``n_features_in_`` and ``feature_names_in_`` are set or compared.
-    X : array-like or data frame of shape (n_ratings, 2)
-    reset : bool
-        True in ``fit``.
+    True `reset` is for ``fit``, and sets the estimator's ``n_features_in_`` and
+    ``feature_names_in_``; otherwise they are compared.
     """
     users, items = split_pairs(X)
     validate_data(estimator, X, reset=reset, skip_check_array=True)

@@ -47,15 +47,9 @@ class ClippedNormal:
     ) -> FloatArray:
         """Posterior means, row by row.
 
-        Parameters
-        ----------
-        gram : ndarray of shape (n_rows, d, d)
-        sums : ndarray of shape (n_rows, d)
-            The noisy statistics.
-        prior : ndarray of shape (d,)
-            Variances.
-        sigma : float
-            Standard deviation of the noise in `sums`.
+        `gram` of shape (n_rows, d, d) and `sums` of shape (n_rows, d) are the noisy
+        statistics, `prior` the d variances, `sigma` the standard deviation of the noise
+        in `sums`.
         """
         explained = gram * prior
         below = self.slope**2 * (explained @ gram) + self.spread * gram

@@ -41,11 +41,8 @@ _BOX = 1e3
 class NoisyItems:
     """The state between rounds.
 
-    Parameters
-    ----------
-    n_factors : int
-        0, 1 or 2: the first factor is the item's bias and the second the logarithm of
-        its popularity, until they are refined.
+    With `n_factors` from 0 to 2, the first factor is the item's bias and the second the
+    logarithm of its popularity, until they are refined.
     """
 
     def __init__(self, task: Task, n_factors: int) -> None:
@@ -54,14 +51,8 @@ class NoisyItems:
     def start(self, counts: FloatArray, mean: float, sigma: float) -> None:
         """Take in the first release.
 
-        Parameters
-        ----------
-        counts : ndarray of shape (n_items,)
-            Noisy weighted counts.
-        mean : float
-            Noisy mean of the users' means.
-        sigma : float
-            Noise of the counts.
+        All noisy: weighted counts of shape (n_items,), of noise `sigma`, and the mean
+        of the users' means.
         """
         task, n_factors = self._task, self._n_factors
         self._mean = mean
@@ -87,11 +78,8 @@ class NoisyItems:
     ) -> None:
         """More factors, started at what residuals of the chosen items have in common.
 
-        Parameters
-        ----------
-        matrix : ndarray of shape (n_chosen, n_chosen)
-            Noisy sums of products of residuals.
-        chosen : ndarray of int of shape (n_chosen,)
+        `matrix`, of shape (n_chosen, n_chosen), has noisy sums of products of
+        residuals.
         """
         vectors = np.linalg.eigh(matrix)[1][:, ::-1][:, :n_directions]
         for vector in vectors.T:
@@ -110,12 +98,8 @@ class NoisyItems:
         """Weights of the items in the next query: where its noise does least harm.
 
         They minimise the squared error of the next estimates, popular items counting
-        for more, among weights of the same mean square over ratings.
-
-        Parameters
-        ----------
-        sigma : float
-            Noise of the next query.
+        for more, among weights of the same mean square over ratings. Its noise is
+        `sigma`.
         """
         variance = _BIAS_VARIANCE if self._is_first else _STEP_VARIANCE
         floor = sigma**2 / variance

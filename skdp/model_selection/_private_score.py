@@ -177,14 +177,7 @@ def private_score(
 class _Release:
     """How a score will be released: public facts, settled before the commit.
 
-    Parameters
-    ----------
-    budget : Budget
-        What is asked for.
-    law : NoiseLaw or None
-        None for an infinite epsilon.
-    why : str
-        Why this law.
+    `law` is None for an infinite epsilon; `why` says why it is this law.
     """
 
     scoring: PrivateScoring

@@ -32,12 +32,7 @@ MOST_RECORDS = 2**27
 class PublicFacts:
     """What a scorer may know without looking at data.
 
-    Parameters
-    ----------
-    classes : tuple or None
-        The labels.
-    target_bounds : pair of floats or None
-        Lowest and highest target.
+    Labels, or the lowest and the highest target.
     """
 
     classes: tuple[Any, ...] | None = None

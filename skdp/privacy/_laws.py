@@ -204,10 +204,7 @@ class Laplace:
 class Choices:
     """The law of private selections, each of bounded range.
 
-    Parameters
-    ----------
-    reach : float, default=1.0
-        Range of one selection times the line's noise multiplier.
+    `reach` is the range of one selection times the line's noise multiplier.
     """
 
     reach: float = 1.0
@@ -235,12 +232,7 @@ class Choices:
 
 @dataclass(frozen=True)
 class PureChoices(Choices):
-    """Selections of one candidate each; `reach` is their pure epsilon, as it is.
-
-    Parameters
-    ----------
-    mechanism : {"permute_and_flip", "exponential"}, default="permute_and_flip"
-    """
+    """Selections of one candidate each; `reach` is their pure epsilon, as it is."""
 
     mechanism: Literal["permute_and_flip", "exponential"] = "permute_and_flip"
 
@@ -293,17 +285,9 @@ def law_for(
 ) -> NoiseLaw:
     """The law of the smallest standard deviation, from public facts.
 
-    Parameters
-    ----------
-    budget : Budget
-        A finite epsilon.
-    size : int
-        Numbers in the query.
-    sensitivities : dict of float
-        Of the query, in L1 and in L2, by norm.
-    adds_up : bool
-        Whether the cost will be added to that of other releases: then Gaussian noise
-        is taken if delta allows it, since it adds up in squares.
+    The budget is of a finite epsilon and `sensitivities` are in L1 and L2, by norm. If
+    the cost `adds_up` with that of other releases, Gaussian noise is taken if delta
+    allows it, since it adds up in squares.
     """
     if adds_up and budget.delta > 0:
         return Gaussian()

@@ -66,9 +66,7 @@ class Poisson:
     replace_one is two steps of group privacy for all answers together
     (``docs/proofs/noisy_sgd.md``).
 
-    Parameters
-    ----------
-    rate : float in (0, 1]
+    `rate` is in (0, 1].
     """
 
     rate: float
@@ -201,10 +199,7 @@ class Line:
 class Part:
     """A plan within a plan, with answers of its own.
 
-    Parameters
-    ----------
-    multiple : float, default=1.0
-        Its noise multiplier over that of the plan around it.
+    `multiple` is its noise multiplier over that of the plan around it.
     """
 
     plan: Plan

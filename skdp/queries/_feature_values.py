@@ -29,14 +29,8 @@ _INTERCEPT_SHARE = 0.3
 class ValueRows:
     """Public facts of the rows of some chosen features and the intercept.
 
-    Parameters
-    ----------
-    objective : LinearObjective
-        Of the chosen columns alone.
-    row_norm : float
-        Norm to which the chosen part of a row is shortened.
-    constant : float
-        What the intercept's row of the query is counted with.
+    `objective` is of the chosen columns alone. The chosen part of a row is shortened to
+    the norm `row_norm`, and the intercept's row of the query counted with `constant`.
     """
 
     objective: LinearObjective
@@ -77,16 +71,9 @@ class ValueRows:
 class Values:
     """Gradients of chosen features and of the intercept.
 
-    Parameters
-    ----------
-    objective : LinearObjective
-        Of all features.
-    chosen : tuple of int
-        Released, in rising order.
-    residual_clip : float in (0, inf]
-        Norm to which every record's residual is clipped.
-    shortening : float in (0, inf]
-        As for `ValueRows`.
+    `objective` is of all features, and `chosen` of them are released, in rising order.
+    Every record's residual is clipped to the norm `residual_clip`; `shortening` is as
+    for `ValueRows`. Both may be infinite.
     """
 
     objective: LinearObjective
@@ -145,10 +132,7 @@ class Values:
 class Value:
     """Gradients of chosen features and of the intercept at `weights`.
 
-    Parameters
-    ----------
-    weights : ndarray of float64 of shape (n_columns, n_outputs)
-        Released.
+    `weights`, of shape (n_columns, n_outputs), are released.
     """
 
     family: Values

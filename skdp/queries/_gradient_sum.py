@@ -36,16 +36,11 @@ def gradient_bound(
 
     Both relations are derived on the proof page ``docs/proofs/noisy_gd.md``.
 
-    Parameters
-    ----------
-    residual_clip : float in (0, inf], default=inf
-        Norm to which every record's residual is clipped.
-    weights_norm : float in [0, inf], default=inf
-        Spectral norm of the released weights at which the gradient is taken. The
-        bound may depend on it because the weights are already public. With an
-        `intercept_weight` the intercept's weights count divided by it.
-    intercept_weight : float in (0, 1], default=1.0
-        Factor on the intercept's row of the query.
+    Residuals are clipped to the norm `residual_clip`. `weights_norm` is the spectral
+    norm of the released weights at which the gradient is taken; the bound may depend on
+    it because the weights are already public. `intercept_weight`, in (0, 1], is a
+    factor on the intercept's row of the query, and the intercept's weights count
+    divided by it.
     """
     loss, rho = objective.loss, objective.data_norm
     if objective.fit_intercept:
@@ -156,14 +151,8 @@ class RowClip:
 class GradientSum:
     """Sums of gradients over a source; each call reads the source once.
 
-    Parameters
-    ----------
-    source : Source
-        Private.
-    objective : LinearObjective
-        With an infinite `data_norm` no row is clipped.
-    residual_clip : float in (0, inf], default=inf
-        Norm to which every record's residual is clipped.
+    The source is private. Every record's residual is clipped to the norm
+    `residual_clip`; with an infinite `data_norm` of the objective no row is clipped.
     """
 
     def __init__(

@@ -27,12 +27,8 @@ def split_bound(
 
     Both relations: Lemma 1 of ``docs/proofs/iht.md``.
 
-    Parameters
-    ----------
-    residual_clip : float in (0, inf]
-        Norm to which every record's residual is clipped.
-    weights_norm : float in [0, inf], default=inf
-        Spectral norm of the released weights, the intercept's included.
+    Residuals are clipped to the norm `residual_clip`; `weights_norm` is the spectral
+    norm of the released weights, the intercept's included.
     """
     one_record = objective.data_norm * min(
         objective.loss.zero_out_bound(objective.row_norm * weights_norm), residual_clip
@@ -52,10 +48,7 @@ def split_sensitivity(
 class SplitGradients:
     """Both parts of the gradient sums of one objective.
 
-    Parameters
-    ----------
-    residual_clip : float in (0, inf]
-        Norm to which every record's residual is clipped.
+    Every record's residual is clipped to the norm `residual_clip`.
     """
 
     objective: LinearObjective
@@ -74,9 +67,7 @@ class SplitGradients:
 class SplitGradient:
     """A part of the gradient sum at `weights`, which are released.
 
-    Parameters
-    ----------
-    weights : ndarray of float64 of shape (n_columns, n_outputs)
+    Weights are of shape (n_columns, n_outputs).
     """
 
     family: SplitGradients

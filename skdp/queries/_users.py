@@ -53,14 +53,8 @@ def rounding_slack(n_users: int, size: int, norm: float) -> float:
 class KeptRatings:
     """Which ratings of users are read, and in what units.
 
-    Parameters
-    ----------
-    bounds : pair of floats
-        Of the ratings.
-    max_ratings : int or None
-        Most that are kept of a user; None: all of them.
-    seed : int in [0, 2^32)
-        Of the keys by which they are kept; public.
+    `bounds` are those of the ratings. At most `max_ratings` are kept of a user, None
+    for all, by keys from `seed`, which is public.
     """
 
     bounds: tuple[float, float]
@@ -214,12 +208,8 @@ class CountQuery(UserQuery):
 class RowQuery(UserQuery):
     """Sums of weighted residuals times users' rows, with second moments of the rows.
 
-    Parameters
-    ----------
-    n_factors : int
-        Factors among a row, behind a constant 1.
-    clip : float
-        Norm of a user's contribution to the sums.
+    A row has a constant 1 and `n_factors` factors; a user's contribution to the sums is
+    clipped to the norm `clip`.
     """
 
     n_factors: int

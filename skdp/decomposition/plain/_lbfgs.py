@@ -94,10 +94,7 @@ class LBFGS(Factorizer):
 class _Search:
     """Where the method is, and one step on from there.
 
-    Attributes
-    ----------
-    point : ndarray
-        Not changed by the next step, but by the one after it.
+    `point` is not changed by the next step, but by the one after it.
     """
 
     def __init__(

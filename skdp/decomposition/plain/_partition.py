@@ -30,12 +30,8 @@ Counts = NDArray[np.int64]
 class Partition:
     """Which subset and which of its blocks each pair is in.
 
-    Parameters
-    ----------
-    subsets : ndarray of int32 of shape (n_ratings,)
-    blocks : ndarray of int32 of shape (n_ratings,)
-        Intervals of users for strata, colours for colourings; 0 for "hogwild", whose
-        subsets have no structure.
+    int32 arrays of shape (n_ratings,). Blocks are intervals of users for strata,
+    colours for colourings, and 0 for "hogwild", whose subsets have no structure.
     """
 
     subsets: IntArray
@@ -84,11 +80,6 @@ def balanced_intervals(counts: Counts, n_intervals: int) -> Counts:
 
     Greedy: an interval ends as soon as it has its share of the pairs. The thesis says
     "no more than", and its figure 3.4 has "at least".
-
-    Parameters
-    ----------
-    counts : ndarray of shape (n_ids,)
-        Pairs of each id.
     """
     until, share = np.cumsum(counts), counts.sum() / n_intervals
     bounds, done = [0], 0
@@ -105,9 +96,7 @@ def strata_of(pattern: Pattern, user_bounds: Counts, item_bounds: Counts) -> Par
 
     Subset k has the blocks of user interval b and item interval k - b, modulo K. [1]_
 
-    Parameters
-    ----------
-    user_bounds, item_bounds : ndarray of int64 of shape (K + 1,)
+    Bounds are int64, of shape (K + 1,).
 
     References
     ----------
@@ -170,12 +159,7 @@ PARTITIONS: dict[str, Callable[[Pattern, int, Draws], Partition]] = {
 def partition(method: str, pattern: Pattern, n_subsets: int, rng: Draws) -> Partition:
     """All pairs in disjoint subsets.
 
-    Parameters
-    ----------
-    method : str
-        A key of `PARTITIONS`.
-    rng : Draws
-        For "color_balanced" and "hogwild".
+    `method` is a key of `PARTITIONS`; "color_balanced" and "hogwild" draw.
     """
     check_count(
         "n_subsets",

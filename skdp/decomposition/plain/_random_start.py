@@ -37,11 +37,8 @@ def random_start(
 ) -> Factors:
     """Normal factors and no biases.
 
-    Parameters
-    ----------
-    scale : float or None
-        Standard deviation of the factors. None: half the ratings' own deviation is
-        that of the predictions, in whatever unit the ratings are.
+    `scale` is the standard deviation of the factors. None: half the ratings' own
+    deviation is that of the predictions, in whatever unit the ratings are.
     """
     factors, k = centred(ratings, task), task.n_components
     if scale is None:
@@ -61,12 +58,7 @@ def finite_start(
 ) -> float:
     """Make the factors smaller until their objective is a finite number; return it.
 
-    Parameters
-    ----------
-    factors : Factors
-        Changed in place.
-    gradient : ndarray
-        Overwritten.
+    `gradient` is overwritten.
     """
     k = factors.task.n_components
     while True:

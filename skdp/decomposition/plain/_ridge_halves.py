@@ -18,17 +18,10 @@ from skdp.decomposition._task import Task
 class Side:
     """Rows of users or of items as unknowns, those of the other side as the design.
 
-    Parameters
-    ----------
-    order : Order
-        Of the ratings, by this side's ids.
-    values : ndarray of shape (n_ratings,)
-        In this order, less the mean.
-    rows, others : ndarray of shape (n_ids, width), (n_others, width)
-        Views of the same `Factors`.
-    free, fixed : list of int
-        Columns that are unknowns here, and those that are the other side's: with
-        biases its own, last of all.
+    `order` is by this side's ids and `values` are the ratings in this order, less the
+    mean. `rows` and `others` are views of the same `Factors`, `free` the columns that
+    are unknowns here, and `fixed` those that are the other side's: with biases its own,
+    last of all.
     """
 
     order: Order
