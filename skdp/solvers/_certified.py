@@ -51,12 +51,8 @@ _PART_TOLERANCE = 1e-3
 class CertifiedProblem:
     """The objective, and what a certificate for it must allow for.
 
-    Parameters
-    ----------
-    strength : float in (0, inf)
-        L2 regularisation of the sum.
-    linear_norm : float in [0, inf)
-        Public bound on the norm of the linear term.
+    `strength`, above 0, is the L2 regularisation of the sum, and `linear_norm` a public
+    bound on the norm of the linear term.
     """
 
     objective: LinearObjective
@@ -116,15 +112,8 @@ def certified_minimum(
     Or zeros, if they are within ``tolerance / strength`` of every minimiser there
     could be.
 
-    Parameters
-    ----------
-    source : Source
-        Private.
-    linear : ndarray of shape (n_columns, n_outputs)
-        The linear term.
-    tolerance : float
-        In units of a sum of gradients. At least `certified.rounding_error`, so that it
-        can be met.
+    The source is private. `tolerance` is in units of a sum of gradients, at least
+    `certified.rounding_error`, so that it can be met.
 
     Returns
     -------

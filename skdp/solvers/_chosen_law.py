@@ -20,10 +20,7 @@ LawName = Literal["gaussian", "spherical"]
 class ChosenLaw(Solver):
     """A noise law, and the refusals that go with it.
 
-    Parameters
-    ----------
-    law : {"gaussian", "spherical"}
-        By rule spherical if delta is 0, Gaussian otherwise.
+    By rule it is spherical if delta is 0, Gaussian otherwise.
     """
 
     is_pure: ClassVar[bool] = True

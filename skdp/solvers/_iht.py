@@ -227,12 +227,8 @@ class IHT(Solver):
 class _Place:
     """Where a descent is: public.
 
-    Parameters
-    ----------
-    summed, selected : ndarray of shape (n_features, n_outputs)
-        Weights before and after thresholding.
-    variance : float
-        Of the noise in an entry of `summed`.
+    `summed` and `selected`, of shape (n_features, n_outputs), are weights before and
+    after thresholding; `variance` is that of the noise in an entry of `summed`.
     """
 
     summed: FloatArray
