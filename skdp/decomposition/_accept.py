@@ -189,7 +189,7 @@ def planned(
             k = kind.default_components(given, task, budget)
         task = replace(task, n_components=k)
         return Chosen(kind.planned(given, task, budget), named.reason), task
-    task = replace(task, n_components=kind.default_components(task) if k is None else k)
+    task = replace(task, n_components=kind.components if k is None else k)
     if alpha is None:
         alpha = kind.default_alpha(task)
     elif not kind.uses_alpha:

@@ -241,11 +241,6 @@ class NoiseSource:
         `noise_multiplier` is sigma / sensitivity of the declared event. `fine` is for
         noise of its own, not a query's: the finest grid on which draws are still fast
         and never clamped. Released are multiples of a public power of two.
-
-        Returns
-        -------
-        ndarray of float64, same shape
-            Multiples of a public power of two.
         """
         scale = gaussian_scale(
             sensitivity=sensitivity,
@@ -278,11 +273,6 @@ class NoiseSource:
         density proportional to exp(-norm).
 
         `epsilon` is that of the declared event; the rest is as in `gaussian`.
-
-        Returns
-        -------
-        ndarray of float64, same shape
-            Multiples of a public power of two.
         """
         size = query.size
         scale = spherical_scale(

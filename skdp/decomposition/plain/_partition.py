@@ -51,24 +51,6 @@ class Partition:
         """Pairs of each block of a subset that has any, by the number of the block."""
         return np.unique(self.blocks[self.subsets == subset], return_counts=True)[1]
 
-    @property
-    def imbalance(self) -> dict[str, float]:
-        """Largest size divided by the mean, of subsets and of blocks of one subset.
-
-        1 is perfect balance. The second is the worst subset's, and says how long the
-        slowest of as many threads as blocks is waited for.
-        """
-        sizes = self.sizes
-        waits = [
-            blocks.max() / blocks.mean()
-            for blocks in map(self.block_sizes, range(self.n_subsets))
-            if len(blocks)
-        ]
-        return {
-            "subsets": float(sizes.max() / max(sizes.mean(), 1e-300)),
-            "blocks": float(max(waits, default=1.0)),
-        }
-
 
 def equal_intervals(n_ids: int, n_intervals: int) -> Counts:
     """Bounds of intervals of ids that are equally long, of shape (n_intervals + 1,)."""

@@ -17,9 +17,6 @@ from skdp.decomposition._threads import Threads
 from skdp.decomposition.plain._gradient import Objective
 from skdp.decomposition.plain._ridge_halves import centred
 
-# Rules for the estimator, those of alternating least squares: it is the same objective.
-COMPONENTS, PENALTY = 48, 0.62
-
 # Standard deviation of a start's predictions, in units of the ratings' own.
 _SHARE = 0.5
 
