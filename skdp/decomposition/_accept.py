@@ -57,10 +57,8 @@ class Accepted:
 def accepted(model: DPMatrixFactorization, X: Any, y: Any, terms: Terms) -> Accepted:
     """Pairs and ratings, looked at once.
 
-    Raises
-    ------
-    ValueError, TypeError
-        If they cannot be factorised, or a public fact is not declared.
+    Raises `ValueError` or `TypeError` if they cannot be factorised, or a public fact is
+    not declared.
     """
     user_column, item_column = check_pairs(model, X, reset=True)
     values = check_targets(model, user_column, y)
@@ -170,10 +168,8 @@ def planned(
 ) -> tuple[Chosen, Task]:
     """All that was not given decided by the rules of the solver.
 
-    Raises
-    ------
-    ValueError, TypeError
-        If a parameter is wrong, or the solver refuses the job.
+    Raises `ValueError` or `TypeError` if a parameter is wrong, or the solver refuses
+    the job.
     """
     kind, given = named.kind, named.given
     k, alpha = model.n_components, model.alpha

@@ -15,7 +15,6 @@ from skdp.decomposition._rating_source import RatingSource
 from skdp.decomposition._ratings import Ratings
 from skdp.decomposition._task import Task
 from skdp.decomposition._threads import Threads
-from skdp.privacy._answers import ExactAnswers
 from skdp.privacy._door import Door
 from skdp.privacy._events import Event
 from skdp.solvers import Progress
@@ -69,12 +68,9 @@ def factorize(
         if isinstance(solver, PrivateFactorizer):
             factors = solver.run(answers, task, rng, progress)
             return Outcome(factors, event, multiplier, 0)
-        assert isinstance(answers, ExactAnswers), "there is no plan"
         with Threads(n_jobs) as threads:
-            factors, n_passes = _last_iterate(
-                solver, answers.records.ratings, task, rng, threads, progress
-            )
-    return Outcome(factors, event, multiplier, n_passes)
+            last = _last_iterate(solver, ratings, task, rng, threads, progress)
+    return Outcome(last[0], event, multiplier, last[1])
 
 
 def _last_iterate(
@@ -87,6 +83,7 @@ def _last_iterate(
 ) -> tuple[Factors, int]:
     """The factors after the last pass, or after the last before an interrupt."""
     iterates = solver.iterates(ratings, task, rng, threads)
+    # The start counts as an iterate: an interrupt always leaves a model.
     factors, n_passes = next(iterates), 0  # the first one is the start
     try:
         _report(solver, factors, ratings, n_passes, progress)

@@ -51,10 +51,8 @@ class Ids:
     def codes(self, column: Any) -> IntArray:
         """The code of each id, -1 if it is not known, of shape of `column`.
 
-        Raises
-        ------
-        TypeError, ValueError
-            If an id is no id, or is of a kind that no known id has.
+        Raises `TypeError` or `ValueError` if an id is no id, or is of a kind that no
+        known id has.
         """
         column = _as_column(column, self.kind)
         # Every row is judged by itself: private scores rely on it.
@@ -73,10 +71,8 @@ class Ids:
     def texts(self) -> list[str]:
         """A text of each id, the same for 5 and 5.0 and whatever array they are in.
 
-        Raises
-        ------
-        TypeError, ValueError
-            If an id has no text but its place in memory, which others may decide.
+        Raises `TypeError` or `ValueError` if an id has no text but its place in memory,
+        which others may decide.
         """
         found: list[str] = without_data(
             lambda: [_text(value) for value in _objects_of(self.values)],

@@ -38,6 +38,7 @@ class ClippedNormal:
     def spread(self) -> float:
         """Its variance."""
         t = self.clip / self.deviation
+        # Second moments between the bounds and on them; the mean is 0 by symmetry.
         density = math.exp(-t * t / 2) / math.sqrt(2 * math.pi)
         inside = self.slope - 2 * t * density
         return self.deviation**2 * inside + self.clip**2 * (1 - self.slope)
@@ -80,6 +81,7 @@ def product_gram(pairs: csr_matrix, left: FloatArray, right: FloatArray) -> Floa
 
 def _products(rows: FloatArray) -> FloatArray:
     """Products of every two entries of a row, each once."""
+    # Symmetric: half of the columns make half of the work of the sparse product.
     first, second = np.triu_indices(rows.shape[1])
     return np.asarray(rows[:, first] * rows[:, second])
 

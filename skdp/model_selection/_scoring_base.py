@@ -141,6 +141,26 @@ class PrivateScoring(ABC):
         return quality[:, None]
 
 
+class MeanLoss(PrivateScoring):
+    """Minus a mean of losses; the statistic is minus their sum, the largest being 1."""
+
+    is_single = True
+    _worst = -1.0
+
+    @property
+    def highest(self) -> float:
+        return 0.0
+
+    def sensitivity(self, adjacency: Adjacency, norm: int) -> float:
+        return {"replace_one": 1.0, "zero_out": 1.0}[adjacency]
+
+    def score(self, statistic: FloatArray, n_samples: int) -> float:
+        return -self.lowest * float(np.clip(statistic[0] / n_samples, -1.0, 0.0))
+
+    def worst_statistic(self, n_samples: int) -> FloatArray:
+        return np.array([-float(n_samples)])
+
+
 def column(values: Any, n_samples: int) -> NDArray[Any]:
     """One number or label for each record, or an error."""
     array: NDArray[Any] = np.asarray(values)

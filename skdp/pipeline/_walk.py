@@ -75,10 +75,7 @@ def private_steps(estimator: Any) -> list[tuple[str, Any]]:
     Follows the parameters of fitted containers, so that what is set there holds for the
     next fit.
 
-    Raises
-    ------
-    ValueError
-        If one of them is frozen, so that there will be no fit.
+    Raises `ValueError` if one of them is frozen, so that there will be no fit.
     """
     leaves = [leaf for leaf in walk(estimator, planned=True) if costs(leaf.privacy)]
     for leaf in leaves:

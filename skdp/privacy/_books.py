@@ -91,10 +91,8 @@ class Books:
     def read(self) -> list[Spend]:
         """All spends, oldest first.
 
-        Raises
-        ------
-        LedgerError
-            If the file is missing, foreign, damaged or made with other terms.
+        Raises `LedgerError` if the file is missing, foreign, damaged or made with other
+        terms.
         """
         with self._translated(), closing(_connect(self.path)) as connection:
             connection.execute("BEGIN")
@@ -252,10 +250,7 @@ def _copy_exclusively(draft: str, path: str) -> None:
 def find_terms(path: str) -> Terms:
     """The terms that an existing file was made with.
 
-    Raises
-    ------
-    LedgerError
-        If the file is missing, foreign or damaged.
+    Raises `LedgerError` if the file is missing, foreign or damaged.
     """
     problem, row = "it has no books", None
     try:

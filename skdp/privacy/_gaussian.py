@@ -171,11 +171,6 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     0 if delta is 0 (no Gaussian mechanism is pure), inf if epsilon is inf; delta is in
     [0, 1).
 
-    Returns
-    -------
-    float
-        0 if delta is 0 (no Gaussian mechanism is pure), inf if epsilon is inf.
-
     Examples
     --------
     >>> round(gaussian_mu(1.0, 1e-6), 4)

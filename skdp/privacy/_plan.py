@@ -78,6 +78,7 @@ class Poisson:
         return PoissonGaussianEvent(multiplier, self.rate, times, adjacency)
 
     def covering(self, relation: Relation) -> Relation:
+        # In the sample or not; an exchange is two such steps, which `event` pays.
         return "zero_out"
 
     def takes(self, law: NoiseLaw | Choices) -> bool:
@@ -105,6 +106,7 @@ class Batch:
         return "replace_one"
 
     def takes(self, law: NoiseLaw | Choices) -> bool:
+        # The cost of a secret batch is known for pure epsilon only.
         return not isinstance(law, Choices) and law.is_pure
 
 

@@ -43,6 +43,7 @@ class ValueRows:
 
         `shortening` is in units of the norm of rows whose features are all alike.
         """
+        # Records without a column could not be read, not even for the intercept.
         columns = max(1, count)
         norm = min(objective.data_norm, math.sqrt(columns) * objective.entry_bound)
         alike = objective.data_norm * math.sqrt(columns / objective.n_features)
@@ -60,8 +61,10 @@ class ValueRows:
         """L2 bound of the values, but for rounding; Lemma 3 of the proof page."""
         one_record = min(self.objective.loss.zero_out_bound(prediction), residual_clip)
         two_records = 2 * one_record
+        # The intercept's entry is a column of the row like any other: one joint norm.
         length = math.hypot(self.row_norm, self.constant)
         return Bound(
+            # For the rounding of the length and of the product.
             zero_out=length * one_record * (1 + 1e-12),
             replace_one=length * two_records * (1 + 1e-12),
         )
@@ -167,6 +170,7 @@ class Value:
     def read(self, released: FloatArray) -> FloatArray:
         """The gradient sum that a release stands for, 0 where not asked."""
         asked, values = self.family.is_asked, np.zeros_like(self.weights)
+        # After the noise, so that no record is in it: post-processing.
         unit = (self.family.unit / self.family.counted)[asked]
         values[self.family.read_rows[asked]] = released * unit
         return values
@@ -180,6 +184,7 @@ class ValueSum(GradientSum):
         columns = ColumnsOf(source, values.columns)
         super().__init__(columns, rows.objective, values.residual_clip)
         self._row_norm, self._is_short = rows.row_norm, rows.is_short
+        # Compiled loops predict with the rows that they add up; here the two differ.
         self._is_compiled = self._is_compiled and not self._is_short
 
     def _add_gradients(

@@ -55,17 +55,6 @@ def feature_bound(
     return Bound(zero_out=entry * one_record, replace_one=entry * two_records)
 
 
-def feature_sensitivity(
-    objective: LinearObjective,
-    residual_clip: float = math.inf,
-    prediction: float = math.inf,
-    entry_clip: float = math.inf,
-) -> float:
-    """`feature_bound` under the objective's adjacency."""
-    bound = feature_bound(objective, residual_clip, prediction, entry_clip)
-    return bound.under(objective.adjacency)
-
-
 def rows_bound(
     objective: LinearObjective, residual_clip: float, prediction: float
 ) -> Bound:

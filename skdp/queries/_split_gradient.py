@@ -36,14 +36,6 @@ def split_bound(
     return Bound(zero_out=one_record, replace_one=2 * one_record)
 
 
-def split_sensitivity(
-    objective: LinearObjective, residual_clip: float, weights_norm: float = math.inf
-) -> float:
-    """`split_bound` under the objective's adjacency."""
-    bound = split_bound(objective, residual_clip, weights_norm)
-    return bound.under(objective.adjacency)
-
-
 @dataclass(frozen=True)
 class SplitGradients:
     """Both parts of the gradient sums of one objective.

@@ -143,12 +143,8 @@ class SumsAt(_Asked):
 
     Every user's own row is solved for where his ratings are, and stays there.
 
-    Parameters
-    ----------
-    factors : Factors
-        As released so far.
-    of_items : ndarray
-        The weights of items, or the items that are paired. Public.
+    `factors` are as released so far; `of_items`, the weights of items or the items that
+    are paired, are public.
     """
 
     kind: RowQuery | PairQuery
@@ -199,6 +195,7 @@ class CountQuery(UserQuery):
         better guess.
         """
         size = _MEAN_WEIGHT * self.n_users
+        # The posterior mean of a normal mean, with public variances.
         share = _MEAN_DEVIATION**2 / (_MEAN_DEVIATION**2 + (sigma / size) ** 2)
         mean = share * float(released[-1]) / size
         return released[:-1], min(max(mean, -1.0), 1.0)
@@ -256,21 +253,15 @@ class RowQuery(UserQuery):
     ) -> FloatArray:
         """The query.
 
-        Parameters
-        ----------
-        factors : Factors
-            As released so far.
-        rows : ndarray of shape (n_users, width)
-            Users' own rows.
-        weights : ndarray of shape (n_items,)
-            Public.
-        half : float
-            Unit of the residuals.
+        At `factors` as released so far, with users' own `rows` of shape (n_users,
+        width) and public `weights` of shape (n_items,); `half` is the unit of the
+        residuals.
         """
         order = kept.pattern.by_user
         n_columns = 1 + self.n_factors
         sums = np.zeros((self.n_items, n_columns))
         moments = np.zeros((n_columns, n_columns))
+        # Scratch for the longest user: compiled loops allocate nothing.
         errors = np.empty(max(1, int(order.counts.max(initial=0))))
         add_sums(
             order.starts, order.others, kept.values, rows, factors.items,
@@ -339,12 +330,8 @@ class PairQuery(UserQuery):
     ) -> FloatArray:
         """The entries below the diagonal, each for both of its places.
 
-        Parameters
-        ----------
-        kept, factors, rows, half
-            As in `RowQuery.of`.
-        chosen : ndarray of int of shape (n_paired,)
-            Items, in increasing order. Public.
+        Parameters as in `RowQuery.of`, with the `chosen` items, public and in
+        increasing order.
         """
         order = kept.pattern.by_user
         places = np.full(self.n_items, -1)

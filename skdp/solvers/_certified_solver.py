@@ -42,9 +42,7 @@ class CertifiedSolver(ChosenLaw):
     def check_certificate(self, objective: LinearObjective, budget: Budget) -> None:
         """Raise if the minimiser cannot be certified, or its noise not be drawn.
 
-        Raises
-        ------
-        Refused
+        Raises `Refused`.
         """
         if CertifiedProblem(objective, self.strength).is_ill_conditioned:
             raise Refused(

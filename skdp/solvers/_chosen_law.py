@@ -41,10 +41,7 @@ class ChosenLaw(Solver):
     def law_for(cls, given: Given, budget: Budget) -> LawName:
         """The law, or the one that the budget asks for.
 
-        Raises
-        ------
-        Refused
-            If it cannot do delta=0.
+        Raises `Refused` if it cannot do delta=0.
         """
         by_rule: LawName = "spherical" if budget.delta == 0 else "gaussian"
         law: LawName = given.get("law", by_rule)
