@@ -101,7 +101,7 @@ def _default_task(solver: type[Factorizer], ratings: Ratings) -> Task:
         biases=True,
         pattern=pattern,
     )
-    task = replace(task, n_components=solver.default_components(task))
+    task = replace(task, n_components=solver.components)
     return replace(task, alpha=solver.default_alpha(task))
 
 

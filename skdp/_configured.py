@@ -44,10 +44,7 @@ def given_params(
 
     None stands for the rule of a parameter that has one.
 
-    Raises
-    ------
-    ValueError, TypeError
-        If a parameter is unknown or out of range.
+    Raises `ValueError` or `TypeError` if a parameter is unknown or out of range.
     """
     if params is not None and not isinstance(params, Mapping):
         raise TypeError(

@@ -64,16 +64,9 @@ def check_rows(
 ) -> Any:
     """`X` as a finite float32 or float64 array (or CSR), or an error without data.
 
-    Parameters
-    ----------
-    estimator : estimator
-        Its ``n_features_in_`` and ``feature_names_in_`` are set or compared.
-    X : array-like or CSR of shape (n_samples, n_features)
-    reset : bool
-        True in ``fit``.
-    accept_sparse : bool
-    allow_nan : bool, default=False
-        Whether NaN may stand for a missing value.
+    True `reset` is for ``fit``, and sets the estimator's ``n_features_in_`` and
+    ``feature_names_in_``; otherwise they are compared. With `allow_nan`, NaN stands for
+    a missing value.
 
     Returns
     -------
@@ -119,12 +112,7 @@ def check_rows(
 def check_targets(estimator: Any, X: Any, y: Any) -> np.ndarray:
     """`y` as finite float64 targets, as long as X, or an error without data.
 
-    Parameters
-    ----------
-    estimator : estimator
-        Named in the message if there are no targets.
-    X : ndarray or CSR of shape (n_samples, n_features)
-    y : array-like of shape (n_samples,)
+    The estimator is named in the message if there are none.
 
     Returns
     -------
@@ -264,11 +252,7 @@ def in_column_order(
 def without_data(call: Callable[[], Any], otherwise: str) -> Any:
     """The result of a validation; its error is raised again without any entry.
 
-    Parameters
-    ----------
-    call : callable
-    otherwise : str
-        What to say if the error's own text cannot be shown.
+    `otherwise` is said if its own text cannot be shown.
     """
     problem: Exception | None = None
     try:

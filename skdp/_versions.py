@@ -21,10 +21,7 @@ FIRST_VERSION = "0.1"
 def check_schema(what: str, schema: Any, known: int, version: str) -> None:
     """Refuse a stored thing that this release could misread.
 
-    Raises
-    ------
-    ValueError
-        If its schema number is none, or is newer than the one known.
+    Raises `ValueError` if its schema number is none, or is newer than the one known.
     """
     if isinstance(schema, int) and 1 <= schema <= known:
         return

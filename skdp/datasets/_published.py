@@ -21,10 +21,7 @@ def data_folder(name: str) -> Path | None:
 def published(path: Path, sha256: str) -> bytes:
     """What the file holds, unpacked if its name ends with .gz.
 
-    Raises
-    ------
-    ValueError
-        If it is not what was published.
+    Raises `ValueError` if it is not what was published.
     """
     name = path.name.removesuffix(".gz")
     try:

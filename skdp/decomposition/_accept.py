@@ -32,12 +32,7 @@ _MOST_COMPONENTS = 4096
 class Terms:
     """What a fit promises, and of which ratings.
 
-    Parameters
-    ----------
-    unit : {"rating_value", "user"}
-    budget : Budget
-    bounds : pair of floats or None
-        Of the ratings.
+    `bounds` are those of the ratings.
     """
 
     unit: Unit
@@ -62,10 +57,8 @@ class Accepted:
 def accepted(model: DPMatrixFactorization, X: Any, y: Any, terms: Terms) -> Accepted:
     """Pairs and ratings, looked at once.
 
-    Raises
-    ------
-    ValueError, TypeError
-        If they cannot be factorised, or a public fact is not declared.
+    Raises `ValueError` or `TypeError` if they cannot be factorised, or a public fact is
+    not declared.
     """
     user_column, item_column = check_pairs(model, X, reset=True)
     values = check_targets(model, user_column, y)
@@ -175,10 +168,8 @@ def planned(
 ) -> tuple[Chosen, Task]:
     """All that was not given decided by the rules of the solver.
 
-    Raises
-    ------
-    ValueError, TypeError
-        If a parameter is wrong, or the solver refuses the job.
+    Raises `ValueError` or `TypeError` if a parameter is wrong, or the solver refuses
+    the job.
     """
     kind, given = named.kind, named.given
     k, alpha = model.n_components, model.alpha
@@ -194,7 +185,7 @@ def planned(
             k = kind.default_components(given, task, budget)
         task = replace(task, n_components=k)
         return Chosen(kind.planned(given, task, budget), named.reason), task
-    task = replace(task, n_components=kind.default_components(task) if k is None else k)
+    task = replace(task, n_components=kind.components if k is None else k)
     if alpha is None:
         alpha = kind.default_alpha(task)
     elif not kind.uses_alpha:

@@ -15,7 +15,6 @@ from skdp.decomposition._rating_source import RatingSource
 from skdp.decomposition._ratings import Ratings
 from skdp.decomposition._task import Task
 from skdp.decomposition._threads import Threads
-from skdp.privacy._answers import ExactAnswers
 from skdp.privacy._door import Door
 from skdp.privacy._events import Event
 from skdp.solvers import Progress
@@ -25,15 +24,8 @@ from skdp.solvers import Progress
 class Outcome:
     """A factorisation with the public facts of how it was released.
 
-    Parameters
-    ----------
-    factors : Factors
-    event : Event
-        What was committed.
-    noise_multiplier : float
-        sigma / sensitivity; 0.0 without noise.
-    n_passes : int
-        Passes over the ratings that were made.
+    `noise_multiplier` is sigma / sensitivity, 0.0 without noise; `n_passes` counts the
+    passes over the ratings that were made.
     """
 
     factors: Factors
@@ -54,19 +46,9 @@ def factorize(
 ) -> Outcome:
     """Factorise; the event is on the ledger before the first rating is read.
 
-    Parameters
-    ----------
-    solver : Factorizer or PrivateFactorizer
-        Planned. One that is not private requires an infinite epsilon.
-    ratings : Ratings
-        Private. Nothing is read from it before the commit.
-    task : Task
-    door : Door
-        In a rehearsal nothing is read and everything is zero.
-    n_jobs : int or None
-    label : str
-        What the books call this fit.
-    verbose : bool
+    Ratings are private, and a solver that is not private requires an infinite epsilon.
+    In a rehearsal nothing is read and everything is zero. `label` is what the books
+    call this fit.
 
     Raises
     ------
@@ -86,12 +68,9 @@ def factorize(
         if isinstance(solver, PrivateFactorizer):
             factors = solver.run(answers, task, rng, progress)
             return Outcome(factors, event, multiplier, 0)
-        assert isinstance(answers, ExactAnswers), "there is no plan"
         with Threads(n_jobs) as threads:
-            factors, n_passes = _last_iterate(
-                solver, answers.records.ratings, task, rng, threads, progress
-            )
-    return Outcome(factors, event, multiplier, n_passes)
+            last = _last_iterate(solver, ratings, task, rng, threads, progress)
+    return Outcome(last[0], event, multiplier, last[1])
 
 
 def _last_iterate(
@@ -104,6 +83,7 @@ def _last_iterate(
 ) -> tuple[Factors, int]:
     """The factors after the last pass, or after the last before an interrupt."""
     iterates = solver.iterates(ratings, task, rng, threads)
+    # The start counts as an iterate: an interrupt always leaves a model.
     factors, n_passes = next(iterates), 0  # the first one is the start
     try:
         _report(solver, factors, ratings, n_passes, progress)

@@ -29,6 +29,9 @@ class Factorizer(Configured, ABC):
     """Minimises the objective of a `Task`, without privacy."""
 
     uses_alpha: ClassVar[bool] = True
+    # For n_components=None, and of `default_alpha`: all but one minimise one objective.
+    components: ClassVar[int] = 48
+    penalty: ClassVar[float] = 0.62
 
     @classmethod
     def planned(cls, given: Given, task: Task) -> Self:
@@ -43,14 +46,15 @@ class Factorizer(Configured, ABC):
         return cls(**given)
 
     @classmethod
-    @abstractmethod
-    def default_components(cls, task: Task) -> int:
-        """The rule for ``n_components=None``; that of `task` means nothing yet."""
-
-    @classmethod
-    @abstractmethod
     def default_alpha(cls, task: Task) -> float:
-        """The rule for ``alpha=None``, for the number of components of `task`."""
+        """`penalty` over the root of the mean number of ratings of an id.
+
+        The error that a rating's penalty has to balance is that of a row's estimate,
+        which falls with the row's number of ratings.
+        """
+        n_ids = task.n_users + task.n_items
+        n_ratings = len(task.pattern) if task.pattern is not None else 0
+        return cls.penalty * math.sqrt(n_ids / n_ratings) if n_ratings else cls.penalty
 
     @property
     @abstractmethod
@@ -109,8 +113,6 @@ class PrivateFactorizer(Configured, ABC):
         ----------
         given : mapping
             Checked parameters.
-        task : Task
-        budget : Budget
 
         Raises
         ------
@@ -149,8 +151,6 @@ class PrivateFactorizer(Configured, ABC):
         ----------
         answers : Answers
             Over a `RatingSource`, its values within the task's bounds.
-        task : Task
         rng : Draws
             For draws that no privacy rests on and that are independent of the data.
-        progress : Progress
         """

@@ -26,14 +26,9 @@ class Factors:
     of items) and column k + 1 the item's (1 in rows of users), so that one product of
     rows is everything but the mean. The other columns are zeros.
 
-    Parameters
-    ----------
-    flat : ndarray of shape ((n_users + n_items) * width,)
-        The rows of all users, then of all items: the unknowns of the solvers, among
-        constants.
-    mean : float
-        Of the ratings, or what a solver puts in its place; 0.0 without biases.
-    task : Task
+    `flat` has the rows of all users, then of all items, each of the same width: the
+    unknowns of the solvers, among constants. `mean` is that of the ratings, or what a
+    solver puts in its place; 0.0 without biases.
     """
 
     flat: NDArray[Any]

@@ -39,11 +39,7 @@ _NO_TEXT = (
 class Ids:
     """The known ids of one kind, in the order of their codes.
 
-    Parameters
-    ----------
-    kind : {"users", "items"}
-    values : ndarray of shape (n_ids,)
-        Each once.
+    Each of `values`, of shape (n_ids,), is there once.
     """
 
     kind: str
@@ -55,10 +51,8 @@ class Ids:
     def codes(self, column: Any) -> IntArray:
         """The code of each id, -1 if it is not known, of shape of `column`.
 
-        Raises
-        ------
-        TypeError, ValueError
-            If an id is no id, or is of a kind that no known id has.
+        Raises `TypeError` or `ValueError` if an id is no id, or is of a kind that no
+        known id has.
         """
         column = _as_column(column, self.kind)
         # Every row is judged by itself: private scores rely on it.
@@ -77,10 +71,8 @@ class Ids:
     def texts(self) -> list[str]:
         """A text of each id, the same for 5 and 5.0 and whatever array they are in.
 
-        Raises
-        ------
-        TypeError, ValueError
-            If an id has no text but its place in memory, which others may decide.
+        Raises `TypeError` or `ValueError` if an id has no text but its place in memory,
+        which others may decide.
         """
         found: list[str] = without_data(
             lambda: [_text(value) for value in _objects_of(self.values)],
@@ -118,13 +110,8 @@ def declared_ids(parameter: str, values: Any, kind: str) -> Ids:
 def check_pairs(estimator: Any, X: Any, *, reset: bool) -> tuple[Any, Any]:
     """The columns of users and of items, or an error without an id.
 
-    Parameters
-    ----------
-    estimator : estimator
-        Its ``n_features_in_`` and ``feature_names_in_`` are set or compared.
-    X : array-like or data frame of shape (n_ratings, 2)
-    reset : bool
-        True in ``fit``.
+    True `reset` is for ``fit``, and sets the estimator's ``n_features_in_`` and
+    ``feature_names_in_``; otherwise they are compared.
     """
     users, items = split_pairs(X)
     validate_data(estimator, X, reset=reset, skip_check_array=True)

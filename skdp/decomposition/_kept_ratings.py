@@ -21,14 +21,8 @@ _KeyArray = NDArray[np.uint64]
 def kept_ratings(ratings: Ratings, max_ratings: int | None, seed: int) -> Ratings:
     """The ratings that are used, user by user, each user's in the order of items.
 
-    Parameters
-    ----------
-    ratings : Ratings
-        Each pair once.
-    max_ratings : int or None
-        None: all of them.
-    seed : int in [0, 2^32)
-        Of the keys; no privacy rests on it.
+    At most `max_ratings` of a user, whose pairs are each there once; None: all. `seed`
+    is that of the keys; no privacy rests on it.
     """
     order = ratings.pattern.by_user
     starts, pairs, items = order.starts, order.pairs, order.others

@@ -21,9 +21,7 @@ _UNRATED = 0.1
 class LowRank:
     """Predictions ``users @ items.T`` of all pairs of ids.
 
-    Parameters
-    ----------
-    users, items : ndarrays of shape (n_users, r) and (n_items, r)
+    Of shape (n_users, r) and (n_items, r).
     """
 
     users: FloatArray

@@ -25,13 +25,8 @@ def pattern_embedding(
     Rows are ``U S`` and ``V S`` of the truncated decomposition, brought to norm 1:
     what kind of user, not how active a one. Ids without a rating are zeros.
 
-    Parameters
-    ----------
-    pattern : Pattern
-    k : int
-        Columns; those beyond the smaller number of ids are zeros.
-    rng : Draws
-        For the start of the iteration.
+    Columns of the `k` beyond the smaller number of ids are zeros; `rng` is for the
+    start of the iteration.
 
     Returns
     -------

@@ -38,6 +38,7 @@ class ClippedNormal:
     def spread(self) -> float:
         """Its variance."""
         t = self.clip / self.deviation
+        # Second moments between the bounds and on them; the mean is 0 by symmetry.
         density = math.exp(-t * t / 2) / math.sqrt(2 * math.pi)
         inside = self.slope - 2 * t * density
         return self.deviation**2 * inside + self.clip**2 * (1 - self.slope)
@@ -47,15 +48,9 @@ class ClippedNormal:
     ) -> FloatArray:
         """Posterior means, row by row.
 
-        Parameters
-        ----------
-        gram : ndarray of shape (n_rows, d, d)
-        sums : ndarray of shape (n_rows, d)
-            The noisy statistics.
-        prior : ndarray of shape (d,)
-            Variances.
-        sigma : float
-            Standard deviation of the noise in `sums`.
+        `gram` of shape (n_rows, d, d) and `sums` of shape (n_rows, d) are the noisy
+        statistics, `prior` the d variances, `sigma` the standard deviation of the noise
+        in `sums`.
         """
         explained = gram * prior
         below = self.slope**2 * (explained @ gram) + self.spread * gram
@@ -86,6 +81,7 @@ def product_gram(pairs: csr_matrix, left: FloatArray, right: FloatArray) -> Floa
 
 def _products(rows: FloatArray) -> FloatArray:
     """Products of every two entries of a row, each once."""
+    # Symmetric: half of the columns make half of the work of the sparse product.
     first, second = np.triu_indices(rows.shape[1])
     return np.asarray(rows[:, first] * rows[:, second])
 

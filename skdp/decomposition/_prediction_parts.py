@@ -95,19 +95,10 @@ class UserRows:
 class Release:
     """The noisy sums of a part.
 
-    Parameters
-    ----------
-    part : Part
-    sums : ndarray
-        As `part.sums` gives them, with noise.
-    sigma : float
-        Standard deviation of that noise.
-    law : ClippedNormal
-        Of the residuals that were summed.
-    prior : ndarray of shape (d,)
-        Variances of a row of coefficients.
-    before : ndarray of shape (n_ratings,)
-        The predictions that the residuals were taken against.
+    `sums` are as `part.sums` gives them, with noise of standard deviation `sigma`;
+    `law` is that of the residuals that were summed, and `before` the predictions they
+    were taken against, of shape (n_ratings,). `prior` has the variances of a row of
+    coefficients.
     """
 
     part: Part

@@ -11,12 +11,8 @@ from skdp.decomposition._ratings import Ratings
 class RatingSource:
     """Ratings, and the public facts that answers need of them.
 
-    Parameters
-    ----------
-    ratings : Ratings
-        Private.
-    n_samples : int
-        Units of privacy, ratings or users: public.
+    `ratings` are private; `n_samples`, the units of privacy, ratings or users, is
+    public.
     """
 
     ratings: Ratings

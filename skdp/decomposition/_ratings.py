@@ -20,14 +20,9 @@ IntArray = NDArray[np.int32]
 class Order:
     """The pairs sorted by one of their ids, the others' order within kept.
 
-    Parameters
-    ----------
-    starts : ndarray of int64 of shape (n_ids + 1,)
-        Id j has the places ``starts[j]`` to ``starts[j + 1]`` of `pairs` and `others`.
-    pairs : ndarray of int32 of shape (n_ratings,)
-        Positions of the pairs.
-    others : ndarray of int32 of shape (n_ratings,)
-        The other id of each of these pairs.
+    Id j has the places ``starts[j]`` to ``starts[j + 1]`` of `pairs`, int32 positions
+    of the pairs, and of `others`, the int32 other id of each of these pairs. `starts`
+    are int64, one more than there are ids.
     """
 
     starts: NDArray[np.int64]
@@ -44,12 +39,8 @@ class Order:
 class Pattern:
     """Who rated what; each pair once.
 
-    Parameters
-    ----------
-    users, items : ndarray of int32 of shape (n_ratings,)
-        Codes from 0.
-    n_users, n_items : int
-        Ids that are known, with or without a rating.
+    `users` and `items` are int32 codes from 0, of shape (n_ratings,); `n_users` and
+    `n_items` count the known ids, with or without a rating.
     """
 
     users: IntArray
@@ -75,11 +66,8 @@ class Pattern:
 class Ratings:
     """Pairs with their values.
 
-    Parameters
-    ----------
-    pattern : Pattern
-    values : ndarray of float32 or float64 of shape (n_ratings,)
-        In units of the ratings. The dtype is that of all computation.
+    `values`, float32 or float64 of shape (n_ratings,), are in units of the ratings.
+    Their dtype is that of all computation.
     """
 
     pattern: Pattern

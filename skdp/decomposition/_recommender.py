@@ -17,14 +17,8 @@ from skdp.decomposition._ratings import IntArray, Pattern
 class Recommender:
     """Known users and items with their factors.
 
-    Parameters
-    ----------
-    users, items : Ids
-    factors : Factors
-    bounds : pair of floats or None
-        Predictions are clipped to them.
-    rated : Pattern or None
-        Who rated what, to recommend what is new.
+    Predictions are clipped to `bounds`, if there are any; `rated` says who rated what,
+    to recommend what is new.
     """
 
     users: Ids

@@ -60,11 +60,8 @@ def named_factorizer(
 
     `has_alpha` says whether the user gave a penalty.
 
-    Raises
-    ------
-    ValueError, TypeError
-        If the key or a parameter is unknown or out of range, or the solver has no
-        private form for a finite epsilon.
+    Raises `ValueError` or `TypeError` if the key or a parameter is unknown or out of
+    range, or the solver has no private form for a finite epsilon.
     """
     check_choice("solver", key, ["auto", *FACTORIZERS])
     reason = "named by the user"

@@ -41,12 +41,8 @@ _BOX = 1e3
 class NoisyItems:
     """The state between rounds.
 
-    Parameters
-    ----------
-    task : Task
-    n_factors : int
-        0, 1 or 2: the first factor is the item's bias and the second the logarithm of
-        its popularity, until they are refined.
+    With `n_factors` from 0 to 2, the first factor is the item's bias and the second the
+    logarithm of its popularity, until they are refined.
     """
 
     def __init__(self, task: Task, n_factors: int) -> None:
@@ -55,14 +51,8 @@ class NoisyItems:
     def start(self, counts: FloatArray, mean: float, sigma: float) -> None:
         """Take in the first release.
 
-        Parameters
-        ----------
-        counts : ndarray of shape (n_items,)
-            Noisy weighted counts.
-        mean : float
-            Noisy mean of the users' means.
-        sigma : float
-            Noise of the counts.
+        All noisy: weighted counts of shape (n_items,), of noise `sigma`, and the mean
+        of the users' means.
         """
         task, n_factors = self._task, self._n_factors
         self._mean = mean
@@ -71,6 +61,7 @@ class NoisyItems:
         self._log = self._standardised(np.log(self._counts))
         # Biases in the first column, then factors; all in units of the residuals.
         self._start = np.zeros((task.n_items, 1 + n_factors))
+        # What is often rated is rated higher, as a rule.
         self._start[:, 0] = _SLOPE * self._log
         if n_factors == 2:
             self._start[:, 2] = self._factor(self._log)
@@ -81,6 +72,7 @@ class NoisyItems:
 
     def popular(self, n: int) -> NDArray[np.intp]:
         """The `n` items that seem most popular, in increasing order."""
+        # Stable, so that ties fall alike on every machine.
         return np.sort(np.argsort(-self._counts, kind="stable")[:n])
 
     def add_directions(
@@ -88,12 +80,8 @@ class NoisyItems:
     ) -> None:
         """More factors, started at what residuals of the chosen items have in common.
 
-        Parameters
-        ----------
-        matrix : ndarray of shape (n_chosen, n_chosen)
-            Noisy sums of products of residuals.
-        chosen : ndarray of int of shape (n_chosen,)
-        n_directions : int
+        `matrix`, of shape (n_chosen, n_chosen), has noisy sums of products of
+        residuals.
         """
         vectors = np.linalg.eigh(matrix)[1][:, ::-1][:, :n_directions]
         for vector in vectors.T:
@@ -112,17 +100,14 @@ class NoisyItems:
         """Weights of the items in the next query: where its noise does least harm.
 
         They minimise the squared error of the next estimates, popular items counting
-        for more, among weights of the same mean square over ratings.
-
-        Parameters
-        ----------
-        sigma : float
-            Noise of the next query.
+        for more, among weights of the same mean square over ratings. Its noise is
+        `sigma`.
         """
         variance = _BIAS_VARIANCE if self._is_first else _STEP_VARIANCE
         floor = sigma**2 / variance
         n, order = self._counts, np.argsort(-self._counts, kind="stable")
         sorted_n, sorted_share = n[order], self._popularity[order]
+        # Water filling: no weight where noise would drown what is learned.
         needed = 1 + np.cumsum(sorted_share * floor / sorted_n**2)
         levels = needed / np.cumsum(sorted_share / sorted_n)
         n_active = int(np.count_nonzero(levels > floor / sorted_n))
@@ -147,9 +132,12 @@ class NoisyItems:
         self._precision += precision
         self._pull += reach * steps / noise + precision * (self._rows - self._start)
         known = self._precision > 0
+        # Before its first measurement an item has a precision of 0 and keeps its start.
         measured = self._pull / np.where(known, self._precision, 1.0)
+        # Items that are hardly measured say next to nothing about the variance of all.
         trust = np.minimum(1.0, _STEP_VARIANCE * self._precision) ** 2
         trust = trust * self._popularity[:, None]
+        # The square of a measurement is too large by its noise.
         excess = measured**2 - 1 / np.where(known, self._precision, np.inf)
         variance = _within(
             (trust * excess).sum(axis=0) / np.maximum(trust.sum(axis=0), 1e-300),
@@ -164,6 +152,7 @@ class NoisyItems:
         # First a line in log popularity through all items, then each item's own bias.
         design = np.stack([np.ones_like(self._log), self._log], axis=1)
         by_noise = reach**2 / (noise + reach**2 * _BIAS_VARIANCE)
+        # With a prior, so that a few noisy items cannot tilt the line.
         gram = (design * by_noise[:, None]).T @ design + np.eye(2) / _SLOPE_ERROR**2
         answers = reach * steps / (noise + reach**2 * _BIAS_VARIANCE)
         line = design @ np.linalg.solve(gram, design.T @ answers)
@@ -193,6 +182,7 @@ class NoisyItems:
         """With mean 0 and variance 1 over the ratings."""
         values = values - self._popularity @ values
         spread = math.sqrt(float(self._popularity @ values**2))
+        # Without a spread there is nothing that tells items apart.
         return values / spread if spread > 1e-100 else np.zeros_like(values)
 
     @staticmethod
@@ -202,6 +192,7 @@ class NoisyItems:
 
 def _positive(counts: FloatArray, sigma: float) -> FloatArray:
     """Smooth and increasing in noisy counts; near them well above the noise."""
+    # Never 0 or below: its logarithm is taken and it is divided by.
     soft = np.logaddexp(0.0, 1.5 * counts / sigma) / 1.5
     positive: FloatArray = sigma * (soft + 0.4) + _LEAST_COUNT
     return positive

@@ -29,7 +29,6 @@ class Task:
         k; 0 for biases alone.
     alpha : float in [0, inf)
         Penalty of each rating.
-    biases : bool
     unit : {"rating_value", "user"} or None
         What the release protects; None: nothing.
     rating_bounds : pair of floats

@@ -14,11 +14,6 @@ class Threads:
 
     Not numba's own parallel loops: their default layer on some machines must not be
     entered by two fits at once.
-
-    Parameters
-    ----------
-    n_jobs : int or None
-        As in scikit-learn: None is 1, -1 is all processors.
     """
 
     def __init__(self, n_jobs: int | None = None) -> None:

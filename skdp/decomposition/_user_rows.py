@@ -32,14 +32,9 @@ class UserPrior:
     a rating's error e costs ``e^2 / 2``: a Gaussian prior of precision `fixed` in units
     of the inverse variance of one rating's error.
 
-    Parameters
-    ----------
-    centre : ndarray of shape (n_unknowns,)
-        The mean user's factors and, with biases, his bias.
-    fixed : ndarray of shape (n_unknowns,)
-        Numbers of ratings that the prior counts for, not below 0.
-    per_rating : float, default=0.0
-        `alpha` of a `Task`.
+    `centre` has the mean user's factors and, with biases, his bias; `fixed` numbers of
+    ratings that the prior counts for, not below 0; both of shape (n_unknowns,).
+    `per_rating` is `alpha` of a `Task`.
     """
 
     centre: FloatArray
@@ -83,17 +78,10 @@ def solve_users(
     ratings gets the prior's centre, and so does what his ratings leave open where
     nothing is penalised.
 
-    Parameters
-    ----------
-    factors : Factors
-        Of these the rows of items and the mean are used.
-    ratings : Ratings
-        Of any number of users, the ones of `factors` or new ones. Items are the ones of
-        `factors`.
-    prior : UserPrior or None, default=None
-        None: the penalty of the task of `factors`.
-    threads : Threads or None, default=None
-        None: one thread. The result does not depend on their number.
+    Of `factors` the rows of items and the mean are used; `ratings` may be of any users,
+    the ones of `factors` or new ones, over the same items. Without a `prior` it is the
+    penalty of the task of `factors`. The result, of the dtype of `factors`, does not
+    depend on the number of threads.
 
     Returns
     -------

@@ -15,7 +15,8 @@ from skdp.privacy._accounting import Budget, calibrate
 from skdp.privacy._adjacency import Adjacency
 from skdp.privacy._laws import LAWS, deviation_once
 from skdp.queries._gradient_sum import query_sensitivity
-from skdp.solvers import choose_solver
+from skdp.solvers import named_solver
+from skdp.solvers._registry import planned_solver
 
 # Noise over scale up to which models came out close to those without privacy, and from
 # which on they were hardly better than a constant one (docs/how_to_choose.md).
@@ -160,8 +161,7 @@ def forecast(
         alpha=alpha,
         fit_intercept=fit_intercept,
     )
-    chosen = choose_solver(solver, solver_params, objective, budget)
-    assert chosen is not None, "epsilon is finite"
+    chosen = planned_solver(named_solver(solver, solver_params), objective, budget)
     noise = _coefficient_noise(objective, budget)
     scale = objective.loss.raw_unit / data_norm
     return Forecast(

@@ -86,10 +86,6 @@ class SparseModel(DPEstimator):
     def get_support(self, indices: bool = False) -> np.ndarray:
         """Which features have a nonzero coefficient; post-processing of ``coef_``.
 
-        Parameters
-        ----------
-        indices : bool, default=False
-
         Returns
         -------
         ndarray of bool of shape (n_features,), or of int of shape (n_selected,)

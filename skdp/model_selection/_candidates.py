@@ -109,10 +109,8 @@ def silenced(
     `seed` is public and goes to declared steps that draw at random: with the state of
     NumPy's generator they would tell how many trials there are.
 
-    Raises
-    ------
-    ValueError, TypeError
-        If a parameter is unknown, or a private step has a budget or books of its own.
+    Raises `ValueError` or `TypeError` if a parameter is unknown, or a private step has
+    a budget or books of its own.
     """
     model = clone(estimator).set_params(
         **{name: clone(value, safe=False) for name, value in params.items()}
@@ -224,10 +222,8 @@ class Accepted:
 def accept(models: list[Any], X: Any, y: Any, adjacency: Relation) -> Accepted:
     """Rehearse every candidate, and check that all of them predict the same thing.
 
-    Raises
-    ------
-    ValueError, TypeError
-        If a candidate refuses a parameter, the rows or the targets.
+    Raises `ValueError` or `TypeError` if a candidate refuses a parameter, the rows or
+    the targets.
     """
     takes_labels = bool(_undeclared(models[0]))
     first, _ = rehearse(models[0], X, y, adjacency)

@@ -11,7 +11,12 @@ from numpy.typing import NDArray
 
 from skdp._floats import FloatArray
 from skdp._validation import check_real
-from skdp.model_selection._scoring_base import PrivateScoring, PublicFacts, column
+from skdp.model_selection._scoring_base import (
+    MeanLoss,
+    PrivateScoring,
+    PublicFacts,
+    column,
+)
 from skdp.privacy._adjacency import Adjacency
 
 
@@ -111,7 +116,7 @@ class BalancedAccuracy(_Hits):
 
 
 @dataclass(frozen=True)
-class NegLogLoss(PrivateScoring):
+class NegLogLoss(MeanLoss):
     """Minus the mean logarithmic loss, with probabilities raised to `floor`.
 
     The statistic is minus the sum of the losses in units of the largest,
@@ -126,8 +131,6 @@ class NegLogLoss(PrivateScoring):
     name = "neg_log_loss"
     task = "classification"
     method = "predict_proba"
-    is_single = True
-    _worst = -1.0
 
     floor: float = 0.01
 
@@ -142,19 +145,6 @@ class NegLogLoss(PrivateScoring):
     @property
     def lowest(self) -> float:
         return math.log(self.floor)
-
-    @property
-    def highest(self) -> float:
-        return 0.0
-
-    def sensitivity(self, adjacency: Adjacency, norm: int) -> float:
-        return {"replace_one": 1.0, "zero_out": 1.0}[adjacency]
-
-    def score(self, statistic: FloatArray, n_samples: int) -> float:
-        return -self.lowest * float(np.clip(statistic[0] / n_samples, -1.0, 0.0))
-
-    def worst_statistic(self, n_samples: int) -> FloatArray:
-        return np.array([-float(n_samples)])
 
     def _quality(self, estimator: Any, X: Any, y: NDArray[Any]) -> FloatArray:
         proba = np.asarray(estimator.predict_proba(X), dtype=np.float64)

@@ -29,16 +29,9 @@ from skdp.queries._scores import Scores
 class SearchFacts:
     """Public facts of one search.
 
-    Parameters
-    ----------
-    n_samples, n_candidates : int
-    budget : Budget
-        For the whole search, the final model included.
-    adjacency : {"replace_one", "zero_out", "rating_value"}
-    scorer : PrivateScoring
-    validation_fraction : float in (0, 1) or None
-        Share of the records that candidates are scored on. None: the method's rule.
-    has_ledger : bool
+    `budget` is for the whole search, the final model included; `validation_fraction`,
+    in (0, 1), is the share of the records that candidates are scored on, None for the
+    method's rule.
     """
 
     n_samples: int
@@ -64,16 +57,9 @@ class SearchFacts:
 class Choice:
     """What a search releases.
 
-    Parameters
-    ----------
-    index : int
-        Of the chosen candidate.
-    estimator : estimator or None
-        Its fitted model. None: there is none, and a fixed default takes its place.
-    score : float
-        Released score of the chosen candidate; nan if none was released.
-    scores : ndarray of shape (n_candidates,) or None
-        Released scores of all candidates, if they were.
+    `index` is that of the chosen candidate and `estimator` its fitted model; without
+    one a fixed default takes its place. `score` is its released score, nan if none was;
+    `scores`, of shape (n_candidates,), those of all, if they were released.
     """
 
     index: int
@@ -95,7 +81,6 @@ class Method(Configured, ABC):
         ----------
         given : mapping
             Checked parameters.
-        facts : SearchFacts
 
         Raises
         ------

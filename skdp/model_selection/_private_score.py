@@ -25,7 +25,7 @@ from skdp.model_selection._scoring import resolve_scoring
 from skdp.model_selection._scoring_base import MOST_RECORDS, PrivateScoring
 from skdp.privacy._accounting import Budget
 from skdp.privacy._adjacency import Relation, check_row_relation, table_relation
-from skdp.privacy._answers import Answers, ExactAnswers
+from skdp.privacy._answers import Answers
 from skdp.privacy._laws import NoiseLaw, budget_of, law_for
 from skdp.privacy._plan import Line, Plan
 from skdp.privacy._record import PrivacyRecord
@@ -177,16 +177,7 @@ def private_score(
 class _Release:
     """How a score will be released: public facts, settled before the commit.
 
-    Parameters
-    ----------
-    scoring : PrivateScoring
-    query : Scores
-    budget : Budget
-        What is asked for.
-    law : NoiseLaw or None
-        None for an infinite epsilon.
-    why : str
-        Why this law.
+    `law` is None for an infinite epsilon; `why` says why it is this law.
     """
 
     scoring: PrivateScoring
@@ -204,7 +195,7 @@ class _Release:
         """The released score."""
         if answers.is_rehearsed:
             return self.scoring.lowest
-        if isinstance(answers, ExactAnswers):
+        if self.law is None:
             (estimator,) = self.query.models
             return float(get_scorer(self.scoring.name)(estimator, table.X, table.y))
         released = answers.ask(self.query).value

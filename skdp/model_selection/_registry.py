@@ -40,10 +40,8 @@ def choose_method(
 ) -> ChosenMethod:
     """The method that a user named, or the best one that public facts allow.
 
-    Raises
-    ------
-    ValueError, TypeError
-        If the key or a parameter is wrong, or the method refuses the search.
+    Raises `ValueError` or `TypeError` if the key or a parameter is wrong, or the method
+    refuses the search.
     """
     check_choice("method", key, ["auto", *METHODS])
     if key == "auto":

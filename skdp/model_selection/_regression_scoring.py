@@ -12,6 +12,7 @@ from skdp._floats import FloatArray
 from skdp._validation import check_real, check_target_bounds
 from skdp.model_selection._scoring_base import (
     QUANTUM,
+    MeanLoss,
     PrivateScoring,
     PublicFacts,
     column,
@@ -52,29 +53,14 @@ class _Residuals(PrivateScoring):
         return np.where(is_number & (size <= 1.0), size, 1.0)
 
 
-class _MeanLoss(_Residuals):
-    """Minus the mean of a power of the residual; the statistic is in its bound."""
+class _MeanLoss(MeanLoss, _Residuals):
+    """Minus the mean of a power of the residual."""
 
-    is_single = True
-    _worst = -1.0
     _power: ClassVar[int]
 
     @property
     def lowest(self) -> float:
         return -((self.high - self.low) ** self._power)
-
-    @property
-    def highest(self) -> float:
-        return 0.0
-
-    def sensitivity(self, adjacency: Adjacency, norm: int) -> float:
-        return {"replace_one": 1.0, "zero_out": 1.0}[adjacency]
-
-    def score(self, statistic: FloatArray, n_samples: int) -> float:
-        return -self.lowest * float(np.clip(statistic[0] / n_samples, -1.0, 0.0))
-
-    def worst_statistic(self, n_samples: int) -> FloatArray:
-        return np.array([-float(n_samples)])
 
     def _quality(self, estimator: Any, X: Any, y: NDArray[Any]) -> FloatArray:
         return np.asarray(-(self._residuals(estimator, X, y) ** self._power))

@@ -32,12 +32,7 @@ MOST_RECORDS = 2**27
 class PublicFacts:
     """What a scorer may know without looking at data.
 
-    Parameters
-    ----------
-    classes : tuple or None
-        The labels.
-    target_bounds : pair of floats or None
-        Lowest and highest target.
+    Labels, or the lowest and the highest target.
     """
 
     classes: tuple[Any, ...] | None = None
@@ -144,6 +139,26 @@ class PrivateScoring(ABC):
     def _spread(self, quality: FloatArray, y: NDArray[Any]) -> FloatArray:
         """The records' vectors, of shape (n_samples, size)."""
         return quality[:, None]
+
+
+class MeanLoss(PrivateScoring):
+    """Minus a mean of losses; the statistic is minus their sum, the largest being 1."""
+
+    is_single = True
+    _worst = -1.0
+
+    @property
+    def highest(self) -> float:
+        return 0.0
+
+    def sensitivity(self, adjacency: Adjacency, norm: int) -> float:
+        return {"replace_one": 1.0, "zero_out": 1.0}[adjacency]
+
+    def score(self, statistic: FloatArray, n_samples: int) -> float:
+        return -self.lowest * float(np.clip(statistic[0] / n_samples, -1.0, 0.0))
+
+    def worst_statistic(self, n_samples: int) -> FloatArray:
+        return np.array([-float(n_samples)])
 
 
 def column(values: Any, n_samples: int) -> NDArray[Any]:

@@ -37,12 +37,7 @@ class Split:
 class Trial:
     """One fit that was scored.
 
-    Parameters
-    ----------
-    number : int
-        By which the records know its score.
-    model : estimator or None
-        None if it failed.
+    The records know its score by `number`; `model` is None if it failed.
     """
 
     number: int
@@ -55,17 +50,8 @@ class Job:
 
     Exact scores of its trials stay here: answers tell of them with noise.
 
-    Parameters
-    ----------
-    X, y : private
-    adjacency : {"replace_one", "zero_out", "rating_value"}
-    scorer : PrivateScoring
-    draws : Draws
-        Orders and counts; no noise.
-    seed : int or None
-        None: private noise. Else every fit takes a seed from `draws`.
-    n_jobs : int or None
-    verbose : bool
+    `X` and `y` are private. Without a `seed` the noise is private; with one every fit
+    takes a seed from `draws`.
     """
 
     X: Any

@@ -26,13 +26,9 @@ def total_of(
 ) -> tuple[float, float]:
     """Epsilon and delta of all steps together; never below the truth.
 
-    Parameters
-    ----------
-    steps : sequence of StepPrivacy
-        All of one adjacency.
-    delta : 0, float in [1e-50, 1) or None, default=None
-        None: the largest delta of the steps whose noise adds up in squares, plus the
-        deltas of all others. The least at which the budgets of the steps suffice.
+    `delta` is 0, in [1e-50, 1), or None: the largest delta of the steps whose noise
+    adds up in squares, plus the deltas of all others, the least at which the budgets of
+    the steps suffice. All steps are of one adjacency.
 
     Returns
     -------

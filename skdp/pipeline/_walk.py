@@ -22,17 +22,10 @@ _META = "may fit its private steps more than once, and read the data itself"
 class Leaf:
     """A step without known steps of its own, or what a container does by itself.
 
-    Parameters
-    ----------
-    path : str
-        Names from the outermost container down, joined by "/".
-    step : estimator or {"passthrough", "drop"}
-    problem : str, default=""
-        What a container does with the data by itself.
-    inside : str, default=""
-        Class of the unknown meta-estimator to which the step belongs.
-    is_frozen : bool, default=False
-        Whether the step was fitted before and is not fitted again.
+    `path` has the names from the outermost container down, joined by "/"; `problem` is
+    what a container does with the data by itself; `inside` the class of the unknown
+    meta-estimator to which the step belongs. A frozen step was fitted before and is not
+    fitted again.
     """
 
     path: str
@@ -55,13 +48,8 @@ def says_its_privacy(step: Any) -> bool:
 def walk(estimator: Any, path: str = "", *, planned: bool = False) -> Iterator[Leaf]:
     """All leaves, in the order in which they would be fitted.
 
-    Parameters
-    ----------
-    estimator : estimator or str
-    path : str, default=""
-        Of the estimator itself.
-    planned : bool, default=False
-        Follow the parameters, not what was fitted in their place.
+    `path` is that of the estimator itself; if `planned`, parameters are followed, not
+    what was fitted in their place.
     """
     own_path = path or type(estimator).__name__.lower()
     container = _CONTAINERS.get(type(estimator))
@@ -87,10 +75,7 @@ def private_steps(estimator: Any) -> list[tuple[str, Any]]:
     Follows the parameters of fitted containers, so that what is set there holds for the
     next fit.
 
-    Raises
-    ------
-    ValueError
-        If one of them is frozen, so that there will be no fit.
+    Raises `ValueError` if one of them is frozen, so that there will be no fit.
     """
     leaves = [leaf for leaf in walk(estimator, planned=True) if costs(leaf.privacy)]
     for leaf in leaves:

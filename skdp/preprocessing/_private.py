@@ -32,21 +32,10 @@ class PrivateTransformer(TransformerMixin, PrivateEstimator):
     ) -> Answers:
         """Plan, calibrate and commit; sets ``privacy_``. Reads nothing.
 
-        Parameters
-        ----------
-        query : Query
-            The first one.
-        source : Source
-            Private.
-        budget : Budget
-        key : str
-            Names the mechanism in ``privacy_``.
-        params : dict
-            Its public configuration.
-        times : int, default=1
-            Number of queries like the first; later ones may depend on answers.
-        data_norm : float, default=inf
-            Norm to which rows are clipped before they are queried.
+        `query` is the first of `times` like it; later ones may depend on answers.
+        `source` is private. `key` names the mechanism in ``privacy_`` and `params` is
+        its public configuration; rows are clipped to `data_norm` before they are
+        queried.
         """
         plan = _plan(budget, math.prod(query.shape), times)
         door = self._door(budget)

@@ -202,12 +202,7 @@ class DPQuantileClipper(OneToOneFeatureMixin, PrivateTransformer):
 class Bisection:
     """A search for two quantiles of each feature; public facts only.
 
-    Parameters
-    ----------
-    low, high : ndarray of shape (n_features,)
-        Declared bounds.
-    quantiles : pair of floats
-    n_steps, n_samples : int
+    Bounds are the declared ones, of shape (n_features,).
     """
 
     low: FloatArray

@@ -125,9 +125,8 @@ def _selected_fits(event: Event, budget: Budget) -> bool:
 
 
 def _parallel_parts(event: Event) -> tuple[Event, ...]:
-    (parallel,) = event.leaves
-    assert isinstance(parallel, ParallelEvent)
-    return parallel.parts
+    alone = [leaf for leaf in event.leaves if isinstance(leaf, ParallelEvent)]
+    return tuple(part for parallel in alone for part in parallel.parts)
 
 
 def _parallel_epsilon(event: Event, delta: float) -> float:

@@ -43,19 +43,9 @@ def cost_over(event: Event, strength: Strength) -> float:
 class Allowance:
     """What one trial may release.
 
-    Parameters
-    ----------
-    adjacency : {"replace_one", "zero_out", "rating_value", "user"}
-    unit : str
-    strength : GaussianEvent, PureEvent or None, default=None
-        What its events may cost together. None: a rehearsal.
-    allow_nonprivate : bool, default=False
-        Whether seeded steps are accepted: in a search that is not private itself.
-
-    Attributes
-    ----------
-    noted : list of events
-        What has been committed.
+    Its events may cost `strength` together, None in a rehearsal; seeded steps are
+    accepted if `allow_nonprivate`, in a search that is not private itself. `noted` has
+    what was committed.
     """
 
     path: ClassVar[str] = ""

@@ -61,13 +61,8 @@ class Released:
 class Grant:
     """An event on the books, and the noise it was declared with; public.
 
-    Parameters
-    ----------
-    event : Event
-    noise_multiplier : float
-        Of the plan; 0.0 without noise.
-    relation : {"replace_one", "zero_out", "rating_value", "user"}
-        Of neighbours.
+    `noise_multiplier` is the plan's, 0.0 without noise; `relation` is that of
+    neighbours.
     """
 
     event: Event
@@ -80,10 +75,8 @@ class Answers(ABC):
 
     Parameters
     ----------
-    plan : Plan
     source : Records
         Private.
-    grant : Grant
 
     Attributes
     ----------
@@ -113,7 +106,6 @@ class Answers(ABC):
 
         Parameters
         ----------
-        query : Query
         line : int, default=0
             Of the plan.
 
@@ -133,7 +125,6 @@ class Answers(ABC):
 
         Parameters
         ----------
-        query : Query
         k : int of at least 1
             Uses up as many answers of the line.
         line : int
@@ -145,7 +136,6 @@ class Answers(ABC):
             As in `ask`; and if there are fewer numbers than `k`.
         """
 
-    @abstractmethod
     def inside(
         self, algorithm: Inside, hear: Callable[[Any], None] | None = None
     ) -> Any:
@@ -163,8 +153,13 @@ class Answers(ABC):
         PlanUsedUpError
             If an answer of the plan has been given.
         TypeError
-            If a line is a part, of samples, or of noise for bounds in L1.
+            If a line is a part, of samples, or of noise for bounds in L1, and wherever
+            there are no records that noise hides.
         """
+        raise TypeError(
+            "Only answers with noise have walls. Answer with a constant in a "
+            "rehearsal, and read the records without privacy."
+        )
 
     def part(self, line: int, view: View | None = None) -> Answers:
         """Answers of a plan within the plan, over the records as a view shows them."""
@@ -186,13 +181,13 @@ class Answers(ABC):
 
     def expected(self, query: Query, line: int = 0) -> Released:
         """What is public of an answer beforehand: its noise, with zeros for numbers."""
-        asked = self._of_noise(line)
+        asked, law = self._of_noise(line)
         bound = self._bound(query, asked) + query.slack(self._layout(asked))
-        return self._scaled(np.zeros(query.shape), asked, bound)
+        return self._scaled(np.zeros(query.shape), asked, law, bound)
 
-    @abstractmethod
     def _sub(self, plan: Plan, view: View | None, grant: Grant) -> Answers:
         """Answers of the same kind for a plan within the plan."""
+        return type(self)(plan, self._source, grant)
 
     def _line(self, line: int) -> Line:
         asked = self._plan.lines[line]
@@ -212,12 +207,12 @@ class Answers(ABC):
             )
         return asked
 
-    def _of_noise(self, line: int) -> Line:
-        """A line that can be asked, or raise."""
+    def _of_noise(self, line: int) -> tuple[Line, NoiseLaw]:
+        """A line that can be asked, with its law, or raise."""
         asked = self._leaving(line)
         if isinstance(asked.law, Choices):
             raise TypeError("A line of choices has no noise of a size. Use choose().")
-        return asked
+        return asked, asked.law
 
     def _of_choices(self, line: int, query: Query, k: int) -> Choices:
         """The law of a line by which `k` numbers can be chosen, or raise."""
@@ -258,10 +253,10 @@ class Answers(ABC):
             f"L{bound.norm:g}. Use a law for it. Nothing was read."
         )
 
-    def _scaled(self, value: FloatArray, line: Line, bound: float) -> Released:
+    def _scaled(
+        self, value: FloatArray, line: Line, law: NoiseLaw, bound: float
+    ) -> Released:
         """A released value with what is public of its noise."""
-        law = line.law
-        assert not isinstance(law, Choices), "lines of choices are not asked"
         multiplier = line.multiplier(self.noise_multiplier)
         scale = law.scale(bound, multiplier, value.size, line.is_fine)
         return Released(
@@ -270,14 +265,7 @@ class Answers(ABC):
 
 
 class LocalAnswers(Answers):
-    """Over records of this process, with noise from one source.
-
-    Parameters
-    ----------
-    plan, source, grant
-        As in `Answers`.
-    noise : NoiseSource
-    """
+    """Over records of this process, with noise from one source."""
 
     def __init__(
         self, plan: Plan, source: Any, grant: Grant, noise: NoiseSource
@@ -289,13 +277,14 @@ class LocalAnswers(Answers):
         self._buckets: Iterator[Any] | None = None
 
     def ask(self, query: Query, line: int = 0) -> Released:
-        asked = self._of_noise(line)
+        asked, law = self._of_noise(line)
+        # Counted before the read: an error on the way may have seen records.
         self._take(line)
         # From here on no warning may depend on the data.
         with np.errstate(all="ignore"):
             exact, bound = self._total(query, asked)
             released = self._noisy(exact, asked, bound)
-        return self._scaled(released, asked, bound)
+        return self._scaled(released, asked, law, bound)
 
     def choose(self, query: Query, k: int, line: int) -> IntArray:
         law = self._of_choices(line, query, k)
@@ -328,6 +317,7 @@ class LocalAnswers(Answers):
                     released = heard
                     if hear is not None:
                         hear(released)
+            # All that was declared has been answered: the records are left.
             reading.close()
         return released
 
@@ -389,6 +379,7 @@ class LocalAnswers(Answers):
         law: NoiseLaw | Choices = line.law
         if isinstance(law, Choices):
             epsilon = law.epsilon(multiplier)
+            # Its scores are integers, and a bound that is rounded up remains one.
             return self._noise.signed_choice(
                 exact, sensitivity=math.ceil(bound), epsilon=epsilon
             )
@@ -410,14 +401,6 @@ class RehearsedAnswers(Answers):
         self._of_choices(line, query, k)
         self._take(line, k)
         return np.arange(k)
-
-    def inside(
-        self, algorithm: Inside, hear: Callable[[Any], None] | None = None
-    ) -> Any:
-        raise TypeError("A rehearsal has nothing to read. Answer with a constant.")
-
-    def _sub(self, plan: Plan, view: View | None, grant: Grant) -> Answers:
-        return RehearsedAnswers(plan, self._source, grant)
 
 
 class NoiselessRehearsal(RehearsedAnswers):
@@ -453,12 +436,3 @@ class ExactAnswers(Answers):
     def choose(self, query: Query, k: int, line: int) -> IntArray:
         scores = self.ask(query).value
         return np.argsort(-scores, kind="stable")[:k].astype(np.int64)
-
-    def inside(
-        self, algorithm: Inside, hear: Callable[[Any], None] | None = None
-    ) -> Any:
-        raise TypeError("Without privacy there are no walls. Read the records.")
-
-    def _sub(self, plan: Plan, view: View | None, grant: Grant) -> Answers:
-        source = self._source if view is None else view(self._source)
-        return ExactAnswers(plan, source, grant)

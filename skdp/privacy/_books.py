@@ -64,19 +64,9 @@ class Terms:
 class Spend:
     """One committed event.
 
-    Parameters
-    ----------
-    id : int
-        Running number from 1.
-    committed_at : str
-        UTC time of the commit.
-    label : str
-        What was fitted.
-    epsilon, delta : float
-        The budget the fit asked for; epsilon is inf for a non-private event.
-    event : Event
-    skdp_version : str
-        The version of skdp that made the release.
+    `id` runs from 1, `committed_at` is in UTC, and `label` says what was fitted.
+    `epsilon` and `delta` are what the fit asked for; epsilon is inf for a non-private
+    event. `skdp_version` is that of the skdp that made the release.
     """
 
     id: int
@@ -92,12 +82,7 @@ class Spend:
 class Books:
     """Spends in a file.
 
-    Parameters
-    ----------
-    path : str
-        Absolute name of the file.
-    terms : Terms
-        What the file must have been made with.
+    `path` is absolute; `terms` are those that the file must have been made with.
     """
 
     path: str
@@ -106,10 +91,8 @@ class Books:
     def read(self) -> list[Spend]:
         """All spends, oldest first.
 
-        Raises
-        ------
-        LedgerError
-            If the file is missing, foreign, damaged or made with other terms.
+        Raises `LedgerError` if the file is missing, foreign, damaged or made with other
+        terms.
         """
         with self._translated(), closing(_connect(self.path)) as connection:
             connection.execute("BEGIN")
@@ -267,10 +250,7 @@ def _copy_exclusively(draft: str, path: str) -> None:
 def find_terms(path: str) -> Terms:
     """The terms that an existing file was made with.
 
-    Raises
-    ------
-    LedgerError
-        If the file is missing, foreign or damaged.
+    Raises `LedgerError` if the file is missing, foreign or damaged.
     """
     problem, row = "it has no books", None
     try:

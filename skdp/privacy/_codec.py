@@ -66,10 +66,8 @@ def event_to_dict(event: Event) -> dict[str, Any]:
 def event_from_dict(record: Any) -> Event:
     """The event that `event_to_dict` described.
 
-    Raises
-    ------
-    ValueError
-        If the record is not exactly of an allowed form, or a value is out of range.
+    Raises `ValueError` if the record is not exactly of an allowed form, or a value is
+    out of range.
     """
     if not isinstance(record, dict) or "event" not in record:
         raise ValueError("An event record must be an object with the field 'event'.")

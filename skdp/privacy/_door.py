@@ -119,6 +119,7 @@ class Door:
         if plan is not None:
             declare = partial(plan.event, relation=self.relation)
             multiplier = calibrate(declare, self._budget)
+            # Whoever knows the seed can take the noise away.
             if self.is_private:
                 event = declare(multiplier)
         if self._ledger is not None:

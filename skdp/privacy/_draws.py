@@ -33,12 +33,7 @@ class Draws(Protocol):
 
 
 class DrawsOf:
-    """The draws of a noise source, without its noise.
-
-    Parameters
-    ----------
-    noise : Draws
-    """
+    """The draws of a noise source, without its noise."""
 
     def __init__(self, noise: Draws) -> None:
         self._noise = noise

@@ -30,8 +30,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
+from functools import partial
+from typing import Any, ClassVar, Protocol
 
+from skdp._configured import Checks
 from skdp._validation import check_count, check_delta, check_real
 from skdp.privacy._adjacency import Adjacency, check_adjacency
 from skdp.privacy._gaussian import pure_mu
@@ -57,12 +59,28 @@ class Event(Protocol):
     def leaves(self) -> tuple[Event, ...]: ...
 
 
-class _Single:
-    """An event without parts; what a subclass does not say of its cost is 0."""
+_check_size = partial(check_real, low=1e-100, high=1e100)
+_check_times = partial(check_count, high=2**53)
+_check_exponent = partial(check_real, low=0.0, high=1e8)
+
+
+def _check_curvature(name: str, value: Any) -> float | None:
+    return None if value is None else _check_exponent(name, value)
+
+
+class Single:
+    """An event that is its own leaf; what a subclass does not say of its cost is 0."""
+
+    _checks: ClassVar[Checks] = {}
 
     def __init_subclass__(cls) -> None:
         if not {"mu_squared", "pure_epsilon"} & set(vars(cls)):
             raise TypeError(f"{cls.__name__} must say what it costs. Got neither way.")
+
+    def __post_init__(self) -> None:
+        for name, check in self._checks.items():
+            # Plain numbers, so that equal events have equal text.
+            object.__setattr__(self, name, check(name, getattr(self, name)))
 
     @property
     def mu_squared(self) -> float:
@@ -85,14 +103,8 @@ class _Single:
         return (self,)
 
 
-def _set(event: object, **values: float | None) -> None:
-    """Put plain numbers into a frozen event, so that equal events have equal text."""
-    for name, value in values.items():
-        object.__setattr__(event, name, value)
-
-
 @dataclass(frozen=True)
-class GaussianEvent(_Single):
+class GaussianEvent(Single):
     """`count` Gaussian releases, each with noise sigma = multiplier * sensitivity.
 
     Parameters
@@ -103,15 +115,10 @@ class GaussianEvent(_Single):
         Number of releases; later queries may depend on earlier releases.
     """
 
+    _checks: ClassVar[Checks] = {"noise_multiplier": _check_size, "count": _check_times}
+
     noise_multiplier: float
     count: int = 1
-
-    def __post_init__(self) -> None:
-        multiplier = check_real(
-            "noise_multiplier", self.noise_multiplier, low=1e-100, high=1e100
-        )
-        _set(self, noise_multiplier=multiplier)
-        _set(self, count=check_count("count", self.count, high=2**53))
 
     @property
     def mu_squared(self) -> float:
@@ -119,7 +126,7 @@ class GaussianEvent(_Single):
 
 
 @dataclass(frozen=True)
-class PureEvent(_Single):
+class PureEvent(Single):
     """`count` releases, each epsilon-DP; Laplace noise of scale b has 1/multiplier.
 
     Parameters
@@ -128,12 +135,10 @@ class PureEvent(_Single):
     count : int, default=1
     """
 
+    _checks: ClassVar[Checks] = {"epsilon": _check_size, "count": _check_times}
+
     epsilon: float
     count: int = 1
-
-    def __post_init__(self) -> None:
-        _set(self, epsilon=check_real("epsilon", self.epsilon, low=1e-100, high=1e100))
-        _set(self, count=check_count("count", self.count, high=2**53))
 
     @property
     def pure_epsilon(self) -> float:
@@ -145,7 +150,7 @@ class PureEvent(_Single):
 
 
 @dataclass(frozen=True)
-class BoundedRangeEvent(_Single):
+class BoundedRangeEvent(Single):
     r"""`count` selections, each of bounded range: the exponential mechanism.
 
     A mechanism is of epsilon-bounded range if the logarithm of the ratio of its
@@ -167,12 +172,10 @@ class BoundedRangeEvent(_Single):
        exponential mechanisms. ICML. https://arxiv.org/abs/1909.13830
     """
 
+    _checks: ClassVar[Checks] = {"epsilon": _check_size, "count": _check_times}
+
     epsilon: float
     count: int = 1
-
-    def __post_init__(self) -> None:
-        _set(self, epsilon=check_real("epsilon", self.epsilon, low=1e-100, high=1e100))
-        _set(self, count=check_count("count", self.count, high=2**53))
 
     @property
     def pure_epsilon(self) -> float:
@@ -186,7 +189,7 @@ class BoundedRangeEvent(_Single):
 
 
 @dataclass(frozen=True)
-class LaplaceEvent(_Single):
+class LaplaceEvent(Single):
     """`count` Laplace releases, each with noise of scale multiplier * sensitivity.
 
     Parameters
@@ -196,15 +199,10 @@ class LaplaceEvent(_Single):
     count : int, default=1
     """
 
+    _checks: ClassVar[Checks] = {"noise_multiplier": _check_size, "count": _check_times}
+
     noise_multiplier: float
     count: int = 1
-
-    def __post_init__(self) -> None:
-        multiplier = check_real(
-            "noise_multiplier", self.noise_multiplier, low=1e-100, high=1e100
-        )
-        _set(self, noise_multiplier=multiplier)
-        _set(self, count=check_count("count", self.count, high=2**53))
 
     @property
     def pure_epsilon(self) -> float:
@@ -216,7 +214,7 @@ class LaplaceEvent(_Single):
 
 
 @dataclass(frozen=True)
-class EpsilonDeltaEvent(_Single):
+class EpsilonDeltaEvent(Single):
     """`count` releases, each (epsilon, delta)-DP; nothing else is known of them.
 
     Parameters
@@ -226,14 +224,15 @@ class EpsilonDeltaEvent(_Single):
     count : int, default=1
     """
 
+    _checks: ClassVar[Checks] = {
+        "epsilon": _check_size,
+        "delta": lambda name, value: check_delta(value),
+        "count": _check_times,
+    }
+
     epsilon: float
     delta: float
     count: int = 1
-
-    def __post_init__(self) -> None:
-        _set(self, epsilon=check_real("epsilon", self.epsilon, low=1e-100, high=1e100))
-        _set(self, delta=check_delta(self.delta))
-        _set(self, count=check_count("count", self.count, high=2**53))
 
     @property
     def pure_epsilon(self) -> float:
@@ -249,7 +248,7 @@ class EpsilonDeltaEvent(_Single):
 
 
 @dataclass(frozen=True)
-class PoissonGaussianEvent(_Single):
+class PoissonGaussianEvent(Single):
     """`count` sums over Poisson samples, each with Gaussian noise.
 
     Every record enters a sample independently with the same probability; samples are
@@ -268,19 +267,17 @@ class PoissonGaussianEvent(_Single):
         privacy for all `count` releases together.
     """
 
+    _checks: ClassVar[Checks] = {
+        "noise_multiplier": _check_size,
+        "sampling_rate": partial(check_real, low=1e-100, high=1.0),
+        "count": _check_times,
+        "adjacency": lambda name, value: check_adjacency(value),
+    }
+
     noise_multiplier: float
     sampling_rate: float
     count: int = 1
     adjacency: Adjacency = "zero_out"
-
-    def __post_init__(self) -> None:
-        multiplier = check_real(
-            "noise_multiplier", self.noise_multiplier, low=1e-100, high=1e100
-        )
-        rate = check_real("sampling_rate", self.sampling_rate, low=1e-100, high=1.0)
-        _set(self, noise_multiplier=multiplier, sampling_rate=rate)
-        _set(self, count=check_count("count", self.count, high=2**53))
-        check_adjacency(self.adjacency)
 
     @property
     def mu_squared(self) -> float:
@@ -288,7 +285,7 @@ class PoissonGaussianEvent(_Single):
 
 
 @dataclass(frozen=True)
-class ObjectiveEvent(_Single):
+class ObjectiveEvent(Single):
     r"""Minimising an objective with a Gaussian linear term (objective perturbation).
 
     The fields bound the privacy loss in both orders, see `skdp.privacy._objective`.
@@ -308,6 +305,14 @@ class ObjectiveEvent(_Single):
         Bound kappa on the relative change of curvature; one corner only.
     """
 
+    _checks: ClassVar[Checks] = {
+        "noise_multiplier": _check_size,
+        "log_determinant": _check_exponent,
+        "corners": _check_times,
+        "half_corners": partial(check_count, low=0, high=2**53),
+        "curvature": _check_curvature,
+    }
+
     noise_multiplier: float
     log_determinant: float
     corners: int = 1
@@ -315,18 +320,9 @@ class ObjectiveEvent(_Single):
     curvature: float | None = None
 
     def __post_init__(self) -> None:
-        multiplier = check_real(
-            "noise_multiplier", self.noise_multiplier, low=1e-100, high=1e100
-        )
-        shift = check_real("log_determinant", self.log_determinant, low=0.0, high=1e8)
-        _set(self, noise_multiplier=multiplier, log_determinant=shift)
-        _set(self, corners=check_count("corners", self.corners, high=2**53))
-        half = check_count("half_corners", self.half_corners, low=0, high=2**53)
-        _set(self, half_corners=half)
-        if self.curvature is None:
-            return
-        _set(self, curvature=check_real("curvature", self.curvature, low=0.0, high=1e8))
-        if (self.corners, self.half_corners) != (1, 0):
+        super().__post_init__()
+        is_alone = (self.corners, self.half_corners) == (1, 0)
+        if self.curvature is not None and not is_alone:
             raise ValueError(
                 "The 'curvature' parameter must be None with more than one corner. "
                 f"Got {self.curvature!r} with {self.corners} corners and "
@@ -386,7 +382,7 @@ class ComposedEvent:
 
 
 @dataclass(frozen=True)
-class NonPrivateEvent(_Single):
+class NonPrivateEvent(Single):
     """A release with no privacy: no noise, or noise from a seed."""
 
     @property

@@ -56,17 +56,8 @@ _LEAST_EPSILON = 1e-6
 class FilterState:
     """What has been charged so far.
 
-    Parameters
-    ----------
-    cap : Budget
-    pure_epsilon : float, default=0.0
-        Sum of the epsilons of phase 1.
-    mu_squared : float, default=0.0
-        Sum of phase 2; positive once phase 2 has begun.
-    is_void : bool, default=False
-        Whether a non-private event has been booked.
-    delta : float, default=0.0
-        Sum of the deltas of phase 1.
+    `pure_epsilon` and `delta` are sums over phase 1, `mu_squared` over phase 2,
+    positive once that has begun. `is_void` once a non-private event has been booked.
     """
 
     cap: Budget
@@ -78,12 +69,8 @@ class FilterState:
     def charged(self, event: Event, delta: float = 0.0) -> FilterState:
         """The state after `event`, whether or not the cap allows it.
 
-        Parameters
-        ----------
-        event : Event
-        delta : float, default=0.0
-            At which the event is charged if it has to be one (epsilon, delta)-DP
-            release; the delta that its fit asked for.
+        `delta`, which its fit asked for, is that at which the event is charged if it
+        has to be one (epsilon, delta)-DP release.
         """
         if math.isinf(event.pure_epsilon):
             return replace(self, is_void=True)

@@ -51,11 +51,7 @@ def _mills(x: float) -> float:
 def gaussian_delta(mu: float, epsilon: float) -> float:
     """Smallest delta for which a mu-GDP mechanism is (epsilon, delta)-DP.
 
-    Parameters
-    ----------
-    mu : float in [0, inf]
-        Total GDP parameter, no unit.
-    epsilon : float in [0, inf]
+    `mu` is in [0, inf], without unit, and epsilon in [0, inf].
 
     Returns
     -------
@@ -94,11 +90,7 @@ def _mills_gap(x: NDArray[np.float64], mu: float) -> NDArray[np.float64]:
 def gaussian_deltas(mu: float, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
     """E[(1 - exp(epsilon - L))_+] for the loss L ~ N(mu^2/2, mu^2), rounded up.
 
-    Parameters
-    ----------
-    mu : float in [0, inf)
-    epsilons : ndarray
-        Of either sign: a negative one stands for a loss already suffered elsewhere.
+    A negative epsilon stands for a loss already suffered elsewhere.
     """
     if mu == 0:
         return np.maximum(0.0, -np.expm1(np.minimum(epsilons, 0.0)))
@@ -125,10 +117,7 @@ def log_gaussian_deltas(
 ) -> NDArray[np.float64]:
     """Logarithms of the delta of mu-GDP, free of underflow; relative error 3e-9.
 
-    Parameters
-    ----------
-    mu : float in (0, inf)
-    epsilons : ndarray of nonnegative floats
+    `mu` is in (0, inf), no epsilon is negative.
     """
     x = epsilons / mu - mu / 2
     # Beyond -1 a delta may be so small that an absolute error would matter.
@@ -179,15 +168,8 @@ def _boundary(accept: Callable[[float], bool], low: float, high: float) -> float
 def gaussian_mu(epsilon: float, delta: float) -> float:
     """Largest mu such that mu-GDP implies (epsilon, delta)-DP, rounded down.
 
-    Parameters
-    ----------
-    epsilon : float in (0, inf]
-    delta : float in [0, 1)
-
-    Returns
-    -------
-    float
-        0 if delta is 0 (no Gaussian mechanism is pure), inf if epsilon is inf.
+    0 if delta is 0 (no Gaussian mechanism is pure), inf if epsilon is inf; delta is in
+    [0, 1).
 
     Examples
     --------
@@ -215,10 +197,7 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
 def gaussian_epsilon(mu: float, delta: float) -> float:
     """Smallest epsilon for which mu-GDP implies (epsilon, delta)-DP, rounded up.
 
-    Parameters
-    ----------
-    mu : float in [0, inf]
-    delta : float in [0, 1)
+    `mu` is in [0, inf] and delta in [0, 1).
 
     Returns
     -------

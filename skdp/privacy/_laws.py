@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Protocol
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -32,7 +33,7 @@ from skdp.privacy._noise import (
 _NEVER = 800.0
 
 
-class NoiseLaw(Protocol):
+class NoiseLaw(ABC):
     """A law, its event and its draws; `multiplier` is scale over sensitivity.
 
     `norm` is that of the sensitivity which the law needs, 1 or 2. A release with
@@ -40,33 +41,34 @@ class NoiseLaw(Protocol):
     epsilon.
     """
 
-    is_pure: ClassVar[bool]
     name: ClassVar[str]
-    norm: ClassVar[int]
-    side_multiple: ClassVar[float]
+    is_pure: ClassVar[bool] = True
+    norm: ClassVar[int] = 2
+    side_multiple: ClassVar[float] = 100.0
 
+    @abstractmethod
     def event(self, multiplier: float, times: int = 1) -> Event:
         """What so many releases cost."""
-        ...
 
+    @abstractmethod
     def deviation(self, multiplier: float, size: int) -> float:
         """Standard deviation of one of `size` entries, per unit of sensitivity."""
-        ...
 
+    @abstractmethod
     def scale(
         self, sensitivity: float, multiplier: float, size: int, fine: bool = False
     ) -> NoiseScale:
         """Grid and scale of a release."""
-        ...
 
     def is_possible(self, multiplier: float, size: int) -> bool:
         """Whether `size` entries of noise of this multiplier can be drawn."""
-        ...
+        return True
 
+    @abstractmethod
     def farthest(self, scale: NoiseScale, size: int) -> float:
         """Norm that a draw exceeds with probability below exp(-800)."""
-        ...
 
+    @abstractmethod
     def release(
         self,
         noise: NoiseSource,
@@ -75,18 +77,16 @@ class NoiseLaw(Protocol):
         multiplier: float,
         fine: bool = False,
     ) -> FloatArray:
-        """Release `query` of this L2 sensitivity."""
-        ...
+        """Release `query` of this sensitivity, in the law's norm."""
 
 
 @dataclass(frozen=True)
-class Gaussian:
+class Gaussian(NoiseLaw):
     """N(0, sigma^2 I): Gaussian differential privacy, delta above 0."""
 
-    is_pure: ClassVar[bool] = False
-    name: ClassVar[str] = "Gaussian"
-    norm: ClassVar[int] = 2
-    side_multiple: ClassVar[float] = 10.0
+    name = "Gaussian"
+    is_pure = False
+    side_multiple = 10.0
 
     def event(self, multiplier: float, times: int = 1) -> Event:
         return GaussianEvent(multiplier, times)
@@ -100,9 +100,6 @@ class Gaussian:
         return gaussian_scale(
             sensitivity=sensitivity, noise_multiplier=multiplier, size=size, fine=fine
         )
-
-    def is_possible(self, multiplier: float, size: int) -> bool:
-        return True
 
     def farthest(self, scale: NoiseScale, size: int) -> float:
         # Concentration of the norm, a 1-Lipschitz function of the draw.
@@ -122,13 +119,10 @@ class Gaussian:
 
 
 @dataclass(frozen=True)
-class Spherical:
+class Spherical(NoiseLaw):
     """Density proportional to exp(-norm / scale): pure epsilon."""
 
-    is_pure: ClassVar[bool] = True
-    name: ClassVar[str] = "spherical"
-    norm: ClassVar[int] = 2
-    side_multiple: ClassVar[float] = 100.0
+    name = "spherical"
 
     def event(self, multiplier: float, times: int = 1) -> Event:
         return PureEvent(1 / multiplier, times)
@@ -163,13 +157,11 @@ class Spherical:
 
 
 @dataclass(frozen=True)
-class Laplace:
+class Laplace(NoiseLaw):
     """Independent Laplace noise for an L1 sensitivity: pure epsilon."""
 
-    is_pure: ClassVar[bool] = True
-    name: ClassVar[str] = "Laplace"
-    norm: ClassVar[int] = 1
-    side_multiple: ClassVar[float] = 100.0
+    name = "Laplace"
+    norm = 1
 
     def event(self, multiplier: float, times: int = 1) -> Event:
         return LaplaceEvent(multiplier, times)
@@ -181,9 +173,6 @@ class Laplace:
         self, sensitivity: float, multiplier: float, size: int, fine: bool = False
     ) -> NoiseScale:
         return laplace_scale(sensitivity=sensitivity, epsilon=1 / multiplier, size=size)
-
-    def is_possible(self, multiplier: float, size: int) -> bool:
-        return True
 
     def farthest(self, scale: NoiseScale, size: int) -> float:
         # A union bound over the entries.
@@ -204,10 +193,7 @@ class Laplace:
 class Choices:
     """The law of private selections, each of bounded range.
 
-    Parameters
-    ----------
-    reach : float, default=1.0
-        Range of one selection times the line's noise multiplier.
+    `reach` is the range of one selection times the line's noise multiplier.
     """
 
     reach: float = 1.0
@@ -235,12 +221,7 @@ class Choices:
 
 @dataclass(frozen=True)
 class PureChoices(Choices):
-    """Selections of one candidate each; `reach` is their pure epsilon, as it is.
-
-    Parameters
-    ----------
-    mechanism : {"permute_and_flip", "exponential"}, default="permute_and_flip"
-    """
+    """Selections of one candidate each; `reach` is their pure epsilon, as it is."""
 
     mechanism: Literal["permute_and_flip", "exponential"] = "permute_and_flip"
 
@@ -293,17 +274,9 @@ def law_for(
 ) -> NoiseLaw:
     """The law of the smallest standard deviation, from public facts.
 
-    Parameters
-    ----------
-    budget : Budget
-        A finite epsilon.
-    size : int
-        Numbers in the query.
-    sensitivities : dict of float
-        Of the query, in L1 and in L2, by norm.
-    adds_up : bool
-        Whether the cost will be added to that of other releases: then Gaussian noise
-        is taken if delta allows it, since it adds up in squares.
+    The budget is of a finite epsilon and `sensitivities` are in L1 and L2, by norm. If
+    the cost `adds_up` with that of other releases, Gaussian noise is taken if delta
+    allows it, since it adds up in squares.
     """
     if adds_up and budget.delta > 0:
         return Gaussian()

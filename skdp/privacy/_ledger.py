@@ -311,10 +311,7 @@ default="replace_one"
 def open_ledger(path: str | os.PathLike[str]) -> BudgetLedger:
     """The handle for an existing file, with the values it was made with.
 
-    Raises
-    ------
-    LedgerError
-        If the file is missing, foreign or damaged.
+    Raises `LedgerError` if the file is missing, foreign or damaged.
     """
     name = _check_path(path)
     terms = vars(find_terms(name))

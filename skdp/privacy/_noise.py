@@ -63,13 +63,9 @@ _SPHERICAL_LIMIT = 2**46
 class NoiseScale:
     """How noise for one query is laid out: public facts only.
 
-    Parameters
-    ----------
-    grid : float
-        Spacing of released values, a power of two, in units of the query.
-    sigma : float
-        Scale of the continuous noise in units of the query: the standard deviation
-        for the Gaussian law, the mean magnitude for Laplace.
+    `grid` is the spacing of released values, a power of two, and `sigma` the scale of
+    the continuous noise, both in units of the query: the standard deviation for the
+    Gaussian law, the mean magnitude for Laplace.
     """
 
     grid: float
@@ -222,15 +218,8 @@ def _check_scale(scale: NoiseScale) -> None:
 class NoiseSource:
     """Adds the noise a solver declared; nothing else in skdp draws randomness.
 
-    Parameters
-    ----------
-    seed : int or None, default=None
-        None draws from the operating system and is private. An integer makes every
-        draw reproducible, which means that it is not a private release.
-
-    Attributes
-    ----------
-    is_private : bool
+    Without a seed it draws from the operating system and is private. A seed makes every
+    draw reproducible, which means that it is not a private release.
     """
 
     def __init__(self, seed: int | None = None) -> None:
@@ -247,22 +236,11 @@ class NoiseSource:
     ) -> FloatArray:
         """Release `query` with Gaussian noise.
 
-        Parameters
-        ----------
-        query : ndarray of float64, any shape
-            Private. Clamped to the range of the grid, never refused.
-        sensitivity : float in (0, inf)
-            L2 sensitivity of `query` under the declared adjacency, in its units.
-        noise_multiplier : float in (0, inf)
-            sigma / sensitivity of the declared event.
-        fine : bool, default=False
-            For noise of its own, not a query's: the finest grid on which draws are
-            still fast and never clamped.
-
-        Returns
-        -------
-        ndarray of float64, same shape
-            Multiples of a public power of two.
+        `query` is private: clamped to the range of the grid, never refused.
+        `sensitivity`, in its units, is in L2 under the declared adjacency, and
+        `noise_multiplier` is sigma / sensitivity of the declared event. `fine` is for
+        noise of its own, not a query's: the finest grid on which draws are still fast
+        and never clamped. Released are multiples of a public power of two.
         """
         scale = gaussian_scale(
             sensitivity=sensitivity,
@@ -294,22 +272,7 @@ class NoiseSource:
         ``(size + 1) / 2`` and scale 2, sqrt(V) times a standard Gaussian vector has
         density proportional to exp(-norm).
 
-        Parameters
-        ----------
-        query : ndarray of float64, any shape
-            Private. Clamped to the range of the grid, never refused.
-        sensitivity : float in (0, inf)
-            L2 sensitivity S of `query` under the declared adjacency, in its units.
-        epsilon : float in (0, inf)
-            Of the declared event.
-        fine : bool, default=False
-            For noise of its own, not a query's: the finest grid on which draws are
-            still fast and never clamped.
-
-        Returns
-        -------
-        ndarray of float64, same shape
-            Multiples of a public power of two.
+        `epsilon` is that of the declared event; the rest is as in `gaussian`.
         """
         size = query.size
         scale = spherical_scale(
@@ -327,15 +290,10 @@ class NoiseSource:
         score that is accepted with probability
         ``exp(-epsilon (max - score) / (2 sensitivity))``, decided exactly.
 
-        Parameters
-        ----------
-        scores : ndarray of float64 of shape (n_candidates,)
-            Private; greater is better. Never refused: clamped to the range of the grid,
-            and what is no number counts as the lowest.
-        sensitivity : float in (0, inf)
-            By how much one record can change any one score.
-        epsilon : float in (0, inf)
-            Of the declared event.
+        `scores`, greater is better, are private and never refused: clamped to the range
+        of the grid, and what is no number counts as the lowest. `sensitivity` is by how
+        much one record can change any one score, and `epsilon` that of the declared
+        event.
 
         References
         ----------
@@ -378,16 +336,9 @@ class NoiseSource:
         Scores more than 64 of these scales below the best of those left count as that
         far below.
 
-        Parameters
-        ----------
-        scores : ndarray of float64 of shape (n_candidates,)
-            Private; greater is better. Never refused: clamped to the range of the grid,
-            and what is no number counts as the lowest.
-        k : int in [1, n_candidates]
-        sensitivity : float in (0, inf)
-            By how much one record can change any one score.
-        epsilon : float in (0, inf)
-            Of each of the `k` selections of the declared event.
+        `scores` and `sensitivity` are as in `permute_and_flip`, `k` is at most their
+        number, and `epsilon` is that of each of the `k` selections of the declared
+        event.
 
         References
         ----------
@@ -409,14 +360,9 @@ class NoiseSource:
         ``exp(epsilon * s * scores[j] / (2 * sensitivity))``, with no score cut off, in
         time that does not grow with their number. Of epsilon-bounded range.
 
-        Parameters
-        ----------
-        ranking : Ranking
-            Private; its scores are integers, so that nothing is rounded.
-        sensitivity : int of at least 1
-            By how much one record can change any one score.
-        epsilon : float in (0, inf)
-            Of the declared event.
+        The scores of `ranking` are private, and integers, so that nothing is rounded;
+        `sensitivity`, at least 1, is by how much one record can change any one of them,
+        and `epsilon` that of the declared event.
         """
         unit = choice_unit(sensitivity=sensitivity, epsilon=epsilon)
         return _selection.signed_choice(ranking, unit, self._entropy, self._accepts)

@@ -58,16 +58,10 @@ _RESOLVED = 1e-7
 class ObjectiveLoss:
     """The bound on the privacy loss, in both orders.
 
-    Parameters
-    ----------
-    mu : float
-        Sensitivity of the gradient sum / sigma of the linear term.
-    shift : float
-        Bound on the logarithm of the ratio of Jacobian determinants.
-    corners, half_corners : int
-        How many variables of parameter mu, and of mu/2, stand in the maximum.
-    curvature : float or None
-        kappa, if the second bound holds.
+    `mu` is the sensitivity of the gradient sum over the sigma of the linear term,
+    `shift` a bound on the logarithm of the ratio of Jacobian determinants. `corners`
+    and `half_corners` variables of parameter mu, and of mu/2, stand in the maximum.
+    `curvature` is kappa, if the second bound holds.
     """
 
     mu: float
@@ -86,11 +80,8 @@ class ObjectiveLoss:
     def delta(self, epsilon: float, mu: float = 0.0) -> float:
         """Bound on the delta of the mechanism and a mu-GDP mechanism together.
 
-        Parameters
-        ----------
-        epsilon : float in [0, inf)
-        mu : float, default=0.0
-            Of everything else that is released, for example of an output noise.
+        `mu` is that of everything else that is released, for example of an output
+        noise.
         """
         bounds = [1.0, self._union_delta(epsilon, mu)]
         if self.curvature is not None:

@@ -66,9 +66,7 @@ class Poisson:
     replace_one is two steps of group privacy for all answers together
     (``docs/proofs/noisy_sgd.md``).
 
-    Parameters
-    ----------
-    rate : float in (0, 1]
+    `rate` is in (0, 1].
     """
 
     rate: float
@@ -80,6 +78,7 @@ class Poisson:
         return PoissonGaussianEvent(multiplier, self.rate, times, adjacency)
 
     def covering(self, relation: Relation) -> Relation:
+        # In the sample or not; an exchange is two such steps, which `event` pays.
         return "zero_out"
 
     def takes(self, law: NoiseLaw | Choices) -> bool:
@@ -92,10 +91,6 @@ class Batch:
 
     Another real record takes the place of the one that is missing, so that the bound of
     one answer is that of an exchange under both adjacencies.
-
-    Parameters
-    ----------
-    size, n_samples : int
     """
 
     size: int
@@ -111,17 +106,13 @@ class Batch:
         return "replace_one"
 
     def takes(self, law: NoiseLaw | Choices) -> bool:
+        # The cost of a secret batch is known for pure epsilon only.
         return not isinstance(law, Choices) and law.is_pure
 
 
 @dataclass(frozen=True)
 class Buckets:
-    """Runs of consecutive records, each asked once: they have no record in common.
-
-    Parameters
-    ----------
-    size : int
-    """
+    """Runs of consecutive records, each asked once: they have no record in common."""
 
     size: int
 
@@ -156,8 +147,6 @@ class Line:
         Or the share of the plan's mu^2 that each of them has.
     strength : float, default=1.0
         Or their mu, or epsilon, over the plan's.
-    law : NoiseLaw or Choices, default=GAUSSIAN
-    sample : Sample, default=EVERYONE
     is_hidden : bool, default=False
         Whether they stay within the walls: see `Inside`.
     is_fine : bool, default=False
@@ -212,11 +201,7 @@ class Line:
 class Part:
     """A plan within a plan, with answers of its own.
 
-    Parameters
-    ----------
-    plan : Plan
-    multiple : float, default=1.0
-        Its noise multiplier over that of the plan around it.
+    `multiple` is its noise multiplier over that of the plan around it.
     """
 
     plan: Plan
@@ -238,7 +223,6 @@ class Plan:
 
     Parameters
     ----------
-    lines : tuple of Line or Part
     declared : callable or None, default=None
         Noise multiplier to event, where lines that stay hidden cost less than if they
         were seen: a hidden path, a tilted objective, a search. None: the cost of all

@@ -75,11 +75,7 @@ _MOST_LOSS = 500.0
 def pld_epsilon(leaves: Iterable[Event], delta: float) -> float:
     """Epsilon of the adaptive composition of some events, never too small.
 
-    Parameters
-    ----------
-    leaves : events without parts
-        Poisson events all of one adjacency.
-    delta : 0 or float in [1e-50, 1)
+    Poisson events are all of one adjacency, and delta is 0 or in [1e-50, 1).
 
     Returns
     -------

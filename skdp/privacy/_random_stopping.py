@@ -151,12 +151,8 @@ def _density(trials: TrialCount, below: FloatArray, order: int = 0) -> FloatArra
 class _Cells:
     """Cells that cover all u in [0, 1], u = Phi(place), and what is known of w there.
 
-    Parameters
-    ----------
-    lower, upper : ndarray of shape (n_cells,)
-        Places of their ends.
-    highest, lowest, steepest : ndarray of shape (n_cells,)
-        Bounds on w from above and below, and on -w' from above.
+    `lower` and `upper` are the places of their ends; `highest`, `lowest` and `steepest`
+    bound w from above and below, and -w' from above.
     """
 
     lower: FloatArray
@@ -251,14 +247,7 @@ def _longest_way(cells: _Cells, mu: float) -> FloatArray:
 
 
 def selection_delta(trials: TrialCount, mu: float, epsilon: float) -> float:
-    """Delta at `epsilon` of the best of K trials of a mu-GDP mechanism, rounded up.
-
-    Parameters
-    ----------
-    trials : TrialCount
-    mu : float in (0, inf)
-    epsilon : float in [0, inf)
-    """
+    """Delta at `epsilon` of the best of K trials of a mu-GDP mechanism, rounded up."""
     increments, shifts = _gaussian_envelope(trials, mu)
     deltas = gaussian_deltas(mu, epsilon + shifts)
     return min(1.0, float(increments @ deltas) * (1 + _FORMULA_ERROR))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from skdp.privacy._events import Event, GaussianEvent, PureEvent
+from skdp.privacy._events import Event, GaussianEvent, PureEvent, Single
 from skdp.privacy._random_stopping import (
     Family,
     TrialCount,
@@ -18,7 +18,7 @@ from skdp.privacy._random_stopping import (
 
 
 @dataclass(frozen=True)
-class SelectionEvent:
+class SelectionEvent(Single):
     """The best of a secret random number of independent trials of one mechanism.
 
     Parameters
@@ -69,22 +69,14 @@ class SelectionEvent:
         return pure_selection_epsilon(self.trials, self.trial.pure_epsilon)
 
     @property
-    def box_delta(self) -> float:
-        return 0.0
-
-    @property
     def gdp_mu_squared(self) -> float:
         if isinstance(self.trial, GaussianEvent):
             return math.inf
         return PureEvent(self.pure_epsilon).gdp_mu_squared
 
-    @property
-    def leaves(self) -> tuple[Event, ...]:
-        return (self,)
-
 
 @dataclass(frozen=True)
-class ParallelEvent:
+class ParallelEvent(Single):
     """Mechanisms that read disjoint sets of records, chosen without regard to the data.
 
     A record is in one of the sets, under replace_one and zero_out alike, so the whole
@@ -125,13 +117,5 @@ class ParallelEvent:
         return most if self._is_pure or math.isinf(most) else 0.0
 
     @property
-    def box_delta(self) -> float:
-        return 0.0
-
-    @property
     def gdp_mu_squared(self) -> float:
         return max(part.gdp_mu_squared for part in self.parts)
-
-    @property
-    def leaves(self) -> tuple[Event, ...]:
-        return (self,)

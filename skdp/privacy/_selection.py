@@ -105,12 +105,7 @@ class Levels:
     best on; those taken out are kept as a list of places, so that a draw takes no time
     in proportion to the number of candidates.
 
-    Parameters
-    ----------
-    gaps : ndarray of int64 of shape (n_candidates,)
-        Steps below the best, private.
-    unit : Fraction
-        E-folds in a step.
+    `gaps`, private, are steps below the best, each of `unit` e-folds.
     """
 
     def __init__(self, gaps: IntArray, unit: Fraction) -> None:
@@ -171,20 +166,10 @@ class Ranking:
     levels and not of candidates. What is kept decides how long a draw takes, never its
     law.
 
-    Parameters
-    ----------
-    scores : ndarray of int64 of shape (n_candidates,)
-        Private, of magnitude below 2**63; changed in place by their owner.
-    shift : int in [0, 62]
-
-    Attributes
-    ----------
-    order, place : ndarray of int32 of shape (n_candidates,)
-        Candidates by rising level, and where each of them is.
-    starts : ndarray of int64
-        Where each level starts in `order`, and the end of the last.
-    first : int
-        The lowest level that is kept apart.
+    `scores`, private, are int64 of magnitude below 2**63, and changed in place by their
+    owner; `shift` is in [0, 62]. `order` has the candidates by rising level and `place`
+    where each of them is; `starts` has where each level starts in `order`, and the end
+    of the last. `first` is the lowest level that is kept apart.
     """
 
     def __init__(self, scores: IntArray, shift: int) -> None:

@@ -23,10 +23,7 @@ from skdp.queries._blocks import blocks_of
 class Counts:
     """Half of (at or below - above), for two thresholds of each feature.
 
-    Parameters
-    ----------
-    thresholds : ndarray of float64 of shape (2, n_features)
-        Public, or released.
+    `thresholds`, of shape (2, n_features), are public, or released.
     """
 
     thresholds: FloatArray

@@ -29,14 +29,8 @@ _INTERCEPT_SHARE = 0.3
 class ValueRows:
     """Public facts of the rows of some chosen features and the intercept.
 
-    Parameters
-    ----------
-    objective : LinearObjective
-        Of the chosen columns alone.
-    row_norm : float
-        Norm to which the chosen part of a row is shortened.
-    constant : float
-        What the intercept's row of the query is counted with.
+    `objective` is of the chosen columns alone. The chosen part of a row is shortened to
+    the norm `row_norm`, and the intercept's row of the query counted with `constant`.
     """
 
     objective: LinearObjective
@@ -49,6 +43,7 @@ class ValueRows:
 
         `shortening` is in units of the norm of rows whose features are all alike.
         """
+        # Records without a column could not be read, not even for the intercept.
         columns = max(1, count)
         norm = min(objective.data_norm, math.sqrt(columns) * objective.entry_bound)
         alike = objective.data_norm * math.sqrt(columns / objective.n_features)
@@ -66,8 +61,10 @@ class ValueRows:
         """L2 bound of the values, but for rounding; Lemma 3 of the proof page."""
         one_record = min(self.objective.loss.zero_out_bound(prediction), residual_clip)
         two_records = 2 * one_record
+        # The intercept's entry is a column of the row like any other: one joint norm.
         length = math.hypot(self.row_norm, self.constant)
         return Bound(
+            # For the rounding of the length and of the product.
             zero_out=length * one_record * (1 + 1e-12),
             replace_one=length * two_records * (1 + 1e-12),
         )
@@ -77,16 +74,9 @@ class ValueRows:
 class Values:
     """Gradients of chosen features and of the intercept.
 
-    Parameters
-    ----------
-    objective : LinearObjective
-        Of all features.
-    chosen : tuple of int
-        Released, in rising order.
-    residual_clip : float in (0, inf]
-        Norm to which every record's residual is clipped.
-    shortening : float in (0, inf]
-        As for `ValueRows`.
+    `objective` is of all features, and `chosen` of them are released, in rising order.
+    Every record's residual is clipped to the norm `residual_clip`; `shortening` is as
+    for `ValueRows`. Both may be infinite.
     """
 
     objective: LinearObjective
@@ -145,11 +135,7 @@ class Values:
 class Value:
     """Gradients of chosen features and of the intercept at `weights`.
 
-    Parameters
-    ----------
-    family : Values
-    weights : ndarray of float64 of shape (n_columns, n_outputs)
-        Released.
+    `weights`, of shape (n_columns, n_outputs), are released.
     """
 
     family: Values
@@ -184,6 +170,7 @@ class Value:
     def read(self, released: FloatArray) -> FloatArray:
         """The gradient sum that a release stands for, 0 where not asked."""
         asked, values = self.family.is_asked, np.zeros_like(self.weights)
+        # After the noise, so that no record is in it: post-processing.
         unit = (self.family.unit / self.family.counted)[asked]
         values[self.family.read_rows[asked]] = released * unit
         return values
@@ -197,6 +184,7 @@ class ValueSum(GradientSum):
         columns = ColumnsOf(source, values.columns)
         super().__init__(columns, rows.objective, values.residual_clip)
         self._row_norm, self._is_short = rows.row_norm, rows.is_short
+        # Compiled loops predict with the rows that they add up; here the two differ.
         self._is_compiled = self._is_compiled and not self._is_short
 
     def _add_gradients(

@@ -45,31 +45,14 @@ def feature_bound(
 
     Both relations are derived separately on the proof page, Lemma 1.
 
-    Parameters
-    ----------
-    objective : LinearObjective
-    residual_clip : float in (0, inf], default=inf
-        Norm to which every record's residual is clipped.
-    prediction : float in [0, inf], default=inf
-        Bound on the norm of raw predictions at the released weights.
-    entry_clip : float in (0, inf], default=inf
-        Magnitude to which entries are clipped in scores.
+    Residuals are clipped to the norm `residual_clip` and entries of scores to the
+    magnitude `entry_clip`; `prediction` bounds the norm of raw predictions at the
+    released weights.
     """
     one_record = min(objective.loss.zero_out_bound(prediction), residual_clip)
     two_records = 2 * one_record
     entry = min(objective.entry_bound, entry_clip)
     return Bound(zero_out=entry * one_record, replace_one=entry * two_records)
-
-
-def feature_sensitivity(
-    objective: LinearObjective,
-    residual_clip: float = math.inf,
-    prediction: float = math.inf,
-    entry_clip: float = math.inf,
-) -> float:
-    """`feature_bound` under the objective's adjacency."""
-    bound = feature_bound(objective, residual_clip, prediction, entry_clip)
-    return bound.under(objective.adjacency)
 
 
 def rows_bound(
@@ -81,12 +64,8 @@ def rows_bound(
     have residuals alike: two records count twice (``docs/proofs/two_stage.md``,
     Lemma 2).
 
-    Parameters
-    ----------
-    objective : LinearObjective
-    residual_clip : float in (0, inf]
-    prediction : float in [0, inf]
-        Bound on the norm of raw predictions at the released weights.
+    Residuals are clipped to the norm `residual_clip`; `prediction` bounds the norm of
+    raw predictions at the released weights.
     """
     one_record = min(objective.loss.zero_out_bound(prediction), residual_clip)
     return Bound(
@@ -108,13 +87,8 @@ class BoundedFeatures(FeaturesPart):
 class Scores:
     """Features' scores by the gradient of one objective.
 
-    Parameters
-    ----------
-    objective : LinearObjective
-    residual_clip : float in (0, inf], default=inf
-        Norm to which every record's residual is clipped.
-    entry_clip : float in (0, inf], default=inf
-        Magnitude to which entries are clipped in scores, not in predictions.
+    Residuals are clipped to the norm `residual_clip`, and entries to the magnitude
+    `entry_clip` in scores, not in predictions. Both may be infinite.
     """
 
     objective: LinearObjective
@@ -141,14 +115,9 @@ class Scores:
     ) -> Score:
         """The query at released weights.
 
-        Parameters
-        ----------
-        weights : ndarray of float64 of shape (n_columns, n_outputs)
-            Released.
-        place : ndarray of float64 of shape (n_features, n_outputs) or None
-            Public: a score is the norm of ``place - gradient sum``. None: 0.
-        among : ndarray of int64 or None
-            The candidates, public. None: all features.
+        `weights`, of shape (n_columns, n_outputs), are released. A score is the norm of
+        ``place - gradient sum``; `place`, of shape (n_features, n_outputs), is public,
+        None for 0, and so are the candidates `among`, None for all features.
         """
         d = self.objective.n_features
         among = np.arange(d) if among is None else among
@@ -163,13 +132,8 @@ class Scores:
 class Score:
     """Scores of some features at `weights`, which are released.
 
-    Parameters
-    ----------
-    family : Scores
-    weights : ndarray of float64 of shape (n_columns, n_outputs)
-    among : ndarray of int64 of shape (n_candidates,)
-    place : ndarray of float64 of shape (n_candidates, n_outputs)
-        Public.
+    Public: `among`, of shape (n_candidates,), and `place`, of shape (n_candidates,
+    n_outputs).
     """
 
     family: Scores

@@ -22,13 +22,9 @@ from skdp.queries._gradient_sum import GradientSum, gradient_bound, rounding_sla
 class Gradients:
     """Gradient sums of one objective.
 
-    Parameters
-    ----------
-    objective : LinearObjective
-    residual_clip : float in (0, inf], default=inf
-        Norm to which every record's residual is clipped.
-    intercept_weight : float in (0, 1], default=1.0
-        Factor on the intercept's part of every query, undone after the noise.
+    Every record's residual is clipped to the norm `residual_clip`. `intercept_weight`,
+    in (0, 1], is a factor on the intercept's part of every query, undone after the
+    noise.
     """
 
     objective: LinearObjective
@@ -53,10 +49,7 @@ class Gradients:
 class Gradient:
     """The gradient sum at `weights`, which are released.
 
-    Parameters
-    ----------
-    family : Gradients
-    weights : ndarray of float64 of shape (n_columns, n_outputs)
+    Weights are of shape (n_columns, n_outputs).
     """
 
     family: Gradients

@@ -17,20 +17,9 @@ def add_gradients(
 ):  # fmt: skip
     """Add the gradients of dense rows; returns the sum of their residuals.
 
-    Parameters
-    ----------
-    rows : ndarray of float32 or float64 of shape (n, n_features), in row order
-    factor : ndarray of shape (n,)
-        What clips each row; 0 leaves the row out.
-    targets : ndarray of shape (n,)
-    weights, total : ndarray of shape (n_features,)
-        `total` is added to.
-    intercept : float
-        Added to every raw prediction.
-    form, constants : int and tuple of two floats
-        Of the loss.
-    limit : float
-        Bound that the residual is clipped to.
+    `rows` are float32 or float64 in row order. `factor` clips each row; 0 leaves the
+    row out. `intercept` is added to every raw prediction, `form` and `constants` are
+    those of the loss, and the residual is clipped to `limit`. `total` is added to.
     """
     sum_of_residuals = 0.0
     for i in range(len(rows)):

@@ -21,6 +21,7 @@ from skdp._rows import HUGE, bring_to_norm, row_norms, with_entries
 from skdp.data import Block, Source, is_stable
 from skdp.objectives import LinearObjective
 from skdp.privacy._query import Bound
+from skdp.queries._blocks import blocks_of
 
 # Numbers in a table from which on compiled code makes up for the time to load it.
 _WORTH_COMPILING = 10_000_000
@@ -36,17 +37,11 @@ def gradient_bound(
 
     Both relations are derived on the proof page ``docs/proofs/noisy_gd.md``.
 
-    Parameters
-    ----------
-    objective : LinearObjective
-    residual_clip : float in (0, inf], default=inf
-        Norm to which every record's residual is clipped.
-    weights_norm : float in [0, inf], default=inf
-        Spectral norm of the released weights at which the gradient is taken. The
-        bound may depend on it because the weights are already public. With an
-        `intercept_weight` the intercept's weights count divided by it.
-    intercept_weight : float in (0, 1], default=1.0
-        Factor on the intercept's row of the query.
+    Residuals are clipped to the norm `residual_clip`. `weights_norm` is the spectral
+    norm of the released weights at which the gradient is taken; the bound may depend on
+    it because the weights are already public. `intercept_weight`, in (0, 1], is a
+    factor on the intercept's row of the query, and the intercept's weights count
+    divided by it.
     """
     loss, rho = objective.loss, objective.data_norm
     if objective.fit_intercept:
@@ -115,16 +110,16 @@ class RowClip:
         huge = np.flatnonzero(~(norms < HUGE))
         if not len(huge):
             return cls(factor)
+        # Their squares overflow, so that no factor of this norm would be right.
         factor[huge] = 1.0
         return cls(factor, huge, bring_to_norm(X[huge], bound))
 
-    def factors_of_ordinary(self, present: NDArray[np.bool_] | None) -> FloatArray:
+    def factors_of_ordinary(self, block: Block) -> FloatArray:
         """Factors with 0 for the rows kept apart and the null records."""
-        assert self.factor is not None, "rows are clipped"
-        factors = self.factor.copy()
+        factors = np.ones(len(block.y)) if self.factor is None else self.factor.copy()
         factors[self.huge] = 0.0
-        if present is not None:
-            factors[~present] = 0.0
+        if block.present is not None:
+            factors[~block.present] = 0.0
         return factors
 
     def huge_part(self, block: Block) -> Block | None:
@@ -157,14 +152,8 @@ class RowClip:
 class GradientSum:
     """Sums of gradients over a source; each call reads the source once.
 
-    Parameters
-    ----------
-    source : Source
-        Private.
-    objective : LinearObjective
-        With an infinite `data_norm` no row is clipped.
-    residual_clip : float in (0, inf], default=inf
-        Norm to which every record's residual is clipped.
+    The source is private. Every record's residual is clipped to the norm
+    `residual_clip`; with an infinite `data_norm` of the objective no row is clipped.
     """
 
     def __init__(
@@ -241,7 +230,7 @@ class GradientSum:
         """Factors of the rows of block number i that are not kept apart."""
         if i in self._factors:
             return self._factors[i]
-        factors = clip.factors_of_ordinary(block.present)
+        factors = clip.factors_of_ordinary(block)
         if self._is_stable:
             self._factors[i] = factors
         return factors
@@ -250,20 +239,16 @@ class GradientSum:
         self, rows: NDArray[np.int64]
     ) -> Iterator[tuple[Any, RowClip, Block]]:
         """The chosen rows of each block, with what clips them."""
-        bound, start = self._objective.data_norm, 0
-        for block in self._source.blocks():
-            end = start + len(block.y)
-            first, last = np.searchsorted(rows, [start, end])
-            if first < last:
-                chosen = rows[first:last] - start
-                if block.present is not None:
-                    # A null record that is sampled leaves no trace, not even in the
-                    # rounding of others: as if it had not been sampled.
-                    chosen = chosen[block.present[chosen]]
-                X = block.X[chosen].astype(np.float64, copy=False)
-                clip = RowClip() if math.isinf(bound) else RowClip.of(X, bound)
-                yield X, clip, Block(X, block.y[chosen])
-            start = end
+        bound = self._objective.data_norm
+        for block in blocks_of(self._source, rows):
+            if not len(block.y):
+                continue
+            # A null record that is sampled leaves no trace, not even in the rounding
+            # of others: as if it had not been sampled.
+            real = slice(None) if block.present is None else block.present
+            X = block.X[real].astype(np.float64, copy=False)
+            clip = RowClip() if math.isinf(bound) else RowClip.of(X, bound)
+            yield X, clip, Block(X, block.y[real])
 
     def _add_compiled(self, total: FloatArray, weights: FloatArray) -> None:
         """The gradients of dense rows and one output, in one visit of every row."""

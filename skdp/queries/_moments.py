@@ -33,12 +33,8 @@ from skdp.queries._blocks import blocks_of
 class MomentWeights:
     """Public weights of the parts of the query.
 
-    Parameters
-    ----------
-    intercept : float in [0, 1]
-        t above; 0 if the problem has no intercept.
-    target : float in [0, inf)
-        k above; 0 without targets.
+    `intercept` is t above, in [0, 1], 0 if the problem has none; `target` is k above, 0
+    without targets.
     """
 
     intercept: float
@@ -71,16 +67,9 @@ class MomentWeights:
 class Moments:
     """Sums over the records, exact or released.
 
-    Parameters
-    ----------
-    rows_rows : ndarray of shape (d, d)
-        Sum of u u'.
-    rows : ndarray of shape (d,)
-        Sum of u; zeros without an intercept.
-    rows_targets : ndarray of shape (d,)
-        Sum of u v.
-    targets : float
-        Sum of v; 0 without an intercept.
+    `rows_rows`, of shape (d, d), is the sum of u u', `rows` that of u, `rows_targets`
+    that of u v, and `targets` that of v. `rows` and `targets` are 0 without an
+    intercept.
     """
 
     rows_rows: FloatArray
@@ -93,14 +82,8 @@ class Moments:
 class MomentSums:
     """The vector of the module's docstring, summed over all records.
 
-    Parameters
-    ----------
-    weights : MomentWeights
-    n_samples, n_features : int
-    data_norm : float in (0, inf)
-        Rows are clipped to this norm.
-    target_bound : float in (0, inf), default=1.0
-        Targets are clipped to this magnitude, if they have a weight.
+    Rows are clipped to the norm `data_norm`, and targets, if they have a weight, to the
+    magnitude `target_bound`.
     """
 
     weights: MomentWeights

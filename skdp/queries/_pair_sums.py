@@ -34,12 +34,8 @@ from skdp.queries._blocks import blocks_of
 class Pairs:
     """One kind of pairs.
 
-    Parameters
-    ----------
-    split : callable
-        Values in [-1, 1] of shape (n_rows, n_features), NaN if missing, to (a, b).
-    weight : float
-        k above.
+    `split` takes values in [-1, 1] of shape (n_rows, n_features), NaN if missing, to
+    (a, b); `weight` is k above.
     """
 
     split: Callable[[FloatArray], tuple[FloatArray, FloatArray]]
@@ -65,12 +61,7 @@ class Pairs:
 class PairSums:
     """The sums of pairs over all records.
 
-    Parameters
-    ----------
-    pairs : Pairs
-    low, high : ndarray of float64 of shape (n_features,)
-        Declared bounds.
-    n_samples : int
+    Bounds are the declared ones of the features.
     """
 
     pairs: Pairs

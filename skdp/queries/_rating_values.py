@@ -22,12 +22,7 @@ from skdp.privacy._query import Bound, Layout
 class RatingValues:
     """Values of which residuals are taken, and in what units.
 
-    Parameters
-    ----------
-    pattern : Pattern
-        Public.
-    bounds : pair of floats
-        Of the ratings.
+    `pattern` is public, and `bounds` are those of the ratings.
     """
 
     pattern: Pattern
@@ -44,15 +39,9 @@ class RatingValues:
 class ResidualSum:
     """A part's sums over residuals against predictions, which are released.
 
-    Parameters
-    ----------
-    family : RatingValues
-    part : Part
-        Rows of norm at most 1 that residuals are multiplied with; public by now.
-    predictions : ndarray of shape (n_ratings,)
-        In the units of the queries.
-    clip : float
-        Bound on the residuals.
+    Residuals, clipped to `clip`, are multiplied with rows of norm at most 1 of `part`,
+    which is public by now; `predictions`, of shape (n_ratings,), are in the units of
+    the queries.
     """
 
     family: RatingValues

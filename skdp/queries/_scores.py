@@ -45,13 +45,8 @@ class Scored(Protocol):
 class Scores:
     """Statistics of some models on the same records, as one vector.
 
-    Parameters
-    ----------
-    scorer : Scorer
-    models : tuple
-        Fitted models that are public or paid for; or what the records know them by.
-    norm : {1, 2, inf}
-        Of the bounds. inf is for choices, with statistics of one number.
+    `models` are fitted, and public or paid for; or what the records know them by.
+    `norm` is that of the bounds: inf is for choices, with statistics of one number.
     """
 
     scorer: Scorer

@@ -27,13 +27,8 @@ def split_bound(
 
     Both relations: Lemma 1 of ``docs/proofs/iht.md``.
 
-    Parameters
-    ----------
-    objective : LinearObjective
-    residual_clip : float in (0, inf]
-        Norm to which every record's residual is clipped.
-    weights_norm : float in [0, inf], default=inf
-        Spectral norm of the released weights, the intercept's included.
+    Residuals are clipped to the norm `residual_clip`; `weights_norm` is the spectral
+    norm of the released weights, the intercept's included.
     """
     one_record = objective.data_norm * min(
         objective.loss.zero_out_bound(objective.row_norm * weights_norm), residual_clip
@@ -41,23 +36,11 @@ def split_bound(
     return Bound(zero_out=one_record, replace_one=2 * one_record)
 
 
-def split_sensitivity(
-    objective: LinearObjective, residual_clip: float, weights_norm: float = math.inf
-) -> float:
-    """`split_bound` under the objective's adjacency."""
-    bound = split_bound(objective, residual_clip, weights_norm)
-    return bound.under(objective.adjacency)
-
-
 @dataclass(frozen=True)
 class SplitGradients:
     """Both parts of the gradient sums of one objective.
 
-    Parameters
-    ----------
-    objective : LinearObjective
-    residual_clip : float in (0, inf]
-        Norm to which every record's residual is clipped.
+    Every record's residual is clipped to the norm `residual_clip`.
     """
 
     objective: LinearObjective
@@ -76,10 +59,7 @@ class SplitGradients:
 class SplitGradient:
     """A part of the gradient sum at `weights`, which are released.
 
-    Parameters
-    ----------
-    family : SplitGradients
-    weights : ndarray of float64 of shape (n_columns, n_outputs)
+    Weights are of shape (n_columns, n_outputs).
     """
 
     family: SplitGradients

@@ -53,14 +53,8 @@ def rounding_slack(n_users: int, size: int, norm: float) -> float:
 class KeptRatings:
     """Which ratings of users are read, and in what units.
 
-    Parameters
-    ----------
-    bounds : pair of floats
-        Of the ratings.
-    max_ratings : int or None
-        Most that are kept of a user; None: all of them.
-    seed : int in [0, 2^32)
-        Of the keys by which they are kept; public.
+    `bounds` are those of the ratings. At most `max_ratings` are kept of a user, None
+    for all, by keys from `seed`, which is public.
     """
 
     bounds: tuple[float, float]
@@ -86,12 +80,7 @@ class KeptRatings:
 
 @dataclass(frozen=True)
 class UserQuery(ABC):
-    """A sum over users of contributions that are clipped as a whole.
-
-    Parameters
-    ----------
-    n_users, n_items : int
-    """
+    """A sum over users of contributions that are clipped as a whole."""
 
     n_users: int
     n_items: int
@@ -154,14 +143,8 @@ class SumsAt(_Asked):
 
     Every user's own row is solved for where his ratings are, and stays there.
 
-    Parameters
-    ----------
-    kind : RowQuery or PairQuery
-    family : KeptRatings
-    factors : Factors
-        As released so far.
-    of_items : ndarray
-        The weights of items, or the items that are paired. Public.
+    `factors` are as released so far; `of_items`, the weights of items or the items that
+    are paired, are public.
     """
 
     kind: RowQuery | PairQuery
@@ -212,6 +195,7 @@ class CountQuery(UserQuery):
         better guess.
         """
         size = _MEAN_WEIGHT * self.n_users
+        # The posterior mean of a normal mean, with public variances.
         share = _MEAN_DEVIATION**2 / (_MEAN_DEVIATION**2 + (sigma / size) ** 2)
         mean = share * float(released[-1]) / size
         return released[:-1], min(max(mean, -1.0), 1.0)
@@ -221,13 +205,8 @@ class CountQuery(UserQuery):
 class RowQuery(UserQuery):
     """Sums of weighted residuals times users' rows, with second moments of the rows.
 
-    Parameters
-    ----------
-    n_users, n_items : int
-    n_factors : int
-        Factors among a row, behind a constant 1.
-    clip : float
-        Norm of a user's contribution to the sums.
+    A row has a constant 1 and `n_factors` factors; a user's contribution to the sums is
+    clipped to the norm `clip`.
     """
 
     n_factors: int
@@ -274,22 +253,15 @@ class RowQuery(UserQuery):
     ) -> FloatArray:
         """The query.
 
-        Parameters
-        ----------
-        kept : Ratings
-        factors : Factors
-            As released so far.
-        rows : ndarray of shape (n_users, width)
-            Users' own rows.
-        weights : ndarray of shape (n_items,)
-            Public.
-        half : float
-            Unit of the residuals.
+        At `factors` as released so far, with users' own `rows` of shape (n_users,
+        width) and public `weights` of shape (n_items,); `half` is the unit of the
+        residuals.
         """
         order = kept.pattern.by_user
         n_columns = 1 + self.n_factors
         sums = np.zeros((self.n_items, n_columns))
         moments = np.zeros((n_columns, n_columns))
+        # Scratch for the longest user: compiled loops allocate nothing.
         errors = np.empty(max(1, int(order.counts.max(initial=0))))
         add_sums(
             order.starts, order.others, kept.values, rows, factors.items,
@@ -358,12 +330,8 @@ class PairQuery(UserQuery):
     ) -> FloatArray:
         """The entries below the diagonal, each for both of its places.
 
-        Parameters
-        ----------
-        kept, factors, rows, half
-            As in `RowQuery.of`.
-        chosen : ndarray of int of shape (n_paired,)
-            Items, in increasing order. Public.
+        Parameters as in `RowQuery.of`, with the `chosen` items, public and in
+        increasing order.
         """
         order = kept.pattern.by_user
         places = np.full(self.n_items, -1)

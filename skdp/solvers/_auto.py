@@ -51,10 +51,7 @@ def first_that_can(
 ) -> Chosen:
     """The first candidate that does not refuse, planned by rules alone.
 
-    Raises
-    ------
-    Refused
-        If all of them do; with their reasons.
+    Raises `Refused` if all of them do; with their reasons.
     """
     refusals = []
     for candidate in auto_candidates(objective, budget, has_ledger=has_ledger):

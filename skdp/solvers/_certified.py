@@ -31,6 +31,7 @@ from skdp.data import MemorySource, Source
 from skdp.objectives import LinearObjective
 from skdp.queries._gradient_sum import GradientSum
 
+# Passes of the guaranteed method grow with its root: tens of millions at this one.
 _WORST_CONDITION = 1e11
 # Certified weights stay within this many times the bound on the minimiser's norm.
 _WITHIN = 4.0
@@ -51,13 +52,8 @@ _PART_TOLERANCE = 1e-3
 class CertifiedProblem:
     """The objective, and what a certificate for it must allow for.
 
-    Parameters
-    ----------
-    objective : LinearObjective
-    strength : float in (0, inf)
-        L2 regularisation of the sum.
-    linear_norm : float in [0, inf)
-        Public bound on the norm of the linear term.
+    `strength`, above 0, is the L2 regularisation of the sum, and `linear_norm` a public
+    bound on the norm of the linear term.
     """
 
     objective: LinearObjective
@@ -117,17 +113,8 @@ def certified_minimum(
     Or zeros, if they are within ``tolerance / strength`` of every minimiser there
     could be.
 
-    Parameters
-    ----------
-    source : Source
-        Private.
-    certified : CertifiedProblem
-    linear : ndarray of shape (n_columns, n_outputs)
-        The linear term.
-    tolerance : float
-        In units of a sum of gradients. At least `certified.rounding_error`, so that it
-        can be met.
-    quick_passes : int, default=400
+    The source is private. `tolerance` is in units of a sum of gradients, at least
+    `certified.rounding_error`, so that it can be met.
 
     Returns
     -------
@@ -146,8 +133,10 @@ def certified_minimum(
     weights, precondition = _start(part, certified, linear)
     goal = _goal(tolerance, linear.size)
     weights, left = _quasi_newton(gradient, weights, precondition, goal, quick_passes)
+    # Written so that NaN goes on to the method that has a theorem.
     if not left <= goal:
         weights, left = _accelerated(gradient, certified, linear, goal)
+    # Rounding was bounded for gradients at weights within this ball only.
     within = np.linalg.norm(weights) <= _WITHIN * certified.farthest
     return weights if left <= goal and within else None
 
@@ -197,14 +186,17 @@ def _quasi_newton(
             else:
                 low, low_slope = length, new_slope
             if math.isinf(high):
+                # No end in sight: the secant's step, but no creeping and no leaping.
                 rise = max(new_slope - slope, 1e-300)
                 length *= min(4.0, max(1.5, -slope / rise))
             else:
+                # The secant again, kept off both ends: the bracket always shrinks.
                 share = low_slope / (low_slope - high_slope)
                 length = low + min(0.9, max(0.1, share)) * (high - low)
         step, change = length * direction, moved - current
         weights, current = weights + step, moved
         product = float(np.vdot(step, change))
+        # Of a convex function it is, but for rounding.
         if product > 0:
             pairs = [*pairs[-(_MEMORY - 1) :], (step, change, product)]
     return weights, float(np.linalg.norm(current))
@@ -287,6 +279,7 @@ def _start(
     if part.n_samples == objective.n_samples:
         return weights, precondition
     tolerance = _PART_TOLERANCE * float(np.linalg.norm(gradient(weights)))
+    # Curvature at zero is a poor guide to that at the minimum: taken again on the way.
     for passes in _PART_PASSES:
         weights, _ = _quasi_newton(gradient, weights, precondition, tolerance, passes)
         precondition = _preconditioner(part, certified, weights, share)
@@ -317,6 +310,7 @@ def _preconditioner(
                 else np.hstack([X, column])
             )
         raw = np.asarray(X @ weights)
+        # One factorisation serves all outputs, whose mean curvature it has.
         curvature = certified.objective.loss.curvature(block.y, raw).mean(axis=1)
         curvature *= share
         if wide:
@@ -350,6 +344,7 @@ def _part(source: Source, certified: CertifiedProblem) -> MemorySource:
     first = 0
     for block in source.blocks():
         chosen = slice(first, None, stride)
+        # The stride goes on across blocks, whose sizes it must not depend on.
         first = (first - len(block.y)) % stride
         X = block.X[chosen].astype(np.float64)
         norms = row_norms(X)

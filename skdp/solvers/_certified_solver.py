@@ -20,10 +20,7 @@ from skdp.solvers._chosen_law import ChosenLaw
 class CertifiedSolver(ChosenLaw):
     """A regularisation of the sum, and the refusals that go with it.
 
-    Parameters
-    ----------
-    strength : float in [1e-250, 1e250]
-        L2 regularisation of the sum of the losses.
+    `strength`, in [1e-250, 1e250], is the L2 regularisation of the sum of the losses.
     """
 
     checks: ClassVar[Checks] = {
@@ -45,9 +42,7 @@ class CertifiedSolver(ChosenLaw):
     def check_certificate(self, objective: LinearObjective, budget: Budget) -> None:
         """Raise if the minimiser cannot be certified, or its noise not be drawn.
 
-        Raises
-        ------
-        Refused
+        Raises `Refused`.
         """
         if CertifiedProblem(objective, self.strength).is_ill_conditioned:
             raise Refused(

@@ -20,10 +20,7 @@ LawName = Literal["gaussian", "spherical"]
 class ChosenLaw(Solver):
     """A noise law, and the refusals that go with it.
 
-    Parameters
-    ----------
-    law : {"gaussian", "spherical"}
-        By rule spherical if delta is 0, Gaussian otherwise.
+    By rule it is spherical if delta is 0, Gaussian otherwise.
     """
 
     is_pure: ClassVar[bool] = True
@@ -44,10 +41,7 @@ class ChosenLaw(Solver):
     def law_for(cls, given: Given, budget: Budget) -> LawName:
         """The law, or the one that the budget asks for.
 
-        Raises
-        ------
-        Refused
-            If it cannot do delta=0.
+        Raises `Refused` if it cannot do delta=0.
         """
         by_rule: LawName = "spherical" if budget.delta == 0 else "gaussian"
         law: LawName = given.get("law", by_rule)

@@ -69,10 +69,8 @@ def _in_order(params: Mapping[str, Any]) -> Pairs:
 def named_part(name: str, given: Given) -> Named | None:
     """What the parameters `name` and `name_params` name; None without a key.
 
-    Raises
-    ------
-    ValueError, TypeError
-        If a parameter is unknown or out of range, or there are some without a key.
+    Raises `ValueError` or `TypeError` if a parameter is unknown or out of range, or
+    there are some without a key.
     """
     params = dict(given.get(f"{name}_params", ()))
     key = given.get(name)
@@ -91,9 +89,7 @@ def planned_part(
 ) -> Solver:
     """A solver as it was named; otherwise what ``"auto"`` would take.
 
-    Raises
-    ------
-    Refused
+    Raises `Refused`.
     """
     if named is None:
         return first_that_can(objective, budget).solver

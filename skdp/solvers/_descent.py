@@ -78,15 +78,7 @@ class Descent(Solver):
 
 
 class MomentumSteps:
-    """Weights that descend along released gradients; post-processing of them.
-
-    Parameters
-    ----------
-    solver : Descent
-    objective : LinearObjective
-    n_steps : int
-        Steps that will be taken.
-    """
+    """Weights that descend along released gradients; post-processing of them."""
 
     def __init__(
         self, solver: Descent, objective: LinearObjective, n_steps: int

@@ -29,12 +29,8 @@ RELAXATIONS = 10
 class FlowTime:
     """Default flow time, steps, clip and intercept weight of a noisy descent.
 
-    Parameters
-    ----------
-    objective : LinearObjective
-    mu : float in (0, inf)
-        Sensitivity over the standard deviation of the noise per weight of one release
-        of all records' gradients.
+    `mu` is the sensitivity over the standard deviation of the noise per weight of one
+    release of all records' gradients.
     """
 
     fewest_steps: ClassVar[int] = 10

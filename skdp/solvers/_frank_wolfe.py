@@ -201,12 +201,7 @@ class FrankWolfe(Solver):
 class VertexPath:
     """The choices of a path, for `Answers.inside`: scores are kept up to date.
 
-    Parameters
-    ----------
-    solver : FrankWolfe
-    objective : LinearObjective
-    epsilon : float
-        Of every choice.
+    `epsilon` is that of every choice.
     """
 
     solver: FrankWolfe

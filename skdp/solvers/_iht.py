@@ -32,7 +32,7 @@ from skdp.privacy._accounting import Budget
 from skdp.privacy._answers import Answers
 from skdp.privacy._gaussian import gaussian_mu
 from skdp.privacy._plan import Line, Plan
-from skdp.queries._split_gradient import SplitGradients, split_sensitivity
+from skdp.queries._split_gradient import SplitGradients, split_bound
 from skdp.solvers._base import Progress, Solution, Solver
 from skdp.solvers._boxed import boxed, farthest_weight
 from skdp.solvers._thresholding import keep_rows, largest_rows
@@ -176,7 +176,8 @@ class IHT(Solver):
         if is_dense:  # the selected features hold their share of a row
             reached *= math.sqrt(objective.most_features / objective.n_features)
         mu = gaussian_mu(budget.epsilon, budget.delta)
-        noise = reached * split_sensitivity(objective, clip) / mu
+        bound = split_bound(objective, clip).under(objective.adjacency)
+        noise = reached * bound / mu
         return _PREDICTION_NOISE * objective.loss.raw_unit * objective.n_samples / noise
 
     @property
@@ -201,7 +202,8 @@ class IHT(Solver):
         return Plan((features, intercept))
 
     def sensitivity(self, objective: LinearObjective) -> float:
-        return split_sensitivity(objective, self.residual_clip)
+        bound = split_bound(objective, self.residual_clip)
+        return bound.under(objective.adjacency)
 
     def run(
         self, answers: Answers, objective: LinearObjective, progress: Progress
@@ -227,12 +229,8 @@ class IHT(Solver):
 class _Place:
     """Where a descent is: public.
 
-    Parameters
-    ----------
-    summed, selected : ndarray of shape (n_features, n_outputs)
-        Weights before and after thresholding.
-    variance : float
-        Of the noise in an entry of `summed`.
+    `summed` and `selected`, of shape (n_features, n_outputs), are weights before and
+    after thresholding; `variance` is that of the noise in an entry of `summed`.
     """
 
     summed: FloatArray
@@ -249,13 +247,7 @@ class _Place:
 
 
 class _Descent:
-    """Post-processing: steps, thresholds and the intercept, from releases alone.
-
-    Parameters
-    ----------
-    solver : IHT
-    objective : LinearObjective
-    """
+    """Post-processing: steps, thresholds and the intercept, from releases alone."""
 
     def __init__(self, solver: IHT, objective: LinearObjective) -> None:
         self._solver, self._objective = solver, objective

@@ -50,14 +50,7 @@ _MARGIN = 1e-9
 
 @dataclass(frozen=True)
 class HiddenDescent:
-    """T gradient steps without momentum on iterates that are not released.
-
-    Parameters
-    ----------
-    objective : LinearObjective
-    step_size : float in (0, inf)
-    n_steps : int
-    """
+    """T gradient steps without momentum on iterates that are not released."""
 
     objective: LinearObjective
     step_size: float
@@ -136,12 +129,7 @@ class HiddenDescent:
 class HiddenPath:
     """The steps of a `HiddenDescent`, for `Answers.inside`.
 
-    Parameters
-    ----------
-    descent : HiddenDescent
-    charged : float
-        Sensitivity of the next iterate with all that rounding adds.
-    progress : Progress
+    `charged` is the sensitivity of the next iterate with all that rounding adds.
     """
 
     descent: HiddenDescent

@@ -25,8 +25,6 @@ class Named:
     def planned(self, objective: LinearObjective, budget: Budget) -> Solver:
         """The solver with everything decided.
 
-        Raises
-        ------
-        Refused
+        Raises `Refused`.
         """
         return self.kind.planned(self.given, objective, budget)

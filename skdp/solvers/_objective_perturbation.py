@@ -230,16 +230,9 @@ class ObjectivePerturbation(CertifiedSolver):
 class TiltedMinimiser:
     """The certified minimiser of an objective with a tilt, for `Answers.inside`.
 
-    Parameters
-    ----------
-    certified : CertifiedProblem
-    intercept_weight : float
-        The intercept's entry of the tilt is divided by it.
-    tolerance : float
-        Of the gradient that is left.
-    tilt_bound, output_bound : float
-        Sensitivities: of the tilt, and of weights within the tolerance.
-    progress : Progress
+    The intercept's entry of the tilt is divided by `intercept_weight`. The gradient
+    that is left has norm at most `tolerance`. The bounds are sensitivities: of the
+    tilt, and of weights within the tolerance.
     """
 
     certified: CertifiedProblem

@@ -116,14 +116,8 @@ class OutputPerturbation(CertifiedSolver):
 class Minimiser:
     """The certified minimiser, for `Answers.inside`.
 
-    Parameters
-    ----------
-    certified : CertifiedProblem
-    tolerance : float
-        Of the gradient that is left.
-    sensitivity : float
-        Of any weights within the tolerance.
-    progress : Progress
+    The gradient that is left has norm at most `tolerance`; `sensitivity` is that of any
+    weights within it.
     """
 
     certified: CertifiedProblem

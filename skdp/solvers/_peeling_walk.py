@@ -13,13 +13,7 @@ _LONGEST = 2.0
 
 
 class PeelingWalk:
-    """Weights that descend along released gradients; post-processing of them.
-
-    Parameters
-    ----------
-    step_size : float in (0, inf)
-    objective : LinearObjective
-    """
+    """Weights that descend along released gradients; post-processing of them."""
 
     def __init__(self, step_size: float, objective: LinearObjective) -> None:
         self._alpha, self._farthest = objective.alpha, farthest_weight(objective)

@@ -62,24 +62,11 @@ def dense_pass(
 ):  # fmt: skip
     """Go once through dense rows in the given order.
 
-    Parameters
-    ----------
-    X : ndarray of float32 or float64 of shape (n, n_features)
-    targets : ndarray of float64 of shape (n,)
-    present : ndarray of bool of shape (n,)
-        False marks the null record.
-    bounds : tuple of two floats
-        The norm that rows are clipped to, and the value of the intercept's column.
-    order : ndarray of int64 of shape (n,)
-    steps, shares : ndarray of shape (n_updates,)
-        Step sizes, and the weights with which iterates enter `average`.
-    batch_size : int
-        Every sum of gradients is divided by it, a shorter last one too.
-    alpha, radius : float
-    form : int
-    constants : tuple of two floats
-    weights, average : ndarray of shape (n_outputs, n_columns)
-        Changed in place.
+    Where `present` is False there is a null record. `bounds` are the norm that rows are
+    clipped to, and the value of the intercept's column. Updates have sizes `steps`, and
+    iterates enter `average` with weights `shares`. Every sum of gradients is divided by
+    `batch_size`, a shorter last one too. `weights` and `average`, of shape (n_outputs,
+    n_columns), change in place.
     """
     n, n_columns = len(targets), weights.shape[1]
     gradient, raw = np.zeros_like(weights), np.empty(len(weights))

@@ -25,16 +25,10 @@ _WORTH_COMPILING = 10_000
 class Updates:
     """Public facts of a run.
 
-    Parameters
-    ----------
-    steps : ndarray of shape (n_passes, updates_per_pass)
-        Step sizes.
-    shares : ndarray, same shape
-        Weights, of sum 1, with which the iterates enter the release.
-    batch_size : int
-        What every sum of gradients is divided by, however short the batch.
-    radius : float in (0, inf], default=inf
-        Of the ball to which every iterate is projected.
+    `steps`, of shape (n_passes, updates_per_pass), are step sizes; `shares`, of sum 1,
+    weights with which the iterates enter the release. Every sum of gradients is divided
+    by `batch_size`, however short the batch; every iterate is projected to the ball of
+    `radius`.
     """
 
     steps: FloatArray
@@ -47,14 +41,9 @@ class Updates:
 class Rounding:
     """Bounds on what floating point adds.
 
-    Parameters
-    ----------
-    of_gradient : float
-        To a mean gradient, in its norm.
-    of_weights : float
-        To the rest of one update, in the norm of the weights.
-    of_average : float
-        To the sum of the averaged iterates.
+    It adds `of_gradient` to a mean gradient, in its norm, `of_weights` to the rest of
+    one update, in the norm of the weights, and `of_average` to the sum of the averaged
+    iterates.
     """
 
     of_gradient: float = 0.0
@@ -77,7 +66,6 @@ def exact_sensitivity(
 
     Parameters
     ----------
-    updates : Updates
     change : float
         By how much exchanging one record can change a sum of gradients of the data at
         any weights; the regulariser is no part of it.

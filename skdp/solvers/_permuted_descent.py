@@ -22,15 +22,8 @@ from skdp.solvers._permutation_sensitivity import Updates
 class PermutedDescent:
     """The averaged weights of all updates, for `Answers.inside`.
 
-    Parameters
-    ----------
-    objective : LinearObjective
-    updates : Updates
-    reshuffle : bool
-        Whether every pass draws a new order.
-    sensitivity : float
-        Of the averaged weights, rounding included.
-    progress : Progress
+    If `reshuffle`, every pass draws a new order; `sensitivity` is that of the averaged
+    weights, rounding included.
     """
 
     objective: LinearObjective

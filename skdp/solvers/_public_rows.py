@@ -30,13 +30,8 @@ _TINIEST = 1e-200
 class PublicRows:
     """Rows without labels that anyone may know; equal if stored alike and equal.
 
-    Parameters
-    ----------
-    shape : tuple of int
-        Numbers of rows and of features.
-    digest : str
-        SHA-256 of the numbers. The rows themselves are no field: records name them by
-        shape and digest.
+    `digest` is the SHA-256 of the numbers. The rows themselves are no field: records
+    name them by shape and digest.
     """
 
     shape: tuple[int, int]
@@ -71,13 +66,8 @@ class PublicRows:
         weights in units of the columns' deviations. The problem is not convex: what is
         found is a local minimum, the best of those met.
 
-        Parameters
-        ----------
-        coef : ndarray of float64 of shape (n_features, n_outputs)
-            Released.
-        k : int in [1, n_features]
-        is_centred : bool
-            Whether an intercept takes up the mean of what is left out.
+        `coef`, of shape (n_features, n_outputs), is released. If `is_centred`, an
+        intercept takes up the mean of what is left out.
 
         Returns
         -------

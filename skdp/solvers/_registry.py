@@ -79,6 +79,17 @@ def choose_solver(
     named = named_solver(key, params)
     if not budget.is_finite:
         return None
+    return planned_solver(named, objective, budget, has_ledger=has_ledger)
+
+
+def planned_solver(
+    named: Named | None,
+    objective: LinearObjective,
+    budget: Budget,
+    *,
+    has_ledger: bool = False,
+) -> Chosen:
+    """The named solver, or the first that does not refuse, for a finite epsilon."""
     if named is not None:
         return Chosen(named.planned(objective, budget), "named by the user")
     return first_that_can(objective, budget, has_ledger=has_ledger)

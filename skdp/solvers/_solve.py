@@ -59,12 +59,11 @@ def solve(
         source = EntriesClipped(source, objective.feature_bound)
     plan = None if solver is None else solver.plan(objective)
     answers = door.commit(plan, source, label=label)
-    if answers.is_rehearsed:
-        return Solution(np.zeros(objective.shape), 0.0), answers
     # From here on no warning may depend on the data, so NumPy is kept from giving any.
     with np.errstate(all="ignore"):
-        if solver is not None:
+        if isinstance(answers, ExactAnswers):
+            minimum = exact_minimum if objective.n_nonzero is None else sparse_minimum
+            return minimum(answers.records, objective, progress), answers
+        if solver is not None and not answers.is_rehearsed:
             return solver.run(answers, objective, progress), answers
-        assert isinstance(answers, ExactAnswers), "there is no plan"
-        minimum = exact_minimum if objective.n_nonzero is None else sparse_minimum
-        return minimum(answers.records, objective, progress), answers
+    return Solution(np.zeros(objective.shape), 0.0), answers

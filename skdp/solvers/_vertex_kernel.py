@@ -14,14 +14,9 @@ from skdp.losses._kernel import residual_of_one
 def move_candidate(order, place, starts, first, j, before, after):
     """Move candidate j from one level to another, by one swap a level.
 
-    Members of a level may change places among themselves, which no law depends on.
-
-    Parameters
-    ----------
-    order, place, starts, first
-        Of a `skdp.privacy._selection.Ranking`.
-    j, before, after : int
-        Levels are counted from 0, not from `first`.
+    Members of a level may change places among themselves, which no law depends on. The
+    arrays are a `skdp.privacy._selection.Ranking`'s; levels are counted from 0, not
+    from `first`.
     """
     last = len(starts) - 2
     level = min(max(before - first, 0), last)
@@ -61,20 +56,10 @@ def round_residuals(
 ):  # fmt: skip
     """Round all residuals at `raw`; the changes of which there are sums to make.
 
-    Parameters
-    ----------
-    starts_of_rows : ndarray of int64 of shape (n + 1,)
-    targets, raw : ndarray of float64 of shape (n,)
-    present : ndarray of bool of shape (n,)
-        False marks the null record, whose residual stays 0.
-    residuals, changes : ndarray of int64 of shape (n,)
-        Rounded residuals, changed in place, and by how much they were.
-    form, constants : int and tuple of two floats
-        Of the loss.
-    per_unit : float
-        Steps of a rounded residual in one unit.
-    most : int
-        Bound on the magnitude of a rounded residual.
+    Where `present` is False there is a null record, whose residual stays 0. `residuals`
+    are changed in place; `changes` is by how much they were. `form` and `constants` are
+    those of the loss, `per_unit` steps of a rounded residual are one unit, and its
+    magnitude is at most `most`.
 
     Returns
     -------

@@ -33,13 +33,8 @@ _IN_ORDER = 3
 class IntegerRows:
     """Clipped rows as integers, by rows and by columns. Private.
 
-    Parameters
-    ----------
-    by_row, by_column : CSR and CSC array of int32 of shape (n_samples, n_features)
-        Entries in units of ``entry_bound / 2**ENTRY_BITS``.
-    targets : ndarray of float64 of shape (n_samples,)
-    present : ndarray of bool of shape (n_samples,)
-        False marks the null record.
+    Entries, int32 both by row and by column, are in units of ``entry_bound /
+    2**ENTRY_BITS``. Where `present` is False there is a null record.
     """
 
     by_row: Any
@@ -95,15 +90,10 @@ class VertexScores:
     Scores are sums over the records, in steps of ``entry_bound / 2**ENTRY_BITS`` times
     a step of the residual, plus the regulariser's part, which is public.
 
-    Parameters
-    ----------
-    rows : IntegerRows
-    objective : LinearObjective
-        Of one output.
-        With an intercept there is one more candidate, the last: the weight of a column
-        that holds `entry_bound`, so that it is no more sensitive than a feature.
-    per_unit : float
-        Steps of a rounded residual in one unit of the residual.
+    The objective is of one output. With an intercept there is one more candidate, the
+    last: the weight of a column that holds `entry_bound`, so that it is no more
+    sensitive than a feature. `per_unit` steps of a rounded residual are one unit of the
+    residual.
     """
 
     def __init__(

@@ -11,15 +11,8 @@ from skdp.objectives import LinearObjective
 class VertexWalk:
     """Weights of few candidates.
 
-    Parameters
-    ----------
-    objective : LinearObjective
-        Of one output. With an intercept there is one more candidate, the last: the
-        weight of a column that holds `entry_bound`.
-
-    Attributes
-    ----------
-    of_candidates : dict of int to float
+    The objective is of one output. With an intercept there is one more candidate, the
+    last: the weight of a column that holds `entry_bound`.
     """
 
     def __init__(self, objective: LinearObjective) -> None:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from skdp.privacy._events import _Single
+from skdp.privacy._events import Single
 
 
 def test_an_event_that_forgets_its_cost_cannot_be_defined():
     with pytest.raises(TypeError, match="must say what it costs"):
 
-        class Forgetful(_Single):
+        class Forgetful(Single):
             pass
 
 
 def test_an_event_that_states_one_cost_has_none_of_the_others():
-    class Stated(_Single):
+    class Stated(Single):
         @property
         def pure_epsilon(self):
             return 2.0

@@ -152,7 +152,8 @@ class Unguarded(LocalAnswers):
     __reduce_ex__ = object.__reduce_ex__
 
     def _of_noise(self, line):
-        return self._line(line)
+        asked = self._line(line)
+        return asked, asked.law
 
     def _of_choices(self, line, query, k):
         return self._plan.lines[line].law

@@ -16,7 +16,7 @@ from skdp.objectives import LinearObjective
 from skdp.privacy import Budget
 from skdp.privacy._laws import Choices
 from skdp.privacy._plan import Line, Plan
-from skdp.queries._features import Scores, feature_sensitivity, prediction_bound
+from skdp.queries._features import Scores, feature_bound, prediction_bound
 from skdp.solvers import choose_solver
 from skdp.solvers._feature_selection import favours_selection
 from tests.door import answers_for, event_of
@@ -116,10 +116,11 @@ def test_broken_sensitivities_are_found_out():
 def test_both_adjacencies_and_clips_in_numbers():
     loss = SquaredLoss(residual_bound=2.0, target_bound=1.0)
     one, two = (problem_of(a, loss=loss) for a in ("zero_out", "replace_one"))
-    assert feature_sensitivity(one) == 0.5 * 2.0
-    assert feature_sensitivity(two) == 2 * 0.5 * 2.0
-    assert feature_sensitivity(two, 0.25, entry_clip=0.1) == 2 * 0.1 * 0.25
-    assert feature_sensitivity(one, prediction=0.0) == pytest.approx(0.5)
+    assert feature_bound(one).zero_out == 0.5 * 2.0
+    assert feature_bound(two).replace_one == 2 * 0.5 * 2.0
+    clipped = feature_bound(two, 0.25, entry_clip=0.1)
+    assert clipped.replace_one == 2 * 0.1 * 0.25
+    assert feature_bound(one, prediction=0.0).zero_out == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False])

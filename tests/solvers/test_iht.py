@@ -16,7 +16,7 @@ from skdp.objectives import LinearObjective
 from skdp.privacy import Budget, ComposedEvent, GaussianEvent, calibrate
 from skdp.privacy._noise import NoiseSource
 from skdp.queries._gradient_sum import GradientSum
-from skdp.queries._split_gradient import SplitGradients, split_sensitivity
+from skdp.queries._split_gradient import SplitGradients, split_bound
 from skdp.solvers import Progress, named_solver
 from skdp.solvers._iht import IHT
 from tests import door
@@ -174,7 +174,8 @@ def changes(objective, clip, count):
                 MemorySource(row[None], np.array([y])), one(objective), clip
             )
             parts.append((total(weights)[:d], total.of_intercept(weights)))
-        bound = split_sensitivity(objective, clip, np.linalg.norm(weights, 2))
+        bound = split_bound(objective, clip, np.linalg.norm(weights, 2))
+        bound = bound.under(objective.adjacency)
         for of_first, of_second in zip(*parts, strict=True):
             gone = objective.adjacency == "zero_out"
             change = of_first if gone else of_first - of_second
@@ -217,9 +218,9 @@ def test_broken_twin_that_forgets_the_intercept_is_exceeded(adjacency):
         for source in (rows, other)
     ]
     change = sums[0] if adjacency == "zero_out" else sums[0] - sums[1]
-    of_features_alone = split_sensitivity(objective, math.inf, 0.0)
+    of_features_alone = split_bound(objective, math.inf, 0.0).under(adjacency)
     assert np.linalg.norm(change) > 1.5 * of_features_alone
-    claim = split_sensitivity(objective, math.inf, 6.0)
+    claim = split_bound(objective, math.inf, 6.0).under(adjacency)
     assert np.linalg.norm(change) <= claim
 
 

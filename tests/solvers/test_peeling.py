@@ -23,7 +23,7 @@ from skdp.privacy import (
 )
 from skdp.privacy._plan import Line, Plan
 from skdp.queries._feature_values import Values
-from skdp.queries._features import feature_sensitivity
+from skdp.queries._features import feature_bound
 from skdp.solvers._peeling import Peeling
 from skdp.solvers._peeling_walk import PeelingWalk
 from tests import door
@@ -116,7 +116,8 @@ def zero_out_for_both(objective, solver):
 
 def largest_entry_alone(objective, solver):
     """The scores' sensitivity for the values'."""
-    return feature_sensitivity(objective.with_loss(LogisticLoss()), 0.3)
+    bound = feature_bound(objective.with_loss(LogisticLoss()), 0.3)
+    return bound.under(objective.adjacency)
 
 
 @pytest.mark.parametrize(
@@ -210,7 +211,8 @@ def test_scores_are_charged_their_own_sensitivity():
     solver, _, spy, _ = run_with(objective, BUDGET)
     for step, choice in zip(solver.rounds(objective), spy.choices, strict=True):
         clip = solver.clip(step) / 3
-        wanted = feature_sensitivity(objective, clip, entry_clip=0.25)
+        bound = feature_bound(objective, clip, entry_clip=0.25)
+        wanted = bound.under(objective.adjacency)
         assert wanted <= choice.sensitivity <= wanted * (1 + 1e-9)
 
 

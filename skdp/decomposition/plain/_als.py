@@ -22,10 +22,9 @@ from skdp.decomposition._factors import Factors
 from skdp.decomposition._ratings import Ratings
 from skdp.decomposition._task import Task
 from skdp.decomposition._threads import Threads
-from skdp.decomposition.plain._ridge_halves import Side, centred, penalty, sides, spread
+from skdp.decomposition.plain._ridge_halves import Side, centred, sides, spread
 
 _MAX_STEPS = 10**6
-_COMPONENTS, _PENALTY = 48, 0.65
 _BLOCK = 256  # rows that are one piece of work for a thread
 # Mean square of the start's factors of items, in units of the ratings' deviation:
 # small, so that biases are fitted first.
@@ -48,19 +47,10 @@ class ALS(Factorizer):
     """
 
     key: ClassVar[str] = "als"
+    penalty: ClassVar[float] = 0.65
     checks: ClassVar[Checks] = {"n_steps": partial(check_count, high=_MAX_STEPS)}
 
     n_steps: int = 12
-
-    @classmethod
-    def default_components(cls, task: Task) -> int:
-        """The rule for ``n_components=None``."""
-        return _COMPONENTS
-
-    @classmethod
-    def default_alpha(cls, task: Task) -> float:
-        """The rule for ``alpha=None``."""
-        return penalty(task, _PENALTY)
 
     def iterates(
         self, ratings: Ratings, task: Task, rng: Draws, threads: Threads

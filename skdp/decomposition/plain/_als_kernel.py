@@ -97,21 +97,11 @@ def solve_rows(
     What is solved for is the change of a row, so that rounding is a share of the
     change, and a system without a unique solution leaves the rest as it was.
 
-    Parameters
-    ----------
-    first, last : int
-    starts, others : ndarray of int
-        Of the side's `Order`.
-    targets : ndarray of shape (n_ratings,)
-        Ratings less the mean, in that order.
-    partners : ndarray of shape (n_others, d)
-        What the unknowns of a row are multiplied by.
-    constants : ndarray of shape (n_others,)
-        What is added to that product.
-    alpha, damping : float
-        Penalty of a rating, and the share of the mean diagonal that is added to it.
-    rows : ndarray of shape (n_rows, d)
-        Changed in place.
+    `starts` and `others` are those of the side's `Order`, `targets` the ratings less
+    the mean, in that order. The unknowns of a row are multiplied by `partners`, of
+    shape (n_others, d), and `constants` added. `alpha` is the penalty of a rating,
+    `damping` the share of the mean diagonal that is added to it. `rows` change in
+    place.
     """
     d = rows.shape[1]
     size = -(-d // 4) * 4

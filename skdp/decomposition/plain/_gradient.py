@@ -48,14 +48,8 @@ class Objective:
     The objectives of the subsets of a partition add up to that of all ratings: each
     is divided by the number of all ratings, and has the penalty of its own.
 
-    Parameters
-    ----------
-    ratings : Ratings
-    task : Task
-    mean : float
-        Subtracted from the ratings.
-    pairs : ndarray of int or None
-        Positions of the subset's pairs; None: all.
+    `mean` is subtracted from the ratings; `pairs` are positions of the subset's pairs,
+    None for all.
     """
 
     def __init__(
@@ -96,14 +90,8 @@ class Objective:
     ) -> float:
         """The value; `gradient` is overwritten.
 
-        The gradient is 0 in constant columns and in the padding.
-
-        Parameters
-        ----------
-        flat, gradient : ndarray of shape ((n_users + n_items) * width,)
-            As in `Factors`, of the ratings' dtype.
-        threads : Threads
-            The result does not depend on their number.
+        The gradient is 0 in constant columns and in the padding. Both arrays are as in
+        `Factors`, and the result does not depend on the number of threads.
         """
         from skdp.decomposition.plain._gradient_kernel import first_pass, second_pass
 

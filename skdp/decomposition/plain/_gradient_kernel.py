@@ -258,28 +258,11 @@ def first_pass(
 ):  # fmt: skip
     """Residuals of the ratings of some users, and the gradient of their rows.
 
-    Parameters
-    ----------
-    registers : tuple of ints
-        Its length is the number of registers of 32 bytes in a row.
-    own, other : ndarray of shape (n_users, width) and (n_items, width)
-    gradient : ndarray of shape (n_users, width)
-        Rows `first` to `last` are overwritten.
-    starts : ndarray of int64 of shape (n_users + 1,)
-    others : ndarray of int32 of shape (n_ratings,)
-        Items, user by user.
-    targets : ndarray of shape (n_ratings,)
-        Ratings in that order.
-    places : ndarray of int32 of shape (n_ratings,)
-        Where each one's residual goes.
-    residuals : ndarray of shape (n_ratings,)
-        Predictions minus targets; overwritten.
-    first, last : int
-    scale : float
-        Of the whole objective.
-    alpha : float
-    constant : int
-        Column with the gradient 0; -1 for none.
+    The length of `registers` is the number of registers of 32 bytes in a row. `others`
+    are the items, user by user, `targets` the ratings in that order, and `places` where
+    each one's residual, prediction minus target, goes. Rows `first` to `last` of
+    `gradient` and `residuals` are overwritten. `scale` is that of the whole objective;
+    column `constant` has the gradient 0, none if it is -1.
 
     Returns
     -------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -29,13 +28,10 @@ from skdp.decomposition.plain._partition import (
     partition,
 )
 from skdp.decomposition.plain._random_start import (
-    COMPONENTS,
-    PENALTY,
     check_start_scale,
     finite_start,
     random_start,
 )
-from skdp.decomposition.plain._ridge_halves import penalty
 from skdp.decomposition.plain._schedule import SCHEDULES
 
 check_positive_rate = partial(check_real, low=0.0, high=1e6, low_open=True)
@@ -119,16 +115,6 @@ class Incremental(Factorizer):
         """What the steps of a cycle are divided by."""
         return float(max(self.least_divisor, (self.eta * (cycle + 1)) ** self.gamma))
 
-    @classmethod
-    def default_components(cls, task: Task) -> int:
-        """The rule for ``n_components=None``."""
-        return COMPONENTS
-
-    @classmethod
-    def default_alpha(cls, task: Task) -> float:
-        """The rule for ``alpha=None``."""
-        return penalty(task, PENALTY)
-
     def iterates(
         self, ratings: Ratings, task: Task, rng: Draws, threads: Threads
     ) -> Iterator[Factors]:
@@ -145,22 +131,6 @@ class Run:
 
     The last step of a cycle is taken when the next one begins: `factors` are thus
     those of the last gradient, of which it is known that the objective has not grown.
-
-    Parameters
-    ----------
-    method : Incremental
-    ratings : Ratings
-    task : Task
-    rng : Draws
-    threads : Threads
-
-    Attributes
-    ----------
-    factors : Factors
-    seconds : dict
-        Time spent in "gradient", "update" and "upkeep" of the inverse Hessian.
-    n_undone : int
-        Cycles that were undone.
     """
 
     def __init__(
@@ -181,7 +151,6 @@ class Run:
         self._inverse = method.inverse_hessian(flat.size, flat.dtype)
         self._is_free = method.first_step is None  # to choose the first steps
         self._gradient = np.empty_like(flat)
-        self.seconds = {"gradient": 0.0, "update": 0.0, "upkeep": 0.0}
         for subset in self._subsets:
             finite_start(subset, self.factors, self._gradient, threads)
         self._best = self._look_at_all()
@@ -228,17 +197,12 @@ class Run:
         self._least_damping = min(self._least_damping, self._damping)
 
     def _look(self, subset: int) -> float:
-        began = time.perf_counter()
-        value = self._subsets[subset].value_and_gradient(
+        return self._subsets[subset].value_and_gradient(
             self.factors.flat, self._gradient, self._threads
         )
-        self.seconds["gradient"] += time.perf_counter() - began
-        return value
 
     def _step(self, factor: float) -> None:
-        began = time.perf_counter()
         self._inverse.subtract(self.factors.flat, self._gradient, factor, self._threads)
-        self.seconds["update"] += time.perf_counter() - began
 
     def _scale_first_step(self) -> None:
         if not math.isnan(self._inverse.sigma):
@@ -254,20 +218,16 @@ class Run:
             return
         step, change = self._first_point, self._first_gradient
         if self._method.has_curvature:
-            began = time.perf_counter()
             with quiet():
                 np.subtract(self.factors.flat, step, out=step)
                 np.subtract(self._gradient, change, out=change)
-            self.seconds["upkeep"] += time.perf_counter() - began
         self._step(self._step_to_take)
         self._step_to_take = 0.0
         if self._method.has_curvature:
-            began = time.perf_counter()
             is_known = self._inverse.accept(step, change, self._threads)
             if not (is_known or len(self._inverse)) and self._is_free:
                 # No positive curvature, as near the origin: nothing limits the step.
                 self._inverse.sigma *= 2
-            self.seconds["upkeep"] += time.perf_counter() - began
 
     def _undo(self) -> None:
         self.factors.flat[:] = self._kept

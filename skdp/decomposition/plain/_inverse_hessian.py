@@ -31,19 +31,10 @@ class InverseHessian:
     matrix made of ``S'Y`` and ``Y'Y``. A new pair takes the place of the oldest, and
     only its own row and column of the two products are computed.
 
-    Parameters
-    ----------
-    size : int
-    n_corrections : int
-        Pairs that are remembered.
-    sigma : float
-        Until there is a pair.
-    dtype : dtype
-    capped : bool
-        Whether sigma may never grow, as in the code of Kuru (2019), or is always
-        ``s'y / y'y`` of the newest pair, as in the text.
-    waits : bool
-        Whether it is sigma I until there are `n_corrections` pairs.
+    `n_corrections` pairs are remembered; it is `sigma` I until there is a pair, and if
+    it `waits`, until there are all of them. If `capped`, sigma may never grow, as in
+    the code of Kuru (2019); otherwise it is always ``s'y / y'y`` of the newest pair, as
+    in the text.
     """
 
     def __init__(
@@ -82,11 +73,7 @@ class InverseHessian:
     ) -> bool:
         """Remember a pair unless its curvature is not safely positive.
 
-        Parameters
-        ----------
-        step, change : ndarray of shape (size,)
-            Of the point and of the gradient.
-        threads : Threads
+        `step` is that of the point, `change` that of the gradient.
         """
         product, squares = inner(step, change), inner(change, change)
         least = _LEAST_COSINE * np.sqrt(squares) * np.sqrt(inner(step, step))
@@ -112,12 +99,7 @@ class InverseHessian:
     ) -> None:
         """``point -= factor H gradient``, in place.
 
-        Parameters
-        ----------
-        point, gradient : ndarray of shape (size,)
-        factor : float
-        threads : Threads
-            The result does not depend on their number.
+        The result does not depend on the number of threads.
         """
         weights = np.zeros(2 * self._n)
         is_used = self.is_full if self._waits else bool(self._order)

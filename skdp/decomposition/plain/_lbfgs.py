@@ -20,13 +20,10 @@ from skdp.decomposition._threads import Threads
 from skdp.decomposition.plain._gradient import Objective
 from skdp.decomposition.plain._inverse_hessian import InverseHessian, inner, quiet
 from skdp.decomposition.plain._random_start import (
-    COMPONENTS,
-    PENALTY,
     check_start_scale,
     finite_start,
     random_start,
 )
-from skdp.decomposition.plain._ridge_halves import penalty
 
 _SUFFICIENT = 1e-4  # of the decrease that the slope promises
 _MOST_TRIALS = 40
@@ -67,16 +64,6 @@ class LBFGS(Factorizer):
     n_corrections: int = 10
     start_scale: float | None = None
 
-    @classmethod
-    def default_components(cls, task: Task) -> int:
-        """The rule for ``n_components=None``."""
-        return COMPONENTS
-
-    @classmethod
-    def default_alpha(cls, task: Task) -> float:
-        """The rule for ``alpha=None``."""
-        return penalty(task, PENALTY)
-
     def iterates(
         self, ratings: Ratings, task: Task, rng: Draws, threads: Threads
     ) -> Iterator[Factors]:
@@ -94,10 +81,7 @@ class LBFGS(Factorizer):
 class _Search:
     """Where the method is, and one step on from there.
 
-    Attributes
-    ----------
-    point : ndarray
-        Not changed by the next step, but by the one after it.
+    `point` is not changed by the next step, but by the one after it.
     """
 
     def __init__(

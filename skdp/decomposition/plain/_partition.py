@@ -30,13 +30,8 @@ Counts = NDArray[np.int64]
 class Partition:
     """Which subset and which of its blocks each pair is in.
 
-    Parameters
-    ----------
-    subsets : ndarray of int32 of shape (n_ratings,)
-    blocks : ndarray of int32 of shape (n_ratings,)
-        Intervals of users for strata, colours for colourings; 0 for "hogwild", whose
-        subsets have no structure.
-    n_subsets : int
+    int32 arrays of shape (n_ratings,). Blocks are intervals of users for strata,
+    colours for colourings, and 0 for "hogwild", whose subsets have no structure.
     """
 
     subsets: IntArray
@@ -56,24 +51,6 @@ class Partition:
         """Pairs of each block of a subset that has any, by the number of the block."""
         return np.unique(self.blocks[self.subsets == subset], return_counts=True)[1]
 
-    @property
-    def imbalance(self) -> dict[str, float]:
-        """Largest size divided by the mean, of subsets and of blocks of one subset.
-
-        1 is perfect balance. The second is the worst subset's, and says how long the
-        slowest of as many threads as blocks is waited for.
-        """
-        sizes = self.sizes
-        waits = [
-            blocks.max() / blocks.mean()
-            for blocks in map(self.block_sizes, range(self.n_subsets))
-            if len(blocks)
-        ]
-        return {
-            "subsets": float(sizes.max() / max(sizes.mean(), 1e-300)),
-            "blocks": float(max(waits, default=1.0)),
-        }
-
 
 def equal_intervals(n_ids: int, n_intervals: int) -> Counts:
     """Bounds of intervals of ids that are equally long, of shape (n_intervals + 1,)."""
@@ -85,12 +62,6 @@ def balanced_intervals(counts: Counts, n_intervals: int) -> Counts:
 
     Greedy: an interval ends as soon as it has its share of the pairs. The thesis says
     "no more than", and its figure 3.4 has "at least".
-
-    Parameters
-    ----------
-    counts : ndarray of shape (n_ids,)
-        Pairs of each id.
-    n_intervals : int
     """
     until, share = np.cumsum(counts), counts.sum() / n_intervals
     bounds, done = [0], 0
@@ -107,10 +78,7 @@ def strata_of(pattern: Pattern, user_bounds: Counts, item_bounds: Counts) -> Par
 
     Subset k has the blocks of user interval b and item interval k - b, modulo K. [1]_
 
-    Parameters
-    ----------
-    pattern : Pattern
-    user_bounds, item_bounds : ndarray of int64 of shape (K + 1,)
+    Bounds are int64, of shape (K + 1,).
 
     References
     ----------
@@ -173,14 +141,7 @@ PARTITIONS: dict[str, Callable[[Pattern, int, Draws], Partition]] = {
 def partition(method: str, pattern: Pattern, n_subsets: int, rng: Draws) -> Partition:
     """All pairs in disjoint subsets.
 
-    Parameters
-    ----------
-    method : str
-        A key of `PARTITIONS`.
-    pattern : Pattern
-    n_subsets : int
-    rng : Draws
-        For "color_balanced" and "hogwild".
+    `method` is a key of `PARTITIONS`; "color_balanced" and "hogwild" draw.
     """
     check_count(
         "n_subsets",

@@ -45,16 +45,10 @@ def colors_of(starts, items, room, seed):
 
     Users are taken in turn, so that only items need to remember their colours.
 
-    Parameters
-    ----------
-    starts : ndarray of int64 of shape (n_users + 1,)
-    items : ndarray of int32 of shape (n_ratings,)
-        User by user.
-    room : ndarray of int64 of shape (n_items + 1,)
-        Where the words of each item's set of colours are.
-    seed : int
-        0: the first free colour. Else a random one of the free colours that have been
-        used, all as likely; a new one if there is none.
+    `items` are those of the ratings, user by user from `starts`; `room`, of shape
+    (n_items + 1,), is where the words of each item's set of colours are. `seed` 0 takes
+    the first free colour, another a random one of the free colours that have been used,
+    all as likely; a new one if there is none.
 
     Returns
     -------

@@ -17,9 +17,6 @@ from skdp.decomposition._threads import Threads
 from skdp.decomposition.plain._gradient import Objective
 from skdp.decomposition.plain._ridge_halves import centred
 
-# Rules for the estimator, those of alternating least squares: it is the same objective.
-COMPONENTS, PENALTY = 48, 0.62
-
 # Standard deviation of a start's predictions, in units of the ratings' own.
 _SHARE = 0.5
 
@@ -37,14 +34,8 @@ def random_start(
 ) -> Factors:
     """Normal factors and no biases.
 
-    Parameters
-    ----------
-    ratings : Ratings
-    task : Task
-    rng : Draws
-    scale : float or None
-        Standard deviation of the factors. None: half the ratings' own deviation is
-        that of the predictions, in whatever unit the ratings are.
+    `scale` is the standard deviation of the factors. None: half the ratings' own
+    deviation is that of the predictions, in whatever unit the ratings are.
     """
     factors, k = centred(ratings, task), task.n_components
     if scale is None:
@@ -64,14 +55,7 @@ def finite_start(
 ) -> float:
     """Make the factors smaller until their objective is a finite number; return it.
 
-    Parameters
-    ----------
-    objective : Objective
-    factors : Factors
-        Changed in place.
-    gradient : ndarray
-        Overwritten.
-    threads : Threads
+    `gradient` is overwritten.
     """
     k = factors.task.n_components
     while True:

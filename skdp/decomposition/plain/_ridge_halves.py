@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,17 +17,10 @@ from skdp.decomposition._task import Task
 class Side:
     """Rows of users or of items as unknowns, those of the other side as the design.
 
-    Parameters
-    ----------
-    order : Order
-        Of the ratings, by this side's ids.
-    values : ndarray of shape (n_ratings,)
-        In this order, less the mean.
-    rows, others : ndarray of shape (n_ids, width), (n_others, width)
-        Views of the same `Factors`.
-    free, fixed : list of int
-        Columns that are unknowns here, and those that are the other side's: with
-        biases its own, last of all.
+    `order` is by this side's ids and `values` are the ratings in this order, less the
+    mean. `rows` and `others` are views of the same `Factors`, `free` the columns that
+    are unknowns here, and `fixed` those that are the other side's: with biases its own,
+    last of all.
     """
 
     order: Order
@@ -69,14 +61,3 @@ def spread(ratings: Ratings) -> float:
     """Standard deviation of the ratings; 1.0 if they are all the same."""
     value = float(ratings.values.std(dtype=np.float64)) if len(ratings) else 0.0
     return value if value > 0 else 1.0
-
-
-def penalty(task: Task, scale: float) -> float:
-    """The rule for alpha: `scale` over the root of the mean number of ratings of an id.
-
-    The error that a rating's penalty has to balance is that of a row's estimate, which
-    falls with the row's number of ratings.
-    """
-    n_ids = task.n_users + task.n_items
-    n_ratings = len(task.pattern) if task.pattern is not None else 0
-    return scale * math.sqrt(n_ids / n_ratings) if n_ratings else scale

@@ -24,10 +24,9 @@ from skdp.decomposition._factors import Factors
 from skdp.decomposition._ratings import Pattern, Ratings
 from skdp.decomposition._task import Task
 from skdp.decomposition._threads import Threads
-from skdp.decomposition.plain._ridge_halves import centred, penalty, spread
+from skdp.decomposition.plain._ridge_halves import centred, spread
 
 _MAX_STEPS = 10**6
-_COMPONENTS, _PENALTY = 48, 0.55
 _MAX_BLOCKS = 1000
 _REGISTER = 8
 # Mean square of the start's products p q, in units of the ratings' variance.
@@ -58,6 +57,7 @@ class SGD(Factorizer):
     """
 
     key: ClassVar[str] = "sgd"
+    penalty: ClassVar[float] = 0.55
     checks: ClassVar[Checks] = {
         "n_steps": partial(check_count, high=_MAX_STEPS),
         "step_size": check_positive,
@@ -67,16 +67,6 @@ class SGD(Factorizer):
     n_steps: int = 20
     step_size: float = 0.1
     n_blocks: int = 8
-
-    @classmethod
-    def default_components(cls, task: Task) -> int:
-        """The rule for ``n_components=None``."""
-        return _COMPONENTS
-
-    @classmethod
-    def default_alpha(cls, task: Task) -> float:
-        """The rule for ``alpha=None``."""
-        return penalty(task, _PENALTY)
 
     def iterates(
         self, ratings: Ratings, task: Task, rng: Draws, threads: Threads

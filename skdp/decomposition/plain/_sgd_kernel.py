@@ -23,20 +23,10 @@ def pass_of(width: int) -> Any:
         Both rows of a rating move by the gradients at their values before it, each
         times its step over the root of its sum of squared gradients.
 
-        Parameters
-        ----------
-        first, last : int
-        users, items : ndarray of int32 of shape (n_ratings,)
-        targets : ndarray of shape (n_ratings,)
-        alphas : tuple of two floats
-            Penalties of biases and of factors.
-        steps : tuple of two floats
-            Step sizes of biases and of factors.
-        p, q : ndarray of shape (n_users, width), (n_items, width)
-            Factors, padded with zeros; changed in place.
-        p_own, q_own : ndarray of shape (n_users, 4), (n_items, 4)
-            Bias, and the sums of squares of its gradients and of the factors', these
-            averaged over a row; changed in place.
+        `alphas` and `steps` are penalties and step sizes of biases and of factors.
+        Changed in place: `p` and `q`, the factors, padded with zeros, and `p_own` and
+        `q_own`, of width 4, with the bias, and the sums of squares of its gradients and
+        of the factors', these averaged over a row.
         """
         zero, two = p.dtype.type(0), p.dtype.type(2)
         share = p.dtype.type(1 / max(width, 1))

@@ -29,10 +29,9 @@ from skdp.decomposition._factors import Factors
 from skdp.decomposition._ratings import Order, Ratings
 from skdp.decomposition._task import Task
 from skdp.decomposition._threads import Threads
-from skdp.decomposition.plain._ridge_halves import centred, penalty, spread
+from skdp.decomposition.plain._ridge_halves import centred, spread
 
 _MAX_STEPS = 10**6
-_COMPONENTS, _PENALTY = 16, 0.65
 _BLOCK = 256  # rows that are one piece of work for a thread
 # Mean square of an item's row at the start, and the variance of each number of a row
 # that is supposed in the first sweep, in units of the ratings' deviation.
@@ -68,6 +67,8 @@ class VariationalBayes(Factorizer):
     """
 
     key: ClassVar[str] = "vb"
+    components: ClassVar[int] = 16
+    penalty: ClassVar[float] = 0.65  # of new users, who are folded in
     uses_alpha: ClassVar[bool] = False
     checks: ClassVar[Checks] = {
         "n_steps": partial(check_count, high=_MAX_STEPS),
@@ -76,16 +77,6 @@ class VariationalBayes(Factorizer):
 
     n_steps: int = 20
     pattern_alpha: float = 10.0
-
-    @classmethod
-    def default_components(cls, task: Task) -> int:
-        """The rule for ``n_components=None``."""
-        return _COMPONENTS
-
-    @classmethod
-    def default_alpha(cls, task: Task) -> float:
-        """The rule for ``alpha=None``: it serves new users who are folded in."""
-        return penalty(task, _PENALTY)
 
     def iterates(
         self, ratings: Ratings, task: Task, rng: Draws, threads: Threads

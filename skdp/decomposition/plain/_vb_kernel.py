@@ -70,26 +70,13 @@ def solve_rows(
 ):  # fmt: skip
     """Posterior of each of the rows from `first` to `last`, given the other side's.
 
-    Parameters
-    ----------
-    first, last : int
-    starts, others : ndarray of int
-        Of the side's `Order`.
-    targets : ndarray of shape (n_ratings,)
-        Ratings less the mean, in that order.
-    means, moments : ndarray of shape (n_others, n), (n_others, n_moments)
-        First and second moments of the other side's rows, padded with zeros.
-    centres, precision : ndarray of shape (n_rows, d), (d, d)
-        Of the prior: its mean for each row and the inverse of its covariance.
-    noise : float
-        Variance of a rating given the rows.
-    damping : float
-        Share of a system's mean diagonal that is added to it, above its rounding.
-    biases : bool
-        A row has d + 1 numbers with biases, d without.
-    rows, own, errors : ndarray of shape (n_rows, n), (n_rows, n_moments), (n_rows,)
-        Changed in place: moments of these rows, and the expected sum of their ratings'
-        squared errors.
+    `starts` and `others` are those of the side's `Order`, `targets` the ratings less
+    the mean, in that order. `means` and `moments` are those of the other side's rows,
+    padded with zeros; `centres` and `precision`, the inverse of a covariance, are the
+    prior's, `noise` the variance of a rating given the rows, and `damping` the share of
+    a system's mean diagonal that is added to it, above its rounding. A row has d + 1
+    numbers with `biases`, d without. Changed in place: `rows` and `own`, the moments of
+    these rows, and `errors`, the expected sum of their ratings' squared errors.
     """
     n, d = means.shape[1], centres.shape[1]
     total = np.empty(moments.shape[1], moments.dtype)
