@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, Protocol
 
+from skdp.exceptions import PlanUsedUpError
 from skdp.privacy._accounting import Budget, calibrate
 from skdp.privacy._adjacency import Relation
 from skdp.privacy._answers import (
@@ -81,6 +82,7 @@ class Door:
     ) -> None:
         self._budget, self.relation, self._ledger = budget, adjacency, ledger
         self._noise = NoiseSource(random_state)
+        self._is_open = True
         self.is_private = self._noise.is_private
         self.draws: Draws = DrawsOf(self._noise)
 
@@ -106,9 +108,16 @@ class Door:
         ------
         BudgetExceeded
             From the ledger; nothing was read or spent.
+        PlanUsedUpError
+            If a plan has been committed here before.
         ValueError
             If there is no plan for a finite epsilon.
         """
+        if not self._is_open:
+            raise PlanUsedUpError(
+                "A door must be passed once: its record is of one release. Got a "
+                "second plan. Open another door. Nothing was read."
+            )
         if plan is None and self._budget.is_finite:
             raise ValueError(
                 "A release must have a plan. Got None with a finite epsilon. Declare "
@@ -126,6 +135,7 @@ class Door:
             self._ledger.commit(
                 event, adjacency=self.relation, budget=self._budget, label=label
             )
+        self._is_open = False
         grant = Grant(event, multiplier, self.relation)
         if self._ledger is not None and self._ledger.is_rehearsal:
             if plan is None:

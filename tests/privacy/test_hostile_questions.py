@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import pickle
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -361,3 +362,28 @@ def test_broken_twin_without_the_check_has_half_the_noise():
         for objective in map(objective_under, ("zero_out", "replace_one"))
     ]
     assert scales[0] < 0.51 * scales[1]
+
+
+def two_releases(door):
+    """How many of two plans a door lets through."""
+    source, passed = MemorySource(np.ones((N, 3)), np.zeros(N)), 0
+    for _ in range(2):
+        with suppress(PlanUsedUpError):
+            door.commit(Plan((Line(),)), source, label="again")
+            passed += 1
+    return passed
+
+
+def test_a_door_is_passed_once():
+    facts = {"adjacency": "zero_out", "ledger": None, "random_state": None}
+    assert two_releases(Door(Budget(1.0, 1e-6), **facts)) == 1
+
+
+def test_broken_twin_that_stays_open_is_found():
+    class Open(Door):
+        """Never closes: the record would be of the last release alone."""
+
+        _is_open = property(lambda self: True, lambda self, value: None)
+
+    facts = {"adjacency": "zero_out", "ledger": None, "random_state": None}
+    assert two_releases(Open(Budget(1.0, 1e-6), **facts)) == 2
