@@ -73,14 +73,14 @@ def gradient(loss, W, x, y):
     return np.outer(x, loss.residual(np.array([y]), (x @ W)[None, :])[0])
 
 
-def worst_case(loss, radius, adjacency, seed):
+def worst_case(loss, radius, adjacency, seed, starts=8):
     """Largest norm found by climbing from random and from adversarial records."""
     rng = np.random.default_rng(seed)
     d, k = 3, loss.n_outputs
     radius = min(radius, 60.0)
     labels = [0.0, 1.0] if not isinstance(loss, SquaredLoss) else [-9.0, 9.0]
     best = 0.0
-    for start in range(8):
+    for start in range(starts):
         W = rng.normal(size=(d, k))
         W *= radius / max(np.linalg.norm(W, 2), 1e-300)
         x, z = rng.normal(size=(2, d))
@@ -89,17 +89,17 @@ def worst_case(loss, radius, adjacency, seed):
         if start % 4 == 2:
             z = -x + 0.01 * z
         for ya in labels:
-            for yb in labels:
+            for yb in labels if adjacency == "replace_one" else [None]:
 
                 def negative(p, W=W, ya=ya, yb=yb):
                     g = gradient(loss, W, p[:d], ya)
-                    if adjacency == "replace_one":
+                    if yb is not None:
                         g = g - gradient(loss, W, p[d:], yb)
                     return -float(np.linalg.norm(g))
 
                 found = minimize(
                     negative,
-                    np.concatenate([x, z]),
+                    x if yb is None else np.concatenate([x, z]),
                     method="Nelder-Mead",
                     options={"maxiter": 250},
                 )
@@ -116,8 +116,11 @@ def bound(loss, radius, adjacency):
 @by_loss
 @pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
 @pytest.mark.parametrize("radius", [0.0, 1.0, 5.0, math.inf])
-def test_search_never_exceeds_the_bound_and_comes_close(loss, radius, adjacency):
-    found = worst_case(loss, radius, adjacency, seed=5)
+@pytest.mark.parametrize("starts", [4, pytest.param(8, marks=pytest.mark.slow)])
+def test_search_never_exceeds_the_bound_and_comes_close(
+    loss, radius, adjacency, starts
+):
+    found = worst_case(loss, radius, adjacency, 5, starts)
     stated = bound(loss, radius, adjacency)
     assert found <= stated * (1 + 1e-9)
     # The bounds are no more than this loose (in the middle radii looser for losses
