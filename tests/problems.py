@@ -189,6 +189,10 @@ CASES = [case for case in ALL_CASES if accepts(case)]
 CASES += [
     replace(case, mode="last", alpha=0.4) for case in CASES if case.key == "noisy_gd"
 ]
+# One loss for each solver, mode and adjacency.
+ONE_LOSS = list(
+    {(case.key, case.mode, case.adjacency): case for case in reversed(CASES)}.values()
+)[::-1]
 PURE_CASES = [case for case in ALL_CASES if accepts(case, PURE)]
 
 
