@@ -49,39 +49,39 @@ SOLVER_PARAMS = {
 LONG_RUN = {"step_size": 0.5, "momentum": 0.9, "residual_clip": np.inf, "tail": 0.1}
 TO_THE_END = {
     "adassp": {"ridge": 0.0},
-    "bolt_on": {"n_passes": 1000, "batch_size": 10**6, "step_size": 0.5},
+    "bolt_on": {"n_passes": 200, "batch_size": 10**6, "step_size": 0.5},
     "frank_wolfe": {
-        "n_steps": 6000,
+        "n_steps": 2000,
         "l1_radius": 3.0,
         "residual_clip": np.inf,
         "residual_steps": 2**20,
     },
     "heavy_ball": {"n_steps": 200, "residual_clip": np.inf},
     "iht": {
-        "n_steps": 2000,
+        "n_steps": 200,
         "step_size": 0.5,
         "residual_clip": np.inf,
         "threshold": 0.0,
     },
     "knowledge_transfer": {
         "teacher": "noisy_gd",
-        "teacher_params": LONG_RUN | {"n_steps": 1000},
+        "teacher_params": LONG_RUN | {"n_steps": 600},
     },
     "multistage": {"n_steps": 200, "residual_clip": np.inf},
     "nesterov": {"n_steps": 200, "residual_clip": np.inf},
-    "noisy_gd": LONG_RUN | {"n_steps": 1000},
-    "noisy_sgd": LONG_RUN | {"n_steps": 1000, "batch_size": 2**31},
+    "noisy_gd": LONG_RUN | {"n_steps": 600},
+    "noisy_sgd": LONG_RUN | {"n_steps": 600, "batch_size": 2**31},
     "objective_perturbation": {},
     "online": LONG_RUN | {"bucket_size": 40},
     "output_perturbation": {},
     "peeling": {
-        "n_steps": 2000,
+        "n_steps": 200,
         "step_size": 0.5,
         "residual_clip": np.inf,
         "clip_decay": 1.0,
         "shortening": np.inf,
     },
-    "two_stage": {"refit": "noisy_gd", "refit_params": LONG_RUN | {"n_steps": 1000}},
+    "two_stage": {"refit": "noisy_gd", "refit_params": LONG_RUN | {"n_steps": 600}},
 }
 # Other modes that are put through the contract beside the usual one.
 LAST = {"release": "last", "step_size": 0.15}
@@ -189,6 +189,10 @@ CASES = [case for case in ALL_CASES if accepts(case)]
 CASES += [
     replace(case, mode="last", alpha=0.4) for case in CASES if case.key == "noisy_gd"
 ]
+# One loss for each solver, mode and adjacency.
+ONE_LOSS = list(
+    {(case.key, case.mode, case.adjacency): case for case in reversed(CASES)}.values()
+)[::-1]
 PURE_CASES = [case for case in ALL_CASES if accepts(case, PURE)]
 
 

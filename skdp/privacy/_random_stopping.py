@@ -253,6 +253,8 @@ def selection_delta(trials: TrialCount, mu: float, epsilon: float) -> float:
     return min(1.0, float(increments @ deltas) * (1 + _FORMULA_ERROR))
 
 
+# A search asks the same when it plans and when it commits.
+@lru_cache(maxsize=4096)
 def selection_epsilon(trials: TrialCount, mu: float, delta: float) -> float:
     """Epsilon at `delta` of the best of K trials of a mu-GDP mechanism, rounded up."""
     if delta == 0:

@@ -28,6 +28,7 @@ from tests.problems import (
     BUDGET,
     CASES,
     LOSSES,
+    ONE_LOSS,
     Case,
     accepts,
     case_id,
@@ -37,9 +38,23 @@ from tests.problems import (
 from tests.spies import NoNoise, SpyLedger, SpyNoise, SpySource
 
 every_case = pytest.mark.parametrize("case", CASES, ids=case_id)
+# For what is done before a loss is looked at.
+every_solver = pytest.mark.parametrize("case", ONE_LOSS, ids=case_id)
+# Without noise both adjacencies have the same run.
+without_noise = pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(
+            case,
+            id=case_id(case),
+            marks=pytest.mark.slow if case.adjacency == "zero_out" else (),
+        )
+        for case in CASES
+    ],
+)
 
 
-@every_case
+@every_solver
 def test_configuration_is_frozen_and_resolved(case):
     solver = case.solver
     assert all(
@@ -122,7 +137,7 @@ def test_broken_twin_that_reads_first_is_caught(tmp_path):
     assert diary[0] == "read"
 
 
-@every_case
+@every_solver
 def test_refused_fit_reads_and_spends_nothing(case, tmp_path):
     ledger, diary = make_ledger(tmp_path, epsilon=0.5, adjacency=case.adjacency), []
     with pytest.raises(BudgetExceeded, match=r"epsilon ran out.*Nothing was read"):
@@ -272,7 +287,7 @@ def test_noiseless_limit_reaches_the_optimum(case):
     assert np.abs(gradient).max() < SMALL[case.key]
 
 
-@every_case
+@without_noise
 def test_exact_minimum_agrees_with_the_solver_where_nothing_is_clipped(case):
     case = case.to_the_end
     X, y = case.data()

@@ -29,80 +29,120 @@ def names_used(tree):
             yield node.attr
 
 
-def entropy_used(source):
-    return sorted(set(names_used(ast.parse(source))) & set(ENTROPY))
+@pytest.fixture(scope="module")
+def trees():
+    """Every module, parsed once, by its path in the package."""
+    return {path.relative_to(PACKAGE): ast.parse(path.read_text()) for path in FILES}
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
-def test_entropy_enters_in_one_place(path):
-    if path.name == "_entropy.py":
-        return
-    assert entropy_used(path.read_text()) == []
+def entropy_used(tree):
+    return sorted(set(names_used(tree)) & set(ENTROPY))
+
+
+def test_entropy_enters_in_one_place(trees):
+    found = {path for path, tree in trees.items() if entropy_used(tree)}
+    assert found == {Path("privacy/_entropy.py")}
 
 
 def test_broken_twin_with_its_own_generator_is_found():
     twin = "import numpy as np\nx = np.random.default_rng(0).normal()"
-    assert entropy_used(twin) == ["default_rng", "random"]
+    assert entropy_used(ast.parse(twin)) == ["default_rng", "random"]
 
 
-def noise_used(source):
+def noise_used(tree):
     """Whether a module gets at noise without asking."""
     names = {"_noise", "NoiseSource", "LocalAnswers"}
-    return sorted(set(names_used(ast.parse(source))) & names)
+    return sorted(set(names_used(tree)) & names)
 
 
 @pytest.mark.parametrize(
     "package", ["linear_model", "preprocessing", "model_selection"]
 )
-def test_noise_is_had_by_asking(package):
-    for path in sorted((PACKAGE / package).glob("*.py")):
-        assert noise_used(path.read_text()) == [], path.name
+def test_noise_is_had_by_asking(package, trees):
+    room = [path for path in trees if path.parent == Path(package)]
+    assert len(room) > 3
+    assert [path for path in room if noise_used(trees[path])] == []
 
 
 def test_broken_twin_with_a_noise_source_is_found():
     twin = "from skdp.privacy._noise import NoiseSource\nx = NoiseSource(None)"
-    assert noise_used(twin) == ["NoiseSource", "_noise"]
+    assert noise_used(ast.parse(twin)) == ["NoiseSource", "_noise"]
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
-def test_only_public_names_of_scikit_learn(path):
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(
-            "sklearn"
-        ):
-            parts = [*node.module.split("."), *(alias.name for alias in node.names)]
-            assert not any(part.startswith("_") for part in parts)
+def private_names_of_scikit_learn(tree):
+    """Imports from scikit-learn with a leading underscore anywhere."""
+    return [
+        node.module
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        and (node.module or "").startswith("sklearn")
+        and any(
+            part.startswith("_")
+            for part in [*node.module.split("."), *(name.name for name in node.names)]
+        )
+    ]
 
 
-def loaded_after(statement):
-    code = f"import sys; {statement}; print(' '.join(sys.modules))"
+def test_only_public_names_of_scikit_learn(trees):
+    found = {
+        path for path, tree in trees.items() if private_names_of_scikit_learn(tree)
+    }
+    assert found == set()
+
+
+@pytest.mark.parametrize(
+    "twin",
+    [
+        "from sklearn.utils._set_output import f",
+        "from sklearn.base import _fit_context",
+    ],
+)
+def test_broken_twin_with_a_private_name_is_found(twin):
+    assert private_names_of_scikit_learn(ast.parse(twin))
+
+
+# From the lightest on: what is loaded after a step was loaded by it or before it.
+STEPS = {
+    "nothing": "import skdp",
+    "accounting": "from skdp.privacy import calibrate, epsilon_of",
+    "transformers": "import skdp.preprocessing",
+    "models": "import skdp.linear_model",
+}
+
+
+@pytest.fixture(scope="module")
+def loaded():
+    """Modules that are loaded after each of the steps, in one process."""
+    shown = "; print(*sys.modules)\n"
+    code = "import sys\n" + shown.join([*STEPS.values(), ""])
     result = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
-    return set(result.stdout.split())
+    lines = [set(line.split()) for line in result.stdout.splitlines()]
+    return dict(zip(STEPS, lines, strict=True))
 
 
-def test_import_is_lazy():
-    assert not loaded_after("import skdp") & {"numpy", "scipy", "sklearn", "pandas"}
+def test_import_is_lazy(loaded):
+    assert not loaded["nothing"] & {"numpy", "scipy", "sklearn", "pandas"}
 
 
 def solvers_of(modules):
     return sorted(name for name in modules if name.startswith("skdp.solvers"))
 
 
-def test_transformers_know_no_solver():
-    assert solvers_of(loaded_after("import skdp.preprocessing")) == []
+def test_transformers_know_no_solver(loaded):
+    assert "skdp.preprocessing" in loaded["transformers"]
+    assert solvers_of(loaded["transformers"]) == []
 
 
-def test_broken_twin_that_loads_a_solver_is_found():
-    twin = "import skdp.preprocessing, skdp.linear_model"
-    assert "skdp.solvers._noisy_gd" in solvers_of(loaded_after(twin))
+def test_broken_twin_that_loads_a_solver_is_found(loaded):
+    assert "skdp.solvers._noisy_gd" in solvers_of(loaded["models"])
 
 
-def test_accounting_path_imports_nothing_heavy():
-    loaded = loaded_after("from skdp.privacy import calibrate, epsilon_of")
+def test_accounting_path_imports_nothing_heavy(loaded):
     heavy = {"dp_accounting", "sklearn", "pandas", "numba", "torch", "scipy.optimize"}
-    assert not loaded & heavy
+    assert "skdp.privacy._accounting" in loaded["accounting"]
+    assert not loaded["accounting"] & heavy
 
 
 def test_public_names_exist_and_unknown_ones_do_not():

@@ -163,9 +163,9 @@ def far_out(query):
 
 
 def released_beyond_the_clamp():
-    """What is released of counts 0 to 3 where the draw is beyond the clamp."""
-    counts = np.zeros((4, 20_000))
-    counts[:, 0] = range(4)
+    """What is released of the counts 0 and 3 where the draw is beyond the clamp."""
+    counts = np.zeros((2, 20_000))
+    counts[:, 0] = 0, 3
     return [far_out(query)[0] for query in counts]
 
 
@@ -175,7 +175,7 @@ def test_a_draw_beyond_the_clamp_shows_no_query(monkeypatch):
     monkeypatch.setattr(_noise, "_DRAW_LIMIT", _RELEASE_LIMIT)
     scale = laplace_scale(sensitivity=2.0, epsilon=1e-6, size=20_000)
     read = np.array(released_beyond_the_clamp()) + _RELEASE_LIMIT * scale.grid
-    assert read.tolist() == [0.0, 1.0, 2.0, 3.0]
+    assert read.tolist() == [0.0, 3.0]
 
 
 def test_the_release_follows_from_the_sum_alone():

@@ -116,21 +116,37 @@ def test_extreme_budgets_are_met(budget, adjacency):
 
 def test_with_a_ledger_many_fits_cost_what_gaussian_noise_costs(tmp_path):
     """Objective perturbation would cost a ledger more than it costs alone."""
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(60_000, 3)) / 3, rng.integers(0, 2, 60_000)
-    spent = []
-    for solver in ("auto", "noisy_gd"):
-        ledger = BudgetLedger(tmp_path / f"{solver}.db", epsilon=10.0, delta=1e-6)
-        model = DPLogisticRegression(3.0, classes=[0, 1], solver=solver, ledger=ledger)
+    objective, budget = replace(OBJECTIVE, n_samples=60_000), Budget(3.0, 1e-6)
+    alone = chosen(objective, budget)
+    assert alone.solver.key == "objective_perturbation"
+    booked = choose_solver("auto", None, objective, budget, has_ledger=True)
+    named = choose_solver("noisy_gd", None, objective, budget)
+    assert booked.solver == named.solver
+    assert "ledger" in booked.reason
+
+    def spent(solver):
+        ledger = BudgetLedger(
+            tmp_path / f"{solver.key}.db",
+            epsilon=100.0,
+            delta=1e-5,
+            adjacency=objective.adjacency,
+        )
+        z = calibrate(lambda z: door.event_of(solver, z, objective), budget)
+        event = door.event_of(solver, z, objective)
         for _ in range(4):
-            model.fit(X, y)
-        spent.append(ledger.spent().epsilon)
-    assert spent[0] == spent[1] < 4 * 3.0
-    assert (
-        "ledger"
-        in DPLogisticRegression(3.0, classes=[0, 1], ledger=ledger)
-        .fit(X, y)
-        .privacy_.why_solver
-    )
-    alone = DPLogisticRegression(3.0, classes=[0, 1]).fit(X, y)
-    assert alone.privacy_.solver == "objective_perturbation"
+            ledger.commit(
+                event, adjacency=objective.adjacency, budget=budget, label="fit"
+            )
+        return ledger.spent().epsilon
+
+    assert spent(booked.solver) < 2 * 3.0 < 4 * 3.0 <= spent(alone.solver) * 1.001
+
+
+def test_an_estimator_says_whether_it_has_a_ledger(tmp_path):
+    X, y = np.eye(4000, 3), np.arange(4000) % 2
+    ledger = BudgetLedger(tmp_path / "books.db", epsilon=1e3, delta=1e-6)
+    model = DPLogisticRegression(90.0, classes=[0, 1])
+    assert "ledger" not in model.fit(X, y).privacy_.why_solver
+    model.set_params(ledger=ledger).fit(X, y)
+    assert "ledger" in model.privacy_.why_solver
+    assert model.privacy_.solver == "noisy_gd"
