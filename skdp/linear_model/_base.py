@@ -25,7 +25,6 @@ from skdp.solvers import (
     solve,
 )
 
-
 _UNCLIPPED_THEN = (
     "Version 0.1 did not clip rows in predict; they are now clipped to data_norm as in "
     "fit. Rows within it are predicted as before; coef_ and intercept_ are the same. "

@@ -171,7 +171,7 @@ class LinearClassifier(ClassifierMixin, DPEstimator):
         """
         check_is_fitted(self)
         X = check_rows(self, X, reset=False, accept_sparse=True)
-        raw = self._products(X, self.coef_.T) + self.intercept_
+        raw: np.ndarray = self._products(X, self.coef_.T) + self.intercept_
         return raw[:, 0] if len(self.classes_) == 2 else raw
 
     def predict(self, X: Any) -> np.ndarray:
