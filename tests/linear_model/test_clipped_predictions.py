@@ -9,7 +9,6 @@ import pytest
 from scipy.sparse import csr_array
 from sklearn.datasets import make_classification
 from sklearn.metrics import log_loss
-from sklearn.pipeline import make_pipeline
 
 from skdp import (
     DPGridSearchCV,
@@ -275,5 +274,5 @@ def test_long_rows_do_not_make_a_model_worse_than_the_constant(standardised, eps
     # Broken twin: the same weights without the clip.
     unclipped = 1 / (1 + np.exp(-linear_form(model, test)[:, 0]))
     assert log_loss(held_out, unclipped) > constant
-    piped = make_pipeline(RowNormClipper(1.0), model)
-    assert np.allclose(piped.predict_proba(test), model.predict_proba(test))
+    short = RowNormClipper(1.0).fit_transform(test)
+    assert np.allclose(model.predict_proba(short), model.predict_proba(test))
