@@ -35,7 +35,8 @@ class DPEstimator(PrivateEstimator):
     """Solver and privacy record of a private model.
 
     A subclass's ``fit`` validates its input, states the loss and the regularisation,
-    calls `_solve`, and copies the solution to fitted attributes.
+    calls `_solve`, and copies the solution to fitted attributes. `_products` clips rows
+    by the record of the fit, whatever the parameters have become since.
     """
 
     solver: str
