@@ -101,6 +101,13 @@ def rows_at(rows: Any, positions: NDArray[np.int64] | slice) -> Any:
     return rows[positions]
 
 
+def columns_at(X: Any, columns: NDArray[np.int64]) -> Any:
+    """Some columns of rows, dense or CSR."""
+    if issparse(X):
+        return X[:, columns]
+    return np.take(X, columns, axis=1)  # row-major, which indexing is not
+
+
 def count_rows(rows: Any) -> int:
     """Number of records, public."""
     return int(rows.shape[0]) if hasattr(rows, "shape") else len(rows)

@@ -14,7 +14,8 @@ from skdp._versions import (
     warn_of_version,
 )
 
-STATE_SCHEMA = 1
+# 2: linear models clip rows in predict as in fit.
+STATE_SCHEMA = 2
 _VERSION, _SCHEMA = "_skdp_version", "_skdp_schema"
 
 
@@ -30,10 +31,15 @@ class StoredEstimator(BaseEstimator):
         name = type(self).__name__
         what = f"The stored state of {name}"
         version = check_version(what, state.pop(_VERSION, FIRST_VERSION))
-        check_schema(what, state.pop(_SCHEMA, 1), STATE_SCHEMA, version)
-        remedy = (
+        schema = state.pop(_SCHEMA, 1)
+        check_schema(what, schema, STATE_SCHEMA, version)
+        remedy = self._changed_since(schema, state) + (
             "Check what it predicts, or load it with the version that stored it. To "
             "fit it again is another release."
         )
         warn_of_version(f"a fitted {name}", version, remedy)
         super().__setstate__(state)
+
+    def _changed_since(self, schema: int, state: dict[str, Any]) -> str:
+        """What this release makes of the state otherwise than its writer did."""
+        return ""

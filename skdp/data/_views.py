@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 
-from skdp._rows import clip_entries
+from skdp._rows import clip_entries, columns_at
 from skdp.data._source import Block, Source, is_stable
 
 
@@ -69,9 +68,7 @@ class ColumnsOf(_View):
         self._columns = columns
 
     def _changed(self, X: Any) -> Any:
-        if issparse(X):
-            return X[:, self._columns]
-        return np.take(X, self._columns, axis=1)  # row-major, which indexing is not
+        return columns_at(X, self._columns)
 
 
 class ConstantColumn(_View):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from skdp._base import PrivateEstimator
 from skdp._validation import check_data_norm
 from skdp.data import MemorySource
@@ -13,6 +15,7 @@ from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.privacy._answers import Answers
 from skdp.privacy._record import PrivacyRecord
+from skdp.queries._row_clip import clipped_products
 from skdp.solvers import (
     Chosen,
     Progress,
@@ -22,12 +25,18 @@ from skdp.solvers import (
     solve,
 )
 
+_UNCLIPPED_THEN = (
+    "Version 0.1 did not clip rows in predict; they are now clipped to data_norm as in "
+    "fit. Rows within it are predicted as before; coef_ and intercept_ are the same. "
+)
+
 
 class DPEstimator(PrivateEstimator):
     """Solver and privacy record of a private model.
 
     A subclass's ``fit`` validates its input, states the loss and the regularisation,
-    calls `_solve`, and copies the solution to fitted attributes.
+    calls `_solve`, and copies the solution to fitted attributes. `_products` clips rows
+    by the record of the fit, whatever the parameters have become since.
     """
 
     solver: str
@@ -43,6 +52,16 @@ class DPEstimator(PrivateEstimator):
     def _be_one_of_several(self) -> None:
         if self.solver == "auto" and self.delta > 0:
             self.solver = "noisy_gd"
+
+    def _products(self, X: Any, coef: np.ndarray) -> np.ndarray:
+        """Of the fitted weights and rows, which are clipped as they were in `fit`."""
+        return clipped_products(X, coef, self.privacy_.data_norm)
+
+    def _changed_since(self, schema: int, state: dict[str, Any]) -> str:
+        record = state.get("privacy_")
+        if schema > 1 or record is None or math.isinf(record.data_norm):
+            return ""
+        return _UNCLIPPED_THEN
 
     def _objective(
         self, loss: Loss, n_samples: int, n_features: int, alpha: float, budget: Budget

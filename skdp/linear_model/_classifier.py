@@ -156,7 +156,10 @@ class LinearClassifier(ClassifierMixin, DPEstimator):
         return classes, codes.astype(np.float64)
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Raw predictions ``X @ coef_.T + intercept_``; nothing is clipped.
+        """Raw predictions of the rows, clipped as in `fit`.
+
+        ``X @ coef_.T + intercept_`` for rows within the norm, and for all if epsilon is
+        inf. Longer rows are clipped to ``privacy_.data_norm`` first, each by itself.
 
         Parameters
         ----------
@@ -168,7 +171,7 @@ class LinearClassifier(ClassifierMixin, DPEstimator):
         """
         check_is_fitted(self)
         X = check_rows(self, X, reset=False, accept_sparse=True)
-        raw = np.asarray(np.asarray(X @ self.coef_.T) + self.intercept_)
+        raw: np.ndarray = self._products(X, self.coef_.T) + self.intercept_
         return raw[:, 0] if len(self.classes_) == 2 else raw
 
     def predict(self, X: Any) -> np.ndarray:

@@ -14,7 +14,9 @@ class DPLinearRegression(LinearRegressor):
     scikit-learn's `Ridge` with ``n_samples * alpha``, its intercept penalised. Targets
     are clipped to `target_bounds`, rows to `data_norm`. The intercept is the weight of
     one more column that holds the constant `data_norm`; what is penalised is its
-    distance from the middle of `target_bounds`. Nothing is clipped in `predict`.
+    distance from the middle of `target_bounds`. `predict` clips rows as `fit` does, at
+    finite epsilon; without the clip it would be ``X @ coef_ + intercept_``, which it is
+    for rows within `data_norm`.
 
     **Privacy.** (epsilon, delta)-differential privacy for one record, under
     `adjacency`, with the number of records public. Released are ``coef_`` and

@@ -36,6 +36,9 @@ class DPLogisticRegression(LogisticModel):
     use the binary loss, more the multinomial (softmax) loss as one joint vector. Rows
     are clipped to `data_norm`; the intercept is the weight of one more column that
     holds the constant `data_norm`, so it is regularised and noised like the rest.
+    `predict` and its kin clip rows as `fit` does, at finite epsilon; without the clip
+    `decision_function` would be ``X @ coef_.T + intercept_``, which it is for rows
+    within `data_norm`.
 
     **Privacy.** (epsilon, delta)-differential privacy for one record, under
     `adjacency`, with the number of records and the set of labels public. Released are

@@ -75,7 +75,10 @@ class LinearRegressor(RegressorMixin, DPEstimator):
         return self
 
     def predict(self, X: Any) -> np.ndarray:
-        """Predictions ``X @ coef_ + intercept_``; nothing is clipped.
+        """Predictions for the rows, clipped as in `fit`.
+
+        ``X @ coef_ + intercept_`` for rows within the norm, and for all if epsilon is
+        inf. Longer rows are clipped to ``privacy_.data_norm`` first, each by itself.
 
         Parameters
         ----------
@@ -87,7 +90,7 @@ class LinearRegressor(RegressorMixin, DPEstimator):
         """
         check_is_fitted(self)
         X = check_rows(self, X, reset=False, accept_sparse=True)
-        return np.asarray(X @ self.coef_) + self.intercept_
+        return self._products(X, self.coef_[:, None])[:, 0] + self.intercept_
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from skdp._rows import clip_entries, columns_at
 from skdp._validation import check_count, check_data_norm, check_real
 from skdp.linear_model._base import DPEstimator
 from skdp.losses import Loss
 from skdp.objectives import LinearObjective
 from skdp.privacy import Budget
 from skdp.privacy._gaussian import gaussian_mu
+from skdp.solvers import SOLVERS
 
 # Delta at which a pure budget is compared with the others, by the rule below only.
 _TYPICAL_DELTA = 1e-6
@@ -57,6 +60,15 @@ class SparseModel(DPEstimator):
         if not budget.is_finite:
             bound = math.inf
         return replace(objective, feature_bound=bound, n_nonzero=most)
+
+    def _products(self, X: Any, coef: np.ndarray) -> np.ndarray:
+        record = self.privacy_
+        if record.solver in SOLVERS and SOLVERS[record.solver].clips_selected:
+            chosen = self.get_support(indices=True)
+            X, coef = columns_at(X, chosen), coef[chosen]
+        if record.feature_bound < record.data_norm:
+            X = clip_entries(X, record.feature_bound)
+        return super()._products(X, coef)
 
     def _checked_bound(self) -> float:
         if self.feature_bound is None:

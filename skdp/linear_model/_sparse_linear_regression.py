@@ -15,7 +15,10 @@ class DPSparseLinearRegression(SparseModel, LinearRegressor):
     weights of which at most `n_nonzero_coefs` are not zero. The noise that a feature
     costs grows with the number selected and only with the logarithm of the number
     there are. Targets are clipped to `target_bounds`, entries to `feature_bound`, rows
-    to `data_norm`; nothing is clipped in `predict`. X may be CSR and stays so.
+    to `data_norm`. `predict` clips entries and rows as `fit` does, at finite epsilon;
+    without the clip it would be ``X @ coef_ + intercept_``, which it is for rows within
+    the bounds. With ``peeling`` and ``two_stage``, which fit after they have selected,
+    it is the selected part of a row that is clipped. X may be CSR and stays so.
 
     **Privacy.** (epsilon, delta)-differential privacy for one record, under
     `adjacency`, with the number of records public. Released are ``coef_``,

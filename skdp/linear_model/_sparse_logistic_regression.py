@@ -17,8 +17,11 @@ class DPSparseLogisticRegression(SparseModel, LogisticModel):
     weights in which at most `n_nonzero_coefs` features take part. The noise that a
     feature costs grows with the number selected and only with the logarithm of the
     number there are. With more than two classes a feature takes part in all of them or
-    in none. Entries are clipped to `feature_bound`, rows to `data_norm`; nothing is
-    clipped in `predict`. X may be CSR and stays so.
+    in none. Entries are clipped to `feature_bound`, rows to `data_norm`. `predict` and
+    its kin clip as `fit` does, at finite epsilon; without the clip `decision_function`
+    would be ``X @ coef_.T + intercept_``, which it is for rows within the bounds. With
+    ``peeling`` and ``two_stage``, which fit after they have selected, it is the
+    selected part of a row that is clipped. X may be CSR and stays so.
 
     **Privacy.** (epsilon, delta)-differential privacy for one record, under
     `adjacency`, with the number of records and the set of labels public. Released are

@@ -14,7 +14,9 @@ class DPLinearSVC(LinearClassifier):
     private solvers need a smooth loss. More than two classes are fitted one against the
     rest, as one joint vector with one sensitivity. Rows are clipped to `data_norm`; the
     intercept is the weight of one more column that holds the constant `data_norm`, so
-    it is regularised and noised like the rest.
+    it is regularised and noised like the rest. `predict` clips rows as `fit` does, at
+    finite epsilon; without the clip `decision_function` would be
+    ``X @ coef_.T + intercept_``, which it is for rows within `data_norm`.
 
     **Privacy.** (epsilon, delta)-differential privacy for one record, under
     `adjacency`, with the number of records and the set of labels public. Released are

@@ -19,7 +19,8 @@ from skdp.data import Block, ColumnsOf, Source
 from skdp.objectives import LinearObjective
 from skdp.privacy._query import Bound, Layout
 from skdp.queries._features import prediction_bound
-from skdp.queries._gradient_sum import GradientSum, RowClip, rounding_slack
+from skdp.queries._gradient_sum import GradientSum, rounding_slack
+from skdp.queries._row_clip import RowClip
 
 # Constant in the intercept's column of a query, in units of the chosen rows' norm.
 _INTERCEPT_SHARE = 0.3

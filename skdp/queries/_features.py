@@ -17,7 +17,8 @@ from skdp._rows import clip_entries, clip_rows
 from skdp.data import Block, Source
 from skdp.objectives import LinearObjective
 from skdp.privacy._query import Bound, Layout
-from skdp.queries._gradient_sum import GradientSum, RowClip, rounding_slack
+from skdp.queries._gradient_sum import GradientSum, rounding_slack
+from skdp.queries._row_clip import RowClip
 from skdp.queries._split_gradient import FeaturesPart
 
 # Public places are kept this near, in units of the largest gradient sum: far from

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,11 +16,12 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from skdp._floats import UNIT_ROUNDOFF, FloatArray
-from skdp._rows import HUGE, bring_to_norm, row_norms, with_entries
+from skdp._rows import with_entries
 from skdp.data import Block, Source, is_stable
 from skdp.objectives import LinearObjective
 from skdp.privacy._query import Bound
 from skdp.queries._blocks import blocks_of
+from skdp.queries._row_clip import RowClip
 
 # Numbers in a table from which on compiled code makes up for the time to load it.
 _WORTH_COMPILING = 10_000_000
@@ -88,65 +88,6 @@ def rounding_slack(
     raw_error = (d + 16) * UNIT_ROUNDOFF * objective.row_norm * weights_norm
     moved = 2 * min(1.0, objective.loss.smoothness * raw_error / worst)
     return record * (summation + moved_rows * (one_row + moved))
-
-
-@dataclass(frozen=True)
-class RowClip:
-    """What clips the rows of one block.
-
-    Rows whose squares overflow are kept apart, already clipped: the products of the
-    block as it is serve all other rows, whose rounding must not depend on whether some
-    record is huge.
-    """
-
-    factor: FloatArray | None = None  # None: nothing is clipped
-    huge: NDArray[np.intp] = field(default_factory=lambda: np.empty(0, dtype=np.intp))
-    huge_rows: Any = None
-
-    @classmethod
-    def of(cls, X: Any, bound: float) -> RowClip:
-        norms = row_norms(X)
-        factor = bound / np.maximum(norms, bound)
-        huge = np.flatnonzero(~(norms < HUGE))
-        if not len(huge):
-            return cls(factor)
-        # Their squares overflow, so that no factor of this norm would be right.
-        factor[huge] = 1.0
-        return cls(factor, huge, bring_to_norm(X[huge], bound))
-
-    def factors_of_ordinary(self, block: Block) -> FloatArray:
-        """Factors with 0 for the rows kept apart and the null records."""
-        factors = np.ones(len(block.y)) if self.factor is None else self.factor.copy()
-        factors[self.huge] = 0.0
-        if block.present is not None:
-            factors[~block.present] = 0.0
-        return factors
-
-    def huge_part(self, block: Block) -> Block | None:
-        """The rows kept apart, clipped; None if there are none."""
-        if not len(self.huge):
-            return None
-        present = None if block.present is None else block.present[self.huge]
-        return Block(self.huge_rows, block.y[self.huge], present)
-
-    def predict(self, X: Any, coef: FloatArray) -> FloatArray:
-        """Raw predictions of the clipped rows."""
-        raw = np.asarray(X @ coef, dtype=np.float64)
-        if self.factor is not None:
-            raw *= self.factor[:, None]
-        if len(self.huge):
-            raw[self.huge] = self.huge_rows @ coef
-        return raw
-
-    def add_gradients(self, X: Any, total: FloatArray, residual: FloatArray) -> None:
-        """Add the products of clipped rows and residuals; overwrites `residual`."""
-        apart = 0.0
-        if len(self.huge):
-            apart = self.huge_rows.T @ residual[self.huge]
-            residual[self.huge] = 0.0
-        if self.factor is not None:
-            residual *= self.factor[:, None]
-        total += X.T @ residual + apart
 
 
 class GradientSum:

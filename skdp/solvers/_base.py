@@ -80,6 +80,8 @@ class Solver(Configured, ABC):
     is_pure: ClassVar[bool]  # whether delta = 0 is possible
     # Whether at most `n_nonzero` features get a nonzero weight.
     is_sparse: ClassVar[bool] = False
+    # Whether rows are clipped after all features but the selected ones are left out.
+    clips_selected: ClassVar[bool] = False
     # Whether it is for use, and not kept for replication and study.
     is_recommended: ClassVar[bool] = True
 

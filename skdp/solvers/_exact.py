@@ -13,6 +13,7 @@ from skdp.data import ColumnsOf, Source
 from skdp.objectives import LinearObjective
 from skdp.queries._gradient_sum import GradientSum
 from skdp.solvers._base import Progress, Solution
+from skdp.solvers._least_squares import is_plain_least_squares, least_squares
 from skdp.solvers._thresholding import largest_rows
 
 _MOST_ITERATIONS = 10_000
@@ -23,7 +24,20 @@ _INTERCEPT_STEPS = 20
 def exact_minimum(
     source: Source, objective: LinearObjective, progress: Progress
 ) -> Solution:
-    """Minimise the regularised mean loss with L-BFGS; not a private release."""
+    """Minimise the regularised mean loss; not a private release.
+
+    Plain least squares directly, all else by L-BFGS.
+    """
+    if is_plain_least_squares(objective):
+        found = least_squares(source, objective)
+        if found is not None and np.isfinite(found).all():
+            return Solution(found, 0.0)
+    return _by_gradients(source, objective, progress)
+
+
+def _by_gradients(
+    source: Source, objective: LinearObjective, progress: Progress
+) -> Solution:
     gradient_sum = GradientSum(source, objective)
     shape = (objective.n_columns, objective.loss.n_outputs)
     n, alpha = objective.n_samples, objective.alpha

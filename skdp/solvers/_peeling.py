@@ -116,6 +116,7 @@ class Peeling(ChosenLaw):
 
     key: ClassVar[str] = "peeling"
     is_sparse: ClassVar[bool] = True
+    clips_selected: ClassVar[bool] = True
     checks: ClassVar[Checks] = {
         **ChosenLaw.checks,
         "n_steps": partial(check_count, high=10**6),

@@ -124,6 +124,7 @@ class TwoStage(Solver):
     key: ClassVar[str] = "two_stage"
     is_pure: ClassVar[bool] = True  # if the refit is, which refuses for itself
     is_sparse: ClassVar[bool] = True
+    clips_selected: ClassVar[bool] = True
     # For study: what "auto" takes is more accurate on all data compared
     # (docs/sparse.md).
     is_recommended: ClassVar[bool] = False

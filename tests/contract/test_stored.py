@@ -9,6 +9,7 @@ import pickle
 import pickletools
 import shutil
 import sqlite3
+import warnings
 from contextlib import closing
 from pathlib import Path
 
@@ -18,8 +19,9 @@ import pytest
 
 import skdp
 from skdp import BudgetLedger, DPLogisticRegression, PrivacyRecord, RowNormClipper
-from skdp._stored import StoredEstimator
+from skdp._stored import STATE_SCHEMA, StoredEstimator
 from skdp.exceptions import InconsistentVersionWarning, LedgerError
+from skdp.linear_model._base import DPEstimator
 from skdp.privacy import Budget, GaussianEvent, epsilon_of
 from skdp.privacy._codec import event_from_dict, event_to_dict
 from skdp.privacy._ledger import open_ledger
@@ -102,14 +104,30 @@ def unlisted(content, places=PLACES):
 # Models --------------------------------------------------------------------------
 
 
+def told_without_a_clip(model, rows):
+    """Which rows no fit clips, and what version 0.1 predicted for all rows."""
+    model = getattr(model, "best_estimator_", model)
+    unclipped = rows @ model.coef_.T + model.intercept_
+    if hasattr(model, "classes_"):
+        top = unclipped.argmax(axis=1)
+        codes = top if len(model.classes_) > 2 else (unclipped[:, 0] > 0).astype(int)
+        unclipped = model.classes_[codes]
+    return np.linalg.norm(rows, axis=1) <= model.privacy_.data_norm, unclipped
+
+
 @pytest.mark.parametrize("name", EXPECTED["models"])
-def test_stored_model_answers_as_it_did(name):
+def test_stored_model_answers_as_it_did_but_for_rows_that_fit_clipped(name):
     told = EXPECTED["models"][name]
     with from_first() as caught:
         model = load(name)
     assert caught[-1].message.what == f"a fitted {type(model).__name__}"
-    answer = getattr(model, told["method"])(np.array(told["rows"]))
-    np.testing.assert_allclose(answer, told["answer"], rtol=1e-12, atol=0)
+    rows, expected = np.array(told["rows"]), np.array(told["answer"])
+    if isinstance(getattr(model, "best_estimator_", model), DPEstimator):
+        is_same, unclipped = told_without_a_clip(model, rows)
+        np.testing.assert_allclose(unclipped, expected, rtol=1e-12, atol=0)
+        rows, expected = rows[is_same], expected[is_same]
+    answer = getattr(model, told["method"])(rows)
+    np.testing.assert_allclose(answer, expected, rtol=1e-12, atol=0)
     assert not any("_skdp" in attribute for attribute in vars(model))
     if told["record"] is None:
         assert not hasattr(model, "privacy_")
@@ -120,6 +138,42 @@ def test_stored_model_answers_as_it_did(name):
     assert model.privacy_.statement() == told["statement"]
     # A tighter accountant may lower it.
     assert epsilon_of(model.privacy_.event, 1e-6) <= float(told["epsilon"]) * (1 + 1e-9)
+
+
+def said_of_clips(caught):
+    return ["did not clip" in str(warning.message) for warning in caught]
+
+
+@pytest.mark.parametrize(
+    "name", ["logistic", "sparse_regression", "search_composition"]
+)
+def test_stored_model_says_that_its_predictions_were_not_clipped(name):
+    with from_first() as caught:
+        model = load(name)
+    assert any(said_of_clips(caught))
+    model = getattr(model, "best_estimator_", model)
+    rows = 5 * np.eye(3)
+    norms = np.full(3, 5 / model.privacy_.data_norm)
+    raw = getattr(model, "decision_function", model.predict)
+    assert np.allclose(raw(rows), raw(rows / norms[:, None]))
+    with warnings.catch_warnings(record=True) as again:
+        warnings.simplefilter("always")
+        pickle.loads(pickle.dumps(model))  # now it is of this version
+    assert not again
+
+
+@pytest.mark.parametrize("name", ["logistic_exact", "standard_scaler", "factorization"])
+def test_stored_thing_that_is_as_it_was_says_nothing_of_clips(name):
+    with from_first() as caught:
+        load(name)
+    assert not any(said_of_clips(caught))
+
+
+def test_broken_twin_that_does_not_clip_is_found(monkeypatch):
+    with from_first():
+        model = load("sparse_regression")
+    monkeypatch.setattr(DPEstimator, "_products", lambda self, X, coef: X @ coef)
+    assert not np.allclose(model.predict(5 * np.eye(3)), model.predict(np.eye(3)))
 
 
 def test_stored_score_reads():
@@ -153,7 +207,7 @@ def test_this_version_loads_silently(store, tmp_path):
     assert again.privacy_.skdp_version == skdp.__version__
 
 
-def stored_by(version, schema=1, monkeypatch=None):
+def stored_by(version, schema=STATE_SCHEMA, monkeypatch=None):
     """A pickle that another version wrote."""
     with monkeypatch.context() as patch:
         patch.setattr("skdp._stored.__version__", version)
@@ -183,13 +237,13 @@ def test_patch_releases_do_not_warn(monkeypatch):
 
 
 def test_newer_state_is_refused(monkeypatch):
-    content = stored_by("7.0.0", schema=2, monkeypatch=monkeypatch)
-    with pytest.raises(ValueError, match=r"RowNormClipper .* 1 to 1 .*Got 2.*7\.0\.0"):
+    content = stored_by("7.0.0", schema=3, monkeypatch=monkeypatch)
+    with pytest.raises(ValueError, match=r"RowNormClipper .* 1 to 2 .*Got 3.*7\.0\.0"):
         pickle.loads(content)
 
 
 def test_broken_twin_that_ignores_the_schema_misreads(monkeypatch):
-    content = stored_by("7.0.0", schema=2, monkeypatch=monkeypatch)
+    content = stored_by("7.0.0", schema=3, monkeypatch=monkeypatch)
     monkeypatch.setattr("skdp._stored.check_schema", lambda *arguments: None)
     with pytest.warns(InconsistentVersionWarning):
         assert isinstance(pickle.loads(content), RowNormClipper)
