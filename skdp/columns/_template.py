@@ -15,8 +15,15 @@ _BLANKS = {
 }
 _DATES = ("datetime", "date", "timestamp")
 _NUMBERS = ("int", "uint", "float", "double", "decimal", "halffloat")
-_STRINGS = ("category", "categorical", "enum", "object", "str", "string")
-_STRINGS += ("large_string",)
+_STRINGS = (
+    "category",
+    "categorical",
+    "enum",
+    "large_string",
+    "object",
+    "str",
+    "string",
+)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,26 +22,33 @@ class NumberAxis:
 
     def to_unit(self, values: np.ndarray) -> FloatArray:
         """Numbers, clipped, as positions in [-1, 1]; the last step clips."""
-        low, high = float(self.declared.low), float(self.declared.high)
+        low, high = self._ends()
         values = values.astype(np.float64)
         if not self.declared.log:
-            return to_unit(values, np.float64(low), np.float64(high))
-        log = np.log if low > 0 else np.log1p
+            return to_unit(values, low, high)
+        log = np.log if self.declared.low > 0 else np.log1p
         start, end = log(low), log(high)
         shares = (log(np.clip(values, low, high)) - start) / (end - start)
-        return np.clip(2 * shares - 1, -1.0, 1.0)
+        return np.asarray(np.clip(2 * shares - 1, -1.0, 1.0))
 
     def at(self, positions: FloatArray) -> np.ndarray:
         """Numbers at positions in [-1, 1]."""
-        low, high = float(self.declared.low), float(self.declared.high)
+        low, high = self._ends()
         if not self.declared.log:
-            middle, half = middle_and_half(np.float64(low), np.float64(high))
+            middle, half = middle_and_half(low, high)
             found = middle + positions * half
         else:
-            log, exp = (np.log, np.exp) if low > 0 else (np.log1p, np.expm1)
+            log, exp = (
+                (np.log, np.exp) if self.declared.low > 0 else (np.log1p, np.expm1)
+            )
             start, end = log(low), log(high)
             found = exp(start + (positions + 1) / 2 * (end - start))
-        return np.clip(found, low, high)
+        return np.asarray(np.clip(found, low, high))
+
+    def _ends(self) -> tuple[FloatArray, FloatArray]:
+        return np.asarray(float(self.declared.low)), np.asarray(
+            float(self.declared.high)
+        )
 
 
 @dataclass(frozen=True)
@@ -72,5 +78,5 @@ def seconds(dates: np.ndarray) -> FloatArray:
         dates = dates.astype("datetime64[D]")
     unit, count = np.datetime_data(dates.dtype)
     counts = dates.astype(np.int64).astype(np.float64)
-    length = float(np.timedelta64(count, unit) / _SECOND)
+    length = float(np.ones((), f"timedelta64[{count}{unit}]") / _SECOND)
     return np.where(np.isnat(dates), 0.0, counts * length)

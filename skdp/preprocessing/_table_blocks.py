@@ -328,15 +328,14 @@ def _at_first(entries: FloatArray) -> Sparse:
 def _part(dates: np.ndarray, name: str) -> np.ndarray:
     """A part of each date, counted from 0."""
     if name == "hour":
-        hours = dates.astype("datetime64[h]").astype(np.int64)
-        return hours % 24
+        return np.asarray(dates.astype("datetime64[h]").astype(np.int64) % 24)
     days = dates.astype("datetime64[D]")
     if name == "weekday":  # 1970 began on a Thursday
-        return (days.astype(np.int64) + 3) % 7
+        return np.asarray((days.astype(np.int64) + 3) % 7)
     months = dates.astype("datetime64[M]")
     if name == "month":
-        return months.astype(np.int64) % 12
-    return (days - months.astype("datetime64[D]")).astype(np.int64)
+        return np.asarray(months.astype(np.int64) % 12)
+    return np.asarray((days - months.astype("datetime64[D]")).astype(np.int64))
 
 
 def _curve(
