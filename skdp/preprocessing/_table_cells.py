@@ -123,15 +123,18 @@ def _of_pandas(column: pd.Series) -> Cells:
         numbers = column.fillna(0).to_numpy()
         found = _of_array(numbers if numbers.dtype != object else _floats(numbers))
         return Cells(found.kind, found.values, found.is_missing | is_missing)
+    is_arrow = isinstance(dtype, pd.ArrowDtype)
+    if is_arrow and str(dtype).startswith("date"):  # days, which it shows as objects
+        return Cells("object", column.to_numpy(dtype=object), is_missing)
     if pd.api.types.is_datetime64_any_dtype(dtype):
         zone = getattr(dtype, "tz", None) or _arrow_zone(dtype)
         dates = column.to_numpy(dtype="datetime64[us]", na_value=np.datetime64("NaT"))
         return Cells("zoned" if zone else "date", dates, is_missing)
     is_text = pd.api.types.is_string_dtype(dtype)
-    kind = "string" if is_text else "other"
-    if isinstance(dtype, pd.ArrowDtype) and not is_text:
-        kind = "object"
-    return Cells(kind, column.to_numpy(dtype=object), is_missing)
+    kind = "object" if is_arrow else "other"
+    return Cells(
+        "string" if is_text else kind, column.to_numpy(dtype=object), is_missing
+    )
 
 
 def _arrow_zone(dtype: Any) -> Any:
