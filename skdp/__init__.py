@@ -30,6 +30,7 @@ _HOMES = {
     "PrivacyRecord": "skdp.privacy",
     "PrivateScore": "skdp.model_selection",
     "RowNormClipper": "skdp.preprocessing",
+    "TableEncoder": "skdp.preprocessing",
     "forecast": "skdp.linear_model",
     "privacy_report": "skdp.pipeline",
     "set_budget": "skdp.pipeline",

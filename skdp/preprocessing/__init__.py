@@ -7,6 +7,7 @@ from skdp.preprocessing._quantile_clipper import DPQuantileClipper
 from skdp.preprocessing._row_norm_clipper import RowNormClipper
 from skdp.preprocessing._simple_imputer import DPSimpleImputer
 from skdp.preprocessing._standard_scaler import DPStandardScaler
+from skdp.preprocessing._table_encoder import TableEncoder
 
 __all__ = [
     "DPPCA",
@@ -16,4 +17,5 @@ __all__ = [
     "DPStandardScaler",
     "DeclaredOneHotEncoder",
     "RowNormClipper",
+    "TableEncoder",
 ]

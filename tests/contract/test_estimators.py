@@ -29,7 +29,9 @@ from skdp import (
     DPSparseLogisticRegression,
     DPStandardScaler,
     RowNormClipper,
+    TableEncoder,
 )
+from skdp.columns import Range
 from skdp.privacy import BudgetLedger
 
 _FOLDER = Path(tempfile.mkdtemp(prefix="skdp-checks-"))
@@ -94,6 +96,10 @@ INSTANCES = {
     "bounded-scaler": BoundedScaler(bounds=(-10, 10)),
     "row-norm-clipper": RowNormClipper(),
     "one-hot-encoder": DeclaredOneHotEncoder(categories=[0, 1, 2]),
+    "table-encoder": TableEncoder(Range(-10, 10, missing=True)),
+    "table-encoder-sparse": TableEncoder(
+        Range(-10, 10, missing=True), sparse_output=True
+    ),
     "imputer-constant": DPSimpleImputer("constant", fill_value=0.0),
 }
 # Private transformers with what each of them needs.
@@ -120,6 +126,7 @@ FEWEST = {DPLogisticRegression: 53, BoundedScaler: 45, RowNormClipper: 45}
 FEWEST |= {DeclaredOneHotEncoder: 44, DPLinearSVC: 53, DPLinearRegression: 49}
 FEWEST |= {DPStandardScaler: 46, DPQuantileClipper: 46, DPSimpleImputer: 45, DPPCA: 46}
 FEWEST |= {DPSparseLinearRegression: 49, DPSparseLogisticRegression: 53}
+FEWEST |= {TableEncoder: 44}
 FEWEST |= {DPGridSearchCV: 49, DPRandomizedSearchCV: 53}
 
 

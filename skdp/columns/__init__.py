@@ -1,0 +1,35 @@
+"""What is known of a table before its records are seen, declared once.
+
+`Range`, `Categories`, `Boolean` and `Dates` say what a column may hold. For a frame
+they stand in a mapping by name; for an array in a sequence by position, or one `Range`
+serves all columns. ``(17, 90)`` is short for ``Range(17, 90)``, and
+``["Female", "Male"]`` for ``Categories(["Female", "Male"])``.
+
+Declarations are public facts: take them from the questionnaire or the data dictionary,
+never from the records.
+
+Examples
+--------
+>>> from skdp import columns
+>>> declared = {"age": columns.Range(17, 90), "sex": ["Female", "Male"]}
+>>> text = columns.to_json(declared)
+>>> columns.from_json(text)
+{'age': Range(17, 90), 'sex': Categories(['Female', 'Male'])}
+"""
+
+from skdp.columns._declarations import Boolean, Categories, Dates, Declaration, Range
+from skdp.columns._given import as_declared
+from skdp.columns._json import from_json, to_json
+from skdp.columns._template import template
+
+__all__ = [
+    "Boolean",
+    "Categories",
+    "Dates",
+    "Declaration",
+    "Range",
+    "as_declared",
+    "from_json",
+    "template",
+    "to_json",
+]

@@ -1,0 +1,230 @@
+"""The cells of one column, read by the column's own library.
+
+Errors name columns and kinds, and quote neither cells nor the categories that a dtype
+holds.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from datetime import date
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from skdp.columns import Declaration
+
+_WORDS = {
+    "number": "numbers",
+    "string": "strings",
+    "boolean": "truth values",
+    "date": "dates",
+    "zoned": "dates with a time zone",
+    "object": "objects of several types",
+    "other": "another dtype",
+}
+_TYPES: dict[str, Any] = {
+    "number": Real,
+    "string": str,
+    "boolean": (bool, np.bool_),
+    "date": (date, np.datetime64),
+}
+_REMEDIES = {
+    "number": "Convert it to numbers by a declared rule, or declare what it holds.",
+    "string": "1 is not '1': convert it with astype(str), or declare what it holds.",
+    "boolean": "Convert it to bool, or declare what it holds.",
+    "date": "Parse it to a date without a time zone, or declare what it holds.",
+}
+
+
+@dataclass(frozen=True)
+class Cells:
+    """The cells of one column; private.
+
+    Parameters
+    ----------
+    kind : str
+        What they are: number, string, boolean or date; zoned, object or other.
+    values : ndarray of shape (n_samples,)
+        Whatever stands where a cell is missing.
+    is_missing : ndarray of bool of shape (n_samples,)
+    """
+
+    kind: str
+    values: np.ndarray
+    is_missing: np.ndarray
+
+    def filled(self) -> np.ndarray:
+        """The values, with a harmless one of their dtype where a cell is missing."""
+        if not self.is_missing.any():
+            return self.values
+        zero = np.zeros(1, dtype=self.values.dtype)[0]
+        return np.where(self.is_missing, zero, self.values)
+
+
+def read_cells(column: Any, declared: Declaration, name: str) -> Cells:
+    """The cells of a column as its declaration wants them, or an error by name.
+
+    Parameters
+    ----------
+    column : Series of pandas or polars, or ndarray of shape (n_samples,)
+    declared : Declaration
+    name : str
+        For the error.
+
+    Returns
+    -------
+    Cells
+        Of the declared kind: numbers are float64 or integers, strings and truth values
+        objects, dates datetime64.
+
+    Raises
+    ------
+    ValueError
+        If the column is of another kind, or misses values that it may not miss.
+    """
+    cells = _found(column)
+    if cells.kind == "object" and not cells.is_missing.all():
+        cells = _of_one_type(cells, declared.kind)
+    if cells.kind != declared.kind and not cells.is_missing.all():
+        raise ValueError(
+            f"The column {name!r} must hold {_WORDS[declared.kind]}, as declared. Got "
+            f"{_WORDS[cells.kind]}. {_REMEDIES[declared.kind]}"
+        )
+    if cells.is_missing.any() and not getattr(declared, "missing", False):
+        raise ValueError(
+            f"The column {name!r} must have no missing values (NaN, None, null), as "
+            "declared. Got some. Declare missing=True, which costs nothing, or fill "
+            "them by a declared rule."
+        )
+    return Cells(declared.kind, _plain(cells, declared.kind), cells.is_missing)
+
+
+def _found(column: Any) -> Cells:
+    if isinstance(column, pd.Series):
+        return _of_pandas(column)
+    return _of_array(column) if isinstance(column, np.ndarray) else _of_polars(column)
+
+
+def _of_pandas(column: pd.Series) -> Cells:
+    dtype, is_missing = column.dtype, column.isna().to_numpy(dtype=bool)
+    if isinstance(dtype, pd.CategoricalDtype):
+        return _of_codes(column, _of_pandas(pd.Series(dtype.categories)))
+    if isinstance(dtype, pd.SparseDtype):
+        return _of_array(np.asarray(column))
+    if isinstance(dtype, np.dtype):
+        return _of_array(column.to_numpy())
+    if pd.api.types.is_bool_dtype(dtype):
+        return Cells("boolean", column.fillna(False).to_numpy(dtype=bool), is_missing)
+    if pd.api.types.is_numeric_dtype(dtype):
+        numbers = column.fillna(0).to_numpy()
+        found = _of_array(numbers if numbers.dtype != object else _floats(numbers))
+        return Cells(found.kind, found.values, found.is_missing | is_missing)
+    is_arrow = isinstance(dtype, pd.ArrowDtype)
+    if is_arrow and str(dtype).startswith("date"):  # days, which it shows as objects
+        return Cells("object", column.to_numpy(dtype=object), is_missing)
+    if pd.api.types.is_datetime64_any_dtype(dtype):
+        zone = getattr(dtype, "tz", None) or _arrow_zone(dtype)
+        dates = column.to_numpy(dtype="datetime64[us]", na_value=np.datetime64("NaT"))
+        return Cells("zoned" if zone else "date", dates, is_missing)
+    is_text = pd.api.types.is_string_dtype(dtype)
+    kind = "object" if is_arrow else "other"
+    return Cells(
+        "string" if is_text else kind, column.to_numpy(dtype=object), is_missing
+    )
+
+
+def _arrow_zone(dtype: Any) -> Any:
+    return getattr(getattr(dtype, "pyarrow_dtype", None), "tz", None)
+
+
+def _of_codes(column: pd.Series, categories: Cells) -> Cells:
+    """A categorical column, by the categories that its dtype holds."""
+    codes = column.cat.codes.to_numpy()
+    if not len(categories.values):
+        empty = np.full(len(codes), None, dtype=object)
+        return Cells("object", empty, np.ones(len(codes), dtype=bool))
+    return Cells(categories.kind, categories.values[codes], codes < 0)
+
+
+def _of_array(column: np.ndarray) -> Cells:
+    kind = column.dtype.kind
+    if kind in "iuf":
+        return Cells("number", column, np.isnan(column))
+    if kind == "O":
+        return Cells("object", column, np.asarray(pd.isna(column), dtype=bool))
+    if kind == "M":
+        return Cells("date", column, np.isnat(column))
+    found = {"b": "boolean", "U": "string", "T": "string"}.get(kind, "other")
+    return Cells(found, column, np.zeros(len(column), dtype=bool))
+
+
+def _of_polars(column: Any) -> Cells:
+    dtype, is_missing = column.dtype, column.is_null().to_numpy()
+    family = str(dtype).partition("(")[0]
+    if family in ("Date", "Datetime"):
+        kind = "zoned" if getattr(dtype, "time_zone", None) else "date"
+        dates = column.to_numpy().astype("datetime64[us]")
+        return Cells(kind, dates, is_missing)
+    if family == "Decimal":
+        column = column.cast(float)
+    if dtype.is_numeric():
+        found = _of_array(column.fill_null(0).to_numpy())
+        return Cells(found.kind, found.values, found.is_missing | is_missing)
+    texts = dict.fromkeys(("String", "Categorical", "Enum"), "string")
+    kinds = {"Boolean": "boolean", "Object": "object", "Null": "object", **texts}
+    values = np.empty(len(column), dtype=object)
+    values[:] = column.to_list()
+    found_kind = kinds.get(family, "other")
+    if found_kind == "object":
+        is_missing = is_missing | np.asarray(pd.isna(values), dtype=bool)
+    return Cells(found_kind, values, is_missing)
+
+
+def _of_one_type(cells: Cells, kind: str) -> Cells:
+    """Objects as what is declared, if each of them is."""
+    present = cells.values[~cells.is_missing]
+    is_bool = [isinstance(cell, (bool, np.bool_)) for cell in present]
+    if not all(isinstance(cell, _TYPES[kind]) for cell in present):
+        return cells
+    if kind == "number" and any(is_bool):
+        return cells
+    zones = (getattr(cell, "tzinfo", None) for cell in present)
+    is_zoned = kind == "date" and any(zone is not None for zone in zones)
+    return Cells("zoned" if is_zoned else kind, cells.values, cells.is_missing)
+
+
+def _plain(cells: Cells, kind: str) -> np.ndarray:
+    """The values in the dtype that blocks expect."""
+    if kind == "number":
+        is_object = cells.values.dtype == object
+        return _floats(cells.values) if is_object else cells.values
+    if kind == "date":
+        return _dates(cells)
+    return cells.values.astype(object)
+
+
+def _dates(cells: Cells) -> np.ndarray:
+    if cells.values.dtype.kind == "M":
+        return cells.values
+    dates = np.full(len(cells.values), np.datetime64("NaT", "us"))
+    for i in np.flatnonzero(~cells.is_missing):
+        dates[i] = np.datetime64(cells.values[i], "us")
+    return dates
+
+
+def _floats(values: np.ndarray) -> np.ndarray:
+    return np.array([_float(value) for value in values], dtype=np.float64)
+
+
+def _float(value: Any) -> float:
+    """A number as a double; NaN for what is missing or none."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+    except (TypeError, ValueError):
+        return math.nan

@@ -1,0 +1,259 @@
+"""Rows of norm at most 1 from a table whose columns are declared."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from sklearn.base import TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from skdp._base import DeclaredEstimator
+from skdp._validation import check_bool, check_choice
+from skdp.columns import as_declared
+from skdp.columns._given import Declared
+from skdp.preprocessing._table_cells import Cells, read_cells
+from skdp.preprocessing._table_columns import Table, matched, open_table
+from skdp.preprocessing._table_plan import (
+    Encoding,
+    check_knots,
+    default_knots,
+    planned,
+)
+
+
+class TableEncoder(TransformerMixin, DeclaredEstimator):
+    """Encode declared columns of mixed types; rows come out with norm at most 1.
+
+    Each declared column becomes a block of norm at most 1, and rows are divided by the
+    root of the number of columns: the default ``data_norm`` of the estimators clips
+    nothing. Numbers are clipped to their range, infinite ones too.
+
+    ==============  ==================================================================
+    declared        block
+    ==============  ==================================================================
+    Range           `numeric`, below
+    Categories      one feature a category, zeros and ones
+    Boolean         one feature, -1 or 1
+    Dates           the point in time as `numeric`, and zeros and ones for each part
+    missing=True    one more feature: 1 where the value is missing, and then 0
+                    everywhere else in the block
+    ==============  ==================================================================
+
+    **Privacy.** Costs nothing: columns are declared, and each row is encoded on its
+    own. `fit` uses the names, types and number of columns and the number of rows, and
+    looks at cells only to refuse what the declarations do not allow, before anything
+    is spent. Such an error tells that a cell is not as declared: declare
+    ``missing=True`` and keep ``handle_unknown="ignore"`` where that would be too much.
+
+    Parameters
+    ----------
+    columns : mapping, sequence, or Range
+        Declarations of `skdp.columns`: by name for a frame of pandas or polars, by
+        position for an array, or one Range for all. Short forms: ``(low, high)`` is a
+        Range, a list of strings is Categories. Required; None raises in `fit`.
+    numeric : {"hats", "bins", "linear"}, mapping or sequence, default="hats"
+        How ranges and points in time are encoded. "linear": the position in [-1, 1].
+        "bins": zeros and ones, one feature an interval. "hats": a strong linear part,
+        and piecewise linear functions on three levels of knots with weights that fall
+        from coarse to fine. A mapping from names overrides "hats" for single columns;
+        a sequence has one for each column.
+    n_knots : int from 2 to 1025 or "auto", default="auto"
+        Ends of bins, or knots of the finest hats, both ends of the range included.
+        "auto": 5, 9, 17, 33 or 65, by the numbers of rows and of declared columns.
+    remainder : {"refuse", "drop"}, default="refuse"
+        Columns of a frame that are not declared.
+    handle_unknown : {"ignore", "error"}, default="ignore"
+        Categories that are not declared: zeros, or an error that names the column.
+    sparse_output : bool, default=False
+        Return CSR.
+
+    Attributes
+    ----------
+    columns_ : dict, tuple, or Range
+        The declarations in full. Public.
+    n_knots_ : int
+        Public.
+    blocks_ : dict of str to slice
+        The features of each column. Public.
+    output_norm_ : float
+        1.0: no row that comes out is longer. Public.
+    n_features_in_ : int
+        Public.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Public; only if X has feature names that are strings.
+
+    See Also
+    --------
+    skdp.columns.template : Print a mapping to fill in.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from skdp import TableEncoder
+    >>> from skdp.columns import Range
+    >>> X = pd.DataFrame({"age": [17.0, None], "sex": ["Female", "?"]})
+    >>> declared = {"age": Range(17, 90, missing=True), "sex": ["Female", "Male"]}
+    >>> encoder = TableEncoder(declared, numeric="linear").set_output(
+    ...     transform="pandas"
+    ... )
+    >>> encoder.fit_transform(X).round(3)
+         age  age_missing  sex_Female  sex_Male
+    0 -0.707        0.000       0.707       0.0
+    1  0.000        0.707       0.000       0.0
+    """
+
+    def __init__(
+        self,
+        columns: Any = None,
+        *,
+        numeric: Any = "hats",
+        n_knots: int | str = "auto",
+        remainder: str = "refuse",
+        handle_unknown: str = "ignore",
+        sparse_output: bool = False,
+    ) -> None:
+        self.columns = columns
+        self.numeric = numeric
+        self.n_knots = n_knots
+        self.remainder = remainder
+        self.handle_unknown = handle_unknown
+        self.sparse_output = sparse_output
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Match the declarations with the columns of X.
+
+        Parameters
+        ----------
+        X : data frame or array-like of shape (n_samples, n_columns)
+            Checked against the declarations; nothing else is read.
+        y : ignored
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            If X is not as declared. Nothing was spent.
+        """
+        declared, n_knots = self._checked()
+        table = open_table(self, X, declared, reset=True)
+        names, each = matched(table, declared, is_drop=self.remainder == "drop")
+        if n_knots is None:
+            n_knots = default_knots(table.n_samples, len(each))
+        encoding = planned(names, each, self.numeric, n_knots)
+        self._read(table, encoding)
+        self.columns_, self.n_knots_, self._encoding = declared, n_knots, encoding
+        self.blocks_, self.output_norm_ = encoding.slices, 1.0
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Rows of norm at most 1.
+
+        Parameters
+        ----------
+        X : data frame or array-like of shape (n_samples, n_columns)
+            Columns declared by name may come in any order.
+
+        Returns
+        -------
+        ndarray, or CSR array, of float64 of shape (n_samples, n_encoded_features)
+        """
+        check_is_fitted(self)
+        table = open_table(self, X, self.columns_, reset=False)
+        matched(table, self.columns_, is_drop=self.remainder == "drop")
+        cells = self._read(table, self._encoding)
+        return self._encoding.rows(cells, is_sparse=self.sparse_output)
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Names ``<column>``, and what the feature is of the column.
+
+        Parameters
+        ----------
+        input_features : array-like of str or None, default=None
+            Names of the columns of an array; those of a frame are known.
+
+        Returns
+        -------
+        ndarray of str objects
+        """
+        check_is_fitted(self)
+        encoding = self._encoding
+        if input_features is not None:
+            encoding = self._renamed(list(input_features))
+        return np.array(encoding.features, dtype=object)
+
+    def effects(self, coef: Any) -> dict[str, pd.DataFrame]:
+        """What each column adds to a linear model's decision, as a curve or table.
+
+        Parameters
+        ----------
+        coef : array-like of shape (n_encoded_features,) or (n_rows, n_encoded_features)
+            ``coef_`` of a model fitted on what `transform` returns.
+
+        Returns
+        -------
+        dict of str to DataFrame
+            For each column what is added at its knots (``at``; straight in between, on
+            the scale of the logarithm if so declared), in its intervals (``from``,
+            ``to``) or for its values (``value``), in ``effect``, or ``effect_0``,
+            ``effect_1`` and so on. A row without a value is for missing ones. As
+            private as `coef`.
+        """
+        check_is_fitted(self)
+        n_features = len(self._encoding.features)
+        weights = np.atleast_2d(np.asarray(coef, dtype=np.float64)).T
+        if weights.ndim != 2 or len(weights) != n_features:
+            raise ValueError(
+                f"The 'coef' argument must have {n_features} weights in each row. Got "
+                f"an array of shape {np.shape(coef)}. Pass coef_ of a model fitted on "
+                "what transform returns."
+            )
+        weights = weights * self._encoding.scale
+        columns = zip(self._encoding.blocks, self.blocks_.items(), strict=True)
+        return {name: block.effects(weights[at]) for block, (name, at) in columns}
+
+    def _checked(self) -> tuple[Declared, int | None]:
+        check_choice("remainder", self.remainder, ("refuse", "drop"))
+        check_choice("handle_unknown", self.handle_unknown, ("ignore", "error"))
+        check_bool("sparse_output", self.sparse_output)
+        return as_declared(self.columns), check_knots(self.n_knots)
+
+    def _read(self, table: Table, encoding: Encoding) -> list[Cells]:
+        """The declared columns' cells, or an error that names a column."""
+        position = {name: i for i, name in enumerate(table.names)}
+        cells = [
+            read_cells(table.column(position[name]), declared, name)
+            for name, declared in zip(encoding.names, encoding.declared, strict=True)
+        ]
+        if self.handle_unknown == "error" and (bad := encoding.unknown_in(cells)):
+            raise ValueError(
+                f"The columns {bad} must hold declared categories only. Got others. "
+                "Declare them, or use handle_unknown='ignore'."
+            )
+        return cells
+
+    def _renamed(self, names: list[Any]) -> Encoding:
+        """The encoding with the user's names of the columns."""
+        known = list(getattr(self, "feature_names_in_", names))
+        if names != known:
+            raise ValueError("input_features is not equal to feature_names_in_")
+        if len(names) != self.n_features_in_:
+            raise ValueError(
+                "input_features should have length equal to number of features "
+                f"({self.n_features_in_}), got {len(names)}"
+            )
+        if isinstance(self.columns_, dict):
+            return self._encoding
+        encoding = self._encoding
+        return Encoding(tuple(map(str, names)), encoding.declared, encoding.blocks)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        tags.input_tags.allow_nan = True
+        return tags

@@ -1,0 +1,202 @@
+"""The plan of an encoding: which block each declared column becomes; public."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from skdp._floats import FloatArray
+from skdp._validation import check_choice, check_count
+from skdp.columns import Boolean, Categories, Dates, Declaration, Range
+from skdp.preprocessing._table_axes import NumberAxis, TimeAxis
+from skdp.preprocessing._table_blocks import (
+    Bins,
+    Block,
+    Hats,
+    Joined,
+    Linear,
+    OneOf,
+    OrMissing,
+    Part,
+    Sign,
+    dense,
+)
+from skdp.preprocessing._table_cells import Cells
+
+NUMERIC = ("linear", "bins", "hats")
+# Rows are this much shorter than the proof allows, for the rounding of their entries.
+_MARGIN = 2.0**-40
+# Intervals of the finest level, below so many records over the root of the columns.
+_INTERVALS = ((600.0, 4), (2_000.0, 8), (7_000.0, 16), (24_000.0, 32), (math.inf, 64))
+
+
+def default_knots(n_samples: int, n_columns: int) -> int:
+    """Knots of ``n_knots="auto"``, from public facts.
+
+    Each of g columns has a share 1/sqrt(g) of a row's norm, so that n/sqrt(g) records
+    are to the noise of a model what n are with one column.
+    """
+    size = n_samples / math.sqrt(n_columns)
+    return 1 + next(intervals for below, intervals in _INTERVALS if size < below)
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """Declared columns, each with its block.
+
+    Parameters
+    ----------
+    names : tuple of str
+    declared : tuple of Declaration
+    blocks : tuple of Block
+    """
+
+    names: tuple[str, ...]
+    declared: tuple[Declaration, ...]
+    blocks: tuple[Block, ...]
+
+    @property
+    def scale(self) -> float:
+        """What each block is multiplied by, so that rows have norm at most 1."""
+        return (1 - _MARGIN) / math.sqrt(len(self.blocks))
+
+    @property
+    def slices(self) -> dict[str, slice]:
+        """The features of each column."""
+        ends = np.cumsum([len(block.suffixes) for block in self.blocks]).tolist()
+        spans = zip([0, *ends[:-1]], ends, strict=True)
+        named = zip(self.names, spans, strict=True)
+        return {name: slice(start, end) for name, (start, end) in named}
+
+    @property
+    def features(self) -> list[str]:
+        """Names of the features that come out."""
+        return [
+            f"{name}{suffix}"
+            for name, block in zip(self.names, self.blocks, strict=True)
+            for suffix in block.suffixes
+        ]
+
+    def unknown_in(self, table: list[Cells]) -> list[str]:
+        """Names of columns with a cell that was not declared."""
+        columns = zip(self.names, self.blocks, table, strict=True)
+        return [name for name, block, cells in columns if block.has_unknown(cells)]
+
+    def rows(self, table: list[Cells], *, is_sparse: bool) -> Any:
+        """Rows of norm at most 1, as an array or CSR."""
+        pairs = zip(self.blocks, table, strict=True)
+        encoded = [block.encode(cells) for block, cells in pairs]
+        if is_sparse:
+            return self._csr(encoded)
+        widths = [len(block.suffixes) for block in self.blocks]
+        parts = [dense(part, w) for part, w in zip(encoded, widths, strict=True)]
+        return np.hstack(parts) * self.scale
+
+    def _csr(self, encoded: list[tuple[np.ndarray, FloatArray]]) -> csr_array:
+        starts = [columns.start for columns in self.slices.values()]
+        places = np.hstack(
+            [part + start for (part, _), start in zip(encoded, starts, strict=True)]
+        )
+        entries = np.hstack([part for _, part in encoded]) * self.scale
+        is_there = entries != 0
+        indptr = np.concatenate([[0], np.cumsum(is_there.sum(axis=1))])
+        shape = (len(entries), len(self.features))
+        rows = csr_array((entries[is_there], places[is_there], indptr), shape=shape)
+        rows.sort_indices()
+        return rows
+
+
+def planned(
+    names: tuple[str, ...],
+    declared: tuple[Declaration, ...],
+    numeric: Any,
+    n_knots: int,
+) -> Encoding:
+    """The encoding of declared columns; depends on nothing else.
+
+    Parameters
+    ----------
+    names : tuple of str
+    declared : tuple of Declaration
+    numeric : str, mapping or sequence
+        How numbers and points in time are encoded; see `TableEncoder`.
+    n_knots : int
+        Of the finest level.
+
+    Raises
+    ------
+    ValueError
+        If features that come out would have the same name.
+    """
+    ways = _ways(names, numeric)
+    blocks = tuple(
+        _block(each, way, n_knots) for each, way in zip(declared, ways, strict=True)
+    )
+    encoding = Encoding(names, declared, blocks)
+    features = encoding.features
+    if len(set(features)) < len(features):
+        twice = sorted({name for name in features if features.count(name) > 1})
+        raise ValueError(
+            f"The features that come out must have different names. Got {twice} more "
+            "than once. Rename a column or a category."
+        )
+    return encoding
+
+
+def check_knots(value: Any) -> int | None:
+    """A number of knots, or None for "auto"."""
+    if isinstance(value, str) and value == "auto":
+        return None
+    remedy = "Use 'auto' for the rule by public facts."
+    return check_count("n_knots", value, low=2, high=1025, remedy=remedy)
+
+
+def _ways(names: tuple[str, ...], numeric: Any) -> list[str]:
+    """How each column's numbers are encoded."""
+    if isinstance(numeric, str):
+        return [check_choice("numeric", numeric, NUMERIC)] * len(names)
+    if isinstance(numeric, Mapping) and set(numeric) <= set(names):
+        given = [numeric.get(name, "hats") for name in names]
+    elif isinstance(numeric, (list, tuple)) and len(numeric) == len(names):
+        given = list(numeric)
+    else:
+        raise ValueError(
+            f"The 'numeric' parameter must be one of {list(NUMERIC)}, a mapping from "
+            "declared columns to these, or a sequence with one for each of "
+            f"{len(names)} columns. Got {numeric!r}. Columns that a mapping leaves out "
+            "are encoded as 'hats'."
+        )
+    return [check_choice("numeric", way, NUMERIC) for way in given]
+
+
+def _block(declared: Declaration, way: str, n_knots: int) -> Block:
+    if isinstance(declared, Range):
+        block = _numeric(NumberAxis(declared), way, n_knots)
+    elif isinstance(declared, Dates):
+        block = _dates(declared, way, n_knots)
+    else:
+        block = OneOf(declared) if isinstance(declared, Categories) else Sign()
+    assert isinstance(declared, (Range, Dates, Categories, Boolean))
+    return OrMissing(block) if declared.missing else block
+
+
+def _numeric(axis: NumberAxis | TimeAxis, way: str, n_knots: int) -> Block:
+    count = n_knots - 1
+    if way == "linear":
+        return Linear(axis)
+    if way == "bins":
+        return Bins(axis, count)
+    return Hats(axis, tuple(sorted({-(-count // 4), -(-count // 2), count})))
+
+
+def _dates(declared: Dates, way: str, n_knots: int) -> Block:
+    time = _numeric(TimeAxis(declared), way, n_knots)
+    if not declared.parts:
+        return time
+    parts = tuple(Part(part) for part in declared.parts)
+    return Joined((time, *parts), ("time", *declared.parts))

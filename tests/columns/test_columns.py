@@ -1,0 +1,231 @@
+"""Declarations of columns: equal after JSON, repr, pickle and copies; refusals."""
+
+from __future__ import annotations
+
+import copy
+import datetime
+import json
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skdp import columns
+from skdp.columns import Boolean, Categories, Dates, Range, as_declared
+
+ONES = [
+    Range(17, 90),
+    Range(-0.1, 1e308),
+    Range(0, 99_999, log=True, missing=True),
+    Range(5e-324, 1.7e308, log=True),
+    Categories(["Female", "Male"]),
+    Categories(["it's", '"', "\\", "ä\n", ""], missing=True),
+    Categories([3, 1, -(2**70)]),
+    Boolean(),
+    Boolean(missing=True),
+    Dates("2020-01-01", "2024-12-31"),
+    Dates("0001-01-01", "9999-12-31T23:59:59.999999", ["hour", "month"], missing=True),
+]
+
+
+@pytest.mark.parametrize("declared", ONES, ids=repr)
+def test_declarations_survive_whatever_stores_them(declared):
+    assert type(declared).from_json(declared.to_json()) == declared
+    assert columns.Declaration.from_json(declared.to_json()) == declared
+    assert eval(repr(declared), vars(columns).copy()) == declared
+    assert pickle.loads(pickle.dumps(declared)) == declared
+    assert copy.deepcopy(declared) == declared
+    assert hash(copy.copy(declared)) == hash(declared)
+    assert repr(type(declared).from_json(declared.to_json())) == repr(declared)
+
+
+@pytest.mark.parametrize("declared", ONES, ids=repr)
+def test_broken_twin_that_forgets_a_field_is_not_equal(declared):
+    values = declared.to_dict()
+    values["missing"] = not values["missing"]
+    assert columns.Declaration.from_json(json.dumps(values)) != declared
+
+
+def test_declarations_are_frozen_and_differ_by_class():
+    with pytest.raises(AttributeError):
+        ONES[0].low = 0
+    assert len(set(ONES)) == len(ONES)
+    assert Boolean() != Range(0, 1)
+
+
+def test_equal_whatever_the_numbers_came_in():
+    assert Range(np.int64(17), np.float32(90)) == Range(17.0, 90)
+    assert Categories(np.array(["a", "b"])) == Categories(("a", "b"))
+    day = datetime.date(2020, 1, 1)
+    assert Dates(day, pd.Timestamp("2021-01-01 12:00")) == Dates(
+        "2020-01-01", "2021-01-01T12:00:00"
+    )
+
+
+TABLES = [
+    {"b": Range(0, 1), "a": Categories(["x"])},
+    (Boolean(), Range(0, 1, missing=True)),
+    Range(-1, 1),
+]
+
+
+@pytest.mark.parametrize("declared", TABLES, ids=repr)
+def test_tables_survive_json_in_their_order(declared):
+    again = columns.from_json(columns.to_json(declared))
+    assert again == declared
+    assert repr(again) == repr(declared)
+
+
+def test_shorthand():
+    given = {"age": (17, 90.5), "sex": ["F", "M"], "is_in": Boolean()}
+    assert as_declared(given) == {
+        "age": Range(17, 90.5),
+        "sex": Categories(["F", "M"]),
+        "is_in": Boolean(),
+    }
+    assert as_declared((0, 1)) == Range(0, 1)
+    assert as_declared([(0, 1), ["a"]]) == (Range(0, 1), Categories(["a"]))
+    assert as_declared(((0, 1), (2, 3))) == (Range(0, 1), Range(2, 3))
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        (None, "template"),
+        ({}, "names of columns"),
+        ({0: (0, 1)}, "sequence by position"),
+        ({"a": [1, 2]}, "Range\\(low, high\\) or Categories"),
+        ({"a": [1, 2, 3]}, "Categories"),
+        ([1, 2], "declaration of column 0"),
+        ({"a": "b"}, "column 'a'"),
+        ({"a": ["x", 1]}, "column 'a'"),
+        ({"a": (True, False)}, "column 'a'"),
+        ({"a": (2, 1)}, "low < high"),
+        ({"a": ()}, "column 'a'"),
+        ({"a": ...}, "column 'a'"),
+        (Boolean(), "must be a Range"),
+        ("age", "columns"),
+    ],
+)
+def test_what_is_ambiguous_is_refused(given, text):
+    with pytest.raises(ValueError, match=text):
+        as_declared(given)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Range(1, 1),
+        lambda: Range(0, float("inf")),
+        lambda: Range(float("nan"), 1),
+        lambda: Range("0", 1),
+        lambda: Range(..., ...),
+        lambda: Range(True, 2),
+        lambda: Range(0, 5e-324),
+        lambda: Range(0, 1, log=1),
+        lambda: Range(-1, 1, log=True),
+        lambda: Range(1e300, np.nextafter(1e300, 2e300), log=True),
+        lambda: Categories([]),
+        lambda: Categories("abc"),
+        lambda: Categories([...]),
+        lambda: Categories(["a", "a"]),
+        lambda: Categories([1, "1"]),
+        lambda: Categories([True, False]),
+        lambda: Categories([0.5, 1.5]),
+        lambda: Categories(["a", None]),
+        lambda: Boolean(missing=1),
+        lambda: Dates("2020-01-01", "2020-01-01"),
+        lambda: Dates("2020-01-01", "tomorrow"),
+        lambda: Dates("2020-01-01", "2021-01-01T00:00+01:00"),
+        lambda: Dates(2020, 2021),
+        lambda: Dates("2020-01-01", "2021-01-01", parts=["year"]),
+        lambda: Dates("2020-01-01", "2021-01-01", parts="month"),
+        lambda: Dates("2020-01-01", "2021-01-01", parts=["hour", "hour"]),
+        lambda: Dates(..., ...),
+    ],
+)
+def test_what_declares_nothing_is_refused(make):
+    with pytest.raises((ValueError, TypeError), match="must"):
+        make()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"is": "Exec", "low": 0}',
+        '{"is": "Range", "low": 0, "high": 1, "wide": true}',
+        '{"is": "Boolean", "missing": false}',
+        "[]",
+    ],
+)
+def test_other_text_is_no_range(text):
+    with pytest.raises(ValueError, match="must"):
+        Range.from_json(text)
+    newer = columns.to_json((0, 1)).replace('"skdp_columns": 1', '"skdp_columns": 2')
+    for other in (text, newer):
+        with pytest.raises(ValueError, match="schema"):
+            columns.from_json(other)
+
+
+def test_template_reads_names_and_dtypes_only():
+    frame = pd.DataFrame(
+        {
+            "age": [39.0],
+            "n": pd.array([1], dtype="Int64"),
+            "sex": ["secret"],
+            "kind": pd.Categorical(["secret"]),
+            "is_in": [True],
+            "maybe": pd.array([None], dtype="boolean"),
+            "day": pd.to_datetime(["2020-01-01"]),
+            "span": pd.to_timedelta([1], unit="D"),
+        }
+    )
+    blank = columns.template(frame)
+    assert repr(blank) == (
+        "{\n    'age': Range(..., ...),\n    'n': Range(..., ...),\n"
+        "    'sex': Categories([...]),\n    'kind': Categories([...]),\n"
+        "    'is_in': Boolean(),\n    'maybe': Boolean(),\n"
+        "    'day': Dates(..., ...),\n    'span': ...,\n}"
+    )
+    assert repr(columns.template(frame.iloc[:0])) == repr(blank)
+    with pytest.raises(ValueError, match="column 'age'"):
+        as_declared(blank)
+    blank |= {"age": (17, 90), "n": (0, 9), "sex": ["F"], "kind": ["x"]}
+    blank |= {"day": Dates("2020-01-01", "2021-01-01"), "span": (0, 1)}
+    assert as_declared(blank)["age"] == Range(17, 90)
+    with pytest.raises(TypeError, match="by position"):
+        columns.template(np.zeros((2, 2)))
+
+
+def test_template_of_polars():
+    pl = pytest.importorskip("polars")
+    frame = pl.DataFrame(
+        {
+            "age": [1.0],
+            "kind": pl.Series(["secret"], dtype=pl.Enum(["secret", "other"])),
+            "name": ["secret"],
+            "day": pl.Series([datetime.date(2020, 1, 1)]),
+            "at": pl.Series([datetime.datetime(2020, 1, 1)]),
+            "is_in": [True],
+        }
+    )
+    assert [repr(each) for each in columns.template(frame).values()] == [
+        "Range(..., ...)",
+        "Categories([...])",
+        "Categories([...])",
+        "Dates(..., ...)",
+        "Dates(..., ...)",
+        "Boolean()",
+    ]
+
+
+def test_declaring_needs_no_pandas():
+    code = (
+        "import sys, skdp.columns\n"
+        "heavy = {'pandas', 'numpy', 'sklearn', 'polars'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

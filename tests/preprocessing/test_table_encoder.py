@@ -1,0 +1,543 @@
+"""TableEncoder: norms, missing and unknown cells, frames of every kind, refusals."""
+
+from __future__ import annotations
+
+import math
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import issparse
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+
+from skdp import DPGridSearchCV, DPLogisticRegression, TableEncoder, privacy_report
+from skdp.columns import Boolean, Categories, Dates, Range
+from skdp.preprocessing import _table_blocks
+from skdp.preprocessing._table_plan import default_knots
+from skdp.privacy import BudgetLedger
+
+WAYS = ["linear", "bins", "hats"]
+DECLARED = {
+    "age": Range(17, 90, missing=True),
+    "gain": Range(0, 99_999, log=True),
+    "sex": ["Female", "Male"],
+    "code": Categories([1, 2, 3], missing=True),
+    "is_in": Boolean(missing=True),
+    "day": Dates("2020-01-01", "2024-12-31", parts=["month", "weekday"], missing=True),
+}
+
+
+def frame(n=60, seed=0):
+    rng = np.random.default_rng(seed)
+    days = np.datetime64("2019-06-01") + rng.integers(0, 2500, n)
+    table = pd.DataFrame(
+        {
+            "age": rng.uniform(0, 120, n),
+            "gain": rng.exponential(1e4, n),
+            "sex": rng.choice(["Female", "Male", "?"], n),
+            "code": rng.integers(1, 5, n).astype(float),
+            "is_in": pd.array(rng.random(n) < 0.5, dtype="boolean"),
+            "day": days.astype("datetime64[us]"),
+        }
+    )
+    for name in ("age", "code", "is_in", "day"):
+        table.loc[rng.random(n) < 0.3, name] = None
+    return table
+
+
+def norms_by_block(encoder, rows):
+    """Norm of each block in each row, in exact units: rows times sqrt(g)."""
+    rows = rows.toarray() if issparse(rows) else np.asarray(rows)
+    g = len(encoder.blocks_)
+    squares = [(rows[:, at] ** 2).sum(axis=1) for at in encoder.blocks_.values()]
+    return np.sqrt(np.array(squares) * g)
+
+
+# ------------------------------------------------------------------------------ norms
+
+TINY = 5e-324
+EDGES = [0.0, -0.0, TINY, -TINY, 1e-310, 1.0, -1.0, 0.1, math.inf, -math.inf, 1e308]
+RANGES = [
+    Range(-1, 1),
+    Range(0, 1e-322),
+    Range(-1.7e308, 1.7e308),
+    Range(1, 1 + 2**-50),
+    Range(0, 1e308, log=True),
+    Range(TINY, 1e308, log=True),
+    Range(0.1, 0.3, missing=True),
+]
+
+
+def values_for(declared, seed):
+    """Edges, values around knots, and random ones."""
+    rng = np.random.default_rng(seed)
+    low, high = declared.low, declared.high
+    shares = np.arange(65) / 64
+    knots = low * (1 - shares) + high * shares
+    near = np.concatenate(
+        [np.nextafter(knots, -math.inf), np.nextafter(knots, math.inf)]
+    )
+    spread = low + rng.random(500) * min(high - low, 1e308)
+    return np.concatenate([EDGES, [low, high], knots, near, spread])
+
+
+@pytest.mark.parametrize("numeric", WAYS)
+@pytest.mark.parametrize("declared", RANGES, ids=repr)
+@pytest.mark.parametrize("n_knots", [2, 3, 4, 33, 62])
+def test_every_block_of_numbers_has_norm_at_most_one(numeric, declared, n_knots):
+    values = values_for(declared, n_knots)
+    if declared.missing:
+        values = np.append(values, np.nan)
+    with np.errstate(all="ignore"):
+        tables = [values[:, None], values.astype(np.float32)[:, None]]
+    for X in tables:
+        encoder = TableEncoder(declared, numeric=numeric, n_knots=n_knots)
+        rows = encoder.fit_transform(X)
+        assert np.isfinite(rows).all()
+        assert (norms_by_block(encoder, rows) <= 1).all()
+        assert (np.linalg.norm(rows, axis=1) <= 1).all()
+
+
+def test_broken_twin_of_unscaled_hats_is_found(monkeypatch):
+    monkeypatch.setattr(
+        _table_blocks,
+        "_hat_weights",
+        lambda n: np.array([2.0, *(2.0 ** (-i / 2) for i in range(n))]) / 2,
+    )
+    encoder = TableEncoder(Range(-1, 1))
+    rows = encoder.fit_transform(np.array([[-1.0], [0.3]]))
+    assert (norms_by_block(encoder, rows) > 1).any()
+
+
+@pytest.mark.parametrize("numeric", WAYS)
+@pytest.mark.parametrize("sparse_output", [False, True])
+def test_mixed_rows_have_norm_at_most_one(numeric, sparse_output):
+    encoder = TableEncoder(DECLARED, numeric=numeric, sparse_output=sparse_output)
+    rows = encoder.fit_transform(frame(500))
+    blocks = norms_by_block(encoder, rows)
+    assert (blocks <= 1).all()
+    assert (np.sqrt((blocks**2).sum(axis=0) / len(blocks)) <= 1).all()
+    assert encoder.output_norm_ == 1.0
+    if numeric == "bins":  # nothing is given away
+        X = frame(500)
+        is_full = X.notna().all(axis=1) & (X["sex"] != "?") & (X["code"] < 4)
+        assert is_full.any()
+        assert blocks[:, is_full].min() > 1 - 1e-11
+
+
+def test_rows_are_never_clipped():
+    """A block does not depend on the others, however long they are."""
+    X = pd.DataFrame({"a": [1.0, 1.0], "b": [0.0, 1.0]})
+    encoder = TableEncoder({"a": (-1, 1), "b": (-1, 1)})
+    first, second = encoder.fit_transform(X)[:, 0]
+    assert first == second
+
+
+def test_the_hats_of_a_level_add_up_to_its_weight():
+    encoder = TableEncoder(Range(0, 1), n_knots=9)
+    rows = encoder.fit_transform(np.linspace(-0.2, 1.2, 57)[:, None])
+    weights = _table_blocks._hat_weights(3)
+    for start, end, weight in ((1, 4, 1), (4, 9, 2), (9, 18, 3)):
+        assert np.allclose(rows[:, start:end].sum(axis=1), weights[weight])
+    assert math.isclose(np.sum(weights**2), 1.0)
+    assert np.allclose(
+        rows[:, 0], weights[0] * (2 * np.clip(np.linspace(-0.2, 1.2, 57), 0, 1) - 1)
+    )
+
+
+# -------------------------------------------------------------------- each row alone
+
+
+def test_each_row_is_encoded_on_its_own():
+    X = frame(80)
+    encoder = TableEncoder(DECLARED).fit(X)
+    whole = encoder.transform(X)
+    for i in range(0, 80, 7):
+        assert np.array_equal(encoder.transform(X.iloc[[i]])[0], whole[i])
+
+
+def test_the_null_of_a_missing_value_is_a_state_of_its_own():
+    X = pd.DataFrame({"age": [17.0, np.nan], "n": [1.0, 1.0]})
+    encoder = TableEncoder({"age": Range(17, 90, missing=True), "n": (0, 1)})
+    rows = encoder.fit_transform(X)[:, encoder.blocks_["age"]] * math.sqrt(2)
+    assert rows[0, -1] == 0
+    assert rows[1, :-1].tolist() == [0.0] * (rows.shape[1] - 1)
+    assert math.isclose(rows[1, -1], 1.0)
+
+
+def test_sparse_and_dense_are_the_same():
+    X = frame()
+    dense = TableEncoder(DECLARED).fit_transform(X)
+    sparse = TableEncoder(DECLARED, sparse_output=True).fit_transform(X)
+    assert np.array_equal(sparse.toarray(), dense)
+    assert sparse.has_canonical_format
+
+
+def test_logarithms():
+    X = np.array([[1.0], [10.0], [100.0], [1e9], [-5.0]])
+    rows = TableEncoder([Range(1, 100, log=True)], numeric="linear").fit_transform(X)
+    assert np.allclose(rows.ravel(), [-1, 0, 1, 1, -1])
+    rows = TableEncoder([Range(0, 99, log=True)], numeric="linear").fit_transform(X)
+    expected = 2 * np.log1p(np.clip(X, 0, 99)) / np.log(100) - 1
+    assert np.allclose(rows, expected)
+
+
+def test_parts_of_dates():
+    days = pd.date_range("2023-12-25 13:00", periods=400, freq="31h")
+    X = pd.DataFrame({"at": days})
+    parts = ["month", "weekday", "day", "hour"]
+    declared = {"at": Dates("2023-01-01", "2024-06-01", parts)}
+    encoder = TableEncoder(declared, numeric="linear").set_output(transform="pandas")
+    rows = encoder.fit_transform(X)
+    for part, values in {
+        "month": days.month,
+        "weekday": days.day_of_week + 1,
+        "day": days.day,
+        "hour": days.hour,
+    }.items():
+        for value in set(values):
+            hot = rows[f"at_{part}_{value}"] > 0
+            assert (hot == (values == value)).all()
+
+
+# ------------------------------------------------------------------ the same table in
+
+
+def expected_rows(X):
+    return TableEncoder(DECLARED).fit_transform(X)
+
+
+def as_nullable(X):
+    return X.convert_dtypes().astype({"code": "Int64"})
+
+
+def as_categorical(X):
+    return X.astype({"sex": "category", "code": "category", "is_in": "category"})
+
+
+def as_objects(X):
+    X = X.astype(object)
+    X["code"] = [None if pd.isna(c) else int(c) for c in X["code"]]
+    X["day"] = [None if pd.isna(d) else d.date() for d in X["day"]]
+    return X
+
+
+def as_arrow(X):
+    pytest.importorskip("pyarrow")
+    return X.convert_dtypes(dtype_backend="pyarrow")
+
+
+def as_arrow_dates(X):
+    pytest.importorskip("pyarrow")
+    return X.assign(day=X["day"].astype("date32[pyarrow]"))
+
+
+def as_polars(X):
+    pl = pytest.importorskip("polars")
+    return pl.DataFrame(
+        {
+            "age": pl.Series(X["age"].to_numpy()),
+            "gain": pl.Series(X["gain"].to_numpy()),
+            "sex": pl.Series(X["sex"].tolist(), dtype=pl.Categorical),
+            "code": [None if pd.isna(c) else int(c) for c in X["code"]],
+            "is_in": [None if pd.isna(c) else bool(c) for c in X["is_in"]],
+            "day": [None if pd.isna(d) else d.date() for d in X["day"]],
+        }
+    )
+
+
+def as_polars_datetimes(X):
+    pl = pytest.importorskip("polars")
+    return as_polars(X).with_columns(
+        pl.col("day").cast(pl.Datetime("ms")),
+        pl.col("sex").cast(pl.Enum(["?", "Male", "Female"])),
+        pl.col("code").cast(pl.UInt8),
+    )
+
+
+FORMS = [
+    as_nullable,
+    as_categorical,
+    as_objects,
+    as_arrow,
+    as_arrow_dates,
+    as_polars,
+    as_polars_datetimes,
+]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_same_table_in_another_form(form):
+    X = frame()
+    assert np.array_equal(expected_rows(form(X)), expected_rows(X))
+    encoder = TableEncoder(DECLARED).fit(X)
+    assert np.array_equal(encoder.transform(form(X)), expected_rows(X))
+
+
+def test_columns_in_another_order():
+    X = frame()
+    encoder = TableEncoder(DECLARED).fit(X)
+    turned = X[X.columns[::-1]]
+    assert np.array_equal(encoder.transform(turned), expected_rows(X))
+    assert np.array_equal(expected_rows(turned), expected_rows(X))
+
+
+def test_an_array_by_position_is_the_frame_by_name():
+    X = frame()[["age", "gain", "code"]]
+    by_name = TableEncoder({name: DECLARED[name] for name in X})
+    by_position = TableEncoder([DECLARED[name] for name in X])
+    rows = by_name.fit_transform(X)
+    assert np.array_equal(by_position.fit_transform(X.to_numpy()), rows)
+    assert np.array_equal(by_position.fit_transform(X.to_numpy().tolist()), rows)
+    objects = frame()
+    everything = TableEncoder(list(DECLARED.values()))
+    assert np.array_equal(
+        everything.fit_transform(objects.to_numpy(dtype=object)), expected_rows(objects)
+    )
+
+
+def test_lists_of_mixed_types_and_arrays_of_strings():
+    encoder = TableEncoder([(0, 1), ["a", "b"]], numeric="linear")
+    assert (encoder.fit_transform([[1, "a"], [0, "c"]]).round(3)).tolist() == [
+        [0.707, 0.707, 0.0],
+        [-0.707, 0.0, 0.0],
+    ]
+    letters = TableEncoder([["a", "b"]]).fit_transform(np.array([["b"], ["z"]]))
+    assert letters.round(9).tolist() == [[0, 1], [0, 0]]
+
+
+# -------------------------------------------------------------------------- refusals
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (lambda X: X.rename(columns={"age": "years"}), "Rename columns as declared"),
+        (lambda X: X.drop(columns="age"), r"none named \['age'\]"),
+        (lambda X: X.assign(extra=1), "remainder='drop'"),
+        (lambda X: X.assign(gain=np.nan), "'gain' must have no missing"),
+        (lambda X: X.assign(sex=None), "'sex' must have no missing"),
+        (lambda X: X.assign(sex=1), "'sex' must hold strings"),
+        (lambda X: X.assign(sex=pd.Categorical([1] * len(X))), "'sex' must hold str"),
+        (lambda X: X.assign(code="1"), "'code' must hold numbers"),
+        (lambda X: X.assign(code=X["code"].astype(str)), "'code' must hold numbers"),
+        (lambda X: X.assign(age=True), "'age' must hold numbers"),
+        (lambda X: X.assign(is_in=1), "'is_in' must hold truth values"),
+        (lambda X: X.assign(day="2020-01-01"), "'day' must hold dates"),
+        (lambda X: X.assign(day=X["day"].dt.tz_localize("UTC")), "with a time zone"),
+        (lambda X: X.assign(age=1j), "'age' must hold numbers"),
+        (lambda X: X.assign(sex=[1, *["a"] * (len(X) - 1)]), "of several types"),
+        (lambda X: X.iloc[:0], "minimum of 1"),
+        (lambda X: pd.concat([X, X], axis=1), "more than once"),
+        (lambda X: X.to_numpy(), "data frame"),
+    ],
+)
+def test_a_table_that_is_not_as_declared_is_refused(change, text, tmp_path):
+    X = frame()
+    path = tmp_path / "books.db"
+    ledger = BudgetLedger(path, epsilon=5.0, delta=1e-5)
+    model = DPLogisticRegression(epsilon=1.0, ledger=ledger, classes=[0, 1])
+    y = np.arange(len(X)) % 2
+    with pytest.raises((ValueError, TypeError), match=text) as caught:
+        make_pipeline(TableEncoder(DECLARED), model).fit(change(X), y)
+    assert not ledger.spends()
+    with pytest.raises((ValueError, TypeError), match=text):
+        TableEncoder(DECLARED).fit(X).transform(change(X))
+    assert "Female" not in str(caught.value)
+
+
+def test_extra_columns_are_dropped_if_asked():
+    X = frame().assign(extra="secret")
+    encoder = TableEncoder(DECLARED, remainder="drop").fit(X)
+    assert np.array_equal(encoder.transform(X), expected_rows(frame()))
+    assert np.array_equal(encoder.transform(frame()), expected_rows(frame()))
+
+
+def test_unknown_categories_are_zeros_or_refused():
+    X = frame()
+    rows = TableEncoder(DECLARED).fit_transform(X)
+    encoder = TableEncoder(DECLARED).fit(X)
+    unknown = (X["sex"] == "?").to_numpy()
+    assert unknown.any()
+    assert not rows[unknown][:, encoder.blocks_["sex"]].any()
+    strict = TableEncoder(DECLARED, handle_unknown="error")
+    with pytest.raises(ValueError, match=r"\['sex', 'code'\].*declared categories"):
+        strict.fit(X)
+    known = X[~unknown & ~(X["code"] == 4)]
+    assert strict.fit(known).transform(known).shape[0] == len(known)
+    with pytest.raises(ValueError, match="sex"):
+        strict.transform(X)
+
+
+@pytest.mark.parametrize(
+    ("params", "text"),
+    [
+        ({"numeric": "splines"}, "numeric"),
+        ({"numeric": {"agee": "bins"}}, "numeric"),
+        ({"numeric": ["bins"]}, "numeric"),
+        ({"n_knots": 1}, "n_knots"),
+        ({"n_knots": "many"}, "n_knots"),
+        ({"n_knots": 5.0}, "n_knots"),
+        ({"remainder": "passthrough"}, "remainder"),
+        ({"handle_unknown": "other"}, "handle_unknown"),
+        ({"sparse_output": 1}, "sparse_output"),
+        ({"columns": None}, "columns"),
+        ({"columns": [(0, 1)]}, "by name"),
+    ],
+)
+def test_parameters_are_checked(params, text):
+    with pytest.raises((ValueError, TypeError), match=text):
+        TableEncoder(**{"columns": DECLARED} | params).fit(frame())
+
+
+def test_a_sequence_must_be_as_long_as_the_table():
+    with pytest.raises(ValueError, match="one for each column"):
+        TableEncoder([(0, 1)]).fit(np.zeros((3, 2)))
+
+
+def test_names_that_come_out_differ():
+    X = pd.DataFrame({"a": ["missing", None]})
+    with pytest.raises(ValueError, match="a_missing"):
+        TableEncoder({"a": Categories(["missing"], missing=True)}).fit(X)
+
+
+# ---------------------------------------------------------------- what comes with it
+
+
+def test_copies_and_pickles():
+    encoder = TableEncoder(DECLARED, numeric={"age": "bins"}).fit(frame())
+    again = pickle.loads(pickle.dumps(encoder))
+    assert np.array_equal(again.transform(frame()), encoder.transform(frame()))
+    assert clone(encoder).get_params() == encoder.get_params()
+    assert eval(repr(encoder), {**globals()}).fit(frame()).columns_ == encoder.columns_
+
+
+def test_one_column_may_be_encoded_in_another_way():
+    encoder = TableEncoder(
+        DECLARED, numeric={"age": "linear", "gain": "bins"}, n_knots=9
+    )
+    at = encoder.fit(frame()).blocks_
+    widths = {name: part.stop - part.start for name, part in at.items()}
+    assert widths == {
+        "age": 2,
+        "gain": 8,
+        "sex": 2,
+        "code": 4,
+        "is_in": 2,
+        "day": (1 + 3 + 5 + 9) + 12 + 7 + 1,
+    }
+
+
+def test_names_and_output():
+    encoder = TableEncoder(DECLARED, n_knots=5)
+    rows = encoder.set_output(transform="pandas").fit_transform(frame())
+    assert list(rows.columns) == list(encoder.get_feature_names_out())
+    assert len(set(rows.columns)) == rows.shape[1]
+    assert {"age_linear", "age_hat4_0", "sex_Male", "code_missing"} < set(rows.columns)
+    array = TableEncoder((0, 1), numeric="linear").fit(np.zeros((2, 2)))
+    assert list(array.get_feature_names_out()) == ["x0", "x1"]
+    assert list(array.get_feature_names_out(["u", "v"])) == ["u", "v"]
+
+
+def test_knots_follow_from_public_facts():
+    assert [default_knots(n, 12) for n in (10, 5_000, 10_000, 32_561, 10**6)] == [
+        5,
+        9,
+        17,
+        33,
+        65,
+    ]
+    assert default_knots(32_561, 100) == 17
+    X = frame(300)
+    changed = frame(300, seed=5)
+    assert TableEncoder(DECLARED).fit(X).n_knots_ == 5
+    assert (
+        TableEncoder(DECLARED).fit(X)._encoding
+        == TableEncoder(DECLARED).fit(changed)._encoding
+    )
+
+
+def test_it_is_free_and_its_rows_are_not_clipped():
+    model = make_pipeline(TableEncoder(DECLARED), DPLogisticRegression(epsilon=1.0))
+    report = privacy_report(model)
+    assert [step.epsilon for step in report.steps] == [0.0, 1.0]
+    assert report.is_private
+    assert TableEncoder(DECLARED).step_privacy().epsilon == 0.0
+
+
+def test_in_a_private_search():
+    X, y = frame(3000), np.arange(3000) % 2
+    model = make_pipeline(TableEncoder(DECLARED), DPLogisticRegression(classes=[0, 1]))
+    for method in ("composition", "disjoint_splits"):
+        grid = {"tableencoder__numeric": ["linear", "hats"]}
+        search = DPGridSearchCV(model, grid, epsilon=5.0, method=method).fit(X, y)
+        assert search.predict(X).shape == (3000,)
+
+
+def test_tags():
+    tags = TableEncoder().__sklearn_tags__().input_tags
+    assert tags.allow_nan
+    assert tags.string
+    assert tags.categorical
+
+
+# --------------------------------------------------------------------------- effects
+
+
+@pytest.mark.parametrize("numeric", WAYS)
+def test_effects_add_up_to_the_decision(numeric):
+    """At the knots, middles and values of the tables, rows times coef is their sum."""
+    X = frame(40)
+    encoder = TableEncoder(DECLARED, numeric=numeric, n_knots=6).fit(X)
+    width = encoder.transform(X).shape[1]
+    coef = np.random.default_rng(1).normal(size=(2, width))
+    effects = encoder.effects(coef)
+    assert list(effects) == list(DECLARED)
+    base = {"age": None, "gain": 0.0, "sex": "?", "code": None, "is_in": None}
+    base = pd.DataFrame([base | {"day": None}]).astype({"age": float})
+    for name in ("age", "gain", "sex", "code", "is_in"):
+        table = effects[name]
+        key = "at" if "at" in table else "value" if "value" in table else "from"
+        at = encoder.blocks_[name]
+        for _, row in table.iterrows():
+            value = row[key]
+            if key == "from" and value is not None:
+                value = math.sqrt((row["from"] + 1) * (row["to"] + 1)) - 1
+            probe = base.assign(**{name: [value]})
+            if name == "is_in":
+                probe[name] = pd.array([value], dtype="boolean")
+            encoded = encoder.transform(probe)[:, at] @ coef[:, at].T
+            assert np.allclose(encoded, [row["effect_0"], row["effect_1"]]), (
+                name,
+                value,
+            )
+    day = effects["day"]
+    assert set(day["part"]) == {"time", "month", "weekday", None}
+    probe = base.assign(day=[np.datetime64("2020-01-01")])  # a Wednesday
+    at = encoder.blocks_["day"]
+    if numeric != "bins":
+        rows = [day[(day["part"] == "time")].iloc[0]]
+        rows += [day[(day["part"] == "month") & (day["at"] == 1)].iloc[0]]
+        rows += [day[(day["part"] == "weekday") & (day["at"] == 3)].iloc[0]]
+        encoded = encoder.transform(probe)[0, at] @ coef[0, at]
+        assert math.isclose(encoded, sum(row["effect_0"] for row in rows))
+    assert encoder.effects(coef[0])["sex"].columns.tolist() == ["value", "effect"]
+
+
+def test_effects_refuse_other_weights():
+    encoder = TableEncoder([(0, 1)]).fit(np.zeros((2, 1)))
+    with pytest.raises(ValueError, match="coef"):
+        encoder.effects([1.0])
+
+
+def test_a_model_on_encoded_rows_warns_of_nothing():
+    X = frame(2000)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        rows = TableEncoder(DECLARED).fit_transform(X)
+        y = (rows[:, 0] > 0).astype(int)
+        model = DPLogisticRegression(epsilon=10.0, classes=[0, 1]).fit(rows, y)
+    assert model.score(rows, y) > 0.7
