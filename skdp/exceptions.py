@@ -107,6 +107,14 @@ class LargeDeltaWarning(UserWarning):
     """
 
 
+class NewLedgerWarning(UserWarning):
+    """A ledger is created beside one for a data set of the same label.
+
+    Remedy: ``BudgetLedger.open(path)`` for the one that is there, or a label for each
+    data set by ``dataset=``.
+    """
+
+
 class InconsistentVersionWarning(UserWarning):
     """Another minor version of skdp wrote what is being loaded.
 

@@ -30,6 +30,7 @@ from skdp.privacy._events import Event
 _APPLICATION_ID = 0x736B6470  # "skdp"
 _SCHEMA_VERSION = 1
 _BUSY_SECONDS = 60.0
+_LEAST_PAGE = 512  # bytes; a database has whole pages
 _SCHEMA = """
 CREATE TABLE books (
     epsilon REAL NOT NULL, delta REAL NOT NULL, adjacency TEXT NOT NULL,
@@ -286,6 +287,37 @@ def find_terms(path: str) -> Terms:
             f"The ledger {path!r} cannot be read: {problem}. Restore a backup."
         )
     return Terms(*row)
+
+
+def ledgers_beside(path: str, dataset: str) -> list[str]:
+    """Names of the ledgers in the file's folder that carry this data set label.
+
+    What cannot be read at once is passed over. Files are looked at through SQLite, as
+    in `_connect`, and only if they are as long as a database could be.
+    """
+    folder = os.path.dirname(path)
+    if not os.path.isdir(folder):
+        return []
+    with os.scandir(folder) as entries:
+        files = [entry for entry in entries if entry.is_file() and entry.path != path]
+    return sorted(file.name for file in files if _label_of(file) == dataset)
+
+
+def _label_of(file: os.DirEntry[str]) -> str | None:
+    """The data set label of a ledger; None if the file is none, or is busy."""
+    size = file.stat().st_size
+    if not size or size % _LEAST_PAGE or os.path.exists(file.path + "-wal"):
+        return None
+    uri = f"{Path(file.path).as_uri()}?mode=ro"
+    try:
+        with closing(sqlite3.connect(uri, uri=True, timeout=0.0)) as connection:
+            (found,) = connection.execute("PRAGMA application_id").fetchone()
+            if found != _APPLICATION_ID:
+                return None
+            (label,) = connection.execute("SELECT dataset FROM books").fetchone()
+            return str(label)
+    except (sqlite3.Error, OSError, TypeError):
+        return None
 
 
 def _connect(path: str) -> sqlite3.Connection:
