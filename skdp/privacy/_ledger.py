@@ -325,12 +325,19 @@ default="replace_one"
         return f"{text}): {_told(state, len(spends))}"
 
     def _repr_html_(self) -> str:
+        rows = {
+            "cap": f"epsilon {self.epsilon:g}, delta {self.delta:g}",
+            "adjacency": f"{self.adjacency}, unit: one {self.unit}",
+            "data set": self.dataset or "(no label)",
+        }
+        title = f"BudgetLedger {self.path}"
         try:
             spends = self.spends()
         except (LedgerError, OSError) as error:
-            return ledger_card(self, None, str(error))
+            return ledger_card(title, rows | {"unreadable": str(error)}, None)
         state = self._state(spends)
-        return ledger_card(self, state.spent_epsilon(), _told(state, len(spends)))
+        rows["books"] = _told(state, len(spends))
+        return ledger_card(title, rows, state.spent_epsilon() / self.epsilon)
 
     def _warn_of_neighbours(self) -> None:
         """Warn of what may be the ledger that was meant."""

@@ -3,47 +3,27 @@
 from __future__ import annotations
 
 import html
-from typing import Protocol
+from collections.abc import Mapping
 
 
-class Capped(Protocol):
-    """The public values of a ledger."""
-
-    path: str
-    epsilon: float
-    delta: float
-    adjacency: str
-    unit: str
-    dataset: str
-
-
-def ledger_card(ledger: Capped, spent: float | None, told: str) -> str:
+def ledger_card(title: str, rows: Mapping[str, str], share: float | None) -> str:
     """HTML of a ledger.
 
     Parameters
     ----------
-    ledger : ledger
-    spent : float or None
-        Epsilon spent at the cap's delta, inf if not private; None if unreadable.
-    told : str
-        What is spent and left, in words.
+    title : str
+    rows : mapping
+        What is told, by name; text, not HTML.
+    share : float in [0, inf] or None
+        Part of the cap's epsilon that is spent; None without a gauge.
     """
-    rows = {
-        "cap": f"epsilon {ledger.epsilon:g}, delta {ledger.delta:g}",
-        "adjacency": f"{ledger.adjacency}, unit: one {ledger.unit}",
-        "data set": ledger.dataset or "(no label)",
-        "books" if spent is not None else "unreadable": told,
-    }
     cells = "".join(
         f"<tr><th style='text-align:left'>{html.escape(name)}</th>"
         f"<td style='text-align:left'>{html.escape(value)}</td></tr>"
         for name, value in rows.items()
     )
-    gauge = "" if spent is None else _gauge(min(1.0, spent / ledger.epsilon))
-    return (
-        f"<div><p><b>BudgetLedger {html.escape(ledger.path)}</b></p>{gauge}"
-        f"<table>{cells}</table></div>"
-    )
+    gauge = "" if share is None else _gauge(min(1.0, share))
+    return f"<div><p><b>{html.escape(title)}</b></p>{gauge}<table>{cells}</table></div>"
 
 
 def _gauge(share: float) -> str:
