@@ -96,7 +96,8 @@ class PrivateEstimator(StoredEstimator):
             if not isinstance(self.ledger, (BudgetLedger, Allowance)):
                 raise TypeError(
                     "The 'ledger' parameter must be None or a BudgetLedger. "
-                    f"Got an instance of {type(self.ledger).__name__}."
+                    f"Got an instance of {type(self.ledger).__name__}. Use "
+                    "BudgetLedger.open(path) for a ledger that exists."
                 )
             unit = UNIT_OF[relation]
             if self.ledger.unit != unit:

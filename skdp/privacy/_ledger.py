@@ -10,8 +10,10 @@ import math
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Self
 
+from skdp._explained import explained
 from skdp._quiet import warn
 from skdp._validation import check_bool, check_real
 from skdp._versions import warn_of_version
@@ -26,6 +28,9 @@ from skdp.privacy._ledger_card import ledger_card
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+_NO_CAP = "Use BudgetLedger.open(path) for a ledger that exists; a new one needs a cap."
 
 
 class BudgetLedger:
@@ -101,6 +106,7 @@ default="replace_one"
     >>> folder.cleanup()
     """
 
+    @partial(explained, when_missing=_NO_CAP)
     def __init__(
         self,
         path: str | os.PathLike[str],
