@@ -169,7 +169,7 @@ class PrivateEstimator(StoredEstimator):
         name of the class; the rest is as in `PrivacyRecord`.
         """
         is_private = not isinstance(booked.event, NonPrivateEvent)
-        reason = f"{mechanism}, from the operating system's entropy"
+        reason = f"{mechanism}; drawn from the operating system's entropy"
         if not budget.is_finite:
             reason = "epsilon=inf: no noise, no clipping."
         elif not is_private:

@@ -421,10 +421,13 @@ def _told(state: FilterState, n_spends: int) -> str:
             f"{left.epsilon:.4g} left for one more Gaussian fit{at}, or "
             f"{left.pure_epsilon:.4g} for a pure one (noise adds up in squares)"
         )
-    spent = f"{n_spends} releases, epsilon {state.spent_epsilon():.4g} spent"
+    spent = (
+        f"{n_spends} releases, epsilon {state.spent_epsilon():.4g} spent at "
+        f"delta={state.cap.delta:g} (not the sum of what was asked for)"
+    )
     return (
         f"{spent if n_spends else 'new, nothing spent'}, {text}; only what carries "
-        "this ledger, no raw scores; folds by KFold, not stratified"
+        "this ledger, no raw scores, and no folds that records decide (stratified ones)"
     )
 
 
