@@ -268,6 +268,10 @@ def test_other_files_of_the_folder_are_left_alone(tmp_path, recwarn):
         connection.execute("INSERT INTO books VALUES ('')")
         connection.commit()
     (tmp_path / "gone").symlink_to(tmp_path / "nowhere")
+    # What another process that creates the same ledger has not named yet.
+    (tmp_path / "elsewhere").mkdir()
+    made = BudgetLedger(tmp_path / "elsewhere" / "study.db", **VALUES)
+    Path(made.path).rename(tmp_path / f"{_books._DRAFT}abc")
     before = {path: path.stat() for path in tmp_path.iterdir() if path.exists()}
     warnings.simplefilter("always")
     BudgetLedger(tmp_path / "study.db", **VALUES)
