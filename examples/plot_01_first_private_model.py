@@ -124,7 +124,7 @@ ledgers = {
         epsilon=10.0,
         delta=DELTA,
         adjacency=adjacency,
-        dataset=data.name,
+        dataset=f"{data.name}, {adjacency}",
     )
     for adjacency in ADJACENCIES
 }
@@ -264,7 +264,10 @@ with pd.option_context("display.width", 100, "display.max_columns", None):
 # This ledger allows 0.5, and the fit asks for 1. It is refused before it reads
 # anything, and nothing is spent.
 small = BudgetLedger(
-    folder / "demo_ledger_small.db", epsilon=0.5, delta=DELTA, dataset=data.name
+    folder / "demo_ledger_small.db",
+    epsilon=0.5,
+    delta=DELTA,
+    dataset=f"{data.name}, small",
 )
 print("\nA fit beyond the cap")
 try:

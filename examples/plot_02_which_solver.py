@@ -160,7 +160,8 @@ print(f"\nFits of epsilon=1 that a ledger with epsilon={CAP:g} allows, {MOST} at
 for solver in ("noisy_gd", "objective_perturbation", "output_perturbation"):
     path = folder / f"demo_ledger_{solver}.db"
     path.unlink(missing_ok=True)
-    ledger = BudgetLedger(path, epsilon=CAP, delta=DELTA, dataset=data.name)
+    label = f"{data.name}, {solver}"
+    ledger = BudgetLedger(path, epsilon=CAP, delta=DELTA, dataset=label)
     model = DPLogisticRegression(
         1.0, delta=DELTA, classes=[0, 1], solver=solver, ledger=ledger
     )

@@ -113,7 +113,8 @@ def plain_search(epsilon):
     """scikit-learn's search. Not private."""
     path = folder / "demo_ledger_plain_search.db"
     path.unlink(missing_ok=True)
-    ledger = BudgetLedger(path, epsilon=1e4, delta=DELTA, dataset=data.name)
+    label = f"{data.name}, plain search"
+    ledger = BudgetLedger(path, epsilon=1e4, delta=DELTA, dataset=label)
     each = DPLogisticRegression(epsilon, delta=DELTA, classes=[0, 1], ledger=ledger)
     # Stratified folds would let one label move other records between folds.
     return GridSearchCV(each, grid, cv=KFold(3))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.2.0.dev0"
 
@@ -40,10 +40,52 @@ _HOMES = {
 __all__ = ["__version__", *sorted(_HOMES)]
 
 
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(importlib.import_module(_HOMES[name]), name)
-    raise AttributeError(f"module 'skdp' has no attribute {name!r}")
+if TYPE_CHECKING:  # what editors and type checkers see; a test holds both to be one
+    from skdp.decomposition import (
+        DPMatrixFactorization as DPMatrixFactorization,
+    )
+    from skdp.exceptions import (
+        BudgetExceeded as BudgetExceeded,
+    )
+    from skdp.linear_model import (
+        DPLinearRegression as DPLinearRegression,
+        DPLinearSVC as DPLinearSVC,
+        DPLogisticRegression as DPLogisticRegression,
+        DPSparseLinearRegression as DPSparseLinearRegression,
+        DPSparseLogisticRegression as DPSparseLogisticRegression,
+        forecast as forecast,
+    )
+    from skdp.model_selection import (
+        DPGridSearchCV as DPGridSearchCV,
+        DPRandomizedSearchCV as DPRandomizedSearchCV,
+        PrivateScore as PrivateScore,
+        private_score as private_score,
+    )
+    from skdp.pipeline import (
+        PipelineReport as PipelineReport,
+        privacy_report as privacy_report,
+        set_budget as set_budget,
+    )
+    from skdp.preprocessing import (
+        DPPCA as DPPCA,
+        BoundedScaler as BoundedScaler,
+        DeclaredOneHotEncoder as DeclaredOneHotEncoder,
+        DPQuantileClipper as DPQuantileClipper,
+        DPSimpleImputer as DPSimpleImputer,
+        DPStandardScaler as DPStandardScaler,
+        RowNormClipper as RowNormClipper,
+    )
+    from skdp.privacy import (
+        Budget as Budget,
+        BudgetLedger as BudgetLedger,
+        PrivacyRecord as PrivacyRecord,
+    )
+else:
+
+    def __getattr__(name: str) -> Any:
+        if name in _HOMES:
+            return getattr(importlib.import_module(_HOMES[name]), name)
+        raise AttributeError(f"module 'skdp' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

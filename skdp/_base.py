@@ -96,7 +96,8 @@ class PrivateEstimator(StoredEstimator):
             if not isinstance(self.ledger, (BudgetLedger, Allowance)):
                 raise TypeError(
                     "The 'ledger' parameter must be None or a BudgetLedger. "
-                    f"Got an instance of {type(self.ledger).__name__}."
+                    f"Got an instance of {type(self.ledger).__name__}. Use "
+                    "BudgetLedger.open(path) for a ledger that exists."
                 )
             unit = UNIT_OF[relation]
             if self.ledger.unit != unit:
@@ -168,7 +169,7 @@ class PrivateEstimator(StoredEstimator):
         name of the class; the rest is as in `PrivacyRecord`.
         """
         is_private = not isinstance(booked.event, NonPrivateEvent)
-        reason = f"{mechanism}, from the operating system's entropy"
+        reason = f"{mechanism}; drawn from the operating system's entropy"
         if not budget.is_finite:
             reason = "epsilon=inf: no noise, no clipping."
         elif not is_private:

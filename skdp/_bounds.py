@@ -28,6 +28,7 @@ def match_bounds(
 ) -> tuple[FloatArray, FloatArray]:
     """Lower and upper bound of each column."""
     pairs = None
+    _refuse_order_of_scipy(bounds)
     if isinstance(bounds, Mapping):
         pairs = in_column_order("bounds", bounds, names)
     try:
@@ -49,3 +50,20 @@ def match_bounds(
             "quantity, never the minimum and maximum of the data."
         )
     return low.copy(), high.copy()
+
+
+def _refuse_order_of_scipy(bounds: Any) -> None:
+    """Refuse a list of tuples, which means one pair for each column elsewhere.
+
+    For two columns it could be read either way, and wrong bounds raise nothing.
+    """
+    if not isinstance(bounds, list) or not bounds:
+        return
+    if not all(isinstance(pair, tuple) and len(pair) == 2 for pair in bounds):
+        return
+    low, high = ([pair[side] for pair in bounds] for side in (0, 1))
+    raise ValueError(
+        "The 'bounds' parameter must be a pair (low, high), or a mapping from column "
+        f"names to pairs. Got a list of pairs, {bounds!r}, as SciPy has one for each "
+        f"column. If so, pass ({low!r}, {high!r}); if not, pass a tuple of two lists."
+    )

@@ -39,6 +39,26 @@ _BAD_SPARSE = (
     "A sparse X must have indices within its shape and one entry for each place. Got "
     "others. Call its sum_duplicates() first."
 )
+_ENCODE_TEXT = (
+    "Encode categories with DeclaredOneHotEncoder, which reads none from the data."
+)
+_IMPUTE_TEXT = (
+    "Fill text in with SimpleImputer(strategy='constant', fill_value=..., "
+    "keep_empty_features=True), whose rule is declared, or leave it missing: "
+    "DeclaredOneHotEncoder encodes that as zeros."
+)
+_IMPUTE_NAN = (
+    "Impute with DPSimpleImputer or by a declared rule; another imputer that learns "
+    "from the data is not private."
+)
+_NAMELESS = (
+    "Pass a data frame; a step before hands one on after its "
+    "set_output(transform='pandas')."
+)
+_CLIP_INFINITY = (
+    "Clip to finite numbers by a declared rule, such as FunctionTransformer(np.clip, "
+    "kw_args={'a_min': low, 'a_max': high}); no imputer fills it in."
+)
 _NOT_NUMBERS = (
     "category",
     "date",
@@ -73,7 +93,7 @@ def check_rows(
     ndarray or CSR of shape (n_samples, n_features)
         CSR is canonical: one entry for each place.
     """
-    _check_kind(X)
+    _check_kind(X, _IMPUTE_TEXT if allow_nan else _ENCODE_TEXT)
     if issparse(X):
         X = without_data(
             lambda: _canonical(X),
@@ -91,21 +111,20 @@ def check_rows(
         ),
         "The X argument must be an array of numbers. Got an object or string array "
         "with an entry that is neither a string that reads as a number nor a number. "
-        "Encode such columns with DeclaredOneHotEncoder.",
+        + (_IMPUTE_TEXT if allow_nan else _ENCODE_TEXT),
     )
     entries = rows.data if issparse(rows) else rows
     if allow_nan:
         if np.isinf(entries).any():
             raise ValueError(
                 "The X argument must be finite or NaN. Got infinity. Mark what is "
-                "missing with NaN."
+                f"missing with NaN. {_CLIP_INFINITY}"
             )
     # A configuration can switch scikit-learn's own check off.
     elif get_config()["assume_finite"] and not np.isfinite(entries).all():
-        raise ValueError(
-            "The X argument must be finite. Got NaN or infinity. Impute with "
-            "DPSimpleImputer or by a declared rule before fitting."
-        )
+        kind = "NaN" if np.isnan(entries).any() else "infinity"
+        remedy = _IMPUTE_NAN if kind == "NaN" else _CLIP_INFINITY
+        raise ValueError(f"The X argument must be finite. Got {kind}. {remedy}")
     return rows
 
 
@@ -151,6 +170,36 @@ def check_indexable(X: Any, y: Any) -> tuple[Any, Any]:
     return X, without_data(
         lambda: column_or_1d(y, warn=True), "The y argument must be one column."
     )
+
+
+def refuse_several_targets(y: Any, meta: str) -> None:
+    """Raise if `y` has several columns, which is a matter of its public shape.
+
+    Parameters
+    ----------
+    y : array-like
+    meta : str
+        scikit-learn's class that fits one model for each target.
+    """
+    shape = np.shape(y) if not isinstance(y, (list, tuple)) else _shape_of_list(y)
+    if len(shape) != 2 or shape[1] < 2:
+        return
+    k = shape[1]
+    raise ValueError(
+        f"y should be a 1d array, got an array of shape {shape} instead. A model has "
+        f"one target. {meta}(model) fits {k} models, one for each target, and each "
+        f"spends its own epsilon and delta: together up to {k} times as much, or about "
+        f"{k**0.5:.2g} times the epsilon where all noise is Gaussian. Give the model a "
+        "share of the budget, and a ledger that keeps the sum."
+    )
+
+
+def _shape_of_list(y: Any) -> tuple[int, ...]:
+    """Shape of nested lists, or () if they have none."""
+    try:
+        return np.shape(y)
+    except Exception:  # ragged, or objects that raise what they like
+        return ()
 
 
 def _target_column(X: Any, y: Any) -> np.ndarray:
@@ -208,7 +257,7 @@ def _canonical(X: Any) -> Any:
     return X
 
 
-def _check_kind(X: Any) -> None:
+def _check_kind(X: Any, remedy: str) -> None:
     """Refuse what holds no numbers by its type, naming a data frame's columns."""
     if np.ma.isMaskedArray(X):
         raise TypeError(
@@ -231,8 +280,7 @@ def _check_kind(X: Any) -> None:
     if bad:
         raise ValueError(
             f"The columns of X must be numeric. Got other kinds in the columns {bad}. "
-            "Encode categories with DeclaredOneHotEncoder, which reads none from the "
-            "data, and turn dates into numbers by a declared rule."
+            f"{remedy} Turn dates into numbers by a declared rule."
         )
 
 
@@ -244,7 +292,8 @@ def in_column_order(
         got = "an array without column names" if names is None else list(names)
         raise ValueError(
             f"The {parameter!r} mapping must name exactly the columns of X. Got "
-            f"{sorted(map(str, declared))} and {got}. Declare an entry for each column."
+            f"{sorted(map(str, declared))} and {got}. "
+            + ("Declare an entry for each column." if names is not None else _NAMELESS)
         )
     return [declared[name] for name in names]
 
@@ -280,10 +329,9 @@ def raise_without_data(problem: Exception, otherwise: str) -> NoReturn:
             "feature or array.reshape(1, -1) if it is a single sample."
         )
     if text.startswith("Input X contains"):
-        raise kind(
-            text.partition("\n")[0] + " Impute with DPSimpleImputer or by a declared "
-            "rule; another imputer that learns from the data is not private."
-        )
+        first = text.partition("\n")[0]
+        remedy = _CLIP_INFINITY if "infinity" in first else _IMPUTE_NAN
+        raise kind(f"{first} {remedy}")
     if text.startswith(_SAFE_MESSAGES):
         raise kind(text)
     raise kind(otherwise)

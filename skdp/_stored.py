@@ -7,6 +7,7 @@ from typing import Any
 from sklearn.base import BaseEstimator
 
 from skdp import __version__
+from skdp._explained import explain_methods
 from skdp._versions import (
     FIRST_VERSION,
     check_schema,
@@ -21,6 +22,10 @@ _VERSION, _SCHEMA = "_skdp_version", "_skdp_schema"
 
 class StoredEstimator(BaseEstimator):
     """An estimator whose pickled state names skdp's version and a schema number."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        explain_methods(cls)
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()

@@ -172,7 +172,8 @@ def check_target_bounds(
     what = name.partition("_")[0]
     rule = (
         f"The {name!r} parameter must be two numbers, the lowest and the highest "
-        f"{what}, known without looking at the data. Got {bounds!r}."
+        f"{what}, known without looking at the data. Got {bounds!r}. Pass for example "
+        f"{name}=(0, 100)."
     )
     try:
         low, high = bounds

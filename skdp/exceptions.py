@@ -107,6 +107,28 @@ class LargeDeltaWarning(UserWarning):
     """
 
 
+class NewLedgerWarning(UserWarning):
+    """A ledger is created beside one for a data set of the same label.
+
+    Remedy: ``BudgetLedger.open(path)`` for the one that is there, or a label for each
+    data set by ``dataset=``.
+    """
+
+
+class StandInDataWarning(UserWarning):
+    """A loader gives other data than those it is named for.
+
+    Remedy: what the message says: where the data are looked for.
+    """
+
+
+class StratifiedFoldsWarning(UserWarning):
+    """Labels decide who is in which fold, so that fits cost more than is booked.
+
+    Remedy: pass ``cv=KFold(5)``.
+    """
+
+
 class InconsistentVersionWarning(UserWarning):
     """Another minor version of skdp wrote what is being loaded.
 

@@ -18,7 +18,9 @@ import numpy as np
 import pandas as pd
 from sklearn.datasets import fetch_openml, load_digits
 
+from skdp._quiet import warn
 from skdp.datasets._published import DATA_HOME, data_folder, published
+from skdp.exceptions import StandInDataWarning
 
 # adult.names: extracted under AAGE > 16 and HRSWK > 0, from the Current Population
 # Survey of 1994. That survey tops age at 90 and hours at 99 and has five digits for
@@ -112,6 +114,11 @@ def load_adult() -> Dataset:
     Dataset
         Its `name` and `source` tell which data these are.
 
+    Warns
+    -----
+    StandInDataWarning
+        If these are the digits.
+
     Raises
     ------
     ValueError
@@ -125,7 +132,13 @@ def load_adult() -> Dataset:
     try:
         return _from_openml()
     except Exception as error:  # without the network there are many ways to fail
-        return _digits(f"{missing}; OpenML: {type(error).__name__} {error}")
+        data = _digits(f"{missing}; OpenML: {type(error).__name__} {error}")
+    warn(
+        f"load_adult gives {data.source}. Set {DATA_HOME} to a folder with the data "
+        "(docs/data.md), or connect to the network.",
+        StandInDataWarning,
+    )
+    return data
 
 
 def _from_folder(folder: Path) -> Dataset:

@@ -15,7 +15,12 @@ from sklearn.utils.validation import (
 )
 
 from skdp._base import PUBLIC_OF_TABLES
-from skdp._input import check_rows, declared_labels, without_data
+from skdp._input import (
+    check_rows,
+    declared_labels,
+    refuse_several_targets,
+    without_data,
+)
 from skdp._output import in_dtype
 from skdp._quiet import warn
 from skdp._validation import check_bool, check_real
@@ -132,6 +137,7 @@ class LinearClassifier(ClassifierMixin, DPEstimator):
         declared = self.classes is not None
         # Which labels occur is private if they are declared: then nothing of
         # scikit-learn's opinion on y, which it may put in a warning, is asked for.
+        refuse_several_targets(y, "MultiOutputClassifier")
         y = without_data(
             lambda: _label_column(X, y, ask_for_kind=not declared),
             "The y argument must be a column of labels. Got something else.",

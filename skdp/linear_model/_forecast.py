@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -65,18 +66,39 @@ class Forecast:
         """`coefficient_noise` over `coefficient_scale`; below 0.3 is little noise."""
         return self.coefficient_noise / self.coefficient_scale
 
+    @property
+    def verdict(self) -> str:
+        """What to expect of a fit, in words."""
+        if self.noise_to_signal <= _LITTLE:
+            return "expect a model close to the one without privacy"
+        if self.noise_to_signal >= _MUCH:
+            return "expect hardly more than a constant model"
+        return "expect a model that is worse for its privacy, but useful"
+
     def __str__(self) -> str:
-        ratio = self.noise_to_signal
-        verdict = "expect a model that is worse for its privacy, but useful"
-        if ratio <= _LITTLE:
-            verdict = "expect a model close to the one without privacy"
-        elif ratio >= _MUCH:
-            verdict = "expect hardly more than a constant model"
         return (
             f"({self.epsilon:g}, {self.delta:g}) under {self.adjacency}: "
             f"solver={self.solver!r} ({self.why_solver}). Noise in a coefficient: "
-            f"{ratio:.2g} times its scale; {verdict}. Little noise from "
-            f"{self.records_for_little_noise:,} records on."
+            f"{self.noise_to_signal:.2g} times its scale; {self.verdict}. Little noise "
+            f"from {self.records_for_little_noise:,} records on."
+        )
+
+    def _repr_html_(self) -> str:
+        told = {
+            "guarantee": f"({self.epsilon:g}, {self.delta:g}), {self.adjacency}",
+            "solver": f"{self.solver}: {self.why_solver}",
+            "noise in a coefficient": f"{self.noise_to_signal:.2g} times its scale",
+            "little noise from": f"{self.records_for_little_noise:,} records on",
+        }
+        rows = "".join(
+            f"<tr><th style='text-align:left'>{html.escape(name)}</th>"
+            f"<td style='text-align:left'>{html.escape(value)}</td></tr>"
+            for name, value in told.items()
+        )
+        color = "#b42318" if self.noise_to_signal >= _MUCH else "#1a7f37"
+        return (
+            f"<div><p style='border-left:4px solid {color};padding-left:8px'><b>"
+            f"{self.verdict.capitalize()}</b></p><table>{rows}</table></div>"
         )
 
 

@@ -10,7 +10,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._base import PUBLIC_OF_TABLES
-from skdp._input import check_rows, check_targets
+from skdp._input import check_rows, check_targets, refuse_several_targets
 from skdp._output import in_dtype
 from skdp._validation import check_alpha, check_bool, check_target_bounds
 from skdp.linear_model._base import DPEstimator
@@ -57,6 +57,7 @@ class LinearRegressor(RegressorMixin, DPEstimator):
         alpha = check_alpha(self.alpha)
         low, high = check_target_bounds(self.target_bounds)
         X = check_rows(self, X, reset=True, accept_sparse=True)
+        refuse_several_targets(y, "MultiOutputRegressor")
         y = check_targets(self, X, y)
         middle = low / 2 + high / 2 if self.fit_intercept else 0.0
         scale = max(abs(low - middle), abs(high - middle))

@@ -282,7 +282,7 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
         return self._record_of(
             answers,
             plan.facts.budget,
-            mechanism="one calibrated event for all fits and scores; noise",
+            mechanism="noise, by one calibrated event for all fits and scores",
             solver=method.key,
             solver_params=asdict(method),
             why_solver=plan.chosen.reason,

@@ -13,6 +13,7 @@ from sklearn.pipeline import Pipeline
 
 from skdp._validation import check_bool, check_delta
 from skdp.exceptions import UnaccountedStepError
+from skdp.pipeline._folds import warn_of_stratified_folds
 from skdp.pipeline._steps import VOUCHED, StepReport, step_report, unaccounted_in
 from skdp.pipeline._total import total_of
 from skdp.pipeline._walk import costs, walk
@@ -27,6 +28,10 @@ _NOT_COVERED = (
     "scores, cross-validation and any choice made from them",
     "what was done to the data before, and whether a fit accepts them",
     "bounds, categories, labels and other parameters taken from the data",
+)
+_WHICH_EPSILON = (
+    "The total is what the booked events cost at its delta; it may be a little less "
+    "than what was asked for."
 )
 _CACHE = "intermediate data that Pipeline(memory=...) writes to the disk"
 _VOUCH = "what the user vouches for with data_independent="
@@ -102,9 +107,13 @@ class PipelineReport:
             )
             for row in table
         ]
-        rest = f"Not covered: {'; '.join(self.not_covered)}."
         body = [f"  {line}".rstrip() for line in lines]
-        return "\n".join([_plain(self.statement()), *body, rest])
+        return "\n".join([_plain(self.statement()), *body, *self._remarks()])
+
+    def _remarks(self) -> list[str]:
+        """What is said below the table."""
+        rest = f"Not covered: {'; '.join(self.not_covered)}."
+        return [_WHICH_EPSILON, rest] if self.state == "spent" else [rest]
 
     def _repr_html_(self) -> str:
         color = "#1a7f37" if self.is_private else "#b42318"
@@ -113,11 +122,11 @@ class PipelineReport:
             for row in self._table()
         )
         body = "".join(f"<tr>{row}</tr>" for row in rows)
-        rest = html.escape("; ".join(self.not_covered))
+        rest = "".join(f"<p>{html.escape(text)}</p>" for text in self._remarks())
         return (
             f"<div><p style='border-left:4px solid {color};padding-left:8px'>"
             f"<b>{html.escape(_plain(self.statement()))}</b></p><table><thead><tr>{head}</tr>"
-            f"</thead><tbody>{body}</tbody></table><p>Not covered: {rest}.</p></div>"
+            f"</thead><tbody>{body}</tbody></table>{rest}</div>"
         )
 
 
@@ -159,6 +168,11 @@ def privacy_report(
     UnaccountedStepError
         With ``strict=True``; the message names the steps and the alternatives.
 
+    Warns
+    -----
+    StratifiedFoldsWarning
+        If a meta-estimator of scikit-learn fits private steps on stratified folds.
+
     Examples
     --------
     >>> from sklearn.pipeline import make_pipeline
@@ -180,6 +194,7 @@ def privacy_report(
     check_estimator(estimator)
     check_vouched(data_independent)
     leaves = list(walk(estimator))
+    warn_of_stratified_folds(leaves)
     report = _compose(
         tuple(step_report(leaf, data_independent) for leaf in leaves),
         [leaf.privacy for leaf in leaves],

@@ -7,7 +7,9 @@ import sqlite3
 import sys
 
 from skdp.exceptions import LedgerError
-from skdp.privacy._ledger import open_ledger
+from skdp.privacy._ledger import BudgetLedger
+
+_KIND_OF_NOISE = {"any": "with any noise", "gaussian": "with Gaussian noise,"}
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -19,7 +21,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("path", help="the ledger's file")
     path = parser.parse_args(arguments).path
     try:
-        ledger = open_ledger(path)
+        ledger = BudgetLedger.open(path)
         spent, remaining = ledger.spent(), ledger.remaining()
         table = ledger.to_frame()
     except (LedgerError, sqlite3.Error) as error:
@@ -32,10 +34,11 @@ def main(arguments: list[str] | None = None) -> int:
     print(f"spent      epsilon {spent.epsilon:.4g} in {len(table)} releases")
     print(
         f"left       epsilon {remaining.epsilon:.4g}, delta {remaining.delta:.4g} for "
-        "one more release"
+        f"one more release {_KIND_OF_NOISE[remaining.noise]}"
     )
-    print("           (if Gaussian: such noise adds up in squares, and spent and left")
-    print("           exceed the cap)")
+    if remaining.noise == "gaussian":
+        print(f"           or epsilon {remaining.pure_epsilon:.4g} for a pure one:")
+        print("           noise adds up in squares, and spent and left exceed the cap")
     print("covers     what carried this ledger: fits, searches, private scores. Raw")
     print("           scores and choices made from them are not private. Spent is the")
     print("           cost of these releases fixed in advance; for adaptively chosen")

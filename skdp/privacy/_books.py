@@ -30,6 +30,8 @@ from skdp.privacy._events import Event
 _APPLICATION_ID = 0x736B6470  # "skdp"
 _SCHEMA_VERSION = 1
 _BUSY_SECONDS = 60.0
+_DRAFT = ".skdp-ledger-"
+_LEAST_PAGE = 512  # bytes; a database has whole pages
 _SCHEMA = """
 CREATE TABLE books (
     epsilon REAL NOT NULL, delta REAL NOT NULL, adjacency TEXT NOT NULL,
@@ -120,7 +122,7 @@ class Books:
             )
         # The file appears under its name only when it is complete, so another
         # process never sees half a ledger; if another was first, its file stands.
-        handle, draft = tempfile.mkstemp(prefix=".skdp-ledger-", dir=folder)
+        handle, draft = tempfile.mkstemp(prefix=_DRAFT, dir=folder)
         os.close(handle)
         try:
             with closing(sqlite3.connect(draft)) as connection:
@@ -266,6 +268,45 @@ def find_terms(path: str) -> Terms:
             f"The ledger {path!r} cannot be read: {problem}. Restore a backup."
         )
     return Terms(*row)
+
+
+def ledgers_beside(path: str, dataset: str) -> list[str]:
+    """Names of the ledgers in the file's folder that carry this data set label.
+
+    What cannot be read at once is passed over. Files are looked at through SQLite, as
+    in `_connect`, and only if they are as long as a database could be.
+    """
+    try:
+        with os.scandir(os.path.dirname(path)) as entries:
+            files = [entry for entry in entries if entry.path != path]
+    except OSError:
+        return []
+    return sorted(file.name for file in files if _label_of(file) == dataset)
+
+
+def _label_of(file: os.DirEntry[str]) -> str | None:
+    """The data set label of a ledger; None if the file is none, or is busy."""
+    try:
+        if not _may_be_ledger(file):
+            return None
+        uri = f"{Path(file.path).as_uri()}?mode=ro"
+        with closing(sqlite3.connect(uri, uri=True, timeout=0.0)) as connection:
+            (found,) = connection.execute("PRAGMA application_id").fetchone()
+            if found != _APPLICATION_ID:
+                return None
+            (label,) = connection.execute("SELECT dataset FROM books").fetchone()
+            return str(label)
+    except (sqlite3.Error, OSError, TypeError):
+        return None
+
+
+def _may_be_ledger(file: os.DirEntry[str]) -> bool:
+    """Whether a file has whole pages, and no log, and is no draft of `Books.create`."""
+    if file.name.startswith(_DRAFT) or not file.is_file():
+        return False
+    size = file.stat().st_size
+    has_pages = size > 0 and size % _LEAST_PAGE == 0
+    return has_pages and not os.path.exists(file.path + "-wal")
 
 
 def _connect(path: str) -> sqlite3.Connection:

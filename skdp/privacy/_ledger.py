@@ -10,20 +10,27 @@ import math
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, Self
 
+from skdp._explained import explained
+from skdp._quiet import warn
 from skdp._validation import check_bool, check_real
 from skdp._versions import warn_of_version
-from skdp.exceptions import BudgetExceeded, LedgerError
+from skdp.exceptions import BudgetExceeded, LedgerError, NewLedgerWarning
 from skdp.privacy._accounting import Budget, epsilon_of
 from skdp.privacy._adjacency import Relation, check_relation
-from skdp.privacy._books import Books, Spend, Terms, find_terms
+from skdp.privacy._books import Books, Spend, Terms, find_terms, ledgers_beside
 from skdp.privacy._codec import event_to_json
 from skdp.privacy._events import Event
 from skdp.privacy._filter import FilterState, filter_state
+from skdp.privacy._ledger_card import ledger_card
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+_NO_CAP = "Use BudgetLedger.open(path) for a ledger that exists; a new one needs a cap."
 
 
 class BudgetLedger:
@@ -46,7 +53,8 @@ class BudgetLedger:
     Parameters
     ----------
     path : str or path-like
-        The file; created if it does not exist. Copies of the handle share it.
+        The file; created if it does not exist, which its repr says. `open` never
+        creates one. Copies of the handle share it.
     epsilon : float in [1e-6, 1e8]
         Cap on the privacy loss of all fits together.
     delta : 0 or float in [1e-50, 1)
@@ -72,6 +80,9 @@ default="replace_one"
 
     Warns
     -----
+    NewLedgerWarning
+        Before a ledger is created in a folder that holds one for a data set of the
+        same label: a mistyped name would be a second budget for the same data.
     InconsistentVersionWarning
         If another minor version of skdp wrote the last spend. The ledger can be used.
 
@@ -89,9 +100,13 @@ default="replace_one"
     ... )
     >>> round(ledger.spent().epsilon, 2), round(ledger.remaining().epsilon, 2)
     (0.98, 2.78)
+    >>> again = BudgetLedger.open(ledger.path)  # with the values it was made with
+    >>> again == ledger, again.remaining().noise
+    (True, 'gaussian')
     >>> folder.cleanup()
     """
 
+    @partial(explained, when_missing=_NO_CAP)
     def __init__(
         self,
         path: str | os.PathLike[str],
@@ -113,6 +128,7 @@ default="replace_one"
         self.dataset = _check_text("dataset", dataset)
         self.allow_nonprivate = check_bool("allow_nonprivate", allow_nonprivate)
         if not os.path.exists(self.path):
+            self._warn_of_neighbours()
             self._books.create()
         spends = self._books.read()
         if spends:
@@ -122,6 +138,44 @@ default="replace_one"
                 "Its spends mean what they meant; their sum may have become smaller. "
                 "The first fit that is booked now ends this warning.",
             )
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> Self:
+        """The handle for an existing ledger, with the values it was made with.
+
+        Parameters
+        ----------
+        path : str or path-like
+
+        Returns
+        -------
+        BudgetLedger
+
+        Raises
+        ------
+        LedgerError
+            If the file is missing, foreign or damaged. None is created.
+        """
+        name = _check_path(path)
+        if not os.path.exists(name):
+            raise LedgerError(
+                f"The ledger {name!r} cannot be read: there is no such file. Check the "
+                "path and the working directory, or create a ledger with "
+                "BudgetLedger(path, epsilon=..., delta=...)."
+            )
+        terms = vars(find_terms(name))
+        terms = terms | {"allow_nonprivate": bool(terms["allow_nonprivate"])}
+        problem = ""
+        try:
+            return cls(name, **terms)
+        except LedgerError:
+            raise
+        except (TypeError, ValueError) as error:
+            problem = str(error)
+        raise LedgerError(
+            f"The ledger {name!r} must be unchanged since skdp wrote it. Got a damaged "
+            f"or forged file: {problem} It was left untouched; restore a backup."
+        )
 
     @property
     def is_rehearsal(self) -> bool:
@@ -220,14 +274,17 @@ default="replace_one"
         """
         return Amount(self._state(self.spends()).spent_epsilon(), self.delta)
 
-    def remaining(self) -> Amount:
+    def remaining(self) -> Remaining:
         """The largest (epsilon, delta) of one more fit that the cap allows.
 
-        From the first Gaussian fit on, of one with Gaussian noise. Others, also pure
-        ones, use up more of what is left; a refusal says how much.
+        Returns
+        -------
+        object with `epsilon`, `delta`, `noise` and `pure_epsilon`
+            `noise` is "any" if epsilon and delta hold for a fit with whatever noise,
+            and "gaussian" from the first Gaussian fit on: then they hold for Gaussian
+            noise, and `pure_epsilon` is the most that a pure fit may cost.
         """
-        state = self._state(self.spends())
-        return Amount(state.remaining_epsilon(), state.delta_left())
+        return _remaining(self._state(self.spends()))
 
     def to_frame(self) -> pd.DataFrame:
         """The books as a table.
@@ -271,15 +328,35 @@ default="replace_one"
         except (LedgerError, OSError):
             return f"{text}): unreadable"
         state = self._state(spends)
-        # Phase 1 of the filter spends delta too; later it stays as it is.
-        left = f"{state.remaining_epsilon():.4g} left for one more"
-        left += " Gaussian fit" if state.mu_squared > 0 else ""
-        if state.delta_left() < self.delta:
-            left += f" at delta={state.delta_left():.4g}"
-        return (
-            f"{text}): {len(spends)} releases, epsilon {state.spent_epsilon():.4g} "
-            f"spent, {left} (noise adds up in squares); only what carries this ledger, "
-            "no raw scores"
+        return f"{text}): {_told(state, len(spends))}"
+
+    def _repr_html_(self) -> str:
+        rows = {
+            "cap": f"epsilon {self.epsilon:g}, delta {self.delta:g}",
+            "adjacency": f"{self.adjacency}, unit: one {self.unit}",
+            "data set": self.dataset or "(no label)",
+        }
+        title = f"BudgetLedger {self.path}"
+        try:
+            spends = self.spends()
+        except (LedgerError, OSError) as error:
+            return ledger_card(title, rows | {"unreadable": str(error)}, None)
+        state = self._state(spends)
+        rows["books"] = _told(state, len(spends))
+        return ledger_card(title, rows, state.spent_epsilon() / self.epsilon)
+
+    def _warn_of_neighbours(self) -> None:
+        """Warn of what may be the ledger that was meant."""
+        others = ledgers_beside(self.path, self.dataset)
+        if not others:
+            return
+        named = f"labelled {self.dataset!r}" if self.dataset else "without a label"
+        warn(
+            f"A new ledger {self.path!r} is created for a data set {named}. Its folder "
+            f"holds {others} for a data set {named}. If the data are the same, what "
+            "both allow adds up: use BudgetLedger.open(path). If not, give each data "
+            "set a label by dataset=.",
+            NewLedgerWarning,
         )
 
     @property
@@ -308,33 +385,50 @@ default="replace_one"
         return hash(tuple(vars(self).values()))
 
 
-def open_ledger(path: str | os.PathLike[str]) -> BudgetLedger:
-    """The handle for an existing file, with the values it was made with.
-
-    Raises `LedgerError` if the file is missing, foreign or damaged.
-    """
-    name = _check_path(path)
-    terms = vars(find_terms(name))
-    terms = terms | {"allow_nonprivate": bool(terms["allow_nonprivate"])}
-    problem = ""
-    try:
-        return BudgetLedger(name, **terms)
-    except LedgerError:
-        raise
-    except (TypeError, ValueError) as error:
-        problem = str(error)
-    raise LedgerError(
-        f"The ledger {name!r} must be unchanged since skdp wrote it. Got a damaged or "
-        f"forged file: {problem} It was left untouched; restore a backup."
-    )
-
-
 @dataclass(frozen=True)
 class Amount:
     """An amount of privacy loss; unlike a `Budget` it may be zero."""
 
     epsilon: float
     delta: float
+
+
+@dataclass(frozen=True)
+class Remaining(Amount):
+    """What one more fit may cost, and for which kind of noise this holds."""
+
+    noise: Literal["any", "gaussian"]
+    pure_epsilon: float
+
+
+def _remaining(state: FilterState) -> Remaining:
+    return Remaining(
+        state.remaining_epsilon(),
+        state.delta_left(),
+        "gaussian" if state.mu_squared > 0 else "any",
+        state.remaining_pure_epsilon(),
+    )
+
+
+def _told(state: FilterState, n_spends: int) -> str:
+    """What was spent, and what is left for which kind of noise."""
+    left = _remaining(state)
+    # Phase 1 of the filter spends delta too; later it stays as it is.
+    at = f" at delta={left.delta:.4g}" if left.delta < state.cap.delta else ""
+    text = f"{left.epsilon:.4g} left for one more fit with any noise{at}"
+    if left.noise == "gaussian":
+        text = (
+            f"{left.epsilon:.4g} left for one more Gaussian fit{at}, or "
+            f"{left.pure_epsilon:.4g} for a pure one (noise adds up in squares)"
+        )
+    spent = (
+        f"{n_spends} releases, epsilon {state.spent_epsilon():.4g} spent at "
+        f"delta={state.cap.delta:g} (not the sum of what was asked for)"
+    )
+    return (
+        f"{spent if n_spends else 'new, nothing spent'}, {text}; only what carries "
+        "this ledger, no raw scores, and no folds that records decide (stratified ones)"
+    )
 
 
 def _is_private(event: Event) -> bool:
@@ -345,7 +439,7 @@ def _what_is_left(state: FilterState, event: Event) -> str:
     """What one more fit may cost, in the unit in which the event was refused."""
     most = f"epsilon={state.remaining_epsilon():.4g}, delta={state.delta_left():.4g}"
     if state.mu_squared == 0:
-        return f"one more fit may cost at most {most}"
+        return f"one more fit, with any noise, may cost at most {most}"
     return (
         "since noise adds up in squares here, it counts as "
         f"mu={math.sqrt(event.gdp_mu_squared):.4g}; mu={state.mu_unspent():.4g} is "

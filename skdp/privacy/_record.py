@@ -19,6 +19,8 @@ from skdp.privacy._events import Event, GaussianEvent
 # Meanings of fields never change; a new meaning takes a new field or a new number.
 RECORD_SCHEMA = 1
 _WHAT = "A stored record"
+# Why a report or a ledger shows another epsilon for the same fit.
+_AS_ASKED = "(as asked for; the event may cost a little less, or more at a lower delta)"
 _ADJACENCY_MEANING = {
     "replace_one": "one record exchanged for any other; the number of records public",
     "zero_out": "one record exchanged for the null record, which contributes nothing; "
@@ -170,7 +172,7 @@ class PrivacyRecord:
 
     def _rows(self) -> list[tuple[str, str]]:
         rows = [
-            ("epsilon, delta", f"{self.epsilon:g}, {self.delta:g}"),
+            ("epsilon, delta", f"{self.epsilon:g}, {self.delta:g} {_AS_ASKED}"),
             ("adjacency", f"{self.adjacency}: {_ADJACENCY_MEANING[self.adjacency]}"),
             ("unit", self.unit),
             ("why", self.reason),
@@ -195,7 +197,7 @@ class PrivacyRecord:
         if 1 < len(parts) == len(own):  # divided over the queries
             text = f"multipliers {min(own):.4g} to {max(own):.4g}"
         if self.noise_scale is None or self.sensitivity is None:
-            return text
+            return f"{text} of the release as a whole" if self.event.leaves else text
         unit = f"; unit: {self.sensitivity_unit}" if self.sensitivity_unit else ""
         return (
             f"{text}, sigma at most {self.noise_scale:.4g} for a sensitivity of "
@@ -263,6 +265,7 @@ def _compact(fields: dict[str, Any]) -> str:
     return ", ".join(
         f"{name}={value:.6g}" if isinstance(value, float) else f"{name}={value}"
         for name, value in fields.items()
+        if value is not None
     )
 
 
@@ -270,6 +273,14 @@ def _describe(event: dict[str, Any]) -> str:
     """An event in one line; of a composed one, part by part."""
     if event["event"] == "composed":
         return "; ".join(_describe(part) for part in event["parts"])
+    if event["event"] == "parallel":
+        parts = "; ".join(_describe(part) for part in event["parts"])
+        return f"one of, on disjoint records: ({parts})"
+    if "trial" in event:
+        rest = {name: event[name] for name in event if name not in ("event", "trial")}
+        return f"the best of secretly many: ({_describe(event['trial'])}), " + _compact(
+            rest
+        )
     return _compact(event)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from skdp._configured import given_params
 from skdp._validation import check_choice
+from skdp.exceptions import Refused
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.solvers._auto import Chosen, first_that_can
@@ -53,6 +54,18 @@ def named_solver(key: str, params: Mapping[str, Any] | None) -> Named | None:
     return Named(SOLVERS[key], given_params(SOLVERS[key], key, params))
 
 
+def willing(objective: LinearObjective, budget: Budget) -> list[str]:
+    """Keys of the solvers that, by their rules alone, do not refuse a fit."""
+    keys = []
+    for key, kind in SOLVERS.items():
+        try:
+            kind.planned({}, objective, budget)
+        except ValueError:  # refused, or in need of a parameter
+            continue
+        keys.append(key)
+    return keys
+
+
 def choose_solver(
     key: str,
     params: Mapping[str, Any] | None,
@@ -76,6 +89,8 @@ def choose_solver(
         If the key or a parameter is wrong, or every solver refuses the job; the
         message gives the reasons.
     """
+    if key not in ("auto", *SOLVERS) and budget.is_finite:
+        check_choice("solver", key, ["auto", *willing(objective, budget)])
     named = named_solver(key, params)
     if not budget.is_finite:
         return None
@@ -91,5 +106,9 @@ def planned_solver(
 ) -> Chosen:
     """The named solver, or the first that does not refuse, for a finite epsilon."""
     if named is not None:
-        return Chosen(named.planned(objective, budget), "named by the user")
+        try:
+            return Chosen(named.planned(objective, budget), "named by the user")
+        except Refused as refused:
+            told = str(refused)
+        raise Refused(f"{told} This fit can be done by {willing(objective, budget)}.")
     return first_that_can(objective, budget, has_ledger=has_ledger)

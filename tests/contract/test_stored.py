@@ -24,7 +24,6 @@ from skdp.exceptions import InconsistentVersionWarning, LedgerError
 from skdp.linear_model._base import DPEstimator
 from skdp.privacy import Budget, GaussianEvent, epsilon_of
 from skdp.privacy._codec import event_from_dict, event_to_dict
-from skdp.privacy._ledger import open_ledger
 
 FOLDER = Path(__file__).parents[1] / "stored" / "0.1"
 EXPECTED = json.loads((FOLDER / "expected.json").read_text())
@@ -389,7 +388,7 @@ def books(tmp_path):
 
 def open_books(path):
     with pytest.warns(InconsistentVersionWarning, match="the ledger"):
-        return open_ledger(path)
+        return BudgetLedger.open(path)
 
 
 def test_stored_ledger_opens_verifies_and_sums(books):
@@ -411,7 +410,7 @@ def test_stored_ledger_is_charged_and_then_silent(books):
     n_spends, spent = len(ledger.spends()), ledger.spent().epsilon
     model = DPLogisticRegression(solver="noisy_gd", classes=[0, 1], ledger=ledger)
     model.fit(np.eye(4), [0, 1, 0, 1])
-    again = open_ledger(books)  # no warning
+    again = BudgetLedger.open(books)  # no warning
     versions = [spend.skdp_version for spend in again.spends()]
     assert versions == ["0.1"] * n_spends + [skdp.__version__]
     assert again.spent().epsilon > spent
@@ -445,7 +444,7 @@ def test_broken_twin_with_a_forged_spend_of_the_stored_ledger_is_found(books):
         connection.execute("UPDATE spends SET label = 'other' WHERE id = 3")
         connection.commit()
     with pytest.raises(LedgerError, match="chain of digests"):
-        open_ledger(books)
+        BudgetLedger.open(books)
 
 
 def test_new_ledger_is_silent_and_names_the_version(tmp_path):

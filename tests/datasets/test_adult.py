@@ -16,6 +16,7 @@ import pytest
 
 from skdp import BoundedScaler, DeclaredOneHotEncoder
 from skdp.datasets import ADULT_BOUNDS, ADULT_CATEGORIES, _adult, load_adult
+from skdp.exceptions import StandInDataWarning
 
 HOME = os.environ.get("SKDP_DATA_HOME", "")
 needs_adult = pytest.mark.skipif(
@@ -154,13 +155,24 @@ def test_openml_gives_the_same_as_the_folder(home, monkeypatch):
     assert_same(data, expected)
 
 
+STAND_IN = "NOT Adult.*Set SKDP_DATA_HOME"
+
+
+def load_stand_in():
+    """`load_adult`, which says so if it falls back, on the caller's line."""
+    with pytest.warns(StandInDataWarning, match=STAND_IN) as told:
+        data = load_adult()
+    assert [warning.filename for warning in told] == [__file__]
+    return data
+
+
 def test_another_split_of_openml_is_not_taken_for_adult(home, monkeypatch):
     frame = in_openml_form(raw_file(home / "adult" / "adult.data.gz"))
     monkeypatch.delenv("SKDP_DATA_HOME")
     monkeypatch.setattr(
         _adult, "fetch_openml", lambda *a, **k: SimpleNamespace(frame=frame)
     )
-    data = load_adult()
+    data = load_stand_in()
     assert data.name == "digits"
     assert "class counts" in data.source
 
@@ -172,7 +184,7 @@ def test_digits_stand_in_when_the_network_fails(no_home, tmp_path, monkeypatch):
 
     monkeypatch.setenv("SCIKIT_LEARN_DATA", str(tmp_path))
     monkeypatch.setattr(socket, "getaddrinfo", refuse)
-    data = load_adult()
+    data = load_stand_in()
     assert data.name == "digits"
     assert data.source.startswith("NOT Adult")
     assert "SKDP_DATA_HOME is not set" in data.source
@@ -185,7 +197,7 @@ def test_digits_stand_in_when_the_network_fails(no_home, tmp_path, monkeypatch):
 def test_folder_without_adult_is_named_in_the_source(tmp_path, monkeypatch):
     monkeypatch.setenv("SKDP_DATA_HOME", str(tmp_path))
     monkeypatch.setattr(_adult, "fetch_openml", no_fetch)
-    assert "SKDP_DATA_HOME has no folder adult" in load_adult().source
+    assert "SKDP_DATA_HOME has no folder adult" in load_stand_in().source
 
 
 def test_a_fetch_that_hangs_is_left_behind(no_home, monkeypatch):
@@ -193,7 +205,7 @@ def test_a_fetch_that_hangs_is_left_behind(no_home, monkeypatch):
     monkeypatch.setattr(_adult, "fetch_openml", lambda *a, **k: release.wait(60))
     monkeypatch.setattr(_adult, "_FETCH_SECONDS", 0.05)
     try:
-        assert "TimeoutError" in load_adult().source
+        assert "TimeoutError" in load_stand_in().source
     finally:
         release.set()
 

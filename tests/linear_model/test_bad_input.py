@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import traceback
 
 import numpy as np
@@ -10,8 +11,21 @@ import pandas as pd
 import pytest
 import sklearn
 from scipy.sparse import coo_array, csc_array, csr_array
+from sklearn.base import clone
+from sklearn.impute import SimpleImputer
+from sklearn.multioutput import MultiOutputClassifier, MultiOutputRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 
-from skdp import BoundedScaler, DPLogisticRegression, RowNormClipper
+from skdp import (
+    BoundedScaler,
+    DPLinearRegression,
+    DPLogisticRegression,
+    DPSimpleImputer,
+    DPSparseLinearRegression,
+    RowNormClipper,
+    privacy_report,
+)
 from tests.problems import make_ledger
 
 SECRET = 123456.789
@@ -290,3 +304,123 @@ def test_single_precision_output_never_overflows(recwarn):
     model = DPLogisticRegression(classes=[0, 1], data_norm=1e-45)
     assert np.isfinite(model.fit(rows, np.arange(200) % 2).coef_).all()
     assert not recwarn.list
+
+
+# Remedies ------------------------------------------------------------------------
+
+
+CLIP = FunctionTransformer(np.clip, kw_args={"a_min": -9.0, "a_max": 9.0})
+
+
+@pytest.mark.parametrize("assumed", [False, True])
+@pytest.mark.parametrize("form", [np.asarray, csr_array])
+def test_infinity_is_answered_by_clipping_and_nan_by_imputing(form, assumed):
+    """Found in review: the imputer was named for both, and refuses infinity."""
+    with sklearn.config_context(assume_finite=assumed):
+        with pytest.raises(ValueError, match=r"FunctionTransformer\(np.clip") as told:
+            DPLogisticRegression().fit(form(with_entry(math.inf)), Y)
+        assert "Impute" not in str(told.value)
+        with pytest.raises(ValueError, match="Impute with DPSimpleImputer") as told:
+            DPLogisticRegression().fit(form(with_entry(math.nan)), Y)
+        assert "Clip" not in str(told.value)
+
+
+def test_the_remedy_for_infinity_is_one_and_costs_nothing(tmp_path):
+    imputer = DPSimpleImputer("constant", fill_value=0.0)
+    with pytest.raises(ValueError, match=r"infinity.*FunctionTransformer\(np.clip"):
+        imputer.fit(with_entry(math.inf))
+    model = make_pipeline(CLIP, BoundedScaler((-9, 9)), DPLogisticRegression())
+    assert privacy_report(model).is_private
+    model.fit(with_entry(math.inf), Y)
+
+
+def test_text_in_an_imputer_is_not_answered_by_an_encoder():
+    text = pd.DataFrame({"work": ["private", None] * 15})
+    for X_ in (text, text.to_numpy()):
+        imputer = DPSimpleImputer("constant", fill_value="missing")
+        with pytest.raises(ValueError, match=r"SimpleImputer\(strategy='constant'"):
+            imputer.fit(X_)
+        with pytest.raises(ValueError, match="Encode categories with Declared"):
+            DPLogisticRegression().fit(X_, Y)
+    keep = SimpleImputer(
+        strategy="constant", fill_value="missing", keep_empty_features=True
+    )
+    assert privacy_report(keep).epsilon == 0
+    assert keep.fit_transform(text.fillna(np.nan).astype(object)).shape == (30, 1)
+
+
+def test_declared_names_without_a_data_frame_name_set_output():
+    bounds = {"a": (0, 1), "b": (0, 1)}
+    with pytest.raises(ValueError, match=r"set_output\(transform='pandas'\)"):
+        BoundedScaler(bounds).fit(X[:, :2])
+    frame = pd.DataFrame(X[:, :2], columns=["a", "c"])
+    with pytest.raises(ValueError, match="Declare an entry for each column"):
+        BoundedScaler(bounds).fit(frame)
+
+
+@pytest.mark.parametrize("n_columns", [1, 2, 3])
+def test_bounds_in_the_order_of_scipy_are_refused(n_columns):
+    """Found in review: of two columns they were read as lowest and highest."""
+    pairs = [(0, 1), (5, 6), (2, 9)][:n_columns]
+    low, high = ([pair[side] for pair in pairs] for side in (0, 1))
+    with pytest.raises(ValueError, match="as SciPy has one for each") as told:
+        BoundedScaler(pairs).fit(X[:, :n_columns])
+    assert f"pass ({low!r}, {high!r})" in str(told.value)
+    kept = BoundedScaler((low, high)).fit(X[:, :n_columns])
+    assert kept.transform(np.array([low])).max() < 0
+
+
+def test_a_pair_of_sequences_is_still_a_pair():
+    for bounds in (((0, 1), (5, 6)), ([0, 1], [5, 6]), np.array([[0, 1], [5, 6]])):
+        BoundedScaler(bounds).fit(X[:, :2])
+
+
+@pytest.mark.parametrize(
+    ("model", "meta"),
+    [
+        (DPLogisticRegression(classes=[0, 1]), MultiOutputClassifier),
+        (DPLinearRegression(target_bounds=(0, 1)), MultiOutputRegressor),
+        (DPSparseLinearRegression(target_bounds=(0, 1)), MultiOutputRegressor),
+    ],
+)
+def test_several_targets_are_refused_with_what_they_would_cost(model, meta, tmp_path):
+    ledger = make_ledger(tmp_path)
+    model = clone(model).set_params(ledger=ledger)
+    several = np.column_stack([Y, 1 - Y, Y])
+    match = rf"{meta.__name__}\(model\) fits 3 models.*3 times as much.*1\.7 times"
+    for targets in (several, several.tolist(), pd.DataFrame(several)):
+        assert_refused(model, X, targets, match, lambda: len(ledger.spends()))
+    # What it says is so.
+    meta(model).fit(X, several)
+    assert len(ledger.spends()) == 3
+
+
+def test_bounds_of_targets_have_an_example():
+    with pytest.raises(ValueError, match=r"for example target_bounds=\(0, 100\)"):
+        DPLinearRegression().fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    ("model", "not_named"),
+    [
+        (DPLogisticRegression(), ["adassp", "iht", "peeling", "frank_wolfe"]),
+        (DPLinearRegression(target_bounds=(0, 1)), ["iht", "peeling"]),
+        (DPSparseLinearRegression(target_bounds=(0, 1)), ["noisy_gd", "adassp"]),
+    ],
+)
+def test_only_solvers_that_would_do_are_offered(model, not_named):
+    """Found in review: sixteen names, six of which the class refuses."""
+    for solver in ("lbfgs", not_named[0]):
+        asked = clone(model).set_params(solver=solver)
+        with pytest.raises(
+            ValueError, match="iht" if "Sparse" in str(model) else "_gd"
+        ):
+            asked.fit(X, Y)
+        try:
+            asked.fit(X, Y)
+        except ValueError as error:
+            offered = str(error).partition("[")[2].partition("]")[0]
+        assert not [name for name in not_named if f"'{name}'" in offered]
+        for name in re.findall(r"'(\w+)'", offered):
+            if name not in ("auto", "knowledge_transfer"):
+                clone(model).set_params(solver=name).fit(X, Y)

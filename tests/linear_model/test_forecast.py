@@ -96,3 +96,26 @@ def test_bad_input_is_refused(changes, pattern):
     facts = {"n_samples": 100, "n_features": 3} | changes
     with pytest.raises(ValueError, match=pattern):
         forecast(**facts)
+
+
+@pytest.mark.parametrize(
+    ("n_samples", "verdict", "color"),
+    [
+        (50_000, "Expect a model close to", "#1a7f37"),
+        (500, "Expect a model that is worse", "#1a7f37"),
+        (50, "Expect hardly more than a constant", "#b42318"),
+    ],
+)
+def test_html_says_in_few_digits_what_the_print_says(n_samples, verdict, color):
+    told = forecast(n_samples, 30)
+    text = told._repr_html_()
+    for words in (
+        verdict,
+        color,
+        told.solver,
+        f"{told.noise_to_signal:.2g} times its scale",
+        f"{told.records_for_little_noise:,} records on",
+    ):
+        assert words in text
+    assert verdict.lower() in str(told).lower()
+    assert repr(told.noise_to_signal) not in text

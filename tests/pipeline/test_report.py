@@ -3,24 +3,26 @@
 import json
 import math
 import pickle
+import warnings
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import (
     ColumnTransformer,
     TransformedTargetRegressor,
     make_column_selector,
 )
 from sklearn.decomposition import PCA
-from sklearn.ensemble import BaggingClassifier, VotingClassifier
+from sklearn.ensemble import BaggingClassifier, StackingClassifier, VotingClassifier
 from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.feature_selection import SelectFromModel, SelectKBest
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
@@ -34,11 +36,16 @@ import skdp.pipeline._report as report_module
 from skdp import (
     BoundedScaler,
     DPGridSearchCV,
+    DPLinearRegression,
     DPLogisticRegression,
     RowNormClipper,
     privacy_report,
 )
-from skdp.exceptions import SeededNoiseWarning, UnaccountedStepError
+from skdp.exceptions import (
+    SeededNoiseWarning,
+    StratifiedFoldsWarning,
+    UnaccountedStepError,
+)
 from skdp.pipeline._alternatives import ALTERNATIVES
 from skdp.pipeline._total import total_of
 from skdp.privacy import ComposedEvent, EpsilonDeltaEvent, GaussianEvent, PureEvent
@@ -237,11 +244,11 @@ def test_unaccounted_steps_make_the_total_infinite(step, advice):
 @pytest.mark.parametrize(
     "meta",
     [
-        GridSearchCV(make_pipeline(Normalizer(), SpyStep()), {}),
+        GridSearchCV(make_pipeline(Normalizer(), SpyStep()), {}, cv=KFold(5)),
         BaggingClassifier(SpyStep()),
         VotingClassifier([("one", SpyStep())]),
         TransformedTargetRegressor(SpyStep()),
-        GridSearchCV(BaggingClassifier(SpyStep()), {}),
+        GridSearchCV(BaggingClassifier(SpyStep()), {}, cv=KFold(5)),
     ],
 )
 def test_meta_estimators_are_unaccounted_and_show_what_is_within(meta):
@@ -254,6 +261,45 @@ def test_meta_estimators_are_unaccounted_and_show_what_is_within(meta):
         inner = [step for step in report.steps if step.kind == "private"]
         assert [step.estimator for step in inner] == ["SpyStep"]
         assert "within" in inner[0].note
+
+
+MODEL = DPLogisticRegression(classes=[0, 1])
+
+
+@pytest.mark.parametrize(
+    ("meta", "is_stratified"),
+    [
+        (GridSearchCV(MODEL, {}), True),
+        (GridSearchCV(make_pipeline(RowNormClipper(), MODEL), {}, cv=3), True),
+        (GridSearchCV(MODEL, {}, cv=StratifiedKFold(3)), True),
+        (CalibratedClassifierCV(MODEL), True),
+        (StackingClassifier([("one", MODEL)]), True),
+        (make_pipeline(RowNormClipper(), SelectFromModel(MODEL), MODEL), False),
+        (GridSearchCV(MODEL, {}, cv=KFold(3)), False),
+        (GridSearchCV(DPLinearRegression(target_bounds=(0, 1)), {}), False),
+        (DPGridSearchCV(MODEL, {"C": [0.1, 1.0]}), False),
+        (VotingClassifier([("one", MODEL)]), False),
+        (GridSearchCV(LogisticRegression(), {}), False),
+    ],
+)
+def test_folds_that_labels_decide_are_warned_about(meta, is_stratified, recwarn):
+    warnings.simplefilter("always")
+    privacy_report(meta)
+    told = [w for w in recwarn if w.category is StratifiedFoldsWarning]
+    assert len(told) == is_stratified
+    for warning in told:
+        assert "Pass cv=KFold(5)" in str(warning.message)
+        assert warning.filename == __file__
+
+
+def test_a_spent_report_says_why_its_epsilon_is_another():
+    planned = make_pipeline(RowNormClipper(), DPLogisticRegression(classes=[0, 1]))
+    words = "a little less than what was asked for"
+    assert words not in repr(privacy_report(planned))
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    spent = privacy_report(planned.fit(X, X[:, 0] > 0))
+    for text in (repr(spent), spent._repr_html_()):
+        assert words in text
 
 
 class OwnPipeline(Pipeline):

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -28,7 +29,7 @@ from sklearn.pipeline import make_pipeline
 
 import skdp
 from skdp import BoundedScaler, DPLogisticRegression
-from skdp.exceptions import BudgetExceeded, LedgerError
+from skdp.exceptions import BudgetExceeded, LedgerError, NewLedgerWarning
 from skdp.privacy import (
     Budget,
     BudgetLedger,
@@ -48,7 +49,6 @@ from skdp.privacy import (
 from skdp.privacy.__main__ import main
 from skdp.privacy._filter import FilterState, filter_state
 from skdp.privacy._gaussian import gaussian_epsilon, gaussian_mu, pure_mu
-from skdp.privacy._ledger import open_ledger
 from skdp.privacy._noise import NoiseSource
 from tests.problems import make_ledger
 
@@ -211,7 +211,7 @@ def test_relative_path_survives_a_change_of_folder(tmp_path, monkeypatch):
 def test_any_file_name_will_do(tmp_path, name):
     ledger = BudgetLedger(tmp_path / name, dataset="日本 'x'", unit="Fall", **VALUES)
     spend(ledger, label="größer")
-    assert open_ledger(tmp_path / name) == ledger
+    assert BudgetLedger.open(tmp_path / name) == ledger
     assert ledger.spends()[0].label == "größer"
     assert [file.name for file in tmp_path.iterdir()] == [name]
 
@@ -220,13 +220,65 @@ def test_open_ledger_finds_the_values(tmp_path):
     made = make_ledger(
         tmp_path, unit="visit", dataset="ward 7", adjacency="zero_out", delta=0.0
     )
-    assert open_ledger(made.path) == made
+    assert BudgetLedger.open(made.path) == made
 
 
 def test_open_ledger_makes_no_file(tmp_path):
-    with pytest.raises(LedgerError, match="cannot be read"):
-        open_ledger(tmp_path / "none.db")
+    with pytest.raises(LedgerError, match=r"no such file.*epsilon="):
+        BudgetLedger.open(tmp_path / "none.db")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_created_ledger_says_that_it_is_new(ledger):
+    assert "): new, nothing spent, 10 left for one more fit with any noise" in repr(
+        ledger
+    )
+    spend(ledger)
+    assert "new" not in repr(ledger).partition("):")[2]
+
+
+def test_a_second_ledger_for_the_same_data_warns_before_it_is_made(tmp_path):
+    def create(name, dataset):
+        return BudgetLedger(tmp_path / name, dataset=dataset, **VALUES)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        create("study.db", "ward 7")
+        create("study.db", "ward 7")  # is opened
+        create("other.db", "ward 8")
+        create("unlabelled.db", "")
+        for name, dataset in (("studdy.db", "ward 7"), ("unlabeled.db", "")):
+            with pytest.raises(NewLedgerWarning, match=r"open\(path\)") as caught:
+                create(name, dataset)
+            assert not (tmp_path / name).exists()
+            named = "study.db" if dataset else "unlabelled.db"
+            assert f"holds ['{named}']" in str(caught.value)
+    with pytest.warns(NewLedgerWarning) as told:
+        create("studdy.db", "ward 7")
+    assert told[0].filename == __file__
+
+
+def test_other_files_of_the_folder_are_left_alone(tmp_path, recwarn):
+    """Foreign, empty, damaged and busy ones, folders and databases."""
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "text").write_bytes(b"not a database " * 512)
+    (tmp_path / "empty").touch()
+    with closing(sqlite3.connect(tmp_path / "foreign.db")) as connection:
+        connection.execute("CREATE TABLE books (dataset TEXT)")
+        connection.execute("INSERT INTO books VALUES ('')")
+        connection.commit()
+    (tmp_path / "gone").symlink_to(tmp_path / "nowhere")
+    # What another process that creates the same ledger has not named yet.
+    (tmp_path / "elsewhere").mkdir()
+    made = BudgetLedger(tmp_path / "elsewhere" / "study.db", **VALUES)
+    Path(made.path).rename(tmp_path / f"{_books._DRAFT}abc")
+    before = {path: path.stat() for path in tmp_path.iterdir() if path.exists()}
+    warnings.simplefilter("always")
+    BudgetLedger(tmp_path / "study.db", **VALUES)
+    assert not recwarn.list
+    assert {path: path.stat().st_mtime_ns for path in before} == {
+        path: stat.st_mtime_ns for path, stat in before.items()
+    }
 
 
 # Handles -------------------------------------------------------------------------
@@ -416,10 +468,10 @@ def test_refusal_says_delta(tmp_path):
 def test_books_say_that_delta_is_spent_while_epsilon_is_left(tmp_path, capsys):
     ledger = BudgetLedger(tmp_path / "squares.db", **VALUES)
     spend(ledger)
-    assert "left for one more Gaussian fit (" in repr(ledger)
+    assert "left for one more Gaussian fit, or " in repr(ledger)
     ledger = BudgetLedger(tmp_path / "box.db", **VALUES)
     spend(ledger, EpsilonDeltaEvent(1.0, 1e-6))
-    assert "9 left for one more at delta=0 (" in repr(ledger)
+    assert "9 left for one more fit with any noise at delta=0;" in repr(ledger)
     with pytest.raises(BudgetExceeded, match=r"delta ran out.*epsilon=9, delta=0\."):
         spend(ledger)
     assert main([ledger.path]) == 0
@@ -513,7 +565,7 @@ def test_fit_that_is_not_private_makes_the_total_infinite(tmp_path, change):
     assert ledger.spent().epsilon == math.inf
     assert ledger.remaining().epsilon == 0.0
     assert ledger.to_frame()["epsilon_total"].tolist()[1:] == [math.inf, math.inf]
-    assert open_ledger(ledger.path).spent().epsilon == math.inf
+    assert BudgetLedger.open(ledger.path).spent().epsilon == math.inf
 
 
 def test_nonprivate_part_of_an_event_is_not_overlooked(ledger):
@@ -531,8 +583,8 @@ def test_steps_from_a_numpy_grid_can_be_booked(ledger, kind):
 
 READ = """
 import sys
-from skdp.privacy._ledger import open_ledger
-ledger = open_ledger(sys.argv[1])
+from skdp.privacy import BudgetLedger
+ledger = BudgetLedger.open(sys.argv[1])
 print(len(ledger.spends()), repr(ledger.spent().epsilon))
 """
 
@@ -580,7 +632,7 @@ def test_eight_processes_never_pass_the_cap(tmp_path):
         process.stdin.flush()
     for process in processes:
         answers.append(int(process.communicate(timeout=60)[0]))
-    ledger = open_ledger(path)
+    ledger = BudgetLedger.open(path)
     assert sum(answers) == allowed == len(ledger.spends()) == 150
     assert len({spend.label for spend in ledger.spends()}) == allowed
     assert ledger.spent().epsilon <= 3.0
@@ -620,7 +672,7 @@ def accepted_by_two_threads(kind, path):
     for thread in threads:
         thread.join()
     assert len(outcomes) == 2
-    assert sum(outcomes) == len(open_ledger(path).spends())
+    assert sum(outcomes) == len(BudgetLedger.open(path).spends())
     return sum(outcomes)
 
 
@@ -632,9 +684,8 @@ def test_two_threads_never_pass_the_cap_and_the_twin_does(tmp_path, monkeypatch)
 
 COMMIT = """
 import sys
-from skdp.privacy import Budget, GaussianEvent
-from skdp.privacy._ledger import open_ledger
-ledger = open_ledger(sys.argv[1])
+from skdp.privacy import Budget, BudgetLedger, GaussianEvent
+ledger = BudgetLedger.open(sys.argv[1])
 print("ready", flush=True)
 ledger.commit(GaussianEvent(50.0), adjacency="replace_one", budget=Budget(1.0, 1e-6),
               label="child")
@@ -686,12 +737,11 @@ def test_reading_in_another_thread_does_not_let_other_processes_in(ledger, monke
 ENDLESS = """
 import sys
 import numpy as np
-from skdp import DPLogisticRegression
-from skdp.privacy._ledger import open_ledger
+from skdp import BudgetLedger, DPLogisticRegression
 X = np.random.default_rng(0).normal(size=(200, 3))
 DPLogisticRegression(
     solver="noisy_gd", solver_params={"n_steps": 1_000_000}, classes=[0, 1],
-    ledger=open_ledger(sys.argv[1]),
+    ledger=BudgetLedger.open(sys.argv[1]),
 ).fit(X, X[:, 0] > 0)
 print("done")
 """
@@ -743,7 +793,7 @@ def test_half_written_transaction_of_a_killed_process_is_undone(used):
 
 def test_open_ledger_undoes_a_half_written_transaction_too(used):
     leave_half_written(used)
-    assert len(open_ledger(used.path).spends()) == 3
+    assert len(BudgetLedger.open(used.path).spends()) == 3
 
 
 # Forged, truncated and foreign files ---------------------------------------------
@@ -844,7 +894,7 @@ STUMBLES = {
 }
 USES = {
     "open": lambda ledger: BudgetLedger(ledger.path, **VALUES),
-    "open by name": lambda ledger: open_ledger(ledger.path),
+    "open by name": lambda ledger: BudgetLedger.open(ledger.path),
     "commit": spend,
     "fit": lambda ledger: model(ledger=ledger).fit(X, Y),
     "spends": BudgetLedger.spends,
@@ -1068,6 +1118,47 @@ def test_repr_says_what_is_spent_left_and_not_covered(tmp_path):
     assert "allow_nonprivate=True" in repr(
         BudgetLedger(tmp_path / "b.db", allow_nonprivate=True, **VALUES)
     )
+
+
+def test_what_is_left_names_the_noise_it_holds_for(tmp_path, capsys):
+    ledger = BudgetLedger(tmp_path / "study.db", **VALUES)
+    for event in (PureEvent(1.0), None):
+        left = ledger.remaining()
+        assert (left.noise, left.pure_epsilon) == ("any", left.epsilon)
+        assert "left for one more fit with any noise" in repr(ledger)
+        assert "one more fit, with any noise, may cost" in refusal(
+            ledger, PureEvent(11.0)
+        )
+        if event is not None:
+            spend(ledger, event)
+    spend(ledger)
+    left = ledger.remaining()
+    assert left.noise == "gaussian"
+    assert left.pure_epsilon < left.epsilon
+    assert f"{left.epsilon:.4g} left for one more Gaussian fit" in repr(ledger)
+    assert f"or {left.pure_epsilon:.4g} for a pure one" in repr(ledger)
+    assert main([ledger.path]) == 0
+    told = capsys.readouterr().out
+    assert "with Gaussian noise,\n" in told
+    assert f"or epsilon {left.pure_epsilon:.4g} for a pure one" in told
+    # Each number is what it says: accepted, and a bit more is not.
+    state = ledger._state(ledger.spends())
+    assert state.charged(PureEvent(left.pure_epsilon)).exhausted() is None
+    assert state.charged(PureEvent(left.epsilon)).exhausted() == "epsilon"
+
+
+def test_html_shows_cap_gauge_and_what_is_left(tmp_path):
+    ledger = BudgetLedger(tmp_path / "a<b.db", dataset="<ward>", **VALUES)
+    assert "width:0%" in ledger._repr_html_()
+    spend(ledger, PureEvent(4.0))
+    text = ledger._repr_html_()
+    for words in ("a&lt;b.db", "&lt;ward&gt;", "width:40%", "6 left for one more fit"):
+        assert words in text
+    assert "<ward>" not in text
+    Path(ledger.path).unlink()
+    text = ledger._repr_html_()
+    assert "unreadable" in text
+    assert "width:" not in text
 
 
 def test_command_prints_the_books(used, capsys):

@@ -10,7 +10,7 @@ import pickle
 import numpy as np
 import pytest
 
-from skdp import DPLogisticRegression
+from skdp import DPGridSearchCV, DPLogisticRegression
 from skdp.exceptions import LargeDeltaWarning
 from skdp.privacy import GaussianEvent, NonPrivateEvent, epsilon_of
 from skdp.privacy._codec import event_from_dict
@@ -169,3 +169,23 @@ def test_divided_noise_is_told_as_a_range():
     assert len(multipliers) > 1
     text = f"multipliers {min(multipliers):.4g} to {max(multipliers):.4g}, sigma"
     assert text in repr(record)
+
+
+GRID = {"C": [0.1, 1.0]}
+
+
+@pytest.mark.filterwarnings("ignore::skdp.exceptions.TuningCostWarning")
+@pytest.mark.parametrize("method", ["composition", "random_stopping"])
+def test_a_searchs_record_is_for_people(method):
+    """Found in review: it printed Python's dicts, None, and a stray comma."""
+    search = DPGridSearchCV(fitted(), GRID, method=method).fit(X, Y)
+    for text in (repr(search.privacy_), search.privacy_._repr_html_()):
+        for wrong in ("{", "None", "noise, from"):
+            assert wrong not in text
+        assert "of the release as a whole" in text
+        assert "gaussian, noise_multiplier=" in text
+
+
+def test_the_print_says_why_other_prints_show_another_epsilon(record):
+    for text in (repr(record), record._repr_html_()):
+        assert "1, 1e-06 (as asked for; the event may cost a little less" in text

@@ -1,0 +1,104 @@
+"""What is said of arguments that skdp does not have: names of public classes, reasons.
+
+The one place that takes any keyword: it hands on what the signature allows, and refuses
+the rest in words. Signatures, and with them editors, stay as they are written.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from difflib import get_close_matches
+from functools import wraps
+from typing import Any, TypeVar
+
+_Call = TypeVar("_Call", bound=Callable[..., Any])
+
+_NO_WEIGHTS = (
+    "A weight multiplies what one record adds to a release, and weights without a "
+    "declared bound void the sensitivity that the noise is made for. Fit without it."
+)
+_NO_STOP = (
+    "When to stop would follow from the data and tell of them, so that solvers take a "
+    "number of steps that is known before: solver_params={'n_steps': ...} of a solver "
+    "that has steps."
+)
+# Names that users of scikit-learn will type, and why skdp has none of them.
+REASONS: dict[str, str] = {
+    "sample_weight": _NO_WEIGHTS,
+    "class_weight": _NO_WEIGHTS
+    + " 'balanced' would besides take its weights from the labels, which are private.",
+    "penalty": "The penalty is L2, by C of a classifier and alpha of a regressor; for "
+    "few features use DPSparseLogisticRegression or DPSparseLinearRegression.",
+    "l1_ratio": "The penalty is L2, by C of a classifier and alpha of a regressor; for "
+    "few features use DPSparseLogisticRegression or DPSparseLinearRegression.",
+    "max_iter": _NO_STOP,
+    "tol": _NO_STOP,
+    "early_stopping": _NO_STOP,
+    "warm_start": "Every fit is a release of its own. To start from weights that are "
+    "released or public would change what its proof is about.",
+    "cv": "Its splits are made by the method of the search, since folds made otherwise "
+    "could depend on the data; see method= and method_params=.",
+    "return_train_score": "Scores on training rows are not private.",
+    "dual": "The form in which the loss is minimised follows from solver=.",
+    "intercept_scaling": "The intercept is the weight of a constant column, data_norm.",
+    "positive": "Weights are not constrained.",
+    "n_iter_no_change": _NO_STOP,
+    "feature_range": "Columns are scaled so that rows have norm 1 at most; bounds= "
+    "declares where the columns lie.",
+    "handle_unknown": "What is not declared is encoded as zeros, in every row alike.",
+}
+
+
+def explained(call: _Call, *, when_missing: str = "") -> _Call:
+    """A method that refuses what its signature does not have in words of the class.
+
+    Parameters
+    ----------
+    call : function
+        A method: its first argument is an object of the class to be named.
+    when_missing : str, default=""
+        What to do if a required argument is missing.
+
+    Returns
+    -------
+    function
+        With the same signature.
+    """
+    signature = inspect.signature(call)
+
+    @wraps(call)
+    def checked(self: Any, *args: Any, **named: Any) -> Any:
+        problem = ""
+        try:
+            signature.bind(self, *args, **named)
+        except TypeError as error:
+            problem = str(error)
+        if problem:
+            allowed = list(signature.parameters)[1:]
+            unknown = [name for name in named if name not in allowed]
+            told = _of_unknown(unknown[0], allowed) if unknown else f"{problem}."
+            remedy = when_missing if problem.startswith("missing") else ""
+            name = type(self).__name__
+            if call.__name__ != "__init__":
+                name += f".{call.__name__}"
+            raise TypeError(f"{name}(): {told} {remedy}".rstrip())
+        return call(self, *args, **named)
+
+    return checked  # type: ignore[return-value]
+
+
+def explain_methods(cls: type) -> None:
+    """Let the constructor and `fit` that a class defines be `explained`."""
+    for name in ("__init__", "fit"):
+        if inspect.isfunction(vars(cls).get(name)):
+            setattr(cls, name, explained(vars(cls)[name]))
+
+
+def _of_unknown(name: str, allowed: list[str]) -> str:
+    text = f"there is no argument {name!r}."
+    if name in REASONS:
+        return f"{text} {REASONS[name]}"
+    similar = get_close_matches(name, allowed, n=1)
+    hint = f" Did you mean {similar[0]!r}?" if similar else ""
+    return f"{text}{hint} Allowed are {allowed}."

@@ -1,0 +1,104 @@
+"""Arguments that skdp does not have: the public class is named, and the reason."""
+
+from __future__ import annotations
+
+import inspect
+
+import numpy as np
+import pytest
+from sklearn.utils.validation import has_fit_parameter
+
+import skdp
+from skdp import (
+    BoundedScaler,
+    BudgetLedger,
+    DPGridSearchCV,
+    DPLinearRegression,
+    DPLinearSVC,
+    DPLogisticRegression,
+)
+from skdp._explained import REASONS, explained
+from tests.contract.test_estimators import INSTANCES
+
+X = np.random.default_rng(0).normal(size=(30, 2))
+Y = np.arange(30) % 2
+CLASSES = sorted(
+    {
+        *(type(instance) for instance in INSTANCES.values()),
+        skdp.DPMatrixFactorization,
+    },
+    key=lambda kind: kind.__name__,
+)
+
+
+@pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)
+def test_the_public_class_is_named(kind):
+    name = kind.__name__
+    with pytest.raises(TypeError, match=rf"^{name}\(\): there is no argument 'wings'"):
+        kind(wings=2)
+    with pytest.raises(TypeError, match=rf"^{name}\.fit\(\): .*'wings'.*\['X', 'y'\]"):
+        kind.fit(object.__new__(kind), X, Y, wings=2)
+
+
+@pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)
+def test_signatures_stay_as_they_are_written(kind):
+    fit = inspect.signature(kind.fit)
+    assert list(fit.parameters) == ["self", "X", "y"]
+    assert not has_fit_parameter(object.__new__(kind), "sample_weight")
+    for call in (kind, kind.fit):
+        kinds = {item.kind for item in inspect.signature(call).parameters.values()}
+        assert not kinds & {
+            inspect.Parameter.VAR_KEYWORD,
+            inspect.Parameter.VAR_POSITIONAL,
+        }
+    assert not hasattr(kind, "set_fit_request")
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [("sample_weight", "void the sensitivity"), ("class_weight", "labels, which are")],
+)
+@pytest.mark.parametrize(
+    "kind", [DPLogisticRegression, DPLinearSVC, DPLinearRegression]
+)
+def test_weights_get_their_reason(kind, name, reason):
+    with pytest.raises(TypeError, match=rf"^{kind.__name__}.fit.*'{name}'.*{reason}"):
+        kind().fit(X, Y, **{name: np.ones(30)})
+    with pytest.raises(TypeError, match=rf"^{kind.__name__}\(.*'{name}'.*{reason}"):
+        kind(**{name: "balanced"})
+
+
+def test_every_name_with_a_reason_gets_it_where_it_is_no_parameter():
+    for name, reason in REASONS.items():
+        for kind in (DPLogisticRegression, DPGridSearchCV, BoundedScaler):
+            assert name not in inspect.signature(kind).parameters
+            with pytest.raises(TypeError) as caught:
+                kind(**{name: 1})
+            assert str(caught.value).endswith(reason)
+
+
+def test_other_mistakes_are_told_in_words_of_the_class():
+    with pytest.raises(TypeError, match=r"Did you mean 'solver'\?"):
+        DPLogisticRegression(solvr="noisy_gd")
+    with pytest.raises(TypeError, match=r"^DPLinearSVC\(\): too many positional"):
+        DPLinearSVC(1.0, 1e-6)
+    with pytest.raises(TypeError, match=r"^DPLinearSVC.fit\(\): missing .*'y'\.$"):
+        DPLinearSVC().fit(X)
+    with pytest.raises(TypeError, match=r"'ledger'.*str.*BudgetLedger.open\(path\)"):
+        DPLinearSVC(ledger="study.db").fit(X, Y)
+
+
+def test_a_ledger_without_a_cap_names_open(tmp_path):
+    with pytest.raises(TypeError, match=r"'epsilon'. Use BudgetLedger.open\(path\)"):
+        BudgetLedger(tmp_path / "study.db")
+    assert not list(tmp_path.iterdir())
+
+
+def test_errors_from_within_pass_as_they_are():
+    class Step:
+        @explained
+        def fit(self, X):
+            raise TypeError("from within")
+
+    with pytest.raises(TypeError, match=r"^from within$"):
+        Step().fit(X)
