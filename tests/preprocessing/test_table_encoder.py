@@ -105,7 +105,7 @@ def test_broken_twin_of_unscaled_hats_is_found(monkeypatch):
     monkeypatch.setattr(
         _table_blocks,
         "_hat_weights",
-        lambda n: np.array([2.0, *(2.0 ** (-i / 2) for i in range(n))]) / 2,
+        lambda n: 2.0 ** (-np.arange(n + 1) / 2),
     )
     encoder = TableEncoder(Range(-1, 1))
     rows = encoder.fit_transform(np.array([[-1.0], [0.3]]))
