@@ -349,6 +349,14 @@ def test_a_table_that_is_not_as_declared_is_refused(change, text, tmp_path):
     assert "Female" not in str(caught.value)
 
 
+def test_a_table_as_declared_is_charged(tmp_path):
+    """The twin of the refusals: the same books do note what is spent."""
+    ledger = BudgetLedger(tmp_path / "books.db", epsilon=5.0, delta=1e-5)
+    model = DPLogisticRegression(epsilon=1.0, ledger=ledger, classes=[0, 1])
+    make_pipeline(TableEncoder(DECLARED), model).fit(frame(), np.arange(60) % 2)
+    assert len(ledger.spends()) == 1
+
+
 def test_extra_columns_are_dropped_if_asked():
     X = frame().assign(extra="secret")
     encoder = TableEncoder(DECLARED, remainder="drop").fit(X)
