@@ -42,8 +42,8 @@ from skdp.privacy._gaussian import gaussian_epsilon
 
 # Parameters that decide the guarantee or what is public; a search sets or keeps them.
 _NOT_TUNABLE = tuple(
-    "adjacency bounds classes data_norm delta epsilon item_ids ledger max_ratings "
-    "n_users privacy_unit random_state rating_bounds target_bounds".split()
+    "adjacency bounds classes columns data_norm delta epsilon item_ids ledger "
+    "max_ratings n_users privacy_unit random_state rating_bounds target_bounds".split()
 )
 # Parameters of private steps on which it does not depend which rows they accept.
 _IRRELEVANT = ("C", "alpha", "n_components", "n_steps", "quantiles", "solver")

@@ -23,7 +23,8 @@ class NumberAxis:
     def to_unit(self, values: np.ndarray) -> FloatArray:
         """Numbers, clipped, as positions in [-1, 1]; the last step clips."""
         low, high = self._ends()
-        values = values.astype(np.float64)
+        with np.errstate(all="ignore"):
+            values = values.astype(np.float64)
         if not self.declared.log:
             return to_unit(values, low, high)
         log = np.log if self.declared.low > 0 else np.log1p

@@ -100,9 +100,9 @@ class Hats:
     """The position on the axis, and hats on levels from coarse to fine.
 
     A hat is 1 at its knot and falls to 0 at the next ones: at each position two hats of
-    a level have values f and 1 - f, the others 0. Level i has the weight 2**(-i/2), the
-    position, in [-1, 1], the weight 2; all is divided by the root of the sum of the
-    squared weights.
+    a level have values f and 1 - f, the others 0. The position, in [-1, 1], has the
+    largest weight, and each level, from coarse to fine, 1/sqrt(2) of the one before;
+    all are divided by the root of the sum of their squares.
     """
 
     axis: NumberAxis | TimeAxis
@@ -310,7 +310,7 @@ def dense(sparse: Sparse, width: int) -> FloatArray:
 
 def _hat_weights(n_levels: int) -> FloatArray:
     """Weights of the position and of each level; their squares add up to 1."""
-    weights = np.array([2.0, *(2.0 ** (-i / 2) for i in range(n_levels))])
+    weights = 2.0 ** (-np.arange(n_levels + 1) / 2)
     return np.asarray(weights / np.sqrt(np.sum(weights**2)))
 
 

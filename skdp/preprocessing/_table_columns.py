@@ -82,19 +82,23 @@ def matched(
     ValueError
         If a declared column is not there, or one is there and not declared.
     """
-    if isinstance(declared, Range):
-        return table.names, (declared,) * len(table.names)
     if isinstance(declared, dict):
         _check_names(table.names, declared, is_drop)
         return tuple(declared), tuple(declared.values())
-    assert isinstance(declared, tuple)
-    if len(declared) != len(table.names):
+    if isinstance(declared, tuple) and len(declared) != len(table.names):
         raise ValueError(
             "A sequence of declarations must have one for each column of X. Got "
             f"{len(declared)} for {len(table.names)} columns. Declare each column, or "
             "leave columns out of X."
         )
-    return table.names, declared
+    return table.names, declared_of(table.names, declared)
+
+
+def declared_of(names: tuple[str, ...], declared: Declared) -> tuple[Declaration, ...]:
+    """The declaration of each of these columns, which are those to encode."""
+    if isinstance(declared, dict):
+        return tuple(declared.values())
+    return declared if isinstance(declared, tuple) else (declared,) * len(names)
 
 
 def _check_names(names: tuple[str, ...], declared: Any, is_drop: bool) -> None:

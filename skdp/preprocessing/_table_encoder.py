@@ -14,12 +14,18 @@ from skdp._validation import check_bool, check_choice
 from skdp.columns import as_declared
 from skdp.columns._given import Declared
 from skdp.preprocessing._table_cells import Cells, read_cells
-from skdp.preprocessing._table_columns import Table, matched, open_table
+from skdp.preprocessing._table_columns import (
+    Table,
+    declared_of,
+    matched,
+    open_table,
+)
 from skdp.preprocessing._table_plan import (
     Encoding,
     check_knots,
     default_knots,
     planned,
+    ways_of,
 )
 
 
@@ -75,6 +81,8 @@ class TableEncoder(TransformerMixin, DeclaredEstimator):
         The declarations in full. Public.
     n_knots_ : int
         Public.
+    numeric_ : tuple of str
+        How each declared column is encoded if it holds numbers or dates. Public.
     blocks_ : dict of str to slice
         The features of each column. Public.
     output_norm_ : float
@@ -146,7 +154,8 @@ class TableEncoder(TransformerMixin, DeclaredEstimator):
             n_knots = default_knots(table.n_samples, len(each))
         encoding = planned(names, each, self.numeric, n_knots)
         self._read(table, encoding)
-        self.columns_, self.n_knots_, self._encoding = declared, n_knots, encoding
+        self.columns_, self.n_knots_, self._names = declared, n_knots, names
+        self.numeric_ = ways_of(names, self.numeric)
         self.blocks_, self.output_norm_ = encoding.slices, 1.0
         return self
 
@@ -163,10 +172,11 @@ class TableEncoder(TransformerMixin, DeclaredEstimator):
         ndarray, or CSR array, of float64 of shape (n_samples, n_encoded_features)
         """
         check_is_fitted(self)
+        encoding = self._encoding
         table = open_table(self, X, self.columns_, reset=False)
         matched(table, self.columns_, is_drop=self.remainder == "drop")
-        cells = self._read(table, self._encoding)
-        return self._encoding.rows(cells, is_sparse=self.sparse_output)
+        cells = self._read(table, encoding)
+        return encoding.rows(cells, is_sparse=self.sparse_output)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names ``<column>``, and what the feature is of the column.
@@ -204,7 +214,8 @@ class TableEncoder(TransformerMixin, DeclaredEstimator):
             private as `coef`.
         """
         check_is_fitted(self)
-        n_features = len(self._encoding.features)
+        encoding = self._encoding
+        n_features = len(encoding.features)
         weights = np.atleast_2d(np.asarray(coef, dtype=np.float64)).T
         if weights.ndim != 2 or len(weights) != n_features:
             raise ValueError(
@@ -212,9 +223,15 @@ class TableEncoder(TransformerMixin, DeclaredEstimator):
                 f"an array of shape {np.shape(coef)}. Pass coef_ of a model fitted on "
                 "what transform returns."
             )
-        weights = weights * self._encoding.scale
-        columns = zip(self._encoding.blocks, self.blocks_.items(), strict=True)
+        weights = weights * encoding.scale
+        columns = zip(encoding.blocks, self.blocks_.items(), strict=True)
         return {name: block.effects(weights[at]) for block, (name, at) in columns}
+
+    @property
+    def _encoding(self) -> Encoding:
+        """The fitted encoding, from the public facts that are stored."""
+        each = declared_of(self._names, self.columns_)
+        return planned(self._names, each, self.numeric_, self.n_knots_)
 
     def _checked(self) -> tuple[Declared, int | None]:
         check_choice("remainder", self.remainder, ("refuse", "drop"))

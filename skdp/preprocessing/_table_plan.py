@@ -133,7 +133,7 @@ def planned(
     ValueError
         If features that come out would have the same name.
     """
-    ways = _ways(names, numeric)
+    ways = ways_of(names, numeric)
     blocks = tuple(
         _block(each, way, n_knots) for each, way in zip(declared, ways, strict=True)
     )
@@ -156,10 +156,10 @@ def check_knots(value: Any) -> int | None:
     return check_count("n_knots", value, low=2, high=1025, remedy=remedy)
 
 
-def _ways(names: tuple[str, ...], numeric: Any) -> list[str]:
+def ways_of(names: tuple[str, ...], numeric: Any) -> tuple[str, ...]:
     """How each column's numbers are encoded."""
     if isinstance(numeric, str):
-        return [check_choice("numeric", numeric, NUMERIC)] * len(names)
+        return (check_choice("numeric", numeric, NUMERIC),) * len(names)
     if isinstance(numeric, Mapping) and set(numeric) <= set(names):
         given = [numeric.get(name, "hats") for name in names]
     elif isinstance(numeric, (list, tuple)) and len(numeric) == len(names):
@@ -171,7 +171,7 @@ def _ways(names: tuple[str, ...], numeric: Any) -> list[str]:
             f"{len(names)} columns. Got {numeric!r}. Columns that a mapping leaves out "
             "are encoded as 'hats'."
         )
-    return [check_choice("numeric", way, NUMERIC) for way in given]
+    return tuple(check_choice("numeric", way, NUMERIC) for way in given)
 
 
 def _block(declared: Declaration, way: str, n_knots: int) -> Block:

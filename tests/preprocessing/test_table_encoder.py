@@ -105,7 +105,7 @@ def test_broken_twin_of_unscaled_hats_is_found(monkeypatch):
     monkeypatch.setattr(
         _table_blocks,
         "_hat_weights",
-        lambda n: np.array([2.0, *(2.0 ** (-i / 2) for i in range(n))]) / 2,
+        lambda n: 2.0 ** (-np.arange(n + 1) / 2),
     )
     encoder = TableEncoder(Range(-1, 1))
     rows = encoder.fit_transform(np.array([[-1.0], [0.3]]))
@@ -347,6 +347,14 @@ def test_a_table_that_is_not_as_declared_is_refused(change, text, tmp_path):
     with pytest.raises((ValueError, TypeError), match=text):
         TableEncoder(DECLARED).fit(X).transform(change(X))
     assert "Female" not in str(caught.value)
+
+
+def test_a_table_as_declared_is_charged(tmp_path):
+    """The twin of the refusals: the same books do note what is spent."""
+    ledger = BudgetLedger(tmp_path / "books.db", epsilon=5.0, delta=1e-5)
+    model = DPLogisticRegression(epsilon=1.0, ledger=ledger, classes=[0, 1])
+    make_pipeline(TableEncoder(DECLARED), model).fit(frame(), np.arange(60) % 2)
+    assert len(ledger.spends()) == 1
 
 
 def test_extra_columns_are_dropped_if_asked():
