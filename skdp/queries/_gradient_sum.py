@@ -195,7 +195,7 @@ class GradientSum:
         """The gradients of dense rows and one output, in one visit of every row."""
         from skdp.queries._gradient_kernel import add_gradients
 
-        d, unclipped = self._objective.n_features, RowClip()
+        d = self._objective.n_features
         intercept = weights[d, 0] if self._objective.fit_intercept else 0.0
         for i, block in enumerate(self._source.blocks()):
             clip = self._clip(i, block)
@@ -216,8 +216,9 @@ class GradientSum:
                 total[d] += self._objective.intercept_value * residuals
             apart = clip.huge_part(block)
             if apart is not None:
-                raw = self._raw(apart.X, unclipped, weights)
-                self._add_gradients(total, apart.X, unclipped, raw, apart)
+                alone = RowClip(huge=np.arange(len(apart.y)), huge_rows=apart.X)
+                raw = self._raw(apart.X, alone, weights)
+                self._add_gradients(total, apart.X, alone, raw, apart)
 
     def _in_double(self, X: Any) -> Any:
         # The sum is taken in double precision whatever the storage is: in single
