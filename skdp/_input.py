@@ -181,7 +181,7 @@ def refuse_several_targets(y: Any, meta: str) -> None:
     meta : str
         scikit-learn's class that fits one model for each target.
     """
-    shape = np.shape(y) if not isinstance(y, (list, tuple)) else _shape_of_list(y)
+    shape = _shape_of(y)
     if len(shape) != 2 or shape[1] < 2:
         return
     k = shape[1]
@@ -194,10 +194,10 @@ def refuse_several_targets(y: Any, meta: str) -> None:
     )
 
 
-def _shape_of_list(y: Any) -> tuple[int, ...]:
-    """Shape of nested lists, or () if they have none."""
+def _shape_of(y: Any) -> tuple[int, ...]:
+    """What y says of its shape, or that of nested lists; () if there is none."""
     try:
-        return np.shape(y)
+        return tuple(np.shape(y) if isinstance(y, (list, tuple)) else y.shape)
     except Exception:  # ragged, or objects that raise what they like
         return ()
 

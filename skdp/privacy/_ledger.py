@@ -423,11 +423,11 @@ def _told(state: FilterState, n_spends: int) -> str:
         )
     spent = (
         f"{n_spends} releases, epsilon {state.spent_epsilon():.4g} spent at "
-        f"delta={state.cap.delta:g} (not the sum of what was asked for)"
+        f"delta={state.cap.delta:g}"
     )
     return (
         f"{spent if n_spends else 'new, nothing spent'}, {text}; only what carries "
-        "this ledger, no raw scores, and no folds that records decide (stratified ones)"
+        "this ledger, no raw scores, no stratified folds"
     )
 
 
