@@ -29,7 +29,7 @@ help:
 	@echo "make demo-search  install, then tune privately on real data (3 minutes)"
 	@echo "make demo-sparse  install, then select few of 26,460 words privately (2 minutes)"
 	@echo "make demo-ratings install, then factorise ratings of films privately (1 minute)"
-	@echo "make test         install, then run the tests (9 to 13 minutes on 2 cores)"
+	@echo "make test         install, then run the tests (3 minutes on 2 cores)"
 	@echo "make test-benchmarks  the tests of benchmarks/ (half a minute)"
 	@echo "make test-all     all of these and the long statistical ones"
 	@echo "make test-oldest  the contract tests on the oldest supported scikit-learn"

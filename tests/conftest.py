@@ -1,6 +1,8 @@
-"""Kernels are compiled once for all workers."""
+"""Runs with workers: kernels are compiled once for all, and dots are few."""
 
 from __future__ import annotations
+
+import itertools
 
 import pytest
 
@@ -22,3 +24,15 @@ def pytest_collection_finish(session):
 
     place = int(worker["workerid"].removeprefix("gw"))
     compile_share(place, worker["workercount"])
+
+
+_PASSED = itertools.count(1)
+
+
+def pytest_report_teststatus(report, config):
+    """A dot for every hundredth test that passes, where workers run them all."""
+    if not config.getoption("numprocesses", None):
+        return None
+    if report.when != "call" or not report.passed or hasattr(report, "wasxfail"):
+        return None
+    return "passed", "" if next(_PASSED) % 100 else ".", "PASSED"
