@@ -74,6 +74,7 @@ if TYPE_CHECKING:  # what editors and type checkers see; a test holds both to be
         DPSimpleImputer as DPSimpleImputer,
         DPStandardScaler as DPStandardScaler,
         RowNormClipper as RowNormClipper,
+        TableEncoder as TableEncoder,
     )
     from skdp.privacy import (
         Budget as Budget,
