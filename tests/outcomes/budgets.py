@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import astuple
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -133,7 +132,8 @@ def _entries(ledger: Any) -> list[Any]:
     """Every charge, and the totals."""
     charges = [[x.event, x.epsilon, x.delta, x.epsilon_total] for x in _frame(ledger)]
     spent, left = ledger.spent(), ledger.remaining()
-    return [*charges, *(float(x) for x in (*astuple(spent), *astuple(left)))]
+    totals = (spent.epsilon, spent.delta, left.epsilon, left.delta)
+    return [*charges, *(float(x) for x in totals)]
 
 
 def _frame(ledger: Any) -> Any:
