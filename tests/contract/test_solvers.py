@@ -40,7 +40,7 @@ from tests.spies import NoNoise, SpyLedger, SpyNoise, SpySource
 every_case = pytest.mark.parametrize("case", CASES, ids=case_id)
 # For what is done before a loss is looked at.
 every_solver = pytest.mark.parametrize("case", ONE_LOSS, ids=case_id)
-# Without noise both adjacencies have the same run.
+# Without noise both adjacencies have the same run; `make test-all` does both.
 without_noise = pytest.mark.parametrize(
     "case",
     [
@@ -276,7 +276,7 @@ SMALL = {
 }
 
 
-@every_case
+@without_noise
 def test_noiseless_limit_reaches_the_optimum(case):
     case = case.to_the_end
     solver = case.solver_with(case.params_to_the_end)
