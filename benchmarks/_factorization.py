@@ -314,6 +314,38 @@ def _threads(found: Ratings, options: Options) -> Iterator[dict[str, Any]]:
             yield {"threads": n_jobs, **row}
 
 
+class _TimedRun(Run):
+    """A run that says how long it took over what."""
+
+    def __init__(
+        self,
+        method: HAMSI | MinibatchGD,
+        found: Ratings,
+        task: Task,
+        rng: np.random.RandomState,
+        threads: Threads,
+    ) -> None:
+        self.seconds = {"gradient": 0.0, "update": 0.0, "upkeep": 0.0}
+        super().__init__(method, found, task, rng, threads)
+
+    def _look(self, subset: int) -> float:
+        began = time.perf_counter()
+        value = super()._look(subset)
+        self.seconds["gradient"] += time.perf_counter() - began
+        return value
+
+    def _step(self, factor: float) -> None:
+        began = time.perf_counter()
+        super()._step(factor)
+        self.seconds["update"] += time.perf_counter() - began
+
+    def _finish(self) -> None:
+        began, updated = time.perf_counter(), self.seconds["update"]
+        super()._finish()
+        steps = self.seconds["update"] - updated
+        self.seconds["upkeep"] += time.perf_counter() - began - steps
+
+
 def _phases(found: Ratings, options: Options) -> Iterator[dict[str, Any]]:
     """Figure 3.7: milliseconds of a cycle by what they were spent on."""
     for name in ("minibatch_gd_tuned", "hamsi_thesis"):
@@ -323,7 +355,7 @@ def _phases(found: Ratings, options: Options) -> Iterator[dict[str, Any]]:
             assert isinstance(method, HAMSI | MinibatchGD)
             with Threads(options.n_jobs) as threads:
                 rng = np.random.RandomState(0)
-                run = Run(method, found, task, rng, threads)
+                run = _TimedRun(method, found, task, rng, threads)
                 n_cycles, before = 0, options.clock()
                 run.seconds = dict.fromkeys(run.seconds, 0.0)
                 while n_cycles < 8 or options.clock() - before < options.limit / 10:
