@@ -85,6 +85,7 @@ def explained(call: _Call, *, when_missing: str = "") -> _Call:
             raise TypeError(f"{name}(): {told} {remedy}".rstrip())
         return call(self, *args, **named)
 
+    # `wraps` keeps the signature, which no type can say of *args.
     return checked  # type: ignore[return-value]
 
 

@@ -153,6 +153,7 @@ class Categories(Declaration):
         check_bool("missing", self.missing)
         self._set(values=_distinct(self.values))
 
+    # A constant of the other declarations; here it depends on the values.
     @property
     def kind(self) -> str:  # type: ignore[override]
         """What cells must be."""

@@ -11,35 +11,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.base import BaseEstimator
 
 from skdp import private_score
 from skdp.model_selection import SCORINGS, resolve_scoring
 from skdp.privacy import _door
 from tests.audit.bounds import epsilon_lower_bound
+from tests.audit.tables import Says
 from tests.spies import SpyNoise
 
 # Extreme losses are rarer where three numbers share spherical noise.
 RUNS, RUNS_OF_R2 = 5000, 8000
 EPSILON = 1.0
-
-
-class Says(BaseEstimator):
-    """Predicts what stands in the first column."""
-
-    classes_ = np.array([0, 1])
-
-    def fit(self, X, y):
-        return self
-
-    def __sklearn_is_fitted__(self):
-        return True
-
-    def predict(self, X):
-        return X[:, 0]
-
-    def predict_proba(self, X):
-        return np.column_stack([1 - X[:, 0], X[:, 0]])
 
 
 # The first record (prediction, target) of two neighbouring data sets, targets in

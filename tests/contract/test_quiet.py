@@ -100,7 +100,7 @@ def shown_by_searching(monkeypatch, run):
         method="random_stopping",
     )
     for n_trials in (1, 3):
-        draw = lambda noise, weights, n=n_trials: n  # noqa: E731
+        draw = lambda noise, weights, n=n_trials: n  # noqa: E731 - bound now
         monkeypatch.setattr(NoiseSource, "weighted_index", draw)
         with everything_shown() as shown:
             run(lambda: search.fit(X, (X[:, 0] > 0).astype(int)))
@@ -179,7 +179,7 @@ def test_own_warnings_are_silent_whatever_others_do_to_the_filters():
 
 def test_own_warnings_are_told_again_after_an_error():
     with pytest.raises(ZeroDivisionError), no_warnings():
-        1 / 0  # noqa: B018
+        1 / 0  # noqa: B018 - the error is what is tested
     with pytest.warns(UserWarning, match="told"):
         warn("told")
 
