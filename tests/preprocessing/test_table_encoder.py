@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 
 from skdp import DPGridSearchCV, DPLogisticRegression, TableEncoder, privacy_report
 from skdp.columns import Boolean, Categories, Dates, Range
-from skdp.preprocessing import _table_blocks
+from skdp.preprocessing import _table_blocks, _table_plan
 from skdp.preprocessing._table_plan import default_knots
 from skdp.privacy import BudgetLedger
 
@@ -126,6 +126,22 @@ def test_mixed_rows_have_norm_at_most_one(numeric, sparse_output):
         is_full = X.notna().all(axis=1) & (X["sex"] != "?") & (X["code"] < 4)
         assert is_full.any()
         assert blocks[:, is_full].min() > 1 - 1e-11
+
+
+def row_norms(rows):
+    return np.sqrt(np.asarray((rows * rows).sum(axis=1)).ravel())
+
+
+@pytest.mark.parametrize("numeric", WAYS)
+@pytest.mark.parametrize("sparse_output", [False, True])
+def test_what_comes_out_is_as_long_as_stated(numeric, sparse_output, monkeypatch):
+    encoder = TableEncoder(DECLARED, numeric=numeric, sparse_output=sparse_output)
+    encoder.fit(frame(500))
+    rows = encoder.transform(frame(500))
+    assert row_norms(rows).max() <= encoder.output_norm_ == 1.0
+    # Broken twin: blocks side by side, not divided by the root of their number.
+    monkeypatch.setattr(_table_plan.Encoding, "scale", 1.0)
+    assert row_norms(encoder.transform(frame(500))).max() > 1.5
 
 
 def test_rows_are_never_clipped():
