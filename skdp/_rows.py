@@ -92,8 +92,8 @@ def rows_at(rows: Any, positions: NDArray[np.int64] | slice) -> Any:
         return rows.iloc[positions]
     if not hasattr(rows, "shape"):
         rows = np.asarray(rows)
-    flags = getattr(rows, "flags", None)
-    if flags is not None and flags.f_contiguous and not flags.c_contiguous:
+    is_array = isinstance(rows, np.ndarray)
+    if is_array and rows.flags.f_contiguous and not rows.flags.c_contiguous:
         # The order of a table's columns in memory decides how fast a fit is.
         if isinstance(positions, slice):
             return rows[positions]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 from sklearn.base import BaseEstimator
@@ -43,7 +44,12 @@ class StoredEstimator(BaseEstimator):
             "fit it again is another release."
         )
         warn_of_version(f"a fitted {name}", version, remedy)
-        super().__setstate__(state)
+        super().__setstate__(self._defaults() | state)
+
+    def _defaults(self) -> dict[str, Any]:
+        """Of parameters, some of which the writer's version did not have."""
+        parameters = inspect.signature(type(self)).parameters
+        return {name: each.default for name, each in parameters.items()}
 
     def _changed_since(self, schema: int, state: dict[str, Any]) -> str:
         """What this release makes of the state otherwise than its writer did."""

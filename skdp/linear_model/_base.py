@@ -6,10 +6,14 @@ import math
 from typing import Any
 
 import numpy as np
+import pandas as pd
+from sklearn.utils import get_tags
+from sklearn.utils.validation import check_is_fitted
 
 from skdp._base import PrivateEstimator
 from skdp._validation import check_data_norm
 from skdp.data import MemorySource
+from skdp.linear_model._rows import encoder_of
 from skdp.losses import Loss
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
@@ -40,10 +44,42 @@ class DPEstimator(PrivateEstimator):
     """
 
     solver: str
+    columns: Any
+    coef_: Any
 
     def _check_privacy_params(self) -> Budget:
-        check_data_norm(self.data_norm)
+        norm = check_data_norm(self.data_norm)
+        if self.columns is not None and norm != 1.0:
+            raise ValueError(
+                "The 'data_norm' parameter must be 1.0 with 'columns'. Got "
+                f"{self.data_norm!r}. Leave it out: rows of declared columns are "
+                "encoded so that none is longer than 1."
+            )
         return super()._check_privacy_params()
+
+    def effects(self) -> dict[str, pd.DataFrame]:
+        """What each declared column adds to a prediction, as a curve or table.
+
+        Of a classifier, to the raw prediction (`decision_function`); of a regressor, in
+        units of the target. Post-processing of ``coef_``; see `TableEncoder.effects`.
+
+        Returns
+        -------
+        dict of str to DataFrame
+
+        Raises
+        ------
+        ValueError
+            If the model was fitted without `columns`.
+        """
+        check_is_fitted(self)
+        if not hasattr(self, "encoder_"):
+            raise ValueError(
+                "The effects are those of declared columns. Got a model that was "
+                "fitted with columns=None. Declare columns, or look at coef_."
+            )
+        effects: dict[str, pd.DataFrame] = self.encoder_.effects(self.coef_)
+        return effects
 
     def _adds_in_squares(self) -> bool:
         named = named_solver(self.solver, self.solver_params)
@@ -62,6 +98,14 @@ class DPEstimator(PrivateEstimator):
         if schema > 1 or record is None or math.isinf(record.data_norm):
             return ""
         return _UNCLIPPED_THEN
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        is_declared = self.columns is not None
+        if is_declared:
+            tags.input_tags = get_tags(encoder_of(self.columns)).input_tags
+        tags.input_tags.sparse = not is_declared
+        return tags
 
     def _objective(
         self, loss: Loss, n_samples: int, n_features: int, alpha: float, budget: Budget

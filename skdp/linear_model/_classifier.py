@@ -14,9 +14,7 @@ from sklearn.utils.validation import (
     column_or_1d,
 )
 
-from skdp._base import PUBLIC_OF_TABLES
 from skdp._input import (
-    check_rows,
     declared_labels,
     refuse_several_targets,
     without_data,
@@ -26,6 +24,7 @@ from skdp._quiet import warn
 from skdp._validation import check_bool, check_real
 from skdp.exceptions import PublicLabelsWarning
 from skdp.linear_model._base import DPEstimator
+from skdp.linear_model._rows import public_facts, rows_to_fit, rows_to_predict
 from skdp.losses import Loss
 from skdp.privacy import Budget
 
@@ -40,6 +39,7 @@ class LinearClassifier(ClassifierMixin, DPEstimator):
         self,
         epsilon: float = 1.0,
         *,
+        columns: Any = None,
         delta: float = 1e-6,
         adjacency: str = "replace_one",
         data_norm: float = 1.0,
@@ -53,6 +53,7 @@ class LinearClassifier(ClassifierMixin, DPEstimator):
         verbose: bool | int = False,
     ) -> None:
         self.epsilon = epsilon
+        self.columns = columns
         self.delta = delta
         self.adjacency = adjacency
         self.data_norm = data_norm
@@ -70,8 +71,9 @@ class LinearClassifier(ClassifierMixin, DPEstimator):
 
         Parameters
         ----------
-        X : array-like or CSR of shape (n_samples, n_features)
-            Finite numbers. float32 stays float32; CSR stays CSR.
+        X : array-like, CSR or data frame of shape (n_samples, n_features)
+            Finite numbers. float32 stays float32; CSR stays CSR. With `columns` a table
+            of what is declared.
         y : array-like of shape (n_samples,)
             Labels.
 
@@ -94,12 +96,12 @@ class LinearClassifier(ClassifierMixin, DPEstimator):
         budget = self._check_privacy_params()
         check_bool("fit_intercept", self.fit_intercept)
         self._check_strength()
-        X = check_rows(self, X, reset=True, accept_sparse=True)
+        X = rows_to_fit(self, X, budget)
         classes, codes = self._encode_labels(X, y)
         loss = self._loss(len(classes))
         alpha = self._alpha(X.shape[0], budget)
         labels = "taken from y" if self.classes is None else "declared"
-        assumed = (*PUBLIC_OF_TABLES, f"set of labels ({labels})")
+        assumed = (*public_facts(self.columns), f"set of labels ({labels})")
         solution, objective, record = self._solve(
             X, codes, loss, alpha, budget, assumed
         )
@@ -169,14 +171,14 @@ class LinearClassifier(ClassifierMixin, DPEstimator):
 
         Parameters
         ----------
-        X : array-like or CSR of shape (n_samples, n_features)
+        X : array-like, CSR or data frame of shape (n_samples, n_features)
 
         Returns
         -------
         ndarray of shape (n_samples,) or (n_samples, n_classes)
         """
         check_is_fitted(self)
-        X = check_rows(self, X, reset=False, accept_sparse=True)
+        X = rows_to_predict(self, X)
         raw: np.ndarray = self._products(X, self.coef_.T) + self.intercept_
         return raw[:, 0] if len(self.classes_) == 2 else raw
 
@@ -188,7 +190,6 @@ class LinearClassifier(ClassifierMixin, DPEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
         # Noise, not the method, spoils the scores on tiny data.
         tags.classifier_tags.poor_score = self.epsilon != float("inf")
         return tags

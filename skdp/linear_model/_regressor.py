@@ -9,11 +9,11 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._base import PUBLIC_OF_TABLES
-from skdp._input import check_rows, check_targets, refuse_several_targets
+from skdp._input import check_targets, refuse_several_targets
 from skdp._output import in_dtype
 from skdp._validation import check_alpha, check_bool, check_target_bounds
 from skdp.linear_model._base import DPEstimator
+from skdp.linear_model._rows import public_facts, rows_to_fit, rows_to_predict
 from skdp.losses import SquaredLoss
 
 # Targets are brought to [-1, 1]; a prediction in there is at most this far from one.
@@ -31,8 +31,9 @@ class LinearRegressor(RegressorMixin, DPEstimator):
 
         Parameters
         ----------
-        X : array-like or CSR of shape (n_samples, n_features)
-            Finite numbers. float32 stays float32; CSR stays CSR.
+        X : array-like, CSR or data frame of shape (n_samples, n_features)
+            Finite numbers. float32 stays float32; CSR stays CSR. With `columns` a table
+            of what is declared.
         y : array-like of shape (n_samples,)
             Finite targets.
 
@@ -56,7 +57,7 @@ class LinearRegressor(RegressorMixin, DPEstimator):
         check_bool("fit_intercept", self.fit_intercept)
         alpha = check_alpha(self.alpha)
         low, high = check_target_bounds(self.target_bounds)
-        X = check_rows(self, X, reset=True, accept_sparse=True)
+        X = rows_to_fit(self, X, budget)
         refuse_several_targets(y, "MultiOutputRegressor")
         y = check_targets(self, X, y)
         middle = low / 2 + high / 2 if self.fit_intercept else 0.0
@@ -67,7 +68,7 @@ class LinearRegressor(RegressorMixin, DPEstimator):
             loss = SquaredLoss(_RESIDUAL_BOUND, target_bound=1.0)
         y = (y - middle) / scale
         solution, objective, record = self._solve(
-            X, y, loss, alpha, budget, PUBLIC_OF_TABLES
+            X, y, loss, alpha, budget, public_facts(self.columns)
         )
         coef, intercept = solution.unpack(objective)
         self.coef_ = in_dtype(scale * coef[0], X.dtype)
@@ -83,19 +84,18 @@ class LinearRegressor(RegressorMixin, DPEstimator):
 
         Parameters
         ----------
-        X : array-like or CSR of shape (n_samples, n_features)
+        X : array-like, CSR or data frame of shape (n_samples, n_features)
 
         Returns
         -------
         ndarray of shape (n_samples,)
         """
         check_is_fitted(self)
-        X = check_rows(self, X, reset=False, accept_sparse=True)
+        X = rows_to_predict(self, X)
         return self._products(X, self.coef_[:, None])[:, 0] + self.intercept_
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
         # Noise, not the method, spoils the scores on tiny data.
         tags.regressor_tags.poor_score = self.epsilon != float("inf")
         return tags

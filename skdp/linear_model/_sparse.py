@@ -51,6 +51,8 @@ class SparseModel(DPEstimator):
     ) -> LinearObjective:
         objective = super()._objective(loss, n_samples, n_features, alpha, budget)
         bound = self._checked_bound()
+        if self.columns is not None:
+            bound = min(bound, self.encoder_.entry_bound_)
         most = self.n_nonzero_coefs
         if most is None:
             stated = replace(objective, data_norm=self.data_norm, feature_bound=bound)

@@ -37,6 +37,11 @@ class DPSparseLogisticRegression(SparseModel, LogisticModel):
     epsilon : float in [1e-6, 1e8] or inf, default=1.0
         Privacy loss. inf fits without noise and without clipping, by hard thresholding
         pursuit.
+    columns : mapping, sequence, Range, TableEncoder or None, default=None
+        Declarations of `skdp.columns`: then X is a table, and `fit` and `predict`
+        encode it as `TableEncoder` does, at a fineness that follows from n_samples,
+        epsilon and delta. Rows then have norm at most 1, and `data_norm` stays 1.0.
+        A TableEncoder says how columns are encoded.
     delta : 0 or float in [1e-50, 1), default=1e-6
         Probability with which the guarantee may fail; far below ``1 / n_samples``.
         0 asks for pure epsilon.
@@ -48,7 +53,8 @@ class DPSparseLogisticRegression(SparseModel, LogisticModel):
     feature_bound : float in [1e-100, 1e100] or None, default=None
         Magnitude to which entries are clipped before rows are, in units of the
         features. Where it is far below `data_norm`, features can be selected with much
-        less noise. None: `data_norm`, which bounds entries already.
+        less noise. None: `data_norm`, which bounds entries already; with `columns` what
+        the encoding says of entries.
     n_nonzero_coefs : int in [1, n_features] or None, default=None
         Most features with a nonzero coefficient. None: as many as the noise lets be
         told from the rest, from the shape of the data and the budget.
@@ -84,6 +90,8 @@ class DPSparseLogisticRegression(SparseModel, LogisticModel):
         Public: `n_nonzero_coefs`, or what its rule gave.
     privacy_ : PrivacyRecord
         Public facts, and post-processing of released iterates (``noise_scale``).
+    encoder_ : TableEncoder
+        What encoded the rows; public. Only if `columns` is given.
     n_features_in_ : int
         Public.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -121,6 +129,7 @@ class DPSparseLogisticRegression(SparseModel, LogisticModel):
         self,
         epsilon: float = 1.0,
         *,
+        columns: Any = None,
         delta: float = 1e-6,
         adjacency: str = "replace_one",
         data_norm: float = 1.0,
@@ -136,6 +145,7 @@ class DPSparseLogisticRegression(SparseModel, LogisticModel):
         verbose: bool | int = False,
     ) -> None:
         self.epsilon = epsilon
+        self.columns = columns
         self.delta = delta
         self.adjacency = adjacency
         self.data_norm = data_norm

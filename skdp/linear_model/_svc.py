@@ -30,6 +30,11 @@ class DPLinearSVC(LinearClassifier):
     epsilon : float in [1e-6, 1e8] or inf, default=1.0
         Privacy loss. inf fits without noise and without clipping, with the intercept
         regularised like the rest (as liblinear does).
+    columns : mapping, sequence, Range, TableEncoder or None, default=None
+        Declarations of `skdp.columns`: then X is a table, and `fit` and `predict`
+        encode it as `TableEncoder` does, at a fineness that follows from n_samples,
+        epsilon and delta. Rows then have norm at most 1, and `data_norm` stays 1.0.
+        A TableEncoder says how columns are encoded.
     delta : 0 or float in [1e-50, 1), default=1e-6
         Probability with which the guarantee may fail; far below ``1 / n_samples``.
         0 asks for pure epsilon.
@@ -70,6 +75,8 @@ class DPLinearSVC(LinearClassifier):
         Public, or assumed to be (see `classes`).
     privacy_ : PrivacyRecord
         Public facts, and post-processing of released iterates (``noise_scale``).
+    encoder_ : TableEncoder
+        What encoded the rows; public. Only if `columns` is given.
     n_features_in_ : int
         Public.
     feature_names_in_ : ndarray of shape (n_features_in_,)

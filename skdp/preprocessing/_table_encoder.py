@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Self
 
 import numpy as np
@@ -22,6 +23,7 @@ from skdp.preprocessing._table_columns import (
 )
 from skdp.preprocessing._table_plan import (
     Encoding,
+    KnotRule,
     check_knots,
     default_knots,
     planned,
@@ -87,6 +89,8 @@ class TableEncoder(TransformerMixin, DeclaredEstimator):
         The features of each column. Public.
     output_norm_ : float
         1.0: no row that comes out is longer. Public.
+    entry_bound_ : float
+        No entry is larger: 1 over the root of the number of columns. Public.
     n_features_in_ : int
         Public.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -147,16 +151,7 @@ class TableEncoder(TransformerMixin, DeclaredEstimator):
         ValueError, TypeError
             If X is not as declared. Nothing was spent.
         """
-        declared, n_knots = self._checked()
-        table = open_table(self, X, declared, reset=True)
-        names, each = matched(table, declared, is_drop=self.remainder == "drop")
-        if n_knots is None:
-            n_knots = default_knots(table.n_samples, len(each))
-        encoding = planned(names, each, self.numeric, n_knots)
-        self._read(table, encoding)
-        self.columns_, self.n_knots_, self._names = declared, n_knots, names
-        self.numeric_ = ways_of(names, self.numeric)
-        self.blocks_, self.output_norm_ = encoding.slices, 1.0
+        self._fit(X, default_knots)
         return self
 
     def transform(self, X: Any) -> Any:
@@ -171,12 +166,7 @@ class TableEncoder(TransformerMixin, DeclaredEstimator):
         -------
         ndarray, or CSR array, of float64 of shape (n_samples, n_encoded_features)
         """
-        check_is_fitted(self)
-        encoding = self._encoding
-        table = open_table(self, X, self.columns_, reset=False)
-        matched(table, self.columns_, is_drop=self.remainder == "drop")
-        cells = self._read(table, encoding)
-        return encoding.rows(cells, is_sparse=self.sparse_output)
+        return self._rows(X, is_sparse=self.sparse_output)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names ``<column>``, and what the feature is of the column.
@@ -226,6 +216,29 @@ class TableEncoder(TransformerMixin, DeclaredEstimator):
         weights = weights * encoding.scale
         columns = zip(encoding.blocks, self.blocks_.items(), strict=True)
         return {name: block.effects(weights[at]) for block, (name, at) in columns}
+
+    def _fit(self, X: Any, knots: KnotRule) -> tuple[Encoding, list[Cells]]:
+        """Fit, with this rule for ``n_knots="auto"``; what was read on the way."""
+        declared, n_knots = self._checked()
+        table = open_table(self, X, declared, reset=True)
+        names, each = matched(table, declared, is_drop=self.remainder == "drop")
+        if n_knots is None:
+            n_knots = knots(table.n_samples, len(each))
+        encoding = planned(names, each, self.numeric, n_knots)
+        cells = self._read(table, encoding)
+        self.columns_, self.n_knots_, self._names = declared, n_knots, names
+        self.numeric_ = ways_of(names, self.numeric)
+        self.blocks_, self.output_norm_ = encoding.slices, 1.0
+        self.entry_bound_ = 1 / math.sqrt(len(each))
+        return encoding, cells
+
+    def _rows(self, X: Any, *, is_sparse: bool | None) -> Any:
+        """Encoded rows as an array or CSR; None takes what is smaller."""
+        check_is_fitted(self)
+        encoding = self._encoding
+        table = open_table(self, X, self.columns_, reset=False)
+        matched(table, self.columns_, is_drop=self.remainder == "drop")
+        return encoding.rows(self._read(table, encoding), is_sparse=is_sparse)
 
     @property
     def _encoding(self) -> Encoding:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,6 +31,10 @@ from skdp.preprocessing._table_cells import Cells
 NUMERIC = ("linear", "bins", "hats")
 # Rows are this much shorter than the proof allows, for the rounding of their entries.
 _MARGIN = 2.0**-40
+# Share of entries that are not 0 below which passes over CSR are faster than dense.
+_SPARSE_BELOW = 0.2
+# How many knots there are, from the numbers of records and of declared columns.
+KnotRule = Callable[[int, int], int]
 # Intervals of the finest level, below so many records over the root of the columns.
 _INTERVALS = ((600.0, 4), (2_000.0, 8), (7_000.0, 16), (24_000.0, 32), (math.inf, 64))
 
@@ -87,10 +91,13 @@ class Encoding:
         columns = zip(self.names, self.blocks, table, strict=True)
         return [name for name, block, cells in columns if block.has_unknown(cells)]
 
-    def rows(self, table: list[Cells], *, is_sparse: bool) -> Any:
-        """Rows of norm at most 1, as an array or CSR."""
+    def rows(self, table: list[Cells], *, is_sparse: bool | None) -> Any:
+        """Rows of norm at most 1, as an array or CSR; None takes the smaller one."""
         pairs = zip(self.blocks, table, strict=True)
         encoded = [block.encode(cells) for block, cells in pairs]
+        if is_sparse is None:
+            n_entries = sum(places.shape[1] for places, _ in encoded)
+            is_sparse = n_entries < _SPARSE_BELOW * len(self.features)
         if is_sparse:
             return self._csr(encoded)
         widths = [len(block.suffixes) for block in self.blocks]

@@ -60,6 +60,7 @@ INSTANCES = {
     "logistic-inf": DPLogisticRegression(epsilon=math.inf),
     "logistic-ledger": DPLogisticRegression(ledger=ledger()),
     "logistic-inf-ledger": DPLogisticRegression(epsilon=math.inf, ledger=ledger()),
+    "logistic-columns": DPLogisticRegression(columns=Range(-10, 10, missing=True)),
     "svc": DPLinearSVC(),
     "svc-inf": DPLinearSVC(epsilon=math.inf),
     "svc-ledger": DPLinearSVC(ledger=ledger()),
@@ -76,6 +77,12 @@ INSTANCES = {
     ),
     "sparse-regression-ledger": DPSparseLinearRegression(
         target_bounds=(-3, 3), ledger=ledger()
+    ),
+    "regression-columns": DPLinearRegression(
+        columns=Range(-10, 10, missing=True), target_bounds=(-3, 3)
+    ),
+    "sparse-logistic-columns": DPSparseLogisticRegression(
+        columns=Range(-10, 10, missing=True)
     ),
     "sparse-logistic": DPSparseLogisticRegression(),
     "sparse-logistic-inf": DPSparseLogisticRegression(epsilon=math.inf),

@@ -1,0 +1,82 @@
+"""The rows of a linear model: numbers as they are given, or a declared table."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from sklearn.base import clone
+
+from skdp._base import PUBLIC_OF_TABLES
+from skdp._input import check_rows
+from skdp.preprocessing._table_encoder import TableEncoder
+from skdp.preprocessing._table_plan import KnotRule
+from skdp.privacy import Budget
+from skdp.privacy._gaussian import gaussian_mu
+
+PUBLIC_OF_DECLARED = (
+    "number of records",
+    "declared columns: names, kinds, ranges and categories",
+    "that every cell is of the kind that is declared for its column",
+)
+# Delta at which a pure budget is compared with the others, by the rule below only.
+_TYPICAL_DELTA = 1e-6
+# Intervals of the finest level, below so many records times mu.
+_INTERVALS = ((500.0, 4), (1_750.0, 8), (6_000.0, 16), (21_000.0, 32), (math.inf, 64))
+
+
+def knots_within(budget: Budget) -> KnotRule:
+    """How fine the noise of a budget lets curves be; public facts only."""
+    mu = math.inf
+    if budget.is_finite:
+        mu = gaussian_mu(budget.epsilon, budget.delta or _TYPICAL_DELTA)
+
+    def knots(n_samples: int, n_columns: int) -> int:
+        size = n_samples * mu
+        return 1 + next(count for below, count in _INTERVALS if size <= below)
+
+    return knots
+
+
+def encoder_of(columns: Any) -> TableEncoder:
+    """The unfitted encoder that the `columns` parameter stands for."""
+    if isinstance(columns, TableEncoder):
+        encoder: TableEncoder = clone(columns)
+        return encoder
+    return TableEncoder(columns)
+
+
+def public_facts(columns: Any) -> tuple[str, ...]:
+    """What a guarantee about the rows takes as public."""
+    return PUBLIC_OF_TABLES if columns is None else PUBLIC_OF_DECLARED
+
+
+def rows_to_fit(model: Any, X: Any, budget: Budget) -> Any:
+    """Checked rows of numbers, of a declared table encoded ones.
+
+    Sets the model's ``n_features_in_`` and ``feature_names_in_``, and ``encoder_`` if
+    its columns are declared; nothing of them depends on cells.
+
+    Returns
+    -------
+    ndarray or CSR of shape (n_samples, n_features)
+    """
+    if model.columns is None:
+        vars(model).pop("encoder_", None)
+        return check_rows(model, X, reset=True, accept_sparse=True)
+    encoder = encoder_of(model.columns)
+    encoding, cells = encoder._fit(X, knots_within(budget))
+    vars(model).pop("feature_names_in_", None)
+    for name in ("n_features_in_", "feature_names_in_"):
+        if hasattr(encoder, name):
+            setattr(model, name, getattr(encoder, name))
+    model.encoder_ = encoder
+    return encoding.rows(cells, is_sparse=None)
+
+
+def rows_to_predict(model: Any, X: Any) -> Any:
+    """Checked rows in the form in which the model was fitted."""
+    encoder = getattr(model, "encoder_", None)
+    if encoder is None:
+        return check_rows(model, X, reset=False, accept_sparse=True)
+    return encoder._rows(X, is_sparse=None)
