@@ -1,6 +1,6 @@
 """Blocks: what one declared column becomes, of norm at most 1.
 
-A block gives each row a few entries at places that differ: `places` and `entries`, both
+A block gives each cell shares in a few states that differ: `states` and `shares`, both
 of shape (n_samples, at most a few). The norms are proved in
 ``docs/proofs/preprocessing.md``.
 """
@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
+from scipy.linalg import block_diag
 
 from skdp._floats import FloatArray
 from skdp.columns import Categories
@@ -21,18 +22,35 @@ from skdp.preprocessing._table_axes import NumberAxis, TimeAxis
 from skdp.preprocessing._table_cells import Cells
 
 Sparse = tuple[np.ndarray, FloatArray]
+# Of a curve's states, however coarse its hats: means over them shall be close.
+_LEAST_INTERVALS = 16
 
 
 class Block(Protocol):
-    """How one column is encoded; public."""
+    """How one column is encoded; public.
+
+    A cell is in a state, or between two neighbouring ones: its shares in them are at
+    least 0, and add up to at most 1 in each part of the block. What comes out is
+    ``shares @ basis``.
+    """
 
     @property
     def suffixes(self) -> tuple[str, ...]:
         """What the names of the features that come out add to the column's."""
         ...
 
-    def encode(self, cells: Cells) -> Sparse:
-        """Places and entries of each row."""
+    @property
+    def parts(self) -> tuple[int, ...]:
+        """Numbers of states, of which those of a part exclude each other."""
+        ...
+
+    @property
+    def basis(self) -> FloatArray:
+        """The features of each state, (n_states, n_features); rows of norm at most 1."""
+        ...
+
+    def shares(self, cells: Cells) -> Sparse:
+        """Each cell's states, and its shares in them."""
         ...
 
     def has_unknown(self, cells: Cells) -> bool:
@@ -45,27 +63,70 @@ class Block(Protocol):
 
 
 @dataclass(frozen=True)
-class Linear:
-    """The position on the axis, in [-1, 1]."""
+class Curve:
+    """The position on the axis, and hats on levels from coarse to fine.
+
+    A hat is 1 at its knot and falls to 0 at the next ones: at each position two hats of
+    a level have values f and 1 - f, the others 0. The position, in [-1, 1], has the
+    largest weight, and each level, from coarse to fine, 1/sqrt(2) of the one before;
+    all are divided by the root of the sum of their squares. Without levels it is the
+    position alone. States are knots, at least as close as those of the finest level.
+
+    Parameters
+    ----------
+    axis : NumberAxis or TimeAxis
+    levels : tuple of int
+        Intervals of each level; each divides the next.
+    """
 
     axis: NumberAxis | TimeAxis
+    levels: tuple[int, ...] = ()
 
     @property
     def suffixes(self) -> tuple[str, ...]:
-        """One feature, named as the column."""
-        return ("",)
+        """The position, and one feature a hat."""
+        if not self.levels:
+            return ("",)
+        hats = (f"_hat{k}_{i}" for k in self.levels for i in range(k + 1))
+        return ("_linear", *hats)
 
-    def encode(self, cells: Cells) -> Sparse:
-        """One entry in [-1, 1]."""
-        return _at_first(self.axis.to_unit(cells.filled()))
+    @property
+    def parts(self) -> tuple[int, ...]:
+        """One state a knot."""
+        return (self._intervals + 1,)
+
+    @property
+    def basis(self) -> FloatArray:
+        """Position and hats at each knot."""
+        positions = np.linspace(-1.0, 1.0, self._intervals + 1)
+        linear, *hats = _hat_weights(len(self.levels))
+        columns = [linear * positions[:, None]]
+        for count, weight in zip(self.levels, hats, strict=True):
+            knots = np.linspace(-1.0, 1.0, count + 1)
+            distance = np.abs(positions[:, None] - knots) * (count / 2)
+            columns.append(weight * np.maximum(1 - distance, 0.0))
+        return np.hstack(columns)
+
+    def shares(self, cells: Cells) -> Sparse:
+        """Two knots."""
+        positions = self.axis.to_unit(cells.filled())
+        knot, share = _intervals(positions, self._intervals)
+        return np.column_stack([knot, knot + 1]), np.column_stack([1 - share, share])
 
     def has_unknown(self, cells: Cells) -> bool:
         """Nothing: values are clipped."""
         return False
 
     def effects(self, weights: FloatArray) -> pd.DataFrame:
-        """The curve at both ends; straight in between."""
-        return _curve(self, self.axis, np.array([-1.0, 1.0]), weights)
+        """The curve at all knots of hats, or both ends; straight in between."""
+        count = max(self.levels, default=1)
+        at = self.axis.at(np.linspace(-1.0, 1.0, count + 1))
+        return _table({"at": at}, (self.basis @ weights)[:: self._intervals // count])
+
+    @property
+    def _intervals(self) -> int:
+        count = max(self.levels, default=1)
+        return count * -(-_LEAST_INTERVALS // count)
 
 
 @dataclass(frozen=True)
@@ -80,10 +141,20 @@ class Bins:
         """One feature an interval."""
         return tuple(f"_bin{i}" for i in range(self.count))
 
-    def encode(self, cells: Cells) -> Sparse:
-        """One entry, 1."""
+    @property
+    def parts(self) -> tuple[int, ...]:
+        """One state an interval."""
+        return (self.count,)
+
+    @property
+    def basis(self) -> FloatArray:
+        """One feature a state."""
+        return np.eye(self.count)
+
+    def shares(self, cells: Cells) -> Sparse:
+        """One interval."""
         interval, _ = _intervals(self.axis.to_unit(cells.filled()), self.count)
-        return interval[:, None], np.ones((len(interval), 1))
+        return _wholly_in(interval)
 
     def has_unknown(self, cells: Cells) -> bool:
         """Nothing: values are clipped."""
@@ -93,51 +164,6 @@ class Bins:
         """The steps, each from an edge to the next."""
         edges = self.axis.at(np.linspace(-1.0, 1.0, self.count + 1))
         return _table({"from": edges[:-1], "to": edges[1:]}, weights)
-
-
-@dataclass(frozen=True)
-class Hats:
-    """The position on the axis, and hats on levels from coarse to fine.
-
-    A hat is 1 at its knot and falls to 0 at the next ones: at each position two hats of
-    a level have values f and 1 - f, the others 0. The position, in [-1, 1], has the
-    largest weight, and each level, from coarse to fine, 1/sqrt(2) of the one before;
-    all are divided by the root of the sum of their squares.
-    """
-
-    axis: NumberAxis | TimeAxis
-    levels: tuple[int, ...]
-
-    @property
-    def suffixes(self) -> tuple[str, ...]:
-        """The position, and one feature a hat."""
-        hats = (f"_hat{k}_{i}" for k in self.levels for i in range(k + 1))
-        return ("_linear", *hats)
-
-    def encode(self, cells: Cells) -> Sparse:
-        """One entry for the position, two for each level."""
-        return self._at(self.axis.to_unit(cells.filled()))
-
-    def has_unknown(self, cells: Cells) -> bool:
-        """Nothing: values are clipped."""
-        return False
-
-    def effects(self, weights: FloatArray) -> pd.DataFrame:
-        """The curve at all knots; straight in between, on the axis."""
-        knots = {i / k for k in self.levels for i in range(k + 1)}
-        positions = 2 * np.array(sorted(knots)) - 1
-        return _curve(self, self.axis, positions, weights)
-
-    def _at(self, positions: FloatArray) -> Sparse:
-        linear, *hats = _hat_weights(len(self.levels))
-        places = [np.zeros(len(positions), dtype=np.int64)]
-        entries, offset = [linear * positions], 1
-        for count, weight in zip(self.levels, hats, strict=True):
-            knot, share = _intervals(positions, count)
-            places += [offset + knot, offset + knot + 1]
-            entries += [weight * (1 - share), weight * share]
-            offset += count + 1
-        return np.column_stack(places), np.column_stack(entries)
 
 
 @dataclass(frozen=True)
@@ -151,8 +177,18 @@ class OneOf:
         """One feature a category."""
         return tuple(f"_{value}" for value in self.declared.values)
 
-    def encode(self, cells: Cells) -> Sparse:
-        """One entry: 1, or 0 at the first place."""
+    @property
+    def parts(self) -> tuple[int, ...]:
+        """One state a category."""
+        return (len(self.declared.values),)
+
+    @property
+    def basis(self) -> FloatArray:
+        """One feature a state."""
+        return np.eye(len(self.declared.values))
+
+    def shares(self, cells: Cells) -> Sparse:
+        """One category, or none."""
         codes = self._codes(cells)[:, None]
         return np.maximum(codes, 0), (codes >= 0).astype(np.float64)
 
@@ -182,9 +218,19 @@ class Sign:
         """One feature, named as the column."""
         return ("",)
 
-    def encode(self, cells: Cells) -> Sparse:
-        """One entry, 1 or -1."""
-        return _at_first(np.where(cells.filled().astype(bool), 1.0, -1.0))
+    @property
+    def parts(self) -> tuple[int, ...]:
+        """False, True."""
+        return (2,)
+
+    @property
+    def basis(self) -> FloatArray:
+        """-1, 1."""
+        return np.array([[-1.0], [1.0]])
+
+    def shares(self, cells: Cells) -> Sparse:
+        """One truth value."""
+        return _wholly_in(cells.filled().astype(bool).astype(np.int64))
 
     def has_unknown(self, cells: Cells) -> bool:
         """Nothing."""
@@ -192,7 +238,7 @@ class Sign:
 
     def effects(self, weights: FloatArray) -> pd.DataFrame:
         """What each truth value adds."""
-        return _table({"value": [False, True]}, np.vstack([-weights, weights]))
+        return _table({"value": [False, True]}, self.basis @ weights)
 
 
 @dataclass(frozen=True)
@@ -206,10 +252,19 @@ class Part:
         """One feature a value."""
         return tuple(f"_{self.name}_{value}" for value in self._values())
 
-    def encode(self, cells: Cells) -> Sparse:
-        """One entry, 1."""
-        place = _part(cells.filled(), self.name)[:, None]
-        return place, np.ones(place.shape)
+    @property
+    def parts(self) -> tuple[int, ...]:
+        """One state a value."""
+        return (len(self._values()),)
+
+    @property
+    def basis(self) -> FloatArray:
+        """One feature a state."""
+        return np.eye(len(self._values()))
+
+    def shares(self, cells: Cells) -> Sparse:
+        """One value."""
+        return _wholly_in(_part(cells.filled(), self.name))
 
     def has_unknown(self, cells: Cells) -> bool:
         """Nothing."""
@@ -236,11 +291,20 @@ class Joined:
         """Those of all blocks."""
         return tuple(suffix for block in self.blocks for suffix in block.suffixes)
 
-    def encode(self, cells: Cells) -> Sparse:
-        """The entries of all blocks."""
-        places, entries = zip(*(b.encode(cells) for b in self.blocks), strict=True)
-        shifted = [p + start for p, start in zip(places, self._starts(), strict=False)]
-        return np.hstack(shifted), np.hstack(entries) / math.sqrt(len(self.blocks))
+    @property
+    def parts(self) -> tuple[int, ...]:
+        """Those of all blocks."""
+        return tuple(size for block in self.blocks for size in block.parts)
+
+    @property
+    def basis(self) -> FloatArray:
+        """Those of the blocks along the diagonal."""
+        along = block_diag(*(block.basis for block in self.blocks))
+        return np.asarray(along / math.sqrt(len(self.blocks)))
+
+    def shares(self, cells: Cells) -> Sparse:
+        """The states of all blocks."""
+        return side_by_side(self.blocks, [b.shares(cells) for b in self.blocks])
 
     def has_unknown(self, cells: Cells) -> bool:
         """Whether a block knows a cell not."""
@@ -248,17 +312,14 @@ class Joined:
 
     def effects(self, weights: FloatArray) -> pd.DataFrame:
         """One table below the other; what the column adds is the sum of the parts."""
-        shares = np.split(weights / math.sqrt(len(self.blocks)), self._starts()[1:])
+        ends = np.cumsum([len(block.suffixes) for block in self.blocks])
+        shares = np.split(weights / math.sqrt(len(self.blocks)), ends[:-1])
         tables = []
         for name, block, share in zip(self.names, self.blocks, shares, strict=True):
             table = block.effects(share).rename(columns={"value": "at"})
             table.insert(0, "part", name)
             tables.append(table)
         return _stacked(tables, weights)
-
-    def _starts(self) -> list[int]:
-        widths = [len(block.suffixes) for block in self.blocks]
-        return [0, *np.cumsum(widths)[:-1].tolist()]
 
 
 @dataclass(frozen=True)
@@ -272,13 +333,23 @@ class OrMissing:
         """Those of the block, and one more."""
         return (*self.present.suffixes, "_missing")
 
-    def encode(self, cells: Cells) -> Sparse:
-        """The block's entries, or 1 at the last place."""
-        places, entries = self.present.encode(cells)
-        last = np.full((len(places), 1), len(self.present.suffixes))
+    @property
+    def parts(self) -> tuple[int, ...]:
+        """Those of the block, and a state of its own."""
+        return (*self.present.parts, 1)
+
+    @property
+    def basis(self) -> FloatArray:
+        """The block's, and one feature for the last state."""
+        return np.asarray(block_diag(self.present.basis, 1.0))
+
+    def shares(self, cells: Cells) -> Sparse:
+        """The block's states, or the last one."""
+        states, shares = self.present.shares(cells)
+        last = np.full((len(states), 1), sum(self.present.parts))
         is_missing = cells.is_missing[:, None]
-        entries = np.where(is_missing, 0.0, entries)
-        return np.hstack([places, last]), np.hstack([entries, is_missing * 1.0])
+        shares = np.where(is_missing, 0.0, shares)
+        return np.hstack([states, last]), np.hstack([shares, is_missing * 1.0])
 
     def has_unknown(self, cells: Cells) -> bool:
         """Whether the block knows a cell not."""
@@ -292,20 +363,20 @@ class OrMissing:
         return _stacked([table, missing], weights)
 
 
+def side_by_side(blocks: tuple[Block, ...], each: list[Sparse]) -> Sparse:
+    """States of several blocks, counted through."""
+    ends = np.cumsum([sum(block.parts) for block in blocks]).tolist()
+    starts = [0, *ends[:-1]]
+    states = [part + start for (part, _), start in zip(each, starts, strict=True)]
+    return np.hstack(states), np.hstack([shares for _, shares in each])
+
+
 def _look_up(code_of: dict[Any, int], cell: Any) -> int:
     """Position of a cell's category, -1 if it is not declared."""
     try:
         return code_of.get(cell, -1)
     except Exception:  # what cannot be hashed or compared was not declared
         return -1
-
-
-def dense(sparse: Sparse, width: int) -> FloatArray:
-    """Places and entries as an array with `width` columns."""
-    places, entries = sparse
-    rows = np.zeros((len(places), width))
-    np.put_along_axis(rows, places, entries, axis=1)
-    return rows
 
 
 def _hat_weights(n_levels: int) -> FloatArray:
@@ -321,8 +392,8 @@ def _intervals(positions: FloatArray, count: int) -> tuple[np.ndarray, FloatArra
     return interval, shares - interval
 
 
-def _at_first(entries: FloatArray) -> Sparse:
-    return np.zeros((len(entries), 1), dtype=np.int64), entries[:, None]
+def _wholly_in(states: np.ndarray) -> Sparse:
+    return states[:, None], np.ones((len(states), 1))
 
 
 def _part(dates: np.ndarray, name: str) -> np.ndarray:
@@ -336,16 +407,6 @@ def _part(dates: np.ndarray, name: str) -> np.ndarray:
     if name == "month":
         return np.asarray(months.astype(np.int64) % 12)
     return np.asarray((days - months.astype("datetime64[D]")).astype(np.int64))
-
-
-def _curve(
-    block: Linear | Hats,
-    axis: NumberAxis | TimeAxis,
-    positions: FloatArray,
-    weights: FloatArray,
-) -> pd.DataFrame:
-    encoded = block._at(positions) if isinstance(block, Hats) else _at_first(positions)
-    return _table({"at": axis.at(positions)}, dense(encoded, len(weights)) @ weights)
 
 
 def _table(labels: dict[str, Any], effects: FloatArray) -> pd.DataFrame:

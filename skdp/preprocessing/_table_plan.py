@@ -5,26 +5,25 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import block_diag, csr_array
 
-from skdp._floats import FloatArray
 from skdp._validation import check_choice, check_count
 from skdp.columns import Boolean, Categories, Dates, Declaration, Range
 from skdp.preprocessing._table_axes import NumberAxis, TimeAxis
 from skdp.preprocessing._table_blocks import (
     Bins,
     Block,
-    Hats,
+    Curve,
     Joined,
-    Linear,
     OneOf,
     OrMissing,
     Part,
     Sign,
-    dense,
+    side_by_side,
 )
 from skdp.preprocessing._table_cells import Cells
 
@@ -93,29 +92,49 @@ class Encoding:
 
     def rows(self, table: list[Cells], *, is_sparse: bool | None) -> Any:
         """Rows of norm at most 1, as an array or CSR; None takes the smaller one."""
-        pairs = zip(self.blocks, table, strict=True)
-        encoded = [block.encode(cells) for block, cells in pairs]
-        if is_sparse is None:
-            n_entries = sum(places.shape[1] for places, _ in encoded)
-            is_sparse = n_entries < _SPARSE_BELOW * len(self.features)
-        if is_sparse:
-            return self._csr(encoded)
-        widths = [len(block.suffixes) for block in self.blocks]
-        parts = [dense(part, w) for part, w in zip(encoded, widths, strict=True)]
-        return np.hstack(parts) * self.scale
+        return self.rows_of(self.states(table), is_sparse=is_sparse)
 
-    def _csr(self, encoded: list[tuple[np.ndarray, FloatArray]]) -> csr_array:
-        starts = [columns.start for columns in self.slices.values()]
-        places = np.hstack(
-            [part + start for (part, _), start in zip(encoded, starts, strict=True)]
-        )
-        entries = np.hstack([part for _, part in encoded]) * self.scale
-        is_there = entries != 0
-        indptr = np.concatenate([[0], np.cumsum(is_there.sum(axis=1))])
-        shape = (len(entries), len(self.features))
-        rows = csr_array((entries[is_there], places[is_there], indptr), shape=shape)
+    def rows_of(self, states: csr_array, *, is_sparse: bool | None) -> Any:
+        """Encoded rows of shares in states."""
+        rows = states @ self.basis
+        if is_sparse is None:
+            is_sparse = self._density < _SPARSE_BELOW
+        if not is_sparse:
+            return rows.toarray()
         rows.sort_indices()
         return rows
+
+    @cached_property
+    def basis(self) -> csr_array:
+        """The features of each state: (n_states, n_features), rows of norm 1 at most.
+
+        Rows of several blocks together, which are divided by the root of their number.
+        """
+        along = block_diag([csr_array(b.basis) for b in self.blocks], format="csr")
+        return csr_array(along * self.scale)
+
+    @property
+    def parts(self) -> tuple[int, ...]:
+        """Numbers of states, of which those of a part exclude each other."""
+        return tuple(size for block in self.blocks for size in block.parts)
+
+    @property
+    def _density(self) -> float:
+        """Share of features that are not 0 in a row, at most."""
+        # A cell is in two states of a block, or less.
+        entries = sum(2 * np.mean(np.count_nonzero(b.basis, 1)) for b in self.blocks)
+        return float(entries) / len(self.features)
+
+    def states(self, table: list[Cells]) -> csr_array:
+        """Each row's shares in the states of all blocks."""
+        pairs = zip(self.blocks, table, strict=True)
+        states, shares = side_by_side(
+            self.blocks, [block.shares(cells) for block, cells in pairs]
+        )
+        is_there = shares != 0
+        indptr = np.concatenate([[0], np.cumsum(is_there.sum(axis=1))])
+        shape = (len(shares), sum(self.parts))
+        return csr_array((shares[is_there], states[is_there], indptr), shape=shape)
 
 
 def planned(
@@ -194,11 +213,13 @@ def _block(declared: Declaration, way: str, n_knots: int) -> Block:
 
 def _numeric(axis: NumberAxis | TimeAxis, way: str, n_knots: int) -> Block:
     count = n_knots - 1
-    if way == "linear":
-        return Linear(axis)
     if way == "bins":
         return Bins(axis, count)
-    return Hats(axis, tuple(sorted({-(-count // 4), -(-count // 2), count})))
+    if way == "linear":
+        return Curve(axis)
+    # A level lies in the next finer one, so that knots of the finest serve all.
+    levels = [count // halved for halved in (4, 2, 1) if count % halved == 0]
+    return Curve(axis, tuple(levels))
 
 
 def _dates(declared: Dates, way: str, n_knots: int) -> Block:
