@@ -27,6 +27,7 @@ _HOMES = {
     "DPStandardScaler": "skdp.preprocessing",
     "DeclaredOneHotEncoder": "skdp.preprocessing",
     "PipelineReport": "skdp.pipeline",
+    "Preconditioning": "skdp.linear_model",
     "PrivacyRecord": "skdp.privacy",
     "PrivateScore": "skdp.model_selection",
     "RowNormClipper": "skdp.preprocessing",
@@ -53,6 +54,7 @@ if TYPE_CHECKING:  # what editors and type checkers see; a test holds both to be
         DPLogisticRegression as DPLogisticRegression,
         DPSparseLinearRegression as DPSparseLinearRegression,
         DPSparseLogisticRegression as DPSparseLogisticRegression,
+        Preconditioning as Preconditioning,
         forecast as forecast,
     )
     from skdp.model_selection import (

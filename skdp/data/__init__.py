@@ -1,6 +1,7 @@
 """Sources: data as solvers see it."""
 
 from skdp.data._buckets import Bucket, buckets
+from skdp.data._centred import CentredRows, CentredSource, Centring
 from skdp.data._memory import MemorySource, held
 from skdp.data._source import Block, Source, is_stable
 from skdp.data._table import Table
@@ -9,6 +10,9 @@ from skdp.data._views import ColumnsOf, ConstantColumn, EntriesClipped
 __all__ = [
     "Block",
     "Bucket",
+    "CentredRows",
+    "CentredSource",
+    "Centring",
     "ColumnsOf",
     "ConstantColumn",
     "EntriesClipped",

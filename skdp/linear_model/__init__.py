@@ -3,6 +3,7 @@
 from skdp.linear_model._forecast import Forecast, forecast
 from skdp.linear_model._linear_regression import DPLinearRegression
 from skdp.linear_model._logistic import DPLogisticRegression
+from skdp.linear_model._preconditioning import Preconditioning
 from skdp.linear_model._sparse_linear_regression import DPSparseLinearRegression
 from skdp.linear_model._sparse_logistic_regression import DPSparseLogisticRegression
 from skdp.linear_model._svc import DPLinearSVC
@@ -14,5 +15,6 @@ __all__ = [
     "DPSparseLinearRegression",
     "DPSparseLogisticRegression",
     "Forecast",
+    "Preconditioning",
     "forecast",
 ]

@@ -12,8 +12,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp._base import PrivateEstimator
 from skdp._validation import check_data_norm
-from skdp.data import MemorySource
-from skdp.linear_model._rows import encoder_of
+from skdp.data import Centring, MemorySource
+from skdp.linear_model._preconditioning import (
+    Preconditioning,
+    check_preconditioning,
+    preconditioned,
+)
+from skdp.linear_model._rows import DeclaredRows, encoder_of
 from skdp.losses import Loss
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
@@ -28,6 +33,7 @@ from skdp.solvers import (
     named_solver,
     solve,
 )
+from skdp.solvers._preconditioned import CentredSolution
 
 _UNCLIPPED_THEN = (
     "Version 0.1 did not clip rows in predict; they are now clipped to data_norm as in "
@@ -45,6 +51,10 @@ class DPEstimator(PrivateEstimator):
 
     solver: str
     columns: Any
+    preconditioning: Any = None
+    center_: Any
+    scale_: Any
+    row_norm_: float
     coef_: Any
 
     def _check_privacy_params(self) -> Budget:
@@ -91,6 +101,9 @@ class DPEstimator(PrivateEstimator):
 
     def _products(self, X: Any, coef: np.ndarray) -> np.ndarray:
         """Of the fitted weights and rows, which are clipped as they were in `fit`."""
+        if hasattr(self, "center_"):
+            centring = Centring(self.center_, self.scale_, self.row_norm_)
+            return centring.products(X, coef)
         return clipped_products(X, coef, self.privacy_.data_norm)
 
     def _changed_since(self, schema: int, state: dict[str, Any]) -> str:
@@ -133,13 +146,18 @@ class DPEstimator(PrivateEstimator):
         """Plan, commit, ask: everything about privacy in one place."""
         n_samples, n_features = X.shape
         objective = self._objective(loss, n_samples, n_features, alpha, budget)
-        chosen = choose_solver(
-            self.solver,
-            self.solver_params,
-            objective,
-            budget,
-            has_ledger=self.ledger is not None,
-        )
+        chosen = self._preconditioned(X, objective, budget)
+        if chosen is None:
+            chosen = choose_solver(
+                self.solver,
+                self.solver_params,
+                objective,
+                budget,
+                has_ledger=self.ledger is not None,
+            )
+            X = X.encoded() if isinstance(X, DeclaredRows) else X
+        else:
+            X = X.states
         solver = chosen.solver if chosen is not None else None
         name = type(self).__name__
         door = self._door(budget)
@@ -149,9 +167,10 @@ class DPEstimator(PrivateEstimator):
             MemorySource(X, y),
             objective,
             door,
-            label=f"{name}(solver={solver.key if solver else 'exact'!r})",
+            label=f"{name}(solver={solver.named if solver else 'exact'!r})",
             progress=Progress(name, bool(self.verbose)),
         )
+        self._keep_centring(solution)
         return (
             solution,
             objective,
@@ -159,6 +178,34 @@ class DPEstimator(PrivateEstimator):
                 solution, answers, objective, budget, chosen, assumed_public, notes
             ),
         )
+
+    def _keep_centring(self, solution: Solution) -> None:
+        for name in ("center_", "scale_", "row_norm_"):
+            self.__dict__.pop(name, None)
+        if isinstance(solution, CentredSolution):
+            centring = solution.centring
+            self.center_, self.scale_ = centring.centre, centring.scale
+            self.row_norm_ = centring.norm
+
+    def _preconditioned(
+        self, X: Any, objective: LinearObjective, budget: Budget
+    ) -> Chosen | None:
+        """The solver on centred rows; None if rows stay as they are."""
+        given = check_preconditioning(self.preconditioning)
+        if given is None or not budget.is_finite:
+            return None
+        named = named_solver(self.solver, self.solver_params)
+        if isinstance(given, str):
+            is_open = named is None and budget.delta > 0 and objective.alpha == 0
+            if not is_open or not isinstance(X, DeclaredRows):
+                return None
+            given = Preconditioning()
+        if not isinstance(X, DeclaredRows):
+            raise ValueError(
+                "The 'preconditioning' parameter must be 'auto' or None without "
+                f"'columns'. Got {given!r}. Declare the columns."
+            )
+        return preconditioned(given, named, X.encoding, objective, budget)
 
     def _record(
         self,
@@ -176,7 +223,7 @@ class DPEstimator(PrivateEstimator):
             answers,
             budget,
             mechanism=solver.mechanism if solver else "",
-            solver=solver.key if solver else "exact",
+            solver=solver.named if solver else "exact",
             solver_params=solver.params if solver else {},
             why_solver=chosen.reason if chosen else "epsilon=inf: the optimum itself",
             sensitivity=solver.sensitivity(objective) if solver else math.inf,

@@ -47,6 +47,7 @@ class LinearClassifier(ClassifierMixin, DPEstimator):
         fit_intercept: bool = True,
         solver: str = "auto",
         solver_params: Any = None,
+        preconditioning: Any = "auto",
         classes: Any = None,
         random_state: int | None = None,
         ledger: Any = None,
@@ -61,6 +62,7 @@ class LinearClassifier(ClassifierMixin, DPEstimator):
         self.fit_intercept = fit_intercept
         self.solver = solver
         self.solver_params = solver_params
+        self.preconditioning = preconditioning
         self.classes = classes
         self.random_state = random_state
         self.ledger = ledger

@@ -55,6 +55,11 @@ class DPLinearRegression(LinearRegressor):
     solver_params : mapping or None, default=None
         Hyper-parameters of a named solver, for example ``{"n_steps": 100}``. Nothing
         in it can change noise scale, sensitivity or randomness.
+    preconditioning : "auto", None or Preconditioning, default="auto"
+        With `columns`: a small part of the budget buys one noisy histogram of every
+        column, by which rows are centred, scaled and clipped, and the rest fits.
+        "auto": with ``solver="auto"``, delta above 0 and no penalty given; None:
+        never; see `Preconditioning`.
     random_state : int or None, default=None
         None: private noise. An integer makes the fit reproducible and **not private**.
     ledger : BudgetLedger or None, default=None
@@ -68,6 +73,11 @@ class DPLinearRegression(LinearRegressor):
         Private output. Of the dtype of X.
     intercept_ : float
         Private output (0.0 without an intercept, public).
+    center_, scale_ : ndarray of shape (n_encoded_features,)
+        What encoded rows are centred on and multiplied by before they are clipped.
+        Private output, or public if nothing was spent on it. Only with preconditioning.
+    row_norm_ : float
+        Norm to which such rows are clipped; as private. Only with preconditioning.
     privacy_ : PrivacyRecord
         Public facts, and post-processing of released iterates (``noise_scale``).
     encoder_ : TableEncoder
@@ -114,6 +124,7 @@ class DPLinearRegression(LinearRegressor):
         target_bounds: Any = None,
         solver: str = "auto",
         solver_params: Any = None,
+        preconditioning: Any = "auto",
         random_state: int | None = None,
         ledger: Any = None,
         verbose: bool | int = False,
@@ -128,6 +139,7 @@ class DPLinearRegression(LinearRegressor):
         self.target_bounds = target_bounds
         self.solver = solver
         self.solver_params = solver_params
+        self.preconditioning = preconditioning
         self.random_state = random_state
         self.ledger = ledger
         self.verbose = verbose

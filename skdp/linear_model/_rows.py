@@ -3,39 +3,66 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
+import numpy as np
+from scipy.sparse import csr_array
 from sklearn.base import clone
 
 from skdp._base import PUBLIC_OF_TABLES
 from skdp._input import check_rows
+from skdp.linear_model._preconditioning import strength_of
 from skdp.preprocessing._table_encoder import TableEncoder
-from skdp.preprocessing._table_plan import KnotRule
+from skdp.preprocessing._table_plan import Encoding, KnotRule
 from skdp.privacy import Budget
-from skdp.privacy._gaussian import gaussian_mu
 
 PUBLIC_OF_DECLARED = (
     "number of records",
     "declared columns: names, kinds, ranges and categories",
     "that every cell is of the kind that is declared for its column",
 )
-# Delta at which a pure budget is compared with the others, by the rule below only.
-_TYPICAL_DELTA = 1e-6
 # Intervals of the finest level, below so many records times mu.
 _INTERVALS = ((500.0, 4), (1_750.0, 8), (6_000.0, 16), (21_000.0, 32), (math.inf, 64))
 
 
-def knots_within(budget: Budget) -> KnotRule:
+def knots_within(budget: Budget, adjacency: str) -> KnotRule:
     """How fine the noise of a budget lets curves be; public facts only."""
-    mu = math.inf
-    if budget.is_finite:
-        mu = gaussian_mu(budget.epsilon, budget.delta or _TYPICAL_DELTA)
 
     def knots(n_samples: int, n_columns: int) -> int:
-        size = n_samples * mu
+        size = strength_of(n_samples, budget, adjacency)
         return 1 + next(count for below, count in _INTERVALS if size <= below)
 
     return knots
+
+
+@dataclass(frozen=True, eq=False)
+class DeclaredRows:
+    """Records of a declared table, to be encoded.
+
+    Parameters
+    ----------
+    encoding : Encoding
+        Public.
+    states : CSR of shape (n_samples, n_states)
+        Private.
+    """
+
+    encoding: Encoding
+    states: csr_array
+    dtype: ClassVar[Any] = np.dtype(np.float64)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of records and of encoded features."""
+        return self.states.shape[0], self.encoding.basis.shape[1]
+
+    def __len__(self) -> int:
+        return int(self.states.shape[0])
+
+    def encoded(self) -> Any:
+        """Rows of norm at most 1, as an array or CSR."""
+        return self.encoding.rows_of(self.states, is_sparse=None)
 
 
 def encoder_of(columns: Any) -> TableEncoder:
@@ -59,19 +86,19 @@ def rows_to_fit(model: Any, X: Any, budget: Budget) -> Any:
 
     Returns
     -------
-    ndarray or CSR of shape (n_samples, n_features)
+    ndarray, CSR or DeclaredRows of shape (n_samples, n_features)
     """
     if model.columns is None:
         vars(model).pop("encoder_", None)
         return check_rows(model, X, reset=True, accept_sparse=True)
     encoder = encoder_of(model.columns)
-    encoding, cells = encoder._fit(X, knots_within(budget))
+    encoding, cells = encoder._fit(X, knots_within(budget, model.adjacency))
     vars(model).pop("feature_names_in_", None)
     for name in ("n_features_in_", "feature_names_in_"):
         if hasattr(encoder, name):
             setattr(model, name, getattr(encoder, name))
     model.encoder_ = encoder
-    return encoding.rows(cells, is_sparse=None)
+    return DeclaredRows(encoding, encoding.states(cells))
 
 
 def rows_to_predict(model: Any, X: Any) -> Any:

@@ -55,6 +55,11 @@ class DPLinearSVC(LinearClassifier):
     solver_params : mapping or None, default=None
         Hyper-parameters of a named solver, for example ``{"n_steps": 100}``. Nothing
         in it can change noise scale, sensitivity or randomness.
+    preconditioning : "auto", None or Preconditioning, default="auto"
+        With `columns`: a small part of the budget buys one noisy histogram of every
+        column, by which rows are centred, scaled and clipped, and the rest fits.
+        "auto": with ``solver="auto"``, delta above 0 and no penalty given; None:
+        never; see `Preconditioning`.
     classes : array-like of shape (n_classes,) or None, default=None
         The labels that may occur. None takes them from `y`, which assumes that they
         are public and warns with `PublicLabelsWarning`.
@@ -73,6 +78,11 @@ class DPLinearSVC(LinearClassifier):
         Private output (zeros without an intercept, public).
     classes_ : ndarray of shape (n_classes,)
         Public, or assumed to be (see `classes`).
+    center_, scale_ : ndarray of shape (n_encoded_features,)
+        What encoded rows are centred on and multiplied by before they are clipped.
+        Private output, or public if nothing was spent on it. Only with preconditioning.
+    row_norm_ : float
+        Norm to which such rows are clipped; as private. Only with preconditioning.
     privacy_ : PrivacyRecord
         Public facts, and post-processing of released iterates (``noise_scale``).
     encoder_ : TableEncoder

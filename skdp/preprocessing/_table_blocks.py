@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import pandas as pd
@@ -46,7 +46,12 @@ class Block(Protocol):
 
     @property
     def basis(self) -> FloatArray:
-        """The features of each state, (n_states, n_features); rows of norm at most 1."""
+        """Features of each state, (n_states, n_features); rows of norm at most 1."""
+        ...
+
+    @property
+    def weight(self) -> float:
+        """By what the basis was divided, where an indicator has weight 1."""
         ...
 
     def shares(self, cells: Cells) -> Sparse:
@@ -99,7 +104,7 @@ class Curve:
     def basis(self) -> FloatArray:
         """Position and hats at each knot."""
         positions = np.linspace(-1.0, 1.0, self._intervals + 1)
-        linear, *hats = _hat_weights(len(self.levels))
+        linear, *hats = _hat_weights(len(self.levels)) / self.weight
         columns = [linear * positions[:, None]]
         for count, weight in zip(self.levels, hats, strict=True):
             knots = np.linspace(-1.0, 1.0, count + 1)
@@ -124,6 +129,11 @@ class Curve:
         return _table({"at": at}, (self.basis @ weights)[:: self._intervals // count])
 
     @property
+    def weight(self) -> float:
+        """Root of the sum of the squares of all weights."""
+        return float(np.linalg.norm(_hat_weights(len(self.levels))))
+
+    @property
     def _intervals(self) -> int:
         count = max(self.levels, default=1)
         return count * -(-_LEAST_INTERVALS // count)
@@ -135,6 +145,7 @@ class Bins:
 
     axis: NumberAxis | TimeAxis
     count: int
+    weight: ClassVar[float] = 1.0
 
     @property
     def suffixes(self) -> tuple[str, ...]:
@@ -171,6 +182,7 @@ class OneOf:
     """Which of the declared categories; zeros for any other."""
 
     declared: Categories
+    weight: ClassVar[float] = 1.0
 
     @property
     def suffixes(self) -> tuple[str, ...]:
@@ -213,6 +225,9 @@ class OneOf:
 class Sign:
     """1 for True, -1 for False."""
 
+    # As the indicators of two categories.
+    weight: ClassVar[float] = math.sqrt(0.5)
+
     @property
     def suffixes(self) -> tuple[str, ...]:
         """One feature, named as the column."""
@@ -246,6 +261,7 @@ class Part:
     """Which month, weekday (Monday is 1), day of the month, or hour."""
 
     name: str
+    weight: ClassVar[float] = 1.0
 
     @property
     def suffixes(self) -> tuple[str, ...]:
@@ -297,6 +313,11 @@ class Joined:
         return tuple(size for block in self.blocks for size in block.parts)
 
     @property
+    def weight(self) -> float:
+        """That of the first block."""
+        return self.blocks[0].weight
+
+    @property
     def basis(self) -> FloatArray:
         """Those of the blocks along the diagonal."""
         along = block_diag(*(block.basis for block in self.blocks))
@@ -335,8 +356,14 @@ class OrMissing:
 
     @property
     def parts(self) -> tuple[int, ...]:
-        """Those of the block, and a state of its own."""
-        return (*self.present.parts, 1)
+        """Those of the block, one of them with a state more."""
+        *others, last = self.present.parts
+        return (*others, last + 1)
+
+    @property
+    def weight(self) -> float:
+        """That of the block."""
+        return self.present.weight
 
     @property
     def basis(self) -> FloatArray:
@@ -380,9 +407,8 @@ def _look_up(code_of: dict[Any, int], cell: Any) -> int:
 
 
 def _hat_weights(n_levels: int) -> FloatArray:
-    """Weights of the position and of each level; their squares add up to 1."""
-    weights = 2.0 ** (-np.arange(n_levels + 1) / 2)
-    return np.asarray(weights / np.sqrt(np.sum(weights**2)))
+    """Weights of the position and of each level, of which hats of 1 are the unit."""
+    return np.array([2.0, *(2.0 ** (-level / 2) for level in range(n_levels))])
 
 
 def _intervals(positions: FloatArray, count: int) -> tuple[np.ndarray, FloatArray]:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import block_diag, csr_array
 
+from skdp._floats import FloatArray
 from skdp._validation import check_choice, check_count
 from skdp.columns import Boolean, Categories, Dates, Declaration, Range
 from skdp.preprocessing._table_axes import NumberAxis, TimeAxis
@@ -112,6 +113,12 @@ class Encoding:
         """
         along = block_diag([csr_array(b.basis) for b in self.blocks], format="csr")
         return csr_array(along * self.scale)
+
+    @property
+    def weights(self) -> FloatArray:
+        """Of each feature, by what it was divided so that rows have norm at most 1."""
+        pairs = [(block.weight, len(block.suffixes)) for block in self.blocks]
+        return np.concatenate([np.full(n, w) for w, n in pairs]) / self.scale
 
     @property
     def parts(self) -> tuple[int, ...]:

@@ -98,7 +98,7 @@ class Answers(ABC):
     @property
     def layout(self) -> Layout:
         """How sums over all records are taken; public."""
-        return Layout(self._source.largest_block)
+        return _layout_of(self._source)
 
     @abstractmethod
     def ask(self, query: Query, line: int = 0) -> Released:
@@ -241,7 +241,7 @@ class Answers(ABC):
         # Which rows stand beside a sampled one is secret, so all of them may move.
         is_sampled = isinstance(line.sample, (Batch, Poisson))
         moved = self._source.n_samples if is_sampled else 1
-        return Layout(self._source.largest_block, moved)
+        return _layout_of(self._source, moved)
 
     def _bound(self, query: Query, line: Line) -> float:
         """In exact arithmetic."""
@@ -262,6 +262,11 @@ class Answers(ABC):
         return Released(
             value, scale.sigma, scale.sigma * law.deviation(1.0, value.size)
         )
+
+
+def _layout_of(source: Any, moved_rows: int = 1) -> Layout:
+    amplification = getattr(source, "amplification", 1.0)
+    return Layout(source.largest_block, moved_rows, amplification)
 
 
 class LocalAnswers(Answers):

@@ -76,10 +76,14 @@ class Layout:
     moved_rows : int, default=1
         Rows that neighbours may compute otherwise: one, or all if it is secret which
         rows stand beside which.
+    amplification : float, default=1.0
+        By how much the terms of which a row's products are made may be larger than the
+        row.
     """
 
     largest_block: int
     moved_rows: int = 1
+    amplification: float = 1.0
 
 
 class Query(Protocol):

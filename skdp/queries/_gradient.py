@@ -78,7 +78,11 @@ class Gradient:
         # What raw predictions err by.
         length = float(np.linalg.norm(self.weights / self._unit))
         return rounding_slack(
-            self.family.objective, layout.largest_block, length, layout.moved_rows
+            self.family.objective,
+            layout.largest_block,
+            length,
+            layout.moved_rows,
+            layout.amplification,
         )
 
     def open(self, source: Source) -> GradientSum:

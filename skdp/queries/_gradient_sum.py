@@ -70,6 +70,7 @@ def rounding_slack(
     largest_block: int,
     weights_norm: float,
     moved_rows: int = 1,
+    amplification: float = 1.0,
 ) -> float:
     """Bound on what floating point adds to the sensitivity of a gradient sum.
 
@@ -78,16 +79,19 @@ def rounding_slack(
     (b + n / b + 16) units in the last place of the sum of the records' norms), plus
     the error of every row that is computed otherwise: of its factor and residual, and
     of its raw prediction, which grows with the weights. One record's, if the layout of
-    the blocks is public; all `moved_rows` if it is not. Lemma 4 of the proof page.
+    the blocks is public; all `moved_rows` if it is not. Lemma 4 of the proof page. All
+    of it grows with the terms that cancel in centred rows, by `amplification`.
     """
     n, b, d = objective.n_samples, largest_block, objective.n_features
     worst = objective.loss.zero_out_bound(math.inf)
     record = objective.row_norm * worst
     summation = 2 * n * (b + n / b + 16) * UNIT_ROUNDOFF
     one_row = 8 * (d + 64) * UNIT_ROUNDOFF
-    raw_error = (d + 16) * UNIT_ROUNDOFF * objective.row_norm * weights_norm
+    row_norm = objective.row_norm * amplification
+    raw_error = (d + 16) * UNIT_ROUNDOFF * row_norm * weights_norm
     moved = 2 * min(1.0, objective.loss.smoothness * raw_error / worst)
-    return record * (summation + moved_rows * (one_row + moved))
+    rows = summation + moved_rows * one_row
+    return record * (amplification * rows + moved_rows * moved)
 
 
 class GradientSum:

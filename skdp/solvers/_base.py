@@ -140,6 +140,11 @@ class Solver(Configured, ABC):
         return False
 
     @property
+    def named(self) -> str:
+        """Its key for the record and the books."""
+        return self.key
+
+    @property
     def assumed_public(self) -> tuple[str, ...]:
         """What the guarantee takes as public beside the objective, for the record."""
         return ()

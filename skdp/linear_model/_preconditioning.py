@@ -1,0 +1,165 @@
+"""How rows of declared columns are centred and scaled before a fit; the rules."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar
+
+from skdp._configured import Checks, Configured, Given
+from skdp._validation import check_real
+from skdp.exceptions import Refused
+from skdp.objectives import LinearObjective
+from skdp.preprocessing._table_plan import Encoding
+from skdp.privacy import Budget
+from skdp.privacy._gaussian import gaussian_mu
+from skdp.solvers._auto import Chosen
+from skdp.solvers._flow_time import FlowTime
+from skdp.solvers._heavy_ball import HeavyBall
+from skdp.solvers._multistage import Multistage
+from skdp.solvers._named import Named
+from skdp.solvers._nesterov import Nesterov
+from skdp.solvers._noisy_gd import NoisyGD
+from skdp.solvers._preconditioned import Preconditioned, States, replace_epsilon
+
+# Deviation of the noise in a share of the records that is worth paying for.
+_WANTED = 0.01
+_LEAST_SHARE, _MOST_SHARE = 0.002, 0.1
+# Below this strength over the root of the columns nothing is released.
+_WORTH_RELEASING = 120.0
+# Strength from which on variances are worth dividing by, and by what power.
+_WORTH_SCALING, _POWER = 1_750.0, 0.25
+_FEW_STEPS = 100
+# Solvers whose answers are sums of gradients over all records.
+_OF_GRADIENTS = (NoisyGD, Nesterov, HeavyBall, Multistage)
+
+
+def _none_or_real(name: str, value: Any, low: float, high: float) -> float | None:
+    return None if value is None else check_real(name, value, low=low, high=high)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preconditioning(Configured):
+    """Centring and scaling of declared columns by a private release.
+
+    Parameters
+    ----------
+    share : float in [0, 0.9] or None, default=None
+        Of the squared privacy loss (mu squared), for the columns' histograms in one
+        release. 0 releases nothing and centres on evenly spread columns. None: what
+        brings the noise in a share of the records down to 0.01, between 0.002 and 0.1;
+        0 where that does not do.
+    power : float in [0, 1] or None, default=None
+        Features are divided by this power of their private standard deviation, over
+        that of an evenly spread column. None: 0.25, or 0 where noise dominates.
+    clip : float in [0.1, 100] or None, default=None
+        Norm to which centred rows are clipped, over their root mean square as the
+        histograms tell it. None: 0.6 and twice the inverse of the number of columns.
+    """
+
+    key: ClassVar[str] = "preconditioning"
+    checks: ClassVar[Checks] = {
+        "share": partial(_none_or_real, low=0.0, high=0.9),
+        "power": partial(_none_or_real, low=0.0, high=1.0),
+        "clip": partial(_none_or_real, low=0.1, high=100.0),
+    }
+
+    share: float | None = None
+    power: float | None = None
+    clip: float | None = None
+
+
+def strength_of(n_samples: int, budget: Budget, adjacency: str) -> float:
+    """Records times mu, in units of records that are left out; public facts."""
+    if not budget.is_finite:
+        return math.inf
+    mu = gaussian_mu(budget.epsilon, budget.delta or 1e-6)
+    return n_samples * mu * (0.5 if adjacency == "replace_one" else 1.0)
+
+
+def check_preconditioning(value: Any) -> Any:
+    """Return "auto", None, or a `Preconditioning`."""
+    if value is None or isinstance(value, Preconditioning):
+        return value
+    if isinstance(value, str) and value == "auto":
+        return value
+    raise ValueError(
+        "The 'preconditioning' parameter must be 'auto', None or a Preconditioning. "
+        f"Got {value!r}. Use for example Preconditioning(share=0.05)."
+    )
+
+
+def preconditioned(
+    given: Preconditioning,
+    named: Named | None,
+    encoding: Encoding,
+    objective: LinearObjective,
+    budget: Budget,
+) -> Chosen:
+    """A Gaussian solver on centred rows, everything decided from public facts.
+
+    Raises
+    ------
+    Refused
+        If the solver reads more than sums of gradients, or there is a penalty, which
+        would be one of centred and scaled features.
+    """
+    _check_possible(named, objective, budget)
+    n, g = objective.n_samples, len(encoding.blocks)
+    strength = strength_of(n, budget, objective.adjacency)
+    share, power, clip = given.share, given.power, given.clip
+    if share is None:
+        share = _share(strength, len(encoding.parts), g)
+    if power is None:
+        power = _POWER if strength >= _WORTH_SCALING else 0.0
+    mu = gaussian_mu(budget.epsilon, budget.delta)
+    left = replace_epsilon(budget, math.sqrt(1 - share) * mu)
+    inner = _by_rule(objective, left)
+    if named is not None:
+        inner = Chosen(named.planned(objective, left), "named by the user")
+    facts: Given = {
+        "inner": inner.solver,
+        "states": States(encoding.parts, encoding.basis, encoding.weights),
+        "share": share,
+        "power": power,
+        "clip": 0.6 + 2 / g if clip is None else clip,
+    }
+    return Chosen(Preconditioned.planned(facts, objective, budget), inner.reason)
+
+
+def _check_possible(
+    named: Named | None, objective: LinearObjective, budget: Budget
+) -> None:
+    what = "The 'preconditioning' parameter must be 'auto' or None"
+    if budget.delta == 0:
+        raise Refused(f"{what} with delta=0. Got another. Use a delta above 0.")
+    if objective.alpha > 0:
+        raise Refused(
+            f"{what} with C or alpha, which penalise coefficients in the units of "
+            "the features. Got another. Leave C or alpha at None."
+        )
+    if named is not None and named.kind not in _OF_GRADIENTS:
+        keys = [kind.key for kind in _OF_GRADIENTS]
+        raise Refused(
+            f"{what} with a solver that asks more than sums of gradients. Got "
+            f"solver={named.kind.key!r}. Use one of {keys}."
+        )
+
+
+def _share(strength: float, n_parts: int, n_columns: int) -> float:
+    wanted = n_parts / (_WANTED * strength) ** 2
+    if wanted > _MOST_SHARE and strength < _WORTH_RELEASING * math.sqrt(n_columns):
+        return 0.0
+    return min(max(wanted, _LEAST_SHARE), _MOST_SHARE)
+
+
+def _by_rule(objective: LinearObjective, budget: Budget) -> Chosen:
+    rule = FlowTime.of(objective, budget)
+    clip, weight = rule.clip_and_weight(None, None)
+    steps = rule.wanted_steps(rule.flow(clip, weight))
+    if objective.loss.n_outputs == 1 and steps < _FEW_STEPS:
+        reason = "noise limits the fit: few accelerated steps with divided noise"
+        return Chosen(Nesterov.planned({}, objective, budget), reason)
+    reason = "averaged noisy descent on centred rows"
+    return Chosen(NoisyGD.planned({}, objective, budget), reason)

@@ -1,0 +1,84 @@
+"""What noisy sums over states tell of each column: shares, means, variances.
+
+Post-processing of one release, as ``docs/proofs/preconditioning.md`` says.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from skdp._floats import FloatArray
+
+# Of the shares of a part, at least so much is spread evenly over its states.
+_LEAST_EVEN = 1e-3
+
+
+def even_margins(parts: tuple[int, ...]) -> FloatArray:
+    """Shares of records spread evenly over the states of each part."""
+    return np.concatenate([np.full(size, 1 / size) for size in parts])
+
+
+def shrunk_margins(
+    sums: FloatArray, n_samples: int, deviation: float, parts: tuple[int, ...]
+) -> FloatArray:
+    """Shares of the records in each state.
+
+    Where the noise is larger than what tells the shares of a part apart, they are
+    nearly even.
+
+    Parameters
+    ----------
+    sums : ndarray of float64 of shape (n_states,)
+        Released.
+    n_samples : int
+    deviation : float
+        Of the noise in a sum.
+    parts : tuple of int
+        Numbers of states, of which those of a part exclude each other.
+
+    Returns
+    -------
+    ndarray of float64 of shape (n_states,)
+    """
+    shares = np.split(sums / n_samples, np.cumsum(parts)[:-1])
+    return np.concatenate([_of_part(part, deviation / n_samples) for part in shares])
+
+
+def _of_part(noisy: FloatArray, deviation: float) -> FloatArray:
+    even = 1 / len(noisy)
+    spread = max(float(np.mean((noisy - even) ** 2)) - deviation**2, 0.0)
+    noise = deviation**2 / (spread + deviation**2) if deviation > 0 else 0.0
+    weight = max(noise, _LEAST_EVEN)
+    return (1 - weight) * on_simplex(noisy) + weight * even
+
+
+def on_simplex(values: FloatArray) -> FloatArray:
+    """The nearest numbers of at least 0 that add up to 1."""
+    falling = np.sort(values)[::-1]
+    excess = (np.cumsum(falling) - 1) / np.arange(1, len(values) + 1)
+    above = excess[np.flatnonzero(falling > excess)[-1]]
+    return np.asarray(np.maximum(values - above, 0.0))
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Mean and variance of each feature; post-processing of margins."""
+
+    mean: FloatArray
+    variance: FloatArray
+
+    @classmethod
+    def of(cls, margins: FloatArray, basis: csr_array) -> Moments:
+        """Of features that are linear in the states.
+
+        Parameters
+        ----------
+        margins : ndarray of float64 of shape (n_states,)
+        basis : CSR of shape (n_states, n_features)
+        """
+        mean = np.asarray(margins @ basis)
+        squares = np.asarray(margins @ basis.power(2))
+        return cls(mean, np.maximum(squares - mean**2, 0.0))

@@ -1,0 +1,190 @@
+r"""Rows centred and scaled by a private release, and any Gaussian solver on them.
+
+One plan of two parts: sums over the states of all declared columns in one Gaussian
+answer, and the inner solver's answers over rows that are centred, scaled and clipped as
+the first answer says. Proofs: ``docs/proofs/preconditioning.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from skdp._configured import Given
+from skdp._floats import FloatArray
+from skdp.data import CentredSource, Centring, Source
+from skdp.objectives import LinearObjective
+from skdp.privacy._accounting import Budget, calibrate
+from skdp.privacy._answers import Answers
+from skdp.privacy._gaussian import gaussian_epsilon, gaussian_mu
+from skdp.privacy._plan import Line, Part, Plan
+from skdp.queries._state_sums import StateSums
+from skdp.solvers._base import Progress, Solution, Solver
+from skdp.solvers._margins import Moments, even_margins, shrunk_margins
+
+# Where a column hardly varies, its scale is that of so much more variance.
+_LEAST_VARIANCE = 1e-4
+_LEAST_NORM = 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class States:
+    """What is declared of the columns, as states; public.
+
+    Parameters
+    ----------
+    parts : tuple of int
+        Numbers of states, of which those of a part exclude each other.
+    basis : CSR of shape (n_states, n_features)
+        The features of each state.
+    weights : ndarray of float64 of shape (n_features,)
+        Features are multiplied by these where their norm need not be at most 1.
+    """
+
+    parts: tuple[int, ...]
+    basis: csr_array
+    weights: FloatArray
+
+    def rows(self, states: csr_array) -> csr_array:
+        """Rows of features, of norm at most 1."""
+        rows = states @ self.basis
+        rows.sort_indices()
+        return rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class CentredSolution(Solution):
+    """Weights of centred rows, and how rows are centred.
+
+    `weights` are those of rows ``(x - centre) * scale / norm``, the last the
+    intercept's.
+    """
+
+    centring: Centring
+
+    def unpack(self, objective: LinearObjective) -> tuple[FloatArray, FloatArray]:
+        """Weights in units of the features, and what is added to ``x @ coef``."""
+        inner, intercept = super().unpack(objective)
+        coef = self.centring.weights(inner.T).T
+        return coef, intercept - coef @ self.centring.centre
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preconditioned(Solver):
+    """A Gaussian solver on rows that are centred and scaled first.
+
+    Privacy
+    -------
+    Two parts, both Gaussian: exactly mu-GDP for their squares together. Both
+    adjacencies: ``docs/proofs/preconditioning.md`` and the inner solver's page.
+
+    Parameters
+    ----------
+    inner : Solver
+        Of answers about gradients, on rows of norm at most 1.
+    states : States
+    share : float in [0, 1)
+        Of mu squared, for the sums over states; 0 centres on even shares, for nothing.
+    power : float in [0, 1]
+        Features are divided by this power of their standard deviation, over that of
+        even shares.
+    clip : float in (0, inf)
+        Norm to which rows are clipped, over their root mean square.
+    levels : pair of floats
+        Noise of both parts in units of what one release for the whole budget would get.
+    """
+
+    key: ClassVar[str] = "preconditioned"
+    is_pure: ClassVar[bool] = False
+
+    inner: Solver
+    states: States
+    share: float
+    power: float
+    clip: float
+    levels: tuple[float, float]
+
+    @classmethod
+    def planned(cls, given: Given, objective: LinearObjective, budget: Budget) -> Self:
+        """Everything is given but the levels."""
+        inner, share = given["inner"], given["share"]
+        mu = gaussian_mu(budget.epsilon, budget.delta)
+        declare = partial(inner.plan(objective).event, relation=objective.adjacency)
+        left = replace_epsilon(budget, math.sqrt(1 - share) * mu)
+        of_sums = 1 / math.sqrt(share) if share > 0 else 1.0
+        levels = (of_sums, calibrate(declare, left) * mu)
+        return cls(**given, levels=levels)
+
+    @classmethod
+    def adds_in_squares(cls, given: Given) -> bool:
+        return True
+
+    @property
+    def named(self) -> str:
+        return self.inner.key
+
+    @property
+    def params(self) -> dict[str, Any]:
+        told = {"share": self.share, "power": self.power, "clip": self.clip}
+        return {**self.inner.params, "preconditioning": told}
+
+    @property
+    def mechanism(self) -> str:
+        return self.inner.mechanism
+
+    def plan(self, objective: LinearObjective) -> Plan:
+        fit = Part(self.inner.plan(objective), self.levels[1])
+        return Plan((Line(int(self.share > 0), self.levels[0]), fit))
+
+    def sensitivity(self, objective: LinearObjective) -> float:
+        return self.inner.sensitivity(objective)
+
+    def sums(self, objective: LinearObjective) -> StateSums:
+        """The first query."""
+        parts = self.states.parts
+        return StateSums(sum(parts), objective.n_samples, len(parts))
+
+    def run(
+        self, answers: Answers, objective: LinearObjective, progress: Progress
+    ) -> CentredSolution:
+        margins = self._margins(answers, objective)
+        centring = self.centring(margins)
+        view = partial(_centred, states=self.states, centring=centring)
+        found = self.inner.run(answers.part(1, view), objective, progress)
+        return CentredSolution(
+            weights=found.weights, noise_scale=found.noise_scale, centring=centring
+        )
+
+    def _margins(self, answers: Answers, objective: LinearObjective) -> FloatArray:
+        parts = self.states.parts
+        if self.share == 0:
+            return even_margins(parts)
+        released = answers.ask(self.sums(objective))
+        n = objective.n_samples
+        return shrunk_margins(released.value, n, released.sigma, parts)
+
+    def centring(self, margins: FloatArray) -> Centring:
+        """What follows from released margins; post-processing."""
+        found = Moments.of(margins, self.states.basis)
+        even = Moments.of(even_margins(self.states.parts), self.states.basis)
+        ratio = (found.variance + _LEAST_VARIANCE * even.variance) / np.where(
+            even.variance > 0, even.variance, 1.0
+        )
+        scale = np.maximum(ratio, _LEAST_VARIANCE) ** (-self.power / 2)
+        scale *= self.states.weights
+        norm = self.clip * math.sqrt(float(found.variance @ scale**2))
+        return Centring(found.mean, scale, max(norm, _LEAST_NORM))
+
+
+def replace_epsilon(budget: Budget, mu: float) -> Budget:
+    """The budget of this mu at the same delta."""
+    return Budget(max(gaussian_epsilon(mu, budget.delta), 1e-6), budget.delta)
+
+
+def _centred(source: Source, states: States, centring: Centring) -> CentredSource:
+    return CentredSource(source, states.rows, centring)
