@@ -169,10 +169,6 @@ def _norm_of_one_hot(step: Any, norm: float | None) -> float | None:
     return math.sqrt(len(step.categories))
 
 
-def _norm_of_rbf(step: Any, norm: float | None) -> float | None:
-    return math.sqrt(2.0)  # n cosines times the root of 2/n
-
-
 _SHAPE = "fit takes the number of columns only"
 _RANDOM = "a random map, drawn from the shape of the data alone"
 _CELLS = "each cell is looked up in declared categories; column types are public"
@@ -194,7 +190,7 @@ DATA_INDEPENDENT: dict[type, Rule] = {
     OrdinalEncoder: Rule(_CELLS, _of_ordinal),
     PolynomialCountSketch: Rule(_RANDOM),
     PolynomialFeatures: Rule(_SHAPE),
-    RBFSampler: Rule(_RANDOM, _of_rbf, _norm_of_rbf),
+    RBFSampler: Rule(_RANDOM, _of_rbf),
     SimpleImputer: Rule("missing cells become a declared value", _of_imputer),
     SparseRandomProjection: Rule(_RANDOM),
     SplineTransformer: Rule("each cell is expanded at declared knots", _of_spline),
