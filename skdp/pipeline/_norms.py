@@ -12,6 +12,7 @@ from numbers import Real
 from typing import Any
 
 from skdp.pipeline._data_independent import DATA_INDEPENDENT
+from skdp.privacy._step import NormStep
 
 
 def norm_after(step: Any, norm: float | None) -> float | None:
@@ -19,8 +20,8 @@ def norm_after(step: Any, norm: float | None) -> float | None:
     if isinstance(step, str):
         return {"drop": 0.0, "passthrough": norm}.get(step)
     if callable(getattr(type(step), "output_norm", None)):
-        stated: float | None = step.output_norm(norm)
-        return stated
+        stating: NormStep = step
+        return stating.output_norm(norm)
     rule = DATA_INDEPENDENT.get(type(step))
     return None if rule is None or rule.asks_for(step) else rule.norm(step, norm)
 
