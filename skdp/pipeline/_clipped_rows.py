@@ -81,9 +81,9 @@ def _data_norm(leaf: Leaf) -> float:
     step: Any = leaf.step
     if not costs(leaf.privacy) or not hasattr(step, "data_norm"):
         return math.inf
+    # With columns of its own, a model makes rows of a table, and no rows come in.
+    if getattr(step, "columns", None) is not None:
+        return math.inf
     if hasattr(step, "privacy_"):
         return float(step.privacy_.data_norm)
-    # With columns of its own, a model makes rows of a table, and no rows come in.
-    if getattr(step, "columns", None) is not None or math.isinf(step.epsilon):
-        return math.inf
-    return check_data_norm(step.data_norm)
+    return math.inf if math.isinf(step.epsilon) else check_data_norm(step.data_norm)

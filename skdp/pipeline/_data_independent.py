@@ -166,7 +166,9 @@ def _norm_of_divided(step: Any, norm: float | None) -> float | None:
 
 
 def _norm_of_one_hot(step: Any, norm: float | None) -> float | None:
-    return math.sqrt(len(step.categories))
+    # What else it may be is refused by its fit.
+    is_list = isinstance(step.categories, (list, tuple, np.ndarray))
+    return math.sqrt(len(step.categories)) if is_list else None
 
 
 _SHAPE = "fit takes the number of columns only"

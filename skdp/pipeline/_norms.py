@@ -6,7 +6,7 @@ None stands for a norm that is not known.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
@@ -28,7 +28,8 @@ def norm_after(step: Any, norm: float | None) -> float | None:
 
 def weighted(norm: float | None, container: Any, name: str) -> float | None:
     """The norm times what the container multiplies a part by."""
-    weight = (getattr(container, "transformer_weights", None) or {}).get(name, 1.0)
+    weights = getattr(container, "transformer_weights", None)
+    weight = weights.get(name, 1.0) if isinstance(weights, Mapping) else 1.0
     if norm is None or not isinstance(weight, Real):
         return None
     return abs(float(weight)) * norm

@@ -207,9 +207,7 @@ class DPPCA(BringsToNorm, ClassNamePrefixFeaturesOutMixin, PrivateTransformer):
             return in_dtype(rows, X.dtype)
 
     def _planned_norm(self) -> float:
-        return (
-            check_data_norm(self.data_norm) if math.isfinite(self.epsilon) else math.inf
-        )
+        return check_data_norm(self.data_norm) if self._is_finite() else math.inf
 
     def inverse_transform(self, X: Any) -> np.ndarray:
         """Rows whose coordinates along the components are those of X.

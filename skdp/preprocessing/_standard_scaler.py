@@ -185,7 +185,7 @@ class DPStandardScaler(BringsToNorm, OneToOneFeatureMixin, PrivateTransformer):
             return np.asarray(rows.astype(X.dtype))
 
     def _planned_norm(self) -> float:
-        return 1.0 if math.isfinite(self.epsilon) else math.inf
+        return 1.0 if self._is_finite() else math.inf
 
 
 def _exact(X: np.ndarray) -> tuple[FloatArray, FloatArray]:

@@ -50,6 +50,7 @@ from skdp import (
     set_budget,
 )
 from skdp.columns import Range
+from skdp.datasets import ADULT_BOUNDS, ADULT_CATEGORIES
 from skdp.exceptions import ClippedRowsWarning
 from skdp.pipeline import _clipped_rows, _norms
 from skdp.pipeline._clipped_rows import rounded_up
@@ -433,6 +434,63 @@ def test_a_report_is_silent_where_nothing_is_known_to_clip(pipeline):
     assert "data_norm=" not in repr(report)
 
 
+def test_the_columns_of_adult():
+    """What a newcomer writes, with no norm given."""
+    pipeline = make_pipeline(
+        ColumnTransformer(
+            [
+                ("num", BoundedScaler(ADULT_BOUNDS), list(ADULT_BOUNDS)),
+                (
+                    "cat",
+                    DeclaredOneHotEncoder(ADULT_CATEGORIES),
+                    list(ADULT_CATEGORIES),
+                ),
+            ]
+        ),
+        DPLogisticRegression(),
+    )
+    for call in (
+        lambda: privacy_report(pipeline),
+        lambda: set_budget(pipeline, epsilon=1.0, delta=1e-6),
+    ):
+        (text,) = told(call)
+        assert "rows of norm up to 2.83 are clipped to 1: use data_norm=2.83" in text
+
+
+@pytest.mark.parametrize(
+    ("step", "match"),
+    [
+        (RowNormClipper("long"), "'data_norm' parameter"),
+        (DPStandardScaler("much"), "'epsilon' parameter"),
+        (make_pipeline(scaler(), model(data_norm=-1.0)), "'data_norm' parameter"),
+    ],
+)
+def test_parameters_out_of_range_are_refused_as_in_fit(step, match):
+    with pytest.raises((ValueError, TypeError), match=match):
+        privacy_report(step)
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        OneHotEncoder(categories=5, handle_unknown="ignore"),
+        both(scaler(), transformer_weights={"s0": "heavy"}),
+    ],
+)
+def test_what_others_refuse_in_fit_has_no_known_norm(step):
+    assert stated(step) is None
+
+
+class TableModel(DPLogisticRegression):
+    """A model that makes rows of its declared columns."""
+
+    columns = ("declared",)
+
+
+def test_a_model_with_columns_of_its_own_takes_no_rows():
+    assert not told(lambda: privacy_report(joined(TableModel())))
+
+
 def test_norms_are_shown_for_each_step():
     report = privacy_report(joined(model(data_norm=2.0)))
     norms = {step.name: (step.input_norm, step.output_norm) for step in report.steps}
@@ -546,12 +604,13 @@ def test_a_second_warning_is_caught(monkeypatch):
         once(leaves)
         return once(leaves)
 
-    for name in ("_report", "_budget"):
-        module = importlib.import_module(f"skdp.pipeline.{name}")
+    for name in ("pipeline._report", "pipeline._budget", "model_selection._search"):
+        module = importlib.import_module(f"skdp.{name}")
         monkeypatch.setattr(module, "warn_of_clipped_rows", twice)
     for call in (
         lambda: privacy_report(joined(model())),
         lambda: set_budget(joined(model()), epsilon=1.0, delta=1e-6),
+        lambda: SEARCHES[0](joined(model())).fit(*rows_and_labels()),
     ):
         with pytest.raises(AssertionError):
             check_once(call)
