@@ -129,6 +129,14 @@ class StratifiedFoldsWarning(UserWarning):
     """
 
 
+class ClippedRowsWarning(UserWarning):
+    """Rows may come to a private step longer than its `data_norm`, and are clipped.
+
+    Remedy: the `data_norm` that the message names, or `RowNormClipper` before the step
+    if clipping is meant.
+    """
+
+
 class InconsistentVersionWarning(UserWarning):
     """Another minor version of skdp wrote what is being loaded.
 

@@ -15,6 +15,7 @@ from skdp._output import in_dtype
 from skdp._rows import clip_rows
 from skdp._validation import check_bool, check_count, check_data_norm
 from skdp.data import MemorySource
+from skdp.preprocessing._output_norm import BringsToNorm
 from skdp.preprocessing._private import PrivateTransformer
 from skdp.privacy._answers import Released
 from skdp.queries._moments import MomentSums, MomentWeights
@@ -23,7 +24,7 @@ _MOST_FEATURES = 3000  # about 4.5 million numbers in the query
 _MEAN_WEIGHT = 0.5  # as adassp's intercept_weight: the share of the means
 
 
-class DPPCA(ClassNamePrefixFeaturesOutMixin, PrivateTransformer):
+class DPPCA(BringsToNorm, ClassNamePrefixFeaturesOutMixin, PrivateTransformer):
     r"""Principal components of private second moments.
 
     Rows are clipped to `data_norm`, in `fit` and in `transform`. One release with noise
@@ -77,6 +78,8 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, PrivateTransformer):
     data_norm_ : float
         Largest norm of a row that comes out: `data_norm` (inf with ``epsilon=inf``).
         Public.
+    output_norm_ : float or None
+        `data_norm_`, or None if that is inf. Public.
     privacy_ : PrivacyRecord
         Public facts.
     n_features_in_ : int
@@ -202,6 +205,9 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, PrivateTransformer):
             if is_clipped:
                 rows = clip_rows(rows, self.data_norm_)
             return in_dtype(rows, X.dtype)
+
+    def _planned_norm(self) -> float:
+        return check_data_norm(self.data_norm) if self._is_finite() else math.inf
 
     def inverse_transform(self, X: Any) -> np.ndarray:
         """Rows whose coordinates along the components are those of X.

@@ -17,6 +17,7 @@ from skdp._input import check_rows
 from skdp._output import in_dtype
 from skdp._validation import check_bool, check_count, check_real
 from skdp.data import MemorySource
+from skdp.preprocessing._output_norm import BringsToNorm
 from skdp.preprocessing._private import PrivateTransformer
 from skdp.privacy._answers import Answers
 from skdp.queries._counts import Counts
@@ -27,7 +28,7 @@ _WRONG_TURN = 0.05
 _MOST_STEPS = 40
 
 
-class DPQuantileClipper(OneToOneFeatureMixin, PrivateTransformer):
+class DPQuantileClipper(BringsToNorm, OneToOneFeatureMixin, PrivateTransformer):
     """Clip each feature to two private quantiles, and scale rows to norm at most 1.
 
     For features whose usual range is not known: `bounds` may be wide. Both quantiles of
@@ -81,6 +82,8 @@ class DPQuantileClipper(OneToOneFeatureMixin, PrivateTransformer):
         bounds. Private outputs.
     data_norm_ : float
         Largest norm of a row that comes out: 1.0 (inf with ``scale=False``). Public.
+    output_norm_ : float or None
+        `data_norm_`, or None if that is inf. Public.
     privacy_ : PrivacyRecord
         Public facts.
     n_features_in_ : int
@@ -196,6 +199,9 @@ class DPQuantileClipper(OneToOneFeatureMixin, PrivateTransformer):
             return in_dtype(np.clip(X, self.low_, self.high_), X.dtype)
         scaled = to_unit(X, self.low_, self.high_) / math.sqrt(X.shape[1])
         return scaled.astype(X.dtype)
+
+    def _planned_norm(self) -> float:
+        return 1.0 if self.scale else math.inf
 
 
 @dataclass(frozen=True, eq=False)
