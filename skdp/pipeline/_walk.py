@@ -13,9 +13,8 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import FeatureUnion, Pipeline
 
 from skdp.pipeline._data_independent import may_emit_sparse
+from skdp.pipeline._meta import what_it_does
 from skdp.privacy._step import StepPrivacy
-
-_META = "may fit its private steps more than once, and read the data itself"
 
 
 @dataclass(frozen=True)
@@ -57,7 +56,7 @@ def walk(estimator: Any, path: str = "", *, planned: bool = False) -> Iterator[L
         inner: list[Leaf] = []
         if not says_its_privacy(estimator):
             inner += _private_steps_inside(estimator, path)
-        yield Leaf(own_path, estimator, _META if inner else "")
+        yield Leaf(own_path, estimator, what_it_does(estimator) if inner else "")
         yield from inner
         return
     problem = container.problem(estimator)
