@@ -28,6 +28,11 @@ from skdp.linear_model._rows import public_facts, rows_to_fit, rows_to_predict
 from skdp.losses import Loss
 from skdp.privacy import Budget
 
+_COUNTED_ELSEWHERE = (
+    " scikit-learn's stacking, voting and out-of-fold probabilities number the labels: "
+    "for them pass y as numbers 0, 1, ... and declare these."
+)
+
 
 class LinearClassifier(ClassifierMixin, DPEstimator):
     """A linear model of ``C * sum_i loss(y_i, x_i W) + ||W||^2 / 2``.
@@ -153,7 +158,8 @@ class LinearClassifier(ClassifierMixin, DPEstimator):
         codes = without_data(
             lambda: _codes(classes, y),
             "The labels in y must be among those declared in 'classes'. Got others. "
-            "Declare every label that may occur, of the same kind: 1 is not '1'.",
+            "Declare every label that may occur, of the same kind: 1 is not '1'."
+            + ("" if _are_counted(classes) else _COUNTED_ELSEWHERE),
         )
         if not declared:
             warn(
@@ -201,6 +207,11 @@ def _codes(classes: np.ndarray, y: np.ndarray) -> np.ndarray:
     if not np.array_equal(classes[codes], y):
         raise ValueError
     return codes
+
+
+def _are_counted(classes: np.ndarray) -> bool:
+    """Whether labels, which are public here, are 0, 1, ... up to their number."""
+    return np.array_equal(classes, np.arange(len(classes)))
 
 
 def _label_column(X: Any, y: Any, *, ask_for_kind: bool) -> np.ndarray:

@@ -22,9 +22,8 @@ from skdp.pipeline._norms import (
     norm_after,
     weighted,
 )
+from skdp.pipeline._meta import what_it_does
 from skdp.privacy._step import StepPrivacy
-
-_META = "may fit its private steps more than once, and read the data itself"
 
 
 @dataclass(frozen=True)
@@ -85,7 +84,8 @@ def walk(
         inner: list[Leaf] = []
         if not says_its_privacy(estimator):
             inner += _private_steps_inside(estimator, path, is_frozen=is_frozen)
-        leaf = Leaf(own_path, estimator, _META if inner else "", "", is_frozen, norm)
+        problem = what_it_does(estimator) if inner else ""
+        leaf = Leaf(own_path, estimator, problem, "", is_frozen, norm)
         yield leaf
         yield from inner
         return leaf.output_norm

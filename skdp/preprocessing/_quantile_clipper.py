@@ -51,8 +51,6 @@ class DPQuantileClipper(BringsToNorm, OneToOneFeatureMixin, PrivateTransformer):
 
     Parameters
     ----------
-    quantiles : pair of floats in [0, 1], default=(0.01, 0.99)
-        Lower and upper quantile, the first below the second.
     epsilon : float in [1e-6, 1e8] or inf, default=1.0
         Privacy loss, of all rounds together. inf: the exact quantiles of
         `numpy.quantile`; not private.
@@ -62,6 +60,8 @@ class DPQuantileClipper(BringsToNorm, OneToOneFeatureMixin, PrivateTransformer):
     adjacency : {"replace_one", "zero_out"}, default="replace_one"
         What neighbouring data sets are: one record exchanged for any other, or for
         the null record, which contributes nothing.
+    quantiles : pair of floats in [0, 1], default=(0.01, 0.99)
+        Lower and upper quantile, the first below the second.
     bounds : pair of floats, pair of array-likes, or mapping
         ``(low, high)`` for all features, ``(lows, highs)`` with one entry per feature,
         or ``{column name: (low, high)}``, known without looking at the data; wide
@@ -100,28 +100,28 @@ class DPQuantileClipper(BringsToNorm, OneToOneFeatureMixin, PrivateTransformer):
     >>> import numpy as np
     >>> from skdp import DPQuantileClipper
     >>> X = np.random.default_rng(0).exponential(30_000, size=(20_000, 1))
-    >>> clipper = DPQuantileClipper((0.05, 0.95), bounds=(0, 1e7)).fit(X)
-    >>> bool(70_000 < clipper.high_[0] < 110_000)
+    >>> clipper = DPQuantileClipper(quantiles=(0.05, 0.95), bounds=(0, 1e7))
+    >>> bool(70_000 < clipper.fit(X).high_[0] < 110_000)
     True
     """
 
     def __init__(
         self,
-        quantiles: Any = (0.01, 0.99),
         epsilon: float = 1.0,
         *,
         delta: float = 1e-6,
         adjacency: str = "replace_one",
+        quantiles: Any = (0.01, 0.99),
         bounds: Any = None,
         n_steps: int = 16,
         scale: bool = True,
         random_state: int | None = None,
         ledger: Any = None,
     ) -> None:
-        self.quantiles = quantiles
         self.epsilon = epsilon
         self.delta = delta
         self.adjacency = adjacency
+        self.quantiles = quantiles
         self.bounds = bounds
         self.n_steps = n_steps
         self.scale = scale
