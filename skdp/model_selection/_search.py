@@ -35,6 +35,7 @@ from skdp.model_selection._report import SearchReport
 from skdp.model_selection._results import as_released, results_table
 from skdp.model_selection._scoring import resolve_scoring
 from skdp.model_selection._scoring_base import MOST_RECORDS
+from skdp.model_selection._search_noise import warn_of_search_noise
 from skdp.model_selection._trial import Job
 from skdp.privacy._accounting import Budget, calibrate
 from skdp.privacy._adjacency import Relation, check_row_relation
@@ -190,6 +191,8 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
         )
         notes = self._warn_of_public_facts(budget, n_samples, door)
         notes += self._warn_of_cost(chosen, multiplier, facts)
+        needs = chosen.method.needs(multiplier, facts)
+        notes += warn_of_search_noise(candidates, accepted.stand_ins, needs)
         assumed: tuple[str, ...] = PUBLIC_OF_TABLES
         if accepted.takes_labels:
             assumed += (self._warn_of_labels(),)
