@@ -13,10 +13,6 @@ from skdp.exceptions import NoiseDominatesWarning
 from skdp.privacy._accounting import Budget
 from skdp.privacy._adjacency import Relation
 
-# Noise over scale up to which models came out close to those without privacy
-# (docs/how_to_choose.md).
-_LITTLE = 0.3
-
 
 @dataclass(frozen=True, kw_only=True)
 class Signal:
@@ -37,21 +33,23 @@ class Signal:
         Records, ratings or users that the noise is for.
     counted : {"records", "ratings", "users"}
         What is counted.
-    constant_from : float
-        Noise over scale from which on models were hardly better than a constant one:
-        10, of sparse models 3, of factorisations 1.5
-        (``benchmarks/dominating_noise.py``).
+    little_to, constant_from : float
+        Noise over scale up to which models were close to those without privacy, and
+        from which on they were hardly better than a constant one: 0.3 and 10, of sparse
+        models 0.3 and 3, of factorisations 0.02 and 1.5
+        (``docs/how_to_choose.md``, ``benchmarks/dominating_noise.py``).
     """
 
     coefficient_noise: float
     coefficient_scale: float
     n_records: int
     counted: str = "records"
+    little_to: float = 0.3
     constant_from: float = 10.0
 
     @property
     def noise_to_signal(self) -> float:
-        """`coefficient_noise` over `coefficient_scale`; below 0.3 is little noise."""
+        """`coefficient_noise` over `coefficient_scale`."""
         return self.coefficient_noise / self.coefficient_scale
 
     @property
@@ -61,16 +59,13 @@ class Signal:
 
     @property
     def records_for_little_noise(self) -> int:
-        """Records from which on the noise would be below 0.3 of the scale.
-
-        Of what is `counted`, with all else as it is.
-        """
-        return self._records_for(_LITTLE)
+        """Of what is `counted`: how many there have to be, with all else as it is."""
+        return self._records_for(self.little_to)
 
     @property
     def verdict(self) -> str:
         """What to expect of a fit, in words."""
-        if self.noise_to_signal <= _LITTLE:
+        if self.noise_to_signal <= self.little_to:
             return "expect a model close to the one without privacy"
         if self.noise_dominates:
             return "expect hardly more than a constant model"
@@ -89,7 +84,7 @@ class Signal:
     def _where_it_ends(self) -> str:
         enough = _rounded(self._records_for(self.constant_from), 2)
         little = _rounded(self.records_for_little_noise, 2)
-        return f"from about {enough} {self.counted} on (little noise from {little} on)"
+        return f"{enough} {self.counted} or more (little noise from {little} on)"
 
 
 def _rounded(number: float, digits: int) -> str:
@@ -114,9 +109,8 @@ def warn_of_noise(
     if not signal.noise_dominates:
         return ()
     warn_once(
-        f"At this budget noise dominates {where}. The {signal._in_words()}. It does "
-        f"not {signal._where_it_ends()}; or use {', '.join(remedies)}. See "
-        "docs/how_to_choose.md.",
+        f"At this budget noise dominates {where}. The {signal._in_words()}. Use "
+        f"{', '.join((signal._where_it_ends(), *remedies))} (docs/how_to_choose.md).",
         NoiseDominatesWarning,
     )
     return (signal._in_words(),)
@@ -138,7 +132,8 @@ class Forecast(Signal):
         Its hyper-parameters, every rule filled in.
     noise_multiplier : float
         Of that solver: scale of its noise over the sensitivity of its query.
-    coefficient_noise, coefficient_scale, n_records, counted, constant_from
+    coefficient_noise, coefficient_scale, n_records, counted
+    little_to, constant_from
         As in `Signal`.
     """
 

@@ -175,7 +175,7 @@ None, default=None
     >>> from skdp import DPMatrixFactorization
     >>> X = [["ann", "heat"], ["ann", "alien"], ["bob", "heat"], ["bob", "brazil"]]
     >>> y = [5.0, 4.0, 2.0, 1.0]
-    >>> model = DPMatrixFactorization(epsilon=1.0, rating_bounds=(1, 5)).fit(X, y)
+    >>> model = DPMatrixFactorization(epsilon=10.0, rating_bounds=(1, 5)).fit(X, y)
     >>> model.predict([["ann", "brazil"]]).shape, model.privacy_.adjacency
     ((1,), 'rating_value')
     """

@@ -14,9 +14,10 @@ from skdp.decomposition._task import Task
 from skdp.privacy._accounting import Budget, calibrate
 from skdp.privacy._adjacency import Unit
 
-# Deviation of biases in units of the width of the rating bounds, and the ratio from
-# which on noise leaves a constant model (benchmarks/dominating_noise.py).
-_BIAS, _CONSTANT_FROM = 0.11, 1.5
+# Deviation of biases in units of the width of the rating bounds, and the ratios up to
+# which noise is little and from which on it leaves a constant model
+# (benchmarks/dominating_noise.py).
+_BIAS, _LITTLE_TO, _CONSTANT_FROM = 0.11, 0.02, 1.5
 
 
 def signal_of(solver: PrivateFactorizer, task: Task, budget: Budget) -> Signal:
@@ -26,6 +27,7 @@ def signal_of(solver: PrivateFactorizer, task: Task, budget: Budget) -> Signal:
         coefficient_scale=_BIAS,
         n_records=task.n_units,
         counted="ratings" if task.unit == "rating_value" else "users",
+        little_to=_LITTLE_TO,
         constant_from=_CONSTANT_FROM,
     )
 

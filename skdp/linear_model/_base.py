@@ -112,12 +112,18 @@ class DPEstimator(PrivateEstimator):
         check_real("epsilon", budget.epsilon, low=1e-6, high=1e8)
         objective = self._planned_objective(n_samples, n_features, budget)
         named = named_solver(self.solver, self.solver_params)
-        return forecast_of(objective, budget, named)
+        signal = self._signal_of(objective, budget)
+        return forecast_of(objective, budget, named, signal)
 
     def _signal(self, n_samples: int, rehearsed: Any) -> Signal:
         n_features = rehearsed.privacy_.n_features
         budget = Budget(self.epsilon, self.delta)
-        return signal_of(self._planned_objective(n_samples, n_features, budget), budget)
+        objective = self._planned_objective(n_samples, n_features, budget)
+        return self._signal_of(objective, budget)
+
+    def _signal_of(self, objective: LinearObjective, budget: Budget) -> Signal:
+        """Noise against signal, for a finite epsilon."""
+        return signal_of(objective, budget)
 
     def _warn_of_noise(
         self, objective: LinearObjective, budget: Budget
@@ -125,7 +131,8 @@ class DPEstimator(PrivateEstimator):
         """Warn before anything is spent; what stays on the record is returned."""
         if not budget.is_finite:
             return ()
-        return warn_of_noise(signal_of(objective, budget), self._remedies(budget))
+        signal = self._signal_of(objective, budget)
+        return warn_of_noise(signal, self._remedies(budget))
 
     def _remedies(self, budget: Budget) -> tuple[str, ...]:
         """Against noise that dominates."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from skdp._forecast import Forecast
+from skdp._forecast import Forecast, Signal
 from skdp._validation import check_real
 from skdp.linear_model._signal import signal_of
 from skdp.losses import LogisticLoss, Loss
@@ -101,11 +101,12 @@ def forecast(
         alpha=alpha,
         fit_intercept=fit_intercept,
     )
-    return forecast_of(objective, budget, named_solver(solver, solver_params))
+    named, signal = named_solver(solver, solver_params), signal_of(objective, budget)
+    return forecast_of(objective, budget, named, signal)
 
 
 def forecast_of(
-    objective: LinearObjective, budget: Budget, named: Named | None
+    objective: LinearObjective, budget: Budget, named: Named | None, signal: Signal
 ) -> Forecast:
     """What a fit would use, and its noise against its signal; nothing is spent."""
     chosen = planned_solver(named, objective, budget)
@@ -118,5 +119,5 @@ def forecast_of(
         why_solver=chosen.reason,
         solver_params=chosen.solver.params,
         noise_multiplier=calibrate(event, budget),
-        **vars(signal_of(objective, budget)),
+        **vars(signal),
     )

@@ -41,5 +41,9 @@ def warn_of_search_noise(
 def _signals(model: Any, stand_in: Any, n_rows: int) -> list[Signal]:
     """Of the steps that learn a model, in fits to so many rows."""
     pairs = zip(steps_of(model), steps_of(stand_in), strict=True)
-    found = (step._signal(n_rows, rehearsed) for step, rehearsed in pairs)
+    found = (
+        step._signal(n_rows, rehearsed)
+        for step, rehearsed in pairs
+        if hasattr(rehearsed, "privacy_")  # not the clones of a meta-estimator
+    )
     return [signal for signal in found if signal is not None]
