@@ -26,6 +26,7 @@ from skdp import (
     RowNormClipper,
     privacy_report,
 )
+from skdp.exceptions import NoiseDominatesWarning
 from tests.problems import make_ledger
 
 SECRET = 123456.789
