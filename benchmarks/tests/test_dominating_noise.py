@@ -1,4 +1,4 @@
-"""Designs of `benchmarks.dominating_noise`: what they measure, and that it is measured."""
+"""Designs of `benchmarks.dominating_noise`: what they measure, and that they do."""
 
 from __future__ import annotations
 
