@@ -107,6 +107,16 @@ class LargeDeltaWarning(UserWarning):
     """
 
 
+class NoiseDominatesWarning(UserWarning):
+    """At this budget noise leaves hardly more than a constant model.
+
+    Public facts say so, and nothing has been read or spent: as an error it stops the
+    fit before it is paid for.
+
+    Remedy: what the message says: more records, a larger epsilon, fewer columns.
+    """
+
+
 class NewLedgerWarning(UserWarning):
     """A ledger is created beside one for a data set of the same label.
 

@@ -21,11 +21,12 @@ from skdp._input import (
 )
 from skdp._output import in_dtype
 from skdp._quiet import warn
-from skdp._validation import check_bool, check_real
+from skdp._validation import check_bool, check_count, check_real
 from skdp.exceptions import PublicLabelsWarning
 from skdp.linear_model._base import DPEstimator
 from skdp.linear_model._rows import public_facts, rows_to_fit, rows_to_predict
 from skdp.losses import Loss
+from skdp.objectives import LinearObjective
 from skdp.privacy import Budget
 
 _COUNTED_ELSEWHERE = (
@@ -129,6 +130,17 @@ class LinearClassifier(ClassifierMixin, DPEstimator):
         if strength is None and not budget.is_finite:
             strength = 1.0
         return 0.0 if strength is None else 1 / (n_samples * float(strength))
+
+    def _planned_objective(
+        self, n_samples: int, n_features: int, budget: Budget
+    ) -> LinearObjective:
+        self._check_strength()
+        n_classes = 2 if self.classes is None else len(declared_labels(self.classes))
+        # That the count is one, before it is divided by.
+        alpha = self._alpha(check_count("n_samples", n_samples), budget)
+        return self._objective(
+            self._loss(n_classes), n_samples, n_features, alpha, budget
+        )
 
     @abstractmethod
     def _loss(self, n_classes: int) -> Loss:

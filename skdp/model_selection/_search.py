@@ -35,6 +35,7 @@ from skdp.model_selection._report import SearchReport
 from skdp.model_selection._results import as_released, results_table
 from skdp.model_selection._scoring import resolve_scoring
 from skdp.model_selection._scoring_base import MOST_RECORDS
+from skdp.model_selection._search_noise import warn_of_search_noise
 from skdp.model_selection._trial import Job
 from skdp.pipeline._clipped_rows import warn_of_clipped_rows
 from skdp.pipeline._walk import walk
@@ -202,6 +203,8 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
         notes += warn_of_clipped_rows(
             leaf for model in accepted.stand_ins for leaf in walk(model)
         )
+        needs = chosen.method.needs(multiplier, facts)
+        notes += warn_of_search_noise(candidates, accepted.stand_ins, needs)
         assumed: tuple[str, ...] = PUBLIC_OF_TABLES
         if accepted.takes_labels:
             assumed += (self._warn_of_labels(),)

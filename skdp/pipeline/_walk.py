@@ -13,6 +13,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import FeatureUnion, Pipeline
 
 from skdp.pipeline._data_independent import may_emit_sparse
+from skdp.pipeline._meta import what_it_does
 from skdp.pipeline._norms import (
     CHOOSES_COLUMNS,
     COLUMNS_SIDE_BY_SIDE,
@@ -22,7 +23,6 @@ from skdp.pipeline._norms import (
     norm_after,
     weighted,
 )
-from skdp.pipeline._meta import what_it_does
 from skdp.privacy._step import StepPrivacy
 
 
