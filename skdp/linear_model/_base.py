@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -167,6 +168,10 @@ class DPEstimator(PrivateEstimator):
 
     def _signal_of(self, objective: LinearObjective, budget: Budget) -> Signal:
         """Noise against signal, for a finite epsilon."""
+        if hasattr(self, "encoder_") and objective.n_nonzero is None:
+            # A curve is as fine as noise lets it be: at worst it is a line.
+            n_lines = self.encoder_._encoding.n_lines
+            objective = replace(objective, n_features=n_lines)
         return signal_of(objective, budget)
 
     def _warn_of_noise(

@@ -46,7 +46,12 @@ class Block(Protocol):
 
     @property
     def basis(self) -> FloatArray:
-        """The features of each state, (n_states, n_features); rows of norm at most 1."""
+        """Features of each state, (n_states, n_features); rows of norm at most 1."""
+        ...
+
+    @property
+    def n_lines(self) -> int:
+        """Features that there would be if numbers were encoded as lines."""
         ...
 
     def shares(self, cells: Cells) -> Sparse:
@@ -94,6 +99,11 @@ class Curve:
     def parts(self) -> tuple[int, ...]:
         """One state a knot."""
         return (self._intervals + 1,)
+
+    @property
+    def n_lines(self) -> int:
+        """One."""
+        return 1
 
     @property
     def basis(self) -> FloatArray:
@@ -147,6 +157,11 @@ class Bins:
         return (self.count,)
 
     @property
+    def n_lines(self) -> int:
+        """One."""
+        return 1
+
+    @property
     def basis(self) -> FloatArray:
         """One feature a state."""
         return np.eye(self.count)
@@ -181,6 +196,11 @@ class OneOf:
     def parts(self) -> tuple[int, ...]:
         """One state a category."""
         return (len(self.declared.values),)
+
+    @property
+    def n_lines(self) -> int:
+        """One a feature."""
+        return len(self.suffixes)
 
     @property
     def basis(self) -> FloatArray:
@@ -224,6 +244,11 @@ class Sign:
         return (2,)
 
     @property
+    def n_lines(self) -> int:
+        """One a feature."""
+        return len(self.suffixes)
+
+    @property
     def basis(self) -> FloatArray:
         """-1, 1."""
         return np.array([[-1.0], [1.0]])
@@ -256,6 +281,11 @@ class Part:
     def parts(self) -> tuple[int, ...]:
         """One state a value."""
         return (len(self._values()),)
+
+    @property
+    def n_lines(self) -> int:
+        """One a feature."""
+        return len(self.suffixes)
 
     @property
     def basis(self) -> FloatArray:
@@ -295,6 +325,11 @@ class Joined:
     def parts(self) -> tuple[int, ...]:
         """Those of all blocks."""
         return tuple(size for block in self.blocks for size in block.parts)
+
+    @property
+    def n_lines(self) -> int:
+        """Those of all blocks."""
+        return sum(block.n_lines for block in self.blocks)
 
     @property
     def basis(self) -> FloatArray:
@@ -337,6 +372,11 @@ class OrMissing:
     def parts(self) -> tuple[int, ...]:
         """Those of the block, and a state of its own."""
         return (*self.present.parts, 1)
+
+    @property
+    def n_lines(self) -> int:
+        """Those of the block, and one more."""
+        return self.present.n_lines + 1
 
     @property
     def basis(self) -> FloatArray:
