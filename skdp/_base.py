@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar, Protocol
 
+from skdp._forecast import Signal
 from skdp._quiet import warn
 from skdp._stored import StoredEstimator
 from skdp._validation import check_random_state
@@ -141,6 +142,13 @@ class PrivateEstimator(StoredEstimator):
             "delta is at least 1 / n_samples: a mechanism that publishes a random "
             "record would satisfy it",
         )
+
+    def _signal(self, n_samples: int, rehearsed: Any) -> Signal | None:
+        """Noise against signal of a fit to so many records, if a model is learned.
+
+        `rehearsed` is this object, fitted in rehearsal to as many features.
+        """
+        return None
 
     def _record_of(
         self,

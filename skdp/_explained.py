@@ -79,6 +79,8 @@ def explained(call: _Call, *, when_missing: str = "") -> _Call:
             unknown = [name for name in named if name not in allowed]
             told = _of_unknown(unknown[0], allowed) if unknown else f"{problem}."
             remedy = when_missing if problem.startswith("missing") else ""
+            if problem.startswith("too many positional"):
+                remedy = _names_to_give(signature)
             name = type(self).__name__
             if call.__name__ != "__init__":
                 name += f".{call.__name__}"
@@ -94,6 +96,15 @@ def explain_methods(cls: type) -> None:
     for name in ("__init__", "fit"):
         if inspect.isfunction(vars(cls).get(name)):
             setattr(cls, name, explained(vars(cls)[name]))
+
+
+def _names_to_give(signature: inspect.Signature) -> str:
+    """What may stand without its name, and what may not."""
+    found = list(signature.parameters.values())[1:]
+    bare = [x.name for x in found if x.kind is x.POSITIONAL_OR_KEYWORD]
+    named = [x.name for x in found if x.kind is x.KEYWORD_ONLY]
+    order = f"In this order: {bare}. " if bare else ""
+    return f"{order}By name: {named}." if named else order.rstrip()
 
 
 def _of_unknown(name: str, allowed: list[str]) -> str:

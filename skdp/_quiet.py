@@ -17,13 +17,20 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
+from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
+# Who may stand between the user and a fit.
+_BETWEEN = ("skdp", "sklearn", "joblib")
 _PACKAGE = str(Path(__file__).parent) + os.sep
 # From Python 3.14 on, each context may have filters of its own.
 _FILTERS_ARE_LOCAL = bool(getattr(sys.flags, "context_aware_warnings", False))
+
+# By the user's code: the instructions that led to a warning, the text, the filters.
+_TOLD: WeakKeyDictionary[CodeType, set[tuple[Any, ...]]] = WeakKeyDictionary()
 
 _is_silent: ContextVar[bool] = ContextVar("_is_silent", default=False)
 
@@ -86,10 +93,44 @@ def warn(message: str | Warning, category: type[Warning] = UserWarning) -> None:
         warnings.warn(message, category, stacklevel=_frames_to_caller())
 
 
+def warn_once(message: str, category: type[Warning]) -> None:
+    """`warn` of the user's own statement, but not for all the fits that it leads to.
+
+    Cross-validation clones and fits again and again, and Python's own memory of what
+    it has shown is wiped with every change of the filters. Told is a statement only if
+    no filter made it an error, and under the same filters only.
+    """
+    if _is_silent.get():
+        return
+    n_frames, frame = _users_frame()
+    is_direct = n_frames == _frames_to_caller()
+    if is_direct or frame is None:
+        warnings.warn(message, category, stacklevel=n_frames)
+        return
+    told = _TOLD.setdefault(frame.f_code, set())
+    case = (frame.f_lasti, message, tuple(warnings.filters))
+    if case not in told:
+        warnings.warn(message, category, stacklevel=n_frames)
+        told.add(case)
+
+
 def _frames_to_caller() -> int:
-    """How many frames the code that uses skdp is above `warn`, counted from 1."""
+    """How many frames the code that uses skdp is above its caller, counted from 1."""
     n_frames = 1
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         n_frames, frame = n_frames + 1, frame.f_back
     return n_frames
+
+
+def _users_frame() -> tuple[int, FrameType | None]:
+    """The first frame beyond skdp, scikit-learn and joblib, and how far it is."""
+    n_frames = 1
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and _is_between(frame):
+        n_frames, frame = n_frames + 1, frame.f_back
+    return n_frames, frame
+
+
+def _is_between(frame: FrameType) -> bool:
+    return str(frame.f_globals.get("__name__")).partition(".")[0] in _BETWEEN

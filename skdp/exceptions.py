@@ -107,6 +107,16 @@ class LargeDeltaWarning(UserWarning):
     """
 
 
+class NoiseDominatesWarning(UserWarning):
+    """At this budget noise leaves hardly more than a constant model.
+
+    Public facts say so, and nothing has been read or spent: as an error it stops the
+    fit before it is paid for.
+
+    Remedy: what the message says: more records, a larger epsilon, fewer columns.
+    """
+
+
 class NewLedgerWarning(UserWarning):
     """A ledger is created beside one for a data set of the same label.
 
@@ -126,6 +136,14 @@ class StratifiedFoldsWarning(UserWarning):
     """Labels decide who is in which fold, so that fits cost more than is booked.
 
     Remedy: pass ``cv=KFold(5)``.
+    """
+
+
+class ClippedRowsWarning(UserWarning):
+    """Rows may come to a private step longer than its `data_norm`, and are clipped.
+
+    Remedy: the `data_norm` that the message names, or `RowNormClipper` before the step
+    if clipping is meant.
     """
 
 

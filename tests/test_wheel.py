@@ -31,3 +31,22 @@ def test_all_of_the_library_is_installed_and_nothing_else():
 def test_broken_twin_that_installs_benchmarks_is_found():
     assert "benchmarks._papers" in outsiders(packages(["skdp*", "benchmarks*"]))
     assert "benchmarks" in outsiders(packages(["*"]))
+
+
+GRAFTED = ("benchmarks", "docs", "examples", "tests")
+
+
+def left_out(manifest):
+    """Folders and pages that docstrings point to and a source archive would lack."""
+    words = set(manifest.split())
+    return {*GRAFTED, "CHANGELOG.md", "CONTRIBUTING.md", "Makefile"} - words
+
+
+def test_the_source_archive_holds_docs_and_tests():
+    assert not left_out((ROOT / "MANIFEST.in").read_text())
+    assert all((ROOT / folder).is_dir() for folder in GRAFTED)
+
+
+def test_broken_twin_without_docs_is_found():
+    manifest = (ROOT / "MANIFEST.in").read_text().replace("graft docs", "")
+    assert left_out(manifest) == {"docs"}

@@ -146,15 +146,18 @@ def open_task(model: DPMatrixFactorization, ratings: Ratings, terms: Terms) -> T
         biases=check_bool("biases", model.biases),
         unit=terms.unit if terms.budget.is_finite else None,
         rating_bounds=terms.bounds,
-        max_ratings=_checked_max_ratings(model, terms),
+        max_ratings=checked_max_ratings(model, terms.protects_users),
         pattern=None if terms.protects_users else pattern,
     )
 
 
-def _checked_max_ratings(model: DPMatrixFactorization, terms: Terms) -> int | None:
+def checked_max_ratings(
+    model: DPMatrixFactorization, protects_users: bool
+) -> int | None:
+    """`max_ratings`, which is for users that are protected only."""
     if model.max_ratings is None:
         return None
-    if not terms.protects_users:
+    if not protects_users:
         raise ValueError(
             "The 'max_ratings' parameter must be None unless privacy_unit='user' "
             f"and epsilon is finite. Got {model.max_ratings!r}. All ratings are "

@@ -139,6 +139,13 @@ class PrivateFactorizer(Configured, ABC):
         """Largest L2 sensitivity of one query under the task's unit."""
 
     @abstractmethod
+    def bias_noise(self, task: Task, budget: Budget) -> float:
+        """Deviation of the noise in a bias that the whole budget went into.
+
+        In units of the width of the rating bounds; a rule of thumb, from public facts.
+        """
+
+    @abstractmethod
     def run(
         self, answers: Answers, task: Task, rng: Draws, progress: Progress
     ) -> Factors:

@@ -13,13 +13,22 @@ from sklearn.utils import TransformerTags
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._base import PrivateEstimator
+from skdp._forecast import Forecast, Signal, warn_of_noise
 from skdp._input import check_targets
-from skdp._validation import check_choice, check_n_jobs, check_target_bounds
+from skdp._validation import (
+    check_bool,
+    check_choice,
+    check_count,
+    check_n_jobs,
+    check_real,
+    check_target_bounds,
+)
 from skdp.decomposition._accept import (
     Accepted,
     Terms,
     accepted,
     check_once,
+    checked_max_ratings,
     open_task,
     planned,
 )
@@ -29,7 +38,8 @@ from skdp.decomposition._factors import Factors
 from skdp.decomposition._ids import Ids, check_pairs, found_ids
 from skdp.decomposition._ratings import Pattern, Ratings
 from skdp.decomposition._recommender import LocalUsers, Recommender
-from skdp.decomposition._registry import Chosen, named_factorizer
+from skdp.decomposition._registry import Chosen, Named, named_factorizer
+from skdp.decomposition._signal import forecast_of, planned_task, signal_of
 from skdp.decomposition._task import Task
 from skdp.decomposition._user_rows import UserPrior, solve_users
 from skdp.privacy._accounting import Budget
@@ -165,7 +175,7 @@ None, default=None
     >>> from skdp import DPMatrixFactorization
     >>> X = [["ann", "heat"], ["ann", "alien"], ["bob", "heat"], ["bob", "brazil"]]
     >>> y = [5.0, 4.0, 2.0, 1.0]
-    >>> model = DPMatrixFactorization(epsilon=1.0, rating_bounds=(1, 5)).fit(X, y)
+    >>> model = DPMatrixFactorization(epsilon=10.0, rating_bounds=(1, 5)).fit(X, y)
     >>> model.predict([["ann", "brazil"]]).shape, model.privacy_.adjacency
     ((1,), 'rating_value')
     """
@@ -242,6 +252,46 @@ None, default=None
         """
         with self._all_or_nothing():
             return self._fit(X, y)
+
+    def forecast(self, n_users: int, n_items: int, n_ratings: int) -> Forecast:
+        """Solver, and noise against signal, of a fit to so many ratings.
+
+        Nothing is read and nothing spent. A rule of thumb
+        (``docs/how_to_choose.md``), by which `fit` warns. With ``privacy_unit="user"``
+        `fit`, to which the number of ratings is private, takes users to have
+        `max_ratings` of them, or 100.
+
+        Parameters
+        ----------
+        n_users, n_items, n_ratings : int
+            Numbers of ids that are known, and of ratings.
+
+        Returns
+        -------
+        Forecast
+
+        Raises
+        ------
+        ValueError, TypeError
+            For a parameter out of range, if epsilon is inf, or if the solver refuses
+            the job.
+        """
+        budget = self._check_privacy_params()
+        check_real("epsilon", budget.epsilon, low=1e-6, high=1e8)
+        unit = cast(Unit, self._relation())
+        task = Task(
+            n_users=check_count("n_users", n_users, low=2),
+            n_items=check_count("n_items", n_items, low=2),
+            n_components=0,
+            alpha=0.0,
+            biases=check_bool("biases", self.biases),
+            unit=unit,
+            rating_bounds=self._checked_bounds(budget),
+            max_ratings=checked_max_ratings(self, unit == "user"),
+        )
+        task = planned_task(task, check_count("n_ratings", n_ratings))
+        chosen, task = planned(self, self._named(unit, budget), task, budget)
+        return forecast_of(chosen, task, budget, unit)
 
     def predict(self, X: Any) -> np.ndarray:
         """Predicted ratings, within `rating_bounds` if declared. Post-processing.
@@ -399,13 +449,7 @@ None, default=None
         unit = cast(Unit, self._relation())
         n_jobs = check_n_jobs(self.n_jobs)
         bounds = self._checked_bounds(budget)
-        named = named_factorizer(
-            self.solver,
-            self._solver_params(),
-            unit,
-            budget,
-            has_alpha=self.alpha is not None,
-        )
+        named = self._named(unit, budget)
         terms = Terms(unit, budget, bounds)
         given = accepted(self, X, y, terms)
         task = open_task(self, given.ratings, terms)
@@ -415,6 +459,19 @@ None, default=None
         )
         self._keep(given, task, outcome, bounds)
         return self
+
+    def _named(self, unit: Unit, budget: Budget) -> Named:
+        return named_factorizer(
+            self.solver,
+            self._solver_params(),
+            unit,
+            budget,
+            has_alpha=self.alpha is not None,
+        )
+
+    def _signal(self, n_samples: int, rehearsed: Any) -> Signal:
+        known = rehearsed._recommender
+        return self.forecast(len(known.users), len(known.items), n_samples)
 
     def _factorize(
         self,
@@ -431,6 +488,9 @@ None, default=None
             n_units = self.n_users
         door = self._door(budget)
         notes = self._warn_of_public_facts(budget, n_units, door)
+        if isinstance(chosen.solver, PrivateFactorizer):
+            signal = signal_of(chosen.solver, task, budget)
+            notes += warn_of_noise(signal, ("a larger epsilon", "fewer items"))
         name = type(self).__name__
         outcome = factorize(
             chosen.solver,

@@ -19,6 +19,7 @@ a row of an item is averaged by precision and shrunk towards where the row start
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Self
@@ -46,6 +47,7 @@ _FOUR_ROUNDS = 1.0
 # two factors more pay, and four. More budget does not replace users beyond a mu of 4.
 _TWO_MORE, _FOUR_MORE, _LARGEST_MU = 15_000, 24_000, 4.0
 
+_RATINGS_EACH = 100  # for a forecast, of a user whose max_ratings is not declared
 _MOST_FACTORS = 4096  # what the rule may choose from
 _Query = CountQuery | RowQuery | PairQuery
 
@@ -186,6 +188,13 @@ class UserALS(PrivateFactorizer):
 
     def sensitivity(self, task: Task) -> float:
         return max(query.sensitivity for query, _ in self.queries(task))
+
+    def bias_noise(self, task: Task, budget: Budget) -> float:
+        """Of items; how many ratings a user has is private, so many are assumed."""
+        mu = gaussian_mu(budget.epsilon, budget.delta)
+        kept = min(task.max_ratings or _RATINGS_EACH, task.n_items)
+        weighted_count = task.n_users * math.sqrt(kept) / task.n_items
+        return self.bias_clip / (mu * weighted_count)
 
     def run(
         self, answers: Answers, task: Task, rng: Draws, progress: Progress

@@ -171,6 +171,12 @@ class ValueALS(PrivateFactorizer):
         clip = max(_FIRST_CLIP, self.residual_clip) if self.n_rounds else _FIRST_CLIP
         return residual_sensitivity(clip, task.public_pattern)
 
+    def bias_noise(self, task: Task, budget: Budget) -> float:
+        """Of users or items, of whichever there are fewer."""
+        mu = gaussian_mu(budget.epsilon, budget.delta)
+        ratings_each = len(task.public_pattern) / min(task.n_users, task.n_items)
+        return 2 * self.residual_clip / (mu * ratings_each)
+
     def run(
         self, answers: Answers, task: Task, rng: Draws, progress: Progress
     ) -> Factors:

@@ -1,6 +1,7 @@
 """Private linear models."""
 
-from skdp.linear_model._forecast import Forecast, forecast
+from skdp._forecast import Forecast
+from skdp.linear_model._forecast import forecast
 from skdp.linear_model._linear_regression import DPLinearRegression
 from skdp.linear_model._logistic import DPLogisticRegression
 from skdp.linear_model._preconditioning import Preconditioning

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,14 +13,17 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._base import PrivateEstimator
-from skdp._validation import check_data_norm
+from skdp._forecast import Forecast, Signal, relaxed, warn_of_noise
+from skdp._validation import check_data_norm, check_real
 from skdp.data import Centring, MemorySource
+from skdp.linear_model._forecast import forecast_of
 from skdp.linear_model._preconditioning import (
     Preconditioning,
     check_preconditioning,
     preconditioned,
 )
 from skdp.linear_model._rows import DeclaredRows, encoder_of
+from skdp.linear_model._signal import signal_of
 from skdp.losses import Loss
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
@@ -134,6 +139,67 @@ class DPEstimator(PrivateEstimator):
             fit_intercept=self.fit_intercept,
         )
 
+    @abstractmethod
+    def _planned_objective(
+        self, n_samples: int, n_features: int, budget: Budget
+    ) -> LinearObjective:
+        """The public facts of a fit to rows that are not at hand."""
+
+    def forecast(self, n_samples: int, n_features: int) -> Forecast:
+        """Solver, and noise against signal, of a fit to a table of this shape.
+
+        Nothing is read and nothing spent. A classifier without `classes` is taken to
+        have two. A rule of thumb (``docs/how_to_choose.md``), by which `fit` warns.
+
+        Parameters
+        ----------
+        n_samples, n_features : int
+            Shape of X.
+
+        Returns
+        -------
+        Forecast
+
+        Raises
+        ------
+        ValueError, TypeError
+            For a parameter out of range, if epsilon is inf, or if the solver refuses
+            the job.
+        """
+        budget = self._check_privacy_params()
+        check_real("epsilon", budget.epsilon, low=1e-6, high=1e8)
+        objective = self._planned_objective(n_samples, n_features, budget)
+        named = named_solver(self.solver, self.solver_params)
+        signal = self._signal_of(objective, budget)
+        return forecast_of(objective, budget, named, signal)
+
+    def _signal(self, n_samples: int, rehearsed: Any) -> Signal:
+        n_features = rehearsed.privacy_.n_features
+        budget = Budget(self.epsilon, self.delta)
+        objective = self._planned_objective(n_samples, n_features, budget)
+        return self._signal_of(objective, budget)
+
+    def _signal_of(self, objective: LinearObjective, budget: Budget) -> Signal:
+        """Noise against signal, for a finite epsilon."""
+        if hasattr(self, "encoder_") and objective.n_nonzero is None:
+            # A curve is as fine as noise lets it be: at worst it is a line.
+            n_lines = self.encoder_._encoding.n_lines
+            objective = replace(objective, n_features=n_lines)
+        return signal_of(objective, budget)
+
+    def _warn_of_noise(
+        self, objective: LinearObjective, budget: Budget
+    ) -> tuple[str, ...]:
+        """Warn before anything is spent; what stays on the record is returned."""
+        if not budget.is_finite:
+            return ()
+        signal = self._signal_of(objective, budget)
+        return warn_of_noise(signal, self._remedies(budget))
+
+    def _remedies(self, budget: Budget) -> tuple[str, ...]:
+        """Against noise that dominates."""
+        return ("a larger epsilon", "fewer columns", *relaxed(budget))
+
     def _solve(
         self,
         X: Any,
@@ -162,6 +228,7 @@ class DPEstimator(PrivateEstimator):
         name = type(self).__name__
         door = self._door(budget)
         notes = self._warn_of_public_facts(budget, n_samples, door)
+        notes += self._warn_of_noise(objective, budget)
         solution, answers = solve(
             solver,
             MemorySource(X, y),

@@ -21,12 +21,18 @@ from skdp._input import (
 )
 from skdp._output import in_dtype
 from skdp._quiet import warn
-from skdp._validation import check_bool, check_real
+from skdp._validation import check_bool, check_count, check_real
 from skdp.exceptions import PublicLabelsWarning
 from skdp.linear_model._base import DPEstimator
 from skdp.linear_model._rows import public_facts, rows_to_fit, rows_to_predict
 from skdp.losses import Loss
+from skdp.objectives import LinearObjective
 from skdp.privacy import Budget
+
+_COUNTED_ELSEWHERE = (
+    " scikit-learn's stacking, voting and out-of-fold probabilities number the labels: "
+    "for them pass y as numbers 0, 1, ... and declare these."
+)
 
 
 class LinearClassifier(ClassifierMixin, DPEstimator):
@@ -127,6 +133,17 @@ class LinearClassifier(ClassifierMixin, DPEstimator):
             strength = 1.0
         return 0.0 if strength is None else 1 / (n_samples * float(strength))
 
+    def _planned_objective(
+        self, n_samples: int, n_features: int, budget: Budget
+    ) -> LinearObjective:
+        self._check_strength()
+        n_classes = 2 if self.classes is None else len(declared_labels(self.classes))
+        # That the count is one, before it is divided by.
+        alpha = self._alpha(check_count("n_samples", n_samples), budget)
+        return self._objective(
+            self._loss(n_classes), n_samples, n_features, alpha, budget
+        )
+
     @abstractmethod
     def _loss(self, n_classes: int) -> Loss:
         """The loss for this number of classes, one output for two."""
@@ -155,7 +172,8 @@ class LinearClassifier(ClassifierMixin, DPEstimator):
         codes = without_data(
             lambda: _codes(classes, y),
             "The labels in y must be among those declared in 'classes'. Got others. "
-            "Declare every label that may occur, of the same kind: 1 is not '1'.",
+            "Declare every label that may occur, of the same kind: 1 is not '1'."
+            + ("" if _are_counted(classes) else _COUNTED_ELSEWHERE),
         )
         if not declared:
             warn(
@@ -203,6 +221,11 @@ def _codes(classes: np.ndarray, y: np.ndarray) -> np.ndarray:
     if not np.array_equal(classes[codes], y):
         raise ValueError
     return codes
+
+
+def _are_counted(classes: np.ndarray) -> bool:
+    """Whether labels, which are public here, are 0, 1, ... up to their number."""
+    return np.array_equal(classes, np.arange(len(classes)))
 
 
 def _label_column(X: Any, y: Any, *, ask_for_kind: bool) -> np.ndarray:

@@ -2,104 +2,20 @@
 
 from __future__ import annotations
 
-import html
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from skdp._forecast import Forecast, Signal
 from skdp._validation import check_real
+from skdp.linear_model._signal import signal_of
 from skdp.losses import LogisticLoss, Loss
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget, calibrate
 from skdp.privacy._adjacency import Adjacency
-from skdp.privacy._laws import LAWS, deviation_once
-from skdp.queries._gradient_sum import query_sensitivity
 from skdp.solvers import named_solver
+from skdp.solvers._named import Named
 from skdp.solvers._registry import planned_solver
-
-# Noise over scale up to which models came out close to those without privacy, and from
-# which on they were hardly better than a constant one (docs/how_to_choose.md).
-_LITTLE, _MUCH = 0.3, 10.0
-
-
-@dataclass(frozen=True)
-class Forecast:
-    """Noise against signal for a problem of some shape; public facts only.
-
-    Attributes
-    ----------
-    epsilon, delta : float
-    adjacency : {"replace_one", "zero_out"}
-        The guarantee that all the rest is for.
-    solver : str
-        Key of the solver that a fit would use.
-    why_solver : str
-    solver_params : mapping
-        Its hyper-parameters, every rule filled in.
-    noise_multiplier : float
-        Of that solver: scale of its noise over the sensitivity of its query.
-    coefficient_noise : float
-        Standard deviation of the privacy noise in a coefficient that is learned to
-        the end, in a direction of average curvature.
-    coefficient_scale : float
-        Size of the coefficients of a model whose raw predictions vary by one unit of
-        decision: one logit, half a hinge, a third of the target bound.
-    records_for_little_noise : int
-        Number of records from which on the noise would be below 0.3 of the scale.
-    """
-
-    epsilon: float
-    delta: float
-    adjacency: Adjacency
-    solver: str
-    why_solver: str
-    solver_params: Mapping[str, Any]
-    noise_multiplier: float
-    coefficient_noise: float
-    coefficient_scale: float
-    records_for_little_noise: int
-
-    @property
-    def noise_to_signal(self) -> float:
-        """`coefficient_noise` over `coefficient_scale`; below 0.3 is little noise."""
-        return self.coefficient_noise / self.coefficient_scale
-
-    @property
-    def verdict(self) -> str:
-        """What to expect of a fit, in words."""
-        if self.noise_to_signal <= _LITTLE:
-            return "expect a model close to the one without privacy"
-        if self.noise_to_signal >= _MUCH:
-            return "expect hardly more than a constant model"
-        return "expect a model that is worse for its privacy, but useful"
-
-    def __str__(self) -> str:
-        return (
-            f"({self.epsilon:g}, {self.delta:g}) under {self.adjacency}: "
-            f"solver={self.solver!r} ({self.why_solver}). Noise in a coefficient: "
-            f"{self.noise_to_signal:.2g} times its scale; {self.verdict}. Little noise "
-            f"from {self.records_for_little_noise:,} records on."
-        )
-
-    def _repr_html_(self) -> str:
-        told = {
-            "guarantee": f"({self.epsilon:g}, {self.delta:g}), {self.adjacency}",
-            "solver": f"{self.solver}: {self.why_solver}",
-            "noise in a coefficient": f"{self.noise_to_signal:.2g} times its scale",
-            "little noise from": f"{self.records_for_little_noise:,} records on",
-        }
-        rows = "".join(
-            f"<tr><th style='text-align:left'>{html.escape(name)}</th>"
-            f"<td style='text-align:left'>{html.escape(value)}</td></tr>"
-            for name, value in told.items()
-        )
-        color = "#b42318" if self.noise_to_signal >= _MUCH else "#1a7f37"
-        return (
-            f"<div><p style='border-left:4px solid {color};padding-left:8px'><b>"
-            f"{self.verdict.capitalize()}</b></p><table>{rows}</table></div>"
-        )
 
 
 def forecast(
@@ -125,7 +41,9 @@ def forecast(
     curvature ``curvature_trace / n_outputs * data_norm^2 / n_features`` of rows that
     spread evenly. Solvers stop short of coefficients that would drown in it, so this
     tells what can be learned, not the error of what is released. A rule of thumb, for
-    models in which every feature has a weight; not for sparse ones.
+    models in which every feature has a weight. Estimators, sparse ones and
+    factorisations among them, have a method `forecast` of their own, which knows their
+    parameters; `fit` warns by it (`NoiseDominatesWarning`).
 
     Parameters
     ----------
@@ -183,9 +101,16 @@ def forecast(
         alpha=alpha,
         fit_intercept=fit_intercept,
     )
-    chosen = planned_solver(named_solver(solver, solver_params), objective, budget)
-    noise = _coefficient_noise(objective, budget)
-    scale = objective.loss.raw_unit / data_norm
+    named, signal = named_solver(solver, solver_params), signal_of(objective, budget)
+    return forecast_of(objective, budget, named, signal)
+
+
+def forecast_of(
+    objective: LinearObjective, budget: Budget, named: Named | None, signal: Signal
+) -> Forecast:
+    """What a fit would use, and its noise against its signal; nothing is spent."""
+    chosen = planned_solver(named, objective, budget)
+    event = partial(chosen.solver.plan(objective).event, relation=objective.adjacency)
     return Forecast(
         epsilon=budget.epsilon,
         delta=budget.delta,
@@ -193,21 +118,6 @@ def forecast(
         solver=chosen.solver.key,
         why_solver=chosen.reason,
         solver_params=chosen.solver.params,
-        noise_multiplier=calibrate(
-            partial(chosen.solver.plan(objective).event, relation=objective.adjacency),
-            budget,
-        ),
-        coefficient_noise=noise,
-        coefficient_scale=scale,
-        records_for_little_noise=math.ceil(n_samples * noise / scale / _LITTLE),
+        noise_multiplier=calibrate(event, budget),
+        **vars(signal),
     )
-
-
-def _coefficient_noise(objective: LinearObjective, budget: Budget) -> float:
-    size = objective.n_columns * objective.loss.n_outputs
-    law = LAWS["spherical" if budget.delta == 0 else "gaussian"]
-    deviation = deviation_once(law, budget, size)
-    spread = objective.data_norm**2 / objective.n_features
-    curvature = objective.loss.curvature_trace / objective.loss.n_outputs * spread
-    sensitivity = query_sensitivity(objective, objective.loss.noisy_clip)
-    return sensitivity * deviation / (objective.n_samples * curvature)

@@ -15,6 +15,8 @@ from skdp._validation import check_alpha, check_bool, check_target_bounds
 from skdp.linear_model._base import DPEstimator
 from skdp.linear_model._rows import public_facts, rows_to_fit, rows_to_predict
 from skdp.losses import SquaredLoss
+from skdp.objectives import LinearObjective
+from skdp.privacy import Budget
 
 # Targets are brought to [-1, 1]; a prediction in there is at most this far from one.
 _RESIDUAL_BOUND = 2.0
@@ -75,6 +77,13 @@ class LinearRegressor(RegressorMixin, DPEstimator):
         self.intercept_ = float(in_dtype(middle + scale * intercept[0], X.dtype))
         self.privacy_ = record
         return self
+
+    def _planned_objective(
+        self, n_samples: int, n_features: int, budget: Budget
+    ) -> LinearObjective:
+        loss = SquaredLoss(_RESIDUAL_BOUND, target_bound=1.0)
+        alpha = check_alpha(self.alpha)
+        return self._objective(loss, n_samples, n_features, alpha, budget)
 
     def predict(self, X: Any) -> np.ndarray:
         """Predictions for the rows, clipped as in `fit`.

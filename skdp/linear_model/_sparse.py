@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from skdp._forecast import Signal, relaxed
 from skdp._rows import clip_entries, columns_at
 from skdp._validation import check_count, check_data_norm, check_real
 from skdp.linear_model._base import DPEstimator
@@ -62,6 +63,17 @@ class SparseModel(DPEstimator):
         if not budget.is_finite:
             bound = math.inf
         return replace(objective, feature_bound=bound, n_nonzero=most)
+
+    def _signal_of(self, objective: LinearObjective, budget: Budget) -> Signal:
+        if self.n_nonzero_coefs is None:
+            # The rule takes more features the less the noise, whether they matter or
+            # not. Without a number that is stated there has to be one that does.
+            objective = replace(objective, n_nonzero=1)
+        return super()._signal_of(objective, budget)
+
+    def _remedies(self, budget: Budget) -> tuple[str, ...]:
+        fewer = "a smaller n_nonzero_coefs"
+        return ("a larger epsilon", "fewer columns", fewer, *relaxed(budget))
 
     def _products(self, X: Any, coef: np.ndarray) -> np.ndarray:
         record = self.privacy_

@@ -35,7 +35,10 @@ from skdp.model_selection._report import SearchReport
 from skdp.model_selection._results import as_released, results_table
 from skdp.model_selection._scoring import resolve_scoring
 from skdp.model_selection._scoring_base import MOST_RECORDS
+from skdp.model_selection._search_noise import warn_of_search_noise
 from skdp.model_selection._trial import Job
+from skdp.pipeline._clipped_rows import warn_of_clipped_rows
+from skdp.pipeline._walk import walk
 from skdp.privacy._accounting import Budget, calibrate
 from skdp.privacy._adjacency import Relation, check_row_relation
 from skdp.privacy._answers import Answers
@@ -120,6 +123,12 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
             If a step reads data and nobody accounts for it. Nothing was spent.
         BudgetExceeded
             If the ledger's cap does not allow this search. Nothing was read or spent.
+
+        Warns
+        -----
+        ClippedRowsWarning
+            If the steps before a private step declare rows longer than its `data_norm`,
+            in any candidate; the message names the one to use.
         """
         with self._all_or_nothing():
             return self._fit(X, y)
@@ -190,6 +199,12 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
         )
         notes = self._warn_of_public_facts(budget, n_samples, door)
         notes += self._warn_of_cost(chosen, multiplier, facts)
+        # By public facts of the stand-ins, such as their numbers of columns.
+        notes += warn_of_clipped_rows(
+            leaf for model in accepted.stand_ins for leaf in walk(model)
+        )
+        needs = chosen.method.needs(multiplier, facts)
+        notes += warn_of_search_noise(candidates, accepted.stand_ins, needs)
         assumed: tuple[str, ...] = PUBLIC_OF_TABLES
         if accepted.takes_labels:
             assumed += (self._warn_of_labels(),)

@@ -11,6 +11,7 @@ from sklearn.base import clone
 
 from skdp._validation import check_positive
 from skdp.exceptions import UnaccountedStepError
+from skdp.pipeline._clipped_rows import warn_of_clipped_rows
 from skdp.pipeline._report import check_estimator, check_vouched
 from skdp.pipeline._steps import step_report, unaccounted_in
 from skdp.pipeline._total import MU_MARGIN, total_of
@@ -82,6 +83,11 @@ def set_budget(
         (FrozenEstimator), a name in `weights` is unknown, or a share would be below
         the smallest epsilon.
 
+    Warns
+    -----
+    ClippedRowsWarning
+        As in `privacy_report`.
+
     Examples
     --------
     >>> from sklearn.feature_selection import SelectFromModel
@@ -101,6 +107,7 @@ def set_budget(
     private_steps(estimator)  # refuses what a clone would not show: frozen steps
     result: Estimator = clone(estimator)
     set_budget_in_place(result, budget, weights)
+    warn_of_clipped_rows(walk(result, planned=True))
     return result
 
 

@@ -9,6 +9,7 @@ entry has a condition, which returns what it asks for, or nothing.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Real
@@ -44,12 +45,20 @@ def _nothing(step: Any) -> str:
     return ""
 
 
+def _unknown(step: Any, norm: float | None) -> float | None:
+    return None
+
+
 @dataclass(frozen=True)
 class Rule:
-    """Why a class works row by row, and what its parameters must be for it."""
+    """Why a class works row by row, and what its parameters must be for it.
+
+    `norm` is the largest norm of a row that comes out, of rows of at most a given norm.
+    """
 
     reason: str
     asks_for: Callable[[Any], str] = _nothing
+    norm: Callable[[Any, float | None], float | None] = _unknown
 
 
 def _of_function(step: Any) -> str:
@@ -147,6 +156,21 @@ def _of_tfidf(step: Any) -> str:
     return "use_idf=False" if step.use_idf else ""
 
 
+def _norm_of_function(step: Any, norm: float | None) -> float | None:
+    return norm if step.func is None else None
+
+
+def _norm_of_divided(step: Any, norm: float | None) -> float | None:
+    """Of rows divided by their own L1 or L2 norm; the first is the larger."""
+    return 1.0 if step.norm in ("l1", "l2") else None
+
+
+def _norm_of_one_hot(step: Any, norm: float | None) -> float | None:
+    # What else it may be is refused by its fit.
+    is_list = isinstance(step.categories, (list, tuple, np.ndarray))
+    return math.sqrt(len(step.categories)) if is_list else None
+
+
 _SHAPE = "fit takes the number of columns only"
 _RANDOM = "a random map, drawn from the shape of the data alone"
 _CELLS = "each cell is looked up in declared categories; column types are public"
@@ -155,12 +179,16 @@ DATA_INDEPENDENT: dict[type, Rule] = {
     Binarizer: Rule("each cell is compared with a declared threshold"),
     CountVectorizer: Rule("counts words of a declared vocabulary", _of_counts),
     FeatureHasher: Rule("each row is hashed; nothing is learned"),
-    FunctionTransformer: Rule("a known function of each cell", _of_function),
+    FunctionTransformer: Rule(
+        "a known function of each cell", _of_function, _norm_of_function
+    ),
     GaussianRandomProjection: Rule(_RANDOM),
-    HashingVectorizer: Rule("each document is hashed; nothing is learned", _of_words),
+    HashingVectorizer: Rule(
+        "each document is hashed; nothing is learned", _of_words, _norm_of_divided
+    ),
     MissingIndicator: Rule("says of each cell whether it is missing", _of_indicator),
-    Normalizer: Rule("each row is divided by its own norm"),
-    OneHotEncoder: Rule(_CELLS, _of_one_hot),
+    Normalizer: Rule("each row is divided by its own norm", norm=_norm_of_divided),
+    OneHotEncoder: Rule(_CELLS, _of_one_hot, _norm_of_one_hot),
     OrdinalEncoder: Rule(_CELLS, _of_ordinal),
     PolynomialCountSketch: Rule(_RANDOM),
     PolynomialFeatures: Rule(_SHAPE),
@@ -168,7 +196,9 @@ DATA_INDEPENDENT: dict[type, Rule] = {
     SimpleImputer: Rule("missing cells become a declared value", _of_imputer),
     SparseRandomProjection: Rule(_RANDOM),
     SplineTransformer: Rule("each cell is expanded at declared knots", _of_spline),
-    TfidfTransformer: Rule("each row is scaled on its own", _of_tfidf),
+    TfidfTransformer: Rule(
+        "each row is scaled on its own", _of_tfidf, _norm_of_divided
+    ),
 }
 
 _ALWAYS_SPARSE = (CountVectorizer, FeatureHasher, HashingVectorizer, TfidfTransformer)

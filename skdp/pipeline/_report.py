@@ -13,6 +13,7 @@ from sklearn.pipeline import Pipeline
 
 from skdp._validation import check_bool, check_delta
 from skdp.exceptions import UnaccountedStepError
+from skdp.pipeline._clipped_rows import warn_of_clipped_rows
 from skdp.pipeline._folds import warn_of_stratified_folds
 from skdp.pipeline._steps import VOUCHED, StepReport, step_report, unaccounted_in
 from skdp.pipeline._total import total_of
@@ -54,6 +55,8 @@ class PipelineReport:
         Why not, or an empty string.
     not_covered : tuple of str
         What the total says nothing of.
+    clipped_rows : tuple of str, default=()
+        Which private steps clip rows that come to them, and the `data_norm` to use.
     """
 
     steps: tuple[StepReport, ...]
@@ -63,6 +66,7 @@ class PipelineReport:
     is_private: bool
     reason: str
     not_covered: tuple[str, ...]
+    clipped_rows: tuple[str, ...] = ()
 
     @property
     def state(self) -> str:
@@ -95,7 +99,7 @@ class PipelineReport:
         return json.dumps(ready, sort_keys=True, indent=2, allow_nan=False)
 
     def _table(self) -> list[tuple[str, ...]]:
-        head = ("step", "class", "kind", "epsilon", "delta", "state", "note")
+        head = ("step", "class", "kind", "epsilon", "delta", "state", "norm", "note")
         return [head, *(_cells(step) for step in self.steps)]
 
     def __repr__(self) -> str:
@@ -113,7 +117,9 @@ class PipelineReport:
     def _remarks(self) -> list[str]:
         """What is said below the table."""
         rest = f"Not covered: {'; '.join(self.not_covered)}."
-        return [_WHICH_EPSILON, rest] if self.state == "spent" else [rest]
+        clipped = [f"Clipped: {_plain(text)}." for text in self.clipped_rows]
+        which = [_WHICH_EPSILON] if self.state == "spent" else []
+        return [*clipped, *which, rest]
 
     def _repr_html_(self) -> str:
         color = "#1a7f37" if self.is_private else "#b42318"
@@ -172,6 +178,9 @@ def privacy_report(
     -----
     StratifiedFoldsWarning
         If a meta-estimator of scikit-learn fits private steps on stratified folds.
+    ClippedRowsWarning
+        If the steps before a private step declare rows longer than its `data_norm`; the
+        message names the one to use.
 
     Examples
     --------
@@ -195,11 +204,13 @@ def privacy_report(
     check_vouched(data_independent)
     leaves = list(walk(estimator))
     warn_of_stratified_folds(leaves)
+    clipped = warn_of_clipped_rows(leaves)
     report = _compose(
         tuple(step_report(leaf, data_independent) for leaf in leaves),
         [leaf.privacy for leaf in leaves],
         delta,
         has_cache=any(_caches(estimator)),
+        clipped=clipped,
     )
     if strict and not report.is_private:
         raise UnaccountedStepError(
@@ -233,6 +244,7 @@ def _compose(
     delta: float | None,
     *,
     has_cache: bool,
+    clipped: tuple[str, ...],
 ) -> PipelineReport:
     private = [privacy for privacy in privacies if privacy and costs(privacy)]
     epsilon, delta = total_of(private, delta)
@@ -249,6 +261,7 @@ def _compose(
         is_private=not reason,
         reason=reason,
         not_covered=tuple(not_covered),
+        clipped_rows=clipped,
     )
 
 
@@ -272,8 +285,17 @@ def _why_not(rows: Sequence[StepReport], adjacencies: list[str], epsilon: float)
 def _cells(step: StepReport) -> tuple[str, ...]:
     # A name may hold anything; a table has one line for each step.
     text = (step.name, step.estimator, step.kind, f"{step.epsilon:g}")
-    cells = (*text, f"{step.delta:g}", step.state, step.note)
+    cells = (*text, f"{step.delta:g}", step.state, _norms(step), step.note)
     return tuple(map(_plain, cells))
+
+
+def _norms(step: StepReport) -> str:
+    """Norms of rows before and after, "?" for what is not known."""
+    norms = (step.input_norm, step.output_norm)
+    if norms == (None, None):
+        return "?"
+    before, after = ("?" if norm is None else f"{norm:.3g}" for norm in norms)
+    return f"{before} to {after}"
 
 
 def _plain(text: str) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from skdp.pipeline._alternatives import alternatives_to
+from skdp.pipeline._clipped_rows import clipped_rows
 from skdp.pipeline._data_independent import DATA_INDEPENDENT
 from skdp.pipeline._walk import Leaf, costs
 from skdp.privacy._adjacency import Relation
@@ -36,6 +37,9 @@ class StepReport:
         Empty if there is nothing to spend.
     note : str
         Why it costs nothing, or what is wrong and what to use instead.
+    input_norm, output_norm : float or None, default=None
+        Largest norm of a row that comes in and out, by what steps declare; None if they
+        do not say.
     """
 
     name: str
@@ -46,6 +50,8 @@ class StepReport:
     adjacency: Relation | None
     state: str
     note: str
+    input_norm: float | None = None
+    output_norm: float | None = None
 
 
 def step_report(leaf: Leaf, data_independent: Collection[Any] = ()) -> StepReport:
@@ -63,6 +69,8 @@ def step_report(leaf: Leaf, data_independent: Collection[Any] = ()) -> StepRepor
         adjacency=None,
         state="",
         note=note,
+        input_norm=leaf.input_norm,
+        output_norm=leaf.output_norm,
     )
 
 
@@ -71,6 +79,7 @@ def _own_word(leaf: Leaf, privacy: StepPrivacy) -> StepReport:
     note = privacy.note
     if leaf.inside:
         note = f"within {leaf.inside}, which may fit it more than once"
+    clipped = [rows.note for rows in clipped_rows([leaf])]
     state = "planned" if privacy.event is None else "spent"
     return StepReport(
         name=leaf.path,
@@ -80,7 +89,9 @@ def _own_word(leaf: Leaf, privacy: StepPrivacy) -> StepReport:
         delta=privacy.delta,
         adjacency=privacy.adjacency,
         state=state if costs(privacy) else "",
-        note=note,
+        note="; ".join([*([note] if note else []), *clipped]),
+        input_norm=leaf.input_norm,
+        output_norm=leaf.output_norm,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,9 +13,17 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import FeatureUnion, Pipeline
 
 from skdp.pipeline._data_independent import may_emit_sparse
+from skdp.pipeline._meta import what_it_does
+from skdp.pipeline._norms import (
+    CHOOSES_COLUMNS,
+    COLUMNS_SIDE_BY_SIDE,
+    IN_A_ROW,
+    SIDE_BY_SIDE,
+    Flow,
+    norm_after,
+    weighted,
+)
 from skdp.privacy._step import StepPrivacy
-
-_META = "may fit its private steps more than once, and read the data itself"
 
 
 @dataclass(frozen=True)
@@ -25,7 +33,8 @@ class Leaf:
     `path` has the names from the outermost container down, joined by "/"; `problem` is
     what a container does with the data by itself; `inside` the class of the unknown
     meta-estimator to which the step belongs. A frozen step was fitted before and is not
-    fitted again.
+    fitted again. `input_norm` is the largest norm of a row that comes in, by what the
+    steps before declare; None if unknown.
     """
 
     path: str
@@ -33,6 +42,12 @@ class Leaf:
     problem: str = ""
     inside: str = ""
     is_frozen: bool = False
+    input_norm: float | None = None
+
+    @property
+    def output_norm(self) -> float | None:
+        """Largest norm of a row that comes out; None if unknown."""
+        return norm_after(self.step, self.input_norm)
 
     @property
     def privacy(self) -> StepPrivacy | None:
@@ -45,28 +60,49 @@ def says_its_privacy(step: Any) -> bool:
     return callable(getattr(type(step), "step_privacy", None))
 
 
-def walk(estimator: Any, path: str = "", *, planned: bool = False) -> Iterator[Leaf]:
+def walk(
+    estimator: Any,
+    path: str = "",
+    *,
+    planned: bool = False,
+    is_frozen: bool = False,
+    norm: float | None = None,
+) -> Generator[Leaf, None, float | None]:
     """All leaves, in the order in which they would be fitted.
 
     `path` is that of the estimator itself; if `planned`, parameters are followed, not
-    what was fitted in their place.
+    what was fitted in their place. `norm` is the largest norm of a row that comes in.
+
+    Returns
+    -------
+    float or None
+        The largest norm of a row that comes out.
     """
     own_path = path or type(estimator).__name__.lower()
     container = _CONTAINERS.get(type(estimator))
     if container is None or says_its_privacy(estimator):
         inner: list[Leaf] = []
         if not says_its_privacy(estimator):
-            inner += _private_steps_inside(estimator, path)
-        yield Leaf(own_path, estimator, _META if inner else "")
+            inner += _private_steps_inside(estimator, path, is_frozen=is_frozen)
+        problem = what_it_does(estimator) if inner else ""
+        leaf = Leaf(own_path, estimator, problem, "", is_frozen, norm)
+        yield leaf
         yield from inner
-        return
+        return leaf.output_norm
     problem = container.problem(estimator)
     if problem:
-        yield Leaf(own_path, estimator, problem)
+        yield Leaf(own_path, estimator, problem, "", is_frozen)
+    parts: list[float | None] = []
     for name, child in container.children(estimator, planned):
-        for leaf in walk(child, _join(path, name), planned=planned):
-            is_frozen = leaf.is_frozen or container.is_frozen(estimator)
-            yield replace(leaf, is_frozen=is_frozen)
+        part = yield from walk(
+            child,
+            _join(path, name),
+            planned=planned,
+            is_frozen=is_frozen or container.is_frozen(estimator),
+            norm=container.flow.into(norm, parts),
+        )
+        parts.append(weighted(part, estimator, name))
+    return container.flow.out(norm, parts)
 
 
 def private_steps(estimator: Any) -> list[tuple[str, Any]]:
@@ -97,13 +133,13 @@ def _join(path: str, name: str) -> str:
     return f"{path}/{name}" if path else name
 
 
-def _private_steps_inside(meta: Any, path: str) -> Iterator[Leaf]:
+def _private_steps_inside(meta: Any, path: str, *, is_frozen: bool) -> Iterator[Leaf]:
     """Private steps in the parameters of an object that skdp does not know."""
     if not hasattr(meta, "get_params") or isinstance(meta, type):
         return
     for name, value in meta.get_params(deep=False).items():
         for child_name, child in _estimators_in(name, value):
-            for leaf in walk(child, _join(path, child_name)):
+            for leaf in walk(child, _join(path, child_name), is_frozen=is_frozen):
                 if costs(leaf.privacy):
                     yield replace(leaf, inside=leaf.inside or type(meta).__name__)
 
@@ -127,9 +163,10 @@ def _thaws(container: Any) -> bool:
 
 @dataclass(frozen=True)
 class _Container:
-    """How to read a container: its steps, and what it does by itself."""
+    """How to read a container: its steps, their rows, and what it does by itself."""
 
     children: Callable[[Any, bool], Iterator[tuple[str, Any]]]
+    flow: Flow
     problem: Callable[[Any], str] = _no_problem
     is_frozen: Callable[[Any], bool] = _thaws
 
@@ -196,11 +233,16 @@ def _problem_of_selection(container: Any) -> str:
 
 
 _CONTAINERS: dict[type, _Container] = {
-    Pipeline: _Container(_of_pipeline),
-    FeatureUnion: _Container(_of_union),
-    ColumnTransformer: _Container(_of_columns, _problem_of_columns),
-    SelectFromModel: _Container(
-        _of_selection, _problem_of_selection, lambda container: container.prefit
+    Pipeline: _Container(_of_pipeline, IN_A_ROW),
+    FeatureUnion: _Container(_of_union, SIDE_BY_SIDE),
+    ColumnTransformer: _Container(
+        _of_columns, COLUMNS_SIDE_BY_SIDE, _problem_of_columns
     ),
-    FrozenEstimator: _Container(_of_frozen, is_frozen=lambda container: True),
+    SelectFromModel: _Container(
+        _of_selection,
+        CHOOSES_COLUMNS,
+        _problem_of_selection,
+        lambda container: container.prefit,
+    ),
+    FrozenEstimator: _Container(_of_frozen, IN_A_ROW, is_frozen=lambda container: True),
 }

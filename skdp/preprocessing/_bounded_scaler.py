@@ -12,9 +12,12 @@ from sklearn.utils.validation import check_is_fitted
 from skdp._base import DeclaredEstimator
 from skdp._bounds import match_bounds, to_unit
 from skdp._input import check_rows
+from skdp.preprocessing._output_norm import StatesOutputNorm
 
 
-class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, DeclaredEstimator):
+class BoundedScaler(
+    StatesOutputNorm, OneToOneFeatureMixin, TransformerMixin, DeclaredEstimator
+):
     """Clip to declared bounds, centre, and scale rows to norm at most 1.
 
     Each feature is clipped to its bounds, moved so that their middle is 0, and
@@ -39,6 +42,8 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, DeclaredEstimator):
     ----------
     low_, high_ : ndarray of shape (n_features_in_,)
         The declared bounds. Public.
+    output_norm_ : float
+        1.0: no row that comes out is longer. Public.
     n_features_in_ : int
         Public.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -92,6 +97,21 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, DeclaredEstimator):
         X = check_rows(self, X, reset=False, accept_sparse=False)
         scaled = to_unit(X, self.low_, self.high_) / math.sqrt(X.shape[1])
         return scaled.astype(X.dtype)
+
+    def output_norm(self, input_norm: float | None = None) -> float:
+        """Largest L2 norm of a row that comes out: 1.0.
+
+        Parameters
+        ----------
+        input_norm : float or None, default=None
+            Of the rows that come in; not used.
+
+        Returns
+        -------
+        float
+            Public.
+        """
+        return 1.0
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, Self, cast
 
@@ -14,9 +15,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from skdp._base import DeclaredEstimator
 from skdp._input import in_column_order, without_data
 from skdp._validation import check_bool, check_choice
+from skdp.preprocessing._output_norm import StatesOutputNorm
 
 
-class DeclaredOneHotEncoder(TransformerMixin, DeclaredEstimator):
+class DeclaredOneHotEncoder(StatesOutputNorm, TransformerMixin, DeclaredEstimator):
     """One column of zeros and ones for each declared category.
 
     **Privacy.** Costs nothing: categories are declared, and each row is encoded on its
@@ -38,6 +40,8 @@ class DeclaredOneHotEncoder(TransformerMixin, DeclaredEstimator):
     ----------
     categories_ : list of ndarray
         The declared categories of each column. Public.
+    output_norm_ : float
+        Root of the number of columns: each has at most one 1. Public.
     n_features_in_ : int
         Public.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -130,6 +134,24 @@ class DeclaredOneHotEncoder(TransformerMixin, DeclaredEstimator):
         encoded[rows, hot[rows, columns]] = 1.0
         return encoded
 
+    def output_norm(self, input_norm: float | None = None) -> float | None:
+        """Largest L2 norm of a row that comes out: root of the number of columns.
+
+        Parameters
+        ----------
+        input_norm : float or None, default=None
+            Of the rows that come in; not used.
+
+        Returns
+        -------
+        float or None
+            None before the fit if one list is for all columns. Public.
+        """
+        columns = getattr(self, "categories_", None)
+        if columns is None:
+            columns = _lists_by_column(self.categories)
+        return None if columns is None else math.sqrt(len(columns))
+
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names ``<column>_<category>``.
 
@@ -184,10 +206,8 @@ def _match_categories(categories: Any, n_features: int, names: Any) -> list[np.n
     """The declared categories of each column, as one-dimensional arrays."""
     if isinstance(categories, Mapping):
         lists = in_column_order("categories", categories, names)
-    elif _is_list(categories) and len(categories) and _is_list(categories[0]):
-        lists = list(categories)
     else:
-        lists = [categories] * n_features
+        lists = _lists_by_column(categories) or [categories] * n_features
     if len(lists) != n_features or not all(_is_declared(item) for item in lists):
         raise ValueError(
             "The 'categories' parameter must be a mapping from column names to lists, "
@@ -196,6 +216,15 @@ def _match_categories(categories: Any, n_features: int, names: Any) -> list[np.n
             "read it from the data."
         )
     return [np.asarray(item, dtype=_dtype(item)) for item in lists]
+
+
+def _lists_by_column(categories: Any) -> list[Any] | None:
+    """The declared list of each column; None if one is for all."""
+    if isinstance(categories, Mapping):
+        return list(categories.values())
+    if _is_list(categories) and len(categories) and _is_list(categories[0]):
+        return list(categories)
+    return None
 
 
 def _look_up(code_of: dict[Any, int], cell: Any) -> int:

@@ -15,6 +15,7 @@ from skdp._output import in_dtype
 from skdp._rows import clip_rows
 from skdp._validation import check_bool, check_count, check_data_norm
 from skdp.data import MemorySource
+from skdp.preprocessing._output_norm import BringsToNorm
 from skdp.preprocessing._private import PrivateTransformer
 from skdp.privacy._answers import Released
 from skdp.queries._moments import MomentSums, MomentWeights
@@ -23,7 +24,7 @@ _MOST_FEATURES = 3000  # about 4.5 million numbers in the query
 _MEAN_WEIGHT = 0.5  # as adassp's intercept_weight: the share of the means
 
 
-class DPPCA(ClassNamePrefixFeaturesOutMixin, PrivateTransformer):
+class DPPCA(BringsToNorm, ClassNamePrefixFeaturesOutMixin, PrivateTransformer):
     r"""Principal components of private second moments.
 
     Rows are clipped to `data_norm`, in `fit` and in `transform`. One release with noise
@@ -40,10 +41,11 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, PrivateTransformer):
     ``docs/proofs/preprocessing.md``. What `transform` returns is as private as the rows
     given to it.
 
+    All parameters are given by name: ``DPPCA(2)`` would be two components to those who
+    know scikit-learn's `PCA`, and epsilon 2 to those who know skdp.
+
     Parameters
     ----------
-    n_components : int or None, default=None
-        Number of components, at most the number of features. None: all.
     epsilon : float in [1e-6, 1e8] or inf, default=1.0
         Privacy loss. inf: scikit-learn's `PCA` up to the signs, without clipping; not
         private.
@@ -53,6 +55,8 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, PrivateTransformer):
     adjacency : {"replace_one", "zero_out"}, default="replace_one"
         What neighbouring data sets are: one record exchanged for any other, or for
         the null record, which contributes nothing.
+    n_components : int or None, default=None
+        Number of components, at most the number of features. None: all.
     data_norm : float in [1e-100, 1e100], default=1.0
         L2 norm to which rows are clipped, in units of the features.
     center : bool, default=True
@@ -77,6 +81,8 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, PrivateTransformer):
     data_norm_ : float
         Largest norm of a row that comes out: `data_norm` (inf with ``epsilon=inf``).
         Public.
+    output_norm_ : float or None
+        `data_norm_`, or None if that is inf. Public.
     privacy_ : PrivacyRecord
         Public facts.
     n_features_in_ : int
@@ -101,27 +107,27 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, PrivateTransformer):
     >>> from sklearn.pipeline import make_pipeline
     >>> from skdp import BoundedScaler, DPPCA
     >>> X, _ = load_digits(return_X_y=True)
-    >>> steps = make_pipeline(BoundedScaler((0, 16)), DPPCA(5, epsilon=1.0))
+    >>> steps = make_pipeline(BoundedScaler((0, 16)), DPPCA(n_components=5))
     >>> steps.fit_transform(X).shape
     (1797, 5)
     """
 
     def __init__(
         self,
-        n_components: int | None = None,
-        epsilon: float = 1.0,
         *,
+        epsilon: float = 1.0,
         delta: float = 1e-6,
         adjacency: str = "replace_one",
+        n_components: int | None = None,
         data_norm: float = 1.0,
         center: bool = True,
         random_state: int | None = None,
         ledger: Any = None,
     ) -> None:
-        self.n_components = n_components
         self.epsilon = epsilon
         self.delta = delta
         self.adjacency = adjacency
+        self.n_components = n_components
         self.data_norm = data_norm
         self.center = center
         self.random_state = random_state
@@ -202,6 +208,9 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, PrivateTransformer):
             if is_clipped:
                 rows = clip_rows(rows, self.data_norm_)
             return in_dtype(rows, X.dtype)
+
+    def _planned_norm(self) -> float:
+        return check_data_norm(self.data_norm) if self._is_finite() else math.inf
 
     def inverse_transform(self, X: Any) -> np.ndarray:
         """Rows whose coordinates along the components are those of X.

@@ -66,6 +66,10 @@ class PrivateTransformer(TransformerMixin, PrivateEstimator):
         )
         return answers
 
+    def _is_finite(self) -> bool:
+        """Whether `fit` will clip and add noise."""
+        return Budget(self.epsilon, self.delta).is_finite
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]

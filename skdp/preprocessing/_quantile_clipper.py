@@ -17,6 +17,7 @@ from skdp._input import check_rows
 from skdp._output import in_dtype
 from skdp._validation import check_bool, check_count, check_real
 from skdp.data import MemorySource
+from skdp.preprocessing._output_norm import BringsToNorm
 from skdp.preprocessing._private import PrivateTransformer
 from skdp.privacy._answers import Answers
 from skdp.queries._counts import Counts
@@ -27,7 +28,7 @@ _WRONG_TURN = 0.05
 _MOST_STEPS = 40
 
 
-class DPQuantileClipper(OneToOneFeatureMixin, PrivateTransformer):
+class DPQuantileClipper(BringsToNorm, OneToOneFeatureMixin, PrivateTransformer):
     """Clip each feature to two private quantiles, and scale rows to norm at most 1.
 
     For features whose usual range is not known: `bounds` may be wide. Both quantiles of
@@ -50,8 +51,6 @@ class DPQuantileClipper(OneToOneFeatureMixin, PrivateTransformer):
 
     Parameters
     ----------
-    quantiles : pair of floats in [0, 1], default=(0.01, 0.99)
-        Lower and upper quantile, the first below the second.
     epsilon : float in [1e-6, 1e8] or inf, default=1.0
         Privacy loss, of all rounds together. inf: the exact quantiles of
         `numpy.quantile`; not private.
@@ -61,6 +60,8 @@ class DPQuantileClipper(OneToOneFeatureMixin, PrivateTransformer):
     adjacency : {"replace_one", "zero_out"}, default="replace_one"
         What neighbouring data sets are: one record exchanged for any other, or for
         the null record, which contributes nothing.
+    quantiles : pair of floats in [0, 1], default=(0.01, 0.99)
+        Lower and upper quantile, the first below the second.
     bounds : pair of floats, pair of array-likes, or mapping
         ``(low, high)`` for all features, ``(lows, highs)`` with one entry per feature,
         or ``{column name: (low, high)}``, known without looking at the data; wide
@@ -81,6 +82,8 @@ class DPQuantileClipper(OneToOneFeatureMixin, PrivateTransformer):
         bounds. Private outputs.
     data_norm_ : float
         Largest norm of a row that comes out: 1.0 (inf with ``scale=False``). Public.
+    output_norm_ : float or None
+        `data_norm_`, or None if that is inf. Public.
     privacy_ : PrivacyRecord
         Public facts.
     n_features_in_ : int
@@ -97,28 +100,28 @@ class DPQuantileClipper(OneToOneFeatureMixin, PrivateTransformer):
     >>> import numpy as np
     >>> from skdp import DPQuantileClipper
     >>> X = np.random.default_rng(0).exponential(30_000, size=(20_000, 1))
-    >>> clipper = DPQuantileClipper((0.05, 0.95), bounds=(0, 1e7)).fit(X)
-    >>> bool(70_000 < clipper.high_[0] < 110_000)
+    >>> clipper = DPQuantileClipper(quantiles=(0.05, 0.95), bounds=(0, 1e7))
+    >>> bool(70_000 < clipper.fit(X).high_[0] < 110_000)
     True
     """
 
     def __init__(
         self,
-        quantiles: Any = (0.01, 0.99),
         epsilon: float = 1.0,
         *,
         delta: float = 1e-6,
         adjacency: str = "replace_one",
+        quantiles: Any = (0.01, 0.99),
         bounds: Any = None,
         n_steps: int = 16,
         scale: bool = True,
         random_state: int | None = None,
         ledger: Any = None,
     ) -> None:
-        self.quantiles = quantiles
         self.epsilon = epsilon
         self.delta = delta
         self.adjacency = adjacency
+        self.quantiles = quantiles
         self.bounds = bounds
         self.n_steps = n_steps
         self.scale = scale
@@ -196,6 +199,9 @@ class DPQuantileClipper(OneToOneFeatureMixin, PrivateTransformer):
             return in_dtype(np.clip(X, self.low_, self.high_), X.dtype)
         scaled = to_unit(X, self.low_, self.high_) / math.sqrt(X.shape[1])
         return scaled.astype(X.dtype)
+
+    def _planned_norm(self) -> float:
+        return 1.0 if self.scale else math.inf
 
 
 @dataclass(frozen=True, eq=False)

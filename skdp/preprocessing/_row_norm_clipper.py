@@ -12,9 +12,12 @@ from skdp._base import DeclaredEstimator
 from skdp._input import check_rows
 from skdp._rows import clip_rows
 from skdp._validation import check_data_norm
+from skdp.preprocessing._output_norm import StatesOutputNorm
 
 
-class RowNormClipper(OneToOneFeatureMixin, TransformerMixin, DeclaredEstimator):
+class RowNormClipper(
+    StatesOutputNorm, OneToOneFeatureMixin, TransformerMixin, DeclaredEstimator
+):
     """Scale every row down to a declared L2 norm; shorter rows stay as they are.
 
     The estimators clip on their own. This step shows the clipped rows to what comes
@@ -30,6 +33,8 @@ class RowNormClipper(OneToOneFeatureMixin, TransformerMixin, DeclaredEstimator):
 
     Attributes
     ----------
+    output_norm_ : float
+        `data_norm`: no row that comes out is longer. Public.
     n_features_in_ : int
         Public.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -79,6 +84,22 @@ class RowNormClipper(OneToOneFeatureMixin, TransformerMixin, DeclaredEstimator):
         with np.errstate(all="ignore"):
             clipped = clip_rows(X, float(self.data_norm))
             return clipped.astype(X.dtype, copy=False)
+
+    def output_norm(self, input_norm: float | None = None) -> float:
+        """Largest L2 norm of a row that comes out: `data_norm`, or what comes in.
+
+        Parameters
+        ----------
+        input_norm : float or None, default=None
+            Of the rows that come in; None if unknown.
+
+        Returns
+        -------
+        float
+            Public.
+        """
+        norm = check_data_norm(self.data_norm)
+        return norm if input_norm is None else min(norm, input_norm)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

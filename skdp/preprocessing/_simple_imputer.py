@@ -38,10 +38,6 @@ class DPSimpleImputer(OneToOneFeatureMixin, PrivateTransformer):
 
     Parameters
     ----------
-    strategy : {"mean", "constant"}, default="mean"
-    fill_value : float, array-like of shape (n_features,), or mapping, default=None
-        With ``strategy="constant"``: one finite number for all features, one for each,
-        or ``{column name: number}``. None raises in `fit`.
     epsilon : float in [1e-6, 1e8] or inf, default=1.0
         Privacy loss. inf: the mean of scikit-learn's `SimpleImputer`, values not
         clipped to `bounds`; not private.
@@ -51,6 +47,10 @@ class DPSimpleImputer(OneToOneFeatureMixin, PrivateTransformer):
     adjacency : {"replace_one", "zero_out"}, default="replace_one"
         What neighbouring data sets are: one record exchanged for any other, or for
         the null record, which contributes nothing.
+    strategy : {"mean", "constant"}, default="mean"
+    fill_value : float, array-like of shape (n_features,), or mapping, default=None
+        With ``strategy="constant"``: one finite number for all features, one for each,
+        or ``{column name: number}``. None raises in `fit`.
     bounds : pair of floats, pair of array-likes, or mapping
         ``(low, high)`` for all features, ``(lows, highs)`` with one entry per feature,
         or ``{column name: (low, high)}``, known without looking at the data. Required
@@ -89,21 +89,21 @@ class DPSimpleImputer(OneToOneFeatureMixin, PrivateTransformer):
 
     def __init__(
         self,
-        strategy: str = "mean",
-        *,
-        fill_value: Any = None,
         epsilon: float = 1.0,
+        *,
         delta: float = 1e-6,
         adjacency: str = "replace_one",
+        strategy: str = "mean",
+        fill_value: Any = None,
         bounds: Any = None,
         random_state: int | None = None,
         ledger: Any = None,
     ) -> None:
-        self.strategy = strategy
-        self.fill_value = fill_value
         self.epsilon = epsilon
         self.delta = delta
         self.adjacency = adjacency
+        self.strategy = strategy
+        self.fill_value = fill_value
         self.bounds = bounds
         self.random_state = random_state
         self.ledger = ledger

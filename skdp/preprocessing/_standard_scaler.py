@@ -14,6 +14,7 @@ from skdp._floats import FloatArray
 from skdp._input import check_rows
 from skdp._rows import clip_rows
 from skdp.data import MemorySource
+from skdp.preprocessing._output_norm import BringsToNorm
 from skdp.preprocessing._private import PrivateTransformer
 from skdp.privacy._answers import Released
 from skdp.queries._pair_sums import SQUARES, PairSums, shrunken_mean
@@ -22,7 +23,7 @@ from skdp.queries._pair_sums import SQUARES, PairSums, shrunken_mean
 _LEAST_VARIANCE = 1e-12
 
 
-class DPStandardScaler(OneToOneFeatureMixin, PrivateTransformer):
+class DPStandardScaler(BringsToNorm, OneToOneFeatureMixin, PrivateTransformer):
     r"""Standardise features by a private mean and variance; rows of norm at most 1.
 
     Values are clipped to declared `bounds`, in `fit` and in `transform`; one release
@@ -72,6 +73,8 @@ class DPStandardScaler(OneToOneFeatureMixin, PrivateTransformer):
         The declared bounds (-inf and inf with ``epsilon=inf``). Public.
     data_norm_ : float
         Largest norm of a row that comes out: 1.0 (inf with ``epsilon=inf``). Public.
+    output_norm_ : float or None
+        `data_norm_`, or None if that is inf. Public.
     privacy_ : PrivacyRecord
         Public facts.
     n_features_in_ : int
@@ -180,6 +183,9 @@ class DPStandardScaler(OneToOneFeatureMixin, PrivateTransformer):
             if math.isfinite(self.data_norm_):
                 rows = clip_rows(rows, self.data_norm_)
             return np.asarray(rows.astype(X.dtype))
+
+    def _planned_norm(self) -> float:
+        return 1.0 if self._is_finite() else math.inf
 
 
 def _exact(X: np.ndarray) -> tuple[FloatArray, FloatArray]:

@@ -54,6 +54,11 @@ class Block(Protocol):
         """By what the basis was divided, where an indicator has weight 1."""
         ...
 
+    @property
+    def n_lines(self) -> int:
+        """Features that there would be if numbers were encoded as lines."""
+        ...
+
     def shares(self, cells: Cells) -> Sparse:
         """Each cell's states, and its shares in them."""
         ...
@@ -99,6 +104,11 @@ class Curve:
     def parts(self) -> tuple[int, ...]:
         """One state a knot."""
         return (self._intervals + 1,)
+
+    @property
+    def n_lines(self) -> int:
+        """One."""
+        return 1
 
     @property
     def basis(self) -> FloatArray:
@@ -158,6 +168,11 @@ class Bins:
         return (self.count,)
 
     @property
+    def n_lines(self) -> int:
+        """One."""
+        return 1
+
+    @property
     def basis(self) -> FloatArray:
         """One feature a state."""
         return np.eye(self.count)
@@ -193,6 +208,11 @@ class OneOf:
     def parts(self) -> tuple[int, ...]:
         """One state a category."""
         return (len(self.declared.values),)
+
+    @property
+    def n_lines(self) -> int:
+        """One a feature."""
+        return len(self.suffixes)
 
     @property
     def basis(self) -> FloatArray:
@@ -239,6 +259,11 @@ class Sign:
         return (2,)
 
     @property
+    def n_lines(self) -> int:
+        """One a feature."""
+        return len(self.suffixes)
+
+    @property
     def basis(self) -> FloatArray:
         """-1, 1."""
         return np.array([[-1.0], [1.0]])
@@ -272,6 +297,11 @@ class Part:
     def parts(self) -> tuple[int, ...]:
         """One state a value."""
         return (len(self._values()),)
+
+    @property
+    def n_lines(self) -> int:
+        """One a feature."""
+        return len(self.suffixes)
 
     @property
     def basis(self) -> FloatArray:
@@ -316,6 +346,11 @@ class Joined:
     def weight(self) -> float:
         """That of the first block."""
         return self.blocks[0].weight
+
+    @property
+    def n_lines(self) -> int:
+        """Those of all blocks."""
+        return sum(block.n_lines for block in self.blocks)
 
     @property
     def basis(self) -> FloatArray:
@@ -364,6 +399,11 @@ class OrMissing:
     def weight(self) -> float:
         """That of the block."""
         return self.present.weight
+
+    @property
+    def n_lines(self) -> int:
+        """Those of the block, and one more."""
+        return self.present.n_lines + 1
 
     @property
     def basis(self) -> FloatArray:

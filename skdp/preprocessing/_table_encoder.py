@@ -168,6 +168,21 @@ class TableEncoder(TransformerMixin, DeclaredEstimator):
         """
         return self._rows(X, is_sparse=self.sparse_output)
 
+    def output_norm(self, input_norm: float | None = None) -> float:
+        """Largest L2 norm of a row that comes out: 1.0.
+
+        Parameters
+        ----------
+        input_norm : float or None, default=None
+            Of the rows that come in; not used.
+
+        Returns
+        -------
+        float
+            Public.
+        """
+        return 1.0
+
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names ``<column>``, and what the feature is of the column.
 

@@ -86,6 +86,11 @@ class Encoding:
             for suffix in block.suffixes
         ]
 
+    @property
+    def n_lines(self) -> int:
+        """Features that there would be if all numbers were encoded as lines."""
+        return sum(block.n_lines for block in self.blocks)
+
     def unknown_in(self, table: list[Cells]) -> list[str]:
         """Names of columns with a cell that was not declared."""
         columns = zip(self.names, self.blocks, table, strict=True)

@@ -49,6 +49,18 @@ class PrivacyStep(Protocol):
         ...
 
 
+class NormStep(Protocol):
+    """What a step that bounds the rows that come out says of them; reads nothing."""
+
+    def output_norm(self, input_norm: float | None = None) -> float | None:
+        """Largest L2 norm of a row that comes out; None if unknown.
+
+        `input_norm` is that of the rows that come in. By parameters before the fit and
+        by public facts of the fit after it, up to rounding.
+        """
+        ...
+
+
 FREE = StepPrivacy(
     epsilon=0.0, delta=0.0, note="declared rule, each row on its own: costs nothing"
 )

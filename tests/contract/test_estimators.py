@@ -107,7 +107,7 @@ INSTANCES = {
     "table-encoder-sparse": TableEncoder(
         Range(-10, 10, missing=True), sparse_output=True
     ),
-    "imputer-constant": DPSimpleImputer("constant", fill_value=0.0),
+    "imputer-constant": DPSimpleImputer(strategy="constant", fill_value=0.0),
 }
 # Private transformers with what each of them needs.
 TRANSFORMERS = {

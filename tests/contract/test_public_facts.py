@@ -33,7 +33,7 @@ MODELS = {
     "scaler": DPStandardScaler(bounds=(-1, 1)),
     "clipper": DPQuantileClipper(bounds=(-1, 1)),
     "imputer": DPSimpleImputer(bounds=(-1, 1)),
-    "pca": DPPCA(2),
+    "pca": DPPCA(n_components=2),
     "search": DPGridSearchCV(QUICK, {"C": [0.1, 1.0]}, epsilon=1.0),
 }
 

@@ -287,7 +287,7 @@ FITS = {
     "scaler": lambda X, y: DPStandardScaler(bounds=(-1, 1)).fit(X),
     "imputer": lambda X, y: DPSimpleImputer(bounds=(-1, 1)).fit(X),
     "clipper": lambda X, y: DPQuantileClipper(bounds=(-1, 1)).fit(X),
-    "pca": lambda X, y: DPPCA(2).fit(X),
+    "pca": lambda X, y: DPPCA(n_components=2).fit(X),
     "ratings": lambda X, y: factorised(X, "rating_value"),
     "users": lambda X, y: factorised(X, "user"),
     "score": lambda X, y: private_score(

@@ -88,6 +88,40 @@ def test_other_mistakes_are_told_in_words_of_the_class():
         DPLinearSVC(ledger="study.db").fit(X, Y)
 
 
+def positional(kind):
+    """What may be given to a class without its name."""
+    items = inspect.signature(kind).parameters.values()
+    return [item.name for item in items if item.kind is not item.KEYWORD_ONLY]
+
+
+SEARCHES = {DPGridSearchCV, skdp.DPRandomizedSearchCV}
+BUDGETED = [
+    kind
+    for kind in CLASSES
+    if "epsilon" in inspect.signature(kind).parameters and kind not in SEARCHES
+]
+
+
+@pytest.mark.parametrize("kind", BUDGETED, ids=lambda kind: kind.__name__)
+def test_a_bare_number_is_epsilon_or_refused(kind):
+    name = kind.__name__
+    # A bare number would be read as the number of components, as in scikit-learn.
+    bare = [] if kind is skdp.DPPCA else ["epsilon"]
+    assert positional(kind) == bare
+    if bare:
+        assert kind(0.5).epsilon == 0.5
+    with pytest.raises(TypeError, match=rf"^{name}.*too many .*By name: \["):
+        kind(*[1.0] * (len(bare) + 1))
+
+
+def test_broken_twin_whose_first_number_is_no_epsilon_is_found():
+    class Twin(DPLogisticRegression):
+        def __init__(self, C=1.0, epsilon=1.0):
+            super().__init__(epsilon, C=C)
+
+    assert positional(Twin) != ["epsilon"]
+
+
 def test_a_ledger_without_a_cap_names_open(tmp_path):
     with pytest.raises(TypeError, match=r"'epsilon'. Use BudgetLedger.open\(path\)"):
         BudgetLedger(tmp_path / "study.db")

@@ -44,9 +44,14 @@ def test_a_candidate_that_refuses_one_record_is_refused_before_the_commit(tmp_pa
     X = np.array(X)
     X[-1, 0] = np.nan
     pipe = Pipeline(
-        [("imp", DPSimpleImputer("constant", fill_value=0.0)), ("c", logistic())]
+        [
+            ("imp", DPSimpleImputer(strategy="constant", fill_value=0.0)),
+            ("c", logistic()),
+        ]
     )
-    grid = {"imp": [DPSimpleImputer("constant", fill_value=0.0), "passthrough"]}
+    grid = {
+        "imp": [DPSimpleImputer(strategy="constant", fill_value=0.0), "passthrough"]
+    }
     for method in METHODS:
         search = DPGridSearchCV(pipe, grid, method=method, ledger=ledger)
         with pytest.raises(ValueError, match=r"finite|NaN"):

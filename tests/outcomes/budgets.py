@@ -44,7 +44,7 @@ PIPELINES: dict[str, Callable[[], Any]] = {
     "imputed": lambda: make_pipeline(
         DPSimpleImputer(bounds=(-3, 3)),
         DPQuantileClipper(bounds=(-3, 3)),
-        DPPCA(3),
+        DPPCA(n_components=3),
         _logistic(),
     ),
     "selected": lambda: make_pipeline(
@@ -106,7 +106,7 @@ def _fit_steps(ledger: Any, delta: float) -> None:
     given = {"epsilon": 0.5, "delta": delta, "ledger": ledger}
     DPStandardScaler(bounds=(-3, 3), **given).fit(X)
     DPSimpleImputer(bounds=(-3, 3), **given).fit(X)
-    DPPCA(2, **given).fit(X)
+    DPPCA(n_components=2, **given).fit(X)
     DPQuantileClipper(bounds=(-3, 3), **given).fit(X)
     fitted = _logistic(**given).fit(X, y)
     private_score(fitted, X, y, **given)

@@ -75,7 +75,7 @@ def _solvers() -> tuple[Any, dict[str, list[Any]]]:
 
 
 def _pipeline() -> tuple[Any, dict[str, list[Any]]]:
-    steps = DPStandardScaler(bounds=(-3, 3)), DPPCA(3), _classifier()[0]
+    steps = DPStandardScaler(bounds=(-3, 3)), DPPCA(n_components=3), _classifier()[0]
     grid = {"dplogisticregression__C": _STRENGTHS, "dppca__n_components": [2, 3]}
     return make_pipeline(*steps), grid
 

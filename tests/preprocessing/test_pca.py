@@ -138,7 +138,7 @@ def long_rows(n=400, d=5):
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_infinite_epsilon_is_scikit_learn(dtype):
     X = (40 * long_rows()).astype(dtype)
-    own, theirs = DPPCA(3, math.inf).fit(X), PCA(3).fit(X)
+    own, theirs = DPPCA(n_components=3, epsilon=math.inf).fit(X), PCA(3).fit(X)
     assert np.allclose(own.mean_, theirs.mean_, rtol=1e-5)
     assert np.allclose(own.explained_variance_, theirs.explained_variance_, rtol=1e-5)
     assert np.allclose(same_axes(own.components_, theirs.components_), 1, atol=1e-6)
@@ -158,7 +158,9 @@ def test_infinite_epsilon_is_scikit_learn(dtype):
 @pytest.mark.parametrize("delta", [1e-6, 0.0])
 def test_much_budget_comes_close_to_scikit_learn(adjacency, delta):
     X = 0.1 * long_rows(20_000)  # nearly no row is clipped
-    own = DPPCA(3, 1e5, delta=delta, adjacency=adjacency, data_norm=0.2).fit(X)
+    own = DPPCA(
+        n_components=3, epsilon=1e5, delta=delta, adjacency=adjacency, data_norm=0.2
+    ).fit(X)
     clipped = X * np.minimum(1, 0.2 / np.linalg.norm(X, axis=1))[:, None]
     theirs = PCA(3).fit(clipped)
     assert np.allclose(own.mean_, theirs.mean_, atol=1e-4)
@@ -192,7 +194,7 @@ def test_components_are_orthonormal_with_fixed_signs(adjacency):
 @pytest.mark.parametrize("epsilon", [1e-6, 1.0, 1e8])
 def test_rows_come_out_within_the_norm(data_norm, epsilon):
     X = np.vstack([data_norm * make_rows(), np.full((1, 3), 1e308)])
-    step = DPPCA(2, epsilon, data_norm=data_norm).fit(X)
+    step = DPPCA(n_components=2, epsilon=epsilon, data_norm=data_norm).fit(X)
     norms = np.linalg.norm(step.transform(X) / data_norm, axis=1)
     assert norms.max() <= 1 + 1e-9
     assert norms.max() > 0.1
@@ -241,4 +243,4 @@ def test_any_released_numbers_give_components(value, center, n, monkeypatch):
 
 def test_too_many_features_are_refused():
     with pytest.raises(ValueError, match=r"at most 3000 features\. Got 3001"):
-        DPPCA(2).fit(np.zeros((5, 3001)))
+        DPPCA(n_components=2).fit(np.zeros((5, 3001)))

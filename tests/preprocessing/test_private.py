@@ -170,7 +170,7 @@ def test_every_step_of_a_pipeline_is_charged(name, tmp_path):
 def test_a_private_search_pays_for_every_step_once(name):
     X = make_rows(600)
     labels = (X[:, 0] > 0).astype(int)
-    free = DPSimpleImputer("constant", fill_value=0.0)
+    free = DPSimpleImputer(strategy="constant", fill_value=0.0)
     steps = [free, make_step(name), DPLogisticRegression(classes=[0, 1])]
     grid = {"dplogisticregression__C": [0.1, 1.0]}
     search = DPGridSearchCV(make_pipeline(*steps), grid, epsilon=2.0).fit(X, labels)

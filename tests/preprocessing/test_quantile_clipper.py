@@ -145,7 +145,7 @@ def test_thresholds_depend_on_released_numbers_only():
 def test_much_budget_finds_the_quantiles_to_a_cell(adjacency, delta):
     X = np.array([5, 0, -3]) + [1, 0.1, 10] * make_rows(5001)
     step = DPQuantileClipper(
-        (0.05, 0.9),
+        quantiles=(0.05, 0.9),
         epsilon=1e6,
         delta=delta,
         adjacency=adjacency,
@@ -164,7 +164,7 @@ def test_ranks_are_near_the_quantiles_at_an_everyday_epsilon():
     misses = 0
     for seed in range(60):
         step = DPQuantileClipper(
-            (0.05, 0.95), bounds=(-1e4, 1e4), random_state=seed
+            quantiles=(0.05, 0.95), bounds=(-1e4, 1e4), random_state=seed
         ).fit(X)
         below = (step.low_ >= X).mean(axis=0)
         misses += not ((0.02 < below) & (below < 0.08)).all()
@@ -185,7 +185,7 @@ def test_without_a_margin_searches_lose_their_way(monkeypatch):
 def test_infinite_epsilon_gives_the_quantiles():
     X = make_rows(500)
     X[:, 2] = 4.0  # both quantiles are the same
-    step = DPQuantileClipper((0.1, 0.8), math.inf, bounds=(-9, 9)).fit(X)
+    step = DPQuantileClipper(math.inf, quantiles=(0.1, 0.8), bounds=(-9, 9)).fit(X)
     low, high = np.quantile(X[:, :2], [0.1, 0.8], axis=0)
     assert np.array_equal(step.low_, [*low, -9])
     assert np.array_equal(step.high_, [*high, 9])

@@ -162,7 +162,7 @@ def test_nullable_frames():
 def test_constants_cost_nothing(fill_value, expected, tmp_path):
     frame = pd.DataFrame({"age": [1.0, math.nan], "hours": [math.nan, 4.0]})
     ledger = make_ledger(tmp_path)
-    step = DPSimpleImputer("constant", fill_value=fill_value, ledger=ledger)
+    step = DPSimpleImputer(strategy="constant", fill_value=fill_value, ledger=ledger)
     assert step.step_privacy() is FREE
     step.fit(frame)
     assert ledger.spends() == []
@@ -183,12 +183,12 @@ def test_a_constant_after_a_mean_leaves_no_record_behind():
 )
 def test_wrong_constants_are_refused(fill_value):
     with pytest.raises(ValueError, match="fill_value"):
-        DPSimpleImputer("constant", fill_value=fill_value).fit(make_gaps())
+        DPSimpleImputer(strategy="constant", fill_value=fill_value).fit(make_gaps())
 
 
 def test_constants_beyond_single_precision():
     X = np.full((2, 1), math.nan, dtype=np.float32)
-    out = DPSimpleImputer("constant", fill_value=1e300).fit_transform(X)
+    out = DPSimpleImputer(strategy="constant", fill_value=1e300).fit_transform(X)
     assert out.dtype == np.float32
     assert np.isfinite(out).all()
 

@@ -1,0 +1,172 @@
+"""Noise against signal, by public facts: what is forecast, what `fit` warns of."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from skdp._quiet import warn_once
+from skdp.exceptions import NoiseDominatesWarning
+from skdp.privacy._accounting import Budget
+from skdp.privacy._adjacency import Relation
+
+
+@dataclass(frozen=True, kw_only=True)
+class Signal:
+    """Noise in a coefficient against the size of useful ones; public facts only.
+
+    Attributes
+    ----------
+    coefficient_noise : float
+        Standard deviation of the privacy noise in a coefficient that is learned to
+        the end: of a linear model in a direction of average curvature, of a sparse one
+        of the largest among the features, of a factorisation in an item's bias.
+    coefficient_scale : float
+        Size of the coefficients of a model whose raw predictions vary by one unit of
+        decision: one logit, half a hinge, a third of the target bound; in a sparse
+        model of as many as it may have. Of biases a ninth of the width of the rating
+        bounds.
+    n_records : int
+        Records, ratings or users that the noise is for.
+    counted : {"records", "ratings", "users"}
+        What is counted.
+    little_to, constant_from : float
+        Noise over scale up to which models were close to those without privacy, and
+        from which on they were hardly better than a constant one: 0.3 and 10, of sparse
+        models 0.3 and 3, of factorisations 0.02 and 1.5
+        (``docs/how_to_choose.md``, ``benchmarks/dominating_noise.py``).
+    """
+
+    coefficient_noise: float
+    coefficient_scale: float
+    n_records: int
+    counted: str = "records"
+    little_to: float = 0.3
+    constant_from: float = 10.0
+
+    @property
+    def noise_to_signal(self) -> float:
+        """`coefficient_noise` over `coefficient_scale`."""
+        return self.coefficient_noise / self.coefficient_scale
+
+    @property
+    def noise_dominates(self) -> bool:
+        """Whether `fit` warns."""
+        return self.noise_to_signal >= self.constant_from
+
+    @property
+    def records_for_little_noise(self) -> int:
+        """Of what is `counted`: how many there have to be, with all else as it is."""
+        return self._records_for(self.little_to)
+
+    @property
+    def verdict(self) -> str:
+        """What to expect of a fit, in words."""
+        if self.noise_to_signal <= self.little_to:
+            return "expect a model close to the one without privacy"
+        if self.noise_dominates:
+            return "expect hardly more than a constant model"
+        return "expect a model that is worse for its privacy, but useful"
+
+    def _records_for(self, ratio: float) -> int:
+        return math.ceil(self.n_records * self.noise_to_signal / ratio)
+
+    def _in_words(self) -> str:
+        # Few digits, so that folds of nearly the same size say the same.
+        return (
+            f"noise is about {_rounded(self.noise_to_signal, 1)} times the size of the "
+            f"coefficients: {self.verdict}"
+        )
+
+    def _where_it_ends(self) -> str:
+        enough = _rounded(self._records_for(self.constant_from), 2)
+        little = _rounded(self.records_for_little_noise, 2)
+        return f"{enough} {self.counted} or more (little noise from {little} on)"
+
+
+def _rounded(number: float, digits: int) -> str:
+    return f"{float(f'{number:.{digits - 1}e}'):,.10g}"
+
+
+def relaxed(budget: Budget) -> tuple[str, ...]:
+    """The remedy for those who pay for pure epsilon."""
+    return ("delta above 0",) if budget.delta == 0 else ()
+
+
+def warn_of_noise(
+    signal: Signal, remedies: tuple[str, ...], *, where: str = "this fit"
+) -> tuple[str, ...]:
+    """Warn if noise dominates, once a statement; what stays on the record is returned.
+
+    Parameters
+    ----------
+    remedies : tuple of str
+        What to change, besides the number of records.
+    """
+    if not signal.noise_dominates:
+        return ()
+    warn_once(
+        f"At this budget noise dominates {where}. The {signal._in_words()}. Use "
+        f"{', '.join((signal._where_it_ends(), *remedies))} (docs/how_to_choose.md).",
+        NoiseDominatesWarning,
+    )
+    return (signal._in_words(),)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forecast(Signal):
+    """Noise against signal for a problem of some shape; public facts only.
+
+    Attributes
+    ----------
+    epsilon, delta : float
+    adjacency : {"replace_one", "zero_out", "rating_value", "user"}
+        The guarantee that all the rest is for.
+    solver : str
+        Key of the solver that a fit would use.
+    why_solver : str
+    solver_params : mapping
+        Its hyper-parameters, every rule filled in.
+    noise_multiplier : float
+        Of that solver: scale of its noise over the sensitivity of its query.
+    coefficient_noise, coefficient_scale, n_records, counted
+    little_to, constant_from
+        As in `Signal`.
+    """
+
+    epsilon: float
+    delta: float
+    adjacency: Relation
+    solver: str
+    why_solver: str
+    solver_params: Mapping[str, Any]
+    noise_multiplier: float
+
+    def __str__(self) -> str:
+        return (
+            f"({self.epsilon:g}, {self.delta:g}) under {self.adjacency}: "
+            f"solver={self.solver!r} ({self.why_solver}). Noise in a coefficient: "
+            f"{self.noise_to_signal:.2g} times its scale; {self.verdict}. Little noise "
+            f"from {self.records_for_little_noise:,} {self.counted} on."
+        )
+
+    def _repr_html_(self) -> str:
+        told = {
+            "guarantee": f"({self.epsilon:g}, {self.delta:g}), {self.adjacency}",
+            "solver": f"{self.solver}: {self.why_solver}",
+            "noise in a coefficient": f"{self.noise_to_signal:.2g} times its scale",
+            "little noise from": f"{self.records_for_little_noise:,} {self.counted} on",
+        }
+        rows = "".join(
+            f"<tr><th style='text-align:left'>{html.escape(name)}</th>"
+            f"<td style='text-align:left'>{html.escape(value)}</td></tr>"
+            for name, value in told.items()
+        )
+        color = "#b42318" if self.noise_dominates else "#1a7f37"
+        return (
+            f"<div><p style='border-left:4px solid {color};padding-left:8px'><b>"
+            f"{self.verdict.capitalize()}</b></p><table>{rows}</table></div>"
+        )

@@ -1,0 +1,86 @@
+r"""Noise against signal of linear models, from the public facts of an objective.
+
+Rows are taken to spread evenly over all directions and targets to be explained well,
+so that a model is not said to be hopeless that is not.
+"""
+
+from __future__ import annotations
+
+import math
+
+from skdp._forecast import Signal
+from skdp.losses import Loss, SquaredLoss
+from skdp.objectives import LinearObjective
+from skdp.privacy._accounting import Budget
+from skdp.privacy._laws import LAWS, deviation_once
+from skdp.queries._gradient_sum import query_sensitivity
+
+# Ratios from which on noise leaves a constant model (benchmarks/dominating_noise.py).
+# Which features are found is decided sooner than what their coefficients are.
+_DENSE, _SPARSE = 10.0, 3.0
+
+
+def signal_of(objective: LinearObjective, budget: Budget) -> Signal:
+    """Noise and scale of a coefficient, for a finite epsilon."""
+    if objective.n_nonzero is None:
+        return _dense(objective, budget)
+    return _sparse(objective, objective.n_nonzero, budget)
+
+
+def _dense(objective: LinearObjective, budget: Budget) -> Signal:
+    loss, data_norm = objective.loss, objective.data_norm
+    size = objective.n_columns * loss.n_outputs
+    if budget.delta == 0 and isinstance(loss, SquaredLoss):
+        size = objective.n_columns * (objective.n_columns + 3) // 2  # all moments
+    law = LAWS["spherical" if budget.delta == 0 else "gaussian"]
+    deviation = deviation_once(law, budget, size)
+    curvature = _curvature(loss) * data_norm**2 / objective.n_features
+    noise = _sensitivity(objective) * deviation / (objective.n_samples * curvature)
+    return Signal(
+        coefficient_noise=noise,
+        coefficient_scale=loss.raw_unit / data_norm,
+        n_records=objective.n_samples,
+        constant_from=_DENSE,
+    )
+
+
+def _sparse(objective: LinearObjective, k: int, budget: Budget) -> Signal:
+    r"""The largest noise in d features against k of them that matter alike.
+
+    With entries of size e in every row, ``w = unit / (e sqrt(k))`` for each of them,
+    and its gradient is ``n h w e^2``. The noise of one query is that of an entry times
+    sqrt(k) for k selections, or of a row of m entries: sqrt(m) times as much.
+    """
+    loss, d = objective.loss, objective.n_features
+    is_pure = budget.delta == 0
+    level = 2 * math.log(d + 1)
+    if is_pure:  # selections add up, and share epsilon with the values
+        spread, deviation = k * level, 1 / budget.epsilon
+    else:
+        entries = min(objective.full_entries, d)
+        spread = math.sqrt(min(entries, k) * level)
+        deviation = deviation_once(LAWS["gaussian"], budget, 1)
+    entry = objective.entry_bound
+    record = _sensitivity(objective) / objective.data_norm
+    noise = record * deviation * spread / (objective.n_samples * _curvature(loss))
+    return Signal(
+        coefficient_noise=noise / entry,
+        coefficient_scale=loss.raw_unit / (entry * math.sqrt(k)),
+        n_records=objective.n_samples,
+        constant_from=_SPARSE,
+    )
+
+
+def _curvature(loss: Loss) -> float:
+    return loss.curvature_trace / loss.n_outputs
+
+
+def _sensitivity(objective: LinearObjective) -> float:
+    """Of one sum of gradients, with the clip of residuals that noise calls for.
+
+    Squared residuals count with their bound: solvers clip them further, but lose as
+    much of large targets as they save in noise.
+    """
+    loss = objective.loss
+    clip = math.inf if isinstance(loss, SquaredLoss) else loss.noisy_clip
+    return query_sensitivity(objective, clip)

@@ -1,0 +1,679 @@
+"""scikit-learn's tools on every public estimator: each works, or is refused in words.
+
+One matrix: estimators, ways from a table to a model, tools. A new one of any joins by
+one line. What a tool costs is the number of releases in the books.
+"""
+
+from __future__ import annotations
+
+import math
+import pickle
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import joblib
+import matplotlib
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone, is_classifier
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
+from sklearn.ensemble import StackingClassifier, StackingRegressor, VotingClassifier
+from sklearn.inspection import (
+    PartialDependenceDisplay,
+    partial_dependence,
+    permutation_importance,
+)
+from sklearn.linear_model import Ridge, RidgeClassifier
+from sklearn.model_selection import (
+    GridSearchCV,
+    KFold,
+    cross_val_predict,
+    cross_val_score,
+)
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.svm import LinearSVC
+
+import skdp
+from skdp import (
+    DPPCA,
+    BoundedScaler,
+    BudgetLedger,
+    DeclaredOneHotEncoder,
+    DPLinearRegression,
+    DPLinearSVC,
+    DPLogisticRegression,
+    DPMatrixFactorization,
+    DPQuantileClipper,
+    DPSimpleImputer,
+    DPSparseLinearRegression,
+    DPSparseLogisticRegression,
+    DPStandardScaler,
+    RowNormClipper,
+    TableEncoder,
+    privacy_report,
+)
+from skdp.columns import Boolean, Categories, Range
+
+matplotlib.use("Agg")
+
+PAGE = Path(__file__).parents[2] / "docs" / "scikit_learn_tools.md"
+
+N = 300
+MUCH = 1e3  # so that tools can be seen to work; what they cost does not depend on it
+FOLDS = KFold(3)
+
+CLASSIFIERS = {
+    "DPLogisticRegression": DPLogisticRegression(MUCH),
+    "DPLinearSVC": DPLinearSVC(MUCH),
+    "DPSparseLogisticRegression": DPSparseLogisticRegression(MUCH),
+}
+REGRESSORS = {
+    "DPLinearRegression": DPLinearRegression(MUCH, target_bounds=(0, 1)),
+    "DPSparseLinearRegression": DPSparseLinearRegression(MUCH, target_bounds=(0, 1)),
+}
+MODELS = CLASSIFIERS | REGRESSORS
+TRANSFORMERS = {
+    "BoundedScaler": BoundedScaler((0, 1)),
+    "RowNormClipper": RowNormClipper(),
+    "DeclaredOneHotEncoder": DeclaredOneHotEncoder([0, 1]),
+    "TableEncoder": TableEncoder(Range(0, 1)),
+    "DPStandardScaler": DPStandardScaler(MUCH, bounds=(0, 1)),
+    "DPQuantileClipper": DPQuantileClipper(MUCH, bounds=(0, 1)),
+    "DPSimpleImputer": DPSimpleImputer(MUCH, bounds=(0, 1)),
+    "DPPCA": DPPCA(epsilon=MUCH),
+}
+RATINGS = {
+    "DPMatrixFactorization": DPMatrixFactorization(
+        MUCH, rating_bounds=(1, 5), n_components=2
+    ),
+}
+# Their rows come out as float64, whatever the table held.
+ALWAYS_DOUBLE = {"DeclaredOneHotEncoder", "TableEncoder"}
+# Tools themselves: tests/model_selection.
+SEARCHES = {"DPGridSearchCV", "DPRandomizedSearchCV"}
+
+DECLARED = {
+    "age": Range(17, 90),
+    "hours": Range(1, 99),
+    "kids": Range(0, 5, missing=True),
+    "sex": Categories(["F", "M"]),
+    "job": Categories(["a", "b", "c"]),
+    "citizen": Boolean(),
+}
+
+
+def encoded(model):
+    encoder = TableEncoder(DECLARED, numeric="linear")
+    return make_pipeline(encoder, model)
+
+
+def sparse_encoded(model):
+    encoder = TableEncoder(DECLARED, numeric="linear", sparse_output=True)
+    return make_pipeline(encoder, model)
+
+
+def by_columns(model):
+    numbers = ["age", "hours"]
+    joined = ColumnTransformer(
+        [
+            ("numbers", BoundedScaler(([17, 1], [90, 99])), numbers),
+            ("sex", DeclaredOneHotEncoder([["F", "M"]]), ["sex"]),
+        ],
+        sparse_threshold=0,
+    )
+    return make_pipeline(joined, model)
+
+
+# How a model meets a table of mixed columns.
+WAYS = {
+    "encoder": encoded,
+    "sparse encoder": sparse_encoded,
+    "column transformer": by_columns,
+}
+
+
+def make_frame():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "age": rng.uniform(17, 90, N),
+            "hours": rng.uniform(1, 99, N),
+            "kids": pd.array(rng.integers(0, 5, N), dtype="Int64"),
+            "sex": pd.array(rng.choice(["F", "M"], N), dtype="string"),
+            "job": pd.Categorical(rng.choice(["a", "b", "c"], N)),
+            "citizen": pd.array(rng.random(N) < 0.8, dtype="boolean"),
+        }
+    )
+    frame.loc[3, "kids"] = pd.NA
+    return frame
+
+
+FRAME = make_frame()
+OLD = (FRAME["age"] > 50).to_numpy()
+TEXT = np.where(OLD, "old", "young")
+CODES = OLD.astype(int)
+AGES = ((FRAME["age"] - 17) / 73).to_numpy()
+NUMBERS = np.random.default_rng(1).uniform(size=(N, 3)) / 2
+PAIRS = np.stack([np.arange(N) % 30, np.arange(N) // 30], axis=1)
+STARS = 1.0 + np.random.default_rng(2).integers(0, 5, N)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A private model behind a table, on the books."""
+
+    model: Any
+    path: Any  # from a model to what meets the table
+    books: BudgetLedger
+
+    @property
+    def is_classifier(self):
+        return is_classifier(self.model)
+
+    @property
+    def labels(self):
+        return TEXT if self.is_classifier else AGES
+
+    def alone(self, **params):
+        given = {"classes": ["old", "young"]} if self.is_classifier else {}
+        return clone(self.model).set_params(ledger=self.books, **given | params)
+
+    def whole(self, **params):
+        return self.path(self.alone(**params))
+
+
+@pytest.fixture
+def books(tmp_path):
+    return BudgetLedger(tmp_path / "study.db", epsilon=1e7, delta=1e-3)
+
+
+def same(first, second):
+    assert first.dtype == second.dtype
+    np.testing.assert_array_equal(first, second)
+
+
+def spends(books, n_releases):
+    """Whether so many releases are in the books, with a finite sum."""
+    assert len(books.spends()) == n_releases
+    assert (0 < books.spent().epsilon < 1e7) == (n_releases > 0)
+
+
+# Tools: each returns how many releases it must have cost.
+
+
+def dependence(case):
+    model = case.whole().fit(FRAME, case.labels)
+    for column in ("age", "job"):
+        found = partial_dependence(
+            model, FRAME, [column], grid_resolution=4, categorical_features=["job"]
+        )
+        moved = FRAME.assign(**{column: found["grid_values"][0][0]})
+        if not case.is_classifier:
+            mean = model.predict(moved.astype({column: FRAME[column].dtype})).mean()
+            assert found["average"][0, 0] == pytest.approx(mean)
+        if column == "age":
+            assert np.ptp(found["average"]) > 0.1
+    return 1
+
+
+def drawing(case):
+    model = case.whole().fit(FRAME, case.labels)
+    shown = PartialDependenceDisplay.from_estimator(
+        model, FRAME, ["age", "job"], categorical_features=["job"], grid_resolution=4
+    )
+    matplotlib.pyplot.close(shown.figure_)
+    return 1
+
+
+def importance(case):
+    model = case.whole().fit(FRAME, case.labels)
+    found = permutation_importance(model, FRAME, case.labels, n_repeats=2)
+    assert found["importances_mean"].argmax() == 0
+    return 1
+
+
+def pickled(case):
+    model = case.whole().fit(FRAME, case.labels)
+    again = pickle.loads(pickle.dumps(model))
+    same(again.predict(FRAME), model.predict(FRAME))
+    assert again[-1].privacy_ == model[-1].privacy_
+    return 1
+
+
+def dumped(case):
+    model = case.whole().fit(FRAME, case.labels)
+    path = f"{case.books.path}.joblib"
+    joblib.dump(model, path)
+    same(joblib.load(path).predict(FRAME), model.predict(FRAME))
+    return 1
+
+
+def cloned(case):
+    model = case.whole().fit(FRAME, case.labels)
+    again = clone(model)
+    assert repr(again.get_params()) == repr(model.get_params())
+    assert not hasattr(again[-1], "privacy_")
+    return 1
+
+
+def named_output(case):
+    if case.path is sparse_encoded:
+        with pytest.raises(ValueError, match="sparse"):
+            case.whole().set_output(transform="pandas").fit(FRAME, case.labels)
+        return 0
+    model = case.whole().set_output(transform="pandas").fit(FRAME, case.labels)
+    assert list(model[-1].feature_names_in_) == list(model[:-1].get_feature_names_out())
+    return 1
+
+
+def scores(case):
+    found = cross_val_score(
+        case.whole(), FRAME, case.labels, cv=FOLDS, error_score="raise"
+    )
+    assert (found > 0.8).all()
+    return 3
+
+
+def out_of_fold(case):
+    found = cross_val_predict(case.whole(), FRAME, case.labels, cv=FOLDS)
+    assert found.shape == (N,)
+    return 3
+
+
+def searched(case):
+    model = case.whole()
+    grid = {f"{model.steps[-1][0]}__epsilon": [MUCH / 2, MUCH]}
+    search = GridSearchCV(model, grid, cv=FOLDS, error_score="raise")
+    search.fit(FRAME, case.labels)
+    asked = [spend.epsilon for spend in case.books.spends()]
+    assert set(asked) == {MUCH / 2, MUCH}
+    # The ledger adds up every fit, not the winner's alone.
+    assert max(asked) < case.books.spent().epsilon <= sum(asked)
+    return 2 * 3 + 1
+
+
+def transformed_target(case):
+    target = TransformedTargetRegressor(
+        case.whole(), func=np.sqrt, inverse_func=np.square
+    )
+    assert target.fit(FRAME, AGES).score(FRAME, AGES) > 0.8
+    assert "looks at y" in reason_of(target)
+    return 1
+
+
+def stacked(case):
+    kind, final = (
+        (StackingClassifier, RidgeClassifier())
+        if case.is_classifier
+        else (StackingRegressor, Ridge())
+    )
+    member = case.whole(**counted(case))
+    stack = kind([("a", member)], final, cv=FOLDS).fit(FRAME, case.labels)
+    assert stack.score(FRAME, case.labels) > 0.8
+    assert "final estimator" in reason_of(stack)
+    return 1 + 3
+
+
+def calibrated(case):
+    meta = CalibratedClassifierCV(case.whole(), cv=FOLDS).fit(FRAME, TEXT)
+    assert meta.predict_proba(FRAME).shape == (N, 2)
+    assert "calibrators are fitted on raw labels" in reason_of(meta)
+    return 3
+
+
+def calibrated_once(case):
+    meta = CalibratedClassifierCV(
+        case.whole(**counted(case)), cv=FOLDS, ensemble=False
+    ).fit(FRAME, CODES)
+    assert meta.predict_proba(FRAME).shape == (N, 2)
+    return 3 + 1
+
+
+def one_against_the_rest(case):
+    thirds = np.digitize(AGES, [0.3, 0.7])
+    meta = OneVsRestClassifier(case.whole(**counted(case))).fit(FRAME, thirds)
+    assert set(meta.predict(FRAME)) <= {0, 1, 2}
+    assert "labels from y" in reason_of(meta)
+    return 3
+
+
+def counted(case):
+    """Declared labels as those tools number them that number labels."""
+    return {"classes": [0, 1]} if case.is_classifier else {}
+
+
+def reason_of(meta):
+    report = privacy_report(meta)
+    assert report.epsilon == math.inf
+    return report.reason
+
+
+TOOLS = {
+    "partial_dependence": dependence,
+    "PartialDependenceDisplay": drawing,
+    "permutation_importance": importance,
+    "pickle": pickled,
+    "joblib": dumped,
+    "clone": cloned,
+    "set_output": named_output,
+    "cross_val_score": scores,
+    "cross_val_predict": out_of_fold,
+    "GridSearchCV": searched,
+    "Stacking": stacked,
+}
+CLASSIFIER_TOOLS = {
+    "CalibratedClassifierCV": calibrated,
+    "CalibratedClassifierCV(ensemble=False)": calibrated_once,
+    "OneVsRestClassifier": one_against_the_rest,
+}
+REGRESSOR_TOOLS = {"TransformedTargetRegressor": transformed_target}
+CELLS = [
+    *((name, tool) for tool in TOOLS for name in MODELS),
+    *((name, tool) for tool in CLASSIFIER_TOOLS for name in CLASSIFIERS),
+    *((name, tool) for tool in REGRESSOR_TOOLS for name in REGRESSORS),
+]
+
+
+@pytest.mark.parametrize("tool", sorted({*TOOLS, *CLASSIFIER_TOOLS, *REGRESSOR_TOOLS}))
+def test_what_a_tool_costs_is_on_its_page(tool):
+    assert tool.partition("(")[0] in PAGE.read_text()
+
+
+@pytest.mark.parametrize(("name", "tool"), CELLS)
+def test_a_tool_works_and_costs_what_it_says(name, tool, books):
+    use = (TOOLS | CLASSIFIER_TOOLS | REGRESSOR_TOOLS)[tool]
+    spends(books, use(Case(MODELS[name], encoded, books)))
+
+
+@pytest.mark.parametrize("tool", ["GridSearchCV", "partial_dependence", "set_output"])
+@pytest.mark.parametrize("way", sorted(set(WAYS) - {"encoder"}))
+@pytest.mark.parametrize("name", MODELS)
+def test_tools_work_on_every_way_to_a_mixed_frame(name, way, tool, books):
+    case = Case(MODELS[name], WAYS[way], books)
+    spends(books, TOOLS[tool](case))
+
+
+def test_every_public_estimator_is_in_the_matrix():
+    public = {
+        name
+        for name in skdp.__all__
+        if isinstance(getattr(skdp, name), type) and hasattr(getattr(skdp, name), "fit")
+    }
+    cells = MODELS | TRANSFORMERS | RATINGS
+    assert public == set(cells) | SEARCHES
+    assert all(type(estimator).__name__ == name for name, estimator in cells.items())
+
+
+def test_broken_twin_that_is_not_on_the_books_is_found(books):
+    class Twin(Case):
+        def alone(self, **params):
+            return super().alone(**params).set_params(ledger=None)
+
+    case = Twin(MODELS["DPLinearSVC"], encoded, books)
+    with pytest.raises(AssertionError):
+        spends(books, out_of_fold(case))
+
+
+# What is refused, with nothing spent.
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+@pytest.mark.parametrize("kind", [StackingClassifier, VotingClassifier])
+def test_tools_that_number_labels_are_told_of(name, kind, books):
+    case = Case(CLASSIFIERS[name], encoded, books)
+    with pytest.raises(ValueError, match="pass y as numbers 0, 1"):
+        kind([("a", case.whole())]).fit(FRAME, TEXT)
+    with pytest.raises(ValueError, match="pass y as numbers 0, 1"):
+        cross_val_predict(
+            case.whole(), FRAME, TEXT, cv=FOLDS, method="decision_function"
+        )
+    spends(books, 0)
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_numbered_labels_are_told_nothing_of_numbering(name, books):
+    model = Case(CLASSIFIERS[name], encoded, books).alone(classes=[0, 1])
+    with pytest.raises(ValueError, match=r"1 is not '1'\.$"):
+        model.fit(NUMBERS, CODES + 1)
+    spends(books, 0)
+
+
+def refuses_labels(model, labels, classes, books):
+    model = clone(model).set_params(classes=classes, ledger=books)
+    with pytest.raises((TypeError, ValueError), match="among those declared") as caught:
+        model.fit(NUMBERS, labels)
+    assert caught.value.__context__ is None
+    spends(books, 0)
+
+
+class SpendsFirst(DPLinearSVC):
+    """A twin that pays before it looks whether it can."""
+
+    def _encode_labels(self, X, y):
+        DPLinearSVC(ledger=self.ledger, classes=[0, 1]).fit([[0.0], [0.0]], [0, 1])
+        return super()._encode_labels(X, y)
+
+
+@pytest.mark.filterwarnings("ignore::skdp.exceptions.LargeDeltaWarning")
+def test_broken_twin_that_spends_before_it_refuses_is_found(books):
+    with pytest.raises(AssertionError):
+        refuses_labels(SpendsFirst(), CODES, ["old", "young"], books)
+
+
+# Labels and targets as pandas stores them.
+
+LABELS = {
+    "str": (list(TEXT), ["old", "young"]),
+    "object": (pd.Series(TEXT, dtype=object), ["old", "young"]),
+    "string": (pd.Series(TEXT, dtype="string"), ["old", "young"]),
+    "category": (pd.Series(TEXT, dtype="category"), ["old", "young"]),
+    "category of int": (pd.Series(CODES).astype("category"), [0, 1]),
+    "int8": (CODES.astype(np.int8), [0, 1]),
+    "Int64": (pd.Series(CODES, dtype="Int64"), [0, 1]),
+    "Float64": (pd.Series(CODES, dtype="Float64"), [0, 1]),
+    "bool": (OLD, [False, True]),
+    "boolean": (pd.Series(OLD, dtype="boolean"), [False, True]),
+}
+
+
+def seeded(model):
+    return clone(model).set_params(random_state=0)
+
+
+@pytest.mark.parametrize("kind", LABELS)
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_labels_of_every_kind_make_one_model(name, kind):
+    labels, classes = LABELS[kind]
+    model = seeded(CLASSIFIERS[name]).set_params(classes=classes).fit(NUMBERS, labels)
+    same(model.classes_, np.array(classes))
+    first_is_old = classes[0] == "old"
+    plain = seeded(model).set_params(classes=[0, 1])
+    plain.fit(NUMBERS, np.where(OLD, not first_is_old, first_is_old).astype(int))
+    same(model.coef_, plain.coef_)
+    assert set(model.predict(NUMBERS)) <= set(classes)
+    # Undeclared, they are what scikit-learn makes of them.
+    taken = seeded(model).set_params(classes=None).fit(NUMBERS, labels)
+    same(taken.classes_, LinearSVC().fit(NUMBERS, labels).classes_)
+
+
+@pytest.mark.parametrize("kind", ["string", "category", "object", "Int64", "boolean"])
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_a_missing_label_is_refused(name, kind, books):
+    labels, classes = LABELS[kind]
+    refuses_labels(CLASSIFIERS[name], labels.where(AGES < 0.99), classes, books)
+
+
+TARGETS = ["float32", "Float64", "Float32", "double[pyarrow]"]
+
+
+@pytest.mark.parametrize("kind", TARGETS)
+@pytest.mark.parametrize("name", REGRESSORS)
+def test_targets_of_every_kind_make_one_model(name, kind):
+    halves = np.round(2 * AGES) / 2  # the same numbers in every kind
+    plain = seeded(REGRESSORS[name]).fit(NUMBERS, halves)
+    model = seeded(REGRESSORS[name]).fit(NUMBERS, pd.Series(halves, dtype=kind))
+    same(model.coef_, plain.coef_)
+
+
+@pytest.mark.parametrize("kind", ["Int64", "boolean", "category"])
+@pytest.mark.parametrize("name", REGRESSORS)
+def test_targets_that_are_whole_make_one_model(name, kind):
+    plain = seeded(REGRESSORS[name]).fit(NUMBERS, CODES)
+    model = seeded(REGRESSORS[name]).fit(NUMBERS, pd.Series(CODES, dtype=kind))
+    same(model.coef_, plain.coef_)
+
+
+@pytest.mark.parametrize("name", REGRESSORS)
+def test_a_missing_target_is_refused(name, books):
+    target = pd.Series(AGES, dtype="Float64").where(AGES < 0.99)
+    model = clone(REGRESSORS[name]).set_params(ledger=books)
+    with pytest.raises(ValueError, match=r"finite.*Impute by a declared rule"):
+        model.fit(NUMBERS, target)
+    spends(books, 0)
+
+
+# Features as float32 and as nullable columns.
+
+
+def outputs(name, X):
+    """Numbers that an estimator makes of float32 rows."""
+    if name in TRANSFORMERS:
+        return [clone(TRANSFORMERS[name]).fit(X).transform(X)]
+    given = {"classes": [0, 1]} if name in CLASSIFIERS else {}
+    model = clone(MODELS[name]).set_params(**given)
+    model.fit(X, CODES if name in CLASSIFIERS else AGES)
+    asked = ("decision_function", "predict_proba") if given else ("predict",)
+    found = [getattr(model, ask)(X) for ask in asked if hasattr(model, ask)]
+    return [model.coef_, *found]
+
+
+def keeps_float32(found):
+    return all(numbers.dtype == np.float32 for numbers in found)
+
+
+@pytest.mark.parametrize("name", MODELS | TRANSFORMERS)
+def test_float32_stays_float32_where_promised(name):
+    whole = name == "DeclaredOneHotEncoder"
+    X = (NUMBERS > 0.2 if whole else NUMBERS).astype(np.float32)
+    promised = name not in ALWAYS_DOUBLE
+    assert keeps_float32(outputs(name, X)) == promised
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    assert keeps_float32(outputs(name, frame)) == promised
+    # scikit-learn reads nullable columns as float64.
+    assert not keeps_float32(outputs(name, frame.astype("Float32")))
+
+
+def test_broken_twin_that_widens_is_found():
+    X = NUMBERS.astype(np.float32)
+    assert not keeps_float32([*outputs("DPLinearSVC", X), NUMBERS])
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_nullable_columns_are_read_as_numbers(name):
+    given = {"classes": [0, 1]} if name in CLASSIFIERS else {}
+    y = CODES if given else AGES
+    frame = pd.DataFrame(NUMBERS > 0.2, columns=["a", "b", "c"])
+    models = [
+        seeded(MODELS[name]).set_params(**given).fit(frame.astype(kind), y).coef_
+        for kind in ("float64", "Float64", "Int64", "boolean")
+    ]
+    for coef in models[1:]:
+        same(coef, models[0])
+    frame = frame.astype("Int64")
+    frame.iloc[0, 0] = pd.NA
+    with pytest.raises(ValueError, match=r"NaN.*Impute with DPSimpleImputer"):
+        seeded(MODELS[name]).set_params(**given).fit(frame, y)
+
+
+# Transformers.
+
+
+def rows_for(name):
+    """A frame that a transformer takes as it is."""
+    X = NUMBERS > 0.2 if name == "DeclaredOneHotEncoder" else NUMBERS
+    return pd.DataFrame(X.astype(float), columns=["a", "b", "c"])
+
+
+def on_books(name, books):
+    step = clone(TRANSFORMERS[name])
+    return step.set_params(ledger=books) if "ledger" in step.get_params() else step
+
+
+def n_own_releases(name):
+    return int("ledger" in TRANSFORMERS[name].get_params())
+
+
+@pytest.mark.parametrize("name", TRANSFORMERS)
+def test_a_transformer_is_stored_cloned_and_named(name, books):
+    X = rows_for(name)
+    step = on_books(name, books).fit(X)
+    rows = step.transform(X)
+    path = f"{books.path}.joblib"
+    joblib.dump(step, path)
+    for again in (pickle.loads(pickle.dumps(step)), joblib.load(path)):
+        same(again.transform(X), rows)
+        assert vars(again).get("privacy_") == vars(step).get("privacy_")
+    assert repr(clone(step)) == repr(step)
+    names = list(step.get_feature_names_out())
+    for library in ("pandas", "polars"):
+        framed = pickle.loads(pickle.dumps(step)).set_output(transform=library)
+        assert list(framed.transform(X).columns) == names
+    spends(books, n_own_releases(name))
+
+
+@pytest.mark.parametrize("name", TRANSFORMERS)
+def test_a_transformer_before_a_model_is_charged_in_every_fold(name, books):
+    model = DPLogisticRegression(MUCH, classes=[0, 1], ledger=books)
+    steps = make_pipeline(on_books(name, books), model)
+    X, each = rows_for(name), 1 + n_own_releases(name)
+    found = cross_val_predict(steps, X, CODES, cv=FOLDS)
+    assert set(found) <= {0, 1}
+    spends(books, 3 * each)
+    grid = {"dplogisticregression__C": [0.1, 1.0]}
+    GridSearchCV(steps, grid, cv=FOLDS, error_score="raise").fit(X, CODES)
+    spends(books, (3 + 2 * 3 + 1) * each)
+
+
+# Ratings: rows are pairs of ids, so that tools for features do not apply.
+
+
+def rated(books):
+    return clone(RATINGS["DPMatrixFactorization"]).set_params(ledger=books)
+
+
+@pytest.fixture
+def rating_books(tmp_path):
+    return BudgetLedger(
+        tmp_path / "ratings.db",
+        epsilon=1e7,
+        delta=1e-3,
+        adjacency="rating_value",
+        unit="rating",
+    )
+
+
+def test_ratings_are_stored_cloned_and_searched(rating_books):
+    model = rated(rating_books).fit(PAIRS, STARS)
+    path = f"{rating_books.path}.joblib"
+    joblib.dump(model, path)
+    for again in (pickle.loads(pickle.dumps(model)), joblib.load(path)):
+        same(again.predict(PAIRS), model.predict(PAIRS))
+    assert repr(clone(model)) == repr(model)
+    spends(rating_books, 1)
+    cross_val_predict(rated(rating_books), PAIRS, STARS, cv=FOLDS)
+    spends(rating_books, 1 + 3)
+    grid = {"n_components": [1, 2]}
+    search = GridSearchCV(rated(rating_books), grid, cv=FOLDS, error_score="raise")
+    search.fit(PAIRS, STARS)
+    spends(rating_books, 1 + 3 + 2 * 3 + 1)
+
+
+@pytest.mark.parametrize("kind", ["Int64", "Float64", "float32", "category"])
+def test_ratings_of_every_kind_make_one_model(kind):
+    plain = seeded(rated(None)).fit(PAIRS, STARS)
+    model = seeded(rated(None)).fit(PAIRS, pd.Series(STARS).astype(kind))
+    same(model.predict(PAIRS), plain.predict(PAIRS))
