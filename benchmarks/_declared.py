@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.metrics import accuracy_score, log_loss, r2_score, roc_auc_score
 
 from benchmarks._accuracy import mean_and_error
@@ -57,7 +56,7 @@ class Fit:
     @property
     def dense(self) -> Callable[..., Any]:
         """The linear model of the task; what is left open is keyword arguments."""
-        budget = {"delta": self.delta, "adjacency": self.adjacency}
+        budget: dict[str, Any] = {"delta": self.delta, "adjacency": self.adjacency}
         budget |= {"epsilon": self.epsilon, "random_state": self.seed}
         if self.known.classes is not None:
             return partial(DPLogisticRegression, classes=self.known.classes, **budget)
@@ -72,8 +71,26 @@ VARIANTS: dict[str, Callable[[Fit], Any]] = {
     ),
     "bins": lambda fit: fit.dense(columns=TableEncoder(fit.columns, numeric="bins")),
 }
-# Fitted without noise, and at no cost: what a private model has to be better than.
-_CONSTANT = "constant"
+
+
+class _Constant:
+    """Shares of the declared labels, or the mean, without noise and at no cost."""
+
+    def __init__(self, classes: list[int] | None) -> None:
+        self._classes = classes
+
+    def fit(self, X: Any, y: np.ndarray) -> _Constant:
+        labels = self._classes or []
+        self._mean, self._shares = y.mean(), [np.mean(y == label) for label in labels]
+        return self
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        return np.tile(self._shares, (len(X), 1))
+
+    def predict(self, X: Any) -> np.ndarray:
+        if self._classes is None:
+            return np.full(len(X), self._mean)
+        return np.full(len(X), self._classes[int(np.argmax(self._shares))])
 
 
 class Parts(NamedTuple):
@@ -106,7 +123,8 @@ def load(
     order = rng.permutation(np.flatnonzero(~whole.is_test))
     judged = np.flatnonzero(whole.is_test)
     if part == "settle":
-        judged, order = np.split(order, [len(order) // 5])
+        fifth = len(order) // 5
+        judged, order = order[:fifth], order[fifth:]
     kept = order[:n_train]
     X_train, X = _rows(whole.X, kept), _rows(whole.X, judged)
     return Parts(X_train, whole.y[kept], X, whole.y[judged])
@@ -136,7 +154,8 @@ def measured(job: Job) -> dict[str, Any]:
     """The job's fields and its scores, or why the model refused."""
     parts = load(job.table, job.seed, job.part, job.n_train)
     known, n = declared(job.table), len(parts.y_train)
-    job = replace(job, n_train=n, delta=job.delta or 1 / n**2)
+    delta = 1 / n**2 if job.delta is None else job.delta
+    job = replace(job, n_train=n, delta=delta)
     start = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -144,16 +163,16 @@ def measured(job: Job) -> dict[str, Any]:
             model = _model(job, known).fit(parts.X_train, parts.y_train)
         except ValueError as error:
             return asdict(job) | {"refused": str(error)}
-    seconds = time.perf_counter() - start
-    return asdict(job) | scores(model, parts, known) | {"seconds": seconds}
+        seconds = time.perf_counter() - start
+        return asdict(job) | scores(model, parts, known) | {"seconds": seconds}
 
 
 def scores(model: Any, parts: Parts, known: Declared) -> dict[str, float]:
     """Log-loss, accuracy and AUC (of several classes one against the rest), or R2."""
-    if known.classes is None:
+    if known.target_bounds is not None:
         predicted = np.clip(model.predict(parts.X), *known.target_bounds)
         return {"r2": float(r2_score(parts.y, predicted))}
-    shares, labels = model.predict_proba(parts.X), known.classes
+    shares, labels = model.predict_proba(parts.X), known.classes or []
     ranked = shares[:, 1] if len(labels) == 2 else shares
     return {
         "log_loss": float(log_loss(parts.y, shares, labels=labels)),
@@ -163,10 +182,9 @@ def scores(model: Any, parts: Parts, known: Declared) -> dict[str, float]:
 
 
 def _model(job: Job, known: Declared) -> Any:
-    if job.epsilon is None:
-        is_label = known.classes is not None
-        return DummyClassifier(strategy="prior") if is_label else DummyRegressor()
-    fit = Fit(known, job.epsilon, job.delta or 0.0, job.adjacency, job.seed)
+    if job.epsilon is None or job.delta is None:
+        return _Constant(known.classes)
+    fit = Fit(known, job.epsilon, job.delta, job.adjacency, job.seed)
     return VARIANTS[job.variant](fit)
 
 
@@ -214,7 +232,7 @@ def _jobs(name: str, options: argparse.Namespace) -> Iterator[Job]:
     shared = {"part": options.part, "n_train": options.n_train, "delta": options.delta}
     seeds = range(options.seeds)
     for seed in seeds:
-        yield Job(name, "", None, _CONSTANT, seed, **shared)
+        yield Job(name, "", None, "constant", seed, **shared)
     cells = product(
         options.adjacency or ("zero_out", "replace_one"),
         options.epsilon or (0.1, 0.3, 1.0, 4.0),

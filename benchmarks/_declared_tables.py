@@ -20,7 +20,7 @@ from scipy.special import expit
 from sklearn.datasets import load_breast_cancer, load_digits
 
 from benchmarks._data import data_folder
-from benchmarks._regression import _table as numbers_of
+from benchmarks._regression import read_numbers
 from skdp import columns
 from skdp.columns import Boolean
 from skdp.datasets import load_adult
@@ -40,7 +40,7 @@ class Declared:
         As `skdp.columns.from_json` returns it.
     classes : list or None
         Labels that may occur; None if the target is a number.
-    target_bounds : list of two floats or None
+    target_bounds : tuple of two floats or None
         In units of the target; None if it is a label.
     notes : dict
         The source of each declaration, by column; that of all under "table", that of
@@ -49,7 +49,7 @@ class Declared:
 
     columns: Any
     classes: list[int] | None
-    target_bounds: list[float] | None
+    target_bounds: tuple[float, float] | None
     notes: dict[str, str]
 
     @property
@@ -78,12 +78,10 @@ def declared(name: str) -> Declared:
     """The declarations of a table."""
     text = (DECLARATIONS / f"{name}.json").read_text(encoding="utf-8")
     stored = json.loads(text)
-    return Declared(
-        columns.from_json(text),
-        stored.get("classes"),
-        stored.get("target_bounds"),
-        stored["notes"],
-    )
+    ends = stored.get("target_bounds")
+    bounds = None if ends is None else (float(ends[0]), float(ends[1]))
+    known = columns.from_json(text)
+    return Declared(known, stored.get("classes"), bounds, stored["notes"])
 
 
 @lru_cache(maxsize=2)
@@ -144,7 +142,7 @@ def _last_column(name: str, values: np.ndarray) -> Table:
 
 
 def _wine_quality_white() -> Table:
-    values = numbers_of("wine_quality/winequality-white.csv.gz", ",")
+    values = read_numbers("wine_quality/winequality-white.csv.gz", ",")
     return _last_column("wine_quality_white", values)
 
 
@@ -203,14 +201,14 @@ def _three_of_26() -> Table:
 _LOADERS: dict[str, Callable[[], Table]] = {
     "adult": _adult,
     "breast_cancer": _breast_cancer,
-    "ccpp": lambda: _last_column("ccpp", numbers_of("ccpp/ccpp.txt.gz")),
+    "ccpp": lambda: _last_column("ccpp", read_numbers("ccpp/ccpp.txt.gz")),
     "covertype": _covertype,
     "digits": _digits,
     "digits_odd": _digits_odd,
     "kddcup99": _kddcup99,
     "noisy": _noisy,
     "protein_casp": lambda: _last_column(
-        "protein_casp", numbers_of("protein_casp/casp.txt.gz")
+        "protein_casp", read_numbers("protein_casp/casp.txt.gz")
     ),
     "rare": _rare,
     "three_of_26": _three_of_26,

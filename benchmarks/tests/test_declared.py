@@ -96,7 +96,7 @@ def test_numbers_are_clipped_to_the_bounds_of_the_target():
             return np.array([-9.0, 9.0])
 
     parts = _declared.Parts(None, np.empty(0), np.empty((2, 1)), np.array([0.0, 1.0]))
-    known = Declared(columns.Range(0, 1), None, [0.0, 1.0], {})
+    known = Declared(columns.Range(0, 1), None, (0.0, 1.0), {})
     assert _declared.scores(Far(), parts, known) == {"r2": 1.0}
 
 
@@ -105,6 +105,12 @@ def test_several_classes_are_scored():
     assert line["n_train"] == 300
     assert line["delta"] == pytest.approx(300**-2)
     assert 0.5 < line["auc"] <= 1
+
+
+def test_the_constant_model_needs_no_record_of_each_class():
+    model = _declared._Constant([0, 1]).fit(None, np.zeros(3))
+    assert model.predict_proba([[5.0], [6.0]]).tolist() == [[1, 0], [1, 0]]
+    assert model.predict([[5.0]]).tolist() == [0]
 
 
 def test_a_refusal_is_kept_with_its_reason(monkeypatch):
