@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
 
 from skdp._configured import Checks, Configured, Given
 from skdp._validation import check_real
 from skdp.exceptions import Refused
+from skdp.losses import Loss, SquaredLoss
 from skdp.objectives import LinearObjective
 from skdp.preprocessing._table_plan import Encoding
 from skdp.privacy import Budget
@@ -28,15 +29,18 @@ _WANTED = 0.01
 _LEAST_SHARE, _MOST_SHARE = 0.002, 0.1
 # Below this strength over the root of the columns nothing is released.
 _WORTH_RELEASING = 120.0
-# Strength from which on variances are worth dividing by, and by what power.
-_WORTH_SCALING, _POWER = 1_750.0, 0.25
+# Noise in the prediction of a unit row at which a descent stops, over the default: less,
+# since centred rows spend none of it on what all rows share.
+_ADMITTED, _ADMITTED_SQUARED = 0.5, 0.35
+# With several outputs from this strength on.
+_WORTH_SEVERAL, _ADMITTED_SEVERAL = 100.0, 1.0
 _FEW_STEPS = 100
 # Solvers whose answers are sums of gradients over all records.
 _OF_GRADIENTS = (NoisyGD, Nesterov, HeavyBall, Multistage)
 
 
-def _none_or_real(name: str, value: Any, low: float, high: float) -> float | None:
-    return None if value is None else check_real(name, value, low=low, high=high)
+def _check_share(name: str, value: Any) -> float | None:
+    return None if value is None else check_real(name, value, low=0.0, high=0.9)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,24 +54,25 @@ class Preconditioning(Configured):
         release. 0 releases nothing and centres on evenly spread columns. None: what
         brings the noise in a share of the records down to 0.01, between 0.002 and 0.1;
         0 where that does not do.
-    power : float in [0, 1] or None, default=None
+    power : float in [0, 1], default=0.0
         Features are divided by this power of their private standard deviation, over
-        that of an evenly spread column. None: 0.25, or 0 where noise dominates.
-    clip : float in [0.1, 100] or None, default=None
+        that of an evenly spread column. No power gained anything on the tables that the
+        defaults were settled on.
+    clip : float in [0.1, 100], default=1.0
         Norm to which centred rows are clipped, over their root mean square as the
-        histograms tell it. None: 0.6 and twice the inverse of the number of columns.
+        histograms tell it.
     """
 
     key: ClassVar[str] = "preconditioning"
     checks: ClassVar[Checks] = {
-        "share": partial(_none_or_real, low=0.0, high=0.9),
-        "power": partial(_none_or_real, low=0.0, high=1.0),
-        "clip": partial(_none_or_real, low=0.1, high=100.0),
+        "share": _check_share,
+        "power": partial(check_real, low=0.0, high=1.0),
+        "clip": partial(check_real, low=0.1, high=100.0),
     }
 
     share: float | None = None
-    power: float | None = None
-    clip: float | None = None
+    power: float = 0.0
+    clip: float = 1.0
 
 
 def strength_of(n_samples: int, budget: Budget, adjacency: str) -> float:
@@ -108,13 +113,12 @@ def preconditioned(
     _check_possible(named, objective, budget)
     n, g = objective.n_samples, len(encoding.blocks)
     strength = strength_of(n, budget, objective.adjacency)
-    share, power, clip = given.share, given.power, given.clip
+    share = given.share
     if share is None:
         share = _share(strength, len(encoding.parts), g)
-    if power is None:
-        power = _POWER if strength >= _WORTH_SCALING else 0.0
     mu = gaussian_mu(budget.epsilon, budget.delta)
     left = replace_epsilon(budget, math.sqrt(1 - share) * mu)
+    objective = replace(objective, admitted_noise=_admitted(objective.loss, strength))
     inner = _by_rule(objective, left)
     if named is not None:
         inner = Chosen(named.planned(objective, left), "named by the user")
@@ -122,10 +126,17 @@ def preconditioned(
         "inner": inner.solver,
         "states": States(encoding.parts, encoding.basis, encoding.weights),
         "share": share,
-        "power": power,
-        "clip": 0.6 + 2 / g if clip is None else clip,
+        "power": given.power,
+        "clip": given.clip,
     }
     return Chosen(Preconditioned.planned(facts, objective, budget), inner.reason)
+
+
+def _admitted(loss: Loss, strength: float) -> float:
+    if isinstance(loss, SquaredLoss):
+        return _ADMITTED_SQUARED
+    several = loss.n_outputs > 1 and strength >= _WORTH_SEVERAL
+    return _ADMITTED_SEVERAL if several else _ADMITTED
 
 
 def _check_possible(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sized
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -22,7 +23,11 @@ PUBLIC_OF_DECLARED = (
     "declared columns: names, kinds, ranges and categories",
     "that every cell is of the kind that is declared for its column",
 )
-# Intervals of the finest level, below so many records times mu.
+# Intervals of the finest level, below so many records times mu in tables of so many
+# columns; with more columns each has a smaller part of a row's norm.
+_COLUMNS = 10
+# More numbers than so many are encoded as lines.
+_MOST_CURVES = 100
 _INTERVALS = ((500.0, 4), (1_750.0, 8), (6_000.0, 16), (21_000.0, 32), (math.inf, 64))
 
 
@@ -30,7 +35,9 @@ def knots_within(budget: Budget, adjacency: str) -> KnotRule:
     """How fine the noise of a budget lets curves be; public facts only."""
 
     def knots(n_samples: int, n_columns: int) -> int:
-        size = strength_of(n_samples, budget, adjacency)
+        size = strength_of(n_samples, budget, adjacency) * math.sqrt(
+            _COLUMNS / n_columns
+        )
         return 1 + next(count for below, count in _INTERVALS if size <= below)
 
     return knots
@@ -70,7 +77,8 @@ def encoder_of(columns: Any) -> TableEncoder:
     if isinstance(columns, TableEncoder):
         encoder: TableEncoder = clone(columns)
         return encoder
-    return TableEncoder(columns)
+    several = isinstance(columns, Sized) and len(columns) > _MOST_CURVES
+    return TableEncoder(columns, numeric="linear" if several else "hats")
 
 
 def public_facts(columns: Any) -> tuple[str, ...]:

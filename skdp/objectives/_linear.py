@@ -40,6 +40,9 @@ class LinearObjective:
         features. A row's norm bounds its entries too.
     n_nonzero : int or None, default=None
         Most features that may have a nonzero weight; None: all of them.
+    admitted_noise : float in (0, inf), default=1.0
+        Noise in the raw prediction of a unit row at which the defaults of descents
+        stop, over what they admit to rows as they come.
     """
 
     loss: Loss
@@ -51,6 +54,7 @@ class LinearObjective:
     fit_intercept: bool = True
     feature_bound: float = math.inf
     n_nonzero: int | None = None
+    admitted_noise: float = 1.0
 
     def __post_init__(self) -> None:
         data_norm = check_real(

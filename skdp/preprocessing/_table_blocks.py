@@ -447,8 +447,8 @@ def _look_up(code_of: dict[Any, int], cell: Any) -> int:
 
 
 def _hat_weights(n_levels: int) -> FloatArray:
-    """Weights of the position and of each level, of which hats of 1 are the unit."""
-    return np.array([2.0, *(2.0 ** (-level / 2) for level in range(n_levels))])
+    """Weights of the position and of each level, where an indicator has weight 1."""
+    return np.array([2.0, *(2.0 ** (-(level + 1) / 2) for level in range(n_levels))])
 
 
 def _intervals(positions: FloatArray, count: int) -> tuple[np.ndarray, FloatArray]:

@@ -55,12 +55,12 @@ class FlowTime:
         return self.most_steps**2 / (RELAXATIONS * self.smoothness)
 
     def flow(self, residual_clip: float, intercept_weight: float = 1.0) -> float:
-        """Flow time at which the noise in a unit row's prediction is _MARGIN_NOISE."""
+        """Flow time at which a unit row's prediction has the admitted noise."""
         objective = self.objective
         sensitivity = query_sensitivity(
             self.objective, residual_clip, intercept_weight=intercept_weight
         )
-        tolerated = _MARGIN_NOISE * self.objective.loss.raw_unit
+        tolerated = _MARGIN_NOISE * objective.admitted_noise * objective.loss.raw_unit
         flow = self._admitted(
             tolerated
             * objective.n_samples
