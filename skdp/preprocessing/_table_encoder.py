@@ -240,7 +240,7 @@ class TableEncoder(TransformerMixin, DeclaredEstimator):
         if n_knots is None:
             n_knots = knots(table.n_samples, len(each))
         encoding = planned(names, each, self.numeric, n_knots)
-        cells = self._read(table, encoding)
+        cells = self._read(table, encoding, declared)
         self.columns_, self.n_knots_, self._names = declared, n_knots, names
         self.numeric_ = ways_of(names, self.numeric)
         self.blocks_, self.output_norm_ = encoding.slices, 1.0
@@ -253,7 +253,8 @@ class TableEncoder(TransformerMixin, DeclaredEstimator):
         encoding = self._encoding
         table = open_table(self, X, self.columns_, reset=False)
         matched(table, self.columns_, is_drop=self.remainder == "drop")
-        return encoding.rows(self._read(table, encoding), is_sparse=is_sparse)
+        cells = self._read(table, encoding, self.columns_)
+        return encoding.rows(cells, is_sparse=is_sparse)
 
     @property
     def _encoding(self) -> Encoding:
@@ -267,12 +268,16 @@ class TableEncoder(TransformerMixin, DeclaredEstimator):
         check_bool("sparse_output", self.sparse_output)
         return as_declared(self.columns), check_knots(self.n_knots)
 
-    def _read(self, table: Table, encoding: Encoding) -> list[Cells]:
+    def _read(
+        self, table: Table, encoding: Encoding, declared: Declared
+    ) -> list[Cells]:
         """The declared columns' cells, or an error that names a column."""
+        # A frame may follow an array, or the other way, under one Range for all.
+        names = encoding.names if isinstance(declared, dict) else table.names
         position = {name: i for i, name in enumerate(table.names)}
         cells = [
-            read_cells(table.column(position[name]), declared, name)
-            for name, declared in zip(encoding.names, encoding.declared, strict=True)
+            read_cells(table.column(position[name]), each, name)
+            for name, each in zip(names, encoding.declared, strict=True)
         ]
         if self.handle_unknown == "error" and (bad := encoding.unknown_in(cells)):
             raise ValueError(
