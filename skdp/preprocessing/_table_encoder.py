@@ -64,12 +64,14 @@ class TableEncoder(TransformerMixin, DeclaredEstimator):
     numeric : {"hats", "bins", "linear"}, mapping or sequence, default="hats"
         How ranges and points in time are encoded. "linear": the position in [-1, 1].
         "bins": zeros and ones, one feature an interval. "hats": a strong linear part,
-        and piecewise linear functions on three levels of knots with weights that fall
-        from coarse to fine. A mapping from names overrides "hats" for single columns;
-        a sequence has one for each column.
+        and piecewise linear functions on up to three levels of knots (`n_knots`, and
+        half and a quarter of its intervals where these are whole) with weights that
+        fall from coarse to fine. A mapping from names overrides "hats" for single
+        columns; a sequence has one for each column.
     n_knots : int from 2 to 1025 or "auto", default="auto"
         Ends of bins, or knots of the finest hats, both ends of the range included.
-        "auto": 5, 9, 17, 33 or 65, by the numbers of rows and of declared columns.
+        "auto": 5, 9, 17, 33 or 65, by the numbers of rows and of declared columns; in
+        `columns` of a model by the number of rows, epsilon and delta.
     remainder : {"refuse", "drop"}, default="refuse"
         Columns of a frame that are not declared.
     handle_unknown : {"ignore", "error"}, default="ignore"
