@@ -252,11 +252,14 @@ class TableEncoder(TransformerMixin, DeclaredEstimator):
     def _rows(self, X: Any, *, is_sparse: bool | None) -> Any:
         """Encoded rows as an array or CSR; None takes what is smaller."""
         check_is_fitted(self)
-        encoding = self._encoding
+        return self._encoding.rows(self._cells(X), is_sparse=is_sparse)
+
+    def _cells(self, X: Any) -> list[Cells]:
+        """The declared columns' cells of a table like the fitted one, or an error."""
+        check_is_fitted(self)
         table = open_table(self, X, self.columns_, reset=False)
         matched(table, self.columns_, is_drop=self.remainder == "drop")
-        cells = self._read(table, encoding, self.columns_)
-        return encoding.rows(cells, is_sparse=is_sparse)
+        return self._read(table, self._encoding, self.columns_)
 
     @property
     def _encoding(self) -> Encoding:
