@@ -54,7 +54,7 @@ def n_lines(example):
 
 def test_it_takes_a_table_in_few_lines(example):
     assert n_lines(example) <= 12
-    assert n_lines(example + "\nprint(ledger)") == 13  # broken twin
+    assert n_lines(example + "\nprint(books)") == 13  # broken twin
 
 
 def test_broken_twin_with_undefined_data_is_found(example, tmp_path):
