@@ -8,6 +8,7 @@ import sys
 from benchmarks import (
     _accuracy,
     _contest,
+    _declared,
     _defaults,
     _factorization,
     _published,
@@ -33,6 +34,7 @@ _MEASUREMENTS = (
     _value_recommenders,
     _recommenders,
     _regression,
+    _declared,
     _accuracy,  # last: a table of scores is any configuration without a command
 )
 

@@ -89,7 +89,8 @@ def _to_unit_range(columns: np.ndarray) -> np.ndarray:
     return 2 * (columns - low) / np.where(high > low, high - low, 1) - 1
 
 
-def _table(file: str, delimiter: str | None = None) -> np.ndarray:
+def read_numbers(file: str, delimiter: str | None = None) -> np.ndarray:
+    """A file of numbers packed by gzip, by its path in SKDP_DATA_HOME."""
     home = os.environ.get("SKDP_DATA_HOME")
     path = Path(home or ".") / file
     if not path.is_file():
@@ -104,7 +105,7 @@ def _last_column(table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _wine_quality() -> tuple[np.ndarray, np.ndarray]:
     files = [f"wine_quality/winequality-{kind}.csv.gz" for kind in ("red", "white")]
-    return _last_column(np.concatenate([_table(file, ",") for file in files]))
+    return _last_column(np.concatenate([read_numbers(file, ",") for file in files]))
 
 
 def _synthetic() -> tuple[np.ndarray, np.ndarray]:
@@ -115,11 +116,11 @@ def _synthetic() -> tuple[np.ndarray, np.ndarray]:
 
 _LOADERS: dict[str, Callable[[], tuple[np.ndarray, np.ndarray]]] = {
     "california": lambda: _last_column(
-        _table("california_housing/cal_housing.data.gz", ",")
+        read_numbers("california_housing/cal_housing.data.gz", ",")
     ),
-    "ccpp": lambda: _last_column(_table("ccpp/ccpp.txt.gz")),
+    "ccpp": lambda: _last_column(read_numbers("ccpp/ccpp.txt.gz")),
     "diabetes": lambda: load_diabetes(return_X_y=True),
-    "protein_casp": lambda: _last_column(_table("protein_casp/casp.txt.gz")),
+    "protein_casp": lambda: _last_column(read_numbers("protein_casp/casp.txt.gz")),
     "synthetic": _synthetic,
     "wine_quality": _wine_quality,
 }
