@@ -23,6 +23,9 @@ _NO_STOP = (
     "number of steps that is known before: solver_params={'n_steps': ...} of a solver "
     "that has steps."
 )
+_OF_COLUMNS = (
+    "How declared columns are encoded is said by columns=TableEncoder(declared, ...)."
+)
 # Names that users of scikit-learn will type, and why skdp has none of them.
 REASONS: dict[str, str] = {
     "sample_weight": _NO_WEIGHTS,
@@ -47,6 +50,10 @@ REASONS: dict[str, str] = {
     "feature_range": "Columns are scaled so that rows have norm 1 at most; bounds= "
     "declares where the columns lie.",
     "handle_unknown": "What is not declared is encoded as zeros, in every row alike.",
+    "numeric": _OF_COLUMNS,
+    "n_knots": _OF_COLUMNS,
+    "remainder": _OF_COLUMNS,
+    "sparse_output": _OF_COLUMNS,
 }
 
 
@@ -91,6 +98,22 @@ def explained(call: _Call, *, when_missing: str = "") -> _Call:
     return checked  # type: ignore[return-value]
 
 
+def explained_nesting(set_params: _Call) -> _Call:
+    """``set_params`` that refuses ``<name>__<other>`` in words if it sets nothing."""
+
+    @wraps(set_params)
+    def checked(self: Any, **params: Any) -> Any:
+        known = self.get_params(deep=False) | params
+        for key in params:
+            name, nested, _ = key.partition("__")
+            if nested and name in known and not hasattr(known[name], "set_params"):
+                raise ValueError(_of_nested(self, key, name, known[name]))
+        return set_params(self, **params)
+
+    # `wraps` keeps the signature, which no type can say of **params.
+    return checked  # type: ignore[return-value]
+
+
 def explain_methods(cls: type) -> None:
     """Let the constructor and `fit` that a class defines be `explained`."""
     for name in ("__init__", "fit"):
@@ -105,6 +128,19 @@ def _names_to_give(signature: inspect.Signature) -> str:
     named = [x.name for x in found if x.kind is x.KEYWORD_ONLY]
     order = f"In this order: {bare}. " if bare else ""
     return f"{order}By name: {named}." if named else order.rstrip()
+
+
+def _of_nested(estimator: Any, key: str, name: str, value: Any) -> str:
+    remedies = {
+        "columns": "Give columns=TableEncoder(declared): its parameters can be set.",
+        "solver_params": "Set solver_params as a whole: a mapping.",
+    }
+    remedy = remedies.get(name, f"Set {name!r} as a whole.")
+    return (
+        f"The parameter {key!r} of {type(estimator).__name__} must be one of an "
+        f"estimator in {name!r}. Got an instance of {type(value).__name__} there. "
+        f"{remedy}"
+    )
 
 
 def _of_unknown(name: str, allowed: list[str]) -> str:

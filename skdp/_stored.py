@@ -8,7 +8,7 @@ from typing import Any
 from sklearn.base import BaseEstimator
 
 from skdp import __version__
-from skdp._explained import explain_methods
+from skdp._explained import explain_methods, explained_nesting
 from skdp._versions import (
     FIRST_VERSION,
     check_schema,
@@ -23,6 +23,8 @@ _VERSION, _SCHEMA = "_skdp_version", "_skdp_schema"
 
 class StoredEstimator(BaseEstimator):
     """An estimator whose pickled state names skdp's version and a schema number."""
+
+    set_params = explained_nesting(BaseEstimator.set_params)
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)

@@ -39,15 +39,26 @@ def test_the_example_runs_as_printed_and_again_until_the_cap(example, tmp_path):
     done = run(example, tmp_path)
     assert done.returncode == 0, done.stderr
     assert "differentially private under replace_one" in done.stdout
-    assert "1 releases" in done.stdout
+    assert "2 releases" in done.stdout
     assert [path.name for path in tmp_path.iterdir()] == ["study.db"]
-    again = run(example + "\nwhile True: model.fit(X, y)", tmp_path)
-    assert "2 releases" in again.stdout
+    again = run(example + "\nwhile True: model.fit(table, y)", tmp_path)
+    assert "4 releases" in again.stdout
     assert "BudgetExceeded: " in again.stderr
 
 
+def n_lines(example):
+    """Lines of code but those that make data up."""
+    code = [line for line in example.splitlines() if line and line[0] != "#"]
+    return len([line for line in code if not line.startswith(("rng", "table", "y ="))])
+
+
+def test_it_takes_a_table_in_few_lines(example):
+    assert n_lines(example) <= 12
+    assert n_lines(example + "\nprint(books)") == 13  # broken twin
+
+
 def test_broken_twin_with_undefined_data_is_found(example, tmp_path):
-    twin = re.sub(r"^X = .*\n", "", example, flags=re.MULTILINE)
+    twin = re.sub(r"^table = .*\n", "", example, flags=re.MULTILINE)
     done = run(twin, tmp_path)
     assert done.returncode != 0
     assert "NameError" in done.stderr

@@ -14,18 +14,31 @@ import skdp
 
 ROOT = Path(skdp.__file__).parents[1]
 FINE = """
-from skdp import BudgetLedger, DPLogisticRegression, forecast
+from skdp import BudgetLedger, DPLogisticRegression, TableEncoder, forecast
+from skdp.columns import Boolean, Range
 ledger = BudgetLedger.open("study.db")
 model = DPLogisticRegression(1.0, classes=[0, 1], ledger=ledger).fit([[0.0]], [0])
 left: float = ledger.remaining().epsilon
 records: int = forecast(10, 2).records_for_little_noise
 label: str = model.solver
+short = {"age": (17, 90), "sex": ["F", "M"]}
+mixed = {"age": Range(17, 90, missing=True), "sex": ["F", "M"], "member": Boolean()}
+for columns in (short, mixed, [(0, 1), ["a"]], (0, 1), TableEncoder(mixed), None):
+    names: list[str] = list(DPLogisticRegression(1.0, columns=columns).effects())
+model.set_params(columns=TableEncoder(short), columns__n_knots=9)
 """
 # What a user may mistype, and what is said of it.
 MISTAKES = {
     "from skdp import DPLogisticRegresion": "has no attribute",
     "import skdp; skdp.forcast": "has no attribute",
     'DPLogisticRegression(1.0, solvr="x")': "Unexpected keyword argument",
+    'DPLogisticRegression(1.0, colums={"age": (17, 90)})': "Unexpected keyword",
+    'DPLogisticRegression({"age": (17, 90)})': "Argument",
+    "TableEncoder(short, n_knot=9)": "Unexpected keyword argument",
+    "TableEncoder(short, n_knots=None)": "Argument",
+    'Range("17", "90")': "Argument",
+    "model.effects(model.coef_)": "Too many arguments",
+    "ages: list[float] = model.effects()": "Incompatible types",
     'DPLogisticRegression(epsilon="one")': "Argument",
     'BudgetLedger("study.db")': "Missing named argument",
     "wrong: str = ledger.remaining().epsilon": "Incompatible types",

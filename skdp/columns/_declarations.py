@@ -11,6 +11,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 from skdp._validation import check_bool, check_choice, check_real
+from skdp.columns._briefly import briefly
 
 # What a date may be split into, and how many values each part has.
 PARTS = {"month": 12, "weekday": 7, "day": 31, "hour": 24}
@@ -236,8 +237,8 @@ def _distinct(values: Any) -> tuple[Any, ...]:
     if not is_one_type or len(set(plain)) < len(plain) or plain[0] is None:
         raise ValueError(
             "The 'values' of Categories must be a list of distinct strings, or of "
-            f"distinct integers, at least one. Got {values!r}. Declare what may occur; "
-            "truth values are Boolean(), other numbers a Range."
+            f"distinct integers, at least one. Got {briefly(values)}. Declare what may "
+            "occur; truth values are Boolean(), other numbers a Range."
         )
     return plain
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
+from skdp.columns._briefly import briefly
 from skdp.columns._declarations import Categories, Declaration, Range, is_number
 
 Declared = dict[str, Declaration] | tuple[Declaration, ...] | Declaration
@@ -13,6 +15,7 @@ _FORMS = (
     "a mapping from column names to declarations for a frame, a sequence of "
     "declarations by position for an array, or one Range for all columns"
 )
+_TEMPLATE = "skdp.columns.template(frame) prints a mapping to fill in."
 _ONE = (
     "skdp.columns.Range, Categories, Boolean or Dates, a tuple of two numbers (a "
     "Range), or a list of strings (Categories)"
@@ -44,8 +47,7 @@ def as_declared(columns: Any) -> Declared:
     if isinstance(columns, (list, tuple)) and len(columns):
         return tuple(declaration(each, i) for i, each in enumerate(columns))
     raise ValueError(
-        f"The 'columns' parameter must be {_FORMS}. Got {columns!r}. "
-        "skdp.columns.template(frame) prints a mapping to fill in."
+        f"The 'columns' parameter must be {_FORMS}. Got {briefly(columns)}. {_TEMPLATE}"
     )
 
 
@@ -61,13 +63,38 @@ def declaration(given: Any, name: Any) -> Declaration:
     if is_list and all(is_number(value) for value in given):
         raise ValueError(
             f"The declaration of column {name!r} must say whether these numbers are "
-            f"the ends of a range or categories. Got {given!r}. Write Range(low, high) "
-            "or Categories([...])."
+            f"the ends of a range or categories. Got {briefly(given)}. Write "
+            "Range(low, high) or Categories([...])."
         )
     raise ValueError(
-        f"The declaration of column {name!r} must be {_ONE}. Got {given!r}. Fill in "
-        "what is known without looking at the data."
+        f"The declaration of column {name!r} must be {_ONE}. Got {briefly(given)}. "
+        f"{_remedy(given)}"
     )
+
+
+def _remedy(given: Any) -> str:
+    """What was probably meant."""
+    if isinstance(given, type) and issubclass(given, Declaration):
+        return f"Write {given.__name__}(...), with parentheses."
+    if isinstance(given, str):
+        return f"A name alone declares nothing: {_TEMPLATE}"
+    if isinstance(given, Mapping):
+        return "Read stored declarations with skdp.columns.from_json."
+    each = list(given) if isinstance(given, (list, tuple, set, frozenset)) else []
+    if each and all(isinstance(value, bool) for value in each):
+        return "Write Boolean()."
+    if any(value is None or _is_nan(value) for value in each):
+        return "Write Categories([...], missing=True), without the missing value."
+    if each and not any(is_number(value) for value in each):
+        return (
+            "Write categories as a list of strings in brackets, a range of time as "
+            "Dates(first, last)."
+        )
+    return "Fill in what is known without looking at the data."
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and math.isnan(value)
 
 
 def _is_pair(given: Any) -> bool:

@@ -154,7 +154,9 @@ class DPEstimator(PrivateEstimator):
         Parameters
         ----------
         n_samples, n_features : int
-            Shape of X.
+            Shape of X. With `columns` of a model that is not fitted, `n_features` is
+            that of straight lines: 1 for a number or truth value, 1 a category, 1 more
+            where values may be missing.
 
         Returns
         -------

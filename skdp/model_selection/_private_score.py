@@ -23,6 +23,7 @@ from skdp._input import check_rows, check_targets, without_data
 from skdp.data import Table
 from skdp.model_selection._scoring import resolve_scoring
 from skdp.model_selection._scoring_base import MOST_RECORDS, PrivateScoring
+from skdp.preprocessing import TableEncoder
 from skdp.privacy._accounting import Budget
 from skdp.privacy._adjacency import Relation, check_row_relation, table_relation
 from skdp.privacy._answers import Answers
@@ -101,8 +102,8 @@ def private_score(
         A classifier or regressor, or a pipeline that ends in one.
     X : array-like or CSR of shape (n_samples, n_features)
         Checked as the estimator checks it if that shows before the commit: if the
-        estimator, or the first step of a pipeline, takes numbers and is skdp's own, or
-        there is no pipeline. Otherwise only for its length.
+        estimator, or the first step of a pipeline, takes numbers or declared columns
+        and is skdp's own, or there is no pipeline. Otherwise only for its length.
     y : array-like of shape (n_samples,)
         Labels, or finite targets.
     scoring : str, PrivateScoring or None, default=None
@@ -340,6 +341,10 @@ def _check_first_step(estimator: Any, X: Any) -> None:
         first = first.best_estimator_ if is_search else first.steps[0][1]
     is_own = isinstance(first, (DeclaredEstimator, PrivateEstimator))
     if first is not estimator and not is_own:
+        return
+    encoder = getattr(first, "encoder_", first)
+    if isinstance(encoder, TableEncoder):
+        encoder._cells(X)
         return
     takes = get_tags(first).input_tags
     if takes.allow_nan or takes.string or takes.categorical:

@@ -23,7 +23,7 @@ _WORDS = {
     "boolean": "truth values",
     "date": "dates",
     "zoned": "dates with a time zone",
-    "object": "objects of several types",
+    "object": "objects of several types, or of another one",
     "other": "another dtype",
 }
 _TYPES: dict[str, Any] = {
@@ -97,8 +97,8 @@ def read_cells(column: Any, declared: Declaration, name: str) -> Cells:
     if cells.is_missing.any() and not getattr(declared, "missing", False):
         raise ValueError(
             f"The column {name!r} must have no missing values (NaN, None, null), as "
-            "declared. Got some. Declare missing=True, which costs nothing, or fill "
-            "them by a declared rule."
+            "declared. Got some. Declare missing=True before fit, which costs nothing, "
+            "or fill them by a declared rule."
         )
     return Cells(declared.kind, _plain(cells, declared.kind), cells.is_missing)
 

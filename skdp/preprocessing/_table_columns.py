@@ -66,8 +66,8 @@ def open_table(estimator: Any, X: Any, declared: Declared, *, reset: bool) -> Ta
     if isinstance(declared, dict):
         raise TypeError(
             "The X argument must be a data frame if columns are declared by name. Got "
-            f"an instance of {type(X).__name__}. Pass the frame, or declare a sequence "
-            "by position."
+            f"an instance of {type(X).__name__}. Pass the frame as it comes, without a "
+            "step before that makes an array of it, or declare a sequence by position."
         )
     return _open_array(estimator, X, reset)
 
@@ -112,8 +112,9 @@ def _check_names(names: tuple[str, ...], declared: Any, is_drop: bool) -> None:
         )
     if extra and not is_drop:
         raise ValueError(
-            f"The columns of X must be declared. Got {extra}, which are not. Declare "
-            "them, or leave them out with remainder='drop'."
+            f"The columns of X must be declared. Got {extra}, which are not. Take "
+            "them out of X, as the target must be, declare them, or have them left out "
+            "by TableEncoder(columns, remainder='drop')."
         )
 
 

@@ -64,12 +64,14 @@ class TableEncoder(TransformerMixin, DeclaredEstimator):
     numeric : {"hats", "bins", "linear"}, mapping or sequence, default="hats"
         How ranges and points in time are encoded. "linear": the position in [-1, 1].
         "bins": zeros and ones, one feature an interval. "hats": a strong linear part,
-        and piecewise linear functions on three levels of knots with weights that fall
-        from coarse to fine. A mapping from names overrides "hats" for single columns;
-        a sequence has one for each column.
+        and piecewise linear functions on up to three levels of knots (`n_knots`, and
+        half and a quarter of its intervals where these are whole) with weights that
+        fall from coarse to fine. A mapping from names overrides "hats" for single
+        columns; a sequence has one for each column.
     n_knots : int from 2 to 1025 or "auto", default="auto"
         Ends of bins, or knots of the finest hats, both ends of the range included.
-        "auto": 5, 9, 17, 33 or 65, by the numbers of rows and of declared columns.
+        "auto": 5, 9, 17, 33 or 65, by the numbers of rows and of declared columns; in
+        `columns` of a model by the number of rows, epsilon and delta.
     remainder : {"refuse", "drop"}, default="refuse"
         Columns of a frame that are not declared.
     handle_unknown : {"ignore", "error"}, default="ignore"
@@ -240,7 +242,7 @@ class TableEncoder(TransformerMixin, DeclaredEstimator):
         if n_knots is None:
             n_knots = knots(table.n_samples, len(each))
         encoding = planned(names, each, self.numeric, n_knots)
-        cells = self._read(table, encoding)
+        cells = self._read(table, encoding, declared)
         self.columns_, self.n_knots_, self._names = declared, n_knots, names
         self.numeric_ = ways_of(names, self.numeric)
         self.blocks_, self.output_norm_ = encoding.slices, 1.0
@@ -250,10 +252,14 @@ class TableEncoder(TransformerMixin, DeclaredEstimator):
     def _rows(self, X: Any, *, is_sparse: bool | None) -> Any:
         """Encoded rows as an array or CSR; None takes what is smaller."""
         check_is_fitted(self)
-        encoding = self._encoding
+        return self._encoding.rows(self._cells(X), is_sparse=is_sparse)
+
+    def _cells(self, X: Any) -> list[Cells]:
+        """The declared columns' cells of a table like the fitted one, or an error."""
+        check_is_fitted(self)
         table = open_table(self, X, self.columns_, reset=False)
         matched(table, self.columns_, is_drop=self.remainder == "drop")
-        return encoding.rows(self._read(table, encoding), is_sparse=is_sparse)
+        return self._read(table, self._encoding, self.columns_)
 
     @property
     def _encoding(self) -> Encoding:
@@ -267,12 +273,16 @@ class TableEncoder(TransformerMixin, DeclaredEstimator):
         check_bool("sparse_output", self.sparse_output)
         return as_declared(self.columns), check_knots(self.n_knots)
 
-    def _read(self, table: Table, encoding: Encoding) -> list[Cells]:
+    def _read(
+        self, table: Table, encoding: Encoding, declared: Declared
+    ) -> list[Cells]:
         """The declared columns' cells, or an error that names a column."""
+        # A frame may follow an array, or the other way, under one Range for all.
+        names = encoding.names if isinstance(declared, dict) else table.names
         position = {name: i for i, name in enumerate(table.names)}
         cells = [
-            read_cells(table.column(position[name]), declared, name)
-            for name, declared in zip(encoding.names, encoding.declared, strict=True)
+            read_cells(table.column(position[name]), each, name)
+            for name, each in zip(names, encoding.declared, strict=True)
         ]
         if self.handle_unknown == "error" and (bad := encoding.unknown_in(cells)):
             raise ValueError(

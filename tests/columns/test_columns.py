@@ -116,6 +116,65 @@ def test_what_is_ambiguous_is_refused(given, text):
 
 
 @pytest.mark.parametrize(
+    ("given", "remedy"),
+    [
+        ({"a": ("F", "M")}, "list of strings in brackets"),
+        ({"a": {"F", "M"}}, "list of strings in brackets"),
+        ({"a": ("2020-01-01", "2021-01-01")}, r"Dates\(first, last\)"),
+        ({"a": [True, False]}, r"Write Boolean\(\)"),
+        ({"a": Boolean}, r"Write Boolean\(\.\.\.\), with parentheses"),
+        ({"a": ["F", None]}, "missing=True"),
+        ({"a": ["F", float("nan")]}, "missing=True"),
+        ({"a": Range(0, 1).to_dict()}, "from_json"),
+        ({"a": (1, 2, 3)}, "without looking at the data"),
+        (["age", "sex"], "A name alone declares nothing: .*template"),
+    ],
+)
+def test_what_was_meant_is_said(given, remedy):
+    with pytest.raises(ValueError, match=remedy):
+        as_declared(given)
+
+
+AMOUNTS = [123.25 + i for i in range(30)]
+WHOLE = pd.DataFrame({"amount": AMOUNTS, "sex": ["Female"] * 30})
+DATA = [
+    WHOLE,
+    WHOLE["amount"],
+    WHOLE.to_numpy(),
+    {"amount": AMOUNTS},
+    {"amount": tuple(AMOUNTS)},
+    {"amount": set(AMOUNTS)},
+    {"amount": WHOLE["amount"]},
+    {"amount": [WHOLE]},
+    {"amount": [None, "Female" * 20]},
+    {"amount": {"is": AMOUNTS}},
+    [AMOUNTS, AMOUNTS],
+]
+
+
+def quotes_no_data(make):
+    with pytest.raises(ValueError, match="must") as caught:
+        make()
+    assert not any(value in str(caught.value) for value in ("123", "Female"))
+
+
+@pytest.mark.parametrize("given", DATA, ids=lambda given: type(given).__name__)
+def test_data_given_by_mistake_are_not_quoted(given):
+    quotes_no_data(lambda: as_declared(given))
+
+
+@pytest.mark.parametrize("given", [AMOUNTS, WHOLE["sex"], WHOLE.to_numpy()])
+def test_data_given_as_categories_are_not_quoted(given):
+    quotes_no_data(lambda: Categories(given))
+
+
+def test_broken_twin_that_quotes_data_is_found(monkeypatch):
+    monkeypatch.setattr("skdp.columns._given.briefly", repr)
+    with pytest.raises(AssertionError):
+        quotes_no_data(lambda: as_declared(WHOLE))
+
+
+@pytest.mark.parametrize(
     "make",
     [
         lambda: Range(1, 1),

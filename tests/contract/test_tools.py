@@ -21,6 +21,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.ensemble import StackingClassifier, StackingRegressor, VotingClassifier
+from sklearn.feature_selection import RFE, SelectFromModel, SequentialFeatureSelector
 from sklearn.inspection import (
     PartialDependenceDisplay,
     partial_dependence,
@@ -34,7 +35,7 @@ from sklearn.model_selection import (
     cross_val_score,
 )
 from sklearn.multiclass import OneVsRestClassifier
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.svm import LinearSVC
 
 import skdp
@@ -128,8 +129,13 @@ def by_columns(model):
     return make_pipeline(joined, model)
 
 
+def declared(model):
+    return clone(model).set_params(columns=TableEncoder(DECLARED, numeric="linear"))
+
+
 # How a model meets a table of mixed columns.
 WAYS = {
+    "columns": declared,
     "encoder": encoded,
     "sparse encoder": sparse_encoded,
     "column transformer": by_columns,
@@ -191,6 +197,11 @@ def books(tmp_path):
     return BudgetLedger(tmp_path / "study.db", epsilon=1e7, delta=1e-3)
 
 
+def last(model):
+    """The private model at the end of what meets the table."""
+    return model[-1] if isinstance(model, Pipeline) else model
+
+
 def same(first, second):
     assert first.dtype == second.dtype
     np.testing.assert_array_equal(first, second)
@@ -240,7 +251,7 @@ def pickled(case):
     model = case.whole().fit(FRAME, case.labels)
     again = pickle.loads(pickle.dumps(model))
     same(again.predict(FRAME), model.predict(FRAME))
-    assert again[-1].privacy_ == model[-1].privacy_
+    assert last(again).privacy_ == last(model).privacy_
     return 1
 
 
@@ -256,7 +267,7 @@ def cloned(case):
     model = case.whole().fit(FRAME, case.labels)
     again = clone(model)
     assert repr(again.get_params()) == repr(model.get_params())
-    assert not hasattr(again[-1], "privacy_")
+    assert not hasattr(last(again), "privacy_")
     return 1
 
 
@@ -265,6 +276,12 @@ def named_output(case):
         with pytest.raises(ValueError, match="sparse"):
             case.whole().set_output(transform="pandas").fit(FRAME, case.labels)
         return 0
+    if case.path is declared:  # no transformer: nothing to set, nothing in the way
+        assert not hasattr(case.whole(), "set_output")
+        model = make_pipeline(case.whole()).set_output(transform="pandas")
+        model.fit(FRAME, case.labels).predict(FRAME)
+        assert list(model[-1].feature_names_in_) == list(FRAME)
+        return 1
     model = case.whole().set_output(transform="pandas").fit(FRAME, case.labels)
     assert list(model[-1].feature_names_in_) == list(model[:-1].get_feature_names_out())
     return 1
@@ -286,7 +303,8 @@ def out_of_fold(case):
 
 def searched(case):
     model = case.whole()
-    grid = {f"{model.steps[-1][0]}__epsilon": [MUCH / 2, MUCH]}
+    where = f"{model.steps[-1][0]}__" if isinstance(model, Pipeline) else ""
+    grid = {f"{where}epsilon": [MUCH / 2, MUCH]}
     search = GridSearchCV(model, grid, cv=FOLDS, error_score="raise")
     search.fit(FRAME, case.labels)
     asked = [spend.epsilon for spend in case.books.spends()]
@@ -383,18 +401,61 @@ def test_what_a_tool_costs_is_on_its_page(tool):
     assert tool.partition("(")[0] in PAGE.read_text()
 
 
+@pytest.mark.parametrize("way", ["columns", "encoder"])
 @pytest.mark.parametrize(("name", "tool"), CELLS)
-def test_a_tool_works_and_costs_what_it_says(name, tool, books):
+def test_a_tool_works_and_costs_what_it_says(name, tool, way, books):
     use = (TOOLS | CLASSIFIER_TOOLS | REGRESSOR_TOOLS)[tool]
-    spends(books, use(Case(MODELS[name], encoded, books)))
+    spends(books, use(Case(MODELS[name], WAYS[way], books)))
 
 
 @pytest.mark.parametrize("tool", ["GridSearchCV", "partial_dependence", "set_output"])
-@pytest.mark.parametrize("way", sorted(set(WAYS) - {"encoder"}))
+@pytest.mark.parametrize("way", sorted(set(WAYS) - {"columns", "encoder"}))
 @pytest.mark.parametrize("name", MODELS)
 def test_tools_work_on_every_way_to_a_mixed_frame(name, way, tool, books):
     case = Case(MODELS[name], WAYS[way], books)
     spends(books, TOOLS[tool](case))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_features_are_selected_behind_an_encoder(name, books):
+    case = Case(MODELS[name], declared, books)
+    encoder = TableEncoder(DECLARED, numeric="linear")
+    steps = make_pipeline(encoder, SelectFromModel(case.alone()), case.alone())
+    assert steps.fit(FRAME, case.labels).predict(FRAME).shape == (N,)
+    assert "age" in steps[:-1].get_feature_names_out()
+    spends(books, 2)
+    # With columns= there are more weights than columns: scikit-learn finds that out
+    # when it selects, after the fit.
+    selector = SelectFromModel(case.whole()).fit(FRAME, case.labels)
+    with pytest.raises(IndexError, match="boolean index did not match"):
+        selector.transform(FRAME)
+    spends(books, 3)
+
+
+def largest_effects(model):
+    """One number a column, as `docs/scikit_learn_tools.md` has it."""
+    effects = model.effects()
+    columns = [effects[name] for name in model.feature_names_in_]
+    return np.array([table["effect"].abs().max() for table in columns])
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_columns_are_selected_by_their_effects(name, books):
+    case = Case(MODELS[name], declared, books)
+    selector = SelectFromModel(case.whole(), importance_getter=largest_effects)
+    chosen = selector.set_output(transform="pandas").fit_transform(FRAME, case.labels)
+    assert "age" in chosen
+    assert len(chosen.columns) < len(FRAME.columns)
+    spends(books, 1)
+
+
+@pytest.mark.parametrize("kind", [RFE, SequentialFeatureSelector])
+def test_tools_that_make_numbers_of_a_table_are_refused(kind, books):
+    # They read the table themselves, before any model sees it.
+    case = Case(CLASSIFIERS["DPLinearSVC"], declared, books)
+    with pytest.raises(ValueError, match="string to float"):
+        kind(case.whole()).fit(FRAME, TEXT)
+    spends(books, 0)
 
 
 def test_every_public_estimator_is_in_the_matrix():

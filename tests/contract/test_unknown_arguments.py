@@ -77,6 +77,40 @@ def test_every_name_with_a_reason_gets_it_where_it_is_no_parameter():
             assert str(caught.value).endswith(reason)
 
 
+@pytest.mark.parametrize("name", ["numeric", "n_knots", "remainder"])
+def test_how_columns_are_encoded_is_said_by_an_encoder(name):
+    with pytest.raises(TypeError, match=r"columns=TableEncoder\(declared, \.\.\.\)"):
+        DPLogisticRegression(columns={"age": (17, 90)}, **{name: 3})
+
+
+@pytest.mark.parametrize(
+    ("key", "remedy"),
+    [
+        ("columns__n_knots", r"dict there\. Give columns=TableEncoder\(declared\)"),
+        ("solver_params__n_steps", "NoneType there. Set solver_params as a whole"),
+        ("classes__first", "list there. Set 'classes' as a whole"),
+    ],
+)
+def test_parameters_of_what_has_none_are_refused(key, remedy):
+    model = DPLogisticRegression(columns={"age": (17, 90)}, classes=[0, 1])
+    before = repr(model)
+    with pytest.raises(ValueError, match=f"'{key}' of DPLogistic.*{remedy}"):
+        model.set_params(C=3.0, **{key: 9})
+    assert repr(model) == before
+    search = DPGridSearchCV(model, {key: [3, 9]}, epsilon=5.0)
+    with pytest.raises(ValueError, match=remedy):
+        search.fit(X, Y)
+
+
+def test_parameters_of_what_is_set_with_them_are_set():
+    encoder = skdp.TableEncoder({"age": (17, 90)})
+    model = DPLogisticRegression()
+    model.set_params(columns=encoder, columns__n_knots=9)
+    assert model.columns.n_knots == 9
+    with pytest.raises(ValueError, match="Invalid parameter 'wings'"):
+        model.set_params(wings__left=2)
+
+
 def test_other_mistakes_are_told_in_words_of_the_class():
     with pytest.raises(TypeError, match=r"Did you mean 'solver'\?"):
         DPLogisticRegression(solvr="noisy_gd")

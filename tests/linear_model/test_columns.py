@@ -5,11 +5,15 @@ from __future__ import annotations
 import math
 import pickle
 import warnings
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse import csr_array
 from sklearn.base import clone
+from sklearn.model_selection import KFold, cross_val_score
+from sklearn.pipeline import make_pipeline
 from sklearn.utils import get_tags
 
 from skdp import (
@@ -20,6 +24,7 @@ from skdp import (
     DPSparseLinearRegression,
     DPSparseLogisticRegression,
     TableEncoder,
+    private_score,
     set_budget,
 )
 from skdp.columns import Range
@@ -292,3 +297,112 @@ def test_nothing_is_clipped_and_nothing_warned_of():
         warnings.simplefilter("error")
         model.fit(X, np.arange(len(X)) % 2).predict_proba(X)
     assert model.privacy_.warnings == ()
+
+
+# --------------------------------------------------------------------- what users try
+
+
+def an_array(X):
+    """What a step before a model makes of the table."""
+    return X.select_dtypes("number").to_numpy()
+
+
+TRIED = [
+    (["age", "sex"], None, "A name alone declares nothing: .*template"),
+    (TableEncoder, None, "must be a mapping"),
+    (frame(), None, r"Got an instance of DataFrame\. .*template"),
+    (DECLARED | {"sex": ("Female", "Male")}, None, "list of strings in brackets"),
+    (DECLARED | {"is_in": ["True", "False"]}, None, "must hold strings.*truth values"),
+    (Range(0, 1, missing=True), None, "'sex' must hold numbers.*Got strings"),
+    (list(DECLARED.values()), None, "must be declared by name"),
+    (DECLARED, lambda X: X.assign(label=1), "Take them out of X, as the target must"),
+    (DECLARED, an_array, "Pass the frame as it comes, without a step before"),
+    (DECLARED, lambda X: csr_array(np.ones((60, 6))), "dense data is required"),
+    (DECLARED, lambda X: X["age"], "Got an instance of Series"),
+    (DECLARED, lambda X: X.to_dict("list"), "Got an instance of dict"),
+    (DECLARED, lambda X: pd.concat({"a": X}, axis=1), "none named"),
+    (DECLARED, lambda X: X.assign(gain=[Decimal(1)] * len(X)), "or of another one"),
+]
+
+
+@pytest.mark.parametrize(("columns", "change", "text"), TRIED)
+def test_what_users_try_is_refused_and_costs_nothing(columns, change, text, tmp_path):
+    ledger = BudgetLedger(tmp_path / "books.db", epsilon=5.0, delta=1e-5)
+    model = DPLogisticRegression(columns=columns, classes=[0, 1], ledger=ledger)
+    before = set(vars(model))
+    X = frame()
+    with pytest.raises((ValueError, TypeError), match=text) as caught:
+        model.fit(X if change is None else change(X), targets(X))
+    assert not ledger.spends()
+    assert set(vars(model)) == before
+    assert str(X["gain"].iloc[0])[:6] not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda X: X.set_axis(np.arange(len(X))[::-1] * 7),
+        lambda X: X.set_axis(["same"] * len(X)),
+        lambda X: X.astype({"age": object, "gain": object}),
+        lambda X: X.loc[:, ::-1],
+    ],
+)
+def test_what_users_try_and_may(change):
+    X = frame(200)
+    model, other = (fitted(DPLogisticRegression, x) for x in (X, change(X)))
+    assert np.array_equal(model.coef_, other.coef_)
+    assert np.array_equal(decision(model, change(X)), decision(model, X))
+
+
+@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("budget", [(math.inf, 1e-6), (100.0, 0)])
+def test_without_noise_and_without_delta(kind, budget):
+    epsilon, delta = budget
+    X = frame(300)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = kind(epsilon, delta=delta, columns=DECLARED, **needs(kind))
+        model.fit(X, targets(X))
+    assert np.isfinite(decision(model, X)).all()
+
+
+def scored_on(ledger, model, X):
+    return private_score(model, X, targets(X), epsilon=1.0, ledger=ledger)
+
+
+@pytest.mark.parametrize("kind", [DPLogisticRegression, make_pipeline])
+def test_a_score_of_a_table_that_is_not_as_declared_costs_nothing(kind, tmp_path):
+    X = frame(200)
+    model = fitted(DPLogisticRegression, X)
+    if kind is make_pipeline:
+        model = make_pipeline(TableEncoder(DECLARED), DPLogisticRegression())
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model.fit(X, targets(X))
+    ledger = BudgetLedger(tmp_path / "books.db", epsilon=5.0, delta=1e-5)
+    for change, text in REFUSED:
+        with pytest.raises((ValueError, TypeError), match=text):
+            scored_on(ledger, model, change(X))
+    assert not ledger.spends()
+    assert 0 <= scored_on(ledger, model, X.assign(sex="?")).value <= 1
+    assert len(ledger.spends()) == 1
+
+
+def test_broken_twin_that_scores_any_table_pays_for_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        "skdp.model_selection._private_score._check_first_step", lambda *given: None
+    )
+    ledger = BudgetLedger(tmp_path / "books.db", epsilon=5.0, delta=1e-5)
+    X = frame(200)
+    scored_on(ledger, fitted(DPLogisticRegression, X), X.assign(extra=1))
+    assert ledger.spends()
+
+
+def test_folds_in_workers_are_all_charged(tmp_path):
+    ledger = BudgetLedger(tmp_path / "books.db", epsilon=500.0, delta=1e-5)
+    model = DPLogisticRegression(50.0, columns=DECLARED, classes=[0, 1], ledger=ledger)
+    X = frame(200)
+    scores = cross_val_score(
+        model, X, targets(X), cv=KFold(3), n_jobs=2, error_score="raise"
+    )
+    assert len(scores) == len(ledger.spends()) == 3

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import pickle
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -20,9 +21,10 @@ from skdp import (
     columns,
     privacy_report,
 )
-from skdp.columns import Categories, Dates, Range
+from skdp.columns import Categories, Dates, Range, as_declared
 from skdp.preprocessing import _table_blocks, _table_plan
-from skdp.preprocessing._table_plan import default_knots
+from skdp.preprocessing._table_cells import read_cells
+from skdp.preprocessing._table_plan import default_knots, planned
 from skdp.privacy import BudgetLedger
 from tests.preprocessing.tables import DECLARED, FORMS, REFUSED, frame
 
@@ -80,6 +82,83 @@ def test_every_block_of_numbers_has_norm_at_most_one(numeric, declared, n_knots)
         assert np.isfinite(rows).all()
         assert (norms_by_block(encoder, rows) <= 1).all()
         assert (np.linalg.norm(rows, axis=1) <= 1).all()
+        assert np.linalg.norm(rows, axis=1).max() > 1 - 1e-11
+
+
+def blocks_of(declared, numeric, n_knots):
+    return planned(("a",), (declared,), numeric, n_knots).blocks
+
+
+EACH = [*as_declared(DECLARED).values(), Range(-3, 5)]
+
+
+@pytest.mark.parametrize("numeric", WAYS)
+@pytest.mark.parametrize("declared", EACH, ids=repr)
+def test_states_have_norm_at_most_one_and_some_have_it(numeric, declared):
+    for n_knots in [*range(2, 70), 129, 1025]:
+        (block,) = blocks_of(declared, numeric, n_knots)
+        norms = np.linalg.norm(block.basis, axis=1)
+        assert len(norms) == sum(block.parts)
+        assert norms.max() <= 1 + 1e-12
+        parts = np.split(norms, np.cumsum(block.parts)[:-1])
+        ends = [part.max() ** 2 for part in parts]
+        if getattr(declared, "missing", False):
+            assert ends.pop() == 1
+        assert sum(ends) == pytest.approx(1, abs=1e-12)
+
+
+def are_shares(states, shares, parts):
+    """At least 0, and in each part at most 1 in all, up to their last rounding."""
+    ends = np.cumsum(parts)
+    part = np.searchsorted(ends, states, side="right")
+    sums = [np.where(part == i, shares, 0.0).sum(axis=1) for i in range(len(parts))]
+    return (shares >= 0).all() and (np.stack(sums) <= 1 + 2**-52).all()
+
+
+@pytest.mark.parametrize("numeric", WAYS)
+@pytest.mark.parametrize("n_knots", [2, 3, 4, 17, 62])
+def test_cells_are_shares_of_states(numeric, n_knots):
+    X = frame(300)
+    for name, declared in as_declared(DECLARED).items():
+        (block,) = blocks_of(declared, numeric, n_knots)
+        cells = read_cells(X[name], declared, name)
+        states, shares = block.shares(cells)
+        assert are_shares(states, shares, block.parts)
+        assert not are_shares(states, shares * 1.01, block.parts)  # broken twin
+
+
+def hats_at(position, levels):
+    """The proof's block, written out."""
+    weights = np.sqrt(2.0 ** -np.arange(len(levels) + 1))
+    weights /= np.linalg.norm(weights)
+    entries = [weights[0] * position]
+    for count, weight in zip(levels, weights[1:], strict=True):
+        knots = -1 + 2 * np.arange(count + 1) / count
+        hats = 1 - np.abs(position - knots) * count / 2
+        entries.extend(weight * np.maximum(hats, 0))
+    return entries
+
+
+def are_hats(block):
+    values = np.random.default_rng(0).uniform(-1, 1, 200)
+    cells = read_cells(values, Range(-1, 1), "a")
+    states, shares = block.shares(cells)
+    rows = (shares[:, :, None] * block.basis[states]).sum(axis=1)
+    expected = np.array([hats_at(value, block.levels) for value in values])
+    return np.allclose(rows, expected, rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize("n_knots", [*range(2, 35), 62, 1025])
+def test_shares_of_states_are_the_hats(n_knots):
+    (block,) = blocks_of(Range(-1, 1), "hats", n_knots)
+    count = n_knots - 1
+    assert block.levels == tuple(k for k in (count / 4, count / 2, count) if k % 1 == 0)
+    assert are_hats(block)
+
+
+def test_broken_twin_whose_levels_do_not_divide_is_found():
+    (block,) = blocks_of(Range(-1, 1), "hats", 18)
+    assert not are_hats(replace(block, levels=(5, 17)))
 
 
 def test_broken_twin_of_unscaled_hats_is_found(monkeypatch):
@@ -213,6 +292,20 @@ def test_the_same_table_in_another_form(form):
     assert np.array_equal(expected_rows(form(X)), expected_rows(X))
     encoder = TableEncoder(DECLARED).fit(X)
     assert np.array_equal(encoder.transform(form(X)), expected_rows(X))
+
+
+def test_a_frame_and_its_array_under_one_range():
+    X = pd.DataFrame({"b": [0.0, 0.4, 2.0], "a": [1.0, -1.0, 0.3]})
+    encoders = [TableEncoder((0, 1)).fit(x) for x in (X, X.to_numpy())]
+    expected = encoders[0].transform(X)
+    with pytest.warns(UserWarning, match="feature names"):
+        assert np.array_equal(encoders[0].transform(X.to_numpy()), expected)
+    with pytest.warns(UserWarning, match="feature names"):
+        assert np.array_equal(encoders[1].transform(X), expected)
+    # Columns of a frame are never taken for positions of an array.
+    twisted = X.set_axis(["x1", "x0"], axis=1)
+    with pytest.warns(UserWarning, match="feature names"):
+        assert np.array_equal(encoders[1].transform(twisted), expected)
 
 
 def test_columns_in_another_order():
