@@ -302,7 +302,8 @@ class ObjectiveEvent(Single):
         Gaussian variables of parameter mu = 1 / noise_multiplier, and of mu / 2, of
         which the loss is at most the maximum.
     curvature : float in [0, 1e8] or None, default=None
-        Bound kappa on the relative change of curvature; one corner only.
+        Bound kappa on the relative change of curvature, of one record with one corner,
+        or of the two of an exchange, with one corner and two half corners.
     """
 
     _checks: ClassVar[Checks] = {
@@ -321,12 +322,12 @@ class ObjectiveEvent(Single):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        is_alone = (self.corners, self.half_corners) == (1, 0)
-        if self.curvature is not None and not is_alone:
+        counts = self.corners, self.half_corners
+        if self.curvature is not None and counts not in {(1, 0), (1, 2)}:
             raise ValueError(
-                "The 'curvature' parameter must be None with more than one corner. "
-                f"Got {self.curvature!r} with {self.corners} corners and "
-                f"{self.half_corners} half corners."
+                "The 'curvature' parameter must be None unless there is one corner and "
+                f"no half corner, or two. Got {self.curvature!r} with {self.corners} "
+                f"corners and {self.half_corners} half corners."
             )
 
     @property

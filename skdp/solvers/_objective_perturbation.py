@@ -67,7 +67,7 @@ class ObjectivePerturbation(CertifiedSolver):
     record's gradient. For a Gaussian tilt the privacy loss is, in both orders of
     the neighbours, at most that of the Gaussian mechanism plus
     ``log(1 + curvature_trace * row_norm^2 / strength)`` (with several outputs: see the
-    proof page); for a logistic loss under zero_out not even that is paid, at the
+    proof page); for a logistic loss less is paid, and under zero_out nothing, at the
     budget's epsilon, once ``strength >= row_norm^2 / epsilon``. At smaller epsilons,
     and so in compositions, it costs more. delta = 0 uses spherical noise.
     The released weights carry additional noise, 1 % of the budget, that covers
@@ -128,7 +128,7 @@ class ObjectivePerturbation(CertifiedSolver):
         strength, weight = _strength_and_weight(given, law, objective, budget)
         solver = cls(strength=strength, intercept_weight=weight, law=law)
         solver.check_certificate(objective, budget)
-        if solver._log_determinant(objective) / budget.epsilon > _LARGEST_SHARE:
+        if solver._curvature_cost(objective, budget) > _LARGEST_SHARE * budget.epsilon:
             raise Refused(
                 f"{me} needs more regularisation at this epsilon. Use a smaller C or "
                 "another solver."
@@ -144,6 +144,23 @@ class ObjectivePerturbation(CertifiedSolver):
         ratio = objective.loss.curvature_trace * objective.row_norm**2 / self.strength
         return objective.loss.n_outputs * math.log1p(ratio / objective.loss.n_outputs)
 
+    def _curvature(self, objective: LinearObjective) -> float | None:
+        """The bound kappa on the change of curvature of a logistic loss."""
+        if not objective.loss.curvature_vanishes:
+            return None
+        return objective.row_norm**2 / self.strength
+
+    def _curvature_cost(self, objective: LinearObjective, budget: Budget) -> float:
+        """About what the curvature takes out of epsilon."""
+        cost, kappa = self._log_determinant(objective), self._curvature(objective)
+        if kappa is None:
+            return cost
+        share = budget.epsilon / kappa
+        r0 = {"zero_out": math.sqrt(share), "replace_one": math.sqrt(2 + share) - 1}[
+            objective.adjacency
+        ]
+        return cost if r0 < 1 / 2 else min(cost, kappa * max(0.0, 1 - r0) ** 2)
+
     def plan(self, objective: LinearObjective) -> Plan:
         law = self.noise_law
         tilt = Line(law=law, is_hidden=True, is_fine=True)
@@ -154,22 +171,19 @@ class ObjectivePerturbation(CertifiedSolver):
         """Of the minimiser: the tilt it is made with, and the noise it leaves with."""
         output = self.noise_law.event(self.noise_law.side_multiple * noise_multiplier)
         determinant = self._log_determinant(objective)
-        curvature = None
-        if objective.loss.curvature_vanishes:
-            curvature = objective.row_norm**2 / self.strength
-        is_free = _curvature_is_free(objective)
-        if curvature is not None and curvature > _MOST_CURVATURE:
-            is_free = False
+        curvature = self._curvature(objective)
         if self.noise_law.is_pure:
             epsilon = _pure_epsilon(noise_multiplier, determinant, curvature, objective)
             return ComposedEvent((PureEvent(epsilon), output))
+        if curvature is not None and curvature > _MOST_CURVATURE:
+            curvature = None
         corners, half_corners = _corners(objective)
         tilt = ObjectiveEvent(
             noise_multiplier,
             log_determinant=determinant,
             corners=corners,
             half_corners=half_corners,
-            curvature=curvature if is_free else None,
+            curvature=curvature,
         )
         return ComposedEvent((tilt, output))
 
