@@ -6,7 +6,9 @@ orders of a pair of neighbours, a privacy loss stochastically at most
     Z = shift + max(0, G_1, ..., G_corners, H_1, ..., H_half),
 
 G_i ~ N(mu^2/2, mu^2), H_j ~ N(mu^2/8, mu^2/4), however they depend on each other
-(``docs/proofs/objective_perturbation.md``). With one corner and a bound `curvature`
+(``docs/proofs/objective_perturbation.md``). A loss that is a sum over `outputs` has
+their sum of such maxima, each with a mu / sqrt(outputs) of its own; those are
+independent of each other. With one corner and a bound `curvature`
 = kappa on the change of curvature, a record's loss is also at most
 
     Z' = max over r in [0, 1] of kappa r (1 - r) + r m N + r^2 m^2 / 2,  m <= mu,
@@ -56,6 +58,8 @@ _SUM_ERROR = 1e-8
 # Tangents of the curvature, by how far the tails of one of two records lag behind the
 # tail of both, in units of mu: one of them gives at most 1.3 times the least bound.
 _LAGS = (0.0, 0.3, 0.7)
+# Shares of mu^2 that the sum over several outputs is told apart by.
+_MOST_TERMS = 128
 # A smaller change of curvature is charged as this one.
 _LEAST_CURVATURE = 1e-100
 # A delta nearer to 1 than this is not told from 1.
@@ -70,6 +74,7 @@ class ObjectiveLoss:
     `shift` a bound on the logarithm of the ratio of Jacobian determinants. `corners`
     and `half_corners` variables of parameter mu, and of mu/2, stand in the maximum.
     `curvature` is kappa, if the second bound holds: of one record, or of an exchange.
+    Of several `outputs` each has the corners, and `mu` is that of all together.
     """
 
     mu: float
@@ -77,6 +82,7 @@ class ObjectiveLoss:
     corners: int
     half_corners: int
     curvature: float | None
+    outputs: int = 1
 
     def survival(self, t: Array) -> Array:
         """Bound on P(loss > t), for every t."""
@@ -101,10 +107,10 @@ class ObjectiveLoss:
         return min(bounds)
 
     def _union(self, t: Array) -> Array:
-        whole = self.corners * ndtr(self.mu / 2 - t / self.mu)
-        if self.half_corners:
-            whole += self.half_corners * ndtr(self.mu / 4 - 2 * t / self.mu)
-        return np.asarray(whole)
+        whole = np.zeros(t.shape)
+        for n, m in self._terms:
+            whole += n * ndtr(m / 2 - t / m)
+        return whole
 
     def _curved(self, t: Array) -> Array:
         """The least of the tangents' bounds on P(loss > t); 1 for t < kappa / 4."""
@@ -144,8 +150,17 @@ class ObjectiveLoss:
         return is_one and epsilon >= self._late_from
 
     @property
-    def _terms(self) -> tuple[tuple[int, float], ...]:
-        return (self.corners, self.mu), (self.half_corners, self.mu / 2)
+    def _terms(self) -> tuple[tuple[float, float], ...]:
+        """Gaussian variables of the union, how many and of which parameter."""
+        counts = _output_counts(self.outputs, self.half_corners > 0)
+        if self.outputs > 1:
+            return tuple((n, self.mu * math.sqrt(share)) for n, share in counts)
+        terms = (self.corners, self.mu), (self.half_corners, self.mu / 2)
+        return tuple((float(n), m) for n, m in terms if n)
+
+    @property
+    def _n_terms(self) -> float:
+        return math.fsum(n for n, _ in self._terms)
 
     @cached_property
     def _certain(self) -> float:
@@ -196,7 +211,7 @@ class ObjectiveLoss:
     def _end(self, epsilon: float) -> float:
         """Beyond this the loss matters less than exp(-_REACH) of what lies below."""
         survives = float(self.survival(np.asarray(epsilon))) * math.exp(-_REACH)
-        share = max(survives / (self.corners + self.half_corners), 1e-300)
+        share = max(survives / self._n_terms, 1e-300)
         quantile = self.mu * (self.mu / 2 - float(ndtri(share)))
         return min(self.shift + quantile, max(epsilon, self.shift) + _REACH) + self.mu
 
@@ -206,8 +221,7 @@ class ObjectiveLoss:
         start = np.maximum(epsilons, certain) - self.shift
         late = np.full(start.shape, -np.inf)
         for n, m in self._terms:
-            if n:
-                late = np.logaddexp(late, math.log(n) + log_gaussian_deltas(m, start))
+            late = np.logaddexp(late, math.log(n) + log_gaussian_deltas(m, start))
         gap = np.minimum(epsilons - certain, 0.0)
         early = -np.expm1(gap) + np.exp(gap) * np.exp(np.minimum(0.0, late))
         with np.errstate(divide="ignore"):
@@ -246,6 +260,29 @@ class ObjectiveLoss:
                 own = np.logaddexp(own, log_gaussian_deltas(self.mu / 2, far))
             bound[is_valid] = np.minimum(bound[is_valid], own)
         return bound
+
+
+@lru_cache(maxsize=64)
+def _output_counts(outputs: int, is_exchange: bool) -> tuple[tuple[float, float], ...]:
+    """Weights of the choices of corners in all outputs, by share of the largest mu^2.
+
+    i outputs at the corner of both records, j at one of the two of either and l at 0,
+    which each output is with probability 1/2 at most: outputs! / (i! j! l!) 2^j 2^-l,
+    of a share (i + j/4) / outputs. Without an exchange j is 0.
+    """
+    quarters = [0] * (4 * outputs + 1)
+    for i in range(outputs + 1):
+        for j in range(outputs - i + 1 if is_exchange else 1):
+            ways = math.comb(outputs, i) * math.comb(outputs - i, j)
+            quarters[4 * i + j] += ways * 2 ** (i + 2 * j)
+    # Many shares are rounded up to few.
+    step = math.ceil(4 * outputs / _MOST_TERMS)
+    counts = []
+    for high in range(4 * outputs, 0, -step):
+        ways = sum(quarters[max(high - step, 0) + 1 : high + 1])
+        if ways:
+            counts.append((ways / 2**outputs, high / (4 * outputs)))
+    return tuple(counts)
 
 
 @lru_cache(maxsize=1024)
@@ -293,7 +330,7 @@ def _tail_is_dominated(loss: ObjectiveLoss, mu: float, end: float) -> bool:
     chance = float(ndtr(nu / 2 - step / nu))
     if chance < 1e-280 or end < step:
         return False
-    ours = math.log(loss.corners + loss.half_corners) + _SUM_ERROR
+    ours = math.log(loss._n_terms) + _SUM_ERROR
     ours += float(log_gaussian_deltas(loss.mu, np.asarray(end - loss.shift)))
     theirs = float(log_gaussian_deltas(loss.mu, np.asarray(end - step)))
     return ours <= math.log(chance) + theirs

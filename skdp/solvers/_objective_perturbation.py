@@ -28,10 +28,17 @@ from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.privacy._answers import Answers
 from skdp.privacy._draws import Draws
-from skdp.privacy._events import ComposedEvent, Event, ObjectiveEvent, PureEvent
+from skdp.privacy._events import (
+    MOST_OUTPUTS,
+    ComposedEvent,
+    Event,
+    ObjectiveEvent,
+    PureEvent,
+)
 from skdp.privacy._gaussian import gaussian_mu
 from skdp.privacy._laws import LAWS
 from skdp.privacy._noise import NoiseScale
+from skdp.privacy._objective import ObjectiveLoss
 from skdp.privacy._plan import Line, Plan
 from skdp.solvers._base import Progress, Solution
 from skdp.solvers._certified import CertifiedProblem, certified_minimum
@@ -50,7 +57,6 @@ _CURVATURE_SHARE, _FREE_CURVATURE = 0.25, 1.25
 _LEAST_STRENGTH = 0.01
 # Share of epsilon beyond which the user's regularisation is too weak for this solver.
 _LARGEST_SHARE = 0.5
-_MOST_CORNERS = 2**50
 # Largest curvature that an event holds.
 _MOST_CURVATURE = 1e8
 # Standard deviation of the output noise in the raw prediction of a row.
@@ -121,7 +127,7 @@ class ObjectivePerturbation(CertifiedSolver):
     @classmethod
     def planned(cls, given: Given, objective: LinearObjective, budget: Budget) -> Self:
         me = f"solver={cls.key!r}"
-        if max(_corners(objective)) > _MOST_CORNERS:
+        if objective.loss.summands > MOST_OUTPUTS:
             raise Refused(f"{me} cannot do so many one-against-rest outputs.")
         cls.check(objective, budget)
         law = cls.law_for(given, budget)
@@ -184,6 +190,7 @@ class ObjectivePerturbation(CertifiedSolver):
             corners=corners,
             half_corners=half_corners,
             curvature=curvature,
+            outputs=objective.loss.summands,
         )
         return ComposedEvent((tilt, output))
 
@@ -282,8 +289,8 @@ def _strength_and_weight(
     if noise.is_pure:
         multiplier = 1 / budget.epsilon
     else:
-        corners, _ = _corners(objective)
-        multiplier = 1 / gaussian_mu(budget.epsilon, budget.delta / corners)
+        share = budget.delta / _union(objective, budget)
+        multiplier = 1 / gaussian_mu(budget.epsilon, share)
     deviation = noise.deviation(multiplier, size)
     bend = objective.loss.smoothness * objective.data_norm**2 / 2 * objective.n_samples
     margin = _MARGIN_NOISE
@@ -326,11 +333,26 @@ def _curvature_is_free(objective: LinearObjective) -> bool:
 
 
 def _corners(objective: LinearObjective) -> tuple[int, int]:
-    """Extreme points of the change: with the full sensitivity, and with half of it."""
+    """Extreme points of the change: with the full sensitivity, and with half of it.
+
+    Of several summands, those of each.
+    """
     corners = objective.loss.corners
     return {"zero_out": (corners, 0), "replace_one": (corners**2, 2 * corners)}[
         objective.adjacency
     ]
+
+
+def _union(objective: LinearObjective, budget: Budget) -> float:
+    """About how often all corners cost the delta of the largest one."""
+    corners, half_corners = _corners(objective)
+    if objective.loss.summands == 1:
+        return corners
+    mu = gaussian_mu(budget.epsilon, budget.delta)
+    loss = ObjectiveLoss(
+        mu, 0.0, corners, half_corners, None, outputs=objective.loss.summands
+    )
+    return max(1.0, loss.delta(budget.epsilon) / budget.delta)
 
 
 def _pure_epsilon(

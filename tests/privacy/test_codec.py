@@ -63,6 +63,10 @@ GOLDEN = {
     '"log_determinant": 0.0, "noise_multiplier": 4.5}': ObjectiveEvent(
         4.5, 0.0, 10, 45
     ),
+    '{"corners": 1, "curvature": null, "event": "objective", "half_corners": 2, '
+    '"log_determinant": 0.0, "noise_multiplier": 4.5, "outputs": 7}': ObjectiveEvent(
+        4.5, 0.0, 1, 2, outputs=7
+    ),
     '{"event": "non_private"}': NonPrivateEvent(),
     '{"event": "composed", "parts": []}': ComposedEvent(()),
     '{"event": "composed", "parts": [{"count": 30, "event": "gaussian", '
@@ -158,6 +162,8 @@ FORGED = {
     "delta of one": BOX | {"delta": 1.0},
     "negative delta": BOX | {"delta": -1e-9},
     "curvature of many corners": OBJECTIVE | {"corners": 2},
+    "curvature of many outputs": OBJECTIVE | {"outputs": 2},
+    "no outputs": OBJECTIVE | {"outputs": 0},
     "negative determinant": OBJECTIVE | {"log_determinant": -0.1},
     "objective without curvature": {k: OBJECTIVE[k] for k in list(OBJECTIVE)[:-1]},
     "no parts": {"event": "composed"},
