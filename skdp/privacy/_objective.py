@@ -60,6 +60,9 @@ _SUM_ERROR = 1e-8
 _LAGS = (0.0, 0.3, 0.7)
 # Shares of mu^2 that the sum over several outputs is told apart by.
 _MOST_TERMS = 128
+# Beyond this kappa / mu a tangent says nothing: it would lose digits, and where it is
+# the better bound nothing is left to be bounded.
+_MOST_KAPPA = 1e6
 # A smaller change of curvature is charged as this one.
 _LEAST_CURVATURE = 1e-100
 # A delta nearer to 1 than this is not told from 1.
@@ -129,6 +132,8 @@ class ObjectiveLoss:
         Both t - s0 and t - s1 grow with t, so that bounds made of them fall.
         """
         kappa = max(self.curvature or 0.0, _LEAST_CURVATURE)
+        if kappa > _MOST_KAPPA * self.mu:
+            return
         if not self.half_corners:
             touching = [np.sqrt(t / kappa)]  # the least s1 with s0 <= t
         else:

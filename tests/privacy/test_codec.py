@@ -111,6 +111,20 @@ def test_doubles_survive_exactly(value):
 
 
 GAUSSIAN = {"event": "gaussian", "noise_multiplier": 1.0, "count": 1}
+
+
+def test_a_later_field_is_read_where_it_is_missing_or_plain():
+    event = ObjectiveEvent(4.5, 0.02)
+    text = event_to_json(event)
+    assert "outputs" not in text
+    plain = json.loads(text) | {"outputs": 1}
+    assert event_from_json(json.dumps(plain)) == event_from_json(text) == event
+    # It is told from the event with another value.
+    several = ObjectiveEvent(4.5, 0.02, outputs=2)
+    assert event_to_json(several) != text
+    assert event_from_json(event_to_json(several)) == several
+
+
 PURE = {"event": "pure", "epsilon": 1.0, "count": 1}
 SAMPLED = {
     "event": "poisson_gaussian",

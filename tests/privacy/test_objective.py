@@ -145,6 +145,13 @@ def test_survival_is_that_of_the_formulas(loss):
     assert np.all(np.diff(loss.survival(t)) <= 0)
 
 
+def test_a_curvature_far_beyond_the_tilt_is_charged_by_its_determinant():
+    far = ObjectiveLoss(1e-9, math.log1p(0.1), 1, 2, 0.4)
+    t = far.shift + 1e-9 * np.array([0.0, 1.0, 5.0, 30.0])
+    assert np.array_equal(far.survival(t), replace(far, curvature=None).survival(t))
+    assert dominating_mu(far) == dominating_mu(replace(far, curvature=None))
+
+
 SHIFT = 1e3  # so large that the bound with a shift says nothing
 KAPPAS = [0.05, 1.0, 4.0, 20.0, 100.0]  # in units of mu
 
