@@ -60,8 +60,8 @@ _SUM_ERROR = 1e-8
 _LAGS = (0.0, 0.3, 0.7)
 # Shares of mu^2 that the sum over several outputs is told apart by.
 _MOST_TERMS = 128
-# Beyond this kappa / mu a tangent says nothing: it would lose digits, and where it is
-# the better bound nothing is left to be bounded.
+# Beyond this kappa / mu a tangent would lose digits and is not taken; no budget comes
+# near it.
 _MOST_KAPPA = 1e6
 # A smaller change of curvature is charged as this one.
 _LEAST_CURVATURE = 1e-100
