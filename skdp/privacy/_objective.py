@@ -157,8 +157,8 @@ class ObjectiveLoss:
     @property
     def _terms(self) -> tuple[tuple[float, float], ...]:
         """Gaussian variables of the union, how many and of which parameter."""
-        counts = _output_counts(self.outputs, self.half_corners > 0)
         if self.outputs > 1:
+            counts = _output_counts(self.outputs, self.half_corners > 0)
             return tuple((n, self.mu * math.sqrt(share)) for n, share in counts)
         terms = (self.corners, self.mu), (self.half_corners, self.mu / 2)
         return tuple((float(n), m) for n, m in terms if n)
