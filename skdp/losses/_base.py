@@ -55,7 +55,15 @@ class Loss(Protocol):
 
     @property
     def corners(self) -> int:
-        """A record's residuals lie in the convex hull of 0 and so many points."""
+        """A record's residuals lie in the convex hull of 0 and so many points.
+
+        Of several `summands`, each one's residual.
+        """
+        ...
+
+    @property
+    def summands(self) -> int:
+        """The loss is a sum of so many, each of one output of its own, or 1."""
         ...
 
     @property

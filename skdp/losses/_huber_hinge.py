@@ -39,6 +39,7 @@ class HuberHingeLoss:
 
     h: float = 0.5
     n_outputs: int = 1
+    corners: ClassVar[int] = 1
     curvature_vanishes: ClassVar[bool] = False
     form: ClassVar[Form] = Form.HINGE
 
@@ -62,9 +63,9 @@ class HuberHingeLoss:
         return self.n_outputs * (inside**2 / (4 * self.h) + 1 + self.h - inside)
 
     @property
-    def corners(self) -> int:
+    def summands(self) -> int:
         """Every output's residual is between 0 and its sign."""
-        return int(2**self.n_outputs - 1)
+        return self.n_outputs
 
     @property
     def form_constants(self) -> tuple[float, float]:

@@ -46,6 +46,7 @@ class LogisticLoss:
     curvature_trace: ClassVar[float] = 0.25
     value_at_zero: ClassVar[float] = math.log(2)
     corners: ClassVar[int] = 1
+    summands: ClassVar[int] = 1
     curvature_vanishes: ClassVar[bool] = True
     raw_unit: ClassVar[float] = 1.0
     noisy_clip: ClassVar[float] = math.inf

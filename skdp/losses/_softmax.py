@@ -31,6 +31,7 @@ class SoftmaxLoss:
     raw_unit: ClassVar[float] = 1.0
     # About half of the residual norm that most records have at first, sqrt((K-1)/K).
     noisy_clip: ClassVar[float] = 0.5
+    summands: ClassVar[int] = 1
     curvature_vanishes: ClassVar[bool] = False
     form: ClassVar[Form] = Form.SOFTMAX
     form_constants: ClassVar[tuple[float, float]] = (0.0, 0.0)

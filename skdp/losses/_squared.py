@@ -34,6 +34,7 @@ class SquaredLoss:
     smoothness: ClassVar[float] = 1.0
     curvature_trace: ClassVar[float] = 1.0
     corners: ClassVar[int] = 2
+    summands: ClassVar[int] = 1
     curvature_vanishes: ClassVar[bool] = False
     form: ClassVar[Form] = Form.ERROR
 

@@ -39,6 +39,7 @@ _FIELDS: dict[str, tuple[type[Any], tuple[str, ...]]] = {
             "corners",
             "half_corners",
             "curvature",
+            "outputs",
         ),
     ),
     "selection": (SelectionEvent, ("trial", "family", "mean", "most", "shape")),
@@ -46,6 +47,9 @@ _FIELDS: dict[str, tuple[type[Any], tuple[str, ...]]] = {
 }
 # Events of which another is made: the field "parts".
 _WHOLES: dict[str, type[Any]] = {"composed": ComposedEvent, "parallel": ParallelEvent}
+# Fields that came later. One that has this value is not written, and one that is
+# missing has it: what was stored before keeps its text.
+_LATER: dict[str, dict[str, Any]] = {"objective": {"outputs": 1}}
 _ALL_KEYS = sorted([*_FIELDS, *_WHOLES])
 _KEYS = {kind: key for key, (kind, _) in _FIELDS.items()}
 
@@ -57,6 +61,9 @@ def event_to_dict(event: Event) -> dict[str, Any]:
             return {"event": key, "parts": [event_to_dict(p) for p in event.parts]}
     key = _KEYS[type(event)]
     fields = {name: getattr(event, name) for name in _FIELDS[key][1]}
+    for name, old in _LATER.get(key, {}).items():
+        if fields[name] == old:
+            del fields[name]
     return {"event": key} | {
         name: event_to_dict(value) if hasattr(value, "leaves") else value
         for name, value in fields.items()
@@ -80,6 +87,7 @@ def event_from_dict(record: Any) -> Event:
         parts = tuple(event_from_dict(part) for part in fields["parts"])
         return _built(_WHOLES[record["event"]], {"parts": parts})
     kind, names = _FIELDS[record["event"]]
+    fields = _LATER.get(record["event"], {}) | fields
     if set(fields) != set(names):
         raise ValueError(f"A {record['event']} event must have the fields {names}.")
     if "trial" in fields:

@@ -59,6 +59,9 @@ class Event(Protocol):
     def leaves(self) -> tuple[Event, ...]: ...
 
 
+# Outputs of an objective whose corners are counted.
+MOST_OUTPUTS = 500
+
 _check_size = partial(check_real, low=1e-100, high=1e100)
 _check_times = partial(check_count, high=2**53)
 _check_exponent = partial(check_real, low=0.0, high=1e8)
@@ -302,7 +305,11 @@ class ObjectiveEvent(Single):
         Gaussian variables of parameter mu = 1 / noise_multiplier, and of mu / 2, of
         which the loss is at most the maximum.
     curvature : float in [0, 1e8] or None, default=None
-        Bound kappa on the relative change of curvature; one corner only.
+        Bound kappa on the relative change of curvature, of one record with one corner,
+        or of the two of an exchange, with one corner and two half corners.
+    outputs : int in [1, 500], default=1
+        Of several, the loss is the determinant's part and a sum of independent maxima,
+        each over corners of mu / sqrt(outputs): one corner, and none or two half ones.
     """
 
     _checks: ClassVar[Checks] = {
@@ -311,6 +318,7 @@ class ObjectiveEvent(Single):
         "corners": _check_times,
         "half_corners": partial(check_count, low=0, high=2**53),
         "curvature": _check_curvature,
+        "outputs": partial(check_count, high=MOST_OUTPUTS),
     }
 
     noise_multiplier: float
@@ -318,14 +326,23 @@ class ObjectiveEvent(Single):
     corners: int = 1
     half_corners: int = 0
     curvature: float | None = None
+    outputs: int = 1
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        is_alone = (self.corners, self.half_corners) == (1, 0)
-        if self.curvature is not None and not is_alone:
+        counts = self.corners, self.half_corners
+        if self.curvature is not None and counts not in {(1, 0), (1, 2)}:
             raise ValueError(
-                "The 'curvature' parameter must be None with more than one corner. "
-                f"Got {self.curvature!r} with {self.corners} corners and "
+                "The 'curvature' parameter must be None unless there is one corner and "
+                f"no half corner, or two. Got {self.curvature!r} with {self.corners} "
+                f"corners and {self.half_corners} half corners."
+            )
+        is_plain = self.curvature is None and counts in {(1, 0), (1, 2)}
+        if self.outputs > 1 and not is_plain:
+            raise ValueError(
+                "The 'outputs' parameter must be 1 with a curvature, and unless there "
+                "is one corner and no half corner, or two. Got "
+                f"{self.outputs!r} with {self.corners} corners and "
                 f"{self.half_corners} half corners."
             )
 
@@ -338,6 +355,7 @@ class ObjectiveEvent(Single):
             self.corners,
             self.half_corners,
             self.curvature,
+            self.outputs,
         )
 
     @property

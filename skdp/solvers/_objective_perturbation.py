@@ -28,10 +28,17 @@ from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.privacy._answers import Answers
 from skdp.privacy._draws import Draws
-from skdp.privacy._events import ComposedEvent, Event, ObjectiveEvent, PureEvent
+from skdp.privacy._events import (
+    MOST_OUTPUTS,
+    ComposedEvent,
+    Event,
+    ObjectiveEvent,
+    PureEvent,
+)
 from skdp.privacy._gaussian import gaussian_mu
 from skdp.privacy._laws import LAWS
 from skdp.privacy._noise import NoiseScale
+from skdp.privacy._objective import ObjectiveLoss
 from skdp.privacy._plan import Line, Plan
 from skdp.solvers._base import Progress, Solution
 from skdp.solvers._certified import CertifiedProblem, certified_minimum
@@ -50,7 +57,6 @@ _CURVATURE_SHARE, _FREE_CURVATURE = 0.25, 1.25
 _LEAST_STRENGTH = 0.01
 # Share of epsilon beyond which the user's regularisation is too weak for this solver.
 _LARGEST_SHARE = 0.5
-_MOST_CORNERS = 2**50
 # Largest curvature that an event holds.
 _MOST_CURVATURE = 1e8
 # Standard deviation of the output noise in the raw prediction of a row.
@@ -67,7 +73,7 @@ class ObjectivePerturbation(CertifiedSolver):
     record's gradient. For a Gaussian tilt the privacy loss is, in both orders of
     the neighbours, at most that of the Gaussian mechanism plus
     ``log(1 + curvature_trace * row_norm^2 / strength)`` (with several outputs: see the
-    proof page); for a logistic loss under zero_out not even that is paid, at the
+    proof page); for a logistic loss less is paid, and under zero_out nothing, at the
     budget's epsilon, once ``strength >= row_norm^2 / epsilon``. At smaller epsilons,
     and so in compositions, it costs more. delta = 0 uses spherical noise.
     The released weights carry additional noise, 1 % of the budget, that covers
@@ -121,14 +127,14 @@ class ObjectivePerturbation(CertifiedSolver):
     @classmethod
     def planned(cls, given: Given, objective: LinearObjective, budget: Budget) -> Self:
         me = f"solver={cls.key!r}"
-        if max(_corners(objective)) > _MOST_CORNERS:
+        if objective.loss.summands > MOST_OUTPUTS:
             raise Refused(f"{me} cannot do so many one-against-rest outputs.")
         cls.check(objective, budget)
         law = cls.law_for(given, budget)
         strength, weight = _strength_and_weight(given, law, objective, budget)
         solver = cls(strength=strength, intercept_weight=weight, law=law)
         solver.check_certificate(objective, budget)
-        if solver._log_determinant(objective) / budget.epsilon > _LARGEST_SHARE:
+        if solver._curvature_cost(objective, budget) > _LARGEST_SHARE * budget.epsilon:
             raise Refused(
                 f"{me} needs more regularisation at this epsilon. Use a smaller C or "
                 "another solver."
@@ -144,6 +150,23 @@ class ObjectivePerturbation(CertifiedSolver):
         ratio = objective.loss.curvature_trace * objective.row_norm**2 / self.strength
         return objective.loss.n_outputs * math.log1p(ratio / objective.loss.n_outputs)
 
+    def _curvature(self, objective: LinearObjective) -> float | None:
+        """The bound kappa on the change of curvature of a logistic loss."""
+        if not objective.loss.curvature_vanishes:
+            return None
+        return objective.row_norm**2 / self.strength
+
+    def _curvature_cost(self, objective: LinearObjective, budget: Budget) -> float:
+        """About what the curvature takes out of epsilon."""
+        cost, kappa = self._log_determinant(objective), self._curvature(objective)
+        if kappa is None:
+            return cost
+        share = budget.epsilon / kappa
+        r0 = {"zero_out": math.sqrt(share), "replace_one": math.sqrt(2 + share) - 1}[
+            objective.adjacency
+        ]
+        return cost if r0 < 1 / 2 else min(cost, kappa * max(0.0, 1 - r0) ** 2)
+
     def plan(self, objective: LinearObjective) -> Plan:
         law = self.noise_law
         tilt = Line(law=law, is_hidden=True, is_fine=True)
@@ -154,22 +177,20 @@ class ObjectivePerturbation(CertifiedSolver):
         """Of the minimiser: the tilt it is made with, and the noise it leaves with."""
         output = self.noise_law.event(self.noise_law.side_multiple * noise_multiplier)
         determinant = self._log_determinant(objective)
-        curvature = None
-        if objective.loss.curvature_vanishes:
-            curvature = objective.row_norm**2 / self.strength
-        is_free = _curvature_is_free(objective)
-        if curvature is not None and curvature > _MOST_CURVATURE:
-            is_free = False
+        curvature = self._curvature(objective)
         if self.noise_law.is_pure:
             epsilon = _pure_epsilon(noise_multiplier, determinant, curvature, objective)
             return ComposedEvent((PureEvent(epsilon), output))
+        if curvature is not None and curvature > _MOST_CURVATURE:
+            curvature = None
         corners, half_corners = _corners(objective)
         tilt = ObjectiveEvent(
             noise_multiplier,
             log_determinant=determinant,
             corners=corners,
             half_corners=half_corners,
-            curvature=curvature if is_free else None,
+            curvature=curvature,
+            outputs=objective.loss.summands,
         )
         return ComposedEvent((tilt, output))
 
@@ -268,8 +289,8 @@ def _strength_and_weight(
     if noise.is_pure:
         multiplier = 1 / budget.epsilon
     else:
-        corners, _ = _corners(objective)
-        multiplier = 1 / gaussian_mu(budget.epsilon, budget.delta / corners)
+        share = budget.delta / _union(objective, budget)
+        multiplier = 1 / gaussian_mu(budget.epsilon, share)
     deviation = noise.deviation(multiplier, size)
     bend = objective.loss.smoothness * objective.data_norm**2 / 2 * objective.n_samples
     margin = _MARGIN_NOISE
@@ -312,11 +333,26 @@ def _curvature_is_free(objective: LinearObjective) -> bool:
 
 
 def _corners(objective: LinearObjective) -> tuple[int, int]:
-    """Extreme points of the change: with the full sensitivity, and with half of it."""
+    """Extreme points of the change: with the full sensitivity, and with half of it.
+
+    Of several summands, those of each.
+    """
     corners = objective.loss.corners
     return {"zero_out": (corners, 0), "replace_one": (corners**2, 2 * corners)}[
         objective.adjacency
     ]
+
+
+def _union(objective: LinearObjective, budget: Budget) -> float:
+    """About how often all corners cost the delta of the largest one."""
+    corners, half_corners = _corners(objective)
+    if objective.loss.summands == 1:
+        return corners
+    mu = gaussian_mu(budget.epsilon, budget.delta)
+    loss = ObjectiveLoss(
+        mu, 0.0, corners, half_corners, None, outputs=objective.loss.summands
+    )
+    return max(1.0, loss.delta(budget.epsilon) / budget.delta)
 
 
 def _pure_epsilon(

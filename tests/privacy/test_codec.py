@@ -63,6 +63,10 @@ GOLDEN = {
     '"log_determinant": 0.0, "noise_multiplier": 4.5}': ObjectiveEvent(
         4.5, 0.0, 10, 45
     ),
+    '{"corners": 1, "curvature": null, "event": "objective", "half_corners": 2, '
+    '"log_determinant": 0.0, "noise_multiplier": 4.5, "outputs": 7}': ObjectiveEvent(
+        4.5, 0.0, 1, 2, outputs=7
+    ),
     '{"event": "non_private"}': NonPrivateEvent(),
     '{"event": "composed", "parts": []}': ComposedEvent(()),
     '{"event": "composed", "parts": [{"count": 30, "event": "gaussian", '
@@ -107,6 +111,20 @@ def test_doubles_survive_exactly(value):
 
 
 GAUSSIAN = {"event": "gaussian", "noise_multiplier": 1.0, "count": 1}
+
+
+def test_a_later_field_is_read_where_it_is_missing_or_plain():
+    event = ObjectiveEvent(4.5, 0.02)
+    text = event_to_json(event)
+    assert "outputs" not in text
+    plain = json.loads(text) | {"outputs": 1}
+    assert event_from_json(json.dumps(plain)) == event_from_json(text) == event
+    # It is told from the event with another value.
+    several = ObjectiveEvent(4.5, 0.02, outputs=2)
+    assert event_to_json(several) != text
+    assert event_from_json(event_to_json(several)) == several
+
+
 PURE = {"event": "pure", "epsilon": 1.0, "count": 1}
 SAMPLED = {
     "event": "poisson_gaussian",
@@ -158,6 +176,8 @@ FORGED = {
     "delta of one": BOX | {"delta": 1.0},
     "negative delta": BOX | {"delta": -1e-9},
     "curvature of many corners": OBJECTIVE | {"corners": 2},
+    "curvature of many outputs": OBJECTIVE | {"outputs": 2},
+    "no outputs": OBJECTIVE | {"outputs": 0},
     "negative determinant": OBJECTIVE | {"log_determinant": -0.1},
     "objective without curvature": {k: OBJECTIVE[k] for k in list(OBJECTIVE)[:-1]},
     "no parts": {"event": "composed"},

@@ -9,7 +9,7 @@ from dataclasses import astuple, replace
 import numpy as np
 import pytest
 from scipy.integrate import quad
-from scipy.special import ndtr
+from scipy.special import log_ndtr, ndtr
 
 from skdp.privacy import (
     Budget,
@@ -22,7 +22,7 @@ from skdp.privacy import (
 )
 from skdp.privacy._accounting import fits
 from skdp.privacy._gaussian import gaussian_delta, gaussian_deltas
-from skdp.privacy._objective import ObjectiveLoss, dominating_mu
+from skdp.privacy._objective import ObjectiveLoss, _output_counts, dominating_mu
 
 LOSSES = {
     "no shift": ObjectiveLoss(0.3, 0.0, 1, 0, None),
@@ -35,16 +35,57 @@ LOSSES = {
     "strong curvature": ObjectiveLoss(0.5, math.log1p(0.5), 1, 0, 2.0),
     "slight curvature": ObjectiveLoss(0.3, math.log1p(0.01), 1, 0, 0.04),
     "hidden curvature": ObjectiveLoss(1.5, math.log1p(0.1), 1, 0, 0.4),
+    "exchange": ObjectiveLoss(0.3, math.log1p(0.1), 1, 2, 0.4),
+    "strong exchange": ObjectiveLoss(0.4, math.log1p(0.5), 1, 2, 2.0),
+    "slight exchange": ObjectiveLoss(1.5, math.log1p(0.01), 1, 2, 0.04),
+    "outputs": ObjectiveLoss(0.5, 0.02, 1, 0, None, 5),
+    "outputs exchanged": ObjectiveLoss(0.5, 0.02, 1, 2, None, 5),
+    "strong outputs": ObjectiveLoss(3.0, 0.2, 1, 2, None, 3),
 }
 EPSILONS = [0.0, 0.01, 0.05, 0.3, 1.0, 3.0, 10.0]
 every_loss = pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
+JOINT = {name: loss for name, loss in LOSSES.items() if loss.outputs == 1}
+every_joint_loss = pytest.mark.parametrize("loss", JOINT.values(), ids=JOINT)
 
 
-def curved(loss, normal, share):
-    """Z' by brute force over r, for a record with a share of the largest mu."""
+def curved(loss, normal, share, other=1.0):
+    """Z' by brute force over r, for a record with a share of the largest mu.
+
+    In an exchange `other` is the share of the second record, whose row is opposite; its
+    r stands at 0 or 1, since Z' is convex in it.
+    """
     r, mu = np.linspace(0, 1, 501)[:, None], share * loss.mu
-    value = loss.curvature * r * (1 - r) + r * mu * normal
-    return np.max(value + (r * mu) ** 2 / 2, axis=0)
+    second = [0.0]
+    if loss.half_corners:
+        mu, second = mu / 2, [0.0, other * loss.mu / 2]
+    values = [(r * mu + m) * normal + (r * mu + m) ** 2 / 2 for m in second]
+    return np.max(loss.curvature * r * (1 - r) + np.maximum.reduce(values), axis=0)
+
+
+def excess_of_tails(loss):
+    """Largest logarithm of P(Z' > t) over its bound; Z' grows with its one normal."""
+    normal, found = np.linspace(-3, 12, 301), []
+    for share in (0.0, 0.3, 1.0):
+        for other in (0.0, 1.0):
+            t = curved(loss, normal, share, other) * (1 - 1e-12)
+            grows = np.diff(t, prepend=-1.0) > 0
+            ratio = log_ndtr(-normal) - np.log(loss.survival(t))
+            found.append(np.max(ratio[grows]))
+    return max(found)
+
+
+def terms(loss):
+    """Weights and parameters of the union: every choice of a corner in every output."""
+    if loss.outputs == 1:
+        yield loss.corners, loss.mu
+        yield loss.half_corners, loss.mu / 2
+        return
+    # A corner at 0 has probability 1/2 at most.
+    corners = [(0.5, 0.0), (1.0, 1.0), *[(1.0, 0.25)] * loss.half_corners]
+    for choice in itertools.product(corners, repeat=loss.outputs):
+        share = sum(square for _, square in choice) / loss.outputs
+        if share:
+            yield math.prod(n for n, _ in choice), loss.mu * math.sqrt(share)
 
 
 def exact_survival(loss, t):
@@ -53,12 +94,17 @@ def exact_survival(loss, t):
         return 1.0
     union = 1.0
     if t >= loss.shift:
-        z = (t - loss.shift) / loss.mu
-        union = loss.corners * ndtr(loss.mu / 2 - z)
-        union += loss.half_corners * ndtr(loss.mu / 4 - 2 * z)
+        union = sum(
+            weight * ndtr(mu / 2 - (t - loss.shift) / mu) for weight, mu in terms(loss)
+        )
     if loss.curvature is not None:
-        late = ndtr(loss.mu / 2 - t / loss.mu)
-        union = min(union, late if t >= loss.curvature else 1.0)
+        r0 = np.linspace(0.5, 1, 5001)
+        s0, s1 = loss.curvature * r0**2, loss.curvature * (1 - r0) ** 2
+        late = ndtr(loss.mu / 2 - (t - s1) / loss.mu)
+        if loss.half_corners:
+            late += ndtr(loss.mu / 4 - 2 * (t - s1) / loss.mu)
+            late += ndtr(loss.mu / 4 - 2 * (t - s0) / loss.mu)
+        union = min(union, np.min(np.where(t >= s0, late, 1.0)))
     return min(1.0, float(union))
 
 
@@ -90,12 +136,35 @@ def true_delta(loss, epsilon, mu=0.0):
 def test_survival_is_that_of_the_formulas(loss):
     t = np.array([-1.0, 0.0, 1e-3, 0.03, 0.1, 0.3, 0.7, 1.0, 2.0])
     found = loss.survival(t)
+    # The tangent of an exchange is not always the best one.
+    worse = 1.35 if loss.curvature is not None and loss.half_corners else 1.06
     for one, value in zip(t, found, strict=True):
-        assert math.isclose(value, exact_survival(loss, one), rel_tol=0.06)
-    assert np.all(np.diff(found) <= 0)
+        exact = exact_survival(loss, one)
+        assert 0.94 * exact <= value <= worse * exact
+    t = np.geomspace(1e-3, 10, 4000)
+    assert np.all(np.diff(loss.survival(t)) <= 0)
 
 
-@every_loss
+def test_a_curvature_far_beyond_the_tilt_is_charged_by_its_determinant():
+    far = ObjectiveLoss(1e-9, math.log1p(0.1), 1, 2, 0.4)
+    t = far.shift + 1e-9 * np.array([0.0, 1.0, 5.0, 30.0])
+    assert np.array_equal(far.survival(t), replace(far, curvature=None).survival(t))
+    assert dominating_mu(far) == dominating_mu(replace(far, curvature=None))
+
+
+SHIFT = 1e3  # so large that the bound with a shift says nothing
+KAPPAS = [0.05, 1.0, 4.0, 20.0, 100.0]  # in units of mu
+
+
+@pytest.mark.parametrize("half_corners", [0, 2], ids=["one record", "exchange"])
+@pytest.mark.parametrize("ratio", KAPPAS)
+@pytest.mark.parametrize("mu", [1e-3, 0.1, 1.0, 5.0])
+def test_tangents_bound_every_tail(mu, ratio, half_corners):
+    loss = ObjectiveLoss(mu, SHIFT, 1, half_corners, ratio * mu)
+    assert excess_of_tails(loss) <= 0
+
+
+@every_joint_loss
 def test_survival_bounds_the_frequencies(loss):
     rng, n = np.random.default_rng(0), 200_000
     t = np.array([0.0, 0.02, 0.1, 0.2, 0.4, 0.8, 1.5])
@@ -115,7 +184,7 @@ def test_survival_bounds_the_frequencies(loss):
         alone = replace(loss, shift=50.0).survival(t)
         assert np.all(loss.survival(t) <= alone)
         for share in (0.1, 0.5, 0.9, 1.0):
-            some = curved(loss, rng.standard_normal(20_000), share)
+            some = curved(loss, rng.standard_normal(20_000), share, 0.5)
             above = np.mean(some > t[:, None], axis=1)
             assert np.all(above <= alone + 4 * np.sqrt(above / 20_000))
 
@@ -136,10 +205,61 @@ def test_curvature_costs_nothing_beyond_its_threshold(mu):
         assert loss.delta(epsilon, mu) <= gaussian_delta(loss.mu, epsilon) * 1.001
 
 
+def largest_sums(mu, outputs, is_exchange, end, cells=4000):
+    """P(sum over outputs of their maxima > t), rounded down, for opposite rows.
+
+    Of an exchange also for orthogonal rows, whose two residuals are independent.
+    """
+    t = np.linspace(0, end, cells)
+    found = []
+    for parts, m in ((1, mu), (2, mu / 2))[: 2 if is_exchange else 1]:
+        own = m / math.sqrt(outputs)
+        survival = ndtr(own / 2 - t / own)
+        single = -np.diff(np.concatenate(([1.0], survival[1:], [0.0])))
+        total = np.ones(1)
+        for _ in range(parts * outputs):
+            total = np.convolve(total, single)
+        found.append(1 - np.cumsum(total)[:cells])
+    return t, np.max(found, axis=0)
+
+
+def excess_of_sums(kind, mu, outputs, half_corners):
+    t, truth = largest_sums(mu, outputs, half_corners > 0, 5 * mu + mu**2)
+    bound = kind(mu, 0.0, 1, half_corners, None, outputs).survival(t)
+    return float(np.max(np.where(truth > 1e-7, truth / bound, 0.0)))
+
+
+@pytest.mark.parametrize("half_corners", [0, 2], ids=["one record", "exchange"])
+@pytest.mark.parametrize("outputs", [2, 3, 5, 10])
+@pytest.mark.parametrize("mu", [0.01, 1.0, 4.0])
+def test_sums_over_outputs_stay_below_their_bound(mu, outputs, half_corners):
+    assert 0.2 < excess_of_sums(ObjectiveLoss, mu, outputs, half_corners) <= 1
+
+
+@pytest.mark.parametrize("half_corners", [0, 2])
+@pytest.mark.parametrize("outputs", [100, 500])
+def test_many_outputs_are_bounded_by_fewer_terms(outputs, half_corners):
+    counts = _output_counts(outputs, half_corners > 0)
+    assert len(counts) <= 128
+    shares = np.array([share for _, share in counts])
+    assert np.all(np.diff(shares) < 0)
+    assert shares[0] == 1
+    # (1 + 1/2)^outputs, or (1 + 2 + 1/2)^outputs, without the choice of zeros alone.
+    total = math.fsum(n for n, _ in counts)
+    base = 3.5 if half_corners else 1.5
+    assert math.log(total) == pytest.approx(outputs * math.log(base), rel=1e-9)
+
+
 CALIBRATED = {
     "one corner": {"log_determinant": 0.02},
     "corners": {"log_determinant": 0.01, "corners": 10, "half_corners": 45},
     "curvature": {"log_determinant": math.log1p(0.02), "curvature": 0.08},
+    "outputs": {"log_determinant": 0.01, "half_corners": 2, "outputs": 4},
+    "exchange": {
+        "log_determinant": math.log1p(0.02),
+        "half_corners": 2,
+        "curvature": 0.08,
+    },
 }
 
 
@@ -200,11 +320,56 @@ class NoHalfCorners(ObjectiveLoss):
 
 
 class CurvedTooEarly(ObjectiveLoss):
-    """Broken twin: r = 1 is taken for the maximum everywhere."""
+    """Broken twin: the curvature of r = 1 is free at every t."""
 
     @property
     def _late_from(self):
         return 0.0
+
+
+class NothingAtOne(ObjectiveLoss):
+    """Broken twin: what a tangent costs at r = 1 is left out."""
+
+    def _tangents(self, t):
+        return ((s0, 0.0 * s1) for s0, s1 in super()._tangents(t))
+
+
+class WrongCorner(ObjectiveLoss):
+    """Broken twin: the tangent at r0 = 1, and its cost at 1 for r = 0 as well."""
+
+    def _tangents(self, t):
+        yield np.zeros_like(t), np.zeros_like(t)
+
+
+class OneGaussian(ObjectiveLoss):
+    """Broken twin: of several outputs all are at their corners, or none."""
+
+    @property
+    def _terms(self):
+        return ((1.0, self.mu),)
+
+
+class NeverZero(ObjectiveLoss):
+    """Broken twin: an output at 0 is taken for a rare one."""
+
+    @property
+    def _terms(self):
+        counts = super()._terms
+        return tuple((min(n, 1.0), m) for n, m in counts)
+
+
+@pytest.mark.parametrize(
+    ("twin", "half_corners"), [(OneGaussian, 0), (OneGaussian, 2), (NeverZero, 0)]
+)
+def test_broken_twins_of_several_outputs_are_caught(twin, half_corners):
+    assert excess_of_sums(twin, 0.5, 10, half_corners) > 1.03
+
+
+@pytest.mark.parametrize("half_corners", [0, 2], ids=["one record", "exchange"])
+@pytest.mark.parametrize("twin", [NothingAtOne, WrongCorner])
+def test_broken_tangents_are_caught(twin, half_corners):
+    loss = twin(0.1, SHIFT, 1, half_corners, 2.0)
+    assert excess_of_tails(loss) > 3
 
 
 class NoZeroCorner(ObjectiveLoss):
@@ -250,6 +415,12 @@ def test_broken_twin_without_half_corners_is_caught():
         {"curvature": -1.0},
         {"curvature": 0.1, "corners": 2},
         {"curvature": 0.1, "half_corners": 1},
+        {"curvature": 0.1, "half_corners": 3},
+        {"outputs": 0},
+        {"outputs": 501},
+        {"outputs": 2, "curvature": 0.1},
+        {"outputs": 2, "corners": 2},
+        {"outputs": 2, "half_corners": 1},
         {"noise_multiplier": 0.0},
     ],
 )
