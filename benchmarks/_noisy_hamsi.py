@@ -129,6 +129,10 @@ class NoisyGradientHAMSI(PrivateFactorizer):
         gradient = residual_sensitivity(clip, task.public_pattern)
         return max(_START.sensitivity(task), gradient)
 
+    def bias_noise(self, task: Task, budget: Budget) -> float:
+        """That of the start, were it to have the whole budget."""
+        return _START.bias_noise(task, budget)
+
     def run(
         self, answers: Answers, task: Task, rng: Draws, progress: Progress
     ) -> Factors:
