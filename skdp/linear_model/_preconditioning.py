@@ -29,8 +29,8 @@ _WANTED = 0.01
 _LEAST_SHARE, _MOST_SHARE = 0.002, 0.1
 # Below this strength over the root of the columns nothing is released.
 _WORTH_RELEASING = 120.0
-# Noise in a unit row's prediction at which a descent stops, over the default: less, since
-# centred rows spend none of it on what all rows share.
+# Noise in a unit row's prediction at which a descent stops, over the default: less,
+# since centred rows spend none of it on what all rows share.
 _ADMITTED, _ADMITTED_SQUARED = 0.5, 0.35
 # With several outputs from this strength on.
 _WORTH_SEVERAL, _ADMITTED_SEVERAL = 100.0, 1.0
