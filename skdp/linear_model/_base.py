@@ -78,6 +78,8 @@ class DPEstimator(PrivateEstimator):
 
         Of a classifier, to the raw prediction (`decision_function`); of a regressor, in
         units of the target. Post-processing of ``coef_``; see `TableEncoder.effects`.
+        With preconditioning they are those of rows within ``row_norm_``; what longer
+        rows add is shortened as these are.
 
         Returns
         -------

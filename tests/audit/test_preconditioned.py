@@ -20,6 +20,7 @@ from skdp.data import CentredSource, Centring, MemorySource
 from skdp.data._centred import CentredRows
 from skdp.data._source import Block
 from skdp.privacy._plan import Plan
+from skdp.privacy._query import Bound
 from skdp.queries._state_sums import StateSums
 from skdp.solvers._margins import shrunk_margins
 from skdp.solvers._preconditioned import Preconditioned
@@ -178,6 +179,14 @@ def test_twin_that_does_not_clip_centred_rows_is_found(adjacency, monkeypatch):
 
     monkeypatch.setattr(Centring, "of", unclipped)
     assert worst("noisy_gd", "logistic", adjacency).found().lines[1, 0] > 1.3
+
+
+def test_twin_that_forgets_the_second_record_is_found(monkeypatch):
+    """Every bound under replace_one is that of zero_out."""
+    monkeypatch.setattr(Bound, "under", lambda self, relation: self.zero_out)
+    found = worst("noisy_gd", "logistic", "replace_one").found()
+    assert found.lines[0,] > 1.41
+    assert found.lines[1, 0] > 1.99
 
 
 class Unmasked(CentredSource):

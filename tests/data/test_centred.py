@@ -11,11 +11,13 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from skdp.data import CentredSource, Centring, MemorySource
+from skdp.data import CentredSource, Centring, EntriesClipped, MemorySource, buckets
 from skdp.data._centred import CentredRows
+from skdp.data._views import ColumnsOf
 from skdp.losses import LogisticLoss
 from skdp.objectives import LinearObjective
 from skdp.privacy._query import Layout
+from skdp.queries._blocks import blocks_of
 from skdp.queries._gradient import Gradients
 
 SCALES = ("ones", "uneven", "hostile")
@@ -206,6 +208,23 @@ def test_a_source_states_its_amplification_and_reads_once():
     assert [block.X for block in source.blocks()] == [b.X for b in source.blocks()]
     assert reads == [20]
     assert isinstance(next(source.blocks()).X, CentredRows)
+
+
+READERS = {
+    "clipped": lambda source: EntriesClipped(source, 0.1).blocks(),
+    "columns": lambda source: ColumnsOf(source, np.arange(2)).blocks(),
+    "buckets": lambda source: buckets(source, 2),
+    "samples": lambda source: blocks_of(source, np.arange(2)),
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_what_would_lose_the_amplification_raises(reader):
+    """Views, buckets and samples state none, so rows are not to be had one by one."""
+    centring = Centring(np.full(3, 0.1), np.ones(3), 0.5)
+    source = CentredSource(MemorySource(np.eye(3), np.zeros(3)), np.asarray, centring)
+    with pytest.raises((TypeError, ValueError)):
+        list(READERS[reader](source))
 
 
 def test_weights_in_units_of_the_features():
