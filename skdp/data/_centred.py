@@ -35,7 +35,8 @@ class Centring:
     def amplification(self) -> float:
         """Norms of the terms of a product over that of the row, for rows up to 1."""
         moved = float(np.linalg.norm(self.centre * self.scale))
-        return 2 * (float(np.max(self.scale)) + moved) / self.norm
+        # The intercept's terms are as large as ever where all others are small.
+        return max(2 * (float(np.max(self.scale)) + moved) / self.norm, 1.0)
 
     def products(self, X: Any, coef: FloatArray) -> FloatArray:
         """What rows add to a prediction: ``factor * (x - centre) @ coef``, unscaled.

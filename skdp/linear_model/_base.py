@@ -20,6 +20,7 @@ from skdp.linear_model._forecast import forecast_of
 from skdp.linear_model._preconditioning import (
     Preconditioning,
     check_preconditioning,
+    is_possible,
     preconditioned,
 )
 from skdp.linear_model._rows import DeclaredRows, encoder_of
@@ -77,6 +78,8 @@ class DPEstimator(PrivateEstimator):
 
         Of a classifier, to the raw prediction (`decision_function`); of a regressor, in
         units of the target. Post-processing of ``coef_``; see `TableEncoder.effects`.
+        With preconditioning they are those of rows within ``row_norm_``; what longer
+        rows add is shortened as these are.
 
         Returns
         -------
@@ -261,19 +264,18 @@ class DPEstimator(PrivateEstimator):
     ) -> Chosen | None:
         """The solver on centred rows; None if rows stay as they are."""
         given = check_preconditioning(self.preconditioning)
+        is_declared = isinstance(X, DeclaredRows)
+        if isinstance(given, str):
+            is_open = self.solver == "auto" and is_possible(objective, budget)
+            given = Preconditioning() if is_open and is_declared else None
         if given is None or not budget.is_finite:
             return None
-        named = named_solver(self.solver, self.solver_params)
-        if isinstance(given, str):
-            is_open = named is None and budget.delta > 0 and objective.alpha == 0
-            if not is_open or not isinstance(X, DeclaredRows):
-                return None
-            given = Preconditioning()
-        if not isinstance(X, DeclaredRows):
+        if not is_declared:
             raise ValueError(
                 "The 'preconditioning' parameter must be 'auto' or None without "
                 f"'columns'. Got {given!r}. Declare the columns."
             )
+        named = named_solver(self.solver, self.solver_params)
         return preconditioned(given, named, X.encoding, objective, budget)
 
     def _record(

@@ -187,7 +187,8 @@ class LinearClassifier(ClassifierMixin, DPEstimator):
         """Raw predictions of the rows, clipped as in `fit`.
 
         ``X @ coef_.T + intercept_`` for rows within the norm, and for all if epsilon is
-        inf. Longer rows are clipped to ``privacy_.data_norm`` first, each by itself.
+        inf. Longer rows are clipped to ``privacy_.data_norm`` first, each by itself;
+        with preconditioning rows are centred and scaled, and clipped to ``row_norm_``.
 
         Parameters
         ----------

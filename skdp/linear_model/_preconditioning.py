@@ -95,6 +95,12 @@ def check_preconditioning(value: Any) -> Any:
     )
 
 
+def is_possible(objective: LinearObjective, budget: Budget) -> bool:
+    """Whether a fit can be one of centred rows, whatever the solver."""
+    is_free = objective.alpha == 0 and objective.fit_intercept
+    return is_free and budget.delta > 0
+
+
 def preconditioned(
     given: Preconditioning,
     named: Named | None,
@@ -107,8 +113,9 @@ def preconditioned(
     Raises
     ------
     Refused
-        If the solver reads more than sums of gradients, or there is a penalty, which
-        would be one of centred and scaled features.
+        If the solver reads more than sums of gradients, or its noise is not Gaussian,
+        or there is a penalty, which would be one of centred and scaled features, or no
+        intercept, without which no centre can be taken off.
     """
     _check_possible(named, objective, budget)
     n, g = objective.n_samples, len(encoding.blocks)
@@ -150,11 +157,21 @@ def _check_possible(
             f"{what} with C or alpha, which penalise coefficients in the units of "
             "the features. Got another. Leave C or alpha at None."
         )
+    if not objective.fit_intercept:
+        raise Refused(
+            f"{what} with fit_intercept=False: a centre is taken off, which is an "
+            "intercept. Got another. Use fit_intercept=True."
+        )
     if named is not None and named.kind not in _OF_GRADIENTS:
         keys = [kind.key for kind in _OF_GRADIENTS]
         raise Refused(
             f"{what} with a solver that asks more than sums of gradients. Got "
             f"solver={named.kind.key!r}. Use one of {keys}."
+        )
+    if named is not None and not named.adds_in_squares:
+        raise Refused(
+            f"{what} with a solver whose noise is not Gaussian. Got "
+            f"solver={named.kind.key!r}. Leave 'law' and 'batch_size' at None."
         )
 
 

@@ -89,7 +89,8 @@ class LinearRegressor(RegressorMixin, DPEstimator):
         """Predictions for the rows, clipped as in `fit`.
 
         ``X @ coef_ + intercept_`` for rows within the norm, and for all if epsilon is
-        inf. Longer rows are clipped to ``privacy_.data_norm`` first, each by itself.
+        inf. Longer rows are clipped to ``privacy_.data_norm`` first, each by itself;
+        with preconditioning rows are centred and scaled, and clipped to ``row_norm_``.
 
         Parameters
         ----------

@@ -59,7 +59,7 @@ def on_simplex(values: FloatArray) -> FloatArray:
     """The nearest numbers of at least 0 that add up to 1."""
     falling = np.sort(values)[::-1]
     excess = (np.cumsum(falling) - 1) / np.arange(1, len(values) + 1)
-    above = excess[np.flatnonzero(falling > excess)[-1]]
+    above = excess[np.flatnonzero(falling >= excess)[-1]]
     return np.asarray(np.maximum(values - above, 0.0))
 
 

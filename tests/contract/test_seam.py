@@ -24,9 +24,12 @@ from skdp import (
     DPQuantileClipper,
     DPSimpleImputer,
     DPStandardScaler,
+    Preconditioning,
     private_score,
 )
-from skdp.data import Block, Bucket, MemorySource
+from skdp.columns import Range
+from skdp.data import Block, Bucket, CentredSource, MemorySource
+from skdp.data._centred import CentredRows
 from skdp.data._views import ColumnsOf, ConstantColumn, EntriesClipped
 from skdp.decomposition._rating_source import RatingSource
 from skdp.decomposition._ratings import Ratings
@@ -73,6 +76,8 @@ ENTROPY = (NoiseSource, SeededEntropy, SystemEntropy)
 RECORDS = (
     Block,
     Bucket,
+    CentredRows,
+    CentredSource,
     ColumnsOf,
     ConstantColumn,
     EntriesClipped,
@@ -270,6 +275,15 @@ def searched(method):
     return DPGridSearchCV(model, grid, method=method, scoring="accuracy", delta=1e-6)
 
 
+def centred():
+    return DPLogisticRegression(
+        columns=Range(-1, 1),
+        classes=[0, 1],
+        preconditioning=Preconditioning(share=0.1),
+        delta=1e-6,
+    )
+
+
 def factorised(X, unit):
     pairs = np.array([(u, i) for u in range(len(X)) for i in range(X.shape[1])])
     model = DPMatrixFactorization(
@@ -288,6 +302,7 @@ FITS = {
     "imputer": lambda X, y: DPSimpleImputer(bounds=(-1, 1)).fit(X),
     "clipper": lambda X, y: DPQuantileClipper(bounds=(-1, 1)).fit(X),
     "pca": lambda X, y: DPPCA(n_components=2).fit(X),
+    "centred": lambda X, y: centred().fit(X, y),
     "ratings": lambda X, y: factorised(X, "rating_value"),
     "users": lambda X, y: factorised(X, "user"),
     "score": lambda X, y: private_score(
