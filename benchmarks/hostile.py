@@ -1,4 +1,6 @@
-"""Defaults beside constants where little can be learned: ``python -m benchmarks.hostile``.
+"""Defaults beside constants where little can be learned.
+
+Run ``python -m benchmarks.hostile``, or with names of defaults.
 
 Every default is fitted 50 times in each cell of a literal grid. Its mean excess is over
 the better of two constants: the same estimator with nothing but an intercept, at the
