@@ -425,9 +425,9 @@ def test_features_are_selected_behind_an_encoder(name, books):
     assert "age" in steps[:-1].get_feature_names_out()
     spends(books, 2)
     # With columns= there are more weights than columns: scikit-learn finds that out
-    # when it selects, after the fit.
+    # when it selects, after the fit (1.6 stumbles over text before).
     selector = SelectFromModel(case.whole()).fit(FRAME, case.labels)
-    with pytest.raises(IndexError, match="boolean index did not match"):
+    with pytest.raises((IndexError, ValueError), match="boolean index|to float"):
         selector.transform(FRAME)
     spends(books, 3)
 
