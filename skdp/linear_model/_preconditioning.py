@@ -11,7 +11,7 @@ from skdp._configured import Checks, Configured, Given
 from skdp._validation import check_real
 from skdp.exceptions import Refused
 from skdp.losses import Loss, SquaredLoss
-from skdp.objectives import LinearObjective
+from skdp.objectives import Expected, LinearObjective
 from skdp.preprocessing._table_plan import Encoding
 from skdp.privacy import Budget
 from skdp.privacy._gaussian import gaussian_mu
@@ -32,6 +32,8 @@ _WORTH_RELEASING = 120.0
 # Noise in a unit row's prediction at which a descent stops, over the default: less,
 # since centred rows spend none of it on what all rows share.
 _ADMITTED, _ADMITTED_SQUARED = 0.5, 0.35
+# Deviation of what is to be learned, in units of the loss.
+_SIGNAL, _SIGNAL_SQUARED = 2.0, 1.5
 # With several outputs from this strength on.
 _WORTH_SEVERAL, _ADMITTED_SEVERAL = 100.0, 1.0
 _FEW_STEPS = 100
@@ -125,13 +127,14 @@ def preconditioned(
         share = _share(strength, len(encoding.parts), g)
     mu = gaussian_mu(budget.epsilon, budget.delta)
     left = replace_epsilon(budget, math.sqrt(1 - share) * mu)
-    objective = replace(objective, admitted_noise=_admitted(objective.loss, strength))
+    states = States(encoding.parts, encoding.basis, encoding.weights)
+    objective = replace(objective, expected=_expected(objective.loss, strength, states))
     inner = _by_rule(objective, left)
     if named is not None:
         inner = Chosen(named.planned(objective, left), "named by the user")
     facts: Given = {
         "inner": inner.solver,
-        "states": States(encoding.parts, encoding.basis, encoding.weights),
+        "states": states,
         "share": share,
         "power": given.power,
         "clip": given.clip,
@@ -139,11 +142,15 @@ def preconditioned(
     return Chosen(Preconditioned.planned(facts, objective, budget), inner.reason)
 
 
-def _admitted(loss: Loss, strength: float) -> float:
+def _expected(loss: Loss, strength: float, states: States) -> Expected:
+    if loss.n_outputs > 1:
+        several = strength >= _WORTH_SEVERAL
+        return Expected(noise=_ADMITTED_SEVERAL if several else _ADMITTED)
     if isinstance(loss, SquaredLoss):
-        return _ADMITTED_SQUARED
-    several = loss.n_outputs > 1 and strength >= _WORTH_SEVERAL
-    return _ADMITTED_SEVERAL if several else _ADMITTED
+        return Expected(
+            noise=_ADMITTED_SQUARED, signal=_SIGNAL_SQUARED, spectrum=states.spectrum
+        )
+    return Expected(noise=_ADMITTED, signal=_SIGNAL, spectrum=states.spectrum)
 
 
 def _check_possible(

@@ -15,6 +15,26 @@ _LARGEST_RATIO = 1e50
 
 
 @dataclass(frozen=True, kw_only=True)
+class Expected:
+    """What rules may expect of rows and targets; public, and no bound on anything.
+
+    Parameters
+    ----------
+    noise : float in (0, inf), default=1.0
+        In the raw prediction of a unit row, where the defaults of descents stop, over
+        what they admit to rows as they come.
+    signal : float in (0, inf), default=1.0
+        Deviation of what is to be learned, in the loss's units of raw predictions.
+    spectrum : tuple of float, default=()
+        Shares of the rows' squared norm in orthogonal directions; empty: not known.
+    """
+
+    noise: float = 1.0
+    signal: float = 1.0
+    spectrum: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class LinearObjective:
     """A loss of raw predictions, and public facts; nothing computed from the data.
 
@@ -40,9 +60,8 @@ class LinearObjective:
         features. A row's norm bounds its entries too.
     n_nonzero : int or None, default=None
         Most features that may have a nonzero weight; None: all of them.
-    admitted_noise : float in (0, inf), default=1.0
-        Noise in the raw prediction of a unit row at which the defaults of descents
-        stop, over what they admit to rows as they come.
+    expected : Expected
+        What the rules behind defaults expect of rows and targets.
     """
 
     loss: Loss
@@ -54,7 +73,7 @@ class LinearObjective:
     fit_intercept: bool = True
     feature_bound: float = math.inf
     n_nonzero: int | None = None
-    admitted_noise: float = 1.0
+    expected: Expected = Expected()
 
     def __post_init__(self) -> None:
         data_norm = check_real(

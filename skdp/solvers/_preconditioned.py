@@ -30,6 +30,7 @@ from skdp.solvers._margins import Moments, even_margins, shrunk_margins
 # Where a column hardly varies, its scale is that of so much more variance.
 _LEAST_VARIANCE = 1e-4
 _LEAST_NORM = 1e-3
+_LEAST_DIRECTION = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +50,21 @@ class States:
     parts: tuple[int, ...]
     basis: csr_array
     weights: FloatArray
+
+    @property
+    def spectrum(self) -> tuple[float, ...]:
+        """Shares of rows' squared norm in orthogonal directions, were columns even."""
+        ends = np.cumsum(self.parts).tolist()
+        weighted = csr_array(self.basis * self.weights)
+        found = []
+        for start, end in zip([0, *ends[:-1]], ends, strict=True):
+            part = weighted[start:end].toarray()
+            part = part[:, part.any(axis=0)]
+            centred = part - part.mean(axis=0)
+            found.append(np.linalg.svd(centred, compute_uv=False) ** 2 / len(part))
+        shares = np.concatenate(found)
+        shares = shares[shares > _LEAST_DIRECTION * shares.max()]
+        return tuple((shares / shares.sum()).tolist())
 
     def rows(self, states: csr_array) -> csr_array:
         """Rows of features, of norm at most 1."""

@@ -427,7 +427,7 @@ def test_features_are_selected_behind_an_encoder(name, books):
     # With columns= there are more weights than columns: scikit-learn finds that out
     # when it selects, after the fit (1.6 stumbles over text before).
     selector = SelectFromModel(case.whole()).fit(FRAME, case.labels)
-    with pytest.raises((IndexError, ValueError), match="boolean index|to float"):
+    with pytest.raises((IndexError, ValueError), match=r"boolean index|to float"):
         selector.transform(FRAME)
     spends(books, 3)
 
