@@ -1,7 +1,7 @@
 """Sources: data as solvers see it."""
 
 from skdp.data._buckets import Bucket, buckets
-from skdp.data._centred import CentredRows, CentredSource, Centring
+from skdp.data._centred import CentredRows, CentredSource, Centring, TargetScale
 from skdp.data._memory import MemorySource, held
 from skdp.data._source import Block, Source, is_stable
 from skdp.data._table import Table
@@ -19,6 +19,7 @@ __all__ = [
     "MemorySource",
     "Source",
     "Table",
+    "TargetScale",
     "buckets",
     "held",
     "is_stable",

@@ -68,6 +68,18 @@ class Centring:
         return CentredRows(X, centre, 1 / np.maximum(norms, self.norm), norms)
 
 
+@dataclass(frozen=True)
+class TargetScale:
+    """Targets less a released middle, over a released half of their width, clipped."""
+
+    middle: float = 0.0
+    half: float = 1.0
+
+    def of(self, targets: FloatArray) -> FloatArray:
+        """Targets in [-1, 1]."""
+        return np.asarray(np.clip((targets - self.middle) / self.half, -1.0, 1.0))
+
+
 @dataclass(frozen=True, eq=False)
 class CentredRows:
     """``(X - centre) * factor``, each row with its factor, for products only.
@@ -127,13 +139,25 @@ class CentredSource:
     encode : callable
         From the source's rows to rows of norm at most 1, each by itself.
     centring : Centring
+    targets : TargetScale or None
+        None: targets as they are.
     """
 
     is_row_major = False
 
-    def __init__(self, source: Source, encode: Any, centring: Centring) -> None:
+    def __init__(
+        self,
+        source: Source,
+        encode: Any,
+        centring: Centring,
+        targets: TargetScale | None = None,
+    ) -> None:
         self._blocks = [
-            Block(centring.of(encode(block.X)), block.y, block.present)
+            Block(
+                centring.of(encode(block.X)),
+                block.y if targets is None else targets.of(block.y),
+                block.present,
+            )
             for block in source.blocks()
         ]
         self.n_samples, self.n_features = source.n_samples, len(centring.centre)

@@ -27,13 +27,15 @@ from skdp.solvers._preconditioned import Preconditioned, States, replace_epsilon
 # Deviation of the noise in a share of the records that is worth paying for.
 _WANTED = 0.01
 _LEAST_SHARE, _MOST_SHARE = 0.002, 0.1
+# Between knots at which targets of a regression are summed.
+_TARGET_INTERVALS = 32
 # Below this strength over the root of the columns nothing is released.
 _WORTH_RELEASING = 120.0
 # Noise in a unit row's prediction at which a descent stops, over the default: less,
 # since centred rows spend none of it on what all rows share.
 _ADMITTED, _ADMITTED_SQUARED = 0.5, 0.35
 # Deviation of what is to be learned, in units of the loss.
-_SIGNAL, _SIGNAL_SQUARED = 2.0, 1.5
+_SIGNAL, _SIGNAL_SQUARED = 1.5, 1.0
 # With several outputs from this strength on.
 _WORTH_SEVERAL, _ADMITTED_SEVERAL = 100.0, 1.0
 _FEW_STEPS = 100
@@ -122,9 +124,10 @@ def preconditioned(
     _check_possible(named, objective, budget)
     n, g = objective.n_samples, len(encoding.blocks)
     strength = strength_of(n, budget, objective.adjacency)
-    share = given.share
+    n_intervals = _TARGET_INTERVALS if isinstance(objective.loss, SquaredLoss) else 0
+    share, reads_columns = given.share, True
     if share is None:
-        share = _share(strength, len(encoding.parts), g)
+        share, reads_columns = _share(strength, len(encoding.parts), g, n_intervals)
     mu = gaussian_mu(budget.epsilon, budget.delta)
     left = replace_epsilon(budget, math.sqrt(1 - share) * mu)
     states = States(encoding.parts, encoding.basis, encoding.weights)
@@ -136,6 +139,8 @@ def preconditioned(
         "inner": inner.solver,
         "states": states,
         "share": share,
+        "reads_columns": reads_columns,
+        "n_intervals": n_intervals,
         "power": given.power,
         "clip": given.clip,
     }
@@ -182,11 +187,16 @@ def _check_possible(
         )
 
 
-def _share(strength: float, n_parts: int, n_columns: int) -> float:
-    wanted = n_parts / (_WANTED * strength) ** 2
-    if wanted > _MOST_SHARE and strength < _WORTH_RELEASING * math.sqrt(n_columns):
-        return 0.0
-    return min(max(wanted, _LEAST_SHARE), _MOST_SHARE)
+def _share(
+    strength: float, n_parts: int, n_columns: int, n_intervals: int
+) -> tuple[float, bool]:
+    """Of mu squared, for the first release, and whether it is of the columns."""
+    wanted = (n_parts + (n_intervals > 0)) / (_WANTED * strength) ** 2
+    if wanted <= _MOST_SHARE or strength >= _WORTH_RELEASING * math.sqrt(n_columns):
+        return min(max(wanted, _LEAST_SHARE), _MOST_SHARE), True
+    if not n_intervals:
+        return 0.0, False
+    return min(max(1 / (_WANTED * strength) ** 2, _LEAST_SHARE), _MOST_SHARE), False
 
 
 def _by_rule(objective: LinearObjective, budget: Budget) -> Chosen:

@@ -5,15 +5,19 @@ Post-processing of one release, as ``docs/proofs/preconditioning.md`` says.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from skdp._floats import FloatArray
+from skdp.data import TargetScale
 
 # Of the shares of a part, at least so much is spread evenly over its states.
 _LEAST_EVEN = 1e-3
+# Deviations from the mean at which targets are clipped.
+_FARTHEST = 3.0
 
 
 def even_margins(parts: tuple[int, ...]) -> FloatArray:
@@ -61,6 +65,17 @@ def on_simplex(values: FloatArray) -> FloatArray:
     excess = (np.cumsum(falling) - 1) / np.arange(1, len(values) + 1)
     above = excess[np.flatnonzero(falling >= excess)[-1]]
     return np.asarray(np.maximum(values - above, 0.0))
+
+
+def target_scale(shares: FloatArray) -> TargetScale:
+    """Where targets lie, of their shares at knots that are even over [-1, 1]."""
+    knots = np.linspace(-1.0, 1.0, len(shares))
+    middle = float(shares @ knots)
+    deviation = math.sqrt(max(float(shares @ knots**2) - middle**2, 0.0))
+    # No wider than what is declared, and no narrower than the knots can tell.
+    narrowest = knots[1] - knots[0]
+    half = min(max(_FARTHEST * deviation, narrowest), 1 + abs(middle))
+    return TargetScale(middle, half)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from scipy.sparse import csr_array
 
 from skdp._configured import Given
 from skdp._floats import FloatArray
-from skdp.data import CentredSource, Centring, Source
+from skdp.data import CentredSource, Centring, TargetScale
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget, calibrate
 from skdp.privacy._answers import Answers
@@ -25,7 +25,12 @@ from skdp.privacy._gaussian import gaussian_epsilon, gaussian_mu
 from skdp.privacy._plan import Line, Part, Plan
 from skdp.queries._state_sums import StateSums
 from skdp.solvers._base import Progress, Solution, Solver
-from skdp.solvers._margins import Moments, even_margins, shrunk_margins
+from skdp.solvers._margins import (
+    Moments,
+    even_margins,
+    shrunk_margins,
+    target_scale,
+)
 
 # Where a column hardly varies, its scale is that of so much more variance.
 _LEAST_VARIANCE = 1e-4
@@ -82,10 +87,14 @@ class CentredSolution(Solution):
     """
 
     centring: Centring
+    targets: TargetScale | None
 
     def unpack(self, objective: LinearObjective) -> tuple[FloatArray, FloatArray]:
         """Weights in units of the features, and what is added to ``x @ coef``."""
         inner, intercept = super().unpack(objective)
+        if self.targets is not None:
+            inner = inner * self.targets.half
+            intercept = self.targets.middle + self.targets.half * intercept
         coef = self.centring.weights(inner.T).T
         return coef, intercept - coef @ self.centring.centre
 
@@ -106,6 +115,11 @@ class Preconditioned(Solver):
     states : States
     share : float in [0, 1)
         Of mu squared, for the sums over states; 0 centres on even shares, for nothing.
+    reads_columns : bool
+        Whether these are sums over the states of columns; if not, they are centred on
+        even shares.
+    n_intervals : int
+        Between knots at which targets are summed; 0 leaves targets as they are.
     power : float in [0, 1]
         Features are divided by this power of their standard deviation, over that of
         even shares.
@@ -121,6 +135,8 @@ class Preconditioned(Solver):
     inner: Solver
     states: States
     share: float
+    reads_columns: bool
+    n_intervals: int
     power: float
     clip: float
     levels: tuple[float, float]
@@ -162,27 +178,44 @@ class Preconditioned(Solver):
 
     def sums(self, objective: LinearObjective) -> StateSums:
         """The first query."""
-        parts = self.states.parts
-        return StateSums(sum(parts), objective.n_samples, len(parts))
+        parts = self.states.parts if self.reads_columns else ()
+        n = objective.n_samples
+        return StateSums(sum(parts), n, len(parts), self.n_intervals)
 
     def run(
         self, answers: Answers, objective: LinearObjective, progress: Progress
     ) -> CentredSolution:
-        margins = self._margins(answers, objective)
+        margins, targets = self._released(answers, objective)
         centring = self.centring(margins)
-        view = partial(_centred, states=self.states, centring=centring)
+        view = partial(
+            CentredSource, encode=self.states.rows, centring=centring, targets=targets
+        )
         found = self.inner.run(answers.part(1, view), objective, progress)
         return CentredSolution(
-            weights=found.weights, noise_scale=found.noise_scale, centring=centring
+            weights=found.weights,
+            noise_scale=found.noise_scale,
+            centring=centring,
+            targets=targets,
         )
 
-    def _margins(self, answers: Answers, objective: LinearObjective) -> FloatArray:
-        parts = self.states.parts
+    def _released(
+        self, answers: Answers, objective: LinearObjective
+    ) -> tuple[FloatArray, TargetScale | None]:
+        """Margins of the columns, and where targets lie; private outputs, or public."""
+        margins = even_margins(self.states.parts)
         if self.share == 0:
-            return even_margins(parts)
-        released = answers.ask(self.sums(objective))
-        n = objective.n_samples
-        return shrunk_margins(released.value, n, released.sigma, parts)
+            return margins, None
+        asked, n = self.sums(objective), objective.n_samples
+        released = answers.ask(asked)
+        of_columns, of_targets = np.split(released.value, [asked.n_states])
+        if self.reads_columns:
+            parts = self.states.parts
+            margins = shrunk_margins(of_columns, n, released.sigma, parts)
+        if not self.n_intervals:
+            return margins, None
+        knots = (self.n_intervals + 1,)
+        shares = shrunk_margins(of_targets, n, released.sigma, knots)
+        return margins, target_scale(shares)
 
     def centring(self, margins: FloatArray) -> Centring:
         """What follows from released margins; post-processing."""
@@ -200,7 +233,3 @@ class Preconditioned(Solver):
 def replace_epsilon(budget: Budget, mu: float) -> Budget:
     """The budget of this mu at the same delta."""
     return Budget(max(gaussian_epsilon(mu, budget.delta), 1e-6), budget.delta)
-
-
-def _centred(source: Source, states: States, centring: Centring) -> CentredSource:
-    return CentredSource(source, states.rows, centring)
