@@ -26,7 +26,7 @@ def even_margins(parts: tuple[int, ...]) -> FloatArray:
 
 
 def shrunk_margins(
-    sums: FloatArray, n_samples: int, deviation: float, parts: tuple[int, ...]
+    noisy: FloatArray, deviation: float, parts: tuple[int, ...] = ()
 ) -> FloatArray:
     """Shares of the records in each state.
 
@@ -35,20 +35,19 @@ def shrunk_margins(
 
     Parameters
     ----------
-    sums : ndarray of float64 of shape (n_states,)
-        Released.
-    n_samples : int
+    noisy : ndarray of float64 of shape (n_states,)
+        Released shares.
     deviation : float
-        Of the noise in a sum.
-    parts : tuple of int
-        Numbers of states, of which those of a part exclude each other.
+        Of the noise in a share.
+    parts : tuple of int, default=()
+        Numbers of states, of which those of a part exclude each other; empty: one part.
 
     Returns
     -------
     ndarray of float64 of shape (n_states,)
     """
-    shares = np.split(sums / n_samples, np.cumsum(parts)[:-1])
-    return np.concatenate([_of_part(part, deviation / n_samples) for part in shares])
+    each = np.split(noisy, np.cumsum(parts, dtype=np.int64)[:-1])
+    return np.concatenate([_of_part(part, deviation) for part in each])
 
 
 def _of_part(noisy: FloatArray, deviation: float) -> FloatArray:

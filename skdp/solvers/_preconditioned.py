@@ -115,10 +115,10 @@ class Preconditioned(Solver):
     states : States
     share : float in [0, 1)
         Of mu squared, for the sums over states; 0 centres on even shares, for nothing.
-    reads_columns : bool
+    reads_columns : bool, default=True
         Whether these are sums over the states of columns; if not, they are centred on
         even shares.
-    n_intervals : int
+    n_intervals : int, default=0
         Between knots at which targets are summed; 0 leaves targets as they are.
     power : float in [0, 1]
         Features are divided by this power of their standard deviation, over that of
@@ -135,8 +135,8 @@ class Preconditioned(Solver):
     inner: Solver
     states: States
     share: float
-    reads_columns: bool
-    n_intervals: int
+    reads_columns: bool = True
+    n_intervals: int = 0
     power: float
     clip: float
     levels: tuple[float, float]
@@ -202,20 +202,23 @@ class Preconditioned(Solver):
         self, answers: Answers, objective: LinearObjective
     ) -> tuple[FloatArray, TargetScale | None]:
         """Margins of the columns, and where targets lie; private outputs, or public."""
-        margins = even_margins(self.states.parts)
         if self.share == 0:
-            return margins, None
-        asked, n = self.sums(objective), objective.n_samples
+            return even_margins(self.states.parts), None
+        asked = self.sums(objective)
         released = answers.ask(asked)
-        of_columns, of_targets = np.split(released.value, [asked.n_states])
-        if self.reads_columns:
-            parts = self.states.parts
-            margins = shrunk_margins(of_columns, n, released.sigma, parts)
+        noise = released.sigma / objective.n_samples
+        shares = released.value / objective.n_samples
+        margins = self._margins(shares[: asked.n_states], noise)
         if not self.n_intervals:
             return margins, None
-        knots = (self.n_intervals + 1,)
-        shares = shrunk_margins(of_targets, n, released.sigma, knots)
-        return margins, target_scale(shares)
+        of_targets = shares[asked.n_states :]
+        return margins, target_scale(shrunk_margins(of_targets, noise))
+
+    def _margins(self, shares: FloatArray, noise: float) -> FloatArray:
+        parts = self.states.parts
+        if not self.reads_columns:
+            return even_margins(parts)
+        return shrunk_margins(shares, noise, parts)
 
     def centring(self, margins: FloatArray) -> Centring:
         """What follows from released margins; post-processing."""

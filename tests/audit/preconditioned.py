@@ -77,6 +77,7 @@ class Case:
     clip: float = 0.5
     share: float = SHARE
     n_alike: int = 1
+    n_intervals: int = 0
 
     @cached_property
     def objective(self):
@@ -102,6 +103,7 @@ class Case:
             "inner": inner,
             "states": states(),
             "share": self.share,
+            "n_intervals": self.n_intervals,
             "power": 0.5,
             "clip": self.clip,
         }
@@ -135,5 +137,7 @@ class Case:
 def bytes_of(solution):
     """Everything that a solution tells."""
     centring = solution.centring
-    arrays = solution.weights, centring.centre, centring.scale, centring.norm
+    arrays = [solution.weights, centring.centre, centring.scale, centring.norm]
+    if solution.targets is not None:
+        arrays += [solution.targets.middle, solution.targets.half]
     return tuple(np.asarray(a).tobytes() for a in arrays), solution.noise_scale

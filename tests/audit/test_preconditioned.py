@@ -22,7 +22,7 @@ from skdp.data._source import Block
 from skdp.privacy._plan import Plan
 from skdp.privacy._query import Bound
 from skdp.queries._state_sums import StateSums
-from skdp.solvers._margins import shrunk_margins
+from skdp.solvers._margins import shrunk_margins, target_scale
 from skdp.solvers._preconditioned import Preconditioned
 from tests.audit.linear import LOSSES
 from tests.audit.preconditioned import INNER, SHARE, Case, N, truth_values
@@ -94,26 +94,38 @@ def test_one_event_for_both_parts():
 # ------------------------------------------------------------------------ broken twins
 
 
-def exact_margins(solver, answers, objective):
+def exact_shares(solver, answers, objective):
     query = solver.sums(objective)
     answers.ask(query)
-    sums = query.total(answers._source, None)
-    return shrunk_margins(sums, objective.n_samples, 0.0, solver.states.parts)
+    shares = query.total(answers._source, None) / objective.n_samples
+    return np.split(shares, [query.n_states])
 
 
 class CentreWithoutNoise(Preconditioned):
     """Planted bug: centred on the exact sums, though noisy ones are paid for."""
 
-    def _margins(self, answers, objective):
-        return exact_margins(self, answers, objective)
+    def _released(self, answers, objective):
+        states, _ = exact_shares(self, answers, objective)
+        return shrunk_margins(states, 0.0, self.states.parts), None
+
+
+class ExactTargets(Preconditioned):
+    """Planted bug: targets lie where the exact sums say, though noise is paid for."""
+
+    def _released(self, answers, objective):
+        _, knots = exact_shares(self, answers, objective)
+        even = np.full(sum(self.states.parts), 0.5)
+        return even, target_scale(shrunk_margins(knots, 0.0))
 
 
 class ExactScale(Preconditioned):
     """Planted bug: a released centre, and scales of the exact sums."""
 
-    def _margins(self, answers, objective):
-        object.__setattr__(self, "exact", exact_margins(self, answers, objective))
-        return np.full(sum(self.states.parts), 0.5)
+    def _released(self, answers, objective):
+        states, _ = exact_shares(self, answers, objective)
+        exact = shrunk_margins(states, 0.0, self.states.parts)
+        object.__setattr__(self, "exact", exact)
+        return np.full(sum(self.states.parts), 0.5), None
 
     def centring(self, margins):
         released, exact = super().centring(margins), super().centring(self.exact)
@@ -135,6 +147,27 @@ def test_twins_that_use_exact_sums_are_found(kind, adjacency):
     case = worst("noisy_gd", "logistic", adjacency, kind=kind, clip=3.0, n_alike=99)
     with pytest.raises(AssertionError, match=r"is not the same|depends on the data"):
         case.found()
+
+
+@every_adjacency
+def test_twin_that_scales_targets_exactly_is_found(adjacency):
+    facts = {"n_intervals": 8, "clip": 3.0, "n_alike": 99, "change": "label"}
+    case = worst("noisy_gd", "squared", adjacency, kind=ExactTargets, **facts)
+    with pytest.raises(AssertionError, match=r"is not the same|depends on the data"):
+        case.found()
+
+
+@every_adjacency
+@pytest.mark.parametrize("inner", INNER)
+def test_targets_are_a_part_of_the_first_release(inner, adjacency):
+    for change in ("opposite", "label"):
+        case = worst(inner, "squared", adjacency, n_intervals=8, change=change)
+        found = case.found()
+        assert found.largest <= 1 + ROUNDING
+        assert found.lines[0,] > 0.49
+    # A record that is gone is gone from every part.
+    if adjacency == "zero_out":
+        assert found.lines[0,] > 0.9995
 
 
 class SumsForNothing(Preconditioned):
@@ -192,8 +225,8 @@ def test_twin_that_forgets_the_second_record_is_found(monkeypatch):
 class Unmasked(CentredSource):
     """Planted bug: the null record is a row of zeros, and centred as any other."""
 
-    def __init__(self, source, encode, centring):
-        super().__init__(source, encode, centring)
+    def __init__(self, source, encode, centring, targets=None):
+        super().__init__(source, encode, centring, targets)
         self._blocks = [Block(self._zeroed(block), block.y) for block in self._blocks]
 
     @staticmethod

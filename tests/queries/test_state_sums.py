@@ -134,6 +134,38 @@ def test_twin_of_a_missing_cell_in_two_states_is_found(monkeypatch):
     assert farthest(states, parts)["zero_out"] > 1.3 * bound.zero_out
 
 
+TARGETS = np.array([-1.0, -0.99, 0.0, 0.3, 1.0, 7.0])
+
+
+def target_sums(targets, present=None, *, query=None):
+    """Sums at knots, of tables without columns."""
+    query = query or StateSums(0, len(targets), 0, n_intervals=4)
+    rows = csr_array((len(targets), 1))
+    return query.total(MemorySource(rows, targets, present), None)
+
+
+def test_targets_are_one_part_more():
+    n = len(TARGETS)
+    query = StateSums(0, n, 0, n_intervals=4)
+    gone = [target_sums(TARGETS, np.arange(n) != i) for i in range(n)]
+    alone = [np.linalg.norm(target_sums(TARGETS) - less) for less in gone]
+    apart = [np.linalg.norm(a - b) for a, b in itertools.combinations(gone, 2)]
+    bound = query.bound()
+    assert 0.999 * bound.zero_out <= max(alone) <= bound.zero_out
+    assert 0.999 * bound.replace_one <= max(apart) <= bound.replace_one
+    assert StateSums(9, n, 3, n_intervals=4).bound() == StateSums(9, n, 4).bound()
+    # Broken twin: targets that are no part of their own.
+    assert StateSums(9, n, 3).bound().zero_out < StateSums(9, n, 4).bound().zero_out
+
+
+def test_targets_are_at_their_knots():
+    sums = target_sums(TARGETS)
+    assert sums.sum() == pytest.approx(len(TARGETS))
+    knots = np.linspace(-1, 1, 5)
+    # Hats keep the mean; what lies beyond is clipped.
+    assert sums @ knots == pytest.approx(np.clip(TARGETS, -1, 1).sum())
+
+
 def test_random_records_of_the_mixed_table():
     rng = np.random.default_rng(0)
     blocks = TableEncoder(DECLARED)

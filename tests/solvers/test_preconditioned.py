@@ -32,7 +32,13 @@ from skdp.privacy import BudgetLedger, epsilon_of
 from skdp.privacy._gaussian import gaussian_mu
 from skdp.privacy._plan import Plan
 from skdp.solvers import Progress, solve
-from skdp.solvers._margins import Moments, even_margins, on_simplex, shrunk_margins
+from skdp.solvers._margins import (
+    Moments,
+    even_margins,
+    on_simplex,
+    shrunk_margins,
+    target_scale,
+)
 from skdp.solvers._preconditioned import CentredSolution, Preconditioned
 from tests.audit.preconditioned import BUDGET, INNER, Case
 from tests.door import OpenDoor
@@ -257,7 +263,8 @@ def test_centring_follows_from_the_release_alone():
     case, noise = Case("noisy_gd", "logistic", "zero_out"), SpyNoise(seed=0)
     solution, _ = solved(case, case.pair[0], noise=noise)
     draw, parts = noise.draws[0], case.solver.states.parts
-    margins = shrunk_margins(draw.released, case.objective.n_samples, draw.sigma, parts)
+    n = case.objective.n_samples
+    margins = shrunk_margins(draw.released / n, draw.sigma / n, parts)
     expected = case.solver.centring(margins)
     assert isinstance(solution, CentredSolution)
     assert np.array_equal(solution.centring.centre, expected.centre)
@@ -452,11 +459,10 @@ def test_noise_alone_is_spread_evenly():
     rng = np.random.default_rng(0)
     parts, n, deviation = (5, 2, 9), 1000, 400.0
     truth = np.concatenate([[n, 0, 0, 0, 0], [n, 0], np.full(9, n / 9)])
-    clear = shrunk_margins(truth, n, 0.0, parts)
+    clear = shrunk_margins(truth / n, 0.0, parts)
     assert np.allclose(clear, truth / n, atol=2e-3)
-    drowned = shrunk_margins(
-        even_margins(parts) * n + rng.normal(size=16), n, deviation, parts
-    )
+    noisy = even_margins(parts) + rng.normal(size=16) / n
+    drowned = shrunk_margins(noisy, deviation / n, parts)
     assert np.allclose(drowned, even_margins(parts), atol=1e-9)
     assert [p.sum() for p in np.split(clear, [5, 7])] == pytest.approx([1, 1, 1])
 
@@ -479,10 +485,31 @@ def test_any_release_makes_a_centring(released):
     sums = np.full(sum(solver.states.parts), released)
     sums[0] = -released
     with np.errstate(all="ignore"):  # as `solve` does
-        margins = shrunk_margins(sums, 50, 3.0, solver.states.parts)
+        margins = shrunk_margins(sums / 50, 3.0 / 50, solver.states.parts)
         centring = solver.centring(margins)
     assert np.isfinite([*centring.centre, *centring.scale]).all()
     assert 0 < centring.norm < math.inf
+
+
+@pytest.mark.parametrize("released", [0.0, 1e12, -1e12, 1e300])
+def test_any_release_makes_a_scale_of_targets(released):
+    shares = np.full(33, released)
+    shares[3] = -released
+    with np.errstate(all="ignore"):  # as `solve` does
+        found = target_scale(shrunk_margins(shares, 0.1))
+    assert -1 <= found.middle <= 1
+    assert 1 / 16 <= found.half <= 2
+    assert np.abs(found.of(np.array([-1.0, 0.0, 1.0]))).max() <= 1
+
+
+def test_targets_in_a_corner_are_told_apart():
+    """The scale of targets is that of the release, and undone in what is predicted."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"a": rng.uniform(size=20_000)})
+    y = 3 + X["a"] / 10
+    model = DPLinearRegression(columns={"a": (0, 1)}, target_bounds=(0, 100))
+    model.fit(X, y)
+    assert np.abs(model.predict(X) - y).max() < 3
 
 
 def test_columns_that_do_not_vary():
