@@ -100,12 +100,25 @@ class DPEstimator(PrivateEstimator):
         return effects
 
     def _adds_in_squares(self) -> bool:
+        if self._will_centre():
+            return True
         named = named_solver(self.solver, self.solver_params)
         return self.delta > 0 and named is not None and named.adds_in_squares
 
     def _be_one_of_several(self) -> None:
-        if self.solver == "auto" and self.delta > 0:
+        if self.solver == "auto" and self.delta > 0 and not self._will_centre():
             self.solver = "noisy_gd"
+
+    def _will_centre(self) -> bool:
+        """Whether ``"auto"`` fits centred rows, all of it Gaussian; before any rows."""
+        is_asked = self.columns is not None and self.preconditioning is not None
+        is_open = self.solver == "auto" and self.delta > 0 and self.fit_intercept
+        return bool(is_asked and is_open and not self._is_penalised)
+
+    @property
+    def _is_penalised(self) -> bool:
+        """Whether a penalty was given."""
+        return True
 
     def _products(self, X: Any, coef: np.ndarray) -> np.ndarray:
         """Of the fitted weights and rows, which are clipped as they were in `fit`."""

@@ -120,6 +120,10 @@ class LinearClassifier(ClassifierMixin, DPEstimator):
         self.privacy_ = record
         return self
 
+    @property
+    def _is_penalised(self) -> bool:
+        return self.C is not None
+
     def _check_strength(self) -> None:
         """Refuse a regularisation out of range."""
         if self.C is not None:

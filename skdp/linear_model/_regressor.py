@@ -54,6 +54,10 @@ class LinearRegressor(RegressorMixin, DPEstimator):
         with self._all_or_nothing():
             return self._fit(X, y)
 
+    @property
+    def _is_penalised(self) -> bool:
+        return bool(self.alpha)
+
     def _fit(self, X: Any, y: Any) -> Self:
         budget = self._check_privacy_params()
         check_bool("fit_intercept", self.fit_intercept)

@@ -84,6 +84,10 @@ class SparseModel(DPEstimator):
             X = clip_entries(X, record.feature_bound)
         return super()._products(X, coef)
 
+    @property
+    def _is_penalised(self) -> bool:
+        return bool(self.alpha)
+
     def _checked_bound(self) -> float:
         if self.feature_bound is None:
             return math.inf

@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 from scipy.sparse import csr_array
 from sklearn.base import clone
+from sklearn.feature_selection import SelectFromModel
 from sklearn.pipeline import make_pipeline
 
 from skdp import (
@@ -518,3 +519,18 @@ def test_columns_that_do_not_vary():
     model = fit(unfitted("logistic", columns=columns), X)
     assert np.isfinite(decision(model, X)).all()
     assert model.row_norm_ > 0
+
+
+def test_budgets_and_searches_centre_too():
+    """All of a centred fit adds up in squares, so nobody has to name its solver."""
+    first = SelectFromModel(DPLogisticRegression())
+    model = DPLogisticRegression(columns=DECLARED, classes=[0, 1])
+    for penalty, solver in ((None, "auto"), (1.0, "noisy_gd")):
+        both = make_pipeline(first, clone(model).set_params(C=penalty))
+        assert set_budget(both, epsilon=1.0, delta=1e-6)[-1].solver == solver
+    grid = {"preconditioning": ["auto", PAID]}
+    search = DPGridSearchCV(model, grid, epsilon=5.0, method="composition")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        search.fit(frame(400), np.arange(400) % 2)
+    assert hasattr(search.best_estimator_, "center_")
