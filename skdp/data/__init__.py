@@ -1,7 +1,13 @@
 """Sources: data as solvers see it."""
 
 from skdp.data._buckets import Bucket, buckets
-from skdp.data._centred import CentredRows, CentredSource, Centring, TargetScale
+from skdp.data._centred import (
+    CentredRows,
+    CentredSource,
+    Centring,
+    StateRows,
+    TargetScale,
+)
 from skdp.data._memory import MemorySource, held
 from skdp.data._source import Block, Source, is_stable
 from skdp.data._table import Table
@@ -18,6 +24,7 @@ __all__ = [
     "EntriesClipped",
     "MemorySource",
     "Source",
+    "StateRows",
     "Table",
     "TargetScale",
     "buckets",

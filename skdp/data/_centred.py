@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.sparse import issparse
+from scipy.sparse import csr_array, issparse
 
 from skdp._floats import UNIT_ROUNDOFF, FloatArray
 from skdp._rows import row_norms, with_entries
@@ -34,9 +35,13 @@ class Centring:
     @property
     def amplification(self) -> float:
         """Norms of the terms of a product over that of the row, for rows up to 1."""
+        return self.amplified(float(np.max(self.scale)))
+
+    def amplified(self, terms: float) -> float:
+        """The same, for scaled rows whose own terms have norms of so much together."""
         moved = float(np.linalg.norm(self.centre * self.scale))
         # The intercept's terms are as large as ever where all others are small.
-        return max(2 * (float(np.max(self.scale)) + moved) / self.norm, 1.0)
+        return max(2 * (terms + moved) / self.norm, 1.0)
 
     def products(self, X: Any, coef: FloatArray) -> FloatArray:
         """What rows add to a prediction: ``factor * (x - centre) @ coef``, unscaled.
@@ -56,13 +61,15 @@ class Centring:
 
         Parameters
         ----------
-        X : ndarray or canonical CSR of float64 of shape (n_rows, n_features)
+        X : ndarray, canonical CSR or StateRows, of float64, (n_rows, n_features)
             Of norm at most 1.
         """
         centre, X = self.centre * self.scale, _scaled(X, self.scale)
-        squares = row_norms(X) ** 2 - 2 * np.asarray(X @ centre) + centre @ centre
+        lengths = row_norms(X)
+        squares = lengths**2 - 2 * np.asarray(X @ centre) + centre @ centre
         # What is lost where the terms cancel is added, so that no row is longer than 1.
-        terms = row_norms(X) + np.linalg.norm(centre)
+        own = X.terms if isinstance(X, StateRows) else lengths
+        terms = own + float(np.linalg.norm(centre))
         lost = 8 * (X.shape[1] + 64) * UNIT_ROUNDOFF * terms**2
         norms = np.sqrt(np.maximum(squares, 0.0) + lost)
         return CentredRows(X, centre, 1 / np.maximum(norms, self.norm), norms)
@@ -81,12 +88,72 @@ class TargetScale:
 
 
 @dataclass(frozen=True, eq=False)
+class StateRows:
+    """Rows that are shares in states times a basis, for products only.
+
+    A cell is in two states and has an entry in many features: products by way of the
+    states are so much faster.
+
+    Parameters
+    ----------
+    states : CSR of float64 of shape (n_rows, n_states)
+        Private.
+    basis : CSR of float64 of shape (n_states, n_features)
+    parts : tuple of int
+        Numbers of states; shares add up to at most 1 in each.
+    """
+
+    states: csr_array
+    basis: csr_array
+    parts: tuple[int, ...]
+    dtype: ClassVar[Any] = np.dtype(np.float64)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of rows and features."""
+        return self.states.shape[0], self.basis.shape[1]
+
+    @property
+    def norms(self) -> FloatArray:
+        """Of the rows."""
+        return row_norms(self.states @ self.basis)
+
+    @property
+    def terms(self) -> float:
+        """Largest sum of the norms of what a row is the sum of; follows from public."""
+        each = np.split(row_norms(self.basis), np.cumsum(self.parts)[:-1])
+        return float(sum(part.max() for part in each)) * (1 + 1e-12)
+
+    def scaled(self, scale: FloatArray) -> StateRows:
+        """Rows whose features are multiplied by a scale."""
+        basis = with_entries(self.basis, self.basis.data * scale[self.basis.indices])
+        return StateRows(self.states, basis, self.parts)
+
+    def __matmul__(self, weights: FloatArray) -> FloatArray:
+        return np.asarray(self.states @ (self.basis @ weights))
+
+    @cached_property
+    def T(self) -> _TransposedStates:
+        """For products with residuals; kept, since SciPy copies what it transposes."""
+        return _TransposedStates(self.states.T, self.basis.T)
+
+
+@dataclass(frozen=True, eq=False)
+class _TransposedStates:
+    states: Any
+    basis: Any
+
+    def __matmul__(self, residuals: FloatArray) -> FloatArray:
+        return np.asarray(self.basis @ (self.states @ residuals))
+
+
+@dataclass(frozen=True, eq=False)
 class CentredRows:
     """``(X - centre) * factor``, each row with its factor, for products only.
 
     Parameters
     ----------
-    X : ndarray or CSR of float64 of shape (n_rows, n_features)
+    X : ndarray, CSR or StateRows of float64 of shape (n_rows, n_features)
     centre : ndarray of float64 of shape (n_features,)
     factor : ndarray of float64 of shape (n_rows,)
     lengths : ndarray of float64 of shape (n_rows,)
@@ -162,7 +229,10 @@ class CentredSource:
         ]
         self.n_samples, self.n_features = source.n_samples, len(centring.centre)
         self.largest_block, self.is_stable = source.largest_block, True
-        self.amplification = centring.amplification
+        terms = [b.X.X.terms for b in self._blocks if isinstance(b.X.X, StateRows)]
+        self.amplification = max(
+            [centring.amplification, *map(centring.amplified, terms)]
+        )
 
     def blocks(self) -> Iterator[Block]:
         """The centred blocks."""
@@ -170,6 +240,8 @@ class CentredSource:
 
 
 def _scaled(X: Any, scale: FloatArray) -> Any:
+    if isinstance(X, StateRows):
+        return X.scaled(scale)
     if not issparse(X):
         return X * scale
     return with_entries(X, X.data * scale[X.indices])

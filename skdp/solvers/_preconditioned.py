@@ -17,7 +17,7 @@ from scipy.sparse import csr_array
 
 from skdp._configured import Given
 from skdp._floats import FloatArray
-from skdp.data import CentredSource, Centring, TargetScale
+from skdp.data import CentredSource, Centring, StateRows, TargetScale
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget, calibrate
 from skdp.privacy._answers import Answers
@@ -71,11 +71,9 @@ class States:
         shares = shares[shares > _LEAST_DIRECTION * shares.max()]
         return tuple((shares / shares.sum()).tolist())
 
-    def rows(self, states: csr_array) -> csr_array:
+    def rows(self, states: csr_array) -> StateRows:
         """Rows of features, of norm at most 1."""
-        rows = states @ self.basis
-        rows.sort_indices()
-        return rows
+        return StateRows(states, self.basis, self.parts)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -233,7 +233,7 @@ class Unmasked(CentredSource):
     def _zeroed(block):
         rows = block.X
         gone = 1.0 * block.present if block.present is not None else 1.0
-        X = rows.X.toarray() * np.reshape(gone, (-1, 1))
+        X = (rows.X @ np.eye(rows.shape[1])) * np.reshape(gone, (-1, 1))
         return CentredRows(X, rows.centre, rows.factor, rows.lengths)
 
 

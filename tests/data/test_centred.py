@@ -11,7 +11,15 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from skdp.data import CentredSource, Centring, EntriesClipped, MemorySource, buckets
+from skdp._rows import row_norms
+from skdp.data import (
+    CentredSource,
+    Centring,
+    EntriesClipped,
+    MemorySource,
+    StateRows,
+    buckets,
+)
 from skdp.data._centred import CentredRows
 from skdp.data._views import ColumnsOf
 from skdp.losses import LogisticLoss
@@ -241,3 +249,57 @@ def test_weights_in_units_of_the_features():
     assert not within.all()
     linear = X @ coef
     assert np.allclose(centring.products(X, coef)[within], linear[within], rtol=1e-12)
+
+
+# ------------------------------------------------------------------ by way of states
+
+
+def state_rows(n=200, seed=0):
+    """Rows between knots of three columns."""
+    rng = np.random.default_rng(seed)
+    sizes = (5, 9, 2)
+    starts = np.cumsum([0, *sizes[:-1]])
+    knots = [
+        start + rng.integers(0, m - 1, n)
+        for start, m in zip(starts, sizes, strict=True)
+    ]
+    shares = rng.uniform(size=(3, n))
+    states = np.zeros((n, sum(sizes)))
+    for knot, share in zip(knots, shares, strict=True):
+        states[np.arange(n), knot] = 1 - share
+        states[np.arange(n), knot + 1] = share
+    basis = rng.normal(size=(sum(sizes), 7)) / 5
+    return StateRows(csr_array(states), csr_array(basis), sizes)
+
+
+def test_rows_by_way_of_states_are_the_rows():
+    rows, rng = state_rows(), np.random.default_rng(1)
+    X = rows.states.toarray() @ rows.basis.toarray()
+    centring = Centring(X.mean(axis=0), rng.uniform(0.1, 3, 7), 0.5)
+    held, plain = centring.of(rows), centring.of(X)
+    weights, residuals = rng.normal(size=(7, 2)), rng.normal(size=(200, 2))
+    assert np.allclose(held @ weights, plain @ weights, rtol=1e-9, atol=1e-12)
+    assert np.allclose(held.T @ residuals, plain.T @ residuals, rtol=1e-9, atol=1e-12)
+    assert np.allclose(held.norms, plain.norms, rtol=1e-9)
+    assert held.norms.max() <= 1
+
+
+def test_terms_bound_what_a_row_is_the_sum_of():
+    rows = state_rows()
+    magnitudes = rows.states.toarray() @ np.abs(rows.basis.toarray())
+    longest = np.linalg.norm(magnitudes, axis=1).max()
+    assert longest <= rows.terms
+    # Broken twin: the longest row alone, which cancelled terms may exceed.
+    assert longest > row_norms(rows).max()
+
+
+def test_a_source_of_states_charges_their_terms():
+    rows = state_rows()
+    centring = Centring(np.zeros(7), np.ones(7), 0.01)
+    source = CentredSource(
+        MemorySource(rows.states, np.zeros(200)),
+        lambda states: StateRows(states, rows.basis, rows.parts),
+        centring,
+    )
+    assert source.amplification == centring.amplified(rows.terms)
+    assert source.amplification >= centring.amplification
