@@ -15,7 +15,7 @@ from skdp.objectives import Expected, LinearObjective
 from skdp.preprocessing._table_plan import Encoding
 from skdp.privacy import Budget
 from skdp.privacy._gaussian import gaussian_mu
-from skdp.solvers._auto import Chosen
+from skdp.solvers._auto import FEW_STEPS, Chosen
 from skdp.solvers._flow_time import FlowTime
 from skdp.solvers._heavy_ball import HeavyBall
 from skdp.solvers._multistage import Multistage
@@ -38,7 +38,6 @@ _ADMITTED, _ADMITTED_SQUARED = 0.5, 0.35
 _SIGNAL, _SIGNAL_SQUARED = 1.5, 1.0
 # With several outputs from this strength on.
 _WORTH_SEVERAL, _ADMITTED_SEVERAL = 100.0, 1.0
-_FEW_STEPS = 100
 # Solvers whose answers are sums of gradients over all records.
 _OF_GRADIENTS = (NoisyGD, Nesterov, HeavyBall, Multistage)
 
@@ -203,7 +202,7 @@ def _by_rule(objective: LinearObjective, budget: Budget) -> Chosen:
     rule = FlowTime.of(objective, budget)
     clip, weight = rule.clip_and_weight(None, None)
     steps = rule.wanted_steps(rule.flow(clip, weight))
-    if objective.loss.n_outputs == 1 and steps < _FEW_STEPS:
+    if objective.loss.n_outputs == 1 and steps < FEW_STEPS:
         reason = "noise limits the fit: few accelerated steps with divided noise"
         return Chosen(Nesterov.planned({}, objective, budget), reason)
     reason = "averaged noisy descent on centred rows"

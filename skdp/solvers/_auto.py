@@ -24,7 +24,7 @@ from skdp.solvers._peeling import Peeling
 
 # Steps of noisy_gd below which there are too few iterates to average, and dividing the
 # noise over accelerated steps is better; with one output.
-_FEW_STEPS = 100
+FEW_STEPS = 100
 # Steps from which on noise is so small that the one-shot minimiser is as accurate and
 # faster. Several outputs: later, since there residual clipping pays.
 _MANY_STEPS, _MANY_STEPS_OUTPUTS = 150, 600
@@ -80,7 +80,7 @@ def auto_candidates(
         ]
     steps = wanted_steps(objective, budget)
     many = _MANY_STEPS if objective.loss.n_outputs == 1 else _MANY_STEPS_OUTPUTS
-    if objective.loss.n_outputs == 1 and steps < _FEW_STEPS:
+    if objective.loss.n_outputs == 1 and steps < FEW_STEPS:
         reason = "noise limits the fit: few accelerated steps with divided noise"
         return [Candidate(Nesterov, reason)]
     if steps < many:
