@@ -12,6 +12,7 @@ what is allowed and four standard errors is marked MISSED.
 from __future__ import annotations
 
 import argparse
+import math
 import warnings
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
@@ -26,7 +27,6 @@ from benchmarks._accuracy import mean_and_error
 from skdp import DPLinearRegression, DPLogisticRegression
 from skdp.columns import Range
 
-_FITS = 50
 _TEST = 2_000
 # Noise is drawn apart from records.
 _NOISE_SEED = 7000
@@ -181,27 +181,37 @@ def losses(cell: Cell, default: Default, seed: int) -> tuple[float, float, float
     )
 
 
-def excess(cell: Cell, default: Default) -> tuple[float, float]:
+def excess(cell: Cell, default: Default, n_fits: int) -> tuple[float, float]:
     """Mean excess over the better constant, and its standard error."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        measured = [losses(cell, default, seed) for seed in range(_FITS)]
+        measured = [losses(cell, default, seed) for seed in range(n_fits)]
     found, *constants = np.array(measured).T
     return mean_and_error(found - min(constants, key=np.mean))
 
 
-def verdict(cell: Cell, default: Default) -> str:
+def verdict(cell: Cell, default: Default, n_fits: int) -> str:
     """A cell of the table."""
-    mean, error = excess(cell, default)
+    mean, error = excess(cell, default, n_fits)
     is_missed = mean > default.allowed + 4 * error
     return f"{mean:+.4f} ±{error:.4f}{' MISSED' if is_missed else ''}"
 
 
 _LOGISTIC = Default(
-    DPLogisticRegression, {"classes": [0, 1]}, labels, log_loss_of, 0.5, allowed=0.01
+    DPLogisticRegression,
+    {"classes": [0, 1]},
+    labels,
+    log_loss_of,
+    free=0.5,
+    allowed=0.01,
 )
 _REGRESSION = Default(
-    DPLinearRegression, {"target_bounds": (0, 1)}, targets, unexplained, 0.5, 0.02
+    DPLinearRegression,
+    {"target_bounds": (0, 1)},
+    targets,
+    unexplained,
+    free=0.5,
+    allowed=0.02,
 )
 DEFAULTS = {
     "logistic": _LOGISTIC,
@@ -211,11 +221,11 @@ DEFAULTS = {
 }
 
 
-def line(cell: Cell, names: Iterable[str]) -> str:
+def line(cell: Cell, names: Iterable[str], n_fits: int) -> str:
     """A line of the table."""
     facts = (cell.n, cell.d, cell.epsilon, cell.adjacency, cell.signal)
     facts += (cell.width, cell.base)
-    told = [verdict(cell, DEFAULTS[name]) for name in names]
+    told = [verdict(cell, DEFAULTS[name], n_fits) for name in names]
     return "| " + " | ".join([*map(str, facts), *told]) + " |"
 
 
@@ -223,6 +233,9 @@ def main(arguments: list[str] | None = None) -> None:
     """Print the grid, a line as soon as it is measured."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", metavar="name", help=", ".join(DEFAULTS))
+    parser.add_argument("--fits", type=int, default=50, help="in each cell")
+    parser.add_argument("--most-entries", type=int, help="of X, in the cells measured")
+    parser.add_argument("--least-entries", type=int, default=0)
     parser.add_argument("--jobs", type=int, choices=[1, 2], default=2)
     options = parser.parse_args(arguments)
     names = options.names or list(DEFAULTS)
@@ -231,17 +244,24 @@ def main(arguments: list[str] | None = None) -> None:
     facts = ["n", "d", "epsilon", "adjacency", "signal", "width", "base"]
     print("| " + " | ".join([*facts, *names]) + " |")
     print("|" + "---|" * (len(facts) + len(names)))
-    for told in _lines(names, options.jobs):
+    measured = partial(line, names=names, n_fits=options.fits)
+    for told in _lines(measured, _chosen(options), options.jobs):
         print(told, flush=True)
 
 
-def _lines(names: list[str], n_processes: int) -> Iterable[str]:
-    measured = partial(line, names=names)
+def _chosen(options: argparse.Namespace) -> list[Cell]:
+    low, high = options.least_entries, options.most_entries or math.inf
+    return [cell for cell in CELLS if low <= cell.n * cell.d <= high]
+
+
+def _lines(
+    measured: Callable[[Cell], str], cells: list[Cell], n_processes: int
+) -> Iterable[str]:
     if n_processes == 1:
-        yield from map(measured, CELLS)
+        yield from map(measured, cells)
         return
     with ProcessPoolExecutor(n_processes) as pool:
-        yield from pool.map(measured, CELLS)
+        yield from pool.map(measured, cells)
 
 
 if __name__ == "__main__":

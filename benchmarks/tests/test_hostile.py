@@ -12,12 +12,8 @@ from benchmarks.hostile import CELLS, DEFAULTS, Cell, Default, excess, verdict
 
 EASY = Cell(300, 2, 50.0)
 RARE = Cell(400, 2, 50.0, base=0.02)
+FEW, ALONE = 3, ("--jobs", "1")
 every_default = pytest.mark.parametrize("name", DEFAULTS)
-
-
-@pytest.fixture(autouse=True)
-def _few_fits(monkeypatch):
-    monkeypatch.setattr(hostile, "_FITS", 3)
 
 
 class Even:
@@ -54,25 +50,25 @@ def planted(name):
 
 @every_default
 def test_a_default_that_learns_is_better_than_constants(name):
-    mean, _ = excess(EASY, DEFAULTS[name])
+    mean, _ = excess(EASY, DEFAULTS[name], FEW)
     assert mean < -0.03
-    assert "MISSED" not in verdict(EASY, DEFAULTS[name])
+    assert "MISSED" not in verdict(EASY, DEFAULTS[name], FEW)
 
 
 @every_default
 def test_a_model_worse_than_the_constant_is_missed(name):
     # The twin of the test above.
-    assert excess(RARE, planted(name))[0] > 0.1
-    assert verdict(RARE, planted(name)).endswith(" MISSED")
+    assert excess(RARE, planted(name), FEW)[0] > 0.1
+    assert verdict(RARE, planted(name), FEW).endswith(" MISSED")
 
 
 def test_a_model_as_good_as_the_free_constant_is_not_missed():
-    assert excess(Cell(50, 1, 1e-3), planted("logistic")) == (0.0, 0.0)
-    assert "MISSED" not in verdict(Cell(50, 1, 1e-3), planted("logistic"))
+    assert excess(Cell(50, 1, 1e-3), planted("logistic"), FEW) == (0.0, 0.0)
+    assert "MISSED" not in verdict(Cell(50, 1, 1e-3), planted("logistic"), FEW)
 
 
 def test_cells_repeat():
-    first, again = (excess(EASY, DEFAULTS["logistic"]) for _ in range(2))
+    first, again = (excess(EASY, DEFAULTS["logistic"], FEW) for _ in range(2))
     assert first == again
 
 
@@ -88,10 +84,18 @@ def test_shares_of_positives_and_signal_are_those_of_the_cell():
 
 def test_the_grid_is_printed(monkeypatch, capsys):
     monkeypatch.setattr(hostile, "CELLS", [EASY, RARE])
-    hostile.main(["logistic, columns", "regression, columns", "--jobs", "1"])
+    hostile.main(["logistic, columns", "regression, columns", "--fits", "2", *ALONE])
     lines = capsys.readouterr().out.splitlines()
     assert [line.count("|") for line in lines] == [10] * 4
     assert lines[2].startswith("| 300 | 2 | 50.0 | replace_one | 2.0 | 1.0 | 0.5 | -0.")
+
+
+def test_cells_are_chosen_by_their_entries(monkeypatch, capsys):
+    monkeypatch.setattr(hostile, "CELLS", [EASY, RARE])
+    hostile.main(["logistic", "--fits", "2", "--least-entries", "601", *ALONE])
+    hostile.main(["logistic", "--fits", "2", "--most-entries", "600", *ALONE])
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.partition(" | ")[0] for line in lines[2::3]] == ["| 400", "| 300"]
 
 
 def test_unknown_defaults_are_refused(capsys):
