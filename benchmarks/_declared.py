@@ -64,11 +64,15 @@ class Fit:
         return partial(DPLinearRegression, target_bounds=bounds, **budget)
 
 
+def _lines(fit: Fit) -> TableEncoder:
+    return TableEncoder(fit.columns, numeric="linear")
+
+
 VARIANTS: dict[str, Callable[[Fit], Any]] = {
     "default": lambda fit: fit.dense(columns=fit.columns),
-    "linear": lambda fit: fit.dense(
-        columns=TableEncoder(fit.columns, numeric="linear")
-    ),
+    "as_encoded": lambda fit: fit.dense(columns=fit.columns, preconditioning=None),
+    "lines": lambda fit: fit.dense(columns=_lines(fit)),
+    "linear": lambda fit: fit.dense(columns=_lines(fit), preconditioning=None),
     "bins": lambda fit: fit.dense(columns=TableEncoder(fit.columns, numeric="bins")),
 }
 

@@ -127,6 +127,19 @@ def test_variants_have_the_budget_they_are_given():
         assert (given["adjacency"], given["random_state"]) == ("zero_out", 3)
 
 
+def test_variants_are_centred_and_encoded_as_they_are_named():
+    fit = Fit(declared("digits_odd"), 0.5, 1e-7, "zero_out", 3)
+    told = {name: make(fit).get_params() for name, make in VARIANTS.items()}
+    centred = {name for name, given in told.items() if given["preconditioning"]}
+    lines = {
+        name
+        for name, given in told.items()
+        if given.get("columns__numeric") == "linear"
+    }
+    assert set(VARIANTS) - centred == {"as_encoded", "linear"}
+    assert lines == {"lines", "linear"}
+
+
 def test_a_table_is_printed_and_missing_data_are_refused(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("SKDP_DATA_HOME", str(tmp_path))
     _declared_tables.table.cache_clear()
