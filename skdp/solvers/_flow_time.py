@@ -81,7 +81,8 @@ class FlowTime:
         """Flow time of the least expected error in the prediction of a unit row.
 
         In a direction of curvature h, exp(-h s) of the signal is left after a flow time
-        s, and the noise has the variance that `NoisyGD` tells.
+        s, and the noise has the variance that `NoisyGD` tells. Signals fall with the root
+        of a direction's share.
         """
         objective, loss = self.objective, self.objective.loss
         share, norm = np.array(objective.expected.spectrum), objective.data_norm
@@ -91,7 +92,8 @@ class FlowTime:
         noise = (deviation * flows) ** 2 * np.minimum(1.0, 1 / (2 * bend * flows))
         signal = objective.expected.signal * loss.raw_unit
         left = signal**2 * np.exp(-2 * bend * flows)
-        return float(flows[np.argmin((noise + left) @ share), 0])
+        of_signal = np.sqrt(share) / np.sqrt(share).sum()
+        return float(flows[np.argmin(noise @ share + left @ of_signal), 0])
 
     def _admitted(self, flow: float) -> float:
         """Flow time admitted if every step reads all records: what it is."""

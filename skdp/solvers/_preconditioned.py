@@ -36,6 +36,8 @@ from skdp.solvers._margins import (
 _LEAST_VARIANCE = 1e-4
 _LEAST_NORM = 1e-3
 _LEAST_DIRECTION = 1e-6
+# By how much less rows spread in directions that columns leave which go together.
+_TOGETHER = 30.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +60,11 @@ class States:
 
     @property
     def spectrum(self) -> tuple[float, ...]:
-        """Shares of rows' squared norm in orthogonal directions, were columns even."""
+        """Shares of rows' squared norm in orthogonal directions, were columns even.
+
+        Columns that go together leave other directions, in which rows hardly spread: as
+        many of them are taken to be there.
+        """
         ends = np.cumsum(self.parts).tolist()
         weighted = csr_array(self.basis * self.weights)
         found = []
@@ -69,6 +75,7 @@ class States:
             found.append(np.linalg.svd(centred, compute_uv=False) ** 2 / len(part))
         shares = np.concatenate(found)
         shares = shares[shares > _LEAST_DIRECTION * shares.max()]
+        shares = np.concatenate([shares, shares / _TOGETHER])
         return tuple((shares / shares.sum()).tolist())
 
     def rows(self, states: csr_array) -> StateRows:
