@@ -81,8 +81,8 @@ class FlowTime:
         """Flow time of the least expected error in the prediction of a unit row.
 
         In a direction of curvature h, exp(-h s) of the signal is left after a flow time
-        s, and the noise has the variance that `NoisyGD` tells. Signals fall with the root
-        of a direction's share.
+        s, and the noise has the variance that `NoisyGD` tells. Signals are taken to
+        fall with the root of a direction's share.
         """
         objective, loss = self.objective, self.objective.loss
         share, norm = np.array(objective.expected.spectrum), objective.data_norm
