@@ -23,21 +23,19 @@ PUBLIC_OF_DECLARED = (
     "declared columns: names, kinds, ranges and categories",
     "that every cell is of the kind that is declared for its column",
 )
+# More numbers than so many are encoded as lines.
+_MOST_CURVES = 100
 # Intervals of the finest level, below so many records times mu in tables of so many
 # columns; with more columns each has a smaller part of a row's norm.
 _COLUMNS = 10
-# More numbers than so many are encoded as lines.
-_MOST_CURVES = 100
-_INTERVALS = ((500.0, 4), (1_750.0, 8), (6_000.0, 16), (21_000.0, 32), (math.inf, 64))
+_INTERVALS = ((250.0, 4), (875.0, 8), (3_000.0, 16), (10_500.0, 32), (math.inf, 64))
 
 
 def knots_within(budget: Budget, adjacency: str) -> KnotRule:
     """How fine the noise of a budget lets curves be; public facts only."""
 
     def knots(n_samples: int, n_columns: int) -> int:
-        size = strength_of(n_samples, budget, adjacency) * math.sqrt(
-            _COLUMNS / n_columns
-        )
+        size = strength_of(n_samples, budget, adjacency) * _COLUMNS / n_columns
         return 1 + next(count for below, count in _INTERVALS if size <= below)
 
     return knots
