@@ -35,7 +35,7 @@ _WORTH_RELEASING = 120.0
 # since centred rows spend none of it on what all rows share.
 _ADMITTED, _ADMITTED_SQUARED = 0.5, 0.35
 # Deviation of what is to be learned, in units of the loss.
-_SIGNAL, _SIGNAL_SQUARED = 1.5, 1.0
+_SIGNAL, _SIGNAL_SQUARED = 1.5, 0.5
 # With several outputs from this strength on.
 _WORTH_SEVERAL, _ADMITTED_SEVERAL = 100.0, 1.0
 # Solvers whose answers are sums of gradients over all records.
