@@ -16,14 +16,17 @@ from skdp.preprocessing._table_plan import Encoding
 from skdp.privacy import Budget
 from skdp.privacy._gaussian import gaussian_mu
 from skdp.solvers._auto import FEW_STEPS, Chosen
+from skdp.solvers._budget_parts import part_of
 from skdp.solvers._flow_time import FlowTime
 from skdp.solvers._heavy_ball import HeavyBall
 from skdp.solvers._multistage import Multistage
 from skdp.solvers._named import Named
 from skdp.solvers._nesterov import Nesterov
 from skdp.solvers._noisy_gd import NoisyGD
-from skdp.solvers._preconditioned import Preconditioned, States, replace_epsilon
+from skdp.solvers._preconditioned import Preconditioned, States
 
+# Delta at which a pure budget is compared with the others, by rules only.
+TYPICAL_DELTA = 1e-6
 # Deviation of the noise in a share of the records that is worth paying for.
 _WANTED = 0.01
 _LEAST_SHARE, _MOST_SHARE = 0.002, 0.1
@@ -53,10 +56,11 @@ class Preconditioning(Configured):
     Parameters
     ----------
     share : float in [0, 0.9] or None, default=None
-        Of the squared privacy loss (mu squared), for the columns' histograms in one
-        release. 0 releases nothing and centres on evenly spread columns. None: what
-        brings the noise in a share of the records down to 0.01, between 0.002 and 0.1;
-        0 where that does not do.
+        Of the squared privacy loss (mu squared), for the columns' histograms, and a
+        regression's of its targets, in one release. 0 releases nothing and centres on
+        evenly spread columns. None: what brings the noise in a share of the records
+        down to 0.01, between 0.002 and 0.1; where that does not do, 0, or what the
+        targets' histogram alone needs.
     power : float in [0, 1], default=0.0
         Features are divided by this power of their private standard deviation, over
         that of an evenly spread column. No power gained anything on the tables that the
@@ -82,7 +86,7 @@ def strength_of(n_samples: int, budget: Budget, adjacency: str) -> float:
     """Records times mu, in units of records that are left out; public facts."""
     if not budget.is_finite:
         return math.inf
-    mu = gaussian_mu(budget.epsilon, budget.delta or 1e-6)
+    mu = gaussian_mu(budget.epsilon, budget.delta or TYPICAL_DELTA)
     return n_samples * mu * (0.5 if adjacency == "replace_one" else 1.0)
 
 
@@ -127,8 +131,7 @@ def preconditioned(
     share, reads_columns = given.share, True
     if share is None:
         share, reads_columns = _share(strength, len(encoding.parts), g, n_intervals)
-    mu = gaussian_mu(budget.epsilon, budget.delta)
-    left = replace_epsilon(budget, math.sqrt(1 - share) * mu)
+    left = part_of(budget, 1 - share)
     states = States(encoding.parts, encoding.basis, encoding.weights)
     objective = replace(objective, expected=_expected(objective.loss, strength, states))
     inner = _by_rule(objective, left)

@@ -13,14 +13,12 @@ from skdp._forecast import Signal, relaxed
 from skdp._rows import clip_entries, columns_at
 from skdp._validation import check_count, check_data_norm, check_real
 from skdp.linear_model._base import DPEstimator
+from skdp.linear_model._preconditioning import TYPICAL_DELTA
 from skdp.losses import Loss
 from skdp.objectives import LinearObjective
 from skdp.privacy import Budget
 from skdp.privacy._gaussian import gaussian_mu
 from skdp.solvers import SOLVERS
-
-# Delta at which a pure budget is compared with the others, by the rule below only.
-_TYPICAL_DELTA = 1e-6
 
 
 def default_n_nonzero(objective: LinearObjective, budget: Budget) -> int:
@@ -34,7 +32,7 @@ def default_n_nonzero(objective: LinearObjective, budget: Budget) -> int:
     limit counts: all k together have to stand out.
     """
     n, d = objective.n_samples, objective.n_features
-    mu = gaussian_mu(budget.epsilon, budget.delta or _TYPICAL_DELTA)
+    mu = gaussian_mu(budget.epsilon, budget.delta or TYPICAL_DELTA)
     entries = min(objective.full_entries, d)
     level = 2 * math.log(d + 1)
     wanted = min((n * mu / 5) ** 2 / (entries * level), 6 * n * mu / level, d)

@@ -21,10 +21,10 @@ from skdp.data import CentredSource, Centring, StateRows, TargetScale
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget, calibrate
 from skdp.privacy._answers import Answers
-from skdp.privacy._gaussian import gaussian_epsilon, gaussian_mu
 from skdp.privacy._plan import Line, Part, Plan
 from skdp.queries._state_sums import StateSums
 from skdp.solvers._base import Progress, Solution, Solver
+from skdp.solvers._budget_parts import cost_of, part_of
 from skdp.solvers._margins import (
     Moments,
     even_margins,
@@ -150,11 +150,10 @@ class Preconditioned(Solver):
     def planned(cls, given: Given, objective: LinearObjective, budget: Budget) -> Self:
         """Everything is given but the levels."""
         inner, share = given["inner"], given["share"]
-        mu = gaussian_mu(budget.epsilon, budget.delta)
         declare = partial(inner.plan(objective).event, relation=objective.adjacency)
-        left = replace_epsilon(budget, math.sqrt(1 - share) * mu)
+        left = part_of(budget, 1 - share)
         of_sums = 1 / math.sqrt(share) if share > 0 else 1.0
-        levels = (of_sums, calibrate(declare, left) * mu)
+        levels = (of_sums, calibrate(declare, left) * cost_of(budget))
         return cls(**given, levels=levels)
 
     @classmethod
@@ -167,7 +166,13 @@ class Preconditioned(Solver):
 
     @property
     def params(self) -> dict[str, Any]:
-        told = {"share": self.share, "power": self.power, "clip": self.clip}
+        told = {
+            "share": self.share,
+            "reads_columns": self.share > 0 and self.reads_columns,
+            "reads_targets": self.share > 0 and self.n_intervals > 0,
+            "power": self.power,
+            "clip": self.clip,
+        }
         return {**self.inner.params, "preconditioning": told}
 
     @property
@@ -236,8 +241,3 @@ class Preconditioned(Solver):
         scale *= self.states.weights
         norm = self.clip * math.sqrt(float(found.variance @ scale**2))
         return Centring(found.mean, scale, max(norm, _LEAST_NORM))
-
-
-def replace_epsilon(budget: Budget, mu: float) -> Budget:
-    """The budget of this mu at the same delta."""
-    return Budget(max(gaussian_epsilon(mu, budget.delta), 1e-6), budget.delta)

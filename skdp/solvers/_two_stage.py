@@ -27,13 +27,13 @@ from skdp.exceptions import Refused
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget, calibrate
 from skdp.privacy._answers import Answers
-from skdp.privacy._gaussian import gaussian_epsilon, gaussian_mu
 from skdp.privacy._laws import Choices
 from skdp.privacy._plan import Line, Part, Plan
 from skdp.queries._features import BoundedFeatures, Scores, rows_bound
 from skdp.queries._split_gradient import SplitGradients
 from skdp.solvers._base import Progress, Solution, Solver
 from skdp.solvers._boxed import boxed, farthest_weight
+from skdp.solvers._budget_parts import cost_of, part_of
 from skdp.solvers._chosen_law import ChosenLaw
 from skdp.solvers._dense_part import (
     check_dense_key,
@@ -50,7 +50,6 @@ from skdp.solvers._thresholding import largest_rows
 # Share of the budget, mu^2 or epsilon, of the constant model: one number per output.
 _CONSTANT_SHARE = 0.05
 _CONSTANT_STEPS = 4
-_LEAST_EPSILON = 1e-6
 
 
 class Levels(NamedTuple):
@@ -171,7 +170,7 @@ class TwoStage(Solver):
         )
         if objective.fit_intercept:
             model, part = solver._constant_model(objective), _of_constant(objective)
-            model.planned(model.params, part, _part(budget, _CONSTANT_SHARE))
+            model.planned(model.params, part, part_of(budget, _CONSTANT_SHARE))
         return solver
 
     @classmethod
@@ -180,7 +179,7 @@ class TwoStage(Solver):
     ) -> tuple[Solver, Levels]:
         """The refit, and the levels of all stages."""
         constant = _CONSTANT_SHARE if objective.fit_intercept else 0.0
-        left = _part(budget, (1 - constant) * (1 - share))
+        left = part_of(budget, (1 - constant) * (1 - share))
         try:
             named = named_part("refit", given)
             refit = planned_part(named, _of_refit(objective), left)
@@ -321,7 +320,7 @@ def _levels(
     """Noise with which each stage alone would cost its share of the budget."""
     if objective.fit_intercept:
         share *= 1 - _CONSTANT_SHARE
-    plan, whole = refit.plan(_of_refit(objective)), _cost(budget)
+    plan, whole = refit.plan(_of_refit(objective)), cost_of(budget)
     declare = partial(plan.event, relation=objective.adjacency)
     of_refit = calibrate(declare, left) * whole
     if budget.delta == 0:
@@ -348,21 +347,6 @@ def _of_refit(objective: LinearObjective) -> LinearObjective:
     k = objective.most_features
     norm = min(objective.data_norm, math.sqrt(k) * objective.entry_bound)
     return replace(objective, n_features=k, data_norm=norm, n_nonzero=None)
-
-
-def _cost(budget: Budget) -> float:
-    """Of a Gaussian budget mu, of a pure one epsilon."""
-    if budget.delta == 0:
-        return budget.epsilon
-    return gaussian_mu(budget.epsilon, budget.delta)
-
-
-def _part(budget: Budget, share: float) -> Budget:
-    """A share of mu^2 at the same delta, or of epsilon."""
-    if budget.delta == 0:
-        return Budget(max(share * budget.epsilon, _LEAST_EPSILON), 0.0)
-    epsilon = gaussian_epsilon(math.sqrt(share) * _cost(budget), budget.delta)
-    return Budget(max(epsilon, _LEAST_EPSILON), budget.delta)
 
 
 def _constant_alone(source: Source, value: float) -> MemorySource:

@@ -140,7 +140,13 @@ def test_what_is_on_the_books_is_what_the_plan_declares(name, adjacency, tmp_pat
         0.1 * spend.event.gdp_mu_squared, rel=1e-2
     )
     told = model.privacy_.solver_params["preconditioning"]
-    assert told == {"share": 0.1, "power": 0.0, "clip": 1.0}
+    assert told == {
+        "share": 0.1,
+        "reads_columns": True,
+        "reads_targets": isinstance(model, DPLinearRegression),
+        "power": 0.0,
+        "clip": 1.0,
+    }
 
 
 def test_broken_twin_that_books_the_fit_alone_is_found(tmp_path, monkeypatch):
