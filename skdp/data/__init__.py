@@ -11,7 +11,7 @@ from skdp.data._centred import (
 from skdp.data._memory import MemorySource, held
 from skdp.data._source import Block, Source, is_stable
 from skdp.data._table import Table
-from skdp.data._views import ColumnsOf, ConstantColumn, EntriesClipped
+from skdp.data._views import ColumnsOf, ConstantColumn, EntriesClipped, TargetsScaled
 
 __all__ = [
     "Block",
@@ -27,6 +27,7 @@ __all__ = [
     "StateRows",
     "Table",
     "TargetScale",
+    "TargetsScaled",
     "buckets",
     "held",
     "is_stable",
