@@ -24,13 +24,11 @@ from skdp.solvers._named import Named
 from skdp.solvers._nesterov import Nesterov
 from skdp.solvers._noisy_gd import NoisyGD
 from skdp.solvers._preconditioned import Preconditioned, States
-from skdp.solvers._strength import strength_of
+from skdp.solvers._strength import TARGET_INTERVALS, strength_of
 
 # Deviation of the noise in a share of the records that is worth paying for.
 _WANTED = 0.01
 _LEAST_SHARE, _MOST_SHARE = 0.002, 0.1
-# Between knots at which targets of a regression are summed.
-_TARGET_INTERVALS = 32
 # Below this strength over the root of the columns nothing is released.
 _WORTH_RELEASING = 120.0
 # Noise in a unit row's prediction at which a descent stops, over the default: less,
@@ -114,7 +112,7 @@ def preconditioned(
     _check_possible(named, objective, budget)
     n, g = objective.n_samples, len(encoding.blocks)
     strength = strength_of(n, budget, objective.adjacency)
-    n_intervals = _TARGET_INTERVALS if isinstance(objective.loss, SquaredLoss) else 0
+    n_intervals = TARGET_INTERVALS if isinstance(objective.loss, SquaredLoss) else 0
     share, reads_columns = given.share, True
     if share is None:
         share, reads_columns = _share(strength, len(encoding.parts), g, n_intervals)

@@ -8,7 +8,7 @@ clipped; sensitivities are derived in ``docs/proofs/shrinkage.md``.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -121,12 +121,11 @@ class Gains:
     shares: FloatArray
     intercepts: FloatArray
     clip: float
-    norm: float = field(init=False)
 
-    def __post_init__(self) -> None:
-        # Of a record's gains together.
-        norm = self.clip * float(np.linalg.norm(self.shares))
-        object.__setattr__(self, "norm", norm * _ROUNDED)
+    @property
+    def norm(self) -> float:
+        """Of a record's gains together, at most."""
+        return self.clip * float(np.linalg.norm(self.shares)) * _ROUNDED
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -10,15 +10,19 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
+import numpy as np
+
 from skdp._configured import Given
 from skdp.losses import SquaredLoss
 from skdp.objectives import Expected, LinearObjective
 from skdp.privacy import Budget
 from skdp.solvers._auto import Chosen, first_that_can
 from skdp.solvers._budget_parts import part_of
+from skdp.solvers._flow_time import FlowTime
 from skdp.solvers._scaled_targets import ScaledTargets
 from skdp.solvers._shrunken import Shrunken
 from skdp.solvers._strength import (
+    TARGET_INTERVALS,
     is_worth_asking,
     share_for,
     share_of_gains,
@@ -29,10 +33,9 @@ Rule = Callable[[LinearObjective, Budget], Chosen]
 
 # From this strength on a descent stops where tables want it; sooner below it, where a
 # table without any signal would otherwise lose more than answers can tell.
-_FULL, _FULL_SQUARED = 60.0, 70.0
+_FULL, _FULL_SQUARED = 75.0, 70.0
 _ADMITTED_SQUARED = 0.7
-# Between knots at which targets are summed, and the share of that.
-_INTERVALS = 32
+# For where targets lie.
 _WANTED, _LEAST_SHARE, _MOST_SHARE = 0.01, 0.002, 0.1
 
 
@@ -63,7 +66,11 @@ def as_they_come(
         return rule(objective, budget)
     share = share_for(_WANTED, strength, _LEAST_SHARE, _MOST_SHARE)
     inner = tried(rule, objective, part_of(budget, 1 - share), strength)
-    facts: Given = {"inner": inner.solver, "share": share, "n_intervals": _INTERVALS}
+    facts: Given = {
+        "inner": inner.solver,
+        "share": share,
+        "n_intervals": TARGET_INTERVALS,
+    }
     return Chosen(ScaledTargets.planned(facts, objective, budget), inner.reason)
 
 
@@ -83,5 +90,26 @@ def tried(
     chosen = rule(objective, part_of(budget, 1 - share) if share else budget)
     if not share or not chosen.solver.adds_in_squares({}):
         return rule(objective, budget)
-    facts: Given = {"inner": chosen.solver, "share": share, "flattens": flattens}
+    facts: Given = {
+        "inner": chosen.solver,
+        "share": share,
+        "optimism": optimism(objective, budget),
+        "flattens": flattens,
+    }
     return Chosen(Shrunken.planned(facts, objective, budget), chosen.reason)
+
+
+def optimism(objective: LinearObjective, budget: Budget) -> float:
+    r"""By how much weights are worth less than on the records they were fitted to.
+
+    Akaike's correction, of the parameters that a descent has learned: of a direction of
+    curvature h the share ``1 - exp(-h s)`` after a flow time s. Rows are taken to
+    spread evenly where nothing is expected of them.
+    """
+    loss, rule = objective.loss, FlowTime.of(objective, budget)
+    flow = rule.flow(*rule.clip_and_weight(None, None))
+    even = np.full(objective.n_features, 1 / objective.n_features)
+    spread = np.array(objective.expected.spectrum or even) * objective.data_norm**2
+    bend = loss.curvature_trace / loss.n_outputs * spread
+    learned = loss.n_outputs * float(np.sum(-np.expm1(-bend * flow)))
+    return loss.raw_unit**2 * learned / objective.n_samples

@@ -51,6 +51,9 @@ class Shrunken(Solver):
         Of answers about gradients.
     share : float in (0, 1)
         Of mu squared, for both answers about its weights.
+    optimism : float in [0, inf), default=0.0
+        By how much the mean gain by all weights is too high on the records that they
+        were fitted to.
     flattens : bool, default=True
         Whether the intercept is taken to be one that spread in the products calls for;
         a descent that ends early has none yet.
@@ -63,6 +66,7 @@ class Shrunken(Solver):
 
     inner: Solver
     share: float
+    optimism: float = 0.0
     flattens: bool = True
     level: float
 
@@ -110,7 +114,7 @@ class Shrunken(Solver):
         mean = answers.ask(asked, 1)
         candidates = Candidates.of(coef, intercept, mean, objective, flattening)
         gains = answers.ask(self.gains(objective, candidates), 2)
-        chosen = best_share(gains)
+        chosen = best_share(gains, self.optimism * objective.n_samples)
         weights = np.concatenate([chosen * coef.T, candidates.at(chosen)[None]])
         weights[-1] /= objective.intercept_value
         return replace(found, weights=weights[: objective.n_columns], shrinkage=chosen)
@@ -187,12 +191,13 @@ def known(released: Released, n_samples: int) -> FloatArray:
     return np.asarray(left * released.value / n_samples)
 
 
-def best_share(gains: Released) -> float:
+def best_share(gains: Released, optimism: float = 0.0) -> float:
     """The largest share worth about the most; 0 if none is worth any; post-processing.
 
-    About: noise must tell a smaller share from it.
+    About: noise must tell a smaller share from it. `optimism` is taken off the gain by
+    all weights, and a share of it off that by a share.
     """
-    noise = gains.deviation
-    first = int(np.argmax(gains.value >= gains.value.max() - _AS_GOOD * noise))
+    noise, worth = gains.deviation, gains.value - optimism * _SHARES
+    first = int(np.argmax(worth >= worth.max() - _AS_GOOD * noise))
     share = float(_SHARES[first])
-    return share if gains.value[first] > _GAIN_FROM * share * noise else 0.0
+    return share if worth[first] > _GAIN_FROM * share * noise else 0.0

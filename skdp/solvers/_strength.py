@@ -17,6 +17,9 @@ _WORTH_ASKING = 15.0
 # Deviation of the noise in a gain, over what a gain is clipped to.
 _WANTED_GAIN = 0.012
 _LEAST_OF_GAINS, _MOST_OF_GAINS = 0.0015, 0.15
+# Between knots at which targets of a regression are summed; with more of them what
+# noise leaves at far knots hides the rest.
+TARGET_INTERVALS = 32
 
 
 def strength_of(n_samples: int, budget: Budget, adjacency: str) -> float:
