@@ -33,7 +33,8 @@ Rule = Callable[[LinearObjective, Budget], Chosen]
 
 # From this strength on a descent stops where tables want it; sooner below it, where a
 # table without any signal would otherwise lose more than answers can tell.
-_FULL, _FULL_SQUARED = 75.0, 70.0
+# It is so much times the fourth root of the number of features.
+_FULL = 35.0
 _ADMITTED_SQUARED = 0.7
 # For where targets lie.
 _WANTED, _LEAST_SHARE, _MOST_SHARE = 0.01, 0.002, 0.1
@@ -56,11 +57,11 @@ def as_they_come(
         return first_that_can(objective, budget, has_ledger=has_ledger)
     strength = strength_of(objective.n_samples, budget, objective.adjacency)
     rule = partial(first_that_can, has_ledger=has_ledger)
+    noise = min(1.0, strength / (_FULL * objective.n_features**0.25))
     if not isinstance(objective.loss, SquaredLoss):
-        noise = min(1.0, strength / _FULL)
         objective = replace(objective, expected=Expected(noise=noise))
         return tried(rule, objective, budget, strength)
-    noise = _ADMITTED_SQUARED * min(1.0, strength / _FULL_SQUARED) ** 2
+    noise = _ADMITTED_SQUARED * noise**2
     objective = replace(objective, expected=Expected(noise=noise))
     if not is_worth_asking(strength):
         return rule(objective, budget)
