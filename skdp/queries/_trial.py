@@ -114,6 +114,9 @@ class Gains:
         Released; the first stands alone.
     clip : float in (0, inf)
         A record's gain by a share is clipped to so many times the share.
+    leverage : float in [0, inf), default=0.0
+        Part that a record's own residual has in its own products: it is taken off, so
+        that no record counts as evidence for what was learned from it.
     """
 
     trial: Trial
@@ -121,6 +124,7 @@ class Gains:
     shares: FloatArray
     intercepts: FloatArray
     clip: float
+    leverage: float = 0.0
 
     @property
     def norm(self) -> float:
@@ -155,8 +159,9 @@ class Gains:
 
     def _gains(self, products: FloatArray, y: FloatArray) -> FloatArray:
         """Of each record by each share, clipped."""
-        value = self.trial.objective.loss.value
-        alone, *others = self.intercepts
+        loss = self.trial.objective.loss
+        value, (alone, *others) = loss.value, self.intercepts
+        products = products + self.leverage * loss.residual(y, products + others[0])
         lost = value(y, np.broadcast_to(alone, products.shape))
         left = [
             value(y, share * products + intercept)

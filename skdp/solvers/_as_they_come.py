@@ -35,6 +35,9 @@ Rule = Callable[[LinearObjective, Budget], Chosen]
 # table without any signal would otherwise lose more than answers can tell.
 # It is so much times the fourth root of the number of features.
 _FULL = 35.0
+# Where there are as many features as records, texts above all, rows lie in few
+# directions or cannot be learned: less noise is better for both.
+_WIDE = 0.5
 _ADMITTED_SQUARED = 0.7
 # For where targets lie.
 _WANTED, _LEAST_SHARE, _MOST_SHARE = 0.01, 0.002, 0.1
@@ -57,7 +60,7 @@ def as_they_come(
         return first_that_can(objective, budget, has_ledger=has_ledger)
     strength = strength_of(objective.n_samples, budget, objective.adjacency)
     rule = partial(first_that_can, has_ledger=has_ledger)
-    noise = min(1.0, strength / (_FULL * objective.n_features**0.25))
+    noise = _noise(objective, strength)
     if not isinstance(objective.loss, SquaredLoss):
         objective = replace(objective, expected=Expected(noise=noise))
         return tried(rule, objective, budget, strength)
@@ -73,6 +76,13 @@ def as_they_come(
         "n_intervals": TARGET_INTERVALS,
     }
     return Chosen(ScaledTargets.planned(facts, objective, budget), inner.reason)
+
+
+def _noise(objective: LinearObjective, strength: float) -> float:
+    """Admitted in a unit row's prediction, over what tables want."""
+    noise = min(1.0, strength / (_FULL * objective.n_features**0.25))
+    is_wide = objective.n_features >= objective.n_samples
+    return float(_WIDE * noise if is_wide else noise)
 
 
 def tried(
@@ -94,23 +104,23 @@ def tried(
     facts: Given = {
         "inner": chosen.solver,
         "share": share,
-        "optimism": optimism(objective, budget),
+        "leverage": leverage(objective, budget),
         "flattens": flattens,
     }
     return Chosen(Shrunken.planned(facts, objective, budget), chosen.reason)
 
 
-def optimism(objective: LinearObjective, budget: Budget) -> float:
-    r"""By how much weights are worth less than on the records they were fitted to.
+def leverage(objective: LinearObjective, budget: Budget) -> float:
+    r"""Part that a record's own residual has in its raw prediction after a descent.
 
-    Akaike's correction, of the parameters that a descent has learned: of a direction of
-    curvature h the share ``1 - exp(-h s)`` after a flow time s. Rows are taken to
-    spread evenly where nothing is expected of them.
+    Of a direction of curvature h a share of ``1 - exp(-h s)`` is learned in a flow time
+    s, and a record's part in it is one in n. Rows are taken to spread evenly where
+    nothing is expected of them.
     """
     loss, rule = objective.loss, FlowTime.of(objective, budget)
     flow = rule.flow(*rule.clip_and_weight(None, None))
     even = np.full(objective.n_features, 1 / objective.n_features)
     spread = np.array(objective.expected.spectrum or even) * objective.data_norm**2
-    bend = loss.curvature_trace / loss.n_outputs * spread
-    learned = loss.n_outputs * float(np.sum(-np.expm1(-bend * flow)))
-    return loss.raw_unit**2 * learned / objective.n_samples
+    bend = loss.curvature_trace / loss.n_outputs
+    learned = float(np.sum(-np.expm1(-bend * spread * flow)))
+    return learned / (bend * objective.n_samples)

@@ -51,9 +51,8 @@ class Shrunken(Solver):
         Of answers about gradients.
     share : float in (0, 1)
         Of mu squared, for both answers about its weights.
-    optimism : float in [0, inf), default=0.0
-        By how much the mean gain by all weights is too high on the records that they
-        were fitted to.
+    leverage : float in [0, inf), default=0.0
+        Part that a record's residual has in its own raw prediction.
     flattens : bool, default=True
         Whether the intercept is taken to be one that spread in the products calls for;
         a descent that ends early has none yet.
@@ -66,7 +65,7 @@ class Shrunken(Solver):
 
     inner: Solver
     share: float
-    optimism: float = 0.0
+    leverage: float = 0.0
     flattens: bool = True
     level: float
 
@@ -114,7 +113,7 @@ class Shrunken(Solver):
         mean = answers.ask(asked, 1)
         candidates = Candidates.of(coef, intercept, mean, objective, flattening)
         gains = answers.ask(self.gains(objective, candidates), 2)
-        chosen = best_share(gains, self.optimism * objective.n_samples)
+        chosen = best_share(gains)
         weights = np.concatenate([chosen * coef.T, candidates.at(chosen)[None]])
         weights[-1] /= objective.intercept_value
         return replace(found, weights=weights[: objective.n_columns], shrinkage=chosen)
@@ -134,6 +133,7 @@ class Shrunken(Solver):
             _SHARES,
             np.stack(intercepts),
             objective.loss.gain_clip,
+            self.leverage,
         )
 
 
@@ -191,13 +191,12 @@ def known(released: Released, n_samples: int) -> FloatArray:
     return np.asarray(left * released.value / n_samples)
 
 
-def best_share(gains: Released, optimism: float = 0.0) -> float:
+def best_share(gains: Released) -> float:
     """The largest share worth about the most; 0 if none is worth any; post-processing.
 
-    About: noise must tell a smaller share from it. `optimism` is taken off the gain by
-    all weights, and a share of it off that by a share.
+    About: noise must tell a smaller share from it.
     """
-    noise, worth = gains.deviation, gains.value - optimism * _SHARES
-    first = int(np.argmax(worth >= worth.max() - _AS_GOOD * noise))
+    noise = gains.deviation
+    first = int(np.argmax(gains.value >= gains.value.max() - _AS_GOOD * noise))
     share = float(_SHARES[first])
-    return share if worth[first] > _GAIN_FROM * share * noise else 0.0
+    return share if gains.value[first] > _GAIN_FROM * share * noise else 0.0

@@ -55,7 +55,7 @@ def queries(loss, size):
     of_all = trial(loss, len(records))
     return records, (
         MeanProduct(of_all, coef, 3.0 * loss.raw_unit),
-        Gains(of_all, coef, SHARES, intercepts, CLIP),
+        Gains(of_all, coef, SHARES, intercepts, CLIP, leverage=0.1),
     )
 
 
@@ -164,3 +164,29 @@ def test_gains_are_what_is_lost_less():
     for share, gain in zip(SHARES, found, strict=True):
         lost = np.log1p(np.exp(-share * raw)).sum()
         assert gain == pytest.approx(2 * math.log(2) - lost, rel=1e-12)
+
+
+def test_no_record_counts_for_what_was_learned_from_it():
+    """Labels without a signal gain on the records fitted to, and nowhere else."""
+    rng = np.random.default_rng(0)
+    n, d, flow, loss = 400, 100, 300.0, LOSSES["logistic"]
+    X, fresh = (rng.normal(size=(n, d)) / math.sqrt(d) for _ in range(2))
+    y, labels = (rng.integers(0, 2, size=n).astype(float) for _ in range(2))
+    objective = replace(
+        trial(loss, n).objective, n_features=d, data_norm=9.0, fit_intercept=False
+    )
+    coef = np.zeros((d, 1))
+    for _ in range(3000):
+        coef -= flow / 3000 * X.T @ loss.residual(y, X @ coef) / n
+    learned = -np.expm1(-flow / (4 * d)) * d
+    query = Gains(
+        Trial(objective), coef, np.array([1.0]), np.zeros((2, 1)), 9.0, 4 * learned / n
+    )
+
+    def gain(query, X, y):
+        return query.total(query.open(MemorySource(X, y)), None)[0] / n
+
+    elsewhere = gain(replace(query, leverage=0.0), fresh, labels)
+    assert gain(query, X, y) == pytest.approx(elsewhere, abs=0.02)
+    # Broken twin: every record is a witness for itself.
+    assert gain(replace(query, leverage=0.0), X, y) > elsewhere + 0.1

@@ -24,7 +24,7 @@ from skdp.objectives import LinearObjective
 from skdp.privacy import Budget, BudgetLedger, epsilon_of
 from skdp.privacy._answers import Released
 from skdp.solvers import choose_solver, solve
-from skdp.solvers._as_they_come import as_they_come
+from skdp.solvers._as_they_come import as_they_come, leverage
 from skdp.solvers._base import Progress
 from skdp.solvers._scaled_targets import ScaledTargets
 from skdp.solvers._shrunken import Candidates, Shrunken, best_share, known
@@ -109,6 +109,26 @@ def test_named_solvers_are_as_their_pages_say():
         assert choose_solver(key, None, objective(), BUDGET).solver.key == key
     pure = choose_solver("auto", None, objective(), Budget(1.0, 0.0)).solver
     assert pure.key == "objective_perturbation"
+
+
+def test_leverage_is_of_what_is_learned():
+    """A record is one in n of each parameter learned, and of no more than there are."""
+    parameters = [
+        leverage(objective(n=n), BUDGET) * n * LogisticLoss().curvature_trace
+        for n in (100, 1000, 10_000, 10**6)
+    ]
+    assert parameters == sorted(parameters)
+    assert parameters[0] < 0.99 * D
+    assert parameters[-1] == pytest.approx(D)
+
+
+def test_rows_of_more_features_than_records_get_less_noise():
+    def flow(d):
+        asked = replace(objective(n=2000), n_features=d)
+        inner = as_they_come(asked, Budget(2.0, 1e-6)).solver.inner
+        return inner.params["n_steps"]
+
+    assert flow(2000) < 0.8 * flow(1999)
 
 
 def test_a_regression_scales_its_targets_first():
