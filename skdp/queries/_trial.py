@@ -91,6 +91,7 @@ class MeanProduct:
     def total(self, reader: GradientSum, rows: IntArray | None) -> FloatArray:
         total = np.zeros(self.shape)
         for products, block in reader.products(self.coef, rows):
+            products = np.nan_to_num(products)
             norms = np.linalg.norm(products, axis=1)
             clipped = products * (self.clip / np.maximum(norms, self.clip))[:, None]
             if block.present is not None:
@@ -168,4 +169,6 @@ class Gains:
             for share, intercept in zip(self.shares, others, strict=True)
         ]
         limits = self.clip * self.shares
-        return np.asarray(np.clip(lost[:, None] - np.stack(left, 1), -limits, limits))
+        # Losses are finite within the box of weights; the bound holds beyond it too.
+        gains = np.nan_to_num(lost[:, None] - np.stack(left, 1))
+        return np.asarray(np.clip(gains, -limits, limits))

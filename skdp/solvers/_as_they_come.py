@@ -24,8 +24,8 @@ from skdp.solvers._shrunken import Shrunken
 from skdp.solvers._strength import (
     TARGET_INTERVALS,
     is_worth_asking,
-    share_for,
     share_of_gains,
+    share_of_targets,
     strength_of,
 )
 
@@ -38,9 +38,7 @@ _FULL = 35.0
 # Where there are as many features as records, texts above all, rows lie in few
 # directions or cannot be learned: less noise is better for both.
 _WIDE = 0.5
-_ADMITTED_SQUARED = 0.7
-# For where targets lie.
-_WANTED, _LEAST_SHARE, _MOST_SHARE = 0.01, 0.002, 0.1
+_SQUARED = 0.7
 
 
 def is_free(objective: LinearObjective, budget: Budget) -> bool:
@@ -64,11 +62,11 @@ def as_they_come(
     if not isinstance(objective.loss, SquaredLoss):
         objective = replace(objective, expected=Expected(noise=noise))
         return tried(rule, objective, budget, strength)
-    noise = _ADMITTED_SQUARED * noise**2
+    noise = _SQUARED * noise**2
     objective = replace(objective, expected=Expected(noise=noise))
     if not is_worth_asking(strength):
         return rule(objective, budget)
-    share = share_for(_WANTED, strength, _LEAST_SHARE, _MOST_SHARE)
+    share = share_of_targets(strength)
     inner = tried(rule, objective, part_of(budget, 1 - share), strength)
     facts: Given = {
         "inner": inner.solver,
@@ -107,7 +105,8 @@ def tried(
         "leverage": leverage(objective, budget),
         "flattens": flattens,
     }
-    return Chosen(Shrunken.planned(facts, objective, budget), chosen.reason)
+    reason = f"{chosen.reason}; shrunk to what the weights are worth"
+    return Chosen(Shrunken.planned(facts, objective, budget), reason)
 
 
 def leverage(objective: LinearObjective, budget: Budget) -> float:

@@ -20,6 +20,10 @@ _LEAST_EVEN = 1e-3
 _FARTHEST = 3.0
 # Or over the width that holds four of five.
 _WIDEST = 1.5
+# Deviations of the noise from which on targets are found at so many knots together.
+_FOUND, _WINDOWS = 3.5, (1, 2, 4, 8, 16)
+# Smaller shares may be cut off.
+_LEAST_FOUND = 0.005
 
 
 def even_margins(parts: tuple[int, ...]) -> FloatArray:
@@ -68,18 +72,40 @@ def on_simplex(values: FloatArray) -> FloatArray:
     return np.asarray(np.maximum(values - above, 0.0))
 
 
-def target_scale(shares: FloatArray) -> TargetScale:
-    """Where targets lie, of their shares at knots that are even over [-1, 1]."""
+def target_scale(noisy: FloatArray, deviation: float) -> TargetScale:
+    """Where targets lie, of their released shares at knots that are even over [-1, 1].
+
+    Three deviations about the mean, where noise that is left at far knots makes that
+    much too wide four of five of the targets and half as much again; and as far as any
+    are found for certain.
+    """
+    shares = shrunk_margins(noisy, deviation)
     knots = np.linspace(-1.0, 1.0, len(shares))
+    narrowest = float(knots[1] - knots[0])
     mean = float(shares @ knots)
-    deviation = math.sqrt(max(float(shares @ knots**2) - mean**2, 0.0))
-    # What noise leaves at far knots moves a mean and a deviation, but no quantile.
+    spread = math.sqrt(max(float(shares @ knots**2) - mean**2, 0.0))
     low, first, third, high = _quantiles(shares, (0.1, 0.25, 0.75, 0.9))
     middle = min(max(mean, first), third)
+    half = min(_FARTHEST * spread, _WIDEST * (high - low) + narrowest)
+    for side in (knots > middle + half, knots < middle - half):
+        found = _farthest_found(noisy[side], np.abs(knots[side] - middle), deviation)
+        half = max(half, found + narrowest)
     # No wider than what is declared, and no narrower than the knots can tell.
-    narrowest = float(knots[1] - knots[0])
-    half = min(_FARTHEST * deviation, _WIDEST * (high - low) + narrowest)
     return TargetScale(middle, min(max(half, narrowest), 1 + abs(middle)))
+
+
+def _farthest_found(noisy: FloatArray, places: FloatArray, deviation: float) -> float:
+    """Farthest place about which there is more than noise explains; 0 if nowhere."""
+    farthest = 0.0
+    for width in _WINDOWS:
+        if width > len(noisy):
+            break
+        window = np.ones(width)
+        sums = np.convolve(noisy, window, "valid")
+        centres = np.convolve(places, window / width, "valid")
+        is_found = sums > max(_FOUND * deviation * math.sqrt(width), _LEAST_FOUND)
+        farthest = max(farthest, float(centres[is_found].max(initial=0.0)))
+    return farthest
 
 
 def _quantiles(shares: FloatArray, levels: tuple[float, ...]) -> list[float]:

@@ -220,8 +220,7 @@ class Preconditioned(Solver):
         margins = self._margins(shares[: asked.n_states], noise)
         if not self.n_intervals:
             return margins, None
-        of_targets = shares[asked.n_states :]
-        return margins, target_scale(shrunk_margins(of_targets, noise))
+        return margins, target_scale(shares[asked.n_states :], noise)
 
     def _margins(self, shares: FloatArray, noise: float) -> FloatArray:
         parts = self.states.parts

@@ -20,7 +20,7 @@ from skdp.privacy._plan import Line, Part, Plan
 from skdp.queries._state_sums import StateSums
 from skdp.solvers._base import Progress, Solution, Solver
 from skdp.solvers._budget_parts import level_of
-from skdp.solvers._margins import shrunk_margins, target_scale
+from skdp.solvers._margins import target_scale
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,4 +98,4 @@ class ScaledTargets(Solver):
     def _scale(self, answers: Answers, objective: LinearObjective) -> TargetScale:
         """Where targets lie; a private output."""
         released, n = answers.ask(self.sums(objective)), objective.n_samples
-        return target_scale(shrunk_margins(released.value / n, released.sigma / n))
+        return target_scale(released.value / n, released.sigma / n)

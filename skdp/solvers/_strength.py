@@ -16,7 +16,10 @@ TYPICAL_DELTA = 1e-6
 _WORTH_ASKING = 15.0
 # Deviation of the noise in a gain, over what a gain is clipped to.
 _WANTED_GAIN = 0.012
-_LEAST_OF_GAINS, _MOST_OF_GAINS = 0.0015, 0.15
+_LEAST_OF_GAINS, _MOST_OF_GAINS = 0.005, 0.15
+# The same of a share of the targets.
+_WANTED_TARGETS = 0.007
+_LEAST_OF_TARGETS, _MOST_OF_TARGETS = 0.01, 0.1
 # Between knots at which targets of a regression are summed; with more of them what
 # noise leaves at far knots hides the rest.
 TARGET_INTERVALS = 32
@@ -30,11 +33,6 @@ def strength_of(n_samples: int, budget: Budget, adjacency: str) -> float:
     return n_samples * mu * (0.5 if adjacency == "replace_one" else 1.0)
 
 
-def share_for(wanted: float, strength: float, least: float, most: float) -> float:
-    """Of mu squared, for an answer with so much noise in a record's part, in limits."""
-    return min(max(1 / (wanted * strength) ** 2, least), most)
-
-
 def is_worth_asking(strength: float) -> bool:
     """Whether anything is released beside the weights."""
     return strength >= _WORTH_ASKING
@@ -44,4 +42,11 @@ def share_of_gains(strength: float) -> float:
     """Of mu squared, for what weights are worth; 0: it is not asked."""
     if not is_worth_asking(strength):
         return 0.0
-    return share_for(_WANTED_GAIN, strength, _LEAST_OF_GAINS, _MOST_OF_GAINS)
+    share = 1 / (_WANTED_GAIN * strength) ** 2
+    return min(max(share, _LEAST_OF_GAINS), _MOST_OF_GAINS)
+
+
+def share_of_targets(strength: float) -> float:
+    """Of mu squared, for where the targets of a regression lie."""
+    share = 1 / (_WANTED_TARGETS * strength) ** 2
+    return min(max(share, _LEAST_OF_TARGETS), _MOST_OF_TARGETS)

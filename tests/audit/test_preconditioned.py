@@ -115,7 +115,7 @@ class ExactTargets(Preconditioned):
     def _released(self, answers, objective):
         _, knots = exact_shares(self, answers, objective)
         even = np.full(sum(self.states.parts), 0.5)
-        return even, target_scale(shrunk_margins(knots, 0.0))
+        return even, target_scale(knots, 0.0)
 
 
 class ExactScale(Preconditioned):

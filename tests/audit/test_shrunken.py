@@ -18,7 +18,7 @@ from skdp.privacy._plan import Plan
 from skdp.privacy._query import Bound
 from skdp.queries._trial import Gains, MeanProduct
 from skdp.solvers import SOLVERS, Progress
-from skdp.solvers._margins import shrunk_margins, target_scale
+from skdp.solvers._margins import target_scale
 from skdp.solvers._scaled_targets import ScaledTargets
 from skdp.solvers._shrunken import Candidates, Shrunken
 from tests.audit.linear import LOSSES
@@ -224,7 +224,7 @@ class ExactTargets(ScaledTargets):
         query = self.sums(objective)
         answers.ask(query)
         exact = query.total(answers._source, None) / objective.n_samples
-        return target_scale(shrunk_margins(exact, 0.0))
+        return target_scale(exact, 0.0)
 
 
 @every_adjacency

@@ -503,7 +503,7 @@ def test_any_release_makes_a_scale_of_targets(released):
     shares = np.full(33, released)
     shares[3] = -released
     with np.errstate(all="ignore"):  # as `solve` does
-        found = target_scale(shrunk_margins(shares, 0.1))
+        found = target_scale(shares, 0.1)
     assert -1 <= found.middle <= 1
     assert 1 / 16 <= found.half <= 2
     assert np.abs(found.of(np.array([-1.0, 0.0, 1.0]))).max() <= 1

@@ -26,6 +26,7 @@ from skdp.privacy._answers import Released
 from skdp.solvers import choose_solver, solve
 from skdp.solvers._as_they_come import as_they_come, leverage
 from skdp.solvers._base import Progress
+from skdp.solvers._margins import target_scale
 from skdp.solvers._scaled_targets import ScaledTargets
 from skdp.solvers._shrunken import Candidates, Shrunken, best_share, known
 from skdp.solvers._strength import share_of_gains, strength_of
@@ -93,7 +94,7 @@ def test_the_share_falls_with_what_is_known():
     assert shares[0] == 0
     assert shares[1] == 0.15
     assert shares[1:] == sorted(shares[1:], reverse=True)
-    assert shares[-1] == 0.0015
+    assert shares[-1] == 0.005
 
 
 @pytest.mark.parametrize(
@@ -269,6 +270,35 @@ def test_a_regression_in_a_corner_of_its_bounds_learns():
     assert fit(plain, X, target).score(X, target) < fit(model, X, target).score(
         X, target
     )
+
+
+@pytest.mark.parametrize(
+    ("part", "epsilon"),
+    [(0.03, 10.0), (0.05, 1.0), (0.05, 10.0), (0.08, 1.0), (0.12, 1.0)],
+)
+def test_rare_targets_far_from_all_others_are_not_cut_off(part, epsilon):
+    rng = np.random.default_rng(1)
+    far = rng.random(20_000) < part
+    X = np.c_[far, 0.1 * rng.normal(size=(20_000, 2))] / 1.6
+    y = np.where(far, 80 + 5 * rng.normal(size=20_000), 0.0).clip(0, 100)
+    model = unfitted("regression", epsilon, target_bounds=(0, 100))
+    assert fit(model, X, y).score(X, y) > 0.9
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.001, 0.01])
+def test_the_scale_is_that_of_the_targets(noise):
+    rng = np.random.default_rng(0)
+    knots = np.linspace(-1, 1, 33)
+    shares = np.exp(-(((knots + 0.9) / 0.1) ** 2))
+    shares /= shares.sum()
+    halves = [
+        target_scale(shares + noise * rng.normal(size=33), noise).half
+        for _ in range(200)
+    ]
+    assert 0.15 < np.median(halves) < 0.4
+    far = 0.9 * shares + 0.1 * (knots == 0.75)
+    found = target_scale(far + noise * rng.normal(size=33), noise)
+    assert found.middle + found.half > 0.4
 
 
 # ----------------------------------------------------------------- through the one door
