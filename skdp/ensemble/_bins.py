@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -93,8 +94,9 @@ class BinnedColumn:
         """Each code in words."""
         edges, values = self.edges, self.values
         if edges is not None:
-            pairs = zip(edges[:-1], edges[1:], strict=True)
-            shown = [f"{_shown(low)} to {_shown(high)}" for low, high in pairs]
+            shown = [
+                f"{_shown(low)} to {_shown(high)}" for low, high in pairwise(edges)
+            ]
         else:
             shown = [str(value) for value in values or ()]
         shown += ["other"] * self.has_other + ["missing"] * self.has_missing

@@ -43,7 +43,8 @@ def reader_of(columns: Any) -> TableEncoder:
             "The 'n_knots' parameter of a TableEncoder in 'columns' must be at most "
             f"{MOST_BINS + 1} for trees. Got {knots}. Leave it out."
         )
-    return reader.set_params(numeric="bins")
+    reader.numeric = "bins"
+    return reader
 
 
 def read_to_fit(model: Any, X: Any) -> NDArray[np.uint8]:
@@ -64,13 +65,14 @@ def read_to_fit(model: Any, X: Any) -> NDArray[np.uint8]:
         if hasattr(reader, name):
             setattr(model, name, getattr(reader, name))
     model.encoder_ = reader
-    model.bins_ = bins_of(
+    bins = bins_of(
         encoding.names,
         encoding.declared,
         intervals=reader.n_knots_ - 1,
         has_other=reader.handle_unknown == "ignore",
     )
-    return model.bins_.codes(cells)
+    model.bins_ = bins
+    return bins.codes(cells)
 
 
 def read_to_predict(model: Any, X: Any) -> NDArray[np.uint8]:
