@@ -1,0 +1,1 @@
+"""Private ensembles of trees that are drawn without data."""
