@@ -87,7 +87,8 @@ def groups_of(
 def _by_name(given: Any, names: tuple[str, ...]) -> dict[str, int]:
     rule = (
         "The 'monotonic_cst' parameter must be None, a mapping from columns to -1, 0 "
-        f"or 1, or a sequence of these for the {len(names)} columns of X. Got {given!r}."
+        f"or 1, or a sequence of these for the {len(names)} columns of X. Got "
+        f"{given!r}. Use 0 for columns without a direction."
     )
     if isinstance(given, Mapping):
         found = {str(name): direction for name, direction in given.items()}

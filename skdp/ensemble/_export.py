@@ -64,10 +64,11 @@ def _column(column: BinnedColumn, names: tuple[str, ...]) -> dict[str, Any]:
     found: dict[str, Any] = {"name": column.name, "of": names[column.source]}
     if isinstance(column.block, blocks.Part):
         found["part"] = column.block.name
-    if isinstance(column.block, blocks.Bins):
+    edges = column.edges
+    if isinstance(column.block, blocks.Bins) and edges is not None:
         declared: Range | Dates = column.block.axis.declared
         found["log"] = isinstance(declared, Range) and declared.log
-        found["edges"] = [_plain(edge) for edge in column.edges or ()]
+        found["edges"] = [_plain(edge) for edge in edges]
     else:
         found["values"] = list(column.values or ())
     return found | {"other": column.other, "missing": column.missing}

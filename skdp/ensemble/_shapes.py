@@ -8,7 +8,7 @@ each of its rows and columns (codes count alike: how often they occur is private
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -170,13 +170,13 @@ class ShapeFunctions:
 
 
 def tables_of(
-    used: list[Key], leaves: Mapping[Key, Any], values: FloatArray, bins: Bins
+    used: Sequence[Key], leaves: Mapping[Key, Any], values: FloatArray, bins: Bins
 ) -> Tables:
     """What the trees of each key add up to, over all codes of its columns.
 
     Parameters
     ----------
-    used : list of key
+    used : sequence of key
         The columns of each tree.
     leaves : mapping from key to ndarray of shape (n_trees_of_key, n_cells)
         The leaf of each combination of codes in each of its trees, the last column's
@@ -222,7 +222,7 @@ def taken_apart(tables: Tables, bins: Bins, n_outputs: int) -> Tables:
 
 
 def noise_of(
-    used: list[Key], leaves: Mapping[Key, Any], noise: FloatArray, bins: Bins
+    used: Sequence[Key], leaves: Mapping[Key, Any], noise: FloatArray, bins: Bins
 ) -> Tables:
     """Deviation of the noise in each entry of what `taken_apart` returns.
 

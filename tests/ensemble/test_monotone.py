@@ -26,9 +26,7 @@ N_VALUES = tuple(column.n_values for column in BINS.columns)
 def noisy(seed, slope, keys=((0,), (1,), (0, 1), (0, 2), (1, 3), (2, 3), (1,))):
     """Tables of noise, and a slope in the first two columns."""
     rng = np.random.default_rng(seed)
-    tables = {
-        key: rng.normal(size=[*(BINS.n_bins[j] for j in key), 1]) for key in keys
-    }
+    tables = {key: rng.normal(size=[*(BINS.n_bins[j] for j in key), 1]) for key in keys}
     for j in (0, 1):
         tables[(j,)][: N_VALUES[j], 0] += slope * np.arange(N_VALUES[j])
     return taken_apart(tables, BINS, 1)

@@ -1,0 +1,231 @@
+r"""Newton boosting of random trees, with Gaussian noise in the sums over their leaves.
+
+Trees are drawn without data. For each of them one vector is released, of all leaves:
+sums of clipped residuals ``G`` and of curvatures ``H``, with noise of deviation ``s``
+in ``G``. Its leaves then have the values
+
+    v = -learning_rate * G H / (H^2 + (H + s^2) / tau^2),
+
+the posterior mean of a Newton step of variance ``tau^2``, which follows from the
+numbers that are released: noise that is all there is gives values of nearly 0.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from functools import partial
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from skdp._configured import Checks, Configured, Given
+from skdp._floats import FloatArray
+from skdp._validation import check_count, check_real
+from skdp.ensemble._boosted import BoostedTrees
+from skdp.ensemble._leaf_steps import LeafSteps
+from skdp.ensemble._start import START_TERMS, start_of
+from skdp.ensemble._task import BoostingTask
+from skdp.ensemble._trees import RandomTrees, draw_trees, uncut
+from skdp.exceptions import Refused
+from skdp.privacy._accounting import Budget
+from skdp.privacy._answers import Answers, Released
+from skdp.privacy._gaussian import gaussian_mu
+from skdp.privacy._plan import Line, Plan
+from skdp.queries._leaf_sums import MOST_CURVATURE, LeafSums, LeafTerms
+from skdp.solvers._base import Progress
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewtonBoosting(Configured):
+    """Boosted random trees with Gaussian noise in the sums over their leaves.
+
+    Privacy
+    -------
+    Adaptive Gaussian releases, one for the start and one for each tree: exactly mu-GDP.
+    Sensitivities under both adjacencies are derived in
+    ``docs/proofs/newton_boosting.md``. All values may be published. Unit of privacy:
+    one record.
+
+    Parameters
+    ----------
+    n_estimators : int in [1, 10000] or None, default=None
+        Number of trees. None: a rule of n mu.
+    learning_rate : float in (0, 1] or None, default=None
+    max_depth : int in [1, 12] or None, default=None
+    residual_clip : float in [1e-3, 10] or None, default=None
+        Norm to which residuals are clipped.
+    curvature_weight : float in [1e-3, sqrt(8)] or None, default=None
+        Of the curvatures, beside residuals of weight 1.
+    start_share : float in (0, 1) or None, default=None
+        Of mu^2, for the raw predictions before the first tree.
+    """
+
+    key: ClassVar[str] = "newton_boosting"
+    is_pure: ClassVar[bool] = False
+    checks: ClassVar[Checks] = {
+        "n_estimators": partial(check_count, high=10_000),
+        "learning_rate": partial(check_real, low=0.0, high=1.0, low_open=True),
+        "max_depth": partial(check_count, high=12),
+        "residual_clip": partial(check_real, low=1e-3, high=10.0),
+        "curvature_weight": partial(check_real, low=1e-3, high=MOST_CURVATURE),
+        "start_share": partial(
+            check_real, low=0.0, high=1.0, low_open=True, high_open=True
+        ),
+    }
+
+    n_estimators: int
+    learning_rate: float
+    max_depth: int
+    residual_clip: float
+    curvature_weight: float
+    start_share: float
+
+    @classmethod
+    def planned(cls, given: Given, task: BoostingTask, budget: Budget) -> Self:
+        """What was not given decided by rule; from public facts only.
+
+        Parameters
+        ----------
+        given : mapping
+            Checked parameters.
+        task : BoostingTask
+        budget : Budget
+
+        Raises
+        ------
+        Refused
+            If delta is 0.
+        """
+        if budget.delta == 0 and budget.is_finite:
+            raise Refused(
+                f"solver={cls.key!r} adds Gaussian noise and cannot do delta=0. "
+                "Use a delta above 0."
+            )
+        mu = gaussian_mu(budget.epsilon, budget.delta) if budget.is_finite else math.inf
+        return cls(**{**_by_rule(given, task, mu), **given})
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """The hyper-parameters by name, for the record."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @property
+    def mechanism(self) -> str:
+        """What makes the release private, for the record."""
+        return "Gaussian noise, calibrated exactly"
+
+    def plan(self, task: BoostingTask) -> Plan:
+        """Everything `run` will ask. Pure: sees no data, draws no noise."""
+        if task.starts_at_zero:
+            return Plan((Line(self.n_estimators),))
+        share = (1 - self.start_share) / self.n_estimators
+        return Plan(
+            (
+                Line(mu_share=self.start_share),
+                Line(self.n_estimators, mu_share=share),
+            )
+        )
+
+    def terms(self, task: BoostingTask) -> LeafTerms:
+        """What a record adds to its leaf."""
+        return LeafTerms(
+            task.loss, task.n_outputs, self.residual_clip, self.curvature_weight
+        )
+
+    def sensitivity(self, task: BoostingTask) -> float:
+        """Largest L2 sensitivity of one query under the task's adjacency."""
+        bounds = [self.terms(task).bound()]
+        if not task.starts_at_zero:
+            bounds.append(START_TERMS[task.loss](task.n_outputs).bound())
+        return max(bound.under(task.adjacency) for bound in bounds)
+
+    def trees(self, task: BoostingTask, seed: int) -> RandomTrees:
+        """Drawn from a public seed."""
+        return draw_trees(
+            task.columns,
+            n_trees=self.n_estimators,
+            max_depth=self.max_depth,
+            seed=seed,
+            interactions=task.interactions,
+            groups=task.groups,
+        )
+
+    def run(
+        self,
+        answers: Answers,
+        task: BoostingTask,
+        trees: RandomTrees,
+        progress: Progress,
+    ) -> BoostedTrees:
+        """Walk over released values; ask exactly what `plan` declared.
+
+        Parameters
+        ----------
+        answers : Answers
+            Over codes and targets; see `LeafSums`.
+        task : BoostingTask
+        trees : RandomTrees
+            As many as were planned.
+        progress : Progress
+        """
+        asking = _Asking(answers)
+        start = np.zeros(task.n_outputs)
+        if not task.starts_at_zero:
+            start = self._start(asking, task)
+        line = 0 if task.starts_at_zero else 1
+        terms, n = self.terms(task), task.n_samples
+        shape = (len(trees), trees.n_leaves, task.n_outputs)
+        values, deviations = np.zeros(shape), np.zeros(shape)
+        steps = LeafSteps(terms, self.learning_rate, len(task.interactions))
+        for t in range(len(trees)):
+            query = LeafSums(terms, trees, start, values[:t], n)
+            values[t], deviations[t] = steps.next(asking.ask(query, line))
+            progress.step(t + 1, len(trees))
+        return BoostedTrees(trees, values, start, deviations)
+
+    def _start(self, asking: _Asking, task: BoostingTask) -> FloatArray:
+        """Raw predictions of everybody: the share of a class, or the mean."""
+        terms = START_TERMS[task.loss](task.n_outputs)
+        none = np.zeros((0, 1, task.n_outputs))
+        zero = np.zeros(task.n_outputs)
+        query = LeafSums(terms, uncut(task.columns), zero, none, task.n_samples)
+        return start_of(terms, asking.ask(query, 0), task.n_samples)
+
+
+def _by_rule(given: Given, task: BoostingTask, mu: float) -> dict[str, Any]:
+    """Everything as a rule of n mu, and of what was given."""
+    signal = task.n_samples * mu
+    n_trees = given.get("n_estimators", 300 if task.n_samples >= 3000 else 100)
+    depth = 8
+    if math.isfinite(signal):
+        depth = int(math.log2(max(signal / (7 * math.sqrt(n_trees)), 1.0)))
+    clip = {"logistic": 0.7, "softmax": 0.7, "squared": 0.5}[task.loss]
+    clip = given.get("residual_clip", clip)
+    return {
+        "n_estimators": n_trees,
+        "learning_rate": min(1.0, 30 / n_trees),
+        "max_depth": min(max(depth, 3), 8),
+        "residual_clip": clip,
+        "curvature_weight": {"logistic": 1.5, "softmax": 0.3, "squared": 0.3 * clip}[
+            task.loss
+        ],
+        "start_share": min(0.5, max(1 / (n_trees + 1), 2000 / signal**2)),
+    }
+
+
+class _Asking:
+    """Asks a query of answers; where nothing is private, reads records only once."""
+
+    def __init__(self, answers: Answers) -> None:
+        self._answers = answers
+        self._reader: Any = None
+        self._family: Any = None
+
+    def ask(self, query: LeafSums, line: int) -> Released:
+        if not self._answers.is_exact:
+            return self._answers.ask(query, line)
+        if self._family != query.family:
+            self._reader = query.open(self._answers.records)  # type: ignore[attr-defined]  # exact answers have them
+            self._family = query.family
+        return Released(query.total(self._reader, None), 0.0, 0.0)
