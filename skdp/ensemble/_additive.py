@@ -56,14 +56,17 @@ class Model:
     @property
     def shapes(self) -> ShapeFunctions:
         """The model as shape functions, if it is additive."""
-        own = _shapes_of(self.boosted, self.bins)
-        intercept = own.intercept + self.boosted.start
-        if self.tables is None:
-            return ShapeFunctions(self.bins, intercept, own.shapes)
-        return ShapeFunctions(
-            self.bins,
-            intercept + self.tables.intercept,
-            _added(own.shapes, self.tables.shapes),
+        own, noise = _tables(self.boosted, self.bins)
+        own[()] = own[()] + self.boosted.start
+        if self.tables is not None:
+            for shape in self.tables:
+                own[shape.columns] = own.get(shape.columns, 0.0) + shape.values
+                noise[shape.columns] = np.hypot(
+                    noise.get(shape.columns, 0), shape.noise
+                )
+            own[()] = own[()] + self.tables.intercept
+        return _as_functions(
+            self.bins, taken_apart(own, self.bins, len(own[()])), noise
         )
 
 
@@ -81,10 +84,6 @@ def constrained(bins: Bins, boosted: BoostedTrees, directions: dict[int, int]) -
     n_values = tuple(column.n_values for column in bins.columns)
     tables = monotone(tables, directions, n_values)
     return Model(bins, free, _as_functions(bins, tables, noise))
-
-
-def _shapes_of(boosted: BoostedTrees, bins: Bins) -> ShapeFunctions:
-    return _as_functions(bins, *_tables(boosted, bins))
 
 
 def _tables(boosted: BoostedTrees, bins: Bins) -> tuple[Tables, Tables]:
@@ -113,19 +112,6 @@ def _as_functions(bins: Bins, tables: Tables, noise: Tables) -> ShapeFunctions:
     keys = sorted((key for key in tables if key), key=lambda key: (len(key), key))
     shapes = tuple(Shape(key, tables[key], noise[key]) for key in keys)
     return ShapeFunctions(bins, tables[()], shapes)
-
-
-def _added(first: tuple[Shape, ...], second: tuple[Shape, ...]) -> tuple[Shape, ...]:
-    """Shapes of independent noise, those of the same columns added up."""
-    found = {shape.columns: shape for shape in first}
-    for shape in second:
-        if shape.columns in found:
-            own = found[shape.columns]
-            noise = np.hypot(own.noise, shape.noise)
-            shape = Shape(shape.columns, own.values + shape.values, noise)
-        found[shape.columns] = shape
-    keys = sorted(found, key=lambda key: (len(key), key))
-    return tuple(found[key] for key in keys)
 
 
 def _some(boosted: BoostedTrees, chosen: NDArray[np.intp]) -> BoostedTrees:
