@@ -53,7 +53,7 @@ class NewtonBoosting(Configured):
         Number of trees. None: a rule of n mu.
     learning_rate : float in (0, 1] or None, default=None
     max_depth : int in [1, 12] or None, default=None
-    residual_clip : float in [1e-3, 10] or None, default=None
+    residual_clip : float in [1e-3, 2] or None, default=None
         Norm to which residuals are clipped.
     curvature_weight : float in [1e-3, sqrt(8)] or None, default=None
         Of the curvatures, beside residuals of weight 1.
@@ -67,7 +67,7 @@ class NewtonBoosting(Configured):
         "n_estimators": partial(check_count, high=10_000),
         "learning_rate": partial(check_real, low=0.0, high=1.0, low_open=True),
         "max_depth": partial(check_count, high=12),
-        "residual_clip": partial(check_real, low=1e-3, high=10.0),
+        "residual_clip": partial(check_real, low=1e-3, high=2.0),
         "curvature_weight": partial(check_real, low=1e-3, high=MOST_CURVATURE),
         "start_share": partial(
             check_real, low=0.0, high=1.0, low_open=True, high_open=True

@@ -25,6 +25,8 @@ LEAF_LOSSES: tuple[LeafLoss, ...] = ("logistic", "softmax", "squared")
 
 # Above it a smaller residual may come with a larger vector (Lemma 1).
 MOST_CURVATURE = math.sqrt(8.0)
+# Sums of terms up to it are exact in double precision.
+MOST_CLIP = 4.0
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,7 @@ class LeafTerms:
     loss : {"logistic", "softmax", "squared"}
     n_outputs : int
         Raw predictions of a record: 1, or the number of classes for the softmax.
-    clip : float above 0
+    clip : float in (0, 4]
         Norm to which residuals are clipped.
     weight : float in [0, sqrt(8)]
         Of curvatures: ``p (1 - p)`` of two classes, the probabilities themselves of
@@ -49,10 +51,10 @@ class LeafTerms:
     weight: float
 
     def __post_init__(self) -> None:
-        if not (self.clip > 0 and 0 <= self.weight <= MOST_CURVATURE):
+        if not (0 < self.clip <= MOST_CLIP and 0 <= self.weight <= MOST_CURVATURE):
             raise ValueError(
-                "Terms of leaves must have a clip above 0 and a weight from 0 to "
-                f"sqrt(8). Got {self.clip} and {self.weight}. Use less weight."
+                "Terms of leaves must have a clip above 0 and up to 4, and a weight "
+                f"from 0 to sqrt(8). Got {self.clip} and {self.weight}. Use less."
             )
 
     @property
@@ -134,7 +136,7 @@ class LeafSums:
     @property
     def unit(self) -> float:
         """Whole numbers are summed in this; all sums are exact in double precision."""
-        # Of so many records sums stay below 2^52 units: no term is above 4.
+        # Of so many records sums stay below 2^53 units, since no term is above 4.
         return 2.0 ** -min(40, 50 - math.ceil(math.log2(max(self.n_samples, 2))))
 
     def bound(self) -> Bound:
