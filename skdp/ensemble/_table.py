@@ -6,15 +6,38 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
+from scipy.sparse import issparse
 
+from skdp._input import check_rows
+from skdp.columns._given import Declared
 from skdp.ensemble._bins import DEFAULT_INTERVALS, MOST_BINS, Bins, bins_of
+from skdp.preprocessing._table_columns import Table
 from skdp.preprocessing._table_encoder import TableEncoder
 from skdp.preprocessing._table_plan import check_knots
 
 
-def reader_of(columns: Any) -> TableEncoder:
-    """The unfitted encoder that the `columns` parameter stands for.
+class TableReader(TableEncoder):
+    """Reads declared columns of a table; CSR too, where they are declared by position.
+
+    A bin holds what an entry is, so that one that is not stored is a zero as any other.
+    """
+
+    def _open(self, X: Any, declared: Declared, *, reset: bool) -> Table:
+        if not issparse(X) or isinstance(declared, dict):
+            return super()._open(X, declared, reset=reset)
+        rows = check_rows(self, X, reset=reset, accept_sparse=True, allow_nan=True)
+        columns = rows.tocsc()
+        names = tuple(f"x{i}" for i in range(rows.shape[1]))
+        return Table(names, rows.shape[0], lambda i: columns[:, [i]].toarray().ravel())
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def reader_of(columns: Any) -> TableReader:
+    """The unfitted reader that the `columns` parameter stands for.
 
     Raises
     ------
@@ -29,8 +52,8 @@ def reader_of(columns: Any) -> TableEncoder:
             "an array; skdp.columns.template(frame) prints one to fill in."
         )
     if not isinstance(columns, TableEncoder):
-        return TableEncoder(columns, numeric="bins")
-    reader: TableEncoder = clone(columns)
+        return TableReader(columns, numeric="bins")
+    reader = TableReader(**columns.get_params(deep=False))
     if not isinstance(reader.numeric, str) or reader.numeric not in ("bins", "hats"):
         raise ValueError(
             "The 'numeric' parameter of a TableEncoder in 'columns' must be 'bins' "

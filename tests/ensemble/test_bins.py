@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse import csc_array, csr_array
 
 from skdp import TableEncoder
 from skdp.columns import Boolean, Categories, Dates, Range
@@ -151,3 +152,21 @@ def test_an_encoder_is_copied_before_it_reads():
     codes, _ = read(frame().assign(extra=1), given)
     assert codes.shape[1] == len(DECLARED) + 2
     assert not hasattr(given, "columns_")
+
+
+def test_sparse_rows_have_the_codes_of_dense_ones():
+    dense = np.round(np.random.default_rng(0).normal(size=(40, 3)), 0)
+    dense[3, 1] = np.nan
+    for declared in (Range(-2, 2, missing=True), [Range(-2, 2, missing=True)] * 3):
+        codes, model = read(dense, declared)
+        for form in (csr_array, csc_array):
+            assert np.array_equal(read(form(dense), declared)[0], codes)
+            assert np.array_equal(read_to_predict(model, form(dense)), codes)
+    with pytest.raises(ValueError, match="3 features"):
+        read_to_predict(model, csr_array(dense[:, :2]))
+    with pytest.raises(TypeError, match="dense data is required"):
+        read(csr_array(dense), {"a": (0, 1)})
+    infinite = csr_array(dense)
+    infinite.data[0] = np.inf
+    with pytest.raises(ValueError, match="contains infinity.*Clip to finite"):
+        read(infinite, Range(-2, 2, missing=True))
