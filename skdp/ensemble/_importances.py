@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import check_random_state
 
 from skdp._floats import FloatArray
 from skdp.ensemble._bins import Bins
@@ -39,7 +41,7 @@ def importances(
     ndarray of float64 of shape (n_declared,)
         They sum to 1, or are all 0 for a constant model.
     """
-    rng = np.random.default_rng(_SEED)
+    rng = check_random_state(_SEED)
     one, other = _drawn(bins, rng), _drawn(bins, rng)
     base, found = _centred(raw(one)), np.zeros(n_declared)
     for source in range(n_declared):
@@ -52,9 +54,9 @@ def importances(
     return found / total if total > 0 else found
 
 
-def _drawn(bins: Bins, rng: np.random.Generator) -> NDArray[np.uint8]:
+def _drawn(bins: Bins, rng: Any) -> NDArray[np.uint8]:
     shape = (_DRAWS, len(bins.columns))
-    return rng.integers(0, bins.n_bins, size=shape).astype(np.uint8)
+    return np.asarray(rng.randint(0, bins.n_bins, size=shape), dtype=np.uint8)
 
 
 def _centred(raw: FloatArray) -> FloatArray:

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import check_random_state
 
 # A generator of scikit-learn's kind, for draws on which no privacy rests.
 Draws = Any
@@ -119,7 +120,8 @@ def draw_trees(
     groups : sequence of sequences of int or None, default=None
         The columns of a tree are all of one group; None: one group of all.
     """
-    rng = np.random.default_rng(seed)
+    # NumPy never changes what this generator draws from a seed.
+    rng = check_random_state(seed)
     allowed = _groups(columns, groups)
     starts = _starts(columns)
     pools = _pools(n_trees, interactions, allowed, rng)
@@ -165,7 +167,7 @@ def _pools(
         turn, place = divmod(t, len(interactions))
         size, first = interactions[place], columns[turn % len(columns)]
         around = [group for group in groups if first in group]
-        group = around[int(rng.integers(len(around)))]
+        group = around[int(rng.randint(len(around)))]
         if size is None or size >= len(group):
             yield group
             continue
@@ -182,7 +184,7 @@ def _ranks(columns: CodedColumns, column: int, rng: Draws) -> NDArray[np.uint8]:
     order = list(range(n_bins))
     if missing is not None:
         order.remove(missing)
-        order.insert(0 if rng.random() < 0.5 else len(order), missing)
+        order.insert(0 if rng.random_sample() < 0.5 else len(order), missing)
     ranks = np.empty(n_bins, dtype=np.uint8)
     ranks[order] = np.arange(n_bins)
     return ranks
@@ -199,10 +201,10 @@ def _cuts(
         nodes = np.arange(len(low))
         is_open = high - low >= 2
         n_open = is_open.sum(axis=1)
-        nth = np.floor(rng.random(len(low)) * n_open)
+        nth = np.floor(rng.random_sample(len(low)) * n_open)
         chosen = np.argmax(is_open.cumsum(axis=1) > nth[:, None], axis=1)
         first, last = low[nodes, chosen], high[nodes, chosen]
-        place = first + 1 + np.floor(rng.random(len(low)) * (last - first - 1))
+        place = first + 1 + np.floor(rng.random_sample(len(low)) * (last - first - 1))
         cut = np.where(n_open > 0, place, _NO_CUT).astype(np.int64)
         features.append(of_pool[chosen])
         cuts.append(cut.astype(np.uint8))
