@@ -13,8 +13,9 @@ _LEAVES = 8
 # Of the two-sided derivative of a loss by a raw prediction, where that tells nothing.
 _CURVATURE = {"logistic": 0.25, "squared": 1.0}
 _SCALE = {"logistic": 1.0, "softmax": 1.0, "squared": 1 / 3}
-# Ratio from which on noise leaves a constant model (docs/boosting.md).
-_CONSTANT_FROM = 10.0
+# Up to which ratio models are close to those without privacy, and from which on noise
+# leaves a constant one (docs/boosting.md).
+_LITTLE_TO, _CONSTANT_FROM = 0.01, 1.0
 
 
 def signal_of(solver: NewtonBoosting, task: BoostingTask, budget: Budget) -> Signal:
@@ -27,5 +28,6 @@ def signal_of(solver: NewtonBoosting, task: BoostingTask, budget: Budget) -> Sig
         coefficient_noise=noise * _LEAVES / (task.n_samples * curvature),
         coefficient_scale=_SCALE[task.loss],
         n_records=task.n_samples,
+        little_to=_LITTLE_TO,
         constant_from=_CONSTANT_FROM,
     )

@@ -168,5 +168,5 @@ def test_sparse_rows_have_the_codes_of_dense_ones():
         read(csr_array(dense), {"a": (0, 1)})
     infinite = csr_array(dense)
     infinite.data[0] = np.inf
-    with pytest.raises(ValueError, match="contains infinity.*Clip to finite"):
+    with pytest.raises(ValueError, match=r"contains infinity.*Clip to finite"):
         read(infinite, Range(-2, 2, missing=True))
