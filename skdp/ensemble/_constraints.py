@@ -124,21 +124,21 @@ def _ordered(bins: Bins, source: int, name: str) -> int:
 def _given_groups(
     given: Any, bins: Bins, names: tuple[str, ...], declared: tuple[str, ...]
 ) -> list[tuple[int, ...]]:
-    """Groups of columns of codes; columns that are in none are one more group."""
+    """Groups of columns of codes; columns that are in none are one more group.
+
+    The two words are of columns of codes: a part of dates is one by itself.
+    """
+    columns = range(len(bins.columns))
+    if isinstance(given, str) and given == "no_interactions":
+        return [(j,) for j in columns]
+    if isinstance(given, str) and given == "pairwise":
+        return [(j, k) for k in columns for j in range(k)] or [(0,)]
     everything = tuple(range(len(declared)))
-    if given is None:
-        sources = [everything]
-    elif isinstance(given, str) and given in _WORDS:
-        if given == "no_interactions" or len(everything) == 1:
-            sources = [(i,) for i in everything]
-        else:
-            sources = [(i, k) for i in everything for k in everything[:i]]
-    else:
-        sources = _listed(given, names, declared)
-        rest = set(everything) - {i for group in sources for i in group}
-        sources += [tuple(sorted(rest))] if rest else []
+    sources = [everything] if given is None else _listed(given, names, declared)
+    rest = set(everything) - {i for group in sources for i in group}
+    sources += [tuple(sorted(rest))] if rest else []
     return [
-        tuple(j for j, column in enumerate(bins.columns) if column.source in group)
+        tuple(j for j in columns if bins.columns[j].source in group)
         for group in sources
     ]
 

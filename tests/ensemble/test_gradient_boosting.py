@@ -293,7 +293,7 @@ def test_a_pipeline_before_it():
     assert found.mean() > 0.7
 
 
-# --------------------------------------------------------------------------- importances
+# -------------------------------------------------------------------------- importances
 
 
 @pytest.mark.parametrize("name", NEEDS)
@@ -311,7 +311,7 @@ def test_importances_are_of_the_columns_of_X(name):
     assert np.array_equal(again, model.feature_importances_)
 
 
-# ------------------------------------------------------------------------------ refusals
+# ----------------------------------------------------------------------------- refusals
 
 
 BAD = [
