@@ -70,10 +70,9 @@ def boost(
         return Outcome(_constant(task), answers, 0)
     # Public: trees hide nothing, and are independent of the noise.
     seed = int(door.draws.integers(2**32, 1)[0])
-    trees = solver.trees(task, seed)
     # From here on no warning may depend on the data, so NumPy is kept from giving any.
     with np.errstate(all="ignore"):
-        return Outcome(solver.run(answers, task, trees, progress), answers, seed)
+        return Outcome(solver.run(answers, task, seed, progress), answers, seed)
 
 
 def _constant(task: BoostingTask) -> BoostedTrees:

@@ -18,15 +18,16 @@ from skdp.queries._leaf_sums import LeafLoss
 class DPGradientBoostingClassifier(ClassifierMixin, GradientBoosting):
     r"""Gradient boosting of trees with differential privacy.
 
-    Trees are drawn from public randomness and the declared `columns`, without a look at
-    the data; private are only the values of their leaves, Newton steps of the log-loss
-    from noisy sums of residuals and curvatures, one Gaussian release a tree. Missing
-    values have a bin of their own. With ``max_interaction`` 1 or 2 the model is exactly
-    a sum of curves, and tables of pairs, that one can look at.
+    Trees are drawn from public randomness, the declared `columns` and, for a small part
+    of the budget, noisy counts of where each column's values lie. The values of their
+    leaves are Newton steps of the log-loss from noisy sums of residuals and curvatures,
+    one Gaussian release a tree. Missing values have a bin of their own. With
+    ``max_interaction`` 1 or 2 the model is exactly a sum of curves, and tables of
+    pairs, that one can look at.
 
     **Privacy.** (epsilon, delta)-differential privacy for one record, under
     `adjacency`, with the number of records, the declarations and the set of labels
-    public. Released are the values of all leaves; see ``privacy_``,
+    public. Released are these counts and the values of all leaves; see ``privacy_``,
     ``docs/privacy_guarantee.md`` and, for what is not covered,
     ``docs/known_weaknesses.md``. Predictions, shapes, importances and constraints are
     post-processing; ``score(X, y)`` reads raw data and is **not** private.
@@ -65,7 +66,7 @@ class DPGradientBoostingClassifier(ClassifierMixin, GradientBoosting):
     interaction_cst : {"pairwise", "no_interactions"}, list of groups, or None, \
 default=None
         Columns, by name or by position in X, that may share a tree. Columns in none of
-        the groups are one more group.
+        the groups are one more group. To the two words a part of dates is a column.
     monotonic_cst : mapping or sequence of {-1, 0, 1}, or None, default=None
         By name, or for each column of X: whether predictions may not fall (1) or not
         rise (-1) with it, all else the same. For two classes, and columns with an

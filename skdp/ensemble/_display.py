@@ -158,7 +158,7 @@ class ShapesDisplay:
         column = self.functions.bins.columns[shape.columns[0]]
         n, edges = column.n_values, np.asarray(column.edges)
         effect, band = self._numbers(shape)
-        axis.stairs(effect[:n], edges)
+        axis.stairs(effect[:n], edges, baseline=None)
         axis.fill_between(
             edges,
             np.append(effect - band, 0)[[*range(n), n - 1]],
@@ -195,7 +195,8 @@ class ShapesDisplay:
         axis.figure.colorbar(image, ax=axis, label="adds")
         for column, set_ticks in ((second, axis.set_xticks), (first, axis.set_yticks)):
             places = np.unique(np.linspace(0, column.n_bins - 1, 5).astype(int))
-            set_ticks(places, [column.labels[i] for i in places], fontsize="x-small")
+            labels = [column.labels[i].partition(" to ")[0] for i in places]
+            set_ticks(places, labels, fontsize="x-small")
         axis.tick_params(axis="x", rotation=30)
         axis.set(xlabel=second.name, ylabel=first.name)
 

@@ -49,12 +49,12 @@ PUBLIC_OF_BOOSTING = (
     "number of records",
     "declared columns: names, kinds, ranges and categories",
     "that every cell is of the kind that is declared for its column",
-    "the trees, drawn without data, and the seed they were drawn from",
+    "the seed that trees were drawn from",
 )
 
 
 class GradientBoosting(PrivateEstimator):
-    """Trees drawn from declared columns, their leaves from noisy sums.
+    """Trees from declared columns and public randomness, leaves from noisy sums.
 
     A subclass's ``fit`` validates its input, states the loss, calls `_boost`, and keeps
     the model.

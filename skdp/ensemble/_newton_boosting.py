@@ -1,8 +1,10 @@
 r"""Newton boosting of random trees, with Gaussian noise in the sums over their leaves.
 
-Trees are drawn without data. For each of them one vector is released, of all leaves:
-sums of clipped residuals ``G`` and of curvatures ``H``, with noise of deviation ``s``
-in ``G``. Its leaves then have the values
+How many records have each code of the columns in order is released first, for cuts
+that are even in records; trees are drawn by it from a public seed, and from nothing
+else. For each of them one vector is released, of all leaves: sums of clipped residuals
+``G`` and of curvatures ``H``, with noise of deviation ``s`` in ``G``. Its leaves then
+have the values
 
     v = -learning_rate * G H / (H^2 + (H + s^2) / tau^2),
 
@@ -23,6 +25,7 @@ from skdp._configured import Checks, Configured, Given
 from skdp._floats import FloatArray
 from skdp._validation import check_count, check_real
 from skdp.ensemble._boosted import BoostedTrees
+from skdp.ensemble._code_shares import counts_of, shares_of
 from skdp.ensemble._leaf_steps import LeafSteps
 from skdp.ensemble._start import START_TERMS, start_of
 from skdp.ensemble._task import BoostingTask
@@ -32,6 +35,7 @@ from skdp.privacy._accounting import Budget
 from skdp.privacy._answers import Answers, Released
 from skdp.privacy._gaussian import gaussian_mu
 from skdp.privacy._plan import Line, Plan
+from skdp.privacy._query import Query
 from skdp.queries._leaf_sums import MOST_CURVATURE, LeafSums, LeafTerms
 from skdp.solvers._base import Progress
 
@@ -59,6 +63,8 @@ class NewtonBoosting(Configured):
         Of the curvatures, beside residuals of weight 1.
     start_share : float in (0, 1) or None, default=None
         Of mu^2, for the raw predictions before the first tree.
+    counts_share : float in [0, 1) or None, default=None
+        Of mu^2, for the counts of codes; 0: cuts are even in codes.
     """
 
     key: ClassVar[str] = "newton_boosting"
@@ -72,6 +78,7 @@ class NewtonBoosting(Configured):
         "start_share": partial(
             check_real, low=0.0, high=1.0, low_open=True, high_open=True
         ),
+        "counts_share": partial(check_real, low=0.0, high=1.0, high_open=True),
     }
 
     n_estimators: int
@@ -80,6 +87,7 @@ class NewtonBoosting(Configured):
     residual_clip: float
     curvature_weight: float
     start_share: float
+    counts_share: float
 
     @classmethod
     def planned(cls, given: Given, task: BoostingTask, budget: Budget) -> Self:
@@ -95,7 +103,7 @@ class NewtonBoosting(Configured):
         Raises
         ------
         Refused
-            If delta is 0.
+            If delta is 0, or nothing is left for trees.
         """
         if budget.delta == 0 and budget.is_finite:
             raise Refused(
@@ -103,7 +111,14 @@ class NewtonBoosting(Configured):
                 "Use a delta above 0."
             )
         mu = gaussian_mu(budget.epsilon, budget.delta) if budget.is_finite else math.inf
-        return cls(**{**_by_rule(given, task, mu), **given})
+        planned = cls(**{**_by_rule(given, task, mu), **given})
+        if sum(planned._shares(task)) >= 1:
+            raise Refused(
+                f"solver={cls.key!r} needs a share of mu^2 for trees. Got shares of "
+                f"{planned.start_share:g} for the start and of "
+                f"{planned.counts_share:g} for counts. Use less."
+            )
+        return planned
 
     @property
     def params(self) -> dict[str, Any]:
@@ -117,15 +132,15 @@ class NewtonBoosting(Configured):
 
     def plan(self, task: BoostingTask) -> Plan:
         """Everything `run` will ask. Pure: sees no data, draws no noise."""
-        if task.starts_at_zero:
-            return Plan((Line(self.n_estimators),))
-        share = (1 - self.start_share) / self.n_estimators
-        return Plan(
-            (
-                Line(mu_share=self.start_share),
-                Line(self.n_estimators, mu_share=share),
-            )
-        )
+        start, counts = self._shares(task)
+        rest = (1 - start - counts) / self.n_estimators
+        first = tuple(Line(mu_share=share) for share in (start, counts) if share)
+        return Plan((*first, Line(self.n_estimators, mu_share=rest)))
+
+    def _shares(self, task: BoostingTask) -> tuple[float, float]:
+        """Of mu^2, for start and counts; 0 for what is not asked."""
+        start = 0.0 if task.starts_at_zero else self.start_share
+        return start, self.counts_share if any(task.columns.is_ordered) else 0.0
 
     def terms(self, task: BoostingTask) -> LeafTerms:
         """What a record adds to its leaf."""
@@ -138,10 +153,14 @@ class NewtonBoosting(Configured):
         bounds = [self.terms(task).bound()]
         if not task.starts_at_zero:
             bounds.append(START_TERMS[task.loss](task.n_outputs).bound())
+        if self._shares(task)[1]:
+            bounds.append(counts_of(task.columns).bound())
         return max(bound.under(task.adjacency) for bound in bounds)
 
-    def trees(self, task: BoostingTask, seed: int) -> RandomTrees:
-        """Drawn from a public seed."""
+    def trees(
+        self, task: BoostingTask, seed: int, shares: FloatArray | None = None
+    ) -> RandomTrees:
+        """Drawn from a public seed and released shares of codes."""
         return draw_trees(
             task.columns,
             n_trees=self.n_estimators,
@@ -149,14 +168,11 @@ class NewtonBoosting(Configured):
             seed=seed,
             interactions=task.interactions,
             groups=task.groups,
+            shares=shares,
         )
 
     def run(
-        self,
-        answers: Answers,
-        task: BoostingTask,
-        trees: RandomTrees,
-        progress: Progress,
+        self, answers: Answers, task: BoostingTask, seed: int, progress: Progress
     ) -> BoostedTrees:
         """Walk over released values; ask exactly what `plan` declared.
 
@@ -165,22 +181,26 @@ class NewtonBoosting(Configured):
         answers : Answers
             Over codes and targets; see `LeafSums`.
         task : BoostingTask
-        trees : RandomTrees
-            As many as were planned.
+        seed : int
+            Public; trees are drawn from it.
         progress : Progress
         """
-        asking = _Asking(answers)
-        start = np.zeros(task.n_outputs)
-        if not task.starts_at_zero:
+        asking, has = _Asking(answers), self._shares(task)
+        start, shares = np.zeros(task.n_outputs), None
+        if has[0]:
             start = self._start(asking, task)
-        line = 0 if task.starts_at_zero else 1
+        if has[1]:
+            query = counts_of(task.columns)
+            released = asking.ask(query, int(has[0] > 0))
+            shares = shares_of(task.columns, released)
+        trees, line = self.trees(task, seed, shares), sum(share > 0 for share in has)
         terms, n = self.terms(task), task.n_samples
         shape = (len(trees), trees.n_leaves, task.n_outputs)
         values, deviations = np.zeros(shape), np.zeros(shape)
         steps = LeafSteps(terms, self.learning_rate, len(task.interactions))
         for t in range(len(trees)):
-            query = LeafSums(terms, trees, start, values[:t], n)
-            values[t], deviations[t] = steps.next(asking.ask(query, line))
+            leaf_sums = LeafSums(terms, trees, start, values[:t], n)
+            values[t], deviations[t] = steps.next(asking.ask(leaf_sums, line))
             progress.step(t + 1, len(trees))
         return BoostedTrees(trees, values, start, deviations)
 
@@ -210,6 +230,7 @@ def _by_rule(given: Given, task: BoostingTask, mu: float) -> dict[str, Any]:
         "curvature_weight": {"logistic": 1.5, "softmax": 0.3, "squared": 0.3 * clip}[
             task.loss
         ],
+        "counts_share": given.get("counts_share", 0.05),
         "start_share": min(0.5, max(1 / (n_trees + 1), 2000 / signal**2)),
     }
 
@@ -222,7 +243,7 @@ class _Asking:
         self._reader: Any = None
         self._family: Any = None
 
-    def ask(self, query: LeafSums, line: int) -> Released:
+    def ask(self, query: Query, line: int) -> Released:
         if not self._answers.is_exact:
             return self._answers.ask(query, line)
         if self._family != query.family:

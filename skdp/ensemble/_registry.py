@@ -1,8 +1,8 @@
 """What users may name as ``solver=`` of boosted models.
 
-One key, five places: this table, the module ``skdp/ensemble/_<key>.py``, its test
-``tests/ensemble/test_<key>.py``, its page ``docs/solvers/<key>.md`` with its proof
-``docs/proofs/<key>.md``, and its benchmark configuration.
+One key in all places: this table, the module ``skdp/ensemble/_<key>.py``, its test
+``tests/ensemble/test_<key>.py`` with its audit ``tests/audit/test_<key>.py``, and its
+page ``docs/solvers/<key>.md`` with its proof ``docs/proofs/<key>.md``.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""`RandomTrees`: complete binary trees that are drawn from public randomness alone.
+"""`RandomTrees`: complete binary trees, drawn from public randomness.
 
 A tree cuts each column in an order of its codes: their own, with missing values at a
 random end, or a random one for categories. What is still possible at a node is then an
 interval of ranks in every column, and a node cuts within its intervals, so that no leaf
-is empty by construction.
+is empty by construction. Cuts are even in the shares that codes have, which are all
+alike or were released.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
+
+from skdp._floats import FloatArray
 
 # A generator of scikit-learn's kind, for draws on which no privacy rests.
 Draws = Any
@@ -104,6 +107,7 @@ def draw_trees(
     seed: int,
     interactions: Sequence[int | None] = MIX,
     groups: Sequence[Sequence[int]] | None = None,
+    shares: FloatArray | None = None,
 ) -> RandomTrees:
     """Draw trees from a public seed.
 
@@ -119,11 +123,14 @@ def draw_trees(
         How many columns a tree may cut, in turn; None: all of them.
     groups : sequence of sequences of int or None, default=None
         The columns of a tree are all of one group; None: one group of all.
+    shares : ndarray of shape (sum of n_bins,) or None, default=None
+        Released or public, above 0; of each code in its column. None: all alike.
     """
     # NumPy never changes what this generator draws from a seed.
     rng = check_random_state(seed)
     allowed = _groups(columns, groups)
     starts = _starts(columns)
+    shares = np.ones(starts[-1]) if shares is None else shares
     pools = _pools(n_trees, interactions, allowed, rng)
     n_nodes = 2**max_depth - 1
     feature = np.zeros((n_trees, n_nodes), dtype=np.int32)
@@ -132,7 +139,11 @@ def draw_trees(
     for t, pool in enumerate(pools):
         rank[t] = np.concatenate([_ranks(columns, j, rng) for j in range(_n(columns))])
         depth = min(max_depth, _ONE_COLUMN_DEPTH) if len(pool) == 1 else max_depth
-        features, cuts = _cuts(columns, pool, depth, rng)
+        ladders = [
+            _ladder(rank[t, starts[j] : starts[j + 1]], shares[starts[j] :])
+            for j in pool
+        ]
+        features, cuts = _cuts(pool, ladders, depth, rng)
         feature[t, : len(features)], cut[t, : len(cuts)] = features, cuts
     return RandomTrees(feature, cut, rank, starts, max_depth)
 
@@ -190,12 +201,24 @@ def _ranks(columns: CodedColumns, column: int, rng: Draws) -> NDArray[np.uint8]:
     return ranks
 
 
+def _ladder(ranks: NDArray[np.uint8], shares: FloatArray) -> FloatArray:
+    """Shares of all codes below each rank, from 0 to 1."""
+    ordered = np.empty(len(ranks))
+    ordered[ranks] = shares[: len(ranks)]
+    below = np.concatenate([[0.0], np.cumsum(ordered)])
+    return np.asarray(below / below[-1])
+
+
 def _cuts(
-    columns: CodedColumns, pool: Pool, depth: int, rng: Draws
+    pool: Pool, ladders: Sequence[FloatArray], depth: int, rng: Draws
 ) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
     """Columns and cuts of a tree, level by level, each within the box of its node."""
+    steps = [len(ladder) for ladder in ladders]
+    offsets = np.cumsum([0, *steps[:-1]])
+    # Rungs of all columns in one rising row: column j is in [2 j, 2 j + 1].
+    rungs = np.concatenate([2 * j + ladder for j, ladder in enumerate(ladders)])
     low = np.zeros((1, len(pool)), dtype=np.int64)
-    high = np.array([[columns.n_bins[column] for column in pool]], dtype=np.int64)
+    high = np.array([steps], dtype=np.int64) - 1
     of_pool, features, cuts = np.array(pool, dtype=np.int32), [], []
     for _ in range(depth):
         nodes = np.arange(len(low))
@@ -204,8 +227,12 @@ def _cuts(
         nth = np.floor(rng.random_sample(len(low)) * n_open)
         chosen = np.argmax(is_open.cumsum(axis=1) > nth[:, None], axis=1)
         first, last = low[nodes, chosen], high[nodes, chosen]
-        place = first + 1 + np.floor(rng.random_sample(len(low)) * (last - first - 1))
-        cut = np.where(n_open > 0, place, _NO_CUT).astype(np.int64)
+        ends = rungs[offsets[chosen] + first], rungs[offsets[chosen] + last]
+        place = ends[0] + rng.random_sample(len(low)) * (ends[1] - ends[0])
+        # The rung above or below, by a coin.
+        rung = np.searchsorted(rungs, place) - (rng.random_sample(len(low)) < 0.5)
+        inside = np.clip(rung - offsets[chosen], first + 1, last - 1)
+        cut = np.where(n_open > 0, inside, _NO_CUT).astype(np.int64)
         features.append(of_pool[chosen])
         cuts.append(cut.astype(np.uint8))
         low, high = np.repeat(low, 2, axis=0), np.repeat(high, 2, axis=0)

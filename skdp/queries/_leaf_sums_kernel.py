@@ -12,7 +12,6 @@ import numpy as np
 
 from skdp._compiled import compiled_exactly
 
-
 # Records that go down a tree side by side.
 _TOGETHER = 64
 

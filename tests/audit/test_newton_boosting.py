@@ -17,12 +17,14 @@ import pytest
 from skdp.ensemble import _newton_boosting as module
 from skdp.ensemble._newton_boosting import NewtonBoosting
 from skdp.privacy import calibrate
+from skdp.privacy._answers import Released
 from skdp.privacy._plan import Line, Plan
 from skdp.privacy._query import Bound
+from skdp.queries._code_counts import CodeCounts
 from skdp.queries._leaf_sums import LeafSums, LeafTerms
 from skdp.solvers import Progress
 from tests.audit.replay import marked, replayed, verdict
-from tests.ensemble.coded import ONE, source_of
+from tests.ensemble.coded import ONE, Columns, source_of
 from tests.ensemble.fits import BUDGET, solver_of, task_of
 
 N, ROUNDING = 20_000, 1e-9
@@ -47,12 +49,14 @@ class Case:
     n_outputs: int = 1
     params: dict = field(default_factory=dict)
     kind: type = NewtonBoosting
+    columns: Columns = ONE
+    n: int = N
 
     @cached_property
     def task(self):
-        facts = {"columns": ONE, "adjacency": self.adjacency}
+        facts = {"columns": self.columns, "adjacency": self.adjacency}
         facts |= {"interactions": (1,), "starts_at_zero": bool(self.raw)}
-        return task_of(self.loss, N, self.n_outputs, **facts)
+        return task_of(self.loss, self.n, self.n_outputs, **facts)
 
     @cached_property
     def solver(self):
@@ -75,14 +79,14 @@ class Case:
 
     def source(self, record):
         code, target, raw = record or (self.code, self.target, self.raw)
-        codes = np.resize([0, 1], (N, 1)).astype(np.uint8)
-        y = np.resize(self.balanced, N)
+        codes = np.resize([0, 1], (self.n, 1)).astype(np.uint8)
+        y = np.resize(self.balanced, self.n)
         codes[-1], y[-1] = code, target
-        present = np.ones(N, dtype=bool)
+        present = np.ones(self.n, dtype=bool)
         present[-1] = record is not None
         offset = None
         if self.raw:
-            offset = np.zeros((N, self.n_outputs))
+            offset = np.zeros((self.n, self.n_outputs))
             offset[-1] = raw
         return source_of(codes, y, present, offset)
 
@@ -94,8 +98,7 @@ class Case:
 
     def run(self, source, noise):
         answers = marked(self.plan, source, self.multiplier, self.adjacency, noise)
-        trees = self.solver.trees(self.task, 0)
-        return self.solver.run(answers, self.task, trees, Progress())
+        return self.solver.run(answers, self.task, 0, Progress())
 
     def found(self, seed=0, **bugs):
         """What a transcript tells apart, over what is charged."""
@@ -115,6 +118,8 @@ def bytes_of(model):
 
 
 FAR = 60.0
+# Counts are asked of columns in order.
+ORDERED = Columns((2,), (True,), (None,))
 HALF = {"residual_clip": 0.5, "curvature_weight": math.sqrt(8)}
 # In every answer the record is at the bound of the relation.
 WORST = {
@@ -136,7 +141,12 @@ WORST = {
         other=(0, 0.0, (0.0, FAR, 0.0)),
         n_outputs=3,
     ),
-    "squared, start and leaves, zero_out": Case("squared", "zero_out"),
+    "squared, start, counts and leaves, zero_out": Case(
+        "squared", "zero_out", columns=ORDERED
+    ),
+    "logistic, counts and another leaf": Case(
+        "logistic", "replace_one", params=HALF, columns=ORDERED
+    ),
     "squared, one leaf": Case("squared", "replace_one", other=(0, -1.0, ())),
     "squared, another leaf": Case(
         "squared",
@@ -154,7 +164,7 @@ def test_a_fit_tells_apart_what_is_charged_and_no_more(name):
     for seed in range(3):
         found = case.found(seed)
         assert 0.99 <= found.total <= found.largest <= 1 + ROUNDING
-    assert len(found.lines) == (1 if case.raw else 2)
+    assert len(found.lines) == 1 + (not case.raw) + (case.columns is ORDERED)
 
 
 @every_worst
@@ -252,6 +262,41 @@ class StartForNothing(NewtonBoosting):
         honest = super().plan(task)
         trees = honest.lines[1]
         return Plan(honest.lines, lambda z: trees.event(z, task.adjacency))
+
+
+class CountsForNothing(NewtonBoosting):
+    """Planted bug: counts of codes are released, and not on the books."""
+
+    def plan(self, task):
+        honest = super().plan(task)
+        declared = Plan((honest.lines[0], honest.lines[2]))
+        return Plan(honest.lines, lambda z: declared.event(z, task.adjacency))
+
+
+@every_adjacency
+def test_broken_twin_of_counts_off_the_books_is_found(adjacency):
+    params = HALF | {"counts_share": 0.3}
+    facts = {"kind": CountsForNothing, "params": params, "columns": ORDERED}
+    assert Case("logistic", adjacency, **facts).found().total > 1.1
+
+
+@every_adjacency
+def test_broken_twin_of_trees_by_exact_counts_is_found(adjacency, monkeypatch):
+    class Exact(CodeCounts):
+        def total(self, reader, rows):
+            Exact.seen = super().total(reader, rows)
+            return Exact.seen
+
+    honest = module.shares_of
+    monkeypatch.setattr(module, "counts_of", lambda c: Exact((0,), (c.n_bins[0],)))
+    monkeypatch.setattr(
+        module, "shares_of", lambda c, r: honest(c, Released(Exact.seen, 0.0, 0.0))
+    )
+    columns = Columns((64,), (True,), (None,))
+    params = {"max_depth": 4, "n_estimators": 60}
+    case = Case("logistic", adjacency, columns=columns, params=params, n=40)
+    with pytest.raises(AssertionError, match="is not the same"):
+        case.found()
 
 
 class FewerTrees(NewtonBoosting):

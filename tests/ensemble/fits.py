@@ -29,5 +29,4 @@ def fitted(task, source, noise=None, budget=BUDGET, seed=7, **params):
     door = OpenDoor(budget, adjacency=task.adjacency, noise=noise)
     plan = solver.plan(task) if budget.is_finite else None
     answers = door.commit(plan, source, label="boosting")
-    trees = solver.trees(task, seed)
-    return solver.run(answers, task, trees, Progress()), answers
+    return solver.run(answers, task, seed, Progress()), answers

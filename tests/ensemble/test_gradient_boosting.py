@@ -137,7 +137,7 @@ def test_the_event_is_the_budget(name, adjacency):
     assert record.solver_params["n_estimators"] == 30
     assert record.n_features == len(DECLARED)
     assert any("declared columns" in fact for fact in record.assumed_public)
-    assert any("trees" in fact for fact in record.assumed_public)
+    assert any("seed" in fact for fact in record.assumed_public)
     assert record.data_norm is None
     assert privacy_report(model).epsilon == pytest.approx(0.7, rel=1e-6)
 

@@ -52,13 +52,12 @@ def diary_of(monkeypatch, tmp_path, allowed=10.0):
     )
     source = SpySource(source_of(codes, y), diary)
     facts = {"adjacency": "replace_one", "ledger": ledger, "random_state": None}
-    trees = solver.trees(task, 0)
     try:
         door = Door(BUDGET, **facts)
         answers = door.commit(solver.plan(task), source, label="trees")
     except BudgetExceeded:
         return diary, None
-    solver.run(answers, task, trees, Progress())
+    solver.run(answers, task, 0, Progress())
     return diary, answers
 
 
@@ -67,10 +66,10 @@ def test_nothing_is_read_before_the_commit_and_only_what_was_declared(
 ):
     diary, answers = diary_of(monkeypatch, tmp_path)
     assert diary[0] == "commit"
-    # Once for the start and once for all trees.
-    assert diary[1:] == ["read", "read"]
+    # Once for the start, once for the counts and once for all trees.
+    assert diary[1:] == ["read"] * 3
     with pytest.raises(PlanUsedUpError):
-        answers.ask(None, 1)
+        answers.ask(None, 2)
 
 
 def test_nothing_is_read_if_the_ledger_refuses(monkeypatch, tmp_path):
@@ -149,7 +148,15 @@ def test_an_offset_is_where_a_fit_starts():
         for o in (known, np.zeros_like(known))
     ]
     assert least[0] < 0.5 * least[1]
-    assert len(solver_of(task).plan(task).lines) == 1
+    assert len(solver_of(task).plan(task).lines) == 2
+    even = solver_of(task, counts_share=0.0)
+    assert len(even.plan(task).lines) == 1
+
+
+def test_nothing_left_for_trees_is_refused():
+    task = task_of("logistic", 100)
+    with pytest.raises(Refused, match="a share of mu"):
+        solver_of(task, start_share=0.6, counts_share=0.4)
 
 
 # --------------------------------------------------------------------------- noise only

@@ -114,3 +114,17 @@ def test_most_codes_and_deep_trees_are_routed_right():
 def test_an_uncut_tree_has_one_leaf():
     assert uncut(MIXED).n_leaves == 1
     assert len(uncut(MIXED)) == 1
+
+
+def test_cuts_are_even_in_shares():
+    """Half of the records in three of 64 codes: most cuts are beside them."""
+    columns = Columns((64,), (True,), (None,))
+    shares = np.full(64, 0.5 / 61)
+    shares[10:13] = 0.5 / 3
+    facts = {"n_trees": 400, "max_depth": 1, "seed": 0, "interactions": (1,)}
+    near = [
+        np.mean(np.isin(draw_trees(columns, **facts, shares=s).cut, [10, 11, 12, 13]))
+        for s in (shares, None)
+    ]
+    assert near[0] > 0.4
+    assert near[1] < 0.15
