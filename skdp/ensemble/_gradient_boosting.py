@@ -296,13 +296,51 @@ class GradientBoosting(PrivateEstimator):
         private. Post-processing of the model; noise counts like signal.
         """
         check_is_fitted(self)
-        declared = list(self.encoder_._names)
-        found = importances(self._model.raw, self.bins_, len(declared))
+        n_declared = len(self.encoder_._names)
+        found = importances(self._model.raw, self.bins_, n_declared)
+        return self._by_column_of_X(found)
+
+    def attributions(self, X: Any) -> FloatArray:
+        r"""What each column adds to the prediction of each row.
+
+        Shapley values, exact: with ``shape_functions_.intercept`` they add up to
+        `decision_function`, or to `predict` of a regressor. What a pair adds is split
+        in half. The mean that they are measured from is over codes that are drawn alike
+        and independently, since how often they occur is private.
+
+        Parameters
+        ----------
+        X : data frame or array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of float64 of shape (n_samples, n_features_in_), or (n_samples, \
+n_features_in_, n_classes) for more than two classes
+            Of raw rows: as private as `X` and the model.
+
+        Raises
+        ------
+        AttributeError
+            If trees cut more than two columns.
+        """
+        functions = self.shape_functions_
+        found = functions.attributions(read_to_predict(self, X))
+        declared = np.zeros((len(self.encoder_._names), *found.shape[::2]))
+        np.add.at(declared, list(self.bins_.sources), np.moveaxis(found, 1, 0))
+        by_row = np.moveaxis(self._by_column_of_X(declared), 0, 1)
+        return by_row[:, :, 0] if by_row.shape[2] == 1 else by_row
+
+    def _by_column_of_X(self, found: FloatArray) -> FloatArray:
+        """What is of declared columns, in the order of X; 0 for columns left out."""
         names = getattr(self, "feature_names_in_", None)
         if names is None:
             return found
-        of_name = dict(zip(declared, found.tolist(), strict=True))
-        return np.array([of_name.get(str(name), 0.0) for name in names])
+        place = {name: i for i, name in enumerate(self.encoder_._names)}
+        ordered = np.zeros((len(names), *found.shape[1:]))
+        for i, name in enumerate(map(str, names)):
+            if name in place:
+                ordered[i] = found[place[name]]
+        return ordered
 
     def effects(self) -> dict[str, pd.DataFrame]:
         """What each column adds to a prediction, as a curve or table.

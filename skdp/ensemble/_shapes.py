@@ -95,6 +95,23 @@ class ShapeFunctions:
             total += shape.at(codes)
         return total
 
+    def attributions(self, codes: NDArray[np.uint8]) -> FloatArray:
+        """What each column of codes adds to each row's raw predictions.
+
+        A pair's share is split in half: Shapley values of the model for codes that are
+        drawn alike and independently, which with `intercept` add up to `raw`.
+
+        Returns
+        -------
+        ndarray of float64 of shape (n_samples, n_columns, n_outputs)
+        """
+        n_outputs = len(self.intercept)
+        found = np.zeros((len(codes), len(self.bins.columns), n_outputs))
+        for shape in self.shapes:
+            for j in shape.columns:
+                found[:, j] += shape.at(codes) / len(shape.columns)
+        return found
+
     def scaled(self, factor: float, shift: float) -> ShapeFunctions:
         """In other units: multiplied, and the intercept shifted after."""
         shapes = tuple(

@@ -41,11 +41,15 @@ def unfitted(name, **params):
     return kind(**needs | given | params)
 
 
-def fitted(name, n=400, **params):
-    X, score = table(n)
+def quietly(call):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return unfitted(name, **params).fit(X, labels_of(name, score))
+        return call()
+
+
+def fitted(name, n=400, **params):
+    X, score = table(n)
+    return quietly(lambda: unfitted(name, **params).fit(X, labels_of(name, score)))
 
 
 def decision(model, X):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import pickle
-import warnings
 
 import numpy as np
 import pandas as pd
@@ -40,6 +39,7 @@ from tests.ensemble.boosted import (
     decision,
     fitted,
     labels_of,
+    quietly,
     table,
     unfitted,
 )
@@ -49,12 +49,6 @@ from tests.preprocessing.tables import DECLARED, FORMS, REFUSED
 @pytest.fixture
 def books(tmp_path):
     return BudgetLedger(tmp_path / "books.db", epsilon=50.0, delta=1e-5)
-
-
-def quietly(call):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return call()
 
 
 # ------------------------------------------------------------------------------- tables

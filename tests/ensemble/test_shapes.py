@@ -9,10 +9,21 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
+from skdp import TableEncoder
 from skdp.ensemble import ShapeFunctions, ShapesDisplay
 from skdp.ensemble._additive import Model, _tables
 from skdp.ensemble._shapes import taken_apart
-from tests.ensemble.boosted import NEEDS, codes_of, decision, fitted, table
+from tests.ensemble.boosted import (
+    NEEDS,
+    codes_of,
+    decision,
+    fitted,
+    labels_of,
+    quietly,
+    table,
+    unfitted,
+)
+from tests.preprocessing.tables import DECLARED
 
 matplotlib.use("Agg")
 
@@ -106,6 +117,34 @@ def test_tables_of_pairs_are_found_in_any_order():
     assert "age x sex" in functions.names
     with pytest.raises(ValueError, match="that shares a tree"):
         functions.table("age", "wings")
+
+
+@pytest.mark.parametrize("name", NEEDS)
+def test_attributions_add_up_to_the_prediction_of_each_row(name):
+    X, _ = table()
+    model = fitted(name, max_interaction=2, epsilon=50.0)
+    found = model.attributions(X).reshape(len(X), len(X.columns), -1)
+    total = model.shape_functions_.intercept + found.sum(axis=1)
+    assert np.abs(total - decision(model, X)).max() < 1e-12
+    # Of two players: a column and all others, over all codes of the column alike.
+    age = list(X.columns).index("age")
+    alone = fitted(name, max_interaction=1, epsilon=50.0)
+    curve = alone.shape_functions_.find("age").at(codes_of(alone, X))
+    seen = alone.attributions(X).reshape(len(X), len(X.columns), -1)[:, age]
+    assert np.array_equal(seen, curve)
+
+
+def test_attributions_are_in_the_order_of_X():
+    X, score = table()
+    turned = X[X.columns[::-1]].assign(extra=1.0)
+    columns = TableEncoder(DECLARED, remainder="drop")
+    models = [unfitted("numbers", columns=columns, max_interaction=2) for _ in "ab"]
+    one, other = (
+        quietly(lambda m=m, t=t: m.fit(t, labels_of("numbers", score))).attributions(t)
+        for m, t in zip(models, (X, turned), strict=True)
+    )
+    assert np.array_equal(one[:, ::-1], other[:, :-1])
+    assert (other[:, -1] == 0).all()
 
 
 # -------------------------------------------------------------------------------- noise
