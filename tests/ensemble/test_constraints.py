@@ -9,7 +9,13 @@ from skdp.columns import Boolean, Categories, Dates, Range
 from skdp.ensemble._bins import bins_of
 from skdp.ensemble._constraints import directions_of, groups_of
 from skdp.preprocessing._table_encoder import TableEncoder
-from tests.ensemble.boosted import fitted, labels_of, table, unfitted
+from tests.ensemble.boosted import (
+    fitted,
+    labels_of,
+    quietly,
+    table,
+    unfitted,
+)
 from tests.preprocessing.tables import DECLARED
 
 NAMES = ("age", "member", "job", "when")
