@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -85,7 +86,7 @@ class GradientBoosting(PrivateEstimator):
 
     def _interactions(self) -> Sequence[int | None]:
         given = self.max_interaction
-        is_key = given is None or isinstance(given, (str, int))
+        is_key = given is None or isinstance(given, (str, Integral))
         if not is_key or isinstance(given, bool) or given not in _INTERACTIONS:
             raise ValueError(
                 "The 'max_interaction' parameter must be 'mix', 1, 2 or None. Got "
