@@ -61,7 +61,6 @@ REASONS: dict[str, str] = {
     "max_bins": "How finely ranges are cut is said by columns=TableEncoder(declared, "
     "n_knots=...).",
     "categorical_features": "Which columns hold categories is declared by columns=.",
-    "validation_fraction": _NO_STOP,
     "min_samples_leaf": _SHRUNK,
     "max_leaf_nodes": _SHRUNK,
     "l2_regularization": _SHRUNK,

@@ -31,7 +31,12 @@ from skdp.ensemble._newton_boosting import NewtonBoosting
 from skdp.ensemble._registry import NamedBooster, named_booster
 from skdp.ensemble._shapes import ShapeFunctions
 from skdp.ensemble._signal import signal_of
-from skdp.ensemble._table import read_to_fit, read_to_predict, reader_of
+from skdp.ensemble._table import (
+    TableReader,
+    read_to_fit,
+    read_to_predict,
+    reader_of,
+)
 from skdp.ensemble._task import BoostingTask
 from skdp.ensemble._trees import MIX
 from skdp.preprocessing._table_columns import declared_of
@@ -432,6 +437,5 @@ n_features_in_, n_classes) for more than two classes
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        if self.columns is not None:
-            tags.input_tags = get_tags(reader_of(self.columns)).input_tags
+        tags.input_tags = get_tags(TableReader()).input_tags
         return tags

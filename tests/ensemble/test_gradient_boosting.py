@@ -399,6 +399,15 @@ def test_what_is_not_declared_cannot_be_predicted():
     assert found[2] == found[3]
 
 
+@pytest.mark.parametrize("columns", [None, DECLARED, TableEncoder(DECLARED)])
+def test_tags_say_what_is_taken(columns):
+    tags = get_tags(unfitted("two classes", columns=columns)).input_tags
+    assert tags.sparse
+    assert tags.allow_nan
+    assert tags.string
+    assert tags.categorical
+
+
 def test_a_forecast_without_noise_is_refused():
     with pytest.raises(ValueError, match="'epsilon' parameter must be"):
         unfitted("two classes", epsilon=math.inf).forecast(100)
