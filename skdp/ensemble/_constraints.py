@@ -53,14 +53,23 @@ def directions_of(
 def groups_of(
     interaction_cst: Any,
     bins: Bins,
-    names: tuple[str, ...],
     declared: tuple[str, ...],
+    names: tuple[str, ...],
     constrained: Iterable[int] = (),
 ) -> Groups | None:
     """Columns of codes, in groups of which a tree may cut any; None: all of them.
 
     A column with a direction shares a tree with one other at most, so that all of its
     trees can be tables.
+
+    Parameters
+    ----------
+    interaction_cst : str, list or None
+        As users give it.
+    bins, declared, names
+        As in `directions_of`.
+    constrained : iterable of int
+        Columns of codes with a direction.
 
     Raises
     ------
@@ -71,7 +80,7 @@ def groups_of(
     n_columns = len(bins.columns)
     if interaction_cst is None and not monotone:
         return None
-    groups = _given_groups(interaction_cst, bins, names, declared)
+    groups = _given_groups(interaction_cst, bins, declared, names)
     found: list[tuple[int, ...]] = []
     for group in groups:
         free = tuple(j for j in group if j not in monotone)
@@ -122,7 +131,7 @@ def _ordered(bins: Bins, source: int, name: str) -> int:
 
 
 def _given_groups(
-    given: Any, bins: Bins, names: tuple[str, ...], declared: tuple[str, ...]
+    given: Any, bins: Bins, declared: tuple[str, ...], names: tuple[str, ...]
 ) -> list[tuple[int, ...]]:
     """Groups of columns of codes; columns that are in none are one more group.
 
@@ -134,7 +143,7 @@ def _given_groups(
     if isinstance(given, str) and given == "pairwise":
         return [(j, k) for k in columns for j in range(k)] or [(0,)]
     everything = tuple(range(len(declared)))
-    sources = [everything] if given is None else _listed(given, names, declared)
+    sources = [everything] if given is None else _listed(given, declared, names)
     rest = set(everything) - {i for group in sources for i in group}
     sources += [tuple(sorted(rest))] if rest else []
     return [
@@ -144,7 +153,7 @@ def _given_groups(
 
 
 def _listed(
-    given: Any, names: tuple[str, ...], declared: tuple[str, ...]
+    given: Any, declared: tuple[str, ...], names: tuple[str, ...]
 ) -> list[tuple[int, ...]]:
     rule = (
         f"The 'interaction_cst' parameter must be None, one of {list(_WORDS)}, or a "

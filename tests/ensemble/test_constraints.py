@@ -192,6 +192,20 @@ def test_trees_keep_to_their_groups(given, allowed):
     assert not all(any(set(key) <= set(g) for g in allowed) for key in free)
 
 
+def test_groups_by_position_are_those_of_X():
+    names = ("extra", "when", "job", "member", "age")
+    by_name = groups_of([["age", "job"]], BINS, NAMES, names)
+    assert by_name == ((0, 2), (1, 3, 4))
+    assert groups_of([[4, 2]], BINS, NAMES, names) == by_name
+    X, score = table()
+    X = X[["day", "is_in", "code", "sex", "gain", "age"]]
+    for given in ([["age", "gain"]], [[5, 4]]):
+        model = unfitted("two classes", interaction_cst=given)
+        quietly(lambda m=model: m.fit(X, labels_of("two classes", score)))
+        for key in model._model.boosted.trees.columns:
+            assert set(key) <= {0, 1} or set(key) <= set(range(2, 8))
+
+
 @pytest.mark.parametrize(
     "given", ["all", [["wings"]], [[9]], ["age"], [[0.5]], 3, [[None]]]
 )
