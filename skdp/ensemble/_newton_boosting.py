@@ -39,6 +39,18 @@ from skdp.privacy._query import Query
 from skdp.queries._leaf_sums import MOST_CURVATURE, LeafSums, LeafTerms
 from skdp.solvers._base import Progress
 
+# More trees of smaller steps cost no privacy, but time.
+_N_TREES = 600
+# Trees times learning rate: least, more of it by the root of n mu, and most.
+_FLOW = (30.0, 0.35, 150.0)
+# n mu for each leaf of a tree, of which there are 8 to 256.
+_SIGNAL_OF_A_LEAF = 120.0
+_CLIP = {"logistic": 0.7, "softmax": 0.7, "squared": 0.4}
+# Of the curvature, over the clip.
+_WEIGHT = {"logistic": 2.0, "softmax": 0.5, "squared": 0.3}
+# n mu at which all of the budget gives the mean as well as it has to be known.
+_MEAN_SIGNAL = 45.0
+
 
 @dataclass(frozen=True, kw_only=True)
 class NewtonBoosting(Configured):
@@ -200,7 +212,8 @@ class NewtonBoosting(Configured):
         steps = LeafSteps(terms, self.learning_rate, len(task.interactions))
         for t in range(len(trees)):
             leaf_sums = LeafSums(terms, trees, start, values[:t], n)
-            values[t], deviations[t] = steps.next(asking.ask(leaf_sums, line))
+            released = asking.ask(leaf_sums, line)
+            values[t], deviations[t] = steps.next(released, trees.is_reached(t))
             progress.step(t + 1, len(trees))
         return BoostedTrees(trees, values, start, deviations)
 
@@ -214,24 +227,25 @@ class NewtonBoosting(Configured):
 
 
 def _by_rule(given: Given, task: BoostingTask, mu: float) -> dict[str, Any]:
-    """Everything as a rule of n mu, and of what was given."""
+    """Everything as a rule of n mu, and of what was given.
+
+    Settled by ``benchmarks/boosting_rules.py``, on parts of tables that no figure of
+    the documentation is from.
+    """
     signal = task.n_samples * mu
-    n_trees = given.get("n_estimators", 300 if task.n_samples >= 3000 else 100)
-    depth = 8
-    if math.isfinite(signal):
-        depth = int(math.log2(max(signal / (7 * math.sqrt(n_trees)), 1.0)))
-    clip = {"logistic": 0.7, "softmax": 0.7, "squared": 0.5}[task.loss]
-    clip = given.get("residual_clip", clip)
+    n_trees = given.get("n_estimators", _N_TREES)
+    flow = min(_FLOW[0] + _FLOW[1] * math.sqrt(signal), _FLOW[2])
+    leaves = min(max(signal / _SIGNAL_OF_A_LEAF, 8.0), 256.0)
+    clip = given.get("residual_clip", _CLIP[task.loss])
+    mean_share = (_MEAN_SIGNAL / signal) ** 2
     return {
         "n_estimators": n_trees,
-        "learning_rate": min(1.0, 30 / n_trees),
-        "max_depth": min(max(depth, 3), 8),
+        "learning_rate": min(1.0, flow / n_trees),
+        "max_depth": int(math.log2(leaves)),
         "residual_clip": clip,
-        "curvature_weight": {"logistic": 1.5, "softmax": 0.3, "squared": 0.3 * clip}[
-            task.loss
-        ],
-        "counts_share": given.get("counts_share", 0.05),
-        "start_share": min(0.5, max(1 / (n_trees + 1), 2000 / signal**2)),
+        "curvature_weight": min(_WEIGHT[task.loss] * clip, MOST_CURVATURE),
+        "start_share": min(0.5, max(1 / (n_trees + 1), mean_share)),
+        "counts_share": 0.05,
     }
 
 

@@ -82,6 +82,15 @@ class RandomTrees:
         first, last = self.starts[self.feature[tree, node] :][:2]
         return np.asarray(self.rank[tree, first:last] >= self.cut[tree, node])
 
+    def is_reached(self, tree: int) -> NDArray[np.bool_]:
+        """Whether cuts lead to a leaf: where nothing is left to cut all go left."""
+        reached, cut = np.ones(1, dtype=bool), self.cut[tree] < _NO_CUT
+        for _ in range(self.depth):
+            first = len(reached) - 1
+            right = reached & cut[first : first + len(reached)]
+            reached = np.column_stack([reached, right]).ravel()
+        return reached
+
     @cached_property
     def columns(self) -> tuple[Pool, ...]:
         """The columns that each tree cuts, in rising order."""

@@ -217,8 +217,9 @@ def test_broken_twin_of_curvatures_without_noise_is_found(adjacency, monkeypatch
         return honest(self, value, noise)
 
     monkeypatch.setattr(module.LeafSteps, "_read", read)
+    facts = {"raw": (0.0,), "other": (0, 1.0, (FAR,))}
     with pytest.raises(AssertionError, match="is not the same"):
-        Case("logistic", adjacency, params={"learning_rate": 0.5}).found()
+        Case("logistic", adjacency, params={"learning_rate": 0.5}, **facts).found()
 
 
 def test_broken_twin_of_curvatures_that_are_not_charged_is_found(monkeypatch):
