@@ -60,7 +60,8 @@ class LeafSteps:
         sums, curvature = self._read(released.value[is_reached], noise)
         sampling = _SAMPLING[self._terms.loss] * curvature
         self._learn(kind, sums, curvature, sampling + noise**2)
-        prior = self._variance[kind]
+        # Without noise a signal need not be told from it.
+        prior = self._variance[kind] if noise else self._largest
         # Noise is drawn afresh for each tree, and so averaged out; the sample is not.
         averaged = noise**2 * min(self._rate / _AVERAGED, 1.0)
         spread = curvature**2 * prior + sampling + averaged

@@ -78,7 +78,7 @@ def test_a_reader_without_skdp_predicts_the_same(name):
 
 
 def test_a_reader_of_a_monotone_model_does_too():
-    model = fitted("two classes", monotonic_cst={"age": 1})
+    model = fitted("two classes", monotonic_cst={"age": 1}, epsilon=50.0)
     X, _ = table(80, seed=3)
     text = model.to_json()
     assert np.allclose(predicted(text, X), decision(model, X), atol=1e-10)
