@@ -58,8 +58,9 @@ _CHANGES: dict[str, list[tuple[Any, str, Any]]] = {
     "averaged_less": [(steps, "_AVERAGED", 1.0)],
     "averaged_more": [(steps, "_AVERAGED", 4.0)],
     "half_the_trees": [(boosting, "_N_TREES", 300)],
-    "less_flow": [(boosting, "_FLOW", (15.0, 0.2, 75.0))],
-    "more_flow": [(boosting, "_FLOW", (60.0, 0.7, 300.0))],
+    "less_flow": [(boosting, "_FLOW", (15.0, 0.1, 60.0))],
+    "more_flow": [(boosting, "_FLOW", (60.0, 0.4, 240.0))],
+    "low_curvatures": [(steps, "_LEAST_CURVATURE", 0.0)],
     "deeper": [(boosting, "_SIGNAL_OF_A_LEAF", 60.0)],
     "less_deep": [(boosting, "_SIGNAL_OF_A_LEAF", 240.0)],
     "small_clips": [

@@ -12,7 +12,7 @@ from skdp.data._memory import MemorySource, held
 from skdp.data._offset import WithOffset
 from skdp.data._source import Block, Source, is_stable
 from skdp.data._table import Table
-from skdp.data._views import ColumnsOf, ConstantColumn, EntriesClipped
+from skdp.data._views import ColumnsOf, ConstantColumn, EntriesClipped, TargetsScaled
 
 __all__ = [
     "Block",
@@ -28,6 +28,7 @@ __all__ = [
     "StateRows",
     "Table",
     "TargetScale",
+    "TargetsScaled",
     "WithOffset",
     "buckets",
     "held",

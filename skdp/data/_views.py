@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp._rows import clip_entries, columns_at
+from skdp.data._centred import TargetScale
 from skdp.data._source import Block, Source, is_stable
 
 
@@ -28,7 +29,10 @@ class _View(ABC):
 
     def blocks(self) -> Iterator[Block]:
         for block in self._source.blocks():
-            yield Block(self._changed(block.X), block.y, block.present)
+            yield self._changed_block(block)
+
+    def _changed_block(self, block: Block) -> Block:
+        return Block(self._changed(block.X), block.y, block.present)
 
     @abstractmethod
     def _changed(self, X: Any) -> Any:
@@ -88,3 +92,23 @@ class ConstantColumn(_View):
 
     def _changed(self, X: Any) -> Any:
         return np.full((X.shape[0], 1), self._value)
+
+
+class TargetsScaled(_View):
+    """The same rows with their targets on a released scale.
+
+    Parameters
+    ----------
+    source : Source
+    targets : TargetScale
+    """
+
+    def __init__(self, source: Source, targets: TargetScale) -> None:
+        super().__init__(source)
+        self._targets = targets
+
+    def _changed(self, X: Any) -> Any:
+        return X
+
+    def _changed_block(self, block: Block) -> Block:
+        return Block(block.X, self._targets.of(block.y), block.present)

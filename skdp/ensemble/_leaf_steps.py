@@ -19,6 +19,8 @@ _LARGEST_VARIANCE = {"logistic": 4.0, "softmax": 4.0, "squared": 1.0}
 _SAMPLING = {"logistic": 1.0, "softmax": 1.0, "squared": 0.15}
 # Evidence of a signal has to be so many standard deviations above none.
 _DOUBT = 2.0
+# Curvatures are taken to be at least this much of their noise: steps would be long.
+_LEAST_CURVATURE = 0.5
 # Over so many trees, times the learning rate, the noise in steps averages out.
 _AVERAGED = 2.0
 
@@ -77,7 +79,7 @@ class LeafSteps:
         k, own_noise = self._terms.n_outputs, noise / self._terms.weight
         sums = value[:, :k]
         curvature = _towards_mean(value[:, k:] / self._terms.weight, own_noise)
-        curvature = np.maximum(curvature, (own_noise / len(value) + 1) / k)
+        curvature = np.maximum(curvature, (_LEAST_CURVATURE * own_noise + 1) / k)
         if self._terms.loss != "softmax":
             return sums, curvature
         # Of all outputs nothing but differences matter.

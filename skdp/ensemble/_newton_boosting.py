@@ -42,7 +42,7 @@ from skdp.solvers._base import Progress
 # More trees of smaller steps cost no privacy, but time.
 _N_TREES = 600
 # Trees times learning rate: least, more of it by the root of n mu, and most.
-_FLOW = (30.0, 0.35, 150.0)
+_FLOW = (30.0, 0.2, 120.0)
 # n mu for each leaf of a tree, of which there are 8 to 256.
 _SIGNAL_OF_A_LEAF = 120.0
 _CLIP = {"logistic": 0.7, "softmax": 0.7, "squared": 0.4}

@@ -20,7 +20,6 @@ from skdp.linear_model._forecast import forecast_of
 from skdp.linear_model._preconditioning import (
     Preconditioning,
     check_preconditioning,
-    is_possible,
     preconditioned,
 )
 from skdp.linear_model._rows import DeclaredRows, encoder_of
@@ -39,6 +38,7 @@ from skdp.solvers import (
     named_solver,
     solve,
 )
+from skdp.solvers._as_they_come import is_free
 from skdp.solvers._preconditioned import CentredSolution
 
 _UNCLIPPED_THEN = (
@@ -61,6 +61,7 @@ class DPEstimator(PrivateEstimator):
     center_: Any
     scale_: Any
     row_norm_: float
+    shrinkage_: float
     coef_: Any
 
     def _check_privacy_params(self) -> Budget:
@@ -255,7 +256,7 @@ class DPEstimator(PrivateEstimator):
             label=f"{name}(solver={solver.named if solver else 'exact'!r})",
             progress=Progress(name, bool(self.verbose)),
         )
-        self._keep_centring(solution)
+        self._keep_released(solution)
         return (
             solution,
             objective,
@@ -264,9 +265,11 @@ class DPEstimator(PrivateEstimator):
             ),
         )
 
-    def _keep_centring(self, solution: Solution) -> None:
-        for name in ("center_", "scale_", "row_norm_"):
+    def _keep_released(self, solution: Solution) -> None:
+        for name in ("center_", "scale_", "row_norm_", "shrinkage_"):
             self.__dict__.pop(name, None)
+        if solution.shrinkage is not None:
+            self.shrinkage_ = solution.shrinkage
         if isinstance(solution, CentredSolution):
             centring = solution.centring
             self.center_, self.scale_ = centring.centre, centring.scale
@@ -279,7 +282,7 @@ class DPEstimator(PrivateEstimator):
         given = check_preconditioning(self.preconditioning)
         is_declared = isinstance(X, DeclaredRows)
         if isinstance(given, str):
-            is_open = self.solver == "auto" and is_possible(objective, budget)
+            is_open = self.solver == "auto" and is_free(objective, budget)
             given = Preconditioning() if is_open and is_declared else None
         if given is None or not budget.is_finite:
             return None

@@ -115,7 +115,7 @@ def forecast_of(
         epsilon=budget.epsilon,
         delta=budget.delta,
         adjacency=objective.adjacency,
-        solver=chosen.solver.key,
+        solver=chosen.solver.named,
         why_solver=chosen.reason,
         solver_params=chosen.solver.params,
         noise_multiplier=calibrate(event, budget),

@@ -78,6 +78,9 @@ class DPLinearRegression(LinearRegressor):
         Private output, or public if nothing was spent on it. Only with preconditioning.
     row_norm_ : float
         Norm to which such rows are clipped; as private. Only with preconditioning.
+    shrinkage_ : float in {0.0, 0.25, 0.5, 1.0}
+        Share of the weights that was worth most; 0.0 leaves an intercept alone. Private
+        output. Only where it was asked (``docs/shrinkage.md``).
     privacy_ : PrivacyRecord
         Public facts, and post-processing of released iterates (``noise_scale``).
     encoder_ : TableEncoder

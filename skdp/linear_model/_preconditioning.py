@@ -14,7 +14,7 @@ from skdp.losses import Loss, SquaredLoss
 from skdp.objectives import Expected, LinearObjective
 from skdp.preprocessing._table_plan import Encoding
 from skdp.privacy import Budget
-from skdp.privacy._gaussian import gaussian_mu
+from skdp.solvers._as_they_come import tried
 from skdp.solvers._auto import FEW_STEPS, Chosen
 from skdp.solvers._budget_parts import part_of
 from skdp.solvers._flow_time import FlowTime
@@ -24,21 +24,20 @@ from skdp.solvers._named import Named
 from skdp.solvers._nesterov import Nesterov
 from skdp.solvers._noisy_gd import NoisyGD
 from skdp.solvers._preconditioned import Preconditioned, States
+from skdp.solvers._strength import TARGET_INTERVALS, strength_of
 
-# Delta at which a pure budget is compared with the others, by rules only.
-TYPICAL_DELTA = 1e-6
 # Deviation of the noise in a share of the records that is worth paying for.
 _WANTED = 0.01
 _LEAST_SHARE, _MOST_SHARE = 0.002, 0.1
-# Between knots at which targets of a regression are summed.
-_TARGET_INTERVALS = 32
 # Below this strength over the root of the columns nothing is released.
 _WORTH_RELEASING = 120.0
 # Noise in a unit row's prediction at which a descent stops, over the default: less,
 # since centred rows spend none of it on what all rows share.
 _ADMITTED, _ADMITTED_SQUARED = 0.5, 0.35
-# Deviation of what is to be learned, in units of the loss.
-_SIGNAL, _SIGNAL_SQUARED = 1.5, 0.5
+# Deviation of what is to be learned, in units of the loss; of decisions the more the
+# sharper answers about the weights are, which take back what was too much.
+_SIGNAL, _FAR_MORE, _MOST_SIGNAL = 1.5, 100.0, 3.0
+_SIGNAL_SQUARED = 0.5
 # With several outputs from this strength on.
 _WORTH_SEVERAL, _ADMITTED_SEVERAL = 100.0, 1.0
 # Solvers whose answers are sums of gradients over all records.
@@ -82,14 +81,6 @@ class Preconditioning(Configured):
     clip: float = 1.0
 
 
-def strength_of(n_samples: int, budget: Budget, adjacency: str) -> float:
-    """Records times mu, in units of records that are left out; public facts."""
-    if not budget.is_finite:
-        return math.inf
-    mu = gaussian_mu(budget.epsilon, budget.delta or TYPICAL_DELTA)
-    return n_samples * mu * (0.5 if adjacency == "replace_one" else 1.0)
-
-
 def check_preconditioning(value: Any) -> Any:
     """Return "auto", None, or a `Preconditioning`."""
     if value is None or isinstance(value, Preconditioning):
@@ -100,12 +91,6 @@ def check_preconditioning(value: Any) -> Any:
         "The 'preconditioning' parameter must be 'auto', None or a Preconditioning. "
         f"Got {value!r}. Use for example Preconditioning(share=0.05)."
     )
-
-
-def is_possible(objective: LinearObjective, budget: Budget) -> bool:
-    """Whether a fit can be one of centred rows, whatever the solver."""
-    is_free = objective.alpha == 0 and objective.fit_intercept
-    return is_free and budget.delta > 0
 
 
 def preconditioned(
@@ -127,15 +112,16 @@ def preconditioned(
     _check_possible(named, objective, budget)
     n, g = objective.n_samples, len(encoding.blocks)
     strength = strength_of(n, budget, objective.adjacency)
-    n_intervals = _TARGET_INTERVALS if isinstance(objective.loss, SquaredLoss) else 0
+    n_intervals = TARGET_INTERVALS if isinstance(objective.loss, SquaredLoss) else 0
     share, reads_columns = given.share, True
     if share is None:
         share, reads_columns = _share(strength, len(encoding.parts), g, n_intervals)
     left = part_of(budget, 1 - share)
     states = States(encoding.parts, encoding.basis, encoding.weights)
     objective = replace(objective, expected=_expected(objective.loss, strength, states))
-    inner = _by_rule(objective, left)
-    if named is not None:
+    if named is None:
+        inner = tried(_by_rule, objective, left, strength, flattens=False)
+    else:
         inner = Chosen(named.planned(objective, left), "named by the user")
     facts: Given = {
         "inner": inner.solver,
@@ -157,7 +143,8 @@ def _expected(loss: Loss, strength: float, states: States) -> Expected:
         return Expected(
             noise=_ADMITTED_SQUARED, signal=_SIGNAL_SQUARED, spectrum=states.spectrum
         )
-    return Expected(noise=_ADMITTED, signal=_SIGNAL, spectrum=states.spectrum)
+    signal = min(_SIGNAL + strength / _FAR_MORE, _MOST_SIGNAL)
+    return Expected(noise=_ADMITTED, signal=signal, spectrum=states.spectrum)
 
 
 def _check_possible(

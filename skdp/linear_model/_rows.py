@@ -13,10 +13,10 @@ from sklearn.base import clone
 
 from skdp._base import PUBLIC_OF_DECLARED, PUBLIC_OF_TABLES
 from skdp._input import check_rows
-from skdp.linear_model._preconditioning import strength_of
 from skdp.preprocessing._table_encoder import TableEncoder
 from skdp.preprocessing._table_plan import Encoding, KnotRule
 from skdp.privacy import Budget
+from skdp.solvers._strength import strength_of
 
 # More numbers than so many are encoded as lines.
 _MOST_CURVES = 100

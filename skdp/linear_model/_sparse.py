@@ -13,12 +13,12 @@ from skdp._forecast import Signal, relaxed
 from skdp._rows import clip_entries, columns_at
 from skdp._validation import check_count, check_data_norm, check_real
 from skdp.linear_model._base import DPEstimator
-from skdp.linear_model._preconditioning import TYPICAL_DELTA
 from skdp.losses import Loss
 from skdp.objectives import LinearObjective
 from skdp.privacy import Budget
 from skdp.privacy._gaussian import gaussian_mu
 from skdp.solvers import SOLVERS
+from skdp.solvers._strength import TYPICAL_DELTA
 
 
 def default_n_nonzero(objective: LinearObjective, budget: Budget) -> int:

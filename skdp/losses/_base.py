@@ -81,6 +81,24 @@ class Loss(Protocol):
         ...
 
     @property
+    def gain_clip(self) -> float:
+        """To clip by how much less of a record is lost with weights than without.
+
+        About half as much again as is lost of who knows nothing; errors that grow
+        without limit are clipped sooner.
+        """
+        ...
+
+    @property
+    def flattening(self) -> float:
+        """How spread in raw predictions flattens what follows from their mean.
+
+        Over ``raw = b + N(0, v)`` the mean prediction is about that of the one raw
+        prediction ``b / sqrt(1 + flattening * v)``.
+        """
+        ...
+
+    @property
     def noisy_clip(self) -> float:
         """Norm to clip residuals to when noise limits a fit; inf: none."""
         ...

@@ -40,6 +40,7 @@ class HuberHingeLoss:
     h: float = 0.5
     n_outputs: int = 1
     corners: ClassVar[int] = 1
+    flattening: ClassVar[float] = 0.0
     curvature_vanishes: ClassVar[bool] = False
     form: ClassVar[Form] = Form.HINGE
 
@@ -61,6 +62,10 @@ class HuberHingeLoss:
     def value_at_zero(self) -> float:
         inside = min(1 + self.h, 2 * self.h)
         return self.n_outputs * (inside**2 / (4 * self.h) + 1 + self.h - inside)
+
+    @property
+    def gain_clip(self) -> float:
+        return 1.5 * self.n_outputs
 
     @property
     def summands(self) -> int:

@@ -29,6 +29,7 @@ class SoftmaxLoss:
     n_outputs: int
     smoothness: ClassVar[float] = 0.5
     raw_unit: ClassVar[float] = 1.0
+    flattening: ClassVar[float] = math.pi / 8
     # About half of the residual norm that most records have at first, sqrt((K-1)/K).
     noisy_clip: ClassVar[float] = 0.5
     summands: ClassVar[int] = 1
@@ -43,6 +44,10 @@ class SoftmaxLoss:
     @property
     def value_at_zero(self) -> float:
         return math.log(self.n_outputs)
+
+    @property
+    def gain_clip(self) -> float:
+        return 1.5 * math.log(self.n_outputs)
 
     @property
     def corners(self) -> int:

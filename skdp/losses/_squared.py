@@ -36,6 +36,7 @@ class SquaredLoss:
     corners: ClassVar[int] = 2
     summands: ClassVar[int] = 1
     curvature_vanishes: ClassVar[bool] = False
+    flattening: ClassVar[float] = 0.0
     form: ClassVar[Form] = Form.ERROR
 
     def __post_init__(self) -> None:
@@ -59,6 +60,11 @@ class SquaredLoss:
     def raw_unit(self) -> float:
         """A third of the largest target."""
         return self._target_scale / 3
+
+    @property
+    def gain_clip(self) -> float:
+        """Half of one unit squared."""
+        return self.raw_unit**2 / 2
 
     @property
     def noisy_clip(self) -> float:

@@ -155,6 +155,14 @@ class GradientSum:
             self._add_gradients(total, X, clip, raw, block)
         return value, total
 
+    def products(
+        self, coef: FloatArray, rows: NDArray[np.int64] | None = None
+    ) -> Iterator[tuple[FloatArray, Block]]:
+        """Clipped rows times weights of shape (n_features, n_outputs), by blocks."""
+        blocks = self._blocks() if rows is None else self._sampled_blocks(rows)
+        for X, clip, block in blocks:
+            yield clip.predict(X, coef), block
+
     def _blocks(self) -> Iterator[tuple[Any, RowClip, Block]]:
         """Blocks in double precision with what clips their rows."""
         for i, block in enumerate(self._source.blocks()):

@@ -60,10 +60,13 @@ class Solution:
     noise_scale : float
         Largest standard deviation of the noise that any query received, in units
         of the query. Public, or post-processing of released iterates.
+    shrinkage : float in [0, 1] or None, default=None
+        Share of the weights that an answer left of them; None: none was asked.
     """
 
     weights: FloatArray
     noise_scale: float
+    shrinkage: float | None = None
 
     def unpack(self, objective: LinearObjective) -> tuple[FloatArray, FloatArray]:
         """`coef` of shape (n_outputs, n_features) and `intercept` of (n_outputs,)."""

@@ -18,6 +18,8 @@ from skdp.data import TargetScale
 _LEAST_EVEN = 1e-3
 # Deviations from the mean at which targets are clipped.
 _FARTHEST = 3.0
+# Or over the width that holds four of five.
+_WIDEST = 1.5
 
 
 def even_margins(parts: tuple[int, ...]) -> FloatArray:
@@ -69,12 +71,22 @@ def on_simplex(values: FloatArray) -> FloatArray:
 def target_scale(shares: FloatArray) -> TargetScale:
     """Where targets lie, of their shares at knots that are even over [-1, 1]."""
     knots = np.linspace(-1.0, 1.0, len(shares))
-    middle = float(shares @ knots)
-    deviation = math.sqrt(max(float(shares @ knots**2) - middle**2, 0.0))
+    mean = float(shares @ knots)
+    deviation = math.sqrt(max(float(shares @ knots**2) - mean**2, 0.0))
+    # What noise leaves at far knots moves a mean and a deviation, but no quantile.
+    low, first, third, high = _quantiles(shares, (0.1, 0.25, 0.75, 0.9))
+    middle = min(max(mean, first), third)
     # No wider than what is declared, and no narrower than the knots can tell.
-    narrowest = knots[1] - knots[0]
-    half = min(max(_FARTHEST * deviation, narrowest), 1 + abs(middle))
-    return TargetScale(middle, half)
+    narrowest = float(knots[1] - knots[0])
+    half = min(_FARTHEST * deviation, _WIDEST * (high - low) + narrowest)
+    return TargetScale(middle, min(max(half, narrowest), 1 + abs(middle)))
+
+
+def _quantiles(shares: FloatArray, levels: tuple[float, ...]) -> list[float]:
+    """Of numbers in [-1, 1] with shares at even knots."""
+    below = np.cumsum(shares) - shares / 2
+    knots = np.linspace(-1.0, 1.0, len(shares))
+    return np.interp(levels, below, knots).tolist()
 
 
 @dataclass(frozen=True)

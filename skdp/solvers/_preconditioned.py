@@ -19,12 +19,12 @@ from skdp._configured import Given
 from skdp._floats import FloatArray
 from skdp.data import CentredSource, Centring, StateRows, TargetScale
 from skdp.objectives import LinearObjective
-from skdp.privacy._accounting import Budget, calibrate
+from skdp.privacy._accounting import Budget
 from skdp.privacy._answers import Answers
 from skdp.privacy._plan import Line, Part, Plan
 from skdp.queries._state_sums import StateSums
 from skdp.solvers._base import Progress, Solution, Solver
-from skdp.solvers._budget_parts import cost_of, part_of
+from skdp.solvers._budget_parts import level_of
 from skdp.solvers._margins import (
     Moments,
     even_margins,
@@ -150,11 +150,9 @@ class Preconditioned(Solver):
     def planned(cls, given: Given, objective: LinearObjective, budget: Budget) -> Self:
         """Everything is given but the levels."""
         inner, share = given["inner"], given["share"]
-        declare = partial(inner.plan(objective).event, relation=objective.adjacency)
-        left = part_of(budget, 1 - share)
         of_sums = 1 / math.sqrt(share) if share > 0 else 1.0
-        levels = (of_sums, calibrate(declare, left) * cost_of(budget))
-        return cls(**given, levels=levels)
+        level = level_of(inner, objective, budget, 1 - share)
+        return cls(**given, levels=(of_sums, level))
 
     @classmethod
     def adds_in_squares(cls, given: Given) -> bool:
@@ -162,7 +160,7 @@ class Preconditioned(Solver):
 
     @property
     def named(self) -> str:
-        return self.inner.key
+        return self.inner.named
 
     @property
     def params(self) -> dict[str, Any]:
@@ -204,6 +202,7 @@ class Preconditioned(Solver):
         return CentredSolution(
             weights=found.weights,
             noise_scale=found.noise_scale,
+            shrinkage=found.shrinkage,
             centring=centring,
             targets=targets,
         )

@@ -15,7 +15,8 @@ from skdp._validation import check_choice
 from skdp.exceptions import Refused
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
-from skdp.solvers._auto import Chosen, first_that_can
+from skdp.solvers._as_they_come import as_they_come
+from skdp.solvers._auto import Chosen
 from skdp.solvers._base import Solver
 from skdp.solvers._dense_registry import DENSE
 from skdp.solvers._frank_wolfe import FrankWolfe
@@ -111,4 +112,4 @@ def planned_solver(
         except Refused as refused:
             told = str(refused)
         raise Refused(f"{told} This fit can be done by {willing(objective, budget)}.")
-    return first_that_can(objective, budget, has_ledger=has_ledger)
+    return as_they_come(objective, budget, has_ledger=has_ledger)

@@ -54,7 +54,7 @@ def ledger():
 
 
 GRID = {"C": [0.01, 1.0]}
-TABLE = Range(-10, 10, missing=True)
+BOOSTED = {"columns": Range(-10, 10, missing=True), "n_estimators": 20}
 QUICK = DPLogisticRegression(solver="noisy_gd", solver_params={"n_steps": 4})
 REGRESSION = DPLinearRegression(target_bounds=(-3, 3))
 # The smallest honest parameters of each class, at the default epsilon and at inf.
@@ -90,17 +90,17 @@ INSTANCES = {
     "sparse-logistic": DPSparseLogisticRegression(),
     "sparse-logistic-inf": DPSparseLogisticRegression(epsilon=math.inf),
     "sparse-logistic-ledger": DPSparseLogisticRegression(ledger=ledger()),
-    "boosting": DPGradientBoostingClassifier(columns=TABLE),
-    "boosting-inf": DPGradientBoostingClassifier(epsilon=math.inf, columns=TABLE),
-    "boosting-ledger": DPGradientBoostingClassifier(columns=TABLE, ledger=ledger()),
+    "boosting": DPGradientBoostingClassifier(**BOOSTED),
+    "boosting-inf": DPGradientBoostingClassifier(epsilon=math.inf, **BOOSTED),
+    "boosting-ledger": DPGradientBoostingClassifier(**BOOSTED, ledger=ledger()),
     "boosting-regression": DPGradientBoostingRegressor(
-        columns=TABLE, target_bounds=(-3, 3)
+        **BOOSTED, target_bounds=(-3, 3)
     ),
     "boosting-regression-inf": DPGradientBoostingRegressor(
-        epsilon=math.inf, columns=TABLE, target_bounds=(-3, 3)
+        epsilon=math.inf, **BOOSTED, target_bounds=(-3, 3)
     ),
     "boosting-regression-ledger": DPGradientBoostingRegressor(
-        columns=TABLE, target_bounds=(-3, 3), ledger=ledger()
+        **BOOSTED, target_bounds=(-3, 3), ledger=ledger()
     ),
     "search": DPGridSearchCV(QUICK, GRID),
     "search-ledger": DPGridSearchCV(QUICK, GRID, ledger=ledger()),

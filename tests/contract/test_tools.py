@@ -70,14 +70,14 @@ MUCH = 1e3  # so that tools can be seen to work; what they cost does not depend 
 FOLDS = KFold(3)
 
 # What any way to a model makes of a table lies in there.
-NUMERIC = Range(-1, 1)
+BOOSTED = {"columns": Range(-1, 1), "n_estimators": 60}
 LINEAR_CLASSIFIERS = {
     "DPLogisticRegression": DPLogisticRegression(MUCH),
     "DPLinearSVC": DPLinearSVC(MUCH),
     "DPSparseLogisticRegression": DPSparseLogisticRegression(MUCH),
 }
 CLASSIFIERS = LINEAR_CLASSIFIERS | {
-    "DPGradientBoostingClassifier": DPGradientBoostingClassifier(MUCH, columns=NUMERIC),
+    "DPGradientBoostingClassifier": DPGradientBoostingClassifier(MUCH, **BOOSTED),
 }
 LINEAR_REGRESSORS = {
     "DPLinearRegression": DPLinearRegression(MUCH, target_bounds=(0, 1)),
@@ -85,7 +85,7 @@ LINEAR_REGRESSORS = {
 }
 REGRESSORS = LINEAR_REGRESSORS | {
     "DPGradientBoostingRegressor": DPGradientBoostingRegressor(
-        MUCH, columns=NUMERIC, target_bounds=(0, 1)
+        MUCH, **BOOSTED, target_bounds=(0, 1)
     ),
 }
 MODELS = CLASSIFIERS | REGRESSORS

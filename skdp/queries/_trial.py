@@ -1,0 +1,171 @@
+"""What released weights are worth on the records, before they leave as a model.
+
+Products of rows with released weights on average, and how much less is lost with the
+weights, or a share of them, than with an intercept alone. Every record's part is
+clipped; sensitivities are derived in ``docs/proofs/shrinkage.md``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+import numpy as np
+
+from skdp._floats import UNIT_ROUNDOFF, FloatArray, IntArray
+from skdp.data import Source
+from skdp.exceptions import UnboundedQueryError
+from skdp.objectives import LinearObjective
+from skdp.privacy._query import Bound, Layout
+from skdp.queries._gradient_sum import GradientSum
+
+# Of what is clipped, by rounding.
+_ROUNDED = 1 + 1e-12
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Questions about released weights of one objective."""
+
+    objective: LinearObjective
+
+    def open(self, source: Source) -> GradientSum:
+        """What clips the rows."""
+        return GradientSum(source, self.objective)
+
+    def slack(self, layout: Layout, bound: float) -> float:
+        """What floating point adds to a sum of vectors of norm at most `bound`.
+
+        Lemma 3 of the proof page.
+
+        Raises
+        ------
+        UnboundedQueryError
+            Of samples: what losses of rows beside others round to has no bound.
+        """
+        if layout.moved_rows > 1:
+            raise UnboundedQueryError(
+                "What weights are worth must be asked of all records. Got a line of "
+                "samples. Declare one of all records."
+            )
+        n, b = self.objective.n_samples, layout.largest_block
+        return bound * 2 * n * (b + n / b + 16) * UNIT_ROUNDOFF
+
+
+@dataclass(frozen=True, eq=False)
+class MeanProduct:
+    """Sum of the products of rows and weights, each clipped.
+
+    Parameters
+    ----------
+    trial : Trial
+    coef : ndarray of float64 of shape (n_features, n_outputs)
+        Released.
+    clip : float in (0, inf)
+        Norm to which a record's products are clipped.
+    """
+
+    trial: Trial
+    coef: FloatArray
+    clip: float
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.coef.shape[1],)
+
+    @property
+    def family(self) -> Hashable:
+        return self.trial
+
+    def bound(self) -> Bound:
+        return Bound(
+            zero_out=self.clip * _ROUNDED, replace_one=2 * self.clip * _ROUNDED
+        )
+
+    def slack(self, layout: Layout) -> float:
+        return self.trial.slack(layout, self.clip)
+
+    def open(self, source: Source) -> GradientSum:
+        return self.trial.open(source)
+
+    def total(self, reader: GradientSum, rows: IntArray | None) -> FloatArray:
+        total = np.zeros(self.shape)
+        for products, block in reader.products(self.coef, rows):
+            norms = np.linalg.norm(products, axis=1)
+            clipped = products * (self.clip / np.maximum(norms, self.clip))[:, None]
+            if block.present is not None:
+                clipped[~block.present] = 0.0
+            total += clipped.sum(axis=0)
+        return total
+
+
+@dataclass(frozen=True, eq=False)
+class Gains:
+    """Sums of how much less is lost with shares of the weights than with none.
+
+    Parameters
+    ----------
+    trial : Trial
+    coef : ndarray of float64 of shape (n_features, n_outputs)
+        Released.
+    shares : ndarray of float64 of shape (n_shares,)
+        In (0, 1].
+    intercepts : ndarray of float64 of shape (1 + n_shares, n_outputs)
+        Released; the first stands alone.
+    clip : float in (0, inf)
+        A record's gain by a share is clipped to so many times the share.
+    leverage : float in [0, inf), default=0.0
+        Part that a record's own residual has in its own products: it is taken off, so
+        that no record counts as evidence for what was learned from it.
+    """
+
+    trial: Trial
+    coef: FloatArray
+    shares: FloatArray
+    intercepts: FloatArray
+    clip: float
+    leverage: float = 0.0
+
+    @property
+    def norm(self) -> float:
+        """Of a record's gains together, at most."""
+        return self.clip * float(np.linalg.norm(self.shares)) * _ROUNDED
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (len(self.shares),)
+
+    @property
+    def family(self) -> Hashable:
+        return self.trial
+
+    def bound(self) -> Bound:
+        return Bound(zero_out=self.norm, replace_one=2 * self.norm)
+
+    def slack(self, layout: Layout) -> float:
+        return self.trial.slack(layout, self.norm)
+
+    def open(self, source: Source) -> GradientSum:
+        return self.trial.open(source)
+
+    def total(self, reader: GradientSum, rows: IntArray | None) -> FloatArray:
+        total = np.zeros(self.shape)
+        for products, block in reader.products(self.coef, rows):
+            gains = self._gains(products, block.y)
+            if block.present is not None:
+                gains[~block.present] = 0.0
+            total += gains.sum(axis=0)
+        return total
+
+    def _gains(self, products: FloatArray, y: FloatArray) -> FloatArray:
+        """Of each record by each share, clipped."""
+        loss = self.trial.objective.loss
+        value, (alone, *others) = loss.value, self.intercepts
+        products = products + self.leverage * loss.residual(y, products + others[0])
+        lost = value(y, np.broadcast_to(alone, products.shape))
+        left = [
+            value(y, share * products + intercept)
+            for share, intercept in zip(self.shares, others, strict=True)
+        ]
+        limits = self.clip * self.shares
+        return np.asarray(np.clip(lost[:, None] - np.stack(left, 1), -limits, limits))

@@ -1,0 +1,101 @@
+r"""A regression of targets that are scaled by a private release first.
+
+One plan of two parts: a histogram of the targets in one Gaussian answer, and the inner
+solver's answers over targets that are centred, scaled and clipped as the first says.
+Proofs: ``docs/proofs/preconditioning.md``, of a release that reads no columns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, ClassVar, Self
+
+from skdp._configured import Given
+from skdp.data import TargetScale, TargetsScaled
+from skdp.objectives import LinearObjective
+from skdp.privacy._accounting import Budget
+from skdp.privacy._answers import Answers
+from skdp.privacy._plan import Line, Part, Plan
+from skdp.queries._state_sums import StateSums
+from skdp.solvers._base import Progress, Solution, Solver
+from skdp.solvers._budget_parts import level_of
+from skdp.solvers._margins import shrunk_margins, target_scale
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScaledTargets(Solver):
+    """A Gaussian solver of squared errors on targets that are scaled first.
+
+    Privacy
+    -------
+    Two parts, both Gaussian: exactly mu-GDP for their squares together. Both
+    adjacencies: ``docs/proofs/preconditioning.md`` and the inner solver's page.
+
+    Parameters
+    ----------
+    inner : Solver
+        Of answers about gradients; with an intercept.
+    share : float in (0, 1)
+        Of mu squared, for the histogram.
+    n_intervals : int
+        Between its knots, which are even over [-1, 1].
+    level : float
+        Noise of the inner part in units of what the whole budget would get.
+    """
+
+    key: ClassVar[str] = "scaled_targets"
+    is_pure: ClassVar[bool] = False
+
+    inner: Solver
+    share: float
+    n_intervals: int
+    level: float
+
+    @classmethod
+    def planned(cls, given: Given, objective: LinearObjective, budget: Budget) -> Self:
+        """Everything is given but the level."""
+        level = level_of(given["inner"], objective, budget, 1 - given["share"])
+        return cls(**given, level=level)
+
+    @classmethod
+    def adds_in_squares(cls, given: Given) -> bool:
+        return True
+
+    @property
+    def named(self) -> str:
+        return self.inner.named
+
+    @property
+    def params(self) -> dict[str, Any]:
+        return {**self.inner.params, "scaled_targets": {"share": self.share}}
+
+    @property
+    def mechanism(self) -> str:
+        return self.inner.mechanism
+
+    def plan(self, objective: LinearObjective) -> Plan:
+        fit = Part(self.inner.plan(objective), self.level)
+        return Plan((Line(mu_share=self.share), fit))
+
+    def sensitivity(self, objective: LinearObjective) -> float:
+        return self.inner.sensitivity(objective)
+
+    def sums(self, objective: LinearObjective) -> StateSums:
+        """The first query."""
+        return StateSums(0, objective.n_samples, 0, self.n_intervals)
+
+    def run(
+        self, answers: Answers, objective: LinearObjective, progress: Progress
+    ) -> Solution:
+        targets = self._scale(answers, objective)
+        view = partial(TargetsScaled, targets=targets)
+        found = self.inner.run(answers.part(1, view), objective, progress)
+        weights = targets.half * found.weights
+        weights[-1] += targets.middle / objective.intercept_value
+        return replace(found, weights=weights)
+
+    def _scale(self, answers: Answers, objective: LinearObjective) -> TargetScale:
+        """Where targets lie; a private output."""
+        released, n = answers.ask(self.sums(objective)), objective.n_samples
+        return target_scale(shrunk_margins(released.value / n, released.sigma / n))

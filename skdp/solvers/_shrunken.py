@@ -1,0 +1,202 @@
+r"""Weights of a noisy descent, shrunk to what they are worth on the records.
+
+One plan of three parts: the inner solver's answers, and two of its weights: the mean of
+their products with the rows, and how much less is lost with them, or with half or a
+quarter of them, than with an intercept alone. The best of these is what is released.
+Proofs: ``docs/proofs/shrinkage.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from skdp._configured import Given
+from skdp._floats import FloatArray
+from skdp.objectives import LinearObjective
+from skdp.privacy._accounting import Budget
+from skdp.privacy._answers import Answers, Released
+from skdp.privacy._plan import Line, Part, Plan
+from skdp.queries._trial import Gains, MeanProduct, Trial
+from skdp.solvers._base import Progress, Solution, Solver
+from skdp.solvers._budget_parts import level_of
+
+# Shares of the weights that are tried; falling.
+_SHARES = np.array([1.0, 0.5, 0.25])
+# Of what is spent on both answers, for the mean of the products.
+_FOR_MEAN = 1 / 3
+# Clip of products, over the usual raw predictions.
+_PRODUCTS = 3.0
+# A mean, and a gain by all weights, count from so many deviations of their noise on.
+_MEAN_FROM, _GAIN_FROM = 2.0, 1.0
+# Gains that differ by fewer are as good.
+_AS_GOOD = 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shrunken(Solver):
+    """A Gaussian solver whose weights are shrunk by what they are worth.
+
+    Privacy
+    -------
+    Three parts, all Gaussian: exactly mu-GDP for their squares together. Both
+    adjacencies: ``docs/proofs/shrinkage.md`` and the inner solver's page.
+
+    Parameters
+    ----------
+    inner : Solver
+        Of answers about gradients.
+    share : float in (0, 1)
+        Of mu squared, for both answers about its weights.
+    leverage : float in [0, inf), default=0.0
+        Part that a record's residual has in its own raw prediction.
+    flattens : bool, default=True
+        Whether the intercept is taken to be one that spread in the products calls for;
+        a descent that ends early has none yet.
+    level : float
+        Noise of the inner part in units of what the whole budget would get.
+    """
+
+    key: ClassVar[str] = "shrunken"
+    is_pure: ClassVar[bool] = False
+
+    inner: Solver
+    share: float
+    leverage: float = 0.0
+    flattens: bool = True
+    level: float
+
+    @classmethod
+    def planned(cls, given: Given, objective: LinearObjective, budget: Budget) -> Self:
+        """Everything is given but the level."""
+        level = level_of(given["inner"], objective, budget, 1 - given["share"])
+        return cls(**given, level=level)
+
+    @classmethod
+    def adds_in_squares(cls, given: Given) -> bool:
+        return True
+
+    @property
+    def named(self) -> str:
+        return self.inner.named
+
+    @property
+    def params(self) -> dict[str, Any]:
+        return {**self.inner.params, "shrinkage": {"share": self.share}}
+
+    @property
+    def mechanism(self) -> str:
+        return self.inner.mechanism
+
+    def plan(self, objective: LinearObjective) -> Plan:
+        return Plan(
+            (
+                Part(self.inner.plan(objective), self.level),
+                Line(mu_share=self.share * _FOR_MEAN),
+                Line(mu_share=self.share * (1 - _FOR_MEAN)),
+            )
+        )
+
+    def sensitivity(self, objective: LinearObjective) -> float:
+        return self.inner.sensitivity(objective)
+
+    def run(
+        self, answers: Answers, objective: LinearObjective, progress: Progress
+    ) -> Solution:
+        found = self.inner.run(answers.part(0), objective, progress)
+        coef, intercept = found.unpack(objective)
+        asked = self.mean_product(objective, coef.T)
+        flattening = objective.loss.flattening if self.flattens else 0.0
+        mean = answers.ask(asked, 1)
+        candidates = Candidates.of(coef, intercept, mean, objective, flattening)
+        gains = answers.ask(self.gains(objective, candidates), 2)
+        chosen = best_share(gains)
+        weights = np.concatenate([chosen * coef.T, candidates.at(chosen)[None]])
+        weights[-1] /= objective.intercept_value
+        return replace(found, weights=weights[: objective.n_columns], shrinkage=chosen)
+
+    def mean_product(self, objective: LinearObjective, coef: FloatArray) -> MeanProduct:
+        """The question after the descent; `coef` has a column for each output."""
+        loss = objective.loss
+        clip = _PRODUCTS * loss.raw_unit * math.sqrt(loss.n_outputs)
+        return MeanProduct(Trial(objective), coef, clip)
+
+    def gains(self, objective: LinearObjective, candidates: Candidates) -> Gains:
+        """The last question."""
+        intercepts = [candidates.at(share) for share in (0.0, *_SHARES)]
+        return Gains(
+            Trial(objective),
+            candidates.coef.T,
+            _SHARES,
+            np.stack(intercepts),
+            objective.loss.gain_clip,
+            self.leverage,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """Shares of released weights, each with the intercept that goes with it.
+
+    Intercepts keep the mean prediction: products have a mean, and their spread, which
+    is noise where shrinking matters, flattens probabilities.
+
+    Parameters
+    ----------
+    coef : ndarray of float64 of shape (n_outputs, n_features)
+    intercept, mean, spread : ndarray of float64 of shape (n_outputs,)
+        Mean of the products with `coef`, and their variance were `coef` noise.
+    flattening : float
+        Of the loss.
+    """
+
+    coef: FloatArray
+    intercept: FloatArray
+    mean: FloatArray
+    spread: FloatArray
+    flattening: float
+
+    @classmethod
+    def of(
+        cls,
+        coef: FloatArray,
+        intercept: FloatArray,
+        released: Released,
+        objective: LinearObjective,
+        flattening: float,
+    ) -> Candidates:
+        """Post-processing of both."""
+        mean = known(released, objective.n_samples)
+        if not objective.fit_intercept:
+            mean = np.zeros_like(mean)
+        # Noise is alike in all directions, so rows meet it by their norm alone.
+        spread = np.sum(coef**2, axis=1) * objective.data_norm**2 / coef.shape[1]
+        return cls(coef, intercept, mean, spread, flattening)
+
+    def at(self, share: float) -> FloatArray:
+        """The intercept beside a share of the weights."""
+        full, left = (1 + self.flattening * s**2 * self.spread for s in (1.0, share))
+        flattened = (self.intercept + self.mean) * np.sqrt(left / full)
+        return np.asarray(flattened - share * self.mean)
+
+
+def known(released: Released, n_samples: int) -> FloatArray:
+    """A mean, less what its noise may have added; post-processing."""
+    noise = _MEAN_FROM * released.deviation * math.sqrt(released.value.size)
+    size = float(np.linalg.norm(released.value))
+    left = max(0.0, 1 - (noise / size) ** 2) if size > 0 else 0.0
+    return np.asarray(left * released.value / n_samples)
+
+
+def best_share(gains: Released) -> float:
+    """The largest share worth about the most; 0 if none is worth any; post-processing.
+
+    About: noise must tell a smaller share from it.
+    """
+    noise = gains.deviation
+    first = int(np.argmax(gains.value >= gains.value.max() - _AS_GOOD * noise))
+    share = float(_SHARES[first])
+    return share if gains.value[first] > _GAIN_FROM * share * noise else 0.0
