@@ -13,6 +13,8 @@ _HOMES = {
     "BudgetExceeded": "skdp.exceptions",
     "BudgetLedger": "skdp.privacy",
     "BoundedScaler": "skdp.preprocessing",
+    "DPGradientBoostingClassifier": "skdp.ensemble",
+    "DPGradientBoostingRegressor": "skdp.ensemble",
     "DPGridSearchCV": "skdp.model_selection",
     "DPLinearRegression": "skdp.linear_model",
     "DPLinearSVC": "skdp.linear_model",
@@ -44,6 +46,10 @@ __all__ = ["__version__", *sorted(_HOMES)]
 if TYPE_CHECKING:  # what editors and type checkers see; a test holds both to be one
     from skdp.decomposition import (
         DPMatrixFactorization as DPMatrixFactorization,
+    )
+    from skdp.ensemble import (
+        DPGradientBoostingClassifier as DPGradientBoostingClassifier,
+        DPGradientBoostingRegressor as DPGradientBoostingRegressor,
     )
     from skdp.exceptions import (
         BudgetExceeded as BudgetExceeded,

@@ -28,6 +28,12 @@ PUBLIC_OF_TABLES = (
     "number and names of features",
     "storage type of X: dense or sparse, and its dtype",
 )
+# What every guarantee about rows of a declared table takes as public.
+PUBLIC_OF_DECLARED = (
+    "number of records",
+    "declared columns: names, kinds, ranges and categories",
+    "that every cell is of the kind that is declared for its column",
+)
 
 
 class DeclaredEstimator(StoredEstimator):

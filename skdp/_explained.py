@@ -21,10 +21,14 @@ _NO_WEIGHTS = (
 _NO_STOP = (
     "When to stop would follow from the data and tell of them, so that solvers take a "
     "number of steps that is known before: solver_params={'n_steps': ...} of a solver "
-    "that has steps."
+    "that has steps, n_estimators of boosted trees."
 )
 _OF_COLUMNS = (
     "How declared columns are encoded is said by columns=TableEncoder(declared, ...)."
+)
+_SHRUNK = (
+    "How many records are in a leaf is private: leaves are shrunk by the noise in what "
+    "was released of them, and max_depth= bounds their number."
 )
 # Names that users of scikit-learn will type, and why skdp has none of them.
 REASONS: dict[str, str] = {
@@ -54,6 +58,12 @@ REASONS: dict[str, str] = {
     "n_knots": _OF_COLUMNS,
     "remainder": _OF_COLUMNS,
     "sparse_output": _OF_COLUMNS,
+    "max_bins": "How finely ranges are cut is said by columns=TableEncoder(declared, "
+    "n_knots=...).",
+    "categorical_features": "Which columns hold categories is declared by columns=.",
+    "min_samples_leaf": _SHRUNK,
+    "max_leaf_nodes": _SHRUNK,
+    "l2_regularization": _SHRUNK,
 }
 
 

@@ -23,7 +23,8 @@ class Signal:
     coefficient_noise : float
         Standard deviation of the privacy noise in a coefficient that is learned to
         the end: of a linear model in a direction of average curvature, of a sparse one
-        of the largest among the features, of a factorisation in an item's bias.
+        of the largest among the features, of a factorisation in an item's bias, of
+        boosted trees in one of eight leaves.
     coefficient_scale : float
         Size of the coefficients of a model whose raw predictions vary by one unit of
         decision: one logit, half a hinge, a third of the target bound; in a sparse
@@ -36,7 +37,7 @@ class Signal:
     little_to, constant_from : float
         Noise over scale up to which models were close to those without privacy, and
         from which on they were hardly better than a constant one: 0.3 and 10, of sparse
-        models 0.3 and 3, of factorisations 0.02 and 1.5
+        models 0.3 and 3, of factorisations 0.02 and 1.5, of boosted trees 0.01 and 1
         (``docs/how_to_choose.md``, ``benchmarks/dominating_noise.py``).
     """
 

@@ -10,7 +10,13 @@ from functools import partial
 import numpy as np
 from scipy.sparse import csr_array
 
-from skdp import DPLogisticRegression, DPMatrixFactorization, DPSparseLogisticRegression
+from skdp import (
+    DPGradientBoostingClassifier,
+    DPGradientBoostingRegressor,
+    DPLogisticRegression,
+    DPMatrixFactorization,
+    DPSparseLogisticRegression,
+)
 from skdp.data import MemorySource
 from skdp.losses import LogisticLoss
 from skdp.objectives import LinearObjective
@@ -56,6 +62,15 @@ def add_up():
         gradient(np.zeros((4, 1)))
 
 
+def boost():
+    given = {"columns": (0, 1), "n_estimators": 2}
+    X, numbers = np.linspace(0, 1, 120).reshape(40, 3), np.arange(40)
+    for k in (2, 3):
+        model = DPGradientBoostingClassifier(classes=list(range(k)), **given)
+        model.fit(X, numbers % k).predict(X)
+    DPGradientBoostingRegressor(target_bounds=(0, 40), **given).fit(X, numbers)
+
+
 BY_USER = {"privacy_unit": "user", "epsilon": 1.0, "n_users": 12}
 BY_USER |= {"item_ids": range(10)}
 # In this order two workers that take turns are done at about the same time.
@@ -65,6 +80,7 @@ JOBS = [
     partial(factorise, "lbfgs"),
     partial(factorise, "als"),
     choose_vertices,
+    boost,
     partial(factorise, "auto", **BY_USER),
     add_up,
     partial(factorise, "hamsi", solver_params={"partition": "color"}),

@@ -14,7 +14,8 @@ import skdp
 
 ROOT = Path(skdp.__file__).parents[1]
 FINE = """
-from skdp import BudgetLedger, DPLogisticRegression, TableEncoder, forecast
+from skdp import BudgetLedger, DPGradientBoostingClassifier, DPLogisticRegression
+from skdp import TableEncoder, forecast
 from skdp.columns import Boolean, Range
 ledger = BudgetLedger.open("study.db")
 model = DPLogisticRegression(1.0, classes=[0, 1], ledger=ledger).fit([[0.0]], [0])
@@ -26,6 +27,8 @@ mixed = {"age": Range(17, 90, missing=True), "sex": ["F", "M"], "member": Boolea
 for columns in (short, mixed, [(0, 1), ["a"]], (0, 1), TableEncoder(mixed), None):
     names: list[str] = list(DPLogisticRegression(1.0, columns=columns).effects())
 model.set_params(columns=TableEncoder(short), columns__n_knots=9)
+boosted = DPGradientBoostingClassifier(1.0, columns=short, max_interaction=2)
+least: float = boosted.fit([[0.0]], [0]).shape_functions_.intercept.min()
 """
 # What a user may mistype, and what is said of it.
 MISTAKES = {

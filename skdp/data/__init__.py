@@ -9,6 +9,7 @@ from skdp.data._centred import (
     TargetScale,
 )
 from skdp.data._memory import MemorySource, held
+from skdp.data._offset import WithOffset
 from skdp.data._source import Block, Source, is_stable
 from skdp.data._table import Table
 from skdp.data._views import ColumnsOf, ConstantColumn, EntriesClipped, TargetsScaled
@@ -28,6 +29,7 @@ __all__ = [
     "Table",
     "TargetScale",
     "TargetsScaled",
+    "WithOffset",
     "buckets",
     "held",
     "is_stable",

@@ -11,18 +11,13 @@ import numpy as np
 from scipy.sparse import csr_array
 from sklearn.base import clone
 
-from skdp._base import PUBLIC_OF_TABLES
+from skdp._base import PUBLIC_OF_DECLARED, PUBLIC_OF_TABLES
 from skdp._input import check_rows
 from skdp.preprocessing._table_encoder import TableEncoder
 from skdp.preprocessing._table_plan import Encoding, KnotRule
 from skdp.privacy import Budget
 from skdp.solvers._strength import strength_of
 
-PUBLIC_OF_DECLARED = (
-    "number of records",
-    "declared columns: names, kinds, ranges and categories",
-    "that every cell is of the kind that is declared for its column",
-)
 # More numbers than so many are encoded as lines.
 _MOST_CURVES = 100
 # Intervals of the finest level, below so many records times mu in tables of so many

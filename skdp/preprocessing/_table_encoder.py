@@ -237,7 +237,7 @@ class TableEncoder(TransformerMixin, DeclaredEstimator):
     def _fit(self, X: Any, knots: KnotRule) -> tuple[Encoding, list[Cells]]:
         """Fit, with this rule for ``n_knots="auto"``; what was read on the way."""
         declared, n_knots = self._checked()
-        table = open_table(self, X, declared, reset=True)
+        table = self._open(X, declared, reset=True)
         names, each = matched(table, declared, is_drop=self.remainder == "drop")
         if n_knots is None:
             n_knots = knots(table.n_samples, len(each))
@@ -257,9 +257,13 @@ class TableEncoder(TransformerMixin, DeclaredEstimator):
     def _cells(self, X: Any) -> list[Cells]:
         """The declared columns' cells of a table like the fitted one, or an error."""
         check_is_fitted(self)
-        table = open_table(self, X, self.columns_, reset=False)
+        table = self._open(X, self.columns_, reset=False)
         matched(table, self.columns_, is_drop=self.remainder == "drop")
         return self._read(table, self._encoding, self.columns_)
+
+    def _open(self, X: Any, declared: Declared, *, reset: bool) -> Table:
+        """X as a table, or an error."""
+        return open_table(self, X, declared, reset=reset)
 
     @property
     def _encoding(self) -> Encoding:

@@ -18,6 +18,8 @@ from skdp import (
     DPPCA,
     BoundedScaler,
     DeclaredOneHotEncoder,
+    DPGradientBoostingClassifier,
+    DPGradientBoostingRegressor,
     DPGridSearchCV,
     DPLinearRegression,
     DPLinearSVC,
@@ -52,6 +54,7 @@ def ledger():
 
 
 GRID = {"C": [0.01, 1.0]}
+BOOSTED = {"columns": Range(-10, 10, missing=True), "n_estimators": 20}
 QUICK = DPLogisticRegression(solver="noisy_gd", solver_params={"n_steps": 4})
 REGRESSION = DPLinearRegression(target_bounds=(-3, 3))
 # The smallest honest parameters of each class, at the default epsilon and at inf.
@@ -87,6 +90,18 @@ INSTANCES = {
     "sparse-logistic": DPSparseLogisticRegression(),
     "sparse-logistic-inf": DPSparseLogisticRegression(epsilon=math.inf),
     "sparse-logistic-ledger": DPSparseLogisticRegression(ledger=ledger()),
+    "boosting": DPGradientBoostingClassifier(**BOOSTED),
+    "boosting-inf": DPGradientBoostingClassifier(epsilon=math.inf, **BOOSTED),
+    "boosting-ledger": DPGradientBoostingClassifier(**BOOSTED, ledger=ledger()),
+    "boosting-regression": DPGradientBoostingRegressor(
+        **BOOSTED, target_bounds=(-3, 3)
+    ),
+    "boosting-regression-inf": DPGradientBoostingRegressor(
+        epsilon=math.inf, **BOOSTED, target_bounds=(-3, 3)
+    ),
+    "boosting-regression-ledger": DPGradientBoostingRegressor(
+        **BOOSTED, target_bounds=(-3, 3), ledger=ledger()
+    ),
     "search": DPGridSearchCV(QUICK, GRID),
     "search-ledger": DPGridSearchCV(QUICK, GRID, ledger=ledger()),
     "search-random-stopping": DPGridSearchCV(QUICK, GRID, method="random_stopping"),
@@ -134,6 +149,7 @@ FEWEST |= {DeclaredOneHotEncoder: 44, DPLinearSVC: 53, DPLinearRegression: 49}
 FEWEST |= {DPStandardScaler: 46, DPQuantileClipper: 46, DPSimpleImputer: 45, DPPCA: 46}
 FEWEST |= {DPSparseLinearRegression: 49, DPSparseLogisticRegression: 53}
 FEWEST |= {TableEncoder: 44}
+FEWEST |= {DPGradientBoostingClassifier: 54, DPGradientBoostingRegressor: 51}
 FEWEST |= {DPGridSearchCV: 49, DPRandomizedSearchCV: 53}
 
 

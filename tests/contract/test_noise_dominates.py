@@ -14,6 +14,8 @@ import skdp._quiet
 import skdp.linear_model._base
 from skdp import (
     BudgetLedger,
+    DPGradientBoostingClassifier,
+    DPGradientBoostingRegressor,
     DPGridSearchCV,
     DPLinearRegression,
     DPLinearSVC,
@@ -30,6 +32,7 @@ from skdp.privacy._adjacency import UNIT_OF
 
 LABELS = {"classes": [0, 1]}
 BOUNDED = {"target_bounds": (-1, 1)}
+TABLE = {"columns": (-0.5, 0.5)}
 FEW = {"feature_bound": 1.0, "data_norm": 3.0, "n_nonzero_coefs": 2}
 STARS = {"rating_bounds": (1, 5)}
 USERS = STARS | {"privacy_unit": "user", "n_users": 40, "item_ids": list(range(10))}
@@ -45,6 +48,13 @@ MODELS = {
     "sparse logistic": (DPSparseLogisticRegression, LABELS | FEW, 0.1, 3.0),
     "sparse logistic, k by rule": (DPSparseLogisticRegression, LABELS, 0.1, 3.0),
     "sparse regression": (DPSparseLinearRegression, BOUNDED | FEW, 0.1, 3.0),
+    "boosting": (DPGradientBoostingClassifier, LABELS | TABLE, 0.1, 3.0),
+    "boosting, regression": (
+        DPGradientBoostingRegressor,
+        BOUNDED | TABLE,
+        0.03,
+        3.0,
+    ),
     "ratings": (DPMatrixFactorization, STARS, 0.05, 3.0),
     "users": (DPMatrixFactorization, USERS, 0.1, 30.0),
 }

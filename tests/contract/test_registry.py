@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from skdp.ensemble import BOOSTERS
 from skdp.solvers import SOLVERS
 from skdp.solvers._dense_part import SELECTING
 from skdp.solvers._dense_registry import DENSE
@@ -41,15 +42,29 @@ def test_one_key_five_places(key):
     assert key in SOLVER_PARAMS
 
 
-@pytest.mark.parametrize("key", SOLVERS)
-def test_no_parameter_touches_noise_or_randomness(key):
-    names = [field.name for field in fields(SOLVERS[key])]
-    for name in (*names, *SOLVERS[key].given_checks):
+@pytest.mark.parametrize("key", BOOSTERS)
+def test_one_key_in_all_places_of_boosted_trees(key):
+    assert BOOSTERS[key].key == key
+    assert BOOSTERS[key].__module__ == f"skdp.ensemble._{key}"
+    for place in (
+        f"skdp/ensemble/_{key}.py",
+        f"tests/ensemble/test_{key}.py",
+        f"tests/audit/test_{key}.py",
+        f"docs/solvers/{key}.md",
+        f"docs/proofs/{key}.md",
+    ):
+        assert (ROOT / place).is_file(), place
+
+
+@pytest.mark.parametrize("kind", [*SOLVERS.values(), *BOOSTERS.values()])
+def test_no_parameter_touches_noise_or_randomness(kind):
+    names = [field.name for field in fields(kind)]
+    for name in (*names, *kind.given_checks):
         assert not any(word in name for word in FORBIDDEN)
 
 
 def test_registry_is_sorted_and_literal():
-    for table in (SOLVERS, DENSE, SPARSE):
+    for table in (SOLVERS, DENSE, SPARSE, BOOSTERS):
         assert list(table) == sorted(table)
     assert {key for key, kind in SOLVERS.items() if kind.is_sparse} == set(SPARSE)
     assert SOLVERS.keys() - SPARSE.keys() == set(DENSE)

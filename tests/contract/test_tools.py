@@ -44,6 +44,8 @@ from skdp import (
     BoundedScaler,
     BudgetLedger,
     DeclaredOneHotEncoder,
+    DPGradientBoostingClassifier,
+    DPGradientBoostingRegressor,
     DPLinearRegression,
     DPLinearSVC,
     DPLogisticRegression,
@@ -67,16 +69,29 @@ N = 300
 MUCH = 1e3  # so that tools can be seen to work; what they cost does not depend on it
 FOLDS = KFold(3)
 
-CLASSIFIERS = {
+# What any way to a model makes of a table lies in there.
+BOOSTED = {"columns": Range(-1, 1), "n_estimators": 300}
+# Trees of few leaves, on tables of so few records.
+BOOSTED |= {"learning_rate": 0.5, "max_depth": 4}
+LINEAR_CLASSIFIERS = {
     "DPLogisticRegression": DPLogisticRegression(MUCH),
     "DPLinearSVC": DPLinearSVC(MUCH),
     "DPSparseLogisticRegression": DPSparseLogisticRegression(MUCH),
 }
-REGRESSORS = {
+CLASSIFIERS = LINEAR_CLASSIFIERS | {
+    "DPGradientBoostingClassifier": DPGradientBoostingClassifier(MUCH, **BOOSTED),
+}
+LINEAR_REGRESSORS = {
     "DPLinearRegression": DPLinearRegression(MUCH, target_bounds=(0, 1)),
     "DPSparseLinearRegression": DPSparseLinearRegression(MUCH, target_bounds=(0, 1)),
 }
+REGRESSORS = LINEAR_REGRESSORS | {
+    "DPGradientBoostingRegressor": DPGradientBoostingRegressor(
+        MUCH, **BOOSTED, target_bounds=(0, 1)
+    ),
+}
 MODELS = CLASSIFIERS | REGRESSORS
+LINEAR = LINEAR_CLASSIFIERS | LINEAR_REGRESSORS
 TRANSFORMERS = {
     "BoundedScaler": BoundedScaler((0, 1)),
     "RowNormClipper": RowNormClipper(),
@@ -93,7 +108,7 @@ RATINGS = {
     ),
 }
 # Their rows come out as float64, whatever the table held.
-ALWAYS_DOUBLE = {"DeclaredOneHotEncoder", "TableEncoder"}
+ALWAYS_DOUBLE = {"DeclaredOneHotEncoder", "TableEncoder", *set(MODELS) - set(LINEAR)}
 # Tools themselves: tests/model_selection.
 SEARCHES = {"DPGridSearchCV", "DPRandomizedSearchCV"}
 
@@ -130,7 +145,9 @@ def by_columns(model):
 
 
 def declared(model):
-    return clone(model).set_params(columns=TableEncoder(DECLARED, numeric="linear"))
+    is_linear = model.columns is None  # trees cut ranges, and draw no lines
+    how = TableEncoder(DECLARED, numeric="linear") if is_linear else DECLARED
+    return clone(model).set_params(columns=how)
 
 
 # How a model meets a table of mixed columns.
@@ -200,6 +217,11 @@ def books(tmp_path):
 def last(model):
     """The private model at the end of what meets the table."""
     return model[-1] if isinstance(model, Pipeline) else model
+
+
+def weights(model):
+    """All numbers that a model released."""
+    return model.coef_ if hasattr(model, "coef_") else model._model.boosted.values
 
 
 def same(first, second):
@@ -424,9 +446,13 @@ def test_features_are_selected_behind_an_encoder(name, books):
     assert steps.fit(FRAME, case.labels).predict(FRAME).shape == (N,)
     assert "age" in steps[:-1].get_feature_names_out()
     spends(books, 2)
+    selector = SelectFromModel(case.whole()).fit(FRAME, case.labels)
+    if name not in LINEAR:  # an importance a column
+        assert "age" in selector.get_feature_names_out()
+        spends(books, 3)
+        return
     # With columns= there are more weights than columns: scikit-learn finds that out
     # when it selects, after the fit (1.6 stumbles over text before).
-    selector = SelectFromModel(case.whole()).fit(FRAME, case.labels)
     with pytest.raises((IndexError, ValueError), match=r"boolean index|to float"):
         selector.transform(FRAME)
     spends(books, 3)
@@ -441,7 +467,8 @@ def largest_effects(model):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_columns_are_selected_by_their_effects(name, books):
-    case = Case(MODELS[name], declared, books)
+    additive = {} if name in LINEAR else {"max_interaction": 1}
+    case = Case(clone(MODELS[name]).set_params(**additive), declared, books)
     selector = SelectFromModel(case.whole(), importance_getter=largest_effects)
     chosen = selector.set_output(transform="pandas").fit_transform(FRAME, case.labels)
     assert "age" in chosen
@@ -554,7 +581,7 @@ def test_labels_of_every_kind_make_one_model(name, kind):
     first_is_old = classes[0] == "old"
     plain = seeded(model).set_params(classes=[0, 1])
     plain.fit(NUMBERS, np.where(OLD, not first_is_old, first_is_old).astype(int))
-    same(model.coef_, plain.coef_)
+    same(weights(model), weights(plain))
     assert set(model.predict(NUMBERS)) <= set(classes)
     # Undeclared, they are what scikit-learn makes of them.
     taken = seeded(model).set_params(classes=None).fit(NUMBERS, labels)
@@ -577,7 +604,7 @@ def test_targets_of_every_kind_make_one_model(name, kind):
     halves = np.round(2 * AGES) / 2  # the same numbers in every kind
     plain = seeded(REGRESSORS[name]).fit(NUMBERS, halves)
     model = seeded(REGRESSORS[name]).fit(NUMBERS, pd.Series(halves, dtype=kind))
-    same(model.coef_, plain.coef_)
+    same(weights(model), weights(plain))
 
 
 @pytest.mark.parametrize("kind", ["Int64", "boolean", "category"])
@@ -585,7 +612,7 @@ def test_targets_of_every_kind_make_one_model(name, kind):
 def test_targets_that_are_whole_make_one_model(name, kind):
     plain = seeded(REGRESSORS[name]).fit(NUMBERS, CODES)
     model = seeded(REGRESSORS[name]).fit(NUMBERS, pd.Series(CODES, dtype=kind))
-    same(model.coef_, plain.coef_)
+    same(weights(model), weights(plain))
 
 
 @pytest.mark.parametrize("name", REGRESSORS)
@@ -609,7 +636,7 @@ def outputs(name, X):
     model.fit(X, CODES if name in CLASSIFIERS else AGES)
     asked = ("decision_function", "predict_proba") if given else ("predict",)
     found = [getattr(model, ask)(X) for ask in asked if hasattr(model, ask)]
-    return [model.coef_, *found]
+    return [weights(model), *found]
 
 
 def keeps_float32(found):
@@ -639,14 +666,16 @@ def test_nullable_columns_are_read_as_numbers(name):
     y = CODES if given else AGES
     frame = pd.DataFrame(NUMBERS > 0.2, columns=["a", "b", "c"])
     models = [
-        seeded(MODELS[name]).set_params(**given).fit(frame.astype(kind), y).coef_
+        weights(seeded(MODELS[name]).set_params(**given).fit(frame.astype(kind), y))
         for kind in ("float64", "Float64", "Int64", "boolean")
+        if name in LINEAR or kind != "boolean"  # declared as numbers
     ]
     for coef in models[1:]:
         same(coef, models[0])
     frame = frame.astype("Int64")
     frame.iloc[0, 0] = pd.NA
-    with pytest.raises(ValueError, match=r"NaN.*Impute with DPSimpleImputer"):
+    told = r"NaN.*Impute with DPSimpleImputer" if name in LINEAR else "missing=True"
+    with pytest.raises(ValueError, match=told):
         seeded(MODELS[name]).set_params(**given).fit(frame, y)
 
 

@@ -1,0 +1,80 @@
+"""`boost`: a boosted model through the door: plan, commit, ask."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp._floats import FloatArray
+from skdp.data import MemorySource
+from skdp.ensemble._boosted import BoostedTrees
+from skdp.ensemble._newton_boosting import NewtonBoosting
+from skdp.ensemble._task import BoostingTask
+from skdp.ensemble._trees import uncut
+from skdp.privacy._answers import Answers
+from skdp.privacy._door import Door
+from skdp.solvers import Progress
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """A released model with what is public of its release.
+
+    Parameters
+    ----------
+    boosted : BoostedTrees
+        In a rehearsal a constant.
+    answers : Answers
+        Used up.
+    seed : int
+        From which the trees were drawn; public.
+    """
+
+    boosted: BoostedTrees
+    answers: Answers
+    seed: int
+
+
+def boost(
+    solver: NewtonBoosting,
+    codes: NDArray[np.uint8],
+    targets: FloatArray,
+    task: BoostingTask,
+    door: Door,
+    *,
+    is_private: bool,
+    label: str,
+    progress: Progress,
+) -> Outcome:
+    """Fit; the event is on the ledger before the first read.
+
+    Parameters
+    ----------
+    codes : ndarray of uint8 of shape (n_samples, n_columns)
+        Private, like `targets`.
+    is_private : bool
+        False computes without noise and requires an infinite epsilon.
+    label : str
+        What the ledger's books call this fit.
+
+    Raises
+    ------
+    BudgetExceeded
+        From the ledger; nothing was read or spent.
+    """
+    plan = solver.plan(task) if is_private else None
+    answers = door.commit(plan, MemorySource(codes, targets), label=label)
+    if answers.is_rehearsed:
+        return Outcome(_constant(task), answers, 0)
+    # Public: trees hide nothing, and are independent of the noise.
+    seed = int(door.draws.integers(2**32, 1)[0])
+    # From here on no warning may depend on the data, so NumPy is kept from giving any.
+    with np.errstate(all="ignore"):
+        return Outcome(solver.run(answers, task, seed, progress), answers, seed)
+
+
+def _constant(task: BoostingTask) -> BoostedTrees:
+    zero = np.zeros((1, 1, task.n_outputs))
+    return BoostedTrees(uncut(task.columns), zero, zero[0, 0], zero)

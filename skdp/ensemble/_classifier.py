@@ -1,0 +1,282 @@
+"""Private boosting of classes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Self
+
+import numpy as np
+from scipy.special import expit, log_expit, log_softmax, softmax
+from sklearn.base import ClassifierMixin
+
+from skdp._input import declared_labels
+from skdp._labels import encode_labels
+from skdp.ensemble._gradient_boosting import GradientBoosting
+from skdp.queries._leaf_sums import LeafLoss
+
+
+class DPGradientBoostingClassifier(ClassifierMixin, GradientBoosting):
+    r"""Gradient boosting of trees with differential privacy.
+
+    Trees are drawn from public randomness, the declared `columns` and, for a small part
+    of the budget, noisy counts of where each column's values lie. The values of their
+    leaves are Newton steps of the log-loss from noisy sums of residuals and curvatures,
+    one Gaussian release a tree. Missing values have a bin of their own. With
+    ``max_interaction`` 1 or 2 the model is exactly a sum of curves, and tables of
+    pairs, that one can look at.
+
+    **Privacy.** (epsilon, delta)-differential privacy for one record, under
+    `adjacency`, with the number of records, the declarations and the set of labels
+    public. Released are these counts and the values of all leaves; see ``privacy_``,
+    ``docs/privacy_guarantee.md`` and, for what is not covered,
+    ``docs/known_weaknesses.md``. Predictions, shapes, importances and constraints are
+    post-processing; ``score(X, y)`` reads raw data and is **not** private.
+
+    Parameters
+    ----------
+    epsilon : float in [1e-6, 1e8] or inf, default=1.0
+        Privacy loss. inf fits without noise, by the rules at their limit.
+    columns : mapping, sequence, Range or TableEncoder
+        Declarations of `skdp.columns`, known without looking at the data. Required; the
+        default None raises. Ranges are cut into 32 intervals of equal width; a
+        TableEncoder says otherwise by its `n_knots`, and what becomes of columns and
+        categories that are not declared.
+    classes : list of labels or None, default=None
+        All labels that may occur. None takes them from y, which is then assumed public.
+    delta : float in [1e-50, 1), default=1e-6
+        Probability with which the guarantee may fail; far below ``1 / n_samples``.
+    adjacency : {"replace_one", "zero_out"}, default="replace_one"
+        What neighbouring data sets are: one record exchanged for any other, or for
+        the null record, which contributes nothing.
+    solver : str, default="auto"
+        ``"auto"`` or a key of ``skdp.ensemble.BOOSTERS``: ``"newton_boosting"``.
+    solver_params : mapping or None, default=None
+        Further hyper-parameters of a named solver, for example ``{"residual_clip":
+        0.5}``. Nothing in it can change noise scale, sensitivity or randomness.
+    n_estimators : int or None, default=None
+        Number of trees. Public. None: the solver's rule by n_samples, epsilon, delta.
+    learning_rate : float in (0, 1] or None, default=None
+        None: the solver's rule.
+    max_depth : int or None, default=None
+        None: the solver's rule; depth does little harm, since leaves that drown in
+        noise are shrunk to 0.
+    max_interaction : {"mix", 1, 2, None}, default="mix"
+        How many columns a tree may cut: 1, at most 2, or any number; "mix" is all three
+        in turn. 1 and 2 give `shape_functions_`.
+    interaction_cst : {"pairwise", "no_interactions"}, list of groups, or None, \
+default=None
+        Columns, by name or by position in X, that may share a tree. Columns in none of
+        the groups are one more group. To the two words a part of dates is a column.
+    monotonic_cst : mapping or sequence of {-1, 0, 1}, or None, default=None
+        By name, or for each column of X: whether predictions may not fall (1) or not
+        rise (-1) with it, all else the same. For two classes, and columns with an
+        order. Free: released curves are made monotone. Such columns share a tree with
+        one other at most.
+    random_state : int or None, default=None
+        None: private noise. An integer makes the fit reproducible and **not private**.
+    ledger : BudgetLedger or None, default=None
+        Books that every fit is charged to before it reads the data.
+    verbose : bool or int, default=False
+        Print the solver's progress: step counts, nothing from the data.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Public, or assumed to be (see `classes`).
+    shape_functions_ : ShapeFunctions
+        The model as a sum of curves and tables. Private output. Only if no tree cuts
+        more than two columns.
+    feature_importances_ : ndarray of shape (n_features_in_,)
+        Private output.
+    bins_ : Bins
+        Codes of the declared columns. Public.
+    encoder_ : TableEncoder
+        What reads the table. Public.
+    tree_seed_ : int
+        From which the trees were drawn. Public.
+    privacy_ : PrivacyRecord
+        Public facts.
+    n_features_in_ : int
+        Public.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Public; only if X has feature names that are strings.
+
+    See Also
+    --------
+    sklearn.ensemble.HistGradientBoostingClassifier : Boosting without privacy.
+    DPLogisticRegression : Linear models, of `columns` too.
+
+    Notes
+    -----
+    ``fit`` has neither ``sample_weight`` nor ``class_weight``: unbounded weights would
+    void the sensitivity, and balanced ones would be computed from the data.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from skdp import DPGradientBoostingClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X = pd.DataFrame({"age": rng.uniform(17, 90, 4000)})
+    >>> X["job"] = rng.choice(["office", "field"], 4000)
+    >>> y = (X["age"] > 50) ^ (X["job"] == "field")
+    >>> model = DPGradientBoostingClassifier(
+    ...     epsilon=1.0,
+    ...     columns={"age": (17, 90), "job": ["office", "field"]},
+    ...     classes=[False, True],
+    ...     max_interaction=2,
+    ... ).fit(X, y)
+    >>> model.shape_functions_.names, model.privacy_.epsilon
+    (['age', 'job', 'age x job'], 1.0)
+    """
+
+    classes_: Any
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        *,
+        columns: Any = None,
+        classes: Any = None,
+        delta: float = 1e-6,
+        adjacency: str = "replace_one",
+        solver: str = "auto",
+        solver_params: Any = None,
+        n_estimators: int | None = None,
+        learning_rate: float | None = None,
+        max_depth: int | None = None,
+        max_interaction: int | str | None = "mix",
+        interaction_cst: Any = None,
+        monotonic_cst: Any = None,
+        random_state: int | None = None,
+        ledger: Any = None,
+        verbose: bool | int = False,
+    ) -> None:
+        self.epsilon = epsilon
+        self.columns = columns
+        self.classes = classes
+        self.delta = delta
+        self.adjacency = adjacency
+        self.solver = solver
+        self.solver_params = solver_params
+        self.n_estimators = n_estimators
+        self.learning_rate = learning_rate
+        self.max_depth = max_depth
+        self.max_interaction = max_interaction
+        self.interaction_cst = interaction_cst
+        self.monotonic_cst = monotonic_cst
+        self.random_state = random_state
+        self.ledger = ledger
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit the model privately.
+
+        Parameters
+        ----------
+        X : data frame or array-like of shape (n_samples, n_features)
+            A table of what is declared.
+        y : array-like of shape (n_samples,)
+            Labels.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            For a parameter or input out of range. Nothing was spent, and the estimator
+            is as it was before.
+        BudgetExceeded
+            If the ledger's cap does not allow this fit. Nothing was read or spent.
+        """
+        with self._all_or_nothing():
+            budget, codes = self._read_to_fit(X)
+            classes, targets = encode_labels(self, codes, y)
+            labels = "taken from y" if self.classes is None else "declared"
+            self._boost(
+                codes,
+                targets,
+                *_loss_of(len(classes)),
+                budget,
+                (f"set of labels ({labels})",),
+            )
+            self.classes_ = classes
+            return self
+
+    @property
+    def _units(self) -> tuple[float, float]:
+        return 1.0, 0.0
+
+    def _loss(self) -> tuple[LeafLoss, int]:
+        return _loss_of(
+            2 if self.classes is None else len(declared_labels(self.classes))
+        )
+
+    def _facts(self) -> dict[str, Any]:
+        return {"classes": self.classes_.tolist()}
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Raw predictions: logits of the second class, or of each of several.
+
+        Parameters
+        ----------
+        X : data frame or array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+        """
+        return _squeezed(self._raw(X))
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probabilities of the labels, of shape (n_samples, n_classes)."""
+        return _probabilities(self.decision_function(X))
+
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """Logarithms of `predict_proba`."""
+        raw = self.decision_function(X)
+        if raw.ndim == 1:
+            return np.column_stack([log_expit(-raw), log_expit(raw)])
+        return np.asarray(log_softmax(raw, axis=1))
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The most likely label of each row: (n_samples,)."""
+        return self._labelled(self.decision_function(X))
+
+    def staged_decision_function(self, X: Any) -> Iterator[np.ndarray]:
+        """`decision_function` after each tree; not with `monotonic_cst`."""
+        return (_squeezed(raw) for raw in self._staged_raw(X))
+
+    def staged_predict_proba(self, X: Any) -> Iterator[np.ndarray]:
+        """`predict_proba` after each tree; not with `monotonic_cst`."""
+        return (_probabilities(raw) for raw in self.staged_decision_function(X))
+
+    def staged_predict(self, X: Any) -> Iterator[np.ndarray]:
+        """`predict` after each tree; not with `monotonic_cst`."""
+        return (self._labelled(raw) for raw in self.staged_decision_function(X))
+
+    def _labelled(self, raw: np.ndarray) -> np.ndarray:
+        codes = (raw > 0).astype(np.intp) if raw.ndim == 1 else raw.argmax(axis=1)
+        return np.asarray(self.classes_[codes])
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        # Noise, not the method, spoils the scores on tiny data.
+        tags.classifier_tags.poor_score = self.epsilon != float("inf")
+        return tags
+
+
+def _loss_of(n_classes: int) -> tuple[LeafLoss, int]:
+    return ("logistic", 1) if n_classes == 2 else ("softmax", n_classes)
+
+
+def _squeezed(raw: np.ndarray) -> np.ndarray:
+    return raw[:, 0] if raw.shape[1] == 1 else raw
+
+
+def _probabilities(raw: np.ndarray) -> np.ndarray:
+    if raw.ndim == 1:
+        return np.column_stack([expit(-raw), expit(raw)])
+    return np.asarray(softmax(raw, axis=1))

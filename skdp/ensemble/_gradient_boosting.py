@@ -1,0 +1,248 @@
+"""What boosted models share in a fit: table, solver, privacy record, forecast."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from numbers import Integral
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import get_tags
+
+from skdp._base import PUBLIC_OF_DECLARED
+from skdp._floats import FloatArray
+from skdp._forecast import Forecast, Signal, relaxed, warn_of_noise
+from skdp._validation import check_count, check_real
+from skdp.columns import as_declared
+from skdp.ensemble._additive import constrained
+from skdp.ensemble._bins import Bins, bins_of
+from skdp.ensemble._boost import Outcome, boost
+from skdp.ensemble._constraints import directions_of, groups_of
+from skdp.ensemble._fitted import FittedTrees
+from skdp.ensemble._newton_boosting import NewtonBoosting
+from skdp.ensemble._registry import NamedBooster, named_booster
+from skdp.ensemble._signal import signal_of
+from skdp.ensemble._table import TableReader, read_to_fit, reader_of
+from skdp.ensemble._task import BoostingTask
+from skdp.ensemble._trees import MIX
+from skdp.preprocessing._table_columns import declared_of
+from skdp.privacy._accounting import Budget, calibrate
+from skdp.privacy._record import PrivacyRecord
+from skdp.queries._leaf_sums import LeafLoss
+from skdp.solvers import Progress
+
+_INTERACTIONS: dict[Any, Sequence[int | None]] = {
+    "mix": MIX,
+    1: (1,),
+    2: (1, 2),
+    None: (None,),
+}
+_SEED = "the seed that trees were drawn from"
+
+
+class GradientBoosting(FittedTrees):
+    """Trees from declared columns and public randomness, leaves from noisy sums.
+
+    A subclass's ``fit`` validates its input, states the loss, calls `_boost`, and keeps
+    the model.
+    """
+
+    # Parameters that the solver has too; None is its rule.
+    _own: ClassVar[tuple[str, ...]] = ("n_estimators", "learning_rate", "max_depth")
+
+    columns: Any
+    solver: str
+
+    @abstractmethod
+    def _loss(self) -> tuple[LeafLoss, int]:
+        """The loss and its number of outputs, as far as they are declared."""
+
+    def _named(self) -> NamedBooster:
+        own = {name: getattr(self, name) for name in self._own}
+        return named_booster(self.solver, self.solver_params, own)
+
+    def _interactions(self) -> Sequence[int | None]:
+        given = self.max_interaction
+        is_key = given is None or isinstance(given, (str, Integral))
+        if not is_key or isinstance(given, bool) or given not in _INTERACTIONS:
+            raise ValueError(
+                "The 'max_interaction' parameter must be 'mix', 1, 2 or None. Got "
+                f"{given!r}. Use 1 or 2 for a model whose shapes can be looked at, "
+                "None for trees of all columns, 'mix' for all three in turn."
+            )
+        return _INTERACTIONS[given]
+
+    def _task(
+        self, loss: LeafLoss, n_outputs: int, n_samples: int, bins: Bins
+    ) -> BoostingTask:
+        """The public facts of a fit."""
+        return BoostingTask(
+            loss=loss,
+            n_samples=n_samples,
+            columns=bins,
+            adjacency=self.adjacency,
+            n_outputs=n_outputs,
+            interactions=self._interactions(),
+        )
+
+    def _constraints(self, loss: LeafLoss) -> tuple[dict[int, int], Any]:
+        """Directions of columns of codes, and groups that may share a tree."""
+        declared = self.encoder_._names
+        names = getattr(self, "feature_names_in_", None)
+        names = declared if names is None else tuple(map(str, names))
+        args = self.bins_, declared, names
+        directions = directions_of(self.monotonic_cst, *args)
+        if directions and loss == "softmax":
+            raise ValueError(
+                "The 'monotonic_cst' parameter must be None with more than two "
+                "classes: a rise of one is a fall of others. Got directions. Leave it "
+                "out."
+            )
+        return directions, groups_of(self.interaction_cst, *args, directions)
+
+    def _boost(
+        self,
+        codes: NDArray[np.uint8],
+        targets: FloatArray,
+        loss: LeafLoss,
+        n_outputs: int,
+        budget: Budget,
+        assumed_public: tuple[str, ...],
+    ) -> None:
+        """Plan, commit, ask: everything about privacy in one place."""
+        named, n_samples = self._named(), len(codes)
+        directions, groups = self._constraints(loss)
+        task = self._task(loss, n_outputs, n_samples, self.bins_)
+        task = replace(task, groups=groups)
+        solver = named.kind.planned(named.given, task, budget)
+        name, door = type(self).__name__, self._door(budget)
+        notes = self._warn_of_public_facts(budget, n_samples, door)
+        notes += self._warn_of_noise(solver, task, budget)
+        outcome = boost(
+            solver,
+            codes,
+            targets,
+            task,
+            door,
+            is_private=budget.is_finite,
+            label=f"{name}(solver={solver.key!r})",
+            progress=Progress(name, bool(self.verbose)),
+        )
+        self.tree_seed_ = outcome.seed
+        self._model = constrained(self.bins_, outcome.boosted, directions)
+        facts = (*PUBLIC_OF_DECLARED, _SEED, *assumed_public)
+        self.privacy_ = self._record(
+            outcome, solver, task, budget, named.reason, facts, notes
+        )
+
+    def _record(
+        self,
+        outcome: Outcome,
+        solver: NewtonBoosting,
+        task: BoostingTask,
+        budget: Budget,
+        reason: str,
+        assumed_public: tuple[str, ...],
+        notes: tuple[str, ...],
+    ) -> PrivacyRecord:
+        return self._record_of(
+            outcome.answers,
+            budget,
+            mechanism=solver.mechanism,
+            solver=solver.key,
+            solver_params=solver.params,
+            why_solver=reason,
+            sensitivity=solver.sensitivity(task),
+            noise_scale=outcome.answers.noise_scale,
+            n_samples=task.n_samples,
+            n_features=len(self.encoder_._names),
+            data_norm=None,
+            assumed_public=assumed_public,
+            warnings=notes,
+        )
+
+    # ------------------------------------------------------------ before there are data
+
+    def _planned(
+        self, n_samples: int, bins: Bins, budget: Budget
+    ) -> tuple[NewtonBoosting, BoostingTask, str]:
+        named = self._named()
+        task = self._task(*self._loss(), check_count("n_samples", n_samples), bins)
+        solver = named.kind.planned(named.given, task, budget)
+        return solver, task, named.reason
+
+    def forecast(self, n_samples: int, n_features: int = 1) -> Forecast:
+        """Solver, and noise against signal, of a fit to a table of this shape.
+
+        Nothing is read and nothing spent. A classifier without `classes` is taken to
+        have two. A rule of thumb (``docs/boosting.md``), by which `fit` warns.
+
+        Parameters
+        ----------
+        n_samples : int
+        n_features : int, default=1
+            Number of columns, where one Range is declared for all.
+
+        Returns
+        -------
+        Forecast
+
+        Raises
+        ------
+        ValueError, TypeError
+            For a parameter out of range, if epsilon is inf, or if the solver refuses
+            the job.
+        """
+        budget = self._check_privacy_params()
+        check_real("epsilon", budget.epsilon, low=1e-6, high=1e8)
+        bins = self._planned_bins(check_count("n_features", n_features))
+        solver, task, reason = self._planned(n_samples, bins, budget)
+        event = partial(solver.plan(task).event, relation=task.adjacency)
+        return Forecast(
+            epsilon=budget.epsilon,
+            delta=budget.delta,
+            adjacency=task.adjacency,
+            solver=solver.key,
+            why_solver=reason,
+            solver_params=solver.params,
+            noise_multiplier=calibrate(event, budget),
+            **vars(signal_of(solver, task, budget)),
+        )
+
+    def _planned_bins(self, n_features: int) -> Bins:
+        declared = as_declared(reader_of(self.columns).columns)
+        names = tuple(declared) if isinstance(declared, dict) else ()
+        if isinstance(declared, tuple):
+            n_features = len(declared)
+        names = names or tuple(f"x{i}" for i in range(n_features))
+        return bins_of(names, declared_of(names, declared))
+
+    def _signal(self, n_samples: int, rehearsed: Any) -> Signal:
+        budget = Budget(self.epsilon, self.delta)
+        solver, task, _ = self._planned(n_samples, rehearsed.bins_, budget)
+        return signal_of(solver, task, budget)
+
+    def _warn_of_noise(
+        self, solver: NewtonBoosting, task: BoostingTask, budget: Budget
+    ) -> tuple[str, ...]:
+        """Warn before anything is spent; what stays on the record is returned."""
+        if not budget.is_finite:
+            return ()
+        remedies = ("a larger epsilon", *relaxed(budget))
+        return warn_of_noise(signal_of(solver, task, budget), remedies)
+
+    def _read_to_fit(self, X: Any) -> tuple[Budget, NDArray[np.uint8]]:
+        """Checked parameters and codes; nothing is spent."""
+        budget = self._check_privacy_params()
+        self._named()
+        self._interactions()
+        return budget, read_to_fit(self, X)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags = get_tags(TableReader()).input_tags
+        return tags

@@ -1,0 +1,225 @@
+"""Private boosting of numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import RegressorMixin
+
+from skdp._input import check_targets, refuse_several_targets
+from skdp._validation import check_target_bounds
+from skdp.ensemble._gradient_boosting import GradientBoosting
+from skdp.queries._leaf_sums import LeafLoss
+
+
+class DPGradientBoostingRegressor(RegressorMixin, GradientBoosting):
+    r"""Gradient boosting of trees with differential privacy, for regression.
+
+    Trees are drawn from public randomness, the declared `columns` and, for a small part
+    of the budget, noisy counts of where each column's values lie. The values of their
+    leaves follow from noisy sums of clipped residuals and noisy counts, one Gaussian
+    release a tree. Targets are clipped to `target_bounds`. Missing values have a bin of
+    their own. With ``max_interaction`` 1 or 2 the model is exactly a sum of curves, and
+    tables of pairs, that one can look at.
+
+    **Privacy.** (epsilon, delta)-differential privacy for one record, under
+    `adjacency`, with the number of records and the declarations public. Released are
+    these counts and the values of all leaves; see ``privacy_``,
+    ``docs/privacy_guarantee.md`` and, for what is not covered,
+    ``docs/known_weaknesses.md``. Predictions, shapes, importances and constraints are
+    post-processing; ``score(X, y)`` reads raw data and is **not** private.
+
+    Parameters
+    ----------
+    epsilon : float in [1e-6, 1e8] or inf, default=1.0
+        Privacy loss. inf fits without noise, by the rules at their limit; targets stay
+        within `target_bounds`.
+    columns : mapping, sequence, Range or TableEncoder
+        Declarations of `skdp.columns`, known without looking at the data. Required; the
+        default None raises. Ranges are cut into 32 intervals of equal width; a
+        TableEncoder says otherwise by its `n_knots`, and what becomes of columns and
+        categories that are not declared.
+    target_bounds : pair of floats in [-1e100, 1e100]
+        Lowest and highest target, in its units, known without looking at the data.
+        Required; the default None raises.
+    delta : float in [1e-50, 1), default=1e-6
+        Probability with which the guarantee may fail; far below ``1 / n_samples``.
+    adjacency : {"replace_one", "zero_out"}, default="replace_one"
+        What neighbouring data sets are: one record exchanged for any other, or for
+        the null record, which contributes nothing.
+    solver : str, default="auto"
+        ``"auto"`` or a key of ``skdp.ensemble.BOOSTERS``: ``"newton_boosting"``.
+    solver_params : mapping or None, default=None
+        Further hyper-parameters of a named solver, for example ``{"residual_clip":
+        0.5}``. Nothing in it can change noise scale, sensitivity or randomness.
+    n_estimators : int or None, default=None
+        Number of trees. Public. None: the solver's rule by n_samples, epsilon, delta.
+    learning_rate : float in (0, 1] or None, default=None
+        None: the solver's rule.
+    max_depth : int or None, default=None
+        None: the solver's rule; depth does little harm, since leaves that drown in
+        noise are shrunk to 0.
+    max_interaction : {"mix", 1, 2, None}, default="mix"
+        How many columns a tree may cut: 1, at most 2, or any number; "mix" is all three
+        in turn. 1 and 2 give `shape_functions_`.
+    interaction_cst : {"pairwise", "no_interactions"}, list of groups, or None, \
+default=None
+        Columns, by name or by position in X, that may share a tree. Columns in none of
+        the groups are one more group. To the two words a part of dates is a column.
+    monotonic_cst : mapping or sequence of {-1, 0, 1}, or None, default=None
+        By name, or for each column of X: whether predictions may not fall (1) or not
+        rise (-1) with it, all else the same; of columns with an order. Free: released
+        curves are made monotone. Such columns share a tree with one other at most.
+    random_state : int or None, default=None
+        None: private noise. An integer makes the fit reproducible and **not private**.
+    ledger : BudgetLedger or None, default=None
+        Books that every fit is charged to before it reads the data.
+    verbose : bool or int, default=False
+        Print the solver's progress: step counts, nothing from the data.
+
+    Attributes
+    ----------
+    shape_functions_ : ShapeFunctions
+        The model as a sum of curves and tables, in units of the target. Private output.
+        Only if no tree cuts more than two columns.
+    feature_importances_ : ndarray of shape (n_features_in_,)
+        Private output.
+    bins_ : Bins
+        Codes of the declared columns. Public.
+    encoder_ : TableEncoder
+        What reads the table. Public.
+    tree_seed_ : int
+        From which the trees were drawn. Public.
+    privacy_ : PrivacyRecord
+        Public facts.
+    n_features_in_ : int
+        Public.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Public; only if X has feature names that are strings.
+
+    See Also
+    --------
+    sklearn.ensemble.HistGradientBoostingRegressor : Boosting without privacy.
+    DPLinearRegression : Linear models, of `columns` too.
+
+    Notes
+    -----
+    Inside, targets are shifted and scaled by `target_bounds` to [-1, 1]. ``fit`` has no
+    ``sample_weight``: unbounded weights would void the sensitivity.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdp import DPGradientBoostingRegressor
+    >>> X = np.random.default_rng(0).uniform(0, 1, (4000, 3))
+    >>> y = 10 * np.sin(6 * X[:, 0]) * X[:, 1]
+    >>> model = DPGradientBoostingRegressor(
+    ...     epsilon=1.0, columns=(0, 1), target_bounds=(-10, 10)
+    ... ).fit(X, y)
+    >>> model.predict(X[:5]).shape, model.privacy_.solver
+    ((5,), 'newton_boosting')
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        *,
+        columns: Any = None,
+        target_bounds: Any = None,
+        delta: float = 1e-6,
+        adjacency: str = "replace_one",
+        solver: str = "auto",
+        solver_params: Any = None,
+        n_estimators: int | None = None,
+        learning_rate: float | None = None,
+        max_depth: int | None = None,
+        max_interaction: int | str | None = "mix",
+        interaction_cst: Any = None,
+        monotonic_cst: Any = None,
+        random_state: int | None = None,
+        ledger: Any = None,
+        verbose: bool | int = False,
+    ) -> None:
+        self.epsilon = epsilon
+        self.columns = columns
+        self.target_bounds = target_bounds
+        self.delta = delta
+        self.adjacency = adjacency
+        self.solver = solver
+        self.solver_params = solver_params
+        self.n_estimators = n_estimators
+        self.learning_rate = learning_rate
+        self.max_depth = max_depth
+        self.max_interaction = max_interaction
+        self.interaction_cst = interaction_cst
+        self.monotonic_cst = monotonic_cst
+        self.random_state = random_state
+        self.ledger = ledger
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit the model privately.
+
+        Parameters
+        ----------
+        X : data frame or array-like of shape (n_samples, n_features)
+            A table of what is declared.
+        y : array-like of shape (n_samples,)
+            Finite targets.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            For a parameter or input out of range. Nothing was spent, and the estimator
+            is as it was before.
+        BudgetExceeded
+            If the ledger's cap does not allow this fit. Nothing was read or spent.
+        """
+        with self._all_or_nothing():
+            low, high = check_target_bounds(self.target_bounds)
+            budget, codes = self._read_to_fit(X)
+            refuse_several_targets(y, "MultiOutputRegressor")
+            y = check_targets(self, codes, y)
+            self._half, self._middle = high / 2 - low / 2, low / 2 + high / 2
+            scaled = np.clip((np.clip(y, low, high) - self._middle) / self._half, -1, 1)
+            self._boost(codes, scaled, *self._loss(), budget, ())
+            return self
+
+    @property
+    def _units(self) -> tuple[float, float]:
+        return self._half, self._middle
+
+    def _loss(self) -> tuple[LeafLoss, int]:
+        return "squared", 1
+
+    def _facts(self) -> dict[str, Any]:
+        return {"target_bounds": [self._middle - self._half, self._middle + self._half]}
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predictions for the rows, in units of the target.
+
+        Parameters
+        ----------
+        X : data frame or array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        return self._raw(X)[:, 0]
+
+    def staged_predict(self, X: Any) -> Iterator[np.ndarray]:
+        """`predict` after each tree; not with `monotonic_cst`."""
+        return (raw[:, 0] for raw in self._staged_raw(X))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        # Noise, not the method, spoils the scores on tiny data.
+        tags.regressor_tags.poor_score = self.epsilon != float("inf")
+        return tags

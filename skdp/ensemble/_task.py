@@ -1,0 +1,42 @@
+"""`BoostingTask`: the public facts of a fit of trees."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from skdp.ensemble._trees import MIX, CodedColumns
+from skdp.privacy._adjacency import Adjacency
+from skdp.queries._leaf_sums import LeafLoss
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoostingTask:
+    """Public facts of one fit. Nothing here may be computed from records.
+
+    Parameters
+    ----------
+    loss : {"logistic", "softmax", "squared"}
+        Targets are 0 or 1, indices of classes, or numbers in [-1, 1].
+    n_samples : int
+    columns : CodedColumns
+    adjacency : {"replace_one", "zero_out"}
+    n_outputs : int, default=1
+        The number of classes for the softmax.
+    interactions : sequence of int or None, default=(1, 2, None)
+        How many columns a tree may cut, in turn; None: all of them.
+    groups : sequence of sequences of int or None, default=None
+        The columns of a tree are all of one group; None: one group of all.
+    starts_at_zero : bool, default=False
+        Whether raw predictions start at 0 or, where the source has an `offset`, there,
+        and nothing is released for it.
+    """
+
+    loss: LeafLoss
+    n_samples: int
+    columns: CodedColumns
+    adjacency: Adjacency
+    n_outputs: int = 1
+    interactions: Sequence[int | None] = MIX
+    groups: Sequence[Sequence[int]] | None = None
+    starts_at_zero: bool = False

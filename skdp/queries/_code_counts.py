@@ -1,0 +1,68 @@
+"""How many records have each code of some columns, as one vector.
+
+A record adds 1 to one number of each column. Sensitivities are derived in
+``docs/proofs/newton_boosting.md``, Lemma 5.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+import numpy as np
+
+from skdp._floats import FloatArray, IntArray
+from skdp.data import Source
+from skdp.privacy._query import Bound, Layout
+from skdp.queries._blocks import blocks_of
+
+
+@dataclass(frozen=True)
+class CodeCounts:
+    """Counts of codes, one column after the other.
+
+    Parameters
+    ----------
+    columns : tuple of int
+        Which columns.
+    n_bins : tuple of int
+        How many codes each of them has.
+    """
+
+    columns: tuple[int, ...]
+    n_bins: tuple[int, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (sum(self.n_bins),)
+
+    @property
+    def family(self) -> Hashable:
+        return self
+
+    def bound(self) -> Bound:
+        n_columns = len(self.columns)
+        return Bound(
+            zero_out=math.sqrt(n_columns) * (1 + 1e-12),
+            replace_one=math.sqrt(2 * n_columns) * (1 + 1e-12),
+        )
+
+    def slack(self, layout: Layout) -> float:
+        # Counts are whole numbers, and exact.
+        return 0.0
+
+    def open(self, source: Source) -> Source:
+        return source
+
+    def total(self, reader: Source, rows: IntArray | None) -> FloatArray:
+        counts = np.zeros(self.shape)
+        for block in blocks_of(reader, rows):
+            codes = block.X if block.present is None else block.X[block.present]
+            counts += np.concatenate(
+                [
+                    np.bincount(codes[:, column], minlength=size)
+                    for column, size in zip(self.columns, self.n_bins, strict=True)
+                ]
+            )
+        return counts

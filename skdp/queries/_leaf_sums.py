@@ -1,0 +1,261 @@
+"""Sums over the leaves of a tree: residuals and, in the same vector, curvatures.
+
+The tree was drawn without data and raw predictions follow from released values, so that
+a record adds a bounded vector to one leaf. Sensitivities are derived in
+``docs/proofs/newton_boosting.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp._floats import UNIT_ROUNDOFF, FloatArray, IntArray
+from skdp._row_threads import by_runs, n_threads_for
+from skdp.data import Source, held
+from skdp.privacy._query import Bound, Layout
+
+LeafLoss = Literal["logistic", "softmax", "squared"]
+LEAF_LOSSES: tuple[LeafLoss, ...] = ("logistic", "softmax", "squared")
+
+# Above it a smaller residual may come with a larger vector (Lemma 1).
+MOST_CURVATURE = math.sqrt(8.0)
+# Sums of terms up to it are exact in double precision.
+MOST_CLIP = 4.0
+
+
+@dataclass(frozen=True)
+class LeafTerms:
+    """What a record adds to its leaf: residuals, and weighted curvatures.
+
+    Parameters
+    ----------
+    loss : {"logistic", "softmax", "squared"}
+    n_outputs : int
+        Raw predictions of a record: 1, or the number of classes for the softmax.
+    clip : float in (0, 4]
+        Norm to which residuals are clipped.
+    weight : float in [0, sqrt(8)]
+        Of curvatures: ``p (1 - p)`` of two classes, the probabilities themselves of
+        several, 1 of the squared loss, which is a count.
+    """
+
+    loss: LeafLoss
+    n_outputs: int
+    clip: float
+    weight: float
+
+    def __post_init__(self) -> None:
+        if not (0 < self.clip <= MOST_CLIP and 0 <= self.weight <= MOST_CURVATURE):
+            raise ValueError(
+                "Terms of leaves must have a clip above 0 and up to 4, and a weight "
+                f"from 0 to sqrt(8). Got {self.clip} and {self.weight}. Use less."
+            )
+
+    @property
+    def width(self) -> int:
+        """Numbers of a leaf."""
+        return 2 * self.n_outputs
+
+    @property
+    def _most(self) -> tuple[float, float]:
+        """Largest norm of the residuals, and of the curvatures beside it."""
+        if self.loss == "logistic":
+            residual = min(self.clip, 1.0)
+            middle = max(residual, 0.5)
+            return residual, self.weight * middle * (1 - middle)
+        if self.loss == "softmax":
+            return min(self.clip, math.sqrt(2.0)), self.weight
+        return self.clip, self.weight
+
+    def bound(self) -> Bound:
+        """Of the sums over the leaves of one tree."""
+        residual, curvature = self._most
+        one = math.hypot(residual, curvature)
+        # Two records in one leaf: by how much curvatures differ beside residuals that
+        # are opposite.
+        apart = {"logistic": 1.0, "softmax": math.sqrt(2.0), "squared": 0.0}
+        same_leaf = math.hypot(2 * residual, apart[self.loss] * curvature)
+        two = max(math.sqrt(2.0) * one, same_leaf)
+        return Bound(zero_out=one * (1 + 1e-12), replace_one=two * (1 + 1e-12))
+
+
+class Trees(Protocol):
+    """Trees that were drawn without data, as `skdp.ensemble` has them."""
+
+    @property
+    def feature(self) -> NDArray[np.int32]: ...
+    @property
+    def cut(self) -> NDArray[np.uint8]: ...
+    @property
+    def rank(self) -> NDArray[np.uint8]: ...
+    @property
+    def starts(self) -> NDArray[np.int64]: ...
+    @property
+    def depth(self) -> int: ...
+
+
+@dataclass(frozen=True, eq=False)
+class LeafSums:
+    """Sums over the leaves of the tree that comes after those with released values.
+
+    The source has codes for rows, and labels or targets in [-1, 1]. It may have an
+    `offset`, an array of shape (n_samples, n_outputs) that follows from released
+    numbers and each record alone, which is added to its raw predictions.
+
+    Parameters
+    ----------
+    terms : LeafTerms
+    trees : Trees
+    start : ndarray of shape (n_outputs,)
+        Released raw predictions before any tree.
+    values : ndarray of shape (n_done, n_leaves, n_outputs)
+        Released values of the trees so far.
+    n_samples : int
+    """
+
+    terms: LeafTerms
+    trees: Trees
+    start: FloatArray
+    values: FloatArray
+    n_samples: int
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (2**self.trees.depth, self.terms.width)
+
+    @property
+    def family(self) -> Hashable:
+        return (type(self), self.trees, self.terms.n_outputs)
+
+    @property
+    def unit(self) -> float:
+        """Whole numbers are summed in this; all sums are exact in double precision."""
+        # Of so many records sums stay below 2^53 units, since no term is above 4.
+        return 2.0 ** -min(40, 50 - math.ceil(math.log2(max(self.n_samples, 2))))
+
+    def bound(self) -> Bound:
+        return self.terms.bound()
+
+    def slack(self, layout: Layout) -> float:
+        # Lemma 3: each number of a record is rounded to units, twice for neighbours.
+        width = self.terms.width
+        computed = 4 * (width + 64) * UNIT_ROUNDOFF * 4
+        return 2 * math.sqrt(width) * (self.unit / 2 + computed)
+
+    def open(self, source: Source) -> LeafReader:
+        return LeafReader(source, self.trees, self.terms.n_outputs)
+
+    def total(self, reader: LeafReader, rows: IntArray | None) -> FloatArray:
+        raw = reader.raw(self.start, self.values)
+        leaves = reader.leaves(len(self.values))
+        sums = reader.sums(self.terms, leaves, raw, 1 / self.unit, rows)
+        return sums.astype(np.float64) * self.unit
+
+
+class LeafReader:
+    """Codes, targets and raw predictions of all records. Private.
+
+    Raw predictions follow from released values, tree after tree, and are kept from one
+    query to the next.
+    """
+
+    def __init__(self, source: Source, trees: Trees, n_outputs: int) -> None:
+        whole = held(source)
+        self._codes = np.ascontiguousarray(whole.X)
+        self._y = np.ascontiguousarray(whole.y, dtype=np.float64)
+        n = len(self._y)
+        all_there = np.ones(n, dtype=np.bool_)
+        self._present = all_there if whole.present is None else whole.present
+        self._offset = getattr(source, "offset", None)
+        self._trees = trees
+        self._raw = np.zeros((n, n_outputs))
+        self._start: FloatArray | None = None
+        self._values: list[FloatArray] = []
+        self._leaves, self._tree = np.zeros(n, dtype=np.uint16), -1
+        self.n_threads = n_threads_for(n)
+
+    def leaves(self, tree: int) -> NDArray[np.uint16]:
+        """Leaf of every record in one of the trees."""
+        if tree != self._tree:
+            find_leaves(self._codes, self._trees, tree, self._leaves, self.n_threads)
+            self._tree = tree
+        return self._leaves
+
+    def raw(self, start: FloatArray, values: FloatArray) -> FloatArray:
+        """Raw predictions of every record."""
+        if not self._continues(start, values):
+            self._raw[:] = start
+            if self._offset is not None:
+                self._raw += self._offset
+            self._start, self._values = start.copy(), []
+        for tree in range(len(self._values), len(values)):
+            self._values.append(values[tree].copy())
+            add_values(self.leaves(tree), values[tree], self._raw, self.n_threads)
+        return self._raw
+
+    def _continues(self, start: FloatArray, values: FloatArray) -> bool:
+        if self._start is None or not np.array_equal(self._start, start):
+            return False
+        done = len(self._values)
+        return done <= len(values) and all(
+            np.array_equal(a, b)
+            for a, b in zip(self._values, values[:done], strict=True)
+        )
+
+    def sums(
+        self,
+        terms: LeafTerms,
+        leaves: NDArray[np.uint16],
+        raw: FloatArray,
+        unit: float,
+        rows: IntArray | None,
+    ) -> IntArray:
+        """Sums over the leaves, in whole units; over some rows only, or all."""
+        from skdp.queries import _leaf_sums_kernel as kernel
+
+        add = getattr(kernel, f"{terms.loss}_sums")
+        present = self._present
+        if rows is not None:
+            present = np.zeros_like(self._present)
+            present[rows] = self._present[rows]
+
+        def of_run(first: int, last: int) -> IntArray:
+            sums = np.zeros((2**self._trees.depth, terms.width), dtype=np.int64)
+            facts = terms.clip, terms.weight, unit
+            add(leaves, raw, self._y, present, *facts, sums, first, last)
+            return sums
+
+        total = by_runs(of_run, len(self._y), self.n_threads)
+        return np.asarray(sum(total[1:], start=total[0]))
+
+
+def find_leaves(
+    codes: Any, trees: Trees, tree: int, leaves: NDArray[np.uint16], n_threads: int
+) -> None:
+    """Write the leaf of every record in one of the trees."""
+    from skdp.queries import _leaf_sums_kernel as kernel
+
+    own = trees.feature[tree], trees.cut[tree], trees.rank[tree]
+
+    def of_run(first: int, last: int) -> None:
+        kernel.find_leaves(codes, *own, trees.starts, trees.depth, leaves, first, last)
+
+    by_runs(of_run, len(codes), n_threads)
+
+
+def add_values(
+    leaves: NDArray[np.uint16], values: FloatArray, raw: FloatArray, n_threads: int
+) -> None:
+    """Add the values of their leaves to raw predictions."""
+    from skdp.queries import _leaf_sums_kernel as kernel
+
+    def of_run(first: int, last: int) -> None:
+        kernel.add_values(leaves, values, raw, first, last)
+
+    by_runs(of_run, len(leaves), n_threads)

@@ -1,0 +1,104 @@
+"""Compiled loops of trees; importing this imports numba.
+
+One record after the other, all operations as they are written: what a record adds
+depends on nothing but the record, to the last bit.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from skdp._compiled import compiled_exactly
+
+# Records that go down a tree side by side.
+_TOGETHER = 64
+
+
+@compiled_exactly
+def find_leaves(codes, feature, cut, rank, starts, depth, leaves, first, last):
+    """Write the leaf of each record of a run."""
+    n_nodes = 2**depth - 1
+    width = np.uintp(np.max(np.diff(starts)))
+    steps = np.zeros(n_nodes * width, dtype=np.uint8)
+    for k in range(n_nodes):
+        start = starts[feature[k]]
+        for code in range(starts[feature[k] + 1] - start):
+            goes_right = rank[start + code] >= cut[k]
+            steps[k * width + code] = 2 if goes_right else 1
+    # Unsigned places need no look at their sign.
+    columns = feature.astype(np.uintp)
+    nodes = np.empty(_TOGETHER, dtype=np.uintp)
+    for block in range(first, last, _TOGETHER):
+        n_rows = np.uintp(min(_TOGETHER, last - block))
+        nodes[:] = 0
+        for _ in range(depth):
+            for i in range(n_rows):
+                node = nodes[i]
+                code = codes[np.uintp(block) + i, columns[node]]
+                nodes[i] = node + node + steps[node * width + code]
+        for i in range(n_rows):
+            leaves[np.uintp(block) + i] = nodes[i] - np.uintp(n_nodes)
+
+
+@compiled_exactly
+def add_values(leaves, values, raw, first, last):
+    """Add its leaf's values to the raw predictions of each record of a run."""
+    for i in range(first, last):
+        for k in range(values.shape[1]):
+            raw[i, k] += values[leaves[i], k]
+
+
+@compiled_exactly
+def logistic_sums(leaves, raw, y, is_present, clip, weight, unit, sums, first, last):
+    """Add clipped residuals and weighted curvatures, in whole units."""
+    for i in range(first, last):
+        if not is_present[i]:
+            continue
+        tail = math.exp(-abs(raw[i, 0]))
+        p = (1.0 if raw[i, 0] >= 0 else tail) / (1.0 + tail)
+        residual = min(max(p - y[i], -clip), clip)
+        leaf = leaves[i]
+        sums[leaf, 0] += np.int64(np.rint(residual * unit))
+        sums[leaf, 1] += np.int64(np.rint(weight * (p * (1.0 - p)) * unit))
+
+
+@compiled_exactly
+def squared_sums(leaves, raw, y, is_present, clip, weight, unit, sums, first, last):
+    """Add clipped errors and weights, in whole units."""
+    whole = np.int64(np.rint(weight * unit))
+    for i in range(first, last):
+        if not is_present[i]:
+            continue
+        error = raw[i, 0] - min(max(y[i], -1.0), 1.0)
+        leaf = leaves[i]
+        sums[leaf, 0] += np.int64(np.rint(min(max(error, -clip), clip) * unit))
+        sums[leaf, 1] += whole
+
+
+@compiled_exactly
+def softmax_sums(leaves, raw, y, is_present, clip, weight, unit, sums, first, last):
+    """Add residuals, clipped as one vector, and weighted shares, in whole units."""
+    n_outputs = raw.shape[1]
+    p = np.empty(n_outputs)
+    for i in range(first, last):
+        if not is_present[i]:
+            continue
+        largest, total = raw[i, 0], 0.0
+        for k in range(1, n_outputs):
+            largest = max(largest, raw[i, k])
+        for k in range(n_outputs):
+            p[k] = math.exp(raw[i, k] - largest)
+            total += p[k]
+        own, square = int(y[i]), 0.0
+        for k in range(n_outputs):
+            p[k] /= total
+            residual = p[k] - (1.0 if k == own else 0.0)
+            square += residual * residual
+        factor = clip / math.sqrt(square) if square > clip * clip else 1.0
+        leaf = leaves[i]
+        for k in range(n_outputs):
+            residual = p[k] - (1.0 if k == own else 0.0)
+            sums[leaf, k] += np.int64(np.rint(factor * residual * unit))
+            sums[leaf, n_outputs + k] += np.int64(np.rint(weight * p[k] * unit))

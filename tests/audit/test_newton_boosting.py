@@ -1,0 +1,346 @@
+"""Exact audits of boosted trees: whole fits replayed on a neighbour, and planted bugs.
+
+See `tests.audit.replay`. The record that is exchanged is at the bound of every answer:
+by its code in another leaf of each tree or, by an offset, with raw predictions far from
+those of the other.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+
+import numpy as np
+import pytest
+
+from skdp.ensemble import _newton_boosting as module
+from skdp.ensemble._newton_boosting import NewtonBoosting
+from skdp.privacy import calibrate
+from skdp.privacy._answers import Released
+from skdp.privacy._plan import Line, Plan
+from skdp.privacy._query import Bound
+from skdp.queries._code_counts import CodeCounts
+from skdp.queries._leaf_sums import LeafSums, LeafTerms
+from skdp.solvers import Progress
+from tests.audit.replay import marked, replayed, verdict
+from tests.ensemble.coded import ONE, Columns, source_of
+from tests.ensemble.fits import BUDGET, solver_of, task_of
+
+N, ROUNDING = 20_000, 1e-9
+ADJACENCIES = ("replace_one", "zero_out")
+every_adjacency = pytest.mark.parametrize("adjacency", ADJACENCIES)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A fit, and a record that is exchanged for another or for none.
+
+    `code`, `target` and `raw` are those of the record, `other` those of the one it is
+    exchanged for; with raw predictions nothing is released for the start.
+    """
+
+    loss: str
+    adjacency: str
+    code: int = 0
+    target: float = 1.0
+    raw: tuple = ()
+    other: tuple = (1, 0.0, ())
+    n_outputs: int = 1
+    params: dict = field(default_factory=dict)
+    kind: type = NewtonBoosting
+    columns: Columns = ONE
+    n: int = N
+
+    @cached_property
+    def task(self):
+        facts = {"columns": self.columns, "adjacency": self.adjacency}
+        facts |= {"interactions": (1,), "starts_at_zero": bool(self.raw)}
+        return task_of(self.loss, self.n, self.n_outputs, **facts)
+
+    @cached_property
+    def solver(self):
+        # Steps so small that the others' raw predictions stay where they are.
+        params = {"n_estimators": 5, "max_depth": 1, "learning_rate": 1e-9}
+        return solver_of(self.task, kind=self.kind, **params | self.params)
+
+    @cached_property
+    def plan(self):
+        return self.solver.plan(self.task)
+
+    @cached_property
+    def event(self):
+        return self.plan.event(self.multiplier, self.adjacency)
+
+    @cached_property
+    def multiplier(self):
+        declare = partial(self.plan.event, relation=self.adjacency)
+        return calibrate(declare, BUDGET)
+
+    def source(self, record):
+        code, target, raw = record or (self.code, self.target, self.raw)
+        codes = np.resize([0, 1], (self.n, 1)).astype(np.uint8)
+        y = np.resize(self.balanced, self.n)
+        codes[-1], y[-1] = code, target
+        present = np.ones(self.n, dtype=bool)
+        present[-1] = record is not None
+        offset = None
+        if self.raw:
+            offset = np.zeros((self.n, self.n_outputs))
+            offset[-1] = raw
+        return source_of(codes, y, present, offset)
+
+    @property
+    def balanced(self):
+        if self.loss == "squared":
+            return [-1.0, -1.0, 1.0, 1.0]
+        return np.repeat(np.arange(max(self.n_outputs, 2.0)), 2)
+
+    def run(self, source, noise):
+        answers = marked(self.plan, source, self.multiplier, self.adjacency, noise)
+        return self.solver.run(answers, self.task, 0, Progress())
+
+    def found(self, seed=0, **bugs):
+        """What a transcript tells apart, over what is charged."""
+        other = self.other if self.adjacency == "replace_one" else None
+        pair = self.source((self.code, self.target, self.raw)), self.source(other)
+        first, second, models = replayed(self.run, pair, seed, **bugs)
+        one, two = (bytes_of(model) for model in models)
+        assert one == two, "what is made of the same releases is not the same"
+        return verdict(first, second, self.event)
+
+
+def bytes_of(model):
+    """Everything that a model tells."""
+    trees = model.trees
+    arrays = (model.start, model.values, model.deviations, trees.feature, trees.cut)
+    return tuple(array.tobytes() for array in arrays)
+
+
+FAR = 60.0
+# Counts are asked of columns in order.
+ORDERED = Columns((2,), (True,), (None,))
+HALF = {"residual_clip": 0.5, "curvature_weight": math.sqrt(8)}
+# In every answer the record is at the bound of the relation.
+WORST = {
+    "logistic, start and leaves, zero_out": Case("logistic", "zero_out", params=HALF),
+    "logistic, another leaf": Case("logistic", "replace_one", params=HALF),
+    "logistic, one leaf": Case(
+        "logistic",
+        "replace_one",
+        target=0.0,
+        raw=(FAR,),
+        other=(0, 1.0, (0.0,)),
+        params={"residual_clip": 0.5, "curvature_weight": 1.0},
+    ),
+    "softmax, zero_out": Case("softmax", "zero_out", raw=(FAR, 0.0, 0.0), n_outputs=3),
+    "softmax, one leaf": Case(
+        "softmax",
+        "replace_one",
+        raw=(FAR, 0.0, 0.0),
+        other=(0, 0.0, (0.0, FAR, 0.0)),
+        n_outputs=3,
+    ),
+    "squared, start, counts and leaves, zero_out": Case(
+        "squared", "zero_out", columns=ORDERED
+    ),
+    "logistic, counts and another leaf": Case(
+        "logistic", "replace_one", params=HALF, columns=ORDERED
+    ),
+    "squared, one leaf": Case("squared", "replace_one", other=(0, -1.0, ())),
+    "squared, another leaf": Case(
+        "squared",
+        "replace_one",
+        other=(1, -1.0, ()),
+        params={"residual_clip": 0.5, "curvature_weight": 0.8},
+    ),
+}
+every_worst = pytest.mark.parametrize("name", WORST)
+
+
+@every_worst
+def test_a_fit_tells_apart_what_is_charged_and_no_more(name):
+    case = WORST[name]
+    for seed in range(3):
+        found = case.found(seed)
+        assert 0.99 <= found.total <= found.largest <= 1 + ROUNDING
+    assert len(found.lines) == 1 + (not case.raw) + (case.columns is ORDERED)
+
+
+@every_worst
+def test_broken_twins_with_less_noise_are_found(name):
+    assert WORST[name].found(shrink=0.5).total > 1.98
+    assert WORST[name].found(shrink=0.9).total > 1.1
+
+
+@every_adjacency
+@pytest.mark.parametrize("loss", ["logistic", "softmax", "squared"])
+def test_no_pair_is_told_apart_by_more(loss, adjacency):
+    rng = np.random.default_rng(0)
+    k = 3 if loss == "softmax" else 1
+
+    def record(is_offset):
+        target = rng.uniform(-1, 1) if loss == "squared" else rng.integers(max(k, 2))
+        raw = tuple(rng.normal(0, 3, k)) if is_offset else ()
+        return int(rng.integers(2)), float(target), raw
+
+    for i in range(12):
+        (code, target, raw), other = record(i % 2), record(i % 2)
+        params = {"learning_rate": 0.5, "residual_clip": float(rng.uniform(0.1, 2))}
+        facts = {"n_outputs": k, "params": params, "other": other}
+        case = Case(loss, adjacency, code, target, raw, **facts)
+        assert case.found(i).largest <= 1 + ROUNDING
+
+
+# ------------------------------------------------------------------------ broken twins
+
+
+class ExactCurvature(LeafSums):
+    """Planted bug: curvatures of the records are used as they are."""
+
+    def total(self, reader, rows):
+        exact = super().total(reader, rows)
+        ExactCurvature.seen = exact
+        return exact
+
+
+@every_adjacency
+def test_broken_twin_of_curvatures_without_noise_is_found(adjacency, monkeypatch):
+    """Whatever is paid: the curvatures that are used are not those that left."""
+    monkeypatch.setattr(module, "LeafSums", ExactCurvature)
+    honest = module.LeafSteps._read
+
+    def read(self, value, noise):
+        k = self._terms.n_outputs
+        value = value.copy()
+        value[:, k:] = ExactCurvature.seen[:, k:]
+        return honest(self, value, noise)
+
+    monkeypatch.setattr(module.LeafSteps, "_read", read)
+    facts = {"raw": (0.0,), "other": (0, 1.0, (FAR,))}
+    with pytest.raises(AssertionError, match="is not the same"):
+        Case("logistic", adjacency, params={"learning_rate": 0.5}, **facts).found()
+
+
+def test_broken_twin_of_curvatures_that_are_not_charged_is_found(monkeypatch):
+    honest = LeafTerms.bound
+
+    def free(self):
+        return honest(LeafTerms(self.loss, self.n_outputs, self.clip, 0.0))
+
+    monkeypatch.setattr(LeafTerms, "bound", free)
+    for name in WORST:
+        # In one leaf of the squared loss curvatures are counts, which cancel.
+        if name != "squared, one leaf":
+            assert WORST[name].found().largest > 1.02
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in WORST if WORST[name].adjacency == "replace_one"]
+)
+def test_broken_twin_that_charges_as_under_zero_out_is_found(name, monkeypatch):
+    monkeypatch.setattr(Bound, "under", lambda self, relation: self.zero_out)
+    assert WORST[name].found().largest > 1.35
+
+
+def test_broken_twin_that_charges_curvatures_as_under_zero_out_is_found(monkeypatch):
+    """Twice the residuals, and curvatures once over the root of two."""
+
+    def bound(self):
+        residual, curvature = self._most
+        two = math.hypot(2 * residual, curvature / math.sqrt(2))
+        return Bound(zero_out=math.hypot(residual, curvature), replace_one=two)
+
+    monkeypatch.setattr(LeafTerms, "bound", bound)
+    for name in ("logistic, another leaf", "softmax, one leaf"):
+        assert WORST[name].found().largest > 1.02
+
+
+class StartForNothing(NewtonBoosting):
+    """Planted bug: the start is released, and not on the books."""
+
+    def plan(self, task):
+        honest = super().plan(task)
+        trees = honest.lines[1]
+        return Plan(honest.lines, lambda z: trees.event(z, task.adjacency))
+
+
+class CountsForNothing(NewtonBoosting):
+    """Planted bug: counts of codes are released, and not on the books."""
+
+    def plan(self, task):
+        honest = super().plan(task)
+        declared = Plan((honest.lines[0], honest.lines[2]))
+        return Plan(honest.lines, lambda z: declared.event(z, task.adjacency))
+
+
+@every_adjacency
+def test_broken_twin_of_counts_off_the_books_is_found(adjacency):
+    params = HALF | {"counts_share": 0.3}
+    facts = {"kind": CountsForNothing, "params": params, "columns": ORDERED}
+    assert Case("logistic", adjacency, **facts).found().total > 1.1
+
+
+@every_adjacency
+def test_broken_twin_of_trees_by_exact_counts_is_found(adjacency, monkeypatch):
+    class Exact(CodeCounts):
+        def total(self, reader, rows):
+            Exact.seen = super().total(reader, rows)
+            return Exact.seen
+
+    honest = module.shares_of
+    monkeypatch.setattr(module, "counts_of", lambda c: Exact((0,), (c.n_bins[0],)))
+    monkeypatch.setattr(
+        module, "shares_of", lambda c, r: honest(c, Released(Exact.seen, 0.0, 0.0))
+    )
+    columns = Columns((64,), (True,), (None,))
+    params = {"max_depth": 4, "n_estimators": 60}
+    case = Case("logistic", adjacency, columns=columns, params=params, n=40)
+    with pytest.raises(AssertionError, match="is not the same"):
+        case.found()
+
+
+class FewerTrees(NewtonBoosting):
+    """Planted bug: half of the trees are on the books."""
+
+    def plan(self, task):
+        honest = super().plan(task)
+        start, trees = honest.lines
+        booked = Line(trees.times // 2, mu_share=trees.mu_share)
+        declared = Plan((start, booked))
+        return Plan(honest.lines, lambda z: declared.event(z, task.adjacency))
+
+
+@every_adjacency
+@pytest.mark.parametrize("kind", [StartForNothing, FewerTrees])
+def test_broken_twins_that_leave_lines_off_the_books_are_found(kind, adjacency):
+    params = HALF | {"start_share": 0.3}
+    case = Case("logistic", adjacency, kind=kind, params=params)
+    assert case.found().total > 1.1
+
+
+class ExactStart(NewtonBoosting):
+    """Planted bug: the start is that of the exact sums."""
+
+    def _start(self, asking, task):
+        super()._start(asking, task)
+        y = asking._answers._source.whole()
+        return np.array([float(y.y[y.present].mean())])
+
+
+@every_adjacency
+def test_broken_twin_that_starts_at_the_exact_mean_is_found(adjacency):
+    case = Case("logistic", adjacency, kind=ExactStart, params=HALF)
+    with pytest.raises(AssertionError, match="is not the same"):
+        case.found()
+
+
+def test_one_event_for_start_and_trees():
+    case = WORST["logistic, another leaf"]
+    start, trees = case.plan.lines
+    costs = [
+        line.event(case.multiplier, "replace_one").gdp_mu_squared
+        for line in (start, trees)
+    ]
+    assert case.event.gdp_mu_squared == pytest.approx(sum(costs), rel=1e-12)
+    assert costs[0] / sum(costs) == pytest.approx(case.solver.start_share, rel=1e-6)

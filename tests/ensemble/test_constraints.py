@@ -1,0 +1,214 @@
+"""Directions and groups: they hold everywhere, or are refused in words."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from skdp.columns import Boolean, Categories, Dates, Range
+from skdp.ensemble._bins import bins_of
+from skdp.ensemble._constraints import directions_of, groups_of
+from skdp.preprocessing._table_encoder import TableEncoder
+from tests.ensemble.boosted import (
+    fitted,
+    labels_of,
+    quietly,
+    table,
+    unfitted,
+)
+from tests.preprocessing.tables import DECLARED
+
+NAMES = ("age", "member", "job", "when")
+BINS = bins_of(
+    NAMES,
+    (
+        Range(0, 1, missing=True),
+        Boolean(),
+        Categories(["a", "b"]),
+        Dates("2020-01-01", "2021-01-01", parts=["month"]),
+    ),
+)
+
+
+def directions(given, names=NAMES):
+    return directions_of(given, BINS, NAMES, names)
+
+
+def groups(given, constrained=()):
+    return groups_of(given, BINS, NAMES, NAMES, constrained)
+
+
+# --------------------------------------------------------------------------- directions
+
+
+def worst_fall(model, name, direction, n_rows=300):
+    """The largest step in the wrong direction, over rows and all values in order."""
+    X, _ = table(n_rows, seed=5)
+    j = list(DECLARED).index(name)
+    edges = np.asarray(model.bins_.columns[j].edges, dtype=float)
+    asked = (
+        "predict" if not hasattr(model, "decision_function") else "decision_function"
+    )
+    found = [getattr(model, asked)(X.assign(**{name: at})) for at in edges]
+    return float(np.max(-direction * np.diff(found, axis=0)))
+
+
+@pytest.mark.parametrize("max_interaction", ["mix", 1, 2, None])
+@pytest.mark.parametrize(
+    ("name", "cst"),
+    [
+        ("two classes", {"age": 1, "gain": 1}),
+        ("two classes", {"age": -1}),
+        ("numbers", {"age": 1, "gain": -1}),
+    ],
+)
+def test_directions_hold_on_a_grid(name, cst, max_interaction):
+    params = {"max_interaction": max_interaction, "n_estimators": 60}
+    model = fitted(name, monotonic_cst=cst, **params)
+    for column, direction in cst.items():
+        assert worst_fall(model, column, direction) <= 0
+
+
+def test_broken_twin_without_them_is_found():
+    params = {"max_interaction": 2, "n_estimators": 60}
+    assert worst_fall(fitted("two classes", **params), "age", 1) > 0
+
+
+def test_broken_twin_that_forgets_the_tables_of_pairs(monkeypatch):
+    def curves_only(tables, directions, n_values):
+        kept = {key: table for key, table in tables.items() if len(key) == 2}
+        return monotone(tables, directions, n_values) | kept
+
+    from skdp.ensemble._additive import monotone
+
+    monkeypatch.setattr("skdp.ensemble._additive.monotone", curves_only)
+    model = fitted("two classes", monotonic_cst={"age": 1}, n_estimators=60)
+    assert worst_fall(model, "age", 1) > 0
+
+
+def test_directions_by_position_are_those_of_X():
+    X, score = table()
+    X = X[["gain", "age", "sex", "code", "is_in", "day"]]
+    params = {"monotonic_cst": [0, 1, 0, 0, 0, 0], "max_interaction": 2}
+    model = quietly(
+        lambda: unfitted("two classes", **params).fit(
+            X, labels_of("two classes", score)
+        )
+    )
+    by_name = quietly(
+        lambda: unfitted("two classes", **params | {"monotonic_cst": {"age": 1}}).fit(
+            X, labels_of("two classes", score)
+        )
+    )
+    assert np.array_equal(model.decision_function(X), by_name.decision_function(X))
+    dropped = TableEncoder(DECLARED, remainder="drop")
+    model = unfitted("two classes", **params, columns=dropped)
+    model.set_params(monotonic_cst=[0, 1, 0, 0, 0, 0, 1])
+    with pytest.raises(ValueError, match=r"declared columns. Got \['extra'\]"):
+        model.fit(X.assign(extra=0.0), labels_of("two classes", score))
+
+
+def test_directions_cost_nothing_of_the_budget():
+    plain, bound = (
+        fitted("two classes", monotonic_cst=cst) for cst in (None, {"age": 1})
+    )
+    assert plain.privacy_.noise_multiplier == bound.privacy_.noise_multiplier
+    assert plain.privacy_.solver_params == bound.privacy_.solver_params
+
+
+def test_stages_have_no_direction():
+    X, _ = table()
+    model = fitted("two classes", monotonic_cst={"age": 1})
+    with pytest.raises(ValueError, match="Stages must be those of a model without"):
+        model.staged_predict(X)
+
+
+def test_directions_are_of_columns_of_codes():
+    assert directions(None) == {}
+    assert directions({"age": 1, "member": -1, "job": 0}) == {0: 1, 1: -1}
+    assert directions(np.array([0, 1, 0, 0])) == {1: 1}
+    assert directions([0, 1], names=("extra", "member")) == {1: 1}
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"job": 1}, "columns with an order"),
+        ({"when": 1}, "columns with an order"),
+        ({"wings": 1}, "declared columns"),
+        ([1, 0], "for the 4 columns of X"),
+        ({"age": 2}, "-1, 0 or 1"),
+        ({"age": True}, "-1, 0 or 1"),
+        ("age", "a mapping"),
+        (1, "a mapping"),
+        ({"age": [1]}, "-1, 0 or 1"),
+    ],
+)
+def test_directions_that_are_none_are_refused(given, text):
+    with pytest.raises(ValueError, match=text):
+        directions(given)
+
+
+def test_several_classes_have_no_direction():
+    X, score = table()
+    model = unfitted("three classes", monotonic_cst={"age": 1})
+    with pytest.raises(ValueError, match="more than two classes"):
+        model.fit(X, labels_of("three classes", score))
+
+
+# ------------------------------------------------------------------------------- groups
+
+
+def test_groups_are_of_columns_of_codes():
+    assert groups(None) is None
+    assert groups("no_interactions") == ((0,), (1,), (2,), (3,), (4,))
+    assert len(groups("pairwise")) == 10
+    assert groups([["age", "job"], ["member"]]) == ((0, 2), (1,), (3, 4))
+    assert groups([(0, 2), (1, 3)]) == ((0, 2), (1, 3, 4))
+
+
+def test_a_column_with_a_direction_shares_a_tree_with_one_other():
+    for given in (None, "pairwise", [["age", "member", "job"]]):
+        found = groups(given, [0])
+        assert all(len(group) <= 2 for group in found if 0 in group)
+        assert {j for group in found for j in group} == set(range(5))
+
+
+@pytest.mark.parametrize(
+    ("given", "allowed"),
+    [
+        (
+            [["age", "gain"], ["sex", "code", "is_in", "day"]],
+            {(0, 1), (2, 3, 4, 5, 6, 7)},
+        ),
+        ("no_interactions", {(0,), (1,), (2,), (3,), (4,), (5, 6, 7)}),
+    ],
+)
+def test_trees_keep_to_their_groups(given, allowed):
+    model = fitted("two classes", interaction_cst=given)
+    for key in model._model.boosted.trees.columns:
+        assert any(set(key) <= set(group) for group in allowed)
+    free = fitted("two classes")._model.boosted.trees.columns
+    assert not all(any(set(key) <= set(g) for g in allowed) for key in free)
+
+
+def test_groups_by_position_are_those_of_X():
+    names = ("extra", "when", "job", "member", "age")
+    by_name = groups_of([["age", "job"]], BINS, NAMES, names)
+    assert by_name == ((0, 2), (1, 3, 4))
+    assert groups_of([[4, 2]], BINS, NAMES, names) == by_name
+    X, score = table()
+    X = X[["day", "is_in", "code", "sex", "gain", "age"]]
+    for given in ([["age", "gain"]], [[5, 4]]):
+        model = unfitted("two classes", interaction_cst=given)
+        quietly(lambda m=model: m.fit(X, labels_of("two classes", score)))
+        for key in model._model.boosted.trees.columns:
+            assert set(key) <= {0, 1} or set(key) <= set(range(2, 8))
+
+
+@pytest.mark.parametrize(
+    "given", ["all", [["wings"]], [[9]], ["age"], [[0.5]], 3, [[None]]]
+)
+def test_groups_that_are_none_are_refused(given):
+    with pytest.raises(ValueError, match="'interaction_cst' parameter must be"):
+        groups(given)

@@ -1,0 +1,55 @@
+"""Boosted trees of a table of numbers: losses, interactions, directions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from math import inf
+from typing import Any
+
+from skdp import DPGradientBoostingClassifier, DPGradientBoostingRegressor
+from skdp.columns import Range
+from tests.outcomes.outcome import Outcome, Released, of_fitted
+from tests.outcomes.rows import rows, targets
+
+KEYS = ("newton_boosting",)
+N_CLASSES = {"logistic": 2, "softmax": 3, "squared": None}
+TABLES = ("plain", "float32", "fortran", "huge", "missing", "csr")
+_MONOTONE = {"max_interaction": 2, "monotonic_cst": [1, 0, 0, 0, -1]}
+SETTINGS: dict[str, dict[str, Any]] = {
+    "mix": {},
+    "pairs": {"max_interaction": 2},
+    "monotone": _MONOTONE,
+    "groups": {"interaction_cst": [[0, 1], [2, 3]]},
+    "exact": {"epsilon": inf},
+}
+
+
+def fitted(loss: str, key: str, table: str, params: dict[str, Any]) -> Released:
+    """What a fit releases, and predictions for its rows."""
+    X = rows(table)
+    given = {"columns": Range(-3, 3, missing=True), "epsilon": 30.0, "random_state": 0}
+    given |= {"solver": key, "n_estimators": 12, "max_depth": 4} | params
+    n_classes = N_CLASSES[loss]
+    y = targets(X, n_classes)
+    if n_classes is None:
+        model = DPGradientBoostingRegressor(target_bounds=(-2.0, 3.0), **given)
+        return of_fitted(model.fit(X, y), predicted=model.predict(X))
+    model = DPGradientBoostingClassifier(classes=list(range(n_classes)), **given)
+    return of_fitted(model.fit(X, y), predicted=model.decision_function(X))
+
+
+def outcomes() -> Iterator[Outcome]:
+    """All of boosted trees."""
+    for key in KEYS:
+        for loss in N_CLASSES:
+            for name, params in SETTINGS.items():
+                if loss == "softmax" and "monotonic_cst" in params:
+                    continue
+                for adjacency in ("replace_one", "zero_out"):
+                    every = params | {"adjacency": adjacency}
+                    make = partial(fitted, loss, key, "plain", every)
+                    yield Outcome(f"boosted/{key}/{loss}/{name}/{adjacency}", make)
+            for table in TABLES[1:]:
+                make = partial(fitted, loss, key, table, {})
+                yield Outcome(f"boosted/{key}/{loss}/{table}", make)
