@@ -12,7 +12,7 @@ from skdp.queries._leaf_sums import LeafTerms
 # Largest value of a leaf before the learning rate, in units of raw predictions.
 _BOX = {"logistic": 2.0, "softmax": 2.0, "squared": 1.0}
 # Prior variance of a step.
-_VARIANCE = {"logistic": 1.0, "softmax": 1.0, "squared": 0.25}
+_VARIANCE = {"logistic": 1.0, "softmax": 4.0, "squared": 0.25}
 # Variance of a residual by its curvature.
 _SAMPLING = {"logistic": 1.0, "softmax": 1.0, "squared": 0.15}
 # Curvatures are taken to be at least this much of their noise: steps would be long.

@@ -52,7 +52,9 @@ _N_TREES = 600
 _FLOW = (30.0, 0.2, 120.0)
 # n mu for each leaf of a tree, of which there are 8 to 256.
 _SIGNAL_OF_A_LEAF = 60.0
-_CLIP = {"logistic": 0.7, "softmax": 0.7, "squared": 0.4}
+# Of residuals, up to and from n mu of so much; those of a regression in units.
+_CLIP = {"logistic": (0.5, 0.7), "softmax": (0.5, 0.5), "squared": (0.5, 0.5)}
+_CLIP_SIGNAL = (1e3, 1e4)
 # Of the curvature, over the clip.
 _WEIGHT = {"logistic": 2.0, "softmax": 0.5, "squared": 0.3}
 # n mu at which all of the budget gives the mean as well as it has to be known.
@@ -286,11 +288,13 @@ def _by_rule(given: Given, task: BoostingTask, mu: float) -> dict[str, Any]:
     Settled by ``benchmarks/boosting_rules.py``, on parts of tables that no figure of
     the documentation is from.
     """
-    signal = task.n_samples * mu
+    # Noise of what a record adds, against that of a record that is left out.
+    terms = LeafTerms(task.loss, task.n_outputs, 0.7, 1.0).bound()
+    signal = task.n_samples * mu * terms.zero_out / terms.under(task.adjacency)
     n_trees = given.get("n_estimators", _N_TREES)
     flow = min(_FLOW[0] + _FLOW[1] * math.sqrt(signal), _FLOW[2])
     leaves = min(max(signal / _SIGNAL_OF_A_LEAF, 8.0), 256.0)
-    clip = given.get("residual_clip", _CLIP[task.loss])
+    clip = given.get("residual_clip", _clip_of(task.loss, signal))
     mean_share = (_MEAN_SIGNAL / signal) ** 2
     return {
         "n_estimators": n_trees,
@@ -303,6 +307,13 @@ def _by_rule(given: Given, task: BoostingTask, mu: float) -> dict[str, Any]:
         "targets_share": share_of_targets(signal),
         "gains_share": share_of_gains(signal),
     }
+
+
+def _clip_of(loss: str, signal: float) -> float:
+    """Small clips bear more noise, and large ones are closer to the loss."""
+    low, high = np.log(_CLIP_SIGNAL)
+    at = np.log(min(max(signal, 1.0), 1e300))
+    return float(np.interp(at, (low, high), _CLIP[loss]))
 
 
 class _Asking:

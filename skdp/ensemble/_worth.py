@@ -24,7 +24,7 @@ _LEAST, _MOST = 0.0015, 0.15
 # The same for errors in units of two deviations: half of 1/4, and half as much again.
 _SQUARED_CLIP = 0.2
 # A gain by all trees counts from so many deviations of its noise on.
-_GAIN_FROM = 1.0
+_GAIN_FROM = 2.0
 # Gains that differ by fewer are as good.
 _AS_GOOD = 0.5
 
