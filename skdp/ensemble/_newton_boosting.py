@@ -1,15 +1,17 @@
 r"""Newton boosting of random trees, with Gaussian noise in the sums over their leaves.
 
-How many records have each code of the columns in order is released first, for cuts
-that are even in records; trees are drawn by it from a public seed, and from nothing
-else. For each of them one vector is released, of all leaves: sums of clipped residuals
-``G`` and of curvatures ``H``, with noise of deviation ``s`` in ``G``. Its leaves then
-have the values
+Of a regression it is released first where targets are. How many records have each code
+of the columns in order is released too, for cuts that are even in records; trees are
+drawn by it from a public seed, and from nothing else. For each of them one vector is
+released, of all leaves: sums of clipped residuals ``G`` and of curvatures ``H``, with
+noise of deviation ``s`` in ``G``. Its leaves then have the values
 
-    v = -learning_rate * G H / (H^2 + (H + s^2) / tau^2),
+    v = -learning_rate * G H / (H^2 + (H + a s^2) / tau^2),
 
-the posterior mean of a Newton step of variance ``tau^2``, which follows from the
-numbers that are released: noise that is all there is gives values of nearly 0.
+the posterior mean of a Newton step of variance ``tau^2``; ``a`` is how far the noise of
+many steps averages out. These are bold where noise is all there is: at the end it is
+released what all trees are worth on the records, or half or a quarter of what they add,
+and the best of these is what leaves.
 """
 
 from __future__ import annotations
@@ -53,10 +55,10 @@ _FLOW = (30.0, 0.2, 120.0)
 # n mu for each leaf of a tree, of which there are 8 to 256.
 _SIGNAL_OF_A_LEAF = 60.0
 # Of residuals, up to and from n mu of so much; those of a regression in units.
-_CLIP = {"logistic": (0.5, 0.7), "softmax": (0.5, 0.5), "squared": (0.5, 0.5)}
+_CLIP = {"logistic": (0.5, 0.7), "softmax": (0.5, 0.5), "squared": (0.4, 0.4)}
 _CLIP_SIGNAL = (1e3, 1e4)
 # Of the curvature, over the clip.
-_WEIGHT = {"logistic": 2.0, "softmax": 0.5, "squared": 0.3}
+_WEIGHT = {"logistic": 2.0, "softmax": 0.3, "squared": 0.3}
 # n mu at which all of the budget gives the mean as well as it has to be known.
 _MEAN_SIGNAL = 45.0
 
