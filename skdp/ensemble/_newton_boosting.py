@@ -292,7 +292,8 @@ def _by_rule(given: Given, task: BoostingTask, mu: float) -> dict[str, Any]:
     """
     # Noise of what a record adds, against that of a record that is left out.
     terms = LeafTerms(task.loss, task.n_outputs, 0.7, 1.0).bound()
-    signal = task.n_samples * mu * terms.zero_out / terms.under(task.adjacency)
+    one = terms.under("zero_out") / terms.under(task.adjacency)
+    signal = task.n_samples * mu * one
     n_trees = given.get("n_estimators", _N_TREES)
     flow = min(_FLOW[0] + _FLOW[1] * math.sqrt(signal), _FLOW[2])
     leaves = min(max(signal / _SIGNAL_OF_A_LEAF, 8.0), 256.0)
