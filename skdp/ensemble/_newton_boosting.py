@@ -69,9 +69,9 @@ class NewtonBoosting(Configured):
 
     Privacy
     -------
-    Adaptive Gaussian releases, one for the start and one for each tree: exactly mu-GDP.
-    Sensitivities under both adjacencies are derived in
-    ``docs/proofs/newton_boosting.md``. All values may be published. Unit of privacy:
+    Adaptive Gaussian releases, one for each tree and one each for targets, start,
+    counts and gains: exactly mu-GDP. Sensitivities under both adjacencies are derived
+    in ``docs/proofs/newton_boosting.md``. All values may be published. Unit of privacy:
     one record.
 
     Parameters
@@ -81,7 +81,8 @@ class NewtonBoosting(Configured):
     learning_rate : float in (0, 1] or None, default=None
     max_depth : int in [1, 12] or None, default=None
     residual_clip : float in [1e-3, 2] or None, default=None
-        Norm to which residuals are clipped.
+        Norm to which residuals are clipped; of a regression in units of two deviations
+        of the targets, as the histogram has them.
     curvature_weight : float in [1e-3, sqrt(8)] or None, default=None
         Of the curvatures, beside residuals of weight 1.
     start_share : float in (0, 1) or None, default=None
@@ -285,7 +286,7 @@ class NewtonBoosting(Configured):
 
 
 def _by_rule(given: Given, task: BoostingTask, mu: float) -> dict[str, Any]:
-    """Everything as a rule of n mu, and of what was given.
+    """Everything as a rule of n mu under the adjacency, and of what was given.
 
     Settled by ``benchmarks/boosting_rules.py``, on parts of tables that no figure of
     the documentation is from.
