@@ -144,6 +144,7 @@ WORST = {
         raw=(FAR, 0.0, 0.0),
         other=(0, 0.0, (0.0, FAR, 0.0)),
         n_outputs=3,
+        params={"residual_clip": 0.7, "curvature_weight": 0.35},
     ),
     "squared, start, counts and leaves, zero_out": Case(
         "squared", "zero_out", columns=ORDERED
