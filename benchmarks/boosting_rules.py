@@ -50,25 +50,40 @@ _TABLES = (
 )
 _EPSILONS = (0.1, 1.0, 4.0)
 _N_BINS = 64
+
+
+def _times(constants: dict[str, Any], factor: float) -> dict[str, Any]:
+    """The same for each loss, by so much larger."""
+    return {
+        loss: tuple(factor * each for each in value)
+        if isinstance(value, tuple)
+        else factor * value
+        for loss, value in constants.items()
+    }
+
+
+def _nothing(signal: float) -> float:
+    """No share of mu^2."""
+    return 0.0
+
+
 # What is changed, by module: constants of the rules and their neighbours.
 _CHANGES: dict[str, list[tuple[Any, str, Any]]] = {
     "now": [],
-    "less_doubt": [(steps, "_DOUBT", 1.0)],
-    "more_doubt": [(steps, "_DOUBT", 3.0)],
-    "averaged_less": [(steps, "_AVERAGED", 1.0)],
-    "averaged_more": [(steps, "_AVERAGED", 4.0)],
+    "less_prior": [(steps, "_VARIANCE", _times(steps._VARIANCE, 0.25))],
+    "more_prior": [(steps, "_VARIANCE", _times(steps._VARIANCE, 4.0))],
+    "averaged_less": [(steps, "_AVERAGED", 0.05)],
+    "averaged_more": [(steps, "_AVERAGED", 0.2)],
     "half_the_trees": [(boosting, "_N_TREES", 300)],
-    "less_flow": [(boosting, "_FLOW", (15.0, 0.1, 60.0))],
-    "more_flow": [(boosting, "_FLOW", (60.0, 0.4, 240.0))],
+    "less_flow": [(boosting, "_FLOW", (20.0, 0.13, 80.0))],
+    "more_flow": [(boosting, "_FLOW", (45.0, 0.3, 180.0))],
     "low_curvatures": [(steps, "_LEAST_CURVATURE", 0.0)],
-    "deeper": [(boosting, "_SIGNAL_OF_A_LEAF", 60.0)],
-    "less_deep": [(boosting, "_SIGNAL_OF_A_LEAF", 240.0)],
-    "small_clips": [
-        (boosting, "_CLIP", {"logistic": 0.5, "softmax": 0.5, "squared": 0.25})
-    ],
-    "large_clips": [
-        (boosting, "_CLIP", {"logistic": 1.0, "softmax": 1.0, "squared": 0.8})
-    ],
+    "deeper": [(boosting, "_SIGNAL_OF_A_LEAF", 30.0)],
+    "less_deep": [(boosting, "_SIGNAL_OF_A_LEAF", 120.0)],
+    "small_clips": [(boosting, "_CLIP", _times(boosting._CLIP, 0.8))],
+    "large_clips": [(boosting, "_CLIP", _times(boosting._CLIP, 1.25))],
+    "as_they_are": [(boosting, "share_of_gains", _nothing)],
+    "wide_units": [(boosting, "share_of_targets", _nothing)],
 }
 
 
@@ -173,7 +188,7 @@ def _scores(table: Coded, epsilon: float, seed: int) -> dict[str, float]:
     )
     kind = boosting.NewtonBoosting
     solver = kind.planned(given_params(kind, kind.key, None), task, budget)
-    door = Door(budget, adjacency="zero_out", ledger=None, random_state=None)
+    door = Door(budget, adjacency="zero_out", ledger=None, random_state=seed)
     source = MemorySource(np.ascontiguousarray(table.codes), table.y)
     answers = door.commit(solver.plan(task), source, label="settle")
     start = time.perf_counter()

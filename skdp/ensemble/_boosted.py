@@ -27,12 +27,16 @@ class BoostedTrees:
         Raw predictions before the first tree.
     deviations : ndarray of float64 of shape (n_trees, n_leaves, n_outputs)
         Standard deviation of the noise in each value, at the shrinkage that was used.
+    shrinkage : float or None, default=None
+        Share of the trees that was found to be worth the most, by which values have
+        been multiplied; None where it was not asked.
     """
 
     trees: RandomTrees
     values: FloatArray
     start: FloatArray
     deviations: FloatArray
+    shrinkage: float | None = None
 
     def raw(self, codes: NDArray[np.uint8]) -> FloatArray:
         """Raw predictions of shape (n_samples, n_outputs) of coded records."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,41 +11,42 @@ from skdp.queries._leaf_sums import LeafTerms
 
 # Largest value of a leaf before the learning rate, in units of raw predictions.
 _BOX = {"logistic": 2.0, "softmax": 2.0, "squared": 1.0}
-# Largest prior variance of a step, which is also that of the first tree.
-_LARGEST_VARIANCE = {"logistic": 4.0, "softmax": 4.0, "squared": 1.0}
+# Prior variance of a step.
+_VARIANCE = {"logistic": 1.0, "softmax": 4.0, "squared": 0.25}
 # Variance of a residual by its curvature.
 _SAMPLING = {"logistic": 1.0, "softmax": 1.0, "squared": 0.15}
-# Evidence of a signal has to be so many standard deviations above none.
-_DOUBT = 2.0
 # Curvatures are taken to be at least this much of their noise: steps would be long.
 _LEAST_CURVATURE = 0.5
 # Over so many trees, times the learning rate, the noise in steps averages out.
-_AVERAGED = 2.0
+_AVERAGED = 0.1
 
 
 class LeafSteps:
     """Shrunk Newton steps of tree after tree.
 
-    The prior variance of a step is that by which sums of residuals vary more than
-    sampling and noise explain, over all trees of its kind so far. With a learning rate
-    below 1 a step is one of many that correct each other, so that the noise in it
-    counts as that of their average.
+    With a learning rate below 1 a step is one of many that correct each other, so that
+    the noise in it counts as that of an average. What is too bold all the same is
+    shrunk at the end, by what all trees are worth.
 
     Parameters
     ----------
     terms : LeafTerms
     learning_rate : float
-    n_kinds : int
-        Trees are of so many kinds, in turn.
+    unit : float, default=1.0
+        Of raw predictions.
     """
 
-    def __init__(self, terms: LeafTerms, learning_rate: float, n_kinds: int) -> None:
+    def __init__(
+        self, terms: LeafTerms, learning_rate: float, unit: float = 1.0
+    ) -> None:
         self._terms, self._rate = terms, learning_rate
-        self._box = _BOX[terms.loss] * learning_rate
-        self._largest = _LARGEST_VARIANCE[terms.loss]
-        self._beyond, self._known = np.zeros(n_kinds), np.zeros(n_kinds)
-        self._variance = np.full(n_kinds, self._largest)
-        self._done = 0
+        self._box = _BOX[terms.loss] * unit * learning_rate
+        self._variance = _VARIANCE[terms.loss] * unit**2
+        self._sampling = _SAMPLING[terms.loss]
+        if terms.loss == "squared":
+            self._sampling *= unit**2
+        # Noise is drawn afresh for each tree, and so averaged out; the sample is not.
+        self._averaged = min(learning_rate / _AVERAGED, 1.0)
 
     def next(
         self, released: Released, is_reached: NDArray[np.bool_]
@@ -56,18 +55,11 @@ class LeafSteps:
 
         They are 0 in leaves that are not reached by any record, as the tree is.
         """
-        kind = self._done % len(self._variance)
-        self._done += 1
         noise = released.deviation
         sums, curvature = self._read(released.value[is_reached], noise)
-        sampling = _SAMPLING[self._terms.loss] * curvature
-        self._learn(kind, sums, curvature, sampling + noise**2)
-        # Without noise a signal need not be told from it.
-        prior = self._variance[kind] if noise else self._largest
-        # Noise is drawn afresh for each tree, and so averaged out; the sample is not.
-        averaged = noise**2 * min(self._rate / _AVERAGED, 1.0)
-        spread = curvature**2 * prior + sampling + averaged
-        factor = self._rate * curvature * prior / spread
+        explained = self._sampling * curvature + self._averaged * noise**2
+        spread = curvature**2 * self._variance + explained
+        factor = self._rate * curvature * self._variance / spread
         shape = (len(is_reached), self._terms.n_outputs)
         values, deviations = np.zeros(shape), np.zeros(shape)
         values[is_reached] = np.clip(-factor * sums, -self._box, self._box)
@@ -86,18 +78,6 @@ class LeafSteps:
         sums = sums - sums.mean(axis=1, keepdims=True)
         rest = 1 - curvature / curvature.sum(axis=1, keepdims=True)
         return sums, np.maximum(curvature * rest, 1 / k)
-
-    def _learn(
-        self, kind: int, sums: FloatArray, curvature: FloatArray, explained: FloatArray
-    ) -> None:
-        """Take in by how much the sums of a tree vary more than is explained."""
-        spread = explained + curvature**2 * self._variance[kind]
-        weight = (curvature / spread) ** 2
-        self._beyond[kind] += float((weight * (sums**2 - explained)).sum())
-        self._known[kind] += float((weight * curvature**2).sum())
-        known = max(self._known[kind], 1e-300)
-        found = self._beyond[kind] / known - _DOUBT * math.sqrt(2 / known)
-        self._variance[kind] = min(max(found, 1e-12), self._largest)
 
 
 def _towards_mean(noisy: FloatArray, noise: float) -> FloatArray:

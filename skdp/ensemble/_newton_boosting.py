@@ -1,15 +1,17 @@
 r"""Newton boosting of random trees, with Gaussian noise in the sums over their leaves.
 
-How many records have each code of the columns in order is released first, for cuts
-that are even in records; trees are drawn by it from a public seed, and from nothing
-else. For each of them one vector is released, of all leaves: sums of clipped residuals
-``G`` and of curvatures ``H``, with noise of deviation ``s`` in ``G``. Its leaves then
-have the values
+Of a regression it is released first where targets are. How many records have each code
+of the columns in order is released too, for cuts that are even in records; trees are
+drawn by it from a public seed, and from nothing else. For each of them one vector is
+released, of all leaves: sums of clipped residuals ``G`` and of curvatures ``H``, with
+noise of deviation ``s`` in ``G``. Its leaves then have the values
 
-    v = -learning_rate * G H / (H^2 + (H + s^2) / tau^2),
+    v = -learning_rate * G H / (H^2 + (H + a s^2) / tau^2),
 
-the posterior mean of a Newton step of variance ``tau^2``, which follows from the
-numbers that are released: noise that is all there is gives values of nearly 0.
+the posterior mean of a Newton step of variance ``tau^2``; ``a`` is how far the noise of
+many steps averages out. These are bold where noise is all there is: at the end it is
+released what all trees are worth on the records, or half or a quarter of what they add,
+and the best of these is what leaves.
 """
 
 from __future__ import annotations
@@ -27,9 +29,16 @@ from skdp._validation import check_count, check_real
 from skdp.ensemble._boosted import BoostedTrees
 from skdp.ensemble._code_shares import counts_of, shares_of
 from skdp.ensemble._leaf_steps import LeafSteps
-from skdp.ensemble._start import START_TERMS, start_of
+from skdp.ensemble._start import (
+    Spread,
+    share_of_targets,
+    start_of,
+    start_terms,
+    target_sums,
+)
 from skdp.ensemble._task import BoostingTask
 from skdp.ensemble._trees import RandomTrees, draw_trees, uncut
+from skdp.ensemble._worth import best_share, gains_of, share_of_gains, shrunk
 from skdp.exceptions import Refused
 from skdp.privacy._accounting import Budget
 from skdp.privacy._answers import Answers, Released
@@ -44,10 +53,12 @@ _N_TREES = 600
 # Trees times learning rate: least, more of it by the root of n mu, and most.
 _FLOW = (30.0, 0.2, 120.0)
 # n mu for each leaf of a tree, of which there are 8 to 256.
-_SIGNAL_OF_A_LEAF = 120.0
-_CLIP = {"logistic": 0.7, "softmax": 0.7, "squared": 0.4}
+_SIGNAL_OF_A_LEAF = 60.0
+# Of residuals, up to and from n mu of so much; those of a regression in units.
+_CLIP = {"logistic": (0.5, 0.7), "softmax": (0.5, 0.5), "squared": (0.4, 0.4)}
+_CLIP_SIGNAL = (1e3, 1e4)
 # Of the curvature, over the clip.
-_WEIGHT = {"logistic": 2.0, "softmax": 0.5, "squared": 0.3}
+_WEIGHT = {"logistic": 2.0, "softmax": 0.3, "squared": 0.3}
 # n mu at which all of the budget gives the mean as well as it has to be known.
 _MEAN_SIGNAL = 45.0
 
@@ -58,9 +69,9 @@ class NewtonBoosting(Configured):
 
     Privacy
     -------
-    Adaptive Gaussian releases, one for the start and one for each tree: exactly mu-GDP.
-    Sensitivities under both adjacencies are derived in
-    ``docs/proofs/newton_boosting.md``. All values may be published. Unit of privacy:
+    Adaptive Gaussian releases, one for each tree and one each for targets, start,
+    counts and gains: exactly mu-GDP. Sensitivities under both adjacencies are derived
+    in ``docs/proofs/newton_boosting.md``. All values may be published. Unit of privacy:
     one record.
 
     Parameters
@@ -70,13 +81,19 @@ class NewtonBoosting(Configured):
     learning_rate : float in (0, 1] or None, default=None
     max_depth : int in [1, 12] or None, default=None
     residual_clip : float in [1e-3, 2] or None, default=None
-        Norm to which residuals are clipped.
+        Norm to which residuals are clipped; of a regression in units of two deviations
+        of the targets, as the histogram has them.
     curvature_weight : float in [1e-3, sqrt(8)] or None, default=None
         Of the curvatures, beside residuals of weight 1.
     start_share : float in (0, 1) or None, default=None
         Of mu^2, for the raw predictions before the first tree.
     counts_share : float in [0, 1) or None, default=None
         Of mu^2, for the counts of codes; 0: cuts are even in codes.
+    targets_share : float in [0, 1) or None, default=None
+        Of mu^2, for a histogram of the targets of a regression, in whose units clips
+        are; 0: in those of half of the bounds' width.
+    gains_share : float in [0, 1) or None, default=None
+        Of mu^2, for what the trees are worth; 0: they are taken as they are.
     """
 
     key: ClassVar[str] = "newton_boosting"
@@ -91,6 +108,8 @@ class NewtonBoosting(Configured):
             check_real, low=0.0, high=1.0, low_open=True, high_open=True
         ),
         "counts_share": partial(check_real, low=0.0, high=1.0, high_open=True),
+        "targets_share": partial(check_real, low=0.0, high=1.0, high_open=True),
+        "gains_share": partial(check_real, low=0.0, high=1.0, high_open=True),
     }
 
     n_estimators: int
@@ -100,6 +119,8 @@ class NewtonBoosting(Configured):
     curvature_weight: float
     start_share: float
     counts_share: float
+    targets_share: float
+    gains_share: float
 
     @classmethod
     def planned(cls, given: Given, task: BoostingTask, budget: Budget) -> Self:
@@ -124,11 +145,12 @@ class NewtonBoosting(Configured):
             )
         mu = gaussian_mu(budget.epsilon, budget.delta) if budget.is_finite else math.inf
         planned = cls(**{**_by_rule(given, task, mu), **given})
-        if sum(planned._shares(task)) >= 1:
+        shares = planned._shares(task)
+        if sum(shares.values()) >= 1:
+            got = ", ".join(f"{share:g} for {name}" for name, share in shares.items())
             raise Refused(
-                f"solver={cls.key!r} needs a share of mu^2 for trees. Got shares of "
-                f"{planned.start_share:g} for the start and of "
-                f"{planned.counts_share:g} for counts. Use less."
+                f"solver={cls.key!r} needs a share of mu^2 for trees. "
+                f"Got shares of {got}. Use less."
             )
         return planned
 
@@ -144,28 +166,45 @@ class NewtonBoosting(Configured):
 
     def plan(self, task: BoostingTask) -> Plan:
         """Everything `run` will ask. Pure: sees no data, draws no noise."""
-        start, counts = self._shares(task)
-        rest = (1 - start - counts) / self.n_estimators
-        first = tuple(Line(mu_share=share) for share in (start, counts) if share)
-        return Plan((*first, Line(self.n_estimators, mu_share=rest)))
+        shares = self._shares(task)
+        rest = (1 - sum(shares.values())) / self.n_estimators
+        lines = {name: Line(mu_share=share) for name, share in shares.items()}
+        lines["trees"] = Line(self.n_estimators, mu_share=rest)
+        return Plan(tuple(lines[name] for name in self._asked(task)))
 
-    def _shares(self, task: BoostingTask) -> tuple[float, float]:
-        """Of mu^2, for start and counts; 0 for what is not asked."""
-        start = 0.0 if task.starts_at_zero else self.start_share
-        return start, self.counts_share if any(task.columns.is_ordered) else 0.0
+    def _shares(self, task: BoostingTask) -> dict[str, float]:
+        """Of mu^2, for what is asked beside trees."""
+        shares = {
+            "targets": self.targets_share if task.loss == "squared" else 0.0,
+            "start": self.start_share,
+        }
+        if task.starts_at_zero:
+            shares = {}
+        if any(task.columns.is_ordered):
+            shares["counts"] = self.counts_share
+        shares["gains"] = self.gains_share
+        return {name: share for name, share in shares.items() if share}
 
-    def terms(self, task: BoostingTask) -> LeafTerms:
-        """What a record adds to its leaf."""
-        return LeafTerms(
-            task.loss, task.n_outputs, self.residual_clip, self.curvature_weight
-        )
+    def _asked(self, task: BoostingTask) -> list[str]:
+        """The lines of the plan, in their order."""
+        shares = self._shares(task)
+        first = [name for name in shares if name != "gains"]
+        return [*first, "trees", *(["gains"] if "gains" in shares else [])]
+
+    def terms(self, task: BoostingTask, unit: float = 1.0) -> LeafTerms:
+        """What a record adds to its leaf, where targets spread over so much."""
+        clip, weight = unit * self.residual_clip, unit * self.curvature_weight
+        return LeafTerms(task.loss, task.n_outputs, clip, weight)
 
     def sensitivity(self, task: BoostingTask) -> float:
         """Largest L2 sensitivity of one query under the task's adjacency."""
+        shares = self._shares(task)
         bounds = [self.terms(task).bound()]
-        if not task.starts_at_zero:
-            bounds.append(START_TERMS[task.loss](task.n_outputs).bound())
-        if self._shares(task)[1]:
+        if "start" in shares:
+            bounds.append(start_terms(task.loss, task.n_outputs).bound())
+        if "targets" in shares:
+            bounds.append(target_sums(task.n_samples).bound())
+        if "counts" in shares:
             bounds.append(counts_of(task.columns).bound())
         return max(bound.under(task.adjacency) for bound in bounds)
 
@@ -197,46 +236,69 @@ class NewtonBoosting(Configured):
             Public; trees are drawn from it.
         progress : Progress
         """
-        asking, has = _Asking(answers), self._shares(task)
-        start, shares = np.zeros(task.n_outputs), None
-        if has[0]:
-            start = self._start(asking, task)
-        if has[1]:
-            query = counts_of(task.columns)
-            released = asking.ask(query, int(has[0] > 0))
+        asking = _Asking(answers, self._asked(task))
+        spread, shares = Spread(), None
+        if asking.has("targets"):
+            released = asking.ask("targets", target_sums(task.n_samples))
+            spread = Spread.of(released, task.n_samples)
+        start = np.zeros(task.n_outputs)
+        if asking.has("start"):
+            start = self._start(asking, task, spread)
+        if asking.has("counts"):
+            released = asking.ask("counts", counts_of(task.columns))
             shares = shares_of(task.columns, released)
-        trees, line = self.trees(task, seed, shares), sum(share > 0 for share in has)
-        terms, n = self.terms(task), task.n_samples
+        trees = self.trees(task, seed, shares)
+        model = self._grown(asking, task, trees, start, spread.unit, progress)
+        if not asking.has("gains"):
+            return model
+        gains = gains_of(task.loss, model, spread.unit, task.n_samples)
+        return shrunk(model, best_share(asking.ask("gains", gains)))
+
+    def _start(self, asking: _Asking, task: BoostingTask, spread: Spread) -> FloatArray:
+        """Raw predictions of everybody: the share of a class, or the mean."""
+        terms = start_terms(task.loss, task.n_outputs, spread.unit)
+        none = np.zeros((0, 1, task.n_outputs))
+        middle = np.full(task.n_outputs, spread.middle)
+        query = LeafSums(terms, uncut(task.columns), middle, none, task.n_samples)
+        found = start_of(terms, asking.ask("start", query), task.n_samples)
+        return np.asarray(middle + found)
+
+    def _grown(
+        self,
+        asking: _Asking,
+        task: BoostingTask,
+        trees: RandomTrees,
+        start: FloatArray,
+        unit: float,
+        progress: Progress,
+    ) -> BoostedTrees:
+        """Values of one tree after the other."""
+        terms, n = self.terms(task, unit), task.n_samples
         shape = (len(trees), trees.n_leaves, task.n_outputs)
         values, deviations = np.zeros(shape), np.zeros(shape)
-        steps = LeafSteps(terms, self.learning_rate, len(task.interactions))
+        steps = LeafSteps(terms, self.learning_rate, unit)
         for t in range(len(trees)):
             leaf_sums = LeafSums(terms, trees, start, values[:t], n)
-            released = asking.ask(leaf_sums, line)
+            released = asking.ask("trees", leaf_sums)
             values[t], deviations[t] = steps.next(released, trees.is_reached(t))
             progress.step(t + 1, len(trees))
         return BoostedTrees(trees, values, start, deviations)
 
-    def _start(self, asking: _Asking, task: BoostingTask) -> FloatArray:
-        """Raw predictions of everybody: the share of a class, or the mean."""
-        terms = START_TERMS[task.loss](task.n_outputs)
-        none = np.zeros((0, 1, task.n_outputs))
-        zero = np.zeros(task.n_outputs)
-        query = LeafSums(terms, uncut(task.columns), zero, none, task.n_samples)
-        return start_of(terms, asking.ask(query, 0), task.n_samples)
-
 
 def _by_rule(given: Given, task: BoostingTask, mu: float) -> dict[str, Any]:
-    """Everything as a rule of n mu, and of what was given.
+    """Everything as a rule of n mu under the adjacency, and of what was given.
 
     Settled by ``benchmarks/boosting_rules.py``, on parts of tables that no figure of
     the documentation is from.
     """
-    signal = task.n_samples * mu
+    # Noise of what a record adds, against that of a record that is left out.
+    terms = LeafTerms(task.loss, task.n_outputs, 0.7, 1.0).bound()
+    one = terms.under("zero_out") / terms.under(task.adjacency)
+    signal = task.n_samples * mu * one
     n_trees = given.get("n_estimators", _N_TREES)
     flow = min(_FLOW[0] + _FLOW[1] * math.sqrt(signal), _FLOW[2])
     leaves = min(max(signal / _SIGNAL_OF_A_LEAF, 8.0), 256.0)
-    clip = given.get("residual_clip", _CLIP[task.loss])
+    clip = given.get("residual_clip", _clip_of(task.loss, signal))
     mean_share = (_MEAN_SIGNAL / signal) ** 2
     return {
         "n_estimators": n_trees,
@@ -246,20 +308,33 @@ def _by_rule(given: Given, task: BoostingTask, mu: float) -> dict[str, Any]:
         "curvature_weight": min(_WEIGHT[task.loss] * clip, MOST_CURVATURE),
         "start_share": min(0.5, max(1 / (n_trees + 1), mean_share)),
         "counts_share": 0.05,
+        "targets_share": share_of_targets(signal),
+        "gains_share": share_of_gains(signal),
     }
+
+
+def _clip_of(loss: str, signal: float) -> float:
+    """Small clips bear more noise, and large ones are closer to the loss."""
+    low, high = np.log(_CLIP_SIGNAL)
+    at = np.log(min(max(signal, 1.0), 1e300))
+    return float(np.interp(at, (low, high), _CLIP[loss]))
 
 
 class _Asking:
     """Asks a query of answers; where nothing is private, reads records only once."""
 
-    def __init__(self, answers: Answers) -> None:
-        self._answers = answers
+    def __init__(self, answers: Answers, lines: list[str]) -> None:
+        self._answers, self._lines = answers, lines
         self._reader: Any = None
         self._family: Any = None
 
-    def ask(self, query: Query, line: int) -> Released:
+    def has(self, line: str) -> bool:
+        """Whether the plan has the line."""
+        return line in self._lines
+
+    def ask(self, line: str, query: Query) -> Released:
         if not self._answers.is_exact:
-            return self._answers.ask(query, line)
+            return self._answers.ask(query, self._lines.index(line))
         if self._family != query.family:
             self._reader = query.open(self._answers.records)  # type: ignore[attr-defined]  # exact answers have them
             self._family = query.family

@@ -1,24 +1,63 @@
-"""Where boosting starts: one released sum at raw predictions of 0."""
+"""Where boosting starts: one released sum, after a histogram of targets."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
 from skdp._floats import FloatArray
 from skdp.privacy._answers import Released
-from skdp.queries._leaf_sums import LeafTerms
+from skdp.queries._leaf_sums import LeafLoss, LeafTerms
+from skdp.queries._state_sums import StateSums
+from skdp.solvers._margins import shrunk_margins, target_scale
 
-# At raw predictions of 0 no residual is longer, so that none is clipped.
-START_TERMS: dict[str, Callable[[int], LeafTerms]] = {
-    "logistic": lambda k: LeafTerms("logistic", 1, 0.5, 0.0),
-    "softmax": lambda k: LeafTerms("softmax", k, math.sqrt(1 - 1 / k), 0.0),
-    "squared": lambda k: LeafTerms("squared", 1, 1.0, 0.0),
-}
-# Prior deviations of a mean of targets in [-1, 1], and of the share of a class of two.
+# Prior deviations of a mean of targets, over their unit, and of the share of a class.
 _DEVIATION = {"squared": 0.5, "logistic": 0.3}
+# Knots of the histogram of targets, less one.
+_INTERVALS = 32
+# Units that a target is farther from the middle than counts for the mean.
+_FARTHEST = 1.5
+# A unit, which is two deviations, over the half of a width that holds three.
+_UNIT = 2 / 3
+# Deviation of the noise in a share of targets that is wanted, and shares of mu^2.
+_WANTED, _LEAST, _MOST = 0.01, 0.002, 0.1
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Where targets are, and a unit of about two deviations; released, or public."""
+
+    middle: float = 0.0
+    unit: float = 1.0
+
+    @classmethod
+    def of(cls, released: Released, n_samples: int) -> Spread:
+        """Of noisy sums of targets at knots."""
+        noisy, noise = released.value / n_samples, released.deviation / n_samples
+        found = target_scale(shrunk_margins(noisy, noise))
+        return cls(found.middle, min(_UNIT * found.half, 1.0))
+
+
+def target_sums(n_samples: int) -> StateSums:
+    """The query for a histogram of the targets."""
+    return StateSums(0, n_samples, 0, _INTERVALS)
+
+
+def share_of_targets(signal: float) -> float:
+    """Of mu^2 for n mu of so much, for the histogram."""
+    return min(max((1 / (_WANTED * signal)) ** 2, _LEAST), _MOST)
+
+
+def start_terms(loss: LeafLoss, n_outputs: int, unit: float = 1.0) -> LeafTerms:
+    """What a record adds to the start; at raw predictions of 0 no class is clipped."""
+    clips = {
+        "logistic": 0.5,
+        "softmax": math.sqrt(1 - 1 / n_outputs),
+        "squared": min(_FARTHEST * unit, 1.0),
+    }
+    return LeafTerms(loss, n_outputs, clips[loss], 0.0)
 
 
 def start_of(terms: LeafTerms, released: Released, n_samples: int) -> FloatArray:

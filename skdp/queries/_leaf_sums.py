@@ -8,7 +8,7 @@ a record adds a bounded vector to one leaf. Sensitivities are derived in
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -190,14 +190,17 @@ class LeafReader:
     def raw(self, start: FloatArray, values: FloatArray) -> FloatArray:
         """Raw predictions of every record."""
         if not self._continues(start, values):
-            self._raw[:] = start
-            if self._offset is not None:
-                self._raw += self._offset
+            self._raw[:] = self._base(start)
             self._start, self._values = start.copy(), []
         for tree in range(len(self._values), len(values)):
             self._values.append(values[tree].copy())
             add_values(self.leaves(tree), values[tree], self._raw, self.n_threads)
         return self._raw
+
+    def _base(self, start: FloatArray) -> FloatArray:
+        """Raw predictions of every record before any tree."""
+        base = np.tile(start, (len(self._y), 1))
+        return base if self._offset is None else base + self._offset
 
     def _continues(self, start: FloatArray, values: FloatArray) -> bool:
         if self._start is None or not np.array_equal(self._start, start):
@@ -220,10 +223,7 @@ class LeafReader:
         from skdp.queries import _leaf_sums_kernel as kernel
 
         add = getattr(kernel, f"{terms.loss}_sums")
-        present = self._present
-        if rows is not None:
-            present = np.zeros_like(self._present)
-            present[rows] = self._present[rows]
+        present = self._present_of(rows)
 
         def of_run(first: int, last: int) -> IntArray:
             sums = np.zeros((2**self._trees.depth, terms.width), dtype=np.int64)
@@ -231,6 +231,41 @@ class LeafReader:
             add(leaves, raw, self._y, present, *facts, sums, first, last)
             return sums
 
+        return self._added_up(of_run)
+
+    def gains(
+        self,
+        loss: LeafLoss,
+        raw: FloatArray,
+        start: FloatArray,
+        shares: FloatArray,
+        clip: float,
+        unit: float,
+        rows: IntArray | None,
+    ) -> IntArray:
+        """Sums of clipped gains by shares of the trees; see `ModelGains`."""
+        from skdp.queries import _model_gains_kernel as kernel
+
+        loss_of = getattr(kernel, f"{loss}_loss")
+        base, present = self._base(start), self._present_of(rows)
+
+        def of_run(first: int, last: int) -> IntArray:
+            sums = np.zeros(len(shares), dtype=np.int64)
+            records = raw, base, self._y, present
+            kernel.add_gains(loss_of, *records, shares, clip, unit, sums, first, last)
+            return sums
+
+        return self._added_up(of_run)
+
+    def _present_of(self, rows: IntArray | None) -> NDArray[np.bool_]:
+        """Which records are there, of some rows or of all."""
+        if rows is None:
+            return self._present
+        present = np.zeros_like(self._present)
+        present[rows] = self._present[rows]
+        return present
+
+    def _added_up(self, of_run: Callable[[int, int], IntArray]) -> IntArray:
         total = by_runs(of_run, len(self._y), self.n_threads)
         return np.asarray(sum(total[1:], start=total[0]))
 

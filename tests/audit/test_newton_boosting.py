@@ -8,7 +8,7 @@ those of the other.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
 
 import numpy as np
@@ -22,6 +22,8 @@ from skdp.privacy._plan import Line, Plan
 from skdp.privacy._query import Bound
 from skdp.queries._code_counts import CodeCounts
 from skdp.queries._leaf_sums import LeafSums, LeafTerms
+from skdp.queries._model_gains import ModelGains
+from skdp.queries._state_sums import StateSums
 from skdp.solvers import Progress
 from tests.audit.replay import marked, replayed, verdict
 from tests.ensemble.coded import ONE, Columns, source_of
@@ -62,6 +64,8 @@ class Case:
     def solver(self):
         # Steps so small that the others' raw predictions stay where they are.
         params = {"n_estimators": 5, "max_depth": 1, "learning_rate": 1e-9}
+        # What is asked first and last has cases of its own.
+        params |= {"targets_share": 0.0, "gains_share": 0.0}
         return solver_of(self.task, kind=self.kind, **params | self.params)
 
     @cached_property
@@ -114,7 +118,7 @@ def bytes_of(model):
     """Everything that a model tells."""
     trees = model.trees
     arrays = (model.start, model.values, model.deviations, trees.feature, trees.cut)
-    return tuple(array.tobytes() for array in arrays)
+    return (*(array.tobytes() for array in arrays), model.shrinkage)
 
 
 FAR = 60.0
@@ -140,6 +144,7 @@ WORST = {
         raw=(FAR, 0.0, 0.0),
         other=(0, 0.0, (0.0, FAR, 0.0)),
         n_outputs=3,
+        params={"residual_clip": 0.7, "curvature_weight": 0.35},
     ),
     "squared, start, counts and leaves, zero_out": Case(
         "squared", "zero_out", columns=ORDERED
@@ -322,8 +327,8 @@ def test_broken_twins_that_leave_lines_off_the_books_are_found(kind, adjacency):
 class ExactStart(NewtonBoosting):
     """Planted bug: the start is that of the exact sums."""
 
-    def _start(self, asking, task):
-        super()._start(asking, task)
+    def _start(self, asking, task, spread):
+        super()._start(asking, task, spread)
         y = asking._answers._source.whole()
         return np.array([float(y.y[y.present].mean())])
 
@@ -344,3 +349,176 @@ def test_one_event_for_start_and_trees():
     ]
     assert case.event.gdp_mu_squared == pytest.approx(sum(costs), rel=1e-12)
     assert costs[0] / sum(costs) == pytest.approx(case.solver.start_share, rel=1e-6)
+
+
+# ------------------------------------------------------------------- targets and gains
+
+# A histogram of the targets, and a record that goes or is at the other end.
+HISTOGRAM = {"params": {"targets_share": 0.3}}
+TARGETS = {
+    "zero_out": Case("squared", "zero_out", **HISTOGRAM),
+    "replace_one": Case("squared", "replace_one", other=(0, -1.0, ()), **HISTOGRAM),
+}
+
+
+@dataclass(frozen=True)
+class Tried(Case):
+    """Trees that learn the code, and a record that they do much good or harm.
+
+    By its offset it is far from right before them, or as far after them.
+    """
+
+    code: int = 1
+    raw: tuple = (-FAR,)
+    other: tuple = (1, 0.0, (FAR,))
+    params: dict = field(
+        default_factory=lambda: {
+            "gains_share": 0.3,
+            "learning_rate": 0.5,
+            "n_estimators": 40,
+            "residual_clip": 2.0,
+        }
+    )
+
+    @property
+    def balanced(self):
+        return [-1.0, 1.0] if self.loss == "squared" else [0.0, 1.0]
+
+
+GAINS = {
+    f"{loss}, {adjacency}": Tried(loss, adjacency, **facts)
+    for adjacency in ADJACENCIES
+    for loss, facts in {
+        "logistic": {},
+        "softmax": {
+            "n_outputs": 2,
+            "raw": (FAR, -FAR),
+            "other": (1, 0.0, (-FAR, FAR)),
+        },
+        "squared": {"other": (1, -1.0, (FAR,))},
+    }.items()
+}
+every_gain = pytest.mark.parametrize("name", GAINS)
+
+
+@every_adjacency
+def test_a_histogram_of_targets_costs_what_is_charged(adjacency):
+    for seed in range(3):
+        found = TARGETS[adjacency].found(seed)
+        assert 0.99 <= found.total <= found.largest <= 1 + ROUNDING
+        assert len(found.lines) == 3
+        assert found.lines[0,] > 0.99
+
+
+@every_gain
+def test_gains_cost_what_is_charged(name):
+    for seed in range(3):
+        found = GAINS[name].found(seed)
+        assert found.largest <= 1 + ROUNDING
+        assert len(found.lines) == 2
+        assert found.lines[1,] > 0.99
+
+
+@every_adjacency
+@pytest.mark.parametrize("loss", ["logistic", "squared"])
+def test_a_whole_fit_with_all_lines_costs_no_more_than_is_charged(loss, adjacency):
+    shares = {"targets_share": 0.1, "gains_share": 0.2, "start_share": 0.1}
+    low = -1.0 if loss == "squared" else 0.0
+    for seed in range(3):
+        params = shares | {"learning_rate": 0.5, "n_estimators": 20}
+        facts = {"other": (0, low, ()), "params": params, "columns": ORDERED}
+        found = Case(loss, adjacency, **facts).found(seed)
+        assert found.largest <= 1 + ROUNDING
+        assert len(found.lines) == 4 + (loss == "squared")
+
+
+def off_the_books(left_out):
+    """Planted bug: a line is asked, and not on the books."""
+
+    class Short(NewtonBoosting):
+        def plan(self, task):
+            honest = super().plan(task)
+            lines = zip(self._asked(task), honest.lines, strict=True)
+            booked = Plan(tuple(line for name, line in lines if name != left_out))
+            return Plan(honest.lines, lambda z: booked.event(z, task.adjacency))
+
+    return Short
+
+
+@every_adjacency
+def test_broken_twin_of_a_histogram_off_the_books_is_found(adjacency):
+    case = replace(TARGETS[adjacency], kind=off_the_books("targets"))
+    assert case.found().total > 1.1
+
+
+@every_gain
+def test_broken_twin_of_gains_off_the_books_is_found(name):
+    assert replace(GAINS[name], kind=off_the_books("gains")).found().total > 1.1
+
+
+@every_gain
+def test_broken_twin_that_shrinks_by_exact_gains_is_found(name, monkeypatch):
+    class Exact(ModelGains):
+        def total(self, reader, rows):
+            Exact.seen = super().total(reader, rows)
+            return Exact.seen
+
+    honest = module.gains_of
+
+    def gains_of(*facts):
+        query = honest(*facts)
+        return Exact(*(getattr(query, each.name) for each in fields(query)))
+
+    monkeypatch.setattr(module, "gains_of", gains_of)
+    monkeypatch.setattr(module, "best_share", lambda r: float(Exact.seen.max()))
+    with pytest.raises(AssertionError, match="is not the same"):
+        GAINS[name].found()
+
+
+@every_adjacency
+def test_broken_twin_of_units_by_exact_targets_is_found(adjacency, monkeypatch):
+    class Exact(StateSums):
+        def total(self, reader, rows):
+            Exact.seen = super().total(reader, rows)
+            return Exact.seen
+
+    def of(released, n_samples):
+        return honest(Released(Exact.seen, 0.0, 0.0), n_samples)
+
+    honest = module.Spread.of
+    monkeypatch.setattr(module, "target_sums", lambda n: Exact(0, n, 0, 32))
+    monkeypatch.setattr(module.Spread, "of", staticmethod(of))
+    with pytest.raises(AssertionError, match=r"is not the same|depends on the data"):
+        replace(TARGETS[adjacency], other=(0, 0.0, ())).found()
+
+
+@every_adjacency
+@pytest.mark.parametrize("query", [ModelGains, StateSums])
+def test_broken_twins_with_too_little_noise_in_one_line_are_found(
+    query, adjacency, monkeypatch
+):
+    honest = query.bound
+
+    def short(self):
+        bound = honest(self)
+        less = {"zero_out": bound.zero_out / 2, "replace_one": bound.replace_one / 2}
+        return Bound(**less)
+
+    monkeypatch.setattr(query, "bound", short)
+    gains = GAINS[f"logistic, {adjacency}"]
+    case = TARGETS[adjacency] if query is StateSums else gains
+    assert case.found().largest > 1.9
+
+
+@pytest.mark.parametrize("query", [ModelGains, StateSums])
+def test_broken_twins_that_forget_the_second_record_are_found(query, monkeypatch):
+    honest = query.bound
+
+    def one(self):
+        bound = honest(self).zero_out
+        return Bound(zero_out=bound, replace_one=bound)
+
+    monkeypatch.setattr(query, "bound", one)
+    gains = GAINS["logistic, replace_one"]
+    case = TARGETS["replace_one"] if query is StateSums else gains
+    assert case.found().largest > 1.35

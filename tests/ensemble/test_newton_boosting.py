@@ -66,7 +66,7 @@ def test_nothing_is_read_before_the_commit_and_only_what_was_declared(
 ):
     diary, answers = diary_of(monkeypatch, tmp_path)
     assert diary[0] == "commit"
-    # Once for the start, once for the counts and once for all trees.
+    # Once for the start, once for the counts and once for trees and their worth.
     assert diary[1:] == ["read"] * 3
     with pytest.raises(PlanUsedUpError):
         answers.ask(None, 2)
@@ -148,9 +148,10 @@ def test_an_offset_is_where_a_fit_starts():
         for o in (known, np.zeros_like(known))
     ]
     assert least[0] < 0.5 * least[1]
-    assert len(solver_of(task).plan(task).lines) == 2
+    # Counts, trees, and what they are worth.
+    assert len(solver_of(task).plan(task).lines) == 3
     even = solver_of(task, counts_share=0.0)
-    assert len(even.plan(task).lines) == 1
+    assert len(even.plan(task).lines) == 2
 
 
 def test_nothing_left_for_trees_is_refused():

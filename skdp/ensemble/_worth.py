@@ -1,0 +1,65 @@
+"""What the trees are worth on the records, and what is left of them.
+
+One answer at the end: how much less is lost with all trees, or with a share of what
+they add, than with the start alone. The best share is what leaves.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from skdp.ensemble._boosted import BoostedTrees
+from skdp.privacy._answers import Released
+from skdp.queries._leaf_sums import LeafLoss
+from skdp.queries._model_gains import ModelGains
+
+# Shares that are tried; falling.
+_SHARES = (1.0, 0.5, 0.25)
+# Deviation of the noise in a gain, over what a gain is clipped to.
+_WANTED = 0.012
+_LEAST, _MOST = 0.0015, 0.15
+# The same for errors in units of two deviations: half of 1/4, and half as much again.
+_SQUARED_CLIP = 0.2
+# A gain by all trees counts from so many deviations of its noise on.
+_GAIN_FROM = 2.0
+# Gains that differ by fewer are as good.
+_AS_GOOD = 0.5
+
+
+def gains_of(
+    loss: LeafLoss, model: BoostedTrees, unit: float, n_samples: int
+) -> ModelGains:
+    """The question about all trees, where targets spread over so much."""
+    facts = model.trees, model.start, model.values
+    clip = _SQUARED_CLIP * unit**2 if loss == "squared" else _clip(len(model.start))
+    return ModelGains(loss, *facts, _SHARES, clip, n_samples)
+
+
+def share_of_gains(signal: float) -> float:
+    """Of mu^2, for n mu of so much."""
+    return min(max((1 / (_WANTED * signal)) ** 2, _LEAST), _MOST)
+
+
+def best_share(gains: Released) -> float:
+    """The largest share worth about the most; 0 if none is worth any.
+
+    About: noise must tell a smaller share from it.
+    """
+    noise = gains.deviation
+    first = int(np.argmax(gains.value >= gains.value.max() - _AS_GOOD * noise))
+    share = _SHARES[first]
+    return share if gains.value[first] > _GAIN_FROM * share * noise else 0.0
+
+
+def shrunk(model: BoostedTrees, share: float) -> BoostedTrees:
+    """The share of what all trees add."""
+    values, deviations = share * model.values, share * model.deviations
+    return replace(model, values=values, deviations=deviations, shrinkage=share)
+
+
+def _clip(n_outputs: int) -> float:
+    """About half as much again as is lost of who knows nothing."""
+    return 1.5 * math.log(max(n_outputs, 2))

@@ -1,0 +1,95 @@
+"""Sums of how much less is lost with shares of boosted trees than with none.
+
+Raw predictions follow from released values, so that a record's gains are a function of
+the record alone; each is clipped. Sensitivities are derived in
+``docs/proofs/newton_boosting.md``, Lemma 6.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+import numpy as np
+
+from skdp._floats import UNIT_ROUNDOFF, FloatArray, IntArray
+from skdp.data import Source
+from skdp.privacy._query import Bound, Layout
+from skdp.queries._leaf_sums import LeafLoss, LeafReader, LeafSums, Trees
+
+# Sums of terms up to it are exact in double precision.
+MOST_GAIN = 64.0
+
+
+@dataclass(frozen=True, eq=False)
+class ModelGains:
+    """Sums of the gains by shares of what all trees add to raw predictions.
+
+    Its source is that of `LeafSums`, whose reader it shares.
+
+    Parameters
+    ----------
+    loss : {"logistic", "softmax", "squared"}
+    trees : Trees
+    start : ndarray of float64 of shape (n_outputs,)
+        Released raw predictions before any tree.
+    values : ndarray of float64 of shape (n_trees, n_leaves, n_outputs)
+        Released.
+    shares : tuple of float
+        In (0, 1].
+    clip : float in (0, 64]
+        A record's gain by a share is clipped to so many times the share.
+    n_samples : int
+    """
+
+    loss: LeafLoss
+    trees: Trees
+    start: FloatArray
+    values: FloatArray
+    shares: tuple[float, ...]
+    clip: float
+    n_samples: int
+
+    def __post_init__(self) -> None:
+        if not 0 < self.clip <= MOST_GAIN:
+            raise ValueError(
+                "Gains must be clipped to a number above 0 and up to 64. "
+                f"Got {self.clip}. Use less."
+            )
+
+    @property
+    def norm(self) -> float:
+        """Of a record's gains together, at most."""
+        return self.clip * math.hypot(*self.shares) * (1 + 1e-12)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (len(self.shares),)
+
+    @property
+    def family(self) -> Hashable:
+        return (LeafSums, self.trees, len(self.start))
+
+    @property
+    def unit(self) -> float:
+        """Whole numbers are summed in this; all sums are exact in double precision."""
+        # Of so many records sums stay below 2^53 units, since no gain is above 64.
+        return 2.0 ** -min(40, 46 - math.ceil(math.log2(max(self.n_samples, 2))))
+
+    def bound(self) -> Bound:
+        return Bound(zero_out=self.norm, replace_one=2 * self.norm)
+
+    def slack(self, layout: Layout) -> float:
+        # Each gain of a record is rounded to units, twice for neighbours.
+        one = self.unit / 2 + self.clip * UNIT_ROUNDOFF
+        return 2 * math.sqrt(len(self.shares)) * one
+
+    def open(self, source: Source) -> LeafReader:
+        return LeafReader(source, self.trees, len(self.start))
+
+    def total(self, reader: LeafReader, rows: IntArray | None) -> FloatArray:
+        raw = reader.raw(self.start, self.values)
+        facts = np.asarray(self.shares), self.clip, 1 / self.unit
+        sums = reader.gains(self.loss, raw, self.start, *facts, rows)
+        return sums.astype(np.float64) * self.unit

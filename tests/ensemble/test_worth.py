@@ -1,0 +1,123 @@
+"""Shares of the trees that are worth the most, and units of targets."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from skdp.ensemble._newton_boosting import NewtonBoosting
+from skdp.ensemble._start import Spread, target_sums
+from skdp.ensemble._worth import best_share
+from skdp.privacy import Budget
+from skdp.privacy._answers import Released
+from skdp.privacy._noise import NoiseSource
+from tests.ensemble.coded import MIXED, codes_of, source_of, targets_of
+from tests.ensemble.fits import BUDGET, fitted, solver_of, task_of
+
+
+@pytest.mark.parametrize(
+    ("gains", "share"),
+    [
+        ([10.0, 6.0, 3.0], 1.0),
+        ([9.6, 10.0, 6.0], 1.0),
+        ([9.4, 10.0, 6.0], 0.5),
+        ([-5.0, 1.4, 2.0], 0.25),
+        ([1.9, 0.1, 0.0], 0.0),
+        ([-9.0, -4.0, 0.4], 0.0),
+        ([-9.0, -4.0, -2.0], 0.0),
+    ],
+)
+def test_the_largest_share_that_is_as_good_as_the_best(gains, share):
+    assert best_share(Released(np.array(gains), 1.0, 1.0)) == share
+
+
+def test_without_noise_any_gain_counts():
+    assert best_share(Released(np.array([1e-9, 0.0, 0.0]), 0.0, 0.0)) == 1.0
+    assert best_share(Released(np.array([0.0, 0.0, 0.0]), 0.0, 0.0)) == 0.0
+
+
+def test_trees_of_noise_are_not_worth_anything():
+    rng, n = np.random.default_rng(0), 3000
+    codes, shares = codes_of(MIXED, n), []
+    for seed in range(4):
+        y = (rng.random(n) < 0.3).astype(float)
+        budget = Budget(0.1, 1e-6)
+        model, _ = fitted(
+            task_of("logistic", n), source_of(codes, y), NoiseSource(seed), budget, seed
+        )
+        assert model.shrinkage is not None
+        assert np.all(model.values == 0) == (model.shrinkage == 0)
+        shares.append(model.shrinkage)
+    assert np.mean(shares) <= 0.25
+
+
+def test_trees_of_a_signal_are_taken_as_they_are():
+    codes = codes_of(MIXED, 20_000)
+    y = targets_of("logistic", codes)
+    task = task_of("logistic", len(y))
+    found = [
+        fitted(task, source_of(codes, y), NoiseSource(1), BUDGET, 7, **params)[0]
+        for params in ({"n_estimators": 60}, {"n_estimators": 60, "gains_share": 0.0})
+    ]
+    assert [model.shrinkage for model in found] == [1.0, None]
+
+
+@pytest.mark.parametrize(("middle", "deviation"), [(0.3, 0.05), (-0.6, 0.1), (0, 0.5)])
+def test_units_are_about_two_deviations(middle, deviation):
+    rng, n = np.random.default_rng(0), 20_000
+    y = np.clip(rng.normal(middle, deviation, n), -1, 1)
+    query = target_sums(n)
+    exact = query.total(source_of(np.zeros((n, 1), dtype=np.uint8), y), None)
+    spread = Spread.of(Released(exact, 0.0, 0.0), n)
+    assert spread.middle == pytest.approx(middle, abs=deviation / 4)
+    assert spread.unit == pytest.approx(min(2 * deviation, 1), rel=0.35)
+
+
+def test_a_histogram_of_noise_leaves_units_wide():
+    n, rng = 100, np.random.default_rng(0)
+    for _ in range(5):
+        released = Released(rng.normal(0, 100.0, target_sums(n).shape), 100.0, 1.0)
+        spread = Spread.of(released, n)
+        assert spread.unit > 0.6
+        assert abs(spread.middle) <= 0.5
+
+
+def test_bounds_that_are_too_wide_cost_little():
+    """Targets in a fifth of their bounds are learned nearly as well."""
+    codes = codes_of(MIXED, 8000)
+    y = targets_of("squared", codes)
+    task, scores = task_of("squared", len(y)), []
+    for scale, params in [(1.0, {}), (0.2, {}), (0.2, {"targets_share": 0.0})]:
+        source = source_of(codes, 0.5 + scale * y if scale < 1 else y)
+        model, _ = fitted(task, source, NoiseSource(3), BUDGET, 7, **params)
+        error = model.raw(codes)[:, 0] - source.whole().y
+        scores.append(1 - np.mean(error**2) / np.var(source.whole().y))
+    assert scores[1] > scores[0] - 0.15
+    assert scores[2] < scores[1] - 0.4
+
+
+def test_lines_are_only_what_is_asked():
+    for loss, params, n_lines in [
+        ("logistic", {}, 4),
+        ("logistic", {"gains_share": 0.0}, 3),
+        ("squared", {}, 5),
+        ("squared", {"targets_share": 0.0}, 4),
+    ]:
+        task = task_of(loss, 1000)
+        solver = solver_of(task, **params)
+        assert len(solver.plan(task).lines) == n_lines
+        event = solver.plan(task).event(1.0, "zero_out")
+        assert event.gdp_mu_squared == pytest.approx(1.0)
+
+
+def test_noise_of_both_adjacencies_is_in_the_rules():
+    plans = [
+        solver_of(task_of("logistic", 5000, adjacency=adjacency))
+        for adjacency in ("zero_out", "replace_one")
+    ]
+    assert plans[1].learning_rate < plans[0].learning_rate
+    assert plans[1].gains_share > plans[0].gains_share
+    free = NewtonBoosting.planned({}, task_of("logistic", 5000), Budget(math.inf, 0.0))
+    assert free.residual_clip == pytest.approx(0.7)

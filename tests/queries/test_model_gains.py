@@ -1,0 +1,200 @@
+"""What trees are worth: neighbours searched, bounds attained, bits and twins."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.special import log_softmax
+
+from skdp.ensemble._trees import draw_trees
+from skdp.privacy._query import Layout
+from skdp.queries import _model_gains_kernel as kernel
+from skdp.queries._leaf_sums import LeafSums, LeafTerms
+from skdp.queries._model_gains import ModelGains
+from tests.ensemble.coded import MIXED, codes_of, source_of, targets_of
+
+LOSSES = [("logistic", 1), ("softmax", 3), ("squared", 1)]
+SHARES, CLIP = (1.0, 0.5, 0.25), 0.3
+every_loss = pytest.mark.parametrize(("loss", "n_outputs"), LOSSES)
+
+
+def grown(loss, n_outputs, n, size=1.0):
+    """A query of a few trees with values of about so much."""
+    trees = draw_trees(MIXED, n_trees=3, max_depth=3, seed=0)
+    rng = np.random.default_rng(1)
+    values = size * rng.normal(size=(len(trees), trees.n_leaves, n_outputs))
+    start = rng.normal(size=n_outputs) / 4
+    return ModelGains(loss, trees, start, values, SHARES, CLIP, n)
+
+
+def gains_of(query, codes, y, present=None, offset=None, rows=None):
+    source = source_of(codes, y, present, offset)
+    return query.total(query.open(source), rows)
+
+
+def each(query, codes, y, offset=None):
+    """What each record adds."""
+    alone = np.eye(len(y), dtype=bool)
+    return np.array([gains_of(query, codes, y, one, offset) for one in alone])
+
+
+def records(loss, n_outputs, n=120):
+    """Codes at random with targets on all sides, some of them far off."""
+    rng = np.random.default_rng(2)
+    codes = codes_of(MIXED, n)
+    if loss == "squared":
+        return codes, rng.choice([-1.0, -0.2, 0.1, 1.0], n)
+    return codes, rng.integers(max(n_outputs, 2), size=n).astype(float)
+
+
+def farthest(found):
+    """By adjacency, the largest change of a sum over all neighbours."""
+    apart = found[:, None] - found[None]
+    return {
+        "zero_out": np.linalg.norm(found, axis=1).max(),
+        "replace_one": np.linalg.norm(apart, axis=2).max(),
+    }
+
+
+@every_loss
+@pytest.mark.parametrize("size", [0.1, 2.0, 1e6])
+@pytest.mark.parametrize("far", [0.0, 30.0])
+def test_no_neighbour_is_farther_than_the_bound(loss, n_outputs, size, far):
+    codes, y = records(loss, n_outputs)
+    query = grown(loss, n_outputs, len(y), size)
+    offset = far * np.random.default_rng(3).normal(size=(len(y), n_outputs))
+    bound, slack = query.bound(), query.slack(Layout(len(y)))
+    for adjacency, found in farthest(each(query, codes, y, offset)).items():
+        assert found <= bound.under(adjacency) + slack
+
+
+@every_loss
+def test_bounds_are_attained(loss, n_outputs):
+    """By records far on the right side and far on the wrong side."""
+    codes, y = records(loss, n_outputs)
+    query = grown(loss, n_outputs, len(y), 40.0)
+    bound = query.bound()
+    offset = np.zeros((len(y), n_outputs))
+    if loss == "squared":
+        # Before the trees far off, so that half of what they add may be right.
+        raw = trees_of(query, codes)
+        y = np.where(np.arange(len(y)) % 2, 1.0, -1.0)
+        offset = y[:, None] - 2 * raw * (np.arange(len(y)) % 2)[:, None]
+        offset -= query.start
+    found = farthest(each(query, codes, y, offset))
+    for adjacency, distance in found.items():
+        assert distance >= 0.99 * bound.under(adjacency)
+
+
+def trees_of(query, codes):
+    """What all trees add to raw predictions."""
+    reader = query.open(source_of(codes, np.zeros(len(codes))))
+    return reader.raw(query.start, query.values) - query.start
+
+
+@every_loss
+def test_broken_twin_without_a_clip_passes_the_bound(loss, n_outputs, monkeypatch):
+    honest = kernel.add_gains
+
+    def unclipped(*facts):
+        facts = list(facts)
+        facts[6] = 1e9
+        honest(*facts)
+
+    monkeypatch.setattr(kernel, "add_gains", unclipped)
+    codes, y = records(loss, n_outputs)
+    query = grown(loss, n_outputs, len(y), 40.0)
+    for adjacency, found in farthest(each(query, codes, y)).items():
+        assert found > 2 * query.bound().under(adjacency)
+
+
+def test_broken_twin_that_clips_all_shares_alike_passes_the_bound():
+    codes, y = records("logistic", 1)
+    query = grown("logistic", 1, len(y), 40.0)
+    alike = replace(query, shares=(1.0, 1.0, 1.0))
+    found = farthest(each(alike, codes, y))
+    assert found["zero_out"] > 1.2 * query.bound().zero_out
+
+
+@every_loss
+def test_gains_are_those_of_the_losses(loss, n_outputs):
+    codes, y = records(loss, n_outputs)
+    query = replace(grown(loss, n_outputs, len(y)), clip=50.0)
+    offset = np.random.default_rng(5).normal(size=(len(y), n_outputs))
+    added, base = trees_of(query, codes), query.start + offset
+
+    def lost(raw):
+        if loss == "squared":
+            return (raw[:, 0] - y) ** 2 / 2
+        if n_outputs == 1:
+            raw = np.hstack([np.zeros_like(raw), raw])
+        return -log_softmax(raw, axis=1)[np.arange(len(y)), y.astype(int)]
+
+    expected = [(lost(base) - lost(base + s * added)).sum() for s in SHARES]
+    found = gains_of(query, codes, y, offset=offset)
+    assert found == pytest.approx(expected, rel=1e-9, abs=1e-9)
+
+
+@every_loss
+def test_any_order_and_any_number_of_threads_give_the_same_bits(loss, n_outputs):
+    n = 3000
+    codes = codes_of(MIXED, n)
+    y = targets_of(loss, codes, n_outputs)
+    query, order = grown(loss, n_outputs, n), np.random.default_rng(0).permutation(n)
+    sums = gains_of(query, codes, y)
+    assert np.array_equal(sums, gains_of(query, codes[order], y[order]))
+    reader = query.open(source_of(codes, y))
+    for reader.n_threads in (2, 3):
+        assert np.array_equal(sums, query.total(reader, None))
+
+
+@every_loss
+def test_the_null_record_leaves_no_trace(loss, n_outputs):
+    codes, y = records(loss, n_outputs)
+    query = grown(loss, n_outputs, len(y))
+    present = np.arange(len(y)) != 7
+    sums = gains_of(query, codes, y, present)
+    others, targets = codes.copy(), y.copy()
+    others[7], targets[7] = 0, 0.0
+    assert np.array_equal(sums, gains_of(query, others, targets, present))
+    rows = np.flatnonzero(present)
+    assert np.array_equal(sums, gains_of(query, codes, y, rows=rows))
+    assert not np.array_equal(sums, gains_of(query, codes, y))
+
+
+@every_loss
+def test_its_reader_is_that_of_the_leaves(loss, n_outputs):
+    """Raw predictions are kept from the last tree on."""
+    codes, y = records(loss, n_outputs)
+    query = grown(loss, n_outputs, len(y))
+    terms = LeafTerms(loss, n_outputs, 0.5, 0.1)
+    values = query.values[:-1]
+    leaves = LeafSums(terms, query.trees, query.start, values, len(y))
+    assert leaves.family == query.family
+    reader = leaves.open(source_of(codes, y))
+    leaves.total(reader, None)
+    assert np.array_equal(query.total(reader, None), gains_of(query, codes, y))
+
+
+@pytest.mark.parametrize("n", [1, 10**4, 10**12])
+def test_units_hold_the_largest_sums(n):
+    query = replace(grown("logistic", 1, 2), clip=64.0, n_samples=n)
+    assert n * query.clip / query.unit <= 2**53
+    assert query.slack(Layout(1)) < 1e-3 * query.bound().zero_out
+
+
+@pytest.mark.parametrize("clip", [0.0, -1.0, 65.0, math.nan])
+def test_clips_that_sums_cannot_hold_are_refused(clip):
+    with pytest.raises(ValueError, match="up to 64"):
+        replace(grown("logistic", 1, 2), clip=clip)
+
+
+def test_all_pairs_were_looked_at():
+    codes, y = records("logistic", 1)
+    labels = set(itertools.product([0.0, 1.0]))
+    assert {(label,) for label in y} == labels
+    assert len(np.unique(codes, axis=0)) > 50
