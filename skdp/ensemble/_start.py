@@ -11,7 +11,7 @@ from skdp._floats import FloatArray
 from skdp.privacy._answers import Released
 from skdp.queries._leaf_sums import LeafLoss, LeafTerms
 from skdp.queries._state_sums import StateSums
-from skdp.solvers._margins import shrunk_margins, target_scale
+from skdp.solvers._margins import target_scale
 
 # Prior deviations of a mean of targets, over their unit, and of the share of a class.
 _DEVIATION = {"squared": 0.5, "logistic": 0.3}
@@ -36,7 +36,7 @@ class Spread:
     def of(cls, released: Released, n_samples: int) -> Spread:
         """Of noisy sums of targets at knots."""
         noisy, noise = released.value / n_samples, released.deviation / n_samples
-        found = target_scale(shrunk_margins(noisy, noise))
+        found = target_scale(noisy, noise)
         return cls(found.middle, min(_UNIT * found.half, 1.0))
 
 
