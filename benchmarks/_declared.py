@@ -27,7 +27,11 @@ from benchmarks._accuracy import mean_and_error
 from benchmarks._commands import Commands, count
 from benchmarks._data import MissingData
 from benchmarks._declared_tables import NAMES, Declared, declared, table
-from skdp import TableEncoder
+from skdp import (
+    DPGradientBoostingClassifier,
+    DPGradientBoostingRegressor,
+    TableEncoder,
+)
 from skdp.linear_model import DPLinearRegression, DPLogisticRegression
 
 _SPLIT_SEED = 9100
@@ -63,6 +67,17 @@ class Fit:
         bounds = self.known.target_bounds
         return partial(DPLinearRegression, target_bounds=bounds, **budget)
 
+    @property
+    def boosted(self) -> Callable[..., Any]:
+        """The boosted model of the task; what is left open is keyword arguments."""
+        budget: dict[str, Any] = {"delta": self.delta, "adjacency": self.adjacency}
+        budget |= {"epsilon": self.epsilon, "random_state": self.seed}
+        if self.known.classes is not None:
+            classes = self.known.classes
+            return partial(DPGradientBoostingClassifier, classes=classes, **budget)
+        bounds = self.known.target_bounds
+        return partial(DPGradientBoostingRegressor, target_bounds=bounds, **budget)
+
 
 def _lines(fit: Fit) -> TableEncoder:
     return TableEncoder(fit.columns, numeric="linear")
@@ -73,6 +88,7 @@ VARIANTS: dict[str, Callable[[Fit], Any]] = {
     "as_encoded": lambda fit: fit.dense(columns=fit.columns, preconditioning=None),
     "lines": lambda fit: fit.dense(columns=_lines(fit)),
     "linear": lambda fit: fit.dense(columns=_lines(fit), preconditioning=None),
+    "boosted": lambda fit: fit.boosted(columns=fit.columns),
     "bins": lambda fit: fit.dense(columns=TableEncoder(fit.columns, numeric="bins")),
 }
 

@@ -63,7 +63,10 @@ def test_a_model_worse_than_the_constant_is_missed(name):
 
 
 def test_a_model_as_good_as_the_free_constant_is_not_missed():
-    assert excess(Cell(50, 1, 1e-3), planted("logistic"), FEW) == (0.0, 0.0)
+    # An intercept of so few records hardly leaves it, so that either is the better.
+    mean, error = excess(Cell(50, 1, 1e-3), planted("logistic"), FEW)
+    assert 0 <= mean < 1e-4
+    assert error < 1e-4
     assert "MISSED" not in verdict(Cell(50, 1, 1e-3), planted("logistic"), FEW)
 
 

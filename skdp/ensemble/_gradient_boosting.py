@@ -133,6 +133,9 @@ class GradientBoosting(FittedTrees):
             progress=Progress(name, bool(self.verbose)),
         )
         self.tree_seed_ = outcome.seed
+        self.__dict__.pop("shrinkage_", None)
+        if outcome.boosted.shrinkage is not None:
+            self.shrinkage_ = outcome.boosted.shrinkage
         self._model = constrained(self.bins_, outcome.boosted, directions)
         facts = (*PUBLIC_OF_DECLARED, _SEED, *assumed_public)
         self.privacy_ = self._record(

@@ -92,6 +92,9 @@ default=None
         What reads the table. Public.
     tree_seed_ : int
         From which the trees were drawn. Public.
+    shrinkage_ : float in {0.0, 0.25, 0.5, 1.0}
+        Share of the trees that was worth most; 0.0 leaves a constant. Private output.
+        Only where it was asked.
     privacy_ : PrivacyRecord
         Public facts.
     n_features_in_ : int

@@ -37,7 +37,8 @@ def labels_of(name, score):
 
 def unfitted(name, **params):
     kind, needs = NEEDS[name]
-    given = {"columns": DECLARED, "n_estimators": 30, "random_state": 0}
+    # So much that no model is a constant.
+    given = {"epsilon": 5.0, "columns": DECLARED, "n_estimators": 30, "random_state": 0}
     return kind(**needs | given | params)
 
 

