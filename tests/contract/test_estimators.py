@@ -149,7 +149,7 @@ FEWEST |= {DeclaredOneHotEncoder: 44, DPLinearSVC: 53, DPLinearRegression: 49}
 FEWEST |= {DPStandardScaler: 46, DPQuantileClipper: 46, DPSimpleImputer: 45, DPPCA: 46}
 FEWEST |= {DPSparseLinearRegression: 49, DPSparseLogisticRegression: 53}
 FEWEST |= {TableEncoder: 44}
-FEWEST |= {DPGradientBoostingClassifier: 54, DPGradientBoostingRegressor: 51}
+FEWEST |= {DPGradientBoostingClassifier: 53, DPGradientBoostingRegressor: 50}
 FEWEST |= {DPGridSearchCV: 49, DPRandomizedSearchCV: 53}
 
 
