@@ -1,4 +1,4 @@
-"""Rules of Newton boosting, settled: their constants against neighbours of them.
+"""Rules of Newton boosting: their constants against neighbours of them.
 
 Judged by a fifth of the training part of each table, another one for each seed, and
 never by a test part. To leave a table out, look at the lines of the others. Pure noise

@@ -170,7 +170,7 @@ class ShapesDisplay:
         if column.missing is not None:
             axis.axhline(effect[-1], linestyle=":", color="0.5", label="missing")
             axis.legend()
-        if getattr(column.block.axis.declared, "log", False):  # type: ignore[attr-defined]
+        if getattr(column.block.axis.declared, "log", False):  # type: ignore[attr-defined]  # ordered blocks have an axis
             axis.set_xscale("symlog" if edges[0] == 0 else "log")
         axis.set(xlabel=column.name, ylabel="adds")
 

@@ -288,8 +288,8 @@ class NewtonBoosting(Configured):
 def _by_rule(given: Given, task: BoostingTask, mu: float) -> dict[str, Any]:
     """Everything as a rule of n mu under the adjacency, and of what was given.
 
-    Settled by ``benchmarks/boosting_rules.py``, on parts of tables that no figure of
-    the documentation is from.
+    Settled on validation parts of six tables seen together (``docs/boosting.md``);
+    ``benchmarks/boosting_rules.py`` compares them with neighbours.
     """
     # Noise of what a record adds, against that of a record that is left out.
     terms = LeafTerms(task.loss, task.n_outputs, 0.7, 1.0).bound()

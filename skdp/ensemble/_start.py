@@ -12,11 +12,11 @@ from skdp.privacy._answers import Released
 from skdp.queries._leaf_sums import LeafLoss, LeafTerms
 from skdp.queries._state_sums import StateSums
 from skdp.solvers._margins import target_scale
+from skdp.solvers._strength import TARGET_INTERVALS
+from skdp.solvers._worth import share_for
 
 # Prior deviations of a mean of targets, over their unit, and of the share of a class.
 _DEVIATION = {"squared": 0.5, "logistic": 0.3}
-# Knots of the histogram of targets, less one.
-_INTERVALS = 32
 # Units that a target is farther from the middle than counts for the mean.
 _FARTHEST = 1.5
 # A unit, which is two deviations, over the half of a width that holds three.
@@ -42,12 +42,12 @@ class Spread:
 
 def target_sums(n_samples: int) -> StateSums:
     """The query for a histogram of the targets."""
-    return StateSums(0, n_samples, 0, _INTERVALS)
+    return StateSums(0, n_samples, 0, TARGET_INTERVALS)
 
 
 def share_of_targets(signal: float) -> float:
     """Of mu^2 for n mu of so much, for the histogram."""
-    return min(max((1 / (_WANTED * signal)) ** 2, _LEAST), _MOST)
+    return share_for(_WANTED, signal, _LEAST, _MOST)
 
 
 def start_terms(loss: LeafLoss, n_outputs: int, unit: float = 1.0) -> LeafTerms:

@@ -9,15 +9,12 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-import numpy as np
-
 from skdp.ensemble._boosted import BoostedTrees
 from skdp.privacy._answers import Released
 from skdp.queries._leaf_sums import LeafLoss
 from skdp.queries._model_gains import ModelGains
+from skdp.solvers._worth import SHARES, best_of, share_for
 
-# Shares that are tried; falling.
-_SHARES = (1.0, 0.5, 0.25)
 # Deviation of the noise in a gain, over what a gain is clipped to.
 _WANTED = 0.012
 _LEAST, _MOST = 0.0015, 0.15
@@ -25,8 +22,6 @@ _LEAST, _MOST = 0.0015, 0.15
 _SQUARED_CLIP = 0.2
 # A gain by all trees counts from so many deviations of its noise on.
 _GAIN_FROM = 2.0
-# Gains that differ by fewer are as good.
-_AS_GOOD = 0.5
 
 
 def gains_of(
@@ -35,23 +30,17 @@ def gains_of(
     """The question about all trees, where targets spread over so much."""
     facts = model.trees, model.start, model.values
     clip = _SQUARED_CLIP * unit**2 if loss == "squared" else _clip(len(model.start))
-    return ModelGains(loss, *facts, _SHARES, clip, n_samples)
+    return ModelGains(loss, *facts, SHARES, clip, n_samples)
 
 
 def share_of_gains(signal: float) -> float:
     """Of mu^2, for n mu of so much."""
-    return min(max((1 / (_WANTED * signal)) ** 2, _LEAST), _MOST)
+    return share_for(_WANTED, signal, _LEAST, _MOST)
 
 
 def best_share(gains: Released) -> float:
-    """The largest share worth about the most; 0 if none is worth any.
-
-    About: noise must tell a smaller share from it.
-    """
-    noise = gains.deviation
-    first = int(np.argmax(gains.value >= gains.value.max() - _AS_GOOD * noise))
-    share = _SHARES[first]
-    return share if gains.value[first] > _GAIN_FROM * share * noise else 0.0
+    """The share of the trees that is worth most; 0 if none is worth any."""
+    return best_of(gains, _GAIN_FROM)
 
 
 def shrunk(model: BoostedTrees, share: float) -> BoostedTrees:

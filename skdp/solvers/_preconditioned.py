@@ -23,7 +23,8 @@ from skdp.privacy._accounting import Budget
 from skdp.privacy._answers import Answers
 from skdp.privacy._plan import Line, Part, Plan
 from skdp.queries._state_sums import StateSums
-from skdp.solvers._base import Progress, Solution, Solver
+from skdp.solvers._around import Around
+from skdp.solvers._base import Progress, Solution
 from skdp.solvers._budget_parts import level_of
 from skdp.solvers._margins import (
     Moments,
@@ -105,7 +106,7 @@ class CentredSolution(Solution):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Preconditioned(Solver):
+class Preconditioned(Around):
     """A Gaussian solver on rows that are centred and scaled first.
 
     Privacy
@@ -135,9 +136,7 @@ class Preconditioned(Solver):
     """
 
     key: ClassVar[str] = "preconditioned"
-    is_pure: ClassVar[bool] = False
 
-    inner: Solver
     states: States
     share: float
     reads_columns: bool = True
@@ -154,14 +153,6 @@ class Preconditioned(Solver):
         level = level_of(inner, objective, budget, 1 - share)
         return cls(**given, levels=(of_sums, level))
 
-    @classmethod
-    def adds_in_squares(cls, given: Given) -> bool:
-        return True
-
-    @property
-    def named(self) -> str:
-        return self.inner.named
-
     @property
     def params(self) -> dict[str, Any]:
         told = {
@@ -173,16 +164,9 @@ class Preconditioned(Solver):
         }
         return {**self.inner.params, "preconditioning": told}
 
-    @property
-    def mechanism(self) -> str:
-        return self.inner.mechanism
-
     def plan(self, objective: LinearObjective) -> Plan:
         fit = Part(self.inner.plan(objective), self.levels[1])
         return Plan((Line(int(self.share > 0), self.levels[0]), fit))
-
-    def sensitivity(self, objective: LinearObjective) -> float:
-        return self.inner.sensitivity(objective)
 
     def sums(self, objective: LinearObjective) -> StateSums:
         """The first query."""

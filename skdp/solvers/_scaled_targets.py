@@ -18,13 +18,14 @@ from skdp.privacy._accounting import Budget
 from skdp.privacy._answers import Answers
 from skdp.privacy._plan import Line, Part, Plan
 from skdp.queries._state_sums import StateSums
-from skdp.solvers._base import Progress, Solution, Solver
+from skdp.solvers._around import Around
+from skdp.solvers._base import Progress, Solution
 from skdp.solvers._budget_parts import level_of
 from skdp.solvers._margins import target_scale
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScaledTargets(Solver):
+class ScaledTargets(Around):
     """A Gaussian solver of squared errors on targets that are scaled first.
 
     Privacy
@@ -45,9 +46,7 @@ class ScaledTargets(Solver):
     """
 
     key: ClassVar[str] = "scaled_targets"
-    is_pure: ClassVar[bool] = False
 
-    inner: Solver
     share: float
     n_intervals: int
     level: float
@@ -58,28 +57,13 @@ class ScaledTargets(Solver):
         level = level_of(given["inner"], objective, budget, 1 - given["share"])
         return cls(**given, level=level)
 
-    @classmethod
-    def adds_in_squares(cls, given: Given) -> bool:
-        return True
-
-    @property
-    def named(self) -> str:
-        return self.inner.named
-
     @property
     def params(self) -> dict[str, Any]:
         return {**self.inner.params, "scaled_targets": {"share": self.share}}
 
-    @property
-    def mechanism(self) -> str:
-        return self.inner.mechanism
-
     def plan(self, objective: LinearObjective) -> Plan:
         fit = Part(self.inner.plan(objective), self.level)
         return Plan((Line(mu_share=self.share), fit))
-
-    def sensitivity(self, objective: LinearObjective) -> float:
-        return self.inner.sensitivity(objective)
 
     def sums(self, objective: LinearObjective) -> StateSums:
         """The first query."""

@@ -21,23 +21,22 @@ from skdp.privacy._accounting import Budget
 from skdp.privacy._answers import Answers, Released
 from skdp.privacy._plan import Line, Part, Plan
 from skdp.queries._trial import Gains, MeanProduct, Trial
-from skdp.solvers._base import Progress, Solution, Solver
+from skdp.solvers._around import Around
+from skdp.solvers._base import Progress, Solution
 from skdp.solvers._budget_parts import level_of
+from skdp.solvers._worth import SHARES, best_of
 
-# Shares of the weights that are tried; falling.
-_SHARES = np.array([1.0, 0.5, 0.25])
+_SHARES = np.array(SHARES)
 # Of what is spent on both answers, for the mean of the products.
 _FOR_MEAN = 1 / 3
 # Clip of products, over the usual raw predictions.
 _PRODUCTS = 3.0
 # A mean, and a gain by all weights, count from so many deviations of their noise on.
 _MEAN_FROM, _GAIN_FROM = 2.0, 1.0
-# Gains that differ by fewer are as good.
-_AS_GOOD = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shrunken(Solver):
+class Shrunken(Around):
     """A Gaussian solver whose weights are shrunk by what they are worth.
 
     Privacy
@@ -61,9 +60,7 @@ class Shrunken(Solver):
     """
 
     key: ClassVar[str] = "shrunken"
-    is_pure: ClassVar[bool] = False
 
-    inner: Solver
     share: float
     leverage: float = 0.0
     flattens: bool = True
@@ -75,21 +72,9 @@ class Shrunken(Solver):
         level = level_of(given["inner"], objective, budget, 1 - given["share"])
         return cls(**given, level=level)
 
-    @classmethod
-    def adds_in_squares(cls, given: Given) -> bool:
-        return True
-
-    @property
-    def named(self) -> str:
-        return self.inner.named
-
     @property
     def params(self) -> dict[str, Any]:
         return {**self.inner.params, "shrinkage": {"share": self.share}}
-
-    @property
-    def mechanism(self) -> str:
-        return self.inner.mechanism
 
     def plan(self, objective: LinearObjective) -> Plan:
         return Plan(
@@ -99,9 +84,6 @@ class Shrunken(Solver):
                 Line(mu_share=self.share * (1 - _FOR_MEAN)),
             )
         )
-
-    def sensitivity(self, objective: LinearObjective) -> float:
-        return self.inner.sensitivity(objective)
 
     def run(
         self, answers: Answers, objective: LinearObjective, progress: Progress
@@ -192,11 +174,5 @@ def known(released: Released, n_samples: int) -> FloatArray:
 
 
 def best_share(gains: Released) -> float:
-    """The largest share worth about the most; 0 if none is worth any; post-processing.
-
-    About: noise must tell a smaller share from it.
-    """
-    noise = gains.deviation
-    first = int(np.argmax(gains.value >= gains.value.max() - _AS_GOOD * noise))
-    share = float(_SHARES[first])
-    return share if gains.value[first] > _GAIN_FROM * share * noise else 0.0
+    """The share of the weights that is worth most; 0 if none is; post-processing."""
+    return best_of(gains, _GAIN_FROM)

@@ -9,6 +9,7 @@ import math
 
 from skdp.privacy import Budget
 from skdp.privacy._gaussian import gaussian_mu
+from skdp.solvers._worth import share_for
 
 # Delta at which a pure budget is compared with the others, by rules only.
 TYPICAL_DELTA = 1e-6
@@ -42,11 +43,9 @@ def share_of_gains(strength: float) -> float:
     """Of mu squared, for what weights are worth; 0: it is not asked."""
     if not is_worth_asking(strength):
         return 0.0
-    share = 1 / (_WANTED_GAIN * strength) ** 2
-    return min(max(share, _LEAST_OF_GAINS), _MOST_OF_GAINS)
+    return share_for(_WANTED_GAIN, strength, _LEAST_OF_GAINS, _MOST_OF_GAINS)
 
 
 def share_of_targets(strength: float) -> float:
     """Of mu squared, for where the targets of a regression lie."""
-    share = 1 / (_WANTED_TARGETS * strength) ** 2
-    return min(max(share, _LEAST_OF_TARGETS), _MOST_OF_TARGETS)
+    return share_for(_WANTED_TARGETS, strength, _LEAST_OF_TARGETS, _MOST_OF_TARGETS)
