@@ -1,15 +1,20 @@
 """The file behind a ledger: one SQLite database, chained by digests.
 
-Knows how spends are stored and nothing of what they cost. A file is refused by its
-bytes before SQLite opens it, appears under its name only when complete, and every
-read verifies that it is whole. The schema number is SQLite's ``user_version``. Which
-version of skdp wrote a spend stands in a table that version 0.1 neither wrote nor
-minds; no digest covers it.
+Knows how spends and their charges are stored and nothing of how these are found. A file
+is refused by its bytes before SQLite opens it, appears under its name only when
+complete, and every read verifies that it is whole. The schema number is SQLite's
+``user_version``. Which version of skdp wrote a spend stands in a table that version 0.1
+neither wrote nor minds; no digest covers it.
+
+Schema 1 had no charges and no set-asides. Such a file is read as it is, and becomes one
+of schema 2 with its first new spend: what its spends were charged is then written down
+once, as a balance under the same chain of digests, and is never found anew.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 import os
 import sqlite3
@@ -24,11 +29,12 @@ from typing import Any
 from skdp import __version__
 from skdp._versions import FIRST_VERSION, check_version
 from skdp.exceptions import LedgerError
+from skdp.privacy._charge import Charge
 from skdp.privacy._codec import event_from_json, event_to_json
 from skdp.privacy._events import Event
 
 _APPLICATION_ID = 0x736B6470  # "skdp"
-_SCHEMA_VERSION = 1
+_SCHEMA_VERSION = 2
 _BUSY_SECONDS = 60.0
 _DRAFT = ".skdp-ledger-"
 _LEAST_PAGE = 512  # bytes; a database has whole pages
@@ -36,13 +42,25 @@ _SCHEMA = """
 CREATE TABLE books (
     epsilon REAL NOT NULL, delta REAL NOT NULL, adjacency TEXT NOT NULL,
     unit TEXT NOT NULL, dataset TEXT NOT NULL, allow_nonprivate INTEGER NOT NULL,
-    spends INTEGER NOT NULL, head TEXT NOT NULL
+    spends INTEGER NOT NULL, head TEXT NOT NULL,
+    reserve_epsilon REAL, reserve_delta REAL
 );
 CREATE TABLE spends (
     id INTEGER PRIMARY KEY, committed_at TEXT NOT NULL, label TEXT NOT NULL,
-    epsilon REAL, delta REAL NOT NULL, event TEXT NOT NULL
+    epsilon REAL, delta REAL NOT NULL, event TEXT NOT NULL, charge TEXT
 );
+CREATE TABLE carried (after INTEGER NOT NULL, balance TEXT NOT NULL);
 """
+# Set-asides stay null in a file that began with schema 1, which knew none.
+_FROM_SCHEMA_1 = (
+    "ALTER TABLE books ADD COLUMN reserve_epsilon REAL",
+    "ALTER TABLE books ADD COLUMN reserve_delta REAL",
+    "ALTER TABLE spends ADD COLUMN charge TEXT",
+    "CREATE TABLE carried (after INTEGER NOT NULL, balance TEXT NOT NULL)",
+    f"PRAGMA user_version={_SCHEMA_VERSION}",
+)
+# Columns of spends, by schema.
+_WIDTHS = {1: 6, 2: 7}
 # Made by the first spend that a version with such a table writes.
 _VERSIONS = (
     "CREATE TABLE IF NOT EXISTS versions "
@@ -60,6 +78,17 @@ class Terms:
     unit: str
     dataset: str
     allow_nonprivate: int
+    reserve_epsilon: float
+    reserve_delta: float
+
+
+@dataclass(frozen=True)
+class Balance:
+    """What the spends of schema 1 were charged in all, and what was then set aside."""
+
+    charge: Charge
+    reserve_epsilon: float
+    reserve_delta: float
 
 
 @dataclass(frozen=True)
@@ -68,7 +97,8 @@ class Spend:
 
     `id` runs from 1, `committed_at` is in UTC, and `label` says what was fitted.
     `epsilon` and `delta` are what the fit asked for; epsilon is inf for a non-private
-    event. `skdp_version` is that of the skdp that made the release.
+    event. `skdp_version` is that of the skdp that made the release. `charge` is what it
+    was charged, None if it was booked by schema 1.
     """
 
     id: int
@@ -78,6 +108,45 @@ class Spend:
     delta: float
     event: Event
     skdp_version: str = FIRST_VERSION
+    charge: Charge | None = None
+
+
+@dataclass(frozen=True)
+class Entries:
+    """What a verified file holds; events are read when they are asked for.
+
+    `balance` is that of the first `carried` spends, if they were booked by schema 1 and
+    others followed.
+    """
+
+    path: str
+    schema: int
+    rows: tuple[tuple[Any, ...], ...]
+    charges: tuple[Charge, ...]
+    versions: dict[int, str]
+    carried: int = 0
+    balance: Balance | None = None
+
+    def spends(self) -> list[Spend]:
+        """All spends, oldest first; raises `LedgerError` if one cannot be read."""
+        spends, version = [], FIRST_VERSION
+        charges = (*[None] * (len(self.rows) - len(self.charges)), *self.charges)
+        for row, charge in zip(self.rows, charges, strict=True):
+            version = self.versions.get(row[0], version)
+            try:
+                event = event_from_json(row[5])
+                epsilon = math.inf if row[3] is None else float(row[3])
+            except (ValueError, TypeError) as error:
+                what = f"spend {row[0]}, of skdp {version}: {error}"
+                raise _damaged(self.path, what) from None
+            facts = (*row[:3], epsilon, row[4], event, version, charge)
+            spends.append(Spend(*facts))
+        return spends
+
+    @property
+    def last_version(self) -> str:
+        """The version of skdp that made the last spend."""
+        return list(self.versions.values())[-1] if self.versions else FIRST_VERSION
 
 
 @dataclass(frozen=True)
@@ -90,8 +159,8 @@ class Books:
     path: str
     terms: Terms
 
-    def read(self) -> list[Spend]:
-        """All spends, oldest first.
+    def read(self) -> Entries:
+        """All entries, oldest first.
 
         Raises `LedgerError` if the file is missing, foreign, damaged or made with other
         terms.
@@ -101,13 +170,13 @@ class Books:
             return self._verified(connection)
 
     @contextmanager
-    def appending(self) -> Iterator[tuple[list[Spend], Writer]]:
-        """All spends and a way to add one: one writer at a time, all or nothing."""
+    def appending(self) -> Iterator[tuple[Entries, Writer]]:
+        """All entries and a way to add one: one writer at a time, all or nothing."""
         with self._translated(), closing(_connect(self.path)) as connection:
             connection.execute("BEGIN IMMEDIATE")
             try:
-                spends = self._verified(connection)
-                yield spends, Writer(connection, len(spends))
+                entries = self._verified(connection)
+                yield entries, Writer(connection, len(entries.rows), entries.schema)
             except BaseException:
                 connection.execute("ROLLBACK")
                 raise
@@ -131,8 +200,8 @@ class Books:
                     f"PRAGMA user_version={_SCHEMA_VERSION};" + _SCHEMA
                 )
                 connection.execute(
-                    "INSERT INTO books VALUES (?, ?, ?, ?, ?, ?, 0, ?)",
-                    (*astuple(self.terms), _first_link(self.terms)),
+                    "INSERT INTO books VALUES (?, ?, ?, ?, ?, ?, 0, ?, ?, ?)",
+                    _books_row(self.terms),
                 )
                 connection.commit()
             try:
@@ -159,12 +228,13 @@ class Books:
                 "spent. Wait if another process holds it, else restore a backup."
             )
 
-    def _verified(self, connection: sqlite3.Connection) -> list[Spend]:
-        """All spends, after checking that the file is whole and of these terms."""
+    def _verified(self, connection: sqlite3.Connection) -> Entries:
+        """All entries, after checking that the file is whole and of these terms."""
+        (schema,) = connection.execute("PRAGMA user_version").fetchone()
         books = connection.execute("SELECT * FROM books").fetchall()
         if len(books) != 1:
-            raise self._damaged("the table of books does not have one row")
-        terms, (count, head) = Terms(*books[0][:6]), books[0][6:]
+            raise _damaged(self.path, "the table of books does not have one row")
+        terms = _terms_of(books[0])
         if terms != self.terms:
             told = ", ".join(f"{name}={value!r}" for name, value in vars(terms).items())
             raise LedgerError(
@@ -172,31 +242,34 @@ class Books:
                 "Open it with the same values, or choose another path."
             )
         rows = connection.execute("SELECT * FROM spends ORDER BY id").fetchall()
-        link, spends = _first_link(terms), []
-        versions, version = _versions(connection), FIRST_VERSION
+        count, head = books[0][6:8]
+        carried, balance = _carried(connection) if schema > 1 else (0, None)
+        link = _first_link(books[0])
         for number, row in enumerate(rows, start=1):
-            link = _next_link(link, row)
-            version = versions.get(number, version)
-            try:
+            is_old = schema == 1 or number <= carried
+            if len(row) != _WIDTHS[schema] or is_old != (row[6:] in ((), (None,))):
+                raise _damaged(self.path, "a spend has another form")
+            link = _next_link(link, row[:6] if is_old else row)
+            if balance is not None and number == carried:
+                link = _next_link(link, ("carried", carried, balance))
+        if count != len(rows) or head != link or carried > len(rows):
+            what = "the spends do not match their chain of digests"
+            raise _damaged(self.path, what)
+        written = rows[carried:] if schema > 1 else []
+        versions = _versions(connection)
+        try:
+            for version in versions.values():
                 check_version("A spend", version)
-                event = event_from_json(row[5])
-                epsilon = math.inf if row[3] is None else float(row[3])
-            except (ValueError, TypeError) as error:
-                raise self._damaged(
-                    f"spend {number}, of skdp {version}: {error}"
-                ) from None
-            spends.append(
-                Spend(row[0], row[1], row[2], epsilon, row[4], event, version)
-            )
-        if count != len(rows) or head != link:
-            raise self._damaged("the spends do not match their chain of digests")
-        return spends
-
-    def _damaged(self, what: str) -> LedgerError:
-        return LedgerError(
-            f"The ledger {self.path!r} must be unchanged since skdp wrote it. Got a "
-            f"damaged or forged file: {what}. It was left untouched; restore a backup, "
-            "or use a newer skdp if one wrote it."
+        except ValueError as error:
+            raise _damaged(self.path, str(error)) from None
+        return Entries(
+            self.path,
+            schema,
+            tuple(rows),
+            tuple(_charge_from(row[6]) for row in written),
+            versions,
+            carried,
+            None if balance is None else _balance_from(balance),
         )
 
 
@@ -206,9 +279,23 @@ class Writer:
 
     connection: sqlite3.Connection
     count: int
+    schema: int
 
-    def append(self, event: Event, epsilon: float, delta: float, label: str) -> None:
-        """Add a spend and the next link of the chain."""
+    def carry(self, balance: Balance) -> None:
+        """Make a file of schema 1 one of schema 2, its spends settled for good."""
+        for statement in _FROM_SCHEMA_1:
+            self.connection.execute(statement)
+        if self.count:
+            text = _balance_text(balance)
+            self.connection.execute(
+                "INSERT INTO carried VALUES (?, ?)", (self.count, text)
+            )
+            self._link(("carried", self.count, text))
+
+    def append(
+        self, event: Event, epsilon: float, delta: float, label: str, charge: Charge
+    ) -> None:
+        """Add a spend, what it is charged, and the next link of the chain."""
         row = (
             self.count + 1,
             datetime.now(UTC).isoformat(timespec="seconds"),
@@ -216,17 +303,59 @@ class Writer:
             epsilon if math.isfinite(epsilon) else None,
             delta,
             event_to_json(event),
+            _charge_text(charge),
         )
-        head = self.connection.execute("SELECT head FROM books").fetchone()[0]
-        self.connection.execute("INSERT INTO spends VALUES (?, ?, ?, ?, ?, ?)", row)
-        self.connection.execute(
-            "UPDATE books SET spends = ?, head = ?", (row[0], _next_link(head, row))
-        )
+        self.connection.execute("INSERT INTO spends VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+        self.connection.execute("UPDATE books SET spends = ?", (row[0],))
+        self._link(row)
         self.connection.execute(_VERSIONS)
         if __version__ not in list(_versions(self.connection).values())[-1:]:
             self.connection.execute(
                 "INSERT INTO versions VALUES (?, ?)", (row[0], __version__)
             )
+
+    def _link(self, row: tuple[Any, ...]) -> None:
+        head = self.connection.execute("SELECT head FROM books").fetchone()[0]
+        self.connection.execute("UPDATE books SET head = ?", (_next_link(head, row),))
+
+
+def _charge_text(charge: Charge) -> str:
+    values = {"is_void": True} if charge.is_void else _numbers(charge)
+    return json.dumps(values, sort_keys=True, allow_nan=False)
+
+
+def _charge_from(text: str) -> Charge:
+    return Charge(**json.loads(text))
+
+
+def _balance_text(balance: Balance) -> str:
+    # Sums go on after what is not private, which a charge alone need not say.
+    values = _numbers(balance.charge) | {
+        "is_void": balance.charge.is_void,
+        "reserve_epsilon": balance.reserve_epsilon,
+        "reserve_delta": balance.reserve_delta,
+    }
+    return json.dumps(values, sort_keys=True, allow_nan=False)
+
+
+def _balance_from(text: str) -> Balance:
+    values = json.loads(text)
+    reserve = values.pop("reserve_epsilon"), values.pop("reserve_delta")
+    return Balance(Charge(**values), *reserve)
+
+
+def _numbers(charge: Charge) -> dict[str, float]:
+    return {
+        "epsilon": charge.epsilon,
+        "delta": charge.delta,
+        "mu_squared": charge.mu_squared,
+    }
+
+
+def _carried(connection: sqlite3.Connection) -> tuple[int, str | None]:
+    """How many spends were booked by schema 1, and their balance as text."""
+    found = connection.execute("SELECT after, balance FROM carried").fetchall()
+    return found[0] if len(found) == 1 else (len(found), None)
 
 
 def _versions(connection: sqlite3.Connection) -> dict[int, str]:
@@ -257,17 +386,33 @@ def find_terms(path: str) -> Terms:
     problem, row = "it has no books", None
     try:
         with closing(_connect(path)) as connection:
-            row = connection.execute(
-                "SELECT epsilon, delta, adjacency, unit, dataset, allow_nonprivate "
-                "FROM books"
-            ).fetchone()
+            row = connection.execute("SELECT * FROM books").fetchone()
     except sqlite3.Error as error:
         problem = str(error)
     if row is None:
         raise LedgerError(
             f"The ledger {path!r} cannot be read: {problem}. Restore a backup."
         )
-    return Terms(*row)
+    return _terms_of(row)
+
+
+def _terms_of(row: tuple[Any, ...]) -> Terms:
+    """The terms in a row of books; half of delta is set aside where none are told."""
+    reserve = row[8:10]
+    if reserve in ((), (None, None)):
+        reserve = 0.0, half_of(row[1])
+    return Terms(*row[:6], *reserve)
+
+
+def half_of(delta: Any) -> Any:
+    """What is set aside of a delta by default; of a text, which is no delta, itself."""
+    return delta / 2 if isinstance(delta, float) else delta
+
+
+def _books_row(terms: Terms) -> tuple[Any, ...]:
+    values = astuple(terms)
+    row = (*values[:6], 0, "", *values[6:])
+    return (*values[:6], _first_link(row), *values[6:])
 
 
 def ledgers_beside(path: str, dataset: str) -> list[str]:
@@ -334,7 +479,7 @@ def _connect(path: str) -> sqlite3.Connection:
         try:
             (application,) = connection.execute("PRAGMA application_id").fetchone()
             (version,) = connection.execute("PRAGMA user_version").fetchone()
-            if (application, version) == (_APPLICATION_ID, _SCHEMA_VERSION):
+            if application == _APPLICATION_ID and version in _WIDTHS:
                 connection.execute("PRAGMA synchronous=EXTRA")
                 return connection
             problem = "it was written by another program"
@@ -346,8 +491,9 @@ def _connect(path: str) -> sqlite3.Connection:
         connection.close()
     if application == _APPLICATION_ID:
         raise LedgerError(
-            f"The ledger {path!r} must have schema version {_SCHEMA_VERSION}. "
-            f"Got version {version}. Use the skdp release that wrote it."
+            f"The ledger {path!r} must have a schema version from 1 to "
+            f"{_SCHEMA_VERSION}. Got version {version}. Use the skdp release that "
+            "wrote it."
         )
     raise LedgerError(
         f"The file {path!r} must be a ledger written by skdp. Got a foreign, empty or "
@@ -356,8 +502,19 @@ def _connect(path: str) -> sqlite3.Connection:
     )
 
 
-def _first_link(terms: Terms) -> str:
-    return hashlib.sha256(repr(astuple(terms)).encode()).hexdigest()
+def _damaged(path: str, what: str) -> LedgerError:
+    return LedgerError(
+        f"The ledger {path!r} must be unchanged since skdp wrote it. Got a damaged or "
+        f"forged file: {what}. It was left untouched; restore a backup, or use a newer "
+        "skdp if one wrote it."
+    )
+
+
+def _first_link(books: tuple[Any, ...]) -> str:
+    """Of the terms in a row of books; without set-asides where none are told."""
+    reserve = books[8:10]
+    terms = books[:6] if reserve in ((), (None, None)) else (*books[:6], *reserve)
+    return hashlib.sha256(repr(terms).encode()).hexdigest()
 
 
 def _next_link(link: str, row: tuple[Any, ...]) -> str:

@@ -1,25 +1,21 @@
 r"""The privacy filter that makes a ledger's cap hold for adaptively chosen fits.
 
 When each fit may depend on the results of earlier ones, composition theorems for
-parameters fixed in advance do not apply; a *filter*, a stopping rule fixed in
-advance, does. This one has two phases:
+parameters fixed in advance do not apply; a *filter*, a stopping rule fixed in advance,
+does. Of a cap (epsilon, delta) some epsilon c and some delta d are set aside when the
+ledger is made. Each event is charged a triple (`Charge`): a share of c, a share of d,
+and a mu; the squares of the mus may add up to mu'^2, mu' the largest mu for which
+mu-GDP implies (epsilon - c, delta - d)-DP. The three sums do not depend on the order of
+the events, and no path can trade one for another.
 
-1. Before the first event with a Gaussian square, epsilons and deltas add up (basic
-   composition is a valid filter [1]_). An event without such a square, a Poisson
-   sample or a black box, is one (epsilon, delta)-DP release here: at its fit's delta.
-2. From the first event with Gaussian noise on, what is left of the cap, (epsilon',
-   delta'), is turned into mu' once, and the squares mu_i^2 add up to at most mu'^2
-   (the filter for Gaussian differential privacy [2]_, [3]_). A pure event now counts
-   with the smallest mu that dominates it, and an event that none dominates without a
-   delta beside it is refused: this filter has no place for such a delta.
+Until the first square is charged, nothing is said of squares yet, and the whole cap is
+there for epsilons and deltas, by basic composition [1]_: what has no squares, and what
+the squares have no room for, is charged as one (epsilon, delta)-DP release. Where they
+have passed c or d by the time of the first square, that is what is set aside from then
+on, and for good.
 
-The pure parts of the event that opens phase 2 are charged to either, whichever leaves
-more. An event with a square that would open phase 2 beyond the cap is still charged to
-phase 1 if it fits there: objective perturbation is dominated by a mu well above what it
-costs alone.
-
-Phase 2 is, given the outputs of phase 1, (epsilon', delta')-DP, and so the last step of
-a basic composition within the cap (``docs/proofs/accounting.md``).
+The proof is from first principles (``docs/proofs/accounting.md``); for squares alone
+the filter is that of [2]_ and [3]_.
 
 References
 ----------
@@ -34,148 +30,202 @@ References
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from itertools import zip_longest
-from typing import Literal, cast
+from typing import Literal
 
-from skdp.privacy._accounting import Budget, epsilon_of
+from skdp.privacy._accounting import Budget
+from skdp.privacy._charge import NOTHING, Charge, sum_of
+from skdp.privacy._charges import in_squares, is_release, release
 from skdp.privacy._events import Event
 from skdp.privacy._gaussian import gaussian_epsilon, gaussian_mu, mu_pure_epsilon
 
+Part = Literal["epsilon", "delta"]
+
 # Three fits at 0.1 must fit a cap of 0.3 although the doubles add up to more: sums may
-# pass the cap by this relative amount. In phase 2 the margin of gaussian_mu (1e-7)
-# more than covers it; in phase 1 the cap holds up to it (docs/known_weaknesses.md).
+# pass what they are held against by this relative amount. Of squares the margin of
+# gaussian_mu (1e-7) more than covers it; of epsilons and deltas the cap holds up to it
+# (docs/known_weaknesses.md).
 _ROUNDING = 1e-10
 # Less than this is left as good as nothing; a Budget may not ask for less either.
 _LEAST_EPSILON = 1e-6
+# What is told to be left is rounded down, so that asking for so much is not refused.
+_TOLD = 1 - 1e-5
+
+
+@dataclass(frozen=True)
+class Reserve:
+    """What is set aside of a cap, for what does not add up in squares."""
+
+    epsilon: float = 0.0
+    delta: float = 0.0
 
 
 @dataclass(frozen=True)
 class FilterState:
-    """What has been charged so far.
+    """What has been charged so far, and what is set aside.
 
-    `pure_epsilon` and `delta` are sums over phase 1, `mu_squared` over phase 2,
-    positive once that has begun. `is_void` once a non-private event has been booked.
+    `spent` has the three sums. `reserve` is in force once squares have been charged;
+    before, it is the least that will be.
     """
 
     cap: Budget
-    pure_epsilon: float = 0.0
-    mu_squared: float = 0.0
-    is_void: bool = False
-    delta: float = 0.0
+    reserve: Reserve
+    spent: Charge = NOTHING
+
+    @classmethod
+    def of(cls, cap: Budget) -> FilterState:
+        """Nothing charged, and half of delta set aside."""
+        return cls(cap, Reserve(0.0, cap.delta / 2))
 
     def charged(self, event: Event, delta: float = 0.0) -> FilterState:
-        """The state after `event`, whether or not the cap allows it.
+        """The state after `event`, whether or not the cap allows it."""
+        return self.after(self.charge_of(event, delta))
 
-        `delta`, which its fit asked for, is that at which the event is charged if it
-        has to be one (epsilon, delta)-DP release.
+    def after(self, charge: Charge) -> FilterState:
+        """The state after a charge, whether or not the cap allows it."""
+        if charge.is_void:
+            return replace(self, spent=replace(self.spent, is_void=True))
+        spent = sum_of((self.spent, charge))
+        is_first = self.spent.mu_squared == 0 < spent.mu_squared
+        reserve = self._reserve_at(spent) if is_first else self.reserve
+        return replace(self, spent=spent, reserve=reserve)
+
+    def charge_of(self, event: Event, delta: float = 0.0) -> Charge:
+        """What `event` is charged here: the first way that there is room for.
+
+        Depends on what is on the books and on public facts of the event. `delta`, which
+        its fit asked for, is that at which it is charged as a release.
         """
-        if math.isinf(event.pure_epsilon):
-            return replace(self, is_void=True)
-        if self.mu_squared > 0:
-            return replace(self, mu_squared=self.mu_squared + event.gdp_mu_squared)
-        if event.mu_squared == 0:
-            return self._with_box(event.pure_epsilon, event.box_delta)
-        opened = replace(
-            self,
-            pure_epsilon=self.pure_epsilon + event.pure_epsilon,
-            mu_squared=event.mu_squared,
-        )
-        has_square = math.isfinite(event.gdp_mu_squared)
-        if has_square and event.pure_epsilon > 0:
-            # Epsilons of many selections add up to far more than their squares.
-            in_squares = replace(self, mu_squared=event.gdp_mu_squared)
-            opened = min(opened, in_squares, key=FilterState.spent_epsilon)
-        if has_square and opened._verdict() is None:
-            return opened
-        alone = _epsilon_alone(cast(Hashable, event), delta)
-        box = self._with_box(alone, delta)
-        return opened if has_square and box._verdict() is not None else box
+        first = None
+        for way in self._ways(event, delta):
+            if way.is_void or self.after(way).exhausted() is None:
+                return way
+            first = first or way
+        return first or Charge(math.inf)
 
-    def has_no_place_for(self, event: Event) -> bool:
-        """Whether phase 2 has begun and a private event has no square to be charged."""
-        is_private = math.isfinite(event.pure_epsilon)
-        return self.mu_squared > 0 and is_private and math.isinf(event.gdp_mu_squared)
+    def in_squares(self, event: Event, delta: float = 0.0) -> Charge | None:
+        """What `event` would be charged in squares, if that is known."""
+        ways = self._in_squares(event, delta, self.whole, (False, True))
+        return ways[0] if ways else None
 
-    def _with_box(self, epsilon: float, delta: float) -> FilterState:
-        return replace(
-            self,
-            pure_epsilon=self.pure_epsilon + epsilon,
-            delta=self.delta + delta,
-        )
-
-    def exhausted(self) -> Literal["epsilon", "delta"] | None:
+    def exhausted(self) -> Part | None:
         """Which part of the cap the charges exceed, if any."""
-        return self._verdict()
-
-    def _verdict(self) -> Literal["epsilon", "delta"] | None:
-        if self.delta * (1 - _ROUNDING) > self.cap.delta:
+        limit = self._limit
+        if self.spent.delta * (1 - _ROUNDING) > limit.delta:
             return "delta"
-        if self.pure_epsilon * (1 - _ROUNDING) > self.cap.epsilon:
+        if self.spent.epsilon * (1 - _ROUNDING) > limit.epsilon:
             # Without a delta no epsilon is enough for what is not pure.
-            return "delta" if math.isinf(self.pure_epsilon) else "epsilon"
-        if self.mu_squared == 0:
-            return None
-        if self.delta_left() == 0:
-            return "delta"
-        if self.mu_squared * (1 - _ROUNDING) > self.mu_left() ** 2:
-            return "epsilon"
+            return "delta" if math.isinf(self.spent.epsilon) else "epsilon"
+        if self.spent.mu_squared * (1 - _ROUNDING) > limit.mu_squared:
+            return "epsilon" if self.reserve.delta < self.cap.delta else "delta"
         return None
 
-    def mu_left(self) -> float:
-        """The mu of phase 2 as a whole."""
-        left = self.cap.epsilon - self.pure_epsilon
-        return gaussian_mu(left, self.delta_left()) if left >= _LEAST_EPSILON else 0.0
+    @property
+    def is_open(self) -> bool:
+        """Whether squares have been charged, so that the set-asides are in force."""
+        return self.spent.mu_squared > 0
 
-    def delta_left(self) -> float:
-        """The delta of phase 2, and of one more fit."""
-        return max(0.0, self.cap.delta - self.delta)
+    @property
+    def whole(self) -> Charge:
+        """What may be charged in all, were squares charged now; 0 where it is gone."""
+        limit, spent = self._limits_of_squares, self.spent
+        return Charge(
+            limit.epsilon if limit.epsilon > spent.epsilon else 0.0,
+            limit.delta if limit.delta > spent.delta else 0.0,
+            limit.mu_squared,
+        )
+
+    @property
+    def room(self) -> Charge:
+        """What may be charged yet, were squares charged now."""
+        limit, spent = self._limits_of_squares, self.spent
+        return Charge(
+            max(0.0, limit.epsilon - spent.epsilon),
+            max(0.0, limit.delta - spent.delta),
+            max(0.0, limit.mu_squared - spent.mu_squared),
+        )
+
+    @property
+    def room_for_releases(self) -> Charge:
+        """The epsilon and delta that one more release may cost."""
+        limit = self._limit
+        return Charge(
+            max(0.0, limit.epsilon - self.spent.epsilon),
+            max(0.0, limit.delta - self.spent.delta),
+        )
 
     def spent_epsilon(self) -> float:
         """Epsilon at the cap's delta if these charges had been fixed in advance."""
-        if self.is_void:
+        if self.spent.is_void:
             return math.inf
-        return self.pure_epsilon + gaussian_epsilon(
-            math.sqrt(self.mu_squared), self.delta_left()
-        )
+        mu = math.sqrt(self.spent.mu_squared)
+        return self.spent.epsilon + gaussian_epsilon(mu, self.delta_left())
+
+    def delta_left(self) -> float:
+        """The delta that no release has been charged."""
+        return max(0.0, self.cap.delta - self.spent.delta)
 
     def remaining_epsilon(self) -> float:
         """Largest epsilon, at `delta_left`, of one more fit that the cap allows.
 
-        In phase 2 of Gaussian noise, which is what its squares are made for.
+        Of Gaussian noise once squares have been charged, and of any before.
         """
-        if self.is_void:
+        if self.spent.is_void:
             return 0.0
-        left = max(0.0, self.cap.epsilon - self.pure_epsilon)
-        if self.mu_squared == 0:
-            return left
-        # Rounded down, so that asking for exactly this much is not refused.
-        return gaussian_epsilon(self.mu_unspent(), self.delta_left()) * (1 - 1e-5)
+        if not self.is_open:
+            return self.room_for_releases.epsilon
+        mu = math.sqrt(self.room.mu_squared)
+        return gaussian_epsilon(mu, self.delta_left()) * _TOLD
 
     def remaining_pure_epsilon(self) -> float:
         """Largest epsilon of one more pure event that the cap allows."""
-        if self.mu_squared == 0 or self.is_void:
+        if self.spent.is_void or not self.is_open:
             return self.remaining_epsilon()
-        return mu_pure_epsilon(self.mu_unspent()) * (1 - 1e-5)
+        in_squares = mu_pure_epsilon(math.sqrt(self.room.mu_squared)) * _TOLD
+        return max(self.room_for_releases.epsilon, in_squares)
 
-    def mu_unspent(self) -> float:
-        """The mu that one more event of phase 2 may have."""
-        return math.sqrt(max(0.0, self.mu_left() ** 2 - self.mu_squared))
+    @property
+    def _limit(self) -> Charge:
+        if self.is_open:
+            return self._limits_of_squares
+        return Charge(self.cap.epsilon, self.cap.delta)
 
+    @property
+    def _limits_of_squares(self) -> Charge:
+        reserve = self.reserve if self.is_open else self._reserve_at(self.spent)
+        left = self.cap.epsilon - reserve.epsilon
+        delta = max(0.0, self.cap.delta - reserve.delta)
+        mu = gaussian_mu(left, delta) if left >= _LEAST_EPSILON else 0.0
+        return Charge(reserve.epsilon, reserve.delta, mu**2)
 
-def filter_state(
-    cap: Budget, events: Iterable[Event], deltas: Iterable[float] = ()
-) -> FilterState:
-    """The state after a sequence of committed events, and their fits' deltas."""
-    state = FilterState(cap)
-    for event, delta in zip_longest(events, deltas, fillvalue=0.0):
-        state = state.charged(cast(Event, event), delta)
-    return state
+    def _reserve_at(self, spent: Charge) -> Reserve:
+        """What is set aside if the first square is charged now."""
+        return Reserve(
+            max(self.reserve.epsilon, spent.epsilon),
+            max(self.reserve.delta, spent.delta),
+        )
 
+    def _ways(self, event: Event, delta: float) -> Iterator[Charge]:
+        """Valid charges of an event, the one to be preferred first."""
+        if math.isinf(event.pure_epsilon):
+            yield Charge(is_void=True)
+        elif is_release(event):
+            yield release(event, delta)
+            yield from self._in_squares(event, delta, self.whole, (True,))
+        else:
+            yield from self._in_squares(event, delta, self.whole, (False, True))
+            yield from self._in_squares(event, delta, self.room, (False, True))
+            yield release(event, delta)
 
-@lru_cache(maxsize=4096)
-def _epsilon_alone(event: Hashable, delta: float) -> float:
-    """Epsilon of one event; kept, since the books are read again for every fit."""
-    return epsilon_of(cast(Event, event), delta)
+    def _in_squares(
+        self, event: Event, delta: float, whole: Charge, pure: tuple[bool, ...]
+    ) -> list[Charge]:
+        ways = [in_squares(event, delta, whole, pure_in_squares=x) for x in pure]
+        return sorted((way for way in ways if way is not None), key=self._dearness)
+
+    def _dearness(self, way: Charge) -> float:
+        """How much of what there is a charge takes."""
+        if self.is_open:
+            return way.share_of(self.whole)
+        return self.after(way).spent_epsilon()

@@ -39,6 +39,10 @@ _MARGIN = 1e-7
 _FORMULA_ERROR = 1e-9
 # The same for a difference of probabilities of order one.
 _ABSOLUTE_ERROR = 1e-15
+# What is taken off to round down: the error above, the one added, and a margin.
+_BELOW = 1e-8
+# Below this a double has fewer digits.
+_LEAST_RESOLVED = 1e-290
 _SQRT_HALF_PI = math.sqrt(math.pi / 2)
 _INV_SQRT_2PI = 1 / math.sqrt(2 * math.pi)
 
@@ -110,6 +114,19 @@ def gaussian_deltas(mu: float, epsilons: NDArray[np.float64]) -> NDArray[np.floa
     taken[exponent > 700] = 0.0
     deltas[near] = np.maximum(0.0, ndtr(-left) - taken) + _ABSOLUTE_ERROR
     return np.minimum(deltas * (1 + _FORMULA_ERROR), 1.0)
+
+
+def gaussian_deltas_below(
+    mu: float, epsilons: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """`gaussian_deltas` rounded down; 0 where epsilon is above 700."""
+    found = gaussian_deltas(mu, np.minimum(epsilons, 700.0))
+    if mu == 0:
+        return found * (1 - _BELOW)
+    is_early = epsilons / mu - mu / 2 <= 0
+    lowered = found * (1 - _BELOW) - np.where(is_early, 10 * _ABSOLUTE_ERROR, 0.0)
+    is_resolved = (epsilons <= 700) & (found > _LEAST_RESOLVED)
+    return np.where(is_resolved, np.maximum(lowered, 0.0), 0.0)
 
 
 def log_gaussian_deltas(

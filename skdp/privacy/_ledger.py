@@ -10,26 +10,42 @@ import math
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from skdp._explained import explained
 from skdp._quiet import warn
-from skdp._validation import check_bool, check_real
+from skdp._validation import check_bool, check_choice, check_real
 from skdp._versions import warn_of_version
 from skdp.exceptions import BudgetExceeded, LedgerError, NewLedgerWarning
 from skdp.privacy._accounting import Budget, epsilon_of
 from skdp.privacy._adjacency import Relation, check_relation
-from skdp.privacy._books import Books, Spend, Terms, find_terms, ledgers_beside
+from skdp.privacy._books import (
+    Balance,
+    Books,
+    Entries,
+    Spend,
+    Terms,
+    find_terms,
+    half_of,
+    ledgers_beside,
+)
+from skdp.privacy._charge import Charge
 from skdp.privacy._codec import event_to_json
 from skdp.privacy._events import Event
-from skdp.privacy._filter import FilterState, filter_state
+from skdp.privacy._filter import FilterState, Reserve
 from skdp.privacy._ledger_card import ledger_card
+from skdp.privacy._refusal import sufficient_reserve, told
+from skdp.privacy._settled import settled, underpaid
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
+# Of which noise something is left.
+Kind = Literal["gaussian", "pure", "any"]
+# Charges that were never written down.
+_UNKNOWN = Charge(math.nan, math.nan, math.nan)
 _NO_CAP = "Use BudgetLedger.open(path) for a ledger that exists; a new one needs a cap."
 
 
@@ -39,7 +55,9 @@ class BudgetLedger:
     Every fit that carries this ledger commits its event to the file before it reads
     the data; a fit that would pass the cap raises `BudgetExceeded` and reads nothing.
     Spends are never refunded. The cap holds for adaptively chosen fits, by the
-    privacy filter of ``docs/privacy_guarantee.md``.
+    privacy filter of ``docs/privacy_guarantee.md``: noise that adds up in squares
+    shares what is left of the cap when `reserve_epsilon` and `reserve_delta` are taken
+    off.
 
     The ledger covers **fitted objects of skdp only**. Not covered is what else reads
     raw data, also within scikit-learn's meta-estimators: scores, out-of-fold
@@ -71,6 +89,14 @@ default="replace_one"
     allow_nonprivate : bool, default=False
         Whether seeded fits and ``epsilon=inf`` are booked, as infinite events, rather
         than refused. The total is inf from the first one on.
+    reserve_epsilon : float in [0, epsilon], default=0.0
+        Set aside of epsilon for what does not add up in squares: pure releases and
+        searches with secret trials that come after the first Gaussian fit, and a part
+        of what objective perturbation costs. Public; fixed when the ledger is made.
+    reserve_delta : float in [0, delta] or None, default=None
+        Set aside of delta for sampled fits, objective perturbation and searches with
+        secret trials. None: half of delta, which costs Gaussian fits 3 to 8 percent of
+        mu. With 0 they lose nothing.
 
     Raises
     ------
@@ -117,6 +143,8 @@ default="replace_one"
         unit: str = "record",
         dataset: str = "",
         allow_nonprivate: bool = False,
+        reserve_epsilon: float = 0.0,
+        reserve_delta: float | None = None,
     ) -> None:
         self.path = _check_path(path)
         self.epsilon = check_real(
@@ -127,14 +155,22 @@ default="replace_one"
         self.unit = _check_text("unit", unit)
         self.dataset = _check_text("dataset", dataset)
         self.allow_nonprivate = check_bool("allow_nonprivate", allow_nonprivate)
+        self.reserve_epsilon = check_real(
+            "reserve_epsilon", reserve_epsilon, low=0.0, high=self.epsilon
+        )
+        if reserve_delta is None:
+            reserve_delta = half_of(self.delta)
+        self.reserve_delta = check_real(
+            "reserve_delta", reserve_delta, low=0.0, high=self.delta
+        )
         if not os.path.exists(self.path):
             self._warn_of_neighbours()
             self._books.create()
-        spends = self._books.read()
-        if spends:
+        entries = self._books.read()
+        if entries.rows:
             warn_of_version(
                 f"the ledger {self.path!r}",
-                spends[-1].skdp_version,
+                entries.last_version,
                 "Its spends mean what they meant; their sum may have become smaller. "
                 "The first fit that is booked now ends this warning.",
             )
@@ -214,34 +250,24 @@ default="replace_one"
         """
         self.check_accepts(adjacency=adjacency, is_private=_is_private(event))
         _check_adjacency_of(event, adjacency)
-        with self._books.appending() as (spends, writer):
-            state = self._state(spends)
-            if state.has_no_place_for(event):
-                raise BudgetExceeded(
-                    f"The filter of the ledger {self.path!r} has a place only for "
-                    "noise that adds up in squares from the first Gaussian fit on: "
-                    "Gaussian, Laplace, pure or objective perturbation. Got "
-                    f"{label}, which is sampled or a black box. Nothing was read or "
-                    "spent. Use a solver that does not sample, or a ledger in which "
-                    "such fits come first.",
-                    ledger=self.path,
-                    exhausted="epsilon",
-                )
-            after = state.charged(event, budget.delta)
-            exhausted = after.exhausted()
-            if exhausted is not None and _is_private(event):
-                raise BudgetExceeded(
-                    f"The ledger {self.path!r} refuses {label}: {exhausted} ran out. "
-                    f"The cap is epsilon={self.epsilon:g}, delta={self.delta:g} "
-                    f"({self.adjacency}, unit {self.unit}); the fit asks for "
-                    f"epsilon={budget.epsilon:g}, delta={budget.delta:g}, and "
-                    f"{_what_is_left(state, event)}. Nothing was read or spent. Ask "
-                    "for less, or start a new ledger if more may be spent on these "
-                    "data.",
-                    ledger=self.path,
-                    exhausted=exhausted,
-                )
-            writer.append(event, budget.epsilon, budget.delta, label)
+        with self._books.appending() as (entries, writer):
+            state = self._state(entries)
+            charge = state.charge_of(event, budget.delta)
+            refused = state.after(charge).exhausted() if _is_private(event) else None
+            if refused is None:
+                if entries.schema == 1:
+                    writer.carry(_balance(state))
+                writer.append(event, budget.epsilon, budget.delta, label, charge)
+        # After the transaction: what would have sufficed takes a while to find.
+        if refused is not None:
+            kept = f"{self.adjacency}, unit {self.unit}"
+            raise BudgetExceeded(
+                f"The ledger {self.path!r} refuses {label}: "
+                f"{told(state, event, budget, refused, kept)}"
+                f"{self._hint(entries, event, budget.delta)}",
+                ledger=self.path,
+                exhausted=refused,
+            )
 
     def check_accepts(self, *, adjacency: Relation, is_private: bool) -> None:
         """Raise ValueError if a fit of this kind could never be booked here."""
@@ -260,9 +286,28 @@ default="replace_one"
                 "infinite."
             )
 
-    def spends(self) -> list[Spend]:
-        """All committed events, oldest first."""
-        return self._books.read()
+    def spends(self, *, verify: bool = False) -> list[Spend]:
+        """All committed events, oldest first.
+
+        Parameters
+        ----------
+        verify : bool, default=False
+            Find again what every event costs, which takes a while with sampled fits,
+            and raise `LedgerError` if one was charged less. What was booked by version
+            0.1 is taken as it was carried over.
+        """
+        entries = self._books.read()
+        spends = entries.spends()
+        if check_bool("verify", verify) and entries.schema > 1:
+            wrong = underpaid(self._start(entries), spends[entries.carried :])
+            if wrong is not None:
+                raise LedgerError(
+                    f"Every spend of the ledger {self.path!r} must be charged what its "
+                    f"event costs. Got spend {wrong.id}, {wrong.label}, charged less. "
+                    "Restore a backup, or use the release of skdp that wrote it, "
+                    f"{wrong.skdp_version}."
+                )
+        return spends
 
     def spent(self) -> Amount:
         """What the fits so far cost, had they been fixed in advance.
@@ -272,19 +317,30 @@ default="replace_one"
         object with `epsilon` and `delta`
             At the cap's delta. For adaptively chosen fits the guarantee is the cap.
         """
-        return Amount(self._state(self.spends()).spent_epsilon(), self.delta)
+        return Amount(self._state(self._books.read()).spent_epsilon(), self.delta)
 
-    def remaining(self) -> Remaining:
+    def remaining(self, kind: Kind | None = None) -> Remaining:
         """The largest (epsilon, delta) of one more fit that the cap allows.
+
+        Parameters
+        ----------
+        kind : {"gaussian", "pure", "any"} or None, default=None
+            Of which noise: Gaussian, pure (delta is then 0), or any at all, such as a
+            search with secret trials. None: any until squares are charged, with the
+            first fit of Gaussian noise; then Gaussian.
 
         Returns
         -------
         object with `epsilon`, `delta`, `noise` and `pure_epsilon`
-            `noise` is "any" if epsilon and delta hold for a fit with whatever noise,
-            and "gaussian" from the first Gaussian fit on: then they hold for Gaussian
-            noise, and `pure_epsilon` is the most that a pure fit may cost.
+            `noise` is "any" if epsilon and delta hold for a fit with whatever noise.
+            `pure_epsilon` is the most that a pure fit may cost. What sampled fits and
+            objective perturbation may cost depends on their own parameters; a refusal
+            says what they count as.
         """
-        return _remaining(self._state(self.spends()))
+        state = self._state(self._books.read())
+        if kind is not None:
+            check_choice("kind", kind, ("gaussian", "pure", "any"))
+        return _remaining(state, kind)
 
     def to_frame(self) -> pd.DataFrame:
         """The books as a table.
@@ -293,13 +349,15 @@ default="replace_one"
         -------
         DataFrame
             One row per fit: number, time, label, epsilon and delta asked for, the
-            event as JSON, its epsilon alone and the running total at the cap's delta.
+            event as JSON, its epsilon alone, the running total at the cap's delta, and
+            what it was charged: epsilon and delta of what is set aside, and mu. These
+            are NaN for what version 0.1 booked.
         """
         import pandas as pd
 
-        rows, state = [], FilterState(self.cap)
-        for spend in self.spends():
-            state = state.charged(spend.event, spend.delta)
+        rows = []
+        for spend, state in self._history():
+            charge = spend.charge or _UNKNOWN
             rows.append(
                 {
                     "id": spend.id,
@@ -310,10 +368,14 @@ default="replace_one"
                     "event": event_to_json(spend.event),
                     "epsilon_alone": epsilon_of(spend.event, self.delta),
                     "epsilon_total": state.spent_epsilon(),
+                    "charged_epsilon": charge.epsilon,
+                    "charged_delta": charge.delta,
+                    "charged_mu": math.sqrt(charge.mu_squared),
                 }
             )
         columns = ["id", "committed_at", "label", "epsilon", "delta", "event"]
         columns += ["epsilon_alone", "epsilon_total"]
+        columns += ["charged_epsilon", "charged_delta", "charged_mu"]
         return pd.DataFrame(rows, columns=columns)
 
     def __repr__(self) -> str:
@@ -323,12 +385,16 @@ default="replace_one"
         )
         text += f", dataset={self.dataset!r}" if self.dataset else ""
         text += ", allow_nonprivate=True" if self.allow_nonprivate else ""
+        if self.reserve_epsilon > 0:
+            text += f", reserve_epsilon={self.reserve_epsilon:g}"
+        if self.reserve_delta != half_of(self.delta):
+            text += f", reserve_delta={self.reserve_delta:g}"
         try:
-            spends = self.spends()
+            entries = self._books.read()
+            state = self._state(entries)
         except (LedgerError, OSError):
             return f"{text}): unreadable"
-        state = self._state(spends)
-        return f"{text}): {_told(state, len(spends))}"
+        return f"{text}): {_told(state, len(entries.rows))}"
 
     def _repr_html_(self) -> str:
         rows = {
@@ -338,11 +404,11 @@ default="replace_one"
         }
         title = f"BudgetLedger {self.path}"
         try:
-            spends = self.spends()
+            entries = self._books.read()
+            state = self._state(entries)
         except (LedgerError, OSError) as error:
             return ledger_card(title, rows | {"unreadable": str(error)}, None)
-        state = self._state(spends)
-        rows["books"] = _told(state, len(spends))
+        rows["books"] = _told(state, len(entries.rows))
         return ledger_card(title, rows, state.spent_epsilon() / self.epsilon)
 
     def _warn_of_neighbours(self) -> None:
@@ -368,15 +434,54 @@ default="replace_one"
             self.unit,
             self.dataset,
             int(self.allow_nonprivate),
+            self.reserve_epsilon,
+            self.reserve_delta,
         )
         return Books(self.path, terms)
 
-    def _state(self, spends: list[Spend]) -> FilterState:
-        return filter_state(
-            self.cap,
-            (spend.event for spend in spends),
-            (spend.delta for spend in spends),
+    def _start(self, entries: Entries) -> FilterState:
+        """The state before the spends that have charges of their own."""
+        if entries.schema == 1 and entries.rows:
+            return settled(self.cap, entries.spends())
+        balance = entries.balance
+        if balance is None:
+            return FilterState(
+                self.cap, Reserve(self.reserve_epsilon, self.reserve_delta)
+            )
+        reserve = Reserve(balance.reserve_epsilon, balance.reserve_delta)
+        return FilterState(self.cap, reserve, balance.charge)
+
+    def _state(self, entries: Entries) -> FilterState:
+        return reduce(FilterState.after, entries.charges, self._start(entries))
+
+    def _history(self) -> Iterator[tuple[Spend, FilterState]]:
+        """Every spend, and the state after it."""
+        entries = self._books.read()
+        spends = entries.spends()
+        n_old = len(spends) - len(entries.charges)
+        for number in range(n_old):
+            yield spends[number], settled(self.cap, spends[: number + 1])
+        state = self._start(entries)
+        for spend in spends[n_old:]:
+            state = state.after(spend.charge or Charge())
+            yield spend, state
+
+    def _hint(self, entries: Entries, event: Event, delta: float) -> str:
+        """Which set-aside would have sufficed, or nothing."""
+        booked = [(spend.event, spend.delta) for spend in entries.spends()]
+        found = sufficient_reserve(self.cap, booked, event, delta)
+        if found is None:
+            return ""
+        return (
+            f" A ledger made with reserve_epsilon={found.epsilon:g} and reserve_delta="
+            f"{found.delta:g} would have had room for all of its fits and this one."
         )
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        # Handles of version 0.1 set nothing aside of their own.
+        vars(self).setdefault("reserve_epsilon", 0.0)
+        vars(self).setdefault("reserve_delta", half_of(self.delta))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, BudgetLedger) and vars(self) == vars(other)
@@ -397,17 +502,23 @@ class Amount:
 class Remaining(Amount):
     """What one more fit may cost, and for which kind of noise this holds."""
 
-    noise: Literal["any", "gaussian"]
+    noise: Kind
     pure_epsilon: float
 
 
-def _remaining(state: FilterState) -> Remaining:
-    return Remaining(
-        state.remaining_epsilon(),
-        state.delta_left(),
-        "gaussian" if state.mu_squared > 0 else "any",
-        state.remaining_pure_epsilon(),
-    )
+def _remaining(state: FilterState, kind: Kind | None = None) -> Remaining:
+    pure = state.remaining_pure_epsilon()
+    if kind == "pure":
+        return Remaining(pure, 0.0, "pure", pure)
+    if kind == "any" and state.is_open:
+        left = state.room_for_releases
+        return Remaining(left.epsilon, left.delta, "any", pure)
+    noise: Kind = "gaussian" if state.is_open else "any"
+    return Remaining(state.remaining_epsilon(), state.delta_left(), noise, pure)
+
+
+def _balance(state: FilterState) -> Balance:
+    return Balance(state.spent, state.reserve.epsilon, state.reserve.delta)
 
 
 def _told(state: FilterState, n_spends: int) -> str:
@@ -433,19 +544,6 @@ def _told(state: FilterState, n_spends: int) -> str:
 
 def _is_private(event: Event) -> bool:
     return math.isfinite(event.pure_epsilon)
-
-
-def _what_is_left(state: FilterState, event: Event) -> str:
-    """What one more fit may cost, in the unit in which the event was refused."""
-    most = f"epsilon={state.remaining_epsilon():.4g}, delta={state.delta_left():.4g}"
-    if state.mu_squared == 0:
-        return f"one more fit, with any noise, may cost at most {most}"
-    return (
-        "since noise adds up in squares here, it counts as "
-        f"mu={math.sqrt(event.gdp_mu_squared):.4g}; mu={state.mu_unspent():.4g} is "
-        f"left, for one more fit of at most {most} with Gaussian noise, or "
-        f"epsilon={state.remaining_pure_epsilon():.4g} if it is pure"
-    )
 
 
 def _check_adjacency_of(event: Event, adjacency: Relation) -> None:

@@ -19,7 +19,8 @@ decided here:
 
 Poisson sampling is exact under zero_out: a record against the null record is the
 pair of add and remove. Under replace_one the guarantee of the whole composition
-follows by two steps of group privacy (``docs/proofs/accounting.md``).
+follows by two steps, to the null record and from it, each in its own order and with
+its own share of epsilon (``docs/proofs/accounting.md``).
 
 References
 ----------
@@ -39,6 +40,7 @@ from functools import cache, reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skdp.privacy._events import (
     BoundedRangeEvent,
@@ -70,6 +72,16 @@ _TRUNCATED = 1e-6
 _MOST_CELLS = 2**19
 # Losses of this size are not composed: exponentials overflow, and nothing is private.
 _MOST_LOSS = 500.0
+# Where epsilon is divided between the two steps of an exchange: points tried, how often
+# the best of them is looked at more closely, and by how much.
+_POINTS, _LOOKS, _CLOSER = 33, 3, 0.1
+# How far from one half the division is sought, in standard deviations of the loss.
+_AROUND = 4.0
+# Bound on the relative rounding error of sums over a grid of losses; added to round up.
+_SUM_ERROR = 1e-9
+
+Array = NDArray[np.float64]
+Profile = Callable[[Array], Array]
 
 
 def pld_epsilon(leaves: Iterable[Event], delta: float) -> float:
@@ -119,23 +131,112 @@ def _epsilon(events: tuple[Event, ...], delta: float) -> float:
 
 
 def _group_epsilon(events: tuple[Event, ...], delta: float) -> float:
-    """Two steps of group privacy: (e, d) becomes (2 e, (1 + exp(e)) d)."""
+    """Two steps of group privacy, from a record to the null record and to another."""
     lost = _rounding(events)
     if delta <= 8 * lost:
         found = 2 * _fixed_point(_renyi_bound(events), delta)
         return found if found < _MOST_LOSS else math.inf
-    whole = _compose(events, delta)
+    profile = _exchange(events, delta)
 
     def is_enough(epsilon: float) -> bool:
-        share = delta / (1 + math.exp(min(epsilon, 700.0)))
-        return float(whole.get_delta_for_epsilon(epsilon)) + lost <= share
+        return float(profile(np.array([epsilon]))[0]) <= delta
 
-    found = 0.0 if is_enough(0.0) else 2 * smallest(is_enough, 1e-6)
+    found = 0.0 if is_enough(0.0) else smallest(is_enough, 1e-6)
     if found < _MOST_LOSS:
         return found
     # The share that is left for so large an epsilon may be below what rounding takes.
     found = 2 * _fixed_point(_renyi_bound(events), delta)
     return found if found < _MOST_LOSS else math.inf
+
+
+def pld_profile(leaves: Iterable[Event], delta: float) -> Profile | None:
+    """Delta at any epsilon of 0 or more, in both orders; never too small.
+
+    `leaves` are as for `pld_epsilon`, and all or none of them Poisson events under
+    replace_one; `delta` is in [1e-50, 1) and says how small a delta matters.
+
+    Returns
+    -------
+    callable or None
+        Maps an array to an array; None where transforms resolve no such delta, or the
+        cost is in the hundreds.
+    """
+    events = tuple(leaves)
+    lost = _rounding(events)
+    variance = math.fsum(map(loss_variance, events))
+    if delta <= 8 * lost or variance > _MOST_LOSS:
+        return None
+    if any(_reach(event) > _MOST_LOSS for event in events):
+        return None
+    if any(getattr(event, "adjacency", None) == "replace_one" for event in events):
+        return _exchange(events, delta)
+    orders = _orders(events, delta)
+
+    def profile(epsilons: Array) -> Array:
+        found = np.maximum(*(order(epsilons) for order in orders)) + lost
+        return np.asarray(np.minimum(1.0, found))
+
+    return profile
+
+
+def _exchange(events: tuple[Event, ...], delta: float) -> Profile:
+    """The profile of one record exchanged for another, by way of the null record.
+
+    P <= e^a P0 + r(a) and P0 <= e^(e - a) P' + s(e - a) for every real a, so that
+    r(a) + e^a s(e - a) is a delta at e. The least over some a is taken.
+    """
+    away, back = _orders(events, delta)
+    lost = _rounding(events)
+    width = _AROUND * math.sqrt(math.fsum(map(loss_variance, events)))
+
+    def profile(epsilons: Array) -> Array:
+        centre, reach = epsilons / 2, epsilons / 2 + width
+        best = np.ones(epsilons.shape)
+        for _ in range(_LOOKS):
+            first = centre[:, None] + np.outer(reach, np.linspace(-1, 1, _POINTS))
+            kept = np.minimum(first, _MOST_LOSS)
+            rest = back(epsilons[:, None] - kept) + lost
+            found = away(kept) + lost + np.exp(kept) * rest
+            at = found.argmin(axis=1)[:, None]
+            centre = np.take_along_axis(kept, at, axis=1)[:, 0]
+            best = np.minimum(best, np.take_along_axis(found, at, axis=1)[:, 0])
+            reach = reach * _CLOSER
+        return best
+
+    return profile
+
+
+class _HockeyStick:
+    """E[(1 - exp(epsilon - L))_+] of a loss on a grid, at any real epsilons."""
+
+    def __init__(self, mass: Any) -> None:
+        dense = mass.to_dense_pmf()
+        self._interval: float = dense._discretization
+        self._lowest: int = dense._lower_loss
+        self._endless: float = dense._infinity_mass
+        masses = np.asarray(dense._probs, dtype=np.float64)
+        losses = (np.arange(len(masses)) + self._lowest) * self._interval
+        weighted = masses * np.exp(np.clip(-losses, -700.0, 700.0))
+        self._above = _sums_from(masses)
+        self._weighted_above = _sums_from(weighted)
+
+    def __call__(self, epsilons: Array) -> Array:
+        place = np.floor(epsilons / self._interval) - self._lowest + 1
+        i = np.clip(place, 0, len(self._above) - 1).astype(np.intp)
+        part = np.exp(np.minimum(epsilons, 700.0)) * self._weighted_above[i]
+        found = self._above[i] * (1 + _SUM_ERROR) - part
+        return np.asarray(self._endless + np.maximum(found, 0.0))
+
+
+def _sums_from(values: Array) -> Array:
+    """Sums of all values from each place on; 0 at the place behind the last."""
+    return np.append(np.cumsum(values[::-1])[::-1], 0.0)
+
+
+def _orders(events: tuple[Event, ...], delta: float) -> tuple[Profile, Profile]:
+    """Profiles of a record against the null record, and of the reverse."""
+    whole: Any = _compose(events, delta)
+    return _HockeyStick(whole._pmf_remove), _HockeyStick(whole._pmf_add)
 
 
 def _fixed_point(bound: Callable[[float], float], delta: float) -> float:

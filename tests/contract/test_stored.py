@@ -11,6 +11,7 @@ import shutil
 import sqlite3
 import warnings
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import joblib
@@ -20,10 +21,23 @@ import pytest
 import skdp
 from skdp import BudgetLedger, DPLogisticRegression, PrivacyRecord, RowNormClipper
 from skdp._stored import STATE_SCHEMA, StoredEstimator
-from skdp.exceptions import InconsistentVersionWarning, LedgerError
+from skdp.exceptions import (
+    BudgetExceeded,
+    InconsistentVersionWarning,
+    LedgerError,
+)
 from skdp.linear_model._base import DPEstimator
-from skdp.privacy import Budget, GaussianEvent, epsilon_of
+from skdp.privacy import (
+    Budget,
+    EpsilonDeltaEvent,
+    GaussianEvent,
+    PoissonGaussianEvent,
+    PureEvent,
+    _ledger,
+    epsilon_of,
+)
 from skdp.privacy._codec import event_from_dict, event_to_dict
+from skdp.privacy._gaussian import gaussian_mu, pure_mu
 
 FOLDER = Path(__file__).parents[1] / "stored" / "0.1"
 EXPECTED = json.loads((FOLDER / "expected.json").read_text())
@@ -285,11 +299,11 @@ def test_broken_twin_that_moved_a_class_without_an_alias_is_found(monkeypatch):
         load("events")
 
 
-def test_what_is_stored_now_looks_nowhere_else(tmp_path):
+def test_what_is_stored_now_looks_nowhere_else(books):
     spec = importlib.util.spec_from_file_location("make", FOLDER / "make.py")
     make = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(make)
-    models = make.models(make.books(tmp_path / "study.db"))
+    models = make.models(open_books(books))
     assert models.keys() == EXPECTED["models"].keys()
     for name, (model, _, _) in models.items():
         assert unlisted(pickle.dumps(model, protocol=4)) == set(), name
@@ -466,3 +480,148 @@ def test_new_ledger_is_silent_and_names_the_version(tmp_path):
         connection.commit()
     with pytest.raises(LedgerError, match="must name the version"):
         ledger.spends()
+
+
+# Ledgers of schema 1, which knew no charges --------------------------------------
+
+BEFORE = FOLDER.parent / "schema_1"
+BOOKS = json.loads((BEFORE / "expected.json").read_text())
+
+
+def before(name, folder):
+    shutil.copy(BEFORE / f"{name}.db", folder / f"{name}.db")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InconsistentVersionWarning)
+        return BudgetLedger.open(folder / f"{name}.db")
+
+
+def book(ledger, event, asked=1e-7):
+    budget = Budget(1.0, min(asked, ledger.delta))
+    ledger.commit(event, adjacency="replace_one", budget=budget, label="new")
+
+
+def schema_of(ledger):
+    with closing(sqlite3.connect(ledger.path)) as connection:
+        return connection.execute("PRAGMA user_version").fetchone()[0]
+
+
+@pytest.mark.parametrize("name", BOOKS)
+def test_ledger_without_charges_promises_what_it_promised(name, tmp_path):
+    ledger, told = before(name, tmp_path), BOOKS[name]
+    content = Path(ledger.path).read_bytes()
+    assert ledger.spent().epsilon <= float(told["spent"]) * (1 + 1e-9)
+    epsilon, delta, pure = told["remaining"]
+    left = ledger.remaining()
+    assert left.epsilon >= epsilon * (1 - 1e-9)
+    assert left.delta == delta
+    assert left.pure_epsilon >= pure * (1 - 1e-9)
+    assert (ledger.reserve_epsilon, ledger.reserve_delta) == (0.0, ledger.delta / 2)
+    assert len(ledger.spends(verify=True)) == len(ledger.to_frame())
+    assert Path(ledger.path).read_bytes() == content
+    assert schema_of(ledger) == 1
+
+
+@pytest.mark.parametrize("name", ["first", "second", "empty"])
+def test_what_was_left_is_admitted_after_the_change_of_schema(name, tmp_path):
+    ledger = before(name, tmp_path)
+    epsilon, delta, _ = BOOKS[name]["remaining"]
+    ledger.commit(
+        GaussianEvent(1 / gaussian_mu(epsilon, delta)),
+        adjacency="replace_one",
+        budget=Budget(epsilon, delta),
+        label="all that was left",
+    )
+    assert schema_of(ledger) == 2
+    assert ledger.spent().epsilon <= 3.0
+    with pytest.raises(BudgetExceeded):
+        book(ledger, PureEvent(0.1))
+
+
+@pytest.mark.parametrize("name", BOOKS)
+def test_spends_without_charges_are_settled_once_and_for_good(
+    name, tmp_path, monkeypatch
+):
+    ledger = before(name, tmp_path)
+    spent, old = ledger.spent().epsilon, ledger.spends()
+    book(ledger, PureEvent(0.01))
+    assert schema_of(ledger) == 2
+    assert ledger.spent().epsilon > spent or spent == np.inf
+
+    def again(*_):
+        raise AssertionError("charged again")
+
+    monkeypatch.setattr(_ledger, "settled", again)
+    fresh = BudgetLedger.open(ledger.path)  # no warning: this version wrote last
+    total = fresh.spent().epsilon
+    assert fresh.spends()[:-1] == old
+    assert [spend.charge is None for spend in fresh.spends()] == [True] * len(old) + [
+        False
+    ]
+    assert len(fresh.spends(verify=True)) == len(old) + 1
+    book(fresh, PureEvent(0.01))
+    assert fresh.spent().epsilon > total or total == np.inf
+    # The twin: a file that is not carried over has to be charged again.
+    with pytest.raises(AssertionError, match="charged again"):
+        before("second", tmp_path).spent()
+
+
+def state_of(ledger):
+    return ledger._state(ledger._books.read())
+
+
+def test_first_phase_goes_on_with_what_is_left_of_the_cap(tmp_path):
+    ledger = before("first", tmp_path)
+    state = state_of(ledger)
+    epsilon, delta = state.spent.epsilon, state.spent.delta
+    assert (epsilon < 3.0 - BOOKS["first"]["remaining"][0] + 1e-9) and delta == 3e-7
+    book(ledger, GaussianEvent(9.0))
+    state = state_of(ledger)
+    assert state.room.epsilon == 0
+    assert state.room.delta == pytest.approx((1e-6 - delta) / 2)
+    whole = gaussian_mu(3.0 - epsilon, (1e-6 - delta) / 2) ** 2
+    assert state.room.mu_squared == pytest.approx(whole - 1 / 81)
+    sampled = PoissonGaussianEvent(2.5, 0.01, 200, "replace_one")
+    book(ledger, sampled)
+    assert state_of(ledger).spent.epsilon == epsilon
+
+
+def test_second_phase_has_only_its_squares_left(tmp_path):
+    ledger = before("second", tmp_path)
+    state = state_of(ledger)
+    assert (state.room.epsilon, state.room.delta) == (0, 0)
+    for event in (
+        PoissonGaussianEvent(9.0, 0.01, 10, "replace_one"),
+        EpsilonDeltaEvent(0.01, 1e-9),
+    ):
+        with pytest.raises(BudgetExceeded):
+            book(ledger, event)
+    book(ledger, PureEvent(0.05))
+    after = state_of(ledger)
+    assert after.spent == replace(
+        state.spent, mu_squared=state.spent.mu_squared + pure_mu(0.05) ** 2
+    )
+
+
+def test_forged_balance_is_found(tmp_path):
+    ledger = before("first", tmp_path)
+    book(ledger, PureEvent(0.01))
+    with closing(sqlite3.connect(ledger.path)) as connection:
+        connection.execute(
+            """UPDATE carried SET balance = replace(balance, '"delta": 3e-07', """
+            """'"delta": 1e-07')"""
+        )
+        connection.commit()
+    with pytest.raises(LedgerError, match="digests"):
+        ledger.spent()
+
+
+def test_old_release_is_kept_out_of_a_ledger_that_has_charges(tmp_path):
+    """Version 0.1 reads schema 1 only, so it cannot overlook a charge."""
+    ledger = before("first", tmp_path)
+    book(ledger, PureEvent(0.01))
+    assert schema_of(ledger) > 1
+    # The same for a process that had opened the file before it was changed: the rows
+    # are longer than the ones it knows, and their digests others.
+    with closing(sqlite3.connect(ledger.path)) as connection:
+        assert len(connection.execute("SELECT * FROM spends").fetchone()) == 7
+        assert len(connection.execute("SELECT * FROM books").fetchone()) == 10

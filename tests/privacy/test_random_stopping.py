@@ -342,17 +342,19 @@ def test_events_survive_the_books():
         SelectionEvent(EpsilonDeltaEvent(1.0, 0.1), "poisson", 3.0, 9)
 
 
-def test_ledger_charges_a_selection_as_a_black_box_and_composition_in_squares(tmp_path):
-    ledger = BudgetLedger(tmp_path / "a.db", epsilon=3.0, delta=1e-5)
+def test_ledger_charges_a_selection_as_a_release_and_composition_in_squares(tmp_path):
+    reserve = {"reserve_epsilon": 1.0, "reserve_delta": 1e-6}
+    ledger = BudgetLedger(tmp_path / "a.db", epsilon=3.0, delta=1e-5, **reserve)
     facts = {"adjacency": "replace_one", "budget": Budget(1.0, 1e-6)}
     multiplier = calibrate(selection, Budget(1.0, 1e-6))
-    ledger.commit(selection(multiplier), label="search", **facts)
-    assert 0.99 <= ledger.spent().epsilon <= 1.0
-    assert ledger.remaining().delta == pytest.approx(9e-6)
     tuned = ComposedEvent(
         (ParallelEvent((GaussianEvent(20.0),)), GaussianEvent(5.0, count=1))
     )
     ledger.commit(tuned, label="composition", **facts)
-    assert ledger._state(ledger.spends()).mu_squared == pytest.approx(1 / 400 + 1 / 25)
-    with pytest.raises(RuntimeError, match="black box"):
+    ledger.commit(selection(multiplier), label="search", **facts)  # after squares, too
+    frame = ledger.to_frame()
+    assert frame["charged_mu"][0] ** 2 == pytest.approx(1 / 400 + 1 / 25)
+    assert 0.99 <= frame["charged_epsilon"][1] <= 1.0
+    assert frame["charged_delta"].tolist() == [0, 1e-6]
+    with pytest.raises(RuntimeError, match="would have had room"):
         ledger.commit(selection(multiplier), label="search", **facts)
