@@ -266,8 +266,8 @@ class PoissonGaussianEvent(Single):
     count : int, default=1
         Number of releases; later queries may depend on earlier releases.
     adjacency : {"zero_out", "replace_one"}, default="zero_out"
-        Relation for which the event is charged: replace_one by two steps of group
-        privacy for all `count` releases together.
+        Relation for which the event is charged: replace_one by two steps, to the null
+        record and from it, for all `count` releases together.
     """
 
     _checks: ClassVar[Checks] = {

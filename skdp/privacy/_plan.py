@@ -63,7 +63,7 @@ class Poisson:
     """Every record with the same probability, afresh and secretly for each answer.
 
     The noise multiplier is that of one record's contribution, under both adjacencies:
-    replace_one is two steps of group privacy for all answers together
+    replace_one is two steps, by the null record, for all answers together
     (``docs/proofs/noisy_sgd.md``).
 
     `rate` is in (0, 1].

@@ -42,7 +42,7 @@ class NoisySGD(Descent):
     ``n_steps`` Poisson-sampled Gaussian releases of rate ``batch_size / n``, composed
     by privacy-loss distributions. The noise multiplier is sigma over the *zero_out*
     sensitivity, the largest contribution of one record, under both adjacencies:
-    replace_one is two steps of group privacy for the whole run. All iterates may be
+    replace_one is two steps for the whole run, by the null record. All iterates may be
     published, the samples may not. ``docs/proofs/noisy_sgd.md``. Unit of privacy: one
     record.
 
