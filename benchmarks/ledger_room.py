@@ -100,17 +100,9 @@ def print_counts() -> None:
         row = [count(event, delta, half), count(event, delta, half, first)]
         row.append(count(gaussian(epsilon, delta), delta, Reserve()))
         _print_row(f"noisy_sgd ({epsilon:g}, {delta:g})", half, row)
-    for epsilon, aside in (
-        (0.5, 0.0),
-        (0.5, 1.44),
-        (0.5, 1.6),
-        (1.0, 0.0),
-        (1.0, 1.44),
-    ):
-        event, reserve = (
-            fit(ObjectivePerturbation, 10_000, epsilon, 1e-6),
-            Reserve(aside, _HALF),
-        )
+    for epsilon, aside in ((0.5, 0.0), (0.5, 1.44), (0.5, 1.6), (1, 0.0), (1, 1.44)):
+        event = fit(ObjectivePerturbation, 10_000, epsilon, 1e-6)
+        reserve = Reserve(aside, _HALF)
         row = [count(event, 1e-6, reserve), count(event, 1e-6, reserve, first)]
         row.append(count(gaussian(epsilon, 1e-6), 1e-6, Reserve()))
         _print_row(f"objective_perturbation ({epsilon:g}, 1e-06)", reserve, row)

@@ -573,7 +573,8 @@ def test_first_phase_goes_on_with_what_is_left_of_the_cap(tmp_path):
     ledger = before("first", tmp_path)
     state = state_of(ledger)
     epsilon, delta = state.spent.epsilon, state.spent.delta
-    assert (epsilon < 3.0 - BOOKS["first"]["remaining"][0] + 1e-9) and delta == 3e-7
+    assert epsilon < 3.0 - BOOKS["first"]["remaining"][0] + 1e-9
+    assert delta == 3e-7
     book(ledger, GaussianEvent(9.0))
     state = state_of(ledger)
     assert state.room.epsilon == 0
