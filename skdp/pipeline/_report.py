@@ -15,6 +15,7 @@ from skdp._validation import check_bool, check_delta
 from skdp.exceptions import UnaccountedStepError
 from skdp.pipeline._clipped_rows import warn_of_clipped_rows
 from skdp.pipeline._folds import warn_of_stratified_folds
+from skdp.pipeline._ledgers import words_of_ledgers
 from skdp.pipeline._steps import VOUCHED, StepReport, step_report, unaccounted_in
 from skdp.pipeline._total import total_of
 from skdp.pipeline._walk import costs, walk
@@ -57,6 +58,9 @@ class PipelineReport:
         What the total says nothing of.
     clipped_rows : tuple of str, default=()
         Which private steps clip rows that come to them, and the `data_norm` to use.
+    ledgers : tuple of str, default=()
+        What the ledgers that steps carry have room for or have spent, and why that may
+        be more than the total.
     """
 
     steps: tuple[StepReport, ...]
@@ -67,6 +71,7 @@ class PipelineReport:
     reason: str
     not_covered: tuple[str, ...]
     clipped_rows: tuple[str, ...] = ()
+    ledgers: tuple[str, ...] = ()
 
     @property
     def state(self) -> str:
@@ -119,7 +124,7 @@ class PipelineReport:
         rest = f"Not covered: {'; '.join(self.not_covered)}."
         clipped = [f"Clipped: {_plain(text)}." for text in self.clipped_rows]
         which = [_WHICH_EPSILON] if self.state == "spent" else []
-        return [*clipped, *which, rest]
+        return [*clipped, *which, *map(_plain, self.ledgers), rest]
 
     def _repr_html_(self) -> str:
         color = "#1a7f37" if self.is_private else "#b42318"
@@ -211,6 +216,7 @@ def privacy_report(
         delta,
         has_cache=any(_caches(estimator)),
         clipped=clipped,
+        ledgers=words_of_ledgers(leaves),
     )
     if strict and not report.is_private:
         raise UnaccountedStepError(
@@ -245,6 +251,7 @@ def _compose(
     *,
     has_cache: bool,
     clipped: tuple[str, ...],
+    ledgers: tuple[str, ...],
 ) -> PipelineReport:
     private = [privacy for privacy in privacies if privacy and costs(privacy)]
     epsilon, delta = total_of(private, delta)
@@ -262,6 +269,7 @@ def _compose(
         reason=reason,
         not_covered=tuple(not_covered),
         clipped_rows=clipped,
+        ledgers=ledgers,
     )
 
 

@@ -10,6 +10,7 @@ Proofs in ``docs/proofs/accounting.md``.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterator
 from functools import lru_cache
 from typing import cast
@@ -18,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.privacy._accounting import epsilon_of
-from skdp.privacy._charge import Charge, largest_of, least_charge, sum_of
+from skdp.privacy._charge import Charge, Profile, largest_of, least_charge, sum_of
 from skdp.privacy._events import (
     EpsilonDeltaEvent,
     Event,
@@ -124,11 +125,18 @@ def _of_parallel(
 def _of_sampled(leaves: tuple[Event, ...], whole: Charge) -> Charge | None:
     if whole.delta <= 0:
         return None
+    # A power of ten, so that few are kept for all that may be set aside.
+    least = 10.0 ** math.floor(math.log10(whole.delta * _TRUNCATED))
+    profile = _profile_of_sampled(leaves, max(least, 1e-50))
+    return None if profile is None else least_charge(profile, whole)
+
+
+@lru_cache(maxsize=16)
+def _profile_of_sampled(leaves: tuple[Event, ...], least: float) -> Profile | None:
     # Imported here, because what it rests on takes a second to import.
     from skdp.privacy._pld import pld_profile
 
-    profile = pld_profile(leaves, whole.delta * _TRUNCATED)
-    return None if profile is None else least_charge(profile, whole)
+    return pld_profile(leaves, least)
 
 
 @lru_cache(maxsize=1024)

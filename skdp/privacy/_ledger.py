@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -341,6 +341,21 @@ default="replace_one"
         if kind is not None:
             check_choice("kind", kind, ("gaussian", "pure", "any"))
         return _remaining(state, kind)
+
+    def admits(self, events: Iterable[tuple[Event, float]]) -> bool:
+        """Whether the cap allows some events, one after the other; books nothing.
+
+        Parameters
+        ----------
+        events : iterable of pairs of an Event and a delta
+            The delta is that of the fit's budget.
+        """
+        state = self._state(self._books.read())
+        for event, delta in events:
+            state = state.charged(event, delta)
+            if state.exhausted() is not None:
+                return False
+        return True
 
     def to_frame(self) -> pd.DataFrame:
         """The books as a table.

@@ -15,9 +15,9 @@ from skdp.privacy._events import Event
 from skdp.privacy._filter import FilterState, Part, Reserve
 
 # Set-asides of epsilon that are tried, as shares of the cap.
-_TRIED = tuple(i / 25 for i in range(25))
+_TRIED = tuple(i / 15 for i in range(15))
 # Books for which the search for a set-aside would take long are not searched.
-_MOST_ENTRIES, _MOST_KINDS = 300, 6
+_MOST_ENTRIES, _MOST_KINDS = 300, 4
 # Digits of a set-aside that is named.
 _DIGITS = 4
 

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -161,10 +162,16 @@ def test_several_steps_get_noise_that_adds_up():
 def test_fits_spend_no_more_than_planned(tmp_path, solver, delta):
     if delta == 0 and solver == "noisy_gd":
         pytest.skip("not a pure solver")
-    # A ledger charges objective perturbation more than its own epsilon.
+    # A ledger charges objective perturbation more than its own epsilon; all else may
+    # use up the cap if nothing is set aside.
     is_mixture = solver == "objective_perturbation" and delta > 0
-    cap = 9.0 if is_mixture else 1.0
-    ledger = BudgetLedger(tmp_path / "l.db", epsilon=cap, delta=delta)
+    cap, reserve = (1.2, {"reserve_epsilon": 0.3}) if is_mixture else (1.0, {})
+    ledger = BudgetLedger(
+        tmp_path / "l.db",
+        epsilon=cap,
+        delta=delta,
+        **reserve or {"reserve_delta": 0.0},
+    )
     columns = ColumnTransformer(
         [("n", BoundedScaler((0, 1)), [0, 1, 2]), ("p", "passthrough", [3])],
         sparse_threshold=0,
@@ -176,7 +183,12 @@ def test_fits_spend_no_more_than_planned(tmp_path, solver, delta):
     )
     result = set_budget(pipeline, epsilon=1.0, delta=delta)
     planned = privacy_report(result)
+    (word,) = planned.ledgers
+    assert ("by their events" if is_mixture else "has room for these") in word
+    assert "charges" in word or word in repr(planned)
     spent = privacy_report(result.fit(X, Y))
+    (word,) = spent.ledgers
+    assert f"has spent epsilon {ledger.spent().epsilon:.4g} at" in word
     assert spent.state == "spent"
     assert spent.epsilon <= planned.epsilon <= 1.0
     assert spent.delta <= planned.delta <= delta
@@ -283,3 +295,19 @@ def test_steps_of_different_relations_share_no_budget():
     )
     with pytest.raises(ValueError, match=r"one relation.*replace_one.*zero_out"):
         set_budget(model, epsilon=1.0, delta=1e-6)
+
+
+def test_report_says_that_a_ledger_has_no_room(tmp_path):
+    """Before anything is spent, where the second of two fits would be refused."""
+    ledger = BudgetLedger(tmp_path / "l.db", epsilon=1.0, delta=1e-6)
+    first = SelectFromModel(model(solver="noisy_gd", ledger=ledger), threshold=0)
+    pipeline = chain(first, model(solver="noisy_gd", ledger=ledger))
+    (word,) = privacy_report(set_budget(pipeline, epsilon=1.0, delta=1e-6)).ledgers
+    assert (
+        "has no room for all of these steps: it keeps epsilon=0 and delta=5e-07" in word
+    )
+    (word,) = privacy_report(set_budget(pipeline, epsilon=0.9, delta=1e-6)).ledgers
+    assert "has room for these steps" in word
+    assert ledger.spends() == []
+    Path(ledger.path).unlink()
+    assert privacy_report(pipeline).ledgers == ()

@@ -1317,3 +1317,163 @@ def test_sampled_fits_come_before_and_after_gaussian_ones(tmp_path):
     first, third = frame.loc[[0, 2]].to_numpy()[:, -3:]
     assert (first == third).all()  # whatever came between
     assert 0 < frame["charged_delta"].sum() < 1e-7
+
+
+# Set-asides and charges ----------------------------------------------------------
+
+
+WRONG_RESERVES = [
+    ({"reserve_epsilon": 10.1}, "reserve_epsilon"),
+    ({"reserve_epsilon": -0.1}, "reserve_epsilon"),
+    ({"reserve_delta": 1.1e-6}, "reserve_delta"),
+    ({"reserve_delta": "half"}, "reserve_delta"),
+    ({"delta": 0.0, "reserve_delta": 1e-9}, "reserve_delta"),
+]
+
+
+@pytest.mark.parametrize(("change", "name"), WRONG_RESERVES)
+def test_wrong_set_asides_are_refused_and_no_file_is_made(tmp_path, change, name):
+    with pytest.raises((TypeError, ValueError), match=f"{name}.*must be"):
+        make_ledger(tmp_path, **change)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_set_asides_are_terms_of_the_ledger(tmp_path):
+    ledger = make_ledger(tmp_path, reserve_epsilon=2.0, reserve_delta=1e-7)
+    assert BudgetLedger.open(ledger.path) == ledger
+    assert "reserve_epsilon=2, reserve_delta=1e-07)" in repr(ledger)
+    with pytest.raises(LedgerError, match=r"made with.*reserve_epsilon=2\.0"):
+        BudgetLedger(ledger.path, **VALUES)
+    assert "reserve" not in repr(BudgetLedger(tmp_path / "b.db", dataset="b", **VALUES))
+
+
+def test_what_remains_by_kind_is_admitted_and_hardly_more(tmp_path):
+    ledger = make_ledger(tmp_path, reserve_epsilon=2.0, reserve_delta=4e-7)
+    spend(ledger)
+    for kind, event in (
+        ("gaussian", lambda e, d: GaussianEvent(1 / gaussian_mu(e, d))),
+        ("pure", lambda e, d: PureEvent(e)),
+        ("any", EpsilonDeltaEvent),
+    ):
+        left = ledger.remaining(kind)
+        assert left.noise == kind
+        assert ledger.admits([(event(left.epsilon, left.delta), 0.0)])
+        if kind != "any":  # a black box could still be charged a mu
+            more = event(1.01 * left.epsilon, left.delta)
+            assert not ledger.admits([(more, 0.0)])
+    assert (ledger.remaining("any").epsilon, ledger.remaining("any").delta) == (2, 4e-7)
+    assert ledger.remaining() == ledger.remaining("gaussian")
+    with pytest.raises(ValueError, match="'kind' parameter must be"):
+        ledger.remaining("sampled")
+    assert len(ledger.spends()) == 1
+
+
+def test_audit_finds_what_was_charged_less(tmp_path, monkeypatch):
+    ledger = make_ledger(tmp_path, reserve_epsilon=1.0)
+    sampled = PoissonGaussianEvent(4.0, 0.01, 100, "replace_one")
+    for event in (PureEvent(0.1), sampled, EVENT, ObjectiveEvent(9.0, 0.05), sampled):
+        spend(ledger, event)
+    assert len(ledger.spends(verify=True)) == 5
+    honest = FilterState.charge_of
+
+    def half(state, event, delta=0.0):
+        return honest(state, event, delta).times(0.5)
+
+    monkeypatch.setattr(FilterState, "charge_of", half)
+    spend(ledger, sampled, label="cheap")
+    monkeypatch.setattr(FilterState, "charge_of", honest)
+    assert len(ledger.spends()) == 6
+    with pytest.raises(LedgerError, match="Got spend 6, cheap, charged less"):
+        ledger.spends(verify=True)
+
+
+def test_audit_finds_what_passed_the_cap(tmp_path, monkeypatch):
+    ledger = make_ledger(tmp_path, epsilon=1.0)
+    monkeypatch.setattr(FilterState, "exhausted", lambda state: None)
+    spend(ledger, PureEvent(2.0))
+    monkeypatch.setattr(FilterState, "exhausted", honest_verdict)
+    with pytest.raises(LedgerError, match="Got spend 1"):
+        ledger.spends(verify=True)
+
+
+NO_ACCOUNTANT = """
+import sys
+from skdp.privacy import Budget, BudgetLedger, GaussianEvent
+def refuse(text):
+    raise AssertionError("an event was read")
+import skdp.privacy._books as books
+books.event_from_json = refuse
+ledger = BudgetLedger.open(sys.argv[1])
+ledger.commit(GaussianEvent(1e4), adjacency="replace_one", budget=Budget(0.1, 1e-6),
+              label="more")
+print(repr(ledger), ledger.remaining("pure"))
+assert not any(name.startswith("dp_accounting") for name in sys.modules)
+try:
+    ledger.spends()
+except AssertionError:
+    print("twin")  # reading them all is what is not done above
+"""
+
+
+def test_charges_are_read_and_not_found_again(tmp_path):
+    ledger = make_ledger(tmp_path)
+    for z in (4.0, 5.0):
+        spend(ledger, PoissonGaussianEvent(z, 0.01, 100, "replace_one"))
+    told = run_python(NO_ACCOUNTANT, ledger.path)
+    assert "3 releases" in told
+    assert told.endswith("twin\n")
+
+
+KILLED = """
+import sys
+from skdp.privacy import Budget, BudgetLedger, GaussianEvent, PureEvent
+ledger = BudgetLedger.open(sys.argv[1])
+for i in range(100_000):
+    event = PureEvent(1e-5) if i % 2 else GaussianEvent(1e3)
+    ledger.commit(event, adjacency="replace_one", budget=Budget(1e-3, 1e-6), label="x")
+    print(i, flush=True)
+"""
+
+
+def test_killed_writers_lose_no_spend_that_they_were_told_of(tmp_path):
+    ledger, told = make_ledger(tmp_path), 0
+    for _ in range(4):
+        with start_python(KILLED, ledger.path) as process:
+            for _ in range(6):
+                told += bool(process.stdout.readline())
+            process.kill()
+            told += len(process.stdout.read().split())
+    booked = len(ledger.spends(verify=True))
+    assert told <= booked <= told + 4
+    spend(ledger)
+
+
+@pytest.mark.slow
+def test_eight_processes_of_two_hundred_spends_of_all_kinds(tmp_path):
+    path = tmp_path / "ledger.db"
+    ledger = BudgetLedger(path, epsilon=3.0, delta=1e-6, reserve_epsilon=0.5)
+    processes = [start_python(MIXED, path, turn) for turn in range(8)]
+    answers = [int(p.communicate(timeout=300)[0]) for p in processes]
+    assert sum(answers) == len(ledger.spends(verify=True)) < 1600
+    state = ledger._state(ledger._books.read())
+    assert state.exhausted() is None
+    assert state.room.epsilon < 0.01
+
+
+MIXED = """
+import sys
+from skdp.exceptions import BudgetExceeded
+from skdp.privacy import (
+    Budget, BudgetLedger, EpsilonDeltaEvent, GaussianEvent, PureEvent
+)
+ledger, accepted = BudgetLedger.open(sys.argv[1]), 0
+kinds = [GaussianEvent(50.0), PureEvent(0.005), EpsilonDeltaEvent(0.002, 1e-9)]
+for i in range(200):
+    try:
+        ledger.commit(kinds[(i + int(sys.argv[2])) % 3], adjacency="replace_one",
+                      budget=Budget(0.1, 1e-6), label=f"{sys.argv[2]} {i}")
+        accepted += 1
+    except BudgetExceeded:
+        pass
+print(accepted)
+"""
