@@ -34,9 +34,11 @@ Profile = Callable[[Array], Array]
 # Points of the grid, evenly spaced and by equal ratios.
 _EVEN, _BY_RATIO = 2000, 5000
 _LEAST_RATIO = 1e-4
-# No release is charged a smaller share of the set-asides: more of one kind would fit
-# than a ledger is made for.
-_LEAST_SHARE = 1e-5
+# No release is charged a smaller share of the set-asides.
+_LEAST_SHARE = 1e-9
+# The share of the set-aside delta at which a grid may end, and how much a profile has
+# to fall from there for the grid to go on.
+_LEAST_DELTA, _FALL = 1e-5, 0.999
 # Beyond this a loss is hopeless, and exponentials lose digits.
 _MOST_LOSS = 500.0
 
@@ -113,7 +115,7 @@ def least_charge(profile: Profile, whole: Charge) -> Charge | None:
     """
     if whole.delta <= 0 or whole.mu_squared <= 0:
         return None
-    grid = _grid(profile, whole.delta * _LEAST_SHARE)
+    grid = _grid(profile, whole.delta)
     bounds = profile(grid)
 
     def is_enough(share: float) -> bool:
@@ -140,11 +142,15 @@ def is_valid(charge: Charge, grid: Array, bounds: Array) -> bool:
     return bool(np.all(bounds <= least))
 
 
-def _grid(profile: Profile, least: float) -> Array:
-    """From 0 to where the profile is below `least`, or the loss is hopeless."""
-    end = 1e-3
-    while end < _MOST_LOSS and float(profile(np.array([end]))[0]) > least:
-        end = min(1.2 * end, _MOST_LOSS)
+def _grid(profile: Profile, delta: float) -> Array:
+    """From 0 to where the profile hardly matters, or the loss is hopeless."""
+    end, last = 1e-3, 1.0
+    while end < _MOST_LOSS:
+        found = float(profile(np.array([end]))[0])
+        is_small = found <= _LEAST_DELTA * delta
+        if found <= _LEAST_SHARE * delta or (is_small and found > _FALL * last):
+            break
+        end, last = min(1.2 * end, _MOST_LOSS), found
     even = np.linspace(0.0, end, _EVEN)
     return np.union1d(even, np.geomspace(_LEAST_RATIO * end, end, _BY_RATIO))
 

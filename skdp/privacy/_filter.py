@@ -112,12 +112,13 @@ class FilterState:
     def exhausted(self) -> Part | None:
         """Which part of the cap the charges exceed, if any."""
         limit = self._limit
-        if self.spent.delta * (1 - _ROUNDING) > limit.delta:
+        # Asked so that what is no number is refused.
+        if not self.spent.delta * (1 - _ROUNDING) <= limit.delta:
             return "delta"
-        if self.spent.epsilon * (1 - _ROUNDING) > limit.epsilon:
+        if not self.spent.epsilon * (1 - _ROUNDING) <= limit.epsilon:
             # Without a delta no epsilon is enough for what is not pure.
             return "delta" if math.isinf(self.spent.epsilon) else "epsilon"
-        if self.spent.mu_squared * (1 - _ROUNDING) > limit.mu_squared:
+        if not self.spent.mu_squared * (1 - _ROUNDING) <= limit.mu_squared:
             return "epsilon" if self.reserve.delta < self.cap.delta else "delta"
         return None
 

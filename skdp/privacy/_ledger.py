@@ -35,7 +35,7 @@ from skdp.privacy._codec import event_to_json
 from skdp.privacy._events import Event
 from skdp.privacy._filter import FilterState, Reserve
 from skdp.privacy._ledger_card import ledger_card
-from skdp.privacy._refusal import sufficient_reserve, told
+from skdp.privacy._refusal import MOST_SEARCHED, sufficient_reserve, told
 from skdp.privacy._settled import settled, underpaid
 
 if TYPE_CHECKING:
@@ -483,6 +483,8 @@ default="replace_one"
 
     def _hint(self, entries: Entries, event: Event, delta: float) -> str:
         """Which set-aside would have sufficed, or nothing."""
+        if len(entries.rows) > MOST_SEARCHED:
+            return ""
         booked = [(spend.event, spend.delta) for spend in entries.spends()]
         found = sufficient_reserve(self.cap, booked, event, delta)
         if found is None:

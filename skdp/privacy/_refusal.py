@@ -17,7 +17,7 @@ from skdp.privacy._filter import FilterState, Part, Reserve
 # Set-asides of epsilon that are tried, as shares of the cap.
 _TRIED = tuple(i / 15 for i in range(15))
 # Books for which the search for a set-aside would take long are not searched.
-_MOST_ENTRIES, _MOST_KINDS = 300, 4
+MOST_SEARCHED, _MOST_KINDS = 300, 4
 # Digits of a set-aside that is named.
 _DIGITS = 4
 
@@ -75,7 +75,7 @@ def sufficient_reserve(
     are not searched.
     """
     kinds = {event for event, _ in booked}
-    if len(booked) > _MOST_ENTRIES or len(kinds) > _MOST_KINDS:
+    if len(booked) > MOST_SEARCHED or len(kinds) > _MOST_KINDS:
         return None
     wanted = [*booked, (event, delta)]
     for reserve in _candidates(cap, event, delta):
