@@ -125,7 +125,7 @@ default="replace_one"
     ...     label="first model",
     ... )
     >>> round(ledger.spent().epsilon, 2), round(ledger.remaining().epsilon, 2)
-    (0.98, 2.78)
+    (0.98, 2.68)
     >>> again = BudgetLedger.open(ledger.path)  # with the values it was made with
     >>> again == ledger, again.remaining().noise
     (True, 'gaussian')
