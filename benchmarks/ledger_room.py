@@ -24,7 +24,14 @@ from skdp import DPLogisticRegression, DPStandardScaler, privacy_report, set_bud
 from skdp._configured import given_params
 from skdp.losses import LogisticLoss
 from skdp.objectives import LinearObjective
-from skdp.privacy import Budget, BudgetLedger, Event, GaussianEvent, calibrate
+from skdp.privacy import (
+    Budget,
+    BudgetLedger,
+    Event,
+    GaussianEvent,
+    SelectionEvent,
+    calibrate,
+)
 from skdp.privacy._filter import FilterState, Reserve
 from skdp.privacy._gaussian import gaussian_mu
 from skdp.solvers._noisy_sgd import NoisySGD
@@ -113,6 +120,24 @@ def _print_row(name: str, reserve: Reserve, row: list[int]) -> None:
     print(f"| {name} | {aside} | {' | '.join(map(str, row))} |")
 
 
+def print_search() -> None:
+    """Random stopping at (1, 1e-6) and Gaussian fits of that budget, either first."""
+    cap, first = Budget(3.0, 1e-5), gaussian(1.0, 1e-6)
+
+    def declare(multiplier: float) -> Event:
+        trial = GaussianEvent(multiplier)
+        return SelectionEvent(trial, "negative_binomial", 12.0, 120, 0.0)
+
+    search = declare(calibrate(declare, Budget(1.0, 1e-6)))
+    for order in ((search, first), (first, search)):
+        state = FilterState(cap, Reserve(1.0, 1e-6))
+        for event in order:
+            state = state.charged(event, 1e-6)
+        names = ["search" if event is search else "fit" for event in order]
+        told = "admitted" if state.exhausted() is None else "refused"
+        print(f"{names[0]}, then {names[1]}, with 1 and 1e-6 set aside: {told}")
+
+
 def print_pipeline() -> None:
     """A scaler and objective perturbation, whose report says less than 1."""
     rng = np.random.default_rng(0)
@@ -187,6 +212,7 @@ def main() -> None:
     """Print everything."""
     warnings.simplefilter("ignore")
     print_counts()
+    print_search()
     print_pipeline()
     print_losses()
     print_times()

@@ -1387,6 +1387,26 @@ def test_audit_finds_what_was_charged_less(tmp_path, monkeypatch):
         ledger.spends(verify=True)
 
 
+def test_command_verifies_charges(used, capsys, monkeypatch):
+    assert main([used.path, "--verify"]) == 0
+    told = capsys.readouterr().out
+    for words in (
+        "set aside  epsilon 0, delta 5e-07",
+        "epsilon 0, delta 5e-07 for",
+        "verified   every spend",
+    ):
+        assert words in told
+    honest = FilterState.charge_of
+    monkeypatch.setattr(
+        FilterState,
+        "charge_of",
+        lambda state, event, delta=0.0: honest(state, event, delta).times(2.0),
+    )
+    assert main([used.path]) == 0
+    assert main([used.path, "--verify"]) == 1
+    assert "Got spend 1, first, charged less" in capsys.readouterr().err
+
+
 def test_audit_finds_what_passed_the_cap(tmp_path, monkeypatch):
     ledger = make_ledger(tmp_path, epsilon=1.0)
     monkeypatch.setattr(FilterState, "exhausted", lambda state: None)
