@@ -23,6 +23,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import astuple, dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -324,6 +325,8 @@ def _charge_text(charge: Charge) -> str:
     return json.dumps(values, sort_keys=True, allow_nan=False)
 
 
+# Fits of the same public facts have the same text.
+@lru_cache(maxsize=4096)
 def _charge_from(text: str) -> Charge:
     return Charge(**json.loads(text))
 

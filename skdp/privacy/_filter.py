@@ -89,7 +89,7 @@ class FilterState:
         spent = sum_of((self.spent, charge))
         is_first = self.spent.mu_squared == 0 < spent.mu_squared
         reserve = self._reserve_at(spent) if is_first else self.reserve
-        return replace(self, spent=spent, reserve=reserve)
+        return type(self)(self.cap, reserve, spent)
 
     def charge_of(self, event: Event, delta: float = 0.0) -> Charge:
         """What `event` is charged here: the first way that there is room for.
