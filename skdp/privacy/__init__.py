@@ -15,6 +15,7 @@ from skdp.privacy._events import (
 )
 from skdp.privacy._ledger import BudgetLedger
 from skdp.privacy._record import PrivacyRecord
+from skdp.privacy._record_schema import record_schema
 from skdp.privacy._search_events import ParallelEvent, SelectionEvent
 
 __all__ = [
@@ -35,4 +36,5 @@ __all__ = [
     "SelectionEvent",
     "calibrate",
     "epsilon_of",
+    "record_schema",
 ]

@@ -86,6 +86,8 @@ class PrivacyRecord:
         Unit of `sensitivity` and `noise_scale`, if it is not that of the query.
     skdp_version : str
         The version of skdp that made the release; "0.1" if it did not say so.
+    risk : str, default=""
+        Reserved for one sentence on what a record risks; empty in this version.
     """
 
     estimator: str
@@ -114,6 +116,7 @@ class PrivacyRecord:
     n_nonzero_coefs: int | None = None
     sensitivity_unit: str = ""
     skdp_version: str = __version__
+    risk: str = ""
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update({"skdp_version": FIRST_VERSION} | state)
@@ -121,7 +124,8 @@ class PrivacyRecord:
     def to_dict(self) -> dict[str, Any]:
         """The record with JSON-ready values; an infinite number becomes ``"inf"``.
 
-        Its fields, and ``"schema"``, the number of their meaning.
+        Its fields, and ``"schema"``, the number of their meaning; `record_schema` has
+        its form.
         """
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         values |= {"event": event_to_dict(self.event), "schema": RECORD_SCHEMA}
