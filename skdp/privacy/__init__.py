@@ -1,6 +1,7 @@
 """Accounting, noise and the ledger."""
 
 from skdp.privacy._accounting import Budget, calibrate, epsilon_of
+from skdp.privacy._dp_events import from_dp_event, to_dp_event
 from skdp.privacy._events import (
     BoundedRangeEvent,
     ComposedEvent,
@@ -14,6 +15,7 @@ from skdp.privacy._events import (
     PureEvent,
 )
 from skdp.privacy._ledger import BudgetLedger
+from skdp.privacy._opendp import from_opendp, to_opendp
 from skdp.privacy._record import PrivacyRecord
 from skdp.privacy._record_schema import record_schema
 from skdp.privacy._search_events import ParallelEvent, SelectionEvent
@@ -36,5 +38,9 @@ __all__ = [
     "SelectionEvent",
     "calibrate",
     "epsilon_of",
+    "from_dp_event",
+    "from_opendp",
     "record_schema",
+    "to_dp_event",
+    "to_opendp",
 ]

@@ -32,7 +32,7 @@ from skdp.privacy._books import (
 )
 from skdp.privacy._charge import Charge
 from skdp.privacy._codec import event_to_json
-from skdp.privacy._events import Event
+from skdp.privacy._events import ComposedEvent, Event
 from skdp.privacy._filter import FilterState, Reserve
 from skdp.privacy._ledger_card import ledger_card
 from skdp.privacy._refusal import MOST_SEARCHED, sufficient_reserve, told
@@ -308,6 +308,15 @@ default="replace_one"
                     f"{wrong.skdp_version}."
                 )
         return spends
+
+    def to_event(self) -> Event:
+        """All committed events as one, in the order in which they were committed.
+
+        For accountants of other libraries (`to_dp_event`). What they make of it is the
+        cost of these releases fixed in advance; of adaptively chosen ones the guarantee
+        is the cap.
+        """
+        return ComposedEvent(tuple(spend.event for spend in self.spends()))
 
     def spent(self) -> Amount:
         """What the fits so far cost, had they been fixed in advance.
