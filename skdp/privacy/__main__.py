@@ -1,22 +1,83 @@
-"""``python -m skdp.privacy study.db``: print a ledger's books."""
+"""``python -m skdp.privacy study.db``: print a ledger's books, or a signed report."""
 
 from __future__ import annotations
 
 import argparse
+import json
+import os
 import sqlite3
 import sys
+from pathlib import Path
 
 from skdp.exceptions import LedgerError
+from skdp.privacy._books_report import as_text, check_report, report_on
 from skdp.privacy._ledger import BudgetLedger
 
 _KIND_OF_NOISE = {"any": "with any noise", "gaussian": "with Gaussian noise,"}
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Print the books of one ledger; 1 if the file is none."""
+    """Print the books of one ledger, or run another command; 1 if the file is none."""
+    words = sys.argv[1:] if arguments is None else arguments
+    # Alone, the name of a command is that of a ledger.
+    if len(words) > 1 and words[0] in _COMMANDS:
+        return _COMMANDS[words[0]](words[1:])
+    return _print_books(words)
+
+
+def _print_report(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m skdp.privacy report",
+        description="Print a signed report on a ledger, whose file is only read.",
+    )
+    parser.add_argument("path", help="the ledger's file")
+    parser.add_argument("--json", action="store_true", help="as JSON, to be checked")
+    _add_key(parser)
+    given = parser.parse_args(arguments)
+    path = os.path.abspath(given.path)
+    try:
+        signed = report_on(path, _key_in(given.key))
+    except (LedgerError, OSError, ValueError, sqlite3.Error) as error:
+        print(error, file=sys.stderr)
+        return 1
+    if given.json:
+        print(json.dumps(signed, indent=2, sort_keys=True, allow_nan=False))
+    else:
+        print(f"Report on the ledger {path}\n\n{as_text(signed)}")
+    return 0
+
+
+def _check_report(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m skdp.privacy check",
+        description="Whether a report in JSON says what it said when it was made.",
+    )
+    parser.add_argument("path", help="the report's file")
+    _add_key(parser)
+    given = parser.parse_args(arguments)
+    try:
+        text = Path(given.path).read_text(encoding="utf-8")
+        told = check_report(text, _key_in(given.key))
+    except (OSError, ValueError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    print(f"unchanged: {len(told['releases'])} releases, head {told['head']}")
+    return 0
+
+
+def _add_key(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--key", help="file with a secret key, for an HMAC")
+
+
+def _key_in(path: str | None) -> bytes | None:
+    return None if path is None else Path(path).read_bytes().strip()
+
+
+def _print_books(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m skdp.privacy",
         description="Print the cap, the spends and what is left of a ledger.",
+        epilog="'report FILE' prints a signed report, 'check FILE' checks one.",
     )
     parser.add_argument("path", help="the ledger's file")
     parser.add_argument(
@@ -63,6 +124,8 @@ def main(arguments: list[str] | None = None) -> int:
         print(table.drop(columns="event").to_string(index=False))
     return 0
 
+
+_COMMANDS = {"report": _print_report, "check": _check_report}
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -60,6 +60,9 @@ _FROM_SCHEMA_1 = (
     "CREATE TABLE carried (after INTEGER NOT NULL, balance TEXT NOT NULL)",
     f"PRAGMA user_version={_SCHEMA_VERSION}",
 )
+# SQLite's name for what a reader that may not write would have to undo.
+_HALF_WRITTEN = "SQLITE_READONLY_ROLLBACK"
+_UNDO = "Open it once with BudgetLedger.open, which undoes that."
 # Columns of spends, by schema.
 _WIDTHS = {1: 6, 2: 7}
 # Made by the first spend that a version with such a table writes.
@@ -117,7 +120,7 @@ class Entries:
     """What a verified file holds; events are read when they are asked for.
 
     `balance` is that of the first `carried` spends, if they were booked by schema 1 and
-    others followed.
+    others followed. `head` is the last digest of the chain.
     """
 
     path: str
@@ -127,6 +130,7 @@ class Entries:
     versions: dict[int, str]
     carried: int = 0
     balance: Balance | None = None
+    head: str = ""
 
     def spends(self) -> list[Spend]:
         """All spends, oldest first; raises `LedgerError` if one cannot be read."""
@@ -154,11 +158,13 @@ class Entries:
 class Books:
     """Spends in a file.
 
-    `path` is absolute; `terms` are those that the file must have been made with.
+    `path` is absolute; `terms` are those that the file must have been made with. Books
+    that are `read_only` never write, nor undo what a killed writer left.
     """
 
     path: str
     terms: Terms
+    read_only: bool = False
 
     def read(self) -> Entries:
         """All entries, oldest first.
@@ -166,9 +172,12 @@ class Books:
         Raises `LedgerError` if the file is missing, foreign, damaged or made with other
         terms.
         """
-        with self._translated(), closing(_connect(self.path)) as connection:
+        with self._translated(), closing(self._connection()) as connection:
             connection.execute("BEGIN")
             return self._verified(connection)
+
+    def _connection(self) -> sqlite3.Connection:
+        return _connect(self.path, self.read_only)
 
     @contextmanager
     def appending(self) -> Iterator[tuple[Entries, Writer]]:
@@ -271,6 +280,7 @@ class Books:
             versions,
             carried,
             None if balance is None else _balance_from(balance),
+            head,
         )
 
 
@@ -381,21 +391,21 @@ def _copy_exclusively(draft: str, path: str) -> None:
         os.fsync(file.fileno())
 
 
-def find_terms(path: str) -> Terms:
+def find_terms(path: str, *, read_only: bool = False) -> Terms:
     """The terms that an existing file was made with.
 
     Raises `LedgerError` if the file is missing, foreign or damaged.
     """
-    problem, row = "it has no books", None
+    problem, row, remedy = "it has no books", None, "Restore a backup."
     try:
-        with closing(_connect(path)) as connection:
+        with closing(_connect(path, read_only)) as connection:
             row = connection.execute("SELECT * FROM books").fetchone()
     except sqlite3.Error as error:
         problem = str(error)
+        if getattr(error, "sqlite_errorname", "") == _HALF_WRITTEN:
+            problem, remedy = "a killed writer left it half written", _UNDO
     if row is None:
-        raise LedgerError(
-            f"The ledger {path!r} cannot be read: {problem}. Restore a backup."
-        )
+        raise LedgerError(f"The ledger {path!r} cannot be read: {problem}. {remedy}")
     return _terms_of(row)
 
 
@@ -457,7 +467,7 @@ def _may_be_ledger(file: os.DirEntry[str]) -> bool:
     return has_pages and not os.path.exists(file.path + "-wal")
 
 
-def _connect(path: str) -> sqlite3.Connection:
+def _connect(path: str, read_only: bool = False) -> sqlite3.Connection:
     """A connection to a file that says it is a ledger of this schema.
 
     The file is looked at through SQLite only: opening and closing it by other means
@@ -470,12 +480,12 @@ def _connect(path: str) -> sqlite3.Connection:
             "that has used it."
         )
     problem, application, version = "it is empty", 0, 0
-    # "rw", also to read: a reader may have to undo what a killed writer left. A file
-    # with a write-ahead log is foreign, and SQLite would fold the log into it.
+    # "rw", also to read: a reader may have to undo what a killed writer left, and fails
+    # by "ro". A file with a write-ahead log is foreign, and SQLite would fold it in.
     if os.path.exists(path + "-wal"):
         problem = "it has a write-ahead log"
     else:
-        uri = f"{Path(path).as_uri()}?mode=rw"
+        uri = f"{Path(path).as_uri()}?mode={'ro' if read_only else 'rw'}"
         connection = sqlite3.connect(
             uri, uri=True, timeout=_BUSY_SECONDS, isolation_level=None
         )

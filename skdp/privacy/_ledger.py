@@ -10,7 +10,7 @@ import math
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from skdp._explained import explained
@@ -33,10 +33,11 @@ from skdp.privacy._books import (
 from skdp.privacy._charge import Charge
 from skdp.privacy._codec import event_to_json
 from skdp.privacy._events import ComposedEvent, Event
-from skdp.privacy._filter import FilterState, Reserve
+from skdp.privacy._filter import FilterState
 from skdp.privacy._ledger_card import ledger_card
 from skdp.privacy._refusal import MOST_SEARCHED, sufficient_reserve, told
-from skdp.privacy._settled import settled, underpaid
+from skdp.privacy._settled import underpaid
+from skdp.privacy._states import history_of, start_of, state_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -299,7 +300,8 @@ default="replace_one"
         entries = self._books.read()
         spends = entries.spends()
         if check_bool("verify", verify) and entries.schema > 1:
-            wrong = underpaid(self._start(entries), spends[entries.carried :])
+            start = start_of(self._books.terms, entries)
+            wrong = underpaid(start, spends[entries.carried :])
             if wrong is not None:
                 raise LedgerError(
                     f"Every spend of the ledger {self.path!r} must be charged what its "
@@ -380,7 +382,7 @@ default="replace_one"
         import pandas as pd
 
         rows = []
-        for spend, state in self._history():
+        for spend, state in history_of(self._books.terms, self._books.read()):
             charge = spend.charge or _UNKNOWN
             rows.append(
                 {
@@ -463,32 +465,8 @@ default="replace_one"
         )
         return Books(self.path, terms)
 
-    def _start(self, entries: Entries) -> FilterState:
-        """The state before the spends that have charges of their own."""
-        if entries.schema == 1 and entries.rows:
-            return settled(self.cap, entries.spends())
-        balance = entries.balance
-        if balance is None:
-            return FilterState(
-                self.cap, Reserve(self.reserve_epsilon, self.reserve_delta)
-            )
-        reserve = Reserve(balance.reserve_epsilon, balance.reserve_delta)
-        return FilterState(self.cap, reserve, balance.charge)
-
     def _state(self, entries: Entries) -> FilterState:
-        return reduce(FilterState.after, entries.charges, self._start(entries))
-
-    def _history(self) -> Iterator[tuple[Spend, FilterState]]:
-        """Every spend, and the state after it."""
-        entries = self._books.read()
-        spends = entries.spends()
-        n_old = len(spends) - len(entries.charges)
-        for number in range(n_old):
-            yield spends[number], settled(self.cap, spends[: number + 1])
-        state = self._start(entries)
-        for spend in spends[n_old:]:
-            state = state.after(spend.charge or Charge())
-            yield spend, state
+        return state_of(self._books.terms, entries)
 
     def _hint(self, entries: Entries, event: Event, delta: float) -> str:
         """Which set-aside would have sufficed, or nothing."""

@@ -21,7 +21,7 @@ RECORD_SCHEMA = 1
 _WHAT = "A stored record"
 # Why a report or a ledger shows another epsilon for the same fit.
 _AS_ASKED = "(as asked for; the event may cost a little less, or more at a lower delta)"
-_ADJACENCY_MEANING = {
+ADJACENCY_MEANING = {
     "replace_one": "one record exchanged for any other; the number of records public",
     "zero_out": "one record exchanged for the null record, which contributes nothing; "
     "the number of records public",
@@ -171,13 +171,13 @@ class PrivacyRecord:
         return (
             f"{self.estimator}: ({self.epsilon:g}, {self.delta:g})-differentially "
             f"private under {self.adjacency} "
-            f"({_ADJACENCY_MEANING[self.adjacency]}), unit: one {self.unit}{part}."
+            f"({ADJACENCY_MEANING[self.adjacency]}), unit: one {self.unit}{part}."
         )
 
     def _rows(self) -> list[tuple[str, str]]:
         rows = [
             ("epsilon, delta", f"{self.epsilon:g}, {self.delta:g} {_AS_ASKED}"),
-            ("adjacency", f"{self.adjacency}: {_ADJACENCY_MEANING[self.adjacency]}"),
+            ("adjacency", f"{self.adjacency}: {ADJACENCY_MEANING[self.adjacency]}"),
             ("unit", self.unit),
             ("why", self.reason),
             ("solver", f"{self.solver} {_compact(self.solver_params)}"),

@@ -33,7 +33,7 @@ from skdp.privacy import (
     GaussianEvent,
     PoissonGaussianEvent,
     PureEvent,
-    _ledger,
+    _states,
     epsilon_of,
 )
 from skdp.privacy._codec import event_from_dict, event_to_dict
@@ -550,7 +550,7 @@ def test_spends_without_charges_are_settled_once_and_for_good(
     def again(*_):
         raise AssertionError("charged again")
 
-    monkeypatch.setattr(_ledger, "settled", again)
+    monkeypatch.setattr(_states, "settled", again)
     fresh = BudgetLedger.open(ledger.path)  # no warning: this version wrote last
     total = fresh.spent().epsilon
     assert fresh.spends()[:-1] == old

@@ -1,0 +1,306 @@
+"""A report says what a ledger holds, changes nothing, and shows what was changed."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from skdp.privacy import (
+    Budget,
+    BudgetLedger,
+    ComposedEvent,
+    GaussianEvent,
+    NonPrivateEvent,
+    PureEvent,
+    _books,
+    _books_report,
+    epsilon_of,
+)
+from skdp.privacy.__main__ import main
+from skdp.privacy._books_report import check_report, report_on
+from skdp.privacy._codec import _FIELDS as FIELDS_OF_EVENTS
+from skdp.privacy._codec import _WHOLES as WHOLES
+from tests.privacy.test_ledger import ROOT, leave_half_written
+from tests.problems import make_ledger
+
+STORED = Path(__file__).parents[1] / "stored"
+KEY = b"0123456789abcdef"
+
+
+def spend(ledger, event, label):
+    budget = Budget(1.0, 1e-6)
+    ledger.commit(event, adjacency=ledger.adjacency, budget=budget, label=label)
+
+
+@pytest.fixture
+def used(tmp_path):
+    ledger = make_ledger(tmp_path, dataset="ward 7")
+    spend(ledger, GaussianEvent(20.0, 3), "first")
+    spend(ledger, PureEvent(0.25), "second")
+    spend(ledger, ComposedEvent((GaussianEvent(9.0), PureEvent(0.1))), "third")
+    return ledger
+
+
+def test_report_says_what_the_ledger_holds(used, capsys):
+    assert main(["report", used.path]) == 0
+    text = capsys.readouterr().out
+    alone = epsilon_of(GaussianEvent(20.0, 3), used.delta)
+    left = used.remaining()
+    for words in (
+        used.path,
+        "ward 7, unit record",
+        "replace_one: one record exchanged for any other",
+        "cap        epsilon 10, delta 1e-06",
+        "set aside  epsilon 0, delta 5e-07",
+        "releases   3",
+        *(f'{one.committed_at}  "{one.label}"' for one in used.spends()),
+        f"By Gaussian noise: it costs epsilon {alone:.4g} at delta 1e-06 by itself",
+        "By Gaussian noise and a pure mechanism",
+        f"before it epsilon {used.spent().epsilon:.4g}.",
+        f"Gaussian noise may cost epsilon {left.epsilon:.4g}, delta {left.delta:g}",
+        f"a pure one epsilon {left.pure_epsilon:.4g}",
+        "the guarantee is the cap",
+        "Raw scores",
+        "does not prove who made the report",
+    ):
+        assert words in text
+
+
+def test_report_in_json_can_be_charged_again(used, capsys):
+    assert main(["report", "--json", used.path]) == 0
+    text = capsys.readouterr().out
+    told = json.loads(text, parse_constant=pytest.fail)["report"]
+    assert told == report_on(used.path)["report"] == check_report(text)
+    assert [one["label"] for one in told["releases"]] == ["first", "second", "third"]
+    assert told["releases"][1]["event"]["epsilon"] == 0.25
+    assert told["head"] == used._books.read().head
+
+
+def test_report_on_empty_books(tmp_path, capsys):
+    ledger = make_ledger(tmp_path, epsilon=2.0)
+    assert main(["report", ledger.path]) == 0
+    text = capsys.readouterr().out
+    assert "The 0 releases cost epsilon 0 " in text
+    assert "with any noise may cost epsilon 2, delta 1e-06" in text
+
+
+def test_report_on_what_is_not_private(tmp_path, capsys):
+    ledger = make_ledger(tmp_path, allow_nonprivate=True)
+    spend(ledger, NonPrivateEvent(), "seeded")
+    spend(ledger, GaussianEvent(20.0), "later")
+    assert main(["report", ledger.path]) == 0
+    text = capsys.readouterr().out
+    assert "it is not private" in text
+    assert text.count("no finite epsilon") == 2
+
+
+def test_every_event_has_words():
+    kinds = [kind for kind, _ in FIELDS_OF_EVENTS.values()] + [WHOLES["parallel"]]
+    assert {kind.__name__ for kind in kinds} == set(_books_report._KINDS)
+
+
+@pytest.mark.parametrize("name", ["0.1/study.db", "schema_1/first.db"])
+def test_report_on_older_ledgers(tmp_path, name):
+    path = tmp_path / "study.db"
+    shutil.copy(STORED / name, path)
+    before = path.read_bytes()
+    told = report_on(str(path))["report"]
+    assert path.read_bytes() == before
+    assert told["releases"]
+
+
+# The file ------------------------------------------------------------------------
+
+
+def seen_of(path):
+    """What a write of any kind would change."""
+    facts = os.stat(path)
+    folder = sorted(os.listdir(os.path.dirname(path)))
+    return Path(path).read_bytes(), facts.st_mtime_ns, facts.st_ino, folder
+
+
+def modes_used(monkeypatch, command):
+    """How SQLite was asked to open files."""
+    asked, real = [], sqlite3.connect
+
+    def connect(name, **options):
+        asked.append(name.rpartition("mode=")[2])
+        return real(name, **options)
+
+    monkeypatch.setattr(_books.sqlite3, "connect", connect)
+    assert main(command) == 0
+    return set(asked)
+
+
+def test_report_changes_nothing(used, capsys):
+    before = seen_of(used.path)
+    for command in (["report", used.path], ["report", used.path, "--json"]):
+        assert main(command) == 0
+        assert seen_of(used.path) == before
+
+
+def test_file_is_opened_for_reading_only(used, monkeypatch, capsys):
+    assert modes_used(monkeypatch, ["report", used.path]) == {"ro"}
+
+
+def test_broken_twin_that_opens_for_writing_is_found(used, monkeypatch, capsys):
+    real = _books._connect
+    monkeypatch.setattr(_books, "_connect", lambda path, read_only: real(path, False))
+    assert modes_used(monkeypatch, ["report", used.path]) == {"rw"}
+
+
+def test_books_that_are_read_only_take_no_spend(used):
+    books = _books.Books(used.path, used._books.terms, read_only=True)
+    with pytest.raises(sqlite3.OperationalError, match="readonly"):
+        books._connection().execute("UPDATE books SET head = ''")
+
+
+def test_write_protected_file_in_a_write_protected_folder_is_read(used, capsys):
+    folder = os.path.dirname(used.path)
+    os.chmod(used.path, 0o400)
+    os.chmod(folder, 0o500)
+    try:
+        assert main(["report", used.path]) == 0
+    finally:
+        os.chmod(folder, 0o700)
+
+
+def test_what_a_killed_writer_left_is_left_alone(used, capsys):
+    leave_half_written(used)
+    before = seen_of(used.path)
+    assert main(["report", used.path]) == 1
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert "BudgetLedger.open" in told.err
+    assert seen_of(used.path) == before
+    assert len(BudgetLedger.open(used.path).spends()) == 3
+    assert main(["report", used.path]) == 0
+
+
+def test_forged_ledger_gives_no_report(used, capsys):
+    connection = sqlite3.connect(used.path)
+    connection.execute("UPDATE spends SET label = 'other' WHERE id = 1")
+    connection.commit()
+    connection.close()
+    assert main(["report", used.path]) == 1
+    told = capsys.readouterr()
+    assert (told.out, "damaged" in told.err) == ("", True)
+
+
+@pytest.mark.parametrize("content", [None, b"", b"not a ledger\n" * 20])
+def test_what_is_no_ledger_gives_no_report(tmp_path, capsys, content):
+    path = tmp_path / "foreign.db"
+    if content is not None:
+        path.write_bytes(content)
+    assert main(["report", str(path)]) == 1
+    told = capsys.readouterr()
+    assert (told.out, str(path) in told.err) == ("", True)
+    assert path.exists() == (content is not None)
+
+
+# The signature -------------------------------------------------------------------
+
+
+def changed(signed):
+    """A report whose first release is said to be cheaper."""
+    told = json.loads(json.dumps(signed))
+    told["report"]["releases"][0]["event"]["noise_multiplier"] = 99.0
+    return told
+
+
+def is_taken(signed, key=None):
+    try:
+        check_report(json.dumps(signed), key)
+    except ValueError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("key", [None, KEY])
+def test_what_was_changed_is_found(used, key):
+    signed = report_on(used.path, key)
+    assert is_taken(signed, key)
+    assert not is_taken(changed(signed), key)
+    for name in signed["report"]:
+        assert not is_taken(signed | {"report": signed["report"] | {name: None}}, key)
+
+
+def test_broken_twin_that_signs_the_head_alone_is_found(used, monkeypatch):
+    honest = _books_report._signature
+    monkeypatch.setattr(
+        _books_report, "_signature", lambda told, key: honest(told["head"], key)
+    )
+    assert is_taken(changed(report_on(used.path)))
+
+
+def test_only_the_key_makes_what_the_key_checks(used):
+    signed = report_on(used.path, KEY)
+    assert not is_taken(signed, KEY[::-1])
+    assert not is_taken(signed)  # by anybody
+    again = changed(signed)
+    forged = _books_report._signature(again["report"], None)
+    assert is_taken(again | {"signature": forged})  # as it says of itself
+    assert not is_taken(again | {"signature": forged}, KEY)
+    named = forged | {"algorithm": "hmac-sha256"}
+    assert not is_taken(again | {"signature": named}, KEY)
+
+
+def test_same_books_give_the_same_report_under_any_name(used, tmp_path):
+    other = tmp_path / "copy.db"
+    shutil.copy(used.path, other)
+    assert report_on(str(other)) == report_on(used.path)
+    spend(used, GaussianEvent(50.0), "fourth")
+    assert report_on(str(other)) != report_on(used.path)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"report": {}}', '"report"', "1"])
+def test_what_is_no_report_is_refused(text):
+    with pytest.raises(ValueError, match="A report must be the JSON text"):
+        check_report(text)
+
+
+def test_command_checks_a_report(used, tmp_path, capsys):
+    key, file = tmp_path / "key", tmp_path / "report.json"
+    key.write_bytes(KEY + b"\n")
+    assert main(["report", used.path, "--json", "--key", str(key)]) == 0
+    file.write_text(capsys.readouterr().out)
+    assert main(["check", str(file), "--key", str(key)]) == 0
+    assert "unchanged: 3 releases" in capsys.readouterr().out
+    assert main(["check", str(file)]) == 1
+    file.write_text(file.read_text().replace('"second"', '"other"'))
+    assert main(["check", str(file), "--key", str(key)]) == 1
+    assert "another digest" in capsys.readouterr().err
+    assert main(["check", str(tmp_path / "none.json")]) == 1
+
+
+def test_a_short_key_is_refused(used, tmp_path, capsys):
+    key = tmp_path / "key"
+    key.write_bytes(b"short")
+    assert main(["report", used.path, "--key", str(key)]) == 1
+    assert "at least 16 bytes. Got 5." in capsys.readouterr().err
+
+
+def test_a_ledger_may_be_called_report(tmp_path, monkeypatch, capsys):
+    ledger = BudgetLedger(tmp_path / "report", epsilon=1.0, delta=1e-6)
+    monkeypatch.chdir(tmp_path)
+    assert main(["report"]) == 0
+    assert f"ledger     {ledger.path}" in capsys.readouterr().out
+
+
+def test_command_runs_as_a_module(used):
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-m", "skdp.privacy", "report", used.path],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": ROOT},
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "releases   3" in done.stdout
