@@ -61,7 +61,11 @@ def _check_report(arguments: list[str]) -> int:
     except (OSError, ValueError) as error:
         print(error, file=sys.stderr)
         return 1
-    print(f"unchanged: {len(told['releases'])} releases, head {told['head']}")
+    print(f"as signed: {len(told['releases'])} releases, head {told['head']}")
+    if given.key is None:
+        print(
+            "Without a key anybody can sign: compare it with the ledger's own report."
+        )
     return 0
 
 

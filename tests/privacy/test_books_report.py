@@ -272,12 +272,17 @@ def test_command_checks_a_report(used, tmp_path, capsys):
     assert main(["report", used.path, "--json", "--key", str(key)]) == 0
     file.write_text(capsys.readouterr().out)
     assert main(["check", str(file), "--key", str(key)]) == 0
-    assert "unchanged: 3 releases" in capsys.readouterr().out
+    text = capsys.readouterr().out
+    assert "as signed: 3 releases" in text
+    assert "anybody can sign" not in text
     assert main(["check", str(file)]) == 1
     file.write_text(file.read_text().replace('"second"', '"other"'))
     assert main(["check", str(file), "--key", str(key)]) == 1
     assert "another digest" in capsys.readouterr().err
     assert main(["check", str(tmp_path / "none.json")]) == 1
+    file.write_text(json.dumps(report_on(used.path)))
+    assert main(["check", str(file)]) == 0
+    assert "anybody can sign" in capsys.readouterr().out
 
 
 def test_a_short_key_is_refused(used, tmp_path, capsys):
