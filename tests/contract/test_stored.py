@@ -33,9 +33,12 @@ from skdp.privacy import (
     GaussianEvent,
     PoissonGaussianEvent,
     PureEvent,
+    _books,
     _ledger,
     epsilon_of,
 )
+from skdp.privacy._books import Balance, _balance_from, _balance_text
+from skdp.privacy._charge import Charge
 from skdp.privacy._codec import event_from_dict, event_to_dict
 from skdp.privacy._gaussian import gaussian_mu, pure_mu
 
@@ -535,6 +538,24 @@ def test_what_was_left_is_admitted_after_the_change_of_schema(name, tmp_path):
     assert ledger.spent().epsilon <= 3.0
     with pytest.raises(BudgetExceeded):
         book(ledger, PureEvent(0.1))
+
+
+@pytest.mark.parametrize(
+    "text", ["[]", "{}", '{"epsilon": -9.0}', '{"is_void": false}']
+)
+def test_balance_without_its_form_is_refused_under_any_digest(
+    text, tmp_path, monkeypatch
+):
+    ledger = before("first", tmp_path)
+    monkeypatch.setattr(_books, "_balance_text", lambda balance: text)
+    book(ledger, PureEvent(0.01))
+    with pytest.raises(LedgerError, match="damaged or forged"):
+        ledger.spends()
+
+
+def test_balance_is_read_as_it_was_written():
+    balance = Balance(Charge(0.5, np.inf, 0.25, is_void=True), np.inf, 1e-7)
+    assert _balance_from(_balance_text(balance)) == balance
 
 
 @pytest.mark.parametrize("name", BOOKS)

@@ -917,7 +917,8 @@ FORGED = {
     "newer schema": damage_by_sql("PRAGMA user_version=3"),
     "older schema": damage_by_sql("PRAGMA user_version=1"),
     "charge": damage_by_sql(
-        """UPDATE spends SET charge = '{"mu_squared": 1e-9}' WHERE id = 1"""
+        "UPDATE spends SET charge = "
+        """'{"delta": 0.0, "epsilon": 0.0, "mu_squared": 1e-9}' WHERE id = 1"""
     ),
     "charge removed": damage_by_sql("UPDATE spends SET charge = NULL WHERE id = 1"),
     "last charge removed": damage_by_sql(
@@ -931,6 +932,16 @@ FORGED = {
     "carried over, later": damage_by_sql("INSERT INTO carried VALUES (9, '{}')"),
     "carried over, uncharged": damage_by_sql(
         "UPDATE spends SET charge = NULL", "INSERT INTO carried VALUES (3, '{}')"
+    ),
+    "carried over, nothing": damage_by_sql("INSERT INTO carried VALUES (0, '{}')"),
+    "carried over, a refund": damage_by_sql(
+        """INSERT INTO carried VALUES (0, '{"epsilon": -9.0, "delta": 0.0, """
+        """"mu_squared": 0.0, "reserve_epsilon": 0.0, "reserve_delta": 5e-7}')"""
+    ),
+    "carried over, before all": damage_by_sql("INSERT INTO carried VALUES (-1, 'x')"),
+    "carried over, of text": damage_by_sql("INSERT INTO carried VALUES ('x', '{}')"),
+    "carried over twice": damage_by_sql(
+        "INSERT INTO carried VALUES (0, '{}')", "INSERT INTO carried VALUES (0, '{}')"
     ),
     "other application": damage_by_sql("PRAGMA application_id=7"),
 }
@@ -1003,6 +1014,29 @@ def test_broken_twin_without_digests_believes_a_forgery(used, monkeypatch):
     cost = twin.spent().epsilon
     FORGED["charge"](path)
     assert twin.spent().epsilon < cost  # what the digests prevent
+
+
+NO_CHARGES = [
+    "{",
+    "[]",
+    "{}",
+    '{"is_void": false}',
+    '{"is_void": true, "epsilon": 0.0}',
+    '{"delta": 0.0, "epsilon": 0.0}',
+    '{"delta": 0.0, "epsilon": -1.0, "mu_squared": 0.0}',
+    '{"delta": 0.0, "epsilon": NaN, "mu_squared": 0.0}',
+    '{"delta": 0.0, "epsilon": "0", "mu_squared": 0.0}',
+    '{"delta": 0.0, "epsilon": null, "mu_squared": 0.0}',
+    '{"delta": 0.0, "epsilon": 0.0, "mu_squared": 0.0, "more": 0.0}',
+]
+
+
+@pytest.mark.parametrize("text", NO_CHARGES)
+def test_charge_without_its_form_is_refused_under_any_digest(ledger, text, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(_books, "_charge_text", lambda charge: text)
+        spend(ledger)
+    refused_and_untouched(ledger)
 
 
 def test_file_with_a_log_of_another_program_is_left_alone(used):
