@@ -64,6 +64,10 @@ _FROM_SCHEMA_1 = (
 _NUMBERS = ("epsilon", "delta", "mu_squared")
 # Columns of spends, by schema.
 _WIDTHS = {1: 6, 2: 7}
+_TABLES = {
+    1: ("books", "spends", "versions"),
+    2: ("books", "spends", "versions", "carried"),
+}
 # Made by the first spend that a version with such a table writes.
 _VERSIONS = (
     "CREATE TABLE IF NOT EXISTS versions "
@@ -179,7 +183,7 @@ class Books:
             connection.execute("BEGIN IMMEDIATE")
             try:
                 entries = self._verified(connection)
-                yield entries, Writer(connection, len(entries.rows), entries.schema)
+                yield entries, Writer(self.path, connection, len(entries.rows))
             except BaseException:
                 connection.execute("ROLLBACK")
                 raise
@@ -234,6 +238,8 @@ class Books:
     def _verified(self, connection: sqlite3.Connection) -> Entries:
         """All entries, after checking that the file is whole and of these terms."""
         (schema,) = connection.execute("PRAGMA user_version").fetchone()
+        if _holds_more(connection, schema):
+            raise _damaged(self.path, "it holds more than its tables")
         books = connection.execute("SELECT * FROM books").fetchall()
         if len(books) != 1:
             raise _damaged(self.path, "the table of books does not have one row")
@@ -277,9 +283,9 @@ class Books:
 class Writer:
     """Adds one spend inside a transaction."""
 
+    path: str
     connection: sqlite3.Connection
     count: int
-    schema: int
 
     def carry(self, balance: Balance) -> None:
         """Make a file of schema 1 one of schema 2, its spends settled for good."""
@@ -295,7 +301,10 @@ class Writer:
     def append(
         self, event: Event, epsilon: float, delta: float, label: str, charge: Charge
     ) -> None:
-        """Add a spend, what it is charged, and the next link of the chain."""
+        """Add a spend, what it is charged, and the next link of the chain.
+
+        Raises `LedgerError` if the file does not hold then what was written.
+        """
         row = (
             self.count + 1,
             datetime.now(UTC).isoformat(timespec="seconds"),
@@ -307,16 +316,26 @@ class Writer:
         )
         self.connection.execute("INSERT INTO spends VALUES (?, ?, ?, ?, ?, ?, ?)", row)
         self.connection.execute("UPDATE books SET spends = ?", (row[0],))
-        self._link(row)
+        head = self._link(row)
         self.connection.execute(_VERSIONS)
         if __version__ not in list(_versions(self.connection).values())[-1:]:
             self.connection.execute(
                 "INSERT INTO versions VALUES (?, ?)", (row[0], __version__)
             )
+        self._check_written(row, head)
 
-    def _link(self, row: tuple[Any, ...]) -> None:
-        head = self.connection.execute("SELECT head FROM books").fetchone()[0]
-        self.connection.execute("UPDATE books SET head = ?", (_next_link(head, row),))
+    def _link(self, row: tuple[Any, ...]) -> str:
+        (head,) = self.connection.execute("SELECT head FROM books").fetchone()
+        link = _next_link(head, row)
+        self.connection.execute("UPDATE books SET head = ?", (link,))
+        return link
+
+    def _check_written(self, row: tuple[Any, ...], head: str) -> None:
+        last = "SELECT * FROM spends ORDER BY id DESC LIMIT 1"
+        held = self.connection.execute(last).fetchone()
+        books = self.connection.execute("SELECT spends, head FROM books").fetchall()
+        if held != row or books != [(row[0], head)]:
+            raise _damaged(self.path, "it does not hold what was written to it")
 
 
 def _charge_text(charge: Charge) -> str:
@@ -397,6 +416,12 @@ def _carried(
     if not (is_known and type(after) is int and 1 <= after <= n_spends):
         raise _damaged(path, "what was carried over is under no digest")
     return after, balance
+
+
+def _holds_more(connection: sqlite3.Connection, schema: int) -> bool:
+    """Whether there is anything but tables of a ledger, such as a trigger."""
+    held = connection.execute("SELECT type, name FROM sqlite_master").fetchall()
+    return not {("table", name) for name in _TABLES[schema]} >= set(held)
 
 
 def _versions(connection: sqlite3.Connection) -> dict[int, str]:

@@ -943,6 +943,12 @@ FORGED = {
     "carried over twice": damage_by_sql(
         "INSERT INTO carried VALUES (0, '{}')", "INSERT INTO carried VALUES (0, '{}')"
     ),
+    "trigger": damage_by_sql(
+        "CREATE TRIGGER t AFTER INSERT ON spends BEGIN UPDATE books SET spends=9; END"
+    ),
+    "view": damage_by_sql("CREATE VIEW v AS SELECT * FROM spends"),
+    "index": damage_by_sql("CREATE INDEX i ON spends (label)"),
+    "another table": damage_by_sql("CREATE TABLE notes (note TEXT)"),
     "other application": damage_by_sql("PRAGMA application_id=7"),
 }
 # Damage at which a reader may stumble before it compares the digests.
@@ -1014,6 +1020,32 @@ def test_broken_twin_without_digests_believes_a_forgery(used, monkeypatch):
     cost = twin.spent().epsilon
     FORGED["charge"](path)
     assert twin.spent().epsilon < cost  # what the digests prevent
+
+
+def undone(path):
+    """A trigger that takes back every commit."""
+    with closing(sqlite3.connect(path)) as connection:
+        n, head = connection.execute("SELECT spends, head FROM books").fetchone()
+        connection.execute(
+            "CREATE TRIGGER t AFTER UPDATE OF head ON books BEGIN "
+            f"DELETE FROM spends WHERE id > {n}; "
+            f"UPDATE books SET spends = {n}, head = '{head}'; END"
+        )
+        connection.commit()
+
+
+def test_commit_that_a_trigger_takes_back_is_noticed(used, monkeypatch):
+    undone(used.path)
+    refused_and_untouched(used)
+    # The second guard, without the first; and the twin without both.
+    monkeypatch.setattr(_books, "_holds_more", lambda connection, schema: False)
+    before = Path(used.path).read_bytes()
+    with pytest.raises(LedgerError, match="does not hold what was written"):
+        spend(used)
+    assert Path(used.path).read_bytes() == before
+    monkeypatch.setattr(_books.Writer, "_check_written", lambda *_: None)
+    spend(used)
+    assert len(used.spends()) == 3
 
 
 NO_CHARGES = [
