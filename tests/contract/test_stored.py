@@ -31,10 +31,12 @@ from skdp.privacy import (
     Budget,
     EpsilonDeltaEvent,
     GaussianEvent,
+    NonPrivateEvent,
     PoissonGaussianEvent,
     PureEvent,
     _books,
     _ledger,
+    _two_phases,
     epsilon_of,
 )
 from skdp.privacy._books import Balance, _balance_from, _balance_text
@@ -538,6 +540,30 @@ def test_what_was_left_is_admitted_after_the_change_of_schema(name, tmp_path):
     assert ledger.spent().epsilon <= 3.0
     with pytest.raises(BudgetExceeded):
         book(ledger, PureEvent(0.1))
+
+
+def test_sampled_spends_are_charged_what_they_were(tmp_path):
+    ledger, told = before("sampled", tmp_path), BOOKS["sampled"]
+    assert np.isclose(ledger.spent().epsilon, float(told["spent"]), rtol=1e-9, atol=0)
+    epsilon, delta, _ = told["remaining"]
+    assert np.isclose(ledger.remaining().epsilon, epsilon, rtol=1e-9, atol=0)
+    book(ledger, PureEvent(0.9 * epsilon))
+    assert ledger.spent().epsilon <= 3.0
+    assert len(ledger.spends(verify=True)) == 4
+
+
+def test_broken_twin_with_later_accounting_leaves_old_books_unusable(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(_two_phases, "first_epsilon", epsilon_of)
+    _two_phases._epsilon_alone.cache_clear()
+    ledger = before("sampled", tmp_path)
+    assert ledger.spent().epsilon == np.inf
+    book(ledger, NonPrivateEvent())  # no infinity breaks the file
+    assert ledger.spent().epsilon == np.inf
+    with pytest.raises(BudgetExceeded):
+        book(ledger, PureEvent(0.1))
+    _two_phases._epsilon_alone.cache_clear()
 
 
 @pytest.mark.parametrize(
