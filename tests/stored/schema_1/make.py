@@ -5,7 +5,8 @@ first phase of the filter of version 0.1, in which epsilons and deltas were summ
 (``first.db``), in its second, in which squares were (``second.db``), empty ones
 (``empty.db``), pure ones (``pure.db``), ones with a release that is not private
 (``void.db``), ones whose last event was admitted only because a sampled one cost more
-than it does now (``sampled.db``, made later by the same version), and what they said of themselves (``expected.json``).
+than it does now (``sampled.db``, made later by the same version), and what they said
+of themselves (``expected.json``).
 """
 
 from __future__ import annotations
