@@ -349,7 +349,8 @@ def _charge_from(text: str) -> Charge:
     values = _object_of(text)
     if set(values) == {"is_void"} and values["is_void"] is True:
         return Charge(is_void=True)
-    return Charge(*_amounts(values, _NUMBERS))
+    epsilon, delta, mu_squared = _amounts(values, _NUMBERS)
+    return Charge(epsilon, delta, mu_squared)
 
 
 def _balance_text(balance: Balance) -> str:
@@ -371,8 +372,8 @@ def _balance_from(text: str) -> Balance:
         raise ValueError("a balance does not say whether it is void")
     known = {k: math.inf if v is None else v for k, v in values.items()}
     names = (*_NUMBERS, "reserve_epsilon", "reserve_delta")
-    *charge, epsilon, delta = _amounts(known, names)
-    return Balance(Charge(*charge, is_void), epsilon, delta)
+    epsilon, delta, mu_squared, *reserve = _amounts(known, names)
+    return Balance(Charge(epsilon, delta, mu_squared, is_void), *reserve)
 
 
 def _numbers(charge: Charge) -> dict[str, float]:
