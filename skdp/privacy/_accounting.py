@@ -138,7 +138,7 @@ def _parallel_fits(event: Event, budget: Budget) -> bool:
     return all(fits(part, budget) for part in _parallel_parts(event))
 
 
-def _closed_epsilon(event: Event, delta: float) -> float:
+def closed_epsilon(event: Event, delta: float) -> float:
     """Closed forms: pure parts added to, or converted and composed with, the rest."""
     left = delta - event.box_delta
     if left < 0:
@@ -188,10 +188,10 @@ def _objective_fits(event: Event, budget: Budget) -> bool:
 
 def _composed_epsilon(event: Event, delta: float) -> float:
     """Privacy-loss distributions, or the closed forms where those are better."""
-    closed = _closed_epsilon(event, delta)
+    closed = closed_epsilon(event, delta)
     if math.isinf(event.pure_epsilon) or delta == 0:
         return closed
-    leaves = [_simple(leaf) for leaf in event.leaves]
+    leaves = [simple(leaf) for leaf in event.leaves]
     known = [leaf for leaf in leaves if leaf is not None]
     if len(known) < len(leaves):
         return closed
@@ -207,7 +207,8 @@ def _numeric_epsilon(leaves: tuple[Event, ...], delta: float) -> float:
     return pld_epsilon(leaves, delta)
 
 
-def _simple(leaf: Event) -> Event | None:
+def simple(leaf: Event) -> Event | None:
+    """The event that stands for a leaf in a composition, if there is one."""
     return leaf.dominating if isinstance(leaf, ParallelEvent) else leaf
 
 
@@ -218,7 +219,7 @@ def _composed_fits(event: Event, budget: Budget) -> bool:
 _CLOSED_KINDS = (GaussianEvent, PureEvent, NonPrivateEvent, ParallelEvent)
 _SELECTED = _Bounds(_selected_epsilon, _selected_fits)
 _PARALLEL = _Bounds(_parallel_epsilon, _parallel_fits)
-_CLOSED = _Bounds(_closed_epsilon, _closed_fits)
+_CLOSED = _Bounds(closed_epsilon, _closed_fits)
 _OBJECTIVE = _Bounds(_objective_epsilon, _objective_fits)
 _COMPOSED = _Bounds(_composed_epsilon, _composed_fits)
 

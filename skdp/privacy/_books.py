@@ -63,8 +63,14 @@ _FROM_SCHEMA_1 = (
 # SQLite's name for what a reader that may not write would have to undo.
 _HALF_WRITTEN = "SQLITE_READONLY_ROLLBACK"
 _UNDO = "Open it once with BudgetLedger.open, which undoes that."
+# Parts of a charge, in the order of its fields.
+_NUMBERS = ("epsilon", "delta", "mu_squared")
 # Columns of spends, by schema.
 _WIDTHS = {1: 6, 2: 7}
+_TABLES = {
+    1: ("books", "spends", "versions"),
+    2: ("books", "spends", "versions", "carried"),
+}
 # Made by the first spend that a version with such a table writes.
 _VERSIONS = (
     "CREATE TABLE IF NOT EXISTS versions "
@@ -186,7 +192,7 @@ class Books:
             connection.execute("BEGIN IMMEDIATE")
             try:
                 entries = self._verified(connection)
-                yield entries, Writer(connection, len(entries.rows), entries.schema)
+                yield entries, Writer(self.path, connection, len(entries.rows))
             except BaseException:
                 connection.execute("ROLLBACK")
                 raise
@@ -241,6 +247,8 @@ class Books:
     def _verified(self, connection: sqlite3.Connection) -> Entries:
         """All entries, after checking that the file is whole and of these terms."""
         (schema,) = connection.execute("PRAGMA user_version").fetchone()
+        if _holds_more(connection, schema):
+            raise _damaged(self.path, "it holds more than its tables")
         books = connection.execute("SELECT * FROM books").fetchall()
         if len(books) != 1:
             raise _damaged(self.path, "the table of books does not have one row")
@@ -253,7 +261,9 @@ class Books:
             )
         rows = connection.execute("SELECT * FROM spends ORDER BY id").fetchall()
         count, head = books[0][6:8]
-        carried, balance = _carried(connection) if schema > 1 else (0, None)
+        carried, balance = 0, None
+        if schema > 1:
+            carried, balance = _carried(self.path, connection, len(rows))
         link = _first_link(books[0])
         for number, row in enumerate(rows, start=1):
             is_old = schema == 1 or number <= carried
@@ -262,35 +272,29 @@ class Books:
             link = _next_link(link, row[:6] if is_old else row)
             if balance is not None and number == carried:
                 link = _next_link(link, ("carried", carried, balance))
-        if count != len(rows) or head != link or carried > len(rows):
+        if count != len(rows) or head != link:
             what = "the spends do not match their chain of digests"
             raise _damaged(self.path, what)
         written = rows[carried:] if schema > 1 else []
         versions = _versions(connection)
         try:
+            charges = tuple(_charge_from(row[6]) for row in written)
+            settled = None if balance is None else _balance_from(balance)
             for version in versions.values():
                 check_version("A spend", version)
-        except ValueError as error:
+        except (ValueError, TypeError, OverflowError) as error:
             raise _damaged(self.path, str(error)) from None
-        return Entries(
-            self.path,
-            schema,
-            tuple(rows),
-            tuple(_charge_from(row[6]) for row in written),
-            versions,
-            carried,
-            None if balance is None else _balance_from(balance),
-            head,
-        )
+        facts = (self.path, schema, tuple(rows), charges, versions)
+        return Entries(*facts, carried, settled, head)
 
 
 @dataclass(frozen=True)
 class Writer:
     """Adds one spend inside a transaction."""
 
+    path: str
     connection: sqlite3.Connection
     count: int
-    schema: int
 
     def carry(self, balance: Balance) -> None:
         """Make a file of schema 1 one of schema 2, its spends settled for good."""
@@ -306,7 +310,10 @@ class Writer:
     def append(
         self, event: Event, epsilon: float, delta: float, label: str, charge: Charge
     ) -> None:
-        """Add a spend, what it is charged, and the next link of the chain."""
+        """Add a spend, what it is charged, and the next link of the chain.
+
+        Raises `LedgerError` if the file does not hold then what was written.
+        """
         row = (
             self.count + 1,
             datetime.now(UTC).isoformat(timespec="seconds"),
@@ -318,16 +325,26 @@ class Writer:
         )
         self.connection.execute("INSERT INTO spends VALUES (?, ?, ?, ?, ?, ?, ?)", row)
         self.connection.execute("UPDATE books SET spends = ?", (row[0],))
-        self._link(row)
+        head = self._link(row)
         self.connection.execute(_VERSIONS)
         if __version__ not in list(_versions(self.connection).values())[-1:]:
             self.connection.execute(
                 "INSERT INTO versions VALUES (?, ?)", (row[0], __version__)
             )
+        self._check_written(row, head)
 
-    def _link(self, row: tuple[Any, ...]) -> None:
-        head = self.connection.execute("SELECT head FROM books").fetchone()[0]
-        self.connection.execute("UPDATE books SET head = ?", (_next_link(head, row),))
+    def _link(self, row: tuple[Any, ...]) -> str:
+        (head,) = self.connection.execute("SELECT head FROM books").fetchone()
+        link = _next_link(head, row)
+        self.connection.execute("UPDATE books SET head = ?", (link,))
+        return link
+
+    def _check_written(self, row: tuple[Any, ...], head: str) -> None:
+        last = "SELECT * FROM spends ORDER BY id DESC LIMIT 1"
+        held = self.connection.execute(last).fetchone()
+        books = self.connection.execute("SELECT spends, head FROM books").fetchall()
+        if held != row or books != [(row[0], head)]:
+            raise _damaged(self.path, "it does not hold what was written to it")
 
 
 def _charge_text(charge: Charge) -> str:
@@ -338,7 +355,11 @@ def _charge_text(charge: Charge) -> str:
 # Fits of the same public facts have the same text.
 @lru_cache(maxsize=4096)
 def _charge_from(text: str) -> Charge:
-    return Charge(**json.loads(text))
+    values = _object_of(text)
+    if set(values) == {"is_void"} and values["is_void"] is True:
+        return Charge(is_void=True)
+    epsilon, delta, mu_squared = _amounts(values, _NUMBERS)
+    return Charge(epsilon, delta, mu_squared)
 
 
 def _balance_text(balance: Balance) -> str:
@@ -348,27 +369,69 @@ def _balance_text(balance: Balance) -> str:
         "reserve_epsilon": balance.reserve_epsilon,
         "reserve_delta": balance.reserve_delta,
     }
-    return json.dumps(values, sort_keys=True, allow_nan=False)
+    # JSON has no infinity, which the sums of books with non-private fits may be.
+    finite = {k: None if v == math.inf else v for k, v in values.items()}
+    return json.dumps(finite, sort_keys=True, allow_nan=False)
 
 
 def _balance_from(text: str) -> Balance:
-    values = json.loads(text)
-    reserve = values.pop("reserve_epsilon"), values.pop("reserve_delta")
-    return Balance(Charge(**values), *reserve)
+    values = _object_of(text)
+    is_void = values.pop("is_void", None)
+    if not isinstance(is_void, bool):
+        raise ValueError("a balance does not say whether it is void")
+    known = {k: math.inf if v is None else v for k, v in values.items()}
+    names = (*_NUMBERS, "reserve_epsilon", "reserve_delta")
+    epsilon, delta, mu_squared, *reserve = _amounts(known, names)
+    return Balance(Charge(epsilon, delta, mu_squared, is_void), *reserve)
 
 
 def _numbers(charge: Charge) -> dict[str, float]:
-    return {
-        "epsilon": charge.epsilon,
-        "delta": charge.delta,
-        "mu_squared": charge.mu_squared,
-    }
+    return {name: getattr(charge, name) for name in _NUMBERS}
 
 
-def _carried(connection: sqlite3.Connection) -> tuple[int, str | None]:
-    """How many spends were booked by schema 1, and their balance as text."""
-    found = connection.execute("SELECT after, balance FROM carried").fetchall()
-    return found[0] if len(found) == 1 else (len(found), None)
+def _object_of(text: str) -> dict[str, Any]:
+    try:
+        values = json.loads(text)
+    except RecursionError:
+        values = None
+    if not isinstance(values, dict):
+        raise ValueError("a charge is no object")
+    return values
+
+
+def _amounts(values: dict[str, Any], names: tuple[str, ...]) -> list[float]:
+    """The values of exactly these names, none of them negative."""
+    if set(values) != set(names):
+        raise ValueError("a charge does not have the parts of one")
+    found = [values[name] for name in names]
+    # Asked so that what is no number is refused.
+    if not all(type(value) in (int, float) and value >= 0 for value in found):
+        raise ValueError("a part of a charge is negative or no number")
+    return [float(value) for value in found]
+
+
+def _carried(
+    path: str, connection: sqlite3.Connection, n_spends: int
+) -> tuple[int, str | None]:
+    """How many spends were booked by schema 1, and their balance as text.
+
+    The digest that a balance is under is that of the last of these spends, so there
+    has to be one.
+    """
+    found = connection.execute("SELECT * FROM carried").fetchall()
+    if not found:
+        return 0, None
+    after, balance = found[0][0], found[0][-1]
+    is_known = len(found) == 1 and len(found[0]) == 2 and isinstance(balance, str)
+    if not (is_known and type(after) is int and 1 <= after <= n_spends):
+        raise _damaged(path, "what was carried over is under no digest")
+    return after, balance
+
+
+def _holds_more(connection: sqlite3.Connection, schema: int) -> bool:
+    """Whether there is anything but tables of a ledger, such as a trigger."""
+    held = connection.execute("SELECT type, name FROM sqlite_master").fetchall()
+    return not {("table", name) for name in _TABLES[schema]} >= set(held)
 
 
 def _versions(connection: sqlite3.Connection) -> dict[int, str]:

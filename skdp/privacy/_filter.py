@@ -98,7 +98,7 @@ class FilterState:
         its fit asked for, is that at which it is charged as a release.
         """
         first = None
-        for way in self._ways(event, delta):
+        for way in self.ways(event, delta):
             if way.is_void or self.after(way).exhausted() is None:
                 return way
             first = first or way
@@ -207,7 +207,7 @@ class FilterState:
             max(self.reserve.delta, spent.delta),
         )
 
-    def _ways(self, event: Event, delta: float) -> Iterator[Charge]:
+    def ways(self, event: Event, delta: float) -> Iterator[Charge]:
         """Valid charges of an event, the one to be preferred first."""
         if math.isinf(event.pure_epsilon):
             yield Charge(is_void=True)

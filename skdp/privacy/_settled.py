@@ -37,18 +37,23 @@ def settled(cap: Budget, spends: Sequence[Spend]) -> FilterState:
 def underpaid(start: FilterState, spends: Iterable[Spend]) -> Spend | None:
     """The first spend that was charged less than its event costs, if any.
 
-    `start` is the state before them. Charges are found anew; a booked one may be larger
-    than what is found, since accounting may have become tighter.
+    `start` is the state before them. Charges are found anew; a booked one has to cover
+    any way to charge the event there: every way is valid, and which of them is tried
+    first, or has room, may change as accounting becomes tighter.
     """
     state = start
     for spend in spends:
-        booked, found = spend.charge, state.charge_of(spend.event, spend.delta)
-        if booked is None or not _covers(booked, found):
+        booked = spend.charge
+        if booked is None or not _is_enough(booked, state, spend):
             return spend
         state = state.after(booked)
-        if not found.is_void and state.exhausted() is not None:
+        if not booked.is_void and state.exhausted() is not None:
             return spend
     return None
+
+
+def _is_enough(booked: Charge, state: FilterState, spend: Spend) -> bool:
+    return any(_covers(booked, way) for way in state.ways(spend.event, spend.delta))
 
 
 def _covers(booked: Charge, found: Charge) -> bool:

@@ -1,7 +1,8 @@
 r"""The privacy filter of ledgers that version 0.1 wrote; for their spends only.
 
 A ledger goes on where it stopped, by the rule of `skdp.privacy._filter`. This one never
-changes; it has two phases:
+changes, nor does what it charges for sampled events (`_first_epsilon`); it has two
+phases:
 
 1. Before the first event with a Gaussian square, epsilons and deltas add up (basic
    composition is a valid filter [1]_). An event without such a square, a Poisson
@@ -39,8 +40,9 @@ from functools import lru_cache
 from itertools import zip_longest
 from typing import Literal, cast
 
-from skdp.privacy._accounting import Budget, epsilon_of
+from skdp.privacy._accounting import Budget
 from skdp.privacy._events import Event
+from skdp.privacy._first_epsilon import first_epsilon
 from skdp.privacy._gaussian import gaussian_epsilon, gaussian_mu, mu_pure_epsilon
 
 # Three fits at 0.1 must fit a cap of 0.3 although the doubles add up to more: sums may
@@ -177,4 +179,4 @@ def filter_state(
 @lru_cache(maxsize=4096)
 def _epsilon_alone(event: Hashable, delta: float) -> float:
     """Epsilon of one event; kept, since the books are read again for every fit."""
-    return epsilon_of(cast(Event, event), delta)
+    return first_epsilon(cast(Event, event), delta)

@@ -31,11 +31,16 @@ from skdp.privacy import (
     Budget,
     EpsilonDeltaEvent,
     GaussianEvent,
+    NonPrivateEvent,
     PoissonGaussianEvent,
     PureEvent,
+    _books,
     _states,
+    _two_phases,
     epsilon_of,
 )
+from skdp.privacy._books import Balance, _balance_from, _balance_text
+from skdp.privacy._charge import Charge
 from skdp.privacy._codec import event_from_dict, event_to_dict
 from skdp.privacy._gaussian import gaussian_mu, pure_mu
 
@@ -535,6 +540,48 @@ def test_what_was_left_is_admitted_after_the_change_of_schema(name, tmp_path):
     assert ledger.spent().epsilon <= 3.0
     with pytest.raises(BudgetExceeded):
         book(ledger, PureEvent(0.1))
+
+
+def test_sampled_spends_are_charged_what_they_were(tmp_path):
+    ledger, told = before("sampled", tmp_path), BOOKS["sampled"]
+    assert np.isclose(ledger.spent().epsilon, float(told["spent"]), rtol=1e-9, atol=0)
+    epsilon = told["remaining"][0]
+    assert np.isclose(ledger.remaining().epsilon, epsilon, rtol=1e-9, atol=0)
+    book(ledger, PureEvent(0.9 * epsilon))
+    assert ledger.spent().epsilon <= 3.0
+    assert len(ledger.spends(verify=True)) == 4
+
+
+def test_broken_twin_with_later_accounting_leaves_old_books_unusable(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(_two_phases, "first_epsilon", epsilon_of)
+    _two_phases._epsilon_alone.cache_clear()
+    ledger = before("sampled", tmp_path)
+    assert ledger.spent().epsilon == np.inf
+    book(ledger, NonPrivateEvent())  # no infinity breaks the file
+    assert ledger.spent().epsilon == np.inf
+    with pytest.raises(BudgetExceeded):
+        book(ledger, PureEvent(0.1))
+    _two_phases._epsilon_alone.cache_clear()
+
+
+@pytest.mark.parametrize(
+    "text", ["[]", "{}", '{"epsilon": -9.0}', '{"is_void": false}']
+)
+def test_balance_without_its_form_is_refused_under_any_digest(
+    text, tmp_path, monkeypatch
+):
+    ledger = before("first", tmp_path)
+    monkeypatch.setattr(_books, "_balance_text", lambda balance: text)
+    book(ledger, PureEvent(0.01))
+    with pytest.raises(LedgerError, match="damaged or forged"):
+        ledger.spends()
+
+
+def test_balance_is_read_as_it_was_written():
+    balance = Balance(Charge(0.5, np.inf, 0.25, is_void=True), np.inf, 1e-7)
+    assert _balance_from(_balance_text(balance)) == balance
 
 
 @pytest.mark.parametrize("name", BOOKS)

@@ -917,7 +917,8 @@ FORGED = {
     "newer schema": damage_by_sql("PRAGMA user_version=3"),
     "older schema": damage_by_sql("PRAGMA user_version=1"),
     "charge": damage_by_sql(
-        """UPDATE spends SET charge = '{"mu_squared": 1e-9}' WHERE id = 1"""
+        "UPDATE spends SET charge = "
+        """'{"delta": 0.0, "epsilon": 0.0, "mu_squared": 1e-9}' WHERE id = 1"""
     ),
     "charge removed": damage_by_sql("UPDATE spends SET charge = NULL WHERE id = 1"),
     "last charge removed": damage_by_sql(
@@ -932,6 +933,22 @@ FORGED = {
     "carried over, uncharged": damage_by_sql(
         "UPDATE spends SET charge = NULL", "INSERT INTO carried VALUES (3, '{}')"
     ),
+    "carried over, nothing": damage_by_sql("INSERT INTO carried VALUES (0, '{}')"),
+    "carried over, a refund": damage_by_sql(
+        """INSERT INTO carried VALUES (0, '{"epsilon": -9.0, "delta": 0.0, """
+        """"mu_squared": 0.0, "reserve_epsilon": 0.0, "reserve_delta": 5e-7}')"""
+    ),
+    "carried over, before all": damage_by_sql("INSERT INTO carried VALUES (-1, 'x')"),
+    "carried over, of text": damage_by_sql("INSERT INTO carried VALUES ('x', '{}')"),
+    "carried over twice": damage_by_sql(
+        "INSERT INTO carried VALUES (0, '{}')", "INSERT INTO carried VALUES (0, '{}')"
+    ),
+    "trigger": damage_by_sql(
+        "CREATE TRIGGER t AFTER INSERT ON spends BEGIN UPDATE books SET spends=9; END"
+    ),
+    "view": damage_by_sql("CREATE VIEW v AS SELECT * FROM spends"),
+    "index": damage_by_sql("CREATE INDEX i ON spends (label)"),
+    "another table": damage_by_sql("CREATE TABLE notes (note TEXT)"),
     "other application": damage_by_sql("PRAGMA application_id=7"),
 }
 # Damage at which a reader may stumble before it compares the digests.
@@ -1003,6 +1020,55 @@ def test_broken_twin_without_digests_believes_a_forgery(used, monkeypatch):
     cost = twin.spent().epsilon
     FORGED["charge"](path)
     assert twin.spent().epsilon < cost  # what the digests prevent
+
+
+def undone(path):
+    """A trigger that takes back every commit."""
+    with closing(sqlite3.connect(path)) as connection:
+        n, head = connection.execute("SELECT spends, head FROM books").fetchone()
+        connection.execute(
+            "CREATE TRIGGER t AFTER UPDATE OF head ON books BEGIN "
+            f"DELETE FROM spends WHERE id > {n}; "
+            f"UPDATE books SET spends = {n}, head = '{head}'; END"
+        )
+        connection.commit()
+
+
+def test_commit_that_a_trigger_takes_back_is_noticed(used, monkeypatch):
+    undone(used.path)
+    refused_and_untouched(used)
+    # The second guard, without the first; and the twin without both.
+    monkeypatch.setattr(_books, "_holds_more", lambda connection, schema: False)
+    before = Path(used.path).read_bytes()
+    with pytest.raises(LedgerError, match="does not hold what was written"):
+        spend(used)
+    assert Path(used.path).read_bytes() == before
+    monkeypatch.setattr(_books.Writer, "_check_written", lambda *_: None)
+    spend(used)
+    assert len(used.spends()) == 3
+
+
+NO_CHARGES = [
+    "{",
+    "[]",
+    "{}",
+    '{"is_void": false}',
+    '{"is_void": true, "epsilon": 0.0}',
+    '{"delta": 0.0, "epsilon": 0.0}',
+    '{"delta": 0.0, "epsilon": -1.0, "mu_squared": 0.0}',
+    '{"delta": 0.0, "epsilon": NaN, "mu_squared": 0.0}',
+    '{"delta": 0.0, "epsilon": "0", "mu_squared": 0.0}',
+    '{"delta": 0.0, "epsilon": null, "mu_squared": 0.0}',
+    '{"delta": 0.0, "epsilon": 0.0, "mu_squared": 0.0, "more": 0.0}',
+]
+
+
+@pytest.mark.parametrize("text", NO_CHARGES)
+def test_charge_without_its_form_is_refused_under_any_digest(ledger, text, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(_books, "_charge_text", lambda charge: text)
+        spend(ledger)
+    refused_and_untouched(ledger)
 
 
 def test_file_with_a_log_of_another_program_is_left_alone(used):
@@ -1387,6 +1453,23 @@ def test_audit_finds_what_was_charged_less(tmp_path, monkeypatch):
         ledger.spends(verify=True)
 
 
+def test_audit_accepts_any_way_to_charge(tmp_path, monkeypatch):
+    """A tighter accountant may prefer another way than the one that was booked."""
+    ledger = make_ledger(tmp_path, reserve_epsilon=1.0)
+    spend(ledger, EVENT)
+    honest = FilterState.charge_of
+
+    def last(state, event, delta=0.0):
+        return list(state.ways(event, delta))[-1]
+
+    monkeypatch.setattr(FilterState, "charge_of", last)
+    spend(ledger, PureEvent(0.1))
+    monkeypatch.setattr(FilterState, "charge_of", honest)
+    state = ledger._state(ledger._books.read())
+    assert ledger.spends()[1].charge != state.charge_of(PureEvent(0.1))
+    assert len(ledger.spends(verify=True)) == 2
+
+
 def test_command_verifies_charges(used, capsys, monkeypatch):
     assert main([used.path, "--verify"]) == 0
     told = capsys.readouterr().out
@@ -1396,11 +1479,11 @@ def test_command_verifies_charges(used, capsys, monkeypatch):
         "verified   every spend",
     ):
         assert words in told
-    honest = FilterState.charge_of
+    honest = FilterState.ways
     monkeypatch.setattr(
         FilterState,
-        "charge_of",
-        lambda state, event, delta=0.0: honest(state, event, delta).times(2.0),
+        "ways",
+        lambda *facts: (way.times(2.0) for way in honest(*facts)),
     )
     assert main([used.path]) == 0
     assert main([used.path, "--verify"]) == 1

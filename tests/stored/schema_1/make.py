@@ -4,7 +4,9 @@ Usage: ``python make.py FOLDER``, with skdp at commit 37b9c0c. Stored are books 
 first phase of the filter of version 0.1, in which epsilons and deltas were summed
 (``first.db``), in its second, in which squares were (``second.db``), empty ones
 (``empty.db``), pure ones (``pure.db``), ones with a release that is not private
-(``void.db``), and what they said of themselves (``expected.json``).
+(``void.db``), ones whose last event was admitted only because a sampled one cost more
+than it does now (``sampled.db``, made later by the same version), and what they said
+of themselves (``expected.json``).
 """
 
 from __future__ import annotations
@@ -26,12 +28,18 @@ from skdp.privacy import (
 SAMPLED = PoissonGaussianEvent(2.5, 0.01, 200, "replace_one")
 BOXES = [PureEvent(0.5), SAMPLED, EpsilonDeltaEvent(0.2, 1e-7), PureEvent(0.1, 3)]
 SQUARES = [GaussianEvent(6.0), PureEvent(0.05), ObjectiveEvent(20.0, 0.01)]
+DEAR = [
+    PoissonGaussianEvent(0.7, 0.01, 1, "replace_one"),
+    ObjectiveEvent(12.0, 0.086, 1, 2, 0.36),
+    PoissonGaussianEvent(4.0, 0.001, 1, "replace_one"),
+]
 BOOKS = {
     "first": (1e-6, BOXES),
     "second": (1e-6, BOXES + SQUARES),
     "empty": (1e-6, []),
     "pure": (0.0, [PureEvent(0.5), PureEvent(0.25, 4)]),
     "void": (1e-6, [GaussianEvent(6.0), NonPrivateEvent(), GaussianEvent(7.0)]),
+    "sampled": (1e-4, DEAR),
 }
 
 
@@ -45,10 +53,10 @@ def main(folder):
             epsilon=3.0,
             delta=delta,
             dataset=name,
-            allow_nonprivate=name == "void",
+            allow_nonprivate=name in ("void", "sampled"),
         )
         for number, event in enumerate(events):
-            asked = Budget(1.0, min(2e-7, delta))
+            asked = Budget(1.0, 1e-5 if name == "sampled" else min(2e-7, delta))
             label = f"event {number}"
             ledger.commit(event, adjacency="replace_one", budget=asked, label=label)
         left = ledger.remaining()
