@@ -8,6 +8,7 @@ from skdp.data._centred import (
     StateRows,
     TargetScale,
 )
+from skdp.data._code_rows import CodeRows, CodeSource
 from skdp.data._memory import MemorySource, held
 from skdp.data._offset import WithOffset
 from skdp.data._source import Block, Source, is_stable
@@ -20,6 +21,8 @@ __all__ = [
     "CentredRows",
     "CentredSource",
     "Centring",
+    "CodeRows",
+    "CodeSource",
     "ColumnsOf",
     "ConstantColumn",
     "EntriesClipped",
