@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,67 +15,139 @@ from skdp._floats import FloatArray
 from skdp.data._centred import TargetScale
 from skdp.data._source import Block, Source, is_stable
 
+# Norms are taken to be longer by as much as their rounding could hide.
+_ROUNDED = 1 + 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class CodeBasis:
+    """What codes stand for; released, or public.
+
+    Parameters
+    ----------
+    parts : tuple of ndarray of float64 of shape (n_codes, n_features_of_column)
+        One a column; features of different columns are different ones.
+    """
+
+    parts: tuple[FloatArray, ...]
+
+    @property
+    def n_features(self) -> int:
+        """Of all columns."""
+        return sum(part.shape[1] for part in self.parts)
+
+    @cached_property
+    def starts(self) -> NDArray[np.int64]:
+        """Where the codes of each column begin, and their number."""
+        sizes = [len(part) for part in self.parts]
+        return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+    @cached_property
+    def squares(self) -> FloatArray:
+        """Squared norm of what each code stands for; those of a row add up."""
+        return np.concatenate([np.sum(part**2, axis=1) for part in self.parts])
+
+    @cached_property
+    def _largest(self) -> FloatArray:
+        each = np.split(self.squares, self.starts[1:-1])
+        return np.sqrt([part.max() for part in each])
+
+    @property
+    def norm(self) -> float:
+        """Of the longest row that there could be."""
+        return float(np.linalg.norm(self._largest)) * _ROUNDED
+
+    @property
+    def terms(self) -> float:
+        """Largest sum of the norms of what a row is the sum of."""
+        return float(self._largest.sum()) * _ROUNDED
+
+    def tables(self, weights: FloatArray) -> tuple[FloatArray, ...]:
+        """What each code of each column adds to raw predictions."""
+        ends = np.cumsum([part.shape[1] for part in self.parts])
+        each = np.split(weights, ends[:-1])
+        return tuple(p @ own for p, own in zip(self.parts, each, strict=True))
+
+    def features(self, sums: FloatArray) -> FloatArray:
+        """Of sums by code the sums of the features."""
+        each = np.split(sums, self.starts[1:-1])
+        found = [p.T @ own for p, own in zip(self.parts, each, strict=True)]
+        return np.concatenate(found)
+
 
 @dataclass(frozen=True, eq=False)
 class CodeRows:
-    """Rows of norm at most 1, for products only.
+    """Rows as they are in products with weights, weighted in products with residuals.
 
-    A record's row is the sum over its columns of the row of `basis` that its code
-    there stands for.
+    A row is the sum of what its codes stand for. In products with residuals each row
+    that is longer than 1 is brought to 1: as a weight of its record, so that raw
+    predictions remain sums over the columns.
 
     Parameters
     ----------
     codes : ndarray of uint8 of shape (n_rows, n_columns)
         Private.
-    starts : ndarray of int64 of shape (n_columns,)
-        Where the codes of each column begin in `basis`.
-    basis : ndarray of float64 of shape (n_codes, n_features)
-        Released, or public. The squares of the largest norms in each column add up to
-        at most 1.
+    basis : CodeBasis
     """
 
     codes: NDArray[np.uint8]
-    starts: NDArray[np.int64]
-    basis: FloatArray
+    basis: CodeBasis
     dtype: ClassVar[Any] = np.dtype(np.float64)
 
     @property
     def shape(self) -> tuple[int, int]:
         """Numbers of rows and features."""
-        return len(self.codes), self.basis.shape[1]
+        return len(self.codes), self.basis.n_features
 
     @property
     def norms(self) -> FloatArray:
-        """No row is longer than 1, and none is shortened."""
+        """In products with residuals no row is longer."""
         return np.ones(len(self.codes))
 
     def __matmul__(self, weights: FloatArray) -> FloatArray:
-        from skdp.data._code_rows_kernel import add_entries
-
-        table = np.asarray(self.basis @ weights)
-        added = np.zeros((len(self.codes), *table.shape[1:]))
-        wide = added.reshape(len(added), -1)
-        add_entries(self.codes, self.starts, table.reshape(len(table), -1), wide)
-        return added
+        return added_up(self.codes, self.basis.starts, self.basis.tables(weights))
 
     @cached_property
-    def T(self) -> _TransposedCodes:
-        """For products with residuals."""
-        return _TransposedCodes(self)
+    def T(self) -> _Transposed:
+        """For products with residuals; kept, with the weights of the records."""
+        squares = (self.basis.squares[:, None],)
+        lengths = np.sqrt(added_up(self.codes, self.basis.starts, squares)[:, 0])
+        return _Transposed(self, 1 / np.maximum(lengths * _ROUNDED, 1.0))
 
 
 @dataclass(frozen=True, eq=False)
-class _TransposedCodes:
+class _Transposed:
     rows: CodeRows
+    weights: FloatArray
 
     def __matmul__(self, residuals: FloatArray) -> FloatArray:
         from skdp.data._code_rows_kernel import add_up_by_code
 
-        rows = self.rows
-        sums = np.zeros((len(rows.basis), *residuals.shape[1:]))
-        wide = np.ascontiguousarray(residuals).reshape(len(residuals), -1)
-        add_up_by_code(rows.codes, rows.starts, wide, sums.reshape(len(sums), -1))
-        return np.asarray(rows.basis.T @ sums)
+        basis, width = self.rows.basis, residuals.shape[1]
+        sums = np.zeros((int(basis.starts[-1]), width))
+        weighted = np.ascontiguousarray(self.weights[:, None] * residuals)
+        add_up_by_code(self.rows.codes, basis.starts, weighted, sums)
+        return basis.features(sums)
+
+
+def added_up(
+    codes: NDArray[np.uint8], starts: NDArray[np.int64], tables: tuple[FloatArray, ...]
+) -> FloatArray:
+    """Of each record the sum of the entries of its codes, column after column.
+
+    Parameters
+    ----------
+    codes : ndarray of uint8 of shape (n_rows, n_columns)
+    starts : ndarray of int64 of shape (n_columns + 1,)
+    tables : tuple of ndarray of float64 of shape (n_codes, n_outputs)
+        One a column, or one of all.
+    """
+    from skdp.data._code_rows_kernel import add_entries
+
+    table = np.concatenate(tables)
+    added = np.zeros((len(codes), table.shape[1]))
+    add_entries(codes, starts, table, added)
+    return added
 
 
 class CodeSource:
@@ -83,8 +156,8 @@ class CodeSource:
     Parameters
     ----------
     source : Source
-    starts, basis : ndarray
-        As in `CodeRows`.
+        Must be stable.
+    basis : CodeBasis
     targets : TargetScale or None
         None: targets as they are.
     """
@@ -92,27 +165,23 @@ class CodeSource:
     is_row_major = False
 
     def __init__(
-        self,
-        source: Source,
-        starts: NDArray[np.int64],
-        basis: FloatArray,
-        targets: TargetScale | None = None,
+        self, source: Source, basis: CodeBasis, targets: TargetScale | None = None
     ) -> None:
-        self._source, self._starts, self._basis = source, starts, basis
-        self._targets = targets
-        self.n_samples, self.n_features = source.n_samples, basis.shape[1]
+        self._blocks = [
+            Block(
+                CodeRows(block.X, basis),
+                block.y if targets is None else targets.of(block.y),
+                block.present,
+            )
+            for block in source.blocks()
+        ]
+        self.n_samples, self.n_features = source.n_samples, basis.n_features
         self.largest_block = source.largest_block
         self.is_stable = is_stable(source)
-        # Norms of the terms of a row, over its own.
-        each = np.split(np.linalg.norm(basis, axis=1), starts[1:])
-        terms = sum(float(part.max(initial=0.0)) for part in each)
-        # A product adds up all codes after the records of a block.
-        rest = self.largest_block + self.n_samples / self.largest_block + 16
-        self.amplification = max(1.0, terms) * (1 + (len(basis) + 16) / rest)
+        # Sums by code are added up once more, to sums of features.
+        summed = self.largest_block + math.ceil(self.n_samples / self.largest_block)
+        self.amplification = max(basis.terms, 1.0) * (1 + basis.starts[-1] / summed)
 
     def blocks(self) -> Iterator[Block]:
-        """Blocks of rows."""
-        for block in self._source.blocks():
-            y = block.y if self._targets is None else self._targets.of(block.y)
-            rows = CodeRows(block.X, self._starts, self._basis)
-            yield Block(rows, y, block.present)
+        """The same blocks each time."""
+        return iter(self._blocks)

@@ -53,8 +53,13 @@ class DPGradientBoostingClassifier(ClassifierMixin, GradientBoosting):
     solver_params : mapping or None, default=None
         Further hyper-parameters of a named solver, for example ``{"residual_clip":
         0.5}``. Nothing in it can change noise scale, sensitivity or randomness.
+    init : {"linear", "constant"}, default="linear"
+        What trees continue: a private additive linear model of the codes, in the same
+        event, or a constant. With little data the linear model is all there is. Without
+        noise its share is 0, and trees start at a constant.
     n_estimators : int or None, default=None
-        Number of trees. Public. None: the solver's rule by n_samples, epsilon, delta.
+        Number of trees. Public. None: the solver's rule by n_samples, epsilon, delta,
+        which may be 0.
     learning_rate : float in (0, 1] or None, default=None
         None: the solver's rule.
     max_depth : int or None, default=None
@@ -145,6 +150,7 @@ default=None
         adjacency: str = "replace_one",
         solver: str = "auto",
         solver_params: Any = None,
+        init: str = "linear",
         n_estimators: int | None = None,
         learning_rate: float | None = None,
         max_depth: int | None = None,
@@ -162,6 +168,7 @@ default=None
         self.adjacency = adjacency
         self.solver = solver
         self.solver_params = solver_params
+        self.init = init
         self.n_estimators = n_estimators
         self.learning_rate = learning_rate
         self.max_depth = max_depth

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,7 +17,7 @@ from sklearn.utils import get_tags
 from skdp._base import PUBLIC_OF_DECLARED
 from skdp._floats import FloatArray
 from skdp._forecast import Forecast, Signal, relaxed, warn_of_noise
-from skdp._validation import check_count, check_real
+from skdp._validation import check_choice, check_count, check_real
 from skdp.columns import as_declared
 from skdp.ensemble._additive import constrained
 from skdp.ensemble._bins import Bins, bins_of
@@ -27,7 +28,7 @@ from skdp.ensemble._newton_boosting import NewtonBoosting
 from skdp.ensemble._registry import NamedBooster, named_booster
 from skdp.ensemble._signal import signal_of
 from skdp.ensemble._table import TableReader, read_to_fit, reader_of
-from skdp.ensemble._task import BoostingTask
+from skdp.ensemble._task import BoostingTask, Init
 from skdp.ensemble._trees import MIX
 from skdp.preprocessing._table_columns import declared_of
 from skdp.privacy._accounting import Budget, calibrate
@@ -41,6 +42,8 @@ _INTERACTIONS: dict[Any, Sequence[int | None]] = {
     2: (1, 2),
     None: (None,),
 }
+# After a linear model, which has the curves already.
+_INTERACTIONS_AFTER = {**_INTERACTIONS, "mix": MIX[1:], 2: (2,)}
 _SEED = "the seed that trees were drawn from"
 
 
@@ -56,6 +59,7 @@ class GradientBoosting(FittedTrees):
 
     columns: Any
     solver: str
+    init: str
 
     @abstractmethod
     def _loss(self) -> tuple[LeafLoss, int]:
@@ -74,7 +78,14 @@ class GradientBoosting(FittedTrees):
                 f"{given!r}. Use 1 or 2 for a model whose shapes can be looked at, "
                 "None for trees of all columns, 'mix' for all three in turn."
             )
-        return _INTERACTIONS[given]
+        is_after = self._init() == "linear"
+        return (_INTERACTIONS_AFTER if is_after else _INTERACTIONS)[given]
+
+    def _init(self) -> Init:
+        """Where trees start; without noise the share of a linear model falls to 0."""
+        check_choice("init", self.init, ["constant", "linear"])
+        is_linear = self.init == "linear" and math.isfinite(self.epsilon)
+        return "linear" if is_linear else "constant"
 
     def _task(
         self, loss: LeafLoss, n_outputs: int, n_samples: int, bins: Bins
@@ -87,6 +98,7 @@ class GradientBoosting(FittedTrees):
             adjacency=self.adjacency,
             n_outputs=n_outputs,
             interactions=self._interactions(),
+            init=self._init(),
         )
 
     def _constraints(self, loss: LeafLoss) -> tuple[dict[int, int], Any]:

@@ -34,14 +34,20 @@ class LeafSteps:
     learning_rate : float
     unit : float, default=1.0
         Of raw predictions.
+    prior : float, default=1.0
+        Times the prior variance of a step.
     """
 
     def __init__(
-        self, terms: LeafTerms, learning_rate: float, unit: float = 1.0
+        self,
+        terms: LeafTerms,
+        learning_rate: float,
+        unit: float = 1.0,
+        prior: float = 1.0,
     ) -> None:
         self._terms, self._rate = terms, learning_rate
         self._box = _BOX[terms.loss] * unit * learning_rate
-        self._variance = _VARIANCE[terms.loss] * unit**2
+        self._variance = prior * _VARIANCE[terms.loss] * unit**2
         self._sampling = _SAMPLING[terms.loss]
         if terms.loss == "squared":
             self._sampling *= unit**2

@@ -1,10 +1,12 @@
 r"""Newton boosting of random trees, with Gaussian noise in the sums over their leaves.
 
 Of a regression it is released first where targets are. How many records have each code
-of the columns in order is released too, for cuts that are even in records; trees are
-drawn by it from a public seed, and from nothing else. For each of them one vector is
-released, of all leaves: sums of clipped residuals ``G`` and of curvatures ``H``, with
-noise of deviation ``s`` in ``G``. Its leaves then have the values
+is released too, for the means of a linear model and for cuts that are even in records.
+A private additive linear model comes first (`skdp.ensemble._linear_start`), or a
+constant. Trees are drawn by the counts from a public seed, and from nothing else. For
+each of them one vector is released, of all leaves: sums of clipped residuals ``G`` and
+of curvatures ``H``, with noise of deviation ``s`` in ``G``. Its leaves then have the
+values
 
     v = -learning_rate * G H / (H^2 + (H + a s^2) / tau^2),
 
@@ -17,7 +19,7 @@ and the best of these is what leaves.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any, ClassVar, Self
 
@@ -26,9 +28,10 @@ import numpy as np
 from skdp._configured import Checks, Configured, Given
 from skdp._floats import FloatArray
 from skdp._validation import check_count, check_real
-from skdp.ensemble._boosted import BoostedTrees
-from skdp.ensemble._code_shares import counts_of, shares_of
+from skdp.ensemble._boosted import BoostedTrees, without_trees
+from skdp.ensemble._code_shares import counts_of, margins_of, shares_of
 from skdp.ensemble._leaf_steps import LeafSteps
+from skdp.ensemble._linear_start import LinearStart, even
 from skdp.ensemble._start import (
     Spread,
     share_of_targets,
@@ -41,12 +44,14 @@ from skdp.ensemble._trees import RandomTrees, draw_trees, uncut
 from skdp.ensemble._worth import best_share, gains_of, share_of_gains, shrunk
 from skdp.exceptions import Refused
 from skdp.privacy._accounting import Budget
-from skdp.privacy._answers import Answers, Released
+from skdp.privacy._answers import Answers, Released, View
 from skdp.privacy._gaussian import gaussian_mu
-from skdp.privacy._plan import Line, Plan
+from skdp.privacy._plan import Line, Part, Plan
 from skdp.privacy._query import Query
+from skdp.queries._code_counts import CodeCounts
 from skdp.queries._leaf_sums import MOST_CURVATURE, LeafSums, LeafTerms
 from skdp.solvers._base import Progress
+from skdp.solvers._centred_rules import share_of_states
 
 # More trees of smaller steps cost no privacy, but time.
 _N_TREES = 600
@@ -61,6 +66,14 @@ _CLIP_SIGNAL = (1e3, 1e4)
 _WEIGHT = {"logistic": 2.0, "softmax": 0.3, "squared": 0.3}
 # n mu at which all of the budget gives the mean as well as it has to be known.
 _MEAN_SIGNAL = 45.0
+# n mu from which on trees continue a linear model.
+_WORTH_GROWING = 300.0
+# n mu at which a linear model has half of mu^2, and how its share falls.
+_HALF_LINEAR, _FALLING = 1800.0, 0.6
+# Prior variance of steps that continue a linear model, over that of others.
+_PRIOR_AFTER = 0.3
+# What is asked where records start at a linear model.
+_GROWN = ("trees", "gains")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,8 +89,8 @@ class NewtonBoosting(Configured):
 
     Parameters
     ----------
-    n_estimators : int in [1, 10000] or None, default=None
-        Number of trees. None: a rule of n mu.
+    n_estimators : int in [0, 10000] or None, default=None
+        Number of trees, at least 1 after a constant. None: a rule of n mu.
     learning_rate : float in (0, 1] or None, default=None
     max_depth : int in [1, 12] or None, default=None
     residual_clip : float in [1e-3, 2] or None, default=None
@@ -86,9 +99,10 @@ class NewtonBoosting(Configured):
     curvature_weight : float in [1e-3, sqrt(8)] or None, default=None
         Of the curvatures, beside residuals of weight 1.
     start_share : float in (0, 1) or None, default=None
-        Of mu^2, for the raw predictions before the first tree.
+        Of mu^2, for the raw predictions before the first tree. Where a linear model
+        is all that n mu allows it has what all else leaves.
     counts_share : float in [0, 1) or None, default=None
-        Of mu^2, for the counts of codes; 0: cuts are even in codes.
+        Of mu^2, for the counts of codes; 0: shares of codes are taken to be even.
     targets_share : float in [0, 1) or None, default=None
         Of mu^2, for a histogram of the targets of a regression, in whose units clips
         are; 0: in those of half of the bounds' width.
@@ -99,7 +113,7 @@ class NewtonBoosting(Configured):
     key: ClassVar[str] = "newton_boosting"
     is_pure: ClassVar[bool] = False
     checks: ClassVar[Checks] = {
-        "n_estimators": partial(check_count, high=10_000),
+        "n_estimators": partial(check_count, low=0, high=10_000),
         "learning_rate": partial(check_real, low=0.0, high=1.0, low_open=True),
         "max_depth": partial(check_count, high=12),
         "residual_clip": partial(check_real, low=1e-3, high=2.0),
@@ -121,6 +135,7 @@ class NewtonBoosting(Configured):
     counts_share: float
     targets_share: float
     gains_share: float
+    linear: LinearStart | None = None
 
     @classmethod
     def planned(cls, given: Given, task: BoostingTask, budget: Budget) -> Self:
@@ -152,12 +167,33 @@ class NewtonBoosting(Configured):
                 f"solver={cls.key!r} needs a share of mu^2 for trees. "
                 f"Got shares of {got}. Use less."
             )
-        return planned
+        if task.init != "linear":
+            planned._check_trees()
+            return planned
+        return replace(planned, linear=planned._linear_start(task, budget))
+
+    def _check_trees(self) -> None:
+        if not self.n_estimators:
+            raise Refused(
+                f"solver={self.key!r} needs n_estimators of at least 1 after a "
+                "constant. Got 0. Use more, or init='linear'."
+            )
+
+    def _linear_start(self, task: BoostingTask, budget: Budget) -> LinearStart:
+        """For its share, or for all that is left where there are no trees."""
+        shares = self._shares(task)
+        share = shares["start"]
+        if not self.n_estimators:
+            share = 1 - sum(shares.values()) + share
+        facts = task.loss, task.n_outputs, task.n_samples, task.columns, task.adjacency
+        return LinearStart.planned(*facts, budget, share)
 
     @property
     def params(self) -> dict[str, Any]:
         """The hyper-parameters by name, for the record."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        own = {field.name: getattr(self, field.name) for field in fields(self)}
+        linear = own.pop("linear")
+        return own if linear is None else {**own, "linear": linear.params}
 
     @property
     def mechanism(self) -> str:
@@ -167,9 +203,17 @@ class NewtonBoosting(Configured):
     def plan(self, task: BoostingTask) -> Plan:
         """Everything `run` will ask. Pure: sees no data, draws no noise."""
         shares = self._shares(task)
-        rest = (1 - sum(shares.values())) / self.n_estimators
-        lines = {name: Line(mu_share=share) for name, share in shares.items()}
-        lines["trees"] = Line(self.n_estimators, mu_share=rest)
+        lines: dict[str, Line | Part] = {
+            name: Line(mu_share=share) for name, share in shares.items()
+        }
+        if self.n_estimators:
+            rest = (1 - sum(shares.values())) / self.n_estimators
+            lines["trees"] = Line(self.n_estimators, mu_share=rest)
+        if self.linear is None:
+            return Plan(tuple(lines[name] for name in self._asked(task)))
+        lines["start"] = self.linear.part
+        grown = tuple(lines[name] for name in _GROWN if name in lines)
+        lines["grown"] = Part(Plan(grown))
         return Plan(tuple(lines[name] for name in self._asked(task)))
 
     def _shares(self, task: BoostingTask) -> dict[str, float]:
@@ -178,18 +222,23 @@ class NewtonBoosting(Configured):
             "targets": self.targets_share if task.loss == "squared" else 0.0,
             "start": self.start_share,
         }
-        if task.starts_at_zero:
+        if task.init == "zero":
             shares = {}
-        if any(task.columns.is_ordered):
+        if any(task.columns.is_ordered) or task.init == "linear":
             shares["counts"] = self.counts_share
-        shares["gains"] = self.gains_share
+        if self.n_estimators:
+            shares["gains"] = self.gains_share
         return {name: share for name, share in shares.items() if share}
 
     def _asked(self, task: BoostingTask) -> list[str]:
         """The lines of the plan, in their order."""
         shares = self._shares(task)
         first = [name for name in shares if name != "gains"]
-        return [*first, "trees", *(["gains"] if "gains" in shares else [])]
+        if self.linear is None:
+            return [*first, "trees", *(["gains"] if "gains" in shares else [])]
+        # Rows are centred by counts.
+        first.sort(key=lambda name: name == "start")
+        return [*first, *(["grown"] if self.n_estimators else [])]
 
     def terms(self, task: BoostingTask, unit: float = 1.0) -> LeafTerms:
         """What a record adds to its leaf, where targets spread over so much."""
@@ -200,13 +249,17 @@ class NewtonBoosting(Configured):
         """Largest L2 sensitivity of one query under the task's adjacency."""
         shares = self._shares(task)
         bounds = [self.terms(task).bound()]
-        if "start" in shares:
+        if "start" in shares and self.linear is None:
             bounds.append(start_terms(task.loss, task.n_outputs).bound())
         if "targets" in shares:
             bounds.append(target_sums(task.n_samples).bound())
         if "counts" in shares:
-            bounds.append(counts_of(task.columns).bound())
-        return max(bound.under(task.adjacency) for bound in bounds)
+            bounds.append(self._counts(task).bound())
+        linear = 0.0 if self.linear is None else self.linear.sensitivity()
+        return max(linear, *(bound.under(task.adjacency) for bound in bounds))
+
+    def _counts(self, task: BoostingTask) -> CodeCounts:
+        return counts_of(task.columns, of_all=self.linear is not None)
 
     def trees(
         self, task: BoostingTask, seed: int, shares: FloatArray | None = None
@@ -237,21 +290,60 @@ class NewtonBoosting(Configured):
         progress : Progress
         """
         asking = _Asking(answers, self._asked(task))
-        spread, shares = Spread(), None
+        spread = Spread()
         if asking.has("targets"):
             released = asking.ask("targets", target_sums(task.n_samples))
             spread = Spread.of(released, task.n_samples)
-        start = np.zeros(task.n_outputs)
+        if self.linear is not None:
+            return self._after(self.linear, asking, task, seed, spread, progress)
+        start, shares = np.zeros(task.n_outputs), None
         if asking.has("start"):
             start = self._start(asking, task, spread)
         if asking.has("counts"):
-            released = asking.ask("counts", counts_of(task.columns))
-            shares = shares_of(task.columns, released)
+            counts = self._counts(task)
+            shares = shares_of(task.columns, counts, asking.ask("counts", counts))
         trees = self.trees(task, seed, shares)
-        model = self._grown(asking, task, trees, start, spread.unit, progress)
-        if not asking.has("gains"):
+        return self._boosted(asking, task, trees, start, spread.unit, progress)
+
+    def _after(
+        self,
+        linear: LinearStart,
+        asking: _Asking,
+        task: BoostingTask,
+        seed: int,
+        spread: Spread,
+        progress: Progress,
+    ) -> BoostedTrees:
+        """Trees that continue a linear model, if there are any."""
+        margins, shares, columns = even(task.columns), None, task.columns
+        if asking.has("counts"):
+            counts = self._counts(task)
+            released = asking.ask("counts", counts)
+            margins = margins_of(counts, released, task.n_samples)
+            shares = shares_of(columns, counts, released)
+        part = asking.part("start", partial(linear.view, margins, spread.targets))
+        found = linear.run(part, margins, spread.targets, progress)
+        if not self.n_estimators:
+            return without_trees(columns, found.intercept, found.curves)
+        grown = _Asking(asking.part("grown", found.curves.before), list(_GROWN))
+        trees, start = self.trees(task, seed, shares), found.intercept
+        model = self._boosted(grown, task, trees, start, spread.unit, progress)
+        return replace(model, curves=found.curves)
+
+    def _boosted(
+        self,
+        asking: _Asking,
+        task: BoostingTask,
+        trees: RandomTrees,
+        start: FloatArray,
+        unit: float,
+        progress: Progress,
+    ) -> BoostedTrees:
+        """Trees, shrunk to what they are worth."""
+        model = self._grown(asking, task, trees, start, unit, progress)
+        if not self.gains_share:
             return model
-        gains = gains_of(task.loss, model, spread.unit, task.n_samples)
+        gains = gains_of(task.loss, model, unit, task.n_samples)
         return shrunk(model, best_share(asking.ask("gains", gains)))
 
     def _start(self, asking: _Asking, task: BoostingTask, spread: Spread) -> FloatArray:
@@ -276,7 +368,8 @@ class NewtonBoosting(Configured):
         terms, n = self.terms(task, unit), task.n_samples
         shape = (len(trees), trees.n_leaves, task.n_outputs)
         values, deviations = np.zeros(shape), np.zeros(shape)
-        steps = LeafSteps(terms, self.learning_rate, unit)
+        prior = 1.0 if self.linear is None else _PRIOR_AFTER
+        steps = LeafSteps(terms, self.learning_rate, unit, prior)
         for t in range(len(trees)):
             leaf_sums = LeafSums(terms, trees, start, values[:t], n)
             released = asking.ask("trees", leaf_sums)
@@ -288,28 +381,55 @@ class NewtonBoosting(Configured):
 def _by_rule(given: Given, task: BoostingTask, mu: float) -> dict[str, Any]:
     """Everything as a rule of n mu under the adjacency, and of what was given.
 
-    Settled on validation parts of six tables seen together (``docs/boosting.md``);
+    Settled on validation parts of tables seen together (``docs/boosting.md``);
     ``benchmarks/boosting_rules.py`` compares them with neighbours.
     """
     # Noise of what a record adds, against that of a record that is left out.
     terms = LeafTerms(task.loss, task.n_outputs, 0.7, 1.0).bound()
     one = terms.under("zero_out") / terms.under(task.adjacency)
     signal = task.n_samples * mu * one
+    first = _of_linear if task.init == "linear" else _of_constant
+    rules = first(given, task, signal)
+    trees = _of_trees({**rules, **given}, task, signal)
+    last = {"targets_share": share_of_targets(signal)}
+    return {**rules, **trees, **last, "gains_share": share_of_gains(signal)}
+
+
+def _of_constant(given: Given, task: BoostingTask, signal: float) -> dict[str, Any]:
+    """Where trees start at a constant."""
     n_trees = given.get("n_estimators", _N_TREES)
-    flow = min(_FLOW[0] + _FLOW[1] * math.sqrt(signal), _FLOW[2])
-    leaves = min(max(signal / _SIGNAL_OF_A_LEAF, 8.0), 256.0)
-    clip = given.get("residual_clip", _clip_of(task.loss, signal))
     mean_share = (_MEAN_SIGNAL / signal) ** 2
     return {
         "n_estimators": n_trees,
+        "start_share": min(0.5, max(1 / (n_trees + 1), mean_share)),
+        "counts_share": 0.05,
+    }
+
+
+def _of_linear(given: Given, task: BoostingTask, signal: float) -> dict[str, Any]:
+    """Where trees continue a linear model, or there are none."""
+    n_columns = len(task.columns.n_bins)
+    share, is_asked = share_of_states(signal, n_columns, n_columns, 0)
+    return {
+        "n_estimators": _N_TREES if signal >= _WORTH_GROWING else 0,
+        "start_share": 1 / (1 + (signal / _HALF_LINEAR) ** _FALLING),
+        "counts_share": share if is_asked else 0.0,
+    }
+
+
+def _of_trees(rules: Given, task: BoostingTask, signal: float) -> dict[str, Any]:
+    """Of trees that have what others leave."""
+    if task.init == "linear":
+        signal *= math.sqrt(1 - rules["start_share"])
+    n_trees = max(rules["n_estimators"], 1)
+    flow = min(_FLOW[0] + _FLOW[1] * math.sqrt(signal), _FLOW[2])
+    leaves = min(max(signal / _SIGNAL_OF_A_LEAF, 8.0), 256.0)
+    clip = rules.get("residual_clip", _clip_of(task.loss, signal))
+    return {
         "learning_rate": min(1.0, flow / n_trees),
         "max_depth": int(math.log2(leaves)),
         "residual_clip": clip,
         "curvature_weight": min(_WEIGHT[task.loss] * clip, MOST_CURVATURE),
-        "start_share": min(0.5, max(1 / (n_trees + 1), mean_share)),
-        "counts_share": 0.05,
-        "targets_share": share_of_targets(signal),
-        "gains_share": share_of_gains(signal),
     }
 
 
@@ -331,6 +451,10 @@ class _Asking:
     def has(self, line: str) -> bool:
         """Whether the plan has the line."""
         return line in self._lines
+
+    def part(self, line: str, view: View) -> Answers:
+        """Answers of a plan within the plan."""
+        return self._answers.part(self._lines.index(line), view)
 
     def ask(self, line: str, query: Query) -> Released:
         if not self._answers.is_exact:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skdp._floats import FloatArray
+from skdp.data import TargetScale
 from skdp.privacy._answers import Released
 from skdp.queries._leaf_sums import LeafLoss, LeafTerms
 from skdp.queries._state_sums import StateSums
@@ -27,17 +28,21 @@ _WANTED, _LEAST, _MOST = 0.01, 0.002, 0.1
 
 @dataclass(frozen=True)
 class Spread:
-    """Where targets are, and a unit of about two deviations; released, or public."""
+    """Where targets are, and a unit of about two deviations; released, or public.
+
+    `targets` is what they are scaled by for a linear model, None: by nothing.
+    """
 
     middle: float = 0.0
     unit: float = 1.0
+    targets: TargetScale | None = None
 
     @classmethod
     def of(cls, released: Released, n_samples: int) -> Spread:
         """Of noisy sums of targets at knots."""
         noisy, noise = released.value / n_samples, released.deviation / n_samples
         found = target_scale(noisy, noise)
-        return cls(found.middle, min(_UNIT * found.half, 1.0))
+        return cls(found.middle, min(_UNIT * found.half, 1.0), found)
 
 
 def target_sums(n_samples: int) -> StateSums:

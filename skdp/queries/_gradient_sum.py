@@ -47,6 +47,10 @@ def gradient_bound(
     if objective.fit_intercept:
         rho *= math.sqrt(1 + intercept_weight**2)
     radius = rho * weights_norm
+    if objective.product_norm is not None:
+        # Rows in products are not those in sums (docs/proofs/linear_start.md).
+        ahead = objective.data_norm * intercept_weight * objective.fit_intercept
+        radius = math.hypot(objective.product_norm, ahead) * weights_norm
     one_record = min(loss.zero_out_bound(radius), residual_clip)
     two_records = 2 * one_record
     if math.isinf(residual_clip):  # clipping does not shrink every diameter

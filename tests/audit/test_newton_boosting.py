@@ -57,7 +57,7 @@ class Case:
     @cached_property
     def task(self):
         facts = {"columns": self.columns, "adjacency": self.adjacency}
-        facts |= {"interactions": (1,), "starts_at_zero": bool(self.raw)}
+        facts |= {"interactions": (1,), "init": "zero" if self.raw else "constant"}
         return task_of(self.loss, self.n, self.n_outputs, **facts)
 
     @cached_property

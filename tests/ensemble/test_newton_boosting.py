@@ -141,7 +141,7 @@ def test_an_offset_is_where_a_fit_starts():
     """What an offset knows already is not learned again."""
     codes, y = table("logistic", n=4000)
     known = np.where(y > 0.5, 4.0, -4.0)[:, None]
-    task = task_of("logistic", len(y), starts_at_zero=True)
+    task = task_of("logistic", len(y), init="zero")
     free = Budget(math.inf, 0.0)
     least = [
         np.abs(fitted(task, source_of(codes, y, offset=o), budget=free)[0].values).sum()
