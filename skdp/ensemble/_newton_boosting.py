@@ -69,7 +69,7 @@ _MEAN_SIGNAL = 45.0
 # n mu from which on trees continue a linear model.
 _WORTH_GROWING = 300.0
 # n mu at which a linear model has half of mu^2, and how its share falls.
-_HALF_LINEAR, _FALLING = 1800.0, 0.6
+_HALF_LINEAR, _FALLING = 1000.0, 0.6
 # Prior variance of steps that continue a linear model, over that of others.
 _PRIOR_AFTER = 0.3
 # What is asked where records start at a linear model.
@@ -388,11 +388,13 @@ def _by_rule(given: Given, task: BoostingTask, mu: float) -> dict[str, Any]:
     terms = LeafTerms(task.loss, task.n_outputs, 0.7, 1.0).bound()
     one = terms.under("zero_out") / terms.under(task.adjacency)
     signal = task.n_samples * mu * one
+    last = {
+        "targets_share": share_of_targets(signal),
+        "gains_share": share_of_gains(signal),
+    }
     first = _of_linear if task.init == "linear" else _of_constant
-    rules = first(given, task, signal)
-    trees = _of_trees({**rules, **given}, task, signal)
-    last = {"targets_share": share_of_targets(signal)}
-    return {**rules, **trees, **last, "gains_share": share_of_gains(signal)}
+    rules = first({**last, **given}, task, signal)
+    return {**last, **rules, **_of_trees({**rules, **given}, task, signal)}
 
 
 def _of_constant(given: Given, task: BoostingTask, signal: float) -> dict[str, Any]:
@@ -410,10 +412,13 @@ def _of_linear(given: Given, task: BoostingTask, signal: float) -> dict[str, Any
     """Where trees continue a linear model, or there are none."""
     n_columns = len(task.columns.n_bins)
     share, is_asked = share_of_states(signal, n_columns, n_columns, 0)
+    counts = given.get("counts_share", share if is_asked else 0.0)
+    of_targets = given["targets_share"] if task.loss == "squared" else 0.0
+    left = max(1 - counts - of_targets - given["gains_share"], 0.1)
     return {
         "n_estimators": _N_TREES if signal >= _WORTH_GROWING else 0,
-        "start_share": 1 / (1 + (signal / _HALF_LINEAR) ** _FALLING),
-        "counts_share": share if is_asked else 0.0,
+        "start_share": left / (1 + (signal / _HALF_LINEAR) ** _FALLING),
+        "counts_share": counts,
     }
 
 

@@ -294,10 +294,15 @@ def test_broken_twin_of_trees_by_exact_counts_is_found(adjacency, monkeypatch):
             return Exact.seen
 
     honest = module.shares_of
-    monkeypatch.setattr(module, "counts_of", lambda c: Exact((0,), (c.n_bins[0],)))
-    monkeypatch.setattr(
-        module, "shares_of", lambda c, r: honest(c, Released(Exact.seen, 0.0, 0.0))
-    )
+
+    def counts_of(columns, *, of_all):
+        return Exact((0,), (columns.n_bins[0],))
+
+    def shares_of(columns, asked, released):
+        return honest(columns, asked, Released(Exact.seen, 0.0, 0.0))
+
+    monkeypatch.setattr(module, "counts_of", counts_of)
+    monkeypatch.setattr(module, "shares_of", shares_of)
     columns = Columns((64,), (True,), (None,))
     params = {"max_depth": 4, "n_estimators": 60}
     case = Case("logistic", adjacency, columns=columns, params=params, n=40)
