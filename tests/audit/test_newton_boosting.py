@@ -118,6 +118,8 @@ def bytes_of(model):
     """Everything that a model tells."""
     trees = model.trees
     arrays = (model.start, model.values, model.deviations, trees.feature, trees.cut)
+    if model.curves is not None:
+        arrays += (*model.curves.tables, *model.curves.deviations)
     return (*(array.tobytes() for array in arrays), model.shrinkage)
 
 
