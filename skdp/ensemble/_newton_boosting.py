@@ -29,10 +29,11 @@ from skdp._validation import check_count, check_real
 from skdp.ensemble._boosted import BoostedTrees
 from skdp.ensemble._code_shares import counts_of, shares_of
 from skdp.ensemble._leaf_steps import LeafSteps
+from skdp.ensemble._scale import Scale
 from skdp.ensemble._start import (
     Spread,
     share_of_targets,
-    start_of,
+    start_from,
     start_terms,
     target_sums,
 )
@@ -55,10 +56,21 @@ _FLOW = (30.0, 0.2, 120.0)
 # n mu for each leaf of a tree, of which there are 8 to 256.
 _SIGNAL_OF_A_LEAF = 60.0
 # Of residuals, up to and from n mu of so much; those of a regression in units.
-_CLIP = {"logistic": (0.5, 0.7), "softmax": (0.5, 0.5), "squared": (0.4, 0.4)}
+_CLIP = {
+    "logistic": (0.5, 0.7),
+    "softmax": (0.5, 0.5),
+    "squared": (0.4, 0.4),
+    "poisson": (1.0, 1.0),
+}
 _CLIP_SIGNAL = (1e3, 1e4)
 # Of the curvature, over the clip.
-_WEIGHT = {"logistic": 2.0, "softmax": 0.3, "squared": 0.3}
+_WEIGHT = {
+    "logistic": 2.0,
+    "softmax": 0.3,
+    "squared": 0.3,
+    "poisson": 0.6,
+    "quantile": 0.3,
+}
 # n mu at which all of the budget gives the mean as well as it has to be known.
 _MEAN_SIGNAL = 45.0
 
@@ -143,6 +155,12 @@ class NewtonBoosting(Configured):
                 f"solver={cls.key!r} adds Gaussian noise and cannot do delta=0. "
                 "Use a delta above 0."
             )
+        if task.loss == "quantile" and "residual_clip" in given:
+            raise Refused(
+                "residual_clip must be None for quantiles, whose residuals are bounded "
+                "as they are: clipped, they would be those of another quantile. Got a "
+                "number. Leave it out."
+            )
         mu = gaussian_mu(budget.epsilon, budget.delta) if budget.is_finite else math.inf
         planned = cls(**{**_by_rule(given, task, mu), **given})
         shares = planned._shares(task)
@@ -175,7 +193,7 @@ class NewtonBoosting(Configured):
     def _shares(self, task: BoostingTask) -> dict[str, float]:
         """Of mu^2, for what is asked beside trees."""
         shares = {
-            "targets": self.targets_share if task.loss == "squared" else 0.0,
+            "targets": self.targets_share if task.is_regression else 0.0,
             "start": self.start_share,
         }
         if task.starts_at_zero:
@@ -191,17 +209,19 @@ class NewtonBoosting(Configured):
         first = [name for name in shares if name != "gains"]
         return [*first, "trees", *(["gains"] if "gains" in shares else [])]
 
-    def terms(self, task: BoostingTask, unit: float = 1.0) -> LeafTerms:
-        """What a record adds to its leaf, where targets spread over so much."""
-        clip, weight = unit * self.residual_clip, unit * self.curvature_weight
-        return LeafTerms(task.loss, task.n_outputs, clip, weight)
+    def terms(self, task: BoostingTask, scale: Scale | None = None) -> LeafTerms:
+        """What a record adds to its leaf."""
+        scale = scale or Scale(facts=task.facts)
+        clip = scale.residual * self.residual_clip
+        weight = scale.residual * self.curvature_weight
+        return LeafTerms(task.loss, task.n_outputs, clip, weight, scale.facts)
 
     def sensitivity(self, task: BoostingTask) -> float:
         """Largest L2 sensitivity of one query under the task's adjacency."""
         shares = self._shares(task)
         bounds = [self.terms(task).bound()]
         if "start" in shares:
-            bounds.append(start_terms(task.loss, task.n_outputs).bound())
+            bounds.append(start_terms(task).bound())
         if "targets" in shares:
             bounds.append(target_sums(task.n_samples).bound())
         if "counts" in shares:
@@ -241,6 +261,8 @@ class NewtonBoosting(Configured):
         if asking.has("targets"):
             released = asking.ask("targets", target_sums(task.n_samples))
             spread = Spread.of(released, task.n_samples)
+            if task.loss == "quantile":
+                spread = spread.at(task.facts.level, released, task.n_samples)
         start = np.zeros(task.n_outputs)
         if asking.has("start"):
             start = self._start(asking, task, spread)
@@ -248,20 +270,20 @@ class NewtonBoosting(Configured):
             released = asking.ask("counts", counts_of(task.columns))
             shares = shares_of(task.columns, released)
         trees = self.trees(task, seed, shares)
-        model = self._grown(asking, task, trees, start, spread.unit, progress)
+        scale = Scale.of(task, spread.unit, start)
+        model = self._grown(asking, task, trees, start, scale, progress)
         if not asking.has("gains"):
             return model
-        gains = gains_of(task.loss, model, spread.unit, task.n_samples)
+        gains = gains_of(task, model, scale)
         return shrunk(model, best_share(asking.ask("gains", gains)))
 
     def _start(self, asking: _Asking, task: BoostingTask, spread: Spread) -> FloatArray:
-        """Raw predictions of everybody: the share of a class, or the mean."""
-        terms = start_terms(task.loss, task.n_outputs, spread.unit)
+        """Raw predictions of everybody: the share of a class, mean or quantile."""
+        terms = start_terms(task, spread.unit)
         none = np.zeros((0, 1, task.n_outputs))
         middle = np.full(task.n_outputs, spread.middle)
         query = LeafSums(terms, uncut(task.columns), middle, none, task.n_samples)
-        found = start_of(terms, asking.ask("start", query), task.n_samples)
-        return np.asarray(middle + found)
+        return start_from(task, spread, asking.ask("start", query))
 
     def _grown(
         self,
@@ -269,14 +291,14 @@ class NewtonBoosting(Configured):
         task: BoostingTask,
         trees: RandomTrees,
         start: FloatArray,
-        unit: float,
+        scale: Scale,
         progress: Progress,
     ) -> BoostedTrees:
         """Values of one tree after the other."""
-        terms, n = self.terms(task, unit), task.n_samples
+        terms, n = self.terms(task, scale), task.n_samples
         shape = (len(trees), trees.n_leaves, task.n_outputs)
         values, deviations = np.zeros(shape), np.zeros(shape)
-        steps = LeafSteps(terms, self.learning_rate, unit)
+        steps = LeafSteps(terms, self.learning_rate, scale)
         for t in range(len(trees)):
             leaf_sums = LeafSums(terms, trees, start, values[:t], n)
             released = asking.ask("trees", leaf_sums)
@@ -292,13 +314,13 @@ def _by_rule(given: Given, task: BoostingTask, mu: float) -> dict[str, Any]:
     ``benchmarks/boosting_rules.py`` compares them with neighbours.
     """
     # Noise of what a record adds, against that of a record that is left out.
-    terms = LeafTerms(task.loss, task.n_outputs, 0.7, 1.0).bound()
+    terms = LeafTerms(task.loss, task.n_outputs, 0.7, 1.0, task.facts).bound()
     one = terms.under("zero_out") / terms.under(task.adjacency)
-    signal = task.n_samples * mu * one
+    signal = task.n_samples * mu * one * task.facts.typical_weight
     n_trees = given.get("n_estimators", _N_TREES)
     flow = min(_FLOW[0] + _FLOW[1] * math.sqrt(signal), _FLOW[2])
     leaves = min(max(signal / _SIGNAL_OF_A_LEAF, 8.0), 256.0)
-    clip = given.get("residual_clip", _clip_of(task.loss, signal))
+    clip = given.get("residual_clip", _clip_of(task, signal))
     mean_share = (_MEAN_SIGNAL / signal) ** 2
     return {
         "n_estimators": n_trees,
@@ -313,11 +335,14 @@ def _by_rule(given: Given, task: BoostingTask, mu: float) -> dict[str, Any]:
     }
 
 
-def _clip_of(loss: str, signal: float) -> float:
+def _clip_of(task: BoostingTask, signal: float) -> float:
     """Small clips bear more noise, and large ones are closer to the loss."""
+    if task.loss == "quantile":
+        # Clipped, they would be those of another quantile.
+        return max(task.facts.level, 1 - task.facts.level)
     low, high = np.log(_CLIP_SIGNAL)
     at = np.log(min(max(signal, 1.0), 1e300))
-    return float(np.interp(at, (low, high), _CLIP[loss]))
+    return float(np.interp(at, (low, high), _CLIP[task.loss]))
 
 
 class _Asking:

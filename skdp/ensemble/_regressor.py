@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any, Self
 
@@ -11,7 +12,8 @@ from sklearn.base import RegressorMixin
 from skdp._input import check_targets, refuse_several_targets
 from skdp._validation import check_target_bounds
 from skdp.ensemble._gradient_boosting import GradientBoosting
-from skdp.queries._leaf_sums import LeafLoss
+from skdp.ensemble._regression_losses import facts_of, half_and_middle, named_loss
+from skdp.queries._loss_facts import LeafLoss, LossFacts
 
 
 class DPGradientBoostingRegressor(RegressorMixin, GradientBoosting):
@@ -43,7 +45,12 @@ class DPGradientBoostingRegressor(RegressorMixin, GradientBoosting):
         categories that are not declared.
     target_bounds : pair of floats in [-1e100, 1e100]
         Lowest and highest target, in its units, known without looking at the data.
-        Required; the default None raises.
+        Required; the default None raises. Of at least 0 with ``loss="poisson"``.
+    loss : {"squared_error", "poisson", "quantile"}, default="squared_error"
+        What is predicted: means; means of counts or of amounts, by their logarithms, so
+        that effects multiply; or quantiles.
+    quantile : float in [0.01, 0.99] or None, default=None
+        With ``loss="quantile"``: below which share of the targets predictions are.
     delta : float in [1e-50, 1), default=1e-6
         Probability with which the guarantee may fail; far below ``1 / n_samples``.
     adjacency : {"replace_one", "zero_out"}, default="replace_one"
@@ -131,6 +138,8 @@ default=None
         *,
         columns: Any = None,
         target_bounds: Any = None,
+        loss: str = "squared_error",
+        quantile: float | None = None,
         delta: float = 1e-6,
         adjacency: str = "replace_one",
         solver: str = "auto",
@@ -148,6 +157,8 @@ default=None
         self.epsilon = epsilon
         self.columns = columns
         self.target_bounds = target_bounds
+        self.loss = loss
+        self.quantile = quantile
         self.delta = delta
         self.adjacency = adjacency
         self.solver = solver
@@ -186,23 +197,38 @@ default=None
         """
         with self._all_or_nothing():
             low, high = check_target_bounds(self.target_bounds)
+            (loss, _), facts = self._loss(), self._loss_facts()
             budget, codes = self._read_to_fit(X)
             refuse_several_targets(y, "MultiOutputRegressor")
             y = check_targets(self, codes, y)
-            self._half, self._middle = high / 2 - low / 2, low / 2 + high / 2
+            self._half, self._middle = half_and_middle(self.target_bounds)
+            self._is_log = loss == "poisson"
             scaled = np.clip((np.clip(y, low, high) - self._middle) / self._half, -1, 1)
-            self._boost(codes, scaled, *self._loss(), budget, ())
+            self._boost(codes, scaled, loss, 1, budget, (), facts)
             return self
 
     @property
     def _units(self) -> tuple[float, float]:
+        if self._is_log:
+            return 1.0, math.log(self._half)
         return self._half, self._middle
 
     def _loss(self) -> tuple[LeafLoss, int]:
-        return "squared", 1
+        return named_loss(self.loss), 1
+
+    def _loss_facts(self) -> LossFacts:
+        return facts_of(self.loss, self.quantile, self.target_bounds)
 
     def _facts(self) -> dict[str, Any]:
-        return {"target_bounds": [self._middle - self._half, self._middle + self._half]}
+        ends = [self._middle - self._half, self._middle + self._half]
+        return {"target_bounds": ends, "link": "log" if self._is_log else "identity"}
+
+    def _predicted(self, raw: np.ndarray) -> np.ndarray:
+        """Raw predictions in units of the target."""
+        if not self._is_log:
+            return raw[:, 0]
+        # No farther than where the loss was taken.
+        return np.asarray(np.minimum(np.exp(raw[:, 0]), self._middle + self._half))
 
     def predict(self, X: Any) -> np.ndarray:
         """Predictions for the rows, in units of the target.
@@ -215,11 +241,11 @@ default=None
         -------
         ndarray of shape (n_samples,)
         """
-        return self._raw(X)[:, 0]
+        return self._predicted(self._raw(X))
 
     def staged_predict(self, X: Any) -> Iterator[np.ndarray]:
         """`predict` after each tree; not with `monotonic_cst`."""
-        return (raw[:, 0] for raw in self._staged_raw(X))
+        return map(self._predicted, self._staged_raw(X))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from skdp.ensemble._trees import MIX, CodedColumns
 from skdp.privacy._adjacency import Adjacency
-from skdp.queries._leaf_sums import LeafLoss
+from skdp.queries._loss_facts import PLAIN, LeafLoss, LossFacts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,7 +16,7 @@ class BoostingTask:
 
     Parameters
     ----------
-    loss : {"logistic", "softmax", "squared"}
+    loss : {"logistic", "softmax", "squared", "poisson", "quantile"}
         Targets are 0 or 1, indices of classes, or numbers in [-1, 1].
     n_samples : int
     columns : CodedColumns
@@ -30,6 +30,8 @@ class BoostingTask:
     starts_at_zero : bool, default=False
         Whether raw predictions start at 0 or, where the source has an `offset`, there,
         and nothing is released for it.
+    facts : LossFacts, default=PLAIN
+        What else the loss knows.
     """
 
     loss: LeafLoss
@@ -40,3 +42,9 @@ class BoostingTask:
     interactions: Sequence[int | None] = MIX
     groups: Sequence[Sequence[int]] | None = None
     starts_at_zero: bool = False
+    facts: LossFacts = PLAIN
+
+    @property
+    def is_regression(self) -> bool:
+        """Whether targets are numbers."""
+        return self.loss in ("squared", "poisson", "quantile")
