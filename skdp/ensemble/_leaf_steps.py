@@ -23,7 +23,7 @@ _VARIANCE = {
     "logistic": 1.0,
     "softmax": 4.0,
     "squared": 0.25,
-    "poisson": 0.25,
+    "poisson": 0.06,
     "quantile": 0.25,
 }
 # Curvatures are taken to be at least this much of their noise: steps would be long.

@@ -60,7 +60,7 @@ _CLIP = {
     "logistic": (0.5, 0.7),
     "softmax": (0.5, 0.5),
     "squared": (0.4, 0.4),
-    "poisson": (1.0, 1.0),
+    "poisson": (0.7, 0.7),
 }
 _CLIP_SIGNAL = (1e3, 1e4)
 # Of the curvature, over the clip.
@@ -68,7 +68,7 @@ _WEIGHT = {
     "logistic": 2.0,
     "softmax": 0.3,
     "squared": 0.3,
-    "poisson": 0.6,
+    "poisson": 0.3,
     "quantile": 0.3,
 }
 # n mu at which all of the budget gives the mean as well as it has to be known.

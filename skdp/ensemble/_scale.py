@@ -12,7 +12,7 @@ from skdp.ensemble._task import BoostingTask
 from skdp.queries._loss_facts import PLAIN, LossFacts
 
 # Means of counts up to so many times the first are told apart by their curvature.
-_CAP = 4.0
+_CAP = 8.0
 # Deviation of the logarithms of means, over that of counts, and at most.
 _MOST_RAW = 2.0
 # Variance of an error, over that of all targets' unit.
