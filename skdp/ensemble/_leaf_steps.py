@@ -24,7 +24,7 @@ _VARIANCE = {
     "softmax": 4.0,
     "squared": 0.25,
     "poisson": 0.06,
-    "quantile": 0.25,
+    "quantile": 0.06,
 }
 # Curvatures are taken to be at least this much of their noise: steps would be long.
 _LEAST_CURVATURE = 0.5

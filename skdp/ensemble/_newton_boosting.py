@@ -69,7 +69,7 @@ _WEIGHT = {
     "softmax": 0.3,
     "squared": 0.3,
     "poisson": 0.3,
-    "quantile": 0.3,
+    "quantile": 0.15,
 }
 # n mu at which all of the budget gives the mean as well as it has to be known.
 _MEAN_SIGNAL = 45.0
