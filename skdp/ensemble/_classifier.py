@@ -142,6 +142,18 @@ default=None
     ... ).fit(X, y)
     >>> model.shape_functions_.names, model.privacy_.epsilon
     (['age', 'job', 'age x job'], 1.0)
+
+    A rare label that counts nine times, and probabilities as they are:
+
+    >>> rare = np.random.default_rng(1).uniform(0, 400, 4000) < X["age"]
+    >>> model = DPGradientBoostingClassifier(
+    ...     epsilon=1.0,
+    ...     columns={"age": (17, 90), "job": ["office", "field"]},
+    ...     classes=[False, True],
+    ...     class_weight={True: 9},
+    ... ).fit(X, rare)
+    >>> bool(model.predict_proba(X)[:, 1].mean() < 0.3)
+    True
     """
 
     classes_: Any

@@ -21,7 +21,7 @@ class DPGradientBoostingRegressor(RegressorMixin, GradientBoosting):
 
     Trees are drawn from public randomness, the declared `columns` and, for a small part
     of the budget, noisy counts of where each column's values lie. The values of their
-    leaves follow from noisy sums of clipped residuals and noisy counts, one Gaussian
+    leaves follow from noisy sums of bounded residuals and noisy counts, one Gaussian
     release a tree. Targets are clipped to `target_bounds`. Missing values have a bin of
     their own. With ``max_interaction`` 1 or 2 the model is exactly a sum of curves, and
     tables of pairs, that one can look at.
@@ -89,8 +89,9 @@ default=None
     Attributes
     ----------
     shape_functions_ : ShapeFunctions
-        The model as a sum of curves and tables, in units of the target. Private output.
-        Only if no tree cuts more than two columns.
+        The model as a sum of curves and tables, in units of the target; of its
+        logarithm with ``loss="poisson"``. Private output. Only if no tree cuts more
+        than two columns.
     feature_importances_ : ndarray of shape (n_features_in_,)
         Private output.
     bins_ : Bins
@@ -130,6 +131,19 @@ default=None
     ... ).fit(X, y)
     >>> model.predict(X[:5]).shape, model.privacy_.solver
     ((5,), 'newton_boosting')
+
+    Counts, whose effects multiply, and what nine of ten are below:
+
+    >>> counts = np.random.default_rng(1).poisson(np.exp(2 * X[:, 0]))
+    >>> given = {"columns": (0, 1), "target_bounds": (0, 40)}
+    >>> mean = DPGradientBoostingRegressor(1.0, loss="poisson", **given)
+    >>> high = DPGradientBoostingRegressor(
+    ...     1.0, loss="quantile", quantile=0.9, **given
+    ... )
+    >>> float(mean.fit(X, counts).predict(X).min()) > 0
+    True
+    >>> high.fit(X, counts).predict(X[:5]).shape
+    (5,)
     """
 
     def __init__(
