@@ -228,12 +228,15 @@ default=None
             labels = "taken from y" if self.classes is None else "declared"
             weights = label_weights(self.class_weight, classes)
             check_bool("correct_prior", self.correct_prior)
+            public = [f"set of labels ({labels})"]
+            if weights:
+                public.append("weights of labels (declared)")
             self._boost(
                 codes,
                 targets,
                 *_loss_of(len(classes)),
                 budget,
-                (f"set of labels ({labels})",),
+                tuple(public),
                 LossFacts(label_weights=weights),
             )
             self.classes_, self._label_weights = classes, weights

@@ -100,6 +100,7 @@ def test_the_event_is_the_budget_and_weights_cost_noise(adjacency):
     facts = {"n": 400, "random_state": None, "epsilon": 0.7, "adjacency": adjacency}
     model = fitted({1: 9}, **facts)
     assert epsilon_of(model.privacy_.event, 1e-6) == pytest.approx(0.7, rel=1e-6)
+    assert "weights of labels (declared)" in model.privacy_.assumed_public
     told = model.forecast(400)
     assert told.solver_params == model.privacy_.solver_params
     plain = fitted(None, **facts).forecast(400)
