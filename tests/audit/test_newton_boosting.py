@@ -187,7 +187,9 @@ WORST = {
         other=(1, -1.0, (FAR,)),
         params={"residual_clip": 0.2, "curvature_weight": math.sqrt(8)},
     ),
-    "quantile, start and leaves, zero_out": Case("quantile", "zero_out", facts=HIGH),
+    "quantile, start and leaves, zero_out": Case(
+        "quantile", "zero_out", params={"curvature_weight": 0.4}, facts=HIGH
+    ),
     "quantile, one leaf": Case(
         "quantile",
         "replace_one",
@@ -196,7 +198,12 @@ WORST = {
         facts=MEDIAN,
     ),
     "quantile, another leaf": Case(
-        "quantile", "replace_one", raw=(0.0,), other=(1, 1.0, (0.0,)), facts=HIGH
+        "quantile",
+        "replace_one",
+        raw=(0.0,),
+        other=(1, 1.0, (0.0,)),
+        params={"curvature_weight": 0.4},
+        facts=HIGH,
     ),
     "weighted labels, zero_out": Case(
         "logistic", "zero_out", raw=(0.0,), params=ONE_EACH, facts=HEAVY

@@ -190,6 +190,14 @@ def test_broken_twin_that_forgets_weights_above_one_is_found(adjacency, monkeypa
     assert searched(terms, adjacency, 5) <= terms.bound().under(adjacency) * 1.001
 
 
+@pytest.mark.parametrize("terms", WEIGHED, ids=str)
+def test_weights_multiply_all_that_a_record_adds(terms):
+    raw, y = random_records(terms, np.random.default_rng(0))
+    own = np.take(terms.facts.label_weights, y.astype(int))[:, None]
+    plain = added(replace(terms, facts=LossFacts()), raw, y)
+    assert added(terms, raw, y) == pytest.approx(own * plain, abs=1e-11)
+
+
 def test_two_labels_of_unequal_weight_cost_less_than_twice_the_larger():
     light = replace(TERMS[1], facts=LossFacts(label_weights=(1.0, 0.2)), weight=1.0)
     twice = 2 * light.bound().zero_out

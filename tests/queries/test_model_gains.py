@@ -14,6 +14,7 @@ from skdp.ensemble._trees import draw_trees
 from skdp.privacy._query import Layout
 from skdp.queries import _model_gains_kernel as kernel
 from skdp.queries._leaf_sums import LeafSums, LeafTerms
+from skdp.queries._loss_facts import LossFacts
 from skdp.queries._model_gains import ModelGains
 from tests.ensemble.coded import MIXED, codes_of, source_of, targets_of
 
@@ -213,3 +214,17 @@ def test_all_pairs_were_looked_at():
     labels = set(itertools.product([0.0, 1.0]))
     assert {(label,) for label in y} == labels
     assert len(np.unique(codes, axis=0)) > 50
+
+
+@pytest.mark.parametrize(("loss", "n_outputs"), [("logistic", 1), ("softmax", 3)])
+def test_weights_of_labels_multiply_gains_before_they_are_clipped(loss, n_outputs):
+    codes, y = records(loss, n_outputs)
+    weights = (0.5, 1.0, 0.25)[: max(n_outputs, 2)]
+    wide = replace(grown(loss, n_outputs, len(y)), clip=50.0)
+    heavy = replace(wide, facts=LossFacts(label_weights=weights))
+    own = np.take(weights, y.astype(int))[:, None]
+    found = each(heavy, codes, y)
+    assert found == pytest.approx(own * each(wide, codes, y), abs=1e-9)
+    narrow = replace(heavy, clip=CLIP)
+    for adjacency, distance in farthest(each(narrow, codes, y)).items():
+        assert distance <= narrow.bound().under(adjacency) + narrow.slack(Layout(1))
