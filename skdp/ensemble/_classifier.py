@@ -11,8 +11,11 @@ from sklearn.base import ClassifierMixin
 
 from skdp._input import declared_labels
 from skdp._labels import encode_labels
+from skdp._validation import check_bool
+from skdp.ensemble._class_weights import declared_weights, label_weights
 from skdp.ensemble._gradient_boosting import GradientBoosting
-from skdp.queries._leaf_sums import LeafLoss
+from skdp.ensemble._start import weighted_by
+from skdp.queries._loss_facts import PLAIN, LeafLoss, LossFacts
 
 
 class DPGradientBoostingClassifier(ClassifierMixin, GradientBoosting):
@@ -77,6 +80,13 @@ default=None
         rise (-1) with it, all else the same. For two classes, and columns with an
         order. Free: released curves are made monotone. Such columns share a tree with
         one other at most.
+    class_weight : mapping of labels to floats in [1e-6, 1e6], or None, default=None
+        By how much records of a label count in the loss, and so in `predict` and
+        `decision_function`; labels left out count once. Known without looking at the
+        data: "balanced" is refused.
+    correct_prior : bool, default=True
+        Whether `predict_proba` is of the records as they are; False: of records that
+        occur as often as `class_weight` says.
     random_state : int or None, default=None
         None: private noise. An integer makes the fit reproducible and **not private**.
     ledger : BudgetLedger or None, default=None
@@ -116,8 +126,9 @@ default=None
 
     Notes
     -----
-    ``fit`` has neither ``sample_weight`` nor ``class_weight``: unbounded weights would
-    void the sensitivity, and balanced ones would be computed from the data.
+    ``fit`` has no ``sample_weight``: unbounded weights would void the sensitivity. The
+    noise is made for the largest of the declared `class_weight`, so that labels of less
+    weight are told of with more noise.
 
     Examples
     --------
@@ -136,9 +147,22 @@ default=None
     ... ).fit(X, y)
     >>> model.shape_functions_.names, model.privacy_.epsilon
     (['age', 'job', 'age x job'], 1.0)
+
+    A rare label that counts nine times, and probabilities as they are:
+
+    >>> rare = np.random.default_rng(1).uniform(0, 400, 4000) < X["age"]
+    >>> model = DPGradientBoostingClassifier(
+    ...     epsilon=1.0,
+    ...     columns={"age": (17, 90), "job": ["office", "field"]},
+    ...     classes=[False, True],
+    ...     class_weight={True: 9},
+    ... ).fit(X, rare)
+    >>> bool(model.predict_proba(X)[:, 1].mean() < 0.3)
+    True
     """
 
     classes_: Any
+    _label_weights: tuple[float, ...]
 
     def __init__(
         self,
@@ -157,6 +181,8 @@ default=None
         max_interaction: int | str | None = "mix",
         interaction_cst: Any = None,
         monotonic_cst: Any = None,
+        class_weight: Any = None,
+        correct_prior: bool = True,
         random_state: int | None = None,
         ledger: Any = None,
         verbose: bool | int = False,
@@ -175,6 +201,8 @@ default=None
         self.max_interaction = max_interaction
         self.interaction_cst = interaction_cst
         self.monotonic_cst = monotonic_cst
+        self.class_weight = class_weight
+        self.correct_prior = correct_prior
         self.random_state = random_state
         self.ledger = ledger
         self.verbose = verbose
@@ -205,14 +233,20 @@ default=None
             budget, codes = self._read_to_fit(X)
             classes, targets = encode_labels(self, codes, y)
             labels = "taken from y" if self.classes is None else "declared"
+            weights = label_weights(self.class_weight, classes)
+            check_bool("correct_prior", self.correct_prior)
+            public = [f"set of labels ({labels})"]
+            if weights:
+                public.append("weights of labels (declared)")
             self._boost(
                 codes,
                 targets,
                 *_loss_of(len(classes)),
                 budget,
-                (f"set of labels ({labels})",),
+                tuple(public),
+                LossFacts(label_weights=weights),
             )
-            self.classes_ = classes
+            self.classes_, self._label_weights = classes, weights
             return self
 
     @property
@@ -224,11 +258,24 @@ default=None
             2 if self.classes is None else len(declared_labels(self.classes))
         )
 
+    def _loss_facts(self) -> LossFacts:
+        if self.class_weight is None:
+            return PLAIN
+        # Classes that are not declared are taken to be two.
+        labels = [*declared_weights(self.class_weight), None, None][:2]
+        known = labels if self.classes is None else declared_labels(self.classes)
+        return LossFacts(label_weights=label_weights(self.class_weight, known))
+
     def _facts(self) -> dict[str, Any]:
-        return {"classes": self.classes_.tolist()}
+        facts = {"classes": self.classes_.tolist()}
+        if self._label_weights:
+            facts["class_weight"] = list(self._label_weights)
+        return facts
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Raw predictions: logits of the second class, or of each of several.
+
+        With `class_weight` those of the weighted records.
 
         Parameters
         ----------
@@ -241,18 +288,22 @@ default=None
         return _squeezed(self._raw(X))
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Probabilities of the labels, of shape (n_samples, n_classes)."""
-        return _probabilities(self.decision_function(X))
+        """Probabilities of the labels, of shape (n_samples, n_classes).
+
+        With `class_weight` those of the records as they are, whose most likely label
+        may be another than `predict` has; see `correct_prior`.
+        """
+        return _probabilities(self._unweighted(self.decision_function(X)))
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Logarithms of `predict_proba`."""
-        raw = self.decision_function(X)
+        raw = self._unweighted(self.decision_function(X))
         if raw.ndim == 1:
             return np.column_stack([log_expit(-raw), log_expit(raw)])
         return np.asarray(log_softmax(raw, axis=1))
 
     def predict(self, X: Any) -> np.ndarray:
-        """The most likely label of each row: (n_samples,)."""
+        """The most likely label of each row, as `class_weight` counts: (n_samples,)."""
         return self._labelled(self.decision_function(X))
 
     def staged_decision_function(self, X: Any) -> Iterator[np.ndarray]:
@@ -261,11 +312,19 @@ default=None
 
     def staged_predict_proba(self, X: Any) -> Iterator[np.ndarray]:
         """`predict_proba` after each tree; not with `monotonic_cst`."""
-        return (_probabilities(raw) for raw in self.staged_decision_function(X))
+        stages = self.staged_decision_function(X)
+        return (_probabilities(self._unweighted(raw)) for raw in stages)
 
     def staged_predict(self, X: Any) -> Iterator[np.ndarray]:
         """`predict` after each tree; not with `monotonic_cst`."""
         return (self._labelled(raw) for raw in self.staged_decision_function(X))
+
+    def _unweighted(self, raw: np.ndarray) -> np.ndarray:
+        """Raw predictions of the records as they are, if these are asked for."""
+        if not (self.correct_prior and self._label_weights):
+            return raw
+        moved = weighted_by(self._label_weights)
+        return np.asarray(raw - (moved[0] if raw.ndim == 1 else moved))
 
     def _labelled(self, raw: np.ndarray) -> np.ndarray:
         codes = (raw > 0).astype(np.intp) if raw.ndim == 1 else raw.argmax(axis=1)

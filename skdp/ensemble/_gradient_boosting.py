@@ -33,7 +33,7 @@ from skdp.ensemble._trees import MIX
 from skdp.preprocessing._table_columns import declared_of
 from skdp.privacy._accounting import Budget, calibrate
 from skdp.privacy._record import PrivacyRecord
-from skdp.queries._leaf_sums import LeafLoss
+from skdp.queries._loss_facts import PLAIN, LeafLoss, LossFacts
 from skdp.solvers import Progress
 
 _INTERACTIONS: dict[Any, Sequence[int | None]] = {
@@ -65,6 +65,10 @@ class GradientBoosting(FittedTrees):
     def _loss(self) -> tuple[LeafLoss, int]:
         """The loss and its number of outputs, as far as they are declared."""
 
+    @abstractmethod
+    def _loss_facts(self) -> LossFacts:
+        """What else the loss knows, as far as it is declared."""
+
     def _named(self) -> NamedBooster:
         own = {name: getattr(self, name) for name in self._own}
         return named_booster(self.solver, self.solver_params, own)
@@ -84,11 +88,21 @@ class GradientBoosting(FittedTrees):
     def _init(self) -> Init:
         """Where trees start; without noise the share of a linear model falls to 0."""
         check_choice("init", self.init, ["constant", "linear"])
-        is_linear = self.init == "linear" and math.isfinite(self.epsilon)
-        return "linear" if is_linear else "constant"
+        is_linear = self.init == "linear" and self._has_linear_loss
+        return "linear" if is_linear and math.isfinite(self.epsilon) else "constant"
+
+    @property
+    def _has_linear_loss(self) -> bool:
+        """Whether there is a linear model of the loss that trees can continue."""
+        return True
 
     def _task(
-        self, loss: LeafLoss, n_outputs: int, n_samples: int, bins: Bins
+        self,
+        loss: LeafLoss,
+        n_outputs: int,
+        n_samples: int,
+        bins: Bins,
+        facts: LossFacts = PLAIN,
     ) -> BoostingTask:
         """The public facts of a fit."""
         return BoostingTask(
@@ -99,6 +113,7 @@ class GradientBoosting(FittedTrees):
             n_outputs=n_outputs,
             interactions=self._interactions(),
             init=self._init(),
+            facts=facts,
         )
 
     def _constraints(self, loss: LeafLoss) -> tuple[dict[int, int], Any]:
@@ -124,11 +139,12 @@ class GradientBoosting(FittedTrees):
         n_outputs: int,
         budget: Budget,
         assumed_public: tuple[str, ...],
+        loss_facts: LossFacts = PLAIN,
     ) -> None:
         """Plan, commit, ask: everything about privacy in one place."""
         named, n_samples = self._named(), len(codes)
         directions, groups = self._constraints(loss)
-        task = self._task(loss, n_outputs, n_samples, self.bins_)
+        task = self._task(loss, n_outputs, n_samples, self.bins_, loss_facts)
         task = replace(task, groups=groups)
         solver = named.kind.planned(named.given, task, budget)
         name, door = type(self).__name__, self._door(budget)
@@ -186,7 +202,8 @@ class GradientBoosting(FittedTrees):
         self, n_samples: int, bins: Bins, budget: Budget
     ) -> tuple[NewtonBoosting, BoostingTask, str]:
         named = self._named()
-        task = self._task(*self._loss(), check_count("n_samples", n_samples), bins)
+        known, facts = check_count("n_samples", n_samples), self._loss_facts()
+        task = self._task(*self._loss(), known, bins, facts)
         solver = named.kind.planned(named.given, task, budget)
         return solver, task, named.reason
 

@@ -32,12 +32,14 @@ from skdp.ensemble._boosted import BoostedTrees, without_trees
 from skdp.ensemble._code_shares import counts_of, margins_of, shares_of
 from skdp.ensemble._leaf_steps import LeafSteps
 from skdp.ensemble._linear_start import LinearStart, even
+from skdp.ensemble._scale import Scale
 from skdp.ensemble._start import (
     Spread,
     share_of_targets,
-    start_of,
+    start_from,
     start_terms,
     target_sums,
+    weighted_by,
 )
 from skdp.ensemble._task import BoostingTask
 from skdp.ensemble._trees import RandomTrees, draw_trees, uncut
@@ -60,10 +62,21 @@ _FLOW = (30.0, 0.2, 120.0)
 # n mu for each leaf of a tree, of which there are 8 to 256.
 _SIGNAL_OF_A_LEAF = 60.0
 # Of residuals, up to and from n mu of so much; those of a regression in units.
-_CLIP = {"logistic": (0.5, 0.7), "softmax": (0.5, 0.5), "squared": (0.4, 0.4)}
+_CLIP = {
+    "logistic": (0.5, 0.7),
+    "softmax": (0.5, 0.5),
+    "squared": (0.4, 0.4),
+    "poisson": (0.7, 0.7),
+}
 _CLIP_SIGNAL = (1e3, 1e4)
 # Of the curvature, over the clip.
-_WEIGHT = {"logistic": 2.0, "softmax": 0.3, "squared": 0.3}
+_WEIGHT = {
+    "logistic": 2.0,
+    "softmax": 0.3,
+    "squared": 0.3,
+    "poisson": 0.3,
+    "quantile": 0.15,
+}
 # n mu at which all of the budget gives the mean as well as it has to be known.
 _MEAN_SIGNAL = 45.0
 # n mu from which on trees continue a linear model.
@@ -158,6 +171,12 @@ class NewtonBoosting(Configured):
                 f"solver={cls.key!r} adds Gaussian noise and cannot do delta=0. "
                 "Use a delta above 0."
             )
+        if task.loss == "quantile" and "residual_clip" in given:
+            raise Refused(
+                "residual_clip must be None for quantiles, whose residuals are bounded "
+                "as they are: clipped, they would be those of another quantile. Got a "
+                "number. Leave it out."
+            )
         mu = gaussian_mu(budget.epsilon, budget.delta) if budget.is_finite else math.inf
         planned = cls(**{**_by_rule(given, task, mu), **given})
         shares = planned._shares(task)
@@ -219,7 +238,7 @@ class NewtonBoosting(Configured):
     def _shares(self, task: BoostingTask) -> dict[str, float]:
         """Of mu^2, for what is asked beside trees."""
         shares = {
-            "targets": self.targets_share if task.loss == "squared" else 0.0,
+            "targets": self.targets_share if task.is_regression else 0.0,
             "start": self.start_share,
         }
         if task.init == "zero":
@@ -240,17 +259,19 @@ class NewtonBoosting(Configured):
         first.sort(key=lambda name: name == "start")
         return [*first, *(["grown"] if self.n_estimators else [])]
 
-    def terms(self, task: BoostingTask, unit: float = 1.0) -> LeafTerms:
-        """What a record adds to its leaf, where targets spread over so much."""
-        clip, weight = unit * self.residual_clip, unit * self.curvature_weight
-        return LeafTerms(task.loss, task.n_outputs, clip, weight)
+    def terms(self, task: BoostingTask, scale: Scale | None = None) -> LeafTerms:
+        """What a record adds to its leaf."""
+        scale = scale or Scale(facts=task.facts)
+        clip = scale.residual * self.residual_clip
+        weight = scale.residual * self.curvature_weight
+        return LeafTerms(task.loss, task.n_outputs, clip, weight, scale.facts)
 
     def sensitivity(self, task: BoostingTask) -> float:
         """Largest L2 sensitivity of one query under the task's adjacency."""
         shares = self._shares(task)
         bounds = [self.terms(task).bound()]
         if "start" in shares and self.linear is None:
-            bounds.append(start_terms(task.loss, task.n_outputs).bound())
+            bounds.append(start_terms(task).bound())
         if "targets" in shares:
             bounds.append(target_sums(task.n_samples).bound())
         if "counts" in shares:
@@ -294,6 +315,8 @@ class NewtonBoosting(Configured):
         if asking.has("targets"):
             released = asking.ask("targets", target_sums(task.n_samples))
             spread = Spread.of(released, task.n_samples)
+            if task.loss == "quantile":
+                spread = spread.at(task.facts.level, released, task.n_samples)
         if self.linear is not None:
             return self._after(self.linear, asking, task, seed, spread, progress)
         start, shares = np.zeros(task.n_outputs), None
@@ -303,7 +326,8 @@ class NewtonBoosting(Configured):
             counts = self._counts(task)
             shares = shares_of(task.columns, counts, asking.ask("counts", counts))
         trees = self.trees(task, seed, shares)
-        return self._boosted(asking, task, trees, start, spread.unit, progress)
+        scale = Scale.of(task, spread.unit, start)
+        return self._boosted(asking, task, trees, start, scale, progress)
 
     def _after(
         self,
@@ -323,11 +347,13 @@ class NewtonBoosting(Configured):
             shares = shares_of(columns, counts, released)
         part = asking.part("start", partial(linear.view, margins, spread.targets))
         found = linear.run(part, margins, spread.targets, progress)
+        start = found.intercept + weighted_by(task.facts.label_weights)
         if not self.n_estimators:
-            return without_trees(columns, found.intercept, found.curves)
+            return without_trees(columns, start, found.curves)
         grown = _Asking(asking.part("grown", found.curves.before), list(_GROWN))
-        trees, start = self.trees(task, seed, shares), found.intercept
-        model = self._boosted(grown, task, trees, start, spread.unit, progress)
+        trees = self.trees(task, seed, shares)
+        scale = Scale.of(task, spread.unit, start)
+        model = self._boosted(grown, task, trees, start, scale, progress)
         return replace(model, curves=found.curves)
 
     def _boosted(
@@ -336,24 +362,23 @@ class NewtonBoosting(Configured):
         task: BoostingTask,
         trees: RandomTrees,
         start: FloatArray,
-        unit: float,
+        scale: Scale,
         progress: Progress,
     ) -> BoostedTrees:
         """Trees, shrunk to what they are worth."""
-        model = self._grown(asking, task, trees, start, unit, progress)
+        model = self._grown(asking, task, trees, start, scale, progress)
         if not self.gains_share:
             return model
-        gains = gains_of(task.loss, model, unit, task.n_samples)
+        gains = gains_of(task, model, scale)
         return shrunk(model, best_share(asking.ask("gains", gains)))
 
     def _start(self, asking: _Asking, task: BoostingTask, spread: Spread) -> FloatArray:
-        """Raw predictions of everybody: the share of a class, or the mean."""
-        terms = start_terms(task.loss, task.n_outputs, spread.unit)
+        """Raw predictions of everybody: the share of a class, mean or quantile."""
+        terms = start_terms(task, spread.unit)
         none = np.zeros((0, 1, task.n_outputs))
         middle = np.full(task.n_outputs, spread.middle)
         query = LeafSums(terms, uncut(task.columns), middle, none, task.n_samples)
-        found = start_of(terms, asking.ask("start", query), task.n_samples)
-        return np.asarray(middle + found)
+        return start_from(task, spread, asking.ask("start", query))
 
     def _grown(
         self,
@@ -361,15 +386,15 @@ class NewtonBoosting(Configured):
         task: BoostingTask,
         trees: RandomTrees,
         start: FloatArray,
-        unit: float,
+        scale: Scale,
         progress: Progress,
     ) -> BoostedTrees:
         """Values of one tree after the other."""
-        terms, n = self.terms(task, unit), task.n_samples
+        terms, n = self.terms(task, scale), task.n_samples
         shape = (len(trees), trees.n_leaves, task.n_outputs)
         values, deviations = np.zeros(shape), np.zeros(shape)
         prior = 1.0 if self.linear is None else _PRIOR_AFTER
-        steps = LeafSteps(terms, self.learning_rate, unit, prior)
+        steps = LeafSteps(terms, self.learning_rate, scale, prior)
         for t in range(len(trees)):
             leaf_sums = LeafSums(terms, trees, start, values[:t], n)
             released = asking.ask("trees", leaf_sums)
@@ -385,9 +410,9 @@ def _by_rule(given: Given, task: BoostingTask, mu: float) -> dict[str, Any]:
     ``benchmarks/boosting_rules.py`` compares them with neighbours.
     """
     # Noise of what a record adds, against that of a record that is left out.
-    terms = LeafTerms(task.loss, task.n_outputs, 0.7, 1.0).bound()
+    terms = LeafTerms(task.loss, task.n_outputs, 0.7, 1.0, task.facts).bound()
     one = terms.under("zero_out") / terms.under(task.adjacency)
-    signal = task.n_samples * mu * one
+    signal = task.n_samples * mu * one * task.facts.typical_weight
     last = {
         "targets_share": share_of_targets(signal),
         "gains_share": share_of_gains(signal),
@@ -413,7 +438,7 @@ def _of_linear(given: Given, task: BoostingTask, signal: float) -> dict[str, Any
     n_columns = len(task.columns.n_bins)
     share, is_asked = share_of_states(signal, n_columns, n_columns, 0)
     counts = given.get("counts_share", share if is_asked else 0.0)
-    of_targets = given["targets_share"] if task.loss == "squared" else 0.0
+    of_targets = given["targets_share"] if task.is_regression else 0.0
     left = max(1 - counts - of_targets - given["gains_share"], 0.1)
     return {
         "n_estimators": _N_TREES if signal >= _WORTH_GROWING else 0,
@@ -429,7 +454,7 @@ def _of_trees(rules: Given, task: BoostingTask, signal: float) -> dict[str, Any]
     n_trees = max(rules["n_estimators"], 1)
     flow = min(_FLOW[0] + _FLOW[1] * math.sqrt(signal), _FLOW[2])
     leaves = min(max(signal / _SIGNAL_OF_A_LEAF, 8.0), 256.0)
-    clip = rules.get("residual_clip", _clip_of(task.loss, signal))
+    clip = rules.get("residual_clip", _clip_of(task, signal))
     return {
         "learning_rate": min(1.0, flow / n_trees),
         "max_depth": int(math.log2(leaves)),
@@ -438,11 +463,14 @@ def _of_trees(rules: Given, task: BoostingTask, signal: float) -> dict[str, Any]
     }
 
 
-def _clip_of(loss: str, signal: float) -> float:
+def _clip_of(task: BoostingTask, signal: float) -> float:
     """Small clips bear more noise, and large ones are closer to the loss."""
+    if task.loss == "quantile":
+        # Clipped, they would be those of another quantile.
+        return max(task.facts.level, 1 - task.facts.level)
     low, high = np.log(_CLIP_SIGNAL)
     at = np.log(min(max(signal, 1.0), 1e300))
-    return float(np.interp(at, (low, high), _CLIP[loss]))
+    return float(np.interp(at, (low, high), _CLIP[task.loss]))
 
 
 class _Asking:

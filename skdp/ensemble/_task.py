@@ -8,7 +8,7 @@ from typing import Literal
 
 from skdp.ensemble._trees import MIX, CodedColumns
 from skdp.privacy._adjacency import Adjacency
-from skdp.queries._leaf_sums import LeafLoss
+from skdp.queries._loss_facts import PLAIN, LeafLoss, LossFacts
 
 Init = Literal["constant", "linear", "zero"]
 
@@ -19,7 +19,7 @@ class BoostingTask:
 
     Parameters
     ----------
-    loss : {"logistic", "softmax", "squared"}
+    loss : {"logistic", "softmax", "squared", "poisson", "quantile"}
         Targets are 0 or 1, indices of classes, or numbers in [-1, 1].
     n_samples : int
     columns : CodedColumns
@@ -33,6 +33,8 @@ class BoostingTask:
     init : {"constant", "linear", "zero"}, default="constant"
         Where raw predictions start: at a constant, at an additive linear model, or at 0
         or, where the source has an `offset`, there, and nothing is released for it.
+    facts : LossFacts, default=PLAIN
+        What else the loss knows.
     """
 
     loss: LeafLoss
@@ -43,3 +45,9 @@ class BoostingTask:
     interactions: Sequence[int | None] = MIX
     groups: Sequence[Sequence[int]] | None = None
     init: Init = "constant"
+    facts: LossFacts = PLAIN
+
+    @property
+    def is_regression(self) -> bool:
+        """Whether targets are numbers."""
+        return self.loss in ("squared", "poisson", "quantile")

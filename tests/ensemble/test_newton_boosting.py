@@ -19,7 +19,13 @@ from tests.ensemble.coded import MIXED, codes_of, source_of, targets_of
 from tests.ensemble.fits import BUDGET, SMALL, fitted, solver_of, task_of
 from tests.spies import SpyLedger, SpySource
 
-LOSSES = [("logistic", 1), ("softmax", 4), ("squared", 1)]
+LOSSES = [
+    ("logistic", 1),
+    ("softmax", 4),
+    ("squared", 1),
+    ("poisson", 1),
+    ("quantile", 1),
+]
 every_loss = pytest.mark.parametrize(("loss", "n_outputs"), LOSSES)
 
 
@@ -131,6 +137,12 @@ def test_without_noise_a_fit_is_better_than_the_constant(loss, n_outputs):
     raw = model.raw(test)
     if loss == "squared":
         assert np.mean((raw[:, 0] - target) ** 2) < 0.6 * np.var(target)
+    elif loss == "poisson":
+        error = np.exp(raw[:, 0]) - (target + 1)
+        assert np.mean(error**2) < 0.6 * np.var(target)
+    elif loss == "quantile":
+        lost = np.abs(target - np.median(target)).mean()
+        assert np.abs(target - raw[:, 0]).mean() < 0.8 * lost
     elif loss == "logistic":
         assert np.mean((raw[:, 0] > 0) == target) > 0.7
     else:
