@@ -283,8 +283,8 @@ DEFAULTS = {
 
 def line(cell: Cell, names: Iterable[str], n_fits: int) -> str:
     """A line of the table."""
-    facts = (cell.n, cell.d, cell.epsilon, cell.adjacency, cell.signal)
-    facts += (cell.width, cell.base, cell.form)
+    facts = [cell.n, cell.d, cell.epsilon, cell.adjacency, cell.signal]
+    facts += [cell.width, cell.base, cell.form]
     told = [verdict(cell, DEFAULTS[name], n_fits) for name in names]
     return "| " + " | ".join([*map(str, facts), *told]) + " |"
 
