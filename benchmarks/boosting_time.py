@@ -52,13 +52,15 @@ def theirs(n_trees: int, max_leaf_nodes: int = 31) -> Any:
 
 def in_turn(fits: dict[str, Callable[[], object]], n_rounds: int) -> list[list[float]]:
     """Seconds of each, round by round, so that drift hits all."""
-    return [[_seconds(fit) for fit in fits.values()] for _ in range(n_rounds)]
+    return [[_seconds(*each) for each in fits.items()] for _ in range(n_rounds)]
 
 
-def _seconds(fit: Callable[[], object]) -> float:
+def _seconds(name: str, fit: Callable[[], object]) -> float:
     start = time.perf_counter()
     fit()
-    return time.perf_counter() - start
+    seconds = time.perf_counter() - start
+    print(f"  {name}: {seconds:.3g} s", flush=True)
+    return seconds
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -81,9 +83,10 @@ def main(arguments: list[str] | None = None) -> None:
         f"HistGradientBoosting, {2**depth} leaves": theirs(options.trees, 2**depth),
     }
     fits = {name: partial(model.fit, X, y) for name, model in models.items()}
-    rounds = in_turn(fits, options.rounds)
     threads = n_threads_for(len(X)), os.environ.get("OMP_NUM_THREADS", "all")
-    print(f"{X.shape[0]} x {X.shape[1]}, {options.trees} trees, threads: {threads}")
+    shape = " x ".join(map(str, X.shape))
+    print(f"{shape}, {options.trees} trees, threads: {threads}", flush=True)
+    rounds = in_turn(fits, options.rounds)
     for name, seconds in zip(models, zip(*rounds, strict=True), strict=True):
         ratios = sorted(
             each[0] / one for each, one in zip(rounds, seconds, strict=True)

@@ -8,7 +8,9 @@ from benchmarks import boosting_time
 def test_every_model_has_a_line_and_its_ratio(capsys):
     facts = ["--rows", "2000", "--columns", "3", "--trees", "4", "--rounds", "1"]
     boosting_time.main(facts)
-    first, ours, *others = capsys.readouterr().out.splitlines()
+    first, *told = capsys.readouterr().out.splitlines()
+    assert [line.startswith("  ") for line in told] == [True] * 3 + [False] * 3
+    ours, *others = told[3:]
     assert first.startswith("2000 x 3, 4 trees, threads: ")
     assert ours.startswith("skdp, ")
     assert ours.endswith(" 1.00 (1.00 to 1.00)")
