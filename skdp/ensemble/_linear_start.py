@@ -31,7 +31,7 @@ from skdp.privacy import Budget
 from skdp.privacy._adjacency import Adjacency
 from skdp.privacy._answers import Answers
 from skdp.privacy._plan import Part
-from skdp.queries._leaf_sums import LeafLoss
+from skdp.queries._loss_facts import LeafLoss
 from skdp.solvers._as_they_come import tried
 from skdp.solvers._base import Progress, Solver
 from skdp.solvers._budget_parts import level_of, part_of

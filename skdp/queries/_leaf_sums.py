@@ -199,7 +199,8 @@ class LeafReader:
         self._trees = trees
         self._raw = np.zeros((n, n_outputs))
         self._start: FloatArray | None = None
-        self._values: list[FloatArray] = []
+        shape = (len(trees.feature), 2**trees.depth, n_outputs)
+        self._values, self._n_done = np.zeros(shape), 0
         self._leaves, self._tree = np.zeros(n, dtype=np.uint16), -1
         self.n_threads = n_threads_for(n)
 
@@ -214,10 +215,11 @@ class LeafReader:
         """Raw predictions of every record."""
         if not self._continues(start, values):
             self._raw[:] = self._base(start)
-            self._start, self._values = start.copy(), []
-        for tree in range(len(self._values), len(values)):
-            self._values.append(values[tree].copy())
+            self._start, self._n_done = start.copy(), 0
+        for tree in range(self._n_done, len(values)):
+            self._values[tree] = values[tree]
             add_values(self.leaves(tree), values[tree], self._raw, self.n_threads)
+        self._n_done = len(values)
         return self._raw
 
     def _base(self, start: FloatArray) -> FloatArray:
@@ -228,11 +230,9 @@ class LeafReader:
     def _continues(self, start: FloatArray, values: FloatArray) -> bool:
         if self._start is None or not np.array_equal(self._start, start):
             return False
-        done = len(self._values)
-        return done <= len(values) and all(
-            np.array_equal(a, b)
-            for a, b in zip(self._values, values[:done], strict=True)
-        )
+        # All numbers, since those of earlier trees may have been overwritten.
+        done = self._n_done
+        return np.array_equal(self._values[:done], values[:done])
 
     def sums(
         self,

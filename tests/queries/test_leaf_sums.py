@@ -13,7 +13,7 @@ from scipy.optimize import minimize
 from skdp.ensemble._trees import draw_trees
 from skdp.privacy._query import Bound, Layout
 from skdp.queries import _leaf_sums_kernel as kernel
-from skdp.queries._leaf_sums import LeafSums, LeafTerms
+from skdp.queries._leaf_sums import LeafReader, LeafSums, LeafTerms
 from skdp.queries._loss_facts import LossFacts
 from tests.ensemble.coded import (
     MIXED,
@@ -395,6 +395,33 @@ def test_a_reader_starts_again_where_released_values_are_others():
     for query in (ask(one), ask(one[:1]), ask(two), ask(two, np.ones(1)), ask()):
         fresh = query.open(source_of(codes, y))
         assert np.array_equal(query.total(reader, None), query.total(fresh, None))
+
+
+def notices_overwritten_values():
+    """Whether a tree's values, changed where they lie, are found to be others."""
+    terms = LeafTerms("logistic", 1, 0.6, 0.8)
+    codes = codes_of(MIXED, 300)
+    source = source_of(codes, targets_of("logistic", codes))
+    trees = draw_trees(MIXED, n_trees=4, max_depth=4, seed=1)
+    values = np.random.default_rng(0).normal(size=(3, trees.n_leaves, 1))
+    reader = query_of(terms, trees, 300).open(source)
+    same = []
+    for done in (1, 2, 2, 3):
+        query = query_of(terms, trees, 300, values[:done])
+        fresh = query.total(query.open(source), None)
+        same.append(np.array_equal(query.total(reader, None), fresh))
+        values[0] += 0.5
+    return all(same)
+
+
+def test_released_values_that_are_overwritten_are_noticed(monkeypatch):
+    assert notices_overwritten_values()
+
+    def trusting(self, start, values):
+        return self._start is not None and self._n_done <= len(values)
+
+    monkeypatch.setattr(LeafReader, "_continues", trusting)
+    assert not notices_overwritten_values()
 
 
 def test_bounds_are_given_for_tables_alone():
