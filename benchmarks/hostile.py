@@ -249,6 +249,7 @@ _REGRESSION = Default(
 )
 # A tree must be, but may add next to nothing. What is left is for the unit of targets.
 _START = {
+    "init": "constant",
     "solver": "newton_boosting",
     "n_estimators": 1,
     "learning_rate": 1e-9,
