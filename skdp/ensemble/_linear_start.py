@@ -78,22 +78,6 @@ class Curves:
         return WithOffset(source, self.at(held(source).X))
 
 
-@dataclass(frozen=True, eq=False)
-class FittedStart:
-    """An additive linear model, released.
-
-    Parameters
-    ----------
-    curves : Curves
-    intercept : ndarray of float64 of shape (n_outputs,)
-    noise_scale : float
-    """
-
-    curves: Curves
-    intercept: FloatArray
-    noise_scale: float
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LinearStart:
     """How the linear model is fitted, all decided.
@@ -107,12 +91,18 @@ class LinearStart:
         Of each code, before they are centred.
     level : float
         Noise of the plan in units of what the whole budget would get.
+    start : ndarray of float64 of shape (n_outputs,) or None, default=None
+        Raw predictions of everybody, which are released before; of no regression.
+    targets : TargetScale or None, default=None
+        Of a regression, likewise.
     """
 
     inner: Solver
     objective: LinearObjective
     features: tuple[FloatArray, ...]
     level: float
+    start: FloatArray | None = None
+    targets: TargetScale | None = None
 
     @classmethod
     def planned(
@@ -169,22 +159,13 @@ class LinearStart:
         """Largest of one query, under the adjacency."""
         return self.inner.sensitivity(self.objective)
 
-    def view(
-        self,
-        margins: tuple[FloatArray, ...],
-        targets: TargetScale | None,
-        source: Source,
-    ) -> CodeSource:
+    def view(self, margins: tuple[FloatArray, ...], source: Source) -> CodeSource:
         """Coded records as rows, and targets on a released scale."""
-        return CodeSource(source, centred(self.features, margins), targets)
+        return CodeSource(source, centred(self.features, margins), self.targets)
 
     def run(
-        self,
-        answers: Answers,
-        margins: tuple[FloatArray, ...],
-        targets: TargetScale | None,
-        progress: Progress,
-    ) -> FittedStart:
+        self, answers: Answers, margins: tuple[FloatArray, ...], progress: Progress
+    ) -> tuple[FloatArray, Curves]:
         """Walk over released values; ask what `part` declared.
 
         Parameters
@@ -193,16 +174,22 @@ class LinearStart:
             Of `part`, over records as `view` shows them.
         margins : tuple of ndarray of float64 of shape (n_codes,)
             Released shares of the codes of each column, or even ones.
-        targets : TargetScale or None
-            Released, of a regression.
         progress : Progress
+
+        Returns
+        -------
+        intercept : ndarray of float64 of shape (n_outputs,)
+        curves : Curves
         """
         basis = centred(self.features, margins)
-        objective = replace(self.objective, product_norm=max(basis.norm, 1.0))
+        offset = () if self.start is None else tuple(self.start.tolist())
+        objective = replace(
+            self.objective, product_norm=max(basis.norm, 1.0), offset=offset
+        )
         noise = self._noise(answers, objective)
         found = self.inner.run(answers, objective, progress)
         coef, intercept = found.unpack(objective)
-        scale = TargetScale() if targets is None else targets
+        scale = self.targets or TargetScale()
         tables = basis.tables(scale.half * coef.T)
         kept = 1.0 if found.shrinkage is None else found.shrinkage
         deviations = tuple(
@@ -211,9 +198,8 @@ class LinearStart:
             for p in basis.parts
         )
         curves = Curves(tables, deviations)
-        return FittedStart(
-            curves, scale.middle + scale.half * intercept, found.noise_scale
-        )
+        released: FloatArray = scale.middle + scale.half * intercept
+        return released, curves
 
     def _noise(self, part: Answers, objective: LinearObjective) -> FloatArray:
         """Deviation in a weight of what noise alone would make, drawn once more.

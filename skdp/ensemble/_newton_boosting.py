@@ -79,14 +79,14 @@ _WEIGHT = {
 }
 # n mu at which all of the budget gives the mean as well as it has to be known.
 _MEAN_SIGNAL = 45.0
-# n mu from which on trees continue a linear model.
-_WORTH_GROWING = 300.0
+# n mu from which on there is a linear model, and from which on trees continue it.
+_WORTH_FITTING, _WORTH_GROWING = 20.0, 300.0
+# Of mu^2, at most for the constant that a linear model starts from.
+_MOST_AHEAD = 0.1
 # n mu at which a linear model has half of mu^2, and how its share falls.
-_HALF_LINEAR, _FALLING = 1000.0, 0.6
+_HALF_LINEAR, _FALLING = 1500.0, 0.6
 # Prior variance of steps that continue a linear model, over that of others.
 _PRIOR_AFTER = 0.3
-# What is asked where records start at a linear model.
-_GROWN = ("trees", "gains")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +103,7 @@ class NewtonBoosting(Configured):
     Parameters
     ----------
     n_estimators : int in [0, 10000] or None, default=None
-        Number of trees, at least 1 after a constant. None: a rule of n mu.
+        Number of trees. None: a rule of n mu.
     learning_rate : float in (0, 1] or None, default=None
     max_depth : int in [1, 12] or None, default=None
     residual_clip : float in [1e-3, 2] or None, default=None
@@ -112,8 +112,11 @@ class NewtonBoosting(Configured):
     curvature_weight : float in [1e-3, sqrt(8)] or None, default=None
         Of the curvatures, beside residuals of weight 1.
     start_share : float in (0, 1) or None, default=None
-        Of mu^2, for the raw predictions before the first tree. Where a linear model
-        is all that n mu allows it has what all else leaves.
+        Of mu^2, for the constant. Where it is all that n mu allows it has what all else
+        leaves.
+    linear_share : float in [0, 1) or None, default=None
+        Of mu^2, for a linear model; 0: there is none. Without trees it has what all
+        else leaves.
     counts_share : float in [0, 1) or None, default=None
         Of mu^2, for the counts of codes; 0: shares of codes are taken to be even.
     targets_share : float in [0, 1) or None, default=None
@@ -134,6 +137,7 @@ class NewtonBoosting(Configured):
         "start_share": partial(
             check_real, low=0.0, high=1.0, low_open=True, high_open=True
         ),
+        "linear_share": partial(check_real, low=0.0, high=1.0, high_open=True),
         "counts_share": partial(check_real, low=0.0, high=1.0, high_open=True),
         "targets_share": partial(check_real, low=0.0, high=1.0, high_open=True),
         "gains_share": partial(check_real, low=0.0, high=1.0, high_open=True),
@@ -145,6 +149,7 @@ class NewtonBoosting(Configured):
     residual_clip: float
     curvature_weight: float
     start_share: float
+    linear_share: float
     counts_share: float
     targets_share: float
     gains_share: float
@@ -180,30 +185,20 @@ class NewtonBoosting(Configured):
         mu = gaussian_mu(budget.epsilon, budget.delta) if budget.is_finite else math.inf
         planned = cls(**{**_by_rule(given, task, mu), **given})
         shares = planned._shares(task)
-        if sum(shares.values()) >= 1:
+        if sum(shares.values()) >= 1 or (
+            planned.linear_share and task.init != "linear"
+        ):
             got = ", ".join(f"{share:g} for {name}" for name, share in shares.items())
             raise Refused(
-                f"solver={cls.key!r} needs a share of mu^2 for trees. "
-                f"Got shares of {got}. Use less."
+                f"solver={cls.key!r} needs a share of mu^2 for what comes last, and "
+                f"linear_share=0 but for init='linear'. Got shares of {got}. Use less."
             )
-        if task.init != "linear":
-            planned._check_trees()
+        if not planned.linear_share:
             return planned
         return replace(planned, linear=planned._linear_start(task, budget))
 
-    def _check_trees(self) -> None:
-        if not self.n_estimators:
-            raise Refused(
-                f"solver={self.key!r} needs n_estimators of at least 1 after a "
-                "constant. Got 0. Use more, or init='linear'."
-            )
-
     def _linear_start(self, task: BoostingTask, budget: Budget) -> LinearStart:
-        """For its share, or for all that is left where there are no trees."""
-        shares = self._shares(task)
-        share = shares["start"]
-        if not self.n_estimators:
-            share = 1 - sum(shares.values()) + share
+        share = self._with_rest(task)["linear"]
         facts = task.loss, task.n_outputs, task.n_samples, task.columns, task.adjacency
         return LinearStart.planned(*facts, budget, share)
 
@@ -221,43 +216,55 @@ class NewtonBoosting(Configured):
 
     def plan(self, task: BoostingTask) -> Plan:
         """Everything `run` will ask. Pure: sees no data, draws no noise."""
-        shares = self._shares(task)
+        shares = self._with_rest(task)
         lines: dict[str, Line | Part] = {
             name: Line(mu_share=share) for name, share in shares.items()
         }
         if self.n_estimators:
-            rest = (1 - sum(shares.values())) / self.n_estimators
-            lines["trees"] = Line(self.n_estimators, mu_share=rest)
-        if self.linear is None:
-            return Plan(tuple(lines[name] for name in self._asked(task)))
-        lines["start"] = self.linear.part
-        grown = tuple(lines[name] for name in _GROWN if name in lines)
-        lines["grown"] = Part(Plan(grown))
+            each = shares["trees"] / self.n_estimators
+            lines["trees"] = Line(self.n_estimators, mu_share=each)
+        if self.linear is not None:
+            lines["linear"] = self.linear.part
+            grown = tuple(lines[name] for name in self._grown_lines(task))
+            lines["grown"] = Part(Plan(grown))
         return Plan(tuple(lines[name] for name in self._asked(task)))
 
     def _shares(self, task: BoostingTask) -> dict[str, float]:
-        """Of mu^2, for what is asked beside trees."""
-        shares = {
-            "targets": self.targets_share if task.is_regression else 0.0,
-            "start": self.start_share,
-        }
-        if task.init == "zero":
-            shares = {}
-        if any(task.columns.is_ordered) or task.init == "linear":
+        """Of mu^2, for what is asked, but for what has the rest."""
+        shares = {}
+        if task.init != "zero":
+            shares["targets"] = self.targets_share if task.is_regression else 0.0
+            # A histogram of targets has their middle, where a linear model starts.
+            is_known = self.linear_share > 0 and task.is_regression
+            shares["start"] = 0.0 if is_known else self.start_share
+        if self.linear_share or (self.n_estimators and any(task.columns.is_ordered)):
             shares["counts"] = self.counts_share
         if self.n_estimators:
+            shares["linear"] = self.linear_share
             shares["gains"] = self.gains_share
+        elif not self.linear_share:
+            shares["start"] = 0.0
         return {name: share for name, share in shares.items() if share}
+
+    def _with_rest(self, task: BoostingTask) -> dict[str, float]:
+        """The rest is for trees, else for a linear model, else for a constant."""
+        last = "linear" if self.linear_share else "start"
+        shares = self._shares(task)
+        rest = 1 - sum(shares.values())
+        return shares | {"trees" if self.n_estimators else last: rest}
+
+    def _grown_lines(self, task: BoostingTask) -> list[str]:
+        shares = self._with_rest(task)
+        return [name for name in ("trees", "gains") if name in shares]
 
     def _asked(self, task: BoostingTask) -> list[str]:
         """The lines of the plan, in their order."""
-        shares = self._shares(task)
-        first = [name for name in shares if name != "gains"]
-        if self.linear is None:
-            return [*first, "trees", *(["gains"] if "gains" in shares else [])]
-        # Rows are centred by counts.
-        first.sort(key=lambda name: name == "start")
-        return [*first, *(["grown"] if self.n_estimators else [])]
+        shares, grown = self._with_rest(task), self._grown_lines(task)
+        first = ("targets", "start", "counts", "linear")
+        asked = [name for name in first if name in shares]
+        if self.linear is None or not grown:
+            return [*asked, *grown]
+        return [*asked, "grown"]
 
     def terms(self, task: BoostingTask, scale: Scale | None = None) -> LeafTerms:
         """What a record adds to its leaf."""
@@ -268,9 +275,9 @@ class NewtonBoosting(Configured):
 
     def sensitivity(self, task: BoostingTask) -> float:
         """Largest L2 sensitivity of one query under the task's adjacency."""
-        shares = self._shares(task)
+        shares = self._with_rest(task)
         bounds = [self.terms(task).bound()]
-        if "start" in shares and self.linear is None:
+        if "start" in shares:
             bounds.append(start_terms(task).bound())
         if "targets" in shares:
             bounds.append(target_sums(task.n_samples).bound())
@@ -317,44 +324,30 @@ class NewtonBoosting(Configured):
             spread = Spread.of(released, task.n_samples)
             if task.loss == "quantile":
                 spread = spread.at(task.facts.level, released, task.n_samples)
-        if self.linear is not None:
-            return self._after(self.linear, asking, task, seed, spread, progress)
-        start, shares = np.zeros(task.n_outputs), None
+        start, shares, curves = np.zeros(task.n_outputs), None, None
         if asking.has("start"):
             start = self._start(asking, task, spread)
-        if asking.has("counts"):
-            counts = self._counts(task)
-            shares = shares_of(task.columns, counts, asking.ask("counts", counts))
-        trees = self.trees(task, seed, shares)
-        scale = Scale.of(task, spread.unit, start)
-        return self._boosted(asking, task, trees, start, scale, progress)
-
-    def _after(
-        self,
-        linear: LinearStart,
-        asking: _Asking,
-        task: BoostingTask,
-        seed: int,
-        spread: Spread,
-        progress: Progress,
-    ) -> BoostedTrees:
-        """Trees that continue a linear model, if there are any."""
-        margins, shares, columns = even(task.columns), None, task.columns
+        margins = even(task.columns)
         if asking.has("counts"):
             counts = self._counts(task)
             released = asking.ask("counts", counts)
             margins = margins_of(counts, released, task.n_samples)
-            shares = shares_of(columns, counts, released)
-        part = asking.part("start", partial(linear.view, margins, spread.targets))
-        found = linear.run(part, margins, spread.targets, progress)
-        start = found.intercept + weighted_by(task.facts.label_weights)
+            shares = shares_of(task.columns, counts, released)
+        if self.linear is not None:
+            linear = replace(self.linear, start=start, targets=spread.targets)
+            part = asking.part("linear", partial(linear.view, margins))
+            start, curves = linear.run(part, margins, progress)
+        if task.init != "zero":
+            start = start + weighted_by(task.facts.label_weights)
         if not self.n_estimators:
-            return without_trees(columns, start, found.curves)
-        grown = _Asking(asking.part("grown", found.curves.before), list(_GROWN))
+            return without_trees(task.columns, start, curves)
+        if curves is not None:
+            grown = asking.part("grown", curves.before)
+            asking = _Asking(grown, self._grown_lines(task))
         trees = self.trees(task, seed, shares)
         scale = Scale.of(task, spread.unit, start)
-        model = self._boosted(grown, task, trees, start, scale, progress)
-        return replace(model, curves=found.curves)
+        model = self._boosted(asking, task, trees, start, scale, progress)
+        return replace(model, curves=curves)
 
     def _boosted(
         self,
@@ -367,7 +360,7 @@ class NewtonBoosting(Configured):
     ) -> BoostedTrees:
         """Trees, shrunk to what they are worth."""
         model = self._grown(asking, task, trees, start, scale, progress)
-        if not self.gains_share:
+        if not asking.has("gains"):
             return model
         gains = gains_of(task, model, scale)
         return shrunk(model, best_share(asking.ask("gains", gains)))
@@ -413,44 +406,48 @@ def _by_rule(given: Given, task: BoostingTask, mu: float) -> dict[str, Any]:
     terms = LeafTerms(task.loss, task.n_outputs, 0.7, 1.0, task.facts).bound()
     one = terms.under("zero_out") / terms.under(task.adjacency)
     signal = task.n_samples * mu * one * task.facts.typical_weight
-    last = {
+    rules = {
         "targets_share": share_of_targets(signal),
         "gains_share": share_of_gains(signal),
-    }
-    first = _of_linear if task.init == "linear" else _of_constant
-    rules = first({**last, **given}, task, signal)
-    return {**last, **rules, **_of_trees({**rules, **given}, task, signal)}
-
-
-def _of_constant(given: Given, task: BoostingTask, signal: float) -> dict[str, Any]:
-    """Where trees start at a constant."""
-    n_trees = given.get("n_estimators", _N_TREES)
-    mean_share = (_MEAN_SIGNAL / signal) ** 2
-    return {
-        "n_estimators": n_trees,
-        "start_share": min(0.5, max(1 / (n_trees + 1), mean_share)),
+        "n_estimators": _N_TREES,
+        "linear_share": 0.0,
         "counts_share": 0.05,
     }
+    rules["start_share"] = _of_constant({**rules, **given}, signal)
+    if task.init == "linear":
+        rules |= _of_linear({**rules, **given}, given, task, signal)
+    return {**rules, **_of_trees({**rules, **given}, task, signal)}
 
 
-def _of_linear(given: Given, task: BoostingTask, signal: float) -> dict[str, Any]:
-    """Where trees continue a linear model, or there are none."""
+def _of_constant(rules: Given, signal: float) -> float:
+    """Of mu^2, for the constant that trees start from."""
+    mean_share = (_MEAN_SIGNAL / signal) ** 2
+    return float(min(0.5, max(1 / (rules["n_estimators"] + 1), mean_share)))
+
+
+def _of_linear(
+    rules: Given, given: Given, task: BoostingTask, signal: float
+) -> dict[str, Any]:
+    """Where there may be a linear model, which trees may continue."""
+    if signal < _WORTH_FITTING and "linear_share" not in given:
+        return {"n_estimators": 0, "linear_share": 0.0}
     n_columns = len(task.columns.n_bins)
     share, is_asked = share_of_states(signal, n_columns, n_columns, 0)
     counts = given.get("counts_share", share if is_asked else 0.0)
-    of_targets = given["targets_share"] if task.is_regression else 0.0
-    left = max(1 - counts - of_targets - given["gains_share"], 0.1)
+    ahead = given.get("start_share", min(rules["start_share"], _MOST_AHEAD))
+    first = rules["targets_share"] if task.is_regression else ahead
+    left = max(1 - counts - first - rules["gains_share"], 0.1)
     return {
         "n_estimators": _N_TREES if signal >= _WORTH_GROWING else 0,
-        "start_share": left / (1 + (signal / _HALF_LINEAR) ** _FALLING),
+        "linear_share": left / (1 + (signal / _HALF_LINEAR) ** _FALLING),
         "counts_share": counts,
+        "start_share": ahead,
     }
 
 
 def _of_trees(rules: Given, task: BoostingTask, signal: float) -> dict[str, Any]:
     """Of trees that have what others leave."""
-    if task.init == "linear":
-        signal *= math.sqrt(1 - rules["start_share"])
+    signal *= math.sqrt(1 - rules["linear_share"])
     n_trees = max(rules["n_estimators"], 1)
     flow = min(_FLOW[0] + _FLOW[1] * math.sqrt(signal), _FLOW[2])
     leaves = min(max(signal / _SIGNAL_OF_A_LEAF, 8.0), 256.0)

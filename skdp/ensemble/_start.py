@@ -92,8 +92,6 @@ def start_from(task: BoostingTask, spread: Spread, released: Released) -> FloatA
         least = max(released.deviation / n, 0.5 / n)
         mean = np.clip(spread.middle + found + facts.origin, least, facts.farthest)
         return np.asarray(np.log(mean))
-    if facts.label_weights:
-        found = found + weighted_by(facts.label_weights)
     return np.asarray(spread.middle + found)
 
 

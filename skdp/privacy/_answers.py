@@ -83,8 +83,6 @@ class Answers(ABC):
     ----------
     event : Event
     noise_multiplier : float
-    noise_scale : float
-        Largest `sigma` so far; 0.0 without noise.
     """
 
     is_rehearsed = False  # whether answers are constants
@@ -94,7 +92,13 @@ class Answers(ABC):
         self._plan, self._source, self._grant = plan, source, grant
         self._left = [line.times for line in plan.lines]
         self.event, self.noise_multiplier = grant.event, grant.noise_multiplier
-        self.noise_scale = 0.0
+        self._largest = 0.0
+        self._parts: list[Answers] = []
+
+    @property
+    def noise_scale(self) -> float:
+        """Largest `sigma` so far, those of parts included; 0.0 without noise."""
+        return max([self._largest, *(part.noise_scale for part in self._parts)])
 
     @property
     def layout(self) -> Layout:
@@ -169,7 +173,8 @@ class Answers(ABC):
             raise TypeError(f"Line {line} of the plan must be a part. Got {part!r}.")
         self._take(line)
         grant = Grant(self.event, part.multiplier(self.noise_multiplier), self.relation)
-        return self._sub(part.plan, view, grant)
+        self._parts.append(self._sub(part.plan, view, grant))
+        return self._parts[-1]
 
     @property
     def relation(self) -> Relation:
@@ -397,7 +402,7 @@ class LocalAnswers(Answers):
                 exact, sensitivity=math.ceil(bound), epsilon=epsilon
             )
         scale = law.scale(bound, multiplier, exact.size, line.is_fine)
-        self.noise_scale = max(self.noise_scale, scale.sigma)
+        self._largest = max(self._largest, scale.sigma)
         return law.release(self._noise, exact, bound, multiplier, line.is_fine)
 
 

@@ -51,6 +51,7 @@ def gradient_bound(
         # Rows in products are not those in sums (docs/proofs/linear_start.md).
         ahead = objective.data_norm * intercept_weight * objective.fit_intercept
         radius = math.hypot(objective.product_norm, ahead) * weights_norm
+    radius += math.hypot(*objective.offset)
     one_record = min(loss.zero_out_bound(radius), residual_clip)
     two_records = 2 * one_record
     if math.isinf(residual_clip):  # clipping does not shrink every diameter
@@ -122,6 +123,7 @@ class GradientSum:
             and math.isfinite(objective.data_norm)
             and objective.n_samples * objective.n_features >= _WORTH_COMPILING
             and source.is_row_major
+            and not objective.offset
         )
         self._double = np.empty((0, 0))
 
@@ -253,7 +255,7 @@ class GradientSum:
         raw = clip.predict(X, weights[:d])
         if self._objective.fit_intercept:
             raw += self._objective.intercept_value * weights[d]
-        return raw
+        return raw + self._objective.offset if self._objective.offset else raw
 
     def _residual(self, raw: FloatArray, block: Block) -> FloatArray:
         """Clipped residuals, 0 for null records."""

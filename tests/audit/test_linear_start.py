@@ -37,7 +37,7 @@ class Linear(Case):
     other: tuple = (0, 0.0, ())
     code: int = 1
     target: float = 1.0
-    params: dict = field(default_factory=lambda: {"start_share": 0.6})
+    params: dict = field(default_factory=lambda: {"linear_share": 0.6})
     n: int = 4000
     kind: type = NewtonBoosting
 
@@ -81,7 +81,7 @@ RELABELLED = {
 # bounds of later answers; under replace_one no pair is at the bound of all lines.
 FLOORS = {
     "logistic, zero_out": 0.85,
-    "softmax, zero_out": 0.99,
+    "softmax, zero_out": 0.75,
     "squared, zero_out": 0.99,
     "logistic, replace_one": 0.55,
     "softmax, replace_one": 0.55,
@@ -95,8 +95,8 @@ def test_a_fit_tells_apart_no_more_than_is_charged(name):
     found = [CASES[name].found(seed) for seed in range(3)]
     assert max(each.largest for each in found) <= 1 + ROUNDING
     assert max(each.total for each in found) >= FLOORS[name]
-    is_regression = CASES[name].loss == "squared"
-    counts = (1,) if is_regression else (0,)
+    # After the targets' histogram, or the constant.
+    counts = (1,)
     assert all(each.lines[counts] > 0.99 for each in found)
 
 
@@ -104,7 +104,7 @@ def test_a_fit_tells_apart_no_more_than_is_charged(name):
 def test_the_descent_costs_what_is_charged(loss):
     found = RELABELLED[loss].found()
     assert found.largest <= 1 + ROUNDING
-    part = (2, 0, 0) if loss == "squared" else (1, 0, 0)
+    part = (2, 0, 0)
     # Weights move, and with them a bound that holds for the longest row there could be.
     assert found.lines[part] > (0.98 if loss == "squared" else 0.85)
 
@@ -131,7 +131,7 @@ def test_without_trees_the_linear_model_is_all():
     for adjacency in ADJACENCIES:
         found = Linear("logistic", adjacency, params=params).found()
         assert found.largest <= 1 + ROUNDING
-        assert {place[0] for place in found.lines} == {0, 1}
+        assert {place[0] for place in found.lines} == {0, 1, 2}
 
 
 # ------------------------------------------------------------------------ broken twins
@@ -183,23 +183,22 @@ def test_broken_twin_that_centres_by_exact_counts_is_found(adjacency, monkeypatc
         CASES[f"logistic, {adjacency}"].found()
 
 
-@pytest.mark.parametrize("left_out", [0, 1])
+@pytest.mark.parametrize("left_out", ["counts", "linear"])
 @every_adjacency
 def test_broken_twins_that_leave_lines_off_the_books_are_found(left_out, adjacency):
     class Short(NewtonBoosting):
         def plan(self, task):
             honest = super().plan(task)
-            kept = list(honest.lines)
-            del kept[left_out]
-            booked = Plan(tuple(kept))
+            lines = zip(self._asked(task), honest.lines, strict=True)
+            booked = Plan(tuple(line for name, line in lines if name != left_out))
             return Plan(honest.lines, lambda z: booked.event(z, task.adjacency))
 
     # All but one line is little, so that what is left out shows.
-    params = {"start_share": 0.05, "counts_share": 0.9}
-    if left_out == 1:
-        params = {"start_share": 0.9, "counts_share": 0.01}
+    params = {"linear_share": 0.05, "counts_share": 0.8}
+    if left_out == "linear":
+        params = {"linear_share": 0.85, "counts_share": 0.01}
     case = CASES[f"logistic, {adjacency}"]
-    if left_out == 1:
+    if left_out == "linear":
         case = replace(RELABELLED["logistic"], adjacency=adjacency)
     assert replace(case, kind=Short, params=params).found().total > 1.1
 

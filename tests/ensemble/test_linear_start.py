@@ -106,9 +106,19 @@ def test_without_noise_trees_start_at_a_constant(kind):
     assert np.array_equal(raw_of(one, X), raw_of(other, X))
 
 
-def test_no_trees_after_a_constant_are_refused():
-    with pytest.raises(Refused, match="needs n_estimators of at least 1"):
-        fitted("two classes", init="constant", n_estimators=0)
+@pytest.mark.parametrize("kind", KINDS)
+def test_with_next_to_nothing_there_is_a_constant(kind):
+    X, _ = table(100)
+    for params in ({"epsilon": 0.2}, {"init": "constant", "epsilon": 1.0}):
+        model = fitted(kind, n_estimators=None if "init" not in params else 0, **params)
+        assert model._model.boosted.curves is None
+        assert np.ptp(raw_of(model, X), axis=0).max() == 0
+
+
+def test_a_linear_model_needs_its_word():
+    params = {"solver": "newton_boosting", "solver_params": {"linear_share": 0.2}}
+    with pytest.raises(Refused, match="linear_share=0 but for init='linear'"):
+        fitted("two classes", init="constant", **params)
 
 
 def test_words_for_another_start():
