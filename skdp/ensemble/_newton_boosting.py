@@ -430,7 +430,7 @@ def _of_linear(
 ) -> dict[str, Any]:
     """Where there may be a linear model, which trees may continue."""
     if signal < _WORTH_FITTING and "linear_share" not in given:
-        return {"n_estimators": 0, "linear_share": 0.0}
+        return {"n_estimators": 0, "linear_share": 0.0, "targets_share": 0.0}
     n_columns = len(task.columns.n_bins)
     share, is_asked = share_of_states(signal, n_columns, n_columns, 0)
     counts = given.get("counts_share", share if is_asked else 0.0)

@@ -18,9 +18,12 @@ from skdp.solvers._margins import quantiles, shrunk_margins, target_scale
 from skdp.solvers._strength import TARGET_INTERVALS
 from skdp.solvers._worth import share_for
 
-# Prior deviations of a mean of targets, over their unit, of the share of a class, and
-# of the share below a quantile of the histogram.
-_DEVIATION = {"squared": 0.5, "logistic": 0.3, "quantile": 0.3}
+# Prior deviations of a mean of targets, over their unit, and of the share below a
+# quantile of the histogram.
+_DEVIATION = {"squared": 0.5, "quantile": 0.3}
+# Deviations of the noise from which on a share of a class, or a mean of targets, is
+# anything but noise, and from which on it is what it says.
+_KNOWN_OF_CLASSES, _KNOWN_OF_TARGETS = (2.0, 4.0), (3.0, 5.0)
 # Units that a target is farther from the middle than counts for the mean.
 _FARTHEST = 1.5
 # A unit, which is two deviations, over the half of a width that holds three.
@@ -92,6 +95,9 @@ def start_from(task: BoostingTask, spread: Spread, released: Released) -> FloatA
         least = max(released.deviation / n, 0.5 / n)
         mean = np.clip(spread.middle + found + facts.origin, least, facts.farthest)
         return np.asarray(np.log(mean))
+    if task.loss == "squared":
+        mean = spread.middle + found
+        return mean * _kept(mean, released.deviation / n, _KNOWN_OF_TARGETS)
     return np.asarray(spread.middle + found)
 
 
@@ -100,9 +106,12 @@ def start_of(terms: LeafTerms, released: Released, n_samples: int) -> FloatArray
     k, noise = terms.n_outputs, released.deviation / n_samples
     mean = -released.value[0, :k] / n_samples
     mean = mean - mean.mean() if k > 1 else mean
-    found = max(float((mean**2).mean()) - noise**2, 0.0)
-    variance = _DEVIATION[terms.loss] ** 2 if k == 1 else found
-    mean = mean * (variance / max(variance + noise**2, 1e-300))
+    if terms.loss == "logistic":
+        mean = mean * _kept(mean, noise, _KNOWN_OF_CLASSES)
+    else:
+        found = max(float((mean**2).mean()) - noise**2, 0.0)
+        variance = _DEVIATION[terms.loss] ** 2 if k == 1 else found
+        mean = mean * (variance / max(variance + noise**2, 1e-300))
     if terms.loss in ("squared", "quantile"):
         return mean
     least = min(max(noise, 0.5 / n_samples), 1 / max(k, 2))
@@ -112,6 +121,19 @@ def start_of(terms: LeafTerms, released: Released, n_samples: int) -> FloatArray
     shares = np.maximum(1 / k + mean, least)
     logs = np.log(shares / shares.sum())
     return np.asarray(logs - logs.mean())
+
+
+def _kept(mean: FloatArray, noise: float, known: tuple[float, float]) -> FloatArray:
+    """Of a mean of one number: nothing near 0, and from where it is known all of it.
+
+    What nobody paid for, even classes or the middle of the bounds, is there otherwise.
+    """
+    none, all_of_it = known
+    if noise == 0:
+        return np.ones_like(mean)
+    size = np.maximum(np.abs(mean) / noise, 1e-300)
+    rising = (size - none) / (all_of_it - none) * all_of_it / size
+    return np.asarray(np.clip(rising, 0.0, 1.0))
 
 
 def weighted_by(label_weights: tuple[float, ...]) -> FloatArray:

@@ -54,7 +54,10 @@ def gradient_bound(
     radius += math.hypot(*objective.offset)
     one_record = min(loss.zero_out_bound(radius), residual_clip)
     two_records = 2 * one_record
-    if math.isinf(residual_clip):  # clipping does not shrink every diameter
+    # Diameters are of raw predictions that are products of the very rows in the sum.
+    is_of_rows = objective.product_norm is None and not objective.offset
+    # Clipping does not shrink all of them.
+    if math.isinf(residual_clip) and is_of_rows:
         two_records = min(two_records, loss.replace_one_bound(radius))
     return Bound(zero_out=rho * one_record, replace_one=rho * two_records)
 

@@ -106,7 +106,7 @@ def test_the_descent_costs_what_is_charged(loss):
     assert found.largest <= 1 + ROUNDING
     part = (2, 0, 0)
     # Weights move, and with them a bound that holds for the longest row there could be.
-    assert found.lines[part] > (0.98 if loss == "squared" else 0.85)
+    assert found.lines[part] > (0.98 if loss == "squared" else 0.75)
 
 
 @every_adjacency
