@@ -24,13 +24,14 @@ class DPGradientBoostingClassifier(ClassifierMixin, GradientBoosting):
     Trees are drawn from public randomness, the declared `columns` and, for a small part
     of the budget, noisy counts of where each column's values lie. The values of their
     leaves are Newton steps of the log-loss from noisy sums of residuals and curvatures,
-    one Gaussian release a tree. Missing values have a bin of their own. With
-    ``max_interaction`` 1 or 2 the model is exactly a sum of curves, and tables of
-    pairs, that one can look at.
+    one Gaussian release a tree. They continue a private additive linear model (`init`).
+    Missing values have a bin of their own. With ``max_interaction`` 1 or 2 the model is
+    exactly a sum of curves, and tables of pairs, that one can look at.
 
     **Privacy.** (epsilon, delta)-differential privacy for one record, under
     `adjacency`, with the number of records, the declarations and the set of labels
-    public. Released are these counts and the values of all leaves; see ``privacy_``,
+    public. Released are these counts, the linear model's gradients, what it and the
+    trees are worth, and the values of all leaves; see ``privacy_``,
     ``docs/privacy_guarantee.md`` and, for what is not covered,
     ``docs/known_weaknesses.md``. Predictions, shapes, importances and constraints are
     post-processing; ``score(X, y)`` reads raw data and is **not** private.
@@ -110,8 +111,8 @@ default=None
     tree_seed_ : int
         From which the trees were drawn. Public.
     shrinkage_ : float in {0.0, 0.25, 0.5, 1.0}
-        Share of the trees that was worth most; 0.0 leaves a constant. Private output.
-        Only where it was asked.
+        Share of the trees that was worth most; 0.0 leaves what they continue. Private
+        output. Only where it was asked.
     privacy_ : PrivacyRecord
         Public facts.
     n_features_in_ : int

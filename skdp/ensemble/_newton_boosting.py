@@ -80,7 +80,8 @@ _WEIGHT = {
 # n mu at which all of the budget gives the mean as well as it has to be known.
 _MEAN_SIGNAL = 45.0
 # n mu from which on there is a linear model, and from which on trees continue it.
-_WORTH_FITTING, _WORTH_GROWING = 20.0, 300.0
+_WORTH_FITTING = {"logistic": 40.0, "softmax": 20.0, "squared": 20.0}
+_WORTH_GROWING = 300.0
 # Of mu^2, at most for the constant that a linear model starts from.
 _MOST_AHEAD = 0.1
 # n mu at which a linear model has half of mu^2, and how its share falls.
@@ -429,7 +430,7 @@ def _of_linear(
     rules: Given, given: Given, task: BoostingTask, signal: float
 ) -> dict[str, Any]:
     """Where there may be a linear model, which trees may continue."""
-    if signal < _WORTH_FITTING and "linear_share" not in given:
+    if signal < _WORTH_FITTING[task.loss] and "linear_share" not in given:
         return {"n_estimators": 0, "linear_share": 0.0, "targets_share": 0.0}
     n_columns = len(task.columns.n_bins)
     share, is_asked = share_of_states(signal, n_columns, n_columns, 0)
