@@ -43,6 +43,12 @@ def test_adult_is_declared_as_in_the_package():
     assert declared("adult").columns == expected
 
 
+def test_types_of_cover_have_the_columns_of_covertype():
+    types, one = declared("covertype_types"), declared("covertype")
+    assert types.columns == one.columns
+    assert (types.classes, one.classes) == ([*range(1, 8)], [0, 1])
+
+
 @pytest.mark.parametrize("name", AT_HAND)
 def test_declared_columns_are_those_of_the_table(name):
     known, whole = declared(name), _declared_tables.table(name)
