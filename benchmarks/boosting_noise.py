@@ -50,23 +50,20 @@ def epsilon_of(known: Declared, n: int, ratio: float) -> float:
 
 def scores(
     known: Declared, parts: Parts, epsilon: float, seed: int, init: str = "linear"
-) -> tuple[float, float, float]:
-    """AUC, log-loss, and whether all predictions are the same."""
+) -> tuple[float, float, float, float]:
+    """AUC, log-loss, mean probability, and whether all predictions are the same."""
     # Or tables of all sizes would have the same noise.
     model = default(known, epsilon, seed + len(parts.y_train), init)
     model.fit(parts.X_train, parts.y_train)
     p = model.predict_proba(parts.X)[:, 1]
     auc, loss = roc_auc_score(parts.y, p), log_loss(parts.y, p)
-    return float(auc), float(loss), float(np.ptp(p) == 0)
+    return float(auc), float(loss), float(np.mean(p)), float(np.ptp(p) == 0)
 
 
 def _row(n: int, ratio: float, epsilon: float, found: np.ndarray) -> str:
-    auc, loss = (
-        "{:.3f} ± {:.3f}".format(*mean_and_error(each)) for each in found.T[:2]
-    )
-    return (
-        f"| {n} | {ratio:g} | {epsilon:.3g} | {auc} | {loss} | {found[:, 2].sum():g} |"
-    )
+    told = ["{:.3f} ± {:.3f}".format(*mean_and_error(each)) for each in found.T[:3]]
+    scores = " | ".join(told)
+    return f"| {n} | {ratio:g} | {epsilon:.3g} | {scores} | {found[:, 3].sum():g} |"
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -79,8 +76,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--init", choices=["linear", "constant"], default="linear")
     options = parser.parse_args(arguments)
     known = declared(_TABLE)
-    print("| records | ratio | epsilon | AUC | log-loss | constant |")
-    print("|---|---|---|---|---|---|")
+    print("| records | ratio | epsilon | AUC | log-loss | mean | constant |")
+    print("|---|---|---|---|---|---|---|")
     for n in options.records or _RECORDS:
         for ratio in options.ratio or _RATIOS:
             epsilon = epsilon_of(known, n, ratio)

@@ -35,11 +35,12 @@ class _Same:
 
 def test_a_constant_is_seen(monkeypatch):
     known, parts = declared("digits_odd"), load("digits_odd", 0, n_train=300)
-    auc, _, is_constant = boosting_noise.scores(known, parts, 8.0, 0)
+    auc, _, _, is_constant = boosting_noise.scores(known, parts, 8.0, 0)
     assert (auc > 0.6, is_constant) == (True, 0.0)
     monkeypatch.setattr(boosting_noise, "default", lambda *given: _Same())
-    auc, loss, is_constant = boosting_noise.scores(known, parts, 8.0, 0)
-    assert (auc, loss, is_constant) == (0.5, pytest.approx(np.log(2)), 1.0)
+    auc, loss, mean, is_constant = boosting_noise.scores(known, parts, 8.0, 0)
+    assert (auc, loss) == (0.5, pytest.approx(np.log(2)))
+    assert (mean, is_constant) == (0.5, 1.0)
 
 
 def test_the_start_is_as_it_is_asked_for():
@@ -57,4 +58,4 @@ def test_each_ratio_has_a_line(monkeypatch, capsys):
         ["| 300", "0.3"],
         ["| 300", "3"],
     ]
-    assert {line.count("|") for line in lines} == {7}
+    assert {line.count("|") for line in lines} == {8}
