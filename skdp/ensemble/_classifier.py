@@ -114,7 +114,7 @@ default=None
         Share of the trees that was worth most; 0.0 leaves what they continue. Private
         output. Only where it was asked.
     privacy_ : PrivacyRecord
-        Public facts.
+        Public facts, and post-processing of released values (``noise_scale``).
     n_features_in_ : int
         Public.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -255,17 +255,20 @@ default=None
         return 1.0, 0.0
 
     def _loss(self) -> tuple[LeafLoss, int]:
-        return _loss_of(
-            2 if self.classes is None else len(declared_labels(self.classes))
-        )
+        return _loss_of(len(self._expected_labels()))
 
     def _loss_facts(self) -> LossFacts:
         if self.class_weight is None:
             return PLAIN
-        # Classes that are not declared are taken to be two.
-        labels = [*declared_weights(self.class_weight), None, None][:2]
-        known = labels if self.classes is None else declared_labels(self.classes)
-        return LossFacts(label_weights=label_weights(self.class_weight, known))
+        labels = label_weights(self.class_weight, self._expected_labels())
+        return LossFacts(label_weights=labels)
+
+    def _expected_labels(self) -> Any:
+        """Those declared; else those that have weights, and two at least."""
+        if self.classes is not None:
+            return declared_labels(self.classes)
+        weighted = [*declared_weights(self.class_weight or {})]
+        return [*weighted, *[None] * (2 - len(weighted))]
 
     def _facts(self) -> dict[str, Any]:
         facts = {"classes": self.classes_.tolist()}

@@ -457,7 +457,7 @@ def _of_trees(rules: Given, task: BoostingTask, signal: float) -> dict[str, Any]
         "learning_rate": min(1.0, flow / n_trees),
         "max_depth": int(math.log2(leaves)),
         "residual_clip": clip,
-        "curvature_weight": min(_WEIGHT[task.loss] * clip, MOST_CURVATURE),
+        "curvature_weight": max(min(_WEIGHT[task.loss] * clip, MOST_CURVATURE), 1e-3),
     }
 
 

@@ -112,7 +112,7 @@ default=None
         Share of the trees that was worth most; 0.0 leaves what they continue. Private
         output. Only where it was asked.
     privacy_ : PrivacyRecord
-        Public facts.
+        Public facts, and post-processing of released values (``noise_scale``).
     n_features_in_ : int
         Public.
     feature_names_in_ : ndarray of shape (n_features_in_,)

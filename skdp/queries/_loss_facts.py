@@ -11,6 +11,9 @@ from skdp._floats import FloatArray
 
 LeafLoss = Literal["logistic", "softmax", "squared", "poisson", "quantile"]
 
+# With larger ones squares of what is left of units underflow, and steps are 0 / 0.
+_MOST_ORIGIN = 1e17
+
 
 @dataclass(frozen=True)
 class LossFacts:
@@ -20,7 +23,7 @@ class LossFacts:
     ----------
     level : float in (0, 1), default=0.5
         Of the quantile.
-    origin : float of at least 0, default=1.0
+    origin : float in [0, 1e17], default=1.0
         What targets of counts are above, where they are scaled to [-1, 1].
     cap : float above 0, default=1.0
         Mean from which on the curvature of counts is 1.
@@ -34,11 +37,12 @@ class LossFacts:
     label_weights: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        is_known = 0 < self.level < 1 and self.origin >= 0 and self.cap > 0
+        is_scaled = 0 <= self.origin <= _MOST_ORIGIN
+        is_known = 0 < self.level < 1 and is_scaled and self.cap > 0
         if not is_known or not all(0 < each <= 1 for each in self.label_weights):
             raise ValueError(
-                "Facts of a loss must be a level between 0 and 1, an origin of at "
-                "least 0, a cap above 0, and weights of labels above 0 and up to 1. "
+                "Facts of a loss must be a level between 0 and 1, an origin from 0 to "
+                "1e17, a cap above 0, and weights of labels above 0 and up to 1. "
                 f"Got {self}. Scale them."
             )
 

@@ -113,6 +113,13 @@ def test_a_forecast_without_classes():
     assert model.forecast(1000, 3).noise_to_signal > 0
 
 
+def test_a_forecast_of_weights_of_three_labels():
+    model = DPGradientBoostingClassifier(
+        columns=(0, 1), class_weight={0: 1, 1: 2, 2: 3}
+    )
+    assert model.forecast(1000, 3).noise_to_signal > 0
+
+
 def test_weights_by_label():
     labels = np.array(["fine", "ill"])
     assert label_weights({"ill": 4}, labels) == (0.25, 1.0)

@@ -198,3 +198,8 @@ def test_targets_that_are_noise_cost_little_against_the_constant(epsilon):
     entropy = -0.3 * np.log(0.3) - 0.7 * np.log(0.7)
     assert np.mean(losses) - entropy <= 0.01 + 4 * np.std(losses) / math.sqrt(5)
     assert np.mean(scores) >= -0.02 - 4 * np.std(scores) / math.sqrt(5)
+
+
+def test_small_clips_leave_a_curvature_weight():
+    task = task_of("squared", 500)
+    assert solver_of(task, residual_clip=1e-3).curvature_weight == 1e-3

@@ -428,3 +428,9 @@ def test_bounds_are_given_for_tables_alone():
     bound = TERMS[0].bound()
     assert bound.norm == 2
     assert bound == Bound(zero_out=bound.zero_out, replace_one=bound.replace_one)
+
+
+@pytest.mark.parametrize("origin", [1e18, 1e200, math.inf, math.nan, -1.0])
+def test_origins_at_which_steps_would_be_no_numbers_are_refused(origin):
+    with pytest.raises(ValueError, match="an origin from 0 to 1e17"):
+        LossFacts(origin=origin)
