@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp._floats import FloatArray
+from skdp._row_threads import by_blocks
 from skdp.data._centred import TargetScale
 from skdp.data._source import Block, Source, is_stable
 
@@ -124,10 +125,16 @@ class _Transposed:
         from skdp.data._code_rows_kernel import add_up_by_code
 
         basis, width = self.rows.basis, residuals.shape[1]
-        sums = np.zeros((int(basis.starts[-1]), width))
         weighted = np.ascontiguousarray(self.weights[:, None] * residuals)
-        add_up_by_code(self.rows.codes, basis.starts, weighted, sums)
-        return basis.features(sums)
+        codes = self.rows.codes
+
+        def of_run(first: int, last: int) -> FloatArray:
+            sums = np.zeros((int(basis.starts[-1]), width))
+            add_up_by_code(codes, basis.starts, weighted, sums, first, last)
+            return sums
+
+        first, *others = by_blocks(of_run, len(codes))
+        return basis.features(sum(others, start=first))
 
 
 def added_up(
@@ -146,7 +153,11 @@ def added_up(
 
     table = np.concatenate(tables)
     added = np.zeros((len(codes), table.shape[1]))
-    add_entries(codes, starts, table, added)
+
+    def of_run(first: int, last: int) -> None:
+        add_entries(codes, starts, table, added, first, last)
+
+    by_blocks(of_run, len(codes))
     return added
 
 

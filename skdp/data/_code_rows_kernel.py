@@ -6,9 +6,9 @@ from skdp._compiled import compiled_exactly
 
 
 @compiled_exactly
-def add_entries(codes, starts, table, added):
-    """Add to each record what its codes stand for."""
-    for i in range(codes.shape[0]):
+def add_entries(codes, starts, table, added, first, last):
+    """Add to each record of a run what its codes stand for."""
+    for i in range(first, last):
         for j in range(codes.shape[1]):
             place = starts[j] + codes[i, j]
             for k in range(table.shape[1]):
@@ -16,9 +16,9 @@ def add_entries(codes, starts, table, added):
 
 
 @compiled_exactly
-def add_up_by_code(codes, starts, values, sums):
-    """Add the values of each record to the sums of its codes."""
-    for i in range(codes.shape[0]):
+def add_up_by_code(codes, starts, values, sums, first, last):
+    """Add the values of each record of a run to the sums of its codes."""
+    for i in range(first, last):
         for j in range(codes.shape[1]):
             place = starts[j] + codes[i, j]
             for k in range(values.shape[1]):

@@ -268,3 +268,22 @@ def test_a_source_shows_the_same_blocks():
     first, second = ([b.X for b in source.blocks()] for _ in range(2))
     assert first[0] is second[0]
     assert source.amplification >= basis.terms
+
+
+def test_any_number_of_threads_gives_the_same_bits(monkeypatch):
+    rng = np.random.default_rng(10)
+    basis, codes = basis_of(rng), codes_of(rng, 240_000)
+    weights, residuals = (
+        rng.normal(size=(basis.n_features, 1)),
+        rng.normal(size=240_000),
+    )
+    found = []
+    for n_threads in (1, 2, 3):
+        monkeypatch.setattr("skdp._row_threads.n_threads_for", lambda n, k=n_threads: k)
+        rows = CodeRows(codes, basis)
+        sums = rows.T @ residuals[:, None]
+        found.append(((rows @ weights).tobytes(), sums.tobytes()))
+    assert found[0] == found[1] == found[2]
+    factor = CodeRows(codes, basis).T.weights[:, None]
+    exact = dense(basis, codes).T @ (factor * residuals[:, None])
+    assert np.allclose(sums, exact, rtol=1e-9)
