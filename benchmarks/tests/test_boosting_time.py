@@ -9,12 +9,14 @@ def test_every_model_has_a_line_and_its_ratio(capsys):
     facts = ["--rows", "2000", "--columns", "3", "--trees", "4", "--rounds", "1"]
     boosting_time.main(facts)
     first, *told = capsys.readouterr().out.splitlines()
-    assert [line.startswith("  ") for line in told] == [True] * 3 + [False] * 3
-    ours, *others = told[3:]
+    assert [line.startswith("  ") for line in told] == [True] * 4 + [False] * 4
+    assert all(", of all processors " in line for line in told[:4])
+    ours, *others = told[4:]
     assert first.startswith("2000 x 3, 4 trees, threads: ")
     assert ours.startswith("skdp, ")
     assert ours.endswith(" 1.00 (1.00 to 1.00)")
     assert [line.split(":")[0] for line in others] == [
+        "skdp, from a constant",
         "HistGradientBoosting, 31 leaves",
         "HistGradientBoosting, 8 leaves",
     ]
