@@ -89,6 +89,7 @@ VARIANTS: dict[str, Callable[[Fit], Any]] = {
     "lines": lambda fit: fit.dense(columns=_lines(fit)),
     "linear": lambda fit: fit.dense(columns=_lines(fit), preconditioning=None),
     "boosted": lambda fit: fit.boosted(columns=fit.columns),
+    "from_constant": lambda fit: fit.boosted(columns=fit.columns, init="constant"),
     "bins": lambda fit: fit.dense(columns=TableEncoder(fit.columns, numeric="bins")),
 }
 

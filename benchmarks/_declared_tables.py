@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -111,14 +111,20 @@ def _adult() -> Table:
     return Table(X, np.concatenate([data.y_train, data.y_test]), is_test)
 
 
-def _covertype() -> Table:
+def _covertype_types() -> Table:
     """Columns of 0 and 1 put together again, as two lists of categories."""
     with np.load(data_folder("covertype_93k") / "covertype_93k.npz") as file:
         numbers, bits, y = file["X_num"], file["X_bin"], file["y"]
-    *names, area, soil = declared("covertype").names
+    *names, area, soil = declared("covertype_types").names
     X = pd.DataFrame(numbers, columns=names)
     X[area], X[soil] = bits[:, :4].argmax(axis=1) + 1, bits[:, 4:].argmax(axis=1) + 1
-    return _randomly_split(X, (y == 2).astype(int))
+    return _randomly_split(X, y.astype(int))
+
+
+def _covertype() -> Table:
+    """Lodgepole pine or not."""
+    types = _covertype_types()
+    return replace(types, y=(types.y == 2).astype(int))
 
 
 def _kddcup99() -> Table:
@@ -203,6 +209,7 @@ _LOADERS: dict[str, Callable[[], Table]] = {
     "breast_cancer": _breast_cancer,
     "ccpp": lambda: _last_column("ccpp", read_numbers("ccpp/ccpp.txt.gz")),
     "covertype": _covertype,
+    "covertype_types": _covertype_types,
     "digits": _digits,
     "digits_odd": _digits_odd,
     "kddcup99": _kddcup99,

@@ -33,6 +33,7 @@ from skdp._configured import given_params
 from skdp.columns import Boolean, Categories, Range
 from skdp.data import MemorySource
 from skdp.ensemble import _leaf_steps as steps
+from skdp.ensemble import _linear_start as linear
 from skdp.ensemble import _newton_boosting as boosting
 from skdp.ensemble._task import BoostingTask
 from skdp.privacy import Budget
@@ -83,6 +84,12 @@ _CHANGES: dict[str, list[tuple[Any, str, Any]]] = {
     "small_clips": [(boosting, "_CLIP", _times(boosting._CLIP, 0.8))],
     "large_clips": [(boosting, "_CLIP", _times(boosting._CLIP, 1.25))],
     "as_they_are": [(boosting, "share_of_gains", _nothing)],
+    "less_linear": [(boosting, "_HALF_LINEAR", 600.0)],
+    "more_linear": [(boosting, "_HALF_LINEAR", 4000.0)],
+    "shorter_rows": [(linear, "_FULL", 0.5)],
+    "longer_rows": [(linear, "_FULL", 1.0)],
+    "bold_after": [(boosting, "_PRIOR_AFTER", 1.0)],
+    "shy_after": [(boosting, "_PRIOR_AFTER", 0.1)],
     "wide_units": [(boosting, "share_of_targets", _nothing)],
 }
 
@@ -185,6 +192,8 @@ def _scores(table: Coded, epsilon: float, seed: int) -> dict[str, float]:
         n_outputs=table.n_outputs,
         columns=table,
         adjacency="zero_out",
+        init="linear",
+        interactions=(2, None),
     )
     kind = boosting.NewtonBoosting
     solver = kind.planned(given_params(kind, kind.key, None), task, budget)

@@ -1,7 +1,8 @@
 """Defaults beside constants where little can be learned.
 
 Run ``python -m benchmarks.hostile``, or with names of defaults; "as_encoded" is a
-default but for rows that are not centred.
+default but for rows that are not centred. ``--grid curved`` has other cells: targets
+that are smooth functions of four columns, and pure noise of several sizes.
 
 Every default is fitted 50 times in each cell of a literal grid, on other records and
 with other noise each time. Its mean excess is over the better of two constants: the
@@ -25,7 +26,12 @@ import numpy as np
 from sklearn.metrics import log_loss, r2_score
 
 from benchmarks._accuracy import mean_and_error
-from skdp import DPLinearRegression, DPLogisticRegression
+from skdp import (
+    DPGradientBoostingClassifier,
+    DPGradientBoostingRegressor,
+    DPLinearRegression,
+    DPLogisticRegression,
+)
 from skdp.columns import Range
 
 _TEST = 2_000
@@ -49,6 +55,8 @@ class Cell:
         are.
     base : float
         Share of positives, or where in [0, 1] of its bounds the target lies.
+    form : {"linear", "smooth"}
+        What the target is of the columns; "smooth" is of the first four.
     """
 
     n: int
@@ -58,6 +66,7 @@ class Cell:
     signal: float = 2.0
     width: float = 1.0
     base: float = 0.5
+    form: str = "linear"
 
 
 CELLS = [
@@ -78,6 +87,14 @@ CELLS += [
     Cell(20_000, 20, 0.3, base=0.02),
     Cell(5_000, 20, 3.0, base=0.01),
 ]
+_CURVED = [
+    Cell(n, d, epsilon, adjacency, signal, form=form)
+    for n, d in ((200, 5), (1_000, 20), (20_000, 20))
+    for epsilon in (0.1, 1.0)
+    for adjacency in ("replace_one", "zero_out")
+    for signal, form in ((2.0, "smooth"), (0.0, "linear"))
+]
+GRIDS = {"linear": CELLS, "curved": _CURVED}
 
 
 def rows(cell: Cell, n: int, rng: np.random.Generator) -> np.ndarray:
@@ -86,9 +103,20 @@ def rows(cell: Cell, n: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def scores(cell: Cell, X: np.ndarray) -> np.ndarray:
-    """What rows say of the target: every column the same, in turn up and down."""
+    """What rows say of the target, of a deviation of about the signal."""
+    if cell.form == "smooth":
+        return np.asarray(cell.signal * _smooth(*X[:, :4].T))
+    # Every column the same, in turn up and down.
     signs = np.where(np.arange(cell.d) % 2, 1.0, -1.0)
     return np.asarray(cell.signal * (X @ signs) / np.sqrt(cell.d / 3))
+
+
+def _smooth(
+    wave: np.ndarray, one: np.ndarray, other: np.ndarray, bowl: np.ndarray
+) -> np.ndarray:
+    return np.asarray(
+        np.sin(np.pi * wave) + 1.5 * one * other + 1.5 * (bowl**2 - 1 / 3)
+    )
 
 
 def labels(cell: Cell, X: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -125,6 +153,8 @@ class Default:
         Excess over the better constant, in units of the loss.
     columns : Range or None
         Of all columns; None gives it rows as they come.
+    start : dict or None
+        Parameters that leave of boosting nothing but its start.
     """
 
     kind: Callable[..., Any]
@@ -134,6 +164,7 @@ class Default:
     free: float
     allowed: float
     columns: Range | None = None
+    start: dict[str, Any] | None = None
 
     def model(self, cell: Cell) -> Any:
         """What is measured."""
@@ -143,6 +174,8 @@ class Default:
 
     def constant(self, cell: Cell) -> Any:
         """Its like for rows of zeros: an intercept."""
+        if self.start is not None:
+            return self._made(cell)(columns=self.columns, **self.start)
         return self._made(cell)(data_norm=1.0)
 
     def _made(self, cell: Cell) -> Callable[..., Any]:
@@ -214,6 +247,18 @@ _REGRESSION = Default(
     free=0.5,
     allowed=0.02,
 )
+# A tree must be, but may add next to nothing. What is left is for the unit of targets.
+_START = {
+    "init": "constant",
+    "solver": "newton_boosting",
+    "n_estimators": 1,
+    "learning_rate": 1e-9,
+    "solver_params": {"start_share": 0.89, "counts_share": 0.0, "gains_share": 0.0},
+}
+
+
+def _boosted(default: Default, kind: Callable[..., Any]) -> Default:
+    return replace(_of_columns(default), kind=kind, start=_START)
 
 
 def _of_columns(default: Default) -> Default:
@@ -232,13 +277,15 @@ DEFAULTS = {
     "regression": _REGRESSION,
     "regression, columns": _of_columns(_REGRESSION),
     "regression, as_encoded": _as_encoded(_REGRESSION),
+    "boosted logistic": _boosted(_LOGISTIC, DPGradientBoostingClassifier),
+    "boosted regression": _boosted(_REGRESSION, DPGradientBoostingRegressor),
 }
 
 
 def line(cell: Cell, names: Iterable[str], n_fits: int) -> str:
     """A line of the table."""
-    facts = (cell.n, cell.d, cell.epsilon, cell.adjacency, cell.signal)
-    facts += (cell.width, cell.base)
+    facts = [cell.n, cell.d, cell.epsilon, cell.adjacency, cell.signal]
+    facts += [cell.width, cell.base, cell.form]
     told = [verdict(cell, DEFAULTS[name], n_fits) for name in names]
     return "| " + " | ".join([*map(str, facts), *told]) + " |"
 
@@ -247,6 +294,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Print the grid, a line as soon as it is measured."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", metavar="name", help=", ".join(DEFAULTS))
+    parser.add_argument("--grid", choices=GRIDS, default="linear")
     parser.add_argument("--fits", type=int, default=50, help="in each cell")
     parser.add_argument("--most-entries", type=int, help="of X, in the cells measured")
     parser.add_argument("--least-entries", type=int, default=0)
@@ -255,7 +303,7 @@ def main(arguments: list[str] | None = None) -> None:
     names = options.names or list(DEFAULTS)
     if unknown := set(names) - set(DEFAULTS):
         parser.error(f"names must be of {list(DEFAULTS)}. Got {sorted(unknown)}.")
-    facts = ["n", "d", "epsilon", "adjacency", "signal", "width", "base"]
+    facts = ["n", "d", "epsilon", "adjacency", "signal", "width", "base", "form"]
     print("| " + " | ".join([*facts, *names]) + " |")
     print("|" + "---|" * (len(facts) + len(names)))
     measured = partial(line, names=names, n_fits=options.fits)
@@ -265,7 +313,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 def _chosen(options: argparse.Namespace) -> list[Cell]:
     low, high = options.least_entries, options.most_entries or math.inf
-    return [cell for cell in CELLS if low <= cell.n * cell.d <= high]
+    return [cell for cell in GRIDS[options.grid] if low <= cell.n * cell.d <= high]
 
 
 def _lines(

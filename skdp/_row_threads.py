@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import TypeVar
 
 _Result = TypeVar("_Result")
 
 # Fewer rows on a thread do not make up for starting it.
 _LEAST_ROWS = 50_000
+# Of sums in floating point, in which the ends of runs show.
+_MOST_BLOCKS = 8
 
 
 def n_threads_for(n_rows: int) -> int:
@@ -23,8 +26,20 @@ def by_runs(
     work: Callable[[int, int], _Result], n_rows: int, n_threads: int
 ) -> list[_Result]:
     """Results of ``work(first, last)`` for runs of rows, in their order."""
-    ends = [n_rows * i // n_threads for i in range(n_threads + 1)]
+    return _by(work, n_rows, n_threads, n_threads)
+
+
+def by_blocks(work: Callable[[int, int], _Result], n_rows: int) -> list[_Result]:
+    """The same for runs whose ends follow from the number of rows alone."""
+    n_blocks = max(1, min(_MOST_BLOCKS, n_rows // _LEAST_ROWS))
+    return _by(work, n_rows, n_blocks, n_threads_for(n_rows))
+
+
+def _by(
+    work: Callable[[int, int], _Result], n_rows: int, n_runs: int, n_threads: int
+) -> list[_Result]:
+    ends = [n_rows * i // n_runs for i in range(n_runs + 1)]
     if n_threads == 1:
-        return [work(0, n_rows)]
+        return [work(*run) for run in pairwise(ends)]
     with ThreadPoolExecutor(n_threads) as pool:
         return list(pool.map(work, ends[:-1], ends[1:]))

@@ -68,7 +68,9 @@ def boost():
     for k in (2, 3):
         model = DPGradientBoostingClassifier(classes=list(range(k)), **given)
         model.fit(X, numbers % k).predict(X)
-    DPGradientBoostingRegressor(target_bounds=(0, 40), **given).fit(X, numbers)
+    given |= {"target_bounds": (0, 40)}
+    for loss in ({}, {"loss": "poisson"}, {"loss": "quantile", "quantile": 0.5}):
+        DPGradientBoostingRegressor(**loss, **given).fit(X, numbers)
 
 
 BY_USER = {"privacy_unit": "user", "epsilon": 1.0, "n_users": 12}

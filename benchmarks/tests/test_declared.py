@@ -43,6 +43,12 @@ def test_adult_is_declared_as_in_the_package():
     assert declared("adult").columns == expected
 
 
+def test_types_of_cover_have_the_columns_of_covertype():
+    types, one = declared("covertype_types"), declared("covertype")
+    assert types.columns == one.columns
+    assert (types.classes, one.classes) == ([*range(1, 8)], [0, 1])
+
+
 @pytest.mark.parametrize("name", AT_HAND)
 def test_declared_columns_are_those_of_the_table(name):
     known, whole = declared(name), _declared_tables.table(name)
@@ -130,7 +136,9 @@ def test_variants_have_the_budget_they_are_given():
 def test_variants_are_centred_and_encoded_as_they_are_named():
     fit = Fit(declared("digits_odd"), 0.5, 1e-7, "zero_out", 3)
     told = {name: make(fit).get_params() for name, make in VARIANTS.items()}
-    assert "preconditioning" not in told.pop("boosted")
+    boosted = {name: told.pop(name) for name in ("boosted", "from_constant")}
+    starts = {name: given["init"] for name, given in boosted.items()}
+    assert starts == {"boosted": "linear", "from_constant": "constant"}
     centred = {name for name, given in told.items() if given["preconditioning"]}
     lines = {
         name

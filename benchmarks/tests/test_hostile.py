@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks import hostile
-from benchmarks.hostile import CELLS, DEFAULTS, Cell, Default, excess, verdict
+from benchmarks.hostile import DEFAULTS, GRIDS, Cell, Default, excess, verdict
 
 EASY = Cell(300, 2, 50.0)
 RARE = Cell(400, 2, 50.0, base=0.02)
@@ -86,15 +86,16 @@ def test_shares_of_positives_and_signal_are_those_of_the_cell():
 
 
 def test_the_grid_is_printed(monkeypatch, capsys):
-    monkeypatch.setattr(hostile, "CELLS", [EASY, RARE])
+    monkeypatch.setitem(hostile.GRIDS, "linear", [EASY, RARE])
     hostile.main(["logistic, columns", "regression, columns", "--fits", "2", *ALONE])
     lines = capsys.readouterr().out.splitlines()
-    assert [line.count("|") for line in lines] == [10] * 4
-    assert lines[2].startswith("| 300 | 2 | 50.0 | replace_one | 2.0 | 1.0 | 0.5 | -0.")
+    assert [line.count("|") for line in lines] == [11] * 4
+    first = "| 300 | 2 | 50.0 | replace_one | 2.0 | 1.0 | 0.5 | linear | -0."
+    assert lines[2].startswith(first)
 
 
 def test_cells_are_chosen_by_their_entries(monkeypatch, capsys):
-    monkeypatch.setattr(hostile, "CELLS", [EASY, RARE])
+    monkeypatch.setitem(hostile.GRIDS, "linear", [EASY, RARE])
     hostile.main(["logistic", "--fits", "2", "--least-entries", "601", *ALONE])
     hostile.main(["logistic", "--fits", "2", "--most-entries", "600", *ALONE])
     lines = capsys.readouterr().out.splitlines()
@@ -108,4 +109,37 @@ def test_unknown_defaults_are_refused(capsys):
 
 
 def test_no_cell_is_there_twice():
-    assert len(set(CELLS)) == len(CELLS)
+    cells = [cell for grid in GRIDS.values() for cell in grid]
+    assert len(set(cells)) == len(cells)
+
+
+def test_a_smooth_target_is_no_linear_one():
+    rng = np.random.default_rng(0)
+    cell = Cell(20_000, 5, 1.0, form="smooth")
+    X = hostile.rows(cell, cell.n, rng)
+    scores = hostile.scores(cell, X)
+    assert abs(scores.mean()) < 0.05
+    assert abs(scores.std() - cell.signal) < 0.1
+    left = np.linalg.lstsq(X, scores, rcond=None)[1] / cell.n
+    assert left > 0.5 * scores.var()
+    X[:, 4] = 0
+    assert np.array_equal(hostile.scores(cell, X), scores)
+
+
+@pytest.mark.parametrize("name", ["boosted logistic", "boosted regression"])
+def test_the_start_alone_is_a_constant_and_a_good_one(name):
+    default = DEFAULTS[name]
+    rng = np.random.default_rng(0)
+    X = hostile.rows(RARE, RARE.n, rng)
+    y = default.draw(RARE, X, rng)
+    model = default.constant(RARE).set_params(random_state=0).fit(np.zeros_like(X), y)
+    told = getattr(model, "predict_proba", model.predict)(X).reshape(len(X), -1)[:, -1]
+    assert np.ptp(told) < 1e-6
+    assert abs(told.mean() - y.mean()) < 0.01
+
+
+def test_other_cells_are_measured_on_demand(monkeypatch, capsys):
+    monkeypatch.setitem(hostile.GRIDS, "curved", [Cell(300, 4, 50.0, form="smooth")])
+    hostile.main(["boosted regression", "--grid", "curved", "--fits", "2", *ALONE])
+    told = capsys.readouterr().out.splitlines()[2]
+    assert "| 0.5 | smooth | -0." in told

@@ -8,6 +8,7 @@ from skdp.data._centred import (
     StateRows,
     TargetScale,
 )
+from skdp.data._code_rows import CodeBasis, CodeRows, CodeSource, added_up
 from skdp.data._memory import MemorySource, held
 from skdp.data._offset import WithOffset
 from skdp.data._source import Block, Source, is_stable
@@ -20,6 +21,9 @@ __all__ = [
     "CentredRows",
     "CentredSource",
     "Centring",
+    "CodeBasis",
+    "CodeRows",
+    "CodeSource",
     "ColumnsOf",
     "ConstantColumn",
     "EntriesClipped",
@@ -30,6 +34,7 @@ __all__ = [
     "TargetScale",
     "TargetsScaled",
     "WithOffset",
+    "added_up",
     "buckets",
     "held",
     "is_stable",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,6 +80,8 @@ def constrained(bins: Bins, boosted: BoostedTrees, directions: dict[int, int]) -
     is_bound = [bool(set(key) & directions.keys()) for key in boosted.trees.columns]
     bound = _some(boosted, np.flatnonzero(is_bound))
     free = _some(boosted, np.flatnonzero(np.logical_not(is_bound)))
+    # Curves of other columns go with them: they are tables too.
+    free = replace(free, curves=None)
     tables, noise = _tables(bound, bins)
     n_values = tuple(column.n_values for column in bins.columns)
     tables = monotone(tables, directions, n_values)
@@ -90,8 +92,12 @@ def _tables(boosted: BoostedTrees, bins: Bins) -> tuple[Tables, Tables]:
     """Tables of all trees, taken apart, and the deviations of their noise."""
     used, leaves = boosted.trees.columns, _leaves(boosted.trees, bins)
     tables = tables_of(used, leaves, boosted.values, bins)
-    apart = taken_apart(tables, bins, boosted.values.shape[2])
-    return apart, noise_of(used, leaves, boosted.deviations, bins)
+    noise = noise_of(used, leaves, boosted.deviations, bins)
+    if boosted.curves is not None:
+        for j, own in enumerate(boosted.curves.tables):
+            tables[(j,)] = tables.get((j,), 0.0) + own
+            noise[(j,)] = np.hypot(noise[(j,)], boosted.curves.deviations[j])
+    return taken_apart(tables, bins, boosted.values.shape[2]), noise
 
 
 def _leaves(trees: RandomTrees, bins: Bins) -> dict[Key, NDArray[np.int64]]:
@@ -115,7 +121,7 @@ def _as_functions(bins: Bins, tables: Tables, noise: Tables) -> ShapeFunctions:
 
 
 def _some(boosted: BoostedTrees, chosen: NDArray[np.intp]) -> BoostedTrees:
-    """Some of the trees; the start goes with all of them."""
+    """Some of the trees; the start and its curves go with all of them."""
     trees = boosted.trees
     part = RandomTrees(
         trees.feature[chosen],
@@ -125,4 +131,4 @@ def _some(boosted: BoostedTrees, chosen: NDArray[np.intp]) -> BoostedTrees:
         trees.depth,
     )
     values, deviations = boosted.values[chosen], boosted.deviations[chosen]
-    return BoostedTrees(part, values, boosted.start, deviations)
+    return replace(boosted, trees=part, values=values, deviations=deviations)

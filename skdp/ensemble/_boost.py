@@ -9,10 +9,9 @@ from numpy.typing import NDArray
 
 from skdp._floats import FloatArray
 from skdp.data import MemorySource
-from skdp.ensemble._boosted import BoostedTrees
+from skdp.ensemble._boosted import BoostedTrees, without_trees
 from skdp.ensemble._newton_boosting import NewtonBoosting
 from skdp.ensemble._task import BoostingTask
-from skdp.ensemble._trees import uncut
 from skdp.privacy._answers import Answers
 from skdp.privacy._door import Door
 from skdp.solvers import Progress
@@ -67,14 +66,11 @@ def boost(
     plan = solver.plan(task) if is_private else None
     answers = door.commit(plan, MemorySource(codes, targets), label=label)
     if answers.is_rehearsed:
-        return Outcome(_constant(task), answers, 0)
+        return Outcome(
+            without_trees(task.columns, np.zeros(task.n_outputs)), answers, 0
+        )
     # Public: trees hide nothing, and are independent of the noise.
     seed = int(door.draws.integers(2**32, 1)[0])
     # From here on no warning may depend on the data, so NumPy is kept from giving any.
     with np.errstate(all="ignore"):
         return Outcome(solver.run(answers, task, seed, progress), answers, seed)
-
-
-def _constant(task: BoostingTask) -> BoostedTrees:
-    zero = np.zeros((1, 1, task.n_outputs))
-    return BoostedTrees(uncut(task.columns), zero, zero[0, 0], zero)

@@ -11,8 +11,11 @@ from sklearn.base import ClassifierMixin
 
 from skdp._input import declared_labels
 from skdp._labels import encode_labels
+from skdp._validation import check_bool
+from skdp.ensemble._class_weights import declared_weights, label_weights
 from skdp.ensemble._gradient_boosting import GradientBoosting
-from skdp.queries._leaf_sums import LeafLoss
+from skdp.ensemble._start import weighted_by
+from skdp.queries._loss_facts import PLAIN, LeafLoss, LossFacts
 
 
 class DPGradientBoostingClassifier(ClassifierMixin, GradientBoosting):
@@ -21,13 +24,14 @@ class DPGradientBoostingClassifier(ClassifierMixin, GradientBoosting):
     Trees are drawn from public randomness, the declared `columns` and, for a small part
     of the budget, noisy counts of where each column's values lie. The values of their
     leaves are Newton steps of the log-loss from noisy sums of residuals and curvatures,
-    one Gaussian release a tree. Missing values have a bin of their own. With
-    ``max_interaction`` 1 or 2 the model is exactly a sum of curves, and tables of
-    pairs, that one can look at.
+    one Gaussian release a tree. They continue a private additive linear model (`init`).
+    Missing values have a bin of their own. With ``max_interaction`` 1 or 2 the model is
+    exactly a sum of curves, and tables of pairs, that one can look at.
 
     **Privacy.** (epsilon, delta)-differential privacy for one record, under
     `adjacency`, with the number of records, the declarations and the set of labels
-    public. Released are these counts and the values of all leaves; see ``privacy_``,
+    public. Released are these counts, the linear model's gradients, what it and the
+    trees are worth, and the values of all leaves; see ``privacy_``,
     ``docs/privacy_guarantee.md`` and, for what is not covered,
     ``docs/known_weaknesses.md``. Predictions, shapes, importances and constraints are
     post-processing; ``score(X, y)`` reads raw data and is **not** private.
@@ -53,8 +57,13 @@ class DPGradientBoostingClassifier(ClassifierMixin, GradientBoosting):
     solver_params : mapping or None, default=None
         Further hyper-parameters of a named solver, for example ``{"residual_clip":
         0.5}``. Nothing in it can change noise scale, sensitivity or randomness.
+    init : {"linear", "constant"}, default="linear"
+        What trees continue: a private additive linear model of the codes, in the same
+        event, or a constant. With little data the linear model is all there is. Without
+        noise its share is 0, and trees start at a constant.
     n_estimators : int or None, default=None
-        Number of trees. Public. None: the solver's rule by n_samples, epsilon, delta.
+        Number of trees. Public. None: the solver's rule by n_samples, epsilon, delta,
+        which may be 0.
     learning_rate : float in (0, 1] or None, default=None
         None: the solver's rule.
     max_depth : int or None, default=None
@@ -72,6 +81,13 @@ default=None
         rise (-1) with it, all else the same. For two classes, and columns with an
         order. Free: released curves are made monotone. Such columns share a tree with
         one other at most.
+    class_weight : mapping of labels to floats in [1e-6, 1e6], or None, default=None
+        By how much records of a label count in the loss, and so in `predict` and
+        `decision_function`; labels left out count once. Known without looking at the
+        data: "balanced" is refused.
+    correct_prior : bool, default=True
+        Whether `predict_proba` is of the records as they are; False: of records that
+        occur as often as `class_weight` says.
     random_state : int or None, default=None
         None: private noise. An integer makes the fit reproducible and **not private**.
     ledger : BudgetLedger or None, default=None
@@ -95,10 +111,10 @@ default=None
     tree_seed_ : int
         From which the trees were drawn. Public.
     shrinkage_ : float in {0.0, 0.25, 0.5, 1.0}
-        Share of the trees that was worth most; 0.0 leaves a constant. Private output.
-        Only where it was asked.
+        Share of the trees that was worth most; 0.0 leaves what they continue. Private
+        output. Only where it was asked.
     privacy_ : PrivacyRecord
-        Public facts.
+        Public facts, and post-processing of released values (``noise_scale``).
     n_features_in_ : int
         Public.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -111,8 +127,9 @@ default=None
 
     Notes
     -----
-    ``fit`` has neither ``sample_weight`` nor ``class_weight``: unbounded weights would
-    void the sensitivity, and balanced ones would be computed from the data.
+    ``fit`` has no ``sample_weight``: unbounded weights would void the sensitivity. The
+    noise is made for the largest of the declared `class_weight`, so that labels of less
+    weight are told of with more noise.
 
     Examples
     --------
@@ -131,9 +148,22 @@ default=None
     ... ).fit(X, y)
     >>> model.shape_functions_.names, model.privacy_.epsilon
     (['age', 'job', 'age x job'], 1.0)
+
+    A rare label that counts nine times, and probabilities as they are:
+
+    >>> rare = np.random.default_rng(1).uniform(0, 400, 4000) < X["age"]
+    >>> model = DPGradientBoostingClassifier(
+    ...     epsilon=1.0,
+    ...     columns={"age": (17, 90), "job": ["office", "field"]},
+    ...     classes=[False, True],
+    ...     class_weight={True: 9},
+    ... ).fit(X, rare)
+    >>> bool(model.predict_proba(X)[:, 1].mean() < 0.3)
+    True
     """
 
     classes_: Any
+    _label_weights: tuple[float, ...]
 
     def __init__(
         self,
@@ -145,12 +175,15 @@ default=None
         adjacency: str = "replace_one",
         solver: str = "auto",
         solver_params: Any = None,
+        init: str = "linear",
         n_estimators: int | None = None,
         learning_rate: float | None = None,
         max_depth: int | None = None,
         max_interaction: int | str | None = "mix",
         interaction_cst: Any = None,
         monotonic_cst: Any = None,
+        class_weight: Any = None,
+        correct_prior: bool = True,
         random_state: int | None = None,
         ledger: Any = None,
         verbose: bool | int = False,
@@ -162,12 +195,15 @@ default=None
         self.adjacency = adjacency
         self.solver = solver
         self.solver_params = solver_params
+        self.init = init
         self.n_estimators = n_estimators
         self.learning_rate = learning_rate
         self.max_depth = max_depth
         self.max_interaction = max_interaction
         self.interaction_cst = interaction_cst
         self.monotonic_cst = monotonic_cst
+        self.class_weight = class_weight
+        self.correct_prior = correct_prior
         self.random_state = random_state
         self.ledger = ledger
         self.verbose = verbose
@@ -198,14 +234,20 @@ default=None
             budget, codes = self._read_to_fit(X)
             classes, targets = encode_labels(self, codes, y)
             labels = "taken from y" if self.classes is None else "declared"
+            weights = label_weights(self.class_weight, classes)
+            check_bool("correct_prior", self.correct_prior)
+            public = [f"set of labels ({labels})"]
+            if weights:
+                public.append("weights of labels (declared)")
             self._boost(
                 codes,
                 targets,
                 *_loss_of(len(classes)),
                 budget,
-                (f"set of labels ({labels})",),
+                tuple(public),
+                LossFacts(label_weights=weights),
             )
-            self.classes_ = classes
+            self.classes_, self._label_weights = classes, weights
             return self
 
     @property
@@ -213,15 +255,31 @@ default=None
         return 1.0, 0.0
 
     def _loss(self) -> tuple[LeafLoss, int]:
-        return _loss_of(
-            2 if self.classes is None else len(declared_labels(self.classes))
-        )
+        return _loss_of(len(self._expected_labels()))
+
+    def _loss_facts(self) -> LossFacts:
+        if self.class_weight is None:
+            return PLAIN
+        labels = label_weights(self.class_weight, self._expected_labels())
+        return LossFacts(label_weights=labels)
+
+    def _expected_labels(self) -> Any:
+        """Those declared; else those that have weights, and two at least."""
+        if self.classes is not None:
+            return declared_labels(self.classes)
+        weighted = [*declared_weights(self.class_weight or {})]
+        return [*weighted, *[None] * (2 - len(weighted))]
 
     def _facts(self) -> dict[str, Any]:
-        return {"classes": self.classes_.tolist()}
+        facts = {"classes": self.classes_.tolist()}
+        if self._label_weights:
+            facts["class_weight"] = list(self._label_weights)
+        return facts
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Raw predictions: logits of the second class, or of each of several.
+
+        With `class_weight` those of the weighted records.
 
         Parameters
         ----------
@@ -234,18 +292,22 @@ default=None
         return _squeezed(self._raw(X))
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Probabilities of the labels, of shape (n_samples, n_classes)."""
-        return _probabilities(self.decision_function(X))
+        """Probabilities of the labels, of shape (n_samples, n_classes).
+
+        With `class_weight` those of the records as they are, whose most likely label
+        may be another than `predict` has; see `correct_prior`.
+        """
+        return _probabilities(self._unweighted(self.decision_function(X)))
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Logarithms of `predict_proba`."""
-        raw = self.decision_function(X)
+        raw = self._unweighted(self.decision_function(X))
         if raw.ndim == 1:
             return np.column_stack([log_expit(-raw), log_expit(raw)])
         return np.asarray(log_softmax(raw, axis=1))
 
     def predict(self, X: Any) -> np.ndarray:
-        """The most likely label of each row: (n_samples,)."""
+        """The most likely label of each row, as `class_weight` counts: (n_samples,)."""
         return self._labelled(self.decision_function(X))
 
     def staged_decision_function(self, X: Any) -> Iterator[np.ndarray]:
@@ -254,11 +316,19 @@ default=None
 
     def staged_predict_proba(self, X: Any) -> Iterator[np.ndarray]:
         """`predict_proba` after each tree; not with `monotonic_cst`."""
-        return (_probabilities(raw) for raw in self.staged_decision_function(X))
+        stages = self.staged_decision_function(X)
+        return (_probabilities(self._unweighted(raw)) for raw in stages)
 
     def staged_predict(self, X: Any) -> Iterator[np.ndarray]:
         """`predict` after each tree; not with `monotonic_cst`."""
         return (self._labelled(raw) for raw in self.staged_decision_function(X))
+
+    def _unweighted(self, raw: np.ndarray) -> np.ndarray:
+        """Raw predictions of the records as they are, if these are asked for."""
+        if not (self.correct_prior and self._label_weights):
+            return raw
+        moved = weighted_by(self._label_weights)
+        return np.asarray(raw - (moved[0] if raw.ndim == 1 else moved))
 
     def _labelled(self, raw: np.ndarray) -> np.ndarray:
         codes = (raw > 0).astype(np.intp) if raw.ndim == 1 else raw.argmax(axis=1)

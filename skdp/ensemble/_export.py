@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from skdp._floats import FloatArray
 from skdp.columns import Dates, Range
 from skdp.ensemble._bins import BinnedColumn, Bins
 from skdp.ensemble._boosted import BoostedTrees
@@ -48,16 +49,24 @@ def to_json(
             for t in range(len(boosted.trees))
         ],
     }
+    added = []
+    if boosted.curves is not None:
+        pairs = zip(bins.names, boosted.curves.tables, strict=True)
+        added += [_table([name], values) for name, values in pairs]
     if tables is not None:
         described["start"] = (boosted.start + tables.intercept).tolist()
-        described["tables"] = [
-            {
-                "columns": [bins.names[j] for j in shape.columns],
-                "values": shape.values.tolist(),
-            }
+        added += [
+            _table([bins.names[j] for j in shape.columns], shape.values)
             for shape in tables
         ]
+    if added:
+        described["tables"] = added
     return json.dumps(described, allow_nan=False)
+
+
+def _table(names: list[str], values: FloatArray) -> dict[str, Any]:
+    """What is added by the codes of one column, or of two."""
+    return {"columns": names, "values": values.tolist()}
 
 
 def _column(column: BinnedColumn, names: tuple[str, ...]) -> dict[str, Any]:

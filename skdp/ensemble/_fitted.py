@@ -84,9 +84,10 @@ class FittedTrees(PrivateEstimator):
         r"""What each column adds to the prediction of each row.
 
         Shapley values, exact: with ``shape_functions_.intercept`` they add up to
-        `decision_function`, or to `predict` of a regressor. What a pair adds is split
-        in half. The mean that they are measured from is over codes that are drawn alike
-        and independently, since how often they occur is private.
+        `decision_function`, or to `predict` of a regressor (to its logarithm with
+        ``loss="poisson"``). What a pair adds is split in half. The mean that they are
+        measured from is over codes that are drawn alike and independently, since how
+        often they occur is private.
 
         Parameters
         ----------
@@ -126,7 +127,8 @@ n_features_in_, n_classes) for more than two classes
         """What each column adds to a prediction, as a curve or table.
 
         The curves of `shape_functions_`: of a classifier, what is added to
-        `decision_function`; of a regressor, in units of the target.
+        `decision_function`; of a regressor, in units of the target, or of its logarithm
+        with ``loss="poisson"``.
 
         Returns
         -------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,7 +17,7 @@ from sklearn.utils import get_tags
 from skdp._base import PUBLIC_OF_DECLARED
 from skdp._floats import FloatArray
 from skdp._forecast import Forecast, Signal, relaxed, warn_of_noise
-from skdp._validation import check_count, check_real
+from skdp._validation import check_choice, check_count, check_real
 from skdp.columns import as_declared
 from skdp.ensemble._additive import constrained
 from skdp.ensemble._bins import Bins, bins_of
@@ -27,12 +28,12 @@ from skdp.ensemble._newton_boosting import NewtonBoosting
 from skdp.ensemble._registry import NamedBooster, named_booster
 from skdp.ensemble._signal import signal_of
 from skdp.ensemble._table import TableReader, read_to_fit, reader_of
-from skdp.ensemble._task import BoostingTask
+from skdp.ensemble._task import BoostingTask, Init
 from skdp.ensemble._trees import MIX
 from skdp.preprocessing._table_columns import declared_of
 from skdp.privacy._accounting import Budget, calibrate
 from skdp.privacy._record import PrivacyRecord
-from skdp.queries._leaf_sums import LeafLoss
+from skdp.queries._loss_facts import PLAIN, LeafLoss, LossFacts
 from skdp.solvers import Progress
 
 _INTERACTIONS: dict[Any, Sequence[int | None]] = {
@@ -41,6 +42,8 @@ _INTERACTIONS: dict[Any, Sequence[int | None]] = {
     2: (1, 2),
     None: (None,),
 }
+# After a linear model, which has the curves already.
+_INTERACTIONS_AFTER = {**_INTERACTIONS, "mix": MIX[1:], 2: (2,)}
 _SEED = "the seed that trees were drawn from"
 
 
@@ -56,10 +59,15 @@ class GradientBoosting(FittedTrees):
 
     columns: Any
     solver: str
+    init: str
 
     @abstractmethod
     def _loss(self) -> tuple[LeafLoss, int]:
         """The loss and its number of outputs, as far as they are declared."""
+
+    @abstractmethod
+    def _loss_facts(self) -> LossFacts:
+        """What else the loss knows, as far as it is declared."""
 
     def _named(self) -> NamedBooster:
         own = {name: getattr(self, name) for name in self._own}
@@ -74,10 +82,27 @@ class GradientBoosting(FittedTrees):
                 f"{given!r}. Use 1 or 2 for a model whose shapes can be looked at, "
                 "None for trees of all columns, 'mix' for all three in turn."
             )
-        return _INTERACTIONS[given]
+        is_after = self._init() == "linear"
+        return (_INTERACTIONS_AFTER if is_after else _INTERACTIONS)[given]
+
+    def _init(self) -> Init:
+        """Where trees start; without noise the share of a linear model falls to 0."""
+        check_choice("init", self.init, ["constant", "linear"])
+        is_linear = self.init == "linear" and self._has_linear_loss
+        return "linear" if is_linear and math.isfinite(self.epsilon) else "constant"
+
+    @property
+    def _has_linear_loss(self) -> bool:
+        """Whether there is a linear model of the loss that trees can continue."""
+        return True
 
     def _task(
-        self, loss: LeafLoss, n_outputs: int, n_samples: int, bins: Bins
+        self,
+        loss: LeafLoss,
+        n_outputs: int,
+        n_samples: int,
+        bins: Bins,
+        facts: LossFacts = PLAIN,
     ) -> BoostingTask:
         """The public facts of a fit."""
         return BoostingTask(
@@ -87,6 +112,8 @@ class GradientBoosting(FittedTrees):
             adjacency=self.adjacency,
             n_outputs=n_outputs,
             interactions=self._interactions(),
+            init=self._init(),
+            facts=facts,
         )
 
     def _constraints(self, loss: LeafLoss) -> tuple[dict[int, int], Any]:
@@ -112,11 +139,12 @@ class GradientBoosting(FittedTrees):
         n_outputs: int,
         budget: Budget,
         assumed_public: tuple[str, ...],
+        loss_facts: LossFacts = PLAIN,
     ) -> None:
         """Plan, commit, ask: everything about privacy in one place."""
         named, n_samples = self._named(), len(codes)
         directions, groups = self._constraints(loss)
-        task = self._task(loss, n_outputs, n_samples, self.bins_)
+        task = self._task(loss, n_outputs, n_samples, self.bins_, loss_facts)
         task = replace(task, groups=groups)
         solver = named.kind.planned(named.given, task, budget)
         name, door = type(self).__name__, self._door(budget)
@@ -174,7 +202,8 @@ class GradientBoosting(FittedTrees):
         self, n_samples: int, bins: Bins, budget: Budget
     ) -> tuple[NewtonBoosting, BoostingTask, str]:
         named = self._named()
-        task = self._task(*self._loss(), check_count("n_samples", n_samples), bins)
+        known, facts = check_count("n_samples", n_samples), self._loss_facts()
+        task = self._task(*self._loss(), known, bins, facts)
         solver = named.kind.planned(named.given, task, budget)
         return solver, task, named.reason
 

@@ -6,15 +6,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp._floats import FloatArray
+from skdp.ensemble._scale import Scale
 from skdp.privacy._answers import Released
 from skdp.queries._leaf_sums import LeafTerms
 
 # Largest value of a leaf before the learning rate, in units of raw predictions.
-_BOX = {"logistic": 2.0, "softmax": 2.0, "squared": 1.0}
-# Prior variance of a step.
-_VARIANCE = {"logistic": 1.0, "softmax": 4.0, "squared": 0.25}
-# Variance of a residual by its curvature.
-_SAMPLING = {"logistic": 1.0, "softmax": 1.0, "squared": 0.15}
+_BOX = {
+    "logistic": 2.0,
+    "softmax": 2.0,
+    "squared": 1.0,
+    "poisson": 1.0,
+    "quantile": 1.0,
+}
+# Prior variance of a step, in squares of these units.
+_VARIANCE = {
+    "logistic": 1.0,
+    "softmax": 4.0,
+    "squared": 0.25,
+    "poisson": 0.06,
+    "quantile": 0.06,
+}
 # Curvatures are taken to be at least this much of their noise: steps would be long.
 _LEAST_CURVATURE = 0.5
 # Over so many trees, times the learning rate, the noise in steps averages out.
@@ -32,19 +43,17 @@ class LeafSteps:
     ----------
     terms : LeafTerms
     learning_rate : float
-    unit : float, default=1.0
-        Of raw predictions.
+    scale : Scale
+    prior : float, default=1.0
+        Times the prior variance of a step.
     """
 
     def __init__(
-        self, terms: LeafTerms, learning_rate: float, unit: float = 1.0
+        self, terms: LeafTerms, learning_rate: float, scale: Scale, prior: float = 1.0
     ) -> None:
-        self._terms, self._rate = terms, learning_rate
-        self._box = _BOX[terms.loss] * unit * learning_rate
-        self._variance = _VARIANCE[terms.loss] * unit**2
-        self._sampling = _SAMPLING[terms.loss]
-        if terms.loss == "squared":
-            self._sampling *= unit**2
+        self._terms, self._rate, self._scale = terms, learning_rate, scale
+        self._box = _BOX[terms.loss] * scale.raw * learning_rate
+        self._variance = prior * _VARIANCE[terms.loss] * scale.raw**2
         # Noise is drawn afresh for each tree, and so averaged out; the sample is not.
         self._averaged = min(learning_rate / _AVERAGED, 1.0)
 
@@ -57,13 +66,15 @@ class LeafSteps:
         """
         noise = released.deviation
         sums, curvature = self._read(released.value[is_reached], noise)
-        explained = self._sampling * curvature + self._averaged * noise**2
+        step = self._scale.step
+        doubt = self._scale.sampling * curvature
+        explained = doubt + self._averaged * (step * noise) ** 2
         spread = curvature**2 * self._variance + explained
         factor = self._rate * curvature * self._variance / spread
         shape = (len(is_reached), self._terms.n_outputs)
         values, deviations = np.zeros(shape), np.zeros(shape)
-        values[is_reached] = np.clip(-factor * sums, -self._box, self._box)
-        deviations[is_reached] = factor * noise
+        values[is_reached] = np.clip(-factor * step * sums, -self._box, self._box)
+        deviations[is_reached] = factor * step * noise
         return values, deviations
 
     def _read(self, value: FloatArray, noise: float) -> tuple[FloatArray, FloatArray]:

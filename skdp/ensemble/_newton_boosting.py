@@ -1,10 +1,12 @@
 r"""Newton boosting of random trees, with Gaussian noise in the sums over their leaves.
 
 Of a regression it is released first where targets are. How many records have each code
-of the columns in order is released too, for cuts that are even in records; trees are
-drawn by it from a public seed, and from nothing else. For each of them one vector is
-released, of all leaves: sums of clipped residuals ``G`` and of curvatures ``H``, with
-noise of deviation ``s`` in ``G``. Its leaves then have the values
+is released too, for the means of a linear model and for cuts that are even in records.
+A private additive linear model comes first (`skdp.ensemble._linear_start`), or a
+constant. Trees are drawn by the counts from a public seed, and from nothing else. For
+each of them one vector is released, of all leaves: sums of clipped residuals ``G`` and
+of curvatures ``H``, with noise of deviation ``s`` in ``G``. Its leaves then have the
+values
 
     v = -learning_rate * G H / (H^2 + (H + a s^2) / tau^2),
 
@@ -17,7 +19,7 @@ and the best of these is what leaves.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any, ClassVar, Self
 
@@ -26,27 +28,32 @@ import numpy as np
 from skdp._configured import Checks, Configured, Given
 from skdp._floats import FloatArray
 from skdp._validation import check_count, check_real
-from skdp.ensemble._boosted import BoostedTrees
-from skdp.ensemble._code_shares import counts_of, shares_of
+from skdp.ensemble._boosted import BoostedTrees, without_trees
+from skdp.ensemble._code_shares import counts_of, margins_of, shares_of
 from skdp.ensemble._leaf_steps import LeafSteps
+from skdp.ensemble._linear_start import LinearStart, even
+from skdp.ensemble._scale import Scale
 from skdp.ensemble._start import (
     Spread,
     share_of_targets,
-    start_of,
+    start_from,
     start_terms,
     target_sums,
+    weighted_by,
 )
 from skdp.ensemble._task import BoostingTask
 from skdp.ensemble._trees import RandomTrees, draw_trees, uncut
 from skdp.ensemble._worth import best_share, gains_of, share_of_gains, shrunk
 from skdp.exceptions import Refused
 from skdp.privacy._accounting import Budget
-from skdp.privacy._answers import Answers, Released
+from skdp.privacy._answers import Answers, Released, View
 from skdp.privacy._gaussian import gaussian_mu
-from skdp.privacy._plan import Line, Plan
+from skdp.privacy._plan import Line, Part, Plan
 from skdp.privacy._query import Query
+from skdp.queries._code_counts import CodeCounts
 from skdp.queries._leaf_sums import MOST_CURVATURE, LeafSums, LeafTerms
 from skdp.solvers._base import Progress
+from skdp.solvers._centred_rules import share_of_states
 
 # More trees of smaller steps cost no privacy, but time.
 _N_TREES = 600
@@ -55,12 +62,32 @@ _FLOW = (30.0, 0.2, 120.0)
 # n mu for each leaf of a tree, of which there are 8 to 256.
 _SIGNAL_OF_A_LEAF = 60.0
 # Of residuals, up to and from n mu of so much; those of a regression in units.
-_CLIP = {"logistic": (0.5, 0.7), "softmax": (0.5, 0.5), "squared": (0.4, 0.4)}
+_CLIP = {
+    "logistic": (0.5, 0.7),
+    "softmax": (0.5, 0.5),
+    "squared": (0.4, 0.4),
+    "poisson": (0.7, 0.7),
+}
 _CLIP_SIGNAL = (1e3, 1e4)
 # Of the curvature, over the clip.
-_WEIGHT = {"logistic": 2.0, "softmax": 0.3, "squared": 0.3}
+_WEIGHT = {
+    "logistic": 2.0,
+    "softmax": 0.3,
+    "squared": 0.3,
+    "poisson": 0.3,
+    "quantile": 0.15,
+}
 # n mu at which all of the budget gives the mean as well as it has to be known.
 _MEAN_SIGNAL = 45.0
+# n mu from which on there is a linear model, and from which on trees continue it.
+_WORTH_FITTING = {"logistic": 40.0, "softmax": 20.0, "squared": 20.0}
+_WORTH_GROWING = 300.0
+# Of mu^2, at most for the constant that a linear model starts from.
+_MOST_AHEAD = 0.1
+# n mu at which a linear model has half of mu^2, and how its share falls.
+_HALF_LINEAR, _FALLING = 1500.0, 0.6
+# Prior variance of steps that continue a linear model, over that of others.
+_PRIOR_AFTER = 0.3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +103,7 @@ class NewtonBoosting(Configured):
 
     Parameters
     ----------
-    n_estimators : int in [1, 10000] or None, default=None
+    n_estimators : int in [0, 10000] or None, default=None
         Number of trees. None: a rule of n mu.
     learning_rate : float in (0, 1] or None, default=None
     max_depth : int in [1, 12] or None, default=None
@@ -86,9 +113,13 @@ class NewtonBoosting(Configured):
     curvature_weight : float in [1e-3, sqrt(8)] or None, default=None
         Of the curvatures, beside residuals of weight 1.
     start_share : float in (0, 1) or None, default=None
-        Of mu^2, for the raw predictions before the first tree.
+        Of mu^2, for the constant. Where it is all that n mu allows it has what all else
+        leaves.
+    linear_share : float in [0, 1) or None, default=None
+        Of mu^2, for a linear model; 0: there is none. Without trees it has what all
+        else leaves.
     counts_share : float in [0, 1) or None, default=None
-        Of mu^2, for the counts of codes; 0: cuts are even in codes.
+        Of mu^2, for the counts of codes; 0: shares of codes are taken to be even.
     targets_share : float in [0, 1) or None, default=None
         Of mu^2, for a histogram of the targets of a regression, in whose units clips
         are; 0: in those of half of the bounds' width.
@@ -99,7 +130,7 @@ class NewtonBoosting(Configured):
     key: ClassVar[str] = "newton_boosting"
     is_pure: ClassVar[bool] = False
     checks: ClassVar[Checks] = {
-        "n_estimators": partial(check_count, high=10_000),
+        "n_estimators": partial(check_count, low=0, high=10_000),
         "learning_rate": partial(check_real, low=0.0, high=1.0, low_open=True),
         "max_depth": partial(check_count, high=12),
         "residual_clip": partial(check_real, low=1e-3, high=2.0),
@@ -107,6 +138,7 @@ class NewtonBoosting(Configured):
         "start_share": partial(
             check_real, low=0.0, high=1.0, low_open=True, high_open=True
         ),
+        "linear_share": partial(check_real, low=0.0, high=1.0, high_open=True),
         "counts_share": partial(check_real, low=0.0, high=1.0, high_open=True),
         "targets_share": partial(check_real, low=0.0, high=1.0, high_open=True),
         "gains_share": partial(check_real, low=0.0, high=1.0, high_open=True),
@@ -118,9 +150,11 @@ class NewtonBoosting(Configured):
     residual_clip: float
     curvature_weight: float
     start_share: float
+    linear_share: float
     counts_share: float
     targets_share: float
     gains_share: float
+    linear: LinearStart | None = None
 
     @classmethod
     def planned(cls, given: Given, task: BoostingTask, budget: Budget) -> Self:
@@ -143,21 +177,38 @@ class NewtonBoosting(Configured):
                 f"solver={cls.key!r} adds Gaussian noise and cannot do delta=0. "
                 "Use a delta above 0."
             )
+        if task.loss == "quantile" and "residual_clip" in given:
+            raise Refused(
+                "residual_clip must be None for quantiles, whose residuals are bounded "
+                "as they are: clipped, they would be those of another quantile. Got a "
+                "number. Leave it out."
+            )
         mu = gaussian_mu(budget.epsilon, budget.delta) if budget.is_finite else math.inf
         planned = cls(**{**_by_rule(given, task, mu), **given})
         shares = planned._shares(task)
-        if sum(shares.values()) >= 1:
+        if sum(shares.values()) >= 1 or (
+            planned.linear_share and task.init != "linear"
+        ):
             got = ", ".join(f"{share:g} for {name}" for name, share in shares.items())
             raise Refused(
-                f"solver={cls.key!r} needs a share of mu^2 for trees. "
-                f"Got shares of {got}. Use less."
+                f"solver={cls.key!r} needs a share of mu^2 for what comes last, and "
+                f"linear_share=0 but for init='linear'. Got shares of {got}. Use less."
             )
-        return planned
+        if not planned.linear_share:
+            return planned
+        return replace(planned, linear=planned._linear_start(task, budget))
+
+    def _linear_start(self, task: BoostingTask, budget: Budget) -> LinearStart:
+        share = self._with_rest(task)["linear"]
+        facts = task.loss, task.n_outputs, task.n_samples, task.columns, task.adjacency
+        return LinearStart.planned(*facts, budget, share)
 
     @property
     def params(self) -> dict[str, Any]:
         """The hyper-parameters by name, for the record."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        own = {field.name: getattr(self, field.name) for field in fields(self)}
+        linear = own.pop("linear")
+        return own if linear is None else {**own, "linear": linear.params}
 
     @property
     def mechanism(self) -> str:
@@ -166,47 +217,78 @@ class NewtonBoosting(Configured):
 
     def plan(self, task: BoostingTask) -> Plan:
         """Everything `run` will ask. Pure: sees no data, draws no noise."""
-        shares = self._shares(task)
-        rest = (1 - sum(shares.values())) / self.n_estimators
-        lines = {name: Line(mu_share=share) for name, share in shares.items()}
-        lines["trees"] = Line(self.n_estimators, mu_share=rest)
+        shares = self._with_rest(task)
+        lines: dict[str, Line | Part] = {
+            name: Line(mu_share=share) for name, share in shares.items()
+        }
+        if self.n_estimators:
+            each = shares["trees"] / self.n_estimators
+            lines["trees"] = Line(self.n_estimators, mu_share=each)
+        if self.linear is not None:
+            lines["linear"] = self.linear.part
+            grown = tuple(lines[name] for name in self._grown_lines(task))
+            lines["grown"] = Part(Plan(grown))
         return Plan(tuple(lines[name] for name in self._asked(task)))
 
     def _shares(self, task: BoostingTask) -> dict[str, float]:
-        """Of mu^2, for what is asked beside trees."""
-        shares = {
-            "targets": self.targets_share if task.loss == "squared" else 0.0,
-            "start": self.start_share,
-        }
-        if task.starts_at_zero:
-            shares = {}
-        if any(task.columns.is_ordered):
+        """Of mu^2, for what is asked, but for what has the rest."""
+        shares = {}
+        if task.init != "zero":
+            shares["targets"] = self.targets_share if task.is_regression else 0.0
+            # A histogram of targets has their middle, where a linear model starts.
+            is_known = self.linear_share > 0 and task.is_regression
+            shares["start"] = 0.0 if is_known else self.start_share
+        if self.linear_share or (self.n_estimators and any(task.columns.is_ordered)):
             shares["counts"] = self.counts_share
-        shares["gains"] = self.gains_share
+        if self.n_estimators:
+            shares["linear"] = self.linear_share
+            shares["gains"] = self.gains_share
+        elif not self.linear_share:
+            shares["start"] = 0.0
         return {name: share for name, share in shares.items() if share}
+
+    def _with_rest(self, task: BoostingTask) -> dict[str, float]:
+        """The rest is for trees, else for a linear model, else for a constant."""
+        last = "linear" if self.linear_share else "start"
+        shares = self._shares(task)
+        rest = 1 - sum(shares.values())
+        return shares | {"trees" if self.n_estimators else last: rest}
+
+    def _grown_lines(self, task: BoostingTask) -> list[str]:
+        shares = self._with_rest(task)
+        return [name for name in ("trees", "gains") if name in shares]
 
     def _asked(self, task: BoostingTask) -> list[str]:
         """The lines of the plan, in their order."""
-        shares = self._shares(task)
-        first = [name for name in shares if name != "gains"]
-        return [*first, "trees", *(["gains"] if "gains" in shares else [])]
+        shares, grown = self._with_rest(task), self._grown_lines(task)
+        first = ("targets", "start", "counts", "linear")
+        asked = [name for name in first if name in shares]
+        if self.linear is None or not grown:
+            return [*asked, *grown]
+        return [*asked, "grown"]
 
-    def terms(self, task: BoostingTask, unit: float = 1.0) -> LeafTerms:
-        """What a record adds to its leaf, where targets spread over so much."""
-        clip, weight = unit * self.residual_clip, unit * self.curvature_weight
-        return LeafTerms(task.loss, task.n_outputs, clip, weight)
+    def terms(self, task: BoostingTask, scale: Scale | None = None) -> LeafTerms:
+        """What a record adds to its leaf."""
+        scale = scale or Scale(facts=task.facts)
+        clip = scale.residual * self.residual_clip
+        weight = scale.residual * self.curvature_weight
+        return LeafTerms(task.loss, task.n_outputs, clip, weight, scale.facts)
 
     def sensitivity(self, task: BoostingTask) -> float:
         """Largest L2 sensitivity of one query under the task's adjacency."""
-        shares = self._shares(task)
+        shares = self._with_rest(task)
         bounds = [self.terms(task).bound()]
         if "start" in shares:
-            bounds.append(start_terms(task.loss, task.n_outputs).bound())
+            bounds.append(start_terms(task).bound())
         if "targets" in shares:
             bounds.append(target_sums(task.n_samples).bound())
         if "counts" in shares:
-            bounds.append(counts_of(task.columns).bound())
-        return max(bound.under(task.adjacency) for bound in bounds)
+            bounds.append(self._counts(task).bound())
+        linear = 0.0 if self.linear is None else self.linear.sensitivity()
+        return max(linear, *(bound.under(task.adjacency) for bound in bounds))
+
+    def _counts(self, task: BoostingTask) -> CodeCounts:
+        return counts_of(task.columns, of_all=self.linear is not None)
 
     def trees(
         self, task: BoostingTask, seed: int, shares: FloatArray | None = None
@@ -237,31 +319,60 @@ class NewtonBoosting(Configured):
         progress : Progress
         """
         asking = _Asking(answers, self._asked(task))
-        spread, shares = Spread(), None
+        spread = Spread()
         if asking.has("targets"):
             released = asking.ask("targets", target_sums(task.n_samples))
             spread = Spread.of(released, task.n_samples)
-        start = np.zeros(task.n_outputs)
+            if task.loss == "quantile":
+                spread = spread.at(task.facts.level, released, task.n_samples)
+        start, shares, curves = np.zeros(task.n_outputs), None, None
         if asking.has("start"):
             start = self._start(asking, task, spread)
+        margins = even(task.columns)
         if asking.has("counts"):
-            released = asking.ask("counts", counts_of(task.columns))
-            shares = shares_of(task.columns, released)
+            counts = self._counts(task)
+            released = asking.ask("counts", counts)
+            margins = margins_of(counts, released, task.n_samples)
+            shares = shares_of(task.columns, counts, released)
+        if self.linear is not None:
+            linear = replace(self.linear, start=start, targets=spread.targets)
+            part = asking.part("linear", partial(linear.view, margins))
+            start, curves = linear.run(part, margins, progress)
+        if task.init != "zero":
+            start = start + weighted_by(task.facts.label_weights)
+        if not self.n_estimators:
+            return without_trees(task.columns, start, curves)
+        if curves is not None:
+            grown = asking.part("grown", curves.before)
+            asking = _Asking(grown, self._grown_lines(task))
         trees = self.trees(task, seed, shares)
-        model = self._grown(asking, task, trees, start, spread.unit, progress)
+        scale = Scale.of(task, spread.unit, start)
+        model = self._boosted(asking, task, trees, start, scale, progress)
+        return replace(model, curves=curves)
+
+    def _boosted(
+        self,
+        asking: _Asking,
+        task: BoostingTask,
+        trees: RandomTrees,
+        start: FloatArray,
+        scale: Scale,
+        progress: Progress,
+    ) -> BoostedTrees:
+        """Trees, shrunk to what they are worth."""
+        model = self._grown(asking, task, trees, start, scale, progress)
         if not asking.has("gains"):
             return model
-        gains = gains_of(task.loss, model, spread.unit, task.n_samples)
+        gains = gains_of(task, model, scale)
         return shrunk(model, best_share(asking.ask("gains", gains)))
 
     def _start(self, asking: _Asking, task: BoostingTask, spread: Spread) -> FloatArray:
-        """Raw predictions of everybody: the share of a class, or the mean."""
-        terms = start_terms(task.loss, task.n_outputs, spread.unit)
+        """Raw predictions of everybody: the share of a class, mean or quantile."""
+        terms = start_terms(task, spread.unit)
         none = np.zeros((0, 1, task.n_outputs))
         middle = np.full(task.n_outputs, spread.middle)
         query = LeafSums(terms, uncut(task.columns), middle, none, task.n_samples)
-        found = start_of(terms, asking.ask("start", query), task.n_samples)
-        return np.asarray(middle + found)
+        return start_from(task, spread, asking.ask("start", query))
 
     def _grown(
         self,
@@ -269,14 +380,15 @@ class NewtonBoosting(Configured):
         task: BoostingTask,
         trees: RandomTrees,
         start: FloatArray,
-        unit: float,
+        scale: Scale,
         progress: Progress,
     ) -> BoostedTrees:
         """Values of one tree after the other."""
-        terms, n = self.terms(task, unit), task.n_samples
+        terms, n = self.terms(task, scale), task.n_samples
         shape = (len(trees), trees.n_leaves, task.n_outputs)
         values, deviations = np.zeros(shape), np.zeros(shape)
-        steps = LeafSteps(terms, self.learning_rate, unit)
+        prior = 1.0 if self.linear is None else _PRIOR_AFTER
+        steps = LeafSteps(terms, self.learning_rate, scale, prior)
         for t in range(len(trees)):
             leaf_sums = LeafSums(terms, trees, start, values[:t], n)
             released = asking.ask("trees", leaf_sums)
@@ -288,36 +400,75 @@ class NewtonBoosting(Configured):
 def _by_rule(given: Given, task: BoostingTask, mu: float) -> dict[str, Any]:
     """Everything as a rule of n mu under the adjacency, and of what was given.
 
-    Settled on validation parts of six tables seen together (``docs/boosting.md``);
+    Settled on validation parts of tables seen together (``docs/boosting.md``);
     ``benchmarks/boosting_rules.py`` compares them with neighbours.
     """
     # Noise of what a record adds, against that of a record that is left out.
-    terms = LeafTerms(task.loss, task.n_outputs, 0.7, 1.0).bound()
+    terms = LeafTerms(task.loss, task.n_outputs, 0.7, 1.0, task.facts).bound()
     one = terms.under("zero_out") / terms.under(task.adjacency)
-    signal = task.n_samples * mu * one
-    n_trees = given.get("n_estimators", _N_TREES)
-    flow = min(_FLOW[0] + _FLOW[1] * math.sqrt(signal), _FLOW[2])
-    leaves = min(max(signal / _SIGNAL_OF_A_LEAF, 8.0), 256.0)
-    clip = given.get("residual_clip", _clip_of(task.loss, signal))
-    mean_share = (_MEAN_SIGNAL / signal) ** 2
-    return {
-        "n_estimators": n_trees,
-        "learning_rate": min(1.0, flow / n_trees),
-        "max_depth": int(math.log2(leaves)),
-        "residual_clip": clip,
-        "curvature_weight": min(_WEIGHT[task.loss] * clip, MOST_CURVATURE),
-        "start_share": min(0.5, max(1 / (n_trees + 1), mean_share)),
-        "counts_share": 0.05,
+    signal = task.n_samples * mu * one * task.facts.typical_weight
+    rules = {
         "targets_share": share_of_targets(signal),
         "gains_share": share_of_gains(signal),
+        "n_estimators": _N_TREES,
+        "linear_share": 0.0,
+        "counts_share": 0.05,
+    }
+    rules["start_share"] = _of_constant({**rules, **given}, signal)
+    if task.init == "linear":
+        rules |= _of_linear({**rules, **given}, given, task, signal)
+    return {**rules, **_of_trees({**rules, **given}, task, signal)}
+
+
+def _of_constant(rules: Given, signal: float) -> float:
+    """Of mu^2, for the constant that trees start from."""
+    mean_share = (_MEAN_SIGNAL / signal) ** 2
+    return float(min(0.5, max(1 / (rules["n_estimators"] + 1), mean_share)))
+
+
+def _of_linear(
+    rules: Given, given: Given, task: BoostingTask, signal: float
+) -> dict[str, Any]:
+    """Where there may be a linear model, which trees may continue."""
+    if signal < _WORTH_FITTING[task.loss] and "linear_share" not in given:
+        return {"n_estimators": 0, "linear_share": 0.0, "targets_share": 0.0}
+    n_columns = len(task.columns.n_bins)
+    share, is_asked = share_of_states(signal, n_columns, n_columns, 0)
+    counts = given.get("counts_share", share if is_asked else 0.0)
+    ahead = given.get("start_share", min(rules["start_share"], _MOST_AHEAD))
+    first = rules["targets_share"] if task.is_regression else ahead
+    left = max(1 - counts - first - rules["gains_share"], 0.1)
+    return {
+        "n_estimators": _N_TREES if signal >= _WORTH_GROWING else 0,
+        "linear_share": left / (1 + (signal / _HALF_LINEAR) ** _FALLING),
+        "counts_share": counts,
+        "start_share": ahead,
     }
 
 
-def _clip_of(loss: str, signal: float) -> float:
+def _of_trees(rules: Given, task: BoostingTask, signal: float) -> dict[str, Any]:
+    """Of trees that have what others leave."""
+    signal *= math.sqrt(1 - rules["linear_share"])
+    n_trees = max(rules["n_estimators"], 1)
+    flow = min(_FLOW[0] + _FLOW[1] * math.sqrt(signal), _FLOW[2])
+    leaves = min(max(signal / _SIGNAL_OF_A_LEAF, 8.0), 256.0)
+    clip = rules.get("residual_clip", _clip_of(task, signal))
+    return {
+        "learning_rate": min(1.0, flow / n_trees),
+        "max_depth": int(math.log2(leaves)),
+        "residual_clip": clip,
+        "curvature_weight": max(min(_WEIGHT[task.loss] * clip, MOST_CURVATURE), 1e-3),
+    }
+
+
+def _clip_of(task: BoostingTask, signal: float) -> float:
     """Small clips bear more noise, and large ones are closer to the loss."""
+    if task.loss == "quantile":
+        # Clipped, they would be those of another quantile.
+        return max(task.facts.level, 1 - task.facts.level)
     low, high = np.log(_CLIP_SIGNAL)
     at = np.log(min(max(signal, 1.0), 1e300))
-    return float(np.interp(at, (low, high), _CLIP[loss]))
+    return float(np.interp(at, (low, high), _CLIP[task.loss]))
 
 
 class _Asking:
@@ -331,6 +482,10 @@ class _Asking:
     def has(self, line: str) -> bool:
         """Whether the plan has the line."""
         return line in self._lines
+
+    def part(self, line: str, view: View) -> Answers:
+        """Answers of a plan within the plan."""
+        return self._answers.part(self._lines.index(line), view)
 
     def ask(self, line: str, query: Query) -> Released:
         if not self._answers.is_exact:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any, Self
 
@@ -11,7 +12,8 @@ from sklearn.base import RegressorMixin
 from skdp._input import check_targets, refuse_several_targets
 from skdp._validation import check_target_bounds
 from skdp.ensemble._gradient_boosting import GradientBoosting
-from skdp.queries._leaf_sums import LeafLoss
+from skdp.ensemble._regression_losses import facts_of, half_and_middle, named_loss
+from skdp.queries._loss_facts import LeafLoss, LossFacts
 
 
 class DPGradientBoostingRegressor(RegressorMixin, GradientBoosting):
@@ -19,14 +21,16 @@ class DPGradientBoostingRegressor(RegressorMixin, GradientBoosting):
 
     Trees are drawn from public randomness, the declared `columns` and, for a small part
     of the budget, noisy counts of where each column's values lie. The values of their
-    leaves follow from noisy sums of clipped residuals and noisy counts, one Gaussian
-    release a tree. Targets are clipped to `target_bounds`. Missing values have a bin of
-    their own. With ``max_interaction`` 1 or 2 the model is exactly a sum of curves, and
-    tables of pairs, that one can look at.
+    leaves follow from noisy sums of bounded residuals and noisy counts, one Gaussian
+    release a tree. They continue a private additive linear model (`init`). Targets are
+    clipped to `target_bounds`. Missing values have a bin of their own. With
+    ``max_interaction`` 1 or 2 the model is exactly a sum of curves, and tables of
+    pairs, that one can look at.
 
     **Privacy.** (epsilon, delta)-differential privacy for one record, under
     `adjacency`, with the number of records and the declarations public. Released are
-    these counts and the values of all leaves; see ``privacy_``,
+    these counts, a histogram of the targets, the linear model's gradients, what it and
+    the trees are worth, and the values of all leaves; see ``privacy_``,
     ``docs/privacy_guarantee.md`` and, for what is not covered,
     ``docs/known_weaknesses.md``. Predictions, shapes, importances and constraints are
     post-processing; ``score(X, y)`` reads raw data and is **not** private.
@@ -43,7 +47,12 @@ class DPGradientBoostingRegressor(RegressorMixin, GradientBoosting):
         categories that are not declared.
     target_bounds : pair of floats in [-1e100, 1e100]
         Lowest and highest target, in its units, known without looking at the data.
-        Required; the default None raises.
+        Required; the default None raises. Of at least 0 with ``loss="poisson"``.
+    loss : {"squared_error", "poisson", "quantile"}, default="squared_error"
+        What is predicted: means; means of counts or of amounts, by their logarithms, so
+        that effects multiply; or quantiles.
+    quantile : float in [0.01, 0.99] or None, default=None
+        With ``loss="quantile"``: below which share of the targets predictions are.
     delta : float in [1e-50, 1), default=1e-6
         Probability with which the guarantee may fail; far below ``1 / n_samples``.
     adjacency : {"replace_one", "zero_out"}, default="replace_one"
@@ -54,8 +63,14 @@ class DPGradientBoostingRegressor(RegressorMixin, GradientBoosting):
     solver_params : mapping or None, default=None
         Further hyper-parameters of a named solver, for example ``{"residual_clip":
         0.5}``. Nothing in it can change noise scale, sensitivity or randomness.
+    init : {"linear", "constant"}, default="linear"
+        What trees continue: a private additive linear model of the codes, in the same
+        event, or a constant. With little data the linear model is all there is. Without
+        noise its share is 0, and trees start at a constant; so they do with other
+        losses than squared errors.
     n_estimators : int or None, default=None
-        Number of trees. Public. None: the solver's rule by n_samples, epsilon, delta.
+        Number of trees. Public. None: the solver's rule by n_samples, epsilon, delta,
+        which may be 0.
     learning_rate : float in (0, 1] or None, default=None
         None: the solver's rule.
     max_depth : int or None, default=None
@@ -82,8 +97,9 @@ default=None
     Attributes
     ----------
     shape_functions_ : ShapeFunctions
-        The model as a sum of curves and tables, in units of the target. Private output.
-        Only if no tree cuts more than two columns.
+        The model as a sum of curves and tables, in units of the target; of its
+        logarithm with ``loss="poisson"``. Private output. Only if no tree cuts more
+        than two columns.
     feature_importances_ : ndarray of shape (n_features_in_,)
         Private output.
     bins_ : Bins
@@ -93,10 +109,10 @@ default=None
     tree_seed_ : int
         From which the trees were drawn. Public.
     shrinkage_ : float in {0.0, 0.25, 0.5, 1.0}
-        Share of the trees that was worth most; 0.0 leaves a constant. Private output.
-        Only where it was asked.
+        Share of the trees that was worth most; 0.0 leaves what they continue. Private
+        output. Only where it was asked.
     privacy_ : PrivacyRecord
-        Public facts.
+        Public facts, and post-processing of released values (``noise_scale``).
     n_features_in_ : int
         Public.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -123,6 +139,19 @@ default=None
     ... ).fit(X, y)
     >>> model.predict(X[:5]).shape, model.privacy_.solver
     ((5,), 'newton_boosting')
+
+    Counts, whose effects multiply, and what nine of ten are below:
+
+    >>> counts = np.random.default_rng(1).poisson(np.exp(2 * X[:, 0]))
+    >>> given = {"columns": (0, 1), "target_bounds": (0, 40)}
+    >>> mean = DPGradientBoostingRegressor(1.0, loss="poisson", **given)
+    >>> high = DPGradientBoostingRegressor(
+    ...     1.0, loss="quantile", quantile=0.9, **given
+    ... )
+    >>> float(mean.fit(X, counts).predict(X).min()) > 0
+    True
+    >>> high.fit(X, counts).predict(X[:5]).shape
+    (5,)
     """
 
     def __init__(
@@ -131,10 +160,13 @@ default=None
         *,
         columns: Any = None,
         target_bounds: Any = None,
+        loss: str = "squared_error",
+        quantile: float | None = None,
         delta: float = 1e-6,
         adjacency: str = "replace_one",
         solver: str = "auto",
         solver_params: Any = None,
+        init: str = "linear",
         n_estimators: int | None = None,
         learning_rate: float | None = None,
         max_depth: int | None = None,
@@ -148,10 +180,13 @@ default=None
         self.epsilon = epsilon
         self.columns = columns
         self.target_bounds = target_bounds
+        self.loss = loss
+        self.quantile = quantile
         self.delta = delta
         self.adjacency = adjacency
         self.solver = solver
         self.solver_params = solver_params
+        self.init = init
         self.n_estimators = n_estimators
         self.learning_rate = learning_rate
         self.max_depth = max_depth
@@ -186,23 +221,42 @@ default=None
         """
         with self._all_or_nothing():
             low, high = check_target_bounds(self.target_bounds)
+            (loss, _), facts = self._loss(), self._loss_facts()
             budget, codes = self._read_to_fit(X)
             refuse_several_targets(y, "MultiOutputRegressor")
             y = check_targets(self, codes, y)
-            self._half, self._middle = high / 2 - low / 2, low / 2 + high / 2
+            self._half, self._middle = half_and_middle(self.target_bounds)
+            self._is_log = loss == "poisson"
             scaled = np.clip((np.clip(y, low, high) - self._middle) / self._half, -1, 1)
-            self._boost(codes, scaled, *self._loss(), budget, ())
+            self._boost(codes, scaled, loss, 1, budget, (), facts)
             return self
 
     @property
     def _units(self) -> tuple[float, float]:
+        if self._is_log:
+            return 1.0, math.log(self._half)
         return self._half, self._middle
 
+    @property
+    def _has_linear_loss(self) -> bool:
+        return named_loss(self.loss) == "squared"
+
     def _loss(self) -> tuple[LeafLoss, int]:
-        return "squared", 1
+        return named_loss(self.loss), 1
+
+    def _loss_facts(self) -> LossFacts:
+        return facts_of(self.loss, self.quantile, self.target_bounds)
 
     def _facts(self) -> dict[str, Any]:
-        return {"target_bounds": [self._middle - self._half, self._middle + self._half]}
+        ends = [self._middle - self._half, self._middle + self._half]
+        return {"target_bounds": ends, "link": "log" if self._is_log else "identity"}
+
+    def _predicted(self, raw: np.ndarray) -> np.ndarray:
+        """Raw predictions in units of the target."""
+        if not self._is_log:
+            return raw[:, 0]
+        # No farther than where the loss was taken.
+        return np.asarray(np.minimum(np.exp(raw[:, 0]), self._middle + self._half))
 
     def predict(self, X: Any) -> np.ndarray:
         """Predictions for the rows, in units of the target.
@@ -215,11 +269,11 @@ default=None
         -------
         ndarray of shape (n_samples,)
         """
-        return self._raw(X)[:, 0]
+        return self._predicted(self._raw(X))
 
     def staged_predict(self, X: Any) -> Iterator[np.ndarray]:
         """`predict` after each tree; not with `monotonic_cst`."""
-        return (raw[:, 0] for raw in self._staged_raw(X))
+        return map(self._predicted, self._staged_raw(X))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

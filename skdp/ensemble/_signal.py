@@ -11,8 +11,14 @@ from skdp.privacy._laws import LAWS, deviation_once
 # Leaves of the coarsest tree that would tell anything.
 _LEAVES = 8
 # Of the two-sided derivative of a loss by a raw prediction, where that tells nothing.
-_CURVATURE = {"logistic": 0.25, "squared": 1.0}
-_SCALE = {"logistic": 1.0, "softmax": 1.0, "squared": 1 / 3}
+_CURVATURE = {"logistic": 0.25, "squared": 1.0, "poisson": 1.0, "quantile": 1.0}
+_SCALE = {
+    "logistic": 1.0,
+    "softmax": 1.0,
+    "squared": 1 / 3,
+    "poisson": 1 / 3,
+    "quantile": 1 / 3,
+}
 # Up to which ratio models are close to those without privacy, and from which on noise
 # leaves a constant one (docs/boosting.md).
 _LITTLE_TO, _CONSTANT_FROM = 0.01, 1.0
@@ -23,6 +29,7 @@ def signal_of(solver: NewtonBoosting, task: BoostingTask, budget: Budget) -> Sig
     deviation = deviation_once(LAWS["gaussian"], budget, 1)
     k = task.n_outputs
     curvature = _CURVATURE.get(task.loss, (k - 1) / k**2)
+    curvature *= task.facts.typical_weight
     noise = solver.terms(task).bound().under(task.adjacency) * deviation
     return Signal(
         coefficient_noise=noise * _LEAVES / (task.n_samples * curvature),

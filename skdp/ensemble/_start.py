@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from skdp._floats import FloatArray
+from skdp.data import TargetScale
+from skdp.ensemble._scale import Scale
+from skdp.ensemble._task import BoostingTask
 from skdp.privacy._answers import Released
-from skdp.queries._leaf_sums import LeafLoss, LeafTerms
+from skdp.queries._leaf_sums import LeafTerms
 from skdp.queries._state_sums import StateSums
-from skdp.solvers._margins import target_scale
+from skdp.solvers._margins import quantiles, shrunk_margins, target_scale
 from skdp.solvers._strength import TARGET_INTERVALS
 from skdp.solvers._worth import share_for
 
-# Prior deviations of a mean of targets, over their unit, and of the share of a class.
-_DEVIATION = {"squared": 0.5, "logistic": 0.3}
+# Prior deviations of a mean of targets, over their unit, and of the share below a
+# quantile of the histogram.
+_DEVIATION = {"squared": 0.5, "quantile": 0.3}
+# Deviations of the noise from which on a share of a class, or a mean of targets, is
+# anything but noise, and from which on it is what it says.
+_KNOWN_OF_CLASSES, _KNOWN_OF_TARGETS = (2.0, 4.0), (3.0, 5.0)
 # Units that a target is farther from the middle than counts for the mean.
 _FARTHEST = 1.5
 # A unit, which is two deviations, over the half of a width that holds three.
@@ -27,17 +34,27 @@ _WANTED, _LEAST, _MOST = 0.01, 0.002, 0.1
 
 @dataclass(frozen=True)
 class Spread:
-    """Where targets are, and a unit of about two deviations; released, or public."""
+    """Where targets are, and a unit of about two deviations; released, or public.
+
+    `targets` is what they are scaled by for a linear model, None: by nothing.
+    """
 
     middle: float = 0.0
     unit: float = 1.0
+    targets: TargetScale | None = None
 
     @classmethod
     def of(cls, released: Released, n_samples: int) -> Spread:
         """Of noisy sums of targets at knots."""
         noisy, noise = released.value / n_samples, released.deviation / n_samples
         found = target_scale(noisy, noise)
-        return cls(found.middle, min(_UNIT * found.half, 1.0))
+        return cls(found.middle, min(_UNIT * found.half, 1.0), found)
+
+    def at(self, level: float, released: Released, n_samples: int) -> Spread:
+        """The same with a quantile for the middle."""
+        noisy, noise = released.value / n_samples, released.deviation / n_samples
+        (middle,) = quantiles(shrunk_margins(noisy, noise), (level,))
+        return replace(self, middle=middle)
 
 
 def target_sums(n_samples: int) -> StateSums:
@@ -50,14 +67,38 @@ def share_of_targets(signal: float) -> float:
     return share_for(_WANTED, signal, _LEAST, _MOST)
 
 
-def start_terms(loss: LeafLoss, n_outputs: int, unit: float = 1.0) -> LeafTerms:
-    """What a record adds to the start; at raw predictions of 0 no class is clipped."""
-    clips = {
-        "logistic": 0.5,
-        "softmax": math.sqrt(1 - 1 / n_outputs),
-        "squared": min(_FARTHEST * unit, 1.0),
-    }
-    return LeafTerms(loss, n_outputs, clips[loss], 0.0)
+def start_terms(task: BoostingTask, unit: float = 1.0) -> LeafTerms:
+    """What a record adds to the start; at raw predictions of 0 no class is clipped.
+
+    Records of all labels alike: their weights are known. Of counts the mean is asked
+    for, as of the squared loss.
+    """
+    loss, n_outputs = task.loss, task.n_outputs
+    if loss == "quantile":
+        level = task.facts.level
+        return LeafTerms(loss, 1, max(level, 1 - level), 0.0, task.facts)
+    if loss == "logistic":
+        return LeafTerms(loss, n_outputs, 0.5, 0.0)
+    if loss == "softmax":
+        return LeafTerms(loss, n_outputs, math.sqrt(1 - 1 / n_outputs), 0.0)
+    return LeafTerms("squared", n_outputs, min(_FARTHEST * unit, 1.0), 0.0)
+
+
+def start_from(task: BoostingTask, spread: Spread, released: Released) -> FloatArray:
+    """Raw predictions of everybody, from the sums of all residuals at the middle."""
+    n, facts = task.n_samples, task.facts
+    found = start_of(start_terms(task, spread.unit), released, n)
+    if task.loss == "quantile":
+        step = Scale.of(task, spread.unit, found).step
+        return np.asarray(np.clip(spread.middle + step * found, -1.0, 1.0))
+    if task.loss == "poisson":
+        least = max(released.deviation / n, 0.5 / n)
+        mean = np.clip(spread.middle + found + facts.origin, least, facts.farthest)
+        return np.asarray(np.log(mean))
+    if task.loss == "squared":
+        mean = spread.middle + found
+        return mean * _kept(mean, released.deviation / n, _KNOWN_OF_TARGETS)
+    return np.asarray(spread.middle + found)
 
 
 def start_of(terms: LeafTerms, released: Released, n_samples: int) -> FloatArray:
@@ -65,10 +106,13 @@ def start_of(terms: LeafTerms, released: Released, n_samples: int) -> FloatArray
     k, noise = terms.n_outputs, released.deviation / n_samples
     mean = -released.value[0, :k] / n_samples
     mean = mean - mean.mean() if k > 1 else mean
-    found = max(float((mean**2).mean()) - noise**2, 0.0)
-    variance = _DEVIATION[terms.loss] ** 2 if k == 1 else found
-    mean = mean * (variance / max(variance + noise**2, 1e-300))
-    if terms.loss == "squared":
+    if terms.loss == "logistic":
+        mean = mean * _kept(mean, noise, _KNOWN_OF_CLASSES)
+    else:
+        found = max(float((mean**2).mean()) - noise**2, 0.0)
+        variance = _DEVIATION[terms.loss] ** 2 if k == 1 else found
+        mean = mean * (variance / max(variance + noise**2, 1e-300))
+    if terms.loss in ("squared", "quantile"):
         return mean
     least = min(max(noise, 0.5 / n_samples), 1 / max(k, 2))
     if terms.loss == "logistic":
@@ -76,4 +120,25 @@ def start_of(terms: LeafTerms, released: Released, n_samples: int) -> FloatArray
         return np.asarray(np.log(share) - np.log1p(-share))
     shares = np.maximum(1 / k + mean, least)
     logs = np.log(shares / shares.sum())
+    return np.asarray(logs - logs.mean())
+
+
+def _kept(mean: FloatArray, noise: float, known: tuple[float, float]) -> FloatArray:
+    """Of a mean of one number: nothing near 0, and from where it is known all of it.
+
+    What nobody paid for, even classes or the middle of the bounds, is there otherwise.
+    """
+    none, all_of_it = known
+    if noise == 0:
+        return np.ones_like(mean)
+    size = np.maximum(np.abs(mean) / noise, 1e-300)
+    rising = (size - none) / (all_of_it - none) * all_of_it / size
+    return np.asarray(np.clip(rising, 0.0, 1.0))
+
+
+def weighted_by(label_weights: tuple[float, ...]) -> FloatArray:
+    """By how much weights of labels move raw predictions."""
+    logs = np.log(label_weights or (1.0, 1.0))
+    if len(logs) == 2:
+        return np.asarray(logs[1:] - logs[:1])
     return np.asarray(logs - logs.mean())

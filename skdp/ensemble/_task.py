@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from skdp.ensemble._trees import MIX, CodedColumns
 from skdp.privacy._adjacency import Adjacency
-from skdp.queries._leaf_sums import LeafLoss
+from skdp.queries._loss_facts import PLAIN, LeafLoss, LossFacts
+
+Init = Literal["constant", "linear", "zero"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,7 +19,7 @@ class BoostingTask:
 
     Parameters
     ----------
-    loss : {"logistic", "softmax", "squared"}
+    loss : {"logistic", "softmax", "squared", "poisson", "quantile"}
         Targets are 0 or 1, indices of classes, or numbers in [-1, 1].
     n_samples : int
     columns : CodedColumns
@@ -27,9 +30,11 @@ class BoostingTask:
         How many columns a tree may cut, in turn; None: all of them.
     groups : sequence of sequences of int or None, default=None
         The columns of a tree are all of one group; None: one group of all.
-    starts_at_zero : bool, default=False
-        Whether raw predictions start at 0 or, where the source has an `offset`, there,
-        and nothing is released for it.
+    init : {"constant", "linear", "zero"}, default="constant"
+        Where raw predictions start: at a constant, at an additive linear model, or at 0
+        or, where the source has an `offset`, there, and nothing is released for it.
+    facts : LossFacts, default=PLAIN
+        What else the loss knows.
     """
 
     loss: LeafLoss
@@ -39,4 +44,10 @@ class BoostingTask:
     n_outputs: int = 1
     interactions: Sequence[int | None] = MIX
     groups: Sequence[Sequence[int]] | None = None
-    starts_at_zero: bool = False
+    init: Init = "constant"
+    facts: LossFacts = PLAIN
+
+    @property
+    def is_regression(self) -> bool:
+        """Whether targets are numbers."""
+        return self.loss in ("squared", "poisson", "quantile")

@@ -141,12 +141,14 @@ def draw_trees(
     starts = _starts(columns)
     shares = np.ones(starts[-1]) if shares is None else shares
     pools = _pools(n_trees, interactions, allowed, rng)
+    # Asked of the columns once: their bins count each time.
+    facts = list(zip(columns.n_bins, columns.is_ordered, columns.missing, strict=True))
     n_nodes = 2**max_depth - 1
     feature = np.zeros((n_trees, n_nodes), dtype=np.int32)
     cut = np.full((n_trees, n_nodes), _NO_CUT, dtype=np.uint8)
     rank = np.empty((n_trees, starts[-1]), dtype=np.uint8)
     for t, pool in enumerate(pools):
-        rank[t] = np.concatenate([_ranks(columns, j, rng) for j in range(_n(columns))])
+        rank[t] = np.concatenate([_ranks(*each, rng) for each in facts])
         depth = min(max_depth, _ONE_COLUMN_DEPTH) if len(pool) == 1 else max_depth
         ladders = [
             _ladder(rank[t, starts[j] : starts[j + 1]], shares[starts[j] :])
@@ -196,16 +198,18 @@ def _pools(
         yield (first, *(others[i] for i in chosen))
 
 
-def _ranks(columns: CodedColumns, column: int, rng: Draws) -> NDArray[np.uint8]:
+def _ranks(
+    n_bins: int, is_ordered: bool, missing: int | None, rng: Draws
+) -> NDArray[np.uint8]:
     """Of each code of a column, in the order in which a tree cuts it."""
-    n_bins, missing = columns.n_bins[column], columns.missing[column]
-    if not columns.is_ordered[column]:
+    if not is_ordered:
         return np.asarray(rng.permutation(n_bins).astype(np.uint8))
-    order = list(range(n_bins))
-    if missing is not None:
-        order.remove(missing)
-        order.insert(0 if rng.random_sample() < 0.5 else len(order), missing)
-    ranks = np.empty(n_bins, dtype=np.uint8)
+    ranks = np.arange(n_bins, dtype=np.uint8)
+    if missing is None:
+        return ranks
+    order = ranks.tolist()
+    order.remove(missing)
+    order.insert(0 if rng.random_sample() < 0.5 else len(order), missing)
     ranks[order] = np.arange(n_bins)
     return ranks
 

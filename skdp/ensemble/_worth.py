@@ -10,27 +10,29 @@ import math
 from dataclasses import replace
 
 from skdp.ensemble._boosted import BoostedTrees
+from skdp.ensemble._scale import Scale
+from skdp.ensemble._task import BoostingTask
 from skdp.privacy._answers import Released
-from skdp.queries._leaf_sums import LeafLoss
-from skdp.queries._model_gains import ModelGains
+from skdp.queries._model_gains import MOST_GAIN, ModelGains
 from skdp.solvers._worth import SHARES, best_of, share_for
 
 # Deviation of the noise in a gain, over what a gain is clipped to.
 _WANTED = 0.012
 _LEAST, _MOST = 0.0015, 0.15
 # The same for errors in units of two deviations: half of 1/4, and half as much again.
-_SQUARED_CLIP = 0.2
+_CLIP_OF_TARGETS = 0.2
 # A gain by all trees counts from so many deviations of its noise on.
 _GAIN_FROM = 2.0
 
 
-def gains_of(
-    loss: LeafLoss, model: BoostedTrees, unit: float, n_samples: int
-) -> ModelGains:
-    """The question about all trees, where targets spread over so much."""
-    facts = model.trees, model.start, model.values
-    clip = _SQUARED_CLIP * unit**2 if loss == "squared" else _clip(len(model.start))
-    return ModelGains(loss, *facts, SHARES, clip, n_samples)
+def gains_of(task: BoostingTask, model: BoostedTrees, scale: Scale) -> ModelGains:
+    """The question about all trees."""
+    released = model.trees, model.start, model.values
+    clip = _clip(len(model.start))
+    if task.is_regression:
+        clip = min(_CLIP_OF_TARGETS * scale.residual * scale.raw, MOST_GAIN)
+    facts = task.n_samples, scale.facts
+    return ModelGains(task.loss, *released, SHARES, clip, *facts)
 
 
 def share_of_gains(signal: float) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
@@ -10,14 +9,14 @@ from typing import Any, ClassVar
 from skdp._configured import Checks, Configured, Given
 from skdp._validation import check_real
 from skdp.exceptions import Refused
-from skdp.losses import Loss, SquaredLoss
-from skdp.objectives import Expected, LinearObjective
+from skdp.losses import SquaredLoss
+from skdp.objectives import LinearObjective
 from skdp.preprocessing._table_plan import Encoding
 from skdp.privacy import Budget
 from skdp.solvers._as_they_come import tried
-from skdp.solvers._auto import FEW_STEPS, Chosen
+from skdp.solvers._auto import Chosen
 from skdp.solvers._budget_parts import part_of
-from skdp.solvers._flow_time import FlowTime
+from skdp.solvers._centred_rules import by_rule, expected_of, share_of_states
 from skdp.solvers._heavy_ball import HeavyBall
 from skdp.solvers._multistage import Multistage
 from skdp.solvers._named import Named
@@ -26,20 +25,6 @@ from skdp.solvers._noisy_gd import NoisyGD
 from skdp.solvers._preconditioned import Preconditioned, States
 from skdp.solvers._strength import TARGET_INTERVALS, strength_of
 
-# Deviation of the noise in a share of the records that is worth paying for.
-_WANTED = 0.01
-_LEAST_SHARE, _MOST_SHARE = 0.002, 0.1
-# Below this strength over the root of the columns nothing is released.
-_WORTH_RELEASING = 120.0
-# Noise in a unit row's prediction at which a descent stops, over the default: less,
-# since centred rows spend none of it on what all rows share.
-_ADMITTED, _ADMITTED_SQUARED = 0.5, 0.35
-# Deviation of what is to be learned, in units of the loss; of decisions the more the
-# sharper answers about the weights are, which take back what was too much.
-_SIGNAL, _FAR_MORE, _MOST_SIGNAL = 1.5, 100.0, 3.0
-_SIGNAL_SQUARED = 0.5
-# With several outputs from this strength on.
-_WORTH_SEVERAL, _ADMITTED_SEVERAL = 100.0, 1.0
 # Solvers whose answers are sums of gradients over all records.
 _OF_GRADIENTS = (NoisyGD, Nesterov, HeavyBall, Multistage)
 
@@ -115,12 +100,16 @@ def preconditioned(
     n_intervals = TARGET_INTERVALS if isinstance(objective.loss, SquaredLoss) else 0
     share, reads_columns = given.share, True
     if share is None:
-        share, reads_columns = _share(strength, len(encoding.parts), g, n_intervals)
+        share, reads_columns = share_of_states(
+            strength, len(encoding.parts), g, n_intervals
+        )
     left = part_of(budget, 1 - share)
     states = States(encoding.parts, encoding.basis, encoding.weights)
-    objective = replace(objective, expected=_expected(objective.loss, strength, states))
+    objective = replace(
+        objective, expected=expected_of(objective.loss, strength, states.spectrum)
+    )
     if named is None:
-        inner = tried(_by_rule, objective, left, strength, flattens=False)
+        inner = tried(by_rule, objective, left, strength, flattens=False)
     else:
         inner = Chosen(named.planned(objective, left), "named by the user")
     facts: Given = {
@@ -133,18 +122,6 @@ def preconditioned(
         "clip": given.clip,
     }
     return Chosen(Preconditioned.planned(facts, objective, budget), inner.reason)
-
-
-def _expected(loss: Loss, strength: float, states: States) -> Expected:
-    if loss.n_outputs > 1:
-        several = strength >= _WORTH_SEVERAL
-        return Expected(noise=_ADMITTED_SEVERAL if several else _ADMITTED)
-    if isinstance(loss, SquaredLoss):
-        return Expected(
-            noise=_ADMITTED_SQUARED, signal=_SIGNAL_SQUARED, spectrum=states.spectrum
-        )
-    signal = min(_SIGNAL + strength / _FAR_MORE, _MOST_SIGNAL)
-    return Expected(noise=_ADMITTED, signal=signal, spectrum=states.spectrum)
 
 
 def _check_possible(
@@ -174,26 +151,3 @@ def _check_possible(
             f"{what} with a solver whose noise is not Gaussian. Got "
             f"solver={named.kind.key!r}. Leave 'law' and 'batch_size' at None."
         )
-
-
-def _share(
-    strength: float, n_parts: int, n_columns: int, n_intervals: int
-) -> tuple[float, bool]:
-    """Of mu squared, for the first release, and whether it is of the columns."""
-    wanted = (n_parts + (n_intervals > 0)) / (_WANTED * strength) ** 2
-    if wanted <= _MOST_SHARE or strength >= _WORTH_RELEASING * math.sqrt(n_columns):
-        return min(max(wanted, _LEAST_SHARE), _MOST_SHARE), True
-    if not n_intervals:
-        return 0.0, False
-    return min(max(1 / (_WANTED * strength) ** 2, _LEAST_SHARE), _MOST_SHARE), False
-
-
-def _by_rule(objective: LinearObjective, budget: Budget) -> Chosen:
-    rule = FlowTime.of(objective, budget)
-    clip, weight = rule.clip_and_weight(None, None)
-    steps = rule.wanted_steps(rule.flow(clip, weight))
-    if objective.loss.n_outputs == 1 and steps < FEW_STEPS:
-        reason = "noise limits the fit: few accelerated steps with divided noise"
-        return Chosen(Nesterov.planned({}, objective, budget), reason)
-    reason = "averaged noisy descent on centred rows"
-    return Chosen(NoisyGD.planned({}, objective, budget), reason)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sized
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -16,22 +15,19 @@ from skdp._input import check_rows
 from skdp.preprocessing._table_encoder import TableEncoder
 from skdp.preprocessing._table_plan import Encoding, KnotRule
 from skdp.privacy import Budget
+from skdp.solvers._centred_rules import curve_intervals
 from skdp.solvers._strength import strength_of
 
 # More numbers than so many are encoded as lines.
 _MOST_CURVES = 100
-# Intervals of the finest level, below so many records times mu in tables of so many
-# columns; with more columns each has a smaller part of a row's norm.
-_COLUMNS = 10
-_INTERVALS = ((250.0, 4), (875.0, 8), (3_000.0, 16), (10_500.0, 32), (math.inf, 64))
 
 
 def knots_within(budget: Budget, adjacency: str) -> KnotRule:
     """How fine the noise of a budget lets curves be; public facts only."""
 
     def knots(n_samples: int, n_columns: int) -> int:
-        size = strength_of(n_samples, budget, adjacency) * _COLUMNS / n_columns
-        return 1 + next(count for below, count in _INTERVALS if size <= below)
+        strength = strength_of(n_samples, budget, adjacency)
+        return 1 + curve_intervals(strength, n_columns)
 
     return knots
 

@@ -60,6 +60,12 @@ class LinearObjective:
         features. A row's norm bounds its entries too.
     n_nonzero : int or None, default=None
         Most features that may have a nonzero weight; None: all of them.
+    product_norm : float in [data_norm, inf] or None, default=None
+        Bound on rows in products with weights, where these are rows before they were
+        brought to `data_norm`; None: `data_norm`.
+    offset : tuple of float, default=()
+        Added to the raw predictions of every record, one for each output; released or
+        public. Empty: nothing.
     expected : Expected
         What the rules behind defaults expect of rows and targets.
     """
@@ -73,6 +79,8 @@ class LinearObjective:
     fit_intercept: bool = True
     feature_bound: float = math.inf
     n_nonzero: int | None = None
+    product_norm: float | None = None
+    offset: tuple[float, ...] = ()
     expected: Expected = Expected()
 
     def __post_init__(self) -> None:

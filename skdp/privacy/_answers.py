@@ -10,10 +10,11 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn, Protocol, SupportsIndex
 
 import numpy as np
+from sklearn.utils import check_random_state
 
 from skdp._floats import FloatArray, IntArray
 from skdp._validation import check_count
@@ -82,8 +83,6 @@ class Answers(ABC):
     ----------
     event : Event
     noise_multiplier : float
-    noise_scale : float
-        Largest `sigma` so far; 0.0 without noise.
     """
 
     is_rehearsed = False  # whether answers are constants
@@ -93,7 +92,13 @@ class Answers(ABC):
         self._plan, self._source, self._grant = plan, source, grant
         self._left = [line.times for line in plan.lines]
         self.event, self.noise_multiplier = grant.event, grant.noise_multiplier
-        self.noise_scale = 0.0
+        self._largest = 0.0
+        self._parts: list[Answers] = []
+
+    @property
+    def noise_scale(self) -> float:
+        """Largest `sigma` so far, those of parts included; 0.0 without noise."""
+        return max([self._largest, *(part.noise_scale for part in self._parts)])
 
     @property
     def layout(self) -> Layout:
@@ -168,7 +173,8 @@ class Answers(ABC):
             raise TypeError(f"Line {line} of the plan must be a part. Got {part!r}.")
         self._take(line)
         grant = Grant(self.event, part.multiplier(self.noise_multiplier), self.relation)
-        return self._sub(part.plan, view, grant)
+        self._parts.append(self._sub(part.plan, view, grant))
+        return self._parts[-1]
 
     @property
     def relation(self) -> Relation:
@@ -184,6 +190,13 @@ class Answers(ABC):
         asked, law = self._of_noise(line)
         bound = self._bound(query, asked) + query.slack(self._layout(asked))
         return self._scaled(np.zeros(query.shape), asked, law, bound)
+
+    def noise_alone(self, seed: int) -> NoiseAlone:
+        """Answers of the same noise, of a public seed, to what nobody is asked.
+
+        Nothing is read, and none of the answers here is used up.
+        """
+        return NoiseAlone(self._plan, self._source, self._grant, seed)
 
     def _sub(self, plan: Plan, view: View | None, grant: Grant) -> Answers:
         """Answers of the same kind for a plan within the plan."""
@@ -389,7 +402,7 @@ class LocalAnswers(Answers):
                 exact, sensitivity=math.ceil(bound), epsilon=epsilon
             )
         scale = law.scale(bound, multiplier, exact.size, line.is_fine)
-        self.noise_scale = max(self.noise_scale, scale.sigma)
+        self._largest = max(self._largest, scale.sigma)
         return law.release(self._noise, exact, bound, multiplier, line.is_fine)
 
 
@@ -406,6 +419,31 @@ class RehearsedAnswers(Answers):
         self._of_choices(line, query, k)
         self._take(line, k)
         return np.arange(k)
+
+
+class NoiseAlone(RehearsedAnswers):
+    """Zeros with noise of the size of that in answers: what is made of noise alone.
+
+    The noise is public and hides nothing. Gaussian, whatever the law.
+
+    Parameters
+    ----------
+    seed : int
+    """
+
+    def __init__(self, plan: Plan, source: Any, grant: Grant, seed: int) -> None:
+        super().__init__(plan, source, grant)
+        self._seed = seed
+        self._draws = check_random_state(seed)
+
+    def ask(self, query: Query, line: int = 0) -> Released:
+        self._take(line)
+        zeros = self.expected(query, line)
+        noise = zeros.deviation * self._draws.normal(size=query.shape)
+        return replace(zeros, value=noise)
+
+    def _sub(self, plan: Plan, view: View | None, grant: Grant) -> Answers:
+        return NoiseAlone(plan, self._source, grant, self._seed)
 
 
 class NoiselessRehearsal(RehearsedAnswers):

@@ -47,9 +47,17 @@ def gradient_bound(
     if objective.fit_intercept:
         rho *= math.sqrt(1 + intercept_weight**2)
     radius = rho * weights_norm
+    if objective.product_norm is not None:
+        # Rows in products are not those in sums (docs/proofs/linear_start.md).
+        ahead = objective.data_norm * intercept_weight * objective.fit_intercept
+        radius = math.hypot(objective.product_norm, ahead) * weights_norm
+    radius += math.hypot(*objective.offset)
     one_record = min(loss.zero_out_bound(radius), residual_clip)
     two_records = 2 * one_record
-    if math.isinf(residual_clip):  # clipping does not shrink every diameter
+    # Diameters are of raw predictions that are products of the very rows in the sum.
+    is_of_rows = objective.product_norm is None and not objective.offset
+    # Clipping does not shrink all of them.
+    if math.isinf(residual_clip) and is_of_rows:
         two_records = min(two_records, loss.replace_one_bound(radius))
     return Bound(zero_out=rho * one_record, replace_one=rho * two_records)
 
@@ -118,6 +126,7 @@ class GradientSum:
             and math.isfinite(objective.data_norm)
             and objective.n_samples * objective.n_features >= _WORTH_COMPILING
             and source.is_row_major
+            and not objective.offset
         )
         self._double = np.empty((0, 0))
 
@@ -249,7 +258,7 @@ class GradientSum:
         raw = clip.predict(X, weights[:d])
         if self._objective.fit_intercept:
             raw += self._objective.intercept_value * weights[d]
-        return raw
+        return raw + self._objective.offset if self._objective.offset else raw
 
     def _residual(self, raw: FloatArray, block: Block) -> FloatArray:
         """Clipped residuals, 0 for null records."""

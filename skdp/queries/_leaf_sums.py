@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +19,7 @@ from skdp._floats import UNIT_ROUNDOFF, FloatArray, IntArray
 from skdp._row_threads import by_runs, n_threads_for
 from skdp.data import Source, held
 from skdp.privacy._query import Bound, Layout
-
-LeafLoss = Literal["logistic", "softmax", "squared"]
-LEAF_LOSSES: tuple[LeafLoss, ...] = ("logistic", "softmax", "squared")
+from skdp.queries._loss_facts import PLAIN, LeafLoss, LossFacts
 
 # Above it a smaller residual may come with a larger vector (Lemma 1).
 MOST_CURVATURE = math.sqrt(8.0)
@@ -35,20 +33,24 @@ class LeafTerms:
 
     Parameters
     ----------
-    loss : {"logistic", "softmax", "squared"}
+    loss : {"logistic", "softmax", "squared", "poisson", "quantile"}
     n_outputs : int
         Raw predictions of a record: 1, or the number of classes for the softmax.
     clip : float in (0, 4]
-        Norm to which residuals are clipped.
+        Norm to which residuals are clipped; those of a quantile are not.
     weight : float in [0, sqrt(8)]
         Of curvatures: ``p (1 - p)`` of two classes, the probabilities themselves of
-        several, 1 of the squared loss, which is a count.
+        several, means of counts over a cap, 1 of the squared loss and of quantiles,
+        which is a count of records.
+    facts : LossFacts
+        Labels with weights multiply all that their records add.
     """
 
     loss: LeafLoss
     n_outputs: int
     clip: float
     weight: float
+    facts: LossFacts = PLAIN
 
     def __post_init__(self) -> None:
         if not (0 < self.clip <= MOST_CLIP and 0 <= self.weight <= MOST_CURVATURE):
@@ -64,24 +66,44 @@ class LeafTerms:
 
     @property
     def _most(self) -> tuple[float, float]:
-        """Largest norm of the residuals, and of the curvatures beside it."""
+        """Largest norm of the residuals, and of the curvatures beside it.
+
+        Of a record of weight 1.
+        """
         if self.loss == "logistic":
             residual = min(self.clip, 1.0)
             middle = max(residual, 0.5)
             return residual, self.weight * middle * (1 - middle)
         if self.loss == "softmax":
             return min(self.clip, math.sqrt(2.0)), self.weight
+        if self.loss == "quantile":
+            return max(self.facts.level, 1 - self.facts.level), self.weight
+        if self.loss == "poisson":
+            most = self.facts.farthest
+            return min(self.clip, most), self.weight * min(most / self.facts.cap, 1.0)
         return self.clip, self.weight
+
+    @property
+    def _same_leaf(self) -> float:
+        """By how much two records in one leaf differ.
+
+        Residuals are opposite, and so of different labels; curvatures as they can be.
+        """
+        residual, curvature = self._most
+        one, other = self.facts.heaviest()
+        if self.loss == "logistic":
+            return math.hypot((one + other) * residual, one * curvature)
+        if self.loss == "softmax":
+            apart = math.hypot(one, other) * curvature
+            return math.hypot((one + other) * residual, apart)
+        if self.loss == "quantile":
+            return 1.0
+        return math.hypot(2 * residual, curvature if self.loss == "poisson" else 0.0)
 
     def bound(self) -> Bound:
         """Of the sums over the leaves of one tree."""
-        residual, curvature = self._most
-        one = math.hypot(residual, curvature)
-        # Two records in one leaf: by how much curvatures differ beside residuals that
-        # are opposite.
-        apart = {"logistic": 1.0, "softmax": math.sqrt(2.0), "squared": 0.0}
-        same_leaf = math.hypot(2 * residual, apart[self.loss] * curvature)
-        two = max(math.sqrt(2.0) * one, same_leaf)
+        one = self.facts.heaviest()[0] * math.hypot(*self._most)
+        two = max(math.sqrt(2.0) * one, self._same_leaf)
         return Bound(zero_out=one * (1 + 1e-12), replace_one=two * (1 + 1e-12))
 
 
@@ -106,7 +128,8 @@ class LeafSums:
 
     The source has codes for rows, and labels or targets in [-1, 1]. It may have an
     `offset`, an array of shape (n_samples, n_outputs) that follows from released
-    numbers and each record alone, which is added to its raw predictions.
+    numbers and each record alone, which is added to its raw predictions. Those of
+    counts are logarithms of means; counts are targets plus `LossFacts.origin`.
 
     Parameters
     ----------
@@ -176,7 +199,8 @@ class LeafReader:
         self._trees = trees
         self._raw = np.zeros((n, n_outputs))
         self._start: FloatArray | None = None
-        self._values: list[FloatArray] = []
+        shape = (len(trees.feature), 2**trees.depth, n_outputs)
+        self._values, self._n_done = np.zeros(shape), 0
         self._leaves, self._tree = np.zeros(n, dtype=np.uint16), -1
         self.n_threads = n_threads_for(n)
 
@@ -191,10 +215,11 @@ class LeafReader:
         """Raw predictions of every record."""
         if not self._continues(start, values):
             self._raw[:] = self._base(start)
-            self._start, self._values = start.copy(), []
-        for tree in range(len(self._values), len(values)):
-            self._values.append(values[tree].copy())
+            self._start, self._n_done = start.copy(), 0
+        for tree in range(self._n_done, len(values)):
+            self._values[tree] = values[tree]
             add_values(self.leaves(tree), values[tree], self._raw, self.n_threads)
+        self._n_done = len(values)
         return self._raw
 
     def _base(self, start: FloatArray) -> FloatArray:
@@ -205,11 +230,9 @@ class LeafReader:
     def _continues(self, start: FloatArray, values: FloatArray) -> bool:
         if self._start is None or not np.array_equal(self._start, start):
             return False
-        done = len(self._values)
-        return done <= len(values) and all(
-            np.array_equal(a, b)
-            for a, b in zip(self._values, values[:done], strict=True)
-        )
+        # All numbers, since those of earlier trees may have been overwritten.
+        done = self._n_done
+        return np.array_equal(self._values[:done], values[:done])
 
     def sums(
         self,
@@ -224,11 +247,12 @@ class LeafReader:
 
         add = getattr(kernel, f"{terms.loss}_sums")
         present = self._present_of(rows)
+        facts = terms.facts.numbers(terms.loss, terms.n_outputs)
 
         def of_run(first: int, last: int) -> IntArray:
             sums = np.zeros((2**self._trees.depth, terms.width), dtype=np.int64)
-            facts = terms.clip, terms.weight, unit
-            add(leaves, raw, self._y, present, *facts, sums, first, last)
+            limits = terms.clip, terms.weight, facts, unit
+            add(leaves, raw, self._y, present, *limits, sums, first, last)
             return sums
 
         return self._added_up(of_run)
@@ -236,6 +260,7 @@ class LeafReader:
     def gains(
         self,
         loss: LeafLoss,
+        facts: FloatArray,
         raw: FloatArray,
         start: FloatArray,
         shares: FloatArray,
@@ -252,7 +277,8 @@ class LeafReader:
         def of_run(first: int, last: int) -> IntArray:
             sums = np.zeros(len(shares), dtype=np.int64)
             records = raw, base, self._y, present
-            kernel.add_gains(loss_of, *records, shares, clip, unit, sums, first, last)
+            limits = shares, clip, unit, facts
+            kernel.add_gains(loss_of, *records, *limits, sums, first, last)
             return sums
 
         return self._added_up(of_run)

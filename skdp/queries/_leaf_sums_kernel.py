@@ -51,7 +51,9 @@ def add_values(leaves, values, raw, first, last):
 
 
 @compiled_exactly
-def logistic_sums(leaves, raw, y, is_present, clip, weight, unit, sums, first, last):
+def logistic_sums(
+    leaves, raw, y, is_present, clip, weight, facts, unit, sums, first, last
+):
     """Add clipped residuals and weighted curvatures, in whole units."""
     for i in range(first, last):
         if not is_present[i]:
@@ -59,13 +61,15 @@ def logistic_sums(leaves, raw, y, is_present, clip, weight, unit, sums, first, l
         tail = math.exp(-abs(raw[i, 0]))
         p = (1.0 if raw[i, 0] >= 0 else tail) / (1.0 + tail)
         residual = min(max(p - y[i], -clip), clip)
-        leaf = leaves[i]
-        sums[leaf, 0] += np.int64(np.rint(residual * unit))
-        sums[leaf, 1] += np.int64(np.rint(weight * (p * (1.0 - p)) * unit))
+        leaf, own = leaves[i], facts[int(y[i])]
+        sums[leaf, 0] += np.int64(np.rint(own * residual * unit))
+        sums[leaf, 1] += np.int64(np.rint(own * (weight * (p * (1.0 - p))) * unit))
 
 
 @compiled_exactly
-def squared_sums(leaves, raw, y, is_present, clip, weight, unit, sums, first, last):
+def squared_sums(
+    leaves, raw, y, is_present, clip, weight, facts, unit, sums, first, last
+):
     """Add clipped errors and weights, in whole units."""
     whole = np.int64(np.rint(weight * unit))
     for i in range(first, last):
@@ -78,7 +82,9 @@ def squared_sums(leaves, raw, y, is_present, clip, weight, unit, sums, first, la
 
 
 @compiled_exactly
-def softmax_sums(leaves, raw, y, is_present, clip, weight, unit, sums, first, last):
+def softmax_sums(
+    leaves, raw, y, is_present, clip, weight, facts, unit, sums, first, last
+):
     """Add residuals, clipped as one vector, and weighted shares, in whole units."""
     n_outputs = raw.shape[1]
     p = np.empty(n_outputs)
@@ -97,8 +103,41 @@ def softmax_sums(leaves, raw, y, is_present, clip, weight, unit, sums, first, la
             residual = p[k] - (1.0 if k == own else 0.0)
             square += residual * residual
         factor = clip / math.sqrt(square) if square > clip * clip else 1.0
-        leaf = leaves[i]
+        leaf, heavy = leaves[i], facts[own]
         for k in range(n_outputs):
-            residual = p[k] - (1.0 if k == own else 0.0)
-            sums[leaf, k] += np.int64(np.rint(factor * residual * unit))
-            sums[leaf, n_outputs + k] += np.int64(np.rint(weight * p[k] * unit))
+            residual = factor * (p[k] - (1.0 if k == own else 0.0))
+            sums[leaf, k] += np.int64(np.rint(heavy * residual * unit))
+            share = weight * p[k]
+            sums[leaf, n_outputs + k] += np.int64(np.rint(heavy * share * unit))
+
+
+@compiled_exactly
+def poisson_sums(
+    leaves, raw, y, is_present, clip, weight, facts, unit, sums, first, last
+):
+    """Add clipped errors of means, and means up to a cap, in whole units."""
+    origin, cap = facts[0], facts[1]
+    for i in range(first, last):
+        if not is_present[i]:
+            continue
+        mean = min(math.exp(raw[i, 0]), origin + 1.0)
+        error = mean - max(origin + min(max(y[i], -1.0), 1.0), 0.0)
+        leaf = leaves[i]
+        sums[leaf, 0] += np.int64(np.rint(min(max(error, -clip), clip) * unit))
+        sums[leaf, 1] += np.int64(np.rint(weight * min(mean / cap, 1.0) * unit))
+
+
+@compiled_exactly
+def quantile_sums(
+    leaves, raw, y, is_present, clip, weight, facts, unit, sums, first, last
+):
+    """Add who is below less the level, and weights, in whole units."""
+    above = np.int64(np.rint(-facts[0] * unit))
+    below = np.int64(np.rint((1.0 - facts[0]) * unit))
+    whole = np.int64(np.rint(weight * unit))
+    for i in range(first, last):
+        if not is_present[i]:
+            continue
+        leaf = leaves[i]
+        sums[leaf, 0] += below if min(max(y[i], -1.0), 1.0) < raw[i, 0] else above
+        sums[leaf, 1] += whole

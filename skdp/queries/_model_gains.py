@@ -2,7 +2,7 @@
 
 Raw predictions follow from released values, so that a record's gains are a function of
 the record alone; each is clipped. Sensitivities are derived in
-``docs/proofs/newton_boosting.md``, Lemma 6.
+``docs/proofs/newton_boosting.md``, Lemma 7.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ import numpy as np
 from skdp._floats import UNIT_ROUNDOFF, FloatArray, IntArray
 from skdp.data import Source
 from skdp.privacy._query import Bound, Layout
-from skdp.queries._leaf_sums import LeafLoss, LeafReader, LeafSums, Trees
+from skdp.queries._leaf_sums import LeafReader, LeafSums, Trees
+from skdp.queries._loss_facts import PLAIN, LeafLoss, LossFacts
 
 # Sums of terms up to it are exact in double precision.
 MOST_GAIN = 64.0
@@ -30,7 +31,7 @@ class ModelGains:
 
     Parameters
     ----------
-    loss : {"logistic", "softmax", "squared"}
+    loss : {"logistic", "softmax", "squared", "poisson", "quantile"}
     trees : Trees
     start : ndarray of float64 of shape (n_outputs,)
         Released raw predictions before any tree.
@@ -41,6 +42,7 @@ class ModelGains:
     clip : float in (0, 64]
         A record's gain by a share is clipped to so many times the share.
     n_samples : int
+    facts : LossFacts
     """
 
     loss: LeafLoss
@@ -50,6 +52,7 @@ class ModelGains:
     shares: tuple[float, ...]
     clip: float
     n_samples: int
+    facts: LossFacts = PLAIN
 
     def __post_init__(self) -> None:
         if not 0 < self.clip <= MOST_GAIN:
@@ -90,6 +93,7 @@ class ModelGains:
 
     def total(self, reader: LeafReader, rows: IntArray | None) -> FloatArray:
         raw = reader.raw(self.start, self.values)
-        facts = np.asarray(self.shares), self.clip, 1 / self.unit
-        sums = reader.gains(self.loss, raw, self.start, *facts, rows)
+        limits = np.asarray(self.shares), self.clip, 1 / self.unit
+        facts = self.facts.numbers(self.loss, len(self.start))
+        sums = reader.gains(self.loss, facts, raw, self.start, *limits, rows)
         return sums.astype(np.float64) * self.unit

@@ -71,9 +71,10 @@ class Solution:
     def unpack(self, objective: LinearObjective) -> tuple[FloatArray, FloatArray]:
         """`coef` of shape (n_outputs, n_features) and `intercept` of (n_outputs,)."""
         coef = self.weights[: objective.n_features].T.copy()
-        if not objective.fit_intercept:
-            return coef, np.zeros(len(coef))
-        return coef, objective.intercept_value * self.weights[-1]
+        intercept = np.array(objective.offset or np.zeros(len(coef)))
+        if objective.fit_intercept:
+            intercept += objective.intercept_value * self.weights[-1]
+        return coef, intercept
 
 
 @dataclass(frozen=True, kw_only=True)

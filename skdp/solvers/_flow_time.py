@@ -126,7 +126,7 @@ class FlowTime:
         """The loss's `noisy_clip` while noise, not the steps, limits the run."""
         wanted = self.wanted_steps(self.flow(math.inf, intercept_weight))
         clip = self.objective.loss.noisy_clip if wanted < self.most_steps else math.inf
-        if self.objective.loss.n_outputs == 1 and math.isfinite(clip):
+        if math.isfinite(clip):
             # The least clipping at which noise still admits the most steps.
             bound = self.objective.loss.zero_out_bound(math.inf)
             clip = max(clip, bound * (wanted / self.most_steps) ** 2)

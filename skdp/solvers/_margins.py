@@ -84,7 +84,7 @@ def target_scale(noisy: FloatArray, deviation: float) -> TargetScale:
     narrowest = float(knots[1] - knots[0])
     mean = float(shares @ knots)
     spread = math.sqrt(max(float(shares @ knots**2) - mean**2, 0.0))
-    low, first, third, high = _quantiles(shares, (0.1, 0.25, 0.75, 0.9))
+    low, first, third, high = quantiles(shares, (0.1, 0.25, 0.75, 0.9))
     middle = min(max(mean, first), third)
     half = min(_FARTHEST * spread, _WIDEST * (high - low) + narrowest)
     for side in (knots > middle + half, knots < middle - half):
@@ -108,7 +108,7 @@ def _farthest_found(noisy: FloatArray, places: FloatArray, deviation: float) -> 
     return farthest
 
 
-def _quantiles(shares: FloatArray, levels: tuple[float, ...]) -> list[float]:
+def quantiles(shares: FloatArray, levels: tuple[float, ...]) -> list[float]:
     """Of numbers in [-1, 1] with shares at even knots."""
     below = np.cumsum(shares) - shares / 2
     knots = np.linspace(-1.0, 1.0, len(shares))

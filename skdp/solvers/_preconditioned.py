@@ -26,6 +26,7 @@ from skdp.queries._state_sums import StateSums
 from skdp.solvers._around import Around
 from skdp.solvers._base import Progress, Solution
 from skdp.solvers._budget_parts import level_of
+from skdp.solvers._centred_rules import spectrum_of
 from skdp.solvers._margins import (
     Moments,
     even_margins,
@@ -36,9 +37,6 @@ from skdp.solvers._margins import (
 # Where a column hardly varies, its scale is that of so much more variance.
 _LEAST_VARIANCE = 1e-4
 _LEAST_NORM = 1e-3
-_LEAST_DIRECTION = 1e-6
-# By how much less rows spread in directions that columns leave which go together.
-_TOGETHER = 30.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,23 +59,14 @@ class States:
 
     @property
     def spectrum(self) -> tuple[float, ...]:
-        """Shares of rows' squared norm in orthogonal directions, were columns even.
-
-        Columns that go together leave other directions, in which rows hardly spread: as
-        many of them are taken to be there.
-        """
+        """Shares of rows' squared norm in orthogonal directions, were columns even."""
         ends = np.cumsum(self.parts).tolist()
         weighted = csr_array(self.basis * self.weights)
-        found = []
-        for start, end in zip([0, *ends[:-1]], ends, strict=True):
-            part = weighted[start:end].toarray()
-            part = part[:, part.any(axis=0)]
-            centred = part - part.mean(axis=0)
-            found.append(np.linalg.svd(centred, compute_uv=False) ** 2 / len(part))
-        shares = np.concatenate(found)
-        shares = shares[shares > _LEAST_DIRECTION * shares.max()]
-        shares = np.concatenate([shares, shares / _TOGETHER])
-        return tuple((shares / shares.sum()).tolist())
+        parts = (
+            weighted[start:end].toarray()
+            for start, end in zip([0, *ends[:-1]], ends, strict=True)
+        )
+        return spectrum_of(part[:, part.any(axis=0)] for part in parts)
 
     def rows(self, states: csr_array) -> StateRows:
         """Rows of features, of norm at most 1."""

@@ -97,6 +97,7 @@ class Shrunken(Around):
         gains = answers.ask(self.gains(objective, candidates), 2)
         chosen = best_share(gains)
         weights = np.concatenate([chosen * coef.T, candidates.at(chosen)[None]])
+        weights[-1] -= objective.offset or 0.0
         weights[-1] /= objective.intercept_value
         return replace(found, weights=weights[: objective.n_columns], shrinkage=chosen)
 

@@ -20,8 +20,10 @@ from skdp.privacy import calibrate
 from skdp.privacy._answers import Released
 from skdp.privacy._plan import Line, Plan
 from skdp.privacy._query import Bound
+from skdp.queries import _leaf_sums_kernel
 from skdp.queries._code_counts import CodeCounts
 from skdp.queries._leaf_sums import LeafSums, LeafTerms
+from skdp.queries._loss_facts import PLAIN, LossFacts
 from skdp.queries._model_gains import ModelGains
 from skdp.queries._state_sums import StateSums
 from skdp.solvers import Progress
@@ -31,6 +33,7 @@ from tests.ensemble.fits import BUDGET, solver_of, task_of
 
 N, ROUNDING = 20_000, 1e-9
 ADJACENCIES = ("replace_one", "zero_out")
+REGRESSIONS = ("squared", "poisson", "quantile")
 every_adjacency = pytest.mark.parametrize("adjacency", ADJACENCIES)
 
 
@@ -53,11 +56,13 @@ class Case:
     kind: type = NewtonBoosting
     columns: Columns = ONE
     n: int = N
+    facts: LossFacts = PLAIN
 
     @cached_property
     def task(self):
         facts = {"columns": self.columns, "adjacency": self.adjacency}
-        facts |= {"interactions": (1,), "starts_at_zero": bool(self.raw)}
+        facts |= {"facts": self.facts}
+        facts |= {"interactions": (1,), "init": "zero" if self.raw else "constant"}
         return task_of(self.loss, self.n, self.n_outputs, **facts)
 
     @cached_property
@@ -96,7 +101,7 @@ class Case:
 
     @property
     def balanced(self):
-        if self.loss == "squared":
+        if self.loss in REGRESSIONS:
             return [-1.0, -1.0, 1.0, 1.0]
         return np.repeat(np.arange(max(self.n_outputs, 2.0)), 2)
 
@@ -118,6 +123,8 @@ def bytes_of(model):
     """Everything that a model tells."""
     trees = model.trees
     arrays = (model.start, model.values, model.deviations, trees.feature, trees.cut)
+    if model.curves is not None:
+        arrays += (*model.curves.tables, *model.curves.deviations)
     return (*(array.tobytes() for array in arrays), model.shrinkage)
 
 
@@ -125,6 +132,9 @@ FAR = 60.0
 # Counts are asked of columns in order.
 ORDERED = Columns((2,), (True,), (None,))
 HALF = {"residual_clip": 0.5, "curvature_weight": math.sqrt(8)}
+ONE_EACH = {"residual_clip": 0.5, "curvature_weight": 1.0}
+HIGH, MEDIAN = LossFacts(level=0.8), LossFacts(level=0.5)
+HEAVY = LossFacts(label_weights=(0.5, 1.0))
 # In every answer the record is at the bound of the relation.
 WORST = {
     "logistic, start and leaves, zero_out": Case("logistic", "zero_out", params=HALF),
@@ -159,6 +169,65 @@ WORST = {
         other=(1, -1.0, ()),
         params={"residual_clip": 0.5, "curvature_weight": 0.8},
     ),
+    # At raw predictions so high that means are the highest, and without any.
+    "poisson, zero_out": Case(
+        "poisson", "zero_out", target=-1.0, raw=(FAR,), params=HALF
+    ),
+    "poisson, one leaf": Case(
+        "poisson",
+        "replace_one",
+        target=-1.0,
+        raw=(FAR,),
+        other=(0, 1.0, (-FAR,)),
+        params={"residual_clip": 0.5, "curvature_weight": 1.25},
+    ),
+    "poisson, another leaf": Case(
+        "poisson",
+        "replace_one",
+        target=-1.0,
+        raw=(FAR,),
+        other=(1, -1.0, (FAR,)),
+        params={"residual_clip": 0.2, "curvature_weight": math.sqrt(8)},
+    ),
+    "quantile, start and leaves, zero_out": Case(
+        "quantile", "zero_out", params={"curvature_weight": 0.4}, facts=HIGH
+    ),
+    "quantile, one leaf": Case(
+        "quantile",
+        "replace_one",
+        other=(0, -1.0, ()),
+        params={"curvature_weight": 0.1},
+        facts=MEDIAN,
+    ),
+    "quantile, another leaf": Case(
+        "quantile",
+        "replace_one",
+        raw=(0.0,),
+        other=(1, 1.0, (0.0,)),
+        params={"curvature_weight": 0.4},
+        facts=HIGH,
+    ),
+    "weighted labels, zero_out": Case(
+        "logistic", "zero_out", raw=(0.0,), params=ONE_EACH, facts=HEAVY
+    ),
+    "weighted labels, one leaf": Case(
+        "logistic",
+        "replace_one",
+        raw=(0.0,),
+        other=(0, 0.0, (FAR,)),
+        params=ONE_EACH,
+        facts=HEAVY,
+    ),
+    "three weighted labels, one leaf": Case(
+        "softmax",
+        "replace_one",
+        target=2.0,
+        raw=(FAR, 0.0, 0.0),
+        other=(0, 0.0, (0.0, 0.0, FAR)),
+        n_outputs=3,
+        params={"residual_clip": 0.7, "curvature_weight": 0.35},
+        facts=LossFacts(label_weights=(0.8, 0.1, 1.0)),
+    ),
 }
 every_worst = pytest.mark.parametrize("name", WORST)
 
@@ -179,20 +248,24 @@ def test_broken_twins_with_less_noise_are_found(name):
 
 
 @every_adjacency
-@pytest.mark.parametrize("loss", ["logistic", "softmax", "squared"])
+@pytest.mark.parametrize("loss", ["logistic", "softmax", *REGRESSIONS])
 def test_no_pair_is_told_apart_by_more(loss, adjacency):
     rng = np.random.default_rng(0)
-    k = 3 if loss == "softmax" else 1
+    k, is_regression = 3 if loss == "softmax" else 1, loss in REGRESSIONS
 
     def record(is_offset):
-        target = rng.uniform(-1, 1) if loss == "squared" else rng.integers(max(k, 2))
+        target = rng.uniform(-1, 1) if is_regression else rng.integers(max(k, 2))
         raw = tuple(rng.normal(0, 3, k)) if is_offset else ()
         return int(rng.integers(2)), float(target), raw
 
     for i in range(12):
         (code, target, raw), other = record(i % 2), record(i % 2)
-        params = {"learning_rate": 0.5, "residual_clip": float(rng.uniform(0.1, 2))}
-        facts = {"n_outputs": k, "params": params, "other": other}
+        params = {"learning_rate": 0.5}
+        if loss != "quantile":
+            params["residual_clip"] = float(rng.uniform(0.1, 2))
+        weights = () if is_regression else tuple(rng.uniform(0.1, 1, max(k, 2)))
+        known = LossFacts(level=rng.uniform(0.1, 0.9), label_weights=weights)
+        facts = {"n_outputs": k, "params": params, "other": other, "facts": known}
         case = Case(loss, adjacency, code, target, raw, **facts)
         assert case.found(i).largest <= 1 + ROUNDING
 
@@ -231,12 +304,12 @@ def test_broken_twin_of_curvatures_that_are_not_charged_is_found(monkeypatch):
     honest = LeafTerms.bound
 
     def free(self):
-        return honest(LeafTerms(self.loss, self.n_outputs, self.clip, 0.0))
+        return honest(replace(self, weight=0.0))
 
     monkeypatch.setattr(LeafTerms, "bound", free)
     for name in WORST:
-        # In one leaf of the squared loss curvatures are counts, which cancel.
-        if name != "squared, one leaf":
+        # In one leaf curvatures that are counts cancel.
+        if name not in ("squared, one leaf", "quantile, one leaf"):
             assert WORST[name].found().largest > 1.02
 
 
@@ -259,6 +332,49 @@ def test_broken_twin_that_charges_curvatures_as_under_zero_out_is_found(monkeypa
     monkeypatch.setattr(LeafTerms, "bound", bound)
     for name in ("logistic, another leaf", "softmax, one leaf"):
         assert WORST[name].found().largest > 1.02
+
+
+@every_adjacency
+def test_broken_twin_of_weights_above_those_that_are_charged_is_found(
+    adjacency, monkeypatch
+):
+    """Weights as they are declared, where noise is made for shares of the largest."""
+    honest = LossFacts.numbers
+    monkeypatch.setattr(LossFacts, "numbers", lambda self, *of: 2 * honest(self, *of))
+    place = "zero_out" if adjacency == "zero_out" else "one leaf"
+    assert WORST[f"weighted labels, {place}"].found().largest > 1.9
+
+
+def test_broken_twin_that_charges_two_labels_of_the_smaller_weight_is_found(
+    monkeypatch,
+):
+    monkeypatch.setattr(LossFacts, "heaviest", lambda self: (0.5, 0.5))
+    for place in ("zero_out", "one leaf"):
+        assert WORST[f"weighted labels, {place}"].found().largest > 1.35
+
+
+@pytest.mark.parametrize("place", ["zero_out", "one leaf"])
+def test_broken_twin_of_counts_that_are_not_clipped_is_found(place, monkeypatch):
+    honest = _leaf_sums_kernel.poisson_sums
+
+    def unclipped(leaves, raw, y, is_present, clip, *rest):
+        honest(leaves, raw, y, is_present, 4.0, *rest)
+
+    monkeypatch.setattr(_leaf_sums_kernel, "poisson_sums", unclipped)
+    assert WORST[f"poisson, {place}"].found().largest > 1.9
+
+
+@pytest.mark.parametrize("place", ["start and leaves, zero_out", "another leaf"])
+def test_broken_twin_of_quantiles_that_are_charged_as_medians_is_found(
+    place, monkeypatch
+):
+    honest = LeafTerms.bound
+
+    def bound(self):
+        return honest(replace(self, facts=MEDIAN))
+
+    monkeypatch.setattr(LeafTerms, "bound", bound)
+    assert WORST[f"quantile, {place}"].found().largest > 1.15
 
 
 class StartForNothing(NewtonBoosting):
@@ -294,10 +410,15 @@ def test_broken_twin_of_trees_by_exact_counts_is_found(adjacency, monkeypatch):
             return Exact.seen
 
     honest = module.shares_of
-    monkeypatch.setattr(module, "counts_of", lambda c: Exact((0,), (c.n_bins[0],)))
-    monkeypatch.setattr(
-        module, "shares_of", lambda c, r: honest(c, Released(Exact.seen, 0.0, 0.0))
-    )
+
+    def counts_of(columns, *, of_all):
+        return Exact((0,), (columns.n_bins[0],))
+
+    def shares_of(columns, asked, released):
+        return honest(columns, asked, Released(Exact.seen, 0.0, 0.0))
+
+    monkeypatch.setattr(module, "counts_of", counts_of)
+    monkeypatch.setattr(module, "shares_of", shares_of)
     columns = Columns((64,), (True,), (None,))
     params = {"max_depth": 4, "n_estimators": 60}
     case = Case("logistic", adjacency, columns=columns, params=params, n=40)
@@ -361,6 +482,9 @@ TARGETS = {
 }
 
 
+UNCLIPPED = {"gains_share": 0.3, "learning_rate": 0.5, "n_estimators": 40}
+
+
 @dataclass(frozen=True)
 class Tried(Case):
     """Trees that learn the code, and a record that they do much good or harm.
@@ -371,18 +495,11 @@ class Tried(Case):
     code: int = 1
     raw: tuple = (-FAR,)
     other: tuple = (1, 0.0, (FAR,))
-    params: dict = field(
-        default_factory=lambda: {
-            "gains_share": 0.3,
-            "learning_rate": 0.5,
-            "n_estimators": 40,
-            "residual_clip": 2.0,
-        }
-    )
+    params: dict = field(default_factory=lambda: UNCLIPPED | {"residual_clip": 2.0})
 
     @property
     def balanced(self):
-        return [-1.0, 1.0] if self.loss == "squared" else [0.0, 1.0]
+        return [-1.0, 1.0] if self.loss in REGRESSIONS else [0.0, 1.0]
 
 
 GAINS = {
@@ -396,6 +513,9 @@ GAINS = {
             "other": (1, 0.0, (-FAR, FAR)),
         },
         "squared": {"other": (1, -1.0, (FAR,))},
+        # A mean that is wrong by more than trees change of it, and none.
+        "poisson": {"other": (1, -1.0, (0.0,))},
+        "quantile": {"other": (1, -1.0, (FAR,)), "params": UNCLIPPED},
     }.items()
 }
 every_gain = pytest.mark.parametrize("name", GAINS)
@@ -420,16 +540,16 @@ def test_gains_cost_what_is_charged(name):
 
 
 @every_adjacency
-@pytest.mark.parametrize("loss", ["logistic", "squared"])
+@pytest.mark.parametrize("loss", ["logistic", *REGRESSIONS])
 def test_a_whole_fit_with_all_lines_costs_no_more_than_is_charged(loss, adjacency):
     shares = {"targets_share": 0.1, "gains_share": 0.2, "start_share": 0.1}
-    low = -1.0 if loss == "squared" else 0.0
+    low = -1.0 if loss in REGRESSIONS else 0.0
     for seed in range(3):
         params = shares | {"learning_rate": 0.5, "n_estimators": 20}
         facts = {"other": (0, low, ()), "params": params, "columns": ORDERED}
         found = Case(loss, adjacency, **facts).found(seed)
         assert found.largest <= 1 + ROUNDING
-        assert len(found.lines) == 4 + (loss == "squared")
+        assert len(found.lines) == 4 + (loss in REGRESSIONS)
 
 
 def off_the_books(left_out):

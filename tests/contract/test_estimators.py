@@ -102,6 +102,12 @@ INSTANCES = {
     "boosting-regression-ledger": DPGradientBoostingRegressor(
         **BOOSTED, target_bounds=(-3, 3), ledger=ledger()
     ),
+    "boosting-counts": DPGradientBoostingRegressor(
+        **BOOSTED, target_bounds=(0, 3), loss="poisson"
+    ),
+    "boosting-medians": DPGradientBoostingRegressor(
+        **BOOSTED, target_bounds=(-3, 3), loss="quantile", quantile=0.5
+    ),
     "search": DPGridSearchCV(QUICK, GRID),
     "search-ledger": DPGridSearchCV(QUICK, GRID, ledger=ledger()),
     "search-random-stopping": DPGridSearchCV(QUICK, GRID, method="random_stopping"),

@@ -33,7 +33,7 @@ def targets_of(loss, codes, n_outputs=1, seed=0):
     """Targets that follow from the codes, with noise."""
     rng = np.random.default_rng(seed + 1)
     score = codes[:, 0] / 16 - 1 + (codes[:, 1] == 1) + rng.normal(0, 0.5, len(codes))
-    if loss == "squared":
+    if loss in ("squared", "poisson", "quantile"):
         return np.clip(score / 2, -1, 1)
     return np.clip(np.floor(score + n_outputs / 2), 0, max(n_outputs, 2) - 1)
 

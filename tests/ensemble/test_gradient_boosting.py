@@ -314,7 +314,7 @@ BAD = [
     ({"columns": TableEncoder(DECLARED, numeric="linear")}, "'bins' for trees"),
     ({"solver": "forest"}, "'solver' parameter must be one of"),
     ({"solver_params": {"residual_clip": 0.5}}, "None with solver='auto'"),
-    ({"n_estimators": 0}, "'n_estimators' parameter must be an integer"),
+    ({"n_estimators": -1}, "'n_estimators' parameter must be an integer"),
     ({"n_estimators": 1.5}, "'n_estimators' parameter must be an integer"),
     ({"learning_rate": 2.0}, "'learning_rate' parameter"),
     ({"max_depth": 99}, "'max_depth' parameter"),

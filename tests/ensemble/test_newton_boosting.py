@@ -19,7 +19,13 @@ from tests.ensemble.coded import MIXED, codes_of, source_of, targets_of
 from tests.ensemble.fits import BUDGET, SMALL, fitted, solver_of, task_of
 from tests.spies import SpyLedger, SpySource
 
-LOSSES = [("logistic", 1), ("softmax", 4), ("squared", 1)]
+LOSSES = [
+    ("logistic", 1),
+    ("softmax", 4),
+    ("squared", 1),
+    ("poisson", 1),
+    ("quantile", 1),
+]
 every_loss = pytest.mark.parametrize(("loss", "n_outputs"), LOSSES)
 
 
@@ -131,6 +137,12 @@ def test_without_noise_a_fit_is_better_than_the_constant(loss, n_outputs):
     raw = model.raw(test)
     if loss == "squared":
         assert np.mean((raw[:, 0] - target) ** 2) < 0.6 * np.var(target)
+    elif loss == "poisson":
+        error = np.exp(raw[:, 0]) - (target + 1)
+        assert np.mean(error**2) < 0.6 * np.var(target)
+    elif loss == "quantile":
+        lost = np.abs(target - np.median(target)).mean()
+        assert np.abs(target - raw[:, 0]).mean() < 0.8 * lost
     elif loss == "logistic":
         assert np.mean((raw[:, 0] > 0) == target) > 0.7
     else:
@@ -141,7 +153,7 @@ def test_an_offset_is_where_a_fit_starts():
     """What an offset knows already is not learned again."""
     codes, y = table("logistic", n=4000)
     known = np.where(y > 0.5, 4.0, -4.0)[:, None]
-    task = task_of("logistic", len(y), starts_at_zero=True)
+    task = task_of("logistic", len(y), init="zero")
     free = Budget(math.inf, 0.0)
     least = [
         np.abs(fitted(task, source_of(codes, y, offset=o), budget=free)[0].values).sum()
@@ -186,3 +198,8 @@ def test_targets_that_are_noise_cost_little_against_the_constant(epsilon):
     entropy = -0.3 * np.log(0.3) - 0.7 * np.log(0.7)
     assert np.mean(losses) - entropy <= 0.01 + 4 * np.std(losses) / math.sqrt(5)
     assert np.mean(scores) >= -0.02 - 4 * np.std(scores) / math.sqrt(5)
+
+
+def test_small_clips_leave_a_curvature_weight():
+    task = task_of("squared", 500)
+    assert solver_of(task, residual_clip=1e-3).curvature_weight == 1e-3

@@ -14,6 +14,13 @@ from tests.outcomes.rows import rows, targets
 
 KEYS = ("newton_boosting",)
 N_CLASSES = {"logistic": 2, "softmax": 3, "squared": None}
+# Losses of their own parameters, by one of these.
+OTHERS: dict[str, tuple[str, dict[str, Any]]] = {
+    "weighted": ("logistic", {"class_weight": {0: 3.0}}),
+    "three weighted": ("softmax", {"class_weight": {0: 3.0, 1: 2.0}}),
+    "counts": ("squared", {"loss": "poisson", "target_bounds": (0.0, 3.0)}),
+    "quantile": ("squared", {"loss": "quantile", "quantile": 0.8}),
+}
 TABLES = ("plain", "float32", "fortran", "huge", "missing", "csr")
 _MONOTONE = {"max_interaction": 2, "monotonic_cst": [1, 0, 0, 0, -1]}
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -33,7 +40,8 @@ def fitted(loss: str, key: str, table: str, params: dict[str, Any]) -> Released:
     n_classes = N_CLASSES[loss]
     y = targets(X, n_classes)
     if n_classes is None:
-        model = DPGradientBoostingRegressor(target_bounds=(-2.0, 3.0), **given)
+        given = {"target_bounds": (-2.0, 3.0)} | given
+        model = DPGradientBoostingRegressor(**given)
         return of_fitted(model.fit(X, y), predicted=model.predict(X))
     model = DPGradientBoostingClassifier(classes=list(range(n_classes)), **given)
     return of_fitted(model.fit(X, y), predicted=model.decision_function(X))
@@ -50,6 +58,10 @@ def outcomes() -> Iterator[Outcome]:
                     every = params | {"adjacency": adjacency}
                     make = partial(fitted, loss, key, "plain", every)
                     yield Outcome(f"boosted/{key}/{loss}/{name}/{adjacency}", make)
+            for name, (likewise, params) in OTHERS.items():
+                if loss == likewise:
+                    make = partial(fitted, loss, key, "plain", params)
+                    yield Outcome(f"boosted/{key}/{loss}/{name}", make)
             for table in TABLES[1:]:
                 make = partial(fitted, loss, key, table, {})
                 yield Outcome(f"boosted/{key}/{loss}/{table}", make)

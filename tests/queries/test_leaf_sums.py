@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -12,7 +13,8 @@ from scipy.optimize import minimize
 from skdp.ensemble._trees import draw_trees
 from skdp.privacy._query import Bound, Layout
 from skdp.queries import _leaf_sums_kernel as kernel
-from skdp.queries._leaf_sums import LeafSums, LeafTerms
+from skdp.queries._leaf_sums import LeafReader, LeafSums, LeafTerms
+from skdp.queries._loss_facts import LossFacts
 from tests.ensemble.coded import (
     MIXED,
     a_leaf_for_each_code,
@@ -34,10 +36,24 @@ TERMS = [
     LeafTerms("squared", 1, 0.4, 0.1),
     LeafTerms("squared", 1, 0.5, 0.5),
     LeafTerms("squared", 1, 1.0, 2.0),
+    LeafTerms("poisson", 1, 0.5, 0.1, LossFacts(cap=0.3)),
+    LeafTerms("poisson", 1, 1.0, 2.0, LossFacts(cap=1.5, origin=1.5)),
+    LeafTerms("quantile", 1, 1.0, 0.05, LossFacts(level=0.5)),
+    LeafTerms("quantile", 1, 1.0, 1.0, LossFacts(level=0.2)),
+    LeafTerms("logistic", 1, 0.5, 2.0, LossFacts(label_weights=(0.1, 1.0))),
+    LeafTerms("logistic", 1, 0.7, 0.5, LossFacts(label_weights=(1.0, 0.8))),
+    LeafTerms("softmax", 4, 0.7, 0.1, LossFacts(label_weights=(0.1, 0.5, 1.0, 0.5))),
 ]
 every_term = pytest.mark.parametrize("terms", TERMS, ids=str)
 every_adjacency = pytest.mark.parametrize("adjacency", ["zero_out", "replace_one"])
-LOSSES = [("logistic", 1), ("softmax", 3), ("squared", 1)]
+LOSSES = [
+    ("logistic", 1),
+    ("softmax", 3),
+    ("squared", 1),
+    ("poisson", 1),
+    ("quantile", 1),
+]
+REGRESSIONS = ("squared", "poisson", "quantile")
 every_loss = pytest.mark.parametrize(("loss", "n_outputs"), LOSSES)
 
 
@@ -62,7 +78,9 @@ def random_records(terms, rng, n=255):
     """Raw predictions small and large, near ties and far, and targets."""
     scale = 10.0 ** rng.uniform(-1, 1.6, size=(n, 1))
     raw = scale * rng.normal(size=(n, terms.n_outputs))
-    if terms.loss == "squared":
+    if terms.loss == "poisson":
+        return rng.uniform(-30, 3, size=(n, 1)), rng.uniform(-1.5, 1.5, n)
+    if terms.loss in REGRESSIONS:
         return rng.uniform(-3, 3, size=(n, 1)), rng.uniform(-1.5, 1.5, n)
     return raw, rng.integers(max(terms.n_outputs, 2), size=n).astype(float)
 
@@ -152,6 +170,79 @@ def test_broken_twin_of_too_much_curvature_would_pass_its_bound(monkeypatch):
     assert searched(terms, "zero_out", 5) > 1.2 * terms.bound().zero_out
 
 
+WEIGHED = [terms for terms in TERMS if terms.facts.label_weights]
+
+
+@every_adjacency
+@pytest.mark.parametrize("terms", WEIGHED, ids=str)
+def test_broken_twin_that_charges_the_second_weight_is_found(terms, adjacency):
+    plain = replace(terms, facts=LossFacts()).bound().under(adjacency)
+    charged = plain * terms.facts.heaviest()[1]
+    assert searched(terms, adjacency, 5) > 1.02 * charged
+
+
+@every_adjacency
+def test_broken_twin_that_forgets_weights_above_one_is_found(adjacency, monkeypatch):
+    monkeypatch.setattr(LossFacts, "__post_init__", lambda self: None)
+    terms = LeafTerms("logistic", 1, 0.5, 2.0, LossFacts(label_weights=(1.0, 5.0)))
+    plain = replace(terms, facts=LossFacts()).bound().under(adjacency)
+    assert searched(terms, adjacency, 5) > 2 * plain
+    assert searched(terms, adjacency, 5) <= terms.bound().under(adjacency) * 1.001
+
+
+@pytest.mark.parametrize("terms", WEIGHED, ids=str)
+def test_weights_multiply_all_that_a_record_adds(terms):
+    raw, y = random_records(terms, np.random.default_rng(0))
+    own = np.take(terms.facts.label_weights, y.astype(int))[:, None]
+    plain = added(replace(terms, facts=LossFacts()), raw, y)
+    assert added(terms, raw, y) == pytest.approx(own * plain, abs=1e-11)
+
+
+def test_two_labels_of_unequal_weight_cost_less_than_twice_the_larger():
+    light = replace(TERMS[1], facts=LossFacts(label_weights=(1.0, 0.2)), weight=1.0)
+    twice = 2 * light.bound().zero_out
+    assert light.bound().replace_one < 0.75 * twice
+
+
+def test_broken_twin_of_quantiles_without_a_count_or_at_half_the_residual_is_found():
+    heavy = LeafTerms("quantile", 1, 1.0, 1.0, LossFacts(level=0.9))
+    assert searched(heavy, "zero_out", 5) > 1.4 * 0.9
+    # Residuals of at most the level, as if nobody were below.
+    low = LeafTerms("quantile", 1, 1.0, 0.05, LossFacts(level=0.2))
+    assert searched(low, "zero_out", 5) > 3 * math.hypot(0.2, 0.05)
+
+
+def test_broken_twin_of_counts_without_a_cap_is_found(monkeypatch):
+    """Curvatures that are charged for means up to the cap, and not cut off there."""
+    honest = kernel.poisson_sums
+
+    def uncapped(leaves, raw, y, is_present, clip, weight, facts, *rest):
+        facts = facts * np.array([1.0, 10.0])
+        honest(leaves, raw, y, is_present, clip, 10 * weight, facts, *rest)
+
+    terms = LeafTerms("poisson", 1, 0.5, 0.5, LossFacts(cap=0.3))
+    monkeypatch.setattr(kernel, "poisson_sums", uncapped)
+    for adjacency in ("zero_out", "replace_one"):
+        assert searched(terms, adjacency, 5) > 1.5 * terms.bound().under(adjacency)
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"level": 0.0},
+        {"level": 1.0},
+        {"origin": -1e-9},
+        {"cap": 0.0},
+        {"cap": math.nan},
+        {"label_weights": (1.0, 1.1)},
+        {"label_weights": (1.0, 0.0)},
+    ],
+)
+def test_facts_that_no_bound_is_proved_for_are_refused(facts):
+    with pytest.raises(ValueError, match="Facts of a loss must"):
+        LossFacts(**facts)
+
+
 # ------------------------------------------------------------------------ exact numbers
 
 
@@ -194,6 +285,13 @@ def walked(trees, tree, codes):
 
 
 def plainly(terms, raw, y):
+    if terms.loss == "poisson":
+        mean = np.minimum(np.exp(raw[:, 0]), 2.0)
+        error = np.clip(mean - (y + 1), -terms.clip, terms.clip)
+        return np.column_stack([error, terms.weight * np.minimum(mean, 1)])
+    if terms.loss == "quantile":
+        error = np.where(y < raw[:, 0], 0.5, -0.5)
+        return np.column_stack([error, np.full(len(y), terms.weight)])
     if terms.loss == "squared":
         error = np.clip(raw[:, 0] - y, -terms.clip, terms.clip)
         return np.column_stack([error, np.full(len(y), terms.weight)])
@@ -299,7 +397,40 @@ def test_a_reader_starts_again_where_released_values_are_others():
         assert np.array_equal(query.total(reader, None), query.total(fresh, None))
 
 
+def notices_overwritten_values():
+    """Whether a tree's values, changed where they lie, are found to be others."""
+    terms = LeafTerms("logistic", 1, 0.6, 0.8)
+    codes = codes_of(MIXED, 300)
+    source = source_of(codes, targets_of("logistic", codes))
+    trees = draw_trees(MIXED, n_trees=4, max_depth=4, seed=1)
+    values = np.random.default_rng(0).normal(size=(3, trees.n_leaves, 1))
+    reader = query_of(terms, trees, 300).open(source)
+    same = []
+    for done in (1, 2, 2, 3):
+        query = query_of(terms, trees, 300, values[:done])
+        fresh = query.total(query.open(source), None)
+        same.append(np.array_equal(query.total(reader, None), fresh))
+        values[0] += 0.5
+    return all(same)
+
+
+def test_released_values_that_are_overwritten_are_noticed(monkeypatch):
+    assert notices_overwritten_values()
+
+    def trusting(self, start, values):
+        return self._start is not None and self._n_done <= len(values)
+
+    monkeypatch.setattr(LeafReader, "_continues", trusting)
+    assert not notices_overwritten_values()
+
+
 def test_bounds_are_given_for_tables_alone():
     bound = TERMS[0].bound()
     assert bound.norm == 2
     assert bound == Bound(zero_out=bound.zero_out, replace_one=bound.replace_one)
+
+
+@pytest.mark.parametrize("origin", [1e18, 1e200, math.inf, math.nan, -1.0])
+def test_origins_at_which_steps_would_be_no_numbers_are_refused(origin):
+    with pytest.raises(ValueError, match="an origin from 0 to 1e17"):
+        LossFacts(origin=origin)

@@ -14,10 +14,18 @@ from skdp.ensemble._trees import draw_trees
 from skdp.privacy._query import Layout
 from skdp.queries import _model_gains_kernel as kernel
 from skdp.queries._leaf_sums import LeafSums, LeafTerms
+from skdp.queries._loss_facts import LossFacts
 from skdp.queries._model_gains import ModelGains
 from tests.ensemble.coded import MIXED, codes_of, source_of, targets_of
 
-LOSSES = [("logistic", 1), ("softmax", 3), ("squared", 1)]
+LOSSES = [
+    ("logistic", 1),
+    ("softmax", 3),
+    ("squared", 1),
+    ("poisson", 1),
+    ("quantile", 1),
+]
+REGRESSIONS = ("squared", "poisson", "quantile")
 SHARES, CLIP = (1.0, 0.5, 0.25), 0.3
 every_loss = pytest.mark.parametrize(("loss", "n_outputs"), LOSSES)
 
@@ -46,7 +54,7 @@ def records(loss, n_outputs, n=120):
     """Codes at random with targets on all sides, some of them far off."""
     rng = np.random.default_rng(2)
     codes = codes_of(MIXED, n)
-    if loss == "squared":
+    if loss in REGRESSIONS:
         return codes, rng.choice([-1.0, -0.2, 0.1, 1.0], n)
     return codes, rng.integers(max(n_outputs, 2), size=n).astype(float)
 
@@ -85,6 +93,9 @@ def test_bounds_are_attained(loss, n_outputs):
         y = np.where(np.arange(len(y)) % 2, 1.0, -1.0)
         offset = y[:, None] - 2 * raw * (np.arange(len(y)) % 2)[:, None]
         offset -= query.start
+    if loss in ("poisson", "quantile"):
+        # So far below that the trees do not reach them.
+        offset -= 1000.0
     found = farthest(each(query, codes, y, offset))
     for adjacency, distance in found.items():
         assert distance >= 0.99 * bound.under(adjacency)
@@ -130,6 +141,11 @@ def test_gains_are_those_of_the_losses(loss, n_outputs):
     def lost(raw):
         if loss == "squared":
             return (raw[:, 0] - y) ** 2 / 2
+        if loss == "quantile":
+            return np.abs(raw[:, 0] - y) / 2
+        if loss == "poisson":
+            log = np.minimum(raw[:, 0], math.log(2))
+            return np.exp(log) - (y + 1) * log
         if n_outputs == 1:
             raw = np.hstack([np.zeros_like(raw), raw])
         return -log_softmax(raw, axis=1)[np.arange(len(y)), y.astype(int)]
@@ -198,3 +214,17 @@ def test_all_pairs_were_looked_at():
     labels = set(itertools.product([0.0, 1.0]))
     assert {(label,) for label in y} == labels
     assert len(np.unique(codes, axis=0)) > 50
+
+
+@pytest.mark.parametrize(("loss", "n_outputs"), [("logistic", 1), ("softmax", 3)])
+def test_weights_of_labels_multiply_gains_before_they_are_clipped(loss, n_outputs):
+    codes, y = records(loss, n_outputs)
+    weights = (0.5, 1.0, 0.25)[: max(n_outputs, 2)]
+    wide = replace(grown(loss, n_outputs, len(y)), clip=50.0)
+    heavy = replace(wide, facts=LossFacts(label_weights=weights))
+    own = np.take(weights, y.astype(int))[:, None]
+    found = each(heavy, codes, y)
+    assert found == pytest.approx(own * each(wide, codes, y), abs=1e-9)
+    narrow = replace(heavy, clip=CLIP)
+    for adjacency, distance in farthest(each(narrow, codes, y)).items():
+        assert distance <= narrow.bound().under(adjacency) + narrow.slack(Layout(1))

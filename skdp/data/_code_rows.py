@@ -1,0 +1,198 @@
+"""`CodeRows`: rows that are sums of what the codes of a record stand for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp._floats import FloatArray
+from skdp._row_threads import by_blocks
+from skdp.data._centred import TargetScale
+from skdp.data._source import Block, Source, is_stable
+
+# Norms are taken to be longer by as much as their rounding could hide.
+_ROUNDED = 1 + 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class CodeBasis:
+    """What codes stand for; released, or public.
+
+    Parameters
+    ----------
+    parts : tuple of ndarray of float64 of shape (n_codes, n_features_of_column)
+        One a column; features of different columns are different ones.
+    """
+
+    parts: tuple[FloatArray, ...]
+
+    @property
+    def n_features(self) -> int:
+        """Of all columns."""
+        return sum(part.shape[1] for part in self.parts)
+
+    @cached_property
+    def starts(self) -> NDArray[np.int64]:
+        """Where the codes of each column begin, and their number."""
+        sizes = [len(part) for part in self.parts]
+        return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+    @cached_property
+    def squares(self) -> FloatArray:
+        """Squared norm of what each code stands for; those of a row add up."""
+        return np.concatenate([np.sum(part**2, axis=1) for part in self.parts])
+
+    @cached_property
+    def _largest(self) -> FloatArray:
+        each = np.split(self.squares, self.starts[1:-1])
+        return np.sqrt([part.max() for part in each])
+
+    @property
+    def norm(self) -> float:
+        """Of the longest row that there could be."""
+        return float(np.linalg.norm(self._largest)) * _ROUNDED
+
+    @property
+    def terms(self) -> float:
+        """Largest sum of the norms of what a row is the sum of."""
+        return float(self._largest.sum()) * _ROUNDED
+
+    def tables(self, weights: FloatArray) -> tuple[FloatArray, ...]:
+        """What each code of each column adds to raw predictions."""
+        ends = np.cumsum([part.shape[1] for part in self.parts])
+        each = np.split(weights, ends[:-1])
+        return tuple(p @ own for p, own in zip(self.parts, each, strict=True))
+
+    def features(self, sums: FloatArray) -> FloatArray:
+        """Of sums by code the sums of the features."""
+        each = np.split(sums, self.starts[1:-1])
+        found = [p.T @ own for p, own in zip(self.parts, each, strict=True)]
+        return np.concatenate(found)
+
+
+@dataclass(frozen=True, eq=False)
+class CodeRows:
+    """Rows as they are in products with weights, weighted in products with residuals.
+
+    A row is the sum of what its codes stand for. In products with residuals each row
+    that is longer than 1 is brought to 1: as a weight of its record, so that raw
+    predictions remain sums over the columns.
+
+    Parameters
+    ----------
+    codes : ndarray of uint8 of shape (n_rows, n_columns)
+        Private.
+    basis : CodeBasis
+    """
+
+    codes: NDArray[np.uint8]
+    basis: CodeBasis
+    dtype: ClassVar[Any] = np.dtype(np.float64)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of rows and features."""
+        return len(self.codes), self.basis.n_features
+
+    @property
+    def norms(self) -> FloatArray:
+        """In products with residuals no row is longer."""
+        return np.ones(len(self.codes))
+
+    def __matmul__(self, weights: FloatArray) -> FloatArray:
+        return added_up(self.codes, self.basis.starts, self.basis.tables(weights))
+
+    @cached_property
+    def T(self) -> _Transposed:
+        """For products with residuals; kept, with the weights of the records."""
+        squares = (self.basis.squares[:, None],)
+        lengths = np.sqrt(added_up(self.codes, self.basis.starts, squares)[:, 0])
+        return _Transposed(self, 1 / np.maximum(lengths * _ROUNDED, 1.0))
+
+
+@dataclass(frozen=True, eq=False)
+class _Transposed:
+    rows: CodeRows
+    weights: FloatArray
+
+    def __matmul__(self, residuals: FloatArray) -> FloatArray:
+        from skdp.data._code_rows_kernel import add_up_by_code
+
+        basis, width = self.rows.basis, residuals.shape[1]
+        weighted = np.ascontiguousarray(self.weights[:, None] * residuals)
+        codes = self.rows.codes
+
+        def of_run(first: int, last: int) -> FloatArray:
+            sums = np.zeros((int(basis.starts[-1]), width))
+            add_up_by_code(codes, basis.starts, weighted, sums, first, last)
+            return sums
+
+        first, *others = by_blocks(of_run, len(codes))
+        return basis.features(sum(others, start=first))
+
+
+def added_up(
+    codes: NDArray[np.uint8], starts: NDArray[np.int64], tables: tuple[FloatArray, ...]
+) -> FloatArray:
+    """Of each record the sum of the entries of its codes, column after column.
+
+    Parameters
+    ----------
+    codes : ndarray of uint8 of shape (n_rows, n_columns)
+    starts : ndarray of int64 of shape (n_columns + 1,)
+    tables : tuple of ndarray of float64 of shape (n_codes, n_outputs)
+        One a column, or one of all.
+    """
+    from skdp.data._code_rows_kernel import add_entries
+
+    table = np.concatenate(tables)
+    added = np.zeros((len(codes), table.shape[1]))
+
+    def of_run(first: int, last: int) -> None:
+        add_entries(codes, starts, table, added, first, last)
+
+    by_blocks(of_run, len(codes))
+    return added
+
+
+class CodeSource:
+    """A source of codes, shown as rows of what they stand for.
+
+    Parameters
+    ----------
+    source : Source
+        Must be stable.
+    basis : CodeBasis
+    targets : TargetScale or None
+        None: targets as they are.
+    """
+
+    is_row_major = False
+
+    def __init__(
+        self, source: Source, basis: CodeBasis, targets: TargetScale | None = None
+    ) -> None:
+        self._blocks = [
+            Block(
+                CodeRows(block.X, basis),
+                block.y if targets is None else targets.of(block.y),
+                block.present,
+            )
+            for block in source.blocks()
+        ]
+        self.n_samples, self.n_features = source.n_samples, basis.n_features
+        self.largest_block = source.largest_block
+        self.is_stable = is_stable(source)
+        # Sums by code are added up once more, to sums of features.
+        summed = self.largest_block + math.ceil(self.n_samples / self.largest_block)
+        self.amplification = max(basis.terms, 1.0) * (1 + basis.starts[-1] / summed)
+
+    def blocks(self) -> Iterator[Block]:
+        """The same blocks each time."""
+        return iter(self._blocks)

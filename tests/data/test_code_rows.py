@@ -1,0 +1,289 @@
+"""Rows of codes: products as they are, sums in which no record adds more than 1."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from skdp.data import CodeBasis, CodeRows, CodeSource, MemorySource, added_up
+from skdp.data import _code_rows as module
+from skdp.losses import LogisticLoss
+from skdp.objectives import LinearObjective
+from skdp.privacy._query import Layout
+from skdp.queries._gradient import Gradients
+from skdp.queries._gradient_sum import gradient_bound
+
+SIZES = (3, 40, 2)
+
+
+def basis_of(rng, scale=1.0, sizes=SIZES):
+    parts = [scale * rng.normal(size=(k, rng.integers(1, 5))) for k in sizes]
+    return CodeBasis(tuple(parts))
+
+
+def codes_of(rng, n, sizes=SIZES):
+    return np.stack([rng.integers(k, size=n) for k in sizes], 1).astype(np.uint8)
+
+
+def dense(basis, codes):
+    parts = zip(basis.parts, codes.T, strict=True)
+    return np.hstack([part[own] for part, own in parts])
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
+def test_products_are_those_of_dense_rows(scale):
+    rng = np.random.default_rng(0)
+    basis, codes = basis_of(rng, scale), codes_of(rng, 200)
+    rows, X = CodeRows(codes, basis), dense(basis, codes)
+    weights = rng.normal(size=(basis.n_features, 3))
+    residuals = rng.normal(size=(200, 3))
+    factor = 1 / np.maximum(np.linalg.norm(X, axis=1), 1)[:, None]
+    assert rows.shape == X.shape
+    assert np.allclose(rows @ weights, X @ weights, rtol=1e-12)
+    assert np.allclose(rows.T @ residuals, X.T @ (factor * residuals), rtol=1e-11)
+
+
+def lengths(basis, codes, weights):
+    """Squares of weighted rows, exactly."""
+    found = []
+    for own, weight in zip(codes, weights, strict=True):
+        each = (
+            Fraction(float(entry))
+            for part, code in zip(basis.parts, own, strict=True)
+            for entry in part[code]
+        )
+        found.append(sum(entry**2 for entry in each) * Fraction(float(weight)) ** 2)
+    return found
+
+
+def hostile_bases(rng):
+    """Rows about as long as 1, far longer, and of parts of very different size."""
+    for scale in (0.2, 0.4, 1.0, 1e6, 1e100):
+        yield basis_of(rng, scale)
+    parts = basis_of(rng).parts
+    uneven = zip(parts, (1e-8, 1.0, 1e5), strict=True)
+    yield CodeBasis(tuple(scale * part for part, scale in uneven))
+    row = np.linalg.norm([part[0] for part in map(np.ravel, parts)])
+    yield CodeBasis(tuple(part / row for part in parts))
+
+
+def test_no_weighted_row_is_longer_than_one_in_exact_arithmetic():
+    rng = np.random.default_rng(1)
+    for basis in hostile_bases(rng):
+        codes = codes_of(rng, 60)
+        weights = CodeRows(codes, basis).T.weights
+        assert max(lengths(basis, codes, weights)) <= 1
+
+
+def test_broken_twin_without_room_for_rounding_is_found(monkeypatch):
+    monkeypatch.setattr(module, "_ROUNDED", 1 - 1e-15)
+    rng, longest = np.random.default_rng(1), Fraction(0)
+    for basis in hostile_bases(rng):
+        codes = codes_of(rng, 60)
+        weights = CodeRows(codes, basis).T.weights
+        longest = max(longest, *lengths(basis, codes, weights))
+    assert longest > 1
+
+
+def test_no_row_is_longer_than_the_longest_that_could_be():
+    rng = np.random.default_rng(2)
+    for basis in hostile_bases(rng):
+        X = dense(basis, codes_of(rng, 500))
+        found = np.linalg.norm(X, axis=1).max()
+        assert found <= basis.norm <= basis.terms
+        best = [np.linalg.norm(part, axis=1).argmax() for part in basis.parts]
+        longest = np.linalg.norm(dense(basis, np.array([best])))
+        assert longest == pytest.approx(basis.norm, rel=1e-10)
+
+
+def test_a_record_is_computed_by_itself():
+    rng = np.random.default_rng(3)
+    basis, codes = basis_of(rng), codes_of(rng, 100)
+    weights = rng.normal(size=(basis.n_features, 2))
+    among, alone = CodeRows(codes, basis), CodeRows(codes[7:8], basis)
+    assert (among @ weights)[7].tobytes() == (alone @ weights)[0].tobytes()
+    assert among.T.weights[7] == alone.T.weights[0]
+
+
+def test_added_up_is_a_look_up():
+    rng = np.random.default_rng(4)
+    codes, tables = codes_of(rng, 50), [rng.normal(size=(k, 2)) for k in SIZES]
+    starts = np.array([0, 3, 43, 45])
+    found = added_up(codes, starts, tuple(tables))
+    wanted = sum(table[own] for table, own in zip(tables, codes.T, strict=True))
+    assert np.allclose(found, wanted, rtol=0, atol=1e-14)
+
+
+# ------------------------------------------------------------------- gradients of rows
+
+
+def objective_of(basis, n, adjacency="zero_out"):
+    return LinearObjective(
+        loss=LogisticLoss(),
+        n_samples=n,
+        n_features=basis.n_features,
+        data_norm=1.0,
+        product_norm=max(basis.norm, 1.0),
+        adjacency=adjacency,
+    )
+
+
+def gradient(basis, codes, y, weights, present=None):
+    source = CodeSource(MemorySource(codes, y, present), basis)
+    query = Gradients(objective_of(basis, len(y))).at(weights)
+    return query.total(query.open(source), None)
+
+
+@pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
+def test_bounds_hold_at_any_weights_and_are_attained(adjacency):
+    """Records at the longest row, right and wrong as far as can be."""
+    rng, largest = np.random.default_rng(5), 0.0
+    for scale in (0.3, 1.0, 3.0):
+        basis = basis_of(rng, scale)
+        best = [np.linalg.norm(part, axis=1).argmax() for part in basis.parts]
+        codes = codes_of(rng, 30)
+        codes[0] = best
+        for size in (0.0, 0.1, 1.0, 10.0):
+            weights = rng.normal(size=(basis.n_features + 1, 1))
+            along = dense(basis, codes[:1]).T / basis.norm
+            if rng.random() < 0.5:
+                weights[:-1] = along
+            weights *= size / np.linalg.norm(weights)
+            bound = gradient_bound(
+                objective_of(basis, 30, adjacency), math.inf, size
+            ).under(adjacency)
+            moved = moves(basis, codes, weights, adjacency, rng)
+            assert moved <= bound * (1 + 1e-9)
+            largest = max(largest, moved / bound)
+    # Under replace_one opposite rows have the same intercept.
+    assert largest > (0.99 if adjacency == "zero_out" else 0.7)
+
+
+def moves(basis, codes, weights, adjacency, rng):
+    """How far a record of any codes and label moves the sum, at most."""
+    found = []
+    for label in (0.0, 1.0):
+        y = np.full(len(codes), label)
+        present = np.ones(len(codes), dtype=bool)
+        first = gradient(basis, codes, y, weights, present)
+        if adjacency == "zero_out":
+            present[0] = False
+            other = gradient(basis, codes, y, weights, present)
+            found.append(np.linalg.norm(first - other))
+            continue
+        for _ in range(8):
+            changed, labels = codes.copy(), y.copy()
+            labels[0] = 1 - label
+            if rng.random() < 0.7:
+                changed[0] = codes_of(rng, 1)[0]
+            found.append(
+                np.linalg.norm(first - gradient(basis, changed, labels, weights))
+            )
+    return max(found)
+
+
+def test_broken_twin_that_takes_rows_in_products_for_short_is_found():
+    """A long row's residual is larger than that of a row of length 1."""
+    rng = np.random.default_rng(6)
+    basis = basis_of(rng, 3.0)
+    best = [np.linalg.norm(part, axis=1).argmax() for part in basis.parts]
+    codes = np.array([best] * 5, dtype=np.uint8)
+    weights = np.vstack([dense(basis, codes[:1]).T / basis.norm, [[0.0]]])
+    short = replace(objective_of(basis, 5), product_norm=None)
+    moved = moves(basis, codes, weights, "zero_out", rng)
+    assert moved > 1.05 * gradient_bound(short, math.inf, 1.0).zero_out
+
+
+def test_broken_twin_that_takes_the_diameter_of_rows_is_found():
+    """Opposite rows of one label, at a constant that is far from it."""
+    basis = CodeBasis((np.array([[1.0], [-1.0]]),))
+    objective = replace(objective_of(basis, 4, "replace_one"), offset=(3.0,))
+    sums = Gradients(objective, intercept_weight=0.2)
+    query, found = sums.at(np.zeros((2, 1))), []
+    for code in (0, 1):
+        codes = np.array([[code], [0], [1], [0]], dtype=np.uint8)
+        source = CodeSource(MemorySource(codes, np.zeros(4)), basis)
+        found.append(query.total(query.open(source), None))
+    moved = float(np.linalg.norm(found[0] - found[1]))
+    assert 0.95 * query.bound().replace_one < moved <= query.bound().replace_one
+    rho = math.hypot(1, 0.2)
+    assert moved > 1.1 * rho * objective.loss.replace_one_bound(3.0)
+
+
+def test_broken_twin_without_weights_of_records_is_found(monkeypatch):
+    rng = np.random.default_rng(7)
+    basis = basis_of(rng, 3.0)
+    best = [np.linalg.norm(part, axis=1).argmax() for part in basis.parts]
+    codes = np.array([best] * 5, dtype=np.uint8)
+    weights = np.zeros((basis.n_features + 1, 1))
+    bound = gradient_bound(objective_of(basis, 5), math.inf, 0.0).zero_out
+    assert moves(basis, codes, weights, "zero_out", rng) <= bound * (1 + 1e-9)
+    honest = module.CodeRows.T.func
+
+    def unweighted(self):
+        found = honest(self)
+        return replace(found, weights=np.ones(len(self.codes)))
+
+    monkeypatch.setattr(module.CodeRows, "T", property(unweighted))
+    assert moves(basis, codes, weights, "zero_out", rng) > 2 * bound
+
+
+def test_rounding_is_within_what_is_charged():
+    """The sum as computed and the sum in rational numbers, given the residuals."""
+    rng = np.random.default_rng(8)
+    for scale in (1e-3, 1.0, 50.0):
+        basis, codes = basis_of(rng, scale), codes_of(rng, 300)
+        rows, r = CodeRows(codes, basis), rng.uniform(-1, 1, (300, 1))
+        computed = rows.T @ r
+        exact = [Fraction(0)] * basis.n_features
+        for own, weight, each in zip(codes, rows.T.weights, r[:, 0], strict=True):
+            entries = np.concatenate(
+                [part[c] for part, c in zip(basis.parts, own, strict=True)]
+            )
+            share = Fraction(float(weight)) * Fraction(float(each))
+            exact = [
+                total + Fraction(float(entry)) * share
+                for total, entry in zip(exact, entries, strict=True)
+            ]
+        pairs = zip(computed[:, 0], exact, strict=True)
+        error = math.sqrt(sum(float(Fraction(float(c)) - e) ** 2 for c, e in pairs))
+        source = CodeSource(MemorySource(codes, np.zeros(300)), basis)
+        query = Gradients(objective_of(basis, 300)).at(
+            np.zeros((basis.n_features + 1, 1))
+        )
+        charged = query.slack(Layout(source.largest_block, 1, source.amplification))
+        assert 2 * error <= charged
+
+
+def test_a_source_shows_the_same_blocks():
+    rng = np.random.default_rng(9)
+    basis, codes = basis_of(rng), codes_of(rng, 20)
+    source = CodeSource(MemorySource(codes, np.zeros(20)), basis)
+    assert source.is_stable
+    assert source.n_features == basis.n_features
+    first, second = ([b.X for b in source.blocks()] for _ in range(2))
+    assert first[0] is second[0]
+    assert source.amplification >= basis.terms
+
+
+def test_any_number_of_threads_gives_the_same_bits(monkeypatch):
+    rng = np.random.default_rng(10)
+    basis, codes = basis_of(rng), codes_of(rng, 240_000)
+    weights, residuals = (
+        rng.normal(size=(basis.n_features, 1)),
+        rng.normal(size=240_000),
+    )
+    found = []
+    for n_threads in (1, 2, 3):
+        monkeypatch.setattr("skdp._row_threads.n_threads_for", lambda n, k=n_threads: k)
+        rows = CodeRows(codes, basis)
+        sums = rows.T @ residuals[:, None]
+        found.append(((rows @ weights).tobytes(), sums.tobytes()))
+    assert found[0] == found[1] == found[2]
+    factor = CodeRows(codes, basis).T.weights[:, None]
+    exact = dense(basis, codes).T @ (factor * residuals[:, None])
+    assert np.allclose(sums, exact, rtol=1e-9)
