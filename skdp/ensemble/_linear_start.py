@@ -10,6 +10,7 @@ predictions remain sums of one curve a column. Proofs: ``docs/proofs/linear_star
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -17,7 +18,6 @@ from typing import Any
 import numpy as np
 from scipy.linalg import block_diag
 
-from skdp._configured import Given
 from skdp._floats import FloatArray
 from skdp.columns import Range
 from skdp.data import CodeBasis, CodeSource, TargetScale, WithOffset, added_up, held
@@ -259,10 +259,9 @@ def even(columns: CodedColumns) -> tuple[FloatArray, ...]:
 
 
 def _loss_of(loss: LeafLoss, n_outputs: int) -> Loss:
-    made: Given = {
+    made: dict[str, Callable[[], Loss]] = {
         "logistic": LogisticLoss,
         "softmax": partial(SoftmaxLoss, n_outputs),
         "squared": partial(SquaredLoss, _RESIDUAL_BOUND, target_bound=1.0),
     }
-    found: Loss = made[loss]()
-    return found
+    return made[loss]()

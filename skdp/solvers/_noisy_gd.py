@@ -84,8 +84,8 @@ class NoisyGD(Descent):
         None: the loss's `noisy_clip`, as long as noise and not the number of steps
         limits the run; no clipping otherwise. It is 0.5 for the softmax, where most
         residuals are near sqrt((K-1)/K) at first and small later while the worst case
-        is sqrt(2); a quarter of the target bound for the squared loss, and more the
-        less noise there is; none for two classes.
+        is sqrt(2), and a quarter of the target bound for the squared loss; of both more
+        the less noise there is; none for two classes.
     intercept_weight : float in [1e-6, 1] or None, default=None
         Factor on the intercept's part of every query, undone after the noise. A small
         factor spends less of the budget on the intercept, whose curvature averages
