@@ -104,10 +104,13 @@ class DPEstimator(PrivateEstimator):
         if self._will_centre():
             return True
         named = named_solver(self.solver, self.solver_params)
-        return self.delta > 0 and named is not None and named.adds_in_squares
+        # In books "auto" takes Gaussian noise only.
+        adds = self.ledger is not None if named is None else named.adds_in_squares
+        return bool(self.delta > 0 and adds)
 
-    def _be_one_of_several(self) -> None:
-        if self.solver == "auto" and self.delta > 0 and not self._will_centre():
+    def _be_one_of_several(self, *, in_books: bool) -> None:
+        is_open = self.solver == "auto" and self.delta > 0
+        if is_open and not in_books and not self._will_centre():
             self.solver = "noisy_gd"
 
     def _will_centre(self) -> bool:

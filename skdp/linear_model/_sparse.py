@@ -97,7 +97,11 @@ class SparseModel(DPEstimator):
         most: int = self.privacy_.n_nonzero_coefs
         return most
 
-    def _be_one_of_several(self) -> None:
+    def _adds_in_squares(self) -> bool:
+        is_open = self.solver == "auto" and not self._will_centre()
+        return not is_open and super()._adds_in_squares()
+
+    def _be_one_of_several(self, *, in_books: bool) -> None:
         if self.solver == "auto" and self.delta > 0 and not self._may_select():
             self.solver = "iht"
 

@@ -31,6 +31,9 @@ from skdp.solvers._flow_time import FlowTime
 # Least number of passes over the data that the default takes in expectation
 # (docs/solvers/noisy_sgd.md).
 _PASSES = 5
+# Up to so many records the default reads all of them at every step: that takes a moment
+# and has the least noise.
+_FEW_RECORDS = 20_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +108,9 @@ class NoisySGD(Descent):
         rule, n = FlowTime.of(objective, budget), objective.n_samples
         n_steps, rest = cls.rest_by_rule(given, rule)
         batch_size = given.get("batch_size")
-        if batch_size is None:
+        if batch_size is None and n <= _FEW_RECORDS:
+            batch_size = n
+        elif batch_size is None:
             # mu is about rate * sqrt(n_steps) / multiplier.
             passes = max(_PASSES, rule.mu * math.sqrt(n_steps))
             batch_size = math.ceil(n * min(1.0, passes / n_steps))
@@ -113,14 +118,21 @@ class NoisySGD(Descent):
 
     @property
     def mechanism(self) -> str:
-        return "Gaussian noise on Poisson samples, composed numerically"
+        return "Gaussian noise on Poisson samples, or on all records if batch_size = n"
 
     def plan(self, objective: LinearObjective) -> Plan:
-        rate = min(1.0, self.batch_size / objective.n_samples)
+        if self.batch_size >= objective.n_samples:
+            return Plan((Line(self.n_steps),))
+        rate = self.batch_size / objective.n_samples
         return Plan((Line(self.n_steps, sample=Poisson(rate)),))
 
     def sensitivity(self, objective: LinearObjective) -> float:
-        """Largest contribution of one record, under both adjacencies."""
+        """Largest contribution of one record to a sample, under both adjacencies.
+
+        Of a gradient sum if all records are read.
+        """
+        if self.batch_size >= objective.n_samples:
+            return super().sensitivity(objective)
         return self.gradients(objective).worst.under("zero_out")
 
     def run(

@@ -27,8 +27,9 @@ from skdp import (
 )
 from skdp.exceptions import BudgetExceeded, SeededNoiseWarning, UnaccountedStepError
 from skdp.model_selection import METHODS
-from skdp.model_selection._candidates import rehearse
-from skdp.privacy import BudgetLedger, epsilon_of
+from skdp.model_selection._candidates import rehearse, sized
+from skdp.privacy import BudgetLedger, ComposedEvent, GaussianEvent, epsilon_of
+from skdp.privacy._allowance import cost_over
 from tests.model_selection.runs import job_of, plan_of
 from tests.model_selection.toys import Fragile, NoisySum
 
@@ -557,3 +558,17 @@ def test_candidates_that_every_part_would_refuse_are_refused_before_the_commit(
     with pytest.raises(ValueError, match="contractive steps"):
         search.fit(X, y)
     assert ledger.spends() == []
+
+
+@pytest.mark.parametrize("params", [{}, {"C": 1.0}])
+def test_auto_takes_what_it_takes_in_a_ledger(params, tmp_path):
+    """And a candidate costs its share, no more and hardly less."""
+    X, y = rows_for(300)
+    share = GaussianEvent(1 / 0.4)
+    model = DPLogisticRegression(classes=[0, 1], **params)
+    ready = sized(model, share, X, y, 1e-6, "replace_one").estimator
+    tried, events = rehearse(ready, X, y, "replace_one")
+    assert 0.999 < cost_over(ComposedEvent(events), share) <= 1
+    outside = clone(ready).set_params(ledger=ledger_in(tmp_path)).fit(X, y)
+    assert tried.privacy_.solver == outside.privacy_.solver != "noisy_gd"
+    assert events == (outside.privacy_.event,)

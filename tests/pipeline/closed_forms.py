@@ -44,6 +44,7 @@ class SpyStep(BaseEstimator):
         self.event = event
         self.adds = adds
         self.random_state = random_state
+        self.ledger = None
 
     def fit(self, X, y=None):
         raise AssertionError("nothing may be fitted")
@@ -59,5 +60,5 @@ class SpyStep(BaseEstimator):
             adds_in_squares=self.adds and self.delta > 0,
         )
 
-    def _be_one_of_several(self):
+    def _be_one_of_several(self, *, in_books):
         pass

@@ -157,6 +157,22 @@ def test_several_steps_get_noise_that_adds_up():
         assert [step.solver for _, step in private_steps(result)] == solvers
 
 
+def test_auto_stays_in_steps_that_carry_a_ledger(tmp_path):
+    """It takes Gaussian noise there, so that the squares are shared all the same."""
+    ledger = BudgetLedger(tmp_path / "l.db", epsilon=1, delta=1e-6, reserve_delta=0.0)
+    pipeline = chain(SelectFromModel(model(ledger=ledger)), model(ledger=ledger))
+    result = set_budget(pipeline, epsilon=1, delta=1e-6)
+    assert [step.solver for _, step in private_steps(result)] == ["auto", "auto"]
+    named = chain(SelectFromModel(model(solver="noisy_gd")), model(solver="noisy_gd"))
+    shares = set_budget(named, epsilon=1, delta=1e-6)
+    for (_, step), (_, other) in zip(
+        private_steps(result), private_steps(shares), strict=True
+    ):
+        assert step.epsilon == other.epsilon
+    result.fit(X, Y)
+    assert 0.99 < ledger.spent().epsilon <= 1
+
+
 @pytest.mark.parametrize("delta", [0, 1e-6])
 @pytest.mark.parametrize("solver", ["auto", "noisy_gd", "objective_perturbation"])
 def test_fits_spend_no_more_than_planned(tmp_path, solver, delta):

@@ -15,7 +15,13 @@ from skdp.linear_model import DPLogisticRegression
 from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
 from skdp.model_selection import DPGridSearchCV
 from skdp.objectives import LinearObjective
-from skdp.privacy import Budget, PoissonGaussianEvent, calibrate, epsilon_of
+from skdp.privacy import (
+    Budget,
+    GaussianEvent,
+    PoissonGaussianEvent,
+    calibrate,
+    epsilon_of,
+)
 from skdp.privacy._noise import NoiseSource
 from skdp.queries._gradient_sum import GradientSum, query_sensitivity, rounding_slack
 from skdp.solvers import Progress, choose_solver, named_solver
@@ -51,12 +57,27 @@ class Sampler(SpyNoise):
 
 
 def test_defaults_follow_from_public_facts_only():
-    solver = resolved()
-    assert solver == resolved()
-    descent = choose_solver("noisy_gd", None, OBJECTIVE, BUDGET).solver
+    objective = replace(OBJECTIVE, n_samples=30_000)
+    solver = resolved(objective)
+    assert solver == resolved(objective)
+    descent = choose_solver("noisy_gd", None, objective, BUDGET).solver
     for name in ("n_steps", "momentum", "step_size", "intercept_weight"):
         assert getattr(solver, name) == getattr(descent, name)
-    assert solver.batch_size == math.ceil(5 * 2000 / solver.n_steps)
+    assert solver.batch_size == math.ceil(5 * 30_000 / solver.n_steps)
+
+
+@by_adjacency
+def test_few_records_are_all_read_at_the_cost_of_a_descent(adjacency):
+    """The least noise there is; what is exchanged is then bounded as it stands."""
+    objective = replace(OBJECTIVE, adjacency=adjacency)
+    solver = resolved(objective)
+    assert solver.batch_size == objective.n_samples
+    assert resolved(replace(objective, n_samples=20_001)).batch_size < 20_001
+    descent = choose_solver("noisy_gd", None, objective, BUDGET).solver
+    assert door.event_of(solver, 2.0, objective) == door.event_of(
+        descent, 2.0, objective
+    )
+    assert solver.sensitivity(objective) == descent.sensitivity(objective)
 
 
 def test_little_noise_takes_larger_samples():
@@ -87,12 +108,14 @@ def test_bad_parameters_are_named(params, message):
 def test_more_records_than_there_are_means_all():
     assert resolved(batch_size=10**9).batch_size == 2000
     event = door.event_of(resolved(batch_size=10**9, n_steps=3), 2.0, OBJECTIVE)
-    assert event == PoissonGaussianEvent(2.0, 1.0, 3, "zero_out")
+    assert event == GaussianEvent(2.0, 3)
 
 
 def test_searches_refuse_it_before_they_read():
     """No mu dominates sampled noise, so that a trial cannot be charged by one."""
-    model = DPLogisticRegression(classes=[0, 1], solver="noisy_sgd")
+    model = DPLogisticRegression(
+        classes=[0, 1], solver="noisy_sgd", solver_params={"batch_size": 10}
+    )
     search = DPGridSearchCV(model, {"C": [0.1, 1.0]}, epsilon=2.0, delta=1e-5)
     with pytest.raises(ValueError, match="does not add up in squares"):
         search.fit(np.eye(40), np.arange(40) % 2)
@@ -180,7 +203,9 @@ def test_the_divisor_is_the_public_batch_size():
 @by_adjacency
 def test_sensitivity_is_one_records_contribution(loss, adjacency):
     objective = replace(OBJECTIVE, loss=loss, adjacency=adjacency, n_features=4)
-    solver = resolved(objective, residual_clip=math.inf, intercept_weight=1.0)
+    solver = resolved(
+        objective, batch_size=20, residual_clip=math.inf, intercept_weight=1.0
+    )
     found = largest_change(replace(objective, adjacency="zero_out"))
     stated = solver.sensitivity(objective)
     # Half of it would be found out. The last bits are charged as rounding.
