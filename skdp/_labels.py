@@ -18,7 +18,7 @@ _COUNTED_ELSEWHERE = (
 )
 
 
-def encode_labels(model: Any, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+def encode_labels(model: Any, X: Any, y: Any) -> tuple[np.ndarray, Any]:
     """The public labels of a model, sorted, and the index of each record's label.
 
     Parameters
@@ -32,10 +32,12 @@ def encode_labels(model: Any, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
     Returns
     -------
     classes : ndarray of shape (n_classes,)
-    codes : ndarray of float64 of shape (n_samples,)
-        Private.
+    codes : ndarray of float64 of shape (n_samples,), or Labels
+        Private. Of a source they are read when its rows are.
     """
     name = type(model).__name__
+    if hasattr(X, "table"):
+        return _declared_alone(model, name), X.labels(declared_labels(model.classes))
     if y is None:
         raise ValueError(
             f"{name} requires y to be passed, but the target y is None. Pass the "
@@ -68,6 +70,22 @@ def encode_labels(model: Any, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
             PublicLabelsWarning,
         )
     return classes, codes.astype(np.float64)
+
+
+def _declared_alone(model: Any, name: str) -> np.ndarray:
+    """The declared labels of a model of a source, which has no others."""
+    if model.classes is None:
+        raise ValueError(
+            f"{name} needs declared labels with a source, since finding them would be "
+            "a release of its own. Got classes=None. Declare them with classes=[...]."
+        )
+    classes = declared_labels(model.classes)
+    if len(classes) < 2:
+        raise ValueError(
+            f"{name} needs at least two classes. Got 1 class. Declare all labels that "
+            "may occur with classes=[...]."
+        )
+    return classes
 
 
 def _codes(classes: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -175,3 +175,14 @@ class InconsistentVersionWarning(UserWarning):
             f"Loading {self.what} that was stored by skdp {self.original_version} "
             f"into skdp {self.current_version}. {self.remedy}"
         )
+
+
+class SourceError(RuntimeError):
+    """A source could not be read to the end, or its data changed meanwhile.
+
+    The message is always the same, whatever happened and in whichever record. What was
+    committed before stays on the books.
+
+    Remedy: check files and connections, make the source anew, and fit again, which
+    spends again.
+    """

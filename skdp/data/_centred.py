@@ -198,7 +198,7 @@ class _Transposed:
 
 
 class CentredSource:
-    """A source's rows, centred once and kept.
+    """A source's rows, centred; once and kept, if the source holds its rows.
 
     Parameters
     ----------
@@ -219,24 +219,29 @@ class CentredSource:
         centring: Centring,
         targets: TargetScale | None = None,
     ) -> None:
-        self._blocks = [
-            Block(
-                centring.of(encode(block.X)),
-                block.y if targets is None else targets.of(block.y),
-                block.present,
-            )
-            for block in source.blocks()
-        ]
+        self._source, self._encode = source, encode
+        self._centring, self._targets = centring, targets
+        self.holds_rows = getattr(source, "holds_rows", True)
+        self._blocks = list(self._read()) if self.holds_rows else []
         self.n_samples, self.n_features = source.n_samples, len(centring.centre)
-        self.largest_block, self.is_stable = source.largest_block, True
-        terms = [b.X.X.terms for b in self._blocks if isinstance(b.X.X, StateRows)]
+        self.largest_block, self.is_stable = source.largest_block, self.holds_rows
+        rows = [block.X.X for block in self._blocks]
+        if not self.holds_rows:
+            rows = [encode(csr_array((0, source.n_features)))]
+        terms = [each.terms for each in rows if isinstance(each, StateRows)]
         self.amplification = max(
             [centring.amplification, *map(centring.amplified, terms)]
         )
 
     def blocks(self) -> Iterator[Block]:
         """The centred blocks."""
-        return iter(self._blocks)
+        return iter(self._blocks) if self.holds_rows else self._read()
+
+    def _read(self) -> Iterator[Block]:
+        for block in self._source.blocks():
+            y = block.y if self._targets is None else self._targets.of(block.y)
+            X = self._centring.of(self._encode(block.X))
+            yield Block(X, y, block.present)
 
 
 def _scaled(X: Any, scale: FloatArray) -> Any:

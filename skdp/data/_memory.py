@@ -75,6 +75,8 @@ def held(source: Source) -> Block:
     if type(source) is MemorySource:  # a subclass may read its blocks from elsewhere
         return source.whole()
     blocks = list(source.blocks())
+    if len(blocks) == 1:
+        return blocks[0]
     parts = [block.X for block in blocks]
     X = vstack(parts, format="csr") if issparse(parts[0]) else np.concatenate(parts)
     y = np.concatenate([block.y for block in blocks])

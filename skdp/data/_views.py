@@ -26,6 +26,7 @@ class _View(ABC):
         self.largest_block = source.largest_block
         self.is_row_major = source.is_row_major
         self.is_stable = is_stable(source)
+        self.holds_rows = getattr(source, "holds_rows", True)
         self.amplification = getattr(source, "amplification", 1.0)
 
     def blocks(self) -> Iterator[Block]:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from skdp._floats import FloatArray
-from skdp.data import MemorySource
 from skdp.ensemble._boosted import BoostedTrees, without_trees
 from skdp.ensemble._newton_boosting import NewtonBoosting
 from skdp.ensemble._task import BoostingTask
+from skdp.io._rows import coded
 from skdp.privacy._answers import Answers
 from skdp.privacy._door import Door
 from skdp.solvers import Progress
@@ -38,8 +37,8 @@ class Outcome:
 
 def boost(
     solver: NewtonBoosting,
-    codes: NDArray[np.uint8],
-    targets: FloatArray,
+    codes: Any,
+    targets: Any,
     task: BoostingTask,
     door: Door,
     *,
@@ -51,7 +50,7 @@ def boost(
 
     Parameters
     ----------
-    codes : ndarray of uint8 of shape (n_samples, n_columns)
+    codes : ndarray of uint8, or StreamRows of them, of shape (n_samples, n_columns)
         Private, like `targets`.
     is_private : bool
         False computes without noise and requires an infinite epsilon.
@@ -64,7 +63,7 @@ def boost(
         From the ledger; nothing was read or spent.
     """
     plan = solver.plan(task) if is_private else None
-    answers = door.commit(plan, MemorySource(codes, targets), label=label)
+    answers = door.commit(plan, coded(codes, targets), label=label)
     if answers.is_rehearsed:
         return Outcome(
             without_trees(task.columns, np.zeros(task.n_outputs)), answers, 0

@@ -15,6 +15,7 @@ from skdp._validation import check_bool
 from skdp.ensemble._class_weights import declared_weights, label_weights
 from skdp.ensemble._gradient_boosting import GradientBoosting
 from skdp.ensemble._start import weighted_by
+from skdp.io._takes import fit_through
 from skdp.queries._loss_facts import PLAIN, LeafLoss, LossFacts
 
 
@@ -208,15 +209,17 @@ default=None
         self.ledger = ledger
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the model privately.
 
         Parameters
         ----------
-        X : data frame or array-like of shape (n_samples, n_features)
-            A table of what is declared.
+        X : data frame, array-like or source of shape (n_samples, n_features)
+            A table of what is declared. Of a source of `skdp.io` a byte a column is
+            held.
         y : array-like of shape (n_samples,)
-            Labels.
+            Labels. Left out with a source, which has its target; then `classes` must
+            be declared.
 
         Returns
         -------
@@ -231,24 +234,27 @@ default=None
             If the ledger's cap does not allow this fit. Nothing was read or spent.
         """
         with self._all_or_nothing():
-            budget, codes = self._read_to_fit(X)
-            classes, targets = encode_labels(self, codes, y)
-            labels = "taken from y" if self.classes is None else "declared"
-            weights = label_weights(self.class_weight, classes)
-            check_bool("correct_prior", self.correct_prior)
-            public = [f"set of labels ({labels})"]
-            if weights:
-                public.append("weights of labels (declared)")
-            self._boost(
-                codes,
-                targets,
-                *_loss_of(len(classes)),
-                budget,
-                tuple(public),
-                LossFacts(label_weights=weights),
-            )
-            self.classes_, self._label_weights = classes, weights
-            return self
+            return fit_through(self, X, y, lambda: self._fit(X, y))
+
+    def _fit(self, X: Any, y: Any) -> Self:
+        budget, codes = self._read_to_fit(X)
+        classes, targets = encode_labels(self, codes, y)
+        labels = "taken from y" if self.classes is None else "declared"
+        weights = label_weights(self.class_weight, classes)
+        check_bool("correct_prior", self.correct_prior)
+        public = [f"set of labels ({labels})"]
+        if weights:
+            public.append("weights of labels (declared)")
+        self._boost(
+            codes,
+            targets,
+            *_loss_of(len(classes)),
+            budget,
+            tuple(public),
+            LossFacts(label_weights=weights),
+        )
+        self.classes_, self._label_weights = classes, weights
+        return self
 
     @property
     def _units(self) -> tuple[float, float]:

@@ -19,10 +19,11 @@ from skdp.ensemble._export import to_json
 from skdp.ensemble._importances import importances
 from skdp.ensemble._shapes import ShapeFunctions
 from skdp.ensemble._table import read_to_predict
+from skdp.io._takes import TakesSources
 from skdp.privacy._record import PrivacyRecord
 
 
-class FittedTrees(PrivateEstimator):
+class FittedTrees(TakesSources, PrivateEstimator):
     """Raw predictions, shapes, importances and the text of a fitted model."""
 
     encoder_: Any

@@ -10,12 +10,9 @@ from functools import partial
 from numbers import Integral
 from typing import Any, ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils import get_tags
 
 from skdp._base import PUBLIC_OF_DECLARED
-from skdp._floats import FloatArray
 from skdp._forecast import Forecast, Signal, relaxed, warn_of_noise
 from skdp._validation import check_choice, check_count, check_real
 from skdp.columns import as_declared
@@ -133,8 +130,8 @@ class GradientBoosting(FittedTrees):
 
     def _boost(
         self,
-        codes: NDArray[np.uint8],
-        targets: FloatArray,
+        codes: Any,
+        targets: Any,
         loss: LeafLoss,
         n_outputs: int,
         budget: Budget,
@@ -267,7 +264,7 @@ class GradientBoosting(FittedTrees):
         remedies = ("a larger epsilon", *relaxed(budget))
         return warn_of_noise(signal_of(solver, task, budget), remedies)
 
-    def _read_to_fit(self, X: Any) -> tuple[Budget, NDArray[np.uint8]]:
+    def _read_to_fit(self, X: Any) -> tuple[Budget, Any]:
         """Checked parameters and codes; nothing is spent."""
         budget = self._check_privacy_params()
         self._named()

@@ -9,10 +9,13 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import RegressorMixin
 
-from skdp._input import check_targets, refuse_several_targets
+from skdp._floats import FloatArray
+from skdp._input import refuse_several_targets
+from skdp._targets import targets_of
 from skdp._validation import check_target_bounds
 from skdp.ensemble._gradient_boosting import GradientBoosting
 from skdp.ensemble._regression_losses import facts_of, half_and_middle, named_loss
+from skdp.io._takes import fit_through
 from skdp.queries._loss_facts import LeafLoss, LossFacts
 
 
@@ -197,15 +200,16 @@ default=None
         self.ledger = ledger
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the model privately.
 
         Parameters
         ----------
-        X : data frame or array-like of shape (n_samples, n_features)
-            A table of what is declared.
+        X : data frame, array-like or source of shape (n_samples, n_features)
+            A table of what is declared. Of a source of `skdp.io` a byte a column is
+            held.
         y : array-like of shape (n_samples,)
-            Finite targets.
+            Finite targets. Left out with a source, which has its target.
 
         Returns
         -------
@@ -220,16 +224,22 @@ default=None
             If the ledger's cap does not allow this fit. Nothing was read or spent.
         """
         with self._all_or_nothing():
-            low, high = check_target_bounds(self.target_bounds)
-            (loss, _), facts = self._loss(), self._loss_facts()
-            budget, codes = self._read_to_fit(X)
-            refuse_several_targets(y, "MultiOutputRegressor")
-            y = check_targets(self, codes, y)
-            self._half, self._middle = half_and_middle(self.target_bounds)
-            self._is_log = loss == "poisson"
-            scaled = np.clip((np.clip(y, low, high) - self._middle) / self._half, -1, 1)
-            self._boost(codes, scaled, loss, 1, budget, (), facts)
-            return self
+            return fit_through(self, X, y, lambda: self._fit(X, y))
+
+    def _fit(self, X: Any, y: Any) -> Self:
+        low, high = check_target_bounds(self.target_bounds)
+        (loss, _), facts = self._loss(), self._loss_facts()
+        budget, codes = self._read_to_fit(X)
+        refuse_several_targets(y, "MultiOutputRegressor")
+        half, middle = half_and_middle(self.target_bounds)
+
+        def scaled(y: FloatArray) -> FloatArray:
+            return np.clip((np.clip(y, low, high) - middle) / half, -1, 1)
+
+        targets = targets_of(self, codes, y, scaled)
+        self._half, self._middle, self._is_log = half, middle, loss == "poisson"
+        self._boost(codes, targets, loss, 1, budget, (), facts)
+        return self
 
     @property
     def _units(self) -> tuple[float, float]:

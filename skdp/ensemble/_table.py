@@ -11,6 +11,8 @@ from scipy.sparse import issparse
 from skdp._input import check_rows
 from skdp.columns._given import Declared
 from skdp.ensemble._bins import DEFAULT_INTERVALS, MOST_BINS, Bins, bins_of
+from skdp.io._rows import StreamRows
+from skdp.io._table_source import TableSource
 from skdp.preprocessing._table_columns import Table
 from skdp.preprocessing._table_encoder import TableEncoder
 from skdp.preprocessing._table_plan import check_knots
@@ -70,7 +72,7 @@ def reader_of(columns: Any) -> TableReader:
     return reader
 
 
-def read_to_fit(model: Any, X: Any) -> NDArray[np.uint8]:
+def read_to_fit(model: Any, X: Any) -> Any:
     """Codes of a table as declared, or an error before anything is spent.
 
     Sets the model's ``n_features_in_`` and ``feature_names_in_``, ``encoder_`` and
@@ -78,7 +80,7 @@ def read_to_fit(model: Any, X: Any) -> NDArray[np.uint8]:
 
     Returns
     -------
-    ndarray of uint8 of shape (n_samples, n_columns)
+    ndarray of uint8, or StreamRows of them, of shape (n_samples, n_columns)
         Private.
     """
     reader = reader_of(model.columns)
@@ -95,7 +97,23 @@ def read_to_fit(model: Any, X: Any) -> NDArray[np.uint8]:
         has_other=reader.handle_unknown == "ignore",
     )
     model.bins_ = bins
+    if isinstance(X, TableSource):
+        return _to_read(X, reader, bins)
     return bins.codes(cells)
+
+
+def _to_read(X: TableSource, reader: TableReader, bins: Bins) -> StreamRows:
+    """Codes of a source's records, when these are read."""
+    reading = X.reading(
+        reader.columns_, refuses_unknown=reader.handle_unknown == "error"
+    )
+    return StreamRows(
+        X,
+        reading,
+        lambda frame: bins.codes(reader._cells(frame)),
+        len(bins.columns),
+        np.dtype(np.uint8),
+    )
 
 
 def read_to_predict(model: Any, X: Any) -> NDArray[np.uint8]:

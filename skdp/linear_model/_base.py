@@ -15,14 +15,16 @@ from sklearn.utils.validation import check_is_fitted
 from skdp._base import PrivateEstimator
 from skdp._forecast import Forecast, Signal, relaxed, warn_of_noise
 from skdp._validation import check_data_norm, check_real
-from skdp.data import Centring, MemorySource
+from skdp.data import Centring
+from skdp.io._rows import StreamRows, records
+from skdp.io._takes import TakesSources
 from skdp.linear_model._forecast import forecast_of
 from skdp.linear_model._preconditioning import (
     Preconditioning,
     check_preconditioning,
     preconditioned,
 )
-from skdp.linear_model._rows import DeclaredRows, encoder_of
+from skdp.linear_model._rows import DeclaredRows, DeclaredStream, encoder_of
 from skdp.linear_model._signal import signal_of
 from skdp.losses import Loss
 from skdp.objectives import LinearObjective
@@ -41,13 +43,14 @@ from skdp.solvers import (
 from skdp.solvers._as_they_come import is_free
 from skdp.solvers._preconditioned import CentredSolution
 
+_DECLARED = (DeclaredRows, DeclaredStream)
 _UNCLIPPED_THEN = (
     "Version 0.1 did not clip rows in predict; they are now clipped to data_norm as in "
     "fit. Rows within it are predicted as before; coef_ and intercept_ are the same. "
 )
 
 
-class DPEstimator(PrivateEstimator):
+class DPEstimator(TakesSources, PrivateEstimator):
     """Solver and privacy record of a private model.
 
     A subclass's ``fit`` validates its input, states the loss and the regularisation,
@@ -234,6 +237,9 @@ class DPEstimator(PrivateEstimator):
         """Plan, commit, ask: everything about privacy in one place."""
         n_samples, n_features = X.shape
         objective = self._objective(loss, n_samples, n_features, alpha, budget)
+        if isinstance(X, (StreamRows, DeclaredStream)):
+            is_ordered = X.table.has_fixed_order
+            objective = replace(objective, holds_rows=False, is_ordered=is_ordered)
         chosen = self._preconditioned(X, objective, budget)
         if chosen is None:
             chosen = choose_solver(
@@ -243,7 +249,7 @@ class DPEstimator(PrivateEstimator):
                 budget,
                 has_ledger=self.ledger is not None,
             )
-            X = X.encoded() if isinstance(X, DeclaredRows) else X
+            X = X.encoded() if isinstance(X, _DECLARED) else X
         else:
             X = X.states
         solver = chosen.solver if chosen is not None else None
@@ -253,7 +259,7 @@ class DPEstimator(PrivateEstimator):
         notes += self._warn_of_noise(objective, budget)
         solution, answers = solve(
             solver,
-            MemorySource(X, y),
+            records(X, y, is_private=budget.is_finite),
             objective,
             door,
             label=f"{name}(solver={solver.named if solver else 'exact'!r})",
@@ -283,7 +289,7 @@ class DPEstimator(PrivateEstimator):
     ) -> Chosen | None:
         """The solver on centred rows; None if rows stay as they are."""
         given = check_preconditioning(self.preconditioning)
-        is_declared = isinstance(X, DeclaredRows)
+        is_declared = isinstance(X, _DECLARED)
         if isinstance(given, str):
             is_open = self.solver == "auto" and is_free(objective, budget)
             given = Preconditioning() if is_open and is_declared else None

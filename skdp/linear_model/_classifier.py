@@ -13,6 +13,7 @@ from skdp._input import declared_labels
 from skdp._labels import encode_labels
 from skdp._output import in_dtype
 from skdp._validation import check_bool, check_count, check_real
+from skdp.io._takes import fit_through
 from skdp.linear_model._base import DPEstimator
 from skdp.linear_model._rows import public_facts, rows_to_fit, rows_to_predict
 from skdp.losses import Loss
@@ -59,16 +60,17 @@ class LinearClassifier(ClassifierMixin, DPEstimator):
         self.ledger = ledger
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the model privately.
 
         Parameters
         ----------
-        X : array-like, CSR or data frame of shape (n_samples, n_features)
+        X : array-like, CSR, data frame or source of shape (n_samples, n_features)
             Finite numbers. float32 stays float32; CSR stays CSR. With `columns` a table
-            of what is declared.
+            of what is declared. A source of `skdp.io` is read where it lies.
         y : array-like of shape (n_samples,)
-            Labels.
+            Labels. Left out with a source, which has its target; then `classes` must
+            be declared.
 
         Returns
         -------
@@ -83,7 +85,7 @@ class LinearClassifier(ClassifierMixin, DPEstimator):
             If the ledger's cap does not allow this fit. Nothing was read or spent.
         """
         with self._all_or_nothing():
-            return self._fit(X, y)
+            return fit_through(self, X, y, lambda: self._fit(X, y))
 
     def _fit(self, X: Any, y: Any) -> Self:
         budget = self._check_privacy_params()
@@ -137,7 +139,7 @@ class LinearClassifier(ClassifierMixin, DPEstimator):
     def _loss(self, n_classes: int) -> Loss:
         """The loss for this number of classes, one output for two."""
 
-    def _encode_labels(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+    def _encode_labels(self, X: Any, y: Any) -> tuple[np.ndarray, Any]:
         """The public labels, sorted, and the index of each record's label."""
         return encode_labels(self, X, y)
 

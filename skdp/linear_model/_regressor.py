@@ -9,9 +9,12 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._input import check_targets, refuse_several_targets
+from skdp._floats import FloatArray
+from skdp._input import refuse_several_targets
 from skdp._output import in_dtype
+from skdp._targets import targets_of
 from skdp._validation import check_alpha, check_bool, check_target_bounds
+from skdp.io._takes import fit_through
 from skdp.linear_model._base import DPEstimator
 from skdp.linear_model._rows import public_facts, rows_to_fit, rows_to_predict
 from skdp.losses import SquaredLoss
@@ -28,16 +31,16 @@ class LinearRegressor(RegressorMixin, DPEstimator):
     A subclass documents the parameters.
     """
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the model privately.
 
         Parameters
         ----------
-        X : array-like, CSR or data frame of shape (n_samples, n_features)
+        X : array-like, CSR, data frame or source of shape (n_samples, n_features)
             Finite numbers. float32 stays float32; CSR stays CSR. With `columns` a table
-            of what is declared.
+            of what is declared. A source of `skdp.io` is read where it lies.
         y : array-like of shape (n_samples,)
-            Finite targets.
+            Finite targets. Left out with a source, which has its target.
 
         Returns
         -------
@@ -52,7 +55,7 @@ class LinearRegressor(RegressorMixin, DPEstimator):
             If the ledger's cap does not allow this fit. Nothing was read or spent.
         """
         with self._all_or_nothing():
-            return self._fit(X, y)
+            return fit_through(self, X, y, lambda: self._fit(X, y))
 
     @property
     def _is_penalised(self) -> bool:
@@ -65,14 +68,17 @@ class LinearRegressor(RegressorMixin, DPEstimator):
         low, high = check_target_bounds(self.target_bounds)
         X = rows_to_fit(self, X, budget)
         refuse_several_targets(y, "MultiOutputRegressor")
-        y = check_targets(self, X, y)
         middle = low / 2 + high / 2 if self.fit_intercept else 0.0
         scale = max(abs(low - middle), abs(high - middle))
         loss = SquaredLoss(math.inf)
         if budget.is_finite:
-            y = np.clip(y, low, high)
             loss = SquaredLoss(_RESIDUAL_BOUND, target_bound=1.0)
-        y = (y - middle) / scale
+
+        def scaled(y: FloatArray) -> FloatArray:
+            y = np.clip(y, low, high) if budget.is_finite else y
+            return np.asarray((y - middle) / scale)
+
+        y = targets_of(self, X, y, scaled)
         solution, objective, record = self._solve(
             X, y, loss, alpha, budget, public_facts(self.columns)
         )

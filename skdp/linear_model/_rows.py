@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, issparse
 from sklearn.base import clone
 
 from skdp._base import PUBLIC_OF_DECLARED, PUBLIC_OF_TABLES
 from skdp._input import check_rows
+from skdp.io._rows import StreamRows
+from skdp.io._table_source import TableSource
+from skdp.io._takes import shown
 from skdp.preprocessing._table_encoder import TableEncoder
 from skdp.preprocessing._table_plan import Encoding, KnotRule
 from skdp.privacy import Budget
@@ -61,6 +64,62 @@ class DeclaredRows:
         return self.encoding.rows_of(self.states, is_sparse=None)
 
 
+@dataclass(frozen=True, eq=False)
+class DeclaredStream:
+    """Records of a declared table that have not been read, to be encoded.
+
+    Parameters
+    ----------
+    encoding : Encoding
+        Public.
+    encoder : TableEncoder
+        Fitted; public.
+    table : TableSource
+    """
+
+    encoding: Encoding
+    encoder: TableEncoder
+    table: TableSource
+    dtype: ClassVar[Any] = np.dtype(np.float64)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of records, as declared, and of encoded features."""
+        return self.table.n_samples, self.encoding.basis.shape[1]
+
+    def __len__(self) -> int:
+        return self.table.n_samples
+
+    @property
+    def states(self) -> StreamRows:
+        """Each record's shares in states, when it is read."""
+        return self._rows(sum(self.encoding.parts), self._states, is_sparse=True)
+
+    def encoded(self) -> StreamRows:
+        """Rows of norm at most 1, when they are read."""
+        row = self._encoded(self.table.stand_in(self.encoder.columns_))
+        return self._rows(self.shape[1], self._encoded, is_sparse=issparse(row))
+
+    def labels(self, classes: np.ndarray) -> Any:
+        """How labels are read, or an error before anything is."""
+        return self.encoded().labels(classes)
+
+    def _rows(self, n_features: int, encode: Any, *, is_sparse: bool) -> StreamRows:
+        reading = self.table.reading(
+            self.encoder.columns_,
+            refuses_unknown=self.encoder.handle_unknown == "error",
+        )
+        return StreamRows(
+            self.table, reading, encode, n_features, self.dtype, is_sparse
+        )
+
+    def _states(self, frame: Any) -> csr_array:
+        return self.encoding.states(self.encoder._cells(frame))
+
+    def _encoded(self, frame: Any) -> Any:
+        return self.encoding.rows(self.encoder._cells(frame), is_sparse=None)
+
+
 def encoder_of(columns: Any) -> TableEncoder:
     """The unfitted encoder that the `columns` parameter stands for."""
     if isinstance(columns, TableEncoder):
@@ -83,11 +142,12 @@ def rows_to_fit(model: Any, X: Any, budget: Budget) -> Any:
 
     Returns
     -------
-    ndarray, CSR or DeclaredRows of shape (n_samples, n_features)
+    ndarray, CSR, DeclaredRows, StreamRows or DeclaredStream, (n_samples, n_features)
     """
     if model.columns is None:
         vars(model).pop("encoder_", None)
-        return check_rows(model, X, reset=True, accept_sparse=True)
+        rows = check_rows(model, shown(X), reset=True, accept_sparse=True)
+        return _to_read(X, rows) if isinstance(X, TableSource) else rows
     encoder = encoder_of(model.columns)
     encoding, cells = encoder._fit(X, knots_within(budget, model.adjacency))
     vars(model).pop("feature_names_in_", None)
@@ -95,7 +155,16 @@ def rows_to_fit(model: Any, X: Any, budget: Budget) -> Any:
         if hasattr(encoder, name):
             setattr(model, name, getattr(encoder, name))
     model.encoder_ = encoder
+    if isinstance(X, TableSource):
+        return DeclaredStream(encoding, encoder, X)
     return DeclaredRows(encoding, encoding.states(cells))
+
+
+def _to_read(X: TableSource, rows: Any) -> StreamRows:
+    """Rows of a source like one that was checked."""
+    return StreamRows(
+        X, X.reading(), lambda found: found, rows.shape[1], rows.dtype, issparse(rows)
+    )
 
 
 def rows_to_predict(model: Any, X: Any) -> Any:

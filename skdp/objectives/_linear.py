@@ -68,6 +68,10 @@ class LinearObjective:
         public. Empty: nothing.
     expected : Expected
         What the rules behind defaults expect of rows and targets.
+    holds_rows : bool, default=True
+        Whether rows are in memory, or read anew at every pass.
+    is_ordered : bool, default=True
+        Whether every reading shows the records in the same order.
     """
 
     loss: Loss
@@ -82,6 +86,8 @@ class LinearObjective:
     product_norm: float | None = None
     offset: tuple[float, ...] = ()
     expected: Expected = Expected()
+    holds_rows: bool = True
+    is_ordered: bool = True
 
     def __post_init__(self) -> None:
         data_norm = check_real(

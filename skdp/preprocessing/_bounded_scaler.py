@@ -12,11 +12,16 @@ from sklearn.utils.validation import check_is_fitted
 from skdp._base import DeclaredEstimator
 from skdp._bounds import match_bounds, to_unit
 from skdp._input import check_rows
+from skdp.io._takes import AppendsToSources, shown
 from skdp.preprocessing._output_norm import StatesOutputNorm
 
 
 class BoundedScaler(
-    StatesOutputNorm, OneToOneFeatureMixin, TransformerMixin, DeclaredEstimator
+    AppendsToSources,
+    StatesOutputNorm,
+    OneToOneFeatureMixin,
+    TransformerMixin,
+    DeclaredEstimator,
 ):
     """Clip to declared bounds, centre, and scale rows to norm at most 1.
 
@@ -77,7 +82,7 @@ class BoundedScaler(
         -------
         self
         """
-        X = check_rows(self, X, reset=True, accept_sparse=False)
+        X = check_rows(self, shown(X), reset=True, accept_sparse=False)
         names = getattr(self, "feature_names_in_", None)
         self.low_, self.high_ = match_bounds(self.bounds, X.shape[1], names)
         return self

@@ -15,10 +15,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from skdp._base import DeclaredEstimator
 from skdp._input import in_column_order, without_data
 from skdp._validation import check_bool, check_choice
+from skdp.io._takes import AppendsToSources, shown
 from skdp.preprocessing._output_norm import StatesOutputNorm
 
 
-class DeclaredOneHotEncoder(StatesOutputNorm, TransformerMixin, DeclaredEstimator):
+class DeclaredOneHotEncoder(
+    AppendsToSources, StatesOutputNorm, TransformerMixin, DeclaredEstimator
+):
     """One column of zeros and ones for each declared category.
 
     **Privacy.** Costs nothing: categories are declared, and each row is encoded on its
@@ -86,7 +89,7 @@ class DeclaredOneHotEncoder(StatesOutputNorm, TransformerMixin, DeclaredEstimato
         """
         check_choice("handle_unknown", self.handle_unknown, ("ignore", "other"))
         check_bool("sparse_output", self.sparse_output)
-        self._check(X, reset=True)
+        self._check(shown(X), reset=True)
         names = getattr(self, "feature_names_in_", None)
         self.categories_ = _match_categories(
             self.categories, self.n_features_in_, names

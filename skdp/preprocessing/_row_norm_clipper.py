@@ -12,11 +12,16 @@ from skdp._base import DeclaredEstimator
 from skdp._input import check_rows
 from skdp._rows import clip_rows
 from skdp._validation import check_data_norm
+from skdp.io._takes import AppendsToSources, shown
 from skdp.preprocessing._output_norm import StatesOutputNorm
 
 
 class RowNormClipper(
-    StatesOutputNorm, OneToOneFeatureMixin, TransformerMixin, DeclaredEstimator
+    AppendsToSources,
+    StatesOutputNorm,
+    OneToOneFeatureMixin,
+    TransformerMixin,
+    DeclaredEstimator,
 ):
     """Scale every row down to a declared L2 norm; shorter rows stay as they are.
 
@@ -65,7 +70,7 @@ class RowNormClipper(
         self
         """
         check_data_norm(self.data_norm)
-        check_rows(self, X, reset=True, accept_sparse=True)
+        check_rows(self, shown(X), reset=True, accept_sparse=True)
         return self
 
     def transform(self, X: Any) -> Any:

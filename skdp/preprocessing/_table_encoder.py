@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -14,6 +15,8 @@ from skdp._base import DeclaredEstimator
 from skdp._validation import check_bool, check_choice
 from skdp.columns import as_declared
 from skdp.columns._given import Declared
+from skdp.io._table_source import TableSource
+from skdp.io._takes import AppendsToSources, fit_through
 from skdp.preprocessing._table_cells import Cells, read_cells
 from skdp.preprocessing._table_columns import (
     Table,
@@ -31,7 +34,7 @@ from skdp.preprocessing._table_plan import (
 )
 
 
-class TableEncoder(TransformerMixin, DeclaredEstimator):
+class TableEncoder(AppendsToSources, TransformerMixin, DeclaredEstimator):
     """Encode declared columns of mixed types; rows come out with norm at most 1.
 
     Each declared column becomes a block of norm at most 1, and rows are divided by the
@@ -153,7 +156,7 @@ class TableEncoder(TransformerMixin, DeclaredEstimator):
         ValueError, TypeError
             If X is not as declared. Nothing was spent.
         """
-        self._fit(X, default_knots)
+        fit_through(self, X, None, lambda: self._fit(X, default_knots))
         return self
 
     def transform(self, X: Any) -> Any:
@@ -262,7 +265,10 @@ class TableEncoder(TransformerMixin, DeclaredEstimator):
         return self._read(table, self._encoding, self.columns_)
 
     def _open(self, X: Any, declared: Declared, *, reset: bool) -> Table:
-        """X as a table, or an error."""
+        """X as a table, or an error; of a source one row that looks like its own."""
+        if isinstance(X, TableSource):
+            row = open_table(self, X.stand_in(declared), declared, reset=reset)
+            return replace(row, n_samples=X.n_samples)
         return open_table(self, X, declared, reset=reset)
 
     @property

@@ -19,6 +19,7 @@ from skdp.solvers._iht import IHT
 from skdp.solvers._nesterov import Nesterov
 from skdp.solvers._noisy_gd import NoisyGD
 from skdp.solvers._objective_perturbation import ObjectivePerturbation
+from skdp.solvers._online import OnlineGD
 from skdp.solvers._output_perturbation import OutputPerturbation
 from skdp.solvers._peeling import Peeling
 
@@ -77,6 +78,7 @@ def auto_candidates(
         return [
             Candidate(tilt, "delta=0: the most accurate pure solver"),
             Candidate(output, "delta=0, and objective_perturbation refuses"),
+            Candidate(OnlineGD, "delta=0, and rows that are not held"),
         ]
     steps = wanted_steps(objective, budget)
     many = _MANY_STEPS if objective.loss.n_outputs == 1 else _MANY_STEPS_OUTPUTS

@@ -86,6 +86,10 @@ class Solver(Configured, ABC):
     is_sparse: ClassVar[bool] = False
     # Whether rows are clipped after all features but the selected ones are left out.
     clips_selected: ClassVar[bool] = False
+    # Whether it needs rows in memory.
+    needs_rows: ClassVar[bool] = False
+    # Whether it needs records in an order that is the same at every reading.
+    needs_order: ClassVar[bool] = False
     # Whether it is for use, and not kept for replication and study.
     is_recommended: ClassVar[bool] = True
 
@@ -98,6 +102,16 @@ class Solver(Configured, ABC):
         Refused
         """
         me = f"solver={cls.key!r}"
+        if cls.needs_rows and not objective.holds_rows:
+            raise Refused(
+                f"{me} needs all rows in memory, and a source gives them block by "
+                "block. Use solver='auto', or read the table into memory."
+            )
+        if cls.needs_order and not objective.is_ordered:
+            raise Refused(
+                f"{me} depends on the order of records, and the source has none. "
+                "Declare order_by where the source is made, or use solver='auto'."
+            )
         if cls.is_sparse and objective.n_nonzero is None:
             raise Refused(
                 f"{me} needs a number of features to select. Use "

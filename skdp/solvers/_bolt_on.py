@@ -127,6 +127,8 @@ class BoltOn(ChosenLaw):
     """
 
     key: ClassVar[str] = "bolt_on"
+    needs_rows: ClassVar[bool] = True
+    needs_order: ClassVar[bool] = True
     is_recommended: ClassVar[bool] = False
     checks: ClassVar[Checks] = {
         **ChosenLaw.checks,

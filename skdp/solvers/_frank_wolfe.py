@@ -103,6 +103,7 @@ class FrankWolfe(Solver):
     """
 
     key: ClassVar[str] = "frank_wolfe"
+    needs_rows: ClassVar[bool] = True
     is_pure: ClassVar[bool] = True
     is_sparse: ClassVar[bool] = True
     # For study: what "auto" takes is more accurate on all data compared

@@ -150,6 +150,8 @@ class NoisyGD(Descent):
         cls, given: Given, objective: LinearObjective, budget: Budget
     ) -> Self:
         needs = f"solver={cls.key!r} with release='last' needs"
+        if not objective.holds_rows:
+            raise Refused(f"{needs} all rows in memory. Use release='path'.")
         for name, value in _HIDDEN.items():
             if given.get(name, value) != value:
                 raise Refused(

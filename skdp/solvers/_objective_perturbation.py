@@ -112,6 +112,7 @@ class ObjectivePerturbation(CertifiedSolver):
     """
 
     key: ClassVar[str] = "objective_perturbation"
+    needs_rows: ClassVar[bool] = True
 
     checks: ClassVar[Checks] = {
         **CertifiedSolver.checks,

@@ -68,6 +68,7 @@ class OutputPerturbation(CertifiedSolver):
     """
 
     key: ClassVar[str] = "output_perturbation"
+    needs_rows: ClassVar[bool] = True
     # What solver="auto" falls back on where objective_perturbation refuses; for study
     # otherwise.
     is_recommended: ClassVar[bool] = False

@@ -121,6 +121,7 @@ class TwoStage(Solver):
     """
 
     key: ClassVar[str] = "two_stage"
+    needs_rows: ClassVar[bool] = True
     is_pure: ClassVar[bool] = True  # if the refit is, which refuses for itself
     is_sparse: ClassVar[bool] = True
     clips_selected: ClassVar[bool] = True

@@ -1,0 +1,108 @@
+"""Columns of Arrow: of what kind they are, and their cells for NumPy and pandas.
+
+What a cell becomes follows from that cell and the type of its column alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+# Values that stand in for those of a column where nothing is read; public.
+_ZEROS: dict[str, Any] = {
+    "number": 0.0,
+    "boolean": False,
+    "string": "",
+    "date": np.datetime64("2000-01-01", "us"),
+}
+
+
+def arrow() -> Any:
+    """The module pyarrow, or how to install it."""
+    try:
+        import pyarrow
+    except ImportError:
+        raise ImportError(
+            "Sources need pyarrow. Got none. Install it: pip install skdp[io]."
+        ) from None
+    return pyarrow
+
+
+def kind_of(dtype: Any) -> str:
+    """What cells of an Arrow type are: number, string, boolean, date or other."""
+    types = arrow().types
+    if types.is_dictionary(dtype):
+        dtype = dtype.value_type
+    if types.is_integer(dtype) or types.is_floating(dtype) or types.is_decimal(dtype):
+        return "number"
+    if types.is_boolean(dtype):
+        return "boolean"
+    if types.is_string(dtype) or types.is_large_string(dtype):
+        return "string"
+    is_point = types.is_timestamp(dtype) and dtype.tz is None
+    return "date" if is_point or types.is_date(dtype) else "other"
+
+
+def is_single(dtype: Any) -> bool:
+    """Whether cells of an Arrow type are floats in single precision or less."""
+    types = arrow().types
+    return bool(types.is_float32(dtype) or types.is_float16(dtype))
+
+
+def stand_in(dtype: Any, declared: Any) -> pd.Series:
+    """One cell of an Arrow type that a declaration allows; nothing is read."""
+    kind = kind_of(dtype)
+    value = _ZEROS.get(kind, ())
+    if declared is not None and declared.kind == kind:
+        value = _allowed(declared, value)
+    if kind == "number":
+        return pd.Series([value], dtype=np.float32 if is_single(dtype) else np.float64)
+    if kind == "other":
+        cells = np.empty(1, dtype=object)
+        cells[0] = value
+        return pd.Series(cells)
+    return pd.Series([value])
+
+
+def _allowed(declared: Any, otherwise: Any) -> Any:
+    """A value that a declaration allows."""
+    for name in ("values", "low", "first"):
+        found = getattr(declared, name, None)
+        if found is not None:
+            value = found[0] if isinstance(found, tuple) else found
+            is_date = declared.kind == "date"
+            return np.datetime64(value, "us") if is_date else value
+    return otherwise
+
+
+def numbers(array: Any) -> np.ndarray:
+    """Cells as floats, NaN for what is missing: float32 stays, all else is double."""
+    pa = arrow()
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if is_single(array.type):
+        return np.asarray(array.cast(pa.float32()).to_numpy(zero_copy_only=False))
+    if not pa.types.is_float64(array.type):
+        array = array.cast(pa.float64(), safe=False)
+    return np.asarray(array.to_numpy(zero_copy_only=False))
+
+
+def cells(array: Any) -> tuple[Any, np.ndarray]:
+    """Cells as a column of a data frame, and which of them are missing."""
+    pa, kind = arrow(), kind_of(array.type)
+    if kind == "number":
+        found = numbers(array)
+        return found, np.isnan(found)
+    is_missing = np.asarray(array.is_null().to_numpy(zero_copy_only=False))
+    if kind == "boolean":
+        plain = array.fill_null(False).to_numpy(zero_copy_only=False)
+        return pd.arrays.BooleanArray(np.asarray(plain), is_missing), is_missing
+    if kind == "string":
+        text = array.cast(pa.string()).dictionary_encode()
+        codes = text.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        values = pd.Index(text.dictionary.to_pylist(), dtype="str")
+        return pd.Categorical.from_codes(codes, values), is_missing
+    points = array.to_numpy(zero_copy_only=False)
+    return points.astype("datetime64[us]"), is_missing

@@ -1,0 +1,130 @@
+"""DuckDB as an engine of `SqlSource`: one transaction, batches of Arrow, plans."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from skdp.exceptions import SourceError
+
+# What a plan may consist of whose rows are those of one table, each by itself.
+_ROW_WISE = {"PROJECTION", "SEQ_SCAN", "TABLE_SCAN"}
+_STORED = {"SEQ_SCAN", "TABLE_SCAN", "INDEX_SCAN", "DUMMY_SCAN", "EMPTY_RESULT"}
+
+
+class DuckDB:
+    """What a source asks of a connection to DuckDB.
+
+    Readings have a connection of their own to the same database, so that the user's is
+    left alone; temporary and registered tables of it are therefore not seen.
+
+    Parameters
+    ----------
+    connection : DuckDBPyConnection
+    """
+
+    # In words, for the record of a fit.
+    snapshot = "the number of one transaction of DuckDB before each reading and after"
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+        self._link: Any = None
+        self._number: Any = None
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All that is read within is of one moment."""
+        if self._link is not None:
+            yield
+            return
+        self._link = self._connection.cursor()
+        try:
+            self._link.begin()
+            self._number = self._now()
+            yield
+        finally:
+            link, self._link = self._link, None
+            link.close()
+
+    def check(self) -> None:
+        """Raise if another transaction goes on than at first."""
+        if self._link is None or self._now() != self._number:
+            raise SourceError("The transaction has ended.")
+
+    def schema(self, query: str) -> Any:
+        """Names and Arrow types of what a query gives."""
+        reader = self._link.sql(f"SELECT * FROM ({query}) LIMIT 0").to_arrow_reader(1)
+        schema = reader.schema
+        reader.close()
+        return schema
+
+    def count(self, relation: str) -> int:
+        """Rows of a table, or of a query in parentheses."""
+        return int(self._one(f"SELECT COUNT(*) FROM {relation}"))
+
+    def batches(self, query: str, size: int) -> Iterator[Any]:
+        """Record batches of what a query gives."""
+        reader = self._link.sql(query).to_arrow_reader(size)
+        try:
+            yield from reader
+        finally:
+            reader.close()
+
+    def parse(self, query: str) -> str:
+        """The syntax tree of a query as JSON."""
+        return str(self._one("SELECT json_serialize_sql(?)", query))
+
+    def is_plain(self, function: str) -> bool:
+        """Whether all functions of a name are scalar and always answer the same."""
+        found = self._link.sql(
+            "SELECT DISTINCT function_type, stability FROM duckdb_functions() "
+            "WHERE function_name = ?",
+            params=[function.lower()],
+        ).fetchall()
+        return bool(found) and set(found) == {("scalar", "CONSISTENT")}
+
+    def is_table(self, text: str) -> bool:
+        """Whether a text is the name of one table or view."""
+        tree = json.loads(self.parse(f"SELECT * FROM {text}"))
+        if tree.get("error") or len(tree["statements"]) != 1:
+            return False
+        node = tree["statements"][0]["node"]
+        source = node.get("from_table", {})
+        is_alone = not any(node.get(part) for part in ("where_clause", "modifiers"))
+        return is_alone and source.get("type") == "BASE_TABLE"
+
+    def is_row_wise(self, query: str) -> bool:
+        """Whether a query gives one row for each of one stored table."""
+        plan = list(self._plan(query))
+        has_filter = any("Filters" in node.get("extra_info", {}) for node in plan)
+        scans = [node for node in plan if _name(node) != "PROJECTION"]
+        names = set(map(_name, plan))
+        return names <= _ROW_WISE and len(scans) == 1 and not has_filter
+
+    def is_stored(self, query: str) -> bool:
+        """Whether all that a query reads is within the transaction."""
+        leaves = [node for node in self._plan(query) if not node["children"]]
+        return all(_name(node) in _STORED for node in leaves)
+
+    def _plan(self, query: str) -> Iterator[dict[str, Any]]:
+        rows = self._link.sql(f"EXPLAIN (FORMAT JSON) {query}").fetchall()
+        yield from _nodes(json.loads(rows[0][1]))
+
+    def _now(self) -> Any:
+        return self._one("SELECT txid_current()")
+
+    def _one(self, query: str, *given: Any) -> Any:
+        """A single cell."""
+        return self._link.sql(query, params=list(given)).fetchall()[0][0]
+
+
+def _nodes(plan: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    for node in plan:
+        yield node
+        yield from _nodes(node["children"])
+
+
+def _name(node: dict[str, Any]) -> str:
+    return str(node["name"]).strip()

@@ -1,0 +1,240 @@
+"""`ParquetSource`: records in Parquet files."""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp.exceptions import SourceError
+from skdp.io._arrow import arrow
+from skdp.io._session import Snapshot, refused
+from skdp.io._table_source import TableSource
+
+# Rows of a batch: what a cache holds of them, with a few dozen columns.
+BATCH_SIZE = 1 << 14
+
+
+class ParquetSource(TableSource):
+    """Records in Parquet files, read block by block and never held.
+
+    Only the columns that are needed are read, from memory-mapped files, one file and
+    row group after the other. Rows in which a number is missing, NaN or infinite, or
+    whose target is, are null records: they contribute exactly nothing, and are counted
+    in `n_samples`. Of declared columns a value may be missing if that is declared.
+
+    **Privacy.** The number of records, the names and types of columns, the list of
+    files, and how rows are divided into files and row groups are taken as public.
+    Sizes and checksums of the files' ends are compared before each pass and at the end,
+    and never leave memory. See ``docs/large_data.md``.
+
+    Parameters
+    ----------
+    files : str, path, or sequence of these
+        A file, a folder (with ``key=value`` folders inside as columns), a pattern such
+        as ``"claims/*.parquet"``, or a list in the order in which rows count.
+    target : str or None
+        Column of the target; never a feature. None for predictions only.
+    n_samples : int
+        Declared number of records; public. Compared with the files' own before a fit.
+    features : sequence of str or None, default=None
+        Columns that are features. None: all others.
+    columns : mapping, sequence, Range or None, default=None
+        Declarations of `skdp.columns`, for an estimator that has none.
+    batch_size : int in [1, 2^20], default=16384
+        Rows that are read at once. Changes no result.
+
+    Examples
+    --------
+    >>> from skdp import DPLogisticRegression
+    >>> from skdp.datasets import write_made_up
+    >>> from skdp.io import ParquetSource
+    >>> folder = getfixture("tmp_path")
+    >>> write_made_up(folder, n_samples=2000, n_features=3, n_files=2)
+    >>> source = ParquetSource(folder, target="y", n_samples=2000)
+    >>> source
+    ParquetSource(2,000 records, 3 features)
+    >>> model = DPLogisticRegression(epsilon=1.0, classes=[0, 1]).fit(source)
+    >>> model.coef_.shape
+    (1, 3)
+    """
+
+    is_ordered = True
+    has_fixed_order = True
+
+    def __init__(
+        self,
+        files: Any,
+        *,
+        target: str | None,
+        n_samples: int,
+        features: Sequence[str] | None = None,
+        columns: Any = None,
+        batch_size: int = BATCH_SIZE,
+    ) -> None:
+        self._files = _listed(files)
+        super().__init__(
+            target=target,
+            n_samples=n_samples,
+            features=features,
+            columns=columns,
+            batch_size=batch_size,
+        )
+
+    def _opened_schema(self) -> Any:
+        pa = arrow()
+        found = [refused(file.schema, _UNREADABLE) for file in self._files]
+        wanted = found[0]
+        for schema in found:
+            if not schema.equals(wanted, check_metadata=False):
+                raise ValueError(
+                    "The files of a source must have the same columns of the same "
+                    "types. Got others. Write them alike."
+                )
+        return pa.schema(list(wanted))
+
+    def _taken(self) -> Snapshot:
+        return _FileSnapshot.of(self._files)
+
+    def _count(self) -> int:
+        return sum(file.n_rows() for file in self._files)
+
+    def _scan(
+        self, names: tuple[str, ...]
+    ) -> Iterator[tuple[Any, NDArray[np.bool_] | None]]:
+        for file in self._files:
+            for batch in file.batches(names, self.batch_size):
+                yield batch, None
+
+
+_UNREADABLE = (
+    "The 'files' argument must name Parquet files that can be read. Got others. Check "
+    "the paths."
+)
+
+
+@dataclass(frozen=True)
+class _File:
+    """One file, and the values that the names of its folders hold.
+
+    Parameters
+    ----------
+    path : str
+    keys : tuple of (str, str)
+    """
+
+    path: str
+    keys: tuple[tuple[str, str], ...] = ()
+
+    def _opened(self) -> Any:
+        arrow()
+        from pyarrow import parquet
+
+        return parquet.ParquetFile(self.path, memory_map=True)
+
+    def schema(self) -> Any:
+        """Columns of the file and of its folders."""
+        pa = arrow()
+        with self._opened() as file:
+            fields = list(file.schema_arrow)
+        keys = [
+            pa.field(name, pa.scalar(_value(text)).type) for name, text in self.keys
+        ]
+        own = {name for name, _ in self.keys}
+        return pa.schema([one for one in fields if one.name not in own] + keys)
+
+    def n_rows(self) -> int:
+        """By its end."""
+        with self._opened() as file:
+            return int(file.metadata.num_rows)
+
+    def batches(self, names: tuple[str, ...], size: int) -> Iterator[Any]:
+        """Every row group once, in their order."""
+        pa = arrow()
+        keys = {name: _value(text) for name, text in self.keys}
+        own = [name for name in names if name not in keys]
+        with self._opened() as file:
+            for batch in file.iter_batches(batch_size=size, columns=own):
+                n = batch.num_rows
+                yield pa.record_batch(
+                    [
+                        pa.repeat(pa.scalar(keys[name]), n)
+                        if name in keys
+                        else batch.column(name)
+                        for name in names
+                    ],
+                    names=list(names),
+                )
+
+    def state(self) -> tuple[int, int, bytes]:
+        """Size, time of the last change, and a checksum of the end; private."""
+        facts = os.stat(self.path)
+        with open(self.path, "rb") as file:
+            file.seek(-8, os.SEEK_END)
+            length = int.from_bytes(file.read(8)[:4], "little")
+            file.seek(-(length + 8), os.SEEK_END)
+            end = file.read()
+        return facts.st_size, facts.st_mtime_ns, hashlib.blake2b(end).digest()
+
+
+@dataclass(frozen=True, repr=False)
+class _FileSnapshot:
+    """The files as they were; compared in memory only."""
+
+    files: tuple[_File, ...]
+    states: tuple[tuple[int, int, bytes], ...]
+    kind = "sizes, times and checksums of Parquet files before each reading and after"
+
+    @classmethod
+    def of(cls, files: tuple[_File, ...]) -> _FileSnapshot:
+        """As they are now."""
+        states = refused(lambda: tuple(file.state() for file in files), _UNREADABLE)
+        return cls(files, states)
+
+    def check(self) -> None:
+        """Raise if they are not as they were."""
+        if tuple(file.state() for file in self.files) != self.states:
+            raise SourceError("The files changed.")
+
+
+def _value(text: str) -> Any:
+    """What the name of a folder says: a number if it is one, else text."""
+    try:
+        return int(text)
+    except ValueError:
+        return text
+
+
+def _listed(files: Any) -> tuple[_File, ...]:
+    """Files in the order in which their rows count."""
+    is_one = isinstance(files, (str, os.PathLike))
+    found = [one for given in ([files] if is_one else files) for one in _found(given)]
+    paths = [os.path.realpath(one.path) for one in found]
+    if not found or len(set(paths)) < len(paths):
+        raise ValueError(
+            "The 'files' argument must name at least one Parquet file, each of them "
+            f"once. Got {len(found)}. Check the path or the pattern."
+        )
+    return tuple(found)
+
+
+def _found(given: Any) -> list[_File]:
+    path = Path(os.fspath(given))
+    if path.is_dir():
+        return [_in_folder(file, path) for file in sorted(path.rglob("*.parquet"))]
+    if path.exists():
+        return [_File(str(path))]
+    return [_File(name) for name in sorted(glob.glob(str(path), recursive=True))]
+
+
+def _in_folder(file: Path, folder: Path) -> _File:
+    parts = file.relative_to(folder).parts[:-1]
+    pairs = [part.partition("=") for part in parts if "=" in part]
+    return _File(str(file), tuple((name, value) for name, _, value in pairs))

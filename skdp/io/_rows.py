@@ -1,0 +1,203 @@
+"""Rows of a source as solvers see them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.sparse import csr_array, issparse
+
+from skdp.data import Block, MemorySource, Source
+from skdp.io._reading import Reading
+from skdp.io._table_source import TableSource
+from skdp.io._targets import Labels, Targets
+
+# How rows of a table without surprises become those of a solver.
+Encode = Callable[[Any], Any]
+
+
+@dataclass(frozen=True, eq=False)
+class StreamRows:
+    """Rows that have not been read: what estimators hold in the place of an array.
+
+    Parameters
+    ----------
+    table : TableSource
+    reading : Reading
+    encode : callable
+        Each row by itself.
+    n_features : int
+    dtype : dtype
+    is_sparse : bool
+    """
+
+    table: TableSource
+    reading: Reading
+    encode: Encode
+    n_features: int
+    dtype: Any = field(default_factory=lambda: np.dtype(np.float64))
+    is_sparse: bool = False
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of records, as declared, and of features."""
+        return self.table.n_samples, self.n_features
+
+    def __len__(self) -> int:
+        return self.table.n_samples
+
+    def with_targets(self, targets: Targets | None) -> StreamSource:
+        """A source for solvers; nothing is read yet."""
+        return StreamSource(self, targets)
+
+    def labels(self, classes: np.ndarray) -> Labels:
+        """How labels are read, or an error before anything is."""
+        found = Labels(classes)
+        check_kind(self.table, found.kind, "The labels in 'classes'")
+        return found
+
+
+def check_kind(table: TableSource, kind: str, what: str) -> None:
+    """Refuse a target that is stored as something else than what is declared."""
+    stored = table.target_kind()
+    if stored != kind:
+        raise ValueError(
+            f"{what} must be of the kind that the target {table.target!r} is stored "
+            f"as. Got {kind} for {stored}. Declare labels of that kind, or store the "
+            "target as what it is."
+        )
+
+
+class StreamSource:
+    """A source whose rows are read anew at every pass.
+
+    Parameters
+    ----------
+    rows : StreamRows
+    targets : Targets or None
+        None: zeros.
+    """
+
+    # Another reading may come in other blocks: what is kept of one must not be used.
+    is_stable = False
+    holds_rows = False
+
+    def __init__(self, rows: StreamRows, targets: Targets | None) -> None:
+        self._rows, self._targets = rows, targets
+        self.n_samples, self.n_features = rows.shape
+        self.largest_block = min(rows.table.batch_size, self.n_samples)
+        self.is_row_major = not rows.is_sparse
+
+    def blocks(self) -> Iterator[Block]:
+        """One pass over the records."""
+        table, targets = self._rows.table, self._targets
+        also = () if targets is None or table.target is None else (table.target,)
+        for found, is_present, columns in table.rows(self._rows.reading, also):
+            X = as_rows(self._rows.encode(found), self._rows.dtype)
+            y = np.zeros(len(is_present))
+            if targets is not None:
+                y, is_known = targets(columns.column(table.target))
+                is_present = is_present & is_known
+            yield Block(*_nulled(X, y, is_present), is_present)
+
+
+def as_rows(X: Any, dtype: Any) -> Any:
+    """Rows in a solver's form: a row-major array of a dtype, or CSR."""
+    if isinstance(X, pd.DataFrame):
+        X = X.to_numpy()
+    if issparse(X):
+        return X.tocsr()
+    return np.ascontiguousarray(X, dtype=dtype)
+
+
+def _nulled(X: Any, y: Any, is_present: Any) -> tuple[Any, Any]:
+    """Null records are zeros: what is not finite must not spread to sums."""
+    if is_present.all():
+        return X, y
+    y = np.where(is_present, y, 0.0)
+    if issparse(X):
+        keep = np.repeat(is_present, np.diff(X.indptr))
+        return csr_array((X.data * keep, X.indices, X.indptr), shape=X.shape), y
+    X = X.copy()
+    X[~is_present] = 0
+    return X, y
+
+
+class ReadOnce:
+    """A source that is read at its first pass and held from then on.
+
+    For codes of trees, which take a byte a column.
+
+    Parameters
+    ----------
+    source : Source
+    """
+
+    is_row_major = True
+    is_stable = True
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self.n_samples, self.n_features = source.n_samples, source.n_features
+        self.largest_block = source.n_samples
+        self._held: Block | None = None
+
+    def blocks(self) -> Iterator[Block]:
+        """All records as one block."""
+        if self._held is None:
+            self._held = self._read()
+        yield self._held
+
+    def _read(self) -> Block:
+        # Filled part by part, so that no second copy is held.
+        n = self.n_samples
+        codes = np.empty((n, self.n_features), dtype=np.uint8)
+        y, present, start = np.zeros(n), np.zeros(n, dtype=bool), 0
+        for block in self._source.blocks():
+            rows = slice(start, start + len(block.y))
+            codes[rows], y[rows] = block.X, block.y
+            present[rows] = True if block.present is None else block.present
+            start = rows.stop
+        return Block(codes, y, present)
+
+
+class PresentOnly:
+    """The records of a source that are not null records; for ``epsilon=inf`` only.
+
+    Parameters
+    ----------
+    source : Source
+    """
+
+    is_stable = False
+    holds_rows = False
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self.n_samples, self.n_features = source.n_samples, source.n_features
+        self.largest_block = source.largest_block
+        self.is_row_major = source.is_row_major
+
+    def blocks(self) -> Iterator[Block]:
+        """Blocks without null records."""
+        for block in self._source.blocks():
+            real = slice(None) if block.present is None else block.present
+            yield Block(block.X[real], block.y[real])
+
+
+def records(X: Any, y: Any, *, is_private: bool = True) -> Source:
+    """Rows with their targets as a source, in memory or not."""
+    if not isinstance(X, StreamRows):
+        return MemorySource(X, y)
+    source = X.with_targets(y)
+    return source if is_private else PresentOnly(source)
+
+
+def coded(codes: Any, targets: Any) -> Source:
+    """Codes of a table with their targets, in memory or read once."""
+    if not isinstance(codes, StreamRows):
+        return MemorySource(codes, targets)
+    return ReadOnce(codes.with_targets(targets))

@@ -1,0 +1,104 @@
+"""What happens while a source is read: a snapshot, passes, and failures without data.
+
+Once records have been read, whatever ends a fit is one constant message: nothing of
+what went wrong, where, or in how many records leaves it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+from skdp.exceptions import SourceError
+
+_FAILED = (
+    "A source could not be read to the end, or changed meanwhile. What was committed "
+    "stays on the books. Check its files or its connection, and fit again."
+)
+_INTERRUPTED = (
+    "Interrupted while a source was being read. What was committed stays on the books."
+)
+# Seconds between two lines of progress within one pass.
+_PATIENCE = 10.0
+
+
+class Snapshot(Protocol):
+    """What was there when a source was made; never shown, never stored."""
+
+    kind: str  # in words, for the record; public
+
+    def check(self) -> None:
+        """Raise any exception if something is there now that was not then."""
+        ...
+
+
+class Session:
+    """One reading of a source, of any number of passes, by one estimator.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+    n_samples : int
+        Rows of every pass.
+    label : str
+        Who reads; empty to print nothing.
+    """
+
+    def __init__(self, snapshot: Snapshot, n_samples: int, label: str = "") -> None:
+        self.snapshot, self._n_samples, self._label = snapshot, n_samples, label
+        self.has_read = False
+        self._n_passes = 0
+
+    def counted(self, batches: Iterator[Any]) -> Iterator[Any]:
+        """One pass: a snapshot that still holds, and as many rows as were declared."""
+        self.has_read = True
+        self._n_passes += 1
+        self.snapshot.check()
+        done, clock = 0, _Clock(self._label, self._n_passes, self._n_samples)
+        for batch in batches:
+            done += len(batch)
+            if done > self._n_samples:
+                raise SourceError(_FAILED)
+            yield batch
+            clock.show(done)
+        if done < self._n_samples:
+            raise SourceError(_FAILED)
+
+    def told(self, problem: BaseException) -> BaseException:
+        """What is raised in place of a problem."""
+        if not self.has_read:
+            return problem
+        if isinstance(problem, KeyboardInterrupt):
+            return KeyboardInterrupt(_INTERRUPTED)
+        return SourceError(_FAILED) if isinstance(problem, Exception) else problem
+
+
+class _Clock:
+    """Says how far a pass is, from public numbers of rows and from the clock."""
+
+    def __init__(self, label: str, number: int, n_samples: int) -> None:
+        self._label, self._number, self._n_samples = label, number, n_samples
+        self._start = self._last = time.monotonic()
+
+    def show(self, done: int) -> None:
+        """Print at most a line every few seconds."""
+        now = time.monotonic()
+        if not self._label or now - self._last < _PATIENCE:
+            return
+        self._last = now
+        left = (now - self._start) * (self._n_samples / done - 1)
+        told = f"{done:,} of {self._n_samples:,} rows, {left:.0f} s left in this pass"
+        print(f"[{self._label}] pass {self._number}: {told}", flush=True)
+
+
+def refused(call: Callable[[], Any], message: str) -> Any:
+    """The result of a call; any exception becomes a message without its text."""
+    is_refused = False
+    try:
+        return call()
+    except Exception:  # whatever it is, it might quote a value
+        is_refused = True
+    # Outside of the handler, so that the first error is not carried along.
+    if is_refused:
+        raise ValueError(message)

@@ -1,0 +1,262 @@
+"""`SqlSource`: records in a table, a view or a query of a database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp._validation import check_bool
+from skdp.io._arrow import arrow, is_single, kind_of
+from skdp.io._duckdb import DuckDB
+from skdp.io._parquet import BATCH_SIZE
+from skdp.io._row_wise import check_row_wise
+from skdp.io._session import Snapshot, refused
+from skdp.io._table_source import TableSource
+
+# Column of a reading that says which rows are records.
+_IS_RECORD = "is a record"
+_UNREADABLE = (
+    "The table or query must be one that the database can read. Got another. Check "
+    "the names; temporary and registered tables are seen by their own connection only: "
+    "store them."
+)
+
+
+class SqlSource(TableSource):
+    """Records in a database, read block by block and never held. DuckDB so far.
+
+    Every reading of one fit is in one transaction. Numbers are cast to double before
+    anything else is made of them. Rows in which a number is missing, NaN or infinite,
+    or whose target is, and rows that fail `where`, are null records: they contribute
+    exactly nothing, and are counted in `n_samples`.
+
+    **Privacy.** The number of rows, the names and types of columns, and the text of
+    what is read are taken as public. See ``docs/large_data.md``.
+
+    Parameters
+    ----------
+    connection : DuckDBPyConnection
+        Readings take a cursor of it. Never stored with a model.
+    table : str
+        A table, a view, or a query.
+    target : str or None
+        Column of the target, or an SQL expression of the columns of one row; never a
+        feature. None for predictions only.
+    n_samples : int
+        Declared number of rows, without `where`; public. Compared with COUNT(*).
+    features : sequence of str, mapping of str to str, or None, default=None
+        Columns that are features; a mapping gives SQL expressions of the columns of one
+        row by name. Where an expression fails its value is missing. None: all columns
+        but the target.
+    columns : mapping, sequence, Range or None, default=None
+        Declarations of `skdp.columns`, for an estimator that has none.
+    where : str or None, default=None
+        SQL condition on the columns of one row.
+    order_by : str or None, default=None
+        Column with a different value in each row, by which predictions are ordered.
+    one_record_per_row : bool, default=False
+        That each row of a query is one record, that the number of rows depends on no
+        record, and that no record makes the query fail: needed for queries and views
+        that do more than change rows of one table one by one, and repeated in
+        ``privacy_.assumed_public``.
+    batch_size : int in [1, 2^20], default=16384
+        Rows that are read at once. Changes no result.
+
+    Examples
+    --------
+    >>> import duckdb
+    >>> from skdp import DPLogisticRegression
+    >>> from skdp.io import SqlSource
+    >>> study = duckdb.connect()
+    >>> _ = study.execute(
+    ...     "CREATE TABLE visits AS SELECT i % 73 + 17 AS age, i % 2 AS ill "
+    ...     "FROM range(2000) AS t(i)"
+    ... )
+    >>> source = SqlSource(
+    ...     study, "visits", target="ill", n_samples=2000, where="age < 80"
+    ... )
+    >>> model = DPLogisticRegression(
+    ...     epsilon=1.0, columns={"age": (17, 90)}, classes=[0, 1]
+    ... ).fit(source)
+    >>> model.privacy_.n_samples
+    2000
+    """
+
+    is_ordered = False
+    has_fixed_order = False
+
+    def __init__(
+        self,
+        connection: Any,
+        table: str,
+        *,
+        target: str | None,
+        n_samples: int,
+        features: Sequence[str] | Mapping[str, str] | None = None,
+        columns: Any = None,
+        where: str | None = None,
+        order_by: str | None = None,
+        one_record_per_row: bool = False,
+        batch_size: int = BATCH_SIZE,
+    ) -> None:
+        arrow()
+        self._engine = _engine_of(connection)
+        self._where, self._order = where, order_by
+        self._is_declared = check_bool("one_record_per_row", one_record_per_row)
+        self._shown: dict[str, str] = {}
+        with self._engine.transaction():
+            self._relation = self._checked_relation(table)
+            query = f"SELECT * FROM {self._relation}"
+            self._own = tuple(
+                refused(lambda: self._engine.schema(query).names, _UNREADABLE)
+            )
+            target = self._made(target, features)
+            super().__init__(
+                target=target,
+                n_samples=n_samples,
+                features=None if features is None else list(features),
+                columns=columns,
+                batch_size=batch_size,
+            )
+        self._check_order()
+
+    @property
+    def assumed_public(self) -> tuple[str, ...]:
+        if not self._is_declared:
+            return super().assumed_public
+        return (
+            *super().assumed_public,
+            "that each row of the query is one record, that the number of rows depends "
+            "on no record, and that no record makes the query fail",
+        )
+
+    def _checked_relation(self, table: str) -> str:
+        """A table as it stands, or a query in parentheses."""
+        engine = self._engine
+        is_table = refused(lambda: engine.is_table(table), _UNREADABLE)
+        relation = table if is_table else f"({table.strip().rstrip(';')}) AS records"
+        query = f"SELECT * FROM {relation}"
+        if not refused(lambda: engine.is_stored(query), _UNREADABLE):
+            raise ValueError(
+                "The table or query must read tables that the database stores, so that "
+                "a transaction holds them still. Got files, functions or objects of "
+                "Python. Store them as a table, or use ParquetSource for files."
+            )
+        if not engine.is_row_wise(query) and not self._is_declared:
+            raise ValueError(
+                "The table or query must give one row for each row of one table. Got "
+                "one that may do more, such as filter, join or group. Use where= for a "
+                "filter; for others pass one_record_per_row=True if each row is one "
+                "record and the number of rows depends on no record."
+            )
+        return relation
+
+    def _made(self, target: str | None, features: Any) -> str | None:
+        """Note the expressions; the name of the target."""
+        made = dict(features) if isinstance(features, Mapping) else {}
+        if target is not None and target not in self._own and target not in made:
+            made["target"], target = target, "target"
+        for name, text in made.items():
+            self._check_expression(text, f"The expression {name!r}")
+            self._shown[name] = f"TRY({text})"
+        if self._where is not None:
+            self._check_expression(self._where, "The 'where' argument")
+        return target
+
+    def _check_expression(self, text: str, what: str) -> None:
+        engine = self._engine
+        check_row_wise(text, what, engine.parse, engine.is_plain)
+
+    def _check_order(self) -> None:
+        if self._order is not None and self._order not in self._schema.names:
+            raise ValueError(
+                "The 'order_by' argument must name a column of the source. Got "
+                f"{self._order!r}. Its columns are {self._schema.names}."
+            )
+        self.is_ordered = self._order is not None
+
+    def _opened_schema(self) -> Any:
+        pa = arrow()
+        own = refused(lambda: self._engine.schema(self._all()), _UNREADABLE)
+        return pa.schema([(field.name, _type_of(field.type)) for field in own])
+
+    def _all(self) -> str:
+        """All columns, and all that is made of them."""
+        made = [f"{text} AS {_quoted(name)}" for name, text in self._shown.items()]
+        kept = [_quoted(name) for name in self._own if name not in self._shown]
+        return f"SELECT {', '.join([*kept, *made])} FROM {self._relation}"
+
+    def _taken(self) -> Snapshot:
+        return _Transaction(self._engine)
+
+    def _count(self) -> int:
+        return self._engine.count(self._relation)
+
+    def _connected(self) -> AbstractContextManager[None]:
+        return self._engine.transaction()
+
+    def _scan(
+        self, names: tuple[str, ...]
+    ) -> Iterator[tuple[Any, NDArray[np.bool_] | None]]:
+        for batch in self._engine.batches(self._query(names), self.batch_size):
+            if self._where is None:
+                yield batch, None
+                continue
+            is_record = batch.column(len(names)).to_numpy(zero_copy_only=False)
+            yield batch.select(list(names)), np.asarray(is_record, dtype=bool)
+
+    def _query(self, names: tuple[str, ...]) -> str:
+        shown = [f"{self._cell(name)} AS {_quoted(name)}" for name in names]
+        if self._where is not None:
+            is_record = f"COALESCE(TRY(CAST(({self._where}) AS BOOLEAN)), FALSE)"
+            shown.append(f"{is_record} AS {_quoted(_IS_RECORD)}")
+        order = "" if self._order is None else f" ORDER BY {self._cell(self._order)}"
+        return f"SELECT {', '.join(shown)} FROM {self._relation}{order}"
+
+    def _cell(self, name: str) -> str:
+        """What is read of a column: numbers as doubles, unless they are floats."""
+        text = self._shown.get(name, _quoted(name))
+        dtype = self._schema.field(name).type
+        if kind_of(dtype) == "number" and not is_single(dtype):
+            return f"CAST({text} AS DOUBLE)"
+        return f"CAST({text} AS VARCHAR)" if kind_of(dtype) == "string" else text
+
+
+@dataclass(frozen=True, repr=False)
+class _Transaction:
+    """That of the reading that goes on."""
+
+    engine: Any
+    kind = DuckDB.snapshot
+
+    def check(self) -> None:
+        """Raise if it has ended."""
+        self.engine.check()
+
+
+def _engine_of(connection: Any) -> DuckDB:
+    """The engine that a connection is to."""
+    # By name: no engine need be installed for another.
+    if type(connection).__module__.partition(".")[0] in ("duckdb", "_duckdb"):
+        return DuckDB(connection)
+    raise TypeError(
+        "The 'connection' argument must be a connection of DuckDB. Got an instance of "
+        f"{type(connection).__name__}. Use duckdb.connect(path)."
+    )
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _type_of(dtype: Any) -> Any:
+    """The Arrow type in which cells are read."""
+    pa = arrow()
+    if kind_of(dtype) == "number" and not is_single(dtype):
+        return pa.float64()
+    return pa.string() if kind_of(dtype) == "string" else dtype

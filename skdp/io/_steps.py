@@ -1,0 +1,79 @@
+"""Steps that rows of a source pass through: transformers that work row by row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.sparse import issparse, vstack
+from sklearn.utils import get_tags
+
+from skdp._quiet import no_warnings
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """A fitted transformer whose rows follow from its own row each.
+
+    Parameters
+    ----------
+    transformer : transformer
+        Public.
+    declared : dict, tuple, Range or None
+        What it declares of the columns that it reads.
+    shown : ndarray, CSR or data frame of one row
+        What comes of a row of stand-ins.
+    refuses_unknown, allows_missing : bool
+        As in `Reading`.
+    """
+
+    transformer: Any
+    declared: Any
+    shown: Any
+    refuses_unknown: bool
+    allows_missing: bool
+
+    def transform(self, rows: Any) -> Any:
+        """Rows as the transformer gives them."""
+        return self.transformer.transform(rows)
+
+    def applied(
+        self, rows: Any, is_present: NDArray[np.bool_]
+    ) -> tuple[Any, NDArray[np.bool_]]:
+        """Transformed rows, and which are records: those it refuses are none."""
+        with no_warnings():
+            try:
+                return self.transform(rows), is_present
+            except Exception:  # of which row it is shows one by one
+                found = [self._alone(rows, i) for i in range(rows.shape[0])]
+        is_fine = np.array([row is not None for row in found])
+        whole = [self.shown if row is None else row for row in found]
+        return _stacked(whole), is_present & is_fine
+
+    def _alone(self, rows: Any, i: int) -> Any:
+        try:
+            return self.transform(_row(rows, i))
+        except Exception:  # a row that is refused is a null record
+            return None
+
+
+def of_step(transformer: Any, before: Any) -> Step:
+    """A fitted transformer as a step after rows like one that is given."""
+    takes = get_tags(transformer).input_tags
+    declared = getattr(transformer, "columns_", None)
+    refuses = getattr(transformer, "handle_unknown", "") == "error"
+    shown = transformer.transform(before)
+    return Step(transformer, declared, shown, refuses, bool(takes.allow_nan))
+
+
+def _row(rows: Any, i: int) -> Any:
+    return rows.iloc[i : i + 1] if isinstance(rows, pd.DataFrame) else rows[i : i + 1]
+
+
+def _stacked(rows: list[Any]) -> Any:
+    if isinstance(rows[0], pd.DataFrame):
+        return pd.concat(rows, ignore_index=True)
+    return vstack(rows, format="csr") if issparse(rows[0]) else np.concatenate(rows)

@@ -1,0 +1,308 @@
+"""`TableSource`: records that lie elsewhere, as X of an estimator."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, NoReturn, Self, SupportsIndex
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from skdp._validation import check_count
+from skdp.columns import as_declared
+from skdp.io._arrow import kind_of, stand_in
+from skdp.io._reading import Reading, declared_at, reading_of
+from skdp.io._session import Session, Snapshot, refused
+from skdp.io._steps import Step, of_step
+
+_NO_ARRAY = (
+    "A source of rows that are not in memory cannot become an array, be indexed, "
+    "copied or stored. Pass it to estimators of skdp, alone or in a Pipeline of skdp's "
+    "steps without memory=; for anything else read a part of it into a data frame."
+)
+
+
+class TableSource(ABC):
+    """Records in files or in a database, as X of `fit`, `score` and `predict`.
+
+    A source is read block by block, as often as an estimator asks for it, and is never
+    held. Its target is a column of it, so that `y` is left out.
+
+    Attributes
+    ----------
+    shape : (int, int)
+        Declared number of records, and number of features.
+    feature_names : tuple of str
+    dtypes : dict of str to str
+        Of the features, in words of Arrow.
+    target : str or None
+    columns : mapping, sequence, Range or None
+        As declared.
+    is_ordered : bool
+        Whether predictions have an order to be in.
+    has_fixed_order : bool
+        Whether every reading shows the records in an order that no record changes.
+    assumed_public : tuple of str
+        What a guarantee takes as public or as given beyond what it takes of a table.
+    """
+
+    # Whether rows stay where they are: solvers that need them in memory refuse.
+    holds_rows = False
+
+    def __init__(
+        self,
+        *,
+        target: str | None,
+        n_samples: int,
+        features: Sequence[str] | None,
+        columns: Any,
+        batch_size: int,
+    ) -> None:
+        self.target, self.columns = target, columns
+        self.n_samples = check_count("n_samples", n_samples)
+        self.batch_size = check_count("batch_size", batch_size, high=1 << 20)
+        self._declared = None if columns is None else as_declared(columns)
+        self._steps: tuple[Step, ...] = ()
+        self._reads: list[Session] = []  # shared by all that is derived from a source
+        self._schema: Any = self._opened_schema()
+        self._names = self._features(features)
+        self._check_target()
+        self._snapshot = self._taken()
+
+    # ------------------------------------------------- what a kind of source provides
+
+    is_ordered: bool
+    has_fixed_order: bool
+
+    @abstractmethod
+    def _opened_schema(self) -> Any:
+        """Names and Arrow types of all columns, those of the target and keys too."""
+
+    @abstractmethod
+    def _taken(self) -> Snapshot:
+        """What is there now."""
+
+    @abstractmethod
+    def _count(self) -> int:
+        """How many rows there are."""
+
+    @abstractmethod
+    def _scan(
+        self, names: tuple[str, ...]
+    ) -> Iterator[tuple[Any, NDArray[np.bool_] | None]]:
+        """Record batches of these columns, and which of their rows are records."""
+
+    def _connected(self) -> AbstractContextManager[None]:
+        """What is held open while a session lasts."""
+        return nullcontext()
+
+    @property
+    def assumed_public(self) -> tuple[str, ...]:
+        """For the record of a fit."""
+        kind = self._snapshot.kind
+        return (f"data that did not change during the fit, as checked by {kind}",)
+
+    # -------------------------------------------------------------------- public facts
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of records, as declared, and of features."""
+        return self.n_samples, self.stand_in().shape[1]
+
+    def __len__(self) -> int:
+        return self.n_samples
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the features."""
+        shown = self.stand_in()
+        if isinstance(shown, pd.DataFrame):
+            return tuple(map(str, shown.columns))
+        return tuple(f"x{i}" for i in range(shown.shape[1]))
+
+    @property
+    def dtypes(self) -> dict[str, str]:
+        """Types of the features."""
+        if self._steps:
+            shown = self.stand_in()
+            return dict.fromkeys(self.feature_names, str(pd.DataFrame(shown).dtypes[0]))
+        return {name: str(self._schema.field(name).type) for name in self._names}
+
+    def __repr__(self) -> str:
+        n, d = self.shape
+        return f"{type(self).__name__}({n:,} records, {d} features)"
+
+    # ------------------------------------------------------------ what a source is not
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
+        raise TypeError(_NO_ARRAY)
+
+    def __getitem__(self, rows: Any) -> NoReturn:
+        raise TypeError(_NO_ARRAY)
+
+    def __iter__(self) -> NoReturn:
+        raise TypeError(_NO_ARRAY)
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        raise TypeError(_NO_ARRAY)
+
+    # ------------------------------------------------------------------ for estimators
+
+    def stand_in(self, declared: Any = None) -> Any:
+        """One row that looks like those of the source; nothing is read.
+
+        Parameters
+        ----------
+        declared : dict, tuple, Range or None
+            What an estimator declares of the columns.
+        """
+        if self._steps:
+            return self._steps[-1].shown
+        if declared is None:
+            declared = self._declared
+        return pd.DataFrame(
+            {
+                name: stand_in(
+                    self._schema.field(name).type, declared_at(declared, i, name)
+                )
+                for i, name in enumerate(self._names)
+            }
+        )
+
+    def appended(self, step: Any) -> Self:
+        """The same source with a step that each of its rows passes through."""
+        other: Self = object.__new__(type(self))
+        vars(other).update(vars(self))
+        declared = getattr(step, "columns_", None)
+        other._steps = (*self._steps, of_step(step, self.stand_in(declared)))
+        other.columns = other._declared = None
+        return other
+
+    def reading(
+        self,
+        declared: Any = None,
+        *,
+        refuses_unknown: bool = False,
+        allows_missing: bool = False,
+    ) -> Reading:
+        """How columns are read for whoever declares this of them."""
+        if self._steps:
+            first = self._steps[0]
+            declared, refuses_unknown = first.declared, first.refuses_unknown
+            allows_missing = first.allows_missing
+        return reading_of(
+            self._schema,
+            self._names,
+            declared,
+            refuses_unknown=refuses_unknown,
+            allows_missing=allows_missing,
+        )
+
+    def target_kind(self) -> str:
+        """What targets are: number, boolean, string, date or other."""
+        if self.target is None:
+            raise ValueError(
+                "The source must name the column of its target. Got target=None. Make "
+                "it with target='name'."
+            )
+        return kind_of(self._schema.field(self.target).type)
+
+    def rows(
+        self, reading: Reading, also: tuple[str, ...] = ()
+    ) -> Iterator[tuple[Any, NDArray[np.bool_], Any]]:
+        """One pass: rows after all steps, which are records, and other columns."""
+        names = tuple(dict.fromkeys((*reading.names, *also)))
+        (session,) = self._reads
+        for batch in session.counted(_Batch.of(self._scan(names))):
+            rows, is_present = reading.cleaned(batch.columns)
+            if batch.is_record is not None:
+                is_present &= batch.is_record
+            for step in self._steps:
+                rows, is_present = step.applied(rows, is_present)
+            yield rows, is_present, batch.columns
+
+    def during(self, call: Callable[[], Any], label: str = "") -> Any:
+        """The result of a call that reads the source; see `Session`.
+
+        Raises
+        ------
+        ValueError
+            If the data are not as declared. Nothing was read or spent.
+        SourceError
+            If they could not be read to the end. What was committed stays so.
+        """
+        if self._reads:
+            return call()
+        session = Session(self._snapshot, self.n_samples, label)
+        problem: BaseException | None = None
+        self._reads.append(session)
+        try:
+            with self._connected():
+                self._accept(session)
+                result = call()
+                session.snapshot.check()
+                return result
+        except BaseException as error:
+            problem = error
+        finally:
+            self._reads.clear()
+        # Outside of the handler, so that the first error is not carried along.
+        raise session.told(problem) from None
+
+    def _accept(self, session: Session) -> None:
+        """Refuse what is not as declared; looks at counts only."""
+        message = (
+            "The data of a source must be as they were when it was made, and "
+            "'n_samples' must be their number of rows. Got other data or another "
+            "number. Make the source anew, with the right n_samples."
+        )
+        refused(session.snapshot.check, message)
+        if refused(self._count, message) != self.n_samples:
+            raise ValueError(message)
+
+    def _features(self, given: Sequence[str] | None) -> tuple[str, ...]:
+        """Names of features; the target is none."""
+        known = list(self._schema.names)
+        if given is None:
+            given = [name for name in known if name != self.target]
+        names = tuple(given)
+        strange = [name for name in names if name not in known]
+        if strange or len(set(names)) < len(names) or not names:
+            raise ValueError(
+                "The 'features' argument must name different columns of the source, or "
+                f"be None. Got {list(names)}. Its columns are {known}."
+            )
+        if self.target in names:
+            raise ValueError(
+                "The target must not be a feature. Got it among 'features'. Leave it "
+                "out of them."
+            )
+        return names
+
+    def _check_target(self) -> None:
+        if self.target is not None and self.target not in self._schema.names:
+            raise ValueError(
+                f"The 'target' argument must name a column of the source. Got "
+                f"{self.target!r}. Its columns are {self._schema.names}."
+            )
+
+
+class _Batch:
+    """A record batch, and which of its rows are records."""
+
+    def __init__(self, columns: Any, is_record: NDArray[np.bool_] | None) -> None:
+        self.columns, self.is_record = columns, is_record
+
+    def __len__(self) -> int:
+        return int(self.columns.num_rows)
+
+    @classmethod
+    def of(
+        cls, scanned: Iterator[tuple[Any, NDArray[np.bool_] | None]]
+    ) -> Iterator[_Batch]:
+        for columns, is_record in scanned:
+            if columns.num_rows:
+                yield cls(columns, is_record)
