@@ -14,6 +14,7 @@ from skdp.data import Block, MemorySource, Source
 from skdp.io._reading import Reading
 from skdp.io._table_source import TableSource
 from skdp.io._targets import Labels, Targets
+from skdp.privacy._accounting import Budget
 
 # How rows of a table without surprises become those of a solver.
 Encode = Callable[[Any], Any]
@@ -201,3 +202,30 @@ def coded(codes: Any, targets: Any) -> Source:
     if not isinstance(codes, StreamRows):
         return MemorySource(codes, targets)
     return ReadOnce(codes.with_targets(targets))
+
+
+def unlabelled(
+    given: Any, X: Any, budget: Budget, *, allows_missing: bool = False
+) -> Source:
+    """Rows without targets as a source, for steps that release something of them.
+
+    Parameters
+    ----------
+    given : TableSource, or what was given in its place
+    X : ndarray of shape (n_rows, n_features)
+        Checked rows; of a source one that looks like its own.
+    budget : Budget
+    allows_missing : bool
+        Whether the step takes missing values.
+    """
+    if not isinstance(given, TableSource):
+        return MemorySource(X, np.zeros(len(X)))
+    if not budget.is_finite:
+        raise ValueError(
+            "The 'epsilon' parameter must be finite with a source: without noise this "
+            "step needs all rows in memory. Got inf. Use a finite epsilon, or read the "
+            "table into memory."
+        )
+    reading = given.reading(allows_missing=allows_missing)
+    rows = StreamRows(given, reading, lambda found: found, X.shape[1], X.dtype)
+    return rows.with_targets(None)

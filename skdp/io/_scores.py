@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
+from skdp._floats import FloatArray
+from skdp.io._rows import check_kind
 from skdp.io._table_source import TableSource
-from skdp.io._takes import rows_of
+from skdp.io._takes import rows_of, targets_too
 from skdp.io._targets import Labels, Numbers
 
 
@@ -20,7 +22,7 @@ def score_of(model: Any, X: TableSource) -> float:
 
 def _accuracy(model: Any, X: TableSource) -> float:
     labels, right, n = Labels(model.classes_), 0, 0
-    for rows, is_present, columns in rows_of(model, X):
+    for rows, is_present, columns in rows_of(model, X, targets_too(X)):
         y, is_known = labels(columns.column(X.target))
         is_right = (model.predict(rows) == model.classes_[y.astype(int)]) & is_known
         right += int(is_right[is_present].sum())
@@ -30,7 +32,7 @@ def _accuracy(model: Any, X: TableSource) -> float:
 
 def _r2(model: Any, X: TableSource) -> float:
     numbers, shift, sums = Numbers(), None, np.zeros(4)
-    for rows, is_present, columns in rows_of(model, X):
+    for rows, is_present, columns in rows_of(model, X, targets_too(X)):
         y, is_known = numbers(columns.column(X.target))
         there = is_present & is_known
         wrong, y = (y - model.predict(rows))[there], y[there]
@@ -39,3 +41,45 @@ def _r2(model: Any, X: TableSource) -> float:
         sums += [len(y), moved.sum(), np.sum(moved**2), np.sum(wrong**2)]
     n, total, squares, wrong_squares = sums
     return float(1 - wrong_squares / (squares - total**2 / max(n, 1)))
+
+
+class SourceScores:
+    """Records of a source, for what asks what a model is worth on them.
+
+    Parameters
+    ----------
+    X : TableSource
+    """
+
+    def __init__(self, X: TableSource) -> None:
+        self.X, self.n_samples = X, X.n_samples
+        self.largest_block = min(X.batch_size, X.n_samples)
+
+    def statistic(self, scorer: Any, model: Any) -> FloatArray:
+        """The exact statistic of a fitted model on what is no null record. Private."""
+        total, read = np.zeros(scorer.size), _targets_of(scorer)
+        for rows, is_present, columns in rows_of(model, self.X, targets_too(self.X)):
+            y, is_known = read(columns.column(self.X.target))
+            there = is_present & is_known
+            if isinstance(read, Labels):
+                y = read.classes[y.astype(int)]
+            if there.any():
+                total += scorer.statistic(model, rows[there], y[there])
+        return total
+
+
+def scores_of(X: TableSource, scorer: Any, *, is_private: bool) -> SourceScores:
+    """Records to be scored, or an error before any is read."""
+    if not is_private:
+        raise ValueError(
+            "The 'epsilon' argument must be finite with a source. Got inf. Use "
+            "model.score(source), which is not private."
+        )
+    read = _targets_of(scorer)
+    check_kind(X, read.kind, "The targets of a score")
+    return SourceScores(X)
+
+
+def _targets_of(scorer: Any) -> Labels | Numbers:
+    classes = getattr(scorer, "classes", None)
+    return Numbers() if classes is None else Labels(np.unique(np.asarray(classes)))

@@ -149,6 +149,38 @@ class TableSource(ABC):
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         raise TypeError(_NO_ARRAY)
 
+    # -------------------------------------------------------------------- predictions
+
+    def predict_to(
+        self, model: Any, path: Any, *, keys: Sequence[str], method: str = "predict"
+    ) -> None:
+        """Write keys and predictions of all records to a Parquet file.
+
+        Predictions of records that cannot be read are empty. Of raw records: as private
+        as they are.
+
+        Parameters
+        ----------
+        model : fitted estimator or Pipeline
+            With one prediction for each row.
+        path : str or path
+            Of a file that does not exist.
+        keys : list of str
+            Columns that say which record a prediction is of.
+        method : {"predict", "decision_function"}, default="predict"
+
+        Raises
+        ------
+        ValueError
+            If something is not as said. Nothing was written.
+        SourceError
+            If the source could not be read to the end; what was written is removed.
+        """
+        from skdp.io._predict_to import check_place, predict_to
+
+        check_place(self, path, keys, method)
+        self.during(lambda: predict_to(self, model, path, keys, method))
+
     # ------------------------------------------------------------------ for estimators
 
     def stand_in(self, declared: Any = None) -> Any:

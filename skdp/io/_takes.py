@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
+import pandas as pd
 from sklearn.utils import get_tags
 
 from skdp.columns import as_declared
@@ -57,6 +58,16 @@ def _fit_source(model: Any, X: TableSource, y: Any, fit: Callable[[], Any]) -> N
         model.privacy_ = replace(record, assumed_public=public)
 
 
+def refuse_source(X: Any) -> None:
+    """Refuse a source where records are divided."""
+    if isinstance(X, TableSource):
+        raise TypeError(
+            "A search must have its records in memory, to divide them. Got a source. "
+            "Search on a table of other records that fits, then fit the parameters "
+            "that were found on the source."
+        )
+
+
 def refuse_targets(y: Any) -> None:
     """Refuse a y beside a source."""
     if y is not None:
@@ -76,9 +87,14 @@ def _check_same(own: Any, X: TableSource) -> None:
     )
 
 
-def rows_of(model: Any, X: TableSource) -> Iterator[tuple[Any, Any, Any]]:
+def rows_of(
+    model: Any, X: TableSource, also: tuple[str, ...] = ()
+) -> Iterator[tuple[Any, Any, Any]]:
     """One pass over rows as a fitted model takes them; within a session."""
-    encoder = getattr(model, "encoder_", model)
+    first = model
+    while hasattr(first, "steps"):
+        first = first.steps[0][1]
+    encoder = getattr(first, "encoder_", first)
     declared = getattr(encoder, "columns_", None)
     takes = get_tags(encoder).input_tags
     reading = X.reading(
@@ -86,8 +102,17 @@ def rows_of(model: Any, X: TableSource) -> Iterator[tuple[Any, Any, Any]]:
         refuses_unknown=getattr(encoder, "handle_unknown", "") == "error",
         allows_missing=declared is None and bool(takes.allow_nan),
     )
-    also = () if X.target is None else (X.target,)
-    yield from X.rows(reading, also)
+    is_named = hasattr(first, "feature_names_in_")
+    for rows, is_present, columns in X.rows(reading, also):
+        is_frame = isinstance(rows, pd.DataFrame)
+        if is_frame and not is_named:
+            rows = rows.to_numpy()
+        yield rows, is_present, columns
+
+
+def targets_too(X: TableSource) -> tuple[str, ...]:
+    """The column of the target, where there is one."""
+    return () if X.target is None else (X.target,)
 
 
 class TakesSources:

@@ -21,6 +21,9 @@ from sklearn.utils.validation import (
 from skdp._base import PUBLIC_OF_TABLES, DeclaredEstimator, PrivateEstimator
 from skdp._input import check_rows, check_targets, without_data
 from skdp.data import Table
+from skdp.io._scores import SourceScores, scores_of
+from skdp.io._table_source import TableSource
+from skdp.io._takes import refuse_targets
 from skdp.model_selection._scoring import resolve_scoring
 from skdp.model_selection._scoring_base import MOST_RECORDS, PrivateScoring
 from skdp.preprocessing import TableEncoder
@@ -31,6 +34,9 @@ from skdp.privacy._laws import NoiseLaw, budget_of, law_for
 from skdp.privacy._plan import Line, Plan
 from skdp.privacy._record import PrivacyRecord
 from skdp.queries._scores import Scores
+
+# Records that are scored.
+Scored = Table | SourceScores
 
 
 @dataclass(frozen=True)
@@ -75,7 +81,7 @@ class PrivateScore:
 def private_score(
     estimator: Any,
     X: Any,
-    y: Any,
+    y: Any = None,
     *,
     scoring: Any = None,
     epsilon: float,
@@ -100,12 +106,12 @@ def private_score(
     ----------
     estimator : fitted estimator
         A classifier or regressor, or a pipeline that ends in one.
-    X : array-like or CSR of shape (n_samples, n_features)
+    X : array-like, CSR or source of shape (n_samples, n_features)
         Checked as the estimator checks it if that shows before the commit: if the
         estimator, or the first step of a pipeline, takes numbers or declared columns
         and is skdp's own, or there is no pipeline. Otherwise only for its length.
     y : array-like of shape (n_samples,)
-        Labels, or finite targets.
+        Labels, or finite targets. Left out with a source, which has its target.
     scoring : str, PrivateScoring or None, default=None
         "accuracy", "balanced_accuracy", "neg_log_loss", "neg_mean_absolute_error",
         "neg_mean_squared_error" or "r2". None: "accuracy" for classifiers,
@@ -168,10 +174,14 @@ def private_score(
     found = resolve_scoring(
         scoring, estimator, classes=classes, target_bounds=target_bounds
     )
-    X, y = _accepted(estimator, found, X, y)
     has_ledger = ledger is not None
     planned = _planned(estimator, found, budget, adjacency, has_ledger=has_ledger)
-    return release.run(planned, Table(X, y))
+    if isinstance(X, TableSource):
+        refuse_targets(y)
+        scored = scores_of(X, found, is_private=budget.is_finite)
+        score: PrivateScore = X.during(lambda: release.run(planned, scored))
+        return score
+    return release.run(planned, Table(*_accepted(estimator, found, X, y)))
 
 
 @dataclass(frozen=True)
@@ -192,12 +202,13 @@ class _Release:
         """One answer; None without noise."""
         return None if self.law is None else Plan((Line(law=self.law),))
 
-    def value(self, answers: Answers, table: Table) -> float:
+    def value(self, answers: Answers, table: Scored) -> float:
         """The released score."""
         if answers.is_rehearsed:
             return self.scoring.lowest
         if self.law is None:
             (estimator,) = self.query.models
+            assert isinstance(table, Table)  # sources need a finite epsilon
             return float(get_scorer(self.scoring.name)(estimator, table.X, table.y))
         released = answers.ask(self.query).value
         return self.scoring.score(released, table.n_samples)
@@ -251,7 +262,7 @@ class _ScoreRelease(PrivateEstimator):
     def _relation(self) -> Relation:
         return check_row_relation(self.adjacency)
 
-    def run(self, release: _Release, table: Table) -> PrivateScore:
+    def run(self, release: _Release, table: Scored) -> PrivateScore:
         """Calibrate, commit, ask."""
         answers, notes = self._commit(release, table)
         value = release.value(answers, table)
@@ -261,7 +272,7 @@ class _ScoreRelease(PrivateEstimator):
         return PrivateScore(value, error, release.scoring.name, record)
 
     def _commit(
-        self, release: _Release, table: Table
+        self, release: _Release, table: Scored
     ) -> tuple[Answers, tuple[str, ...]]:
         """Put the release on the books; nothing was read before."""
         door = self._door(release.budget)
@@ -273,7 +284,7 @@ class _ScoreRelease(PrivateEstimator):
         self,
         release: _Release,
         answers: Answers,
-        table: Table,
+        table: Scored,
         notes: tuple[str, ...],
     ) -> PrivacyRecord:
         law, relation, shape = release.law, answers.relation, table.X.shape
@@ -295,6 +306,7 @@ class _ScoreRelease(PrivateEstimator):
             assumed_public=(
                 *PUBLIC_OF_TABLES,
                 "the estimator, which predicts each row by that row alone",
+                *getattr(table.X, "assumed_public", ()),
             ),
             warnings=notes,
         )

@@ -21,6 +21,7 @@ from skdp._quiet import warn
 from skdp._rows import count_rows, rows_at
 from skdp._validation import check_n_jobs, check_real
 from skdp.exceptions import PublicLabelsWarning, TuningCostWarning
+from skdp.io._takes import refuse_source
 from skdp.model_selection._candidates import (
     Candidate,
     Prepared,
@@ -134,6 +135,7 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
             return self._fit(X, y)
 
     def _fit(self, X: Any, y: Any) -> Self:
+        refuse_source(X)
         X, y = check_indexable(X, y)
         # Parameters are checked before a seed is taken.
         door = self._door(self._check_privacy_params())

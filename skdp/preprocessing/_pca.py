@@ -14,7 +14,8 @@ from skdp._input import check_rows
 from skdp._output import in_dtype
 from skdp._rows import clip_rows
 from skdp._validation import check_bool, check_count, check_data_norm
-from skdp.data import MemorySource
+from skdp.io._rows import unlabelled
+from skdp.io._takes import AppendsToSources, fit_through, shown
 from skdp.preprocessing._output_norm import BringsToNorm
 from skdp.preprocessing._private import PrivateTransformer
 from skdp.privacy._answers import Released
@@ -24,7 +25,9 @@ _MOST_FEATURES = 3000  # about 4.5 million numbers in the query
 _MEAN_WEIGHT = 0.5  # as adassp's intercept_weight: the share of the means
 
 
-class DPPCA(BringsToNorm, ClassNamePrefixFeaturesOutMixin, PrivateTransformer):
+class DPPCA(
+    AppendsToSources, BringsToNorm, ClassNamePrefixFeaturesOutMixin, PrivateTransformer
+):
     r"""Principal components of private second moments.
 
     Rows are clipped to `data_norm`, in `fit` and in `transform`. One release with noise
@@ -155,17 +158,17 @@ class DPPCA(BringsToNorm, ClassNamePrefixFeaturesOutMixin, PrivateTransformer):
             If the ledger's cap does not allow this fit. Nothing was read or spent.
         """
         with self._all_or_nothing():
-            return self._fit(X)
+            return fit_through(self, X, None, lambda: self._fit(X))
 
-    def _fit(self, X: Any) -> Self:
+    def _fit(self, given: Any) -> Self:
         budget = self._check_privacy_params()
         norm = check_data_norm(self.data_norm)
         check_bool("center", self.center)
-        X = check_rows(self, X, reset=True, accept_sparse=False)
+        X = check_rows(self, shown(given), reset=True, accept_sparse=False)
         n_components = _checked_components(self.n_components, X.shape[1])
-        source = MemorySource(X, np.zeros(len(X)))
+        source = unlabelled(given, X, budget)
         weights = MomentWeights(_MEAN_WEIGHT if self.center else 0.0, 0.0)
-        sums = MomentSums(weights, X.shape[0], X.shape[1], norm)
+        sums = MomentSums(weights, source.n_samples, X.shape[1], norm)
         answers = self._commit(
             sums,
             source,

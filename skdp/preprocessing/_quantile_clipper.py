@@ -16,7 +16,8 @@ from skdp._floats import FloatArray
 from skdp._input import check_rows
 from skdp._output import in_dtype
 from skdp._validation import check_bool, check_count, check_real
-from skdp.data import MemorySource
+from skdp.io._rows import unlabelled
+from skdp.io._takes import AppendsToSources, fit_through, shown
 from skdp.preprocessing._output_norm import BringsToNorm
 from skdp.preprocessing._private import PrivateTransformer
 from skdp.privacy._answers import Answers
@@ -28,7 +29,9 @@ _WRONG_TURN = 0.05
 _MOST_STEPS = 40
 
 
-class DPQuantileClipper(BringsToNorm, OneToOneFeatureMixin, PrivateTransformer):
+class DPQuantileClipper(
+    AppendsToSources, BringsToNorm, OneToOneFeatureMixin, PrivateTransformer
+):
     """Clip each feature to two private quantiles, and scale rows to norm at most 1.
 
     For features whose usual range is not known: `bounds` may be wide. Both quantiles of
@@ -150,17 +153,17 @@ class DPQuantileClipper(BringsToNorm, OneToOneFeatureMixin, PrivateTransformer):
             If the ledger's cap does not allow this fit. Nothing was read or spent.
         """
         with self._all_or_nothing():
-            return self._fit(X)
+            return fit_through(self, X, None, lambda: self._fit(X))
 
-    def _fit(self, X: Any) -> Self:
+    def _fit(self, given: Any) -> Self:
         budget = self._check_privacy_params()
         check_bool("scale", self.scale)
         quantiles = _checked_quantiles(self.quantiles)
         n_steps = check_count("n_steps", self.n_steps, high=_MOST_STEPS)
-        X = check_rows(self, X, reset=True, accept_sparse=False)
+        X = check_rows(self, shown(given), reset=True, accept_sparse=False)
         names = getattr(self, "feature_names_in_", None)
         low, high = match_bounds(self.bounds, X.shape[1], names)
-        source = MemorySource(X, np.zeros(len(X)))
+        source = unlabelled(given, X, budget)
         bisection = Bisection(low, high, quantiles, n_steps, source.n_samples)
         answers = self._commit(
             bisection.first,

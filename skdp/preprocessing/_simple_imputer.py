@@ -14,13 +14,14 @@ from skdp._floats import FloatArray
 from skdp._input import check_rows, in_column_order
 from skdp._output import in_dtype
 from skdp._validation import check_choice
-from skdp.data import MemorySource
+from skdp.io._rows import unlabelled
+from skdp.io._takes import AppendsToSources, fit_through, shown
 from skdp.preprocessing._private import PrivateTransformer
 from skdp.privacy._step import FREE, StepPrivacy
 from skdp.queries._pair_sums import PRESENCE, PairSums, shrunken_mean
 
 
-class DPSimpleImputer(OneToOneFeatureMixin, PrivateTransformer):
+class DPSimpleImputer(AppendsToSources, OneToOneFeatureMixin, PrivateTransformer):
     """Replace NaN by a private mean of each feature, or by a declared constant.
 
     Which entries are missing is private: no column is dropped or added for it, and a
@@ -130,14 +131,16 @@ class DPSimpleImputer(OneToOneFeatureMixin, PrivateTransformer):
             If the ledger's cap does not allow this fit. Nothing was read or spent.
         """
         with self._all_or_nothing():
-            return self._fit(X)
+            return fit_through(self, X, None, lambda: self._fit(X))
 
-    def _fit(self, X: Any) -> Self:
+    def _fit(self, given: Any) -> Self:
         check_choice("strategy", self.strategy, ("mean", "constant"))
         budget = None
         if self.strategy == "mean":
             budget = self._check_privacy_params()
-        X = check_rows(self, X, reset=True, accept_sparse=False, allow_nan=True)
+        X = check_rows(
+            self, shown(given), reset=True, accept_sparse=False, allow_nan=True
+        )
         names = getattr(self, "feature_names_in_", None)
         if budget is None:
             self.__dict__.pop("privacy_", None)
@@ -145,7 +148,7 @@ class DPSimpleImputer(OneToOneFeatureMixin, PrivateTransformer):
             return self
         low, high = match_bounds(self.bounds, X.shape[1], names)
         middle, half = middle_and_half(low, high)
-        source = MemorySource(X, np.zeros(len(X)))
+        source = unlabelled(given, X, budget, allows_missing=True)
         sums = PairSums(PRESENCE, low, high, source.n_samples)
         params = {"count_weight": PRESENCE.weight}
         answers = self._commit(sums, source, budget, key="noisy_moments", params=params)

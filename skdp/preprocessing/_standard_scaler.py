@@ -13,7 +13,8 @@ from skdp._bounds import match_bounds, middle_and_half
 from skdp._floats import FloatArray
 from skdp._input import check_rows
 from skdp._rows import clip_rows
-from skdp.data import MemorySource
+from skdp.io._rows import unlabelled
+from skdp.io._takes import AppendsToSources, fit_through, shown
 from skdp.preprocessing._output_norm import BringsToNorm
 from skdp.preprocessing._private import PrivateTransformer
 from skdp.privacy._answers import Released
@@ -23,7 +24,9 @@ from skdp.queries._pair_sums import SQUARES, PairSums, shrunken_mean
 _LEAST_VARIANCE = 1e-12
 
 
-class DPStandardScaler(BringsToNorm, OneToOneFeatureMixin, PrivateTransformer):
+class DPStandardScaler(
+    AppendsToSources, BringsToNorm, OneToOneFeatureMixin, PrivateTransformer
+):
     r"""Standardise features by a private mean and variance; rows of norm at most 1.
 
     Values are clipped to declared `bounds`, in `fit` and in `transform`; one release
@@ -136,14 +139,14 @@ class DPStandardScaler(BringsToNorm, OneToOneFeatureMixin, PrivateTransformer):
             If the ledger's cap does not allow this fit. Nothing was read or spent.
         """
         with self._all_or_nothing():
-            return self._fit(X)
+            return fit_through(self, X, None, lambda: self._fit(X))
 
-    def _fit(self, X: Any) -> Self:
+    def _fit(self, given: Any) -> Self:
         budget = self._check_privacy_params()
-        X = check_rows(self, X, reset=True, accept_sparse=False)
+        X = check_rows(self, shown(given), reset=True, accept_sparse=False)
         names = getattr(self, "feature_names_in_", None)
         low, high = match_bounds(self.bounds, X.shape[1], names)
-        source = MemorySource(X, np.zeros(len(X)))
+        source = unlabelled(given, X, budget)
         sums = PairSums(SQUARES, low, high, source.n_samples)
         params = {"square_weight": SQUARES.weight}
         answers = self._commit(sums, source, budget, key="noisy_moments", params=params)
