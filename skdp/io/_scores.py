@@ -57,7 +57,7 @@ class SourceScores:
 
     def statistic(self, scorer: Any, model: Any) -> FloatArray:
         """The exact statistic of a fitted model on what is no null record. Private."""
-        total, read = np.zeros(scorer.size), _targets_of(scorer)
+        total, read = np.zeros(scorer.size), _targets_of(scorer, model)
         for rows, is_present, columns in rows_of(model, self.X, targets_too(self.X)):
             y, is_known = read(columns.column(self.X.target))
             there = is_present & is_known
@@ -68,18 +68,22 @@ class SourceScores:
         return total
 
 
-def scores_of(X: TableSource, scorer: Any, *, is_private: bool) -> SourceScores:
+def scores_of(
+    X: TableSource, scorer: Any, model: Any, *, is_private: bool
+) -> SourceScores:
     """Records to be scored, or an error before any is read."""
     if not is_private:
         raise ValueError(
             "The 'epsilon' argument must be finite with a source. Got inf. Use "
             "model.score(source), which is not private."
         )
-    read = _targets_of(scorer)
+    read = _targets_of(scorer, model)
     check_kind(X, read.kind, "The targets of a score")
     return SourceScores(X)
 
 
-def _targets_of(scorer: Any) -> Labels | Numbers:
+def _targets_of(scorer: Any, model: Any) -> Labels | Numbers:
     classes = getattr(scorer, "classes", None)
+    if classes is None and is_classifier(model):
+        classes = model.classes_
     return Numbers() if classes is None else Labels(np.unique(np.asarray(classes)))

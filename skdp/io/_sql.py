@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp._validation import check_bool
-from skdp.io._arrow import arrow, is_single, kind_of
+from skdp.io._arrow import arrow, kind_of
 from skdp.io._duckdb import DuckDB
 from skdp.io._parquet import BATCH_SIZE
 from skdp.io._row_wise import check_row_wise
@@ -30,8 +30,7 @@ _UNREADABLE = (
 class SqlSource(TableSource):
     """Records in a database, read block by block and never held. DuckDB so far.
 
-    Every reading of one fit is in one transaction. Numbers are cast to double before
-    anything else is made of them. Rows in which a number is missing, NaN or infinite,
+    Every reading of one fit is in one transaction. Rows in which a number is missing, NaN or infinite,
     or whose target is, and rows that fail `where`, are null records: they contribute
     exactly nothing, and are counted in `n_samples`.
 
@@ -219,12 +218,12 @@ class SqlSource(TableSource):
         return f"SELECT {', '.join(shown)} FROM {self._relation}{order}"
 
     def _cell(self, name: str) -> str:
-        """What is read of a column: numbers as doubles, unless they are floats."""
+        """What is read of a column, in the type that is told of it."""
         text = self._shown.get(name, _quoted(name))
-        dtype = self._schema.field(name).type
-        if kind_of(dtype) == "number" and not is_single(dtype):
+        if self._schema.field(name).type == arrow().float64():
             return f"CAST({text} AS DOUBLE)"
-        return f"CAST({text} AS VARCHAR)" if kind_of(dtype) == "string" else text
+        is_text = kind_of(self._schema.field(name).type) == "string"
+        return f"CAST({text} AS VARCHAR)" if is_text else text
 
 
 @dataclass(frozen=True, repr=False)
@@ -255,8 +254,8 @@ def _quoted(name: str) -> str:
 
 
 def _type_of(dtype: Any) -> Any:
-    """The Arrow type in which cells are read."""
+    """The Arrow type in which cells are read: decimal numbers as doubles."""
     pa = arrow()
-    if kind_of(dtype) == "number" and not is_single(dtype):
+    if pa.types.is_decimal(dtype):
         return pa.float64()
     return pa.string() if kind_of(dtype) == "string" else dtype

@@ -178,7 +178,7 @@ def private_score(
     planned = _planned(estimator, found, budget, adjacency, has_ledger=has_ledger)
     if isinstance(X, TableSource):
         refuse_targets(y)
-        scored = scores_of(X, found, is_private=budget.is_finite)
+        scored = scores_of(X, found, estimator, is_private=budget.is_finite)
         score: PrivateScore = X.during(lambda: release.run(planned, scored))
         return score
     return release.run(planned, Table(*_accepted(estimator, found, X, y)))
