@@ -28,11 +28,13 @@ _HOMES = {
     "DPSparseLogisticRegression": "skdp.linear_model",
     "DPStandardScaler": "skdp.preprocessing",
     "DeclaredOneHotEncoder": "skdp.preprocessing",
+    "ParquetSource": "skdp.io",
     "PipelineReport": "skdp.pipeline",
     "Preconditioning": "skdp.linear_model",
     "PrivacyRecord": "skdp.privacy",
     "PrivateScore": "skdp.model_selection",
     "RowNormClipper": "skdp.preprocessing",
+    "SqlSource": "skdp.io",
     "TableEncoder": "skdp.preprocessing",
     "forecast": "skdp.linear_model",
     "privacy_report": "skdp.pipeline",
@@ -53,6 +55,10 @@ if TYPE_CHECKING:  # what editors and type checkers see; a test holds both to be
     )
     from skdp.exceptions import (
         BudgetExceeded as BudgetExceeded,
+    )
+    from skdp.io import (
+        ParquetSource as ParquetSource,
+        SqlSource as SqlSource,
     )
     from skdp.linear_model import (
         DPLinearRegression as DPLinearRegression,

@@ -24,6 +24,7 @@ DTYPES = (np.float64, np.float32)
 
 # What scikit-learn's validation may say; anything else might quote an entry.
 _SAFE_MESSAGES = (
+    "A source of rows",
     "A sparse matrix was passed",
     "Expected 2D array",
     "Found array with",

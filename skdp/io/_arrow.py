@@ -82,8 +82,10 @@ def numbers(array: Any) -> np.ndarray:
     pa = arrow()
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
-    if is_single(array.type):
-        return np.asarray(array.cast(pa.float32()).to_numpy(zero_copy_only=False))
+    if pa.types.is_float16(array.type):
+        array = array.cast(pa.float32())
+    if pa.types.is_float32(array.type):
+        return np.asarray(array.to_numpy(zero_copy_only=False))
     if not pa.types.is_float64(array.type):
         array = array.cast(pa.float64(), safe=False)
     return np.asarray(array.to_numpy(zero_copy_only=False))

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from skdp.exceptions import SourceError
 from skdp.io._arrow import arrow
 from skdp.io._session import Snapshot, refused
-from skdp.io._table_source import TableSource
+from skdp.io._table_source import FETCHED, TableSource
 
 # Rows of a batch: what a cache holds of them, with a few dozen columns.
 BATCH_SIZE = 1 << 14
@@ -110,7 +110,7 @@ class ParquetSource(TableSource):
         self, names: tuple[str, ...]
     ) -> Iterator[tuple[Any, NDArray[np.bool_] | None]]:
         for file in self._files:
-            for batch in file.batches(names, self.batch_size):
+            for batch in file.batches(names, max(FETCHED, self.batch_size)):
                 yield batch, None
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from skdp.io._arrow import arrow
-from skdp.io._takes import rows_of
+from skdp.io._passes import rows_of
 
 NAME = "prediction"
 

@@ -103,8 +103,10 @@ class Reading:
         rows = np.empty((batch.num_rows, len(self.names)), dtype=dtype)
         for i, name in enumerate(self.names):
             rows[:, i] = _arrow.numbers(batch.column(name))
-        is_present: NDArray[np.bool_] = np.asarray(np.isfinite(rows).all(axis=1))
-        if not is_present.all():
+        is_finite: Any = np.isfinite(rows)
+        is_present: NDArray[np.bool_] = np.ones(len(rows), dtype=bool)
+        if not is_finite.all():
+            is_present = is_finite.all(axis=1)
             rows[~is_present] = 0.0
         return pd.DataFrame(rows, columns=list(self.names), copy=False), is_present
 

@@ -8,9 +8,9 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from skdp._floats import FloatArray
+from skdp.io._passes import rows_of, targets_too
 from skdp.io._rows import check_kind
 from skdp.io._table_source import TableSource
-from skdp.io._takes import rows_of, targets_too
 from skdp.io._targets import Labels, Numbers
 
 

@@ -16,7 +16,7 @@ from skdp.io._duckdb import DuckDB
 from skdp.io._parquet import BATCH_SIZE
 from skdp.io._row_wise import check_row_wise
 from skdp.io._session import Snapshot, refused
-from skdp.io._table_source import TableSource
+from skdp.io._table_source import FETCHED, TableSource
 
 # Column of a reading that says which rows are records.
 _IS_RECORD = "is a record"
@@ -30,9 +30,9 @@ _UNREADABLE = (
 class SqlSource(TableSource):
     """Records in a database, read block by block and never held. DuckDB so far.
 
-    Every reading of one fit is in one transaction. Rows in which a number is missing, NaN or infinite,
-    or whose target is, and rows that fail `where`, are null records: they contribute
-    exactly nothing, and are counted in `n_samples`.
+    Every reading of one fit is in one transaction. Rows in which a number is missing,
+    NaN or infinite, or whose target is, and rows that fail `where`, are null records:
+    they contribute exactly nothing, and are counted in `n_samples`.
 
     **Privacy.** The number of rows, the names and types of columns, and the text of
     what is read are taken as public. See ``docs/large_data.md``.
@@ -202,7 +202,9 @@ class SqlSource(TableSource):
     def _scan(
         self, names: tuple[str, ...]
     ) -> Iterator[tuple[Any, NDArray[np.bool_] | None]]:
-        for batch in self._engine.batches(self._query(names), self.batch_size):
+        for batch in self._engine.batches(
+            self._query(names), max(FETCHED, self.batch_size)
+        ):
             if self._where is None:
                 yield batch, None
                 continue

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from skdp._validation import check_count
 from skdp.columns import as_declared
 from skdp.io._arrow import kind_of, stand_in
+from skdp.io._predict_to import check_place, predict_to
 from skdp.io._reading import Reading, declared_at, reading_of
 from skdp.io._session import Session, Snapshot, refused
 from skdp.io._steps import Step, of_step
@@ -176,8 +177,6 @@ class TableSource(ABC):
         SourceError
             If the source could not be read to the end; what was written is removed.
         """
-        from skdp.io._predict_to import check_place, predict_to
-
         check_place(self, path, keys, method)
         self.during(lambda: predict_to(self, model, path, keys, method))
 
@@ -248,7 +247,7 @@ class TableSource(ABC):
         """One pass: rows after all steps, which are records, and other columns."""
         names = tuple(dict.fromkeys((*reading.names, *also)))
         (session,) = self._reads
-        for batch in session.counted(_Batch.of(self._scan(names))):
+        for batch in session.counted(_Batch.of(self._scan(names), self.batch_size)):
             rows, is_present = reading.cleaned(batch.columns)
             if batch.is_record is not None:
                 is_present &= batch.is_record
@@ -322,6 +321,10 @@ class TableSource(ABC):
             )
 
 
+# Rows that are fetched at once: more than are worked on, which go through the cache.
+FETCHED = 1 << 16
+
+
 class _Batch:
     """A record batch, and which of its rows are records."""
 
@@ -333,8 +336,11 @@ class _Batch:
 
     @classmethod
     def of(
-        cls, scanned: Iterator[tuple[Any, NDArray[np.bool_] | None]]
+        cls, scanned: Iterator[tuple[Any, NDArray[np.bool_] | None]], size: int
     ) -> Iterator[_Batch]:
+        """Batches of at most so many rows."""
         for columns, is_record in scanned:
-            if columns.num_rows:
-                yield cls(columns, is_record)
+            for start in range(0, columns.num_rows, size):
+                part = columns.slice(start, size)
+                own = None if is_record is None else is_record[start : start + size]
+                yield cls(part, own)

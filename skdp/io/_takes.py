@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
-import pandas as pd
-from sklearn.utils import get_tags
 
 from skdp.columns import as_declared
+from skdp.io._passes import rows_of
+from skdp.io._scores import score_of
 from skdp.io._table_source import TableSource
 
 Model = TypeVar("Model")
@@ -87,34 +87,6 @@ def _check_same(own: Any, X: TableSource) -> None:
     )
 
 
-def rows_of(
-    model: Any, X: TableSource, also: tuple[str, ...] = ()
-) -> Iterator[tuple[Any, Any, Any]]:
-    """One pass over rows as a fitted model takes them; within a session."""
-    first = model
-    while hasattr(first, "steps"):
-        first = first.steps[0][1]
-    encoder = getattr(first, "encoder_", first)
-    declared = getattr(encoder, "columns_", None)
-    takes = get_tags(encoder).input_tags
-    reading = X.reading(
-        declared,
-        refuses_unknown=getattr(encoder, "handle_unknown", "") == "error",
-        allows_missing=declared is None and bool(takes.allow_nan),
-    )
-    is_named = hasattr(first, "feature_names_in_")
-    for rows, is_present, columns in X.rows(reading, also):
-        is_frame = isinstance(rows, pd.DataFrame)
-        if is_frame and not is_named:
-            rows = rows.to_numpy()
-        yield rows, is_present, columns
-
-
-def targets_too(X: TableSource) -> tuple[str, ...]:
-    """The column of the target, where there is one."""
-    return () if X.target is None else (X.target,)
-
-
 class TakesSources:
     """A model whose predictions for a source are made block by block.
 
@@ -126,8 +98,23 @@ class TakesSources:
         for name in _BY_ROW:
             if name in vars(cls):
                 setattr(cls, name, _by_blocks(vars(cls)[name]))
+        if "fit" in vars(cls):
+            setattr(cls, "fit", _with_targets(vars(cls)["fit"]))  # noqa: B010 - as below
         if hasattr(cls, "score"):
             setattr(cls, "score", _scored(cls.score))  # noqa: B010 - mypy knows no score
+
+
+def _with_targets(fit: Any) -> Any:
+    @functools.wraps(fit)
+    def method(self: Any, *args: Any, **named: Any) -> Any:
+        given = [*args[:1], *([named["X"]] if "X" in named else [])]
+        is_alone = len(args) < 2 and "y" not in named
+        if given and is_alone and not isinstance(given[0], TableSource):
+            name = type(self).__name__
+            raise TypeError(f"{name}.fit(): missing a required argument: 'y'.")
+        return fit(self, *args, **named)
+
+    return method
 
 
 def _by_blocks(predict: Any) -> Any:
@@ -135,26 +122,34 @@ def _by_blocks(predict: Any) -> Any:
     def method(self: Any, X: Any) -> Any:
         if not isinstance(X, TableSource):
             return predict(self, X)
-        return X.during(lambda: _predicted(self, X, predict))
+        _check_ordered(X)
+        predicted = X.during(lambda: _predicted(self, X, predict))
+        if predicted is None:
+            raise ValueError(
+                "The rows must be readable for predictions that are an array. Got "
+                "missing or infinite values. Use source.predict_to(model, path, "
+                "keys=[...]), which leaves such predictions empty."
+            )
+        return predicted
 
     return method
 
 
-def _predicted(model: Any, X: TableSource, predict: Any) -> Any:
+def _check_ordered(X: TableSource) -> None:
     if not X.is_ordered:
         raise ValueError(
             "The source must have an order for predictions that are an array. Got one "
             "without. Use source.predict_to(model, path, keys=[...]), which writes the "
             "keys beside them, or declare order_by."
         )
+
+
+def _predicted(model: Any, X: TableSource, predict: Any) -> Any:
+    """Predictions of all rows; None if some of them cannot be read."""
     parts = []
     for rows, is_present, _ in rows_of(model, X):
         if not is_present.all():
-            raise ValueError(
-                "The rows must be readable for predictions that are an array. Got "
-                "missing or infinite values. Use source.predict_to(model, path, "
-                "keys=[...]), which leaves such predictions empty."
-            )
+            return None
         parts.append(predict(model, rows))
     return np.concatenate(parts)
 
@@ -164,8 +159,6 @@ def _scored(score: Any) -> Any:
     def method(self: Any, X: Any, *args: Any, **named: Any) -> Any:
         if not isinstance(X, TableSource):
             return score(self, X, *args, **named)
-        from skdp.io._scores import score_of
-
         refuse_targets(args[0] if args else named.get("y"))
         return X.during(lambda: score_of(self, X))
 

@@ -109,8 +109,9 @@ class Solver(Configured, ABC):
             )
         if cls.needs_order and not objective.is_ordered:
             raise Refused(
-                f"{me} depends on the order of records, and the source has none. "
-                "Declare order_by where the source is made, or use solver='auto'."
+                f"{me} depends on an order of records that no record may change, and "
+                "the source has none. Use a source of files, or solver='auto' with a "
+                "delta above 0."
             )
         if cls.is_sparse and objective.n_nonzero is None:
             raise Refused(

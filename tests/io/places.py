@@ -1,0 +1,101 @@
+"""One table in several places: memory, Parquet and DuckDB."""
+
+from __future__ import annotations
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from pyarrow import parquet
+
+from skdp.io import ParquetSource, SqlSource
+
+N = 900
+FEATURES = ["a", "b", "c"]
+COLUMNS = {"a": (-2, 2), "b": (-2, 2), "c": (-2, 2)}
+
+
+def numbers(n=N, seed=0):
+    """Rows of three numbers, a label, a target in [0, 1], a word and a key."""
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(rng.normal(size=(n, 3)) / 3, columns=FEATURES)
+    raw = frame["a"] - 2 * frame["b"]
+    frame["y"] = (raw > 0).astype(np.int64)
+    frame["t"] = 1 / (1 + np.exp(-raw))
+    frame["word"] = np.where(frame["c"] > 0, "up", "down")
+    frame["key"] = np.arange(n)
+    return frame
+
+
+def with_holes(n=N):
+    """The same with rows that cannot be read as numbers; and which those are."""
+    frame = numbers(n)
+    bad = np.zeros(n, dtype=bool)
+    for i, value in enumerate([np.nan, np.inf, -np.inf, np.nan]):
+        frame.loc[i * 7, FEATURES[i % 3]] = value
+        bad[i * 7] = True
+    return frame, bad
+
+
+def write(frame, folder, n_files=1, group=200):
+    """Files with equal parts of a table."""
+    folder.mkdir(exist_ok=True)
+    for i, rows in enumerate(np.array_split(np.arange(len(frame)), n_files)):
+        table = pa.Table.from_pandas(frame.iloc[rows], preserve_index=False)
+        parquet.write_table(table, folder / f"{i:03d}.parquet", row_group_size=group)
+    return folder
+
+
+def database(frame, threads=1):
+    """A connection to a database with the table `records`."""
+    connection = duckdb.connect(config={"threads": threads})
+    connection.register("given", frame)
+    connection.execute("CREATE TABLE records AS SELECT * FROM given")
+    connection.unregister("given")
+    return connection
+
+
+def in_files(frame, folder, *, n_files=1, batch_size=1 << 14, **facts):
+    facts = {"target": "y", "n_samples": len(frame), "features": FEATURES, **facts}
+    write(frame, folder, n_files)
+    return ParquetSource(folder, batch_size=batch_size, **facts)
+
+
+def in_database(frame, *, threads=1, batch_size=1 << 14, **facts):
+    facts = {"target": "y", "n_samples": len(frame), "features": FEATURES, **facts}
+    connection = database(frame, threads)
+    return SqlSource(connection, "records", batch_size=batch_size, **facts)
+
+
+# How a table may lie, by name.
+LAYOUTS = {
+    "one file": lambda frame, path, **facts: in_files(frame, path / "one", **facts),
+    "many files": lambda frame, path, **facts: in_files(
+        frame, path / "many", n_files=7, **facts
+    ),
+    "small batches": lambda frame, path, **facts: in_files(
+        frame, path / "small", n_files=2, batch_size=64, **facts
+    ),
+    "database": lambda frame, path, **facts: in_database(frame, **facts),
+    "two threads": lambda frame, path, **facts: in_database(
+        frame, threads=2, batch_size=100, **facts
+    ),
+}
+
+
+def read(source, reading=None, also=("y", "key")):
+    """One pass: rows, which are present, and other columns, in the order of keys."""
+    reading = source.reading() if reading is None else reading
+
+    def one_pass():
+        found = list(source.rows(reading, also))
+        rows = [np.asarray(part, dtype=object) for part, _, _ in found]
+        others = pa.Table.from_batches(
+            [part.select(list(also)) for _, _, part in found]
+        )
+        present = np.concatenate([part for _, part, _ in found])
+        return np.concatenate(rows), present, others.to_pandas()
+
+    rows, present, others = source.during(one_pass)
+    order = np.argsort(others["key"].to_numpy())
+    return rows[order], present[order], others.iloc[order]

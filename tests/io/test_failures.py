@@ -1,0 +1,314 @@
+"""What goes wrong while a source is read ends in one message, and tells no cause."""
+
+from __future__ import annotations
+
+import pickle
+import traceback
+
+import numpy as np
+import pytest
+
+from skdp import BudgetLedger, DPGradientBoostingClassifier, DPLogisticRegression
+from skdp.exceptions import SourceError
+from skdp.io import ParquetSource, SqlSource
+from skdp.io._session import _FAILED, _INTERRUPTED, Session
+from tests.io.places import (
+    COLUMNS,
+    FEATURES,
+    N,
+    database,
+    in_files,
+    numbers,
+    read,
+    write,
+)
+
+SECRET = "4242.4242"
+
+
+def ledger(tmp_path):
+    return BudgetLedger(tmp_path / "books.db", epsilon=10.0, delta=1e-3)
+
+
+def model(**given):
+    steps = {"solver": "noisy_gd", "solver_params": {"n_steps": 4}}
+    return DPLogisticRegression(epsilon=1.0, classes=[0, 1], **steps, **given)
+
+
+class Spied(ParquetSource):
+    """A source in which something happens at some pass."""
+
+    pass_number = 0
+    when = 2
+
+    def _scan(self, names):
+        self.pass_number += 1
+        parts = list(super()._scan(names))
+        if self.pass_number == self.when:
+            parts = self.spoil(parts)
+        yield from parts
+
+    def spoil(self, parts):
+        return parts
+
+
+class AnswersTwice(Spied):
+    def spoil(self, parts):
+        return parts + parts
+
+
+class SendsAPartAgain(Spied):
+    def spoil(self, parts):
+        return [*parts, parts[0]]
+
+
+class LosesAPart(Spied):
+    def spoil(self, parts):
+        return parts[1:]
+
+
+class Fails(Spied):
+    def spoil(self, parts):
+        raise RuntimeError(f"the value {SECRET} in row 17 of {len(parts)}")
+
+
+class LosesItsMemory(Spied):
+    def spoil(self, parts):
+        raise MemoryError(SECRET)
+
+
+class IsTouched(Spied):
+    """A file is written anew, with the same rows, between two passes."""
+
+    def spoil(self, parts):
+        write(numbers(), self.folder, 3)
+        return parts
+
+
+SPOILT = [AnswersTwice, SendsAPartAgain, LosesAPart, Fails, LosesItsMemory, IsTouched]
+
+
+def spied(kind, tmp_path, when=2):
+    folder = write(numbers(), tmp_path / "table", 3)
+    source = kind(folder, target="y", n_samples=N, features=FEATURES)
+    source.when, source.folder = when, folder
+    return source
+
+
+def told(error):
+    """All that an error shows, and what hangs on it."""
+    parts = ["".join(traceback.format_exception(error))]
+    while error is not None:
+        parts.append(repr(error.args))
+        error = error.__context__ or error.__cause__
+    return "".join(parts)
+
+
+@pytest.mark.parametrize("kind", SPOILT)
+@pytest.mark.parametrize("when", [1, 2, 4])
+def test_one_message_whatever_happened(kind, when, tmp_path):
+    books = ledger(tmp_path)
+    asked = model(ledger=books)
+    with pytest.raises(SourceError) as caught:
+        asked.fit(spied(kind, tmp_path, when))
+    assert caught.value.args == (_FAILED,)
+    assert caught.value.__context__ is None
+    assert caught.value.__cause__ is None
+    assert SECRET not in told(caught.value)
+    assert len(books.spends()) == 1  # what was committed stays
+    assert not hasattr(asked, "coef_")
+
+
+@pytest.mark.parametrize("kind", SPOILT)
+def test_of_boosting_too(kind, tmp_path):
+    asked = DPGradientBoostingClassifier(1.0, columns=COLUMNS, classes=[0, 1])
+    with pytest.raises(SourceError) as caught:
+        asked.fit(spied(kind, tmp_path, 1))
+    assert caught.value.args == (_FAILED,)
+    assert SECRET not in told(caught.value)
+
+
+def test_nothing_happens_to_honest_sources(tmp_path):
+    books = ledger(tmp_path)
+    model(ledger=books).fit(spied(Spied, tmp_path))
+    assert len(books.spends()) == 1
+
+
+def test_an_interrupt_says_what_stays_booked(tmp_path):
+    class Interrupted(Spied):
+        def spoil(self, parts):
+            raise KeyboardInterrupt(SECRET)
+
+    books = ledger(tmp_path)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        model(ledger=books).fit(spied(Interrupted, tmp_path))
+    assert caught.value.args == (_INTERRUPTED,)
+    assert caught.value.__context__ is None
+    assert len(books.spends()) == 1
+
+
+def test_data_that_changed_before_a_fit_are_refused_for_nothing(tmp_path):
+    books, source = ledger(tmp_path), spied(Spied, tmp_path)
+    write(numbers(seed=1), tmp_path / "table", 3)
+    with pytest.raises(ValueError, match="Make the source anew"):
+        model(ledger=books).fit(source)
+    assert books.spends() == []
+
+
+@pytest.mark.parametrize("n_samples", [N - 1, N + 1])
+def test_a_wrong_number_of_records_is_refused_for_nothing(n_samples, tmp_path):
+    books, folder = ledger(tmp_path), write(numbers(), tmp_path / "table", 2)
+    in_sql = SqlSource(database(numbers()), "records", target="y", n_samples=n_samples)
+    files = ParquetSource(folder, target="y", n_samples=n_samples)
+    for source in (files, in_sql):
+        with pytest.raises(ValueError, match="'n_samples' must be their number") as e:
+            model(ledger=books, columns=None).fit(source)
+        assert str(N) not in str(e.value)
+    assert books.spends() == []
+
+
+def test_rows_that_fail_to_convert_are_null_records(tmp_path):
+    frame = numbers()
+    frame["typed"] = frame["a"].astype(str)
+    frame.loc[5, "typed"] = SECRET + "x"
+    source = SqlSource(
+        database(frame),
+        "records",
+        target="y",
+        n_samples=N,
+        features={"typed": "CAST(typed AS DOUBLE)"},
+    )
+    _, present, _ = read(source)
+    assert np.flatnonzero(~present).tolist() == [5]
+    model().fit(source)
+
+
+def test_another_connection_changes_nothing_of_a_fit(tmp_path):
+    """One transaction: what others commit meanwhile is not seen."""
+    frame = numbers()
+    connection = database(frame)
+
+    class Meddled(SqlSource):
+        def _scan(self, names):
+            yield from super()._scan(names)
+            connection.execute("UPDATE records SET a = 1e9")
+
+    seeded = {"solver": "noisy_gd", "random_state": 0}
+    facts = {"target": "y", "n_samples": N, "features": FEATURES}
+    asked = DPLogisticRegression(1.0, classes=[0, 1], **seeded)
+    honest = asked.fit(SqlSource(database(frame), "records", **facts)).coef_
+    meddled = asked.fit(Meddled(connection, "records", **facts)).coef_
+    assert np.array_equal(meddled, honest)
+    later = asked.fit(SqlSource(connection, "records", **facts)).coef_
+    assert not np.allclose(later, honest)
+
+
+# ------------------------------------------------------------------- nothing is stored
+
+
+@pytest.mark.parametrize("place", ["files", "database"])
+def test_fitted_models_carry_no_source(place, tmp_path):
+    frame = numbers()
+    facts = {"target": "y", "n_samples": N, "features": FEATURES, "columns": COLUMNS}
+    if place == "files":
+        source = ParquetSource(write(frame, tmp_path / "t"), **facts)
+    else:
+        source = SqlSource(database(frame), "records", **facts)
+    fits = [
+        DPLogisticRegression(1.0, classes=[0, 1]).fit(source),
+        DPGradientBoostingClassifier(1.0, classes=[0, 1]).fit(source),
+    ]
+    for fitted in fits:
+        stored = pickle.dumps(fitted)
+        assert b"skdp.io" not in stored
+        record = fitted.privacy_.to_json()
+        for secret in secrets_of(source):
+            assert secret not in record
+            assert secret.encode() not in stored
+        assert "as checked by" in record
+        assert fitted.columns is None
+    with pytest.raises(TypeError, match="not in memory"):
+        pickle.dumps(source)
+
+
+def secrets_of(source):
+    """What a snapshot compares, in digits."""
+    if isinstance(source, SqlSource):
+        return [str(id(source._engine._connection))]
+    states = source._snapshot.states
+    found = [str(part) for size, time, _ in states for part in (size, time)]
+    return found + [end.hex() for _, _, end in states]
+
+
+def test_a_source_shows_nothing_of_its_snapshot(tmp_path):
+    source = in_files(numbers(), tmp_path / "t")
+    shown = repr(source) + repr(source._snapshot) + str(source.assumed_public)
+    assert not any(secret in shown for secret in secrets_of(source))
+
+
+# --------------------------------------------------------------------- broken twins
+
+
+class Quoting(Session):
+    """Passes on what went wrong."""
+
+    def told(self, problem):
+        return problem
+
+
+class Trusting(Session):
+    """Counts no rows."""
+
+    def counted(self, batches):
+        self.has_read = True
+        self.snapshot.check()
+        yield from batches
+
+
+class Unaware(Session):
+    """Looks at no snapshot."""
+
+    def __init__(self, snapshot, n_samples, label=""):
+        super().__init__(_Blind(), n_samples, label)
+
+
+class _Blind:
+    kind = "none"
+
+    def check(self):
+        pass
+
+
+def test_broken_twin_that_quotes_a_value_is_found(tmp_path, monkeypatch):
+    monkeypatch.setattr("skdp.io._table_source.Session", Quoting)
+    with pytest.raises(RuntimeError) as caught:
+        model().fit(spied(Fails, tmp_path))
+    assert SECRET in told(caught.value)
+
+
+@pytest.mark.parametrize("kind", [AnswersTwice, SendsAPartAgain, LosesAPart])
+def test_broken_twin_that_counts_nothing_is_found(kind, tmp_path, monkeypatch):
+    monkeypatch.setattr("skdp.io._table_source.Session", Trusting)
+    model().fit(spied(kind, tmp_path))
+
+
+def test_broken_twin_without_a_snapshot_is_found(tmp_path, monkeypatch):
+    monkeypatch.setattr("skdp.io._table_source.Session", Unaware)
+    model().fit(spied(IsTouched, tmp_path))
+
+
+# -------------------------------------------------------------------------- progress
+
+
+def test_progress_shows_public_numbers_only(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("skdp.io._session._PATIENCE", 0.0)
+    frame = numbers()
+    frame.loc[::3, "a"] = np.nan
+    holed, whole = tmp_path / "holed", tmp_path / "whole"
+    shown = []
+    for rows, folder in ((frame, holed), (numbers(), whole)):
+        model(verbose=True).fit(in_files(rows, folder, n_files=3))
+        lines = capsys.readouterr().out.splitlines()
+        assert f"300 of {N} rows" in lines[0]
+        shown.append([line.rpartition(",")[0] for line in lines if "rows" in line])
+    assert shown[0] == shown[1]

@@ -1,0 +1,159 @@
+"""What is read is the same wherever a table lies; null records stay where they are."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skdp import TableEncoder
+from skdp.columns import Boolean, Categories, Dates, Range
+from skdp.exceptions import SourceError
+from skdp.io import ParquetSource
+from skdp.io._rows import StreamRows
+from skdp.io._targets import Labels, Numbers
+from tests.io.places import FEATURES, LAYOUTS, N, in_files, numbers, read, with_holes
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_rows_are_those_in_memory(layout, tmp_path):
+    frame = numbers()
+    rows, present, others = read(LAYOUTS[layout](frame, tmp_path))
+    assert present.all()
+    assert np.array_equal(rows.astype(float), frame[FEATURES].to_numpy())
+    assert np.array_equal(others["y"], frame["y"])
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_rows_without_numbers_are_null_records(layout, tmp_path):
+    frame, bad = with_holes()
+    rows, present, _ = read(LAYOUTS[layout](frame, tmp_path))
+    assert len(rows) == N
+    assert np.array_equal(present, ~bad)
+    assert np.all(rows[bad].astype(float) == 0)
+    assert np.array_equal(rows[~bad].astype(float), frame[FEATURES].to_numpy()[~bad])
+
+
+def test_single_precision_stays(tmp_path):
+    frame = numbers().astype(dict.fromkeys(FEATURES, np.float32))
+    source = in_files(frame, tmp_path)
+    assert set(source.dtypes.values()) == {"float"}
+    blocks = blocks_of(source)
+    assert {block.X.dtype for block in blocks} == {np.dtype(np.float32)}
+
+
+def blocks_of(source, targets=None):
+    row = source.stand_in().to_numpy()
+    rows = StreamRows(source, source.reading(), lambda X: X, row.shape[1], row.dtype)
+    return source.during(lambda: list(rows.with_targets(targets).blocks()))
+
+
+def test_targets_that_cannot_be_read_make_null_records(tmp_path):
+    frame = numbers()
+    frame["y"] = frame["y"].astype(float)
+    frame.loc[[3, 5, 9], "y"] = [np.nan, 7.0, np.inf]
+    source = in_files(frame, tmp_path / "y")
+    (block,) = blocks_of(source, Labels(np.array([0, 1])))
+    assert list(np.flatnonzero(~block.present)) == [3, 5, 9]
+    assert np.all(block.X[~block.present] == 0)
+    (block,) = blocks_of(source, Numbers())
+    assert list(np.flatnonzero(~block.present)) == [3, 9]
+
+
+def test_labels_of_text_and_of_truth_values(tmp_path):
+    frame = numbers()
+    frame["yes"] = frame["y"] == 1
+    words = in_files(frame, tmp_path / "w", target="word")
+    (block,) = blocks_of(words, Labels(np.array(["down", "up"])))
+    assert np.array_equal(block.y, (frame["word"] == "up") * 1.0)
+    yes = in_files(frame, tmp_path / "b", target="yes")
+    (block,) = blocks_of(yes, Labels(np.array([False, True])))
+    assert np.array_equal(block.y, frame["y"])
+
+
+DECLARED = {
+    "age": Range(17, 90, missing=True),
+    "score": Range(0, 1),
+    "job": Categories(["a", "b"], missing=True),
+    "is_new": Boolean(missing=True),
+    "day": Dates("2020-01-01", "2021-01-01", missing=True),
+}
+
+
+def mixed(n=300):
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"age": rng.uniform(0, 100, n), "score": rng.uniform(size=n)})
+    frame["job"] = rng.choice(["a", "b", "other"], n)
+    frame["is_new"] = pd.array(rng.uniform(size=n) < 0.5, dtype="boolean")
+    days = pd.to_datetime("2020-01-01") + pd.to_timedelta(np.arange(n), unit="D")
+    frame["day"] = days.astype("datetime64[us]")
+    frame["y"], frame["key"] = 1, np.arange(n)
+    frame.loc[4, "age"] = np.nan
+    frame.loc[8, "job"] = None
+    frame.loc[12, "is_new"] = pd.NA
+    frame.loc[16, "day"] = pd.NaT
+    frame.loc[20, "age"] = np.inf
+    return frame
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_declared_columns_are_encoded_as_in_memory(layout, tmp_path):
+    frame = mixed()
+    source = LAYOUTS[layout](frame, tmp_path, features=list(DECLARED))
+    encoder = TableEncoder(DECLARED).fit(frame[list(DECLARED)])
+    rows, present, _ = read(source.appended(encoder))
+    assert present.all()
+    expected = encoder.transform(frame[list(DECLARED)])
+    assert np.array_equal(rows.astype(float), expected)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_what_may_not_be_missing_makes_a_null_record(layout, tmp_path):
+    frame = mixed()
+    frame.loc[[1, 2], "score"] = np.nan
+    source = LAYOUTS[layout](frame, tmp_path, features=list(DECLARED))
+    encoder = TableEncoder(DECLARED, handle_unknown="error").fit(source)
+    rows, present, _ = read(source.appended(encoder))
+    bad = frame["score"].isna() | (frame["job"] == "other")
+    assert np.array_equal(present, ~bad)
+    alone = frame.loc[~bad, list(DECLARED)]
+    assert np.array_equal(rows[~bad].astype(float), encoder.transform(alone))
+
+
+def test_a_row_that_a_step_refuses_is_a_null_record(tmp_path):
+    class Picky(TableEncoder):
+        def transform(self, X):
+            if (X["a"] > 0.9).any():
+                raise ValueError(X["a"].max())
+            return super().transform(X)
+
+    frame, columns = numbers(), dict.fromkeys(FEATURES, (-2, 2))
+    source = in_files(frame, tmp_path, batch_size=100)
+    encoder = Picky(columns).fit(source)
+    rows, present, _ = read(encoder.transform(source))
+    assert np.array_equal(present, frame["a"] <= 0.9)
+    assert 0 < (~present).sum()
+    plain = TableEncoder(columns).fit(frame[FEATURES])
+    expected = plain.transform(frame.loc[present, FEATURES])
+    assert np.array_equal(rows[present].astype(float), expected)
+
+
+# ------------------------------------------------------------------- a broken twin
+
+
+class Dropping(ParquetSource):
+    """Rows that cannot be read are left out: the number of rows tells of them."""
+
+    def _scan(self, names):
+        for batch, is_record in super()._scan(names):
+            keep = np.isfinite(np.column_stack([batch.column("a"), batch.column("b")]))
+            yield batch.filter(keep.all(axis=1).tolist()), is_record
+
+
+def test_broken_twin_that_drops_null_records_is_found(tmp_path):
+    frame, _ = with_holes()
+    source = in_files(frame, tmp_path)
+    assert len(read(source)[0]) == N
+    twin = Dropping(tmp_path, target="y", n_samples=N, features=FEATURES)
+    with pytest.raises(SourceError):
+        read(twin)

@@ -1,0 +1,78 @@
+"""Which solvers fit a source: the others refuse, before anything is spent."""
+
+from __future__ import annotations
+
+import pytest
+
+from skdp import BudgetLedger, DPLinearRegression, DPLogisticRegression
+from skdp import DPSparseLogisticRegression as Sparse
+from skdp.exceptions import Refused
+from skdp.io import ParquetSource, SqlSource
+from skdp.solvers import SOLVERS
+from tests.io.places import FEATURES, N, database, numbers, write
+
+FACTS = {"n_samples": N, "features": FEATURES}
+NEED_ROWS = {
+    "bolt_on",
+    "frank_wolfe",
+    "objective_perturbation",
+    "output_perturbation",
+    "two_stage",
+}
+PARAMS = {
+    "bolt_on": {"n_passes": 2, "batch_size": 10},
+    "knowledge_transfer": None,
+}
+
+
+def source_in(place, tmp_path, target):
+    if place == "files":
+        return ParquetSource(write(numbers(), tmp_path / "t"), target=target, **FACTS)
+    return SqlSource(database(numbers()), "records", target=target, **FACTS)
+
+
+def model_for(key, ledger):
+    given = {"solver": key, "ledger": ledger}
+    if key == "adassp":
+        return DPLinearRegression(1.0, target_bounds=(0, 1), **given), "t"
+    if SOLVERS[key].is_sparse:
+        return Sparse(1.0, feature_bound=1.0, classes=[0, 1], **given), "y"
+    return DPLogisticRegression(1.0, classes=[0, 1], **given), "y"
+
+
+def test_those_that_work_inside_are_the_ones_that_need_rows():
+    declared = {key for key, kind in SOLVERS.items() if kind.needs_rows}
+    assert declared == NEED_ROWS
+
+
+@pytest.mark.parametrize("place", ["files", "database"])
+@pytest.mark.parametrize("key", sorted(SOLVERS))
+def test_solvers_fit_or_refuse_for_nothing(key, place, tmp_path):
+    ledger = BudgetLedger(tmp_path / "books.db", epsilon=10.0, delta=1e-3)
+    model, target = model_for(key, ledger)
+    if key == "knowledge_transfer":
+        model.set_params(solver_params={"teacher": "noisy_gd"})
+    source = source_in(place, tmp_path, target)
+    unordered = place == "database" and key == "online"
+    if key in NEED_ROWS or unordered:
+        with pytest.raises(Refused, match="can be done by"):
+            model.fit(source)
+        assert ledger.spends() == []
+    else:
+        assert model.fit(source).privacy_.solver == key
+
+
+def test_the_hidden_path_needs_rows(tmp_path):
+    model = DPLogisticRegression(
+        1.0, C=1.0, classes=[0, 1], solver="noisy_gd", solver_params={"release": "last"}
+    )
+    with pytest.raises(Refused, match="release='path'"):
+        model.fit(source_in("files", tmp_path, "y"))
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 100.0, 1e5])
+@pytest.mark.parametrize("C", [None, 1.0])
+def test_auto_takes_one_that_can(epsilon, C, tmp_path):
+    model = DPLogisticRegression(epsilon, C=C, classes=[0, 1])
+    model.fit(source_in("database", tmp_path, "y"))
+    assert model.privacy_.solver not in NEED_ROWS

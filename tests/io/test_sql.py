@@ -1,0 +1,203 @@
+"""What an SqlSource reads: one row for each record, by expressions of its own row."""
+
+from __future__ import annotations
+
+import duckdb
+import numpy as np
+import pytest
+
+from skdp import DPLogisticRegression
+from skdp.io import SqlSource
+from tests.io.places import FEATURES, N, database, in_database, numbers, read
+
+FACTS = {"target": "y", "n_samples": N}
+
+
+@pytest.fixture
+def study():
+    connection = database(numbers())
+    connection.execute(
+        "CREATE VIEW scaled AS SELECT a / 2 AS half, y, key FROM records"
+    )
+    connection.execute("CREATE VIEW few AS SELECT * FROM records WHERE a > 0")
+    connection.execute(
+        "CREATE VIEW grouped AS SELECT y, avg(a) FROM records GROUP BY y"
+    )
+    connection.execute("CREATE MACRO largest() AS (SELECT max(a) FROM records)")
+    return connection
+
+
+def test_views_and_queries_that_change_rows_one_by_one_need_no_word(study):
+    for text in ("scaled", "SELECT a / 2 AS half, y, key FROM records;"):
+        source = SqlSource(study, text, **FACTS, features=["half"])
+        rows, present, _ = read(source)
+        assert present.all()
+        assert np.array_equal(rows[:, 0].astype(float), numbers()["a"] / 2)
+        assert not any("each row" in fact for fact in source.assumed_public)
+
+
+OTHERS = [
+    "few",
+    "grouped",
+    "SELECT DISTINCT a, y FROM records",
+    "SELECT r.a, r.y FROM records AS r JOIN records AS s USING (key)",
+    "SELECT * FROM records LIMIT 10",
+    "SELECT a, y, row_number() OVER (ORDER BY a) AS rank FROM records",
+    "SELECT a, y, (SELECT max(a) FROM records) AS largest FROM records",
+    "SELECT * FROM records UNION ALL SELECT * FROM records",
+    "SELECT unnest([a, b]) AS part, y FROM records",
+]
+
+
+@pytest.mark.parametrize("text", OTHERS)
+def test_other_queries_need_a_declaration(text, study):
+    with pytest.raises(ValueError, match="one_record_per_row=True"):
+        SqlSource(study, text, **FACTS)
+
+
+def test_the_declaration_is_repeated(study):
+    text = "SELECT a, y FROM records WHERE key >= 100"
+    source = SqlSource(
+        study, text, target="y", n_samples=N - 100, one_record_per_row=True
+    )
+    fitted = DPLogisticRegression(1.0, classes=[0, 1]).fit(source)
+    assert any("each row of the query is one record" in fact for fact in facts(fitted))
+
+
+def facts(fitted):
+    return fitted.privacy_.assumed_public
+
+
+NOT_ROW_WISE = [
+    "sum(a)",
+    "a - avg(a) OVER ()",
+    "(SELECT max(a) FROM records)",
+    "largest()",
+    "random()",
+    "nextval('s')",
+    "now() - now()",
+    "a, b",
+    "a FROM records; SELECT a",
+    "a FROM records WHERE b > 0 --",
+    "a --",
+    "*",
+    "columns('a')",
+    "unnest([a])",
+    "no_such_function(a)",
+]
+
+
+@pytest.mark.parametrize("text", NOT_ROW_WISE)
+def test_expressions_look_at_their_own_row_only(text, study):
+    for given in ({"features": {"f": text}}, {"where": text, "features": ["a"]}):
+        with pytest.raises(ValueError, match=r"of its own row|can read"):
+            SqlSource(study, "records", **FACTS, **given)
+
+
+def test_expressions_of_a_row(study):
+    features = {
+        "sum": "a + b",
+        "case": "CASE WHEN word = 'up' THEN 1 ELSE 0 END",
+        "between": "CAST(a BETWEEN -1 AND 1 AS INTEGER)",
+        "log": "ln(a)",
+        "a": "a",
+    }
+    source = SqlSource(study, "records", **FACTS, features=features)
+    rows, present, _ = read(source)
+    frame = numbers()
+    assert np.array_equal(present, frame["a"] > 0)  # there is no other logarithm
+    found, there = rows.astype(float), frame[present]
+    assert np.array_equal(found[present, 0], there["a"] + there["b"])
+    assert np.array_equal(found[present, 1], there["word"] == "up")
+    assert np.allclose(found[present, 3], np.log(there["a"]))
+    assert list(source.feature_names) == list(features)
+
+
+def test_a_target_may_be_an_expression(study):
+    source = SqlSource(
+        study, "records", target="a > 0", n_samples=N, features=["a"], order_by="key"
+    )
+    model = DPLogisticRegression(5.0, classes=[False, True]).fit(source)
+    assert model.score(source) > 0.9
+
+
+def test_rows_that_fail_where_are_null_records(study):
+    source = SqlSource(study, "records", **FACTS, features=FEATURES, where="a > 0.1")
+    rows, present, _ = read(source)
+    assert len(rows) == N
+    assert np.array_equal(present, numbers()["a"] > 0.1)
+    fitted = DPLogisticRegression(1.0, classes=[0, 1]).fit(source)
+    assert fitted.privacy_.n_samples == N
+
+
+def test_what_a_condition_says_of_one_record_moves_no_other(study):
+    """Neighbours: n is the same, and all other rows are as they were."""
+    first = SqlSource(study, "records", **FACTS, features=FEATURES, where="a > 0.1")
+    rows, present, _ = read(first)
+    other = numbers()
+    at = int(np.flatnonzero(present)[0])
+    other.loc[at, "a"] = -1.0
+    moved, there, _ = read(in_database(other, where="a > 0.1"))
+    assert np.flatnonzero(present != there).tolist() == [at]
+    assert np.array_equal(np.delete(rows, at, axis=0), np.delete(moved, at, axis=0))
+
+
+def test_broken_twin_whose_condition_removes_rows_is_found(study):
+    """A filter within the query moves n with a record; refused unless declared."""
+    counts = []
+    for value in (-1.0, 1.0):
+        frame = numbers()
+        frame.loc[0, "a"] = value
+        text = "SELECT count(*) FROM records WHERE a > 0.1"
+        counts += database(frame).execute(text).fetchone()
+    assert counts[0] != counts[1]
+    with pytest.raises(ValueError, match="Use where= for a filter"):
+        SqlSource(study, "SELECT * FROM records WHERE a > 0.1", **FACTS)
+
+
+def test_what_no_transaction_holds_still_is_refused(study, tmp_path):
+    path = tmp_path / "t.parquet"
+    study.execute(f"COPY records TO '{path}'")
+    study.execute(f"CREATE VIEW files AS SELECT * FROM '{path}'")
+    frame = numbers()
+    assert len(frame) == N
+    for text in (f"'{path}'", f"SELECT * FROM '{path}'", "files", "range(900)"):
+        with pytest.raises(
+            ValueError, match=r"tables that the database stores|can read"
+        ):
+            SqlSource(study, text, **FACTS, one_record_per_row=True)
+
+
+def test_tables_that_others_do_not_see_are_refused(study):
+    study.execute("CREATE TEMP TABLE mine AS SELECT * FROM records")
+    with pytest.raises(ValueError, match="temporary and registered tables"):
+        SqlSource(study, "mine", **FACTS)
+    with pytest.raises(ValueError, match="can read"):
+        SqlSource(study, "no_such_table", **FACTS)
+    with pytest.raises(TypeError, match="DuckDB"):
+        SqlSource("study.db", "records", **FACTS)
+
+
+def test_the_users_connection_is_left_alone(study):
+    study.execute("BEGIN")
+    study.execute("CREATE TABLE own (i INTEGER)")
+    source = SqlSource(study, "records", **FACTS, features=FEATURES)
+    DPLogisticRegression(1.0, classes=[0, 1]).fit(source)
+    study.execute("ROLLBACK")
+    with pytest.raises(duckdb.CatalogException):
+        study.execute("SELECT * FROM own")
+
+
+def test_other_types(study):
+    study.execute(
+        "CREATE TABLE typed AS SELECT CAST(a AS DECIMAL(9, 4)) AS d, "
+        "CAST(1 AS HUGEINT) AS h, CAST(key AS BIGINT) AS i, CAST(a AS FLOAT) AS f, "
+        "y, key FROM records"
+    )
+    source = SqlSource(study, "typed", **FACTS, features=["d", "h", "i", "f"])
+    assert source.dtypes == {"d": "double", "h": "double", "i": "int64", "f": "float"}
+    rows, present, _ = read(source)
+    assert present.all()
+    assert np.array_equal(rows[:, 2].astype(float), np.arange(N))
+    with pytest.raises(ValueError, match="order_by"):
+        SqlSource(study, "typed", **FACTS, order_by="no column")
