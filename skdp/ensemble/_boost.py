@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from skdp._floats import FloatArray
-from skdp.data import MemorySource
+from skdp.data import Source, in_memory
 from skdp.ensemble._boosted import BoostedTrees, without_trees
 from skdp.ensemble._newton_boosting import NewtonBoosting
 from skdp.ensemble._task import BoostingTask
@@ -38,8 +36,7 @@ class Outcome:
 
 def boost(
     solver: NewtonBoosting,
-    codes: NDArray[np.uint8],
-    targets: FloatArray,
+    source: Source,
     task: BoostingTask,
     door: Door,
     *,
@@ -51,8 +48,9 @@ def boost(
 
     Parameters
     ----------
-    codes : ndarray of uint8 of shape (n_samples, n_columns)
-        Private, like `targets`.
+    source : Source
+        Of codes, as uint8 of shape (n_samples, n_columns), and targets. Private. It is
+        read once at most, in blocks of any size and order, and kept.
     is_private : bool
         False computes without noise and requires an infinite epsilon.
     label : str
@@ -64,7 +62,7 @@ def boost(
         From the ledger; nothing was read or spent.
     """
     plan = solver.plan(task) if is_private else None
-    answers = door.commit(plan, MemorySource(codes, targets), label=label)
+    answers = door.commit(plan, in_memory(source), label=label)
     if answers.is_rehearsed:
         return Outcome(
             without_trees(task.columns, np.zeros(task.n_outputs)), answers, 0

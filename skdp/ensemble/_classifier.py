@@ -12,6 +12,7 @@ from sklearn.base import ClassifierMixin
 from skdp._input import declared_labels
 from skdp._labels import encode_labels
 from skdp._validation import check_bool
+from skdp.data import MemorySource
 from skdp.ensemble._class_weights import declared_weights, label_weights
 from skdp.ensemble._gradient_boosting import GradientBoosting
 from skdp.ensemble._start import weighted_by
@@ -240,8 +241,7 @@ default=None
             if weights:
                 public.append("weights of labels (declared)")
             self._boost(
-                codes,
-                targets,
+                MemorySource(codes, targets),
                 *_loss_of(len(classes)),
                 budget,
                 tuple(public),

@@ -11,6 +11,7 @@ from sklearn.base import RegressorMixin
 
 from skdp._input import check_targets, refuse_several_targets
 from skdp._validation import check_target_bounds
+from skdp.data import MemorySource
 from skdp.ensemble._gradient_boosting import GradientBoosting
 from skdp.ensemble._regression_losses import facts_of, half_and_middle, named_loss
 from skdp.queries._loss_facts import LeafLoss, LossFacts
@@ -228,7 +229,8 @@ default=None
             self._half, self._middle = half_and_middle(self.target_bounds)
             self._is_log = loss == "poisson"
             scaled = np.clip((np.clip(y, low, high) - self._middle) / self._half, -1, 1)
-            self._boost(codes, scaled, loss, 1, budget, (), facts)
+            source = MemorySource(codes, scaled)
+            self._boost(source, loss, 1, budget, (), facts)
             return self
 
     @property
