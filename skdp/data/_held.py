@@ -21,8 +21,10 @@ def held(source: Source) -> Block:
     `n_samples` is left out.
     """
     # Their types themselves: a subclass may read its blocks from elsewhere.
-    if type(source) in (MemorySource, HeldSource):
-        return source.whole()  # type: ignore[attr-defined]  # both have it
+    if type(source) is MemorySource:
+        return source.whole()
+    if type(source) is HeldSource:
+        return source.whole()
     if type(source) is WithOffset:
         return held(source.records)
     blocks = source.blocks()
