@@ -35,12 +35,19 @@ def unit_for(n_samples: int, most: float = 1.0) -> float:
 
 def nearest(values: FloatArray, unit: float) -> FloatArray:
     """Values rounded to multiples of a power of two; NaN stays."""
-    return np.asarray(np.rint(values / unit) * unit)
+    return _on_grid(values, unit, np.rint)
 
 
 def below(values: FloatArray, unit: float) -> FloatArray:
     """The largest multiples of a power of two that are not above the values."""
-    return np.asarray(np.floor(values / unit) * unit)
+    return _on_grid(values, unit, np.floor)
+
+
+def _on_grid(values: FloatArray, unit: float, rounded: Any) -> FloatArray:
+    scaled: FloatArray = values * (1 / unit)
+    rounded(scaled, out=scaled)
+    scaled *= unit
+    return scaled
 
 
 def total_rounding(n_samples: int, record_norm: float, n_steps: int = 1) -> float:

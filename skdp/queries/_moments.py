@@ -38,6 +38,8 @@ _LARGEST = 2.0**21
 _DENSE_ROWS, _SPARSE_ROWS = 1 << 11, 1 << 16
 # Squared norms below it are exact.
 _EXACT = 2.0**53
+# Share of rows that are too long from which on all are multiplied, in place.
+_MANY = 0.1
 
 
 @dataclass(frozen=True)
@@ -133,9 +135,11 @@ class MomentSums:
     def sums(self, source: Source, rows: IntArray | None = None) -> Moments:
         """The exact sums. Private."""
         total = _Total(self.n_features, has_rows=self.weights.intercept > 0)
+        # Kept, since memory that is new each time takes longer than the arithmetic.
+        scratch = np.empty((_DENSE_ROWS, self.n_features))
         for block in blocks_of(source, rows):
             for X, v in self._pieces(block):
-                total.add(whole_rows(X, self.data_norm), v)
+                total.add(whole_rows(X, self.data_norm, scratch), v)
         return total.value()
 
     def _pieces(self, block: Block) -> Iterator[tuple[Any, FloatArray]]:
@@ -231,13 +235,15 @@ class _Total:
         )
 
 
-def whole_rows(X: Any, bound: float) -> Any:
+def whole_rows(X: Any, bound: float, scratch: FloatArray | None = None) -> Any:
     """Rows in whole numbers of ``bound / 2^21``, clipped to 2^21.
 
     Parameters
     ----------
     X : ndarray or canonical CSR of shape (n_rows, n_features), float32 or float64
     bound : float in (0, inf)
+    scratch : ndarray of float64 of at least n_rows rows, or None, default=None
+        Overwritten by dense rows; None: new memory.
 
     Returns
     -------
@@ -245,27 +251,31 @@ def whole_rows(X: Any, bound: float) -> Any:
         A row's numbers depend on nothing but the row.
     """
     if not issparse(X):
-        return _whole_dense(X.astype(np.float64, copy=False), bound)
+        out = np.empty(X.shape) if scratch is None else scratch[: len(X)]
+        return _whole_dense(X, bound, out)
     return _whole_sparse(with_entries(X, X.data.astype(np.float64)), bound)
 
 
-def _whole_dense(X: FloatArray, bound: float) -> FloatArray:
-    q = _rounded(_in_units(X, bound))
+def _whole_dense(X: np.ndarray, bound: float, q: FloatArray) -> FloatArray:
+    q = _rounded(_in_units(X, bound, q))
     squares = np.einsum("ij,ij->i", q, q)
     far = np.flatnonzero(~(squares < _EXACT))
     if len(far):
-        rows = np.nan_to_num(X[far])
+        rows = np.nan_to_num(X[far].astype(np.float64))
         q[far] = _rounded(_moved(rows, np.max(np.abs(rows), axis=1)[:, None]))
         squares[far] = np.sum(np.square(q[far].astype(np.int64)), axis=1)
     long = np.flatnonzero(squares > _LARGEST**2)
-    if len(long):
+    if len(long) > _MANY * len(q):
+        q *= _shrinking(squares)[:, None]
+        np.trunc(q, out=q)
+    elif len(long):
         q[long] = np.trunc(q[long] * _shrinking(squares[long])[:, None])
     return q
 
 
 def _whole_sparse(X: Any, bound: float) -> Any:
     counts = np.diff(X.indptr)
-    q = _rounded(_in_units(X.data, bound))
+    q = _rounded(_in_units(X.data, bound, np.empty(X.data.shape)))
     squares = np.asarray(with_entries(X, q * q).sum(axis=1), dtype=np.float64).ravel()
     is_far = ~(squares < _EXACT)
     if is_far.any():
@@ -277,18 +287,18 @@ def _whole_sparse(X: Any, bound: float) -> Any:
         rows.data = np.square(moved.astype(np.int64))
         squares[is_far] = np.asarray(rows.sum(axis=1)).ravel()
     if np.any(squares > _LARGEST**2):
-        factor = np.where(squares > _LARGEST**2, _shrinking(squares), 1.0)
-        q = np.trunc(q * np.repeat(factor, counts))
+        q = np.trunc(q * np.repeat(_shrinking(squares), counts))
     return with_entries(X, q.astype(np.int64))
 
 
-def _in_units(X: FloatArray, bound: float) -> FloatArray:
+def _in_units(X: np.ndarray, bound: float, out: FloatArray) -> FloatArray:
     """Entries in units; infinite ones are of rows that are far beyond the bound."""
     scale = _LARGEST / bound
     if math.isfinite(scale):
-        return X * scale
+        return np.multiply(X, scale, out=out, dtype=np.float64)
     mantissa, exponent = math.frexp(bound)
-    return np.asarray(np.ldexp(X * (_LARGEST / mantissa), -exponent))
+    np.multiply(X, _LARGEST / mantissa, out=out, dtype=np.float64)
+    return np.ldexp(out, -exponent, out=out)
 
 
 def _moved(X: FloatArray, largest: FloatArray) -> FloatArray:
@@ -302,6 +312,10 @@ def _rounded(scaled: FloatArray) -> FloatArray:
 
 
 def _shrinking(squares: FloatArray) -> FloatArray:
-    """Factors by which no row is longer than the bound, once it is rounded down."""
+    """Factors by which no row is longer than the bound, once it is rounded down.
+
+    Exactly 1 for rows that are not.
+    """
     # The part of 2^-50 is more than sums, root, quotient and product can be off.
-    return np.asarray(_LARGEST * (1 - 2.0**-50) / np.sqrt(np.maximum(squares, 1.0)))
+    factors = _LARGEST * (1 - 2.0**-50) / np.sqrt(np.maximum(squares, 1.0))
+    return np.where(squares > _LARGEST**2, factors, 1.0)

@@ -100,10 +100,14 @@ class PairSums:
         sums = np.zeros((2, len(self.low)))
         for block in blocks_of(reader, rows):
             values = nearest(to_unit(block.X, self.low, self.high), self.unit)
-            for total, part in zip(sums, self.pairs.split(values), strict=True):
+            first, second = self.pairs.split(values)
+            # The first are whole already.
+            for total, part in zip(
+                sums, (first, nearest(second, self.unit)), strict=True
+            ):
                 if block.present is not None:
                     part = np.where(block.present[:, None], part, 0.0)
-                total += nearest(part, self.unit).sum(axis=0)
+                total += part.sum(axis=0)
         sums[1] *= self.pairs.weight
         return sums.ravel()
 

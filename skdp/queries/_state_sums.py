@@ -92,8 +92,8 @@ class StateSums:
     def _whole(self, X: Any) -> Any:
         """Shares in whole units."""
         if not issparse(X):
-            return below(X.astype(np.float64), self.unit)
-        return with_entries(X, below(X.data.astype(np.float64), self.unit))
+            return below(X.astype(np.float64, copy=False), self.unit)
+        return with_entries(X, below(X.data.astype(np.float64, copy=False), self.unit))
 
     def _at_knots(self, targets: FloatArray) -> FloatArray:
         """Sums of the targets' shares in their two neighbouring knots."""
