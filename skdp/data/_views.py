@@ -27,6 +27,7 @@ class _View(ABC):
         self.is_row_major = source.is_row_major
         self.is_stable = is_stable(source)
         self.amplification = getattr(source, "amplification", 1.0)
+        self.cells = getattr(source, "cells", 0)
 
     def blocks(self) -> Iterator[Block]:
         for block in self._source.blocks():
