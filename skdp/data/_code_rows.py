@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -204,9 +203,7 @@ class CodeSource:
         self.largest_block = source.largest_block
         self.is_stable = is_stable(source)
         self.cells = int(basis.starts[-1])
-        # Sums by code are added up once more, to sums of features.
-        summed = self.largest_block + math.ceil(self.n_samples / self.largest_block)
-        self.amplification = max(basis.terms, 1.0) * (1 + basis.starts[-1] / summed)
+        self.amplification = max(basis.terms, 1.0)
 
     def blocks(self) -> Iterator[Block]:
         """The same blocks each time."""

@@ -9,18 +9,21 @@ are derived in ``docs/proofs/shrinkage.md``.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from skdp._floats import FloatArray, IntArray
-from skdp.data import Source
+from skdp.data import Block, Source
 from skdp.exceptions import UnboundedQueryError
 from skdp.objectives import LinearObjective
 from skdp.privacy._query import Bound, Layout
+from skdp.queries._blocks import blocks_of
 from skdp.queries._exact_sums import nearest, unit_for
 from skdp.queries._gradient_sum import GradientSum
+from skdp.queries._grid import on_grid
+from skdp.queries._grid_rows import gridded
 
 # Of what is clipped, by rounding.
 _ROUNDED = 1 + 1e-12
@@ -32,9 +35,17 @@ class Trial:
 
     objective: LinearObjective
 
-    def open(self, source: Source) -> GradientSum:
-        """What clips the rows."""
-        return GradientSum(source, self.objective)
+    def products(
+        self, source: Source, coef: FloatArray, rows: IntArray | None
+    ) -> Iterator[tuple[FloatArray, Block]]:
+        """Clipped rows times weights, by blocks: both on grids, so in any order."""
+        objective, weights = self.objective, on_grid(coef)
+        if math.isinf(objective.data_norm):  # rows without a bound have no grid
+            yield from GradientSum(source, objective).products(coef, rows)
+            return
+        for block in blocks_of(source, rows):
+            X = gridded(block.X, objective.data_norm, objective.entry_bound)
+            yield X.in_double().raw(weights), block
 
     def unit(self, clip: float) -> float:
         """In which numbers up to `clip` are summed, exactly in double precision."""
@@ -91,12 +102,12 @@ class MeanProduct:
     def slack(self, layout: Layout) -> float:
         return self.trial.slack(layout, self.clip, self.coef.shape[1])
 
-    def open(self, source: Source) -> GradientSum:
-        return self.trial.open(source)
+    def open(self, source: Source) -> Source:
+        return source
 
-    def total(self, reader: GradientSum, rows: IntArray | None) -> FloatArray:
+    def total(self, reader: Source, rows: IntArray | None) -> FloatArray:
         total, unit = np.zeros(self.shape), self.trial.unit(self.clip)
-        for products, block in reader.products(self.coef, rows):
+        for products, block in self.trial.products(reader, self.coef, rows):
             products = np.nan_to_num(products)
             norms = np.linalg.norm(products, axis=1)
             clipped = products * (self.clip / np.maximum(norms, self.clip))[:, None]
@@ -157,12 +168,12 @@ class Gains:
     def slack(self, layout: Layout) -> float:
         return self.trial.slack(layout, self._largest, len(self.shares))
 
-    def open(self, source: Source) -> GradientSum:
-        return self.trial.open(source)
+    def open(self, source: Source) -> Source:
+        return source
 
-    def total(self, reader: GradientSum, rows: IntArray | None) -> FloatArray:
+    def total(self, reader: Source, rows: IntArray | None) -> FloatArray:
         total, unit = np.zeros(self.shape), self.trial.unit(self._largest)
-        for products, block in reader.products(self.coef, rows):
+        for products, block in self.trial.products(reader, self.coef, rows):
             gains = self._gains(products, block.y)
             if block.present is not None:
                 gains[~block.present] = 0.0
