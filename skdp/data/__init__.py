@@ -9,11 +9,18 @@ from skdp.data._centred import (
     TargetScale,
 )
 from skdp.data._code_rows import CodeBasis, CodeRows, CodeSource, added_up
-from skdp.data._memory import MemorySource, held
+from skdp.data._held import HeldSource, held, in_memory
+from skdp.data._memory import MemorySource
 from skdp.data._offset import WithOffset
 from skdp.data._source import Block, Source, is_stable
 from skdp.data._table import Table
-from skdp.data._views import ColumnsOf, ConstantColumn, EntriesClipped, TargetsScaled
+from skdp.data._views import (
+    ColumnsOf,
+    ConstantColumn,
+    EntriesClipped,
+    RowsEncoded,
+    TargetsScaled,
+)
 
 __all__ = [
     "Block",
@@ -27,7 +34,9 @@ __all__ = [
     "ColumnsOf",
     "ConstantColumn",
     "EntriesClipped",
+    "HeldSource",
     "MemorySource",
+    "RowsEncoded",
     "Source",
     "StateRows",
     "Table",
@@ -37,5 +46,6 @@ __all__ = [
     "added_up",
     "buckets",
     "held",
+    "in_memory",
     "is_stable",
 ]

@@ -14,6 +14,9 @@ from skdp._floats import UNIT_ROUNDOFF, FloatArray
 from skdp._rows import row_norms, with_entries
 from skdp.data._source import Block, Source
 
+# Shares in states are whole numbers of so fine a part of 1, so that sums are exact.
+SHARE_BITS = 20
+
 
 @dataclass(frozen=True, eq=False)
 class Centring:
@@ -72,7 +75,8 @@ class Centring:
         terms = own + float(np.linalg.norm(centre))
         lost = 8 * (X.shape[1] + 64) * UNIT_ROUNDOFF * terms**2
         norms = np.sqrt(np.maximum(squares, 0.0) + lost)
-        return CentredRows(X, centre, 1 / np.maximum(norms, self.norm), norms)
+        factor = 1 / np.maximum(norms, self.norm)
+        return CentredRows(X, centre, factor, norms, self.norm)
 
 
 @dataclass(frozen=True)
@@ -124,6 +128,12 @@ class StateRows:
         each = np.split(row_norms(self.basis), np.cumsum(self.parts)[:-1])
         return float(sum(part.max() for part in each)) * (1 + 1e-12)
 
+    def gridded(self) -> StateRows:
+        """Rows of shares that are rounded down to whole numbers of 2^-20."""
+        units = np.floor(self.states.data * 2.0**SHARE_BITS)
+        shares = with_entries(self.states, units / 2.0**SHARE_BITS)
+        return StateRows(shares, self.basis, self.parts)
+
     def scaled(self, scale: FloatArray) -> StateRows:
         """Rows whose features are multiplied by a scale."""
         basis = with_entries(self.basis, self.basis.data * scale[self.basis.indices])
@@ -158,12 +168,15 @@ class CentredRows:
     factor : ndarray of float64 of shape (n_rows,)
     lengths : ndarray of float64 of shape (n_rows,)
         Norms before the factor; never below the true ones.
+    norm : float
+        To which they are clipped: `factor` is at most ``1 / norm``.
     """
 
     X: Any
     centre: FloatArray
     factor: FloatArray
     lengths: FloatArray
+    norm: float
     dtype: ClassVar[Any] = np.dtype(np.float64)
 
     @property
@@ -175,6 +188,11 @@ class CentredRows:
     def norms(self) -> FloatArray:
         """Of the rows, at most 1."""
         return np.minimum(self.lengths * self.factor, 1.0)
+
+    def made(self) -> FloatArray:
+        """The rows themselves, of rows that are not held by way of states."""
+        X = self.X.toarray() if issparse(self.X) else self.X
+        return np.asarray((X - self.centre) * self.factor[:, None])
 
     def __matmul__(self, weights: FloatArray) -> FloatArray:
         raw = np.asarray(self.X @ weights) - self.centre @ weights
@@ -228,10 +246,11 @@ class CentredSource:
         rows = [block.X.X for block in self._blocks]
         if not self.holds_rows:
             rows = [encode(csr_array((0, source.n_features)))]
-        terms = [each.terms for each in rows if isinstance(each, StateRows)]
+        made = [each for each in rows if isinstance(each, StateRows)]
         self.amplification = max(
-            [centring.amplification, *map(centring.amplified, terms)]
+            [centring.amplification, *(centring.amplified(X.terms) for X in made)]
         )
+        self.cells = max([X.states.shape[1] for X in made], default=0)
 
     def blocks(self) -> Iterator[Block]:
         """The centred blocks."""
@@ -240,8 +259,12 @@ class CentredSource:
     def _read(self) -> Iterator[Block]:
         for block in self._source.blocks():
             y = block.y if self._targets is None else self._targets.of(block.y)
-            X = self._centring.of(self._encode(block.X))
+            X = self._centring.of(_gridded(self._encode(block.X)))
             yield Block(X, y, block.present)
+
+
+def _gridded(X: Any) -> Any:
+    return X.gridded() if isinstance(X, StateRows) else X
 
 
 def _scaled(X: Any, scale: FloatArray) -> Any:

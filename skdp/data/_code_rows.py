@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -122,37 +121,51 @@ class _Transposed:
     weights: FloatArray
 
     def __matmul__(self, residuals: FloatArray) -> FloatArray:
-        from skdp.data._code_rows_kernel import add_up_by_code
-
-        basis, width = self.rows.basis, residuals.shape[1]
         weighted = np.ascontiguousarray(self.weights[:, None] * residuals)
-        codes = self.rows.codes
+        basis = self.rows.basis
+        return basis.features(summed_by_code(self.rows.codes, basis.starts, weighted))
 
-        def of_run(first: int, last: int) -> FloatArray:
-            sums = np.zeros((int(basis.starts[-1]), width))
-            add_up_by_code(codes, basis.starts, weighted, sums, first, last)
-            return sums
 
-        first, *others = by_blocks(of_run, len(codes))
-        return basis.features(sum(others, start=first))
+def summed_by_code(
+    codes: NDArray[np.uint8], starts: NDArray[np.int64], values: NDArray[Any]
+) -> NDArray[Any]:
+    """Sums over the records of each code of each column.
+
+    Parameters
+    ----------
+    codes : ndarray of uint8 of shape (n_rows, n_columns)
+    starts : ndarray of int64 of shape (n_columns + 1,)
+    values : C-ordered ndarray of float64 or int64 of shape (n_rows, n_outputs)
+    """
+    from skdp.data._code_rows_kernel import add_up_by_code
+
+    def of_run(first: int, last: int) -> NDArray[Any]:
+        sums = np.zeros((int(starts[-1]), values.shape[1]), dtype=values.dtype)
+        add_up_by_code(codes, starts, values, sums, first, last)
+        return sums
+
+    first, *others = by_blocks(of_run, len(codes))
+    return sum(others, start=first)
 
 
 def added_up(
-    codes: NDArray[np.uint8], starts: NDArray[np.int64], tables: tuple[FloatArray, ...]
-) -> FloatArray:
+    codes: NDArray[np.uint8],
+    starts: NDArray[np.int64],
+    tables: tuple[NDArray[Any], ...],
+) -> NDArray[Any]:
     """Of each record the sum of the entries of its codes, column after column.
 
     Parameters
     ----------
     codes : ndarray of uint8 of shape (n_rows, n_columns)
     starts : ndarray of int64 of shape (n_columns + 1,)
-    tables : tuple of ndarray of float64 of shape (n_codes, n_outputs)
+    tables : tuple of ndarray of float64 or int64 of shape (n_codes, n_outputs)
         One a column, or one of all.
     """
     from skdp.data._code_rows_kernel import add_entries
 
     table = np.concatenate(tables)
-    added = np.zeros((len(codes), table.shape[1]))
+    added = np.zeros((len(codes), table.shape[1]), dtype=table.dtype)
 
     def of_run(first: int, last: int) -> None:
         add_entries(codes, starts, table, added, first, last)
@@ -189,9 +202,8 @@ class CodeSource:
         self.n_samples, self.n_features = source.n_samples, basis.n_features
         self.largest_block = source.largest_block
         self.is_stable = is_stable(source)
-        # Sums by code are added up once more, to sums of features.
-        summed = self.largest_block + math.ceil(self.n_samples / self.largest_block)
-        self.amplification = max(basis.terms, 1.0) * (1 + basis.starts[-1] / summed)
+        self.cells = int(basis.starts[-1])
+        self.amplification = max(basis.terms, 1.0)
 
     def blocks(self) -> Iterator[Block]:
         """The same blocks each time."""

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, issparse, vstack
+from scipy.sparse import csr_array, issparse
 
 from skdp._floats import FloatArray
-from skdp.data._source import Block, Source
+from skdp.data._source import Block
 
 # A block is read from memory once and used again from the last-level cache; smaller
 # blocks would pay more for the interpreter than they gain.
@@ -68,22 +68,3 @@ class MemorySource:
         block.indices = self._X.indices[first:last]
         block.indptr = self._X.indptr[rows.start : rows.stop + 1] - first
         return block
-
-
-def held(source: Source) -> Block:
-    """All records as one block: as they are if they are in memory, else a copy."""
-    if type(source) is MemorySource:  # a subclass may read its blocks from elsewhere
-        return source.whole()
-    blocks = list(source.blocks())
-    if len(blocks) == 1:
-        return blocks[0]
-    parts = [block.X for block in blocks]
-    X = vstack(parts, format="csr") if issparse(parts[0]) else np.concatenate(parts)
-    y = np.concatenate([block.y for block in blocks])
-    if all(block.present is None for block in blocks):
-        return Block(X, y)
-    present = [
-        np.ones(len(block.y), dtype=bool) if block.present is None else block.present
-        for block in blocks
-    ]
-    return Block(X, y, np.concatenate(present))

@@ -20,11 +20,11 @@ class WithOffset:
     """
 
     def __init__(self, source: Source, offset: FloatArray) -> None:
-        self._source, self.offset = source, offset
+        self.records, self.offset = source, offset
         self.n_samples, self.n_features = source.n_samples, source.n_features
         self.largest_block = source.largest_block
         self.is_row_major = source.is_row_major
         self.is_stable = is_stable(source)
 
     def blocks(self) -> Iterator[Block]:
-        yield from self._source.blocks()
+        yield from self.records.blocks()

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from skdp.data import Source, in_memory
 from skdp.ensemble._boosted import BoostedTrees, without_trees
 from skdp.ensemble._newton_boosting import NewtonBoosting
 from skdp.ensemble._task import BoostingTask
-from skdp.io._rows import coded
 from skdp.privacy._answers import Answers
 from skdp.privacy._door import Door
 from skdp.solvers import Progress
@@ -37,8 +36,7 @@ class Outcome:
 
 def boost(
     solver: NewtonBoosting,
-    codes: Any,
-    targets: Any,
+    source: Source,
     task: BoostingTask,
     door: Door,
     *,
@@ -50,8 +48,9 @@ def boost(
 
     Parameters
     ----------
-    codes : ndarray of uint8, or StreamRows of them, of shape (n_samples, n_columns)
-        Private, like `targets`.
+    source : Source
+        Of codes, as uint8 of shape (n_samples, n_columns), and targets. Private. It is
+        read once at most, in blocks of any size and order, and kept.
     is_private : bool
         False computes without noise and requires an infinite epsilon.
     label : str
@@ -63,7 +62,7 @@ def boost(
         From the ledger; nothing was read or spent.
     """
     plan = solver.plan(task) if is_private else None
-    answers = door.commit(plan, coded(codes, targets), label=label)
+    answers = door.commit(plan, in_memory(source), label=label)
     if answers.is_rehearsed:
         return Outcome(
             without_trees(task.columns, np.zeros(task.n_outputs)), answers, 0

@@ -15,6 +15,7 @@ from skdp._validation import check_bool
 from skdp.ensemble._class_weights import declared_weights, label_weights
 from skdp.ensemble._gradient_boosting import GradientBoosting
 from skdp.ensemble._start import weighted_by
+from skdp.io._rows import records
 from skdp.io._takes import fit_through
 from skdp.queries._loss_facts import PLAIN, LeafLoss, LossFacts
 
@@ -246,8 +247,7 @@ default=None
         if weights:
             public.append("weights of labels (declared)")
         self._boost(
-            codes,
-            targets,
+            records(codes, targets),
             *_loss_of(len(classes)),
             budget,
             tuple(public),

@@ -16,6 +16,7 @@ from skdp._base import PUBLIC_OF_DECLARED
 from skdp._forecast import Forecast, Signal, relaxed, warn_of_noise
 from skdp._validation import check_choice, check_count, check_real
 from skdp.columns import as_declared
+from skdp.data import Source
 from skdp.ensemble._additive import constrained
 from skdp.ensemble._bins import Bins, bins_of
 from skdp.ensemble._boost import Outcome, boost
@@ -130,8 +131,7 @@ class GradientBoosting(FittedTrees):
 
     def _boost(
         self,
-        codes: Any,
-        targets: Any,
+        source: Source,
         loss: LeafLoss,
         n_outputs: int,
         budget: Budget,
@@ -139,7 +139,7 @@ class GradientBoosting(FittedTrees):
         loss_facts: LossFacts = PLAIN,
     ) -> None:
         """Plan, commit, ask: everything about privacy in one place."""
-        named, n_samples = self._named(), len(codes)
+        named, n_samples = self._named(), source.n_samples
         directions, groups = self._constraints(loss)
         task = self._task(loss, n_outputs, n_samples, self.bins_, loss_facts)
         task = replace(task, groups=groups)
@@ -149,8 +149,7 @@ class GradientBoosting(FittedTrees):
         notes += self._warn_of_noise(solver, task, budget)
         outcome = boost(
             solver,
-            codes,
-            targets,
+            source,
             task,
             door,
             is_private=budget.is_finite,

@@ -15,6 +15,7 @@ from skdp._targets import targets_of
 from skdp._validation import check_target_bounds
 from skdp.ensemble._gradient_boosting import GradientBoosting
 from skdp.ensemble._regression_losses import facts_of, half_and_middle, named_loss
+from skdp.io._rows import records
 from skdp.io._takes import fit_through
 from skdp.queries._loss_facts import LeafLoss, LossFacts
 
@@ -238,7 +239,7 @@ default=None
 
         targets = targets_of(self, codes, y, scaled)
         self._half, self._middle, self._is_log = half, middle, loss == "poisson"
-        self._boost(codes, targets, loss, 1, budget, (), facts)
+        self._boost(records(codes, targets), loss, 1, budget, (), facts)
         return self
 
     @property

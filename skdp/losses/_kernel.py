@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 
-from skdp._compiled import compiled
+from skdp._compiled import compiled, compiled_exactly
 from skdp.losses._base import Form
+from skdp.losses._plain import COEFFICIENTS, FARTHEST, SHRINK, SQUARINGS
 
 # Plain integers, which compiled code takes as constants.
 _SIGMOID, _SOFTMAX, _HINGE = int(Form.SIGMOID), int(Form.SOFTMAX), int(Form.HINGE)
@@ -44,3 +45,30 @@ def residual(form, constants, y, raw):
         for k in range(len(raw)):
             own = 1.0 if k == int(y) else 0.0
             raw[k] = residual_of_one(form, constants, own, raw[k])
+
+
+@compiled_exactly
+def falling_exponential(t):
+    """`skdp.losses._plain.falling_exponential`, to the last bit."""
+    u = min(t, FARTHEST) * SHRINK
+    power = COEFFICIENTS[0] * u + COEFFICIENTS[1]
+    for k in range(2, len(COEFFICIENTS)):
+        power = power * u + COEFFICIENTS[k]
+    for _ in range(SQUARINGS):
+        power *= power
+    return power
+
+
+@compiled_exactly
+def plain_residual_of_one(form, constants, y, raw):
+    """`skdp.losses._plain.plain_residual` of one output, to the last bit."""
+    if form == _SIGMOID:
+        tail = falling_exponential(abs(raw))
+        return (1.0 if raw >= 0 else tail) / (1.0 + tail) - y
+    if form == _HINGE:
+        sign = 1.0 if y > 0.5 else -1.0
+        slope = (1.0 + constants[0] - sign * raw) / (2.0 * constants[0])
+        return -sign * min(max(slope, 0.0), 1.0)
+    bound, limit = constants
+    error = raw - min(max(y, -limit), limit)
+    return min(max(error, -bound), bound)

@@ -279,7 +279,8 @@ class Answers(ABC):
 
 def _layout_of(source: Any, moved_rows: int = 1) -> Layout:
     amplification = getattr(source, "amplification", 1.0)
-    return Layout(source.largest_block, moved_rows, amplification)
+    cells = getattr(source, "cells", 0)
+    return Layout(source.largest_block, moved_rows, amplification, cells)
 
 
 class LocalAnswers(Answers):

@@ -79,11 +79,15 @@ class Layout:
     amplification : float, default=1.0
         By how much the terms of which a row's products are made may be larger than the
         row.
+    cells : int, default=0
+        Numbers that are summed in place of features, where rows are made of parts; 0
+        if they are not.
     """
 
     largest_block: int
     moved_rows: int = 1
     amplification: float = 1.0
+    cells: int = 0
 
 
 class Query(Protocol):

@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp._floats import FloatArray, IntArray
-from skdp.data import Block, ColumnsOf, Source
+from skdp.data import ColumnsOf, Source
 from skdp.objectives import LinearObjective
 from skdp.privacy._query import Bound, Layout
+from skdp.queries._exact_gradient import ExactGradientSum, grid_bound, grid_slack
 from skdp.queries._features import prediction_bound
-from skdp.queries._gradient_sum import GradientSum, rounding_slack
-from skdp.queries._row_clip import RowClip
+from skdp.queries._grid import on_grid
 
 # Constant in the intercept's column of a query, in units of the chosen rows' norm.
 _INTERCEPT_SHARE = 0.3
@@ -62,13 +62,17 @@ class ValueRows:
         """L2 bound of the values, but for rounding; Lemma 3 of the proof page."""
         one_record = min(self.objective.loss.zero_out_bound(prediction), residual_clip)
         two_records = 2 * one_record
-        # The intercept's entry is a column of the row like any other: one joint norm.
-        length = math.hypot(self.row_norm, self.constant)
         return Bound(
             # For the rounding of the length and of the product.
-            zero_out=length * one_record * (1 + 1e-12),
-            replace_one=length * two_records * (1 + 1e-12),
+            zero_out=self.length * one_record * (1 + 1e-12),
+            replace_one=self.length * two_records * (1 + 1e-12),
         )
+
+    @property
+    def length(self) -> float:
+        """Largest norm of a row in the query."""
+        # The intercept's entry is a column of the row like any other: one joint norm.
+        return math.hypot(self.row_norm, self.constant)
 
 
 @dataclass(frozen=True)
@@ -148,18 +152,19 @@ class Value:
 
     @property
     def _inside(self) -> FloatArray:
-        """The weights as a reader takes them."""
-        return self.weights[self.family.read_rows] * self.family.unit
+        """The weights as a reader takes them, on their grid."""
+        return on_grid(self.weights[self.family.read_rows] * self.family.unit)
 
     def bound(self) -> Bound:
-        rows = self.family.rows
+        rows, clip = self.family.rows, self.family.residual_clip
         prediction = prediction_bound(rows.objective, self._inside)
-        return rows.bound(self.family.residual_clip, prediction)
+        bound = rows.bound(clip, prediction)
+        return grid_bound(bound, rows.length, rows.objective, clip)
 
     def slack(self, layout: Layout) -> float:
-        length = float(np.linalg.norm(self._inside))
-        part = self.family.rows.objective
-        return rounding_slack(part, layout.largest_block, length, layout.moved_rows)
+        norm, rows = float(np.linalg.norm(self._inside)), self.family.rows
+        clip = self.family.residual_clip
+        return grid_slack(rows.objective, layout, rows.length, norm, clip)
 
     def open(self, source: Source) -> ValueSum:
         return ValueSum(source, self.family)
@@ -177,7 +182,7 @@ class Value:
         return values
 
 
-class ValueSum(GradientSum):
+class ValueSum(ExactGradientSum):
     """Sums of gradients of shortened rows, with predictions of the rows as they are."""
 
     def __init__(self, source: Source, values: Values) -> None:
@@ -185,12 +190,6 @@ class ValueSum(GradientSum):
         columns = ColumnsOf(source, values.columns)
         super().__init__(columns, rows.objective, values.residual_clip)
         self._row_norm, self._is_short = rows.row_norm, rows.is_short
-        # Compiled loops predict with the rows that they add up; here the two differ.
-        self._is_compiled = self._is_compiled and not self._is_short
 
-    def _add_gradients(
-        self, total: FloatArray, X: Any, clip: RowClip, raw: FloatArray, block: Block
-    ) -> None:
-        if self._is_short:
-            clip = RowClip.of(X, self._row_norm)
-        super()._add_gradients(total, X, clip, raw, block)
+    def _in_sums(self, products: Any) -> Any:
+        return products.shortened(self._row_norm) if self._is_short else products

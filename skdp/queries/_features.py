@@ -13,12 +13,11 @@ from typing import Any
 import numpy as np
 
 from skdp._floats import UNIT_ROUNDOFF, FloatArray, IntArray
-from skdp._rows import clip_entries, clip_rows
-from skdp.data import Block, Source
+from skdp.data import Source
 from skdp.objectives import LinearObjective
 from skdp.privacy._query import Bound, Layout
-from skdp.queries._gradient_sum import GradientSum, rounding_slack
-from skdp.queries._row_clip import RowClip
+from skdp.queries._exact_gradient import ExactGradientSum, grid_bound, grid_slack
+from skdp.queries._grid import on_grid
 from skdp.queries._split_gradient import FeaturesPart
 
 # Public places are kept this near, in units of the largest gradient sum: far from
@@ -81,7 +80,8 @@ class BoundedFeatures(FeaturesPart):
     def bound(self) -> Bound:
         objective = self.family.objective
         prediction = prediction_bound(objective, self.weights)
-        return rows_bound(objective, self.family.residual_clip, prediction)
+        bound = rows_bound(objective, self.family.residual_clip, prediction)
+        return self._on_grid(bound)
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ class Scores:
         if place is not None:
             farthest = _FARTHEST * self.largest
             near = np.clip(place[among], -farthest, farthest)
-        return Score(self, weights, among, near)
+        return Score(self, on_grid(weights), among, near)
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,21 +148,20 @@ class Score:
 
     def bound(self) -> Bound:
         scores = self.family
-        prediction = prediction_bound(scores.objective, self.weights)
-        return feature_bound(
-            scores.objective, scores.residual_clip, prediction, scores.entry_clip
-        )
+        objective, clip = scores.objective, scores.residual_clip
+        prediction = prediction_bound(objective, self.weights)
+        bound = feature_bound(objective, clip, prediction, scores.entry_clip)
+        return grid_bound(bound, scores.entry_bound, objective, clip)
 
     def slack(self, layout: Layout) -> float:
         """Lemma 2 of the proof page."""
-        objective, length = self.family.objective, float(np.linalg.norm(self.weights))
-        of_sums = rounding_slack(
-            objective, layout.largest_block, length, layout.moved_rows
-        )
+        scores, length = self.family, float(np.linalg.norm(self.weights))
+        objective, clip = scores.objective, scores.residual_clip
+        of_sums = grid_slack(objective, layout, scores.entry_bound, length, clip)
         farthest = float(np.linalg.norm(self.place, axis=1).max(initial=0.0))
-        largest = farthest + self.family.largest
+        largest = farthest + scores.largest
         of_norms = 2 * (objective.loss.n_outputs + 8) * UNIT_ROUNDOFF * largest
-        return of_sums * (self.family.entry_bound / objective.row_norm) + of_norms
+        return of_sums + of_norms
 
     def open(self, source: Source) -> ScoreSum:
         return ScoreSum(source, self.family)
@@ -177,21 +176,15 @@ class Score:
         return np.sort(self.among[chosen])
 
 
-class ScoreSum(GradientSum):
+class ScoreSum(ExactGradientSum):
     """Sums of gradients whose rows are clipped once more, but not for predictions."""
 
     def __init__(self, source: Source, scores: Scores) -> None:
         super().__init__(source, scores.objective, scores.residual_clip)
         self._entry_clip = scores.entry_bound
         self._is_clipped = scores.entry_bound < scores.objective.entry_bound
-        self._is_compiled = self._is_compiled and not self._is_clipped
 
-    def _add_gradients(
-        self, total: FloatArray, X: Any, clip: RowClip, raw: FloatArray, block: Block
-    ) -> None:
-        if self._is_clipped:
-            # Of the clipped rows: of the rows as they are, those far beyond
-            # `data_norm` would have next to no part in a score.
-            clipped = clip_rows(X, self._objective.data_norm)
-            X, clip = clip_entries(clipped, self._entry_clip), RowClip()
-        super()._add_gradients(total, X, clip, raw, block)
+    def _in_sums(self, products: Any) -> Any:
+        # Of the clipped rows: of the rows as they are, those far beyond `data_norm`
+        # would have next to no part in a score.
+        return products.clipped(self._entry_clip) if self._is_clipped else products

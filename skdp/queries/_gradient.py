@@ -1,7 +1,7 @@
 """The gradient sum at released weights: what every iterative solver asks.
 
-Clipped rows and residuals, a weighted intercept, and the bound *at these weights* plus
-what floating point adds. Proofs: ``docs/proofs/noisy_gd.md``.
+Clipped rows and residuals on public grids, a weighted intercept, and the bound *at
+these weights*. Proofs: ``docs/proofs/noisy_gd.md``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,17 @@ from skdp._floats import FloatArray, IntArray
 from skdp.data import Source
 from skdp.objectives import LinearObjective
 from skdp.privacy._query import Bound, Layout
+from skdp.queries._exact_gradient import (
+    ExactGradientSum,
+    grid_bound,
+    grid_slack,
+    is_exact,
+)
 from skdp.queries._gradient_sum import GradientSum, gradient_bound, rounding_slack
+from skdp.queries._grid import on_grid
+
+# Of weights, for the rounding of raw predictions.
+_ROUNDED = 1 + 1e-12
 
 
 @dataclass(frozen=True)
@@ -32,8 +42,24 @@ class Gradients:
     intercept_weight: float = 1.0
 
     def at(self, weights: FloatArray) -> Gradient:
-        """The query at released weights of shape (n_columns, n_outputs)."""
-        return Gradient(self, weights)
+        """The query at released weights of shape (n_columns, n_outputs).
+
+        At the weights of the public grid that are nearest: post-processing.
+        """
+        return Gradient(self, on_grid(weights))
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether sums are of integers: rows and residuals are bounded."""
+        return is_exact(self.objective, self.residual_clip)
+
+    @property
+    def length(self) -> float:
+        """Largest norm of a row in the query."""
+        objective = self.objective
+        if not objective.fit_intercept:
+            return objective.data_norm
+        return objective.data_norm * math.hypot(1.0, self.intercept_weight)
 
     @property
     def worst(self) -> Bound:
@@ -70,25 +96,31 @@ class Gradient:
     def bound(self) -> Bound:
         norm = float(np.linalg.norm(self.weights / self._unit, 2))
         sums = self.family
-        return gradient_bound(
-            sums.objective, sums.residual_clip, norm, sums.intercept_weight
-        )
+        objective, clip = sums.objective, sums.residual_clip
+        bound = gradient_bound(objective, clip, norm * _ROUNDED, sums.intercept_weight)
+        return grid_bound(bound, sums.length, objective, clip)
 
     def slack(self, layout: Layout) -> float:
         # What raw predictions err by.
-        length = float(np.linalg.norm(self.weights / self._unit))
+        norm = float(np.linalg.norm(self.weights / self._unit))
+        objective, clip = self.family.objective, self.family.residual_clip
+        if self.family.is_exact:
+            return grid_slack(objective, layout, self.family.length, norm, clip)
         return rounding_slack(
-            self.family.objective,
+            objective,
             layout.largest_block,
-            length,
+            norm,
             layout.moved_rows,
             layout.amplification,
         )
 
-    def open(self, source: Source) -> GradientSum:
-        return GradientSum(source, self.family.objective, self.family.residual_clip)
+    def open(self, source: Source) -> ExactGradientSum | GradientSum:
+        of = ExactGradientSum if self.family.is_exact else GradientSum
+        return of(source, self.family.objective, self.family.residual_clip)
 
-    def total(self, reader: GradientSum, rows: IntArray | None) -> FloatArray:
+    def total(
+        self, reader: ExactGradientSum | GradientSum, rows: IntArray | None
+    ) -> FloatArray:
         return self._unit * reader(self.weights, rows)
 
     def read(self, released: FloatArray) -> FloatArray:

@@ -19,6 +19,7 @@ from skdp._floats import UNIT_ROUNDOFF, FloatArray, IntArray
 from skdp._row_threads import by_runs, n_threads_for
 from skdp.data import Source, held
 from skdp.privacy._query import Bound, Layout
+from skdp.queries._exact_sums import unit_for
 from skdp.queries._loss_facts import PLAIN, LeafLoss, LossFacts
 
 # Above it a smaller residual may come with a larger vector (Lemma 1).
@@ -159,8 +160,7 @@ class LeafSums:
     @property
     def unit(self) -> float:
         """Whole numbers are summed in this; all sums are exact in double precision."""
-        # Of so many records sums stay below 2^53 units, since no term is above 4.
-        return 2.0 ** -min(40, 50 - math.ceil(math.log2(max(self.n_samples, 2))))
+        return unit_for(self.n_samples, MOST_CLIP)
 
     def bound(self) -> Bound:
         return self.terms.bound()

@@ -1,7 +1,9 @@
 """Compiled loops of trees; importing this imports numba.
 
 One record after the other, all operations as they are written: what a record adds
-depends on nothing but the record, to the last bit.
+depends on nothing but the record, to the last bit. Probabilities are found by plain
+arithmetic, and are the same on every machine; means of counts by the machine's own
+exponential.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import math
 import numpy as np
 
 from skdp._compiled import compiled_exactly
+from skdp.losses._kernel import falling_exponential
 
 # Records that go down a tree side by side.
 _TOGETHER = 64
@@ -58,7 +61,7 @@ def logistic_sums(
     for i in range(first, last):
         if not is_present[i]:
             continue
-        tail = math.exp(-abs(raw[i, 0]))
+        tail = falling_exponential(abs(raw[i, 0]))
         p = (1.0 if raw[i, 0] >= 0 else tail) / (1.0 + tail)
         residual = min(max(p - y[i], -clip), clip)
         leaf, own = leaves[i], facts[int(y[i])]
@@ -95,7 +98,7 @@ def softmax_sums(
         for k in range(1, n_outputs):
             largest = max(largest, raw[i, k])
         for k in range(n_outputs):
-            p[k] = math.exp(raw[i, k] - largest)
+            p[k] = falling_exponential(largest - raw[i, k])
             total += p[k]
         own, square = int(y[i]), 0.0
         for k in range(n_outputs):

@@ -16,6 +16,7 @@ import numpy as np
 from skdp._floats import UNIT_ROUNDOFF, FloatArray, IntArray
 from skdp.data import Source
 from skdp.privacy._query import Bound, Layout
+from skdp.queries._exact_sums import unit_for
 from skdp.queries._leaf_sums import LeafReader, LeafSums, Trees
 from skdp.queries._loss_facts import PLAIN, LeafLoss, LossFacts
 
@@ -77,8 +78,7 @@ class ModelGains:
     @property
     def unit(self) -> float:
         """Whole numbers are summed in this; all sums are exact in double precision."""
-        # Of so many records sums stay below 2^53 units, since no gain is above 64.
-        return 2.0 ** -min(40, 46 - math.ceil(math.log2(max(self.n_samples, 2))))
+        return unit_for(self.n_samples, MOST_GAIN)
 
     def bound(self) -> Bound:
         return Bound(zero_out=self.norm, replace_one=2 * self.norm)

@@ -9,24 +9,37 @@ where svec stacks the diagonal and sqrt(2) times the upper triangle, so that nor
 Frobenius norms; t is the constant in the intercept's column (0 without an intercept)
 and k the weight of the targets; parts of weight 0 are left out. The number of records
 is public and not summed.
-Sensitivities are derived in ``docs/proofs/adassp.md``.
+Rows and targets are whole numbers of a public unit, and rows are never longer than the
+bound, so that all sums are exact in any order. Sensitivities are derived in
+``docs/proofs/adassp.md``.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
 
-from skdp._floats import UNIT_ROUNDOFF, FloatArray, IntArray
-from skdp._rows import HUGE, bring_to_norm, row_norms, scale_rows
+from skdp._floats import FloatArray, IntArray
+from skdp._rows import with_entries
 from skdp.data import Block, Source
 from skdp.privacy._query import Bound, Layout
 from skdp.queries._blocks import blocks_of
+from skdp.queries._exact_sums import WholeSum, total_rounding
+
+# The bound of rows, and that of targets, in whole numbers.
+_LARGEST = 2.0**21
+# Rows of which products of whole numbers add up exactly: 42 + 11 = 53 bits in double
+# precision; whole numbers of 64 bits hold more of them.
+_DENSE_ROWS, _SPARSE_ROWS = 1 << 11, 1 << 16
+# Squared norms below it are exact.
+_EXACT = 2.0**53
+# Share of rows that are too long from which on all are multiplied, in place.
+_MANY = 0.1
 
 
 @dataclass(frozen=True)
@@ -110,11 +123,8 @@ class MomentSums:
         return self.weights.bound()
 
     def slack(self, layout: Layout) -> float:
-        # Lemma 3.
-        n, b, d = self.n_samples, layout.largest_block, self.n_features
-        summation = 2 * n * (b + n / b + 16) * UNIT_ROUNDOFF
-        one_row = 16 * (d + 64) * UNIT_ROUNDOFF
-        return self.weights.record_norm() * (summation + layout.moved_rows * one_row)
+        # Lemma 3: sums are exact, until they become floats times two weights.
+        return total_rounding(self.n_samples, self.weights.record_norm(), n_steps=3)
 
     def open(self, source: Source) -> Source:
         return source
@@ -124,24 +134,31 @@ class MomentSums:
 
     def sums(self, source: Source, rows: IntArray | None = None) -> Moments:
         """The exact sums. Private."""
-        d = self.n_features
-        rows_rows, rows_targets = np.zeros((d, d)), np.zeros(d)
-        sum_of_rows, targets = np.zeros(d), 0.0
+        total = _Total(self.n_features, has_rows=self.weights.intercept > 0)
+        # Kept, since memory that is new each time takes longer than the arithmetic.
+        scratch = np.empty((_DENSE_ROWS, self.n_features))
         for block in blocks_of(source, rows):
-            for X, v in _clipped(block, self._unit_targets(block), self.data_norm):
-                product = X.T @ X
-                rows_rows += product.toarray() if issparse(product) else product
-                rows_targets += X.T @ v
-                if self.weights.intercept > 0:
-                    sum_of_rows += np.asarray(X.sum(axis=0)).ravel()
-                    targets += float(v.sum())
-        return Moments(rows_rows, sum_of_rows, rows_targets, targets)
+            for X, v in self._pieces(block):
+                total.add(whole_rows(X, self.data_norm, scratch), v)
+        return total.value()
 
-    def _unit_targets(self, block: Block) -> FloatArray:
+    def _pieces(self, block: Block) -> Iterator[tuple[Any, FloatArray]]:
+        """Rows of records that are there, as many as add up exactly, with targets."""
+        X, v = block.X, self._whole_targets(block.y)
+        if block.present is not None:
+            X, v = X[block.present], v[block.present]
+        size = _SPARSE_ROWS if issparse(X) else _DENSE_ROWS
+        if len(v) <= size:
+            yield X, v
+            return
+        for start in range(0, len(v), size):
+            yield X[start : start + size], v[start : start + size]
+
+    def _whole_targets(self, y: FloatArray) -> FloatArray:
         if self.weights.target == 0:
-            return np.zeros(len(block.y))
+            return np.zeros(len(y))
         bound = self.target_bound
-        return np.asarray(np.clip(block.y, -bound, bound) / bound)
+        return np.asarray(np.rint(np.clip(y, -bound, bound) / bound * _LARGEST))
 
     def stack(self, moments: Moments) -> FloatArray:
         """Sums as the vector of the module's docstring."""
@@ -173,23 +190,132 @@ class MomentSums:
         )
 
 
-def _clipped(block: Block, v: FloatArray, bound: float) -> list[tuple[Any, FloatArray]]:
-    """Rows in units of `bound` with their targets; 0 for null records.
+class _Total:
+    """Sums of whole numbers."""
 
-    Rows whose squares overflow come apart: the products of all others must not depend
-    on whether some record is huge.
+    def __init__(self, n_features: int, *, has_rows: bool) -> None:
+        d = n_features
+        self._rows_rows, self._rows_targets = WholeSum((d, d)), WholeSum((d,))
+        self._rows, self._targets = WholeSum((d,)), WholeSum(())
+        self._has_rows = has_rows
+        # What is not in whole sums yet, of so many rows.
+        self._part, self._n_part = np.zeros((d, d)), 0
+
+    def add(self, X: Any, v: FloatArray) -> None:
+        """Add rows, at most as many as add up exactly, with their targets."""
+        if issparse(X):
+            self._rows_rows.add((X.T @ X).toarray())
+            v = v.astype(np.int64)
+        else:
+            self._add_products(X)
+        self._rows_targets.add(X.T @ v)
+        if self._has_rows:
+            self._rows.add(np.asarray(X.sum(axis=0)).ravel())
+            self._targets.add(v.sum())
+
+    def _add_products(self, X: FloatArray) -> None:
+        if self._n_part + len(X) > _DENSE_ROWS:
+            self._flush()
+        self._part += X.T @ X
+        self._n_part += len(X)
+
+    def _flush(self) -> None:
+        self._rows_rows.add(self._part)
+        self._part[:], self._n_part = 0.0, 0
+
+    def value(self) -> Moments:
+        """In units of the bounds."""
+        self._flush()
+        square = _LARGEST**-2
+        return Moments(
+            self._rows_rows.value() * square,
+            self._rows.value() / _LARGEST,
+            self._rows_targets.value() * square,
+            float(self._targets.value()) / _LARGEST,
+        )
+
+
+def whole_rows(X: Any, bound: float, scratch: FloatArray | None = None) -> Any:
+    """Rows in whole numbers of ``bound / 2^21``, clipped to 2^21.
+
+    Parameters
+    ----------
+    X : ndarray or canonical CSR of shape (n_rows, n_features), float32 or float64
+    bound : float in (0, inf)
+    scratch : ndarray of float64 of at least n_rows rows, or None, default=None
+        Overwritten by dense rows; None: new memory.
+
+    Returns
+    -------
+    ndarray of float64 or CSR of int64
+        A row's numbers depend on nothing but the row.
     """
-    X = block.X.astype(np.float64, copy=False)
-    norms = row_norms(X)
-    factor = 1 / np.maximum(norms, bound)
-    is_huge = ~(norms < HUGE)
-    factor[is_huge] = 0.0
-    if block.present is not None:
-        is_huge &= block.present
-        factor[~block.present] = 0.0
-        v = np.where(block.present, v, 0.0)
-    parts = [(scale_rows(X, factor), np.where(is_huge, 0.0, v))]
-    huge = np.flatnonzero(is_huge)
-    if len(huge):
-        parts.append((bring_to_norm(X[huge], 1.0), v[huge]))
-    return parts
+    if not issparse(X):
+        out = np.empty(X.shape) if scratch is None else scratch[: len(X)]
+        return _whole_dense(X, bound, out)
+    return _whole_sparse(with_entries(X, X.data.astype(np.float64)), bound)
+
+
+def _whole_dense(X: np.ndarray, bound: float, q: FloatArray) -> FloatArray:
+    q = _rounded(_in_units(X, bound, q))
+    squares = np.einsum("ij,ij->i", q, q)
+    far = np.flatnonzero(~(squares < _EXACT))
+    if len(far):
+        rows = np.nan_to_num(X[far].astype(np.float64))
+        q[far] = _rounded(_moved(rows, np.max(np.abs(rows), axis=1)[:, None]))
+        squares[far] = np.sum(np.square(q[far].astype(np.int64)), axis=1)
+    long = np.flatnonzero(squares > _LARGEST**2)
+    if len(long) > _MANY * len(q):
+        q *= _shrinking(squares)[:, None]
+        np.trunc(q, out=q)
+    elif len(long):
+        q[long] = np.trunc(q[long] * _shrinking(squares[long])[:, None])
+    return q
+
+
+def _whole_sparse(X: Any, bound: float) -> Any:
+    counts = np.diff(X.indptr)
+    q = _rounded(_in_units(X.data, bound, np.empty(X.data.shape)))
+    squares = np.asarray(with_entries(X, q * q).sum(axis=1), dtype=np.float64).ravel()
+    is_far = ~(squares < _EXACT)
+    if is_far.any():
+        rows = X[is_far]
+        rows.data = np.nan_to_num(rows.data)
+        largest = abs(rows).max(axis=1).toarray().ravel()
+        moved = _rounded(_moved(rows.data, np.repeat(largest, counts[is_far])))
+        q[np.repeat(is_far, counts)] = moved
+        rows.data = np.square(moved.astype(np.int64))
+        squares[is_far] = np.asarray(rows.sum(axis=1)).ravel()
+    if np.any(squares > _LARGEST**2):
+        q = np.trunc(q * np.repeat(_shrinking(squares), counts))
+    return with_entries(X, q.astype(np.int64))
+
+
+def _in_units(X: np.ndarray, bound: float, out: FloatArray) -> FloatArray:
+    """Entries in units; infinite ones are of rows that are far beyond the bound."""
+    scale = _LARGEST / bound
+    if math.isfinite(scale):
+        return np.multiply(X, scale, out=out, dtype=np.float64)
+    mantissa, exponent = math.frexp(bound)
+    np.multiply(X, _LARGEST / mantissa, out=out, dtype=np.float64)
+    return np.ldexp(out, -exponent, out=out)
+
+
+def _moved(X: FloatArray, largest: FloatArray) -> FloatArray:
+    """Rows times powers of two: the largest entry is from 2^21 to below 2^22."""
+    return np.asarray(np.ldexp(X, 22 - np.frexp(largest)[1]))
+
+
+def _rounded(scaled: FloatArray) -> FloatArray:
+    """The nearest whole numbers, in place."""
+    return np.rint(scaled, out=scaled)
+
+
+def _shrinking(squares: FloatArray) -> FloatArray:
+    """Factors by which no row is longer than the bound, once it is rounded down.
+
+    Exactly 1 for rows that are not.
+    """
+    # The part of 2^-50 is more than sums, root, quotient and product can be off.
+    factors = _LARGEST * (1 - 2.0**-50) / np.sqrt(np.maximum(squares, 1.0))
+    return np.where(squares > _LARGEST**2, factors, 1.0)

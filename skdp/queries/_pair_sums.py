@@ -10,8 +10,8 @@ each feature, (a, k b) with a in [-1, 1] and b in [-1/2, 1/2]:
     k = sqrt(3).
 
 k is the largest weight that costs nothing under replace_one; b is centred, because the
-null record contributes 0. Sensitivities are derived in
-``docs/proofs/preprocessing.md``.
+null record contributes 0. All numbers are rounded to whole units, whose sums are exact
+in any order. Sensitivities are derived in ``docs/proofs/preprocessing.md``.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ from typing import Any
 import numpy as np
 
 from skdp._bounds import to_unit
-from skdp._floats import UNIT_ROUNDOFF, FloatArray, IntArray
+from skdp._floats import FloatArray, IntArray
 from skdp.data import Source
 from skdp.privacy._query import Bound, Layout
 from skdp.queries._blocks import blocks_of
+from skdp.queries._exact_sums import nearest, total_rounding, unit_for
 
 
 @dataclass(frozen=True)
@@ -80,9 +81,17 @@ class PairSums:
     def bound(self) -> Bound:
         return self.pairs.bound(len(self.low))
 
+    @property
+    def unit(self) -> float:
+        """Whole numbers are summed in this; all sums are exact in double precision."""
+        return unit_for(self.n_samples)
+
     def slack(self, layout: Layout) -> float:
-        largest = self.pairs.record_norm(len(self.low))
-        return summation_error(self.n_samples, layout.largest_block, largest)
+        # Lemma 7: each b is rounded to units, and the total is multiplied by k.
+        root = math.sqrt(len(self.low))
+        rounded = self.pairs.weight * root * (self.unit / 2 + 2.0**-52)
+        halves = self.pairs.weight * root / 2
+        return 2 * rounded + total_rounding(self.n_samples, halves)
 
     def open(self, source: Source) -> Source:
         return source
@@ -90,8 +99,12 @@ class PairSums:
     def total(self, reader: Source, rows: IntArray | None) -> FloatArray:
         sums = np.zeros((2, len(self.low)))
         for block in blocks_of(reader, rows):
-            parts = self.pairs.split(to_unit(block.X, self.low, self.high))
-            for total, part in zip(sums, parts, strict=True):
+            values = nearest(to_unit(block.X, self.low, self.high), self.unit)
+            first, second = self.pairs.split(values)
+            # The first are whole already.
+            for total, part in zip(
+                sums, (first, nearest(second, self.unit)), strict=True
+            ):
                 if block.present is not None:
                     part = np.where(block.present[:, None], part, 0.0)
                 total += part.sum(axis=0)
@@ -102,17 +115,6 @@ class PairSums:
         """Sums of a, and of b + 1/2, that a released vector stands for."""
         first, second = released.reshape(2, -1)
         return first, second / self.pairs.weight + self.n_samples / 2
-
-
-def summation_error(n_samples: int, largest_block: int, record_norm: float) -> float:
-    """Bound on what rounding of two neighbours' sums adds to their distance.
-
-    Each number is a sum in blocks of b records, in any order, then over n / b blocks;
-    one record's contribution, of norm at most `record_norm`, is itself rounded
-    (``docs/proofs/preprocessing.md``, Lemma 7).
-    """
-    n, b = n_samples, largest_block
-    return record_norm * (2 * n * (b + n / b + 16) + 64) * UNIT_ROUNDOFF
 
 
 def shrunken_mean(total: FloatArray, count: Any, sigma: float) -> FloatArray:

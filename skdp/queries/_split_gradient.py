@@ -17,7 +17,11 @@ from skdp._floats import FloatArray, IntArray
 from skdp.data import Source
 from skdp.objectives import LinearObjective
 from skdp.privacy._query import Bound, Layout
-from skdp.queries._gradient_sum import GradientSum, rounding_slack
+from skdp.queries._exact_gradient import ExactGradientSum, grid_bound, grid_slack
+from skdp.queries._grid import on_grid
+
+# Of weights, for the rounding of raw predictions.
+_ROUNDED = 1 + 1e-12
 
 
 def split_bound(
@@ -25,7 +29,7 @@ def split_bound(
 ) -> Bound:
     """L2 bound of either query at public weights, in exact arithmetic.
 
-    Both relations: Lemma 1 of ``docs/proofs/iht.md``.
+    Both relations: Lemma 1 of ``docs/proofs/iht.md``. Of residuals that are not put on a grid.
 
     Residuals are clipped to the norm `residual_clip`; `weights_norm` is the spectral
     norm of the released weights, the intercept's included.
@@ -48,11 +52,11 @@ class SplitGradients:
 
     def features(self, weights: FloatArray) -> FeaturesPart:
         """The features' rows at released weights of shape (n_columns, n_outputs)."""
-        return FeaturesPart(self, weights)
+        return FeaturesPart(self, on_grid(weights))
 
     def intercept(self, weights: FloatArray) -> InterceptPart:
         """The intercept's row at released weights."""
-        return InterceptPart(self, weights)
+        return InterceptPart(self, on_grid(weights))
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,18 +70,24 @@ class SplitGradient:
     weights: FloatArray
 
     def bound(self) -> Bound:
-        norm = float(np.linalg.norm(self.weights, 2))
-        return split_bound(self.family.objective, self.family.residual_clip, norm)
+        norm = float(np.linalg.norm(self.weights, 2)) * _ROUNDED
+        return self._on_grid(
+            split_bound(self.family.objective, self.family.residual_clip, norm)
+        )
+
+    def _on_grid(self, bound: Bound) -> Bound:
+        objective, clip = self.family.objective, self.family.residual_clip
+        return grid_bound(bound, objective.data_norm, objective, clip)
 
     def slack(self, layout: Layout) -> float:
         length = float(np.linalg.norm(self.weights))
-        objective = self.family.objective
-        return rounding_slack(
-            objective, layout.largest_block, length, layout.moved_rows
-        )
+        objective, clip = self.family.objective, self.family.residual_clip
+        return grid_slack(objective, layout, objective.data_norm, length, clip)
 
-    def open(self, source: Source) -> GradientSum:
-        return GradientSum(source, self.family.objective, self.family.residual_clip)
+    def open(self, source: Source) -> ExactGradientSum:
+        return ExactGradientSum(
+            source, self.family.objective, self.family.residual_clip
+        )
 
 
 class FeaturesPart(SplitGradient):
@@ -87,7 +97,7 @@ class FeaturesPart(SplitGradient):
     def shape(self) -> tuple[int, ...]:
         return self.family.objective.n_features, self.weights.shape[1]
 
-    def total(self, reader: GradientSum, rows: IntArray | None) -> FloatArray:
+    def total(self, reader: ExactGradientSum, rows: IntArray | None) -> FloatArray:
         return reader(self.weights, rows)[: self.family.objective.n_features]
 
 
@@ -98,5 +108,5 @@ class InterceptPart(SplitGradient):
     def shape(self) -> tuple[int, ...]:
         return 1, self.weights.shape[1]
 
-    def total(self, reader: GradientSum, rows: IntArray | None) -> FloatArray:
+    def total(self, reader: ExactGradientSum, rows: IntArray | None) -> FloatArray:
         return reader.of_intercept(self.weights)

@@ -1,7 +1,8 @@
 """Sums of shares in states: the histograms of all declared columns as one vector.
 
 A record has shares in a few states, at least 0, which add up to at most 1 in each of
-its parts. Sensitivities are derived in ``docs/proofs/preconditioning.md``, Lemma 1.
+its parts. They are rounded down to whole units, whose sums are exact in any order.
+Sensitivities are derived in ``docs/proofs/preconditioning.md``, Lemma 1.
 """
 
 from __future__ import annotations
@@ -9,14 +10,17 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 
-from skdp._floats import UNIT_ROUNDOFF, FloatArray, IntArray
-from skdp._rows import scale_rows
+from skdp._floats import FloatArray, IntArray
+from skdp._rows import scale_rows, with_entries
 from skdp.data import Source
 from skdp.privacy._query import Bound, Layout
 from skdp.queries._blocks import blocks_of
+from skdp.queries._exact_sums import below, unit_for
 
 
 @dataclass(frozen=True)
@@ -60,11 +64,14 @@ class StateSums:
             replace_one=math.sqrt(2 * self._parts) * (1 + 1e-12),
         )
 
+    @property
+    def unit(self) -> float:
+        """Whole numbers are summed in this; all sums are exact in double precision."""
+        return unit_for(self.n_samples)
+
     def slack(self, layout: Layout) -> float:
-        # As in Lemma 4 of docs/proofs/noisy_gd.md: n / b blocks of b records.
-        n, b = self.n_samples, layout.largest_block
-        summation = 2 * n * (b + n / b + 16) * UNIT_ROUNDOFF
-        return math.sqrt(self._parts) * summation
+        # Rounded down, shares are shares still, and their sums are exact.
+        return 0.0
 
     def open(self, source: Source) -> Source:
         return source
@@ -77,16 +84,23 @@ class StateSums:
                 X = scale_rows(X, block.present.astype(np.float64))
                 y = y[block.present]
             if self.n_states:
-                states += np.asarray(X.sum(axis=0)).ravel()
+                states += np.asarray(self._whole(X).sum(axis=0)).ravel()
             if self.n_intervals:
-                knots += _at_knots(y, self.n_intervals)
+                knots += self._at_knots(y)
         return np.concatenate([states, knots])
 
+    def _whole(self, X: Any) -> Any:
+        """Shares in whole units."""
+        if not issparse(X):
+            return below(X.astype(np.float64, copy=False), self.unit)
+        return with_entries(X, below(X.data.astype(np.float64, copy=False), self.unit))
 
-def _at_knots(targets: FloatArray, n_intervals: int) -> FloatArray:
-    """Sums of the targets' shares in their two neighbouring knots."""
-    places = (np.clip(targets, -1.0, 1.0) + 1) / 2 * n_intervals
-    knot = np.minimum(places.astype(np.int64), n_intervals - 1)
-    share = places - knot
-    sums = np.bincount(knot, 1 - share, n_intervals + 1)
-    return np.asarray(sums + np.bincount(knot + 1, share, n_intervals + 1))
+    def _at_knots(self, targets: FloatArray) -> FloatArray:
+        """Sums of the targets' shares in their two neighbouring knots."""
+        last = self.n_intervals - 1
+        places = (np.clip(targets, -1.0, 1.0) + 1) / 2 * self.n_intervals
+        knot = np.minimum(places.astype(np.int64), last)
+        share = places - knot
+        sums = np.bincount(knot, below(1 - share, self.unit), last + 2)
+        above = np.bincount(knot + 1, below(share, self.unit), last + 2)
+        return np.asarray(sums + above)

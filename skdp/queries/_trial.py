@@ -2,22 +2,28 @@
 
 Products of rows with released weights on average, and how much less is lost with the
 weights, or a share of them, than with an intercept alone. Every record's part is
-clipped; sensitivities are derived in ``docs/proofs/shrinkage.md``.
+clipped, and rounded to whole units, whose sums are exact in any order. Sensitivities
+are derived in ``docs/proofs/shrinkage.md``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+import math
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from skdp._floats import UNIT_ROUNDOFF, FloatArray, IntArray
-from skdp.data import Source
+from skdp._floats import FloatArray, IntArray
+from skdp.data import Block, Source
 from skdp.exceptions import UnboundedQueryError
 from skdp.objectives import LinearObjective
 from skdp.privacy._query import Bound, Layout
+from skdp.queries._blocks import blocks_of
+from skdp.queries._exact_sums import nearest, unit_for
 from skdp.queries._gradient_sum import GradientSum
+from skdp.queries._grid import on_grid
+from skdp.queries._grid_rows import gridded
 
 # Of what is clipped, by rounding.
 _ROUNDED = 1 + 1e-12
@@ -29,12 +35,24 @@ class Trial:
 
     objective: LinearObjective
 
-    def open(self, source: Source) -> GradientSum:
-        """What clips the rows."""
-        return GradientSum(source, self.objective)
+    def products(
+        self, source: Source, coef: FloatArray, rows: IntArray | None
+    ) -> Iterator[tuple[FloatArray, Block]]:
+        """Clipped rows times weights, by blocks: both on grids, so in any order."""
+        objective, weights = self.objective, on_grid(coef)
+        if math.isinf(objective.data_norm):  # rows without a bound have no grid
+            yield from GradientSum(source, objective).products(coef, rows)
+            return
+        for block in blocks_of(source, rows):
+            X = gridded(block.X, objective.data_norm, objective.entry_bound)
+            yield X.in_double().raw(weights), block
 
-    def slack(self, layout: Layout, bound: float) -> float:
-        """What floating point adds to a sum of vectors of norm at most `bound`.
+    def unit(self, clip: float) -> float:
+        """In which numbers up to `clip` are summed, exactly in double precision."""
+        return 2.0 ** math.ceil(math.log2(clip)) * unit_for(self.objective.n_samples)
+
+    def slack(self, layout: Layout, clip: float, size: int) -> float:
+        """What rounding adds to a sum of vectors of `size` numbers up to `clip`.
 
         Lemma 3 of the proof page.
 
@@ -48,8 +66,7 @@ class Trial:
                 "What weights are worth must be asked of all records. Got a line of "
                 "samples. Declare one of all records."
             )
-        n, b = self.objective.n_samples, layout.largest_block
-        return bound * 2 * n * (b + n / b + 16) * UNIT_ROUNDOFF
+        return math.sqrt(size) * self.unit(clip)
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,20 +100,20 @@ class MeanProduct:
         )
 
     def slack(self, layout: Layout) -> float:
-        return self.trial.slack(layout, self.clip)
+        return self.trial.slack(layout, self.clip, self.coef.shape[1])
 
-    def open(self, source: Source) -> GradientSum:
-        return self.trial.open(source)
+    def open(self, source: Source) -> Source:
+        return source
 
-    def total(self, reader: GradientSum, rows: IntArray | None) -> FloatArray:
-        total = np.zeros(self.shape)
-        for products, block in reader.products(self.coef, rows):
+    def total(self, reader: Source, rows: IntArray | None) -> FloatArray:
+        total, unit = np.zeros(self.shape), self.trial.unit(self.clip)
+        for products, block in self.trial.products(reader, self.coef, rows):
             products = np.nan_to_num(products)
             norms = np.linalg.norm(products, axis=1)
             clipped = products * (self.clip / np.maximum(norms, self.clip))[:, None]
             if block.present is not None:
                 clipped[~block.present] = 0.0
-            total += clipped.sum(axis=0)
+            total += nearest(clipped, unit).sum(axis=0)
         return total
 
 
@@ -133,6 +150,11 @@ class Gains:
         return self.clip * float(np.linalg.norm(self.shares)) * _ROUNDED
 
     @property
+    def _largest(self) -> float:
+        """A record's gain by one share, at most."""
+        return self.clip * float(np.max(self.shares))
+
+    @property
     def shape(self) -> tuple[int, ...]:
         return (len(self.shares),)
 
@@ -144,18 +166,18 @@ class Gains:
         return Bound(zero_out=self.norm, replace_one=2 * self.norm)
 
     def slack(self, layout: Layout) -> float:
-        return self.trial.slack(layout, self.norm)
+        return self.trial.slack(layout, self._largest, len(self.shares))
 
-    def open(self, source: Source) -> GradientSum:
-        return self.trial.open(source)
+    def open(self, source: Source) -> Source:
+        return source
 
-    def total(self, reader: GradientSum, rows: IntArray | None) -> FloatArray:
-        total = np.zeros(self.shape)
-        for products, block in reader.products(self.coef, rows):
+    def total(self, reader: Source, rows: IntArray | None) -> FloatArray:
+        total, unit = np.zeros(self.shape), self.trial.unit(self._largest)
+        for products, block in self.trial.products(reader, self.coef, rows):
             gains = self._gains(products, block.y)
             if block.present is not None:
                 gains[~block.present] = 0.0
-            total += gains.sum(axis=0)
+            total += nearest(gains, unit).sum(axis=0)
         return total
 
     def _gains(self, products: FloatArray, y: FloatArray) -> FloatArray:

@@ -21,6 +21,7 @@ from skdp.decomposition._rating_source import RatingSource
 from skdp.decomposition._ratings import Ratings
 from skdp.decomposition._user_rows import solve_users
 from skdp.privacy._query import Bound, Layout
+from skdp.queries._exact_sums import total_rounding, unit_for
 from skdp.queries._users_kernel import add_counts, add_pairs, add_sums
 
 # Weight of a user's mean beside his counts: it costs four per cent of their noise.
@@ -36,17 +37,14 @@ _MOMENT_SHARE = 0.316
 _MOST_PAIRED = 300
 
 
-def rounding_slack(n_users: int, size: int, norm: float) -> float:
-    """Bound on what floating point adds to the sensitivity of a sum over users.
+def rounding_slack(size: int, norm: float, unit: float) -> float:
+    """Bound on what rounding adds to the sensitivity of a sum over users.
 
-    Each of `n_users` contributions is of norm at most `norm` up to the rounding of its
-    own `size` numbers, and is computed alike whoever else is there; two sums in any
-    order are each within ``n_users`` units in the last place of the exact ones, by the
-    sum of the norms.
+    Each contribution is of norm at most `norm` up to the rounding of its own `size`
+    numbers, and is computed alike whoever else is there; each number is then rounded to
+    units, and these add up exactly.
     """
-    summation = 2 * (n_users + 16) * n_users
-    own = 4 * (size + 64)
-    return (summation + own) * UNIT_ROUNDOFF * norm
+    return 4 * (size + 64) * UNIT_ROUNDOFF * norm + math.sqrt(size) * unit
 
 
 @dataclass(frozen=True)
@@ -98,7 +96,17 @@ class UserQuery(ABC):
     @property
     @abstractmethod
     def rounding(self) -> float:
-        """What floating point adds to it."""
+        """What rounding adds to it."""
+
+    @property
+    def most(self) -> float:
+        """No number that a user adds is larger."""
+        return 1.0
+
+    @property
+    def unit(self) -> float:
+        """Whole numbers are summed in this; all sums are exact in double precision."""
+        return 2.0 ** math.ceil(math.log2(self.most)) * unit_for(self.n_users)
 
     @property
     def sensitivity(self) -> float:
@@ -174,7 +182,7 @@ class CountQuery(UserQuery):
 
     @property
     def rounding(self) -> float:
-        return rounding_slack(self.n_users, self.n_items, 1 + _MEAN_WEIGHT)
+        return rounding_slack(self.n_items + 1, 1 + _MEAN_WEIGHT, self.unit)
 
     def asked(self, kept: KeptRatings) -> Counts:
         """The question itself."""
@@ -183,10 +191,12 @@ class CountQuery(UserQuery):
     def of(self, kept: Ratings, middle: float, half: float) -> FloatArray:
         """The query."""
         order = kept.pattern.by_user
-        result = np.zeros(self.n_items + 1)
+        result = np.zeros(self.n_items + 1, dtype=np.int64)
         values = np.clip((kept.values - middle) / half, -1.0, 1.0)
-        add_counts(order.starts, order.others, values, _MEAN_WEIGHT, result)
-        return result
+        add_counts(
+            order.starts, order.others, values, _MEAN_WEIGHT, 1 / self.unit, result
+        )
+        return np.asarray(result * self.unit)
 
     def read(self, released: FloatArray, sigma: float) -> tuple[FloatArray, float]:
         """Counts, and the mean of the users' means, shrunk as far as noise asks for.
@@ -225,6 +235,10 @@ class RowQuery(UserQuery):
         return _ROW_NORM if self.n_factors else 1.0
 
     @property
+    def most(self) -> float:
+        return self.clip
+
+    @property
     def _moment_weight(self) -> float:
         return _MOMENT_SHARE * self.clip / self._row_norm**2
 
@@ -237,7 +251,7 @@ class RowQuery(UserQuery):
     @property
     def rounding(self) -> float:
         norm = self.clip + _MOMENT_SHARE * self.clip
-        return rounding_slack(self.n_users, self._size, norm)
+        return rounding_slack(self._size, norm, self.unit)
 
     def at(self, kept: KeptRatings, factors: Factors, weights: FloatArray) -> SumsAt:
         """The question at released rows and public weights of items."""
@@ -259,16 +273,16 @@ class RowQuery(UserQuery):
         """
         order = kept.pattern.by_user
         n_columns = 1 + self.n_factors
-        sums = np.zeros((self.n_items, n_columns))
-        moments = np.zeros((n_columns, n_columns))
+        sums = np.zeros((self.n_items, n_columns), dtype=np.int64)
+        moments = np.zeros((n_columns, n_columns), dtype=np.int64)
         # Scratch for the longest user: compiled loops allocate nothing.
         errors = np.empty(max(1, int(order.counts.max(initial=0))))
         add_sums(
             order.starts, order.others, kept.values, rows, factors.items,
             factors.mean, half, weights, 1 / (_ENTRY * half), self._row_norm,
-            self.clip, self._moment_weight, errors, sums, moments,
+            self.clip, self._moment_weight, 1 / self.unit, errors, sums, moments,
         )  # fmt: skip
-        return np.concatenate([sums.ravel(), moments.ravel()])
+        return np.concatenate([sums.ravel(), moments.ravel()]) * self.unit
 
     def read(self, released: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Sums of shape (n_items, 1 + n_factors), and mean second moments."""
@@ -312,7 +326,9 @@ class PairQuery(UserQuery):
 
     @property
     def rounding(self) -> float:
-        return rounding_slack(self.n_users, self.shape[0], 1.0)
+        # Each entry stands for two places, and the totals are multiplied once.
+        own = rounding_slack(self.shape[0], 1.0, math.sqrt(2) * self.unit)
+        return own + total_rounding(self.n_users, 1.0)
 
     def at(
         self, kept: KeptRatings, factors: Factors, chosen: NDArray[np.intp]
@@ -336,13 +352,14 @@ class PairQuery(UserQuery):
         order = kept.pattern.by_user
         places = np.full(self.n_items, -1)
         places[chosen] = np.arange(len(chosen))
-        sums = np.zeros((len(chosen), len(chosen)))
+        sums = np.zeros((len(chosen), len(chosen)), dtype=np.int64)
         errors, own = np.empty(len(chosen)), np.empty(len(chosen), dtype=np.int64)
         add_pairs(
             order.starts, order.others, kept.values, rows, factors.items,
-            factors.mean, half, places, errors, own, sums,
+            factors.mean, half, places, 1 / self.unit, errors, own, sums,
         )  # fmt: skip
-        return math.sqrt(2) * sums[np.tril_indices(len(chosen), -1)]
+        below = sums[np.tril_indices(len(chosen), -1)]
+        return np.asarray(math.sqrt(2) * (below * self.unit))
 
     def read(self, released: FloatArray) -> FloatArray:
         """The symmetric matrix, its diagonal zero."""

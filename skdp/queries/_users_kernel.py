@@ -1,6 +1,7 @@
 """Compiled loops of users' contributions; importing this imports numba.
 
-One user after the other, so that nobody's numbers depend on who else is there.
+One user after the other, so that nobody's numbers depend on who else is there. What he
+adds is rounded to whole numbers of a unit, whose sums depend on no order.
 """
 
 from __future__ import annotations
@@ -9,31 +10,38 @@ import math
 
 import numpy as np
 
-from skdp._compiled import compiled
+from skdp._compiled import compiled, compiled_exactly
 
 # A user whose squared residuals sum to less has none: their norm would be rounding.
 _LEAST_SQUARE = 1e-100
 
 
+@compiled_exactly
+def whole(number, per_unit):
+    """The nearest whole number of units."""
+    return np.int64(np.rint(number * per_unit))
+
+
 @compiled
-def add_counts(starts, others, values, mean_weight, result):
+def add_counts(starts, others, values, mean_weight, per_unit, result):
     """Add every user's weighted counts and, last, his weighted mean."""
     for u in range(len(starts) - 1):
         n_own = starts[u + 1] - starts[u]
         if n_own == 0:
             continue
-        count = 1.0 / math.sqrt(n_own)
+        count = whole(1.0 / math.sqrt(n_own), per_unit)
         total = 0.0
         for place in range(starts[u], starts[u + 1]):
             result[others[place]] += count
             total += values[place]
-        result[len(result) - 1] += mean_weight * min(max(total / n_own, -1.0), 1.0)
+        mean = mean_weight * min(max(total / n_own, -1.0), 1.0)
+        result[len(result) - 1] += whole(mean, per_unit)
 
 
 @compiled
 def add_sums(
     starts, others, values, rows, items, mean, half, weights, per_entry, row_norm,
-    clip, moment_weight, errors, sums, moments,
+    clip, moment_weight, per_unit, errors, sums, moments,
 ):  # fmt: skip
     """Add every user's clipped contribution; parameters as in `RowQuery.of`."""
     n_columns = sums.shape[1]
@@ -66,15 +74,17 @@ def add_sums(
         for place in range(n_own):
             item, error = others[first + place], errors[place] * factor
             for j in range(n_columns):
-                sums[item, j] += error * row[j]
+                sums[item, j] += whole(error * row[j], per_unit)
         for j in range(n_columns):
             for k in range(n_columns):
-                moments[j, k] += moment_weight * factor * row[j] * row[k]
+                moment = moment_weight * factor * row[j] * row[k]
+                moments[j, k] += whole(moment, per_unit)
 
 
 @compiled
 def add_pairs(
-    starts, others, values, rows, items, mean, half, places, errors, own, sums
+    starts, others, values, rows, items, mean, half, places, per_unit, errors, own,
+    sums,
 ):  # fmt: skip
     """Add every user's products below the diagonal; parameters as in `PairQuery.of`."""
     for u in range(len(starts) - 1):
@@ -95,4 +105,4 @@ def add_pairs(
         for j in range(n_own):
             share = errors[j] / square
             for k in range(j):
-                sums[own[j], own[k]] += share * errors[k]
+                sums[own[j], own[k]] += whole(share * errors[k], per_unit)

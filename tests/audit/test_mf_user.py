@@ -172,6 +172,32 @@ def of_items(query, first):
     return query[first * n_columns : N_ITEMS * n_columns]
 
 
+def in_another_order(users):
+    """The same users, with other codes, and each one's ratings in another order."""
+    order = np.random.default_rng(5).permutation(len(users))
+    return [dict(reversed(users[u].items())) for u in order]
+
+
+def test_any_order_of_users_and_ratings_gives_the_same_bits():
+    users = table()
+    spy = run(users, SpyNoise(seed=2), SOLVER)
+    replay = Replay([draw.released for draw in spy.draws])
+    run(in_another_order(users), replay, SOLVER)
+    for draw, query in zip(spy.draws, replay.queries, strict=True):
+        np.testing.assert_array_equal(draw.query, query)
+
+
+def added_up(users):
+    """Weighted counts as they were once summed."""
+    return sum(1 / math.sqrt(len(own)) for own in users)
+
+
+def test_broken_twin_of_sums_in_doubles_depends_on_the_order():
+    tables = [table(seed) for seed in range(10)]
+    shown = [in_another_order(users) for users in tables]
+    assert list(map(added_up, tables)) != list(map(added_up, shown))
+
+
 # Planted bugs.
 
 OPPOSITE = [{i: 5.0 if (i + s) % 2 else 1.0 for i in range(N_ITEMS)} for s in (0, 1)]
@@ -205,10 +231,10 @@ def test_weights_that_forget_the_rule_are_caught(monkeypatch):
     """Weights of one over the root of max_ratings, and all ratings used."""
     limit = 3
 
-    def forgetful(starts, others, values, mean_weight, result):
+    def forgetful(starts, others, values, mean_weight, per_unit, result):
         for u in range(len(starts) - 1):
             own = slice(starts[u], starts[u + 1])
-            np.add.at(result, others[own], 1 / math.sqrt(limit))
+            np.add.at(result, others[own], round(per_unit / math.sqrt(limit)))
 
     def everything(ratings, max_ratings, seed):
         return _kept_ratings.kept_ratings(ratings, None, seed)

@@ -183,7 +183,7 @@ def slack_of(amplification):
         fit_intercept=True,
     )
     query = Gradients(objective).at(np.ones((4, 1)))
-    return query.slack(Layout(10_000, 1, amplification))
+    return query.slack(Layout(10_000, 1, amplification, 5))
 
 
 def test_slack_grows_with_the_terms_that_cancel():

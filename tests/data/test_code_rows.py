@@ -153,9 +153,8 @@ def test_bounds_hold_at_any_weights_and_are_attained(adjacency):
             if rng.random() < 0.5:
                 weights[:-1] = along
             weights *= size / np.linalg.norm(weights)
-            bound = gradient_bound(
-                objective_of(basis, 30, adjacency), math.inf, size
-            ).under(adjacency)
+            objective = objective_of(basis, 30, adjacency)
+            bound = Gradients(objective).at(weights).bound().under(adjacency)
             moved = moves(basis, codes, weights, adjacency, rng)
             assert moved <= bound * (1 + 1e-9)
             largest = max(largest, moved / bound)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import tracemalloc
 
 import numpy as np
 import pytest
 from scipy.sparse import csr_array, vstack
 
-from skdp.data import Block, MemorySource, held
+from skdp.data import Block, HeldSource, MemorySource, WithOffset, held, in_memory
 
 
 @pytest.mark.parametrize("storage", ["dense", "csr"])
@@ -42,16 +43,24 @@ def test_layout_depends_on_public_facts_only():
 
 
 class Elsewhere:
-    """A source that is not in memory: blocks of few rows, some without null records."""
+    """A source that is not in memory: blocks of few rows, some without null records.
 
-    def __init__(self, source, cuts):
-        self._source, self._cuts = source, cuts
+    Every reading shows the blocks in another order.
+    """
+
+    largest_block, is_row_major = 9, True
+
+    def __init__(self, source, cuts, n_samples=9):
+        self._source, self._cuts, self.n_readings = source, cuts, 0
+        self.n_samples, self.n_features = n_samples, source.n_features
 
     def blocks(self):
         (block,) = self._source.blocks()
-        for start, end in itertools.pairwise([0, *self._cuts, len(block.y)]):
-            present = block.present[start:end]
-            present = None if present.all() else present
+        runs = list(itertools.pairwise([0, *self._cuts, len(block.y)]))
+        self.n_readings += 1
+        for start, end in runs if self.n_readings == 1 else reversed(runs):
+            present = None if block.present is None else block.present[start:end]
+            present = None if present is None or present.all() else present
             yield Block(block.X[start:end], block.y[start:end], present)
 
 
@@ -71,3 +80,67 @@ def test_held_is_all_records_wherever_they_are(storage, absent):
         assert np.array_equal(copied.present, present)
     else:
         assert copied.present is None
+
+
+def records(n=9):
+    rng = np.random.default_rng(1)
+    return rng.integers(0, 255, size=(n, 3)).astype(np.uint8), rng.normal(size=n)
+
+
+def test_a_held_source_is_read_once_and_keeps_its_order():
+    codes, y = records()
+    elsewhere = Elsewhere(MemorySource(codes, y), [2, 5])
+    source = in_memory(elsewhere)
+    assert source.is_stable
+    assert elsewhere.n_readings == 0
+    for _ in range(2):
+        shown = np.concatenate([block.X for block in source.blocks()])
+        assert np.array_equal(shown, codes)
+    whole = held(source)
+    assert whole.X.dtype == np.uint8
+    assert held(source).X is held(WithOffset(source, None)).X is whole.X
+    assert elsewhere.n_readings == 1
+    # Broken twin: read anew, the records stand elsewhere.
+    assert not np.array_equal(held(elsewhere).X, codes)
+
+
+def test_what_is_in_memory_is_held_as_it_is():
+    source = MemorySource(*records())
+    assert in_memory(source) is source
+    assert held(WithOffset(source, None)).X is source._X
+
+
+@pytest.mark.parametrize("n", [7, 12])
+def test_records_that_do_not_come_are_null_and_others_too_many(n):
+    codes, y = records()
+    block = held(Elsewhere(MemorySource(codes, y), [2, 5], n_samples=n))
+    assert len(block.y) == n
+    assert np.array_equal(block.X[:9], codes[:n])
+    present = np.ones(n, dtype=bool) if block.present is None else block.present
+    assert np.array_equal(present, np.arange(n) < 9)
+
+
+class Watched(HeldSource):
+    """Blocks that are made when they are asked for."""
+
+    def __init__(self, n_blocks, rows, columns):
+        self.n_samples, self.n_features = n_blocks * rows, columns
+        self.largest_block, self.is_row_major = rows, True
+        self._n_blocks = n_blocks
+
+    def blocks(self):
+        for i in range(self._n_blocks):
+            shape = (self.largest_block, self.n_features)
+            yield Block(np.full(shape, i, dtype=np.uint8), np.zeros(shape[0]))
+
+
+def test_codes_are_there_once_while_they_are_read():
+    source = Watched(40, 20_000, 50)
+    size = source.n_samples * (source.n_features + 8 + 1)
+    tracemalloc.start()
+    block = held(HeldSource(source))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    # Codes, targets, who is present, and a few blocks of a fortieth each.
+    assert block.X.nbytes == source.n_samples * source.n_features
+    assert peak < 1.15 * size

@@ -26,7 +26,6 @@ from skdp import (
     set_budget,
 )
 from skdp.columns import Range
-from skdp.data import MemorySource
 from skdp.ensemble import BOOSTERS
 from skdp.ensemble._boost import boost
 from skdp.exceptions import Refused
@@ -152,9 +151,9 @@ def test_nothing_is_read_that_the_books_do_not_allow(refused):
 
 
 def test_broken_twin_that_reads_before_it_pays_is_found(refused, monkeypatch):
-    def reading(solver, codes, targets, *rest, **more):
-        LeafSums.open(None, MemorySource(codes, targets))
-        return boost(solver, codes, targets, *rest, **more)
+    def reading(solver, source, *rest, **more):
+        LeafSums.open(None, source)
+        return boost(solver, source, *rest, **more)
 
     monkeypatch.setattr("skdp.ensemble._gradient_boosting.boost", reading)
     with pytest.raises(pytest.fail.Exception, match="read"):

@@ -44,7 +44,8 @@ def test_definition_size_null_records_and_the_way_back(t):
     X = make_rows(300, 4)
     expected = sum(contribution(x, t, 0.8) for x in X)
     found = query_of(X, t, 0.8)
-    assert np.allclose(found, expected, rtol=1e-12, atol=1e-12)
+    # Up to the grid of the rows; rows that are clipped are rounded down.
+    assert np.allclose(found, expected, rtol=0, atol=300 * 2 * 1.5 * 2.0**-21)
     sums = sums_of(X, t)
     assert found.shape == sums.shape
     again = sums.read(found)
@@ -53,7 +54,7 @@ def test_definition_size_null_records_and_the_way_back(t):
     present = np.random.default_rng(3).random(300) < 0.6
     kept = query_of(X[present], t)
     X[~present] *= 1e300
-    assert np.allclose(query_of(X, t, present=present), kept)
+    assert np.array_equal(query_of(X, t, present=present), kept)
 
 
 def farthest(adjacency, t, d=3):

@@ -12,7 +12,7 @@ from skdp.losses import LogisticLoss, SoftmaxLoss
 from skdp.objectives import LinearObjective
 from skdp.privacy._plan import EVERYONE, Line, Plan, Poisson
 from skdp.queries._gradient import Gradients
-from skdp.queries._gradient_sum import query_sensitivity, rounding_slack
+from skdp.queries._gradient_sum import query_sensitivity
 from tests import door
 from tests.spies import SpyNoise
 
@@ -20,6 +20,13 @@ N, SHARE = 50, 0.05
 OBJECTIVE = LinearObjective(
     loss=LogisticLoss(), n_samples=N, n_features=1, data_norm=1.0, adjacency="zero_out"
 )
+
+
+def half_a_unit(objective):
+    """Of the grid of residuals in every output, the largest residual being 1."""
+    k = objective.loss.n_outputs
+    worst = objective.loss.zero_out_bound(math.inf)
+    return worst * math.sqrt(k) / 2 * 2.0**-18
 
 
 def charged(weights, sample, objective):
@@ -34,18 +41,15 @@ def charged(weights, sample, objective):
 
 @pytest.mark.parametrize("sample", [EVERYONE, Poisson(0.1)], ids=["all", "sampled"])
 def test_the_weights_count_as_the_query_sees_them(sample):
-    """The intercept's divided by its share; every row's rounding if rows are drawn."""
+    """The intercept's divided by its share, whichever rows stand beside a record's."""
     norm = math.hypot(0.75, 0.75 / SHARE)
-    moved = 1 if sample == EVERYONE else N
     wanted = query_sensitivity(OBJECTIVE, math.inf, norm, SHARE)
-    wanted += rounding_slack(OBJECTIVE, N, norm, moved)
+    wanted += math.hypot(1, SHARE) * half_a_unit(OBJECTIVE)
     found = charged(np.full((2, 1), 0.75), sample, OBJECTIVE)
-    assert found == pytest.approx(wanted, rel=1e-15, abs=0)
+    assert found == pytest.approx(wanted, rel=1e-10, abs=0)
+    assert found > wanted
     forgotten = query_sensitivity(OBJECTIVE, math.inf, 0.75 * math.sqrt(2), SHARE)
     assert found > 1.05 * forgotten
-    one_row = wanted - rounding_slack(OBJECTIVE, N, norm, moved)
-    one_row += rounding_slack(OBJECTIVE, N, norm, 1)
-    assert (found > one_row) == (sample != EVERYONE)
 
 
 def test_one_record_s_gradient_stays_within_what_is_charged():
@@ -56,9 +60,11 @@ def test_one_record_s_gradient_stays_within_what_is_charged():
     assert gradient <= charged(W, EVERYONE, OBJECTIVE)
 
 
-def test_rounding_of_several_outputs_goes_with_the_frobenius_norm():
+def test_rounding_of_several_outputs_goes_with_their_root():
     objective = OBJECTIVE.with_loss(SoftmaxLoss(3))
-    W = np.array([[4.0, 0.0, 0.0], [0.0, 0.2, 0.0]])  # of norms 4 and sqrt(32)
+    W = np.array([[4.0, 0.0, 0.0], [0.0, 0.1875, 0.0]])  # of norm 4, seen by the query
     spectral = query_sensitivity(objective, math.inf, 4.0, SHARE)
-    wanted = spectral + rounding_slack(objective, N, math.sqrt(32), 1)
-    assert charged(W, EVERYONE, objective) == pytest.approx(wanted, rel=1e-15, abs=0)
+    wanted = spectral + math.hypot(1, SHARE) * half_a_unit(objective)
+    found = charged(W, EVERYONE, objective)
+    assert found == pytest.approx(wanted, rel=1e-9, abs=0)
+    assert found > wanted

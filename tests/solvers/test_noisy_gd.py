@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from skdp.data import MemorySource
-from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
+from skdp.losses import Form, HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
 from skdp.objectives import LinearObjective
 from skdp.privacy import Budget, GaussianEvent, calibrate
 from skdp.privacy._noise import NoiseSource
@@ -32,6 +32,7 @@ class Flat:
     smoothness = 0.25
     raw_unit = 1.0
     noisy_clip = math.inf
+    form, form_constants = Form.ERROR, (0.0, 0.0)  # errors clipped to nothing
 
     def residual(self, y, raw):
         return np.zeros_like(raw)

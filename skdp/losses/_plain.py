@@ -1,0 +1,99 @@
+"""Residuals by plain arithmetic: the same bits in NumPy, compiled code and SQL.
+
+Only + - * / floor, comparisons and roots, each rounded once, in the order in which they
+are written; no library's exponential. `_kernel.py` has the same formulas for one record
+at a time. Proof page: ``docs/proofs/noisy_gd.md``, Lemma 4.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from skdp._floats import FloatArray
+from skdp.losses._base import Form, Loss
+
+# Taylor's coefficients of exp, the highest power first.
+COEFFICIENTS = (1 / 720, 1 / 120, 1 / 24, 1 / 6, 1 / 2, 1.0, 1.0)
+# exp(-t) is found at t / 64 and squared six times; beyond 64 it is that of 64.
+FARTHEST, SHRINK, SQUARINGS = 64.0, -1 / 64, 6
+# Largest error of that exponential, 2.4e-12, and of a sigmoid of it.
+_EXPONENTIAL_ERROR = 2.0**-38
+
+
+def falling_exponential(t: FloatArray) -> FloatArray:
+    """``exp(-t)`` of numbers t of at least 0, within 2.4e-12; exactly 1 at 0."""
+    u = np.minimum(t, FARTHEST)
+    u *= SHRINK
+    power = COEFFICIENTS[0] * u
+    power += COEFFICIENTS[1]
+    for coefficient in COEFFICIENTS[2:]:
+        power *= u
+        power += coefficient
+    for _ in range(SQUARINGS):
+        power *= power
+    return power
+
+
+def softmax_units(n_outputs: int) -> float:
+    """Exponentials of a softmax are whole numbers of this part of 1.
+
+    So fine that sums of `n_outputs` of them are exact in any order.
+    """
+    return 2.0 ** (52 - n_outputs.bit_length())
+
+
+def plain_residual(loss: Loss, y: FloatArray, raw: FloatArray) -> FloatArray:
+    """`Loss.residual` by plain arithmetic, within `plain_error` of it.
+
+    Parameters
+    ----------
+    loss : Loss
+    y : ndarray of shape (n_rows,)
+    raw : ndarray of shape (n_rows, n_outputs)
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_outputs)
+    """
+    if loss.form == Form.SOFTMAX:
+        return _softmax(y, raw)
+    own = y[:, None]
+    if loss.n_outputs > 1:  # one against the rest
+        own = np.where(own == np.arange(loss.n_outputs), 1.0, 0.0)
+    if loss.form == Form.SIGMOID:
+        tail = falling_exponential(np.abs(raw))
+        return np.asarray(np.where(raw >= 0, 1.0, tail) / (1.0 + tail) - own)
+    first, second = loss.form_constants
+    if loss.form == Form.HINGE:
+        signs = np.where(own > 0.5, 1.0, -1.0)
+        slope = (1.0 + first - signs * raw) / (2.0 * first)
+        return np.asarray(-signs * np.minimum(np.maximum(slope, 0.0), 1.0))
+    error = raw - np.minimum(np.maximum(own, -second), second)
+    return np.asarray(np.minimum(np.maximum(error, -first), first))
+
+
+def _softmax(y: FloatArray, raw: FloatArray) -> FloatArray:
+    units = softmax_units(raw.shape[1])
+    parts = falling_exponential(raw.max(axis=1, keepdims=True) - raw)
+    parts *= units
+    np.floor(parts, out=parts)
+    parts /= parts.sum(axis=1, keepdims=True)
+    parts[np.arange(len(raw)), y.astype(np.intp)] -= 1.0
+    return parts
+
+
+def plain_error(loss: Loss, clip: float = math.inf) -> float:
+    """Bound on the norm of what `plain_residual` errs by, at any raw predictions.
+
+    Of residuals that are clipped to the norm `clip`, before its own rounding.
+    """
+    if loss.form == Form.SIGMOID:
+        return _EXPONENTIAL_ERROR
+    if loss.form == Form.SOFTMAX:
+        k = loss.n_outputs
+        return 2 * k * (_EXPONENTIAL_ERROR + 1 / softmax_units(k))
+    # A few roundings of numbers up to the bound, or to the slope of a hinge.
+    steepness = loss.smoothness if loss.form == Form.HINGE else 0.0
+    return min(loss.zero_out_bound(math.inf), clip) * (1 + steepness) * 2.0**-48

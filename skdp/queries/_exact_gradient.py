@@ -1,0 +1,303 @@
+"""Sums of per-record gradients as sums of integers: the same bits for any layout.
+
+What `GradientSum` does in floating point, on the grids of `_grid.py`: rows clipped to
+integers, raw predictions exact, residuals by plain arithmetic and rounded to integers,
+their products added up exactly. Lemma 4 of ``docs/proofs/noisy_gd.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+
+from skdp._floats import UNIT_ROUNDOFF, FloatArray, IntArray
+from skdp.data import Block, Source, is_stable
+from skdp.losses._plain import plain_error, plain_residual
+from skdp.objectives import LinearObjective
+from skdp.privacy._query import Bound, Layout
+from skdp.queries._blocks import blocks_of
+from skdp.queries._grid import MOST_ROWS, RESIDUAL_BITS
+from skdp.queries._grid_rows import DenseGrid, GridRows, gridded
+from skdp.queries._row_grid import (
+    LONGEST,
+    MOST_SQUARES,
+    SHORTENED,
+    finish_rows,
+    scale_of,
+)
+
+# Numbers in a table from which on compiled code makes up for the time to load it.
+_WORTH_COMPILING = 10_000_000
+# From which on kept rows are held in single precision, which holds their integers.
+_WORTH_NARROWING = 1_000_000
+
+
+def residual_bound(objective: LinearObjective, clip: float = math.inf) -> float:
+    """Largest norm of a clipped residual at any weights, the unit of its grid."""
+    return min(objective.loss.zero_out_bound(math.inf), clip)
+
+
+def is_exact(objective: LinearObjective, clip: float = math.inf) -> bool:
+    """Whether rows and residuals have bounds, so that they can be put on grids."""
+    return math.isfinite(objective.data_norm * residual_bound(objective, clip))
+
+
+def grid_bound(
+    bound: Bound, length: float, objective: LinearObjective, clip: float = math.inf
+) -> Bound:
+    """A bound in exact arithmetic with what grids add to a record's residual.
+
+    Lemma 4: its plain arithmetic, and half of a unit in every output. `length` bounds
+    the record's row in the query, and `bound` is taken for real residuals.
+    """
+    if not is_exact(objective, clip) or bound.zero_out is None:
+        return bound
+    largest, k = residual_bound(objective, clip), objective.loss.n_outputs
+    added = plain_error(objective.loss, clip)
+    added += largest * (math.sqrt(k) / 2 * 2.0**-RESIDUAL_BITS + (k + 16) * 2.0**-48)
+    replaced = bound.replace_one
+    return Bound(
+        zero_out=bound.zero_out + length * added,
+        replace_one=None if replaced is None else replaced + 2 * length * added,
+        norm=bound.norm,
+    )
+
+
+def grid_slack(
+    objective: LinearObjective,
+    layout: Layout,
+    length: float,
+    weights_norm: float,
+    clip: float = math.inf,
+) -> float:
+    """What floating point adds once the sums are exact.
+
+    Their rounding to double precision, and of rows that are made of parts what Lemma 4c
+    lists.
+    """
+    largest = residual_bound(objective, clip)
+    of_all = 8 * objective.n_samples * UNIT_ROUNDOFF * length * largest
+    if not layout.cells:
+        return of_all
+    terms, k = layout.amplification, objective.loss.n_outputs
+    raw = terms * weights_norm * (objective.n_features + 64) * 2.0**-39
+    of_record = min(largest, objective.loss.smoothness * raw)
+    of_record += terms * math.sqrt(k) * 2.0**-28 * largest
+    maps = terms * (layout.cells + objective.n_features + 16)
+    return 2 * length * of_record + of_all * (1 + maps)
+
+
+class _Kept(NamedTuple):
+    """A block's rows on their grid: in products, in sums, and what goes with them."""
+
+    products: Any
+    sums: Any
+    y: FloatArray
+    present: NDArray[np.bool_] | None
+
+
+class ExactGradientSum:
+    """Exact sums of gradients over a source; each call reads it once, or what it kept.
+
+    The source is private. Every record's residual is clipped to the norm
+    `residual_clip`; both bounds, of rows and of residuals, are finite. Rows on their
+    grid are kept if the source shows the same ones at every reading.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        objective: LinearObjective,
+        residual_clip: float = math.inf,
+    ) -> None:
+        self._source, self._objective = source, objective
+        self._largest = residual_bound(objective, residual_clip)
+        self._clip = residual_clip
+        self._kept: list[_Kept] = []
+        self._is_compiled = (
+            objective.loss.n_outputs == 1
+            and objective.n_samples * objective.n_features >= _WORTH_COMPILING
+        )
+
+    def __call__(self, weights: FloatArray, rows: IntArray | None = None) -> FloatArray:
+        """Sum over the records of the gradients at `weights`, same shape.
+
+        `weights` are released and on their grid. With `rows`, in rising order, over
+        these records only.
+        """
+        d, k = self._objective.n_features, weights.shape[1]
+        total: Any = None
+        sums, of_intercept = np.zeros((d, k)), np.zeros((1, k))
+        last: GridRows | None = None
+        for block in self._blocks(rows):
+            if total is None:
+                total = block.sums.total(k)
+            of_intercept += self._add(total, block, weights)
+            last = block.sums
+        if last is not None:
+            unit = self._largest * 2.0**-last.bits
+            sums = last.features(total.value()) * unit
+        if not self._objective.fit_intercept:
+            return sums
+        return np.concatenate([sums, self._of_intercept(of_intercept)])
+
+    def of_intercept(self, weights: FloatArray) -> FloatArray:
+        """The intercept's row of the sum at `weights`, of shape (1, n_outputs)."""
+        total = np.zeros((1, weights.shape[1]))
+        for block in self._blocks(None):
+            residual = self._residual(block.products.in_double(), block, weights)
+            total += self._units(residual, None, RESIDUAL_BITS).sum(axis=0)
+        return self._of_intercept(total)
+
+    def _of_intercept(self, units: FloatArray) -> FloatArray:
+        unit = self._largest * 2.0**-RESIDUAL_BITS
+        return units * unit * self._objective.intercept_value
+
+    # ------------------------------------------------------------------ rows
+
+    def _blocks(self, rows: IntArray | None) -> Iterator[_Kept]:
+        if rows is not None:
+            yield from self._sampled(rows)
+        elif self._kept:
+            yield from self._kept
+        elif is_stable(self._source):
+            self._kept = [self._on_grid(block) for block in self._source.blocks()]
+            yield from self._kept
+        else:
+            for block in self._source.blocks():
+                yield self._on_grid(block)
+
+    def _sampled(self, rows: IntArray) -> Iterator[_Kept]:
+        for block in blocks_of(self._source, rows):
+            # A null record that is sampled leaves no trace.
+            real = slice(None) if block.present is None else block.present
+            if len(block.y[real]):
+                yield self._on_grid(Block(block.X[real], block.y[real]))
+
+    def _on_grid(self, block: Block) -> _Kept:
+        products = self._gridded(block.X)
+        return _Kept(products, self._in_sums(products), block.y, block.present)
+
+    def _in_sums(self, products: Any) -> Any:
+        """Rows as they are added up, of rows in products: the same here."""
+        return products
+
+    def _gridded(self, X: Any) -> Any:
+        norm = self._objective.data_norm
+        entries = self._objective.entry_bound
+        if self._is_compiled and _is_row_major(X):
+            found = _compiled_grid(X, norm)
+            return found.clipped(entries) if entries < norm else found
+        found = gridded(X, norm, entries)
+        n_numbers = self._objective.n_samples * self._objective.n_features
+        if isinstance(found, DenseGrid) and n_numbers >= _WORTH_NARROWING:
+            return DenseGrid(found.entries.astype(np.float32), norm)
+        return found
+
+    # ------------------------------------------------------------- residuals
+
+    def _add(self, total: Any, block: _Kept, weights: FloatArray) -> FloatArray:
+        """Add the gradients of a block; the sums of its residuals, in units."""
+        is_same = block.sums is block.products
+        if self._is_compiled and is_same and isinstance(block.sums, DenseGrid):
+            return self._add_compiled(total, block, weights)
+        products = block.products.in_double()
+        sums = products if is_same else block.sums.in_double()
+        residual = self._residual(products, block, weights)
+        units = self._units(residual, None, RESIDUAL_BITS)
+        if sums.factor is None:
+            sums.add(total, units)
+        else:
+            sums.add(total, self._units(residual, sums.factor, sums.bits))
+        return np.asarray(units.sum(axis=0))
+
+    def _residual(
+        self, rows: GridRows, block: _Kept, weights: FloatArray
+    ) -> FloatArray:
+        """Clipped residuals, 0 for null records."""
+        raw = rows.raw(weights)
+        if self._objective.offset:
+            raw += self._objective.offset
+        residual = plain_residual(self._objective.loss, block.y, raw)
+        if math.isfinite(self._clip):
+            residual = _clipped(residual, self._clip)
+        if block.present is not None:
+            residual[~block.present] = 0.0
+        return residual
+
+    def _units(
+        self, residual: FloatArray, factor: FloatArray | None, bits: int
+    ) -> FloatArray:
+        """Residuals, weighted, as whole numbers of 2^-bits of their bound."""
+        units = residual if factor is None else residual * factor[:, None]
+        units = units * (2.0**bits / self._largest)
+        units += 0.5
+        return np.floor(units, out=units)
+
+    def _add_compiled(
+        self, total: Any, block: _Kept, weights: FloatArray
+    ) -> FloatArray:
+        from skdp.queries._exact_gradient_kernel import add_gradients
+
+        objective, rows = self._objective, block.sums.entries
+        d, form = objective.n_features, int(objective.loss.form)
+        facts = (
+            LONGEST * weights[d, 0] if objective.fit_intercept else 0.0,
+            block.sums.unit,
+            objective.offset[0] if objective.offset else 0.0,
+            self._clip,
+            2.0**RESIDUAL_BITS / self._largest,
+        )
+        present = _ALL if block.present is None else block.present
+        own, units = np.ascontiguousarray(weights[:d, 0]), 0.0
+        for start in range(0, len(rows), MOST_ROWS):
+            run, part = slice(start, start + MOST_ROWS), np.zeros(d)
+            units += add_gradients(
+                rows[run],
+                block.y[run],
+                present[run],
+                own,
+                facts,
+                form,
+                objective.loss.form_constants,
+                part,
+            )
+            total.add(part.astype(np.int64)[:, None], len(rows[run]))
+        return np.array([units])
+
+
+# Of blocks in which every record is present.
+_ALL = np.empty(0, dtype=bool)
+
+
+def _clipped(residual: FloatArray, limit: float) -> FloatArray:
+    """Residuals of norm at most `limit`, but for rounding; each row in one order."""
+    if residual.shape[1] == 1:
+        return np.minimum(np.maximum(residual, -limit), limit)
+    squares = np.zeros(len(residual))
+    for own in residual.T:
+        squares += own * own
+    norms = np.sqrt(squares)
+    return residual * (limit / np.maximum(norms, limit))[:, None]
+
+
+def _is_row_major(X: Any) -> bool:
+    is_dense = isinstance(X, np.ndarray) and not issparse(X)
+    return is_dense and X.flags.c_contiguous and X.dtype.isnative
+
+
+def _compiled_grid(X: Any, norm: float) -> DenseGrid:
+    """As `gridded`, of large dense blocks."""
+    from skdp.queries._exact_gradient_kernel import grid_block
+
+    grid, squares = np.empty(X.shape, dtype=np.float32), np.empty(len(X))
+    grid_block(
+        X, scale_of(norm), LONGEST, SHORTENED, MOST_SQUARES, grid, squares
+    )  # fmt: skip
+    finish_rows(X, grid, squares, norm)
+    return DenseGrid(grid, norm)

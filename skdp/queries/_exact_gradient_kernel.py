@@ -1,0 +1,94 @@
+"""Compiled loops over gridded rows of one output; importing this imports numba.
+
+Products and sums are of integers that double precision holds, so that their order does
+not matter and they may be vectorised; residuals are computed exactly as written.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from skdp._compiled import compiled, compiled_exactly
+from skdp.losses._kernel import plain_residual_of_one
+
+_CHUNK = 256  # rows that stay in the nearest caches from one loop to the next
+
+
+@compiled
+def _predict(rows, weights, raw):
+    for i in range(len(rows)):
+        product = 0.0
+        for j in range(rows.shape[1]):
+            product += rows[i, j] * weights[j]
+        raw[i] = product
+
+
+@compiled
+def _add_up(rows, units, part):
+    for i in range(len(rows)):
+        for j in range(rows.shape[1]):
+            part[j] += units[i] * rows[i, j]
+
+
+@compiled_exactly
+def _to_units(raw, targets, present, facts, form, constants):
+    """Overwrite products with residuals on their grid."""
+    constant, unit, offset, limit, scale = facts
+    for i in range(len(raw)):
+        prediction = (raw[i] + constant) * unit + offset
+        residual = plain_residual_of_one(form, constants, targets[i], prediction)
+        raw[i] = np.floor(min(max(residual, -limit), limit) * scale + 0.5)
+    for i in range(len(present)):
+        if not present[i]:
+            raw[i] = 0.0
+
+
+@compiled_exactly
+def add_gradients(rows, targets, present, weights, facts, form, constants, part):
+    """Add the gradients of gridded rows to `part`; returns the sum of residuals.
+
+    At most 2^13 rows. `facts` are what is added to products, their unit, what is added
+    to raw predictions, the clip of residuals, and by how much they are multiplied.
+    `present` is empty, or tells which records are.
+    """
+    buffer = np.empty(_CHUNK)
+    sum_of_units = 0.0
+    for start in range(0, len(rows), _CHUNK):
+        end = min(start + _CHUNK, len(rows))
+        raw, chunk = buffer[: end - start], rows[start:end]
+        _predict(chunk, weights, raw)
+        _to_units(raw, targets[start:end], present[start:end], facts, form, constants)
+        for i in range(len(raw)):
+            sum_of_units += raw[i]
+        _add_up(chunk, raw, part)
+    return sum_of_units
+
+
+@compiled_exactly
+def _floor_row(row, scale, units):
+    for j in range(len(row)):
+        units[j] = np.floor(row[j] * scale + 0.5)
+
+
+@compiled
+def _squares(units):
+    total = 0.0
+    for j in range(len(units)):
+        total += units[j] * units[j]
+    return total
+
+
+@compiled_exactly
+def grid_block(rows, scale, longest, shortened, most, grid, squares):
+    """Put dense rows on `grid` and shorten the long ones; `squares` of the far ones."""
+    units = np.empty(rows.shape[1])
+    for i in range(len(rows)):
+        _floor_row(rows[i], scale, units)
+        total = _squares(units)
+        squares[i] = 0.0 if total < most else total
+        if total > longest * longest and total < most:
+            factor = shortened / np.sqrt(total)
+            for j in range(len(units)):
+                units[j] = np.trunc(units[j] * factor)
+        for j in range(len(units)):
+            grid[i, j] = units[j]

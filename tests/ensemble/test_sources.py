@@ -1,0 +1,103 @@
+"""Boosting over records that come in blocks: the same model, whatever the blocks."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+from skdp.data import Block, HeldSource, RowsEncoded
+from skdp.ensemble import _boost
+from skdp.ensemble._table import read_to_predict
+from tests.ensemble.boosted import decision, labels_of, quietly, table, unfitted
+
+CASES = {
+    "two classes": ("two classes", {}),
+    "weighted classes": ("two classes", {"class_weight": {0: 1.0, 1: 3.0}}),
+    "three classes": ("three classes", {}),
+    "squared": ("numbers", {}),
+    "poisson": ("numbers", {"loss": "poisson", "target_bounds": (0, 60)}),
+    "quantile": ("numbers", {"loss": "quantile", "quantile": 0.3}),
+}
+every_case = pytest.mark.parametrize("case", CASES)
+
+
+class FrameBlocks:
+    """A data frame in blocks, in another order at each reading after the first."""
+
+    largest_block, is_row_major = 130, False
+
+    def __init__(self, X, targets, order):
+        self._X, self._targets, self._order = X, targets, order
+        self.n_samples, self.n_features = X.shape
+        self.n_readings = 0
+
+    def blocks(self):
+        self.n_readings += 1
+        order = self._order if self.n_readings == 1 else self._order[::-1]
+        for rows in np.split(order, [1, 120, 121, 250]):
+            yield Block(self._X.iloc[rows], self._targets[rows])
+
+
+def fitted(case, monkeypatch, order=None, **params):
+    """A model, from memory or from blocks that are encoded one by one."""
+    name, needs = CASES[case]
+    X, score = table(350)
+    y = labels_of(name, score)
+    model = unfitted(name, **needs | params)
+    sources = []
+
+    def by_blocks(codes, targets):
+        source = FrameBlocks(X, targets, order)
+        sources.append(source)
+        encode = partial(read_to_predict, model)
+        return RowsEncoded(source, encode, codes.shape[1])
+
+    with monkeypatch.context() as patch:
+        if order is not None:
+            for module in ("_classifier", "_regressor"):
+                patch.setattr(f"skdp.ensemble.{module}.MemorySource", by_blocks)
+        quietly(lambda: model.fit(X, y))
+    assert all(source.n_readings == 1 for source in sources)
+    return decision(model, X)
+
+
+def orders():
+    return np.arange(350), np.random.default_rng(0).permutation(350)
+
+
+@every_case
+def test_blocks_in_any_order_give_the_same_model(case, monkeypatch):
+    whole = fitted(case, monkeypatch, init="constant")
+    assert np.ptp(whole) > 0
+    for order in orders():
+        found = fitted(case, monkeypatch, order, init="constant")
+        assert np.array_equal(found, whole)
+
+
+@every_case
+def test_a_linear_start_of_blocks_is_that_of_memory(case, monkeypatch):
+    whole = fitted(case, monkeypatch, init="linear")
+    for order in orders():
+        found = fitted(case, monkeypatch, order, init="linear")
+        assert np.array_equal(found, whole)
+
+
+def test_broken_twin_that_reads_anew_is_found(monkeypatch):
+    """Raw predictions of one reading beside the codes of another."""
+    monkeypatch.setattr(_boost, "in_memory", lambda source: source)
+    with pytest.raises(AssertionError):
+        fitted("two classes", monkeypatch, orders()[0], init="linear")
+
+
+def test_codes_are_kept_and_rows_are_not():
+    X, _ = table(350)
+    source = RowsEncoded(
+        FrameBlocks(X, np.zeros(350), np.arange(350)),
+        lambda rows: np.ones((len(rows), 3), dtype=np.uint8),
+        3,
+    )
+    block = HeldSource(source).whole()
+    assert (block.X.dtype, block.X.shape) == (np.uint8, (350, 3))
+    assert block.X.flags.c_contiguous

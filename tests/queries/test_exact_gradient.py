@@ -1,0 +1,548 @@
+"""Exact sums of gradients: one answer for every layout, and what it may move by."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from skdp.data import (
+    Block,
+    CentredSource,
+    Centring,
+    CodeBasis,
+    CodeSource,
+    MemorySource,
+    StateRows,
+)
+from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
+from skdp.objectives import LinearObjective
+from skdp.privacy._query import Layout
+from skdp.queries import _exact_gradient as module
+from skdp.queries import _grid, _grid_rows, _row_grid
+from skdp.queries._exact_gradient import ExactGradientSum, grid_bound
+from skdp.queries._feature_values import Values
+from skdp.queries._features import Scores
+from skdp.queries._gradient import Gradients
+from skdp.queries._gradient_sum import GradientSum
+from skdp.queries._grid import ExactTotal, norm_exponent, on_grid, units_of
+from skdp.queries._row_grid import grid_rows
+from skdp.queries._split_gradient import SplitGradients
+
+LOSSES = [
+    LogisticLoss(),
+    SoftmaxLoss(3),
+    SquaredLoss(2.0, 1.0),
+    HuberHingeLoss(),
+    HuberHingeLoss(n_outputs=3),
+]
+by_loss = pytest.mark.parametrize("loss", LOSSES, ids=repr)
+by_adjacency = pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
+N, D = 500, 5
+
+
+def objective_of(loss=LOSSES[0], **changes):
+    facts = {"n_samples": N, "n_features": D, "data_norm": 0.8}
+    return LinearObjective(
+        **({"loss": loss, "adjacency": "zero_out"} | facts | changes)
+    )
+
+
+def table(loss=LOSSES[0], n=N, seed=0):
+    """Rows of all lengths, some far beyond what can be squared, and null records."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, D)) * 10.0 ** rng.uniform(-2, 1, (n, 1))
+    X *= rng.random((n, D)) < 0.6
+    X[n // 3] *= 1e200
+    X[n // 2] *= 1e4
+    y = rng.integers(0, max(2, loss.n_outputs), n).astype(float)
+    return X.astype(np.float32).clip(-3e38, 3e38), y, rng.random(n) < 0.8
+
+
+def source_of(X, y, present=None, size=N):
+    source = MemorySource(X, y, present)
+    source.largest_block = size
+    return source
+
+
+# ------------------------------------------------------------------------------- rows
+
+
+def longest(grid):
+    """Square of the longest row, in exact arithmetic."""
+    whole = grid.toarray() if hasattr(grid, "toarray") else grid
+    return max(sum(int(q) ** 2 for q in row) for row in whole.tolist())
+
+
+def hostile_rows(d, norm, seed=0):
+    """Within the norm, at it to the last bit, beyond it, and beyond all squares."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(40, d))
+    X *= norm / np.linalg.norm(X, axis=1)[:, None]
+    X[10:20] *= 10.0 ** rng.uniform(-3, 3, (10, 1))
+    X[20] = rng.choice([-1, 1], d) * 1e300
+    X[21], X[22], X[23] = 0.0, 5e-324, norm / math.sqrt(d)
+    X[24] *= 1e30
+    return X
+
+
+@pytest.mark.parametrize("norm", [1e-300, 1e-9, 0.3, 1.0, 12.0, 1e150])
+@pytest.mark.parametrize("d", [1, 2, 7, 600])
+def test_no_row_is_longer_than_the_norm_and_each_is_that_of_itself(d, norm):
+    X = hostile_rows(d, norm)
+    with np.errstate(all="ignore"):
+        grid = grid_rows(X, norm)
+        alone = np.concatenate([grid_rows(row[None], norm) for row in X])
+        order = np.random.default_rng(1).permutation(d)
+        stores = [np.asfortranarray(X), csr_array(X)]
+        stored = [grid_rows(store, norm) for store in stores]
+        moved = grid_rows(X[:, order], norm)
+    assert longest(grid) <= 4**22
+    assert np.array_equal(grid, alone)
+    assert np.array_equal(grid, stored[0])
+    assert np.array_equal(grid, stored[1].toarray())
+    assert np.array_equal(grid[:, order], moved)
+    assert np.isfinite(grid).all()
+
+
+def test_rows_are_clipped_rows_but_for_half_a_unit():
+    X = hostile_rows(7, 1.0)[:20]
+    clipped = X / np.maximum(np.linalg.norm(X, axis=1), 1)[:, None]
+    assert np.abs(grid_rows(X, 1.0) * 2.0**-22 - clipped).max() < 2 * 2.0**-22
+
+
+def test_broken_twin_without_the_rule_for_long_rows_is_found(monkeypatch):
+    """Rounded to the nearest integer and no more: longer than the norm by rounding."""
+    X = hostile_rows(600, 1.0)[:10]
+    X /= np.linalg.norm(X, axis=1)[:, None]
+    assert longest(grid_rows(X, 1.0)) <= 4**22
+    monkeypatch.setattr(_row_grid, "LONGEST", 2.0**23)
+    monkeypatch.setattr(_row_grid, "scale_of", lambda norm: 2.0**22 / norm)
+    assert longest(grid_rows(X, 1.0)) > 4**22
+
+
+def test_broken_twin_without_room_for_rounding_is_found(monkeypatch):
+    monkeypatch.setattr(_row_grid, "SHORTENED", 2.0**22 * (1 + 2.0**-22))
+    rows = (grid_rows(10.0 * np.eye(3) + k, 1.0) for k in range(9))
+    assert max(longest(row) for row in rows) > 4**22
+
+
+def test_entries_stay_within_their_bound():
+    X = hostile_rows(7, 1.0)[:20]
+    for store in (X, csr_array(X)):
+        rows = _grid_rows.gridded(store, 1.0, 0.1)
+        entries = rows.entries.data if store is not X else rows.entries
+        assert Fraction(float(np.abs(entries).max())) * Fraction(rows.unit) <= 0.1
+        short = rows.shortened(0.25).entries
+        assert longest(short) <= (2**22 / 4) ** 2
+
+
+# ---------------------------------------------------------------------------- weights
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e-9, 1.0, 1e40, 1e200])
+def test_raw_predictions_are_exact_in_any_order(size):
+    rng = np.random.default_rng(2)
+    W = on_grid(size * rng.normal(size=(200, 2)))
+    units, unit = units_of(W)
+    assert np.array_equal(units * unit, W)
+    assert np.linalg.norm(units / 2.0**33) < 1
+    grid = grid_rows(rng.normal(size=(50, 200)), 1.0)
+    exact = grid.astype(np.int64) @ units
+    for order in (np.arange(200), rng.permutation(200)):
+        found = grid[:, order] @ W[order]
+        assert np.array_equal(found, exact * unit)
+
+
+def test_broken_twin_with_weights_as_they_are_is_found():
+    rng = np.random.default_rng(2)
+    W, grid = rng.normal(size=(200, 1)), grid_rows(rng.normal(size=(50, 200)), 1.0)
+    order = rng.permutation(200)
+    assert not np.array_equal(grid[:, order] @ W[order], grid @ W)
+
+
+def test_weights_move_by_half_a_unit_at_most():
+    W = np.random.default_rng(3).normal(size=(30, 3))
+    unit = 2.0 ** (norm_exponent(W) - 30)
+    assert 0 < np.abs(on_grid(W) - W).max() <= unit / 2
+    assert not on_grid(np.zeros((3, 1))).any()
+
+
+# ----------------------------------------------------------------------------- totals
+
+
+def test_totals_are_exact_beyond_one_word():
+    """As for 2^31 records, all of them at the bound."""
+    total = ExactTotal((2,), 40)
+    part = np.array([2**62, -(2**62)]) - np.array([5, -7])
+    for _ in range(2**9):
+        total.add(part, 2**22)
+    wanted = [float(2**9 * int(each)) for each in part]
+    assert total.value().tolist() == wanted
+
+
+def test_totals_do_not_depend_on_the_parts():
+    rng = np.random.default_rng(4)
+    parts = rng.integers(-(2**50), 2**50, 1000)
+    found = set()
+    for size in (1, 7, 1000):
+        total = ExactTotal((), 40)
+        for start in range(0, 1000, size):
+            total.add(parts[start : start + size].sum(), 2**21)
+        found.add(float(total.value()))
+    assert found == {float(sum(parts.tolist()))}
+
+
+def test_blocks_are_as_long_as_double_precision_allows():
+    """2^13 rows at the bounds are exact, one more is not."""
+    row, residual = np.full(2**13 + 2, 2.0**22), np.full(2**13 + 2, 2.0**18)
+    row[-1], residual[-1] = 1.0, 1.0
+    longer = row[:-1] @ residual[:-1] + row[-1] * residual[-1]
+    assert _grid.MOST_ROWS == 2**13
+    assert int(longer) != 2**53 + 2**40 + 1
+    objective = objective_of(n_samples=2**13 + 2, n_features=1, data_norm=1.0)
+    X = np.ones((2**13 + 2, 1))
+    X[-1] = 2.0**-22
+    source = source_of(X, np.zeros(len(X)), size=len(X))
+    W = on_grid(np.full((2, 1), 1e6))
+    found = ExactGradientSum(source, objective)(W)[0, 0]
+    # The bound of a logistic residual is 1 and 1e-12 of it.
+    assert found == pytest.approx(2**13 + 1 + 2.0**-22, rel=2e-12, abs=0)
+
+
+# ------------------------------------------------------------------- one answer for all
+
+
+def layouts(X, y, present):
+    """The same records in other blocks, orders, storages and precisions."""
+    n = len(y)
+    order = np.random.default_rng(5).permutation(n)
+    wide = X.astype(np.float64)
+    for size in (1, 7, 300, n):
+        yield source_of(X, y, present, size)
+        yield source_of(csr_array(wide), y, present, size)
+    yield source_of(wide, y, present)
+    yield source_of(np.asfortranarray(X), y, present)
+    yield source_of(np.ascontiguousarray(X[::-1])[::-1], y, present)
+    yield source_of(csr_array(X), y, present)
+    yield source_of(X[order], y[order], present[order])
+    yield source_of(csr_array(X[order]), y[order], present[order], 64)
+    # Null records hold anything.
+    wild = wide.copy()
+    wild[~present] = 1e300
+    yield source_of(wild, y, present)
+    yield source_of(wide[present], y[present])
+
+
+@pytest.fixture(params=["interpreted", "compiled"])
+def way(request, monkeypatch):
+    if request.param == "compiled":
+        monkeypatch.setattr(module, "_WORTH_COMPILING", 0)
+        monkeypatch.setattr(module, "_WORTH_NARROWING", 0)
+
+
+def bits(queries, sources):
+    """Answers of each query over each source, twice, as bytes."""
+    found = [set() for _ in queries]
+    with np.errstate(all="ignore"):  # as the door does
+        for source in sources:
+            for query, answers in zip(queries, found, strict=True):
+                reader = query.open(source)
+                for _ in range(2):
+                    answers.add(query.total(reader, None).tobytes())
+    return found
+
+
+@by_loss
+@pytest.mark.parametrize("clip", [math.inf, 0.3])
+@pytest.mark.usefixtures("way")
+def test_the_same_bits_for_every_layout(loss, clip):
+    objective = objective_of(loss, feature_bound=0.5)
+    bare = replace(objective, fit_intercept=False)
+    moved = replace(objective, offset=(0.3,) * loss.n_outputs)
+    W = np.random.default_rng(6).normal(size=objective.shape)
+    split = SplitGradients(objective, clip)
+    values = Values(objective, (0, 3), clip, 0.7)
+    chosen = np.zeros_like(W)
+    chosen[[0, 3, -1]] = W[[0, 3, -1]]
+    queries = [
+        Gradients(objective, clip).at(W),
+        Gradients(bare, clip).at(W[:-1]),
+        Gradients(moved, clip, 0.25).at(W),
+        split.features(W),
+        split.intercept(W),
+        Scores(objective, clip, 0.2).at(W),
+        values.at(chosen),
+    ]
+    for answers in bits(queries, layouts(*table(loss))):
+        assert len(answers) == 1
+
+
+@pytest.mark.usefixtures("way")
+def test_broken_twin_of_floating_sums_is_found():
+    W = on_grid(np.random.default_rng(6).normal(size=(D + 1, 1)))
+    with np.errstate(all="ignore"):
+        found = {
+            GradientSum(source, objective_of())(W).tobytes()
+            for source in layouts(*table())
+        }
+    assert len(found) > 1
+
+
+@by_loss
+def test_compiled_and_interpreted_sums_are_the_same(loss, monkeypatch):
+    X, y, present = table(loss)
+    query = Gradients(objective_of(loss), 0.4).at(np.ones((D + 1, loss.n_outputs)))
+    with np.errstate(all="ignore"):
+        plain = query.total(query.open(source_of(X, y, present)), None)
+        monkeypatch.setattr(module, "_WORTH_COMPILING", 0)
+        reader = query.open(source_of(X, y, present))
+        compiled = query.total(reader, None)
+    assert reader._is_compiled == (loss.n_outputs == 1)
+    assert np.array_equal(compiled, plain)
+
+
+@by_loss
+def test_sums_of_parts_add_up_and_samples_are_sums_of_their_rows(loss):
+    X, y, present = table(loss)
+    objective = objective_of(loss)
+    query = Gradients(objective).at(np.ones((D + 1, loss.n_outputs)))
+
+    def total(rows):
+        source = source_of(X[rows], y[rows], present[rows], 64)
+        return query.total(query.open(source), None)
+
+    rows = np.sort(np.random.default_rng(7).choice(N, 130, replace=False))
+    with np.errstate(all="ignore"):
+        reader = query.open(source_of(X, y, present, 64))
+        assert np.array_equal(query.total(reader, rows), total(rows))
+        assert not query.total(reader, np.empty(0, dtype=np.int64)).any()
+        # Of so few records each is a multiple of 2^-40 that double precision holds.
+        halves = total(np.arange(200)) + total(np.arange(200, N))
+        assert np.allclose(halves, total(np.arange(N)), rtol=0, atol=1e-12)
+
+
+@by_loss
+def test_they_are_the_floating_sums_but_for_their_grids(loss):
+    X, y, present = table(loss)
+    objective = objective_of(loss)
+    W = on_grid(np.random.default_rng(6).normal(size=objective.shape))
+    with np.errstate(all="ignore"):
+        exact = ExactGradientSum(source_of(X, y, present), objective)(W)
+        floating = GradientSum(source_of(X, y, present), objective)(W)
+    k, worst = loss.n_outputs, loss.zero_out_bound(math.inf)
+    grids = math.sqrt(k) * 2.0**-19 * worst + 2.0**-21 * math.sqrt(D) * worst
+    grids += loss.smoothness * 2.0**-21 * np.linalg.norm(W)
+    assert np.linalg.norm(exact - floating) <= N * objective.row_norm * grids
+
+
+# --------------------------------------------------------- rows that are made of parts
+
+
+def state_source(order, size, cells=60):
+    rng = np.random.default_rng(8)
+    sizes, n = (5, 9, 2), cells
+    starts = np.cumsum([0, *sizes[:-1]])
+    states = np.zeros((n, sum(sizes)))
+    for start, m in zip(starts, sizes, strict=True):
+        knot, share = start + rng.integers(0, m - 1, n), rng.uniform(size=n)
+        states[np.arange(n), knot] = 1 - share
+        states[np.arange(n), knot + 1] = share
+    basis = csr_array(rng.normal(size=(sum(sizes), 7)) / 5)
+    y, present = rng.integers(0, 2, n).astype(float), rng.random(n) < 0.8
+    source = source_of(csr_array(states[order]), y[order], present[order], size)
+    centring = Centring(rng.normal(size=7) / 9, rng.uniform(0.5, 2, 7), 0.3)
+    return CentredSource(source, lambda X: StateRows(X, basis, sizes), centring)
+
+
+def code_source(order, size):
+    rng = np.random.default_rng(9)
+    sizes = (3, 40, 2)
+    basis = CodeBasis(tuple(rng.normal(size=(k, 3)) for k in sizes))
+    codes = np.stack([rng.integers(k, size=60) for k in sizes], 1).astype(np.uint8)
+    y, present = rng.integers(0, 2, 60).astype(float), rng.random(60) < 0.8
+    source = source_of(codes[order], y[order], present[order], size)
+    return CodeSource(source, basis)
+
+
+def dense_source(order, size):
+    rng = np.random.default_rng(10)
+    X = rng.normal(size=(60, 4)) / 3
+    source = source_of(X[order], np.zeros(60), None, size)
+    return CentredSource(source, np.asarray, Centring(X[0], np.ones(4), 0.5))
+
+
+MADE = {"states": state_source, "codes": code_source}
+
+
+@pytest.mark.parametrize("made", MADE)
+def test_the_same_bits_of_made_rows(made):
+    answers = set()
+    for order in (np.arange(60), np.random.default_rng(1).permutation(60)):
+        for size in (1, 7, 60):
+            source = MADE[made](order, size)
+            shape = source.n_features + 1, 1
+            objective = objective_of(
+                n_samples=60, n_features=source.n_features, data_norm=1.0
+            )
+            W = np.random.default_rng(2).normal(size=shape)
+            query = Gradients(objective).at(W)
+            answers.add(query.total(query.open(source), None).tobytes())
+    assert len(answers) == 1
+
+
+@pytest.mark.parametrize("made", MADE)
+def test_sums_of_made_rows_err_by_less_than_is_charged(made):
+    """Of each record alone, beside the floating sum of the same row."""
+    whole = MADE[made](np.arange(60), 60)
+    objective = objective_of(n_samples=1, n_features=whole.n_features, data_norm=1.0)
+    for size in (0.1, 3.0, 100.0):
+        W = np.random.default_rng(3).normal(size=(whole.n_features + 1, 1))
+        query = Gradients(objective).at(size * W)
+        layout = Layout(1, 1, whole.amplification, whole.cells)
+        charged = query.slack(layout) / 2
+        charged += grid_bound(bound_of_nothing(), 1.0, objective).zero_out
+        for i in range(60):
+            source = MADE[made](np.array([i]), 1)
+            exact = query.total(query.open(source), None)
+            floating = GradientSum(source, objective)(query.weights)
+            assert np.linalg.norm(exact - floating) <= 2 * charged < 1e-3
+
+
+def bound_of_nothing():
+    return (
+        Gradients(objective_of())
+        .at(np.zeros((D + 1, 1)))
+        .bound()
+        .__class__(zero_out=0.0, replace_one=0.0)
+    )
+
+
+def test_rows_centred_one_by_one_are_put_on_the_grid_of_their_norm():
+    source = dense_source(np.arange(60), 60)
+    rows = next(source.blocks()).X
+    grid = _grid_rows.gridded(rows, 1.0)
+    assert longest(grid.entries) <= 4**22
+    assert np.allclose(grid.entries * grid.unit, rows.made(), atol=2.0**-21)
+
+
+# -------------------------------------------------------------------------- sensitivity
+
+
+@dataclass
+class Search:
+    """Neighbours whose sums are as far apart as a record can move them."""
+
+    objective: LinearObjective
+    clip: float = math.inf
+    rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(11))
+
+    def pair(self):
+        n, d = 3, self.objective.n_features
+        X = self.objective.data_norm * self.rng.normal(size=(n, d))
+        top = max(1, self.objective.loss.n_outputs - 1)
+        y = self.rng.integers(0, top + 1, n).astype(float)
+        other, targets = X.copy(), y.copy()
+        other[0] = self.rng.choice([-1, 1]) * X[0]
+        other[0] += 0.02 * self.rng.normal(size=d) * (self.rng.random() < 0.5)
+        targets[0] = self.rng.integers(0, top + 1)
+        if isinstance(self.objective.loss, SquaredLoss):
+            y[0], targets[0] = 50.0 * self.rng.choice([-1, 1], 2)
+        if self.objective.adjacency == "replace_one":
+            return MemorySource(X, y), MemorySource(other, targets)
+        present = np.arange(n) > 0
+        return MemorySource(X, y), MemorySource(X, y, present)
+
+    def farthest(self, rounds=250):
+        """Largest change of a query, over what it is charged."""
+        worst = 0.0
+        for _ in range(rounds):
+            shape = self.objective.shape
+            W = np.exp(self.rng.uniform(-3, 5)) * self.rng.normal(size=shape)
+            W *= self.rng.random() < 0.8
+            query = Gradients(self.objective, self.clip).at(W)
+            pair = self.pair()
+            sums = [query.total(query.open(each), None) for each in pair]
+            charged = query.bound().under(self.objective.adjacency)
+            charged += query.slack(Layout(3))
+            worst = max(worst, float(np.linalg.norm(sums[0] - sums[1])) / charged)
+        return worst
+
+
+@by_loss
+@by_adjacency
+@pytest.mark.parametrize("clip", [math.inf, 0.3])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_no_neighbours_exceed_what_is_charged(loss, adjacency, clip, fit_intercept):
+    objective = objective_of(
+        loss,
+        n_samples=3,
+        n_features=2,
+        adjacency=adjacency,
+        fit_intercept=fit_intercept,
+    )
+    assert 0.75 < Search(objective, clip).farthest() <= 1
+
+
+@pytest.fixture
+def coarse(monkeypatch):
+    """So coarse that at W = 0 the residuals of three classes are rounded away from 0."""
+    monkeypatch.setattr(module, "RESIDUAL_BITS", 4)
+    monkeypatch.setattr(_grid_rows._PlainGrid, "bits", 4)
+
+
+def forgotten(bound, length, objective, clip=math.inf):
+    """The broken twin: residuals are clipped, then rounded, and that is not charged."""
+    return bound
+
+
+@pytest.mark.usefixtures("coarse")
+@by_adjacency
+def test_broken_twin_that_charges_for_clipped_residuals_alone_is_found(
+    adjacency, monkeypatch
+):
+    objective = objective_of(
+        LOSSES[1], n_samples=3, n_features=2, adjacency=adjacency, fit_intercept=False
+    )
+    assert Search(objective).farthest() <= 1
+    monkeypatch.setattr("skdp.queries._gradient.grid_bound", forgotten)
+    assert Search(objective).farthest() > 1.02
+
+
+def test_what_rounding_adds_does_not_grow_with_the_records_beside():
+    few, many = (
+        Gradients(objective_of(n_samples=n)).at(np.ones((D + 1, 1)))
+        for n in (100, 1_000_000)
+    )
+    assert few.bound() == many.bound()
+    # The sums' own rounding to double precision is left.
+    assert many.slack(Layout(1000)) < 1e-8
+    assert many.slack(Layout(1000, moved_rows=1_000_000)) == many.slack(Layout(1000))
+
+
+# ------------------------------------------------------------------------------ sources
+
+
+def test_rows_of_stable_sources_are_put_on_the_grid_once(monkeypatch):
+    found, of = [], _grid_rows.grid_rows
+    monkeypatch.setattr(
+        _grid_rows, "grid_rows", lambda X, norm: found.append(len(X)) or of(X, norm)
+    )
+
+    class Moving(MemorySource):
+        """May show other rows at the next reading."""
+
+        def blocks(self):
+            for block in super().blocks():
+                yield Block(block.X, block.y, block.present)
+
+    for kind, times in ((MemorySource, 1), (Moving, 3)):
+        reader = ExactGradientSum(kind(np.eye(N, D), np.zeros(N)), objective_of())
+        for _ in range(3):
+            reader(np.zeros((D + 1, 1)))
+        assert found == [N] * times
+        found.clear()
