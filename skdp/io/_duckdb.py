@@ -64,6 +64,11 @@ class DuckDB:
         """Rows of a table, or of a query in parentheses."""
         return int(self._one(f"SELECT COUNT(*) FROM {relation}"))
 
+    def row(self, query: str) -> tuple[Any, ...]:
+        """The only row of what a query gives."""
+        found: tuple[Any, ...] = self._link.sql(query).fetchall()[0]
+        return found
+
     def batches(self, query: str, size: int) -> Iterator[Any]:
         """Record batches of what a query gives."""
         reader = self._link.sql(query).to_arrow_reader(size)

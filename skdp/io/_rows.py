@@ -15,6 +15,7 @@ from skdp.io._reading import Reading
 from skdp.io._table_source import TableSource
 from skdp.io._targets import Labels, Targets
 from skdp.privacy._accounting import Budget
+from skdp.queries._plain_gradient import PlainGradient, PlainSums
 
 # How rows of a table without surprises become those of a solver.
 Encode = Callable[[Any], Any]
@@ -33,6 +34,8 @@ class StreamRows:
     n_features : int
     dtype : dtype
     is_sparse : bool
+    is_as_read : bool, default=False
+        Whether `encode` changes nothing.
     """
 
     table: TableSource
@@ -41,6 +44,7 @@ class StreamRows:
     n_features: int
     dtype: Any = field(default_factory=lambda: np.dtype(np.float64))
     is_sparse: bool = False
+    is_as_read: bool = False
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -91,6 +95,13 @@ class StreamSource:
         self.n_samples, self.n_features = rows.shape
         self.largest_block = min(rows.table.batch_size, self.n_samples)
         self.is_row_major = not rows.is_sparse
+
+    def gradient_sums(self, asked: PlainGradient) -> PlainSums | None:
+        """Sums that are added up where the records are; None where they are not."""
+        rows, targets = self._rows, self._targets
+        if targets is None or not rows.is_as_read:
+            return None
+        return rows.table.gradient_sums(asked, rows.reading, targets)
 
     def blocks(self) -> Iterator[Block]:
         """One pass over the records."""

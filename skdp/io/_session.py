@@ -65,6 +65,16 @@ class Session:
         if done < self._n_samples:
             raise SourceError(_FAILED)
 
+    def answered(self, ask: Callable[[], tuple[int, Any]]) -> Any:
+        """One pass that is made where the records are; `ask` counts its rows too."""
+        self.has_read = True
+        self._n_passes += 1
+        self.snapshot.check()
+        n_rows, answer = ask()
+        if n_rows != self._n_samples:
+            raise SourceError(_FAILED)
+        return answer
+
     def told(self, problem: BaseException) -> BaseException:
         """What is raised in place of a problem."""
         if not self.has_read:

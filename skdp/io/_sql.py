@@ -11,12 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp._validation import check_bool
+from skdp.data import Block
 from skdp.io._arrow import arrow, kind_of
 from skdp.io._duckdb import DuckDB
 from skdp.io._parquet import BATCH_SIZE
+from skdp.io._reading import Reading
 from skdp.io._row_wise import check_row_wise
 from skdp.io._session import Snapshot, refused
+from skdp.io._sql_sums import MOST_FEATURES, GradientText, records_of
 from skdp.io._table_source import FETCHED, TableSource
+from skdp.queries._plain_gradient import PlainGradient, PlainSums
 
 # Column of a reading that says which rows are records.
 _IS_RECORD = "is a record"
@@ -211,11 +215,42 @@ class SqlSource(TableSource):
             is_record = batch.column(len(names)).to_numpy(zero_copy_only=False)
             yield batch.select(list(names)), np.asarray(is_record, dtype=bool)
 
+    def gradient_sums(
+        self, asked: PlainGradient, reading: Reading, targets: Any
+    ) -> PlainSums | None:
+        """Sums that the database adds up; None where it cannot, or had better not."""
+        names, target = reading.names, self.target
+        if target is None or self._steps or not reading.is_numeric:
+            return None
+        y = targets.text(self._cell(target))
+        if y is None or len(names) > MOST_FEATURES:
+            return None
+        cells = [self._cell(name) for name in names]
+        records = records_of(cells, y, self._relation, self._is_record())
+        text = GradientText(asked, records)
+        (session,) = self._reads
+        n_far, residuals, *products = session.answered(
+            lambda: (self._count(), self._engine.row(text.sums))
+        )
+        far = self._far(text) if n_far else ()
+        return PlainSums(residuals or 0, [int(one or 0) for one in products], far)
+
+    def _far(self, text: GradientText) -> Iterator[Block]:
+        """The records that were left out."""
+        for batch in self._engine.batches(text.far, self.batch_size):
+            *rows, y = (column.to_numpy() for column in batch.columns)
+            yield Block(np.column_stack(rows), y)
+
+    def _is_record(self) -> str:
+        """Which rows are records, as a condition."""
+        if self._where is None:
+            return "TRUE"
+        return f"COALESCE(TRY(CAST(({self._where}) AS BOOLEAN)), FALSE)"
+
     def _query(self, names: tuple[str, ...]) -> str:
         shown = [f"{self._cell(name)} AS {_quoted(name)}" for name in names]
         if self._where is not None:
-            is_record = f"COALESCE(TRY(CAST(({self._where}) AS BOOLEAN)), FALSE)"
-            shown.append(f"{is_record} AS {_quoted(_IS_RECORD)}")
+            shown.append(f"{self._is_record()} AS {_quoted(_IS_RECORD)}")
         order = "" if self._order is None else f" ORDER BY {self._cell(self._order)}"
         return f"SELECT {', '.join(shown)} FROM {self._relation}{order}"
 

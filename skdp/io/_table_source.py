@@ -18,6 +18,7 @@ from skdp.io._predict_to import check_place, predict_to
 from skdp.io._reading import Reading, declared_at, reading_of
 from skdp.io._session import Session, Snapshot, refused
 from skdp.io._steps import Step, of_step
+from skdp.queries._plain_gradient import PlainGradient, PlainSums
 
 _NO_ARRAY = (
     "A source of rows that are not in memory cannot become an array, be indexed, "
@@ -254,6 +255,12 @@ class TableSource(ABC):
             for step in self._steps:
                 rows, is_present = step.applied(rows, is_present)
             yield rows, is_present, batch.columns
+
+    def gradient_sums(
+        self, asked: PlainGradient, reading: Reading, targets: Any
+    ) -> PlainSums | None:
+        """Sums that are added up where the records are; None where they are not."""
+        return None
 
     def during(self, call: Callable[[], Any], label: str = "") -> Any:
         """The result of a call that reads the source; see `Session`.

@@ -163,7 +163,13 @@ def rows_to_fit(model: Any, X: Any, budget: Budget) -> Any:
 def _to_read(X: TableSource, rows: Any) -> StreamRows:
     """Rows of a source like one that was checked."""
     return StreamRows(
-        X, X.reading(), lambda found: found, rows.shape[1], rows.dtype, issparse(rows)
+        X,
+        X.reading(),
+        lambda found: found,
+        rows.shape[1],
+        rows.dtype,
+        issparse(rows),
+        is_as_read=True,
     )
 
 

@@ -23,6 +23,7 @@ from skdp.privacy._query import Bound, Layout
 from skdp.queries._blocks import blocks_of
 from skdp.queries._grid import MOST_ROWS, RESIDUAL_BITS
 from skdp.queries._grid_rows import DenseGrid, GridRows, gridded
+from skdp.queries._plain_gradient import PlainGradient, PlainSums
 from skdp.queries._row_grid import (
     LONGEST,
     MOST_SQUARES,
@@ -109,6 +110,9 @@ class ExactGradientSum:
     grid are kept if the source shows the same ones at every reading.
     """
 
+    # Whether rows are added up as they are in products.
+    _is_plain = True
+
     def __init__(
         self,
         source: Source,
@@ -134,7 +138,15 @@ class ExactGradientSum:
         total: Any = None
         sums, of_intercept = np.zeros((d, k)), np.zeros((1, k))
         last: GridRows | None = None
-        for block in self._blocks(rows):
+        blocks = self._blocks(rows)
+        pushed = self._pushed(weights) if rows is None else None
+        if pushed is not None:
+            blocks = map(self._on_grid, pushed.far)
+            last = self._on_grid(Block(np.empty((0, d)), np.empty(0))).sums
+            total = last.total(k)
+            total.add_whole(pushed.products)
+            of_intercept += pushed.residuals
+        for block in blocks:
             if total is None:
                 total = block.sums.total(k)
             of_intercept += self._add(total, block, weights)
@@ -157,6 +169,32 @@ class ExactGradientSum:
     def _of_intercept(self, units: FloatArray) -> FloatArray:
         unit = self._largest * 2.0**-RESIDUAL_BITS
         return units * unit * self._objective.intercept_value
+
+    def _pushed(self, weights: FloatArray) -> PlainSums | None:
+        """Sums that the source adds up where its records are, if it can."""
+        add_up = getattr(self._source, "gradient_sums", None)
+        objective, d = self._objective, self._objective.n_features
+        is_plain = self._is_plain and objective.loss.n_outputs == 1
+        if (
+            add_up is None
+            or not is_plain
+            or objective.entry_bound < objective.data_norm
+        ):
+            return None
+        constant = LONGEST * weights[d, 0] if objective.fit_intercept else 0.0
+        asked = PlainGradient(
+            weights[:d, 0],
+            constant,
+            objective.data_norm / LONGEST,
+            objective.offset[0] if objective.offset else 0.0,
+            scale_of(objective.data_norm),
+            objective.loss.form,
+            objective.loss.form_constants,
+            self._clip,
+            2.0**RESIDUAL_BITS / self._largest,
+        )
+        found: PlainSums | None = add_up(asked)
+        return found
 
     # ------------------------------------------------------------------ rows
 
