@@ -48,6 +48,7 @@ class Session:
     def __init__(self, snapshot: Snapshot, n_samples: int, label: str = "") -> None:
         self.snapshot, self._n_samples, self._label = snapshot, n_samples, label
         self.has_read = False
+        self.kept: dict[str, Any] = {}  # for as long as the snapshot holds; private
         self._n_passes = 0
 
     def counted(self, batches: Iterator[Any]) -> Iterator[Any]:

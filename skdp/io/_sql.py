@@ -229,10 +229,13 @@ class SqlSource(TableSource):
         records = records_of(cells, y, self._relation, self._is_record())
         text = GradientText(asked, records)
         (session,) = self._reads
-        n_far, residuals, *products = session.answered(
+        residuals, *products = session.answered(
             lambda: (self._count(), self._engine.row(text.sums))
         )
-        far = self._far(text) if n_far else ()
+        # The same in all passes of a transaction, whatever the weights.
+        if text.count_far not in session.kept:
+            (session.kept[text.count_far],) = self._engine.row(text.count_far)
+        far = self._far(text) if session.kept[text.count_far] else ()
         return PlainSums(residuals or 0, [int(one or 0) for one in products], far)
 
     def _far(self, text: GradientText) -> Iterator[Block]:

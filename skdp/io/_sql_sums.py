@@ -38,22 +38,20 @@ class GradientText:
 
     @property
     def sums(self) -> str:
-        """A query of one row: far records, the residuals' sum, the products' sums."""
-        grid = self._names("g")
-        products = ", ".join(
-            f"SUM(CAST({g} * e AS BIGINT)) FILTER (NOT is_far)" for g in grid
-        )
-        return (
-            "SELECT COUNT(*) FILTER (is_far), "
-            f"SUM(CAST(e AS BIGINT)) FILTER (NOT is_far), {products} "
-            f"FROM ({self._units()})"
-        )
+        """A query of one row: the residuals' sum and the products' sums."""
+        products = ", ".join(f"SUM(CAST({g} * e AS BIGINT))" for g in self._names("g"))
+        return f"SELECT SUM(CAST(e AS BIGINT)), {products} FROM ({self._units()})"
+
+    @property
+    def count_far(self) -> str:
+        """A query of the number of far records, which are in no sum."""
+        return f"SELECT COUNT(*) FROM ({self._squared()}) WHERE {_IS_FAR}"
 
     @property
     def far(self) -> str:
         """A query of the far records, with the columns of `records`."""
         own = ", ".join([*self._names("x"), "y"])
-        return f"SELECT {own} FROM ({self._squared()}) WHERE s >= {_of(MOST_SQUARES)}"
+        return f"SELECT {own} FROM ({self._squared()}) WHERE {_IS_FAR}"
 
     def _names(self, letter: str) -> list[str]:
         return [f"{letter}{j}" for j in range(len(self.asked.weights))]
@@ -71,23 +69,18 @@ class GradientText:
         return f"SELECT *, {squares} AS s FROM ({found})"
 
     def _gridded(self) -> str:
-        """Rows that are not far on their grid; zeros for those that are."""
-        pairs = list(zip(self._names("q"), self._names("g"), strict=True))
-        shortened = f"SELECT *, {_of(SHORTENED)} / sqrt(s) AS f FROM ({self._near()})"
+        """Rows that are not far on their grid."""
+        # Integers times 1 are what they were.
+        factor = (
+            f"CASE WHEN s > {_of(LONGEST**2)} THEN {_of(SHORTENED)} / sqrt(s) "
+            f"ELSE {_of(1.0)} END"
+        )
+        near = f"SELECT *, {factor} AS f FROM ({self._squared()}) WHERE NOT {_IS_FAR}"
         rows = ", ".join(
-            f"CASE WHEN s > {_of(LONGEST**2)} THEN trunc({q} * f) ELSE {q} END AS {g}"
-            for q, g in pairs
+            f"trunc({q} * f) AS {g}"
+            for q, g in zip(self._names("q"), self._names("g"), strict=True)
         )
-        return f"SELECT y, is_far, {rows} FROM ({shortened})"
-
-    def _near(self) -> str:
-        far = f"s >= {_of(MOST_SQUARES)}"
-        units = ", ".join(
-            f"CASE WHEN {far} THEN {_of(0.0)} ELSE {q} END AS {q}"
-            for q in self._names("q")
-        )
-        s = f"CASE WHEN {far} THEN {_of(1.0)} ELSE greatest(s, {_of(1.0)}) END AS s"
-        return f"SELECT y, {far} AS is_far, {units}, {s} FROM ({self._squared()})"
+        return f"SELECT y, {rows} FROM ({near})"
 
     def _predicted(self) -> str:
         asked = self.asked
@@ -100,7 +93,7 @@ class GradientText:
         return f"SELECT {self._kept()}, y, {raw} AS raw FROM ({self._gridded()})"
 
     def _kept(self) -> str:
-        return ", ".join([*self._names("g"), "is_far"])
+        return ", ".join(self._names("g"))
 
     def _units(self) -> str:
         """Rows, and their residuals as integers."""
@@ -153,3 +146,6 @@ def _clipped(text: str, low: float, high: float) -> str:
 def _of(number: float) -> str:
     """A double, to the last bit: a literal alone would be a decimal number."""
     return f"CAST('{float(number)!r}' AS DOUBLE)"
+
+
+_IS_FAR = f"(s >= {_of(MOST_SQUARES)})"
