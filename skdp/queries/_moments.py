@@ -298,7 +298,8 @@ def _in_units(X: np.ndarray, bound: float, out: FloatArray) -> FloatArray:
         return np.multiply(X, scale, out=out, dtype=np.float64)
     mantissa, exponent = math.frexp(bound)
     np.multiply(X, _LARGEST / mantissa, out=out, dtype=np.float64)
-    return np.ldexp(out, -exponent, out=out)
+    np.ldexp(out, -exponent, out=out)
+    return out
 
 
 def _moved(X: FloatArray, largest: FloatArray) -> FloatArray:
