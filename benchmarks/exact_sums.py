@@ -88,9 +88,7 @@ def main() -> None:
         found = passes(X, y.astype(np.float64), objective)
         for which, times in zip(("first", "later"), found, strict=True):
             old, new = (1e3 * statistics.median(each) for each in times)
-            ratio = statistics.median(
-                b / a for a, b in zip(*times, strict=True)
-            )
+            ratio = statistics.median(b / a for a, b in zip(*times, strict=True))
             print(f"{name:40}  {old:8.1f}  {new:8.1f}  {ratio:5.2f}  {which}")
 
 

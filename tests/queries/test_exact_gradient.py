@@ -47,7 +47,9 @@ N, D = 500, 5
 
 def objective_of(loss=LOSSES[0], **changes):
     facts = {"n_samples": N, "n_features": D, "data_norm": 0.8}
-    return LinearObjective(**({"loss": loss, "adjacency": "zero_out"} | facts | changes))
+    return LinearObjective(
+        **({"loss": loss, "adjacency": "zero_out"} | facts | changes)
+    )
 
 
 def table(loss=LOSSES[0], n=N, seed=0):
@@ -397,9 +399,7 @@ def test_the_same_bits_of_made_rows(made):
 def test_sums_of_made_rows_err_by_less_than_is_charged(made):
     """Of each record alone, beside the floating sum of the same row."""
     whole = MADE[made](np.arange(60), 60)
-    objective = objective_of(
-        n_samples=1, n_features=whole.n_features, data_norm=1.0
-    )
+    objective = objective_of(n_samples=1, n_features=whole.n_features, data_norm=1.0)
     for size in (0.1, 3.0, 100.0):
         W = np.random.default_rng(3).normal(size=(whole.n_features + 1, 1))
         query = Gradients(objective).at(size * W)
@@ -414,8 +414,11 @@ def test_sums_of_made_rows_err_by_less_than_is_charged(made):
 
 
 def bound_of_nothing():
-    return Gradients(objective_of()).at(np.zeros((D + 1, 1))).bound().__class__(
-        zero_out=0.0, replace_one=0.0
+    return (
+        Gradients(objective_of())
+        .at(np.zeros((D + 1, 1)))
+        .bound()
+        .__class__(zero_out=0.0, replace_one=0.0)
     )
 
 
@@ -476,14 +479,18 @@ class Search:
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_no_neighbours_exceed_what_is_charged(loss, adjacency, clip, fit_intercept):
     objective = objective_of(
-        loss, n_samples=3, n_features=2, adjacency=adjacency, fit_intercept=fit_intercept
+        loss,
+        n_samples=3,
+        n_features=2,
+        adjacency=adjacency,
+        fit_intercept=fit_intercept,
     )
     assert 0.75 < Search(objective, clip).farthest() <= 1
 
 
 @pytest.fixture
 def coarse(monkeypatch):
-    """So coarse that at W = 0 the residuals of three classes are rounded away from 0."""
+    """So coarse that at W = 0 residuals of three classes are rounded away from 0."""
     monkeypatch.setattr(module, "RESIDUAL_BITS", 4)
     monkeypatch.setattr(_grid_rows._PlainGrid, "bits", 4)
 
