@@ -20,6 +20,7 @@ from skdp import (
 from skdp.data import MemorySource
 from skdp.losses import LogisticLoss
 from skdp.objectives import LinearObjective
+from skdp.queries._exact_gradient import ExactGradientSum
 from skdp.queries._gradient_sum import GradientSum
 
 PRECISIONS = (np.float64, np.float32)
@@ -57,9 +58,10 @@ def add_up():
     )
     for dtype in PRECISIONS:
         source = MemorySource(np.eye(40, 3, dtype=dtype), np.zeros(40))
-        gradient = GradientSum(source, objective)
-        gradient._is_compiled = True  # larger tables are
-        gradient(np.zeros((4, 1)))
+        for kind in (GradientSum, ExactGradientSum):
+            gradient = kind(source, objective)
+            gradient._is_compiled = True  # larger tables are
+            gradient(np.zeros((4, 1)))
 
 
 def boost():

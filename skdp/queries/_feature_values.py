@@ -62,11 +62,12 @@ class ValueRows:
         """L2 bound of the values, but for rounding; Lemma 3 of the proof page."""
         one_record = min(self.objective.loss.zero_out_bound(prediction), residual_clip)
         two_records = 2 * one_record
-        return Bound(
+        bound = Bound(
             # For the rounding of the length and of the product.
             zero_out=self.length * one_record * (1 + 1e-12),
             replace_one=self.length * two_records * (1 + 1e-12),
         )
+        return grid_bound(bound, self.length, self.objective, residual_clip)
 
     @property
     def length(self) -> float:
@@ -158,8 +159,7 @@ class Value:
     def bound(self) -> Bound:
         rows, clip = self.family.rows, self.family.residual_clip
         prediction = prediction_bound(rows.objective, self._inside)
-        bound = rows.bound(clip, prediction)
-        return grid_bound(bound, rows.length, rows.objective, clip)
+        return rows.bound(clip, prediction)
 
     def slack(self, layout: Layout) -> float:
         norm, rows = float(np.linalg.norm(self._inside)), self.family.rows

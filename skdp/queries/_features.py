@@ -52,7 +52,8 @@ def feature_bound(
     one_record = min(objective.loss.zero_out_bound(prediction), residual_clip)
     two_records = 2 * one_record
     entry = min(objective.entry_bound, entry_clip)
-    return Bound(zero_out=entry * one_record, replace_one=entry * two_records)
+    bound = Bound(zero_out=entry * one_record, replace_one=entry * two_records)
+    return grid_bound(bound, entry, objective, residual_clip)
 
 
 def rows_bound(
@@ -68,10 +69,11 @@ def rows_bound(
     raw predictions at the released weights.
     """
     one_record = min(objective.loss.zero_out_bound(prediction), residual_clip)
-    return Bound(
+    bound = Bound(
         zero_out=one_record * objective.data_norm,
         replace_one=2 * one_record * objective.data_norm,
     )
+    return grid_bound(bound, objective.data_norm, objective, residual_clip)
 
 
 class BoundedFeatures(FeaturesPart):
@@ -80,8 +82,7 @@ class BoundedFeatures(FeaturesPart):
     def bound(self) -> Bound:
         objective = self.family.objective
         prediction = prediction_bound(objective, self.weights)
-        bound = rows_bound(objective, self.family.residual_clip, prediction)
-        return self._on_grid(bound)
+        return rows_bound(objective, self.family.residual_clip, prediction)
 
 
 @dataclass(frozen=True)
@@ -150,8 +151,7 @@ class Score:
         scores = self.family
         objective, clip = scores.objective, scores.residual_clip
         prediction = prediction_bound(objective, self.weights)
-        bound = feature_bound(objective, clip, prediction, scores.entry_clip)
-        return grid_bound(bound, scores.entry_bound, objective, clip)
+        return feature_bound(objective, clip, prediction, scores.entry_clip)
 
     def slack(self, layout: Layout) -> float:
         """Lemma 2 of the proof page."""

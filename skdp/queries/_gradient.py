@@ -64,11 +64,13 @@ class Gradients:
     @property
     def worst(self) -> Bound:
         """Bound at any weights."""
-        return gradient_bound(
-            self.objective,
-            self.residual_clip,
-            intercept_weight=self.intercept_weight,
-        )
+        return self.bound(math.inf)
+
+    def bound(self, weights_norm: float) -> Bound:
+        """Bound at weights of this spectral norm, as the query counts them."""
+        objective, clip = self.objective, self.residual_clip
+        bound = gradient_bound(objective, clip, weights_norm, self.intercept_weight)
+        return grid_bound(bound, self.length, objective, clip)
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,10 +97,7 @@ class Gradient:
 
     def bound(self) -> Bound:
         norm = float(np.linalg.norm(self.weights / self._unit, 2))
-        sums = self.family
-        objective, clip = sums.objective, sums.residual_clip
-        bound = gradient_bound(objective, clip, norm * _ROUNDED, sums.intercept_weight)
-        return grid_bound(bound, sums.length, objective, clip)
+        return self.family.bound(norm * _ROUNDED)
 
     def slack(self, layout: Layout) -> float:
         # What raw predictions err by.

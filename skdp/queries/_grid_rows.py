@@ -190,8 +190,11 @@ class StateGrid:
         own = weights[:d]
         table, unit = _table(X.basis @ own, own, X.terms, _RAW_BITS - SHARE_BITS)
         products = (self.shares @ table).astype(np.float64) * (unit / 2**SHARE_BITS)
-        raw = (products - self.rows.centre @ own) * self.rows.factor[:, None]
-        return raw + weights[d] if len(weights) > d else raw
+        products -= self.rows.centre @ own
+        products *= self.rows.factor[:, None]
+        if len(weights) > d:
+            products += weights[d]
+        return np.asarray(products)
 
     def total(self, n_outputs: int) -> ExactTotal:
         shape = self.shares.shape[1] + 1, n_outputs
@@ -232,7 +235,9 @@ class CodeGrid:
         table, unit = _table(exact, weights[:d], basis.terms, _RAW_BITS)
         sums = added_up(self.rows.codes, basis.starts, (table,))
         raw = sums.astype(np.float64) * unit
-        return raw + weights[d] if len(weights) > d else raw
+        if len(weights) > d:
+            raw += weights[d]
+        return np.asarray(raw)
 
     def total(self, n_outputs: int) -> ExactTotal:
         return ExactTotal((int(self.rows.basis.starts[-1]), n_outputs), _CODE_BITS)
@@ -262,8 +267,16 @@ def _table(
 def gridded(X: Any, norm: float, entry_bound: float = math.inf) -> Any:
     """Rows of a block on their grid, clipped to `norm`, entries to `entry_bound`.
 
-    Rows that are made of parts are of norm 1 already.
+    Raises
+    ------
+    ValueError
+        If rows that are made of parts, whose norm is 1, are asked for in another.
     """
+    if isinstance(X, CentredRows | CodeRows) and norm != 1:
+        raise ValueError(
+            "Rows that are centred or made of codes have norm 1. Got an objective with "
+            f"data_norm={norm:g}. Use one with data_norm=1."
+        )
     if isinstance(X, CodeRows):
         return CodeGrid.of(X)
     if isinstance(X, CentredRows):

@@ -295,10 +295,12 @@ def _in_units(X: np.ndarray, bound: float, out: FloatArray) -> FloatArray:
     """Entries in units; infinite ones are of rows that are far beyond the bound."""
     scale = _LARGEST / bound
     if math.isfinite(scale):
-        return np.multiply(X, scale, out=out, dtype=np.float64)
+        np.multiply(X, scale, out=out, dtype=np.float64)
+        return out
     mantissa, exponent = math.frexp(bound)
     np.multiply(X, _LARGEST / mantissa, out=out, dtype=np.float64)
-    return np.ldexp(out, -exponent, out=out)
+    np.ldexp(out, -exponent, out=out)
+    return out
 
 
 def _moved(X: FloatArray, largest: FloatArray) -> FloatArray:

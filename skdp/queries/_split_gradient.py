@@ -29,7 +29,7 @@ def split_bound(
 ) -> Bound:
     """L2 bound of either query at public weights, in exact arithmetic.
 
-    Both relations: Lemma 1 of ``docs/proofs/iht.md``. Of residuals that are not put on a grid.
+    Both relations: Lemma 1 of ``docs/proofs/iht.md``.
 
     Residuals are clipped to the norm `residual_clip`; `weights_norm` is the spectral
     norm of the released weights, the intercept's included.
@@ -37,7 +37,8 @@ def split_bound(
     one_record = objective.data_norm * min(
         objective.loss.zero_out_bound(objective.row_norm * weights_norm), residual_clip
     )
-    return Bound(zero_out=one_record, replace_one=2 * one_record)
+    bound = Bound(zero_out=one_record, replace_one=2 * one_record)
+    return grid_bound(bound, objective.data_norm, objective, residual_clip)
 
 
 @dataclass(frozen=True)
@@ -71,13 +72,7 @@ class SplitGradient:
 
     def bound(self) -> Bound:
         norm = float(np.linalg.norm(self.weights, 2)) * _ROUNDED
-        return self._on_grid(
-            split_bound(self.family.objective, self.family.residual_clip, norm)
-        )
-
-    def _on_grid(self, bound: Bound) -> Bound:
-        objective, clip = self.family.objective, self.family.residual_clip
-        return grid_bound(bound, objective.data_norm, objective, clip)
+        return split_bound(self.family.objective, self.family.residual_clip, norm)
 
     def slack(self, layout: Layout) -> float:
         length = float(np.linalg.norm(self.weights))

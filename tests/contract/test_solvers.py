@@ -276,6 +276,19 @@ SMALL = {
 }
 
 
+# Those that ask for sums on public grids.
+ON_GRIDS = {"heavy_ball", "iht", "knowledge_transfer", "multistage", "nesterov"}
+ON_GRIDS |= {"noisy_gd", "noisy_sgd", "online", "peeling", "two_stage"}
+
+
+def small(case):
+    """How small a gradient gets: grids move each record's by half a unit or so."""
+    if case.key not in ON_GRIDS or case.mode == "last":
+        return SMALL[case.key]
+    residual = case.loss.zero_out_bound(np.inf) * np.sqrt(case.loss.n_outputs)
+    return SMALL[case.key] + case.objective.row_norm * residual * 2.0**-18
+
+
 @without_noise
 def test_noiseless_limit_reaches_the_optimum(case):
     case = case.to_the_end
@@ -284,7 +297,7 @@ def test_noiseless_limit_reaches_the_optimum(case):
     # The optimum of the same clipped problem, by another method.
     clipped = GradientSum(case.source(), case.objective)
     gradient = clipped(found) / case.n_samples + case.alpha * found
-    assert np.abs(gradient).max() < SMALL[case.key]
+    assert np.abs(gradient).max() < small(case)
 
 
 @without_noise
@@ -297,7 +310,7 @@ def test_exact_minimum_agrees_with_the_solver_where_nothing_is_clipped(case):
     noisy = door.run(solver, MemorySource(X, y), objective, 1.0, NoNoise())
     free = dataclasses.replace(objective, data_norm=np.inf)
     exact = exact_minimum(MemorySource(X, y), free, Progress())
-    assert np.allclose(noisy.weights, exact.weights, atol=30 * SMALL[case.key])
+    assert np.allclose(noisy.weights, exact.weights, atol=30 * small(case))
 
 
 @every_case

@@ -490,7 +490,7 @@ def test_no_neighbours_exceed_what_is_charged(loss, adjacency, clip, fit_interce
 
 @pytest.fixture
 def coarse(monkeypatch):
-    """So coarse that at W = 0 the residuals of three classes are rounded away from 0."""
+    """So coarse that at W = 0 residuals of three classes are rounded away from 0."""
     monkeypatch.setattr(module, "RESIDUAL_BITS", 4)
     monkeypatch.setattr(_grid_rows._PlainGrid, "bits", 4)
 

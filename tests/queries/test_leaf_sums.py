@@ -11,6 +11,7 @@ import pytest
 from scipy.optimize import minimize
 
 from skdp.ensemble._trees import draw_trees
+from skdp.losses._plain import falling_exponential
 from skdp.privacy._query import Bound, Layout
 from skdp.queries import _leaf_sums_kernel as kernel
 from skdp.queries._leaf_sums import LeafReader, LeafSums, LeafTerms
@@ -315,6 +316,30 @@ def test_any_order_and_any_number_of_threads_give_the_same_bits(loss, n_outputs)
     for n_threads in (1, 2, 3, 7):
         found, _ = fitted_sums(terms, codes[order], y[order], n_threads=n_threads)
         assert np.array_equal(alone, found)
+
+
+def with_exponential(raw, y, unit, exponential):
+    """Sums of two classes in whole units, by NumPy."""
+    tail = exponential(np.abs(raw[:, 0]))
+    p = np.where(raw[:, 0] >= 0, 1.0, tail) / (1.0 + tail)
+    parts = np.clip(p - y, -0.6, 0.6), 0.8 * (p * (1.0 - p))
+    return [np.rint(part / unit).sum() for part in parts]
+
+
+def test_probabilities_are_those_of_plain_arithmetic_to_the_last_bit():
+    """So that other engines can find them; broken twin: a library's exponential."""
+    rng, n = np.random.default_rng(0), 200_000
+    raw, y = 9 * rng.normal(size=(n, 1)), rng.integers(0, 2, size=n).astype(float)
+    terms, unit = LeafTerms("logistic", 1, 0.6, 0.8), 2.0**-30
+    sums = np.zeros((1, 2), dtype=np.int64)
+    there, facts = np.ones(n, dtype=bool), terms.facts.numbers("logistic", 1)
+    limits = terms.clip, terms.weight, facts, 1 / unit
+    leaves = np.zeros(n, dtype=np.uint16)
+    kernel.logistic_sums(leaves, raw, y, there, *limits, sums, 0, n)
+    assert sums[0].tolist() == with_exponential(raw, y, unit, falling_exponential)
+    other = with_exponential(raw, y, unit, lambda t: np.exp(-t))
+    assert sums[0].tolist() != other
+    assert np.allclose(sums[0], other, atol=n * 2.0**-8)
 
 
 def test_broken_twin_of_sums_in_doubles_depends_on_the_order():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from decimal import Decimal, getcontext
+from functools import partial
 from itertools import combinations, product
 
 import numpy as np
@@ -25,7 +26,10 @@ from skdp.privacy._amplification import batch_epsilon
 from skdp.privacy._laws import LAWS
 from skdp.privacy._noise import NoiseSource
 from skdp.privacy._plan import EVERYONE
-from skdp.queries._gradient_sum import GradientSum, query_sensitivity, rounding_slack
+from skdp.queries._exact_gradient import ExactGradientSum
+from skdp.queries._gradient import Gradients
+from skdp.queries._gradient_sum import query_sensitivity
+from skdp.queries._grid import on_grid
 from skdp.solvers import (
     SOLVERS,
     Progress,
@@ -252,7 +256,11 @@ def test_numpy_scalars_become_plain_numbers(key, kind):
 
 def reference(solver, source, objective):
     """The definition, in the papers' letters, without noise."""
-    gradient = GradientSum(source, objective, solver.residual_clip)
+    exact = ExactGradientSum(source, objective, solver.residual_clip)
+
+    def gradient(weights):
+        return exact(on_grid(weights))
+
     x = before = np.zeros((objective.n_columns, objective.loss.n_outputs))
     sizes, momenta, stages = solver.schedule(objective)
     for t in range(solver.n_steps):
@@ -449,13 +457,13 @@ def test_no_pair_of_neighbours_exceeds_the_claim_for_batches(adjacency, n, m, ep
     worst = largest_log_ratio(n, m, adjacency, scale)
     assert worst <= leaf.epsilon
     if adjacency == "replace_one":
-        assert worst >= leaf.epsilon * (1 - 1e-6)
+        assert worst >= leaf.epsilon * (1 - 1e-5)
         return
     # What is proved beside the claim, and not charged (docs/proofs/nesterov.md).
     rate = m / n
     half = 1 - rate + rate * math.exp(epsilon / 2)
     proved = math.log((1 - rate + rate * math.exp(epsilon)) / half)
-    assert proved * (1 - 1e-6) <= worst <= proved
+    assert proved * (1 - 1e-5) <= worst <= proved
     # The planted bug: the sensitivity of a missing record, half as large.
     twin = largest_log_ratio(n, m, adjacency, scale / 2)
     assert twin > leaf.epsilon * 1.01
@@ -483,7 +491,7 @@ def test_every_step_sees_a_fresh_secret_batch(key):
     assert len({tuple(rows) for *_, rows in noise.batches}) == 5
     rows = noise.batches[0][2]
     zero = np.zeros((6, 1))
-    expected = GradientSum(MemorySource(X[rows], y[rows]), objective)(zero)
+    expected = ExactGradientSum(MemorySource(X[rows], y[rows]), objective)(zero)
     expected[-1] *= solver.intercept_weight
     assert np.allclose(noise.draws[0].query, expected)
 
@@ -508,25 +516,18 @@ def test_batches_of_all_storages_and_sizes_return_normally():
         assert np.isfinite(run.weights).all()
 
 
-def test_other_places_in_a_batch_move_a_sum_by_less_than_is_charged():
-    """Common records of two batches stand at different rows of the product.
-
-    No twin: the library at hand rounds a row alike wherever it stands.
-    """
+def test_other_places_in_a_batch_do_not_move_a_sum():
+    """Common records of two batches stand at different rows of the product."""
     rng = np.random.default_rng(0)
     n, d = 400, 40
     X, y = rng.normal(size=(n, d)), rng.integers(0, 2, n).astype(float)
     present = np.arange(n) >= 5
     objective = replace(OBJECTIVE, n_samples=n, n_features=d, fit_intercept=False)
-    total = GradientSum(MemorySource(X, y, present), objective)
+    source = MemorySource(X, y, present)
     for scale in (1.0, 1e6):
-        W = scale * rng.normal(size=(d, 1))
-        norm = float(np.linalg.norm(W, 2))
-        slack = rounding_slack(objective, n, norm, n)
-        moved = total(W, np.arange(5, n)) - total(W, np.arange(n))
-        assert np.linalg.norm(moved) <= slack
-        assert slack > rounding_slack(objective, n, norm)
-    assert rounding_slack(objective, n, 10.0, n) < 1e-9
+        query = Gradients(objective).at(scale * rng.normal(size=(d, 1)))
+        total = partial(query.total, query.open(source))
+        assert np.array_equal(total(np.arange(5, n)), total(np.arange(n)))
 
 
 def test_all_three_share_one_engine():

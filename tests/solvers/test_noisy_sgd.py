@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -23,7 +24,11 @@ from skdp.privacy import (
     epsilon_of,
 )
 from skdp.privacy._noise import NoiseSource
-from skdp.queries._gradient_sum import GradientSum, query_sensitivity, rounding_slack
+from skdp.privacy._query import Layout
+from skdp.queries._exact_gradient import ExactGradientSum
+from skdp.queries._gradient import Gradients
+from skdp.queries._gradient_sum import GradientSum
+from skdp.queries._grid import on_grid
 from skdp.solvers import Progress, choose_solver, named_solver
 from skdp.solvers._noisy_sgd import NoisySGD
 from tests import door
@@ -186,10 +191,10 @@ def test_the_divisor_is_the_public_batch_size():
     samples = [np.arange(17), np.array([], dtype=np.int64), np.array([3, 21])]
     source = MemorySource(X, y)
     found = door.run(solver, source, objective, 1.0, Chosen(samples))
-    total = GradientSum(source, objective)
+    total = ExactGradientSum(source, objective)
     weights, velocity, path = np.zeros((6, 1)), 0.0, []
     for rows in samples:
-        mean = total(weights, rows) / 10 + 0.3 * weights
+        mean = total(on_grid(weights), rows) / 10 + 0.3 * weights
         velocity = 0.5 * velocity - 0.4 * mean
         weights = weights + velocity
         path.append(weights)
@@ -229,34 +234,34 @@ def test_a_sampled_null_record_leaves_no_trace():
         assert np.array_equal(total(weights, rows), total(weights, with_null))
 
 
-def test_what_stands_beside_a_record_in_a_sample_is_charged():
-    """Its rounding moves every row's, not only its own."""
+def test_what_stands_beside_a_record_in_a_sample_changes_nothing():
+    """But for the rounding of the sums, which is charged."""
     loss, n, d = LOSS, 3000, 33
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(n, d)), rng.integers(0, 2, n).astype(float)
     objective = replace(OBJECTIVE, loss=loss, n_samples=n, n_features=d)
-    total = GradientSum(MemorySource(X, y), objective)
-    weights = 30 * rng.normal(size=(d + 1, 1))
-    norm_2 = float(np.linalg.norm(weights))
-    slack = rounding_slack(objective, n, norm_2, moved_rows=n)
-    assert slack > rounding_slack(objective, n, norm_2)
+    query = Gradients(objective).at(30 * rng.normal(size=(d + 1, 1)))
+    total = partial(query.total, query.open(MemorySource(X, y)))
+    slack = query.slack(Layout(n, moved_rows=n))
+    assert slack == query.slack(Layout(n))
     worst = 0.0
     for i in range(0, n, 300):
         others = np.delete(np.arange(n), i)
-        alone = total(weights, np.array([i]))
-        rest = total(weights, np.arange(n)) - total(weights, others)
+        alone = total(np.array([i]))
+        rest = total(np.arange(n)) - total(others)
         worst = max(worst, float(np.linalg.norm(rest - alone)))
-    assert 0 < worst <= slack < 1e-6
+    assert 0 < worst <= slack < 1e-11
 
 
-def test_every_query_is_charged_for_the_rounding_of_all_rows():
+def test_no_query_is_charged_for_the_rows_beside():
+    """Sums are exact, so that nothing of other rows depends on who is drawn."""
     objective = replace(OBJECTIVE, adjacency="replace_one")
     solver = resolved(objective, n_steps=3, batch_size=100, intercept_weight=1.0)
     noise, source = SpyNoise(), MemorySource(np.ones((2000, 5)), np.ones(2000))
     door.run(solver, source, objective, 3.0, noise)
-    zero_out = query_sensitivity(OBJECTIVE, weights_norm=0.0)
-    slack = rounding_slack(OBJECTIVE, 2000, 0.0, moved_rows=2000)
-    assert noise.draws[0].sensitivity == zero_out + slack
+    query = Gradients(OBJECTIVE).at(np.zeros((6, 1)))
+    wanted = query.bound().zero_out + query.slack(Layout(2000))
+    assert noise.draws[0].sensitivity == wanted
 
 
 def composed_epsilon(q, z, steps, delta, other):

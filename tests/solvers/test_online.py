@@ -14,7 +14,9 @@ from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
 from skdp.objectives import LinearObjective
 from skdp.privacy import Budget, GaussianEvent, PureEvent, calibrate
 from skdp.privacy._noise import NoiseSource
+from skdp.queries._exact_gradient import ExactGradientSum
 from skdp.queries._gradient_sum import GradientSum
+from skdp.queries._grid import on_grid
 from skdp.solvers import choose_solver, named_solver
 from skdp.solvers._descent import MomentumSteps
 from skdp.solvers._online import OnlineGD
@@ -194,10 +196,10 @@ def test_the_divisor_is_the_same_for_a_short_bucket():
     solver = resolved(objective, **params)
     source = MemorySource(X, y)
     found = door.run(solver, source, objective, 1.0, NoNoise())
-    total = GradientSum(source, objective)
+    total = ExactGradientSum(source, objective)
     weights, velocity, path = np.zeros((6, 1)), 0.0, []
     for rows in (np.arange(10), np.arange(10, 20), np.arange(20, 25)):
-        mean = total(weights, rows) / 10 + 0.3 * weights
+        mean = total(on_grid(weights), rows) / 10 + 0.3 * weights
         velocity = 0.5 * velocity - 0.4 * mean
         weights = weights + velocity
         path.append(weights)

@@ -23,7 +23,6 @@ from skdp.privacy import (
 )
 from skdp.privacy._plan import Line, Plan
 from skdp.queries._feature_values import Values
-from skdp.queries._exact_gradient import grid_bound
 from skdp.queries._features import feature_bound
 from skdp.solvers._peeling import Peeling
 from skdp.solvers._peeling_walk import PeelingWalk
@@ -215,7 +214,7 @@ def test_scores_are_charged_their_own_sensitivity():
     for step, choice in zip(solver.rounds(objective), spy.choices, strict=True):
         clip = solver.clip(step) / 3
         bound = feature_bound(objective, clip, entry_clip=0.25)
-        wanted = grid_bound(bound, 0.25, objective, clip).under(objective.adjacency)
+        wanted = bound.under(objective.adjacency)
         assert wanted <= choice.sensitivity <= wanted * (1 + 1e-9)
 
 

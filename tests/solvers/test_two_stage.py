@@ -299,9 +299,8 @@ def test_the_gaussian_release_is_charged_at_the_constant_s_weights():
         noise,
         objective=free,
     )
-    assert noise.draws[0].sensitivity == pytest.approx(
-        4.0, rel=5e-6
-    )  # 2 * 1/2 * data_norm
+    # 2 * 1/2 * data_norm, and what grids add.
+    assert noise.draws[0].sensitivity == pytest.approx(4.0, rel=5e-6)
     noise = SpyNoise()
     fitted(resolved(selection="gaussian", **FEW_STEPS), noise)
     assert noise.draws[4].query.shape == (12, 1)
