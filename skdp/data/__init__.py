@@ -9,7 +9,7 @@ from skdp.data._centred import (
     TargetScale,
 )
 from skdp.data._code_rows import CodeBasis, CodeRows, CodeSource, added_up
-from skdp.data._memory import MemorySource, held
+from skdp.data._memory import MemorySource, ReadOnce, held
 from skdp.data._offset import WithOffset
 from skdp.data._source import Block, Source, is_stable
 from skdp.data._table import Table
@@ -28,6 +28,7 @@ __all__ = [
     "ConstantColumn",
     "EntriesClipped",
     "MemorySource",
+    "ReadOnce",
     "Source",
     "StateRows",
     "Table",

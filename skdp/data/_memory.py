@@ -18,6 +18,10 @@ _BLOCK_BYTES = 1 << 21
 _MIN_ROWS, _MAX_ROWS, _SPARSE_ROWS = 64, 1 << 14, 1 << 16
 
 
+def _rows_of_a_block(row_bytes: int) -> int:
+    return min(max(_BLOCK_BYTES // row_bytes, _MIN_ROWS), _MAX_ROWS)
+
+
 class MemorySource:
     """A source over arrays; keeps references, copies nothing, reads nothing yet.
 
@@ -43,8 +47,7 @@ class MemorySource:
         # keeps the layout a function of public facts.
         rows = _SPARSE_ROWS
         if not issparse(X):
-            row_bytes = max(1, self.n_features * X.dtype.itemsize)
-            rows = min(max(_BLOCK_BYTES // row_bytes, _MIN_ROWS), _MAX_ROWS)
+            rows = _rows_of_a_block(max(1, self.n_features * X.dtype.itemsize))
         self.largest_block = min(rows, self.n_samples)
 
     def whole(self) -> Block:
@@ -70,13 +73,57 @@ class MemorySource:
         return block
 
 
+class ReadOnce:
+    """A dense source that is read at its first pass and held from then on.
+
+    Parameters
+    ----------
+    source : Source
+    dtype : dtype
+        In which rows are held.
+    """
+
+    is_row_major = True
+    is_stable = True
+
+    def __init__(self, source: Source, dtype: Any) -> None:
+        self._source, self._dtype = source, dtype
+        self.n_samples, self.n_features = source.n_samples, source.n_features
+        row_bytes = max(1, self.n_features * dtype.itemsize)
+        self.largest_block = min(_rows_of_a_block(row_bytes), self.n_samples)
+        self._held: MemorySource | None = None
+
+    def whole(self) -> Block:
+        """All records as one block."""
+        if self._held is None:
+            self._held = self._read()
+        return self._held.whole()
+
+    def blocks(self) -> Iterator[Block]:
+        self.whole()
+        assert self._held is not None
+        yield from self._held.blocks()
+
+    def _read(self) -> MemorySource:
+        # Filled part by part, so that no second copy is held.
+        n = self.n_samples
+        rows = np.empty((n, self.n_features), dtype=self._dtype)
+        y, present, start = np.zeros(n), np.zeros(n, dtype=bool), 0
+        for block in self._source.blocks():
+            part = slice(start, start + len(block.y))
+            rows[part], y[part] = block.X, block.y
+            present[part] = True if block.present is None else block.present
+            start = part.stop
+        return MemorySource(rows, y, present)
+
+
 def held(source: Source) -> Block:
     """All records as one block: as they are if they are in memory, else a copy."""
     if type(source) is MemorySource:  # a subclass may read its blocks from elsewhere
         return source.whole()
+    if type(source) is ReadOnce:
+        return source.whole()
     blocks = list(source.blocks())
-    if len(blocks) == 1:
-        return blocks[0]
     parts = [block.X for block in blocks]
     X = vstack(parts, format="csr") if issparse(parts[0]) else np.concatenate(parts)
     y = np.concatenate([block.y for block in blocks])

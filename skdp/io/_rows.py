@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from scipy.sparse import csr_array, issparse
 
-from skdp.data import Block, MemorySource, Source
+from skdp.data import Block, MemorySource, ReadOnce, Source
 from skdp.io._reading import Reading
 from skdp.io._table_source import TableSource
 from skdp.io._targets import Labels, Targets
@@ -127,44 +127,6 @@ def _nulled(X: Any, y: Any, is_present: Any) -> tuple[Any, Any]:
     return X, y
 
 
-class ReadOnce:
-    """A source that is read at its first pass and held from then on.
-
-    For codes of trees, which take a byte a column.
-
-    Parameters
-    ----------
-    source : Source
-    """
-
-    is_row_major = True
-    is_stable = True
-
-    def __init__(self, source: Source) -> None:
-        self._source = source
-        self.n_samples, self.n_features = source.n_samples, source.n_features
-        self.largest_block = source.n_samples
-        self._held: Block | None = None
-
-    def blocks(self) -> Iterator[Block]:
-        """All records as one block."""
-        if self._held is None:
-            self._held = self._read()
-        yield self._held
-
-    def _read(self) -> Block:
-        # Filled part by part, so that no second copy is held.
-        n = self.n_samples
-        codes = np.empty((n, self.n_features), dtype=np.uint8)
-        y, present, start = np.zeros(n), np.zeros(n, dtype=bool), 0
-        for block in self._source.blocks():
-            rows = slice(start, start + len(block.y))
-            codes[rows], y[rows] = block.X, block.y
-            present[rows] = True if block.present is None else block.present
-            start = rows.stop
-        return Block(codes, y, present)
-
-
 class PresentOnly:
     """The records of a source that are not null records; for ``epsilon=inf`` only.
 
@@ -201,7 +163,7 @@ def coded(codes: Any, targets: Any) -> Source:
     """Codes of a table with their targets, in memory or read once."""
     if not isinstance(codes, StreamRows):
         return MemorySource(codes, targets)
-    return ReadOnce(codes.with_targets(targets))
+    return ReadOnce(codes.with_targets(targets), codes.dtype)
 
 
 def unlabelled(
