@@ -13,8 +13,8 @@ Noise is drawn anew in every run, so the numbers differ a little each time.
 # %%
 # The data
 # --------
-# Rows of norm at most 1, and a label that a line tells mostly right. ``make demo-large``
-# takes 300,000 rows of 20 numbers, and
+# Rows of norm at most 1, and a label that a line tells mostly right.
+# ``make demo-large`` takes 300,000 rows of 20 numbers, and
 # ``python examples/plot_08_larger_than_memory.py 100000000`` 8 GB of disk.
 import resource
 import sys
@@ -58,8 +58,9 @@ print(f"{size / 1e6:,.0f} MB in {len(list(train.iterdir()))} files\n")
 # %%
 # From files
 # ----------
-# Thirty steps of the solver are thirty passes. The source is told how many records there are; the fit compares. Memory counts pages of
-# the files too, which the system keeps as long as nobody else wants them.
+# Thirty steps of the solver are thirty passes. The source is told how many records
+# there are, and the fit compares. Memory counts pages of the files too, which the
+# system keeps as long as nobody else wants them.
 source = ParquetSource(train, target="y", n_samples=N)
 unseen = ParquetSource(test, target="y", n_samples=N_TEST)
 print(source, "\n")
