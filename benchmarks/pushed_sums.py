@@ -85,12 +85,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=1_000_000)
     n = parser.parse_args().rows
-    made, objective = table(n), LinearObjective(
-        loss=LogisticLoss(),
-        n_samples=n,
-        n_features=_FEATURES,
-        data_norm=1.0,
-        adjacency="replace_one",
+    made, objective = (
+        table(n),
+        LinearObjective(
+            loss=LogisticLoss(),
+            n_samples=n,
+            n_features=_FEATURES,
+            data_norm=1.0,
+            adjacency="replace_one",
+        ),
     )
     weights = on_grid(np.random.default_rng(1).normal(size=(_FEATURES + 1, 1)))
     with tempfile.TemporaryDirectory() as folder:

@@ -18,7 +18,6 @@ from skdp.data._views import (
     ColumnsOf,
     ConstantColumn,
     EntriesClipped,
-    RowsEncoded,
     TargetsScaled,
 )
 
@@ -36,7 +35,6 @@ __all__ = [
     "EntriesClipped",
     "HeldSource",
     "MemorySource",
-    "RowsEncoded",
     "Source",
     "StateRows",
     "Table",

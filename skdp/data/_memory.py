@@ -18,6 +18,10 @@ _BLOCK_BYTES = 1 << 21
 _MIN_ROWS, _MAX_ROWS, _SPARSE_ROWS = 64, 1 << 14, 1 << 16
 
 
+def _rows_of_a_block(row_bytes: int) -> int:
+    return min(max(_BLOCK_BYTES // row_bytes, _MIN_ROWS), _MAX_ROWS)
+
+
 class MemorySource:
     """A source over arrays; keeps references, copies nothing, reads nothing yet.
 
@@ -43,8 +47,7 @@ class MemorySource:
         # keeps the layout a function of public facts.
         rows = _SPARSE_ROWS
         if not issparse(X):
-            row_bytes = max(1, self.n_features * X.dtype.itemsize)
-            rows = min(max(_BLOCK_BYTES // row_bytes, _MIN_ROWS), _MAX_ROWS)
+            rows = _rows_of_a_block(max(1, self.n_features * X.dtype.itemsize))
         self.largest_block = min(rows, self.n_samples)
 
     def whole(self) -> Block:

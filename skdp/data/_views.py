@@ -6,7 +6,7 @@ A view changes what is read while it is read: it copies at most one block at a t
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -76,31 +76,6 @@ class ColumnsOf(_View):
 
     def _changed(self, X: Any) -> Any:
         return columns_at(X, self._columns)
-
-
-class RowsEncoded(_View):
-    """Rows as a public rule encodes them, block by block.
-
-    Parameters
-    ----------
-    source : Source
-        Its rows may be of any kind that `encode` takes.
-    encode : callable
-        From the rows of one block to an array of shape (n_rows, n_features),
-        C-contiguous; each row follows from that row alone.
-    n_features : int
-    """
-
-    def __init__(
-        self, source: Source, encode: Callable[[Any], Any], n_features: int
-    ) -> None:
-        super().__init__(source)
-        self.n_features = n_features
-        self.is_row_major = True
-        self._encode = encode
-
-    def _changed(self, X: Any) -> Any:
-        return self._encode(X)
 
 
 class ConstantColumn(_View):

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from skdp._floats import FloatArray
+from skdp._floats import FloatArray, IntArray
 from skdp._validation import check_count
 
-# Rows that are made at once, of a stream of their own: a file's place changes none.
+# Rows that are made at once; each follows from its place alone.
 _PART = 1 << 16
-_NOISE = 0.1
+_NOISE = 0.05
 
 
 def write_made_up(
@@ -28,7 +28,8 @@ def write_made_up(
 ) -> None:
     """Write rows of norm at most 1 with labels that a line tells mostly right.
 
-    Public: made from the seed alone. Row i is the same for any number of rows or files.
+    Public: made from the seed alone. Row i is the same for any number of rows or files,
+    and the line is the same for any seed.
 
     Parameters
     ----------
@@ -64,16 +65,31 @@ def _rows(
     first: int, last: int, n_features: int, seed: int
 ) -> Iterator[tuple[FloatArray, Any]]:
     """Rows from one place to another, part by part."""
-    for part in range(first // _PART, -(-last // _PART)):
-        X, y = _made(part, n_features, seed)
-        own = slice(max(first - part * _PART, 0), min(last - part * _PART, _PART))
-        yield X[own], y[own]
+    weights = _uniform(np.arange(n_features), seed=-1)
+    for start in range(first, last, _PART):
+        yield _made(start, min(start + _PART, last), weights, seed)
 
 
-def _made(part: int, n_features: int, seed: int) -> tuple[FloatArray, Any]:
-    weights = np.random.default_rng([seed, n_features]).normal(size=n_features)
-    draws = np.random.default_rng([seed, n_features, part])
-    X = draws.uniform(-1, 1, size=(_PART, n_features)) / math.sqrt(n_features)
-    raw = X @ (weights / np.linalg.norm(weights))
-    y = raw + _NOISE * draws.normal(size=_PART) > 0
+def _made(
+    first: int, last: int, weights: FloatArray, seed: int
+) -> tuple[FloatArray, Any]:
+    n, width = last - first, len(weights) + 1
+    numbers = np.arange(first * width, last * width)
+    drawn = _uniform(numbers, seed).reshape(n, width)
+    X = drawn[:, 1:] / math.sqrt(width - 1)
+    y = X @ (weights / np.linalg.norm(weights)) + _NOISE * drawn[:, 0] > 0
     return X.astype(np.float32), y.astype(np.int8)
+
+
+def _uniform(numbers: IntArray, seed: int) -> FloatArray:
+    """Numbers that look evenly drawn from [-1, 1], one for each integer (splitmix64).
+
+    Nothing that has to hide anything may be made of them.
+    """
+    with np.errstate(over="ignore"):
+        z = (numbers + (seed + 1) * 0x51_7CC1_B727).astype(np.uint64)
+        z = (z + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        z ^= z >> np.uint64(31)
+    return z.astype(np.float64) / 2.0**63 - 1.0

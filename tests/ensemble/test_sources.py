@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from skdp.data import Block, HeldSource, RowsEncoded
+from skdp.data import Block, HeldSource
 from skdp.ensemble import _boost
 from skdp.ensemble._table import read_to_predict
 from tests.ensemble.boosted import decision, labels_of, quietly, table, unfitted
@@ -40,6 +40,21 @@ class FrameBlocks:
             yield Block(self._X.iloc[rows], self._targets[rows])
 
 
+class RowsEncoded:
+    """Rows of a source as a public rule encodes them, block by block."""
+
+    is_row_major, is_stable = True, False
+
+    def __init__(self, source, encode, n_features):
+        self._source, self._encode = source, encode
+        self.n_samples, self.n_features = source.n_samples, n_features
+        self.largest_block = source.largest_block
+
+    def blocks(self):
+        for block in self._source.blocks():
+            yield Block(self._encode(block.X), block.y, block.present)
+
+
 def fitted(case, monkeypatch, order=None, **params):
     """A model, from memory or from blocks that are encoded one by one."""
     name, needs = CASES[case]
@@ -57,7 +72,7 @@ def fitted(case, monkeypatch, order=None, **params):
     with monkeypatch.context() as patch:
         if order is not None:
             for module in ("_classifier", "_regressor"):
-                patch.setattr(f"skdp.ensemble.{module}.MemorySource", by_blocks)
+                patch.setattr(f"skdp.ensemble.{module}.records", by_blocks)
         quietly(lambda: model.fit(X, y))
     assert all(source.n_readings == 1 for source in sources)
     return decision(model, X)

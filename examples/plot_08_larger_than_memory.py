@@ -1,0 +1,100 @@
+"""
+==================
+Larger than memory
+==================
+
+A table in Parquet files, fitted privately without ever being held: linear models and
+boosted trees from the files, and the same linear model inside DuckDB. The table is made
+up, of any size: give the number of records as an argument.
+
+Noise is drawn anew in every run, so the numbers differ a little each time.
+"""
+
+# %%
+# The data
+# --------
+# Rows of norm at most 1, and a label that a line tells mostly right.
+# ``make demo-large`` takes 300,000 rows of 20 numbers, and
+# ``python examples/plot_08_larger_than_memory.py 100000000`` 8 GB of disk.
+import resource
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import duckdb
+
+from skdp import (
+    DPGradientBoostingClassifier,
+    DPLogisticRegression,
+    ParquetSource,
+    SqlSource,
+    private_score,
+)
+from skdp.columns import Range
+from skdp.datasets import write_made_up
+
+N = int(sys.argv[1]) if len(sys.argv) > 1 else 300_000
+N_TEST = 50_000
+
+
+def timed(what, call):
+    """The result of a call, with what it took."""
+    start = time.perf_counter()
+    result = call()
+    megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    seconds = time.perf_counter() - start
+    print(f"{what:34} {seconds:7.1f} s   {megabytes:7,.0f} MB at most")
+    return result
+
+
+folder = tempfile.TemporaryDirectory()
+train, test = Path(folder.name) / "train", Path(folder.name) / "test"
+timed(f"{N:,} rows written", lambda: write_made_up(train, N, n_files=8))
+write_made_up(test, N_TEST, seed=1)
+size = sum(file.stat().st_size for file in train.iterdir())
+print(f"{size / 1e6:,.0f} MB in {len(list(train.iterdir()))} files\n")
+
+# %%
+# From files
+# ----------
+# Thirty steps of the solver are thirty passes. The source is told how many records
+# there are, and the fit compares. Memory counts pages of the files too, which the
+# system keeps as long as nobody else wants them.
+source = ParquetSource(train, target="y", n_samples=N)
+unseen = ParquetSource(test, target="y", n_samples=N_TEST)
+print(source, "\n")
+
+facts = {"epsilon": 1.0, "delta": 1e-10, "classes": [0, 1]}
+linear = DPLogisticRegression(**facts, solver_params={"n_steps": 30}, solver="noisy_gd")
+timed("linear model", lambda: linear.fit(source))
+trees = DPGradientBoostingClassifier(**facts, columns=Range(-0.25, 0.25))
+timed("boosted trees", lambda: trees.fit(source))
+
+# %%
+# From a database
+# ---------------
+# One transaction around the whole fit. Rows that fail ``where`` are null records: they
+# count in n and contribute nothing.
+study = duckdb.connect()
+study.execute(f"CREATE TABLE visits AS SELECT * FROM '{train}/*.parquet'")
+visits = SqlSource(study, "visits", target="y", n_samples=N, where="x0 > -0.2")
+inside = DPLogisticRegression(**facts, solver_params={"n_steps": 30}, solver="noisy_gd")
+timed("linear model, from DuckDB", lambda: inside.fit(visits))
+
+# %%
+# What they are worth
+# -------------------
+# Scores are private too.
+print()
+for name, model in (("linear", linear), ("boosted", trees), ("from DuckDB", inside)):
+    score = private_score(model, unseen, epsilon=1.0)
+    print(f"{name:12} private accuracy on other records: {score.value:.4f}")
+print()
+print(linear.privacy_)
+
+# %%
+# Predictions are written beside the keys of their records.
+path = Path(folder.name) / "predictions.parquet"
+timed("\npredictions written", lambda: unseen.predict_to(linear, path, keys=["x0"]))
+folder.cleanup()
