@@ -556,6 +556,18 @@ def test_what_rounding_adds_does_not_grow_with_the_records_beside():
     assert many.slack(Layout(1000, moved_rows=1_000_000)) == many.slack(Layout(1000))
 
 
+def test_what_has_no_bound_is_refused_or_summed_in_floating_point():
+    for objective in (
+        objective_of(data_norm=math.inf),
+        objective_of(SquaredLoss(math.inf)),
+    ):
+        source = source_of(*table())
+        with pytest.raises(ValueError, match=r"finite data_norm.*GradientSum"):
+            ExactGradientSum(source, objective)
+        query = Gradients(objective).at(np.zeros((D + 1, 1)))
+        assert type(query.open(source)) is GradientSum
+
+
 # ------------------------------------------------------------------------------ sources
 
 
