@@ -40,7 +40,8 @@ from skdp.privacy import (
 )
 from skdp.privacy._door import Door
 from skdp.privacy._noise import NoiseSource
-from skdp.queries._gradient_sum import GradientSum
+from skdp.queries._exact_gradient import ExactGradientSum
+from skdp.queries._grid import on_grid
 from skdp.solvers import Progress, Solver, solve
 from skdp.solvers._bolt_on import BoltOn
 from skdp.solvers._frank_wolfe import FrankWolfe
@@ -166,9 +167,9 @@ def _gradient(dtype: type, n: int, d: int) -> None:
     rng = np.random.default_rng(0)
     X = rng.standard_normal((n, d), dtype=np.float32).astype(dtype)
     y = (rng.random(n) < 0.5).astype(float)
-    gradient = GradientSum(MemorySource(X, y), _logistic(n, d))
-    weights = 0.1 * rng.standard_normal((d + 1, 1))
-    gradient(weights)  # the first pass also computes the clipping factors
+    gradient = ExactGradientSum(MemorySource(X, y), _logistic(n, d))
+    weights = on_grid(0.1 * rng.standard_normal((d + 1, 1)))
+    gradient(weights)  # the first pass also puts the rows on their grid
     flat = X.ravel()
     ours, theirs = side_by_side(lambda: gradient(weights), lambda: flat @ flat)
     print(

@@ -106,8 +106,13 @@ class ExactGradientSum:
     """Exact sums of gradients over a source; each call reads it once, or what it kept.
 
     The source is private. Every record's residual is clipped to the norm
-    `residual_clip`; both bounds, of rows and of residuals, are finite. Rows on their
-    grid are kept if the source shows the same ones at every reading.
+    `residual_clip`. Rows on their grid are kept if the source shows the same ones at
+    every reading.
+
+    Raises
+    ------
+    ValueError
+        If rows or residuals have no bound; `GradientSum` needs none.
     """
 
     # Whether rows are added up as they are in products.
@@ -119,6 +124,12 @@ class ExactGradientSum:
         objective: LinearObjective,
         residual_clip: float = math.inf,
     ) -> None:
+        if not is_exact(objective, residual_clip):
+            raise ValueError(
+                "Exact sums need a finite data_norm and a bound on residuals. Got "
+                f"data_norm={objective.data_norm:g} and residual_clip="
+                f"{residual_clip:g}. Use GradientSum."
+            )
         self._source, self._objective = source, objective
         self._largest = residual_bound(objective, residual_clip)
         self._clip = residual_clip

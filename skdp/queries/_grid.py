@@ -35,16 +35,16 @@ def norm_exponent(weights: FloatArray) -> int:
 
 def on_grid(weights: FloatArray) -> FloatArray:
     """Released weights, rounded to 2^-30 of their norm; post-processing."""
-    exponent = norm_exponent(weights) - _WEIGHT_BITS
-    units = np.floor(np.ldexp(weights, -exponent) + 0.5)
-    return np.asarray(np.ldexp(units, exponent))
+    unit = 2.0 ** (norm_exponent(weights) - _WEIGHT_BITS)
+    units = np.floor(weights / unit + 0.5)
+    return np.asarray(units * unit)
 
 
 def units_of(weights: FloatArray) -> tuple[IntArray, float]:
     """Weights of `on_grid` as integers, of norm below 2^33, and their unit."""
     # Two bits more: rounding may have carried the norm over a power of two.
-    exponent = norm_exponent(weights) - _WEIGHT_BITS - 2
-    return np.ldexp(weights, -exponent).astype(np.int64), 2.0**exponent
+    unit = 2.0 ** (norm_exponent(weights) - _WEIGHT_BITS - 2)
+    return (weights / unit).astype(np.int64), unit
 
 
 class ExactTotal:
@@ -83,4 +83,4 @@ class ExactTotal:
     def value(self) -> FloatArray:
         """The sums, each rounded once."""
         high = self._high + (self._low >> 32)
-        return np.asarray(np.ldexp(high.astype(float), 32) + (self._low & 0xFFFFFFFF))
+        return np.asarray(high * 2.0**32 + (self._low & 0xFFFFFFFF))

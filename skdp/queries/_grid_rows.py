@@ -32,8 +32,8 @@ from skdp.queries._row_grid import LONGEST, SHORTENED, grid_rows, squares_of
 
 # Of weighted residuals of rows by way of states, and of those of codes.
 _STATE_BITS, _CODE_BITS = 26, 30
-# Of sums of what states or codes add to raw predictions.
-_RAW_BITS = 50
+# Of what states and codes add to raw predictions; times shares below 2^60.
+_STATE_TABLE_BITS, _CODE_TABLE_BITS = 40, 50
 
 
 class GridRows(Protocol):
@@ -188,7 +188,7 @@ class StateGrid:
     def raw(self, weights: FloatArray) -> FloatArray:
         X, d = self.rows.X, self.rows.shape[1]
         own = weights[:d]
-        table, unit = _table(X.basis @ own, own, X.terms, _RAW_BITS - SHARE_BITS)
+        table, unit = _table(X.basis @ own, own, X.terms, _STATE_TABLE_BITS)
         products = (self.shares @ table).astype(np.float64) * (unit / 2**SHARE_BITS)
         products -= self.rows.centre @ own
         products *= self.rows.factor[:, None]
@@ -232,7 +232,7 @@ class CodeGrid:
     def raw(self, weights: FloatArray) -> FloatArray:
         basis, d = self.rows.basis, self.rows.shape[1]
         exact = np.concatenate(basis.tables(weights[:d]))
-        table, unit = _table(exact, weights[:d], basis.terms, _RAW_BITS)
+        table, unit = _table(exact, weights[:d], basis.terms, _CODE_TABLE_BITS)
         sums = added_up(self.rows.codes, basis.starts, (table,))
         raw = sums.astype(np.float64) * unit
         if len(weights) > d:

@@ -107,10 +107,10 @@ def _rounded(X: Any, scale: float) -> Any:
 def _shorten(grid: Any, factor: FloatArray) -> None:
     if issparse(grid):
         grid.data *= _spread(grid, factor)
-        np.trunc(grid.data, out=grid.data)
-        return
-    moved = np.flatnonzero(factor != 1.0)
-    grid[moved] = np.trunc(grid[moved] * factor[moved, None])
+        grid = grid.data
+    else:
+        grid *= factor[:, None]
+    np.trunc(grid, out=grid)
 
 
 def squares_of(grid: Any) -> FloatArray:

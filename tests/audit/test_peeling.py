@@ -142,7 +142,8 @@ def test_the_attacked_pair_has_the_full_sensitivities(adjacency):
     attack = Attack(adjacency, 0.5)
     first, second = attack.choices
     change = (first.scores - second.scores) / first.sensitivity
-    assert np.abs(np.abs(change) - 1).max() < 1e-6
+    # What grids may add, 4e-6 of it, they need not.
+    assert 1 - 5e-6 < np.abs(change).min() <= np.abs(change).max() <= 1
     assert change[0] == pytest.approx(-change[1])
     for a, b in zip(*attack.draws, strict=True):
-        assert abs(a.query - b.query).item() == pytest.approx(a.sensitivity, rel=1e-6)
+        assert abs(a.query - b.query).item() == pytest.approx(a.sensitivity, rel=5e-6)

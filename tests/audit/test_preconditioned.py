@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -17,7 +17,6 @@ import pytest
 from skdp import DPLinearRegression, DPLinearSVC, DPLogisticRegression, Preconditioning
 from skdp.columns import Boolean
 from skdp.data import CentredSource, Centring, MemorySource
-from skdp.data._centred import CentredRows
 from skdp.data._source import Block
 from skdp.privacy._plan import Plan
 from skdp.privacy._query import Bound
@@ -206,9 +205,7 @@ def test_twin_that_does_not_clip_centred_rows_is_found(adjacency, monkeypatch):
 
     def unclipped(self, X):
         rows = honest(self, X)
-        return CentredRows(
-            rows.X, rows.centre, np.full(len(rows.factor), 1 / self.norm), rows.lengths
-        )
+        return replace(rows, factor=np.full(len(rows.factor), 1 / self.norm))
 
     monkeypatch.setattr(Centring, "of", unclipped)
     assert worst("noisy_gd", "logistic", adjacency).found().lines[1, 0] > 1.3
@@ -234,7 +231,7 @@ class Unmasked(CentredSource):
         rows = block.X
         gone = 1.0 * block.present if block.present is not None else 1.0
         X = (rows.X @ np.eye(rows.shape[1])) * np.reshape(gone, (-1, 1))
-        return CentredRows(X, rows.centre, rows.factor, rows.lengths)
+        return replace(rows, X=X)
 
 
 def test_the_null_record_leaves_no_trace(monkeypatch):

@@ -413,6 +413,38 @@ def test_sums_of_made_rows_err_by_less_than_is_charged(made):
             assert np.linalg.norm(exact - floating) <= 2 * charged < 1e-3
 
 
+def raw_errors(made):
+    """Of raw predictions, over what is charged for them."""
+    source = MADE[made](np.arange(60), 60)
+    block = next(source.blocks())
+    d, worst = source.n_features, 0.0
+    for seed in range(20):
+        W = on_grid(np.random.default_rng(seed).normal(size=(d, 1)))
+        found = _grid_rows.gridded(block.X, 1.0).raw(W)
+        exact = exact_products(block.X, W.astype(np.longdouble))
+        charged = (d + 64) * 2.0**-39 * source.amplification * np.linalg.norm(W)
+        worst = max(worst, float(np.abs(found - exact).max()) / charged)
+    return worst
+
+
+def exact_products(rows, W):
+    if hasattr(rows, "codes"):
+        ends = np.cumsum([0] + [part.shape[1] for part in rows.basis.parts])
+        each = zip(rows.basis.parts, ends, rows.codes.T, strict=False)
+        return sum((p @ W[e : e + p.shape[1]])[own] for p, e, own in each)
+    X = rows.X.states.toarray().astype(np.longdouble) @ rows.X.basis.toarray()
+    return (X - rows.centre) @ W * rows.factor[:, None]
+
+
+@pytest.mark.parametrize("made", MADE)
+def test_raw_predictions_of_made_rows_err_by_less_than_is_charged(made, monkeypatch):
+    assert raw_errors(made) <= 1
+    # The broken twin: tables as coarse as weights are.
+    monkeypatch.setattr(_grid_rows, "_STATE_TABLE_BITS", 28)
+    monkeypatch.setattr(_grid_rows, "_CODE_TABLE_BITS", 28)
+    assert raw_errors(made) > 1
+
+
 def bound_of_nothing():
     return (
         Gradients(objective_of())
@@ -522,6 +554,18 @@ def test_what_rounding_adds_does_not_grow_with_the_records_beside():
     # The sums' own rounding to double precision is left.
     assert many.slack(Layout(1000)) < 1e-8
     assert many.slack(Layout(1000, moved_rows=1_000_000)) == many.slack(Layout(1000))
+
+
+def test_what_has_no_bound_is_refused_or_summed_in_floating_point():
+    for objective in (
+        objective_of(data_norm=math.inf),
+        objective_of(SquaredLoss(math.inf)),
+    ):
+        source = source_of(*table())
+        with pytest.raises(ValueError, match=r"finite data_norm.*GradientSum"):
+            ExactGradientSum(source, objective)
+        query = Gradients(objective).at(np.zeros((D + 1, 1)))
+        assert type(query.open(source)) is GradientSum
 
 
 # ------------------------------------------------------------------------------ sources

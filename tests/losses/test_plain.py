@@ -1,0 +1,125 @@
+"""Plain residuals: near the true ones, and the same bits wherever they are computed."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from skdp._compiled import compiled, compiled_exactly
+from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
+from skdp.losses import _plain as module
+from skdp.losses._kernel import plain_residual_of_one
+from skdp.losses._plain import falling_exponential, plain_error, plain_residual
+
+SINGLE = [
+    LogisticLoss(),
+    HuberHingeLoss(),
+    HuberHingeLoss(h=1e-3),
+    HuberHingeLoss(h=1e3),
+    SquaredLoss(2.0, 1.0),
+    SquaredLoss(1.5),
+]
+LOSSES = [*SINGLE, SoftmaxLoss(3), SoftmaxLoss(50), HuberHingeLoss(n_outputs=4)]
+by_loss = pytest.mark.parametrize("loss", LOSSES, ids=repr)
+N = 20_000
+
+
+def predictions(loss, n=N, seed=0):
+    """Targets and raw predictions of all sizes, zeros and ties among them."""
+    rng = np.random.default_rng(seed)
+    raw = rng.normal(size=(n, loss.n_outputs)) * 10.0 ** rng.uniform(-3, 3, (n, 1))
+    raw[:5], raw[5:8] = 0.0, -0.0
+    raw[8:11] = np.array([1e50, -1e50, 700.0])[:, None]
+    if isinstance(loss, SquaredLoss):
+        return rng.normal(size=n), raw
+    return rng.integers(0, max(2, loss.n_outputs), n).astype(float), raw
+
+
+def loop_of(residual):
+    """A compiled loop, in which a compiler might fuse or reorder."""
+
+    @compiled_exactly
+    def loop(form, constants, y, raw, found):
+        for i in range(len(raw)):
+            found[i] = residual(form, constants, y[i], raw[i])
+
+    return loop
+
+
+@by_loss
+def test_they_are_the_residuals_but_for_what_is_stated(loss):
+    y, raw = predictions(loss)
+    error = plain_residual(loss, y, raw) - loss.residual(y, raw)
+    assert np.linalg.norm(error, axis=1).max() <= plain_error(loss) < 1e-8
+
+
+def test_the_exponential_is_within_its_error_and_exact_at_zero(monkeypatch):
+    t = np.concatenate([np.linspace(0, 70, 100_001), [1e50, math.inf]])
+
+    def worst():
+        return float(np.abs(falling_exponential(t) - np.exp(-t)).max())
+
+    assert 1e-12 < worst() < 2.0**-38
+    assert falling_exponential(np.zeros(1))[0] == 1.0
+    # The broken twin: one squaring less, of a polynomial farther out.
+    monkeypatch.setattr(module, "SQUARINGS", 5)
+    monkeypatch.setattr(module, "SHRINK", -1 / 32)
+    assert worst() > 2.0**-38
+
+
+def test_numbers_that_are_bounded_stay_bounded():
+    for loss in LOSSES:
+        y, raw = predictions(loss, seed=3)
+        norms = np.linalg.norm(plain_residual(loss, y, raw), axis=1)
+        bound = loss.zero_out_bound(math.inf) + plain_error(loss)
+        assert norms.max() <= bound
+
+
+@pytest.mark.parametrize("loss", SINGLE, ids=repr)
+def test_compiled_code_has_the_same_bits(loss):
+    """A compiler that fused a product and a sum would be seen in some of these."""
+    y, raw = predictions(loss)
+    found = np.empty(N)
+    loop = loop_of(plain_residual_of_one)
+    loop(int(loss.form), loss.form_constants, y, raw[:, 0], found)
+    assert np.array_equal(found, plain_residual(loss, y, raw)[:, 0])
+
+
+def test_broken_twins_that_fuse_or_ask_a_library_are_found():
+    y, raw = predictions(LOSSES[0])
+    wanted = plain_residual(LOSSES[0], y, raw)[:, 0]
+
+    @compiled
+    def fused(form, constants, y, raw):
+        u = min(abs(raw), 64.0) * (-1 / 64)
+        e = (1 / 720) * u + 1 / 120
+        for c in (1 / 24, 1 / 6, 1 / 2, 1.0, 1.0):
+            e = e * u + c
+        e = e * e * (e * e)
+        e = e * e * (e * e)
+        e = e * e * (e * e)
+        return (1.0 if raw >= 0 else e) / (1.0 + e) - y
+
+    @compiled_exactly
+    def library(form, constants, y, raw):
+        e = math.exp(-abs(raw))
+        return (1.0 if raw >= 0 else e) / (1.0 + e) - y
+
+    for twin in (fused, library):
+        found = np.empty(N)
+        loop_of(twin)(0, (0.0, 0.0), y, raw[:, 0], found)
+        assert np.allclose(found, wanted, rtol=0, atol=1e-11)
+        assert not np.array_equal(found, wanted)
+
+
+@by_loss
+def test_a_record_has_the_residual_of_itself(loss):
+    y, raw = predictions(loss, 300)
+    order = np.random.default_rng(1).permutation(300)
+    whole = plain_residual(loss, y, raw)
+    alone = [plain_residual(loss, y[i : i + 1], raw[i : i + 1]) for i in range(300)]
+    assert np.array_equal(np.concatenate(alone), whole)
+    moved = plain_residual(loss, y[order], np.asfortranarray(raw[order]))
+    assert np.array_equal(moved, whole[order])
