@@ -107,13 +107,12 @@ def _to_read(X: TableSource, reader: TableReader, bins: Bins) -> StreamRows:
     reading = X.reading(
         reader.columns_, refuses_unknown=reader.handle_unknown == "error"
     )
-    return StreamRows(
-        X,
-        reading,
-        lambda frame: bins.codes(reader._cells(frame)),
-        len(bins.columns),
-        np.dtype(np.uint8),
-    )
+
+    def codes(frame: Any) -> NDArray[np.uint8]:
+        return bins.codes(reader._cells(frame))
+
+    row = codes(X.stand_in(reader.columns_))
+    return StreamRows(X, reading, codes, len(bins.columns), row.dtype, shown=row)
 
 
 def read_to_predict(model: Any, X: Any) -> NDArray[np.uint8]:

@@ -39,7 +39,8 @@ def kind_of(dtype: Any) -> str:
         return "number"
     if types.is_boolean(dtype):
         return "boolean"
-    if types.is_string(dtype) or types.is_large_string(dtype):
+    is_text = types.is_string(dtype) or types.is_large_string(dtype)
+    if is_text or str(dtype) == "string_view":
         return "string"
     is_point = types.is_timestamp(dtype) and dtype.tz is None
     return "date" if is_point or types.is_date(dtype) else "other"
@@ -104,6 +105,7 @@ def cells(array: Any) -> tuple[Any, np.ndarray]:
     if kind == "string":
         text = array.cast(pa.string()).dictionary_encode()
         codes = text.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        is_missing = np.asarray(codes < 0)  # a dictionary may hold a null itself
         values = pd.Index(text.dictionary.to_pylist(), dtype="str")
         return pd.Categorical.from_codes(codes, values), is_missing
     points = array.to_numpy(zero_copy_only=False)

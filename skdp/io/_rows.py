@@ -12,6 +12,7 @@ from scipy.sparse import csr_array, issparse
 
 from skdp.data import Block, MemorySource, Source
 from skdp.io._reading import Reading
+from skdp.io._steps import applied
 from skdp.io._table_source import TableSource
 from skdp.io._targets import Labels, Targets
 from skdp.privacy._accounting import Budget
@@ -34,6 +35,8 @@ class StreamRows:
     n_features : int
     dtype : dtype
     is_sparse : bool
+    shown : ndarray, CSR or None
+        What `encode` makes of a row of stand-ins; None if it refuses no row.
     is_as_read : bool, default=False
         Whether `encode` changes nothing.
     """
@@ -44,6 +47,7 @@ class StreamRows:
     n_features: int
     dtype: Any = field(default_factory=lambda: np.dtype(np.float64))
     is_sparse: bool = False
+    shown: Any = None
     is_as_read: bool = False
 
     @property
@@ -108,7 +112,9 @@ class StreamSource:
         table, targets = self._rows.table, self._targets
         also = () if targets is None or table.target is None else (table.target,)
         for found, is_present, columns in table.rows(self._rows.reading, also):
-            X = as_rows(self._rows.encode(found), self._rows.dtype)
+            encode, shown = self._rows.encode, self._rows.shown
+            made, is_present = applied(encode, found, is_present, shown)
+            X = as_rows(made, self._rows.dtype)
             y = np.zeros(len(is_present))
             if targets is not None:
                 y, is_known = targets(columns.column(table.target))

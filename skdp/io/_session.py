@@ -6,6 +6,7 @@ what went wrong, where, or in how many records leaves it.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
@@ -50,6 +51,15 @@ class Session:
         self.has_read = False
         self.kept: dict[str, Any] = {}  # for as long as the snapshot holds; private
         self._n_passes = 0
+        self._thread = threading.get_ident()
+
+    def check_own(self) -> None:
+        """Refuse another thread, whose passes would come between."""
+        if threading.get_ident() != self._thread:
+            raise ValueError(
+                "A source must be read by one estimator at a time. Got two. Make a "
+                "source for each thread."
+            )
 
     def counted(self, batches: Iterator[Any]) -> Iterator[Any]:
         """One pass: a snapshot that still holds, and as many rows as were declared."""

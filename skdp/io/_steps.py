@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,20 +45,38 @@ class Step:
         self, rows: Any, is_present: NDArray[np.bool_]
     ) -> tuple[Any, NDArray[np.bool_]]:
         """Transformed rows, and which are records: those it refuses are none."""
-        with no_warnings():
-            try:
-                return self.transform(rows), is_present
-            except Exception:  # of which row it is shows one by one
-                found = [self._alone(rows, i) for i in range(rows.shape[0])]
-        is_fine = np.array([row is not None for row in found])
-        whole = [self.shown if row is None else row for row in found]
-        return _stacked(whole), is_present & is_fine
+        return applied(self.transform, rows, is_present, self.shown)
 
-    def _alone(self, rows: Any, i: int) -> Any:
+
+def applied(
+    change: Callable[[Any], Any], rows: Any, is_present: NDArray[np.bool_], shown: Any
+) -> tuple[Any, NDArray[np.bool_]]:
+    """Rows changed one by one, and which are records: those that are refused are none.
+
+    Parameters
+    ----------
+    change : callable
+        Each row by itself; it may refuse some.
+    rows : ndarray, CSR or data frame
+    is_present : ndarray of bool of shape (n_rows,)
+    shown : ndarray, CSR or data frame of one row
+        Put in the place of others.
+    """
+    with no_warnings():
         try:
-            return self.transform(_row(rows, i))
-        except Exception:  # a row that is refused is a null record
-            return None
+            return change(rows), is_present
+        except Exception:  # of which row it is shows one by one
+            found = [_alone(change, rows, i) for i in range(rows.shape[0])]
+    is_fine = np.array([row is not None for row in found])
+    whole = [shown if row is None else row for row in found]
+    return _stacked(whole), is_present & is_fine
+
+
+def _alone(change: Callable[[Any], Any], rows: Any, i: int) -> Any:
+    try:
+        return change(_row(rows, i))
+    except Exception:  # a row that is refused is a null record
+        return None
 
 
 def of_step(transformer: Any, before: Any) -> Step:

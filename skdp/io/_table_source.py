@@ -273,6 +273,7 @@ class TableSource(ABC):
             If they could not be read to the end. What was committed stays so.
         """
         if self._reads:
+            self._reads[0].check_own()
             return call()
         session = Session(self._snapshot, self.n_samples, label)
         problem: BaseException | None = None
@@ -287,8 +288,10 @@ class TableSource(ABC):
             problem = error
         finally:
             self._reads.clear()
-        # Outside of the handler, so that the first error is not carried along.
-        raise session.told(problem) from None
+        # Outside of the handler, and nowhere in this frame: so that the first error is
+        # not carried along.
+        told, problem = session.told(problem), None
+        raise told from None
 
     def _accept(self, session: Session) -> None:
         """Refuse what is not as declared; looks at counts only."""

@@ -93,24 +93,24 @@ class DeclaredStream:
     @property
     def states(self) -> StreamRows:
         """Each record's shares in states, when it is read."""
-        return self._rows(sum(self.encoding.parts), self._states, is_sparse=True)
+        return self._rows(sum(self.encoding.parts), self._states)
 
     def encoded(self) -> StreamRows:
         """Rows of norm at most 1, when they are read."""
-        row = self._encoded(self.table.stand_in(self.encoder.columns_))
-        return self._rows(self.shape[1], self._encoded, is_sparse=issparse(row))
+        return self._rows(self.shape[1], self._encoded)
 
     def labels(self, classes: np.ndarray) -> Any:
         """How labels are read, or an error before anything is."""
         return self.encoded().labels(classes)
 
-    def _rows(self, n_features: int, encode: Any, *, is_sparse: bool) -> StreamRows:
+    def _rows(self, n_features: int, encode: Any) -> StreamRows:
+        row = encode(self.table.stand_in(self.encoder.columns_))
         reading = self.table.reading(
             self.encoder.columns_,
             refuses_unknown=self.encoder.handle_unknown == "error",
         )
         return StreamRows(
-            self.table, reading, encode, n_features, self.dtype, is_sparse
+            self.table, reading, encode, n_features, self.dtype, issparse(row), row
         )
 
     def _states(self, frame: Any) -> csr_array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import traceback
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -206,6 +207,28 @@ def test_another_connection_changes_nothing_of_a_fit(tmp_path):
     assert np.array_equal(meddled, honest)
     later = asked.fit(SqlSource(connection, "records", **facts)).coef_
     assert not np.allclose(later, honest)
+
+
+def test_no_frame_of_the_error_holds_the_first_one(tmp_path):
+    with pytest.raises(SourceError) as caught:
+        model().fit(spied(Fails, tmp_path))
+    step = caught.value.__traceback__
+    while step is not None:
+        if "skdp" in step.tb_frame.f_code.co_filename:
+            held = step.tb_frame.f_locals.values()
+            assert not any(SECRET in repr(value) for value in held)
+        step = step.tb_next
+
+
+def test_one_thread_at_a_time(tmp_path):
+    source = in_files(numbers(), tmp_path / "t")
+
+    def meanwhile():
+        with ThreadPoolExecutor(1) as pool:
+            return pool.submit(lambda: model().fit(source)).exception()
+
+    problem = source.during(meanwhile)
+    assert "one estimator at a time" in str(problem)
 
 
 # ------------------------------------------------------------------- nothing is stored
