@@ -96,6 +96,7 @@ def _print_books(arguments: list[str]) -> int:
         kept = ledger.remaining("any")
         spent, remaining = ledger.spent(), ledger.remaining()
         table = ledger.to_frame()
+        reserve = ledger._state(ledger._books.read()).reserve
     except (LedgerError, sqlite3.Error) as error:
         print(error, file=sys.stderr)
         return 1
@@ -104,8 +105,8 @@ def _print_books(arguments: list[str]) -> int:
     print(f"adjacency  {ledger.adjacency}")
     print(f"cap        epsilon {ledger.epsilon:g}, delta {ledger.delta:g}")
     print(
-        f"set aside  epsilon {ledger.reserve_epsilon:g}, delta "
-        f"{ledger.reserve_delta:g}, for what does not add up in squares"
+        f"set aside  epsilon {reserve.epsilon:g}, delta "
+        f"{reserve.delta:g}, for what does not add up in squares"
     )
     print(f"spent      epsilon {spent.epsilon:.4g} in {len(table)} releases")
     print(

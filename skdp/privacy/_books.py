@@ -264,6 +264,9 @@ class Books:
         carried, balance = 0, None
         if schema > 1:
             carried, balance = _carried(self.path, connection, len(rows))
+        has_reserve = books[0][8:10] not in ((), (None, None))
+        if has_reserve != (schema > 1 and not carried):
+            raise _damaged(self.path, "set-asides and what was carried over disagree")
         link = _first_link(books[0])
         for number, row in enumerate(rows, start=1):
             is_old = schema == 1 or number <= carried
@@ -306,6 +309,14 @@ class Writer:
                 "INSERT INTO carried VALUES (?, ?)", (self.count, text)
             )
             self._link(("carried", self.count, text))
+            return
+        # Nothing is carried: the set-asides are told, and under the first digest.
+        self.connection.execute(
+            "UPDATE books SET reserve_epsilon = ?, reserve_delta = ?",
+            (balance.reserve_epsilon, balance.reserve_delta),
+        )
+        books = self.connection.execute("SELECT * FROM books").fetchone()
+        self.connection.execute("UPDATE books SET head = ?", (_first_link(books),))
 
     def append(
         self, event: Event, epsilon: float, delta: float, label: str, charge: Charge

@@ -36,7 +36,7 @@ from skdp.privacy._events import ComposedEvent, Event
 from skdp.privacy._filter import FilterState
 from skdp.privacy._ledger_card import ledger_card
 from skdp.privacy._refusal import MOST_SEARCHED, sufficient_reserve, told
-from skdp.privacy._settled import underpaid
+from skdp.privacy._settled import is_carried_whole, settled, underpaid
 from skdp.privacy._states import history_of, start_of, state_of
 
 if TYPE_CHECKING:
@@ -301,6 +301,14 @@ default="replace_one"
         spends = entries.spends()
         if check_bool("verify", verify) and entries.schema > 1:
             start = start_of(self._books.terms, entries)
+            if entries.carried:
+                old = settled(self.cap, spends[: entries.carried])
+                if not is_carried_whole(start, old):
+                    raise LedgerError(
+                        f"The ledger {self.path!r} must carry over what its first "
+                        f"{entries.carried} spends were charged. Got another balance. "
+                        "Restore a backup."
+                    )
             wrong = underpaid(start, spends[entries.carried :])
             if wrong is not None:
                 raise LedgerError(

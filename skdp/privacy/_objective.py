@@ -308,6 +308,8 @@ def dominating_mu(loss: ObjectiveLoss) -> float:
     end = max(least, loss.shift)
     while not _tail_is_dominated(loss, least, end):
         end *= 1.25
+        if math.isinf(end):  # a shift far above the curvature
+            return math.inf
     linear = np.arange(0.0, min(least, end), _STEP * least)
     n_ratios = math.ceil(math.log(max(end / least, 1.0)) / _STEP) + 1
     grid = np.concatenate((linear, np.geomspace(least, max(end, least), n_ratios)))

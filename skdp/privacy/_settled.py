@@ -34,6 +34,18 @@ def settled(cap: Budget, spends: Sequence[Spend]) -> FilterState:
     )
 
 
+def is_carried_whole(found: FilterState, wanted: FilterState) -> bool:
+    """Whether a balance is what `settled` finds, up to rounding."""
+    more = 1 + _ROUNDING
+    return (
+        _covers(found.spent, wanted.spent)
+        and found.reserve.epsilon <= wanted.reserve.epsilon * more
+        and wanted.reserve.epsilon <= found.reserve.epsilon * more
+        and found.reserve.delta <= wanted.reserve.delta * more
+        and wanted.reserve.delta <= found.reserve.delta * more
+    )
+
+
 def underpaid(start: FilterState, spends: Iterable[Spend]) -> Spend | None:
     """The first spend that was charged less than its event costs, if any.
 

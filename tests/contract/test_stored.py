@@ -39,6 +39,7 @@ from skdp.privacy import (
     _two_phases,
     epsilon_of,
 )
+from skdp.privacy.__main__ import main
 from skdp.privacy._books import Balance, _balance_from, _balance_text
 from skdp.privacy._charge import Charge
 from skdp.privacy._codec import event_from_dict, event_to_dict
@@ -661,6 +662,69 @@ def test_forged_balance_is_found(tmp_path):
         connection.commit()
     with pytest.raises(LedgerError, match="digests"):
         ledger.spent()
+
+
+def with_all_digests(path):
+    """Compute the whole chain anew, as who knows the code can."""
+    with closing(sqlite3.connect(path)) as connection:
+        terms = connection.execute("SELECT * FROM books").fetchone()
+        link = _books._first_link(terms)
+        carried = connection.execute("SELECT * FROM carried").fetchone() or (0, "")
+        rows = connection.execute("SELECT * FROM spends ORDER BY id").fetchall()
+        for number, row in enumerate(rows, start=1):
+            link = _books._next_link(link, row[:6] if number <= carried[0] else row)
+            if number == carried[0]:
+                link = _books._next_link(link, ("carried", *carried))
+        connection.execute("UPDATE books SET head = ?", (link,))
+        connection.commit()
+
+
+@pytest.mark.parametrize("name", ["first", "second", "sampled"])
+def test_balance_is_looked_over_too(name, tmp_path):
+    ledger = before(name, tmp_path)
+    book(ledger, GaussianEvent(40.0))
+    with_all_digests(ledger.path)
+    assert ledger.spends(verify=True)
+    spent = ledger.spent().epsilon
+    told = _balance_text(Balance(Charge(), 0.0, 0.0))
+    with closing(sqlite3.connect(ledger.path)) as connection:
+        connection.execute("UPDATE carried SET balance = ?", (told,))
+        connection.commit()
+    with_all_digests(ledger.path)
+    # No digest can tell; only finding the charges again does.
+    assert BudgetLedger.open(ledger.path).spent().epsilon < spent
+    with pytest.raises(LedgerError, match="Got another balance"):
+        ledger.spends(verify=True)
+
+
+def test_an_empty_ledger_is_told_its_set_asides_with_its_first_spend(tmp_path):
+    """A later default would otherwise change them under its spends."""
+    ledger = before("empty", tmp_path)
+    book(ledger, GaussianEvent(9.0))
+    state = state_of(ledger)
+    for values, match in (
+        ((None, None), "set-asides"),
+        ((0.0, 9e-7), "digests"),
+    ):
+        forged = shutil.copy(ledger.path, tmp_path / "forged.db")
+        with closing(sqlite3.connect(forged)) as connection:
+            connection.execute(
+                "UPDATE books SET reserve_epsilon = ?, reserve_delta = ?", values
+            )
+            connection.commit()
+        with pytest.raises(LedgerError, match=match):
+            BudgetLedger.open(forged).spent()
+    assert state_of(BudgetLedger.open(ledger.path)) == state
+
+
+def test_books_tell_the_set_asides_that_are_in_force(tmp_path, capsys):
+    ledger = before("second", tmp_path)
+    book(ledger, GaussianEvent(40.0))
+    assert main([ledger.path]) == 0
+    reserve = state_of(ledger).reserve
+    assert reserve.epsilon > 1
+    told = f"set aside  epsilon {reserve.epsilon:g}, delta {reserve.delta:g},"
+    assert told in capsys.readouterr().out
 
 
 def test_old_release_is_kept_out_of_a_ledger_that_has_charges(tmp_path):

@@ -290,6 +290,12 @@ def test_pure_parts_are_added():
         calibrate(lambda z: ObjectiveEvent(z, 0.5), Budget(0.3, 1e-6))
 
 
+def test_no_mu_is_looked_for_without_end():
+    """A shift far above the curvature: every step up was taken for not enough."""
+    event = ObjectiveEvent(480.0, 11.6, 1, 2, 0.0033)
+    assert dominating_mu(event.loss) == math.inf
+
+
 @every_loss
 def test_dominating_mu_dominates_and_hardly_more(loss):
     mu = dominating_mu(loss)

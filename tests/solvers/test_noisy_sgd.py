@@ -83,6 +83,12 @@ def test_few_records_are_all_read_at_the_cost_of_a_descent(adjacency):
         descent, 2.0, objective
     )
     assert solver.sensitivity(objective) == descent.sensitivity(objective)
+    X, y = np.eye(5)[np.arange(2000) % 5], np.arange(2000) % 2.0
+    released = [
+        door.run(one, MemorySource(X, y), objective, 2.0, SpyNoise(seed=0)).weights
+        for one in (solver, descent)
+    ]
+    assert np.array_equal(*released)
 
 
 def test_little_noise_takes_larger_samples():
