@@ -19,19 +19,13 @@ from skdp import (
     private_score,
 )
 from skdp.data import MemorySource
+from skdp.io import _rows
 from skdp.model_selection import SCORINGS, _private_score
 from skdp.model_selection._scoring import resolve_scoring
-from skdp.preprocessing import (
-    _pca,
-    _quantile_clipper,
-    _simple_imputer,
-    _standard_scaler,
-)
 from skdp.privacy._laws import law_for
 from tests.audit.linear import BUDGETS
 from tests.audit.replay import replayed, through_the_door, verdict
 
-MODULES = (_pca, _quantile_clipper, _simple_imputer, _standard_scaler)
 # What the first record is in the two data sets.
 TRANSFORMERS = {
     "DPStandardScaler": (DPStandardScaler, {"bounds": (-2, 2)}, [2, 2], [-2, -2]),
@@ -66,10 +60,7 @@ def transformer(name, adjacency, law, seeds, **bugs):
         X = np.array([second if record is None else record, [0.7, 0.3]], dtype=float)
         there = np.array([record is not None, True])
         with answered_by(noise) as patch:
-            for module in MODULES:
-                patch.setattr(
-                    module, "MemorySource", lambda X, y: MemorySource(X, y, there)
-                )
+            patch.setattr(_rows, "MemorySource", lambda X, y: MemorySource(X, y, there))
             fitted = kind(**facts, **params).fit(X)
         event.append(fitted.privacy_.event)
 

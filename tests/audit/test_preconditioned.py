@@ -283,7 +283,7 @@ class Model:
             warnings.simplefilter("ignore")
             through_the_door(patch, noise)
             patch.setattr(
-                "skdp.linear_model._base.MemorySource",
+                "skdp.io._rows.MemorySource",
                 lambda X, y: MemorySource(X, y, there),
             )
             return model.fit(X, y)

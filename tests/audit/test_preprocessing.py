@@ -16,19 +16,13 @@ import pytest
 
 from skdp import DPPCA, DPQuantileClipper, DPSimpleImputer, DPStandardScaler
 from skdp.data import MemorySource
-from skdp.preprocessing import (
-    _pca,
-    _quantile_clipper,
-    _simple_imputer,
-    _standard_scaler,
-)
+from skdp.io import _rows
 from skdp.privacy import _door
 from tests.audit.bounds import epsilon_lower_bound
 from tests.spies import SpyNoise
 
 RUNS = {"gaussian": 8000, "spherical": 4000}
 DELTAS = {"gaussian": 0.01, "spherical": 0.0}
-MODULES = (_pca, _quantile_clipper, _simple_imputer, _standard_scaler)
 # What the first record is in the two data sets. With spherical noise one feature, so
 # that two numbers are released and extreme losses are not rare.
 CASES = {
@@ -57,10 +51,7 @@ def queries_of(name, adjacency, law, which, monkeypatch):
         present = np.array([False, True])
     spy = SpyNoise(seed=0)
     monkeypatch.setattr(_door, "NoiseSource", lambda seed: spy)
-    for module in MODULES:
-        monkeypatch.setattr(
-            module, "MemorySource", lambda X, y: MemorySource(X, y, present)
-        )
+    monkeypatch.setattr(_rows, "MemorySource", lambda X, y: MemorySource(X, y, present))
     kind(delta=DELTAS[law], adjacency=adjacency, random_state=0, **params).fit(X)
     return spy.draws
 

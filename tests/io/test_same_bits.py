@@ -1,0 +1,129 @@
+"""Seeded fits are equal bit for bit wherever a table lies."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+
+from skdp import (
+    DPPCA,
+    BoundedScaler,
+    DPGradientBoostingClassifier,
+    DPGradientBoostingRegressor,
+    DPLinearRegression,
+    DPLinearSVC,
+    DPLogisticRegression,
+    DPQuantileClipper,
+    DPSimpleImputer,
+    DPSparseLogisticRegression,
+    DPStandardScaler,
+    TableEncoder,
+    private_score,
+)
+from tests.io.places import COLUMNS, FEATURES, LAYOUTS, in_files, numbers
+
+SEED = {"random_state": 0}
+LABELS = {"classes": [0, 1], **SEED}
+BOUNDS = {"target_bounds": (0, 1), **SEED}
+GD = {"solver": "noisy_gd", "solver_params": {"n_steps": 20}}
+MODELS = {
+    "noisy_gd": (DPLogisticRegression(1.0, **GD, **LABELS), "y"),
+    "three labels": (DPLogisticRegression(1.0, classes=[0, 1, 2], **GD, **SEED), "y"),
+    "nesterov": (DPLogisticRegression(1.0, solver="nesterov", **LABELS), "y"),
+    "svc": (DPLinearSVC(1.0, **GD, **LABELS), "y"),
+    "declared": (DPLogisticRegression(1.0, columns=COLUMNS, **LABELS), "y"),
+    "one-hot": (
+        DPLogisticRegression(
+            1.0,
+            columns=TableEncoder(COLUMNS, numeric="bins"),
+            preconditioning=None,
+            **GD,
+            **LABELS,
+        ),
+        "y",
+    ),
+    "regression": (DPLinearRegression(1.0, **GD, **BOUNDS), "t"),
+    "moments": (DPLinearRegression(1.0, solver="adassp", **BOUNDS), "t"),
+    "declared regression": (DPLinearRegression(1.0, columns=COLUMNS, **BOUNDS), "t"),
+    "sparse": (DPSparseLogisticRegression(1.0, **LABELS), "y"),
+    "boosting": (DPGradientBoostingClassifier(1.0, columns=COLUMNS, **LABELS), "y"),
+    "boosted regression": (
+        DPGradientBoostingRegressor(1.0, columns=COLUMNS, **BOUNDS),
+        "t",
+    ),
+    "scaled": (
+        make_pipeline(
+            BoundedScaler((-2, 2)), DPLogisticRegression(1.0, **GD, **LABELS)
+        ),
+        "y",
+    ),
+    "standard": (
+        make_pipeline(
+            DPStandardScaler(bounds=(-2, 2), **SEED),
+            DPLogisticRegression(1.0, **GD, **LABELS),
+        ),
+        "y",
+    ),
+    "quantiles": (
+        make_pipeline(
+            DPQuantileClipper(bounds=(-2, 2), **SEED),
+            DPLogisticRegression(1.0, **GD, **LABELS),
+        ),
+        "y",
+    ),
+    "imputed": (
+        make_pipeline(
+            DPSimpleImputer(bounds=(-2, 2), **SEED),
+            DPLogisticRegression(1.0, **GD, **LABELS),
+        ),
+        "y",
+    ),
+    "components": (
+        make_pipeline(
+            DPPCA(n_components=2, **SEED), DPLogisticRegression(1.0, **GD, **LABELS)
+        ),
+        "y",
+    ),
+}
+
+
+def shuffled(frame, path, **facts):
+    """Row groups in another order."""
+    groups = np.array_split(np.arange(len(frame)), 9)
+    order = np.concatenate([groups[i] for i in np.random.default_rng(0).permutation(9)])
+    return in_files(frame.iloc[order], path / "shuffled", n_files=3, **facts)
+
+
+PLACES = {**LAYOUTS, "shuffled": shuffled}
+
+
+def released(model):
+    """All numbers that a fit released."""
+    last = model[-1] if hasattr(model, "steps") else model
+    found = [getattr(last, "coef_", None), getattr(last, "intercept_", None)]
+    if not hasattr(last, "coef_"):
+        found = [last._raw(numbers()[FEATURES])]
+    return [np.asarray(part) for part in found]
+
+
+@pytest.mark.parametrize("layout", PLACES)
+@pytest.mark.parametrize("name", MODELS)
+def test_fits_are_equal_bit_for_bit(name, layout, tmp_path):
+    frame, (model, target) = numbers(), MODELS[name]
+    here = clone(model).fit(frame[FEATURES], frame[target])
+    there = clone(model).fit(PLACES[layout](frame, tmp_path, target=target))
+    for one, other in zip(released(here), released(there), strict=True):
+        assert one.tobytes() == other.tobytes()
+
+
+@pytest.mark.parametrize("layout", PLACES)
+def test_scores_are_equal_bit_for_bit(layout, tmp_path):
+    frame = numbers()
+    model = DPLogisticRegression(1.0, **LABELS).fit(frame[FEATURES], frame["y"])
+    source = PLACES[layout](frame, tmp_path)
+    for scoring in ("accuracy", "neg_log_loss"):
+        given = {"epsilon": 1.0, "scoring": scoring, **SEED}
+        one = private_score(model, frame[FEATURES], frame["y"], **given)
+        assert one.value == private_score(model, source, **given).value
