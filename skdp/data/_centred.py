@@ -245,7 +245,8 @@ class CentredSource:
         self.largest_block, self.is_stable = source.largest_block, self.holds_rows
         rows = [block.X.X for block in self._blocks]
         if not self.holds_rows:
-            rows = [encode(csr_array((0, source.n_features)))]
+            # Of no rows at all: what they are made of is public.
+            rows = [self._centred(csr_array((0, source.n_features))).X]
         made = [each for each in rows if isinstance(each, StateRows)]
         self.amplification = max(
             [centring.amplification, *(centring.amplified(X.terms) for X in made)]
@@ -259,8 +260,10 @@ class CentredSource:
     def _read(self) -> Iterator[Block]:
         for block in self._source.blocks():
             y = block.y if self._targets is None else self._targets.of(block.y)
-            X = self._centring.of(_gridded(self._encode(block.X)))
-            yield Block(X, y, block.present)
+            yield Block(self._centred(block.X), y, block.present)
+
+    def _centred(self, X: Any) -> CentredRows:
+        return self._centring.of(_gridded(self._encode(X)))
 
 
 def _gridded(X: Any) -> Any:
