@@ -12,7 +12,7 @@ from skdp.data._code_rows import CodeBasis, CodeRows, CodeSource, added_up
 from skdp.data._held import HeldSource, held, in_memory
 from skdp.data._memory import MemorySource
 from skdp.data._offset import WithOffset
-from skdp.data._source import Block, Source, is_stable
+from skdp.data._source import Block, Source, holds_rows, is_stable
 from skdp.data._table import Table
 from skdp.data._views import (
     ColumnsOf,
@@ -44,6 +44,7 @@ __all__ = [
     "added_up",
     "buckets",
     "held",
+    "holds_rows",
     "in_memory",
     "is_stable",
 ]

@@ -12,7 +12,7 @@ from scipy.sparse import csr_array, issparse
 
 from skdp._floats import UNIT_ROUNDOFF, FloatArray
 from skdp._rows import row_norms, with_entries
-from skdp.data._source import Block, Source
+from skdp.data._source import Block, Source, holds_rows
 
 # Shares in states are whole numbers of so fine a part of 1, so that sums are exact.
 SHARE_BITS = 20
@@ -239,7 +239,7 @@ class CentredSource:
     ) -> None:
         self._source, self._encode = source, encode
         self._centring, self._targets = centring, targets
-        self.holds_rows = getattr(source, "holds_rows", True)
+        self.holds_rows = holds_rows(source)
         self._blocks = list(self._read()) if self.holds_rows else []
         self.n_samples, self.n_features = source.n_samples, len(centring.centre)
         self.largest_block, self.is_stable = source.largest_block, self.holds_rows

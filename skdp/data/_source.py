@@ -56,3 +56,8 @@ class Source(Protocol):
 def is_stable(source: Source) -> bool:
     """Whether a source declares that every reading shows the same blocks."""
     return getattr(source, "is_stable", False)  # what declares nothing promises nothing
+
+
+def holds_rows(source: Source) -> bool:
+    """Whether the rows of a source are in memory, however often they are read."""
+    return getattr(source, "holds_rows", True)

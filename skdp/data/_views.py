@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from skdp._rows import clip_entries, columns_at
 from skdp.data._centred import TargetScale
-from skdp.data._source import Block, Source, is_stable
+from skdp.data._source import Block, Source, holds_rows, is_stable
 
 
 class _View(ABC):
@@ -25,7 +25,7 @@ class _View(ABC):
         self.n_samples, self.n_features = source.n_samples, source.n_features
         self.largest_block = source.largest_block
         self.is_row_major = source.is_row_major
-        self.is_stable = is_stable(source)
+        self.is_stable, self.holds_rows = is_stable(source), holds_rows(source)
         self.holds_rows = getattr(source, "holds_rows", True)
         self.amplification = getattr(source, "amplification", 1.0)
         self.cells = getattr(source, "cells", 0)

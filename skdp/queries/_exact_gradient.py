@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from skdp._floats import UNIT_ROUNDOFF, FloatArray, IntArray
-from skdp.data import Block, Source, is_stable
+from skdp.data import Block, Source, holds_rows, is_stable
 from skdp.losses._plain import plain_error, plain_residual
 from skdp.objectives import LinearObjective
 from skdp.privacy._query import Bound, Layout
@@ -36,6 +36,9 @@ from skdp.queries._row_grid import (
 _WORTH_COMPILING = 10_000_000
 # From which on kept rows are held in single precision, which holds their integers.
 _WORTH_NARROWING = 1_000_000
+# Bytes up to which the rows of a source that is not in memory are kept on their grid,
+# and how many a number takes at most: of dense rows, and of those by way of states.
+_MOST_KEPT, _DENSE_BYTES, _OTHER_BYTES = 2**30, 4, 24
 
 
 def residual_bound(objective: LinearObjective, clip: float = math.inf) -> float:
@@ -134,6 +137,12 @@ class ExactGradientSum:
         self._largest = residual_bound(objective, residual_clip)
         self._clip = residual_clip
         self._kept: list[_Kept] = []
+        # What is kept is of one reading, so that others need not show the same.
+        n_bytes = objective.n_samples * objective.n_features
+        n_bytes *= _DENSE_BYTES if source.is_row_major else _OTHER_BYTES
+        self._keeps = is_stable(source) or (
+            not holds_rows(source) and n_bytes <= _MOST_KEPT
+        )
         self._is_compiled = (
             objective.loss.n_outputs == 1
             and objective.n_samples * objective.n_features >= _WORTH_COMPILING
@@ -188,6 +197,7 @@ class ExactGradientSum:
         is_plain = self._is_plain and objective.loss.n_outputs == 1
         if (
             add_up is None
+            or self._keeps
             or not is_plain
             or objective.entry_bound < objective.data_norm
         ):
@@ -214,7 +224,7 @@ class ExactGradientSum:
             yield from self._sampled(rows)
         elif self._kept:
             yield from self._kept
-        elif is_stable(self._source):
+        elif self._keeps:
             self._kept = [self._on_grid(block) for block in self._source.blocks()]
             yield from self._kept
         else:

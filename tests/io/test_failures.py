@@ -13,6 +13,7 @@ from skdp import BudgetLedger, DPGradientBoostingClassifier, DPLogisticRegressio
 from skdp.exceptions import SourceError
 from skdp.io import ParquetSource, SqlSource
 from skdp.io._session import _FAILED, _INTERRUPTED, Session
+from skdp.queries import _exact_gradient
 from tests.io.places import (
     COLUMNS,
     FEATURES,
@@ -29,6 +30,11 @@ SECRET = "4242.4242"
 
 def ledger(tmp_path):
     return BudgetLedger(tmp_path / "books.db", epsilon=10.0, delta=1e-3)
+
+
+@pytest.fixture(autouse=True)
+def is_too_large_to_keep(monkeypatch):
+    monkeypatch.setattr(_exact_gradient, "_MOST_KEPT", 0)
 
 
 def model(**given):

@@ -18,6 +18,7 @@ from skdp.io._sql_sums import GradientText
 from skdp.io._targets import Labels, Numbers
 from skdp.losses import HuberHingeLoss, LogisticLoss, SquaredLoss
 from skdp.objectives import LinearObjective
+from skdp.queries import _exact_gradient
 from skdp.queries._exact_gradient import ExactGradientSum
 from skdp.queries._grid import on_grid
 from tests.io.places import FEATURES, N, database, numbers
@@ -40,6 +41,11 @@ def table():
     frame.loc[105, "c"] = 5e-324
     frame.loc[200, "a"], frame.loc[201, "b"] = np.nan, np.inf
     return frame
+
+
+@pytest.fixture(autouse=True)
+def is_too_large_to_keep(monkeypatch):
+    monkeypatch.setattr(_exact_gradient, "_MOST_KEPT", 0)
 
 
 def both(frame, objective, clip=math.inf, targets=LABELS, target="y", **facts):
@@ -186,7 +192,7 @@ def test_fits_use_it_and_look_at_the_number_of_rows(monkeypatch):
     assert asked
     assert not any(asked)
     assert np.array_equal(pushed.coef_, fetched.coef_)
-    monkeypatch.undo()
+    monkeypatch.setattr("skdp.io._sql.MOST_FEATURES", 200)
 
     class Lost(SqlSource):
         n_counts = 0
@@ -197,6 +203,27 @@ def test_fits_use_it_and_look_at_the_number_of_rows(monkeypatch):
 
     with pytest.raises(SourceError, match="could not be read"):
         fitted(Lost(database(numbers()), "records", **facts))
+
+
+def test_what_can_be_kept_is_read_once(monkeypatch):
+    monkeypatch.setattr(_exact_gradient, "_MOST_KEPT", 4 * 3 * N)
+    facts = {"target": "y", "n_samples": N, "features": FEATURES}
+    readings = []
+
+    class Watched(SqlSource):
+        def _scan(self, names):
+            readings.append(names)
+            return super()._scan(names)
+
+        def gradient_sums(self, *asked):
+            raise AssertionError("kept")
+
+    kept = fitted(Watched(database(numbers()), "records", **facts))
+    assert len(readings) == 1
+    monkeypatch.setattr(_exact_gradient, "_MOST_KEPT", 4 * 3 * N - 1)
+    assert np.array_equal(
+        fitted(SqlSource(database(numbers()), "records", **facts)).coef_, kept.coef_
+    )
 
 
 def test_several_outputs_and_encoded_columns_are_fetched(monkeypatch):
