@@ -92,9 +92,24 @@ def numbers(array: Any) -> np.ndarray:
     return np.asarray(array.to_numpy(zero_copy_only=False))
 
 
+def as_bytes(array: Any) -> Any:
+    """Text as it is stored: nothing of it need be valid."""
+    pa = arrow()
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    return array.cast(pa.large_binary())
+
+
+def _decoded(value: bytes | None) -> str | None:
+    try:
+        return None if value is None else value.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+
+
 def cells(array: Any) -> tuple[Any, np.ndarray]:
     """Cells as a column of a data frame, and which of them are missing."""
-    pa, kind = arrow(), kind_of(array.type)
+    kind = kind_of(array.type)
     if kind == "number":
         found = numbers(array)
         return found, np.isnan(found)
@@ -103,10 +118,14 @@ def cells(array: Any) -> tuple[Any, np.ndarray]:
         plain = array.fill_null(False).to_numpy(zero_copy_only=False)
         return pd.arrays.BooleanArray(np.asarray(plain), is_missing), is_missing
     if kind == "string":
-        text = array.cast(pa.string()).dictionary_encode()
+        text = as_bytes(array).dictionary_encode()
         codes = text.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-        is_missing = np.asarray(codes < 0)  # a dictionary may hold a null itself
-        values = pd.Index(text.dictionary.to_pylist(), dtype="str")
-        return pd.Categorical.from_codes(codes, values), is_missing
+        texts = [_decoded(value) for value in text.dictionary.to_pylist()]
+        # What is no text, or null in a dictionary, is missing.
+        places = np.cumsum([value is not None for value in texts]) - 1
+        places[[value is None for value in texts]] = -1
+        codes = np.append(places, -1)[codes]
+        values = pd.Index([v for v in texts if v is not None], dtype="str")
+        return pd.Categorical.from_codes(codes, values), np.asarray(codes < 0)
     points = array.to_numpy(zero_copy_only=False)
     return points.astype("datetime64[us]"), is_missing

@@ -65,7 +65,7 @@ class SqlSource(TableSource):
     one_record_per_row : bool, default=False
         That each row of a query is one record, that the number of rows depends on no
         record, and that no record makes the query fail: needed for queries and views
-        that do more than change rows of one table one by one, and repeated in
+        of any kind and tables with computed columns, and repeated in
         ``privacy_.assumed_public``.
     batch_size : int in [1, 2^20], default=16384
         Rows that are read at once. Changes no result.
@@ -150,12 +150,17 @@ class SqlSource(TableSource):
                 "a transaction holds them still. Got files, functions or objects of "
                 "Python. Store them as a table, or use ParquetSource for files."
             )
-        if not engine.is_row_wise(query) and not self._is_declared:
+        is_plain = is_table and refused(
+            lambda: engine.is_stored_table(table), _UNREADABLE
+        )
+        if not is_plain and not self._is_declared:
             raise ValueError(
-                "The table or query must give one row for each row of one table. Got "
-                "one that may do more, such as filter, join or group. Use where= for a "
-                "filter; for others pass one_record_per_row=True if each row is one "
-                "record and the number of rows depends on no record."
+                "The table must be one that the database stores, without computed "
+                "columns. Got a view, a query or another table, which may do more than "
+                "give one row for each record. Use features= for expressions and "
+                "where= for a filter; for others pass one_record_per_row=True if each "
+                "row is one record, the number of rows depends on no record, and no "
+                "record makes it fail."
             )
         return relation
 
@@ -169,11 +174,13 @@ class SqlSource(TableSource):
             self._shown[name] = f"TRY({text})"
         if self._where is not None:
             self._check_expression(self._where, "The 'where' argument")
+            bound = f"SELECT {self._is_record()} AS r FROM {self._relation}"
+            refused(lambda: self._engine.schema(bound), _UNREADABLE)
         return target
 
     def _check_expression(self, text: str, what: str) -> None:
         engine = self._engine
-        check_row_wise(text, what, engine.parse, engine.is_plain)
+        check_row_wise(text, what, engine.parse, self._own)
 
     def _check_order(self) -> None:
         if self._order is not None and self._order not in self._schema.names:

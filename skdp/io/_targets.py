@@ -72,8 +72,9 @@ class Labels:
         import pyarrow.compute as pc
 
         pa = _arrow.arrow()
-        known = pa.array([str(label) for label in self.classes], pa.string())
-        codes = pc.index_in(array.cast(pa.string()), value_set=known, skip_nulls=True)
+        labels = [str(label).encode() for label in self.classes]
+        known = pa.array(labels, pa.large_binary())
+        codes = pc.index_in(_arrow.as_bytes(array), value_set=known, skip_nulls=True)
         codes = codes.fill_null(-1).to_numpy(zero_copy_only=False)
         return np.maximum(codes, 0).astype(np.float64), codes >= 0
 

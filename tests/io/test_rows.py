@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from skdp import DPGradientBoostingClassifier, DPLogisticRegression, TableEncoder
 from skdp.columns import Boolean, Categories, Dates, Range
 from skdp.exceptions import SourceError
-from skdp.io import ParquetSource
+from skdp.io import ParquetSource, _arrow
 from skdp.io._rows import StreamRows
 from skdp.io._targets import Labels, Numbers
 from tests.io.places import FEATURES, LAYOUTS, N, in_files, numbers, read, with_holes
@@ -170,6 +172,28 @@ class Dropping(ParquetSource):
         for batch, is_record in super()._scan(names):
             keep = np.isfinite(np.column_stack([batch.column("a"), batch.column("b")]))
             yield batch.filter(keep.all(axis=1).tolist()), is_record
+
+
+def test_bytes_that_are_no_text_are_missing(tmp_path):
+    """One cell that no one can decode ends no fit."""
+    words = [b"up", b"down", b"\xff\xfe", b"up"] * 50
+    text = pa.array(words, pa.binary()).view(pa.string())
+    large = pa.array(words, pa.large_binary()).view(pa.large_string())
+    for column in (text, text.dictionary_encode(), large):
+        table = pa.table({"w": column, "a": np.linspace(0, 1, 200), "y": [0, 1] * 100})
+        path = tmp_path / f"{column.type.id}.parquet"
+        parquet.write_table(table, path)
+        columns = {"w": Categories(["up", "down"], missing=True), "a": (0, 1)}
+        source = ParquetSource(path, target="y", n_samples=200, columns=columns)
+        DPLogisticRegression(1.0, classes=[0, 1]).fit(source)
+        labels = ParquetSource(path, target="w", n_samples=200, features=["a"])
+        DPLogisticRegression(1.0, classes=["down", "up"]).fit(labels)
+        found, known = Labels(np.array(["down", "up"]))(column)
+        assert known.tolist() == [True, True, False, True] * 50
+        assert found[known].tolist() == [1.0, 0.0, 1.0] * 50
+        cells, is_missing = _arrow.cells(column)
+        assert is_missing.tolist() == [False, False, True, False] * 50
+        assert list(cells[:2]) == ["up", "down"]
 
 
 def test_broken_twin_that_drops_null_records_is_found(tmp_path):
