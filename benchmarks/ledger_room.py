@@ -34,6 +34,7 @@ from skdp.privacy import (
 )
 from skdp.privacy._filter import FilterState, Reserve
 from skdp.privacy._gaussian import gaussian_mu
+from skdp.solvers._base import Solver
 from skdp.solvers._noisy_sgd import NoisySGD
 from skdp.solvers._objective_perturbation import ObjectivePerturbation
 
@@ -55,7 +56,7 @@ print(middle - start, time.perf_counter() - middle)
 """
 
 
-def fit(solver: type, n: int, epsilon: float, delta: float) -> Event:
+def fit(solver: type[Solver], n: int, epsilon: float, delta: float) -> Event:
     """The event of a logistic regression with the solver's defaults."""
     objective = LinearObjective(
         loss=LogisticLoss(),
@@ -65,8 +66,8 @@ def fit(solver: type, n: int, epsilon: float, delta: float) -> Event:
         adjacency="replace_one",
     )
     budget = Budget(epsilon, delta)
-    given = given_params(solver, solver.key, {})  # type: ignore[attr-defined]
-    plan = solver.planned(given, objective, budget).plan(objective)  # type: ignore[attr-defined]
+    given = given_params(solver, solver.key, {})
+    plan = solver.planned(given, objective, budget).plan(objective)
     declare = partial(plan.event, relation="replace_one")
     event: Event = declare(calibrate(declare, budget))
     return event

@@ -72,4 +72,4 @@ def _holds_of_parts(word, value, schema, whole):
     if word == "additionalProperties":
         assert given is False
         return set(value) <= set(schema["properties"])
-    raise NotImplementedError(word)
+    raise ValueError(f"The schema has a word that is not read here: {word!r}.")

@@ -13,6 +13,7 @@ from scipy.sparse import issparse, vstack
 from sklearn.utils import get_tags
 
 from skdp._quiet import no_warnings
+from skdp._rows import rows_at
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,23 +61,28 @@ def applied(
     rows : ndarray, CSR or data frame
     is_present : ndarray of bool of shape (n_rows,)
     shown : ndarray, CSR or data frame of one row
-        Put in the place of others.
+        Put in the place of all of them if all are refused.
     """
     with no_warnings():
         try:
             return change(rows), is_present
         except Exception:  # of which row it is shows one by one
-            found = [_alone(change, rows, i) for i in range(rows.shape[0])]
-    is_fine = np.array([row is not None for row in found])
-    whole = [shown if row is None else row for row in found]
-    return _stacked(whole), is_present & is_fine
+            n = len(is_present)
+            is_fine = np.array([_passes(change, rows, i) for i in range(n)])
+            if not is_fine.any():
+                return _stacked([shown] * n), np.zeros_like(is_present)
+            # Once more in the same shape: no other row's last bits may depend on
+            # whether one is refused. What stands in its place is in no sum.
+            places = np.where(is_fine, np.arange(n), np.argmax(is_fine))
+            return change(rows_at(rows, places)), is_present & is_fine
 
 
-def _alone(change: Callable[[Any], Any], rows: Any, i: int) -> Any:
+def _passes(change: Callable[[Any], Any], rows: Any, i: int) -> bool:
     try:
-        return change(_row(rows, i))
+        change(_row(rows, i))
     except Exception:  # a row that is refused is a null record
-        return None
+        return False
+    return True
 
 
 def of_step(transformer: Any, before: Any) -> Step:

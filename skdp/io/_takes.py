@@ -99,7 +99,7 @@ class TakesSources:
             if name in vars(cls):
                 setattr(cls, name, _by_blocks(vars(cls)[name]))
         if "fit" in vars(cls):
-            setattr(cls, "fit", _with_targets(vars(cls)["fit"]))  # noqa: B010 - as below
+            setattr(cls, "fit", _with_targets(vars(cls)["fit"]))  # noqa: B010 - mypy knows no fit
         if hasattr(cls, "score"):
             setattr(cls, "score", _scored(cls.score))  # noqa: B010 - mypy knows no score
 

@@ -7,12 +7,14 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
+from scipy.sparse import csr_array
 
 from skdp import DPGradientBoostingClassifier, DPLogisticRegression, TableEncoder
 from skdp.columns import Boolean, Categories, Dates, Range
 from skdp.exceptions import SourceError
 from skdp.io import ParquetSource, _arrow
 from skdp.io._rows import StreamRows
+from skdp.io._steps import applied
 from skdp.io._targets import Labels, Numbers
 from tests.io.places import FEATURES, LAYOUTS, N, in_files, numbers, read, with_holes
 
@@ -172,6 +174,46 @@ class Dropping(ParquetSource):
         for batch, is_record in super()._scan(names):
             keep = np.isfinite(np.column_stack([batch.column("a"), batch.column("b")]))
             yield batch.filter(keep.all(axis=1).tolist()), is_record
+
+
+def one_by_one(change, rows, is_present, shown):
+    """The twin: other rows are changed in another shape because of one."""
+    found = []
+    for i in range(len(rows)):
+        try:
+            found.append(change(rows[i : i + 1]))
+        except ValueError:
+            found.append(shown)
+    return np.concatenate(found), is_present
+
+
+def test_a_refused_row_changes_no_bit_of_others():
+    """Products of many rows need not have the bits of products of one."""
+
+    def change(rows):
+        if (rows > 9).any():
+            raise ValueError("too far")
+        return rows + 1e-9 * len(rows)  # as if the shape showed
+
+    rows, there = np.arange(8.0)[:, None], np.ones(8, dtype=bool)
+    refused = rows.copy()
+    refused[3] = 10.0
+    shown = np.zeros((1, 1))
+    whole, _ = applied(change, rows, there, shown)
+    found, present = applied(change, refused, there, shown)
+    assert np.flatnonzero(~present).tolist() == [3]
+    same = np.delete(np.arange(8), 3)
+    assert np.array_equal(found[same], whole[same])
+    sparse, present = applied(
+        lambda X: csr_array(change(X.toarray())), csr_array(refused), there, shown
+    )
+    assert not present[3]
+    assert np.array_equal(sparse.toarray()[same], whole[same])
+    twin, _ = one_by_one(change, refused, there, shown)
+    assert not np.array_equal(twin[same], whole[same])
+    none, present = applied(change, refused[3:4], there[:1], shown)
+    assert not present.any()
+    assert np.array_equal(none, shown)
 
 
 def test_bytes_that_are_no_text_are_missing(tmp_path):
