@@ -89,7 +89,11 @@ def _put_rows(X: Any, at: np.ndarray, rows: Any) -> Any:
 
 
 def rows_at(rows: Any, positions: NDArray[np.int64] | slice) -> Any:
-    """Some rows of an array, CSR matrix, data frame or sequence."""
+    """Some rows of an array, CSR, data frame, source or sequence; None stays None."""
+    if rows is None:
+        return None
+    if hasattr(rows, "taking"):  # a source: nothing is read
+        return rows.taking(positions)
     if hasattr(rows, "iloc"):
         return rows.iloc[positions]
     if not hasattr(rows, "shape"):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 from skdp.exceptions import SourceError
@@ -51,6 +52,7 @@ class Session:
         self.has_read = False
         self.kept: dict[str, Any] = {}  # for as long as the snapshot holds; private
         self._n_passes = 0
+        self._is_broken = False
         self._thread = threading.get_ident()
 
     def check_own(self) -> None:
@@ -63,28 +65,42 @@ class Session:
 
     def counted(self, batches: Iterator[Any]) -> Iterator[Any]:
         """One pass: a snapshot that still holds, and as many rows as were declared."""
-        self.has_read = True
-        self._n_passes += 1
-        self.snapshot.check()
-        done, clock = 0, _Clock(self._label, self._n_passes, self._n_samples)
-        for batch in batches:
-            done += len(batch)
-            if done > self._n_samples:
+        with self._pass():
+            done, clock = 0, _Clock(self._label, self._n_passes, self._n_samples)
+            for batch in batches:
+                done += len(batch)
+                if done > self._n_samples:
+                    raise SourceError(_FAILED)
+                yield batch
+                clock.show(done)
+            if done < self._n_samples:
                 raise SourceError(_FAILED)
-            yield batch
-            clock.show(done)
-        if done < self._n_samples:
-            raise SourceError(_FAILED)
 
     def answered(self, ask: Callable[[], tuple[int, Any]]) -> Any:
         """One pass that is made where the records are; `ask` counts its rows too."""
+        with self._pass():
+            n_rows, answer = ask()
+            if n_rows != self._n_samples:
+                raise SourceError(_FAILED)
+            return answer
+
+    @contextmanager
+    def _pass(self) -> Iterator[None]:
+        """Note a failure: who catches it must not go on as if there had been none."""
         self.has_read = True
         self._n_passes += 1
-        self.snapshot.check()
-        n_rows, answer = ask()
-        if n_rows != self._n_samples:
+        self.check_unbroken()
+        try:
+            self.snapshot.check()
+            yield
+        except Exception:
+            self._is_broken = True
+            raise
+
+    def check_unbroken(self) -> None:
+        """Raise if a pass has failed."""
+        if self._is_broken:
             raise SourceError(_FAILED)
-        return answer
 
     def told(self, problem: BaseException) -> BaseException:
         """What is raised in place of a problem."""

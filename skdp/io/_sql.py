@@ -227,7 +227,8 @@ class SqlSource(TableSource):
     ) -> PlainSums | None:
         """Sums that the database adds up; None where it cannot, or had better not."""
         names, target = reading.names, self.target
-        if target is None or self._steps or not reading.is_numeric:
+        is_all = self._part is None and not self._steps
+        if target is None or not is_all or not reading.is_numeric:
             return None
         y = targets.text(self._cell(target))
         if y is None or len(names) > MOST_FEATURES:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from skdp._validation import check_count
 from skdp.columns import as_declared
 from skdp.io._arrow import kind_of, stand_in
+from skdp.io._parts import NO_PLACES, Batch, Part
 from skdp.io._predict_to import check_place, predict_to
 from skdp.io._reading import Reading, declared_at, reading_of
 from skdp.io._session import Session, Snapshot, refused
@@ -64,10 +65,11 @@ class TableSource(ABC):
         batch_size: int,
     ) -> None:
         self.target, self.columns = target, columns
-        self.n_samples = check_count("n_samples", n_samples)
+        self.n_samples = self._n_rows = check_count("n_samples", n_samples)
         self.batch_size = check_count("batch_size", batch_size, high=1 << 20)
         self._declared = None if columns is None else as_declared(columns)
         self._steps: tuple[Step, ...] = ()
+        self._part: Part | None = None
         self._reads: list[Session] = []  # shared by all that is derived from a source
         self._schema: Any = self._opened_schema()
         self._names = self._features(features)
@@ -213,6 +215,28 @@ class TableSource(ABC):
         other.columns = other._declared = None
         return other
 
+    def taking(self, positions: NDArray[np.int64] | slice) -> Self:
+        """The same source with the records at some places only, in their order.
+
+        Parameters
+        ----------
+        positions : ndarray of int or slice
+            Different places, drawn without regard to the data.
+
+        Raises
+        ------
+        ValueError
+            If records have no places that no other record changes.
+        """
+        if not self.has_fixed_order:
+            raise ValueError(NO_PLACES)
+        other: Self = object.__new__(type(self))
+        vars(other).update(vars(self))
+        whole = Part.all(self._n_rows) if self._part is None else self._part
+        other._part = whole.taking(positions)
+        other.n_samples = len(other._part)
+        return other
+
     def reading(
         self,
         declared: Any = None,
@@ -248,7 +272,8 @@ class TableSource(ABC):
         """One pass: rows after all steps, which are records, and other columns."""
         names = tuple(dict.fromkeys((*reading.names, *also)))
         (session,) = self._reads
-        for batch in session.counted(_Batch.of(self._scan(names), self.batch_size)):
+        batches = session.counted(Batch.of(self._scan(names), self.batch_size))
+        for batch in batches if self._part is None else self._part.of(batches):
             rows, is_present = reading.cleaned(batch.columns)
             if batch.is_record is not None:
                 is_present &= batch.is_record
@@ -275,13 +300,14 @@ class TableSource(ABC):
         if self._reads:
             self._reads[0].check_own()
             return call()
-        session = Session(self._snapshot, self.n_samples, label)
+        session = Session(self._snapshot, self._n_rows, label)
         problem: BaseException | None = None
         self._reads.append(session)
         try:
             with self._connected():
                 self._accept(session)
                 result = call()
+                session.check_unbroken()
                 session.snapshot.check()
                 return result
         except BaseException as error:
@@ -301,7 +327,7 @@ class TableSource(ABC):
             "number. Make the source anew, with the right n_samples."
         )
         refused(session.snapshot.check, message)
-        if refused(self._count, message) != self.n_samples:
+        if refused(self._count, message) != self._n_rows:
             raise ValueError(message)
 
     def _features(self, given: Sequence[str] | None) -> tuple[str, ...]:
@@ -333,24 +359,3 @@ class TableSource(ABC):
 
 # Rows that are fetched at once: more than are worked on, which go through the cache.
 FETCHED = 1 << 16
-
-
-class _Batch:
-    """A record batch, and which of its rows are records."""
-
-    def __init__(self, columns: Any, is_record: NDArray[np.bool_] | None) -> None:
-        self.columns, self.is_record = columns, is_record
-
-    def __len__(self) -> int:
-        return int(self.columns.num_rows)
-
-    @classmethod
-    def of(
-        cls, scanned: Iterator[tuple[Any, NDArray[np.bool_] | None]], size: int
-    ) -> Iterator[_Batch]:
-        """Batches of at most so many rows."""
-        for columns, is_record in scanned:
-            for start in range(0, columns.num_rows, size):
-                part = columns.slice(start, size)
-                own = None if is_record is None else is_record[start : start + size]
-                yield cls(part, own)

@@ -58,16 +58,6 @@ def _fit_source(model: Any, X: TableSource, y: Any, fit: Callable[[], Any]) -> N
         model.privacy_ = replace(record, assumed_public=public)
 
 
-def refuse_source(X: Any) -> None:
-    """Refuse a source where records are divided."""
-    if isinstance(X, TableSource):
-        raise TypeError(
-            "A search must have its records in memory, to divide them. Got a source. "
-            "Search on a table of other records that fits, then fit the parameters "
-            "that were found on the source."
-        )
-
-
 def refuse_targets(y: Any) -> None:
     """Refuse a y beside a source."""
     if y is not None:

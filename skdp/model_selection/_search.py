@@ -21,7 +21,9 @@ from skdp._quiet import warn
 from skdp._rows import count_rows, rows_at
 from skdp._validation import check_n_jobs, check_real
 from skdp.exceptions import PublicLabelsWarning, TuningCostWarning
-from skdp.io._takes import refuse_source
+from skdp.io._parts import NO_PLACES
+from skdp.io._table_source import TableSource
+from skdp.io._takes import refuse_targets
 from skdp.model_selection._candidates import (
     Candidate,
     Prepared,
@@ -47,6 +49,8 @@ from skdp.privacy._door import Door
 from skdp.privacy._record import PrivacyRecord
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
+# scikit-learn's names of what `score` of an estimator is.
+_DEFAULT_SCORES = ("accuracy", "r2")
 # Above this share of the score's range, noise hides what candidates differ by.
 _NOISY_SCORES = 0.01
 
@@ -107,9 +111,11 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
 
         Parameters
         ----------
-        X : array-like, CSR or data frame of shape (n_samples, n_features)
-            What `estimator` accepts.
+        X : array-like, CSR, data frame or source of shape (n_samples, n_features)
+            What `estimator` accepts. A source must have a fixed order: its records are
+            divided by their places. Each fit reads it anew.
         y : array-like of shape (n_samples,)
+            Left out with a source, which has its target.
 
         Returns
         -------
@@ -124,6 +130,8 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
             If a step reads data and nobody accounts for it. Nothing was spent.
         BudgetExceeded
             If the ledger's cap does not allow this search. Nothing was read or spent.
+        SourceError
+            If a source could not be read to the end. What was committed stays so.
 
         Warns
         -----
@@ -132,11 +140,24 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
             in any candidate; the message names the one to use.
         """
         with self._all_or_nothing():
-            return self._fit(X, y)
+            if not isinstance(X, TableSource):
+                return self._fit(*check_indexable(X, y), self.n_jobs)
+            refuse_targets(y)
+            self._check_source(X)
+            fitted: Self = X.during(lambda: self._fit(X, None, n_jobs=1))
+            return fitted
 
-    def _fit(self, X: Any, y: Any) -> Self:
-        refuse_source(X)
-        X, y = check_indexable(X, y)
+    def _check_source(self, X: TableSource) -> None:
+        check_n_jobs(self.n_jobs)
+        if self.n_jobs not in (None, 1):
+            raise ValueError(
+                "The 'n_jobs' parameter must be None or 1 with a source, which is read "
+                f"by one fit at a time. Got {self.n_jobs!r}."
+            )
+        if not X.has_fixed_order:
+            raise ValueError(NO_PLACES)
+
+    def _fit(self, X: Any, y: Any, n_jobs: int | None) -> Self:
         # Parameters are checked before a seed is taken.
         door = self._door(self._check_privacy_params())
         plan = self._plan(X, y, door)
@@ -148,7 +169,7 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
             scorer=facts.scorer,
             draws=door.draws,
             seed=self.random_state,
-            n_jobs=self.n_jobs,
+            n_jobs=n_jobs,
             verbose=bool(self.verbose),
         )
         answers = door.commit(
@@ -208,6 +229,8 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
         needs = chosen.method.needs(multiplier, facts)
         notes += warn_of_search_noise(candidates, accepted.stand_ins, needs)
         assumed: tuple[str, ...] = PUBLIC_OF_TABLES
+        if isinstance(X, TableSource):
+            assumed += X.assumed_public
         if accepted.takes_labels:
             assumed += (self._warn_of_labels(),)
         return _Plan(
@@ -378,13 +401,22 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
         return np.asarray(self.best_estimator_.decision_function(X))
 
     @_if_best_has("score")
-    def score(self, X: Any, y: Any) -> float:
+    def score(self, X: Any, y: Any = None) -> float:
         """The named score of the best estimator on raw data: **not** private.
 
         Its own default score if `scoring` is None. For a score that may be released use
-        `skdp.private_score`.
+        `skdp.private_score`. A source has its target, and the default score only.
         """
         check_is_fitted(self)
+        if isinstance(X, TableSource):
+            refuse_targets(y)
+            if self.scoring is None or self.scoring_ in _DEFAULT_SCORES:
+                return float(self.best_estimator_.score(X))
+            raise ValueError(
+                "The 'scoring' parameter must be None, 'accuracy' or 'r2' for score() "
+                f"of a source. Got {self.scoring_!r}. Use skdp.private_score, or score "
+                "a table in memory."
+            )
         if self.scoring is None:
             return float(self.best_estimator_.score(X, y))
         return float(get_scorer(self.scoring_)(self.best_estimator_, X, y))

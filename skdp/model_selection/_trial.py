@@ -17,6 +17,8 @@ from sklearn.utils.parallel import Parallel, delayed
 from skdp._floats import FloatArray, IntArray
 from skdp._quiet import no_warnings
 from skdp._rows import count_rows, rows_at
+from skdp.io._scores import SourceScores
+from skdp.io._table_source import TableSource
 from skdp.model_selection._candidates import Prepared, is_private_step, steps_of
 from skdp.model_selection._scoring_base import PrivateScoring
 from skdp.pipeline._walk import walk
@@ -139,7 +141,10 @@ def _trial(
 ) -> tuple[Any, FloatArray]:
     model = _fitted(ready, parts.X_train, parts.y_train, seed, adjacency)
     if model is None:
-        return None, scorer.worst_statistic(len(parts.y_validation))
+        return None, scorer.worst_statistic(count_rows(parts.X_validation))
+    if isinstance(parts.X_validation, TableSource):
+        scored = SourceScores(parts.X_validation)
+        return model, scored.statistic(scorer, model)
     return model, scorer.statistic(model, parts.X_validation, parts.y_validation)
 
 

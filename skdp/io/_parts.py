@@ -1,0 +1,85 @@
+"""Record batches, and parts of a source: the records at some places."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+NO_PLACES = (
+    "A source must have a fixed order to be divided, since records are divided by "
+    "their places, which no other record may change. Got one without. Use a "
+    "ParquetSource."
+)
+
+
+class Batch:
+    """A record batch, and which of its rows are records."""
+
+    def __init__(self, columns: Any, is_record: NDArray[np.bool_] | None) -> None:
+        self.columns, self.is_record = columns, is_record
+
+    def __len__(self) -> int:
+        return int(self.columns.num_rows)
+
+    @classmethod
+    def of(
+        cls, scanned: Iterator[tuple[Any, NDArray[np.bool_] | None]], size: int
+    ) -> Iterator[Self]:
+        """Batches of at most so many rows."""
+        for columns, is_record in scanned:
+            for start in range(0, columns.num_rows, size):
+                part = columns.slice(start, size)
+                own = None if is_record is None else is_record[start : start + size]
+                yield cls(part, own)
+
+    def at(self, places: NDArray[np.int64]) -> Batch:
+        """Some of the rows."""
+        own = None if self.is_record is None else self.is_record[places]
+        return Batch(self.columns.take(places), own)
+
+
+class Part:
+    """Some places among the rows of a source; public. A bit is held for each row.
+
+    Parameters
+    ----------
+    is_in : ndarray of bool of shape (n_rows,)
+    """
+
+    def __init__(self, is_in: NDArray[np.bool_]) -> None:
+        self._bits, self._n_rows = np.packbits(is_in), len(is_in)
+        self._size = int(np.count_nonzero(is_in))
+
+    def __len__(self) -> int:
+        return self._size
+
+    @classmethod
+    def all(cls, n_rows: int) -> Self:
+        """All rows."""
+        return cls(np.ones(n_rows, dtype=bool))
+
+    def taking(self, positions: NDArray[np.int64] | slice) -> Part:
+        """The places at some positions of this part."""
+        is_in = np.zeros(self._n_rows, dtype=bool)
+        if len(self) < self._n_rows:
+            positions = self._places(0, self._n_rows)[positions]
+        is_in[positions] = True
+        return Part(is_in)
+
+    def of(self, batches: Iterator[Batch]) -> Iterator[Batch]:
+        """What one pass over the whole source shows of this part."""
+        start = 0
+        for batch in batches:
+            places = self._places(start, start + len(batch))
+            start += len(batch)
+            if len(places):
+                yield batch.at(places)
+
+    def _places(self, start: int, stop: int) -> NDArray[np.int64]:
+        """Places of this part within a range of rows, counted from its start."""
+        first = start // 8
+        bits = np.unpackbits(self._bits[first : -(-stop // 8)])
+        return np.flatnonzero(bits[start - 8 * first : stop - 8 * first])

@@ -1,0 +1,273 @@
+"""Searches over sources: records are divided by their places."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.pipeline import make_pipeline
+
+from skdp import (
+    BudgetLedger,
+    DPGradientBoostingClassifier,
+    DPGridSearchCV,
+    DPLinearRegression,
+    DPLogisticRegression,
+    DPRandomizedSearchCV,
+    DPStandardScaler,
+    TableEncoder,
+    private_score,
+)
+from skdp.exceptions import BudgetExceeded, SourceError
+from skdp.io import ParquetSource
+from skdp.io._parts import Batch, Part
+from skdp.io._session import _FAILED, Session
+from tests.io.places import (
+    COLUMNS,
+    FEATURES,
+    N,
+    in_database,
+    in_files,
+    numbers,
+    read,
+    with_holes,
+    write,
+)
+
+METHODS = ["composition", "random_stopping", "disjoint_splits"]
+LOGISTIC = DPLogisticRegression(classes=[0, 1], columns=COLUMNS)
+MODELS = {
+    "logistic": (LOGISTIC, {"C": [0.01, 1.0, 100.0]}),
+    "pipeline": (
+        make_pipeline(
+            TableEncoder(COLUMNS),
+            DPStandardScaler(bounds=(-2, 2)),
+            DPLogisticRegression(classes=[0, 1]),
+        ),
+        {"dplogisticregression__C": [0.01, 1.0]},
+    ),
+    "boosting": (
+        DPGradientBoostingClassifier(columns=COLUMNS, classes=[0, 1]),
+        {"learning_rate": [0.1, 0.5]},
+    ),
+}
+
+
+def search(model="logistic", method="composition", **given):
+    asked = {"epsilon": 3.0, "delta": 1e-6, "random_state": 5, "scoring": "accuracy"}
+    return DPGridSearchCV(*MODELS[model], method=method, **{**asked, **given})
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("model", MODELS)
+def test_the_same_as_in_memory(model, method, tmp_path):
+    frame = numbers()
+    expected = search(model, method).fit(frame[FEATURES], frame["y"])
+    for n_files, batch_size in [(1, 1 << 14), (7, 64)]:
+        place = tmp_path / str(n_files)
+        source = in_files(frame, place, n_files=n_files, batch_size=batch_size)
+        found = search(model, method).fit(source)
+        assert found.best_params_ == expected.best_params_
+        np.testing.assert_array_equal(found.best_score_, expected.best_score_)
+        raw = [x.decision_function(frame[FEATURES]) for x in (found, expected)]
+        np.testing.assert_array_equal(*raw)
+        assert found.score(source) == expected.score(frame[FEATURES], frame["y"])
+        assert found.privacy_.epsilon == expected.privacy_.epsilon
+        assert set(source.assumed_public) <= set(found.privacy_.assumed_public)
+        released = found.best_estimator_
+        released = released[-1] if hasattr(released, "steps") else released
+        assert released.privacy_.assumed_public == found.privacy_.assumed_public
+
+
+def test_regression_and_random_candidates(tmp_path):
+    frame = numbers()
+    model = DPLinearRegression(target_bounds=(0, 1), columns=COLUMNS)
+    grid = {"alpha": [1e-4, 1e-2, 1.0]}
+    given = {"n_iter": 2, "epsilon": 2.0, "delta": 1e-6, "random_state": 1}
+    source = in_files(frame, tmp_path / "table", target="t")
+    found = DPRandomizedSearchCV(model, grid, **given).fit(source)
+    expected = DPRandomizedSearchCV(model, grid, **given)
+    expected.fit(frame[FEATURES], frame["t"])
+    coefs = [x.best_estimator_.coef_ for x in (found, expected)]
+    np.testing.assert_array_equal(*coefs)
+    score = private_score(
+        found, source, epsilon=5.0, target_bounds=(0, 1), random_state=0
+    )
+    assert np.isfinite(score.value)
+
+
+# ------------------------------------------------------------------------------- parts
+
+
+def keys_of(source):
+    return read(source)[2]["key"].to_numpy()
+
+
+def test_parts_are_the_records_at_their_places(tmp_path):
+    source = in_files(numbers(), tmp_path / "table", n_files=3, batch_size=37)
+    order = np.random.default_rng(0).permutation(N)
+    for positions in [order[:100], order[100:], slice(5), slice(N), order[:1]]:
+        part = source.taking(positions)
+        wanted = np.sort(np.arange(N)[positions])
+        np.testing.assert_array_equal(keys_of(part), wanted)
+        assert part.shape == (len(wanted), 3)
+        inner = part.taking(slice(0, None, 2))
+        np.testing.assert_array_equal(keys_of(inner), wanted[::2])
+    np.testing.assert_array_equal(keys_of(source), np.arange(N))
+
+
+def moved(source_of, tmp_path):
+    """Rows of another part that one record moves by becoming unreadable."""
+    order = np.random.default_rng(1).permutation(N)
+    frame = numbers()
+    other = frame.copy()
+    other.loc[N // 2, "a"] = np.nan
+    kept = order[: N // 2][order[: N // 2] != N // 2]
+    keys = []
+    for i, table in enumerate([frame, other]):
+        source = source_of(write(table, tmp_path / str(i)))
+        keys.append(set(keys_of(source.taking(order[: N // 2]))) - {N // 2})
+    return len(keys[0] ^ keys[1]), len(keys[0] ^ set(kept))
+
+
+def over(kind):
+    facts = {"target": "y", "n_samples": N, "features": FEATURES}
+    return lambda folder: kind(folder, **facts)
+
+
+def test_no_record_changes_the_place_of_another(tmp_path):
+    assert moved(over(ParquetSource), tmp_path) == (0, 0)
+
+
+class CountsReadable(Part):
+    """Places among the rows that can be read."""
+
+    def of(self, batches):
+        def readable():
+            for batch in batches:
+                numbers = batch.columns.column("a").to_numpy(zero_copy_only=False)
+                yield batch.at(np.flatnonzero(np.isfinite(numbers)))
+
+        yield from super().of(readable())
+
+
+class Twin(ParquetSource):
+    def taking(self, positions):
+        other = super().taking(positions)
+        is_in = np.zeros(self.n_samples, dtype=bool)
+        is_in[positions] = True
+        other._part = CountsReadable(is_in)
+        return other
+
+
+def test_counting_readable_rows_is_caught(tmp_path):
+    assert moved(over(Twin), tmp_path)[0] > 0
+
+
+def test_a_bit_is_held_for_each_row():
+    part = Part(np.ones(10**6, dtype=bool))
+    assert len(part) == 10**6
+    assert part._bits.nbytes == 125_000
+    assert list(part.of(iter(()))) == []
+
+
+def test_null_records_stay_in_their_part(tmp_path):
+    frame, bad = with_holes()
+    source = in_files(frame, tmp_path / "table")
+    part = source.taking(slice(0, 50))
+    np.testing.assert_array_equal(read(part)[1], ~bad[:50])
+    found = search().fit(source)
+    assert found.privacy_.n_samples == N
+
+
+def test_batches_keep_what_is_no_record():
+    import pyarrow as pa
+
+    batch = Batch(pa.record_batch({"a": [1, 2, 3]}), np.array([True, False, True]))
+    taken = batch.at(np.array([1, 2]))
+    np.testing.assert_array_equal(taken.is_record, [False, True])
+    assert taken.columns.column("a").to_pylist() == [2, 3]
+
+
+# ---------------------------------------------------------------- refusals, failures
+
+
+def ledger(tmp_path, epsilon=10.0):
+    return BudgetLedger(tmp_path / "books.db", epsilon=epsilon, delta=1e-3)
+
+
+def test_refused_before_anything_is_read_or_spent(tmp_path):
+    books = ledger(tmp_path)
+    source = in_files(numbers(), tmp_path / "table")
+    base = in_database(numbers())
+    for X, given, text in [
+        (base, {}, "fixed order"),
+        (source, {"n_jobs": 2}, "'n_jobs' parameter must be None or 1"),
+        (source, {"epsilon": np.inf, "ledger": None}, "must be finite"),
+        (in_files(numbers(), tmp_path / "none", target=None), {}, "target"),
+    ]:
+        with pytest.raises(ValueError, match=text):
+            search(**{"ledger": books, "random_state": None, **given}).fit(X)
+    with pytest.raises(ValueError, match="y argument must be left out"):
+        search(ledger=books).fit(source, numbers()["y"])
+    model = DPLogisticRegression(columns=COLUMNS)
+    with pytest.raises(ValueError, match="classes"):
+        DPGridSearchCV(model, {"C": [1.0, 2.0]}, epsilon=1.0).fit(source)
+    assert books.spends() == []
+
+
+def test_scores_that_a_source_cannot_give(tmp_path):
+    source = in_files(numbers(), tmp_path / "table")
+    found = search(scoring="neg_log_loss").fit(source)
+    with pytest.raises(ValueError, match="private_score"):
+        found.score(source)
+
+
+PASSES: list[int] = []
+
+
+class FailsAt(ParquetSource):
+    """Once, at one pass of whatever is derived from it."""
+
+    when = 10**9
+
+    def _scan(self, names):
+        PASSES.append(1)
+        if len(PASSES) == self.when:
+            raise RuntimeError("the value 4242.4242")
+        yield from super()._scan(names)
+
+
+def failing(tmp_path, when):
+    PASSES.clear()
+    source = over(FailsAt)(write(numbers(), tmp_path / "table"))
+    source.when = when
+    return source
+
+
+def test_nothing_is_read_before_it_is_on_the_books(tmp_path):
+    source = failing(tmp_path, 0)
+    books = ledger(tmp_path, epsilon=1.0)
+    with pytest.raises(BudgetExceeded):
+        search(ledger=books, random_state=None).fit(source)
+    assert PASSES == []
+    assert books.spends() == []
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_failure_ends_the_search(method, tmp_path):
+    books = ledger(tmp_path, epsilon=100.0)
+    for when in [1, 2]:
+        source = failing(tmp_path, when)
+        asked = search(method=method, ledger=books, random_state=None)
+        with pytest.raises(SourceError) as caught:
+            asked.fit(source)
+        assert caught.value.args == (_FAILED,)
+        assert caught.value.__context__ is None
+        assert not hasattr(asked, "best_estimator_")
+    assert len(books.spends()) == 2
+
+
+def test_a_failure_that_counts_as_a_bad_candidate_is_caught(tmp_path, monkeypatch):
+    monkeypatch.setattr(Session, "check_unbroken", lambda session: None)
+    found = search().fit(failing(tmp_path, 1))  # as if the first candidate were bad
+    assert hasattr(found, "best_estimator_")
