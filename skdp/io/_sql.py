@@ -227,7 +227,7 @@ class SqlSource(TableSource):
     ) -> PlainSums | None:
         """Sums that the database adds up; None where it cannot, or had better not."""
         names, target = reading.names, self.target
-        is_all = self._part is None and not self._steps
+        is_all = self._places is None and not self._steps
         if target is None or not is_all or not reading.is_numeric:
             return None
         y = targets.text(self._cell(target))

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from skdp._validation import check_count
 from skdp.columns import as_declared
 from skdp.io._arrow import kind_of, stand_in
-from skdp.io._parts import NO_PLACES, Batch, Part
+from skdp.io._batches import Batch
+from skdp.io._places import NO_PLACES, Places
 from skdp.io._predict_to import check_place, predict_to
 from skdp.io._reading import Reading, declared_at, reading_of
 from skdp.io._session import Session, Snapshot, refused
@@ -69,7 +70,7 @@ class TableSource(ABC):
         self.batch_size = check_count("batch_size", batch_size, high=1 << 20)
         self._declared = None if columns is None else as_declared(columns)
         self._steps: tuple[Step, ...] = ()
-        self._part: Part | None = None
+        self._places: Places | None = None
         self._reads: list[Session] = []  # shared by all that is derived from a source
         self._schema: Any = self._opened_schema()
         self._names = self._features(features)
@@ -232,9 +233,9 @@ class TableSource(ABC):
             raise ValueError(NO_PLACES)
         other: Self = object.__new__(type(self))
         vars(other).update(vars(self))
-        whole = Part.all(self._n_rows) if self._part is None else self._part
-        other._part = whole.taking(positions)
-        other.n_samples = len(other._part)
+        whole = Places.all(self._n_rows) if self._places is None else self._places
+        other._places = whole.taking(positions)
+        other.n_samples = len(other._places)
         return other
 
     def reading(
@@ -273,7 +274,7 @@ class TableSource(ABC):
         names = tuple(dict.fromkeys((*reading.names, *also)))
         (session,) = self._reads
         batches = session.counted(Batch.of(self._scan(names), self.batch_size))
-        for batch in batches if self._part is None else self._part.of(batches):
+        for batch in batches if self._places is None else self._places.of(batches):
             rows, is_present = reading.cleaned(batch.columns)
             if batch.is_record is not None:
                 is_present &= batch.is_record

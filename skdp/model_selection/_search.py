@@ -21,7 +21,7 @@ from skdp._quiet import warn
 from skdp._rows import count_rows, rows_at
 from skdp._validation import check_n_jobs, check_real
 from skdp.exceptions import PublicLabelsWarning, TuningCostWarning
-from skdp.io._parts import NO_PLACES
+from skdp.io._places import NO_PLACES
 from skdp.io._table_source import TableSource
 from skdp.io._takes import refuse_targets
 from skdp.model_selection._candidates import (

@@ -19,7 +19,8 @@ from skdp import (
 )
 from skdp.exceptions import BudgetExceeded, SourceError
 from skdp.io import ParquetSource
-from skdp.io._parts import Batch, Part
+from skdp.io._batches import Batch
+from skdp.io._places import Places
 from skdp.io._session import _FAILED, Session
 from tests.io.places import (
     COLUMNS,
@@ -138,7 +139,7 @@ def test_no_record_changes_the_place_of_another(tmp_path):
     assert moved(over(ParquetSource), tmp_path) == (0, 0)
 
 
-class CountsReadable(Part):
+class CountsReadable(Places):
     """Places among the rows that can be read."""
 
     def of(self, batches):
@@ -155,7 +156,7 @@ class Twin(ParquetSource):
         other = super().taking(positions)
         is_in = np.zeros(self.n_samples, dtype=bool)
         is_in[positions] = True
-        other._part = CountsReadable(is_in)
+        other._places = CountsReadable(is_in)
         return other
 
 
@@ -164,7 +165,7 @@ def test_counting_readable_rows_is_caught(tmp_path):
 
 
 def test_a_bit_is_held_for_each_row():
-    part = Part(np.ones(10**6, dtype=bool))
+    part = Places(np.ones(10**6, dtype=bool))
     assert len(part) == 10**6
     assert part._bits.nbytes == 125_000
     assert list(part.of(iter(()))) == []

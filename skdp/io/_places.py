@@ -1,12 +1,14 @@
-"""Record batches, and parts of a source: the records at some places."""
+"""Places of records in a source, by which searches divide them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
+
+from skdp.io._batches import Batch
 
 NO_PLACES = (
     "A source must have a fixed order to be divided, since records are divided by "
@@ -15,33 +17,7 @@ NO_PLACES = (
 )
 
 
-class Batch:
-    """A record batch, and which of its rows are records."""
-
-    def __init__(self, columns: Any, is_record: NDArray[np.bool_] | None) -> None:
-        self.columns, self.is_record = columns, is_record
-
-    def __len__(self) -> int:
-        return int(self.columns.num_rows)
-
-    @classmethod
-    def of(
-        cls, scanned: Iterator[tuple[Any, NDArray[np.bool_] | None]], size: int
-    ) -> Iterator[Self]:
-        """Batches of at most so many rows."""
-        for columns, is_record in scanned:
-            for start in range(0, columns.num_rows, size):
-                part = columns.slice(start, size)
-                own = None if is_record is None else is_record[start : start + size]
-                yield cls(part, own)
-
-    def at(self, places: NDArray[np.int64]) -> Batch:
-        """Some of the rows."""
-        own = None if self.is_record is None else self.is_record[places]
-        return Batch(self.columns.take(places), own)
-
-
-class Part:
+class Places:
     """Some places among the rows of a source; public. A bit is held for each row.
 
     Parameters
@@ -61,13 +37,13 @@ class Part:
         """All rows."""
         return cls(np.ones(n_rows, dtype=bool))
 
-    def taking(self, positions: NDArray[np.int64] | slice) -> Part:
+    def taking(self, positions: NDArray[np.int64] | slice) -> Places:
         """The places at some positions of this part."""
         is_in = np.zeros(self._n_rows, dtype=bool)
         if len(self) < self._n_rows:
             positions = self._places(0, self._n_rows)[positions]
         is_in[positions] = True
-        return Part(is_in)
+        return Places(is_in)
 
     def of(self, batches: Iterator[Batch]) -> Iterator[Batch]:
         """What one pass over the whole source shows of this part."""
