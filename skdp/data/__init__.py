@@ -12,6 +12,7 @@ from skdp.data._code_rows import CodeBasis, CodeRows, CodeSource, added_up
 from skdp.data._held import HeldSource, held, in_memory
 from skdp.data._memory import MemorySource
 from skdp.data._offset import WithOffset
+from skdp.data._permuted import permuted
 from skdp.data._source import Block, Source, holds_rows, is_stable
 from skdp.data._table import Table
 from skdp.data._views import (
@@ -47,4 +48,5 @@ __all__ = [
     "holds_rows",
     "in_memory",
     "is_stable",
+    "permuted",
 ]

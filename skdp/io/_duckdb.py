@@ -106,6 +106,29 @@ class DuckDB:
         is_computed = any("GENERATED ALWAYS" in sql.upper() for (sql,) in tables)
         return bool(tables) and not views and not is_computed
 
+    def is_key(self, text: str, column: str) -> bool:
+        """Whether a stored table declares one of its columns unique and not missing."""
+        tree = json.loads(self.parse(f"SELECT * FROM {text}"))
+        name = tree["statements"][0]["node"]["from_table"]["table_name"].lower()
+        rows = self._link.sql(
+            "SELECT table_oid, constraint_type, constraint_column_names "
+            "FROM duckdb_constraints() WHERE lower(table_name) = ?",
+            params=[name],
+        ).fetchall()
+        tables = self._link.sql(
+            "SELECT table_oid FROM duckdb_tables() WHERE lower(table_name) = ?",
+            params=[name],
+        ).fetchall()
+        declared: dict[Any, set[str]] = {oid: set() for (oid,) in tables}
+        for oid, kind, names in rows:
+            if [one.lower() for one in names] == [column.lower()]:
+                declared[oid].add(kind)
+        # Of any schema, as above.
+        return bool(declared) and all(
+            "PRIMARY KEY" in kinds or {"UNIQUE", "NOT NULL"} <= kinds
+            for kinds in declared.values()
+        )
+
     def is_stored(self, query: str) -> bool:
         """Whether all that a query reads is within the transaction."""
         leaves = [node for node in self._plan(query) if not node["children"]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -106,6 +106,11 @@ class StreamSource:
         if targets is None or not rows.is_as_read:
             return None
         return rows.table.gradient_sums(asked, rows.reading, targets)
+
+    def permuted(self, key: str) -> StreamSource:
+        """The same records in the order of a keyed permutation of their ids."""
+        table = self._rows.table.permuted(key)
+        return StreamSource(replace(self._rows, table=table), self._targets)
 
     def blocks(self) -> Iterator[Block]:
         """One pass over the records."""

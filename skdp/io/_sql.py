@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,11 @@ from skdp.queries._plain_gradient import PlainGradient, PlainSums
 
 # Column of a reading that says which rows are records.
 _IS_RECORD = "is a record"
+_ONE_RECORD = (
+    "that each row of the query is one record, that the number of rows depends on no "
+    "record, and that no record makes the query fail"
+)
+_OWN_ID = "that the id of a record depends on nothing else of any record"
 _UNREADABLE = (
     "The table or query must be one that the database can read. Got another. Check "
     "the names; temporary and registered tables are seen by their own connection only: "
@@ -62,6 +67,11 @@ class SqlSource(TableSource):
         SQL condition on the columns of one row.
     order_by : str or None, default=None
         Column with a different value in each row, by which predictions are ordered.
+    record_id : str or None, default=None
+        Column of whole numbers or text that the table declares unique and not missing
+        (a primary key), and whose values depend on nothing else of any record. Solvers
+        that go through the records in an order that is drawn (`bolt_on`) need it. No
+        feature.
     one_record_per_row : bool, default=False
         That each row of a query is one record, that the number of rows depends on no
         record, and that no record makes the query fail: needed for queries and views
@@ -104,21 +114,25 @@ class SqlSource(TableSource):
         columns: Any = None,
         where: str | None = None,
         order_by: str | None = None,
+        record_id: str | None = None,
         one_record_per_row: bool = False,
         batch_size: int = BATCH_SIZE,
     ) -> None:
         arrow()
         self._engine = _engine_of(connection)
         self._where, self._order = where, order_by
+        self._id, self._order_text = record_id, ""
         self._is_declared = check_bool("one_record_per_row", one_record_per_row)
         self._shown: dict[str, str] = {}
         with self._engine.transaction():
             self._relation = self._checked_relation(table)
             query = f"SELECT * FROM {self._relation}"
-            self._own = tuple(
-                refused(lambda: self._engine.schema(query).names, _UNREADABLE)
-            )
+            own = refused(lambda: self._engine.schema(query), _UNREADABLE)
+            self._own = tuple(own.names)
             target = self._made(target, features)
+            if record_id is not None:
+                self._check_id(record_id, table, own)
+                self.is_permutable = True
             super().__init__(
                 target=target,
                 n_samples=n_samples,
@@ -130,13 +144,48 @@ class SqlSource(TableSource):
 
     @property
     def assumed_public(self) -> tuple[str, ...]:
-        if not self._is_declared:
-            return super().assumed_public
-        return (
-            *super().assumed_public,
-            "that each row of the query is one record, that the number of rows depends "
-            "on no record, and that no record makes the query fail",
+        facts = super().assumed_public
+        if self._is_declared:
+            facts += (_ONE_RECORD,)
+        return facts if self._id is None else (*facts, _OWN_ID)
+
+    def permuted(self, key: str) -> Self:
+        if self._id is None:
+            return super().permuted(key)
+        other = self._copied()
+        # A different text for each id, so that its digest is another one in each row;
+        # where two digests should be one, the id decides.
+        own = _quoted(self._id)
+        other._order_text = f"md5('{key}' || CAST({own} AS VARCHAR)), {own}"
+        return other
+
+    def _check_id(self, name: str, table: str, own: Any) -> None:
+        """Refuse what the schema alone does not show to be an id."""
+        engine = self._engine
+        is_id = (
+            name in self._own
+            and name not in self._shown
+            and _is_exact(own.field(name).type)
+            and refused(lambda: engine.is_stored_table(table), _UNREADABLE)
+            and refused(lambda: engine.is_key(table, name), _UNREADABLE)
         )
+        if not is_id:
+            raise ValueError(
+                "The 'record_id' argument must name a column of whole numbers or text "
+                "that a stored table declares unique and not missing. Got "
+                f"{name!r}. Declare it PRIMARY KEY, or UNIQUE and NOT NULL."
+            )
+
+    def _features(self, given: Sequence[str] | None) -> tuple[str, ...]:
+        if given is None:
+            others = (self.target, self._id)
+            given = [name for name in self._schema.names if name not in others]
+        if self._id is not None and self._id in (self.target, *given):
+            raise ValueError(
+                "The 'record_id' must be neither the target nor a feature. Got "
+                f"{self._id!r}. Leave it out of them."
+            )
+        return super()._features(given)
 
     def _checked_relation(self, table: str) -> str:
         """A table as it stands, or a query in parentheses."""
@@ -261,7 +310,10 @@ class SqlSource(TableSource):
         shown = [f"{self._cell(name)} AS {_quoted(name)}" for name in names]
         if self._where is not None:
             shown.append(f"{self._is_record()} AS {_quoted(_IS_RECORD)}")
-        order = "" if self._order is None else f" ORDER BY {self._cell(self._order)}"
+        order = self._order_text
+        if not order and self._order is not None:
+            order = self._cell(self._order)
+        order = order and f" ORDER BY {order}"
         return f"SELECT {', '.join(shown)} FROM {self._relation}{order}"
 
     def _cell(self, name: str) -> str:
@@ -294,6 +346,11 @@ def _engine_of(connection: Any) -> DuckDB:
         "The 'connection' argument must be a connection of DuckDB. Got an instance of "
         f"{type(connection).__name__}. Use duckdb.connect(path)."
     )
+
+
+def _is_exact(dtype: Any) -> bool:
+    """Whether cells of an Arrow type are the same text in every engine."""
+    return bool(arrow().types.is_integer(dtype)) or kind_of(dtype) == "string"
 
 
 def _quoted(name: str) -> str:

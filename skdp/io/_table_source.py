@@ -47,12 +47,15 @@ class TableSource(ABC):
         Whether predictions have an order to be in.
     has_fixed_order : bool
         Whether every reading shows the records in an order that no record changes.
+    is_permutable : bool
+        Whether records have ids by which an order can be drawn.
     assumed_public : tuple of str
         What a guarantee takes as public or as given beyond what it takes of a table.
     """
 
     # Whether rows stay where they are: solvers that need them in memory refuse.
     holds_rows = False
+    is_permutable = False
 
     def __init__(
         self,
@@ -206,11 +209,25 @@ class TableSource(ABC):
 
     def appended(self, step: Any) -> Self:
         """The same source with a step that each of its rows passes through."""
-        other: Self = object.__new__(type(self))
-        vars(other).update(vars(self))
+        other = self._copied()
         declared = getattr(step, "columns_", None)
         other._steps = (*self._steps, of_step(step, self.stand_in(declared)))
         other.columns = other._declared = None
+        return other
+
+    def permuted(self, key: str) -> Self:
+        """The same source in the order of a keyed permutation of its records' ids.
+
+        Parameters
+        ----------
+        key : str
+            Hexadecimal; different keys give different orders. No secret.
+        """
+        raise TypeError("A source without ids of its records cannot be permuted.")
+
+    def _copied(self) -> Self:
+        other: Self = object.__new__(type(self))
+        vars(other).update(vars(self))
         return other
 
     def reading(

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
-from skdp._floats import FloatArray
-from skdp.data import Source, held
+from skdp._floats import FloatArray, IntArray
+from skdp.data import Block, Source, holds_rows, in_memory, permuted
 from skdp.objectives import LinearObjective
 from skdp.privacy._draws import Draws
 from skdp.queries._gradient_sum import GradientSum
@@ -62,43 +62,70 @@ class PermutedDescent:
         return average
 
     def batches(self, source: Source, draws: Draws) -> FloatArray:
-        """Batches of a secret order. Private."""
+        """Batches in an order that is drawn. Private."""
+        records = in_memory(source) if holds_rows(source) else source
+        state, n_passes = State(self.objective, self.updates), len(self.updates.steps)
+        one_pass = permuted(records, draws)
+        for j in range(n_passes):
+            if j > 0 and self.reshuffle:
+                one_pass = permuted(records, draws)
+            for block, order in one_pass():
+                state.transition(block, order)
+            self.progress.step(j + 1, n_passes)
+        return state.terminate()
+
+
+class State:
+    """What goes from record to record through all passes, and is never shown. Private.
+
+    Parameters
+    ----------
+    objective : LinearObjective
+    updates : Updates
+    """
+
+    def __init__(self, objective: LinearObjective, updates: Updates) -> None:
+        self._objective, self._updates = objective, updates
+        # Compiled code has one row per output.
+        shape = objective.loss.n_outputs, objective.n_columns
+        self._weights, self._average = np.zeros(shape), np.zeros(shape)
+        self._gradient = np.zeros(shape)  # of the batch that has begun
+        self._place = 0
+
+    def transition(self, block: Block, order: IntArray) -> None:
+        """Go on by these rows of a block; passes follow upon each other."""
         # Imported here, because numba takes half a second to import.
         from skdp.solvers._permutation_kernel import dense_pass, sparse_pass
 
-        objective, updates = self.objective, self.updates
-        block = held(source)
-        X: Any = block.X
-        if not issparse(X):
-            X = np.ascontiguousarray(X)
-        one_pass = sparse_pass if issparse(X) else dense_pass
+        objective, updates = self._objective, self._updates
+        X: Any = block.X if issparse(block.X) else np.ascontiguousarray(block.X)
+        go_on = sparse_pass if issparse(X) else dense_pass
         rows = (X.data, X.indices, X.indptr) if issparse(X) else (X,)
         present = block.present
         if present is None:
-            present = np.ones(objective.n_samples, dtype=bool)
+            present = np.ones(len(block.y), dtype=bool)
         intercept = objective.intercept_value if objective.fit_intercept else 0.0
-        weights = np.zeros((objective.loss.n_outputs, objective.n_columns))
-        average = np.zeros_like(weights)
-        n_passes = len(updates.steps)
-        order = draws.permutation(objective.n_samples)
-        for j in range(n_passes):
-            if j > 0 and self.reshuffle:
-                order = draws.permutation(objective.n_samples)
-            one_pass(
-                *rows,
-                block.y,
-                present,
-                (objective.data_norm, intercept),
-                order,
-                updates.steps[j],
-                updates.shares[j],
-                updates.batch_size,
-                objective.alpha,
-                updates.radius,
-                int(objective.loss.form),
-                objective.loss.form_constants,
-                weights,
-                average,
-            )
-            self.progress.step(j + 1, n_passes)
-        return average.T.copy()
+        number, start = divmod(self._place, objective.n_samples)
+        go_on(
+            *rows,
+            block.y,
+            present,
+            (objective.data_norm, intercept),
+            order,
+            (start, objective.n_samples),
+            updates.steps[number],
+            updates.shares[number],
+            updates.batch_size,
+            objective.alpha,
+            updates.radius,
+            int(objective.loss.form),
+            objective.loss.form_constants,
+            self._weights,
+            self._average,
+            self._gradient,
+        )
+        self._place += len(order)
+
+    def terminate(self) -> FloatArray:
+        """The averaged weights, of shape (n_columns, n_outputs)."""
+        return self._average.T.copy()
