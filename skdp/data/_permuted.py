@@ -1,8 +1,12 @@
-"""Passes through the records in an order that is drawn."""
+"""Passes through the records in orders that are drawn.
+
+Of rows in memory an order is an array of places; of others it is a key, by which a
+database permutes the ids of its records.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Protocol
 
 import numpy as np
@@ -11,8 +15,7 @@ from skdp._floats import IntArray
 from skdp.data._held import held
 from skdp.data._source import Block, Source, holds_rows
 
-# A block, and its rows in the order in which they count.
-OrderedBlock = tuple[Block, IntArray]
+Order = IntArray | str
 
 
 class _Draws(Protocol):
@@ -21,21 +24,26 @@ class _Draws(Protocol):
     def integers(self, n: int, size: int) -> IntArray: ...
 
 
-def permuted(source: Source, draws: _Draws) -> Callable[[], Iterator[OrderedBlock]]:
-    """A pass in an order that is drawn now, and is the same whenever the pass is made.
+def drawn_order(source: Source, draws: _Draws) -> Order:
+    """An order of the records of a source; nothing is read."""
+    if holds_rows(source):
+        return draws.permutation(source.n_samples)
+    return "".join(f"{word:08x}" for word in draws.integers(1 << 32, 4))
 
-    Rows in memory are indexed; others are read in the order of a permutation of their
-    records' ids, whose key is drawn.
+
+def in_order(source: Source, order: Order) -> Iterator[tuple[Block, IntArray]]:
+    """One pass: blocks, and their rows in the order in which they count.
 
     Parameters
     ----------
     source : Source
         With its rows in memory, or with `permuted`.
-    draws : Draws
+    order : ndarray of int64 of shape (n_samples,), or str
+        The same one gives the same pass.
     """
-    if holds_rows(source):
-        block, order = held(source), draws.permutation(source.n_samples)
-        return lambda: iter([(block, order)])
-    key = "".join(f"{word:08x}" for word in draws.integers(1 << 32, 4))
-    there: Source = source.permuted(key)  # type: ignore[attr-defined]  # as said above
-    return lambda: ((block, np.arange(len(block.y))) for block in there.blocks())
+    if not isinstance(order, str):
+        yield held(source), order
+        return
+    there: Source = source.permuted(order)  # type: ignore[attr-defined]  # as said above
+    for block in there.blocks():
+        yield block, np.arange(len(block.y))

@@ -38,8 +38,11 @@ class _View(ABC):
     def permuted(self, key: str) -> Self:
         """The same view of the source in the order of a keyed permutation."""
         other = copy.copy(self)
-        other._source = self._source.permuted(key)  # type: ignore[attr-defined]  # as of `permuted`
+        other._look_at(self._source.permuted(key))  # type: ignore[attr-defined]  # a source that is permutable
         return other
+
+    def _look_at(self, source: Source) -> None:
+        self._source = source
 
     def _changed_block(self, block: Block) -> Block:
         return Block(self._changed(block.X), block.y, block.present)

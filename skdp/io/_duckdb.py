@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from skdp._floats import FloatArray
 from skdp.exceptions import SourceError
+from skdp.queries._plain_descent import PlainDescent
 
 # Leaves of a plan that are tables which the database stores.
 _STORED = {"SEQ_SCAN", "TABLE_SCAN", "INDEX_SCAN", "DUMMY_SCAN", "EMPTY_RESULT"}
@@ -25,6 +27,7 @@ class DuckDB:
     """
 
     # In words, for the record of a fit.
+    trains = False  # it is in this process, which its rows need not leave
     snapshot = "the number of one transaction of DuckDB before each reading and after"
 
     def __init__(self, connection: Any) -> None:
@@ -128,6 +131,10 @@ class DuckDB:
             "PRIMARY KEY" in kinds or {"UNIQUE", "NOT NULL"} <= kinds
             for kinds in declared.values()
         )
+
+    def descended(self, asked: PlainDescent, records: str) -> FloatArray:
+        """What an engine gives that trains inside."""
+        raise NotImplementedError
 
     def is_stored(self, query: str) -> bool:
         """Whether all that a query reads is within the transaction."""

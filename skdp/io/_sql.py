@@ -10,16 +10,19 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from skdp._floats import FloatArray
 from skdp._validation import check_bool
 from skdp.data import Block
 from skdp.io._arrow import arrow, kind_of
 from skdp.io._duckdb import DuckDB
 from skdp.io._parquet import BATCH_SIZE
+from skdp.io._postgres_descent import is_within
 from skdp.io._reading import Reading
 from skdp.io._row_wise import check_row_wise
 from skdp.io._session import Snapshot, refused
 from skdp.io._sql_sums import MOST_FEATURES, GradientText, records_of
 from skdp.io._table_source import FETCHED, TableSource
+from skdp.queries._plain_descent import PlainDescent
 from skdp.queries._plain_gradient import PlainGradient, PlainSums
 
 # Column of a reading that says which rows are records.
@@ -275,13 +278,10 @@ class SqlSource(TableSource):
         self, asked: PlainGradient, reading: Reading, targets: Any
     ) -> PlainSums | None:
         """Sums that the database adds up; None where it cannot, or had better not."""
-        names, target = reading.names, self.target
-        if target is None or self._steps or not reading.is_numeric:
+        plain = self._plain_cells(reading, targets)
+        if plain is None:
             return None
-        y = targets.text(self._cell(target))
-        if y is None or len(names) > MOST_FEATURES:
-            return None
-        cells = [self._cell(name) for name in names]
+        cells, y = plain
         records = records_of(cells, y, self._relation, self._is_record())
         text = GradientText(asked, records)
         (session,) = self._reads
@@ -293,6 +293,35 @@ class SqlSource(TableSource):
             (session.kept[text.count_far],) = self._engine.row(text.count_far)
         far = self._far(text) if session.kept[text.count_far] else ()
         return PlainSums(residuals or 0, [int(one or 0) for one in products], far)
+
+    def descended(
+        self, asked: PlainDescent, reading: Reading, targets: Any
+    ) -> FloatArray | None:
+        """Weights of an engine that trains inside; None where rows are read instead."""
+        engine, plain = self._engine, self._plain_cells(reading, targets)
+        if plain is None or not engine.trains or not is_within(asked):
+            return None
+        cells, y = plain
+        own = _quoted(str(self._id))
+        # All rows keep their places.
+        target = f"CASE WHEN {self._is_record()} THEN {y} END"
+        records = records_of(cells, target, self._relation, "TRUE", f"{own} AS id, ")
+        (session,) = self._reads
+        found: FloatArray = session.answered(
+            lambda: (self._count(), engine.descended(asked, records))
+        )
+        return found
+
+    def _plain_cells(
+        self, reading: Reading, targets: Any
+    ) -> tuple[list[str], str] | None:
+        """Features and target as SQL expressions of numbers; None if some are none."""
+        if self.target is None or self._steps or not reading.is_numeric:
+            return None
+        y = targets.text(self._cell(self.target))
+        if y is None or len(reading.names) > MOST_FEATURES:
+            return None
+        return [self._cell(name) for name in reading.names], y
 
     def _far(self, text: GradientText) -> Iterator[Block]:
         """The records that were left out."""

@@ -132,11 +132,13 @@ class GradientText:
         return records
 
 
-def records_of(cells: Sequence[str], target: str, relation: str, where: str) -> str:
+def records_of(
+    cells: Sequence[str], target: str, relation: str, where: str, also: str = ""
+) -> str:
     """A query of the columns ``x0``, ``x1``, ... and ``y``, all doubles."""
     shown = [f"CAST({cell} AS DOUBLE) AS x{j}" for j, cell in enumerate(cells)]
     shown.append(f"CAST({target} AS DOUBLE) AS y")
-    return f"SELECT {', '.join(shown)} FROM {relation} WHERE {where}"
+    return f"SELECT {also}{', '.join(shown)} FROM {relation} WHERE {where}"
 
 
 def _clipped(text: str, low: float, high: float) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from skdp._floats import FloatArray
 from skdp._validation import check_count
 from skdp.columns import as_declared
 from skdp.io._arrow import kind_of, stand_in
@@ -18,6 +19,7 @@ from skdp.io._predict_to import check_place, predict_to
 from skdp.io._reading import Reading, declared_at, reading_of
 from skdp.io._session import Session, Snapshot, refused
 from skdp.io._steps import Step, of_step
+from skdp.queries._plain_descent import PlainDescent
 from skdp.queries._plain_gradient import PlainGradient, PlainSums
 
 _NO_ARRAY = (
@@ -277,6 +279,12 @@ class TableSource(ABC):
         self, asked: PlainGradient, reading: Reading, targets: Any
     ) -> PlainSums | None:
         """Sums that are added up where the records are; None where they are not."""
+        return None
+
+    def descended(
+        self, asked: PlainDescent, reading: Reading, targets: Any
+    ) -> FloatArray | None:
+        """Weights that are found where the records are; None where they are not."""
         return None
 
     def during(self, call: Callable[[], Any], label: str = "") -> Any:

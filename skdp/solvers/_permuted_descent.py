@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,10 +10,11 @@ import numpy as np
 from scipy.sparse import issparse
 
 from skdp._floats import FloatArray, IntArray
-from skdp.data import Block, Source, holds_rows, in_memory, permuted
+from skdp.data import Block, Order, Source, drawn_order, holds_rows, in_memory, in_order
 from skdp.objectives import LinearObjective
 from skdp.privacy._draws import Draws
 from skdp.queries._gradient_sum import GradientSum
+from skdp.queries._plain_descent import PlainDescent
 from skdp.solvers._base import Progress
 from skdp.solvers._permutation_sensitivity import Updates
 
@@ -63,16 +64,52 @@ class PermutedDescent:
 
     def batches(self, source: Source, draws: Draws) -> FloatArray:
         """Batches in an order that is drawn. Private."""
-        records = in_memory(source) if holds_rows(source) else source
-        state, n_passes = State(self.objective, self.updates), len(self.updates.steps)
-        one_pass = permuted(records, draws)
-        for j in range(n_passes):
-            if j > 0 and self.reshuffle:
-                one_pass = permuted(records, draws)
-            for block, order in one_pass():
-                state.transition(block, order)
+        n_passes = len(self.updates.steps)
+        orders: Iterable[Order] = self._orders(source, draws)
+        if holds_rows(source):
+            source = in_memory(source)
+        else:
+            orders = keys = tuple(map(str, orders))
+            weights = self._descended(source, keys)
+            if weights is not None:
+                return weights
+        state = State(self.objective, self.updates)
+        for j, order in enumerate(orders):
+            for block, rows in in_order(source, order):
+                state.transition(block, rows)
             self.progress.step(j + 1, n_passes)
         return state.terminate()
+
+    def _orders(self, source: Source, draws: Draws) -> Iterator[Order]:
+        """Of each pass: the same one, or a new one."""
+        order = drawn_order(source, draws)
+        yield order
+        for _ in range(len(self.updates.steps) - 1):
+            if self.reshuffle:
+                order = drawn_order(source, draws)
+            yield order
+
+    def _descended(self, source: Any, keys: tuple[str, ...]) -> FloatArray | None:
+        """Averaged weights of a source that trains where its records are."""
+        objective, updates = self.objective, self.updates
+        if objective.loss.n_outputs > 1 or not hasattr(source, "descended"):
+            return None
+        asked = PlainDescent(
+            updates.steps,
+            updates.shares,
+            keys,
+            updates.batch_size,
+            objective.n_samples,
+            objective.n_features,
+            objective.alpha,
+            updates.radius,
+            objective.data_norm,
+            objective.intercept_value if objective.fit_intercept else None,
+            objective.loss.form,
+            objective.loss.form_constants,
+        )
+        weights: FloatArray | None = source.descended(asked)
+        return None if weights is None else weights[:, None]
 
 
 class State:
