@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
 import statistics
 import subprocess
 import sys
@@ -113,9 +112,14 @@ def read_in_order(source: SqlSource) -> float:
     return time.perf_counter() - start
 
 
-def peak() -> float:
-    """Megabytes of this process at most so far."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+def peak_of(process: int | str) -> float:
+    """Megabytes that a process has had at most; NaN where that cannot be seen."""
+    status = Path(f"/proc/{process}/status")
+    if not status.exists():
+        return float("nan")
+    # Not that of resource, which starts from what the parent had.
+    (line,) = [one for one in status.read_text().splitlines() if "VmHWM" in one]
+    return int(line.split()[1]) / 1024
 
 
 def grown(path: str, n: int) -> dict[str, float]:
@@ -124,10 +128,10 @@ def grown(path: str, n: int) -> dict[str, float]:
         small = f"{folder}/small.db"
         make_table(small, 1000)
         fitted(opened(small, 1000, folder))  # compiles
-        before = peak()
+        before = peak_of("self")
         source = opened(path, n, folder)
         fit, own = fitted(source)
-        after = peak()
+        after = peak_of("self")
         return {
             "fit": fit,
             "own": own,
@@ -158,8 +162,8 @@ def growth(rows: list[int], postgres: str | None) -> None:
             size = Path(path).stat().st_size / 2**20
         print(
             f"| {n:,} | {size:.0f} | {found['fit']:.1f} | {found['own']:.1f} "
-            f"| {found['own'] / n * 1e6:.2f} | {found['read']:.1f} | {found['after']:.0f} "
-            f"({found['before']:.0f} before) |",
+            f"| {found['own'] / n * 1e6:.2f} | {found['read']:.1f} "
+            f"| {found['after']:.0f} ({found['before']:.0f} before) |",
             flush=True,
         )
     if postgres is None:
@@ -318,7 +322,6 @@ def in_postgres(
             f"{numbers} FROM generate_series(1, {n}) AS t(i)"
         )
         link.execute("ANALYZE bolt_on_records")
-        status = Path(f"/proc/{link.info.backend_pid}/status")
         for name, text in texts.items():
             link.execute("SAVEPOINT before")
             for statement in text.statements:
@@ -329,17 +332,9 @@ def in_postgres(
                 link.execute(text.call, text.given).fetchall()
                 times.append(time.perf_counter() - start)
             link.execute("ROLLBACK TO before")
-            found[name] = min(times), _peak_of(status)
+            found[name] = min(times), peak_of(link.info.backend_pid)
         link.rollback()
     return found
-
-
-def _peak_of(status: Path) -> float:
-    """Megabytes a process has had at most; NaN where that cannot be seen."""
-    if not status.exists():
-        return float("nan")
-    (line,) = [one for one in status.read_text().splitlines() if "VmHWM" in one]
-    return int(line.split()[1]) / 1024
 
 
 def noise(n: int, postgres: str | None, postgres_rows: int) -> None:

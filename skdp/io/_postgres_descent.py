@@ -23,14 +23,14 @@ from skdp.queries._plain_descent import PlainDescent
 
 # Within a connection's own schema, which ends with it.
 _STEP, _PASS, _ALL = "pg_temp.skdp_step", "pg_temp.skdp_pass", "pg_temp.skdp_descent"
-# Adding and taking away this power of two leaves no multiple below 2^-452.
+# Adding this power of two and taking it away leaves multiples of 2^-453.
 _GRID = -400
 # Numbers beyond it are divided before they are squared.
 _FAR = 300
 # The farthest argument of an exponential: e^-300 times a grid's unit is not zero.
 _FARTHEST = 300.0
-# Public numbers are within, so that products of three with a grid's unit are not zero.
-_LEAST, _MOST = 2.0**-60, 2.0**60
+# Public numbers are within, so that no product of what is on the grid is zero.
+_LEAST, _MOST = 2.0**-30, 2.0**30
 _MOST_ROWS = 2**31 - 1  # places are integers
 # The least share of a row's largest number that is kept where rows are far.
 _KEPT = -200
