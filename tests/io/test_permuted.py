@@ -229,15 +229,15 @@ class Redrawn:
     holds_rows = False
 
     def __init__(self, stream):
-        self._stream = stream
+        self._stream, self._passes = stream, 0
         self.n_samples = stream.n_samples
 
     def permuted(self, key):
-        self._key, self._passes = key, 0
+        self._key = key
         return self
 
     def blocks(self):
-        self._passes += 1
+        self._passes = 3 - self._passes if self._passes else 1
         yield from self._stream.permuted(f"{self._key}{self._passes}").blocks()
 
 
