@@ -14,11 +14,12 @@ from skdp._validation import check_bool
 from skdp.data import Block
 from skdp.io._arrow import arrow, kind_of
 from skdp.io._duckdb import DuckDB
+from skdp.io._engine import Cell, Engine, quoted
 from skdp.io._parquet import BATCH_SIZE
+from skdp.io._postgres import PostgreSQL, is_postgresql
 from skdp.io._reading import Reading
-from skdp.io._row_wise import check_row_wise
 from skdp.io._session import Snapshot, refused
-from skdp.io._sql_sums import MOST_FEATURES, GradientText, records_of
+from skdp.io._sql_sums import MOST_FEATURES, GradientText, can_be_pushed, records_of
 from skdp.io._table_source import FETCHED, TableSource
 from skdp.queries._plain_gradient import PlainGradient, PlainSums
 
@@ -109,15 +110,12 @@ class SqlSource(TableSource):
     ) -> None:
         arrow()
         self._engine = _engine_of(connection)
-        self._where, self._order = where, order_by
+        self._order = order_by
         self._is_declared = check_bool("one_record_per_row", one_record_per_row)
-        self._shown: dict[str, str] = {}
         with self._engine.transaction():
             self._relation = self._checked_relation(table)
-            query = f"SELECT * FROM {self._relation}"
-            self._own = tuple(
-                refused(lambda: self._engine.schema(query).names, _UNREADABLE)
-            )
+            self._cells = refused(self._own, _UNREADABLE)
+            self._condition = None if where is None else self._checked(where)
             target = self._made(target, features)
             super().__init__(
                 target=target,
@@ -141,17 +139,18 @@ class SqlSource(TableSource):
     def _checked_relation(self, table: str) -> str:
         """A table as it stands, or a query in parentheses."""
         engine = self._engine
-        is_table = refused(lambda: engine.is_table(table), _UNREADABLE)
-        relation = table if is_table else f"({table.strip().rstrip(';')}) AS records"
+        named = refused(lambda: engine.table(table), _UNREADABLE)
+        relation = named or f"({table.strip().rstrip(';')}) AS records"
         query = f"SELECT * FROM {relation}"
         if not refused(lambda: engine.is_stored(query), _UNREADABLE):
             raise ValueError(
                 "The table or query must read tables that the database stores, so that "
-                "a transaction holds them still. Got files, functions or objects of "
-                "Python. Store them as a table, or use ParquetSource for files."
+                "a transaction holds them still. Got files, functions, tables of other "
+                "databases or objects of Python. Store them as a table, or use "
+                "ParquetSource for files."
             )
-        is_plain = is_table and refused(
-            lambda: engine.is_stored_table(table), _UNREADABLE
+        is_plain = named is not None and refused(
+            lambda: engine.is_stored_table(named), _UNREADABLE
         )
         if not is_plain and not self._is_declared:
             raise ValueError(
@@ -164,23 +163,36 @@ class SqlSource(TableSource):
             )
         return relation
 
-    def _made(self, target: str | None, features: Any) -> str | None:
-        """Note the expressions; the name of the target."""
-        made = dict(features) if isinstance(features, Mapping) else {}
-        if target is not None and target not in self._own and target not in made:
-            made["target"], target = target, "target"
-        for name, text in made.items():
-            self._check_expression(text, f"The expression {name!r}")
-            self._shown[name] = f"TRY({text})"
-        if self._where is not None:
-            self._check_expression(self._where, "The 'where' argument")
-            bound = f"SELECT {self._is_record()} AS r FROM {self._relation}"
-            refused(lambda: self._engine.schema(bound), _UNREADABLE)
-        return target
+    def _own(self) -> dict[str, Cell]:
+        """The columns of what is read."""
+        names = self._engine.schema(f"SELECT * FROM {self._relation}").names
+        return self._engine.cells(self._relation, {n: quoted(n) for n in names})
 
-    def _check_expression(self, text: str, what: str) -> None:
+    def _checked(self, where: str) -> str:
+        """The condition, if the database can read it."""
         engine = self._engine
-        check_row_wise(text, what, engine.parse, self._own)
+        found = engine.condition(where, "The 'where' argument", self._cells)
+        refused(
+            lambda: engine.schema(f"SELECT {found} AS r FROM {self._relation}"),
+            _UNREADABLE,
+        )
+        return found
+
+    def _made(self, target: str | None, features: Any) -> str | None:
+        """Make cells of the expressions; the name of the target."""
+        engine, own = self._engine, self._cells
+        made = dict(features) if isinstance(features, Mapping) else {}
+        if target is not None and target not in own and target not in made:
+            made["target"], target = target, "target"
+        texts = {
+            name: engine.expression(text, f"The expression {name!r}", own)
+            for name, text in made.items()
+        }
+        if texts:
+            cells = refused(lambda: engine.cells(self._relation, texts), _UNREADABLE)
+            kept = {name: cell for name, cell in own.items() if name not in cells}
+            self._cells = kept | cells
+        return target
 
     def _check_order(self) -> None:
         if self._order is not None and self._order not in self._schema.names:
@@ -191,15 +203,8 @@ class SqlSource(TableSource):
         self.is_ordered = self._order is not None
 
     def _opened_schema(self) -> Any:
-        pa = arrow()
-        own = refused(lambda: self._engine.schema(self._all()), _UNREADABLE)
-        return pa.schema([(field.name, _type_of(field.type)) for field in own])
-
-    def _all(self) -> str:
-        """All columns, and all that is made of them."""
-        made = [f"{text} AS {_quoted(name)}" for name, text in self._shown.items()]
-        kept = [_quoted(name) for name in self._own if name not in self._shown]
-        return f"SELECT {', '.join([*kept, *made])} FROM {self._relation}"
+        fields = [(name, cell.dtype) for name, cell in self._cells.items()]
+        return arrow().schema(fields)
 
     def _taken(self) -> Snapshot:
         return _Transaction(self._engine)
@@ -216,7 +221,7 @@ class SqlSource(TableSource):
         for batch in self._engine.batches(
             self._query(names), max(FETCHED, self.batch_size)
         ):
-            if self._where is None:
+            if self._condition is None:
                 yield batch, None
                 continue
             is_record = batch.column(len(names)).to_numpy(zero_copy_only=False)
@@ -227,23 +232,25 @@ class SqlSource(TableSource):
     ) -> PlainSums | None:
         """Sums that the database adds up; None where it cannot, or had better not."""
         names, target = reading.names, self.target
-        if target is None or self._steps or not reading.is_numeric:
+        is_plain = reading.is_numeric and can_be_pushed(asked)
+        if target is None or self._steps or not is_plain:
             return None
-        y = targets.text(self._cell(target))
+        y = targets.text(self._number(target))
         if y is None or len(names) > MOST_FEATURES:
             return None
-        cells = [self._cell(name) for name in names]
+        cells = [self._number(name) for name in names]
         records = records_of(cells, y, self._relation, self._is_record())
-        text = GradientText(asked, records)
+        text = GradientText(asked, records, self._engine.fence)
         (session,) = self._reads
         residuals, *products = session.answered(
             lambda: (self._count(), self._engine.row(text.sums))
         )
         # The same in all passes of a transaction, whatever the weights.
         if text.count_far not in session.kept:
-            (session.kept[text.count_far],) = self._engine.row(text.count_far)
+            (n_far,) = self._engine.row(text.count_far)
+            session.kept[text.count_far] = int(n_far)
         far = self._far(text) if session.kept[text.count_far] else ()
-        return PlainSums(residuals or 0, [int(one or 0) for one in products], far)
+        return PlainSums(int(residuals or 0), [int(p or 0) for p in products], far)
 
     def _far(self, text: GradientText) -> Iterator[Block]:
         """The records that were left out."""
@@ -253,56 +260,49 @@ class SqlSource(TableSource):
 
     def _is_record(self) -> str:
         """Which rows are records, as a condition."""
-        if self._where is None:
+        if self._condition is None:
             return "TRUE"
-        return f"COALESCE(TRY(CAST(({self._where}) AS BOOLEAN)), FALSE)"
+        return f"COALESCE({self._condition}, FALSE)"
 
     def _query(self, names: tuple[str, ...]) -> str:
-        shown = [f"{self._cell(name)} AS {_quoted(name)}" for name in names]
-        if self._where is not None:
-            shown.append(f"{self._is_record()} AS {_quoted(_IS_RECORD)}")
-        order = "" if self._order is None else f" ORDER BY {self._cell(self._order)}"
+        shown = [f"{self._cells[name].text} AS {quoted(name)}" for name in names]
+        if self._condition is not None:
+            shown.append(f"{self._is_record()} AS {quoted(_IS_RECORD)}")
+        order = f" ORDER BY {self._cells[self._order].text}" if self._order else ""
         return f"SELECT {', '.join(shown)} FROM {self._relation}{order}"
 
-    def _cell(self, name: str) -> str:
-        """What is read of a column, in the type that is told of it."""
-        text = self._shown.get(name, _quoted(name))
-        if self._schema.field(name).type == arrow().float64():
-            return f"CAST({text} AS DOUBLE)"
-        is_text = kind_of(self._schema.field(name).type) == "string"
-        return f"CAST({text} AS VARCHAR)" if is_text else text
+    def _number(self, name: str) -> str:
+        """What is read of a column, for sums; engines make no doubles of booleans."""
+        cell = self._cells[name]
+        is_boolean = kind_of(cell.dtype) == "boolean"
+        return f"CAST({cell.text} AS INTEGER)" if is_boolean else cell.text
 
 
 @dataclass(frozen=True, repr=False)
 class _Transaction:
     """That of the reading that goes on."""
 
-    engine: Any
-    kind = DuckDB.snapshot
+    engine: Engine
+
+    @property
+    def kind(self) -> str:
+        return self.engine.snapshot
 
     def check(self) -> None:
         """Raise if it has ended."""
         self.engine.check()
 
 
-def _engine_of(connection: Any) -> DuckDB:
+def _engine_of(connection: Any) -> Engine:
     """The engine that a connection is to."""
     # By name: no engine need be installed for another.
-    if type(connection).__module__.partition(".")[0] in ("duckdb", "_duckdb"):
+    maker = type(connection).__module__.partition(".")[0]
+    if maker in ("duckdb", "_duckdb"):
         return DuckDB(connection)
+    if maker == "adbc_driver_manager" and is_postgresql(connection):
+        return PostgreSQL(connection)
     raise TypeError(
-        "The 'connection' argument must be a connection of DuckDB. Got an instance of "
-        f"{type(connection).__name__}. Use duckdb.connect(path)."
+        "The 'connection' argument must be a connection of DuckDB, or of ADBC to "
+        f"PostgreSQL. Got an instance of {type(connection).__name__}. Use "
+        "duckdb.connect(path), or adbc_driver_postgresql.dbapi.connect(uri)."
     )
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
-def _type_of(dtype: Any) -> Any:
-    """The Arrow type in which cells are read: decimal numbers as doubles."""
-    pa = arrow()
-    if pa.types.is_decimal(dtype):
-        return pa.float64()
-    return pa.string() if kind_of(dtype) == "string" else dtype
