@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -32,18 +31,20 @@ _FARTHEST = 300.0
 # Public numbers are within, so that no product of what is on the grid is zero.
 _LEAST, _MOST = 2.0**-30, 2.0**30
 _MOST_ROWS = 2**31 - 1  # places are integers
+_MOST_UPDATES = 2**20  # whose steps are in the text
 # The least share of a row's largest number that is kept where rows are far.
 _KEPT = -200
 
 
 def is_within(asked: PlainDescent) -> bool:
-    """Whether the public numbers of a descent are neither tiny nor huge."""
+    """Whether the public numbers of a descent are neither tiny nor huge, nor many."""
     numbers = [asked.data_norm, *np.ravel(asked.steps) / asked.batch_size]
     numbers += [*asked.form_constants, asked.alpha, asked.radius, asked.intercept or 0]
     size = np.abs(np.array(numbers, dtype=float))
     size = size[(size > 0) & np.isfinite(size)]
     is_moderate = bool(size.min() >= _LEAST and size.max() <= _MOST)
-    return is_moderate and asked.n_samples <= _MOST_ROWS
+    is_short = asked.steps.size <= _MOST_UPDATES
+    return is_moderate and is_short and asked.n_samples <= _MOST_ROWS
 
 
 # Whether a connection may make what is needed; to be asked before a commit.
@@ -51,32 +52,25 @@ CAN_TRAIN = (
     "SELECT has_database_privilege(current_database(), 'TEMPORARY') "
     "AND has_language_privilege('plpgsql', 'USAGE') AND NOT pg_is_in_recovery()"
 )
-# Whether a column of a table, by its oid and name, is unique at every moment and never
-# missing by what the table declares.
-IS_KEY = (
-    "SELECT count(*) > 0 FROM pg_index AS i JOIN pg_attribute AS a "
-    "ON a.attrelid = i.indrelid AND i.indkey[0] = a.attnum WHERE i.indrelid = %s "
-    "AND a.attname = %s AND a.attnotnull AND a.attgenerated = '' AND i.indisunique "
-    "AND i.indimmediate AND i.indisvalid AND i.indnkeyatts = 1 "
-    "AND i.indpred IS NULL AND i.indexprs IS NULL"
-)
 
 
-def descended(link: Any, asked: PlainDescent, records: str) -> FloatArray:
-    """Averaged weights that a connection finds; its transaction should be rolled back.
+def is_key(table: str, column: str) -> str:
+    """A query of whether a column is unique at every moment, and never missing.
 
     Parameters
     ----------
-    link : Connection of psycopg
-        In a transaction that may write, of the same snapshot as the rest of a fit.
-    asked : PlainDescent
-    records : str
+    table, column : str
+        Names, as literals.
     """
-    text = DescentText(asked, records)
-    for statement in text.statements:
-        link.execute(statement)
-    ((found,),) = link.execute(text.call, text.given).fetchall()
-    return np.array(found, dtype=np.float64)
+    return (
+        "SELECT count(*) > 0 FROM pg_catalog.pg_index AS i "
+        "JOIN pg_catalog.pg_attribute AS a "
+        "ON a.attrelid = i.indrelid AND i.indkey[0] = a.attnum "
+        f"WHERE i.indrelid = to_regclass({table}) AND a.attname = {column} "
+        "AND a.attnotnull AND a.attgenerated = '' AND i.indisunique "
+        "AND i.indimmediate AND i.indisvalid AND i.indnkeyatts = 1 "
+        "AND i.indpred IS NULL AND i.indexprs IS NULL"
+    )
 
 
 @dataclass(frozen=True)
@@ -107,13 +101,8 @@ class DescentText:
 
     @property
     def call(self) -> str:
-        """A query of one row and column: the averaged weights; given steps, shares."""
-        return f"SELECT {_ALL}(%s::double precision[], %s::double precision[])"
-
-    @property
-    def given(self) -> tuple[list[float], list[float]]:
-        """Steps and shares of all updates."""
-        return self.asked.steps.ravel().tolist(), self.asked.shares.ravel().tolist()
+        """A query of one row and column: the averaged weights."""
+        return f"SELECT {_ALL}({_array(self.asked.steps)}, {_array(self.asked.shares)})"
 
     def _step(self) -> str:
         """The transition: the state holds weights, a batch's gradient, the average."""
@@ -263,6 +252,11 @@ END $$"""
 def _gridded(text: str) -> str:
     """A number without its part below the grid."""
     return f"(({text}) + {_power(_GRID)}) - {_power(_GRID)}"
+
+
+def _array(numbers: FloatArray) -> str:
+    texts = ",".join(map(repr, numbers.ravel().tolist()))
+    return f"CAST('{{{texts}}}' AS double precision[])"
 
 
 def _clipped(text: str, low: float, high: float) -> str:
