@@ -12,6 +12,7 @@ from skdp.data._code_rows import CodeBasis, CodeRows, CodeSource, added_up
 from skdp.data._held import HeldSource, held, in_memory
 from skdp.data._memory import MemorySource
 from skdp.data._offset import WithOffset
+from skdp.data._permuted import Order, drawn_order, in_order
 from skdp.data._source import Block, Source, holds_rows, is_stable
 from skdp.data._table import Table
 from skdp.data._views import (
@@ -35,6 +36,7 @@ __all__ = [
     "EntriesClipped",
     "HeldSource",
     "MemorySource",
+    "Order",
     "Source",
     "StateRows",
     "Table",
@@ -43,8 +45,10 @@ __all__ = [
     "WithOffset",
     "added_up",
     "buckets",
+    "drawn_order",
     "held",
     "holds_rows",
     "in_memory",
+    "in_order",
     "is_stable",
 ]

@@ -5,9 +5,10 @@ A view changes what is read while it is read: it copies at most one block at a t
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +34,15 @@ class _View(ABC):
     def blocks(self) -> Iterator[Block]:
         for block in self._source.blocks():
             yield self._changed_block(block)
+
+    def permuted(self, key: str) -> Self:
+        """The same view of the source in the order of a keyed permutation."""
+        other = copy.copy(self)
+        other._look_at(self._source.permuted(key))  # type: ignore[attr-defined]  # a source that is permutable
+        return other
+
+    def _look_at(self, source: Source) -> None:
+        self._source = source
 
     def _changed_block(self, block: Block) -> Block:
         return Block(self._changed(block.X), block.y, block.present)

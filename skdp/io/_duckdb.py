@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from skdp._floats import FloatArray
 from skdp.exceptions import SourceError
+from skdp.io._arrow import arrow, kind_of
+from skdp.io._engine import Cell, quoted
+from skdp.io._row_wise import check_row_wise
+from skdp.queries._plain_descent import PlainDescent
 
 # Leaves of a plan that are tables which the database stores.
 _STORED = {"SEQ_SCAN", "TABLE_SCAN", "INDEX_SCAN", "DUMMY_SCAN", "EMPTY_RESULT"}
@@ -24,8 +29,10 @@ class DuckDB:
     connection : DuckDBPyConnection
     """
 
+    trains = False  # it is in this process, which its rows need not leave
     # In words, for the record of a fit.
     snapshot = "the number of one transaction of DuckDB before each reading and after"
+    fence = ""  # it finds equal parts of expressions itself
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
@@ -59,6 +66,22 @@ class DuckDB:
         reader.close()
         return schema
 
+    def cells(self, relation: str, texts: Mapping[str, str]) -> dict[str, Cell]:
+        """Expressions, in the types in which they are read: decimals as doubles."""
+        shown = ", ".join(f"{text} AS {quoted(name)}" for name, text in texts.items())
+        fields = self.schema(f"SELECT {shown} FROM {relation}")
+        return {field.name: _cell(texts[field.name], field.type) for field in fields}
+
+    def expression(self, text: str, what: str, columns: Mapping[str, Cell]) -> str:
+        """An expression of one row, missing where it fails."""
+        check_row_wise(text, what, self.parse, columns)
+        return f"TRY({text})"
+
+    def condition(self, text: str, what: str, columns: Mapping[str, Cell]) -> str:
+        """A condition on one row, NULL where it fails."""
+        check_row_wise(text, what, self.parse, columns)
+        return f"TRY(CAST(({text}) AS BOOLEAN))"
+
     def count(self, relation: str) -> int:
         """Rows of a table, or of a query in parentheses."""
         return int(self._one(f"SELECT COUNT(*) FROM {relation}"))
@@ -80,8 +103,11 @@ class DuckDB:
         """The syntax tree of a query as JSON."""
         return str(self._one("SELECT json_serialize_sql(?)", query))
 
-    def is_table(self, text: str) -> bool:
-        """Whether a text is the name of one table or view."""
+    def table(self, text: str) -> str | None:
+        """A text that is the name of one table or view."""
+        return text if self._is_table(text) else None
+
+    def _is_table(self, text: str) -> bool:
         tree = json.loads(self.parse(f"SELECT * FROM {text}"))
         if tree.get("error") or len(tree["statements"]) != 1:
             return False
@@ -90,11 +116,9 @@ class DuckDB:
         is_alone = not any(node.get(part) for part in ("where_clause", "modifiers"))
         return is_alone and source.get("type") == "BASE_TABLE"
 
-    def is_stored_table(self, text: str) -> bool:
-        """Whether a text names one stored table, none of whose columns is computed."""
-        if not self.is_table(text):
-            return False
-        tree = json.loads(self.parse(f"SELECT * FROM {text}"))
+    def is_stored_table(self, table: str) -> bool:
+        """Whether a table is stored, and none of its columns is computed."""
+        tree = json.loads(self.parse(f"SELECT * FROM {table}"))
         name = tree["statements"][0]["node"]["from_table"]["table_name"].lower()
         tables = self._link.sql(
             "SELECT sql FROM duckdb_tables() WHERE lower(table_name) = ?", params=[name]
@@ -105,6 +129,33 @@ class DuckDB:
         # Of any schema: which one is meant is for the engine to say.
         is_computed = any("GENERATED ALWAYS" in sql.upper() for (sql,) in tables)
         return bool(tables) and not views and not is_computed
+
+    def is_key(self, text: str, column: str) -> bool:
+        """Whether a stored table declares one of its columns unique and not missing."""
+        tree = json.loads(self.parse(f"SELECT * FROM {text}"))
+        name = tree["statements"][0]["node"]["from_table"]["table_name"].lower()
+        rows = self._link.sql(
+            "SELECT table_oid, constraint_type, constraint_column_names "
+            "FROM duckdb_constraints() WHERE lower(table_name) = ?",
+            params=[name],
+        ).fetchall()
+        tables = self._link.sql(
+            "SELECT table_oid FROM duckdb_tables() WHERE lower(table_name) = ?",
+            params=[name],
+        ).fetchall()
+        declared: dict[Any, set[str]] = {oid: set() for (oid,) in tables}
+        for oid, kind, names in rows:
+            if [one.lower() for one in names] == [column.lower()]:
+                declared[oid].add(kind)
+        # Of any schema, as above.
+        return bool(declared) and all(
+            "PRIMARY KEY" in kinds or {"UNIQUE", "NOT NULL"} <= kinds
+            for kinds in declared.values()
+        )
+
+    def descended(self, asked: PlainDescent, records: str) -> FloatArray:
+        """What an engine gives that trains inside."""
+        raise NotImplementedError
 
     def is_stored(self, query: str) -> bool:
         """Whether all that a query reads is within the transaction."""
@@ -126,6 +177,15 @@ class DuckDB:
     def _one(self, query: str, *given: Any) -> Any:
         """A single cell."""
         return self._link.sql(query, params=list(given)).fetchall()[0][0]
+
+
+def _cell(text: str, dtype: Any) -> Cell:
+    pa = arrow()
+    if pa.types.is_decimal(dtype) or dtype == pa.float64():
+        return Cell(f"CAST({text} AS DOUBLE)", pa.float64())
+    if kind_of(dtype) == "string":
+        return Cell(f"CAST({text} AS VARCHAR)", pa.string())
+    return Cell(text, dtype)
 
 
 def _nodes(plan: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:

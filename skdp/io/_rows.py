@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy.sparse import csr_array, issparse
 
+from skdp._floats import FloatArray
 from skdp.data import Block, MemorySource, Source
 from skdp.io._reading import Reading
 from skdp.io._steps import applied
 from skdp.io._table_source import TableSource
 from skdp.io._targets import Labels, Targets
 from skdp.privacy._accounting import Budget
+from skdp.queries._plain_descent import PlainDescent
 from skdp.queries._plain_gradient import PlainGradient, PlainSums
 
 # How rows of a table without surprises become those of a solver.
@@ -106,6 +108,18 @@ class StreamSource:
         if targets is None or not rows.is_as_read:
             return None
         return rows.table.gradient_sums(asked, rows.reading, targets)
+
+    def descended(self, asked: PlainDescent) -> FloatArray | None:
+        """Weights that are found where the records are; None where they are not."""
+        rows, targets = self._rows, self._targets
+        if targets is None or not rows.is_as_read:
+            return None
+        return rows.table.descended(asked, rows.reading, targets)
+
+    def permuted(self, key: str) -> StreamSource:
+        """The same records in the order of a keyed permutation of their ids."""
+        table = self._rows.table.permuted(key)
+        return StreamSource(replace(self._rows, table=table), self._targets)
 
     def blocks(self) -> Iterator[Block]:
         """One pass over the records."""

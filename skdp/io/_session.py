@@ -28,7 +28,10 @@ _PATIENCE = 10.0
 class Snapshot(Protocol):
     """What was there when a source was made; never shown, never stored."""
 
-    kind: str  # in words, for the record; public
+    @property
+    def kind(self) -> str:
+        """In words, for the record; public."""
+        ...
 
     def check(self) -> None:
         """Raise any exception if something is there now that was not then."""

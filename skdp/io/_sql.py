@@ -5,25 +5,34 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from skdp._floats import FloatArray
 from skdp._validation import check_bool
 from skdp.data import Block
 from skdp.io._arrow import arrow, kind_of
 from skdp.io._duckdb import DuckDB
+from skdp.io._engine import Cell, Engine, quoted
 from skdp.io._parquet import BATCH_SIZE
+from skdp.io._postgres import PostgreSQL, is_postgresql
+from skdp.io._postgres_descent import is_within
 from skdp.io._reading import Reading
-from skdp.io._row_wise import check_row_wise
 from skdp.io._session import Snapshot, refused
-from skdp.io._sql_sums import MOST_FEATURES, GradientText, records_of
+from skdp.io._sql_sums import MOST_FEATURES, GradientText, can_be_pushed, records_of
 from skdp.io._table_source import FETCHED, TableSource
+from skdp.queries._plain_descent import PlainDescent
 from skdp.queries._plain_gradient import PlainGradient, PlainSums
 
 # Column of a reading that says which rows are records.
 _IS_RECORD = "is a record"
+_ONE_RECORD = (
+    "that each row of the query is one record, that the number of rows depends on no "
+    "record, and that no record makes the query fail"
+)
+_OWN_ID = "that the id of a record depends on nothing else of any record"
 _UNREADABLE = (
     "The table or query must be one that the database can read. Got another. Check "
     "the names; temporary and registered tables are seen by their own connection only: "
@@ -62,6 +71,11 @@ class SqlSource(TableSource):
         SQL condition on the columns of one row.
     order_by : str or None, default=None
         Column with a different value in each row, by which predictions are ordered.
+    record_id : str or None, default=None
+        Column of whole numbers or text that the table declares unique and not missing
+        (a primary key), and whose values depend on nothing else of any record. Solvers
+        that go through the records in an order that is drawn (`bolt_on`) need it. No
+        feature.
     one_record_per_row : bool, default=False
         That each row of a query is one record, that the number of rows depends on no
         record, and that no record makes the query fail: needed for queries and views
@@ -104,20 +118,22 @@ class SqlSource(TableSource):
         columns: Any = None,
         where: str | None = None,
         order_by: str | None = None,
+        record_id: str | None = None,
         one_record_per_row: bool = False,
         batch_size: int = BATCH_SIZE,
     ) -> None:
         arrow()
         self._engine = _engine_of(connection)
-        self._where, self._order = where, order_by
+        self._order = order_by
+        self._id, self._id_text, self._order_text = record_id, "", ""
         self._is_declared = check_bool("one_record_per_row", one_record_per_row)
-        self._shown: dict[str, str] = {}
         with self._engine.transaction():
             self._relation = self._checked_relation(table)
-            query = f"SELECT * FROM {self._relation}"
-            self._own = tuple(
-                refused(lambda: self._engine.schema(query).names, _UNREADABLE)
-            )
+            self._cells = refused(self._own, _UNREADABLE)
+            self._condition = None if where is None else self._checked(where)
+            if record_id is not None:
+                self._check_id(record_id, table)
+                self.is_permutable = True
             target = self._made(target, features)
             super().__init__(
                 target=target,
@@ -130,28 +146,64 @@ class SqlSource(TableSource):
 
     @property
     def assumed_public(self) -> tuple[str, ...]:
-        if not self._is_declared:
-            return super().assumed_public
-        return (
-            *super().assumed_public,
-            "that each row of the query is one record, that the number of rows depends "
-            "on no record, and that no record makes the query fail",
+        facts = super().assumed_public
+        if self._is_declared:
+            facts += (_ONE_RECORD,)
+        return facts if self._id is None else (*facts, _OWN_ID)
+
+    def permuted(self, key: str) -> Self:
+        if self._id is None:
+            return super().permuted(key)
+        other = self._copied()
+        # Where two digests should be one, the id decides.
+        own = self._id_text
+        other._order_text = f"md5('{key}' || CAST({own} AS VARCHAR)), {own}"
+        return other
+
+    def _check_id(self, name: str, table: str) -> None:
+        """Refuse what the schema alone does not show to be an id."""
+        engine, known = self._engine, self._cells.get(name)
+        is_id = (
+            known is not None
+            and _is_exact(known.dtype)
+            and self._relation == refused(lambda: engine.table(table), _UNREADABLE)
+            and refused(lambda: engine.is_stored_table(self._relation), _UNREADABLE)
+            and refused(lambda: engine.is_key(self._relation, name), _UNREADABLE)
         )
+        if not is_id:
+            raise ValueError(
+                "The 'record_id' argument must name a column of whole numbers or text "
+                "that a stored table declares unique and not missing. Got "
+                f"{name!r}. Declare it PRIMARY KEY, or UNIQUE and NOT NULL."
+            )
+        self._id_text = known.text
+
+    def _features(self, given: Sequence[str] | None) -> tuple[str, ...]:
+        if given is None:
+            others = (self.target, self._id)
+            given = [name for name in self._schema.names if name not in others]
+        if self._id is not None and self._id in (self.target, *given):
+            raise ValueError(
+                "The 'record_id' must be neither the target nor a feature. Got "
+                f"{self._id!r}. Leave it out of them."
+            )
+        return super()._features(given)
 
     def _checked_relation(self, table: str) -> str:
         """A table as it stands, or a query in parentheses."""
         engine = self._engine
-        is_table = refused(lambda: engine.is_table(table), _UNREADABLE)
-        relation = table if is_table else f"({table.strip().rstrip(';')}) AS records"
+        named = refused(lambda: engine.table(table), _UNREADABLE)
+        relation = named or f"({table.strip().rstrip(';')}) AS records"
         query = f"SELECT * FROM {relation}"
         if not refused(lambda: engine.is_stored(query), _UNREADABLE):
             raise ValueError(
                 "The table or query must read tables that the database stores, so that "
-                "a transaction holds them still. Got files, functions or objects of "
-                "Python. Store them as a table, or use ParquetSource for files."
+                "a transaction holds them still. Got files, functions, tables of other "
+                "databases or objects of Python. Store them as a table, or use "
+                "ParquetSource for files."
             )
-        is_plain = is_table and refused(
-            lambda: engine.is_stored_table(table), _UNREADABLE
+        is_plain = named is not None and refused(
+            lambda: engine.is_stored_table(named), _UNREADABLE
         )
         if not is_plain and not self._is_declared:
             raise ValueError(
@@ -164,23 +216,36 @@ class SqlSource(TableSource):
             )
         return relation
 
-    def _made(self, target: str | None, features: Any) -> str | None:
-        """Note the expressions; the name of the target."""
-        made = dict(features) if isinstance(features, Mapping) else {}
-        if target is not None and target not in self._own and target not in made:
-            made["target"], target = target, "target"
-        for name, text in made.items():
-            self._check_expression(text, f"The expression {name!r}")
-            self._shown[name] = f"TRY({text})"
-        if self._where is not None:
-            self._check_expression(self._where, "The 'where' argument")
-            bound = f"SELECT {self._is_record()} AS r FROM {self._relation}"
-            refused(lambda: self._engine.schema(bound), _UNREADABLE)
-        return target
+    def _own(self) -> dict[str, Cell]:
+        """The columns of what is read."""
+        names = self._engine.schema(f"SELECT * FROM {self._relation}").names
+        return self._engine.cells(self._relation, {n: quoted(n) for n in names})
 
-    def _check_expression(self, text: str, what: str) -> None:
+    def _checked(self, where: str) -> str:
+        """The condition, if the database can read it."""
         engine = self._engine
-        check_row_wise(text, what, engine.parse, self._own)
+        found = engine.condition(where, "The 'where' argument", self._cells)
+        refused(
+            lambda: engine.schema(f"SELECT {found} AS r FROM {self._relation}"),
+            _UNREADABLE,
+        )
+        return found
+
+    def _made(self, target: str | None, features: Any) -> str | None:
+        """Make cells of the expressions; the name of the target."""
+        engine, own = self._engine, self._cells
+        made = dict(features) if isinstance(features, Mapping) else {}
+        if target is not None and target not in own and target not in made:
+            made["target"], target = target, "target"
+        texts = {
+            name: engine.expression(text, f"The expression {name!r}", own)
+            for name, text in made.items()
+        }
+        if texts:
+            cells = refused(lambda: engine.cells(self._relation, texts), _UNREADABLE)
+            kept = {name: cell for name, cell in own.items() if name not in cells}
+            self._cells = kept | cells
+        return target
 
     def _check_order(self) -> None:
         if self._order is not None and self._order not in self._schema.names:
@@ -191,15 +256,8 @@ class SqlSource(TableSource):
         self.is_ordered = self._order is not None
 
     def _opened_schema(self) -> Any:
-        pa = arrow()
-        own = refused(lambda: self._engine.schema(self._all()), _UNREADABLE)
-        return pa.schema([(field.name, _type_of(field.type)) for field in own])
-
-    def _all(self) -> str:
-        """All columns, and all that is made of them."""
-        made = [f"{text} AS {_quoted(name)}" for name, text in self._shown.items()]
-        kept = [_quoted(name) for name in self._own if name not in self._shown]
-        return f"SELECT {', '.join([*kept, *made])} FROM {self._relation}"
+        fields = [(name, cell.dtype) for name, cell in self._cells.items()]
+        return arrow().schema(fields)
 
     def _taken(self) -> Snapshot:
         return _Transaction(self._engine)
@@ -216,7 +274,7 @@ class SqlSource(TableSource):
         for batch in self._engine.batches(
             self._query(names), max(FETCHED, self.batch_size)
         ):
-            if self._where is None:
+            if self._condition is None:
                 yield batch, None
                 continue
             is_record = batch.column(len(names)).to_numpy(zero_copy_only=False)
@@ -226,25 +284,52 @@ class SqlSource(TableSource):
         self, asked: PlainGradient, reading: Reading, targets: Any
     ) -> PlainSums | None:
         """Sums that the database adds up; None where it cannot, or had better not."""
-        names, target = reading.names, self.target
-        is_all = self._places is None and not self._steps
-        if target is None or not is_all or not reading.is_numeric:
+        plain = self._plain_cells(reading, targets)
+        if plain is None or not can_be_pushed(asked):
             return None
-        y = targets.text(self._cell(target))
-        if y is None or len(names) > MOST_FEATURES:
-            return None
-        cells = [self._cell(name) for name in names]
+        cells, y = plain
         records = records_of(cells, y, self._relation, self._is_record())
-        text = GradientText(asked, records)
+        text = GradientText(asked, records, self._engine.fence)
         (session,) = self._reads
         residuals, *products = session.answered(
             lambda: (self._count(), self._engine.row(text.sums))
         )
         # The same in all passes of a transaction, whatever the weights.
         if text.count_far not in session.kept:
-            (session.kept[text.count_far],) = self._engine.row(text.count_far)
+            (n_far,) = self._engine.row(text.count_far)
+            session.kept[text.count_far] = int(n_far)
         far = self._far(text) if session.kept[text.count_far] else ()
-        return PlainSums(residuals or 0, [int(one or 0) for one in products], far)
+        return PlainSums(int(residuals or 0), [int(p or 0) for p in products], far)
+
+    def descended(
+        self, asked: PlainDescent, reading: Reading, targets: Any
+    ) -> FloatArray | None:
+        """Weights of an engine that trains inside; None where rows are read instead."""
+        engine, plain = self._engine, self._plain_cells(reading, targets)
+        if plain is None or not engine.trains or not is_within(asked):
+            return None
+        cells, y = plain
+        own = self._id_text
+        # All rows keep their places.
+        target = f"CASE WHEN {self._is_record()} THEN {y} END"
+        records = records_of(cells, target, self._relation, "TRUE", f"{own} AS id, ")
+        (session,) = self._reads
+        found: FloatArray = session.answered(
+            lambda: (self._count(), engine.descended(asked, records))
+        )
+        return found
+
+    def _plain_cells(
+        self, reading: Reading, targets: Any
+    ) -> tuple[list[str], str] | None:
+        """Features and target as SQL expressions of numbers; None if some are none."""
+        is_all = self._places is None and not self._steps
+        if self.target is None or not is_all or not reading.is_numeric:
+            return None
+        y = targets.text(self._number(self.target))
+        if y is None or len(reading.names) > MOST_FEATURES:
+            return None
+        return [self._number(name) for name in reading.names], y
 
     def _far(self, text: GradientText) -> Iterator[Block]:
         """The records that were left out."""
@@ -254,56 +339,57 @@ class SqlSource(TableSource):
 
     def _is_record(self) -> str:
         """Which rows are records, as a condition."""
-        if self._where is None:
+        if self._condition is None:
             return "TRUE"
-        return f"COALESCE(TRY(CAST(({self._where}) AS BOOLEAN)), FALSE)"
+        return f"COALESCE({self._condition}, FALSE)"
 
     def _query(self, names: tuple[str, ...]) -> str:
-        shown = [f"{self._cell(name)} AS {_quoted(name)}" for name in names]
-        if self._where is not None:
-            shown.append(f"{self._is_record()} AS {_quoted(_IS_RECORD)}")
-        order = "" if self._order is None else f" ORDER BY {self._cell(self._order)}"
+        shown = [f"{self._cells[name].text} AS {quoted(name)}" for name in names]
+        if self._condition is not None:
+            shown.append(f"{self._is_record()} AS {quoted(_IS_RECORD)}")
+        order = self._order_text
+        if not order and self._order is not None:
+            order = self._cells[self._order].text
+        order = order and f" ORDER BY {order}"
         return f"SELECT {', '.join(shown)} FROM {self._relation}{order}"
 
-    def _cell(self, name: str) -> str:
-        """What is read of a column, in the type that is told of it."""
-        text = self._shown.get(name, _quoted(name))
-        if self._schema.field(name).type == arrow().float64():
-            return f"CAST({text} AS DOUBLE)"
-        is_text = kind_of(self._schema.field(name).type) == "string"
-        return f"CAST({text} AS VARCHAR)" if is_text else text
+    def _number(self, name: str) -> str:
+        """What is read of a column, for sums; engines make no doubles of booleans."""
+        cell = self._cells[name]
+        is_boolean = kind_of(cell.dtype) == "boolean"
+        return f"CAST({cell.text} AS INTEGER)" if is_boolean else cell.text
 
 
 @dataclass(frozen=True, repr=False)
 class _Transaction:
     """That of the reading that goes on."""
 
-    engine: Any
-    kind = DuckDB.snapshot
+    engine: Engine
+
+    @property
+    def kind(self) -> str:
+        return self.engine.snapshot
 
     def check(self) -> None:
         """Raise if it has ended."""
         self.engine.check()
 
 
-def _engine_of(connection: Any) -> DuckDB:
+def _engine_of(connection: Any) -> Engine:
     """The engine that a connection is to."""
     # By name: no engine need be installed for another.
-    if type(connection).__module__.partition(".")[0] in ("duckdb", "_duckdb"):
+    maker = type(connection).__module__.partition(".")[0]
+    if maker in ("duckdb", "_duckdb"):
         return DuckDB(connection)
+    if maker == "adbc_driver_manager" and is_postgresql(connection):
+        return PostgreSQL(connection)
     raise TypeError(
-        "The 'connection' argument must be a connection of DuckDB. Got an instance of "
-        f"{type(connection).__name__}. Use duckdb.connect(path)."
+        "The 'connection' argument must be a connection of DuckDB, or of ADBC to "
+        f"PostgreSQL. Got an instance of {type(connection).__name__}. Use "
+        "duckdb.connect(path), or adbc_driver_postgresql.dbapi.connect(uri)."
     )
 
 
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
-def _type_of(dtype: Any) -> Any:
-    """The Arrow type in which cells are read: decimal numbers as doubles."""
-    pa = arrow()
-    if pa.types.is_decimal(dtype):
-        return pa.float64()
-    return pa.string() if kind_of(dtype) == "string" else dtype
+def _is_exact(dtype: Any) -> bool:
+    """Whether cells of an Arrow type are the same text in every engine."""
+    return bool(arrow().types.is_integer(dtype)) or kind_of(dtype) == "string"

@@ -3,7 +3,8 @@
 The reference is `ExactGradientSum`; every step has its rounding from the one there.
 Columns are made doubles first, since engines multiply singles in single precision.
 No function of an engine is used that is not rounded correctly: + - * / floor trunc sqrt
-abs, and comparisons.
+abs, and comparisons. Nothing is computed that may overflow or vanish, which some
+engines take for an error: records with long entries are far, and are left out.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from skdp.losses._base import Form
 from skdp.losses._plain import COEFFICIENTS, FARTHEST, SHRINK, SQUARINGS
 from skdp.queries._plain_gradient import PlainGradient
@@ -19,6 +22,30 @@ from skdp.queries._row_grid import LONGEST, MOST_SQUARES, SHORTENED
 
 # From which on a query text is longer than an engine should be given.
 MOST_FEATURES = 200
+# Entries beyond it, in units of the grid, make their record far.
+_LONGEST_ENTRY = 2.0**27
+# Rows whose squares add up to `MOST_SQUARES` are shortened by this: such rows are far.
+_LEAST_FACTOR = SHORTENED / math.sqrt(MOST_SQUARES)
+# Squarings of the exponential in one expression: half of them in each of two.
+_AT_ONCE = SQUARINGS // 2
+
+
+def can_be_pushed(asked: PlainGradient) -> bool:
+    """Whether no record can make a product or a quotient overflow or vanish.
+
+    By public numbers: with these bounds all that is computed of a near record is 0 or
+    between 2^-1000 and 2^1000.
+    """
+    weights = np.abs([*asked.weights, asked.constant])
+    least = np.min(weights[weights > 0], initial=1.0)
+    first = asked.form_constants[0] if asked.form != Form.SIGMOID else 1.0
+    return bool(
+        1 <= asked.scale <= 2.0**200
+        and least >= 2.0**-460
+        and max(np.max(weights), abs(asked.offset)) <= 2.0**400
+        and 1 <= asked.fineness <= 2.0**400
+        and 2.0**-100 <= first <= 2.0**100
+    )
 
 
 @dataclass(frozen=True)
@@ -28,72 +55,88 @@ class GradientText:
     Parameters
     ----------
     asked : PlainGradient
+        As `can_be_pushed` says.
     records : str
-        A query with the columns ``x0``, ``x1``, ... and ``y``; rows in which one is
-        missing or not finite are null records.
+        A query with the columns ``x0``, ``x1``, ... and ``y``, doubles; rows in which
+        one is missing or not finite are null records.
+    fence : str, default=""
+        What ends a subquery so that its columns are computed once.
     """
 
     asked: PlainGradient
     records: str
+    fence: str = ""
 
     @property
     def sums(self) -> str:
         """A query of one row: the residuals' sum and the products' sums."""
         products = ", ".join(f"SUM(CAST({g} * e AS BIGINT))" for g in self._names("g"))
-        return f"SELECT SUM(CAST(e AS BIGINT)), {products} FROM ({self._units()})"
+        return f"SELECT SUM(CAST(e AS BIGINT)), {products} FROM ({self._units()}) AS r"
 
     @property
     def count_far(self) -> str:
         """A query of the number of far records, which are in no sum."""
-        return f"SELECT COUNT(*) FROM ({self._squared()}) WHERE {_IS_FAR}"
+        return f"SELECT COUNT(*) FROM ({self.records}) AS r WHERE {self._is_far()}"
 
     @property
     def far(self) -> str:
         """A query of the far records, with the columns of `records`."""
-        own = ", ".join([*self._names("x"), "y"])
-        return f"SELECT {own} FROM ({self._squared()}) WHERE {_IS_FAR}"
+        return f"SELECT * FROM ({self.records}) AS r WHERE {self._is_far()}"
 
     def _names(self, letter: str) -> list[str]:
         return [f"{letter}{j}" for j in range(len(self.asked.weights))]
 
-    def _squared(self) -> str:
-        """Finite records with their integers and the sum of the integers' squares."""
-        scale, xs = _of(self.asked.scale), self._names("x")
-        is_real = " AND ".join(f"isfinite({x})" for x in [*xs, "y"])
-        units = ", ".join(
-            f"floor({x} * {scale} + {_of(0.5)}) AS {q}"
-            for x, q in zip(xs, self._names("q"), strict=True)
+    def _kept(self) -> str:
+        return ", ".join(self._names("g"))
+
+    def _then(self, shown: str, records: str) -> str:
+        """A query of expressions of the columns of another."""
+        return f"SELECT {shown} FROM ({records}) AS r{self.fence}"
+
+    # -------------------------------------------------------------------- which records
+
+    def _is_short(self) -> str:
+        """Whether no entry is long; false or NULL for those that are not finite."""
+        most = _of(_LONGEST_ENTRY / self.asked.scale)
+        return " AND ".join(f"abs({x}) < {most}" for x in self._names("x"))
+
+    def _is_far(self) -> str:
+        units = [self._unit(x) for x in self._names("x")]
+        is_real = " AND ".join(
+            f"abs({x}) < {_of(math.inf)}" for x in [*self._names("x"), "y"]
         )
-        squares = " + ".join(f"{q} * {q}" for q in self._names("q"))
-        found = f"SELECT *, {units} FROM ({self.records}) WHERE {is_real}"
-        return f"SELECT *, {squares} AS s FROM ({found})"
+        # The order of a CASE is kept, that of AND is not.
+        near = f"CASE WHEN {self._is_short()} THEN {_factor(units)} > {_LEAST} END"
+        return f"{is_real} AND NOT COALESCE({near}, FALSE)"
+
+    # -------------------------------------------------------------------- rows on grids
+
+    def _unit(self, x: str) -> str:
+        return f"floor({x} * {_of(self.asked.scale)} + {_of(0.5)})"
 
     def _gridded(self) -> str:
-        """Rows that are not far on their grid."""
-        # Integers times 1 are what they were.
-        factor = (
-            f"CASE WHEN s > {_of(LONGEST**2)} THEN {_of(SHORTENED)} / sqrt(s) "
-            f"ELSE {_of(1.0)} END"
+        """Near records on their grid."""
+        xs, qs, gs = (self._names(letter) for letter in "xqg")
+        units = ", ".join(
+            f"{self._unit(x)} AS {q}" for x, q in zip(xs, qs, strict=True)
         )
-        near = f"SELECT *, {factor} AS f FROM ({self._squared()}) WHERE NOT {_IS_FAR}"
-        rows = ", ".join(
-            f"trunc({q} * f) AS {g}"
-            for q, g in zip(self._names("q"), self._names("g"), strict=True)
-        )
-        return f"SELECT y, {rows} FROM ({near})"
+        is_near = f"{self._is_short()} AND abs(y) < {_of(math.inf)}"
+        found = f"SELECT y, {units} FROM ({self.records}) AS r WHERE {is_near}"
+        found = self._then(f"*, {_factor(qs)} AS f", found + self.fence)
+        rows = ", ".join(f"trunc({q} * f) AS {g}" for q, g in zip(qs, gs, strict=True))
+        return f"SELECT y, {rows} FROM ({found}) AS r WHERE f > {_LEAST}{self.fence}"
 
-    def _predicted(self) -> str:
+    def _raw(self) -> str:
+        """The raw prediction, of the columns of `_gridded`."""
         asked = self.asked
         products = " + ".join(
             f"{g} * {_of(weight)}"
             for g, weight in zip(self._names("g"), asked.weights, strict=True)
         )
         raw = f"({products} + {_of(asked.constant)}) * {_of(asked.unit)}"
-        raw = f"{raw} + {_of(asked.offset)}" if asked.offset else raw
-        return f"SELECT {self._kept()}, y, {raw} AS raw FROM ({self._gridded()})"
+        return f"{raw} + {_of(asked.offset)}" if asked.offset else raw
 
-    def _kept(self) -> str:
-        return ", ".join(self._names("g"))
+    # ------------------------------------------------------------------------ residuals
 
     def _units(self) -> str:
         """Rows, and their residuals as integers."""
@@ -101,42 +144,68 @@ class GradientText:
         if math.isfinite(self.asked.limit):
             residual = _clipped(residual, -self.asked.limit, self.asked.limit)
         units = f"floor(({residual}) * {_of(self.asked.fineness)} + {_of(0.5)})"
-        return f"SELECT {self._kept()}, {units} AS e FROM ({records})"
+        return self._then(f"{self._kept()}, {units} AS e", records)
 
     def _residual(self) -> tuple[str, str]:
         """Records, and the residual as an expression of their columns."""
         first, second = self.asked.form_constants
-        records = self._predicted()
         if self.asked.form == Form.SIGMOID:
-            up = f"CASE WHEN raw >= {_of(0.0)} THEN {_of(1.0)} ELSE p END"
-            return self._with_exponential(records), f"{up} / ({_of(1.0)} + p) - y"
+            p = _squared("p", SQUARINGS - _AT_ONCE)
+            up = f"CASE WHEN u <= {_of(0.0)} THEN {_of(1.0)} ELSE {p} END"
+            return self._with_exponential(), f"{up} / ({_of(1.0)} + {p}) - y"
         if self.asked.form == Form.HINGE:
             sign = f"CASE WHEN y > {_of(0.5)} THEN {_of(1.0)} ELSE {_of(-1.0)} END"
-            signed = f"SELECT *, {sign} AS sign FROM ({records})"
+            shown = f"{self._kept()}, {self._raw()} AS raw, {sign} AS sign"
             slope = f"({_of(1.0 + first)} - sign * raw) / {_of(2.0 * first)}"
-            return signed, f"-sign * {_clipped(slope, 0.0, 1.0)}"
-        error = f"raw - {_clipped('y', -second, second)}"
-        return records, _clipped(error, -first, first)
+            slope = f"-sign * {_clipped(slope, 0.0, 1.0)}"
+            return self._then(shown, self._gridded()), slope
+        error = f"{self._raw()} - {_clipped('y', -second, second)}"
+        return self._gridded(), _clipped(error, -first, first)
 
-    def _with_exponential(self, records: str) -> str:
-        """Records with ``p = exp(-|raw|)``; each step by itself, written once."""
-        kept = f"{self._kept()}, y, raw"
-        u = f"least(abs(raw), {_of(FARTHEST)}) * {_of(SHRINK)}"
-        records = f"SELECT {kept}, {u} AS u FROM ({records})"
-        power = f"{_of(COEFFICIENTS[0])} * u + {_of(COEFFICIENTS[1])}"
-        for coefficient in COEFFICIENTS[2:]:
-            power = f"({power}) * u + {_of(coefficient)}"
-        records = f"SELECT {kept}, {power} AS p FROM ({records})"
-        for _ in range(SQUARINGS):
-            records = f"SELECT {kept}, p * p AS p FROM ({records})"
-        return records
+    def _with_exponential(self) -> str:
+        """Records with u, the raw prediction times `SHRINK`, and the root p.
+
+        The exponential is the eighth power of p. Horner's rule at minus the absolute
+        value of u rounds as at its absolute value with every other sign changed.
+        """
+        kept = f"{self._kept()}, y"
+        u = f"{_clipped(self._raw(), -FARTHEST, FARTHEST)} * {_of(SHRINK)}"
+        records = self._then(f"{kept}, {u} AS u", self._gridded())
+        power = _of(COEFFICIENTS[0])
+        for coefficient in COEFFICIENTS[1:]:
+            power = f"{_of(coefficient)} - ({power}) * abs(u)"
+        records = self._then(f"{kept}, u, {power} AS p", records)
+        return self._then(f"{kept}, u, {_squared('p', _AT_ONCE)} AS p", records)
 
 
-def records_of(cells: Sequence[str], target: str, relation: str, where: str) -> str:
+def records_of(
+    cells: Sequence[str], target: str, relation: str, where: str, also: str = ""
+) -> str:
     """A query of the columns ``x0``, ``x1``, ... and ``y``, all doubles."""
-    shown = [f"CAST({cell} AS DOUBLE) AS x{j}" for j, cell in enumerate(cells)]
-    shown.append(f"CAST({target} AS DOUBLE) AS y")
-    return f"SELECT {', '.join(shown)} FROM {relation} WHERE {where}"
+    shown = [
+        f"CAST({cell} AS DOUBLE PRECISION) AS x{j}" for j, cell in enumerate(cells)
+    ]
+    shown.append(f"CAST({target} AS DOUBLE PRECISION) AS y")
+    return f"SELECT {also}{', '.join(shown)} FROM {relation} WHERE {where}"
+
+
+def _factor(units: Sequence[str]) -> str:
+    """What shortens a row: 1 if its squares add up to at most `LONGEST` squared.
+
+    Written so that the squares occur once. Exactly that many give the one quotient
+    below 1 that is not meant.
+    """
+    squares = " + ".join(f"{q} * {q}" for q in units)
+    quotient = f"{_of(SHORTENED)} / sqrt(greatest({squares}, {_of(1.0)}))"
+    meant = f"COALESCE(NULLIF({quotient}, {_of(SHORTENED / LONGEST)}), {_of(1.0)})"
+    return f"least({meant}, {_of(1.0)})"
+
+
+def _squared(text: str, times: int) -> str:
+    """A number squared again and again."""
+    for _ in range(times):
+        text = f"({text} * {text})"
+    return text
 
 
 def _clipped(text: str, low: float, high: float) -> str:
@@ -145,7 +214,7 @@ def _clipped(text: str, low: float, high: float) -> str:
 
 def _of(number: float) -> str:
     """A double, to the last bit: a literal alone would be a decimal number."""
-    return f"CAST('{float(number)!r}' AS DOUBLE)"
+    return f"CAST('{float(number)!r}' AS DOUBLE PRECISION)"
 
 
-_IS_FAR = f"(s >= {_of(MOST_SQUARES)})"
+_LEAST = _of(_LEAST_FACTOR)

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from skdp._floats import FloatArray
 from skdp._validation import check_count
 from skdp.columns import as_declared
 from skdp.io._arrow import kind_of, stand_in
@@ -20,8 +21,11 @@ from skdp.io._predict_to import check_place, predict_to
 from skdp.io._reading import Reading, declared_at, reading_of
 from skdp.io._session import Session, Snapshot, refused
 from skdp.io._steps import Step, of_step
+from skdp.queries._plain_descent import PlainDescent
 from skdp.queries._plain_gradient import PlainGradient, PlainSums
 
+# Of an order by ids; places in it are drawn apart.
+_ANY_KEY = "0"
 _NO_ARRAY = (
     "A source of rows that are not in memory cannot become an array, be indexed, "
     "copied or stored. Pass it to estimators of skdp, alone or in a Pipeline of skdp's "
@@ -49,12 +53,15 @@ class TableSource(ABC):
         Whether predictions have an order to be in.
     has_fixed_order : bool
         Whether every reading shows the records in an order that no record changes.
+    is_permutable : bool
+        Whether records have ids by which an order can be drawn.
     assumed_public : tuple of str
         What a guarantee takes as public or as given beyond what it takes of a table.
     """
 
     # Whether rows stay where they are: solvers that need them in memory refuse.
     holds_rows = False
+    is_permutable = False
 
     def __init__(
         self,
@@ -209,8 +216,7 @@ class TableSource(ABC):
 
     def appended(self, step: Any) -> Self:
         """The same source with a step that each of its rows passes through."""
-        other: Self = object.__new__(type(self))
-        vars(other).update(vars(self))
+        other = self._copied()
         declared = getattr(step, "columns_", None)
         other._steps = (*self._steps, of_step(step, self.stand_in(declared)))
         other.columns = other._declared = None
@@ -229,13 +235,32 @@ class TableSource(ABC):
         ValueError
             If records have no places that no other record changes.
         """
-        if not self.has_fixed_order:
+        if self.has_fixed_order:
+            other = self._copied()
+        elif self.is_permutable:
+            other = self.permuted(_ANY_KEY)
+        else:
             raise ValueError(NO_PLACES)
-        other: Self = object.__new__(type(self))
-        vars(other).update(vars(self))
+        # Its places are those of one order.
+        other.has_fixed_order, other.is_permutable = True, False
         whole = Places.all(self._n_rows) if self._places is None else self._places
         other._places = whole.taking(positions)
         other.n_samples = len(other._places)
+        return other
+
+    def permuted(self, key: str) -> Self:
+        """The same source in the order of a keyed permutation of its records' ids.
+
+        Parameters
+        ----------
+        key : str
+            Hexadecimal; different keys give different orders. No secret.
+        """
+        raise TypeError("A source without ids of its records cannot be permuted.")
+
+    def _copied(self) -> Self:
+        other: Self = object.__new__(type(self))
+        vars(other).update(vars(self))
         return other
 
     def reading(
@@ -286,6 +311,12 @@ class TableSource(ABC):
         self, asked: PlainGradient, reading: Reading, targets: Any
     ) -> PlainSums | None:
         """Sums that are added up where the records are; None where they are not."""
+        return None
+
+    def descended(
+        self, asked: PlainDescent, reading: Reading, targets: Any
+    ) -> FloatArray | None:
+        """Weights that are found where the records are; None where they are not."""
         return None
 
     def during(self, call: Callable[[], Any], label: str = "") -> Any:

@@ -51,13 +51,13 @@ class Labels:
             f"WHEN {self._literal(label)} THEN {code}"
             for code, label in enumerate(self.classes)
         )
-        dtype = "VARCHAR" if self.kind == "string" else "DOUBLE"
+        dtype = "VARCHAR" if self.kind == "string" else "DOUBLE PRECISION"
         return f"CASE CAST({cell} AS {dtype}) {cases} END"
 
     def _literal(self, label: Any) -> str:
         if self.kind == "string":
             return "'" + str(label).replace("'", "''") + "'"
-        return f"CAST('{float(label)!r}' AS DOUBLE)"
+        return f"CAST('{float(label)!r}' AS DOUBLE PRECISION)"
 
     def __call__(self, array: Any) -> tuple[FloatArray, NDArray[np.bool_]]:
         if self.kind == "string":

@@ -238,8 +238,12 @@ class DPEstimator(TakesSources, PrivateEstimator):
         n_samples, n_features = X.shape
         objective = self._objective(loss, n_samples, n_features, alpha, budget)
         if isinstance(X, (StreamRows, DeclaredStream)):
-            is_ordered = X.table.has_fixed_order
-            objective = replace(objective, holds_rows=False, is_ordered=is_ordered)
+            objective = replace(
+                objective,
+                holds_rows=False,
+                is_ordered=X.table.has_fixed_order,
+                is_permutable=X.table.is_permutable,
+            )
         chosen = self._preconditioned(X, objective, budget)
         if chosen is None:
             chosen = choose_solver(

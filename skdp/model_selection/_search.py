@@ -154,7 +154,7 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
                 "The 'n_jobs' parameter must be None or 1 with a source, which is read "
                 f"by one fit at a time. Got {self.n_jobs!r}."
             )
-        if not X.has_fixed_order:
+        if not (X.has_fixed_order or X.is_permutable):
             raise ValueError(NO_PLACES)
 
     def _fit(self, X: Any, y: Any, n_jobs: int | None) -> Self:

@@ -72,6 +72,8 @@ class LinearObjective:
         Whether rows are in memory, or read anew at every pass.
     is_ordered : bool, default=True
         Whether every reading shows the records in the same order.
+    is_permutable : bool, default=True
+        Whether the records can be gone through in an order that is drawn.
     """
 
     loss: Loss
@@ -88,6 +90,7 @@ class LinearObjective:
     expected: Expected = Expected()
     holds_rows: bool = True
     is_ordered: bool = True
+    is_permutable: bool = True
 
     def __post_init__(self) -> None:
         data_norm = check_real(

@@ -90,6 +90,8 @@ class Solver(Configured, ABC):
     needs_rows: ClassVar[bool] = False
     # Whether it needs records in an order that is the same at every reading.
     needs_order: ClassVar[bool] = False
+    # Whether it goes through the records in an order that is drawn.
+    needs_permutation: ClassVar[bool] = False
     # Whether it is for use, and not kept for replication and study.
     is_recommended: ClassVar[bool] = True
 
@@ -112,6 +114,12 @@ class Solver(Configured, ABC):
                 f"{me} depends on an order of records that no record may change, and "
                 "the source has none. Use a source of files, or solver='auto' with a "
                 "delta above 0."
+            )
+        if cls.needs_permutation and not objective.is_permutable:
+            raise Refused(
+                f"{me} goes through the records in an order of their ids, and the "
+                "source has none. Use an SqlSource with record_id=, solver='auto', or "
+                "read the table into memory."
             )
         if cls.is_sparse and objective.n_nonzero is None:
             raise Refused(

@@ -110,8 +110,9 @@ class BoltOn(ChosenLaw):
 
     Notes
     -----
-    Batches need all records in memory. Arrays in C order and CSR are used where they
-    are; other arrays, and sources that are not in memory, are copied once.
+    Arrays in C order and CSR are used where they are; other arrays are copied once. A
+    database is read in the same order in every pass, by the ids of its records
+    (`SqlSource`, `record_id`), and only a block of it is in memory.
 
     References
     ----------
@@ -127,8 +128,7 @@ class BoltOn(ChosenLaw):
     """
 
     key: ClassVar[str] = "bolt_on"
-    needs_rows: ClassVar[bool] = True
-    needs_order: ClassVar[bool] = True
+    needs_permutation: ClassVar[bool] = True
     is_recommended: ClassVar[bool] = False
     checks: ClassVar[Checks] = {
         **ChosenLaw.checks,

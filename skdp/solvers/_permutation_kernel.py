@@ -57,25 +57,24 @@ def _update(weights, gradient, step, batch_size, alpha, radius):
 
 @compiled
 def dense_pass(
-    X, targets, present, bounds, order, steps, shares, batch_size, alpha, radius,
-    form, constants, weights, average,
+    X, targets, present, bounds, order, span, steps, shares, batch_size, alpha, radius,
+    form, constants, weights, average, gradient,
 ):  # fmt: skip
-    """Go once through dense rows in the given order.
+    """Go on in a pass through dense rows, in the given order.
 
     Where `present` is False there is a null record. `bounds` are the norm that rows are
-    clipped to, and the value of the intercept's column. Updates have sizes `steps`, and
-    iterates enter `average` with weights `shares`. Every sum of gradients is divided by
-    `batch_size`, a shorter last one too. `weights` and `average`, of shape (n_outputs,
-    n_columns), change in place.
+    clipped to, and the value of the intercept's column; `span` are the place of the
+    first row in the pass, and the rows of the whole pass. Updates have sizes `steps`,
+    and iterates enter `average` with weights `shares`. Every sum of gradients is
+    divided by `batch_size`, a shorter last one too. `weights`, `average` and
+    `gradient`, the sum of a batch that has begun, of shape (n_outputs, n_columns),
+    change in place.
     """
-    n, n_columns = len(targets), weights.shape[1]
-    gradient, raw = np.zeros_like(weights), np.empty(len(weights))
+    n_columns, place = weights.shape[1], span[0]
+    raw = np.empty(len(weights))
     row = np.full(n_columns, bounds[1])  # the intercept's entry stays
-    for t in range(len(steps)):
-        for place in range(t * batch_size, min((t + 1) * batch_size, n)):
-            i = order[place]
-            if not present[i]:
-                continue
+    for i in order:
+        if present[i]:
             _load(X[i], bounds[0], row)
             for k in range(len(raw)):
                 product = 0.0
@@ -86,25 +85,24 @@ def dense_pass(
             for k in range(len(raw)):
                 for j in range(n_columns):
                     gradient[k, j] += raw[k] * row[j]
-        _update(weights, gradient, steps[t], batch_size, alpha, radius)
-        if shares[t] > 0:
-            average += shares[t] * weights
+        place += 1
+        if place % batch_size == 0 or place == span[1]:
+            t = (place - 1) // batch_size
+            _update(weights, gradient, steps[t], batch_size, alpha, radius)
+            if shares[t] > 0:
+                average += shares[t] * weights
 
 
 @compiled
 def sparse_pass(
-    values, columns, starts, targets, present, bounds, order, steps, shares,
-    batch_size, alpha, radius, form, constants, weights, average,
+    values, columns, starts, targets, present, bounds, order, span, steps, shares,
+    batch_size, alpha, radius, form, constants, weights, average, gradient,
 ):  # fmt: skip
-    """Go once through CSR rows in the given order; parameters as in `dense_pass`."""
-    n, last = len(targets), weights.shape[1] - 1
-    gradient, raw = np.zeros_like(weights), np.empty(len(weights))
-    row, intercept = np.empty(last + 1), bounds[1]
-    for t in range(len(steps)):
-        for place in range(t * batch_size, min((t + 1) * batch_size, n)):
-            i = order[place]
-            if not present[i]:
-                continue
+    """Go on in a pass through CSR rows; parameters as in `dense_pass`."""
+    last, place = weights.shape[1] - 1, span[0]
+    raw, row, intercept = np.empty(len(weights)), np.empty(last + 1), bounds[1]
+    for i in order:
+        if present[i]:
             entries = columns[starts[i] : starts[i + 1]]
             _load(values[starts[i] : starts[i + 1]], bounds[0], row)
             for k in range(len(raw)):
@@ -116,9 +114,12 @@ def sparse_pass(
                 gradient[k, last] += raw[k] * intercept
                 for j in range(len(entries)):
                     gradient[k, entries[j]] += raw[k] * row[j]
-        _update(weights, gradient, steps[t], batch_size, alpha, radius)
-        if shares[t] > 0:
-            average += shares[t] * weights
+        place += 1
+        if place % batch_size == 0 or place == span[1]:
+            t = (place - 1) // batch_size
+            _update(weights, gradient, steps[t], batch_size, alpha, radius)
+            if shares[t] > 0:
+                average += shares[t] * weights
 
 
 compiled_what_is_left = compiled(what_is_left)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
 
-from skdp._floats import FloatArray
-from skdp.data import Source, held
+from skdp._floats import FloatArray, IntArray
+from skdp.data import Block, Order, Source, drawn_order, holds_rows, in_memory, in_order
 from skdp.objectives import LinearObjective
 from skdp.privacy._draws import Draws
 from skdp.queries._gradient_sum import GradientSum
+from skdp.queries._plain_descent import PlainDescent
 from skdp.solvers._base import Progress
 from skdp.solvers._permutation_sensitivity import Updates
 
@@ -62,43 +63,106 @@ class PermutedDescent:
         return average
 
     def batches(self, source: Source, draws: Draws) -> FloatArray:
-        """Batches of a secret order. Private."""
+        """Batches in an order that is drawn. Private."""
+        n_passes = len(self.updates.steps)
+        orders: Iterable[Order] = self._orders(source, draws)
+        if holds_rows(source):
+            source = in_memory(source)
+        else:
+            orders = keys = tuple(map(str, orders))
+            weights = self._descended(source, keys)
+            if weights is not None:
+                return weights
+        state = State(self.objective, self.updates)
+        for j, order in enumerate(orders):
+            for block, rows in in_order(source, order):
+                state.transition(block, rows)
+            self.progress.step(j + 1, n_passes)
+        return state.terminate()
+
+    def _orders(self, source: Source, draws: Draws) -> Iterator[Order]:
+        """Of each pass: the same one, or a new one."""
+        order = drawn_order(source, draws)
+        yield order
+        for _ in range(len(self.updates.steps) - 1):
+            if self.reshuffle:
+                order = drawn_order(source, draws)
+            yield order
+
+    def _descended(self, source: Any, keys: tuple[str, ...]) -> FloatArray | None:
+        """Averaged weights of a source that trains where its records are."""
+        objective, updates = self.objective, self.updates
+        if objective.loss.n_outputs > 1 or not hasattr(source, "descended"):
+            return None
+        asked = PlainDescent(
+            updates.steps,
+            updates.shares,
+            keys,
+            updates.batch_size,
+            objective.n_samples,
+            objective.n_features,
+            objective.alpha,
+            updates.radius,
+            objective.data_norm,
+            objective.intercept_value if objective.fit_intercept else None,
+            objective.loss.form,
+            objective.loss.form_constants,
+        )
+        weights: FloatArray | None = source.descended(asked)
+        return None if weights is None else weights[:, None]
+
+
+class State:
+    """What goes from record to record through all passes, and is never shown. Private.
+
+    Parameters
+    ----------
+    objective : LinearObjective
+    updates : Updates
+    """
+
+    def __init__(self, objective: LinearObjective, updates: Updates) -> None:
+        self._objective, self._updates = objective, updates
+        # Compiled code has one row per output.
+        shape = objective.loss.n_outputs, objective.n_columns
+        self._weights, self._average = np.zeros(shape), np.zeros(shape)
+        self._gradient = np.zeros(shape)  # of the batch that has begun
+        self._place = 0
+
+    def transition(self, block: Block, order: IntArray) -> None:
+        """Go on by these rows of a block; passes follow upon each other."""
         # Imported here, because numba takes half a second to import.
         from skdp.solvers._permutation_kernel import dense_pass, sparse_pass
 
-        objective, updates = self.objective, self.updates
-        block = held(source)
-        X: Any = block.X
-        if not issparse(X):
-            X = np.ascontiguousarray(X)
-        one_pass = sparse_pass if issparse(X) else dense_pass
+        objective, updates = self._objective, self._updates
+        X: Any = block.X if issparse(block.X) else np.ascontiguousarray(block.X)
+        go_on = sparse_pass if issparse(X) else dense_pass
         rows = (X.data, X.indices, X.indptr) if issparse(X) else (X,)
         present = block.present
         if present is None:
-            present = np.ones(objective.n_samples, dtype=bool)
+            present = np.ones(len(block.y), dtype=bool)
         intercept = objective.intercept_value if objective.fit_intercept else 0.0
-        weights = np.zeros((objective.loss.n_outputs, objective.n_columns))
-        average = np.zeros_like(weights)
-        n_passes = len(updates.steps)
-        order = draws.permutation(objective.n_samples)
-        for j in range(n_passes):
-            if j > 0 and self.reshuffle:
-                order = draws.permutation(objective.n_samples)
-            one_pass(
-                *rows,
-                block.y,
-                present,
-                (objective.data_norm, intercept),
-                order,
-                updates.steps[j],
-                updates.shares[j],
-                updates.batch_size,
-                objective.alpha,
-                updates.radius,
-                int(objective.loss.form),
-                objective.loss.form_constants,
-                weights,
-                average,
-            )
-            self.progress.step(j + 1, n_passes)
-        return average.T.copy()
+        number, start = divmod(self._place, objective.n_samples)
+        go_on(
+            *rows,
+            block.y,
+            present,
+            (objective.data_norm, intercept),
+            order,
+            (start, objective.n_samples),
+            updates.steps[number],
+            updates.shares[number],
+            updates.batch_size,
+            objective.alpha,
+            updates.radius,
+            int(objective.loss.form),
+            objective.loss.form_constants,
+            self._weights,
+            self._average,
+            self._gradient,
+        )
+        self._place += len(order)
+
+    def terminate(self) -> FloatArray:
+        """The averaged weights, of shape (n_columns, n_outputs)."""
+        return self._average.T.copy()

@@ -1,6 +1,8 @@
-"""One table in several places: memory, Parquet and DuckDB."""
+"""One table in several places: memory, Parquet, DuckDB and PostgreSQL."""
 
 from __future__ import annotations
+
+import itertools
 
 import duckdb
 import numpy as np
@@ -9,6 +11,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from skdp.io import ParquetSource, SqlSource
+from tests.io import postgres_cluster
 
 N = 900
 FEATURES = ["a", "b", "c"]
@@ -55,6 +58,37 @@ def database(frame, threads=1):
     return connection
 
 
+# Settings of a session in which whatever may be done by workers is.
+PARALLEL = {
+    "max_parallel_workers_per_gather": 2,
+    "min_parallel_table_scan_size": 0,
+    "parallel_setup_cost": 0,
+    "parallel_tuple_cost": 0,
+}
+_SCHEMAS = itertools.count()
+_CONNECTIONS = []  # of PostgreSQL, which warns of what is left open
+
+
+def postgres(frame, **settings):
+    """A connection to a schema of its own with the table `records`."""
+    from adbc_driver_postgresql import dbapi
+
+    schema = f"place_{next(_SCHEMAS)}"
+    given = {name: pa.array(frame[name].to_numpy()) for name in frame}
+    with dbapi.connect(postgres_cluster.uri(), autocommit=True) as own:
+        with own.cursor() as cursor:
+            cursor.execute(f"CREATE SCHEMA {schema}")
+            cursor.adbc_ingest("records", pa.table(given), db_schema_name=schema)
+    uri = postgres_cluster.uri(search_path=schema, **settings)
+    _CONNECTIONS.append(dbapi.connect(uri, autocommit=True))
+    return _CONNECTIONS[-1]
+
+
+def end_connections():
+    while _CONNECTIONS:
+        _CONNECTIONS.pop().close()
+
+
 def in_files(frame, folder, *, n_files=1, batch_size=1 << 14, **facts):
     facts = {"target": "y", "n_samples": len(frame), "features": FEATURES, **facts}
     write(frame, folder, n_files)
@@ -67,6 +101,19 @@ def in_database(frame, *, threads=1, batch_size=1 << 14, **facts):
     return SqlSource(connection, "records", batch_size=batch_size, **facts)
 
 
+def in_postgres(frame, *, settings=(), batch_size=1 << 14, **facts):
+    facts = {"target": "y", "n_samples": len(frame), "features": FEATURES, **facts}
+    connection = postgres(frame, **dict(settings))
+    return SqlSource(connection, "records", batch_size=batch_size, **facts)
+
+
+# Databases that have a table as `records`, by name: a connection to each.
+DATABASES = {
+    "DuckDB": database,
+    "two threads": lambda frame: database(frame, threads=2),
+    "PostgreSQL": postgres,
+    "parallel workers": lambda frame: postgres(frame, **PARALLEL),
+}
 # How a table may lie, by name.
 LAYOUTS = {
     "one file": lambda frame, path, **facts: in_files(frame, path / "one", **facts),
@@ -79,6 +126,10 @@ LAYOUTS = {
     "database": lambda frame, path, **facts: in_database(frame, **facts),
     "two threads": lambda frame, path, **facts: in_database(
         frame, threads=2, batch_size=100, **facts
+    ),
+    "PostgreSQL": lambda frame, path, **facts: in_postgres(frame, **facts),
+    "parallel workers": lambda frame, path, **facts: in_postgres(
+        frame, settings=PARALLEL, batch_size=100, **facts
     ),
 }
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+
+import duckdb
 import numpy as np
 import pytest
 from sklearn.pipeline import make_pipeline
@@ -17,8 +20,8 @@ from skdp import (
     TableEncoder,
     private_score,
 )
-from skdp.exceptions import BudgetExceeded, SourceError
-from skdp.io import ParquetSource
+from skdp.exceptions import BudgetExceeded, Refused, SourceError
+from skdp.io import ParquetSource, SqlSource
 from skdp.io._batches import Batch
 from skdp.io._places import Places
 from skdp.io._session import _FAILED, Session
@@ -77,6 +80,55 @@ def test_the_same_as_in_memory(model, method, tmp_path):
         released = found.best_estimator_
         released = released[-1] if hasattr(released, "steps") else released
         assert released.privacy_.assumed_public == found.privacy_.assumed_public
+
+
+def in_a_table(frame, **facts):
+    """A table of DuckDB with ids, its rows in another order."""
+    connection = duckdb.connect()
+    numbers = ", ".join(f"{name} DOUBLE" for name in FEATURES)
+    connection.execute(f"CREATE TABLE records (key INT PRIMARY KEY, {numbers}, y INT)")
+    rows = frame[["key", *FEATURES, "y"]].sample(frac=1.0, random_state=2)
+    connection.register("given", rows)
+    connection.execute("INSERT INTO records SELECT * FROM given")
+    facts = {"target": "y", "n_samples": len(frame), "features": FEATURES, **facts}
+    return SqlSource(connection, "records", record_id="key", **facts)
+
+
+def by_ids(frame):
+    """Records in the order of their ids."""
+    digests = [hashlib.md5(f"0{key}".encode()).hexdigest() for key in frame["key"]]
+    return frame.iloc[np.argsort(digests)]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_database_is_divided_by_its_ids(method):
+    frame, _ = with_holes()
+    found = search(method=method).fit(in_a_table(frame, batch_size=100))
+    again = search(method=method).fit(in_a_table(frame.iloc[::-1]))
+    raw = [
+        x.decision_function(frame[FEATURES].fillna(0).clip(-2, 2))
+        for x in (found, again)
+    ]
+    np.testing.assert_array_equal(*raw)
+    assert found.best_params_ == again.best_params_
+
+
+def test_a_database_is_divided_as_memory_is():
+    frame = numbers()
+    rows = by_ids(frame)
+    found = search().fit(in_a_table(frame))
+    expected = search().fit(rows[FEATURES], rows["y"])
+    raw = [x.decision_function(frame[FEATURES]) for x in (found, expected)]
+    np.testing.assert_array_equal(*raw)
+    source = in_a_table(frame)
+    part = source.taking(np.array([3, 1, 4]))
+    np.testing.assert_array_equal(keys_of(part), np.sort(rows["key"].iloc[[1, 3, 4]]))
+    assert len(part) == 3
+    # Its places are those of one order: what would draw another one is refused.
+    bolt_on = DPLogisticRegression(2.0, delta=0, solver="bolt_on", classes=[0, 1])
+    bolt_on.fit(source)
+    with pytest.raises(Refused, match="bolt_on"):
+        bolt_on.fit(part)
 
 
 def test_regression_and_random_candidates(tmp_path):

@@ -13,7 +13,6 @@ from tests.io.places import FEATURES, N, database, numbers, write
 
 FACTS = {"n_samples": N, "features": FEATURES}
 NEED_ROWS = {
-    "bolt_on",
     "frank_wolfe",
     "objective_perturbation",
     "output_perturbation",
@@ -29,6 +28,13 @@ def source_in(place, tmp_path, target):
     if place == "files":
         return ParquetSource(write(numbers(), tmp_path / "t"), target=target, **FACTS)
     return SqlSource(database(numbers()), "records", target=target, **FACTS)
+
+
+def with_ids(target):
+    connection = database(numbers())
+    connection.execute("CREATE TABLE known AS SELECT * FROM records")
+    connection.execute("ALTER TABLE known ADD PRIMARY KEY (key)")
+    return SqlSource(connection, "known", target=target, record_id="key", **FACTS)
 
 
 def model_for(key, ledger):
@@ -54,12 +60,46 @@ def test_solvers_fit_or_refuse_for_nothing(key, place, tmp_path):
         model.set_params(solver_params={"teacher": "noisy_gd"})
     source = source_in(place, tmp_path, target)
     unordered = place == "database" and key == "online"
-    if key in NEED_ROWS or unordered:
+    if key in NEED_ROWS or unordered or key == "bolt_on":
         with pytest.raises(Refused, match="can be done by"):
             model.fit(source)
         assert ledger.spends() == []
     else:
         assert model.fit(source).privacy_.solver == key
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"n_passes": 2, "batch_size": 10},
+        {"n_passes": 2, "batch_size": 10, "reshuffle": True, "schedule": "sqrt"},
+        {"n_passes": 20, "batch_size": N},
+        {},
+    ],
+    ids=["batches", "reshuffled", "full", "defaults"],
+)
+def test_bolt_on_fits_a_database_whose_records_have_ids(params, tmp_path):
+    ledger = BudgetLedger(tmp_path / "books.db", epsilon=10.0, delta=1e-3)
+    model = DPLogisticRegression(
+        5.0, classes=[0, 1], solver="bolt_on", solver_params=params, ledger=ledger
+    )
+    record = model.fit(with_ids("y")).privacy_
+    assert record.solver == "bolt_on"
+    assert any("the id of a record" in fact for fact in record.assumed_public)
+    assert len(ledger.spends()) == 1
+
+
+def test_a_teacher_within_another_solver_reads_ids_too():
+    params = {"teacher": "bolt_on", "teacher_params": {"batch_size": 10}}
+    model = Sparse(
+        1.0,
+        n_nonzero=2,
+        feature_bound=0.5,
+        classes=[0, 1],
+        solver="knowledge_transfer",
+        solver_params=params,
+    )
+    assert model.fit(with_ids("y")).privacy_.solver == "knowledge_transfer"
 
 
 def test_the_hidden_path_needs_rows(tmp_path):

@@ -1,0 +1,308 @@
+"""PostgreSQL as an engine of `SqlSource`: one transaction, batches of Arrow, plans."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from typing import Any
+
+import numpy as np
+
+from skdp._floats import FloatArray
+from skdp.exceptions import SourceError
+from skdp.io._arrow import arrow, kind_of
+from skdp.io._conditions import column_of, condition_of
+from skdp.io._engine import Cell, quoted
+from skdp.io._postgres_descent import CAN_TRAIN, DescentText, is_key
+from skdp.queries._plain_descent import PlainDescent
+
+# Leaves of a plan that are tables which the database stores. Other leaves are tables of
+# other servers, functions, and samples.
+_STORED = {
+    "Bitmap Index Scan",
+    "Index Only Scan",
+    "Index Scan",
+    "Result",
+    "Seq Scan",
+    "Tid Range Scan",
+    "Tid Scan",
+}
+# Encodings of which every text can be shown: bytes that do not fit end a query.
+_ENCODINGS = {"UTF8", "SQL_ASCII", "LATIN1"}
+_NAME = re.compile(
+    r'(?:"(?:[^"\x00]|"")+"|[^\W\d]\w*)(?:\.(?:"(?:[^"\x00]|"")+"|[^\W\d]\w*))?'
+)
+# What a user's or a server's settings must not change: what constants mean, what is
+# told of records by notices and by the time that a statement may take, which rows are
+# seen, and whose functions are called.
+_SETTINGS = {
+    "client_min_messages": "error",
+    "datestyle": "ISO, YMD",
+    "extra_float_digits": "1",
+    "idle_in_transaction_session_timeout": "0",
+    "intervalstyle": "postgres",
+    "jit": "off",  # compiling takes longer than a pass
+    "lock_timeout": "0",
+    "row_security": "off",  # an error where rows would be left out
+    "standard_conforming_strings": "on",
+    "statement_timeout": "0",
+    "timezone": "UTC",
+    "transaction_timeout": "0",
+    "transform_null_equals": "off",
+}
+_NUMERIC = {b"ADBC:postgresql:typname": b"numeric"}.items()
+
+
+def is_postgresql(connection: Any) -> bool:
+    """Whether a connection of ADBC is to PostgreSQL."""
+    return bool(connection.adbc_get_info().get("vendor_name") == "PostgreSQL")
+
+
+class PostgreSQL:
+    """What a source asks of a connection to PostgreSQL.
+
+    Readings have a connection of their own to the same database, so that the user's is
+    left alone; temporary tables of it are therefore not seen. They are in one
+    transaction at the level of repeatable read, which is read only. Tables are locked
+    against being emptied or altered from the first count on: emptying one is the only
+    change that a snapshot does not hide.
+
+    Parameters
+    ----------
+    connection : Connection of adbc_driver_postgresql.dbapi
+    """
+
+    # In words, for the record of a fit.
+    snapshot = (
+        "the snapshot of one transaction of PostgreSQL before each reading and after"
+    )
+    # A quoted number is a constant at once: with a bare one no worker takes part.
+    fence = " OFFSET '0'"
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+        self._link: Any = None
+        self._state: Any = None
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All that is read within is of one moment."""
+        if self._link is not None:
+            yield
+            return
+        self._link = self._connection.adbc_clone()
+        try:
+            self._begin()
+            self._state = self._now()
+            yield
+        finally:
+            link, self._link = self._link, None
+            link.close()
+
+    def _begin(self) -> None:
+        """Fix what a session may change; the connection has begun a transaction."""
+        self._run("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        self._settle()
+
+    def _settle(self) -> None:
+        values = ", ".join(f"('{name}', '{to}')" for name, to in _SETTINGS.items())
+        self.row(
+            "SELECT count(set_config(known.name, own.value, true)) FROM "
+            f"(VALUES {values}) AS own (name, value) "
+            "JOIN pg_catalog.pg_settings AS known ON lower(known.name) = own.name"
+        )
+        # Its own functions and operators before those of the same name elsewhere.
+        self.row(
+            "SELECT set_config('search_path', concat_ws(', ', 'pg_catalog', "
+            "nullif(current_setting('search_path'), '')), true)"
+        )
+        (encoding,) = self.row("SELECT current_setting('server_encoding')")
+        if encoding not in _ENCODINGS:
+            raise ValueError(
+                "The database must be encoded as UTF8, LATIN1 or SQL_ASCII, whose "
+                f"texts can all be read. Got {encoding}. Copy the table into a "
+                "database with ENCODING 'UTF8'."
+            )
+
+    def check(self) -> None:
+        """Raise if another transaction goes on than at first."""
+        if self._link is None or self._now() != self._state:
+            raise SourceError("The transaction has ended.")
+
+    def _now(self) -> Any:
+        return self.row(
+            "SELECT pg_backend_pid(), CAST(transaction_timestamp() AS text), "
+            "CAST(txid_current_snapshot() AS text), "
+            "current_setting('transaction_isolation')"
+        )
+
+    # ------------------------------------------------------------------------- tables
+
+    def table(self, text: str) -> str | None:
+        """The full name of the table or view that a text names."""
+        text = text.strip()
+        if not _NAME.fullmatch(text):
+            return None
+        found = self.row(
+            "SELECT max(format('%I.%I', s.nspname, t.relname)) "
+            "FROM pg_catalog.pg_class AS t "
+            "JOIN pg_catalog.pg_namespace AS s ON s.oid = t.relnamespace "
+            f"WHERE t.oid = to_regclass({_literal(text)})"
+        )
+        name: str | None = found[0]
+        return name
+
+    def is_stored_table(self, table: str) -> bool:
+        """Whether a table is stored, and no column is made when it is read."""
+        (kind, n_made) = self.row(
+            "SELECT max(CAST(t.relkind AS text)), count(c.attgenerated) FILTER "
+            "(WHERE c.attgenerated NOT IN ('', 's')) "
+            "FROM pg_catalog.pg_class AS t "
+            "JOIN pg_catalog.pg_attribute AS c ON c.attrelid = t.oid "
+            f"WHERE t.oid = to_regclass({_literal(table)})"
+        )
+        return kind in ("r", "p") and n_made == 0
+
+    def is_key(self, table: str, column: str) -> bool:
+        """Whether a table declares one of its columns unique and not missing."""
+        (found,) = self.row(is_key(_literal(table), _literal(column)))
+        return bool(found)
+
+    def is_stored(self, query: str) -> bool:
+        """Whether all that a query reads is within the transaction."""
+        with self._asked(f"EXPLAIN (FORMAT JSON) {query}", is_copied=False) as cursor:
+            (plan,) = cursor.fetchone()
+        found = json.loads(plan) if isinstance(plan, str) else plan
+        leaves = [node for node in _nodes(found[0]["Plan"]) if not node.get("Plans")]
+        return all(node["Node Type"] in _STORED for node in leaves)
+
+    # ------------------------------------------------------------------------ columns
+
+    def schema(self, query: str) -> Any:
+        """Names and Arrow types of what a query gives."""
+        with (
+            self._asked(f"SELECT * FROM ({query}) AS r LIMIT 0") as cursor,
+            closing(cursor.fetch_record_batch()) as reader,
+        ):
+            return reader.schema
+
+    def cells(self, relation: str, texts: Mapping[str, str]) -> dict[str, Cell]:
+        """Expressions, in forms that fail for no value: others are missing."""
+        shown = ", ".join(f"{text} AS {quoted(name)}" for name, text in texts.items())
+        fields = self.schema(f"SELECT {shown} FROM {relation}")
+        return {field.name: _cell(texts[field.name], field) for field in fields}
+
+    def expression(self, text: str, what: str, columns: Mapping[str, Cell]) -> str:
+        """A column, or a condition."""
+        name = column_of(text, columns)
+        if name is not None:
+            return columns[name].text
+        return condition_of(text, what, columns)
+
+    def condition(self, text: str, what: str, columns: Mapping[str, Cell]) -> str:
+        """A condition, or a column of true and false."""
+        return condition_of(text, what, columns)
+
+    # ----------------------------------------------------------------------- answers
+
+    def count(self, relation: str) -> int:
+        """Rows of a table, or of a query in parentheses."""
+        return int(self.row(f"SELECT COUNT(*) FROM {relation}")[0])
+
+    def row(self, query: str) -> tuple[Any, ...]:
+        """The only row of what a query gives; sums of integers as digits."""
+        with self._asked(query) as cursor:
+            found: tuple[Any, ...] = cursor.fetchone()
+        return found
+
+    def batches(self, query: str, size: int) -> Iterator[Any]:
+        """Record batches of what a query gives, of as many rows as the driver takes."""
+        with (
+            self._asked(query) as cursor,
+            closing(cursor.fetch_record_batch()) as reader,
+        ):
+            yield from reader
+
+    # ---------------------------------------------------------------------- training
+
+    @property
+    def trains(self) -> bool:
+        """Whether the user may make what an aggregate needs."""
+        return bool(self.row(CAN_TRAIN)[0])
+
+    def descended(self, asked: PlainDescent, records: str) -> FloatArray:
+        """Averaged weights, by an aggregate that ends with a connection of its own.
+
+        The transaction of the readings must not write, and functions are written: they
+        are made in another one, of the same snapshot, which is rolled back.
+        """
+        text = DescentText(asked, records)
+        (snapshot,) = self.row("SELECT pg_export_snapshot()")
+        other = PostgreSQL(self._connection)
+        with other._writing(snapshot):
+            for statement in text.statements:
+                other._run(statement)
+            (found,) = other.row(text.call)
+        return np.array(found, dtype=np.float64)
+
+    @contextmanager
+    def _writing(self, snapshot: str) -> Iterator[None]:
+        self._link = self._connection.adbc_clone()
+        try:
+            self._run("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ WRITE")
+            self._run(f"SET TRANSACTION SNAPSHOT {_literal(snapshot)}")
+            self._settle()
+            yield
+        finally:
+            link, self._link = self._link, None
+            link.close()
+
+    def _run(self, statement: str) -> None:
+        with self._asked(statement):
+            pass
+
+    @contextmanager
+    def _asked(self, query: str, *, is_copied: bool = True) -> Iterator[Any]:
+        """A cursor with the answer; what cannot be copied comes row by row."""
+        with closing(self._link.cursor()) as cursor:
+            if not is_copied:
+                cursor.adbc_statement.set_options(
+                    **{"adbc.postgresql.use_copy": "false"}
+                )
+            cursor.execute(query)
+            yield cursor
+
+
+def _cell(text: str, field: Any) -> Cell:
+    """A column, in a form and a type in which each of its values can be read."""
+    pa, kind = arrow(), kind_of(field.type)
+    if _NUMERIC <= (field.metadata or {}).items():
+        return Cell(_double(text), pa.float64())
+    if kind == "date":
+        # From year 1 to year 9999, as in Python, and so that none is infinite.
+        first, last = "'0001-01-01 00:00:00'", "'9999-12-31 23:59:59.999999'"
+        within = f"{text} BETWEEN {first} AND {last}"
+        return Cell(f"CASE WHEN {within} THEN {text} END", field.type)
+    if kind in ("number", "boolean"):
+        return Cell(text, field.type)
+    # By its bytes, which any collation orders and none refuses.
+    return Cell(f'CAST({text} AS text) COLLATE "C"', pa.string())
+
+
+def _double(text: str) -> str:
+    """A decimal number as a double; 0 if too small for one, missing if too large."""
+    as_double = f"CAST({text} AS DOUBLE PRECISION)"
+    as_double = f"CASE WHEN abs({text}) < 1e-307 THEN 0 ELSE {as_double} END"
+    return f"CASE WHEN abs({text}) < 1.7e308 THEN {as_double} END"
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for part in plan.get("Plans", ()):
+        yield from _nodes(part)

@@ -1,0 +1,365 @@
+"""bolt_on over a database: the same order in all passes, by ids, on one thread."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pytest
+
+from skdp import DPLogisticRegression
+from skdp.data import Block, MemorySource
+from skdp.io import SqlSource
+from skdp.io._duckdb import DuckDB
+from skdp.io._rows import StreamRows
+from skdp.io._targets import Labels, Numbers
+from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
+from skdp.objectives import LinearObjective
+from skdp.queries._gradient_sum import query_sensitivity
+from skdp.solvers import Progress
+from skdp.solvers._permutation_sensitivity import Updates, exact_sensitivity
+from skdp.solvers._permuted_descent import PermutedDescent, State
+from tests import door
+from tests.io.places import FEATURES, numbers, with_holes
+from tests.solvers.permutation import resolved
+from tests.spies import NoNoise, SpyNoise
+
+N = 211  # no multiple of a batch
+KEY = "".join(f"{word:08x}" for word in range(4))
+
+
+def table_of(frame, kind="BIGINT PRIMARY KEY", threads=2):
+    """A connection to a database with `records` that have ids, in another order."""
+    connection = duckdb.connect(config={"threads": threads})
+    own = ", ".join(f"{name} DOUBLE" for name in [*FEATURES, "t"])
+    connection.execute(f"CREATE TABLE records (key {kind}, {own}, y INTEGER)")
+    connection.register("given", frame.sample(frac=1.0, random_state=1))
+    connection.execute(
+        f"INSERT INTO records SELECT key, {', '.join([*FEATURES, 't'])}, y FROM given"
+    )
+    connection.unregister("given")
+    return connection
+
+
+def source_of(frame, *, batch_size=50, target="y", **facts):
+    given = {"n_samples": len(frame), "features": FEATURES, "record_id": "key"}
+    given |= facts
+    return SqlSource(
+        table_of(frame), "records", target=target, batch_size=batch_size, **given
+    )
+
+
+def stream_of(source, targets=None):
+    rows = StreamRows(source, source.reading(), lambda found: found, len(FEATURES))
+    return rows.with_targets(targets or Labels(np.array([0, 1])))
+
+
+def order_of(frame, key=KEY):
+    """Where the records stand by the digests of their ids, found in Python."""
+    digests = [hashlib.md5(f"{key}{i}".encode()).hexdigest() for i in frame["key"]]
+    return np.argsort(np.array(digests))
+
+
+class Orders(NoNoise):
+    """The same orders for memory and databases, however often they are drawn."""
+
+    def __init__(self, frame):
+        self._frame, self.drawn = frame, 0
+
+    def _next_key(self):
+        self.drawn += 1
+        return np.arange(4) + 4 * (self.drawn - 1)
+
+    def integers(self, n, size):
+        assert (n, size) == (1 << 32, 4)
+        return self._next_key()
+
+    def permutation(self, n):
+        key = "".join(f"{word:08x}" for word in self._next_key())
+        return order_of(self._frame, key)
+
+
+LOSSES = {
+    "logistic": LogisticLoss(),
+    "hinge": HuberHingeLoss(),
+    "softmax": SoftmaxLoss(3),
+    "squared": SquaredLoss(residual_bound=0.7, target_bound=2.0),
+}
+
+
+def objective_of(loss=LOSSES["logistic"], **facts):
+    given = {"n_samples": N, "n_features": len(FEATURES), "data_norm": 0.4}
+    given |= {"adjacency": "replace_one", "alpha": 0.01} | facts
+    return LinearObjective(loss=loss, **given)
+
+
+def weights(source, objective, orders, **params):
+    params = {"n_passes": 3, "step_size": 0.5, "schedule": "sqrt"} | params
+    solver = resolved(objective, **params)
+    descent = solver.descent(objective, Progress())
+    return next(descent.within(source, orders))
+
+
+def in_both(frame, objective, targets=None, facts=None, present=None, **params):
+    """Weights from memory, and from the database."""
+    target = "t" if isinstance(targets, Numbers) else "y"
+    X = frame[FEATURES].to_numpy()
+    y = frame[target].to_numpy().astype(float)
+    if present is not None:
+        X = np.where(present[:, None], X, 0.0)
+    memory = weights(MemorySource(X, y, present), objective, Orders(frame), **params)
+    source = source_of(frame, target=target, **(facts or {}))
+    stream = stream_of(source, targets)
+    there = source.during(lambda: weights(stream, objective, Orders(frame), **params))
+    return memory, there
+
+
+# Same order, same weights --------------------------------------------------------
+
+
+@pytest.mark.parametrize("batch_size", [1, 7, 60])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_weights_are_those_of_memory(loss, batch_size):
+    frame = numbers(N)
+    targets = Numbers() if loss == "squared" else None
+    if loss == "softmax":
+        frame["y"] = np.arange(N) % 3
+        targets = Labels(np.array([0, 1, 2]))
+    objective = objective_of(LOSSES[loss])
+    memory, there = in_both(frame, objective, targets, batch_size=batch_size)
+    assert np.linalg.norm(memory) > 0.01
+    assert np.abs(memory - there).max() <= 1e-12 * np.abs(memory).max()
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"reshuffle": True},
+        {"average": "uniform", "radius": 0.2},
+        {"schedule": "strongly_convex"},
+        {"n_passes": 1, "schedule": "constant"},
+    ],
+    ids=str,
+)
+def test_weights_are_those_of_memory_whatever_the_parameters(params):
+    memory, there = in_both(numbers(N), objective_of(), batch_size=10, **params)
+    assert np.abs(memory - there).max() <= 1e-12 * np.abs(memory).max()
+
+
+def test_null_records_keep_their_places():
+    frame, bad = with_holes(N)
+    frame.loc[3, FEATURES[0]] = 9.0
+    fails = frame["b"].to_numpy() > 0.5
+    facts = {"where": "b <= 0.5 OR b IS NULL OR isnan(b) OR isinf(b)"}
+    present = ~(bad | fails)
+    memory, there = in_both(
+        frame, objective_of(), facts=facts, present=present, batch_size=7
+    )
+    assert np.abs(memory - there).max() <= 1e-12 * np.abs(memory).max()
+    # The broken twin closes the gaps: other batches, other weights.
+    kept = frame[present].reset_index(drop=True)
+    closed, _ = in_both(kept, objective_of(n_samples=len(kept)), batch_size=7)
+    assert np.abs(memory - closed).max() > 1e-6
+
+
+def test_a_declared_table_trains_too():
+    frame = numbers(N)
+    model = DPLogisticRegression(
+        1.0,
+        classes=[0, 1],
+        columns=dict.fromkeys(FEATURES, (-2, 2)),
+        solver="bolt_on",
+        solver_params={"n_passes": 2, "batch_size": 10},
+    )
+    assert model.fit(source_of(frame)).privacy_.solver == "bolt_on"
+
+
+def test_the_broken_twin_that_merges_states_is_found():
+    """Averages of states of parts that run side by side are other weights."""
+    frame, objective = numbers(N), objective_of()
+    memory, there = in_both(frame, objective, batch_size=1)
+    solver = resolved(
+        objective, n_passes=3, step_size=0.5, schedule="sqrt", batch_size=1
+    )
+    X, y = frame[FEATURES].to_numpy(), frame["y"].to_numpy().astype(float)
+    order, merged = order_of(frame), 0
+    for part in np.array_split(order, 2):
+        own = replace(objective, n_samples=len(part))
+        state = State(own, solver.updates(own))
+        for _ in range(3):
+            state.transition(Block(X, y), part)
+        merged = merged + state.terminate() / 2
+    assert np.abs(memory - there).max() <= 1e-12 * np.abs(memory).max()
+    assert np.abs(memory - merged).max() > 1e-3
+
+
+# One order -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("reshuffle", [False, True])
+def test_an_order_is_drawn_once_or_in_every_pass(reshuffle):
+    source, orders = source_of(numbers(N)), Orders(numbers(N))
+    params = {"batch_size": 10, "reshuffle": reshuffle}
+    source.during(lambda: weights(stream_of(source), objective_of(), orders, **params))
+    assert orders.drawn == (3 if reshuffle else 1)
+
+
+def test_all_passes_ask_the_same(monkeypatch):
+    asked, batches = [], DuckDB.batches
+    monkeypatch.setattr(
+        DuckDB,
+        "batches",
+        lambda self, query, size: asked.append(query) or batches(self, query, size),
+    )
+    source = source_of(numbers(N))
+    orders = Orders(numbers(N))
+    source.during(lambda: weights(stream_of(source), objective_of(), orders))
+    assert len(asked) == 3
+    assert len(set(asked)) == 1
+    assert f"ORDER BY md5('{KEY}'" in asked[0]
+    assert "random" not in asked[0]
+
+
+class Redrawn:
+    """The broken twin: another order whenever it is read."""
+
+    holds_rows = False
+
+    def __init__(self, stream):
+        self._stream, self._passes = stream, 0
+        self.n_samples = stream.n_samples
+
+    def permuted(self, key):
+        self._key = key
+        return self
+
+    def blocks(self):
+        self._passes = 3 - self._passes if self._passes else 1
+        yield from self._stream.permuted(f"{self._key}{self._passes}").blocks()
+
+
+SMALL = objective_of(n_samples=6, alpha=0.0, adjacency="zero_out", fit_intercept=False)
+
+
+def farthest_alone(wrap):
+    """Largest change by one record, over places and orders, in units of the claim.
+
+    Only the last update of the first pass and the first of the second move anything, so
+    that a record which is met by both moves twice as much as one order allows.
+    """
+    steps = np.zeros((2, 6))
+    steps[0, -1] = steps[1, 0] = 0.01
+    shares = np.zeros((2, 6))
+    shares[-1, -1] = 1.0
+    updates = Updates(steps, shares, 1)
+    claim = exact_sensitivity(
+        updates,
+        query_sensitivity(SMALL, weights_norm=0.01),
+        smoothness=SMALL.smoothness,
+        strength=0.0,
+    )
+    descent = PermutedDescent(SMALL, updates, False, claim, Progress())
+    frame = pd.DataFrame(np.full((6, 3), np.nan), columns=FEATURES)
+    frame[["t", "y"]] = 0
+    frame["key"] = np.arange(6)
+    frame.loc[2, FEATURES] = 0.4
+    source = source_of(frame)
+    stream, found = wrap(stream_of(source)), []
+    # Redrawn orders that have the record last and then first are one in 36: number 48.
+    for number in range(43, 53):
+        orders = Orders(frame)
+        orders.drawn = number
+        # All other records are null, so that without this one nothing moves.
+        moved = source.during(lambda orders=orders: descent.batches(stream, orders))
+        found.append(float(np.linalg.norm(moved)))
+    return max(found) / claim
+
+
+def test_no_order_exceeds_the_claim():
+    assert 0.9 < farthest_alone(lambda stream: stream) <= 1
+
+
+def test_the_broken_twin_that_redraws_its_order_is_found():
+    assert farthest_alone(Redrawn) > 1.5
+
+
+def test_noise_is_drawn_once():
+    source, noise = source_of(numbers(N)), SpyNoise()
+    objective = objective_of()
+    solver = resolved(objective, n_passes=3, batch_size=10)
+    stream = stream_of(source)
+    source.during(lambda: door.run(solver, stream, objective, 1.0, noise))
+    assert len(noise.draws) == 1
+
+
+# Ids -----------------------------------------------------------------------------
+
+IDS = {
+    "no constraint": "BIGINT",
+    "unique, perhaps missing": "BIGINT UNIQUE",
+    "not missing, perhaps twice": "BIGINT NOT NULL",
+    "a double": "DOUBLE PRIMARY KEY",
+}
+
+
+@pytest.mark.parametrize("kind", IDS.values(), ids=IDS)
+def test_other_columns_are_no_ids(kind):
+    connection = table_of(numbers(N), kind)
+    with pytest.raises(ValueError, match="PRIMARY KEY, or UNIQUE and NOT NULL"):
+        SqlSource(connection, "records", target="y", n_samples=N, record_id="key")
+
+
+@pytest.mark.parametrize("kind", ["BIGINT UNIQUE NOT NULL", "VARCHAR PRIMARY KEY"])
+def test_columns_that_are_ids(kind):
+    connection = table_of(numbers(N), kind)
+    source = SqlSource(connection, "records", target="y", n_samples=N, record_id="key")
+    assert "key" not in source.feature_names
+    assert source.is_permutable
+
+
+def test_ids_of_several_columns_and_of_queries_are_refused():
+    connection = table_of(numbers(N))
+    connection.execute(
+        "CREATE TABLE pairs (key INTEGER, a DOUBLE, PRIMARY KEY (key, a))"
+    )
+    connection.execute("CREATE VIEW seen AS SELECT * FROM records")
+    for table in ("pairs", "seen", "SELECT * FROM records"):
+        with pytest.raises(ValueError, match="'record_id' argument must name"):
+            SqlSource(
+                connection,
+                table,
+                target=None,
+                n_samples=N,
+                record_id="key",
+                one_record_per_row=True,
+            )
+
+
+def test_a_table_of_the_same_name_elsewhere_decides_too():
+    connection = table_of(numbers(N))
+    connection.execute("CREATE SCHEMA other")
+    connection.execute("CREATE TABLE other.records (key INTEGER, a DOUBLE, y INTEGER)")
+    for table in ("records", "other.records"):
+        with pytest.raises(ValueError, match="'record_id' argument must name"):
+            SqlSource(connection, table, target="y", n_samples=N, record_id="key")
+
+
+@pytest.mark.parametrize("facts", [{"target": "key"}, {"features": ["a", "key"]}])
+def test_an_id_is_neither_target_nor_feature(facts):
+    with pytest.raises(ValueError, match="neither the target nor a feature"):
+        source_of(numbers(N), **facts)
+
+
+@pytest.mark.parametrize("keys", [[7] * N, [None] * N], ids=["the same", "none"])
+def test_the_broken_twin_that_asks_for_no_constraint_takes_any(keys, monkeypatch):
+    frame = numbers(N)
+    frame["key"] = pd.Series(keys, dtype="Int64")
+    connection = table_of(frame, "BIGINT")
+    facts = {"target": "y", "n_samples": N, "record_id": "key"}
+    with pytest.raises(ValueError, match="'record_id' argument must name"):
+        SqlSource(connection, "records", **facts)
+    monkeypatch.setattr(DuckDB, "is_key", lambda *_: True)
+    assert SqlSource(connection, "records", **facts).is_permutable

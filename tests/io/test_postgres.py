@@ -1,0 +1,593 @@
+"""PostgreSQL as a source: what may be read, what may fail, and what is held still."""
+
+from __future__ import annotations
+
+import json
+import re
+import traceback
+
+import numpy as np
+import pytest
+
+from skdp import BudgetLedger, DPLogisticRegression
+from skdp.exceptions import SourceError
+from skdp.io import SqlSource, _postgres
+from skdp.io._conditions import condition_of
+from skdp.io._engine import Cell
+from skdp.io._session import _FAILED
+from skdp.io._sql_sums import GradientText
+from skdp.queries import _exact_gradient
+from tests.io import postgres_cluster
+from tests.io.places import (
+    FEATURES,
+    PARALLEL,
+    N,
+    in_postgres,
+    numbers,
+    postgres,
+    read,
+)
+
+FACTS = {"target": "y", "n_samples": N}
+
+
+@pytest.fixture
+def is_too_large_to_keep(monkeypatch):
+    monkeypatch.setattr(_exact_gradient, "_MOST_KEPT", 0)
+
+
+def run(connection, *statements):
+    with connection.cursor() as cursor:
+        for statement in statements:
+            cursor.execute(statement)
+
+
+def model(**given):
+    steps = {"solver": "noisy_gd", "solver_params": {"n_steps": 4}}
+    return DPLogisticRegression(epsilon=1.0, classes=[0, 1], **steps, **given)
+
+
+# ------------------------------------------------------------------------- what is read
+
+
+@pytest.fixture
+def study():
+    connection = postgres(numbers())
+    run(
+        connection,
+        "CREATE VIEW few AS SELECT * FROM records WHERE a > 0",
+        "CREATE MATERIALIZED VIEW kept AS SELECT * FROM records",
+        "CREATE FUNCTION rows_of() RETURNS SETOF records LANGUAGE plpgsql AS "
+        "$$ BEGIN RETURN QUERY SELECT * FROM records; END $$",
+        "CREATE VIEW called AS SELECT * FROM rows_of()",
+        "CREATE TABLE parts (LIKE records) PARTITION BY RANGE (key)",
+        "CREATE TABLE low PARTITION OF parts FOR VALUES FROM (0) TO (450)",
+        "CREATE TABLE high PARTITION OF parts FOR VALUES FROM (450) TO (900)",
+        "INSERT INTO parts SELECT * FROM records",
+        "CREATE TABLE sums (LIKE records, "
+        "both_of DOUBLE PRECISION GENERATED ALWAYS AS (a + b) STORED)",
+        "INSERT INTO sums SELECT * FROM records",
+        'CREATE TABLE "Odd name" (LIKE records)',
+        'INSERT INTO "Odd name" SELECT * FROM records',
+        'CREATE TABLE "user" (LIKE records)',
+        'INSERT INTO "user" SELECT * FROM records',
+    )
+    return connection
+
+
+@pytest.mark.parametrize("table", ["parts", '"Odd name"', "records", "RECORDS", "user"])
+def test_stored_tables_need_no_declaration(table, study):
+    source = SqlSource(study, table, **FACTS, features=FEATURES)
+    rows, present, _ = read(source)
+    assert present.all()
+    assert np.array_equal(rows.astype(float), numbers()[FEATURES].to_numpy())
+
+
+def test_stored_computed_columns_are_columns(study):
+    source = SqlSource(study, "sums", **FACTS, features=["both_of"])
+    rows, _, _ = read(source)
+    frame = numbers()
+    assert np.array_equal(rows[:, 0].astype(float), frame["a"] + frame["b"])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "few",
+        "kept",
+        "SELECT a, y FROM records",
+        "SELECT DISTINCT a, y FROM records",
+        "SELECT a, y, count(*) OVER () AS n FROM records",
+        "SELECT * FROM records LIMIT 10",
+        "records AS r",
+        "ONLY records",
+    ],
+)
+def test_others_need_one(text, study):
+    with pytest.raises(ValueError, match=r"one_record_per_row=True|can read"):
+        SqlSource(study, text, **FACTS)
+
+
+def test_a_declared_query(study):
+    text = "SELECT a / 2 AS half, y, key FROM records;"
+    source = SqlSource(study, text, **FACTS, features=["half"], one_record_per_row=True)
+    rows, present, _ = read(source)
+    assert present.all()
+    assert np.array_equal(rows[:, 0].astype(float), numbers()["a"] / 2)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "rows_of()",
+        "called",
+        "SELECT * FROM records TABLESAMPLE system(50)",
+        "SELECT * FROM generate_series(1, 900) AS y",
+        "no_such_table",
+        "pg_catalog.no_such_table",
+        "SELECT * FROM records; DROP TABLE records",
+        "SELECT * FROM records) AS r; ROLLBACK; SELECT (1",
+        "WITH gone AS (DELETE FROM records RETURNING *) SELECT * FROM gone",
+        "SELECT nextval('s') AS a, y FROM records",
+    ],
+)
+def test_what_no_snapshot_holds_still_is_refused(text, study):
+    run(study, "CREATE SEQUENCE s")
+    with pytest.raises(ValueError, match=r"the database stores|can read"):
+        source = SqlSource(study, text, **FACTS, one_record_per_row=True)
+        read(source)
+    run(study, "SELECT * FROM records")
+
+
+def test_tables_that_others_do_not_see_are_refused(study):
+    run(study, "CREATE TEMP TABLE mine AS SELECT * FROM records")
+    with pytest.raises(ValueError, match="temporary"):
+        SqlSource(study, "mine", **FACTS)
+
+
+def test_tables_of_which_rows_are_hidden_are_refused(study):
+    run(
+        study,
+        "CREATE ROLE reader LOGIN",
+        "ALTER TABLE records ENABLE ROW LEVEL SECURITY",
+        "CREATE POLICY some ON records USING (a > 0)",
+        "GRANT SELECT ON records TO reader",
+    )
+    with study.cursor() as cursor:
+        cursor.execute("SELECT CAST(current_schema AS text)")
+        (schema,) = cursor.fetchone()
+    run(study, f"GRANT USAGE ON SCHEMA {schema} TO reader")
+    try:
+        uri = postgres_cluster.uri(search_path=schema)
+        with connected(uri.replace("postgres@", "reader@")) as seen:
+            with seen.cursor() as cursor:
+                cursor.execute("SELECT count(*) FROM records")
+                assert cursor.fetchone()[0] < N
+            with pytest.raises(ValueError, match="can read"):
+                SqlSource(seen, "records", **FACTS)
+    finally:
+        run(study, "DROP OWNED BY reader", "DROP ROLE reader")
+
+
+def connected(uri):
+    from adbc_driver_postgresql import dbapi
+
+    return dbapi.connect(uri, autocommit=True)
+
+
+def test_other_connections_are_refused():
+    with pytest.raises(TypeError, match="ADBC to PostgreSQL"):
+        SqlSource("postgresql://postgres@localhost", "records", **FACTS)
+
+
+def test_the_users_connection_is_left_alone(study):
+    study.adbc_connection.set_autocommit(False)
+    run(study, "SET statement_timeout = 1234", "CREATE TABLE own (i INTEGER)")
+    model().fit(SqlSource(study, "records", **FACTS, features=FEATURES))
+    with study.cursor() as cursor:
+        cursor.execute("SELECT current_setting('statement_timeout')")
+        assert cursor.fetchone() == ("1234ms",)
+        cursor.execute("SELECT count(*) FROM own")
+        assert cursor.fetchone() == (0,)
+    study.adbc_connection.rollback()
+
+
+# ------------------------------------------------------------------- values of all types
+
+TYPED = {
+    "small": "SMALLINT",
+    "whole": "INTEGER",
+    "big": "BIGINT",
+    "single": "REAL",
+    "double_": "DOUBLE PRECISION",
+    "decimal_": "NUMERIC",
+    "money_": "NUMERIC(12, 2)",
+    "is_so": "BOOLEAN",
+}
+# Of each type some that no double, no date of Python and no number can show.
+HOSTILE = {
+    "single": ["'NaN'", "'Infinity'", "1e-45", "3e38", "NULL"],
+    "double_": ["'NaN'", "'-Infinity'", "5e-324", "1.7e308", "NULL"],
+    "decimal_": ["'NaN'", "1e400", "-1e131000", "1e-16000", "NULL"],
+    "big": ["NULL", "-9223372036854775808", "9223372036854775807"],
+    "small": ["NULL", "-32768"],
+    "is_so": ["NULL"],
+}
+
+
+@pytest.fixture
+def typed():
+    connection = postgres(numbers())
+    columns = ", ".join(f"{name} {dtype}" for name, dtype in TYPED.items())
+    run(
+        connection,
+        f"CREATE TABLE typed (key INTEGER, y INTEGER, {columns}, word TEXT, "
+        "day DATE, moment TIMESTAMP, id UUID)",
+        "INSERT INTO typed SELECT key, y, key % 7, key % 11, key, a, b, "
+        "round(c::numeric, 4), 0.25, key % 2 = 0, word, '2020-01-01'::date + "
+        "key::integer, '2020-01-01 10:00', md5(key::text)::uuid FROM records",
+    )
+    return connection
+
+
+def typed_source(connection, **facts):
+    facts = {"features": list(TYPED), **FACTS, **facts}
+    return SqlSource(connection, "typed", **facts)
+
+
+def test_types(typed):
+    source = typed_source(typed)
+    assert list(source.dtypes.values()) == [
+        "int16",
+        "int32",
+        "int64",
+        "float",
+        "double",
+        "double",
+        "double",
+        "bool",
+    ]
+    rows, present, _ = read(source)
+    assert present.all()
+    frame = numbers()
+    assert np.array_equal(rows[:, 3].astype(float), frame["a"].astype(np.float32))
+    assert np.array_equal(rows[:, 5].astype(float), frame["c"].round(4))
+    others = typed_source(typed, features=["word", "day", "moment", "id"]).dtypes
+    assert list(others.values()) == ["string", "date32[day]", "timestamp[us]", "string"]
+
+
+def hostile(typed):
+    """One value for each row from the tenth on; how many rows may be unreadable."""
+    changed = 0
+    for name, values in HOSTILE.items():
+        for value in values:
+            run(typed, f"UPDATE typed SET {name} = {value} WHERE key = {10 + changed}")
+            changed += 1
+    return changed
+
+
+@pytest.mark.usefixtures("is_too_large_to_keep")
+def test_no_value_fails_and_all_paths_agree(typed, monkeypatch):
+    n_hostile = hostile(typed)
+    source = typed_source(typed)
+    _, present, _ = read(source)
+    expected = n_hostile - 6  # six of the values are numbers, if odd ones
+    assert (~present).sum() == expected - 1  # 1e-16000 is read as 0
+    pushed = model(random_state=0).fit(source).coef_
+    monkeypatch.setattr("skdp.io._sql.MOST_FEATURES", 2)
+    assert np.array_equal(model(random_state=0).fit(typed_source(typed)).coef_, pushed)
+
+
+def test_broken_twin_that_casts_decimals_is_found(typed, monkeypatch):
+    hostile(typed)
+    plain = "CAST({} AS DOUBLE PRECISION)".format
+    monkeypatch.setattr(_postgres, "_double", plain)
+    with pytest.raises(SourceError):
+        read(typed_source(typed))
+
+
+@pytest.mark.usefixtures("is_too_large_to_keep")
+def test_broken_twin_that_multiplies_long_entries_is_found(typed, monkeypatch):
+    hostile(typed)
+    monkeypatch.setattr(GradientText, "_is_short", lambda text: "TRUE")
+    with pytest.raises(SourceError):
+        model().fit(typed_source(typed))
+
+
+def test_dates_that_are_none(typed):
+    run(
+        typed,
+        "UPDATE typed SET day = 'infinity' WHERE key = 3",
+        "UPDATE typed SET day = '0044-03-15 BC' WHERE key = 4",
+        "UPDATE typed SET day = '294277-01-01' WHERE key = 5",
+        "UPDATE typed SET moment = '-infinity' WHERE key = 6",
+    )
+    source = typed_source(typed, features=["day", "moment"])
+    declared = {
+        "day": ("2019-01-01", "2030-01-01"),
+        "moment": ("2019-01-01", "2030-01-01"),
+    }
+    from skdp.columns import Dates, as_declared
+
+    columns = as_declared({name: Dates(*span) for name, span in declared.items()})
+    _, present, _ = read(source, source.reading(columns))
+    assert np.flatnonzero(~present).tolist() == [3, 4, 5, 6]
+
+
+# --------------------------------------------------------------------------- conditions
+
+CELLS = {"a": Cell('"a"', None)}
+
+GOOD = {
+    "a > 0.1": lambda t: t["a"] > 0.1,
+    "A >= -1e-1 AND b < .5": lambda t: (t["a"] >= -0.1) & (t["b"] < 0.5),
+    "a > b OR NOT c <= 0": lambda t: (t["a"] > t["b"]) | (t["c"] > 0),
+    "(a BETWEEN -0.2 AND 0.2)": lambda t: t["a"].between(-0.2, 0.2),
+    "a NOT BETWEEN -0.2 AND b": lambda t: ~((t["a"] >= -0.2) & (t["a"] <= t["b"])),
+    "word = 'up'": lambda t: t["word"] == "up",
+    "word IN ('up', 'it''s')": lambda t: t["word"] == "up",
+    "key NOT IN (1, 2, 3)": lambda t: ~t["key"].isin([1, 2, 3]),
+    "\"word\" <> 'up' and a is not null": lambda t: t["word"] != "up",
+    "NOT (a > 0 AND (b > 0 OR c > 0))": lambda t: (
+        ~((t["a"] > 0) & ((t["b"] > 0) | (t["c"] > 0)))
+    ),
+    "y = 1 OR a IS NULL": lambda t: t["y"] == 1,
+}
+
+
+@pytest.mark.parametrize("text", GOOD)
+def test_rows_that_fail_a_condition_are_null_records(text, study):
+    source = SqlSource(study, "records", **FACTS, features=FEATURES, where=text)
+    _, present, _ = read(source)
+    assert np.array_equal(present, GOOD[text](numbers()))
+
+
+def test_conditions_of_other_kinds(typed):
+    for text, expected in {
+        "is_so": range(0, N, 2),
+        "NOT is_so": range(1, N, 2),
+        "is_so = FALSE": range(1, N, 2),
+        "day < '2020-01-11'": range(10),
+        "day = '2020-01-03' OR moment > '2020-01-01T10:00:01'": [2],
+        "decimal_ < -9 OR big = 7": [7],
+    }.items():
+        _, present, _ = read(typed_source(typed, features=["big"], where=text))
+        assert np.flatnonzero(present).tolist() == list(expected)
+
+
+def test_features_and_targets_by_conditions(study):
+    source = SqlSource(
+        study,
+        "records",
+        target="a > 0",
+        n_samples=N,
+        features={"first": "a", "is_up": "word = 'up'"},
+        order_by="key",
+    )
+    assert source.dtypes == {"first": "double", "is_up": "bool"}
+    fitted = DPLogisticRegression(5.0, classes=[False, True]).fit(source)
+    assert fitted.score(source) > 0.8
+
+
+BAD = [
+    "a + b > 0",
+    "1 / a > 0",
+    "a / b",
+    "a::integer > 0",
+    "CAST(a AS INTEGER) > 0",
+    "ln(a) > 0",
+    "a",  # no condition
+    "no_such_column > 0",
+    "current_user = 'postgres'",
+    "a > 'up'",
+    "word > 1",
+    "word LIKE 'u%'",
+    "a > (SELECT max(a) FROM records)",
+    "a > 0; SELECT 1",
+    "a > 0 -- so",
+    "a > 0) OR (TRUE",
+    "a > 0 AND",
+    "a > 0 b > 0",
+    "a IS TRUE",
+    "a IN ()",
+    "random() < 0.5",
+    "E'\\n' = word",
+    "$1 = a",
+    "",
+]
+
+
+@pytest.mark.parametrize("text", BAD)
+def test_whatever_might_fail_is_refused(text, study):
+    with pytest.raises(ValueError, match="a condition of columns of its own row"):
+        SqlSource(study, "records", **FACTS, features=FEATURES, where=text)
+    if text != "a":
+        with pytest.raises(ValueError, match="a condition of columns of its own row"):
+            SqlSource(study, "records", **FACTS, features={"f": text})
+
+
+def test_conditions_are_written_anew():
+    """Nothing of a user's text is in the query but names, numbers and quoted text."""
+    found = condition_of("key > 1 AND word = 'a''b' -- ".rstrip("- "), "It", cells())
+    assert re.sub(r"'(?:[^']|'')*'", "?", found) == (
+        "((CAST(k AS DOUBLE PRECISION) > CAST(? AS DOUBLE PRECISION)) AND ((w) = (?)))"
+    )
+
+
+def cells():
+    import pyarrow as pa
+
+    return {"key": Cell("k", pa.int64()), "word": Cell("w", pa.string())}
+
+
+# -------------------------------------------------------------------- snapshots, failures
+
+
+class Meddled(SqlSource):
+    """A source during whose passes something happens."""
+
+    def happens(self):
+        raise NotImplementedError
+
+    def _scan(self, names):
+        for part in super()._scan(names):
+            self.happens()
+            yield part
+
+    def gradient_sums(self, *asked):
+        found = super().gradient_sums(*asked)
+        self.happens()
+        return found
+
+
+@pytest.mark.parametrize("most_features", [200, 2])
+@pytest.mark.usefixtures("is_too_large_to_keep")
+def test_what_others_commit_meanwhile_is_not_seen(most_features, study, monkeypatch):
+    monkeypatch.setattr("skdp.io._sql.MOST_FEATURES", most_features)
+
+    class Updated(Meddled):
+        def happens(self):
+            run(
+                study,
+                "UPDATE records SET a = 1e9",
+                "INSERT INTO records (a) VALUES (1)",
+            )
+
+    asked, facts = model(random_state=0), FACTS | {"features": FEATURES}
+    honest = asked.fit(in_postgres(numbers())).coef_
+    assert np.array_equal(asked.fit(Updated(study, "records", **facts)).coef_, honest)
+    with pytest.raises(ValueError, match="n_samples"):
+        asked.fit(SqlSource(study, "records", **facts))
+
+
+def test_a_table_cannot_be_emptied_meanwhile(study):
+    """The one change that a snapshot does not hide has to wait for the lock."""
+    refused = []
+
+    class Emptied(Meddled):
+        def happens(self):
+            try:
+                run(study, "SET lock_timeout = 50", "TRUNCATE records")
+            except study.Error:
+                refused.append(True)
+
+    source = Emptied(study, "records", **FACTS, features=FEATURES)
+    model().fit(source)
+    assert refused
+
+
+def backend_of(source):
+    return source._engine.row("SELECT pg_backend_pid()")[0]
+
+
+@pytest.mark.parametrize("most_features", [200, 2])
+@pytest.mark.parametrize("settings", [{}, PARALLEL], ids=["alone", "workers"])
+@pytest.mark.usefixtures("is_too_large_to_keep")
+def test_a_dropped_connection(most_features, settings, tmp_path, monkeypatch):
+    """One message, one spend, and no number."""
+    monkeypatch.setattr("skdp.io._sql.MOST_FEATURES", most_features)
+    connection = postgres(numbers(), **settings)
+    books = BudgetLedger(tmp_path / "books.db", epsilon=10.0, delta=1e-3)
+
+    class Dropped(Meddled):
+        n_parts = 0
+
+        def happens(self):
+            self.n_parts += 1
+            if self.n_parts == 2:
+                run(connection, f"SELECT pg_terminate_backend({backend_of(self)})")
+
+    asked, facts = model(ledger=books), FACTS | {"features": FEATURES}
+    with pytest.raises(SourceError) as caught:
+        asked.fit(Dropped(connection, "records", **facts))
+    assert caught.value.args == (_FAILED,)
+    assert caught.value.__context__ is None
+    assert "terminating" not in "".join(traceback.format_exception(caught.value))
+    assert len(books.spends()) == 1
+    assert not hasattr(asked, "coef_")
+    asked.fit(SqlSource(connection, "records", **facts))
+    assert len(books.spends()) == 2
+
+
+def test_a_wrong_number_of_records_is_refused_for_nothing(study, tmp_path):
+    books = BudgetLedger(tmp_path / "books.db", epsilon=10.0, delta=1e-3)
+    source = SqlSource(study, "records", target="y", n_samples=N + 1, features=FEATURES)
+    with pytest.raises(ValueError, match="'n_samples' must be their number"):
+        model(ledger=books).fit(source)
+    assert books.spends() == []
+
+
+def test_twin_in_another_transaction_is_found(study):
+    class Restarted(Meddled):
+        def happens(self):
+            self._engine._run("ROLLBACK")
+            self._engine._run("BEGIN ISOLATION LEVEL REPEATABLE READ")
+
+    with pytest.raises(SourceError):
+        model().fit(Restarted(study, "records", **FACTS, features=FEATURES))
+
+
+# ------------------------------------------------------------------ settings and workers
+
+HOSTILE_SETTINGS = {
+    "datestyle": "German",
+    "standard_conforming_strings": "off",
+    "extra_float_digits": "-15",
+    "timezone": "Asia/Tokyo",
+    "transform_null_equals": "on",
+    "default_transaction_isolation": "serializable",
+    "statement_timeout": "600000",
+    "jit_above_cost": "0",
+}
+
+
+@pytest.mark.usefixtures("is_too_large_to_keep")
+def test_settings_of_the_session_change_nothing():
+    facts = {"where": "a > -0.3 AND word IN ('up', 'down')"}
+    expected = model(random_state=0).fit(in_postgres(numbers(), **facts)).coef_
+    source = in_postgres(numbers(), settings=HOSTILE_SETTINGS, **facts)
+    assert np.array_equal(model(random_state=0).fit(source).coef_, expected)
+
+
+def test_functions_of_others_are_not_called(study):
+    run(
+        study,
+        "CREATE FUNCTION abs(x double precision) RETURNS double precision "
+        "LANGUAGE plpgsql AS $$ BEGIN RAISE 'called'; END $$",
+    )
+    with study.cursor() as cursor:
+        cursor.execute("SELECT CAST(current_schema AS text)")
+        (schema,) = cursor.fetchone()
+    path = f"{schema},pg_catalog"
+    with connected(postgres_cluster.uri(search_path=path)) as other:
+        with pytest.raises(other.Error):
+            run(other, "SELECT abs(a) FROM records")
+        source = SqlSource(other, "records", **FACTS, features=FEATURES)
+        model().fit(source)
+
+
+def leaves(plan):
+    yield plan
+    for part in plan.get("Plans", ()):
+        yield from leaves(part)
+
+
+@pytest.mark.usefixtures("is_too_large_to_keep")
+def test_workers_add_up(monkeypatch):
+    """Whole sums, not only scans, are divided among them."""
+    asked = []
+    honest = GradientText.sums.fget
+    monkeypatch.setattr(
+        GradientText, "sums", property(lambda t: asked.append(honest(t)) or asked[-1])
+    )
+    source = in_postgres(numbers(), settings=PARALLEL)
+    model().fit(source)
+    query = f"EXPLAIN (FORMAT JSON) {asked[-1]}"
+    with source._engine.transaction():
+        with source._engine._asked(query, is_copied=False) as cursor:
+            (plan,) = cursor.fetchone()
+    nodes = list(leaves(json.loads(plan)[0]["Plan"]))
+    kinds = [node["Node Type"] for node in nodes]
+    assert "Gather" in kinds
+    (partial,) = (node for node in nodes if node.get("Partial Mode") == "Partial")
+    assert partial["Node Type"] == "Aggregate"
