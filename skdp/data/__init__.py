@@ -12,7 +12,15 @@ from skdp.data._code_rows import CodeBasis, CodeRows, CodeSource, added_up
 from skdp.data._held import HeldSource, held, in_memory
 from skdp.data._memory import MemorySource
 from skdp.data._offset import WithOffset
-from skdp.data._source import Block, Source, holds_rows, is_stable
+from skdp.data._source import (
+    Block,
+    Elsewhere,
+    Source,
+    elsewhere,
+    holds_rows,
+    is_stable,
+    nothing,
+)
 from skdp.data._table import Table
 from skdp.data._views import (
     ColumnsOf,
@@ -32,6 +40,7 @@ __all__ = [
     "CodeSource",
     "ColumnsOf",
     "ConstantColumn",
+    "Elsewhere",
     "EntriesClipped",
     "HeldSource",
     "MemorySource",
@@ -43,8 +52,10 @@ __all__ = [
     "WithOffset",
     "added_up",
     "buckets",
+    "elsewhere",
     "held",
     "holds_rows",
     "in_memory",
     "is_stable",
+    "nothing",
 ]

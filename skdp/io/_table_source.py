@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from skdp._validation import check_count
 from skdp.columns import as_declared
+from skdp.data import Elsewhere
 from skdp.io._arrow import kind_of, stand_in
 from skdp.io._predict_to import check_place, predict_to
 from skdp.io._reading import Reading, declared_at, reading_of
@@ -246,15 +247,15 @@ class TableSource(ABC):
         self, reading: Reading, also: tuple[str, ...] = ()
     ) -> Iterator[tuple[Any, NDArray[np.bool_], Any]]:
         """One pass: rows after all steps, which are records, and other columns."""
-        names = tuple(dict.fromkeys((*reading.names, *also)))
+        names = names_of(reading, also)
         (session,) = self._reads
-        for batch in session.counted(_Batch.of(self._scan(names), self.batch_size)):
-            rows, is_present = reading.cleaned(batch.columns)
-            if batch.is_record is not None:
-                is_present &= batch.is_record
-            for step in self._steps:
-                rows, is_present = step.applied(rows, is_present)
-            yield rows, is_present, batch.columns
+        batches = Batch.of(self._scan(names), self.batch_size)
+        yield from rows_of(session.counted(batches), reading, self._steps)
+
+    @property
+    def elsewhere(self) -> Elsewhere | None:
+        """Where the records are added up; None if they come here."""
+        return None
 
     def gradient_sums(
         self, asked: PlainGradient, reading: Reading, targets: Any
@@ -335,7 +336,25 @@ class TableSource(ABC):
 FETCHED = 1 << 16
 
 
-class _Batch:
+def names_of(reading: Reading, also: tuple[str, ...]) -> tuple[str, ...]:
+    """Columns of a pass, each once."""
+    return tuple(dict.fromkeys((*reading.names, *also)))
+
+
+def rows_of(
+    batches: Iterator[Batch], reading: Reading, steps: tuple[Step, ...]
+) -> Iterator[tuple[Any, NDArray[np.bool_], Any]]:
+    """Rows after all steps, which are records, and the columns as they came."""
+    for batch in batches:
+        rows, is_present = reading.cleaned(batch.columns)
+        if batch.is_record is not None:
+            is_present &= batch.is_record
+        for step in steps:
+            rows, is_present = step.applied(rows, is_present)
+        yield rows, is_present, batch.columns
+
+
+class Batch:
     """A record batch, and which of its rows are records."""
 
     def __init__(self, columns: Any, is_record: NDArray[np.bool_] | None) -> None:
@@ -347,7 +366,7 @@ class _Batch:
     @classmethod
     def of(
         cls, scanned: Iterator[tuple[Any, NDArray[np.bool_] | None]], size: int
-    ) -> Iterator[_Batch]:
+    ) -> Iterator[Batch]:
         """Batches of at most so many rows."""
         for columns, is_record in scanned:
             for start in range(0, columns.num_rows, size):

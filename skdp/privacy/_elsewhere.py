@@ -3,27 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from skdp._floats import FloatArray, IntArray
+from skdp.data import elsewhere
 from skdp.privacy._query import Query
-
-
-class Elsewhere(Protocol):
-    """Where records are that are better added up there."""
-
-    def sums(self, query: Any, source: Any, rows: IntArray | None) -> Any:
-        """What a query needs of all records of a source there, or of `rows`. Private.
-
-        The query is whole: its answer follows from sums that are exact in any order.
-        """
-        ...
-
-
-def elsewhere(source: Any) -> Elsewhere | None:
-    """Where the records of a source are added up; None if they come here."""
-    found: Elsewhere | None = getattr(source, "elsewhere", None)
-    return found
 
 
 def exact_answer(

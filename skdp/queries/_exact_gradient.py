@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from skdp._floats import UNIT_ROUNDOFF, FloatArray, IntArray
-from skdp.data import Block, Source, holds_rows, is_stable
+from skdp.data import Block, Source, holds_rows, is_stable, nothing
 from skdp.losses._plain import plain_error, plain_residual
 from skdp.objectives import LinearObjective
 from skdp.privacy._query import Bound, Layout
@@ -213,9 +213,7 @@ class ExactGradientSum:
 
     def _of_none(self) -> GridRows:
         """Rows on their grid, of no records; public."""
-        d, show = self._objective.n_features, getattr(self._source, "nothing", None)
-        nothing = Block(np.empty((0, d)), np.empty(0)) if show is None else show()
-        rows: GridRows = self._on_grid(nothing).sums
+        rows: GridRows = self._on_grid(nothing(self._source)).sums
         return rows
 
     def _pushed(self, weights: FloatArray) -> PlainSums | None:
