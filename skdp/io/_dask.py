@@ -153,7 +153,7 @@ class DaskSource(TableSource):
     def _scan(
         self, names: tuple[str, ...]
     ) -> Iterator[tuple[Any, NDArray[np.bool_] | None]]:
-        for table in self._parts.in_turn(RowsOf(names)):
+        for table in self._parts.in_turn(lambda piece: RowsOf(names, piece)):
             for batch in () if table is None else table.to_batches(FETCHED):
                 yield batch, None
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 import uuid
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import accumulate
-from typing import Any
+from typing import Any, NamedTuple
 
 from skdp.exceptions import SourceError
 from skdp.io._arrow import arrow
@@ -22,19 +22,35 @@ from skdp.io._part import (
     Answer,
     FileRows,
     Part,
+    Piece,
     Request,
     StateOf,
     answered,
     frame_part,
+    state_of,
 )
 from skdp.io._session import refused
 
-# Rows of a part of files: enough to be worth a task, and few enough to move.
-_PART_ROWS = 1 << 18
+# Rows of a piece of a file: enough to be worth a task, and few enough to move.
+_PIECE = 1 << 17
+# More of them even out what workers differ by; every part of a pass takes a task.
+_PARTS_PER_THREAD = 2
 # Bytes from which on what is sent goes to each worker once.
 _LARGE = 1 << 16
+_NO_WORKERS = (
+    "The client of a DaskSource must be connected to a scheduler with workers. Got "
+    "none. Start workers, or make the source anew with another client."
+)
 # Seconds without any worker, twice, after which none is waited for.
 _PATIENCE = 30.0
+
+
+class Known(NamedTuple):
+    """What does not change of a part. Private."""
+
+    n_rows: int
+    n_pieces: int
+    state: bytes
 
 
 class DaskParts(ABC):
@@ -57,8 +73,8 @@ class DaskParts(ABC):
         self._parts: list[Any] = []  # futures
         self._workers: list[str] = []
         self._session, self._question = "", 0
-        # Rows and state of each part, as first told. Private.
-        self._known: dict[int, tuple[int, bytes]] = {}
+        # Of each part, as first told. Private.
+        self._known: dict[int, Known] = {}
         # Sources and families of queries, by number.
         self._families: list[tuple[Any, Any]] = []
 
@@ -71,8 +87,10 @@ class DaskParts(ABC):
         """Parts stay on their workers as long."""
         self._session = uuid.uuid4().hex
         try:
-            self._workers = sorted(self._client.nthreads())
-            self._parts = self._opened()
+            self._workers = sorted(refused(self._client.nthreads, _NO_WORKERS))
+            if not self._workers:
+                raise ValueError(_NO_WORKERS)
+            self._parts = refused(self._opened, _NO_WORKERS)
             yield
         finally:
             for part in self._parts:
@@ -81,17 +99,17 @@ class DaskParts(ABC):
 
     def check(self) -> None:
         """Raise if a part is not as it was."""
-        self.answers(StateOf())
+        self.answers([StateOf()] * len(self._parts))
 
     @property
     def n_rows(self) -> int:
         """Of all parts; they have been asked."""
-        return sum(n for n, _ in self._known.values())
+        return self.starts[-1]
 
     @property
     def starts(self) -> list[int]:
         """Numbers of rows before each part, and of all."""
-        sizes = [self._known[number][0] for number in range(len(self._parts))]
+        sizes = [self._known[number].n_rows for number in range(len(self._parts))]
         return list(accumulate(sizes, initial=0))
 
     def family(self, source: Any, query: Any) -> int:
@@ -102,50 +120,56 @@ class DaskParts(ABC):
         self._families.append((source, query.family))
         return len(self._families) - 1
 
-    def answers(
-        self, request: Request | Sequence[Request], sent: bytes = b""
-    ) -> list[Any]:
-        """What all parts answer, in their order: one request for all, or one each."""
-        n = len(self._parts)
-        each = list(request) if isinstance(request, Sequence) else [request] * n
+    def answers(self, requests: Sequence[Request], sent: bytes = b"") -> list[Any]:
+        """What all parts answer, in their order, to one request each."""
+        numbers = range(len(self._parts))
         self._question += 1
-        given = self._shared(sent)
-        asked = [self._asked(i, each[i], given) for i in range(n)]
-        return self._checked(self._gathered(asked), range(n))
+        asked = self._asked(numbers, requests, sent)
+        return self._checked(self._gathered(asked), numbers)
 
-    def in_turn(self, request: Request) -> Iterator[Any]:
-        """What parts answer, one after the other; a few are asked ahead."""
-        self._question += 1
-        ahead: deque[tuple[int, Any]] = deque()
+    def in_turn(self, request: Callable[[int], Request]) -> Iterator[Any]:
+        """What parts answer piece by piece, in their order; a few are asked ahead.
+
+        Parameters
+        ----------
+        request : callable
+            From the number of a piece to what is asked of it.
+        """
+        ahead: deque[tuple[int, int, Any]] = deque()
         for number in range(len(self._parts)):
-            ahead.append((number, self._asked(number, request, b"")))
-            if len(ahead) > len(self._workers):
-                yield self._next(ahead)
+            for piece in range(self._known[number].n_pieces):
+                self._question += 1
+                (asked,) = self._asked([number], [request(piece)], b"")
+                ahead.append((number, self._question, asked))
+                if len(ahead) > len(self._workers):
+                    yield self._next(*ahead.popleft())
         while ahead:
-            yield self._next(ahead)
+            yield self._next(*ahead.popleft())
 
-    def _next(self, ahead: deque[tuple[int, Any]]) -> Any:
-        number, future = ahead.popleft()
-        (content,) = self._checked(self._gathered([future]), range(number, number + 1))
-        return content
+    def _next(self, number: int, question: int, asked: Any) -> Any:
+        return self._checked(self._gathered([asked]), [number], question)[0]
+
+    def _asked(
+        self, numbers: Sequence[int], requests: Sequence[Request], sent: bytes
+    ) -> list[Any]:
+        """Futures of answers; tasks go where their parts are."""
+        n, question = len(numbers), self._question
+        futures: list[Any] = self._client.map(
+            answered,
+            [self._parts[number] for number in numbers],
+            [question] * n,
+            requests,
+            [self._shared(sent)] * n,
+            key=[f"skdp-{self._session}-{question}-{number}" for number in numbers],
+            pure=False,
+        )
+        return futures
 
     def _shared(self, sent: bytes) -> Any:
+        """What is sent: where it is large, to each worker once."""
         if len(sent) < _LARGE:
             return sent
         return self._client.scatter(sent, broadcast=True, hash=False)
-
-    def _asked(self, number: int, request: Request, sent: Any) -> Any:
-        """A future of one part's answer, where the part is if it can be."""
-        part = self._parts[number]
-        key = f"skdp-{self._session}-{self._question}-{number}"
-        place = self._place(number)
-        return self._client.submit(
-            answered, part, self._question, request, sent, key=key, pure=False, **place
-        )
-
-    def _place(self, number: int) -> dict[str, Any]:
-        """Where a part should be; elsewhere if that worker is gone."""
-        return {}
 
     def _gathered(self, futures: list[Any]) -> list[Any]:
         from distributed import wait
@@ -161,15 +185,18 @@ class DaskParts(ABC):
                 return found
         raise SourceError("No worker is left.")
 
-    def _checked(self, answers: list[Any], numbers: range) -> list[Any]:
+    def _checked(
+        self, answers: list[Any], numbers: Sequence[int], question: int | None = None
+    ) -> list[Any]:
         """Contents by number: each part once, of this question, and as it was."""
+        question = self._question if question is None else question
         found: dict[int, Any] = {}
         for answer in answers:
             if not isinstance(answer, Answer) or answer.number in found:
                 raise SourceError("A part failed, or was told twice.")
-            state = answer.n_rows, answer.state
-            is_same = self._known.setdefault(answer.number, state) == state
-            if answer.question != self._question or not is_same:
+            facts = Known(answer.n_rows, answer.n_pieces, answer.state)
+            is_same = self._known.setdefault(answer.number, facts) == facts
+            if answer.question != question or not is_same:
                 raise SourceError("A part is not as it was.")
             found[answer.number] = answer.content
         if set(found) != set(numbers):
@@ -195,61 +222,77 @@ class FileParts(DaskParts):
         found = client.submit(_described, files, pure=False).result()
         if isinstance(found, ValueError):
             raise found
-        self.schema, self._rows, states = found
-        for number, (rows, state) in enumerate(zip(self._rows, states, strict=True)):
-            self._known[number] = rows.n_rows, state
+        self.schema, self._pieces, self._states = found
 
     def _opened(self) -> list[Any]:
-        return [
-            self._client.submit(
-                Part,
-                number,
-                rows,
-                key=f"skdp-{self._session}-part-{number}",
-                pure=False,
-                **self._place(number),
-            )
-            for number, rows in enumerate(self._rows)
+        n = _PARTS_PER_THREAD * sum(self._client.nthreads().values())
+        parts = [
+            FileRows(pieces, len(self.schema)) for pieces in _divided(self._pieces, n)
         ]
+        self._known = {
+            number: Known(
+                rows.n_rows,
+                rows.n_pieces,
+                state_of(self._states[file] for file in rows.files),
+            )
+            for number, rows in enumerate(parts)
+        }
+        return [self._placed(number, rows) for number, rows in enumerate(parts)]
 
-    def _place(self, number: int) -> dict[str, Any]:
-        if not self._workers:
-            return {}
-        worker = self._workers[number % len(self._workers)]
-        return {"workers": [worker], "allow_other_workers": True}
+    def _placed(self, number: int, rows: FileRows) -> Any:
+        """A future of a part, on a worker in turn; on another if that is gone."""
+        return self._client.submit(
+            Part,
+            number,
+            rows,
+            key=f"skdp-{self._session}-part-{number}",
+            pure=False,
+            workers=[self._workers[number % len(self._workers)]],
+            allow_other_workers=True,
+        )
+
+
+def _divided(pieces: list[Piece], n_parts: int) -> Iterator[tuple[Piece, ...]]:
+    """Runs of pieces with about equally many rows, at most so many runs."""
+    n_rows = sum(piece.n_rows for piece in pieces)
+    run: list[Piece] = []
+    done = n_runs = 0
+    for piece in pieces:
+        run.append(piece)
+        done += piece.n_rows
+        if done * n_parts >= (n_runs + 1) * n_rows:
+            yield tuple(run)
+            run, n_runs = [], done * n_parts // max(n_rows, 1)
+    if run:
+        yield tuple(run)
 
 
 def _described(files: Any) -> Any:
-    """On a worker: the schema, the parts, and their states; or what is wrong."""
+    """On a worker: schema, pieces, and the states of files; or what is wrong."""
     try:
         found = listed(files)
         schema = schema_of(found)
-        parts = refused(
-            lambda: [
-                FileRows(file, groups, n_rows, len(schema))
-                for file in found
-                for groups, n_rows in _grouped(file)
-            ],
-            UNREADABLE,
+        pieces = refused(
+            lambda: [one for file in found for one in _cut(file)], UNREADABLE
         )
-        states = refused(lambda: [rows.state() for rows in parts], UNREADABLE)
-        return schema, parts, states
+        states = refused(lambda: {file: file.state() for file in found}, UNREADABLE)
+        return schema, pieces, states
     except ValueError as error:
         return ValueError(str(error))
 
 
-def _grouped(file: File) -> Iterator[tuple[tuple[int, ...], int]]:
-    """Row groups of a file that make a part, with its number of rows."""
+def _cut(file: File) -> Iterator[Piece]:
+    """A file in pieces of whole row groups."""
     groups: list[int] = []
     n_rows = 0
     for number, size in enumerate(file.group_sizes()):
         groups.append(number)
         n_rows += size
-        if n_rows >= _PART_ROWS:
-            yield tuple(groups), n_rows
+        if n_rows >= _PIECE:
+            yield Piece(file, tuple(groups), n_rows)
             groups, n_rows = [], 0
     if groups:
-        yield tuple(groups), n_rows
+        yield Piece(file, tuple(groups), n_rows)
 
 
 class FrameParts(DaskParts):

@@ -124,6 +124,10 @@ def schema_of(files: tuple[File, ...]) -> Any:
     return arrow().schema(list(wanted))
 
 
+# Size, time of the last change, and a checksum of the end.
+FileState = tuple[int, int, bytes]
+
+
 @dataclass(frozen=True)
 class File:
     """One file, and the values that the names of its folders hold.
@@ -190,7 +194,7 @@ class File:
                     names=list(names),
                 )
 
-    def state(self) -> tuple[int, int, bytes]:
+    def state(self) -> FileState:
         """Size, time of the last change, and a checksum of the end; private."""
         facts = os.stat(self.path)
         with open(self.path, "rb") as file:
@@ -206,7 +210,7 @@ class _FileSnapshot:
     """The files as they were; compared in memory only."""
 
     files: tuple[File, ...]
-    states: tuple[tuple[int, int, bytes], ...]
+    states: tuple[FileState, ...]
     kind = "sizes, times and checksums of Parquet files before each reading and after"
 
     @classmethod

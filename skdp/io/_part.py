@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Protocol
@@ -21,7 +21,7 @@ from skdp._quiet import no_warnings
 from skdp.data import Elsewhere
 from skdp.exceptions import SourceError
 from skdp.io._arrow import arrow
-from skdp.io._parquet import File
+from skdp.io._parquet import File, FileState
 from skdp.io._reading import Reading
 from skdp.io._sent import received
 from skdp.io._steps import Step
@@ -44,7 +44,14 @@ class PartRows(Protocol):
         """About how much they take."""
         ...
 
-    def batches(self, names: tuple[str, ...], size: int) -> Iterator[Any]:
+    @property
+    def n_pieces(self) -> int:
+        """In how many pieces they move."""
+        ...
+
+    def batches(
+        self, names: tuple[str, ...], size: int, piece: int | None = None
+    ) -> Iterator[Any]:
         """Record batches of some columns, the same rows in the same order each time."""
         ...
 
@@ -54,31 +61,67 @@ class PartRows(Protocol):
 
 
 @dataclass(frozen=True, repr=False)
-class FileRows:
-    """Some row groups of a Parquet file that all workers see.
+class Piece:
+    """Some row groups of a Parquet file that all workers see: what moves at once.
 
     Parameters
     ----------
     file : File
     groups : tuple of int
-    n_rows, n_columns : int
+    n_rows : int
     """
 
     file: File
     groups: tuple[int, ...]
     n_rows: int
+
+
+def state_of(states: Iterable[FileState]) -> bytes:
+    """The state of a part, from those of its files."""
+    found = hashlib.blake2b()
+    for size, changed, end in states:
+        found.update(f"{size} {changed} ".encode() + end)
+    return found.digest()
+
+
+@dataclass(frozen=True, repr=False)
+class FileRows:
+    """Pieces of Parquet files, one after the other.
+
+    Parameters
+    ----------
+    pieces : tuple of Piece
+    n_columns : int
+    """
+
+    pieces: tuple[Piece, ...]
     n_columns: int
+
+    @property
+    def n_rows(self) -> int:
+        return sum(piece.n_rows for piece in self.pieces)
+
+    @property
+    def n_pieces(self) -> int:
+        return len(self.pieces)
 
     @property
     def n_bytes(self) -> int:
         return self.n_rows * self.n_columns * _CELL
 
-    def batches(self, names: tuple[str, ...], size: int) -> Iterator[Any]:
-        return self.file.batches(names, size, self.groups)
+    @property
+    def files(self) -> tuple[File, ...]:
+        """Each of them once."""
+        return tuple(dict.fromkeys(piece.file for piece in self.pieces))
+
+    def batches(
+        self, names: tuple[str, ...], size: int, piece: int | None = None
+    ) -> Iterator[Any]:
+        for one in self.pieces if piece is None else (self.pieces[piece],):
+            yield from one.file.batches(names, size, one.groups)
 
     def state(self) -> bytes:
-        size, changed, end = self.file.state()
-        return hashlib.blake2b(f"{size} {changed} ".encode() + end).digest()
+        return state_of(file.state() for file in self.files)
 
 
 class FrameRows:
@@ -92,7 +135,7 @@ class FrameRows:
 
     def __init__(self, frame: Any, schema: Any) -> None:
         self._frame, self._schema = frame, schema
-        self.n_rows = len(frame)
+        self.n_rows, self.n_pieces = len(frame), 1
         self.n_bytes = self.n_rows * len(schema) * _CELL
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -113,7 +156,9 @@ class FrameRows:
             found.update(batch.serialize())
         return found.digest()
 
-    def batches(self, names: tuple[str, ...], size: int) -> Iterator[Any]:
+    def batches(
+        self, names: tuple[str, ...], size: int, piece: int | None = None
+    ) -> Iterator[Any]:
         yield from self._table.select(list(names)).to_batches(max_chunksize=size)
 
     def state(self) -> bytes:
@@ -173,8 +218,8 @@ class Answer:
         Of the part.
     question : int
         Of the question.
-    n_rows : int
-        Rows of the part.
+    n_rows, n_pieces : int
+        Of the part.
     state : bytes
         Of the rows, before and after they were asked.
     content : Any
@@ -183,6 +228,7 @@ class Answer:
     number: int
     question: int
     n_rows: int
+    n_pieces: int
     state: bytes
     content: Any
 
@@ -221,7 +267,8 @@ class Part:
                     return None
             except Exception:  # whatever it is, it might quote a value
                 return None
-        return Answer(self.number, question, self.rows.n_rows, before, content)
+        size = self.rows.n_rows, self.rows.n_pieces
+        return Answer(self.number, question, *size, before, content)
 
     def reader(self, family: int, query: Any, source: Any) -> Any:
         """The reader of a family of queries, by its number."""
@@ -255,13 +302,16 @@ class RowsOf:
     ----------
     names : tuple of str
         Columns.
+    piece : int
+        Which piece of the part.
     """
 
     names: tuple[str, ...]
+    piece: int
 
     def content(self, part: Part, sent: bytes) -> Any:
         """A table of Arrow."""
-        batches = list(part.rows.batches(self.names, FETCHED))
+        batches = list(part.rows.batches(self.names, FETCHED, self.piece))
         return arrow().Table.from_batches(batches) if batches else None
 
 
