@@ -1,4 +1,4 @@
-"""One table in several places: memory, Parquet and DuckDB."""
+"""One table in several places: memory, Parquet, DuckDB and workers of Dask."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import pandas as pd
 import pyarrow as pa
 from pyarrow import parquet
 
-from skdp.io import ParquetSource, SqlSource
+from skdp.io import DaskSource, ParquetSource, SqlSource
+from tests.io.cluster import client
 
 N = 900
 FEATURES = ["a", "b", "c"]
@@ -67,6 +68,22 @@ def in_database(frame, *, threads=1, batch_size=1 << 14, **facts):
     return SqlSource(connection, "records", batch_size=batch_size, **facts)
 
 
+def on_workers(frame, folder, *, n_files=4, batch_size=1 << 14, **facts):
+    """In files that two workers read."""
+    facts = {"target": "y", "n_samples": len(frame), "features": FEATURES, **facts}
+    write(frame, folder, n_files)
+    return DaskSource(str(folder), client(), batch_size=batch_size, **facts)
+
+
+def in_partitions(frame, *, npartitions=5, **facts):
+    """In a data frame of two workers."""
+    from dask import dataframe
+
+    facts = {"target": "y", "n_samples": len(frame), "features": FEATURES, **facts}
+    frame = dataframe.from_pandas(frame, npartitions=npartitions)
+    return DaskSource(frame, client(), **facts)
+
+
 # How a table may lie, by name.
 LAYOUTS = {
     "one file": lambda frame, path, **facts: in_files(frame, path / "one", **facts),
@@ -80,6 +97,14 @@ LAYOUTS = {
     "two threads": lambda frame, path, **facts: in_database(
         frame, threads=2, batch_size=100, **facts
     ),
+    "workers": lambda frame, path, **facts: on_workers(
+        frame, path / "workers", **facts
+    ),
+}
+# And where rows are read as they come.
+ROW_LAYOUTS = {
+    **LAYOUTS,
+    "partitions": lambda frame, path, **facts: in_partitions(frame, **facts),
 }
 
 
