@@ -16,7 +16,15 @@ from skdp.io import ParquetSource, _arrow
 from skdp.io._rows import StreamRows
 from skdp.io._steps import applied
 from skdp.io._targets import Labels, Numbers
-from tests.io.places import FEATURES, ROW_LAYOUTS, N, in_files, numbers, read, with_holes
+from tests.io.places import (
+    FEATURES,
+    ROW_LAYOUTS,
+    N,
+    in_files,
+    numbers,
+    read,
+    with_holes,
+)
 
 
 @pytest.mark.parametrize("layout", ROW_LAYOUTS)
