@@ -336,9 +336,11 @@ class SumsOf:
         return query.whole_sums(part.reader(self.family, query, source), self.rows)
 
 
-def answered(part: Part, question: int, request: Request, sent: bytes) -> Any:
+def answered(
+    part: Part | None, question: int, request: Request, sent: bytes
+) -> Answer | None:
     """What a worker does; a function, for schedulers send functions."""
-    return part.answer(question, request, sent)
+    return None if part is None else part.answer(question, request, sent)
 
 
 def frame_part(number: int, frame: Any, schema: Any) -> Part | None:

@@ -7,6 +7,7 @@ import os
 import pickle
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -412,6 +413,48 @@ def test_what_is_not_as_said(tmp_path):
     with pytest.raises(ValueError, match="Make the source anew") as caught:
         model().fit(source)
     assert SECRET not in told(caught.value)
+
+
+def test_nobody_waits_for_workers_that_do_not_come(tmp_path, monkeypatch):
+    from skdp.io import _dask_parts
+
+    monkeypatch.setattr(_dask_parts, "_PATIENCE", 0.1)
+    parts = on_workers(numbers(), tmp_path / "table")._parts
+    parts._client = SimpleNamespace(nthreads=dict)
+    slow = client().submit(time.sleep, 2, pure=False)
+    with pytest.raises(SourceError):
+        parts._gathered([slow])
+    with pytest.raises(ValueError, match="scheduler with workers"), parts.connected():
+        pass
+
+
+# --------------------------------------------------------------- scores, predictions
+
+
+@pytest.mark.parametrize("kind", ["files", "frame"])
+def test_scores_and_predictions_come_in_order(kind, tmp_path):
+    frame = numbers()
+    asked = model().fit(frame[FEATURES], frame["y"])
+    is_frame = kind == "frame"
+    source = in_partitions(frame) if is_frame else on_workers(frame, tmp_path / "t")
+    assert source.shape == (N, 3)
+    assert asked.score(source) == asked.score(frame[FEATURES], frame["y"])
+    expected = asked.predict(frame[FEATURES])
+    assert np.array_equal(asked.predict(source), expected)
+    path = tmp_path / "predictions.parquet"
+    source.predict_to(asked, path, keys=["key"])
+    found = pd.read_parquet(path)
+    assert np.array_equal(found["key"], frame["key"])
+    assert np.array_equal(found["prediction"], expected)
+
+
+def test_what_a_record_says_of_partitions(tmp_path):
+    there = model().fit(in_partitions(numbers()))
+    *_, of_frame, checked = there.privacy_.assumed_public
+    assert "each row of the Dask data frame is one record" in of_frame
+    assert "checksums of the partitions" in checked
+    there = model().fit(on_workers(numbers(), tmp_path / "table"))
+    assert "in each answer of a worker" in there.privacy_.assumed_public[-1]
 
 
 # ------------------------------------------------------------------ what is sent
