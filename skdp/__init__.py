@@ -27,6 +27,7 @@ _HOMES = {
     "DPSparseLinearRegression": "skdp.linear_model",
     "DPSparseLogisticRegression": "skdp.linear_model",
     "DPStandardScaler": "skdp.preprocessing",
+    "DaskSource": "skdp.io",
     "DeclaredOneHotEncoder": "skdp.preprocessing",
     "ParquetSource": "skdp.io",
     "PipelineReport": "skdp.pipeline",
@@ -57,6 +58,7 @@ if TYPE_CHECKING:  # what editors and type checkers see; a test holds both to be
         BudgetExceeded as BudgetExceeded,
     )
     from skdp.io import (
+        DaskSource as DaskSource,
         ParquetSource as ParquetSource,
         SqlSource as SqlSource,
     )

@@ -13,7 +13,15 @@ from skdp.data._held import HeldSource, held, in_memory
 from skdp.data._memory import MemorySource
 from skdp.data._offset import WithOffset
 from skdp.data._permuted import Order, drawn_order, in_order
-from skdp.data._source import Block, Source, holds_rows, is_stable
+from skdp.data._source import (
+    Block,
+    Elsewhere,
+    Source,
+    elsewhere,
+    holds_rows,
+    is_stable,
+    nothing,
+)
 from skdp.data._table import Table
 from skdp.data._views import (
     ColumnsOf,
@@ -33,6 +41,7 @@ __all__ = [
     "CodeSource",
     "ColumnsOf",
     "ConstantColumn",
+    "Elsewhere",
     "EntriesClipped",
     "HeldSource",
     "MemorySource",
@@ -46,9 +55,11 @@ __all__ = [
     "added_up",
     "buckets",
     "drawn_order",
+    "elsewhere",
     "held",
     "holds_rows",
     "in_memory",
     "in_order",
     "is_stable",
+    "nothing",
 ]

@@ -12,7 +12,7 @@ from scipy.sparse import csr_array, issparse
 
 from skdp._floats import UNIT_ROUNDOFF, FloatArray
 from skdp._rows import row_norms, with_entries
-from skdp.data._source import Block, Source, holds_rows
+from skdp.data._source import Block, Elsewhere, Source, elsewhere, holds_rows
 
 # Shares in states are whole numbers of so fine a part of 1, so that sums are exact.
 SHARE_BITS = 20
@@ -245,8 +245,7 @@ class CentredSource:
         self.largest_block, self.is_stable = source.largest_block, self.holds_rows
         rows = [block.X.X for block in self._blocks]
         if not self.holds_rows:
-            # Of no rows at all: what they are made of is public.
-            rows = [self._centred(csr_array((0, source.n_features))).X]
+            rows = [self.nothing().X.X]
         made = [each for each in rows if isinstance(each, StateRows)]
         self.amplification = max(
             [centring.amplification, *(centring.amplified(X.terms) for X in made)]
@@ -256,6 +255,17 @@ class CentredSource:
     def blocks(self) -> Iterator[Block]:
         """The centred blocks."""
         return iter(self._blocks) if self.holds_rows else self._read()
+
+    @property
+    def elsewhere(self) -> Elsewhere | None:
+        """Where the records are added up; None if they come here."""
+        return elsewhere(self._source)
+
+    def nothing(self) -> Block:
+        """A block of no records."""
+        # Of no rows at all: what they are made of is public.
+        rows = csr_array((0, self._source.n_features))
+        return Block(self._centred(rows), np.empty(0))
 
     def _read(self) -> Iterator[Block]:
         for block in self._source.blocks():

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import chain
+from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse, vstack
 
 from skdp.data._memory import MemorySource
 from skdp.data._offset import WithOffset
-from skdp.data._source import Block, Source
+from skdp.data._source import Block, Elsewhere, Source, elsewhere
 
 
 def held(source: Source) -> Block:
@@ -53,6 +54,15 @@ class HeldSource:
         self.n_samples, self.n_features = source.n_samples, source.n_features
         self.largest_block = source.largest_block
         self.is_row_major = source.is_row_major
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Of what it is made: rows stay where they are.
+        return type(self), (self._source,)
+
+    @property
+    def elsewhere(self) -> Elsewhere | None:
+        """Where the records are added up; None if they come here, or have come."""
+        return elsewhere(self._source) if self._records is None else None
 
     def whole(self) -> Block:
         """All records as one block, without a copy."""

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp._floats import FloatArray
+from skdp._floats import FloatArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -61,3 +61,29 @@ def is_stable(source: Source) -> bool:
 def holds_rows(source: Source) -> bool:
     """Whether the rows of a source are in memory, however often they are read."""
     return getattr(source, "holds_rows", True)
+
+
+class Elsewhere(Protocol):
+    """Where records are that are better added up there."""
+
+    def sums(self, query: Any, source: Any, rows: IntArray | None) -> Any:
+        """What a query needs of all records of a source there, or of `rows`. Private.
+
+        The query is whole: its answer follows from sums that are exact in any order.
+        """
+        ...
+
+
+def elsewhere(source: Any) -> Elsewhere | None:
+    """Where the records of a source are added up; None if they come here."""
+    found: Elsewhere | None = getattr(source, "elsewhere", None)
+    return found
+
+
+def nothing(source: Source) -> Block:
+    """A block of no records that looks like those of a source; public."""
+    show = getattr(source, "nothing", None)
+    if show is None:
+        return Block(np.empty((0, source.n_features)), np.empty(0))
+    block: Block = show()
+    return block

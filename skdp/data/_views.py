@@ -15,7 +15,15 @@ from numpy.typing import NDArray
 
 from skdp._rows import clip_entries, columns_at
 from skdp.data._centred import TargetScale
-from skdp.data._source import Block, Source, holds_rows, is_stable
+from skdp.data._source import (
+    Block,
+    Elsewhere,
+    Source,
+    elsewhere,
+    holds_rows,
+    is_stable,
+    nothing,
+)
 
 
 class _View(ABC):
@@ -34,6 +42,15 @@ class _View(ABC):
     def blocks(self) -> Iterator[Block]:
         for block in self._source.blocks():
             yield self._changed_block(block)
+
+    @property
+    def elsewhere(self) -> Elsewhere | None:
+        """Where the records are added up; None if they come here."""
+        return elsewhere(self._source)
+
+    def nothing(self) -> Block:
+        """A block of no records."""
+        return self._changed_block(nothing(self._source))
 
     def permuted(self, key: str) -> Self:
         """The same view of the source in the order of a keyed permutation."""

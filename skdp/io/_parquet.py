@@ -79,7 +79,7 @@ class ParquetSource(TableSource):
         columns: Any = None,
         batch_size: int = BATCH_SIZE,
     ) -> None:
-        self._files = _listed(files)
+        self._files = listed(files)
         super().__init__(
             target=target,
             n_samples=n_samples,
@@ -89,16 +89,7 @@ class ParquetSource(TableSource):
         )
 
     def _opened_schema(self) -> Any:
-        pa = arrow()
-        found = [refused(file.schema, _UNREADABLE) for file in self._files]
-        wanted = found[0]
-        for schema in found:
-            if not schema.equals(wanted, check_metadata=False):
-                raise ValueError(
-                    "The files of a source must have the same columns of the same "
-                    "types. Got others. Write them alike."
-                )
-        return pa.schema(list(wanted))
+        return schema_of(self._files)
 
     def _taken(self) -> Snapshot:
         return _FileSnapshot.of(self._files)
@@ -114,14 +105,31 @@ class ParquetSource(TableSource):
                 yield batch, None
 
 
-_UNREADABLE = (
+UNREADABLE = (
     "The 'files' argument must name Parquet files that can be read. Got others. Check "
     "the paths."
 )
 
 
+def schema_of(files: tuple[File, ...]) -> Any:
+    """Columns of files that are all alike."""
+    found = [refused(file.schema, UNREADABLE) for file in files]
+    wanted = found[0]
+    for schema in found:
+        if not schema.equals(wanted, check_metadata=False):
+            raise ValueError(
+                "The files of a source must have the same columns of the same "
+                "types. Got others. Write them alike."
+            )
+    return arrow().schema(list(wanted))
+
+
+# Size, time of the last change, and a checksum of the end.
+FileState = tuple[int, int, bytes]
+
+
 @dataclass(frozen=True)
-class _File:
+class File:
     """One file, and the values that the names of its folders hold.
 
     Parameters
@@ -155,13 +163,26 @@ class _File:
         with self._opened() as file:
             return int(file.metadata.num_rows)
 
-    def batches(self, names: tuple[str, ...], size: int) -> Iterator[Any]:
-        """Every row group once, in their order."""
+    def group_sizes(self) -> list[int]:
+        """Rows of each row group, by its end."""
+        with self._opened() as file:
+            ends = file.metadata
+            return [ends.row_group(i).num_rows for i in range(ends.num_row_groups)]
+
+    def batches(
+        self, names: tuple[str, ...], size: int, groups: Sequence[int] | None = None
+    ) -> Iterator[Any]:
+        """Every row group once, in their order, or some of them on one thread."""
         pa = arrow()
         keys = {name: _value(text) for name, text in self.keys}
         own = [name for name in names if name not in keys]
         with self._opened() as file:
-            for batch in file.iter_batches(batch_size=size, columns=own):
+            for batch in file.iter_batches(
+                batch_size=size,
+                row_groups=groups,
+                columns=own,
+                use_threads=groups is None,
+            ):
                 n = batch.num_rows
                 yield pa.record_batch(
                     [
@@ -173,7 +194,7 @@ class _File:
                     names=list(names),
                 )
 
-    def state(self) -> tuple[int, int, bytes]:
+    def state(self) -> FileState:
         """Size, time of the last change, and a checksum of the end; private."""
         facts = os.stat(self.path)
         with open(self.path, "rb") as file:
@@ -188,14 +209,14 @@ class _File:
 class _FileSnapshot:
     """The files as they were; compared in memory only."""
 
-    files: tuple[_File, ...]
-    states: tuple[tuple[int, int, bytes], ...]
+    files: tuple[File, ...]
+    states: tuple[FileState, ...]
     kind = "sizes, times and checksums of Parquet files before each reading and after"
 
     @classmethod
-    def of(cls, files: tuple[_File, ...]) -> _FileSnapshot:
+    def of(cls, files: tuple[File, ...]) -> _FileSnapshot:
         """As they are now."""
-        states = refused(lambda: tuple(file.state() for file in files), _UNREADABLE)
+        states = refused(lambda: tuple(file.state() for file in files), UNREADABLE)
         return cls(files, states)
 
     def check(self) -> None:
@@ -212,7 +233,7 @@ def _value(text: str) -> Any:
         return text
 
 
-def _listed(files: Any) -> tuple[_File, ...]:
+def listed(files: Any) -> tuple[File, ...]:
     """Files in the order in which their rows count."""
     is_one = isinstance(files, (str, os.PathLike))
     found = [one for given in ([files] if is_one else files) for one in _found(given)]
@@ -225,16 +246,16 @@ def _listed(files: Any) -> tuple[_File, ...]:
     return tuple(found)
 
 
-def _found(given: Any) -> list[_File]:
+def _found(given: Any) -> list[File]:
     path = Path(os.fspath(given))
     if path.is_dir():
         return [_in_folder(file, path) for file in sorted(path.rglob("*.parquet"))]
     if path.exists():
-        return [_File(str(path))]
-    return [_File(name) for name in sorted(glob.glob(str(path), recursive=True))]
+        return [File(str(path))]
+    return [File(name) for name in sorted(glob.glob(str(path), recursive=True))]
 
 
-def _in_folder(file: Path, folder: Path) -> _File:
+def _in_folder(file: Path, folder: Path) -> File:
     parts = file.relative_to(folder).parts[:-1]
     pairs = [part.partition("=") for part in parts if "=" in part]
-    return _File(str(file), tuple((name, value) for name, _, value in pairs))
+    return File(str(file), tuple((name, value) for name, _, value in pairs))

@@ -11,7 +11,7 @@ import pandas as pd
 from scipy.sparse import csr_array, issparse
 
 from skdp._floats import FloatArray
-from skdp.data import Block, MemorySource, Source
+from skdp.data import Block, Elsewhere, MemorySource, Source
 from skdp.io._reading import Reading
 from skdp.io._steps import applied
 from skdp.io._table_source import TableSource
@@ -101,6 +101,22 @@ class StreamSource:
         self.n_samples, self.n_features = rows.shape
         self.largest_block = min(rows.table.batch_size, self.n_samples)
         self.is_row_major = not rows.is_sparse
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The number of records is that of the table where it arrives.
+        return type(self), (self._rows, self._targets)
+
+    @property
+    def elsewhere(self) -> Elsewhere | None:
+        """Where the records are added up; None if they come here."""
+        return self._rows.table.elsewhere
+
+    def nothing(self) -> Block:
+        """A block of no records."""
+        shape = 0, self.n_features
+        return Block(
+            csr_array(shape) if self._rows.is_sparse else np.empty(shape), np.empty(0)
+        )
 
     def gradient_sums(self, asked: PlainGradient) -> PlainSums | None:
         """Sums that are added up where the records are; None where they are not."""

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from skdp._floats import FloatArray
 from skdp._validation import check_count
 from skdp.columns import as_declared
+from skdp.data import Elsewhere
 from skdp.io._arrow import kind_of, stand_in
 from skdp.io._batches import Batch
 from skdp.io._places import NO_PLACES, Places
@@ -296,16 +297,16 @@ class TableSource(ABC):
         self, reading: Reading, also: tuple[str, ...] = ()
     ) -> Iterator[tuple[Any, NDArray[np.bool_], Any]]:
         """One pass: rows after all steps, which are records, and other columns."""
-        names = tuple(dict.fromkeys((*reading.names, *also)))
+        names = names_of(reading, also)
         (session,) = self._reads
         batches = session.counted(Batch.of(self._scan(names), self.batch_size))
-        for batch in batches if self._places is None else self._places.of(batches):
-            rows, is_present = reading.cleaned(batch.columns)
-            if batch.is_record is not None:
-                is_present &= batch.is_record
-            for step in self._steps:
-                rows, is_present = step.applied(rows, is_present)
-            yield rows, is_present, batch.columns
+        some = batches if self._places is None else self._places.of(batches)
+        yield from rows_of(some, reading, self._steps)
+
+    @property
+    def elsewhere(self) -> Elsewhere | None:
+        """Where the records are added up; None if they come here."""
+        return None
 
     def gradient_sums(
         self, asked: PlainGradient, reading: Reading, targets: Any
@@ -391,3 +392,21 @@ class TableSource(ABC):
 
 # Rows that are fetched at once: more than are worked on, which go through the cache.
 FETCHED = 1 << 16
+
+
+def names_of(reading: Reading, also: tuple[str, ...]) -> tuple[str, ...]:
+    """Columns of a pass, each once."""
+    return tuple(dict.fromkeys((*reading.names, *also)))
+
+
+def rows_of(
+    batches: Iterator[Batch], reading: Reading, steps: tuple[Step, ...]
+) -> Iterator[tuple[Any, NDArray[np.bool_], Any]]:
+    """Rows after all steps, which are records, and the columns as they came."""
+    for batch in batches:
+        rows, is_present = reading.cleaned(batch.columns)
+        if batch.is_record is not None:
+            is_present &= batch.is_record
+        for step in steps:
+            rows, is_present = step.applied(rows, is_present)
+        yield rows, is_present, batch.columns

@@ -22,6 +22,7 @@ from skdp.data import buckets
 from skdp.exceptions import PlanUsedUpError
 from skdp.privacy._adjacency import Relation
 from skdp.privacy._draws import DrawsOf
+from skdp.privacy._elsewhere import exact_answer
 from skdp.privacy._events import Event
 from skdp.privacy._laws import Choices, NoiseLaw
 from skdp.privacy._noise import NoiseSource
@@ -372,7 +373,7 @@ class LocalAnswers(Answers):
             rows = self._noise.poisson_sample(n, line.sample.rate)
         if isinstance(line.sample, Batch):
             rows = self._noise.subset(n, line.sample.size)
-        return query.total(self._opened(query), rows), bound
+        return exact_answer(query, self._source, self._opened, rows), bound
 
     def _opened(self, query: Query) -> Any:
         family, reader = self._reader

@@ -16,10 +16,12 @@ from skdp._floats import FloatArray, IntArray
 from skdp.data import Source
 from skdp.privacy._query import Bound, Layout
 from skdp.queries._blocks import blocks_of
+from skdp.queries._exact_sums import WholeSum
+from skdp.queries._summed import Summed, Sums
 
 
 @dataclass(frozen=True)
-class CodeCounts:
+class CodeCounts(Summed):
     """Counts of codes, one column after the other.
 
     Parameters
@@ -55,7 +57,7 @@ class CodeCounts:
     def open(self, source: Source) -> Source:
         return source
 
-    def total(self, reader: Source, rows: IntArray | None) -> FloatArray:
+    def whole_sums(self, reader: Source, rows: IntArray | None) -> Sums:
         counts = np.zeros(self.shape)
         for block in blocks_of(reader, rows):
             codes = block.X if block.present is None else block.X[block.present]
@@ -65,4 +67,7 @@ class CodeCounts:
                     for column, size in zip(self.columns, self.n_bins, strict=True)
                 ]
             )
-        return counts
+        return (WholeSum.of(counts),)
+
+    def from_whole(self, source: Source, sums: Sums) -> FloatArray:
+        return sums[0].value()

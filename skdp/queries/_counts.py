@@ -17,10 +17,12 @@ from skdp._floats import FloatArray, IntArray
 from skdp.data import Source
 from skdp.privacy._query import Bound, Layout
 from skdp.queries._blocks import blocks_of
+from skdp.queries._exact_sums import WholeSum
+from skdp.queries._summed import Summed, Sums
 
 
 @dataclass(frozen=True, eq=False)
-class Counts:
+class Counts(Summed):
     """Half of (at or below - above), for two thresholds of each feature.
 
     `thresholds`, of shape (2, n_features), are public, or released.
@@ -46,7 +48,7 @@ class Counts:
     def open(self, source: Source) -> Source:
         return source
 
-    def total(self, reader: Source, rows: IntArray | None) -> FloatArray:
+    def whole_sums(self, reader: Source, rows: IntArray | None) -> Sums:
         counts = np.zeros(self.thresholds.shape)
         for block in blocks_of(reader, rows):
             for total, threshold in zip(counts, self.thresholds, strict=True):
@@ -54,7 +56,10 @@ class Counts:
                 if block.present is not None:
                     signs[~block.present] = 0.0
                 total += signs.sum(axis=0)
-        return counts.ravel()
+        return (WholeSum.of(2 * counts.ravel()),)
+
+    def from_whole(self, source: Source, sums: Sums) -> FloatArray:
+        return sums[0].value() / 2
 
     def at_or_below(self, released: FloatArray, n_samples: int) -> FloatArray:
         """The counts that a released vector stands for; post-processing."""

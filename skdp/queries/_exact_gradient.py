@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from skdp._floats import UNIT_ROUNDOFF, FloatArray, IntArray
-from skdp.data import Block, Source, holds_rows, is_stable
+from skdp.data import Block, Source, holds_rows, is_stable, nothing
 from skdp.losses._plain import plain_error, plain_residual
 from skdp.objectives import LinearObjective
 from skdp.privacy._query import Bound, Layout
 from skdp.queries._blocks import blocks_of
+from skdp.queries._exact_sums import WholeSum
 from skdp.queries._grid import MOST_ROWS, RESIDUAL_BITS
 from skdp.queries._grid_rows import DenseGrid, GridRows, gridded
 from skdp.queries._plain_gradient import PlainGradient, PlainSums
@@ -31,6 +32,7 @@ from skdp.queries._row_grid import (
     finish_rows,
     scale_of,
 )
+from skdp.queries._summed import Sums
 
 # Numbers in a table from which on compiled code makes up for the time to load it.
 _WORTH_COMPILING = 10_000_000
@@ -137,6 +139,8 @@ class ExactGradientSum:
         self._largest = residual_bound(objective, residual_clip)
         self._clip = residual_clip
         self._kept: list[_Kept] = []
+        # Rows that were read, or none: of the kind that tells what sums stand for.
+        self._kind: GridRows | None = None
         # What is kept is of one reading, so that others need not show the same.
         n_bytes = objective.n_samples * objective.n_features
         n_bytes *= _DENSE_BYTES if source.is_row_major else _OTHER_BYTES
@@ -154,41 +158,63 @@ class ExactGradientSum:
         `weights` are released and on their grid. With `rows`, in rising order, over
         these records only.
         """
-        d, k = self._objective.n_features, weights.shape[1]
+        return self.value(self.whole_sums(weights, rows))
+
+    def whole_sums(self, weights: FloatArray, rows: IntArray | None = None) -> Sums:
+        """What the sum follows from: products and residuals, in units."""
+        k = weights.shape[1]
         total: Any = None
-        sums, of_intercept = np.zeros((d, k)), np.zeros((1, k))
-        last: GridRows | None = None
+        of_intercept = WholeSum((1, k))
         blocks = self._blocks(rows)
         pushed = self._pushed(weights) if rows is None else None
         if pushed is not None:
             blocks = map(self._on_grid, pushed.far)
-            last = self._on_grid(Block(np.empty((0, d)), np.empty(0))).sums
-            total = last.total(k)
+            self._kind = self._of_none()
+            total = self._kind.total(k)
             total.add_whole(pushed.products)
-            of_intercept += pushed.residuals
+            of_intercept.add([[pushed.residuals]])
         for block in blocks:
+            self._kind = block.sums
             if total is None:
                 total = block.sums.total(k)
-            of_intercept += self._add(total, block, weights)
-            last = block.sums
-        if last is not None:
-            unit = self._largest * 2.0**-last.bits
-            sums = last.features(total.value()) * unit
+            of_intercept.add(self._add(total, block, weights)[None, :])
+        if total is None:
+            total = self._of_none().total(k)
+        return total.whole(), of_intercept
+
+    def value(self, sums: Sums) -> FloatArray:
+        """The sum that whole sums stand for."""
+        products, units = sums
+        kind = self._of_none() if self._kind is None else self._kind
+        unit = self._largest * 2.0**-kind.bits
+        of_features = kind.features(products.value()) * unit
         if not self._objective.fit_intercept:
-            return sums
-        return np.concatenate([sums, self._of_intercept(of_intercept)])
+            return of_features
+        return np.concatenate([of_features, self.value_of_intercept((units,))])
 
     def of_intercept(self, weights: FloatArray) -> FloatArray:
         """The intercept's row of the sum at `weights`, of shape (1, n_outputs)."""
-        total = np.zeros((1, weights.shape[1]))
+        return self.value_of_intercept(self.whole_of_intercept(weights))
+
+    def whole_of_intercept(self, weights: FloatArray) -> Sums:
+        """What the intercept's row follows from: residuals, in units."""
+        total = WholeSum((1, weights.shape[1]))
         for block in self._blocks(None):
             residual = self._residual(block.products.in_double(), block, weights)
-            total += self._units(residual, None, RESIDUAL_BITS).sum(axis=0)
-        return self._of_intercept(total)
+            units = self._units(residual, None, RESIDUAL_BITS)
+            total.add(units.sum(axis=0)[None, :])
+        return (total,)
 
-    def _of_intercept(self, units: FloatArray) -> FloatArray:
+    def value_of_intercept(self, sums: Sums) -> FloatArray:
+        """The intercept's row that whole sums stand for."""
+        (units,) = sums
         unit = self._largest * 2.0**-RESIDUAL_BITS
-        return units * unit * self._objective.intercept_value
+        return units.value() * unit * self._objective.intercept_value
+
+    def _of_none(self) -> GridRows:
+        """Rows on their grid, of no records; public."""
+        rows: GridRows = self._on_grid(nothing(self._source)).sums
+        return rows
 
     def _pushed(self, weights: FloatArray) -> PlainSums | None:
         """Sums that the source adds up where its records are, if it can."""

@@ -8,7 +8,7 @@ lanes shows. Where terms are products, whole numbers are kept in two words.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -77,6 +77,25 @@ class WholeSum:
         carried: IntArray = self._low >> _LOW_BITS
         self._high += carried
         self._low -= carried << _LOW_BITS
+
+    @classmethod
+    def of(cls, terms: Any) -> Self:
+        """A sum of one array of whole numbers below 2^62."""
+        total = cls(np.shape(terms))
+        total.add(terms)
+        return total
+
+    @classmethod
+    def of_words(cls, high: IntArray, low: IntArray) -> Self:
+        """What two words stand for, the lower one not yet carried."""
+        total = cls.of(low)
+        total._high += high
+        return total
+
+    def include(self, other: WholeSum) -> None:
+        """Add the sum of other records."""
+        self._high += other._high
+        self.add(other._low)
 
     def value(self) -> FloatArray:
         """The total, rounded once."""

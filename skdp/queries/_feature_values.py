@@ -20,6 +20,7 @@ from skdp.objectives import LinearObjective
 from skdp.privacy._query import Bound, Layout
 from skdp.queries._exact_gradient import ExactGradientSum, grid_bound, grid_slack
 from skdp.queries._features import prediction_bound
+from skdp.queries._gradient_answer import GradientAnswer
 from skdp.queries._grid import on_grid
 
 # Constant in the intercept's column of a query, in units of the chosen rows' norm.
@@ -138,7 +139,7 @@ class Values:
 
 
 @dataclass(frozen=True, eq=False)
-class Value:
+class Value(GradientAnswer):
     """Gradients of chosen features and of the intercept at `weights`.
 
     `weights`, of shape (n_columns, n_outputs), are released.
@@ -152,25 +153,24 @@ class Value:
         return int(self.family.is_asked.sum()), self.weights.shape[1]
 
     @property
-    def _inside(self) -> FloatArray:
-        """The weights as a reader takes them, on their grid."""
+    def at(self) -> FloatArray:
         return on_grid(self.weights[self.family.read_rows] * self.family.unit)
 
     def bound(self) -> Bound:
         rows, clip = self.family.rows, self.family.residual_clip
-        prediction = prediction_bound(rows.objective, self._inside)
+        prediction = prediction_bound(rows.objective, self.at)
         return rows.bound(clip, prediction)
 
     def slack(self, layout: Layout) -> float:
-        norm, rows = float(np.linalg.norm(self._inside)), self.family.rows
+        norm, rows = float(np.linalg.norm(self.at)), self.family.rows
         clip = self.family.residual_clip
         return grid_slack(rows.objective, layout, rows.length, norm, clip)
 
     def open(self, source: Source) -> ValueSum:
         return ValueSum(source, self.family)
 
-    def total(self, reader: ValueSum, rows: IntArray | None) -> FloatArray:
-        counted = self.family.counted * reader(self._inside, rows)
+    def answer(self, gradient: FloatArray) -> FloatArray:
+        counted = self.family.counted * gradient
         return counted[self.family.is_asked]
 
     def read(self, released: FloatArray) -> FloatArray:

@@ -17,6 +17,7 @@ from skdp.data import Source
 from skdp.objectives import LinearObjective
 from skdp.privacy._query import Bound, Layout
 from skdp.queries._exact_gradient import ExactGradientSum, grid_bound, grid_slack
+from skdp.queries._gradient_answer import GradientAnswer
 from skdp.queries._grid import on_grid
 from skdp.queries._split_gradient import FeaturesPart
 
@@ -131,7 +132,7 @@ class Scores:
 
 
 @dataclass(frozen=True, eq=False)
-class Score:
+class Score(GradientAnswer):
     """Scores of some features at `weights`, which are released.
 
     Public: `among`, of shape (n_candidates,), and `place`, of shape (n_candidates,
@@ -166,8 +167,12 @@ class Score:
     def open(self, source: Source) -> ScoreSum:
         return ScoreSum(source, self.family)
 
-    def total(self, reader: ScoreSum, rows: IntArray | None) -> FloatArray:
-        difference = self.place - reader(self.weights, rows)[self.among]
+    @property
+    def at(self) -> FloatArray:
+        return self.weights
+
+    def answer(self, gradient: FloatArray) -> FloatArray:
+        difference = self.place - gradient[self.among]
         scores: FloatArray = np.linalg.norm(difference, axis=1)
         return scores
 

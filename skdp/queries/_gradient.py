@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skdp._floats import FloatArray, IntArray
+from skdp._floats import FloatArray
 from skdp.data import Source
 from skdp.objectives import LinearObjective
 from skdp.privacy._query import Bound, Layout
@@ -21,6 +21,7 @@ from skdp.queries._exact_gradient import (
     grid_slack,
     is_exact,
 )
+from skdp.queries._gradient_answer import GradientAnswer
 from skdp.queries._gradient_sum import GradientSum, gradient_bound, rounding_slack
 from skdp.queries._grid import on_grid
 
@@ -74,7 +75,7 @@ class Gradients:
 
 
 @dataclass(frozen=True, eq=False)
-class Gradient:
+class Gradient(GradientAnswer):
     """The gradient sum at `weights`, which are released.
 
     Weights are of shape (n_columns, n_outputs).
@@ -117,10 +118,16 @@ class Gradient:
         of = ExactGradientSum if self.family.is_exact else GradientSum
         return of(source, self.family.objective, self.family.residual_clip)
 
-    def total(
-        self, reader: ExactGradientSum | GradientSum, rows: IntArray | None
-    ) -> FloatArray:
-        return self._unit * reader(self.weights, rows)
+    @property
+    def is_whole(self) -> bool:
+        return self.family.is_exact
+
+    @property
+    def at(self) -> FloatArray:
+        return self.weights
+
+    def answer(self, gradient: FloatArray) -> FloatArray:
+        return self._unit * gradient
 
     def read(self, released: FloatArray) -> FloatArray:
         """The gradient sum that a release stands for; post-processing."""

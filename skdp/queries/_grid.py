@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp._floats import FloatArray, IntArray
+from skdp.queries._exact_sums import WholeSum
 
 ROW_BITS, RESIDUAL_BITS = 22, 18
 # Of products whose sums double precision holds.
@@ -80,7 +81,10 @@ class ExactTotal:
         self._low &= 0xFFFFFFFF
         self._rows = 0  # what is left is far below the last bit of 64
 
+    def whole(self) -> WholeSum:
+        """The sums as they are."""
+        return WholeSum.of_words(self._high, self._low)
+
     def value(self) -> FloatArray:
         """The sums, each rounded once."""
-        high = self._high + (self._low >> 32)
-        return np.asarray(high * 2.0**32 + (self._low & 0xFFFFFFFF))
+        return self.whole().value()

@@ -19,8 +19,9 @@ from skdp._floats import UNIT_ROUNDOFF, FloatArray, IntArray
 from skdp._row_threads import by_runs, n_threads_for
 from skdp.data import Source, held
 from skdp.privacy._query import Bound, Layout
-from skdp.queries._exact_sums import unit_for
+from skdp.queries._exact_sums import WholeSum, unit_for
 from skdp.queries._loss_facts import PLAIN, LeafLoss, LossFacts
+from skdp.queries._summed import Summed, Sums
 
 # Above it a smaller residual may come with a larger vector (Lemma 1).
 MOST_CURVATURE = math.sqrt(8.0)
@@ -124,7 +125,7 @@ class Trees(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class LeafSums:
+class LeafSums(Summed):
     """Sums over the leaves of the tree that comes after those with released values.
 
     The source has codes for rows, and labels or targets in [-1, 1]. It may have an
@@ -174,11 +175,14 @@ class LeafSums:
     def open(self, source: Source) -> LeafReader:
         return LeafReader(source, self.trees, self.terms.n_outputs)
 
-    def total(self, reader: LeafReader, rows: IntArray | None) -> FloatArray:
+    def whole_sums(self, reader: LeafReader, rows: IntArray | None) -> Sums:
         raw = reader.raw(self.start, self.values)
         leaves = reader.leaves(len(self.values))
         sums = reader.sums(self.terms, leaves, raw, 1 / self.unit, rows)
-        return sums.astype(np.float64) * self.unit
+        return (WholeSum.of(sums),)
+
+    def from_whole(self, source: Source, sums: Sums) -> FloatArray:
+        return sums[0].value() * self.unit
 
 
 class LeafReader:

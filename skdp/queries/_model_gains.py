@@ -16,16 +16,17 @@ import numpy as np
 from skdp._floats import UNIT_ROUNDOFF, FloatArray, IntArray
 from skdp.data import Source
 from skdp.privacy._query import Bound, Layout
-from skdp.queries._exact_sums import unit_for
+from skdp.queries._exact_sums import WholeSum, unit_for
 from skdp.queries._leaf_sums import LeafReader, LeafSums, Trees
 from skdp.queries._loss_facts import PLAIN, LeafLoss, LossFacts
+from skdp.queries._summed import Summed, Sums
 
 # Sums of terms up to it are exact in double precision.
 MOST_GAIN = 64.0
 
 
 @dataclass(frozen=True, eq=False)
-class ModelGains:
+class ModelGains(Summed):
     """Sums of the gains by shares of what all trees add to raw predictions.
 
     Its source is that of `LeafSums`, whose reader it shares.
@@ -91,9 +92,12 @@ class ModelGains:
     def open(self, source: Source) -> LeafReader:
         return LeafReader(source, self.trees, len(self.start))
 
-    def total(self, reader: LeafReader, rows: IntArray | None) -> FloatArray:
+    def whole_sums(self, reader: LeafReader, rows: IntArray | None) -> Sums:
         raw = reader.raw(self.start, self.values)
         limits = np.asarray(self.shares), self.clip, 1 / self.unit
         facts = self.facts.numbers(self.loss, len(self.start))
         sums = reader.gains(self.loss, facts, raw, self.start, *limits, rows)
-        return sums.astype(np.float64) * self.unit
+        return (WholeSum.of(sums),)
+
+    def from_whole(self, source: Source, sums: Sums) -> FloatArray:
+        return sums[0].value() * self.unit

@@ -30,6 +30,7 @@ from skdp.data import Block, Source
 from skdp.privacy._query import Bound, Layout
 from skdp.queries._blocks import blocks_of
 from skdp.queries._exact_sums import WholeSum, total_rounding
+from skdp.queries._summed import Summed, Sums
 
 # The bound of rows, and that of targets, in whole numbers.
 _LARGEST = 2.0**21
@@ -92,7 +93,7 @@ class Moments:
 
 
 @dataclass(frozen=True)
-class MomentSums:
+class MomentSums(Summed):
     """The vector of the module's docstring, summed over all records.
 
     Rows are clipped to the norm `data_norm`, and targets, if they have a weight, to the
@@ -129,18 +130,21 @@ class MomentSums:
     def open(self, source: Source) -> Source:
         return source
 
-    def total(self, reader: Source, rows: IntArray | None) -> FloatArray:
-        return self.stack(self.sums(reader, rows))
+    def from_whole(self, source: Source, sums: Sums) -> FloatArray:
+        return self.stack(_moments(sums))
 
     def sums(self, source: Source, rows: IntArray | None = None) -> Moments:
         """The exact sums. Private."""
+        return _moments(self.whole_sums(source, rows))
+
+    def whole_sums(self, reader: Source, rows: IntArray | None) -> Sums:
         total = _Total(self.n_features, has_rows=self.weights.intercept > 0)
         # Kept, since memory that is new each time takes longer than the arithmetic.
         scratch = np.empty((_DENSE_ROWS, self.n_features))
-        for block in blocks_of(source, rows):
+        for block in blocks_of(reader, rows):
             for X, v in self._pieces(block):
                 total.add(whole_rows(X, self.data_norm, scratch), v)
-        return total.value()
+        return total.whole()
 
     def _pieces(self, block: Block) -> Iterator[tuple[Any, FloatArray]]:
         """Rows of records that are there, as many as add up exactly, with targets."""
@@ -223,16 +227,22 @@ class _Total:
         self._rows_rows.add(self._part)
         self._part[:], self._n_part = 0.0, 0
 
-    def value(self) -> Moments:
-        """In units of the bounds."""
+    def whole(self) -> Sums:
+        """Sums of u u', of u, of u v and of v."""
         self._flush()
-        square = _LARGEST**-2
-        return Moments(
-            self._rows_rows.value() * square,
-            self._rows.value() / _LARGEST,
-            self._rows_targets.value() * square,
-            float(self._targets.value()) / _LARGEST,
-        )
+        return self._rows_rows, self._rows, self._rows_targets, self._targets
+
+
+def _moments(sums: Sums) -> Moments:
+    """What whole sums stand for, in units of the bounds."""
+    rows_rows, rows, rows_targets, targets = sums
+    square = _LARGEST**-2
+    return Moments(
+        rows_rows.value() * square,
+        rows.value() / _LARGEST,
+        rows_targets.value() * square,
+        float(targets.value()) / _LARGEST,
+    )
 
 
 def whole_rows(X: Any, bound: float, scratch: FloatArray | None = None) -> Any:

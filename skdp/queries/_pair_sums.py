@@ -28,7 +28,8 @@ from skdp._floats import FloatArray, IntArray
 from skdp.data import Source
 from skdp.privacy._query import Bound, Layout
 from skdp.queries._blocks import blocks_of
-from skdp.queries._exact_sums import nearest, total_rounding, unit_for
+from skdp.queries._exact_sums import WholeSum, nearest, total_rounding, unit_for
+from skdp.queries._summed import Summed, Sums
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class Pairs:
 
 
 @dataclass(frozen=True, eq=False)
-class PairSums:
+class PairSums(Summed):
     """The sums of pairs over all records.
 
     Bounds are the declared ones of the features.
@@ -96,7 +97,7 @@ class PairSums:
     def open(self, source: Source) -> Source:
         return source
 
-    def total(self, reader: Source, rows: IntArray | None) -> FloatArray:
+    def whole_sums(self, reader: Source, rows: IntArray | None) -> Sums:
         sums = np.zeros((2, len(self.low)))
         for block in blocks_of(reader, rows):
             values = nearest(to_unit(block.X, self.low, self.high), self.unit)
@@ -108,8 +109,12 @@ class PairSums:
                 if block.present is not None:
                     part = np.where(block.present[:, None], part, 0.0)
                 total += part.sum(axis=0)
-        sums[1] *= self.pairs.weight
-        return sums.ravel()
+        return (WholeSum.of(sums / self.unit),)
+
+    def from_whole(self, source: Source, sums: Sums) -> FloatArray:
+        total = sums[0].value() * self.unit
+        total[1] *= self.pairs.weight
+        return total.ravel()
 
     def read(self, released: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Sums of a, and of b + 1/2, that a released vector stands for."""

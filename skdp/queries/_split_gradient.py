@@ -18,7 +18,9 @@ from skdp.data import Source
 from skdp.objectives import LinearObjective
 from skdp.privacy._query import Bound, Layout
 from skdp.queries._exact_gradient import ExactGradientSum, grid_bound, grid_slack
+from skdp.queries._gradient_answer import GradientAnswer
 from skdp.queries._grid import on_grid
+from skdp.queries._summed import Sums
 
 # Of weights, for the rounding of raw predictions.
 _ROUNDED = 1 + 1e-12
@@ -61,7 +63,7 @@ class SplitGradients:
 
 
 @dataclass(frozen=True, eq=False)
-class SplitGradient:
+class SplitGradient(GradientAnswer):
     """A part of the gradient sum at `weights`, which are released.
 
     Weights are of shape (n_columns, n_outputs).
@@ -69,6 +71,10 @@ class SplitGradient:
 
     family: SplitGradients
     weights: FloatArray
+
+    @property
+    def at(self) -> FloatArray:
+        return self.weights
 
     def bound(self) -> Bound:
         norm = float(np.linalg.norm(self.weights, 2)) * _ROUNDED
@@ -92,8 +98,8 @@ class FeaturesPart(SplitGradient):
     def shape(self) -> tuple[int, ...]:
         return self.family.objective.n_features, self.weights.shape[1]
 
-    def total(self, reader: ExactGradientSum, rows: IntArray | None) -> FloatArray:
-        return reader(self.weights, rows)[: self.family.objective.n_features]
+    def answer(self, gradient: FloatArray) -> FloatArray:
+        return gradient[: self.family.objective.n_features]
 
 
 class InterceptPart(SplitGradient):
@@ -103,5 +109,14 @@ class InterceptPart(SplitGradient):
     def shape(self) -> tuple[int, ...]:
         return 1, self.weights.shape[1]
 
+    def whole_sums(self, reader: ExactGradientSum, rows: IntArray | None) -> Sums:
+        return reader.whole_of_intercept(self.weights)
+
+    def from_whole(self, source: Source, sums: Sums) -> FloatArray:
+        return self.answer(self.open(source).value_of_intercept(sums))
+
     def total(self, reader: ExactGradientSum, rows: IntArray | None) -> FloatArray:
-        return reader.of_intercept(self.weights)
+        return self.answer(reader.of_intercept(self.weights))
+
+    def answer(self, gradient: FloatArray) -> FloatArray:
+        return gradient

@@ -20,11 +20,12 @@ from skdp._rows import scale_rows, with_entries
 from skdp.data import Source
 from skdp.privacy._query import Bound, Layout
 from skdp.queries._blocks import blocks_of
-from skdp.queries._exact_sums import below, unit_for
+from skdp.queries._exact_sums import WholeSum, below, unit_for
+from skdp.queries._summed import Summed, Sums
 
 
 @dataclass(frozen=True)
-class StateSums:
+class StateSums(Summed):
     """How much all records together are in each state, and their targets at each knot.
 
     Parameters
@@ -76,7 +77,7 @@ class StateSums:
     def open(self, source: Source) -> Source:
         return source
 
-    def total(self, reader: Source, rows: IntArray | None) -> FloatArray:
+    def whole_sums(self, reader: Source, rows: IntArray | None) -> Sums:
         states, knots = np.zeros(self.n_states), np.zeros(self._n_knots)
         for block in blocks_of(reader, rows):
             X, y = block.X, block.y
@@ -87,7 +88,10 @@ class StateSums:
                 states += np.asarray(self._whole(X).sum(axis=0)).ravel()
             if self.n_intervals:
                 knots += self._at_knots(y)
-        return np.concatenate([states, knots])
+        return (WholeSum.of(np.concatenate([states, knots]) / self.unit),)
+
+    def from_whole(self, source: Source, sums: Sums) -> FloatArray:
+        return sums[0].value() * self.unit
 
     def _whole(self, X: Any) -> Any:
         """Shares in whole units."""

@@ -20,10 +20,11 @@ from skdp.exceptions import UnboundedQueryError
 from skdp.objectives import LinearObjective
 from skdp.privacy._query import Bound, Layout
 from skdp.queries._blocks import blocks_of
-from skdp.queries._exact_sums import nearest, unit_for
+from skdp.queries._exact_sums import WholeSum, nearest, unit_for
 from skdp.queries._gradient_sum import GradientSum
 from skdp.queries._grid import on_grid
 from skdp.queries._grid_rows import gridded
+from skdp.queries._summed import Summed, Sums
 
 # Of what is clipped, by rounding.
 _ROUNDED = 1 + 1e-12
@@ -70,7 +71,7 @@ class Trial:
 
 
 @dataclass(frozen=True, eq=False)
-class MeanProduct:
+class MeanProduct(Summed):
     """Sum of the products of rows and weights, each clipped.
 
     Parameters
@@ -105,7 +106,7 @@ class MeanProduct:
     def open(self, source: Source) -> Source:
         return source
 
-    def total(self, reader: Source, rows: IntArray | None) -> FloatArray:
+    def whole_sums(self, reader: Source, rows: IntArray | None) -> Sums:
         total, unit = np.zeros(self.shape), self.trial.unit(self.clip)
         for products, block in self.trial.products(reader, self.coef, rows):
             products = np.nan_to_num(products)
@@ -114,11 +115,14 @@ class MeanProduct:
             if block.present is not None:
                 clipped[~block.present] = 0.0
             total += nearest(clipped, unit).sum(axis=0)
-        return total
+        return (WholeSum.of(total / unit),)
+
+    def from_whole(self, source: Source, sums: Sums) -> FloatArray:
+        return sums[0].value() * self.trial.unit(self.clip)
 
 
 @dataclass(frozen=True, eq=False)
-class Gains:
+class Gains(Summed):
     """Sums of how much less is lost with shares of the weights than with none.
 
     Parameters
@@ -171,14 +175,17 @@ class Gains:
     def open(self, source: Source) -> Source:
         return source
 
-    def total(self, reader: Source, rows: IntArray | None) -> FloatArray:
+    def whole_sums(self, reader: Source, rows: IntArray | None) -> Sums:
         total, unit = np.zeros(self.shape), self.trial.unit(self._largest)
         for products, block in self.trial.products(reader, self.coef, rows):
             gains = self._gains(products, block.y)
             if block.present is not None:
                 gains[~block.present] = 0.0
             total += nearest(gains, unit).sum(axis=0)
-        return total
+        return (WholeSum.of(total / unit),)
+
+    def from_whole(self, source: Source, sums: Sums) -> FloatArray:
+        return sums[0].value() * self.trial.unit(self._largest)
 
     def _gains(self, products: FloatArray, y: FloatArray) -> FloatArray:
         """Of each record by each share, clipped."""

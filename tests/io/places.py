@@ -1,4 +1,4 @@
-"""One table in several places: memory, Parquet, DuckDB and PostgreSQL."""
+"""One table in several places: memory, Parquet, DuckDB, PostgreSQL and Dask."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import pandas as pd
 import pyarrow as pa
 from pyarrow import parquet
 
-from skdp.io import ParquetSource, SqlSource
+from skdp.io import DaskSource, ParquetSource, SqlSource
 from tests.io import postgres_cluster
+from tests.io.cluster import client
 
 N = 900
 FEATURES = ["a", "b", "c"]
@@ -115,6 +116,24 @@ DATABASES = {
     "PostgreSQL": postgres,
     "parallel workers": lambda frame: postgres(frame, **PARALLEL),
 }
+
+
+def on_workers(frame, folder, *, n_files=4, batch_size=1 << 14, **facts):
+    """In files that two workers read."""
+    facts = {"target": "y", "n_samples": len(frame), "features": FEATURES, **facts}
+    write(frame, folder, n_files)
+    return DaskSource(str(folder), client(), batch_size=batch_size, **facts)
+
+
+def in_partitions(frame, *, npartitions=5, **facts):
+    """In a data frame of two workers."""
+    from dask import dataframe
+
+    facts = {"target": "y", "n_samples": len(frame), "features": FEATURES, **facts}
+    frame = dataframe.from_pandas(frame, npartitions=npartitions)
+    return DaskSource(frame, client(), **facts)
+
+
 # How a table may lie, by name.
 LAYOUTS = {
     "one file": lambda frame, path, **facts: in_files(frame, path / "one", **facts),
@@ -132,6 +151,14 @@ LAYOUTS = {
     "parallel workers": lambda frame, path, **facts: in_postgres(
         frame, settings=PARALLEL, batch_size=100, **facts
     ),
+    "workers": lambda frame, path, **facts: on_workers(
+        frame, path / "workers", **facts
+    ),
+}
+# And where rows are read as they come.
+ROW_LAYOUTS = {
+    **LAYOUTS,
+    "partitions": lambda frame, path, **facts: in_partitions(frame, **facts),
 }
 
 

@@ -16,22 +16,30 @@ from skdp.io import ParquetSource, _arrow
 from skdp.io._rows import StreamRows
 from skdp.io._steps import applied
 from skdp.io._targets import Labels, Numbers
-from tests.io.places import FEATURES, LAYOUTS, N, in_files, numbers, read, with_holes
+from tests.io.places import (
+    FEATURES,
+    ROW_LAYOUTS,
+    N,
+    in_files,
+    numbers,
+    read,
+    with_holes,
+)
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", ROW_LAYOUTS)
 def test_rows_are_those_in_memory(layout, tmp_path):
     frame = numbers()
-    rows, present, others = read(LAYOUTS[layout](frame, tmp_path))
+    rows, present, others = read(ROW_LAYOUTS[layout](frame, tmp_path))
     assert present.all()
     assert np.array_equal(rows.astype(float), frame[FEATURES].to_numpy())
     assert np.array_equal(others["y"], frame["y"])
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", ROW_LAYOUTS)
 def test_rows_without_numbers_are_null_records(layout, tmp_path):
     frame, bad = with_holes()
-    rows, present, _ = read(LAYOUTS[layout](frame, tmp_path))
+    rows, present, _ = read(ROW_LAYOUTS[layout](frame, tmp_path))
     assert len(rows) == N
     assert np.array_equal(present, ~bad)
     assert np.all(rows[bad].astype(float) == 0)
@@ -100,10 +108,10 @@ def mixed(n=300):
     return frame
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", ROW_LAYOUTS)
 def test_declared_columns_are_encoded_as_in_memory(layout, tmp_path):
     frame = mixed()
-    source = LAYOUTS[layout](frame, tmp_path, features=list(DECLARED))
+    source = ROW_LAYOUTS[layout](frame, tmp_path, features=list(DECLARED))
     encoder = TableEncoder(DECLARED).fit(frame[list(DECLARED)])
     rows, present, _ = read(source.appended(encoder))
     assert present.all()
@@ -111,11 +119,11 @@ def test_declared_columns_are_encoded_as_in_memory(layout, tmp_path):
     assert np.array_equal(rows.astype(float), expected)
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", ROW_LAYOUTS)
 def test_what_may_not_be_missing_makes_a_null_record(layout, tmp_path):
     frame = mixed()
     frame.loc[[1, 2], "score"] = np.nan
-    source = LAYOUTS[layout](frame, tmp_path, features=list(DECLARED))
+    source = ROW_LAYOUTS[layout](frame, tmp_path, features=list(DECLARED))
     encoder = TableEncoder(DECLARED, handle_unknown="error").fit(source)
     rows, present, _ = read(source.appended(encoder))
     bad = frame["score"].isna() | (frame["job"] == "other")

@@ -1,0 +1,118 @@
+"""Time of one gradient sum: Dask with two workers, and the block reader with threads.
+
+Run ``python -m benchmarks.dask_sums --rows 3000000`` at the root of a checkout. The
+block reader decodes Parquet on two threads; each of two workers of Dask, which are
+processes of this machine, does so on one. Both are run in turn, reading at every pass
+and with rows kept on their grid, and their sums are compared bit for bit. Prints a
+table of ``docs/large_data.md``, part "Dask".
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from benchmarks.pushed_sums import stream, table
+from skdp.io import DaskSource, ParquetSource
+from skdp.losses import LogisticLoss
+from skdp.objectives import LinearObjective
+from skdp.privacy._elsewhere import exact_answer
+from skdp.queries import _exact_gradient
+from skdp.queries._gradient import Gradients
+
+_FEATURES, _WORKERS, _RUNS = 20, 2, 7
+
+
+def keep(n_bytes: int) -> None:
+    """How much may be kept of rows, in this process."""
+    _exact_gradient._MOST_KEPT = n_bytes
+
+
+def passes(source: Any, query: Any) -> Callable[[], Any]:
+    """One sum of a source in its session; the first call opens what later ones use."""
+    records, readers = stream(source), []
+
+    def opened(query: Any) -> Any:
+        if not readers:
+            readers.append(query.open(records))
+        return readers[0]
+
+    return lambda: exact_answer(query, records, opened, None)
+
+
+def seconds(call: Callable[[], Any]) -> float:
+    """Of one call."""
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+def compared(one: Any, other: Any, query: Any) -> tuple[list[float], list[float]]:
+    """Times of both in turn; their sums must be the same."""
+    first, second = passes(one, query), passes(other, query)
+
+    def both() -> tuple[list[float], list[float]]:
+        assert np.array_equal(first(), second())
+        pairs = [(seconds(first), seconds(second)) for _ in range(_RUNS)]
+        return [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+
+    times: tuple[list[float], list[float]] = one.during(lambda: other.during(both))
+    return times
+
+
+def main() -> None:
+    """Print the table."""
+    from distributed import Client, LocalCluster
+
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=3_000_000)
+    n = parser.parse_args().rows
+    pa.set_cpu_count(2)
+    objective = LinearObjective(
+        loss=LogisticLoss(),
+        n_samples=n,
+        n_features=_FEATURES,
+        data_norm=1.0,
+        adjacency="replace_one",
+    )
+    weights = np.random.default_rng(1).normal(size=(_FEATURES + 1, 1))
+    query = Gradients(objective, 0.5).at(weights)
+    given = {
+        "n_workers": _WORKERS,
+        "threads_per_worker": 1,
+        "host": "127.0.0.1",
+        "dashboard_address": None,
+    }
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        LocalCluster(**given) as cluster,
+        Client(cluster) as client,
+    ):
+        path = str(Path(folder) / "rows.parquet")
+        pq.write_table(table(n), path, row_group_size=1 << 17)
+        facts: dict[str, Any] = {"target": "y", "n_samples": n}
+        reader = ParquetSource(path, **facts)
+        workers = DaskSource(path, client, **facts)
+        print("| a pass | block reader, 2 threads | Dask, 2 workers | ratio |")
+        print("|---|---|---|---|")
+        for name, n_bytes in {"reads": 0, "of kept rows": 2**30}.items():
+            keep(n_bytes)
+            client.run(keep, n_bytes)
+            local, there = compared(reader, workers, query)
+            ratios = [b / a for a, b in zip(local, there, strict=True)]
+            middle = [statistics.median(own) for own in (local, there, ratios)]
+            told = f"{middle[2]:.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
+            print(f"| {name} | {middle[0]:.3f} s | {middle[1]:.3f} s | {told} |")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,352 @@
+"""One part of a source on the worker that has its records, and what it answers there.
+
+Workers log what is raised in them, and dashboards show what is shown of values: here a
+failure is None, and no value shows what it holds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp._floats import IntArray
+from skdp._quiet import no_warnings
+from skdp.data import Elsewhere
+from skdp.exceptions import SourceError
+from skdp.io._arrow import arrow
+from skdp.io._batches import Batch
+from skdp.io._parquet import File, FileState
+from skdp.io._reading import Reading
+from skdp.io._sent import received
+from skdp.io._steps import Step
+from skdp.io._table_source import FETCHED, names_of, rows_of
+
+# Bytes of a cell, for a guess at what it takes to read a part anew.
+_CELL = 8
+
+
+class PartRows(Protocol):
+    """Where the rows of a part come from."""
+
+    @property
+    def n_rows(self) -> int:
+        """How many they are."""
+        ...
+
+    @property
+    def n_bytes(self) -> int:
+        """About how much they take."""
+        ...
+
+    @property
+    def n_pieces(self) -> int:
+        """In how many pieces they move."""
+        ...
+
+    def batches(
+        self, names: tuple[str, ...], size: int, piece: int | None = None
+    ) -> Iterator[Any]:
+        """Record batches of some columns, the same rows in the same order each time."""
+        ...
+
+    def state(self) -> bytes:
+        """What changes with the rows; private."""
+        ...
+
+
+@dataclass(frozen=True, repr=False)
+class Piece:
+    """Some row groups of a Parquet file that all workers see: what moves at once.
+
+    Parameters
+    ----------
+    file : File
+    groups : tuple of int
+    n_rows : int
+    """
+
+    file: File
+    groups: tuple[int, ...]
+    n_rows: int
+
+
+def state_of(states: Iterable[FileState]) -> bytes:
+    """The state of a part, from those of its files."""
+    found = hashlib.blake2b()
+    for size, changed, end in states:
+        found.update(f"{size} {changed} ".encode() + end)
+    return found.digest()
+
+
+@dataclass(frozen=True, repr=False)
+class FileRows:
+    """Pieces of Parquet files, one after the other.
+
+    Parameters
+    ----------
+    pieces : tuple of Piece
+    n_columns : int
+    """
+
+    pieces: tuple[Piece, ...]
+    n_columns: int
+
+    @property
+    def n_rows(self) -> int:
+        return sum(piece.n_rows for piece in self.pieces)
+
+    @property
+    def n_pieces(self) -> int:
+        return len(self.pieces)
+
+    @property
+    def n_bytes(self) -> int:
+        return self.n_rows * self.n_columns * _CELL
+
+    @property
+    def files(self) -> tuple[File, ...]:
+        """Each of them once."""
+        return tuple(dict.fromkeys(piece.file for piece in self.pieces))
+
+    def batches(
+        self, names: tuple[str, ...], size: int, piece: int | None = None
+    ) -> Iterator[Any]:
+        for one in self.pieces if piece is None else (self.pieces[piece],):
+            yield from one.file.batches(names, size, one.groups)
+
+    def state(self) -> bytes:
+        return state_of(file.state() for file in self.files)
+
+
+class FrameRows:
+    """A data frame, which is one partition of a larger one.
+
+    Parameters
+    ----------
+    frame : DataFrame
+    schema : Schema of Arrow
+    """
+
+    def __init__(self, frame: Any, schema: Any) -> None:
+        self._frame, self._schema = frame, schema
+        self.n_rows, self.n_pieces = len(frame), 1
+        self.n_bytes = self.n_rows * len(schema) * _CELL
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._frame, self._schema)
+
+    @cached_property
+    def _table(self) -> Any:
+        table = arrow().Table.from_pandas(
+            self._frame, self._schema, preserve_index=False, nthreads=1
+        )
+        # Of one chunk, so that what a checksum sees follows from the cells.
+        return table.combine_chunks()
+
+    @cached_property
+    def _state(self) -> bytes:
+        found = hashlib.blake2b()
+        for batch in self._table.to_batches():
+            found.update(batch.serialize())
+        return found.digest()
+
+    def batches(
+        self, names: tuple[str, ...], size: int, piece: int | None = None
+    ) -> Iterator[Any]:
+        yield from self._table.select(list(names)).to_batches(max_chunksize=size)
+
+    def state(self) -> bytes:
+        return self._state
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PartTable:
+    """A part in the place of the table that an estimator's rows are of.
+
+    Parameters
+    ----------
+    part : PartRows
+    target : str or None
+    batch_size : int
+    steps : tuple of Step
+    """
+
+    part: PartRows
+    target: str | None
+    batch_size: int
+    steps: tuple[Step, ...]
+    elsewhere: ClassVar[Elsewhere | None] = None
+
+    @property
+    def n_samples(self) -> int:
+        """Records of the part."""
+        return self.part.n_rows
+
+    def rows(
+        self, reading: Reading, also: tuple[str, ...] = ()
+    ) -> Iterator[tuple[Any, NDArray[np.bool_], Any]]:
+        """One pass; see `TableSource.rows`."""
+        found = self.part.batches(names_of(reading, also), FETCHED)
+        batches = Batch.of(((columns, None) for columns in found), self.batch_size)
+        return rows_of(self._counted(batches), reading, self.steps)
+
+    def gradient_sums(self, *asked: Any) -> None:
+        """No engine adds up what is in a part."""
+
+    def _counted(self, batches: Iterator[Batch]) -> Iterator[Batch]:
+        done = 0
+        for batch in batches:
+            done += len(batch)
+            yield batch
+        if done != self.n_samples:
+            raise SourceError("A part has other rows than it said.")
+
+
+@dataclass(frozen=True, repr=False)
+class Answer:
+    """What a part answers. Private.
+
+    Parameters
+    ----------
+    number : int
+        Of the part.
+    question : int
+        Of the question.
+    n_rows, n_pieces : int
+        Of the part.
+    state : bytes
+        Of the rows, before and after they were asked.
+    content : Any
+    """
+
+    number: int
+    question: int
+    n_rows: int
+    n_pieces: int
+    state: bytes
+    content: Any
+
+
+class Part:
+    """Some of the records of a source, where they are. Private.
+
+    What a query keeps of its rows is kept here too, until another family of queries
+    asks. When a part moves, it moves without that.
+
+    Parameters
+    ----------
+    number : int
+    rows : PartRows
+    """
+
+    def __init__(self, number: int, rows: PartRows) -> None:
+        self.number, self.rows = number, rows
+        self._reader: tuple[int | None, Any] = (None, None)
+        self._lock = threading.Lock()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.number, self.rows)
+
+    def __sizeof__(self) -> int:
+        # What a scheduler weighs against the time to answer elsewhere.
+        return self.rows.n_bytes
+
+    def answer(self, question: int, request: Request, sent: bytes) -> Answer | None:
+        """What is asked; None if it could not be answered."""
+        with self._lock, no_warnings():
+            try:
+                before = self.rows.state()
+                content = request.content(self, sent)
+                if self.rows.state() != before:
+                    return None
+            except Exception:  # whatever it is, it might quote a value
+                return None
+        size = self.rows.n_rows, self.rows.n_pieces
+        return Answer(self.number, question, *size, before, content)
+
+    def reader(self, family: int, query: Any, source: Any) -> Any:
+        """The reader of a family of queries, by its number."""
+        if self._reader[0] != family:
+            self._reader = (None, None)  # before another one takes its room
+            self._reader = (family, query.open(source))
+        return self._reader[1]
+
+
+class Request(Protocol):
+    """A question to a part; public, but for which rows it is of."""
+
+    def content(self, part: Part, sent: bytes) -> Any:
+        """The part's answer. Private."""
+        ...
+
+
+@dataclass(frozen=True)
+class StateOf:
+    """Whether a part is as it was."""
+
+    def content(self, part: Part, sent: bytes) -> None:
+        """Nothing: the answer's frame says it."""
+
+
+@dataclass(frozen=True)
+class RowsOf:
+    """The rows themselves.
+
+    Parameters
+    ----------
+    names : tuple of str
+        Columns.
+    piece : int
+        Which piece of the part.
+    """
+
+    names: tuple[str, ...]
+    piece: int
+
+    def content(self, part: Part, sent: bytes) -> Any:
+        """A table of Arrow."""
+        batches = list(part.rows.batches(self.names, FETCHED, self.piece))
+        return arrow().Table.from_batches(batches) if batches else None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SumsOf:
+    """Whole sums of a query, which is sent with the source that it is of.
+
+    Parameters
+    ----------
+    family : int
+        Number of the queries that share what a reader keeps.
+    rows : ndarray of int64 or None
+        In rising order; None for all.
+    """
+
+    family: int
+    rows: IntArray | None
+
+    def content(self, part: Part, sent: bytes) -> Any:
+        """A tuple of whole sums."""
+        query, source = received(sent, lambda *facts: PartTable(part.rows, *facts))
+        return query.whole_sums(part.reader(self.family, query, source), self.rows)
+
+
+def answered(
+    part: Part | None, question: int, request: Request, sent: bytes
+) -> Answer | None:
+    """What a worker does; a function, for schedulers send functions."""
+    return None if part is None else part.answer(question, request, sent)
+
+
+def frame_part(number: int, frame: Any, schema: Any) -> Part | None:
+    """A part that is a partition of a data frame; None if it is none."""
+    try:
+        return Part(number, FrameRows(frame, schema))
+    except Exception:  # as above
+        return None

@@ -1,0 +1,41 @@
+"""What is sent to workers: a query and the source that it is of, without the table.
+
+Estimators' rows are public maps of a table's; the table stays where it is, and on a
+worker its own part stands in its place.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+from skdp.io._table_source import TableSource
+from skdp.privacy import BudgetLedger
+
+
+def sent(value: Any) -> bytes:
+    """A value as bytes, in which each table is what is public of it."""
+    import cloudpickle
+
+    class Pickler(cloudpickle.Pickler):
+        def persistent_id(self, value: Any) -> Any:
+            if isinstance(value, TableSource):
+                return value.target, value.batch_size, value._steps
+            # A step that was fitted has one, and needs it no more.
+            return () if isinstance(value, BudgetLedger) else None
+
+    file = io.BytesIO()
+    Pickler(file, protocol=pickle.HIGHEST_PROTOCOL).dump(value)
+    return file.getvalue()
+
+
+def received(value: bytes, table: Callable[..., Any]) -> Any:
+    """The value again, with what `table` makes of a table's public facts."""
+
+    class Unpickler(pickle.Unpickler):
+        def persistent_load(self, facts: Any) -> Any:
+            return table(*facts) if facts else None
+
+    return Unpickler(io.BytesIO(value)).load()

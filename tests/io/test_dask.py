@@ -1,0 +1,497 @@
+"""Sums of workers: counted once, whatever is retried, lost, told twice or changed."""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import time
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+from dask import dataframe, delayed
+from sklearn.pipeline import make_pipeline
+
+from skdp import (
+    BudgetLedger,
+    DPGradientBoostingClassifier,
+    DPLinearRegression,
+    DPLogisticRegression,
+    DPStandardScaler,
+)
+from skdp.data import MemorySource
+from skdp.exceptions import SourceError
+from skdp.io import DaskSource
+from skdp.io._dask_parts import DaskParts, _divided
+from skdp.io._part import FrameRows, Part, Piece
+from skdp.io._sent import received, sent
+from skdp.io._session import _FAILED
+from tests.io.cluster import client, heal, kill
+from tests.io.places import (
+    COLUMNS,
+    FEATURES,
+    N,
+    in_partitions,
+    numbers,
+    on_workers,
+    with_holes,
+    write,
+)
+from tests.io.test_failures import SECRET, ledger, told
+from tests.io.test_same_bits import BOUNDS, LABELS, released
+
+SEEDED = {"solver": "noisy_gd", "solver_params": {"n_steps": 6}, **LABELS}
+
+
+def model(**given):
+    return DPLogisticRegression(1.0, **{**SEEDED, **given})
+
+
+def private(**given):
+    """One that a ledger books."""
+    return model(random_state=None, **given)
+
+
+def here(frame=None):
+    """What a fit in memory releases."""
+    frame = numbers() if frame is None else frame
+    return released(model().fit(frame[FEATURES], frame["y"]))
+
+
+def are_same(one, other):
+    return all(a.tobytes() == b.tobytes() for a, b in zip(one, other, strict=True))
+
+
+@pytest.fixture
+def keeps_nothing():
+    """Workers read at every pass."""
+
+    def keep(n_bytes):
+        from skdp.queries import _exact_gradient
+
+        _exact_gradient._MOST_KEPT = n_bytes
+
+    client().run(keep, 0)
+    yield
+    client().run(keep, 2**30)
+
+
+@pytest.fixture
+def mortal():
+    """Workers may be killed."""
+    heal()
+    yield
+    heal()
+
+
+# ------------------------------------------------------------------------- same bits
+
+
+@pytest.mark.parametrize(
+    ("asked", "target"),
+    [
+        (DPLogisticRegression(1.0, columns=COLUMNS, **LABELS), "y"),
+        (DPLinearRegression(1.0, solver="adassp", **BOUNDS), "t"),
+        (DPLogisticRegression(1.0, solver="noisy_sgd", **LABELS), "y"),
+    ],
+    ids=["declared", "moments", "samples"],
+)
+def test_partitions_give_the_same_bits(asked, target):
+    frame = numbers()
+    own = released(asked.fit(frame[FEATURES], frame[target]))
+    source = in_partitions(frame, target=target)
+    assert are_same(released(asked.fit(source)), own)
+
+
+def test_rows_stay_where_they_are(tmp_path, monkeypatch):
+    """Sums come to the client, and no rows."""
+    source = on_workers(numbers(), tmp_path / "table")
+
+    def scan(self, names):
+        raise AssertionError
+
+    monkeypatch.setattr(DaskSource, "_scan", scan)
+    assert are_same(released(model().fit(source)), here())
+
+
+def test_null_records_add_nothing(tmp_path):
+    frame, bad = with_holes()
+    own = here(frame.assign(**{name: frame[name].where(~bad, 0.0) for name in "abc"}))
+    there = model().fit(on_workers(frame, tmp_path / "table"))
+    partitions = model().fit(in_partitions(frame))
+    assert are_same(released(there), released(partitions))
+    # A row of zeros has a residual, and a null record has none.
+    assert not are_same(released(there), own)
+
+
+def test_workers_that_keep_nothing_give_the_same_bits(tmp_path, keeps_nothing):
+    for source in (on_workers(numbers(), tmp_path / "t"), in_partitions(numbers())):
+        assert are_same(released(model().fit(source)), here())
+
+
+def test_trees_are_added_up_by_workers(tmp_path):
+    frame = numbers()
+    asked = DPGradientBoostingClassifier(
+        1.0, columns=COLUMNS, init="constant", n_estimators=20, **LABELS
+    )
+    own = released(asked.fit(frame[FEATURES], frame["y"]))
+    source = on_workers(frame, tmp_path / "table")
+    assert are_same(released(asked.fit(source)), own)
+
+
+def test_a_ledger_books_one_fit_and_stays_at_home(tmp_path):
+    books = ledger(tmp_path)
+    steps = DPStandardScaler(bounds=(-2, 2), ledger=books), private(ledger=books)
+    make_pipeline(*steps).fit(on_workers(numbers(), tmp_path / "table"))
+    assert len(books.spends()) == 2
+
+
+def test_words_and_categories_of_a_frame():
+    frame = numbers()
+    frame["word"] = frame["word"].astype("category")
+    asked = DPLogisticRegression(
+        1.0, columns={"a": (-2, 2), "word": ["down", "up"]}, **LABELS
+    )
+    own = released(asked.fit(frame[["a", "word"]], frame["y"]))
+    for known in (frame, frame.assign(word=frame["word"].astype(object))):
+        source = in_partitions(known, features=["a", "word"])
+        assert are_same(released(asked.fit(source)), own)
+
+
+# -------------------------------------------------------------------------- failures
+
+
+class Spoilt(DaskSource):
+    """A source of which something happens to the answers of some question."""
+
+    when = 4
+
+    def spoil(self, how):
+        gathered = self._parts._gathered
+        n_calls, before = 0, []
+
+        def spoilt(futures):
+            nonlocal n_calls
+            n_calls += 1
+            found = gathered(futures)
+            if n_calls == self.when:
+                found = how(found, before)
+            before[:] = found
+            return found
+
+        self._parts._gathered = spoilt
+        return self
+
+
+def changed(answer):
+    return replace(answer, state=b"other")
+
+
+HOWS = {
+    "told twice": lambda found, before: [*found, found[0]],
+    "one in the place of another": lambda found, before: [found[0], *found[:-1]],
+    "lost": lambda found, before: found[1:],
+    "failed": lambda found, before: [None, *found[1:]],
+    "of another question": lambda found, before: [before[0], *found[1:]],
+    "of another part": lambda found, before: [*found, replace(found[0], number=99)],
+    "changed": lambda found, before: [changed(found[0]), *found[1:]],
+    "of fewer rows": lambda found, before: [
+        replace(found[0], n_rows=found[0].n_rows - 1),
+        *found[1:],
+    ],
+}
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_no_part_counts_twice_or_not_at_all(how, tmp_path):
+    books, folder = ledger(tmp_path), write(numbers(), tmp_path / "table", 4)
+    source = Spoilt(str(folder), client(), target="y", n_samples=N, features=FEATURES)
+    with pytest.raises(SourceError) as caught:
+        private(ledger=books).fit(source.spoil(HOWS[how]))
+    assert caught.value.args == (_FAILED,)
+    assert caught.value.__context__ is None
+    assert len(books.spends()) == 1
+
+
+def test_broken_twin_counts_a_part_twice(tmp_path, monkeypatch):
+    """Without the check a part that is told twice would be in the model twice."""
+    folder = write(numbers(), tmp_path / "table", 4)
+    source = Spoilt(str(folder), client(), target="y", n_samples=N, features=FEATURES)
+
+    def unchecked(self, answers, numbers, question=None):
+        for answer in answers:
+            facts = answer.n_rows, answer.n_pieces, answer.state
+            self._known.setdefault(answer.number, type(next(iter(known)))(*facts))
+        return [answer.content for answer in answers]
+
+    with source._parts.connected():
+        known = list(source._parts._known.values())
+    monkeypatch.setattr(DaskParts, "_checked", unchecked)
+    found = released(model().fit(source.spoil(HOWS["told twice"])))
+    assert not are_same(found, here())
+
+
+def killed_once(source):
+    """Kill the worker of the first part when all parts have been asked once more."""
+    parts, n_calls = source._parts, 0
+    gathered = parts._gathered
+
+    def killing(futures):
+        nonlocal n_calls
+        n_calls += 1
+        if n_calls == 4:
+            ((worker, *_),) = client().who_has([parts._parts[0]]).values()
+            kill(worker)
+        return gathered(futures)
+
+    parts._gathered = killing
+    return source
+
+
+def slowly():
+    """Answers take their time, so that a pass is not over when it ends."""
+    from skdp.io import _part
+
+    state = _part.FileRows.state
+
+    def slow(self):
+        time.sleep(0.05)
+        return state(self)
+
+    _part.FileRows.state = slow
+
+
+def test_a_worker_that_is_killed_in_a_pass(
+    tmp_path, keeps_nothing, mortal, monkeypatch
+):
+    """The other one takes its parts: the right sums, and one booking."""
+    frame, books, sums = numbers(), ledger(tmp_path), DaskSource.sums
+    records = MemorySource(frame[FEATURES].to_numpy(), frame["y"].to_numpy(float))
+    n_right = 0
+
+    def compared(self, query, source, rows):
+        nonlocal n_right
+        found = sums(self, query, source, rows)
+        expected = query.whole_sums(query.open(records), rows)
+        n_right += all(
+            np.array_equal(one.value(), other.value())
+            for one, other in zip(found, expected, strict=True)
+        )
+        return found
+
+    monkeypatch.setattr(DaskSource, "sums", compared)
+    source = killed_once(on_workers(frame, tmp_path / "table"))
+    client().run(slowly)
+    private(ledger=books).fit(source)
+    assert n_right == 6
+    assert len(books.spends()) == 1
+
+
+def frame_of(make, n_parts=4):
+    """A data frame of Dask whose partitions `make` makes when they are wanted."""
+    rows = np.array_split(np.arange(N), n_parts)
+    parts = [delayed(make)(int(own[0]), int(own[-1]) + 1) for own in rows]
+    meta = numbers(10).astype({"word": "object"})
+    return dataframe.from_delayed(parts, meta=meta, verify_meta=False)
+
+
+def same_rows(first, last):
+    return numbers().iloc[first:last].astype({"word": "object"})
+
+
+def other_rows(first, last):
+    """Not the same on another worker."""
+    frame = same_rows(first, last)
+    frame["a"] += os.getpid() % 1000 / 1000
+    return frame
+
+
+FACTS = {"target": "y", "n_samples": N, "features": FEATURES}
+
+
+def test_partitions_that_are_lost_are_computed_again(mortal):
+    source = DaskSource(frame_of(same_rows), client(), **FACTS)
+    assert are_same(released(model().fit(killed_once(source))), here())
+
+
+def test_partitions_that_are_not_the_same_again_end_the_fit(tmp_path, mortal):
+    """Two data sets are never in one model."""
+    books = ledger(tmp_path)
+    source = DaskSource(frame_of(other_rows), client(), **FACTS)
+    with pytest.raises(SourceError) as caught:
+        private(ledger=books).fit(killed_once(source))
+    assert caught.value.args == (_FAILED,)
+    assert len(books.spends()) == 1
+
+
+def test_files_that_change_between_passes_end_the_fit(tmp_path):
+    source = on_workers(numbers(), tmp_path / "table")
+    gathered, n_calls = source._parts._gathered, 0
+
+    def touch(futures):
+        nonlocal n_calls
+        n_calls += 1
+        if n_calls == 4:
+            write(numbers(seed=1), tmp_path / "table", 4)
+        return gathered(futures)
+
+    source._parts._gathered = touch
+    with pytest.raises(SourceError) as caught:
+        model().fit(source)
+    assert caught.value.args == (_FAILED,)
+
+
+def test_no_log_of_a_worker_tells_what_went_wrong(tmp_path):
+    def fails(n_passes):
+        from skdp.io import _part
+
+        def batches(self, *asked):
+            raise RuntimeError(f"the value {SECRET} in row 17")
+
+        _part.FileRows.kept = _part.FileRows.batches
+        _part.FileRows.batches = batches
+
+    def mended():
+        from skdp.io import _part
+
+        _part.FileRows.batches = _part.FileRows.kept
+
+    books = ledger(tmp_path)
+    source = on_workers(numbers(), tmp_path / "table")
+    client().run(fails, 1)
+    try:
+        with pytest.raises(SourceError) as caught:
+            private(ledger=books).fit(source)
+        assert caught.value.args == (_FAILED,)
+        assert SECRET not in told(caught.value)
+        assert SECRET not in str(client().get_worker_logs())
+        assert SECRET not in str(client().get_scheduler_logs())
+    finally:
+        client().run(mended)
+    assert len(books.spends()) == 1
+
+
+# -------------------------------------------------------- what is refused for nothing
+
+
+@pytest.mark.parametrize("n_samples", [N - 1, N + 1])
+def test_a_wrong_number_of_records(n_samples, tmp_path):
+    books = ledger(tmp_path)
+    for source in (
+        on_workers(numbers(), tmp_path / "table", n_samples=n_samples),
+        in_partitions(numbers(), n_samples=n_samples),
+    ):
+        with pytest.raises(ValueError, match="must be their number of rows"):
+            private(ledger=books).fit(source)
+    assert books.spends() == []
+
+
+def test_files_that_changed_before_a_fit(tmp_path):
+    source = on_workers(numbers(), tmp_path / "table")
+    write(numbers(seed=1), tmp_path / "table", 4)
+    with pytest.raises(ValueError, match="Make the source anew"):
+        model().fit(source)
+
+
+def fails(first, last):
+    raise ValueError(f"the value {SECRET}")
+
+
+def test_what_is_not_as_said(tmp_path):
+    folder = write(numbers(), tmp_path / "table", 2)
+    with pytest.raises(TypeError, match="must be a Client of"):
+        DaskSource(str(folder), "tcp://127.0.0.1:8786", **FACTS)
+    with pytest.raises(ValueError, match="at least one Parquet file"):
+        DaskSource(str(tmp_path / "nowhere"), client(), **FACTS)
+    frame = pd.DataFrame({0: [1.0], "y": [1]})
+    with pytest.raises(ValueError, match="names that are strings"):
+        DaskSource(dataframe.from_pandas(frame, npartitions=1), client(), **FACTS)
+    source = DaskSource(frame_of(fails), client(), **FACTS)
+    with pytest.raises(ValueError, match="Make the source anew") as caught:
+        model().fit(source)
+    assert SECRET not in told(caught.value)
+
+
+def test_nobody_waits_for_workers_that_do_not_come(tmp_path, monkeypatch):
+    from skdp.io import _dask_parts
+
+    monkeypatch.setattr(_dask_parts, "_PATIENCE", 0.1)
+    parts = on_workers(numbers(), tmp_path / "table")._parts
+    parts._client = SimpleNamespace(nthreads=dict)
+    slow = client().submit(time.sleep, 2, pure=False)
+    with pytest.raises(SourceError):
+        parts._gathered([slow])
+    with pytest.raises(ValueError, match="scheduler with workers"), parts.connected():
+        pass
+
+
+# --------------------------------------------------------------- scores, predictions
+
+
+@pytest.mark.parametrize("kind", ["files", "frame"])
+def test_scores_and_predictions_come_in_order(kind, tmp_path):
+    frame = numbers()
+    asked = model().fit(frame[FEATURES], frame["y"])
+    is_frame = kind == "frame"
+    source = in_partitions(frame) if is_frame else on_workers(frame, tmp_path / "t")
+    assert source.shape == (N, 3)
+    assert asked.score(source) == asked.score(frame[FEATURES], frame["y"])
+    expected = asked.predict(frame[FEATURES])
+    assert np.array_equal(asked.predict(source), expected)
+    path = tmp_path / "predictions.parquet"
+    source.predict_to(asked, path, keys=["key"])
+    found = pd.read_parquet(path)
+    assert np.array_equal(found["key"], frame["key"])
+    assert np.array_equal(found["prediction"], expected)
+
+
+def test_what_a_record_says_of_partitions(tmp_path):
+    there = model().fit(in_partitions(numbers()))
+    *_, of_frame, checked = there.privacy_.assumed_public
+    assert "each row of the Dask data frame is one record" in of_frame
+    assert "checksums of the partitions" in checked
+    there = model().fit(on_workers(numbers(), tmp_path / "table"))
+    assert "in each answer of a worker" in there.privacy_.assumed_public[-1]
+
+
+# ------------------------------------------------------------------ what is sent
+
+
+def test_tables_and_ledgers_are_not_sent(tmp_path):
+    source = on_workers(numbers(), tmp_path / "table")
+    books = BudgetLedger(tmp_path / "books.db", epsilon=1.0, delta=1e-6)
+    message = sent((source, books, [1, 2]))
+    table, nothing, rest = received(message, lambda *facts: facts)
+    assert table == ("y", source.batch_size, ())
+    assert (nothing, rest) == (None, [1, 2])
+    # Nobody else reads it.
+    with pytest.raises(pickle.UnpicklingError):
+        pickle.Unpickler(io.BytesIO(message)).load()
+
+
+def test_a_part_moves_without_what_it_keeps():
+    import pyarrow as pa
+
+    frame = numbers()[FEATURES]
+    schema = pa.Schema.from_pandas(frame, preserve_index=False)
+    part = Part(3, FrameRows(frame, schema))
+    part._reader = 1, "what is kept"
+    moved = pickle.loads(pickle.dumps(part))
+    assert moved.number == 3
+    assert moved._reader == (None, None)
+    assert moved.rows.state() == part.rows.state()
+    frame.iloc[0, 0] += 1e-9
+    assert FrameRows(frame, schema).state() != part.rows.state()
+
+
+@pytest.mark.parametrize("sizes", [[5], [1, 1, 1, 1], [100, 1, 1], [0, 3], [7] * 23])
+@pytest.mark.parametrize("n_parts", [1, 2, 4, 50])
+def test_parts_have_every_piece_once(sizes, n_parts):
+    pieces = [Piece(None, (i,), size) for i, size in enumerate(sizes)]
+    parts = list(_divided(pieces, n_parts))
+    assert [piece for part in parts for piece in part] == pieces
+    assert all(parts)
+    assert len(parts) <= n_parts

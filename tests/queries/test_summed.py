@@ -1,0 +1,142 @@
+"""Parts of the records, added up apart, give the bits of all of them together."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from skdp.data import Block, MemorySource, nothing
+from skdp.losses import LogisticLoss
+from skdp.objectives import LinearObjective
+from skdp.privacy._elsewhere import exact_answer
+from skdp.queries._code_counts import CodeCounts
+from skdp.queries._counts import Counts
+from skdp.queries._exact_sums import WholeSum
+from skdp.queries._feature_values import Values
+from skdp.queries._features import Scores
+from skdp.queries._gradient import Gradients
+from skdp.queries._moments import MomentSums, MomentWeights
+from skdp.queries._pair_sums import SQUARES, PairSums
+from skdp.queries._split_gradient import SplitGradients
+from skdp.queries._state_sums import StateSums
+from skdp.queries._summed import added
+from skdp.queries._trial import MeanProduct, Trial
+
+N, D = 20_000, 4
+RNG = np.random.default_rng(0)
+X = np.abs(RNG.normal(size=(N, D)))
+Y = (RNG.random(N) < 0.4).astype(float)
+PRESENT = RNG.random(N) < 0.99
+CODES = RNG.integers(0, 5, size=(N, D)).astype(np.uint8)
+SHARES = csr_array(RNG.random((N, D)) / D)
+WEIGHTS = 0.3 * RNG.normal(size=(D + 1, 1))
+OBJECTIVE = LinearObjective(
+    loss=LogisticLoss(),
+    n_samples=N,
+    n_features=D,
+    data_norm=1.0,
+    adjacency="replace_one",
+)
+SPLIT = SplitGradients(OBJECTIVE, 0.5)
+ASKED = {
+    "gradient": (Gradients(OBJECTIVE, 0.5).at(WEIGHTS), X),
+    "features": (SPLIT.features(WEIGHTS), X),
+    "intercept": (SPLIT.intercept(WEIGHTS), X),
+    "scores": (Scores(OBJECTIVE, 0.5, 0.3).at(WEIGHTS), X),
+    "values": (
+        Values(OBJECTIVE, (1, 2), 0.5, 1.0).at(WEIGHTS * [[0], [1], [1], [0], [1]]),
+        X,
+    ),
+    "moments": (MomentSums(MomentWeights(0.5, 1.0), N, D, 1.0), X),
+    "pairs": (PairSums(SQUARES, np.zeros(D), np.full(D, 3.0), N), X),
+    "counts": (Counts(np.array([[0.2] * D, [0.7] * D])), X),
+    "codes": (CodeCounts((0, 2), (5, 5)), CODES),
+    "states": (StateSums(D, N, 1, 3), SHARES),
+    "products": (MeanProduct(Trial(OBJECTIVE), WEIGHTS[:D], 0.5), X),
+}
+
+
+def source_of(rows, first=0, last=N):
+    return MemorySource(rows[first:last], Y[first:last], PRESENT[first:last])
+
+
+def sums_of(query, rows, ends):
+    """Whole sums of each part."""
+    parts = [source_of(rows, *run) for run in pairwise(ends)]
+    return [query.whole_sums(query.open(part), None) for part in parts]
+
+
+@pytest.mark.parametrize("name", ASKED)
+@pytest.mark.parametrize("ends", [[0, N], [0, 1, N], [0, 7000, 7001, 15000, N]])
+def test_parts_add_up_to_the_same_bits(name, ends):
+    query, rows = ASKED[name]
+    whole = source_of(rows)
+    expected = query.total(query.open(whole), None)
+    found = query.from_whole(whole, added(sums_of(query, rows, ends)))
+    assert found.tobytes() == expected.tobytes()
+
+
+def test_broken_twin_of_answers_loses_bits():
+    """Answers of parts, each made a double, do not add up to that of all records."""
+    query, rows = ASKED["moments"]
+    parts = sums_of(query, rows, [0, 7000, 7001, 15000, N])
+    found = sum(query.from_whole(None, sums) for sums in parts)
+    whole = source_of(rows)
+    expected = query.total(query.open(whole), None)
+    assert np.allclose(found, expected)
+    assert found.tobytes() != expected.tobytes()
+
+
+def test_sums_of_any_size():
+    big = 2**61
+    total = WholeSum.of([big, -big, 3])
+    for _ in range(100):
+        total.include(WholeSum.of([big, -big, 3]))
+    assert total.value().tolist() == [101 * big, -101 * big, 303]
+    words = WholeSum.of_words(np.array([5, -5]), np.array([2**40, -1]))
+    assert words.value().tolist() == [5 * 2**32 + 2**40, -5 * 2**32 - 1]
+
+
+class There:
+    """A source whose records are elsewhere, in two parts."""
+
+    n_samples, n_features = N, D
+
+    def __init__(self):
+        self.elsewhere = self
+        self.asked = 0
+
+    def sums(self, query, source, rows):
+        self.asked += 1
+        return added(sums_of(query, X, [0, 5000, N]))
+
+    def nothing(self):
+        return Block(np.empty((0, D)), np.empty(0))
+
+
+def test_answers_are_added_up_where_records_are():
+    query, there = ASKED["moments"][0], There()
+    found = exact_answer(query, there, lambda query: pytest.fail("read"), None)
+    assert there.asked == 1
+    assert found.tobytes() == query.total(source_of(X), None).tobytes()
+    # What is no whole sum needs rows.
+    unbounded = Gradients(
+        LinearObjective(
+            loss=LogisticLoss(),
+            n_samples=N,
+            n_features=D,
+            data_norm=np.inf,
+            adjacency="replace_one",
+        )
+    ).at(WEIGHTS)
+    total = exact_answer(unbounded, there, lambda query: query.open(source_of(X)), None)
+    assert there.asked == 1
+    assert total.shape == (D + 1, 1)
+
+
+def test_nothing_looks_like_a_source():
+    assert nothing(source_of(X)).X.shape == (0, D)
+    assert nothing(There()).y.shape == (0,)
