@@ -558,6 +558,8 @@ HOSTILE_SETTINGS = {
     "default_transaction_isolation": "serializable",
     "statement_timeout": "600000",
     "jit_above_cost": "0",
+    "jit_inline_above_cost": "0",
+    "jit_optimize_above_cost": "0",
 }
 
 
