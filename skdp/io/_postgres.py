@@ -43,7 +43,6 @@ _SETTINGS = {
     "extra_float_digits": "1",
     "idle_in_transaction_session_timeout": "0",
     "intervalstyle": "postgres",
-    "jit": "off",  # compiling takes longer than a pass
     "lock_timeout": "0",
     "row_security": "off",  # an error where rows would be left out
     "standard_conforming_strings": "on",

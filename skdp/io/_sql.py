@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from skdp._floats import FloatArray
 from skdp._validation import check_bool
 from skdp.data import Block
-from skdp.io._arrow import arrow, kind_of
+from skdp.io._arrow import arrow, is_narrow, kind_of
 from skdp.io._duckdb import DuckDB
 from skdp.io._engine import Cell, Engine, quoted
 from skdp.io._parquet import BATCH_SIZE
@@ -41,7 +41,7 @@ _UNREADABLE = (
 
 
 class SqlSource(TableSource):
-    """Records in a database, read block by block and never held. DuckDB so far.
+    """Records in DuckDB or PostgreSQL, read block by block and never held.
 
     Every reading of one fit is in one transaction. Rows in which a number is missing,
     NaN or infinite, or whose target is, and rows that fail `where`, are null records:
@@ -52,13 +52,15 @@ class SqlSource(TableSource):
 
     Parameters
     ----------
-    connection : DuckDBPyConnection
-        Readings take a cursor of it. Never stored with a model.
+    connection : DuckDBPyConnection or Connection of adbc_driver_postgresql.dbapi
+        Readings have a connection of their own to the same database, and leave this one
+        alone. Never stored with a model.
     table : str
         A table, a view, or a query.
     target : str or None
         Column of the target, or an SQL expression of the columns of one row; never a
-        feature. None for predictions only.
+        feature. None for predictions only. In PostgreSQL expressions are columns or
+        conditions.
     n_samples : int
         Declared number of rows, without `where`; public. Compared with COUNT(*).
     features : sequence of str, mapping of str to str, or None, default=None
@@ -79,7 +81,7 @@ class SqlSource(TableSource):
     one_record_per_row : bool, default=False
         That each row of a query is one record, that the number of rows depends on no
         record, and that no record makes the query fail: needed for queries and views
-        of any kind and tables with computed columns, and repeated in
+        of any kind and tables with columns that reading computes, and repeated in
         ``privacy_.assumed_public``.
     batch_size : int in [1, 2^20], default=16384
         Rows that are read at once. Changes no result.
@@ -289,7 +291,9 @@ class SqlSource(TableSource):
             return None
         cells, y = plain
         records = records_of(cells, y, self._relation, self._is_record())
-        text = GradientText(asked, records, self._engine.fence)
+        types = [self._cells[name].dtype for name in names]
+        wide = [j for j, dtype in enumerate(types) if not is_narrow(dtype)]
+        text = GradientText(asked, records, wide, self._engine.fence)
         (session,) = self._reads
         residuals, *products = session.answered(
             lambda: (self._count(), self._engine.row(text.sums))

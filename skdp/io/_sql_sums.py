@@ -4,7 +4,7 @@ The reference is `ExactGradientSum`; every step has its rounding from the one th
 Columns are made doubles first, since engines multiply singles in single precision.
 No function of an engine is used that is not rounded correctly: + - * / floor trunc sqrt
 abs, and comparisons. Nothing is computed that may overflow or vanish, which some
-engines take for an error: records with long entries are far, and are left out.
+engines take for an error: records with long doubles are far, and are left out.
 """
 
 from __future__ import annotations
@@ -59,12 +59,16 @@ class GradientText:
     records : str
         A query with the columns ``x0``, ``x1``, ... and ``y``, doubles; rows in which
         one is missing or not finite are null records.
+    wide : sequence of int
+        Places of the columns whose squares might be no double; of the others, whole
+        numbers and numbers in single precision, they always are.
     fence : str, default=""
         What ends a subquery so that its columns are computed once.
     """
 
     asked: PlainGradient
     records: str
+    wide: Sequence[int]
     fence: str = ""
 
     @property
@@ -96,9 +100,10 @@ class GradientText:
     # -------------------------------------------------------------------- which records
 
     def _is_short(self) -> str:
-        """Whether no entry is long; false or NULL for those that are not finite."""
+        """Whether no entry is long that might be too long to be squared."""
         most = _of(_LONGEST_ENTRY / self.asked.scale)
-        return " AND ".join(f"abs({x}) < {most}" for x in self._names("x"))
+        own = [f"abs(x{j}) < {most}" for j in self.wide]
+        return " AND ".join([*own, f"abs(y) < {_of(math.inf)}"])
 
     def _is_far(self) -> str:
         units = [self._unit(x) for x in self._names("x")]
@@ -120,9 +125,9 @@ class GradientText:
         units = ", ".join(
             f"{self._unit(x)} AS {q}" for x, q in zip(xs, qs, strict=True)
         )
-        is_near = f"{self._is_short()} AND abs(y) < {_of(math.inf)}"
-        found = f"SELECT y, {units} FROM ({self.records}) AS r WHERE {is_near}"
-        found = self._then(f"*, {_factor(qs)} AS f", found + self.fence)
+        found = f"SELECT y, {units} FROM ({self.records}) AS r"
+        found = f"{found} WHERE {self._is_short()}{self.fence}"
+        found = self._then(f"*, {_factor(qs)} AS f", found)
         rows = ", ".join(f"trunc({q} * f) AS {g}" for q, g in zip(qs, gs, strict=True))
         return f"SELECT y, {rows} FROM ({found}) AS r WHERE f > {_LEAST}{self.fence}"
 
@@ -193,12 +198,13 @@ def _factor(units: Sequence[str]) -> str:
     """What shortens a row: 1 if its squares add up to at most `LONGEST` squared.
 
     Written so that the squares occur once. Exactly that many give the one quotient
-    below 1 that is not meant.
+    below 1 that is not meant. Squares that are missing or no number are taken for far
+    too many: least and greatest pass over NULL, and NaN is the largest number.
     """
     squares = " + ".join(f"{q} * {q}" for q in units)
-    quotient = f"{_of(SHORTENED)} / sqrt(greatest({squares}, {_of(1.0)}))"
-    meant = f"COALESCE(NULLIF({quotient}, {_of(SHORTENED / LONGEST)}), {_of(1.0)})"
-    return f"least({meant}, {_of(1.0)})"
+    squares = f"greatest(least({squares}, {_of(1e300)}), {_of(1.0)})"
+    meant = f"NULLIF({_of(SHORTENED)} / sqrt({squares}), {_of(SHORTENED / LONGEST)})"
+    return f"least(COALESCE({meant}, {_of(1.0)}), {_of(1.0)})"
 
 
 def _squared(text: str, times: int) -> str:

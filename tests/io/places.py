@@ -79,6 +79,7 @@ def postgres(frame, **settings):
         with own.cursor() as cursor:
             cursor.execute(f"CREATE SCHEMA {schema}")
             cursor.adbc_ingest("records", pa.table(given), db_schema_name=schema)
+            cursor.execute(f"ANALYZE {schema}.records")
     uri = postgres_cluster.uri(search_path=schema, **settings)
     _CONNECTIONS.append(dbapi.connect(uri, autocommit=True))
     return _CONNECTIONS[-1]

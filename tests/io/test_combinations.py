@@ -40,7 +40,15 @@ from skdp import (
     private_score,
 )
 from skdp.exceptions import Refused
-from tests.io.places import COLUMNS, FEATURES, N, in_database, in_files, numbers
+from tests.io.places import (
+    COLUMNS,
+    FEATURES,
+    N,
+    in_database,
+    in_files,
+    in_postgres,
+    numbers,
+)
 
 LABELS = {"classes": [0, 1]}
 BOUNDS = {"target_bounds": (0, 1)}
@@ -81,14 +89,14 @@ REGRESSORS = {
     "no noise": DPLinearRegression(np.inf, **BOUNDS),
     "scaled": make_pipeline(BoundedScaler((-2, 2)), DPLinearRegression(**BOUNDS)),
 }
-PLACES = {"files": in_files, "database": in_database}
+PLACES = {"database": in_database, "PostgreSQL": in_postgres, "files": in_files}
 
 
 def source_in(place, tmp_path, frame=None, **facts):
     frame = numbers() if frame is None else frame
     if place == "files":
         return in_files(frame, tmp_path / "table", n_files=3, **facts)
-    return in_database(frame, **facts)
+    return PLACES[place](frame, **facts)
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -151,10 +159,11 @@ def test_set_output_passes_sources_on(container, tmp_path):
     assert len(model.predict(source)) == N
 
 
-def test_predictions_in_an_order_that_is_declared(tmp_path):
+@pytest.mark.parametrize("place", ["database", "PostgreSQL"])
+def test_predictions_in_an_order_that_is_declared(place):
     frame = numbers()
     model = DPLogisticRegression(**LABELS).fit(frame[FEATURES], frame["y"])
-    source = in_database(frame, order_by="key")
+    source = PLACES[place](frame, order_by="key")
     assert np.array_equal(model.predict(source), model.predict(frame[FEATURES]))
     assert model.predict_proba(source).shape == (N, 2)
 

@@ -16,6 +16,7 @@ from skdp.io._session import _FAILED, _INTERRUPTED, Session
 from skdp.queries import _exact_gradient
 from tests.io.places import (
     COLUMNS,
+    DATABASES,
     FEATURES,
     N,
     database,
@@ -240,14 +241,14 @@ def test_one_thread_at_a_time(tmp_path):
 # ------------------------------------------------------------------- nothing is stored
 
 
-@pytest.mark.parametrize("place", ["files", "database"])
+@pytest.mark.parametrize("place", ["files", *DATABASES])
 def test_fitted_models_carry_no_source(place, tmp_path):
     frame = numbers()
     facts = {"target": "y", "n_samples": N, "features": FEATURES, "columns": COLUMNS}
     if place == "files":
         source = ParquetSource(write(frame, tmp_path / "t"), **facts)
     else:
-        source = SqlSource(database(frame), "records", **facts)
+        source = SqlSource(DATABASES[place](frame), "records", **facts)
     fits = [
         DPLogisticRegression(1.0, classes=[0, 1]).fit(source),
         DPGradientBoostingClassifier(1.0, classes=[0, 1]).fit(source),

