@@ -291,7 +291,7 @@ class SqlSource(TableSource):
             return None
         cells, y = plain
         records = records_of(cells, y, self._relation, self._is_record())
-        types = [self._cells[name].dtype for name in names]
+        types = [self._cells[name].dtype for name in reading.names]
         wide = [j for j, dtype in enumerate(types) if not is_narrow(dtype)]
         text = GradientText(asked, records, wide, self._engine.fence)
         (session,) = self._reads
