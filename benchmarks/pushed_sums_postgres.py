@@ -31,7 +31,7 @@ from skdp.queries import _exact_gradient
 from skdp.queries._exact_gradient import ExactGradientSum
 from skdp.queries._grid import on_grid
 
-_FEATURES, _RUNS, _CLIP = 20, 5, 0.5
+_FEATURES, _CLIP = 20, 0.5
 _SCHEMA = "skdp_benchmark"
 
 
@@ -69,10 +69,10 @@ def of_columns() -> str:
     return f"SELECT SUM(y), {', '.join(sums)} FROM {_SCHEMA}.records"
 
 
-def times(jobs: dict[str, Callable[[], Any]]) -> dict[str, float]:
+def times(jobs: dict[str, Callable[[], Any]], turns: int) -> dict[str, float]:
     """Seconds of each, the median of turns; the first turn is not counted."""
     taken: dict[str, list[float]] = {name: [] for name in jobs}
-    for _ in range(_RUNS + 1):
+    for _ in range(turns + 1):
         for name, call in jobs.items():
             start = time.perf_counter()
             call()
@@ -80,7 +80,9 @@ def times(jobs: dict[str, Callable[[], Any]]) -> dict[str, float]:
     return {name: statistics.median(found[1:]) for name, found in taken.items()}
 
 
-def measured(uri: str, n: int, n_workers: int, held: np.ndarray) -> dict[str, float]:
+def measured(
+    uri: str, n: int, turns: int, n_workers: int, held: np.ndarray
+) -> dict[str, float]:
     """Seconds of a pass in each way, within one transaction."""
     option = quote(f"-c max_parallel_workers_per_gather={n_workers}")
     mark = "&" if "?" in uri else "?"
@@ -100,7 +102,8 @@ def measured(uri: str, n: int, n_workers: int, held: np.ndarray) -> dict[str, fl
                     "gradient by hand": lambda: row(by_hand(weights)),
                     "added up there": lambda: pushed(weights),
                     "fetched": lambda: fetched(weights),
-                }
+                },
+                turns,
             )
 
         found: dict[str, float] = source.during(compared)
@@ -128,14 +131,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--uri", default="postgresql://localhost/postgres")
     parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--turns", type=int, default=5)
     given = parser.parse_args()
+    n, turns = given.rows, given.turns
     _exact_gradient._MOST_KEPT = 0  # nothing is kept, however small
-    made = table(given.rows)
+    made = table(n)
     X = np.column_stack([made.column(f"x{j}") for j in range(_FEATURES)])
     memory = MemorySource(X, made.column("y").to_numpy().astype(float))
-    held = ExactGradientSum(memory, objective(given.rows), _CLIP)(some_weights())
+    held = ExactGradientSum(memory, objective(n), _CLIP)(some_weights())
     with stored(given.uri, made):
-        found = {k: measured(given.uri, given.rows, k, held) for k in (0, 2)}
+        found = {k: measured(given.uri, n, turns, k, held) for k in (0, 2)}
     print("| a pass | seconds | with two workers |\n|---|---|---|")
     for name in found[0]:
         print(f"| {name} | {found[0][name]:.2f} | {found[2][name]:.2f} |")

@@ -22,6 +22,7 @@ from skdp.queries._plain_descent import PlainDescent
 # other servers, functions, and samples.
 _STORED = {
     "Bitmap Index Scan",
+    "CTE Scan",
     "Index Only Scan",
     "Index Scan",
     "Result",
@@ -29,15 +30,15 @@ _STORED = {
     "Tid Range Scan",
     "Tid Scan",
 }
-# Encodings of which every text can be shown: bytes that do not fit end a query.
-_ENCODINGS = {"UTF8", "SQL_ASCII", "LATIN1"}
+# Encodings of which every text can be shown in UTF8; of others some end the query.
+_ENCODINGS = {"UTF8", "LATIN1"}
 _NAME = re.compile(
     r'(?:"(?:[^"\x00]|"")+"|[^\W\d]\w*)(?:\.(?:"(?:[^"\x00]|"")+"|[^\W\d]\w*))?'
 )
-# What a user's or a server's settings must not change: what constants mean, what is
-# told of records by notices and by the time that a statement may take, which rows are
-# seen, and whose functions are called.
+# What settings of a session must not change: which text can be shown, what constants
+# mean, what notices and limits of time tell of records, and which rows are seen.
 _SETTINGS = {
+    "client_encoding": "UTF8",
     "client_min_messages": "error",
     "datestyle": "ISO, YMD",
     "extra_float_digits": "1",
@@ -120,9 +121,9 @@ class PostgreSQL:
         (encoding,) = self.row("SELECT current_setting('server_encoding')")
         if encoding not in _ENCODINGS:
             raise ValueError(
-                "The database must be encoded as UTF8, LATIN1 or SQL_ASCII, whose "
-                f"texts can all be read. Got {encoding}. Copy the table into a "
-                "database with ENCODING 'UTF8'."
+                "The database must be encoded as UTF8 or LATIN1, whose texts can all "
+                f"be read. Got {encoding}. Copy the table into a database with "
+                "ENCODING 'UTF8'."
             )
 
     def check(self) -> None:

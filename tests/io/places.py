@@ -74,7 +74,7 @@ def postgres(frame, **settings):
     from adbc_driver_postgresql import dbapi
 
     schema = f"place_{next(_SCHEMAS)}"
-    given = {name: pa.array(frame[name].to_numpy()) for name in frame}
+    given = {name: _array(frame[name]) for name in frame}
     with dbapi.connect(postgres_cluster.uri(), autocommit=True) as own:
         with own.cursor() as cursor:
             cursor.execute(f"CREATE SCHEMA {schema}")
@@ -83,6 +83,12 @@ def postgres(frame, **settings):
     uri = postgres_cluster.uri(search_path=schema, **settings)
     _CONNECTIONS.append(dbapi.connect(uri, autocommit=True))
     return _CONNECTIONS[-1]
+
+
+def _array(column):
+    """NaN stays a number; of other types what is missing is NULL."""
+    is_float = column.dtype.kind == "f"
+    return pa.array(column.to_numpy() if is_float else column, from_pandas=not is_float)
 
 
 def end_connections():

@@ -518,6 +518,37 @@ def test_twin_in_another_transaction_is_found(study):
 
 # --------------------------------------------------------- settings and workers
 
+
+def test_text_that_the_clients_encoding_lacks():
+    """What cannot be shown would end the query: the encoding is that of the reading."""
+    frame = numbers()
+    frame.loc[5, "word"] = "\u0141\u00f3d\u017a"
+    declared = as_declared({"word": ["up", "down", frame.loc[5, "word"]]})
+    facts = {"features": ["word"], **FACTS}
+    connection = postgres(frame, client_encoding="LATIN1")
+    source = SqlSource(connection, "records", **facts)
+    rows, present, _ = read(source, source.reading(declared))
+    assert present.all()
+    assert rows[5, 0] == frame.loc[5, "word"]
+    with pytest.raises(connection.Error):
+        ask(connection, "SELECT max(word) FROM records WHERE key = 5")
+
+
+def test_databases_whose_texts_cannot_all_be_read_are_refused():
+    uri = postgres_cluster.uri()
+    with connected(uri) as own:
+        run(
+            own,
+            "CREATE DATABASE bytes ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C' "
+            "TEMPLATE template0",
+        )
+        with connected(uri.replace("/postgres?", "/bytes?")) as other:
+            run(other, "CREATE TABLE records (a REAL, y INTEGER)")
+            with pytest.raises(ValueError, match="UTF8 or LATIN1"):
+                SqlSource(other, "records", **FACTS)
+        run(own, "DROP DATABASE bytes WITH (FORCE)")
+
+
 HOSTILE_SETTINGS = {
     "datestyle": "German",
     "standard_conforming_strings": "off",
@@ -527,6 +558,8 @@ HOSTILE_SETTINGS = {
     "default_transaction_isolation": "serializable",
     "statement_timeout": "600000",
     "jit_above_cost": "0",
+    "jit_inline_above_cost": "0",
+    "jit_optimize_above_cost": "0",
 }
 
 
@@ -578,3 +611,9 @@ def test_workers_add_up(monkeypatch):
     assert "Gather" in kinds
     (partial,) = (node for node in nodes if node.get("Partial Mode") == "Partial")
     assert partial["Node Type"] == "Aggregate"
+
+
+def test_without_a_server_the_skip_says_what_is_needed(monkeypatch):
+    monkeypatch.setattr(postgres_cluster, "_started", lambda: None)
+    with pytest.raises(pytest.skip.Exception, match="needs PostgreSQL: no initdb"):
+        postgres_cluster.uri()
