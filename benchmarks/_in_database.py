@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -80,3 +81,10 @@ def peak_of(process: int | str) -> float:
     # Not that of resource, which starts from what the parent had.
     (line,) = [one for one in status.read_text().splitlines() if "VmHWM" in one]
     return int(line.split()[1]) / 1024
+
+
+def processor_seconds(process: int) -> float:
+    """What a process of this machine has taken of the processor so far."""
+    *_, after = Path(f"/proc/{process}/stat").read_text().rpartition(")")
+    user, system = after.split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")

@@ -9,6 +9,7 @@ import duckdb
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse import csr_array
 
 from skdp import DPLogisticRegression
 from skdp.data import Block, MemorySource
@@ -163,6 +164,25 @@ def test_null_records_keep_their_places():
     kept = frame[present].reset_index(drop=True)
     closed, _ = in_both(kept, objective_of(n_samples=len(kept)), batch_size=7)
     assert np.abs(memory - closed).max() > 1e-6
+
+
+@pytest.mark.parametrize("store", [np.asarray, np.float32, csr_array])
+@pytest.mark.parametrize("size", [1, 13, 50])
+def test_blocks_of_any_size_are_gone_through_alike(store, size):
+    """A batch that a block ends within goes on in the next one."""
+    objective = objective_of()
+    solver = resolved(objective, n_passes=2, batch_size=10)
+    X, y = numbers(N)[FEATURES].to_numpy(), numbers(N)["y"].to_numpy().astype(float)
+    present = np.arange(N) % 7 > 0
+    whole, parts = (State(objective, solver.updates(objective)) for _ in range(2))
+    for _ in range(2):
+        whole.transition(Block(store(X), y, present), np.arange(N))
+        for start in range(0, N, size):
+            rows = slice(start, start + size)
+            block = Block(store(X[rows]), y[rows], present[rows])
+            parts.transition(block, np.arange(len(y[rows])))
+    assert np.linalg.norm(whole.terminate()) > 0.01
+    assert np.array_equal(whole.terminate(), parts.terminate())
 
 
 def test_a_declared_table_trains_too():

@@ -93,7 +93,7 @@ def test_a_teacher_within_another_solver_reads_ids_too():
     params = {"teacher": "bolt_on", "teacher_params": {"batch_size": 10}}
     model = Sparse(
         1.0,
-        n_nonzero=2,
+        n_nonzero_coefs=2,
         feature_bound=0.5,
         classes=[0, 1],
         solver="knowledge_transfer",
