@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from skdp._floats import FloatArray
 from skdp._row_threads import by_blocks
 from skdp.data._centred import TargetScale
-from skdp.data._source import Block, Source, is_stable
+from skdp.data._source import Block, Elsewhere, Source, elsewhere, is_stable, nothing
 
 # Norms are taken to be longer by as much as their rounding could hide.
 _ROUNDED = 1 + 1e-12
@@ -191,20 +191,34 @@ class CodeSource:
     def __init__(
         self, source: Source, basis: CodeBasis, targets: TargetScale | None = None
     ) -> None:
-        self._blocks = [
-            Block(
-                CodeRows(block.X, basis),
-                block.y if targets is None else targets.of(block.y),
-                block.present,
-            )
-            for block in source.blocks()
-        ]
+        self._source, self._basis, self._targets = source, basis, targets
         self.n_samples, self.n_features = source.n_samples, basis.n_features
         self.largest_block = source.largest_block
         self.is_stable = is_stable(source)
         self.cells = int(basis.starts[-1])
         self.amplification = max(basis.terms, 1.0)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Of what it is made: rows stay where they are.
+        return type(self), (self._source, self._basis, self._targets)
+
+    @property
+    def elsewhere(self) -> Elsewhere | None:
+        """Where the records are added up; None if they come here."""
+        return elsewhere(self._source)
+
+    @cached_property
+    def _blocks(self) -> list[Block]:
+        return [self._shown(block) for block in self._source.blocks()]
+
     def blocks(self) -> Iterator[Block]:
         """The same blocks each time."""
         return iter(self._blocks)
+
+    def nothing(self) -> Block:
+        """A block of no records."""
+        return self._shown(nothing(self._source))
+
+    def _shown(self, block: Block) -> Block:
+        y = block.y if self._targets is None else self._targets.of(block.y)
+        return Block(CodeRows(block.X, self._basis), y, block.present)

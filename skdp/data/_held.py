@@ -11,7 +11,7 @@ from scipy.sparse import issparse, vstack
 
 from skdp.data._memory import MemorySource
 from skdp.data._offset import WithOffset
-from skdp.data._source import Block, Elsewhere, Source, elsewhere
+from skdp.data._source import Block, Elsewhere, Source, elsewhere, nothing
 
 
 def held(source: Source) -> Block:
@@ -63,6 +63,10 @@ class HeldSource:
     def elsewhere(self) -> Elsewhere | None:
         """Where the records are added up; None if they come here, or have come."""
         return elsewhere(self._source) if self._records is None else None
+
+    def nothing(self) -> Block:
+        """A block of no records."""
+        return nothing(self._source)
 
     def whole(self) -> Block:
         """All records as one block, without a copy."""

@@ -20,7 +20,7 @@ from scipy.linalg import block_diag
 
 from skdp._floats import FloatArray
 from skdp.columns import Range
-from skdp.data import CodeBasis, CodeSource, TargetScale, WithOffset, added_up, held
+from skdp.data import CodeBasis, CodeSource, TargetScale, WithOffset, added_up
 from skdp.data._source import Source
 from skdp.ensemble._trees import CodedColumns
 from skdp.losses import LogisticLoss, Loss, SoftmaxLoss, SquaredLoss
@@ -75,7 +75,7 @@ class Curves:
 
     def before(self, source: Source) -> WithOffset:
         """A source whose records start at their curves."""
-        return WithOffset(source, self.at(held(source).X))
+        return WithOffset(source, self.at)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -113,10 +113,9 @@ class StreamSource:
 
     def nothing(self) -> Block:
         """A block of no records."""
-        shape = 0, self.n_features
-        return Block(
-            csr_array(shape) if self._rows.is_sparse else np.empty(shape), np.empty(0)
-        )
+        shape, dtype = (0, self.n_features), self._rows.dtype
+        kind = csr_array if self._rows.is_sparse else np.empty
+        return Block(kind(shape, dtype=dtype), np.empty(0))
 
     def gradient_sums(self, asked: PlainGradient) -> PlainSums | None:
         """Sums that are added up where the records are; None where they are not."""

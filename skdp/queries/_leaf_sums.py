@@ -128,9 +128,9 @@ class Trees(Protocol):
 class LeafSums(Summed):
     """Sums over the leaves of the tree that comes after those with released values.
 
-    The source has codes for rows, and labels or targets in [-1, 1]. It may have an
-    `offset`, an array of shape (n_samples, n_outputs) that follows from released
-    numbers and each record alone, which is added to its raw predictions. Those of
+    The source has codes for rows, and labels or targets in [-1, 1]. It may have
+    `offset_of`, which follows from released numbers: it gives each row by itself
+    n_outputs numbers, which are added to its raw predictions. Those of
     counts are logarithms of means; counts are targets plus `LossFacts.origin`.
 
     Parameters
@@ -199,7 +199,8 @@ class LeafReader:
         n = len(self._y)
         all_there = np.ones(n, dtype=np.bool_)
         self._present = all_there if whole.present is None else whole.present
-        self._offset = getattr(source, "offset", None)
+        offset_of = getattr(source, "offset_of", None)
+        self._offset = None if offset_of is None else offset_of(whole.X)
         self._trees = trees
         self._raw = np.zeros((n, n_outputs))
         self._start: FloatArray | None = None

@@ -40,7 +40,7 @@ def targets_of(loss, codes, n_outputs=1, seed=0):
 
 def source_of(codes, y, present=None, offset=None):
     source = MemorySource(codes, np.asarray(y, dtype=float), present)
-    return source if offset is None else WithOffset(source, offset)
+    return source if offset is None else WithOffset(source, lambda codes: offset)
 
 
 def a_leaf_for_each_code():

@@ -132,14 +132,18 @@ def test_workers_that_keep_nothing_give_the_same_bits(tmp_path, keeps_nothing):
         assert are_same(released(model().fit(source)), here())
 
 
-def test_trees_are_added_up_by_workers(tmp_path):
+@pytest.mark.parametrize("init", ["constant", "linear"])
+def test_trees_are_added_up_by_workers(init, tmp_path, monkeypatch):
     frame = numbers()
     asked = DPGradientBoostingClassifier(
-        1.0, columns=COLUMNS, init="constant", n_estimators=20, **LABELS
+        100.0, columns=COLUMNS, init=init, n_estimators=20, **LABELS
     )
     own = released(asked.fit(frame[FEATURES], frame["y"]))
+    monkeypatch.delattr(DaskSource, "_scan")
+    monkeypatch.setattr(DaskSource, "__abstractmethods__", frozenset())
     source = on_workers(frame, tmp_path / "table")
     assert are_same(released(asked.fit(source)), own)
+    assert asked.privacy_.solver_params["n_estimators"] == 20
 
 
 def test_a_ledger_books_one_fit_and_stays_at_home(tmp_path):
