@@ -47,7 +47,7 @@ def is_within(asked: PlainDescent) -> bool:
     return is_moderate and is_short and asked.n_samples <= _MOST_ROWS
 
 
-# Whether a connection may make what is needed; to be asked before a commit.
+# Whether a connection may make what is needed; follows from no record.
 CAN_TRAIN = (
     "SELECT has_database_privilege(current_database(), 'TEMPORARY') "
     "AND has_language_privilege('plpgsql', 'USAGE') AND NOT pg_is_in_recovery()"
