@@ -102,13 +102,14 @@ def _name(token: re.Match[str], columns: Mapping[str, Cell]) -> str | None:
 
 
 def _date(text: str) -> str:
-    """A date or a moment, as ISO 8601 has it, that every engine can read."""
+    """A date or a moment without a zone, as ISO 8601 has it."""
     try:
-        return (
-            datetime.datetime.fromisoformat(text[1:-1]).replace(tzinfo=None).isoformat()
-        )
+        found = datetime.datetime.fromisoformat(text[1:-1])
     except ValueError:
         raise _Refused from None
+    if found.tzinfo is not None:
+        raise _Refused
+    return found.isoformat()
 
 
 class _Parser:
