@@ -97,7 +97,7 @@ def main() -> None:
         "n_workers": _WORKERS,
         "threads_per_worker": 1,
         "host": "127.0.0.1",
-        "dashboard_address": None,
+        "dashboard_address": "127.0.0.1:0",
     }
     with (
         tempfile.TemporaryDirectory() as folder,
