@@ -4,13 +4,13 @@ Run ``python -m benchmarks.dask_sums --rows 3000000`` at the root of a checkout.
 block reader decodes Parquet on two threads; each of two workers of Dask, which are
 processes of this machine, does so on one. Both are run in turn, reading at every pass
 and with rows kept on their grid, and their sums are compared bit for bit. On a busy
-machine the least times say more than the medians. Prints a table of ``docs/large_data.md``, part "Dask".
+machine the least times say more than the medians, and what all processes computed
+together more than either. Prints the table of ``docs/large_data.md``, part "Dask".
 """
 
 from __future__ import annotations
 
 import argparse
-import statistics
 import tempfile
 import time
 from collections.abc import Callable
@@ -49,23 +49,30 @@ def passes(source: Any, query: Any) -> Callable[[], Any]:
     return lambda: exact_answer(query, records, opened, None)
 
 
-def seconds(call: Callable[[], Any]) -> float:
-    """Of one call."""
+def cpu() -> float:
+    """Seconds that this process has computed, on all its threads."""
+    return time.process_time()
+
+
+def seconds(call: Callable[[], Any], client: Any) -> tuple[float, float]:
+    """Of one call, and what all processes computed meanwhile."""
+    before = cpu() + sum(client.run(cpu).values())
     start = time.perf_counter()
     call()
-    return time.perf_counter() - start
+    passed = time.perf_counter() - start
+    return passed, cpu() + sum(client.run(cpu).values()) - before
 
 
-def compared(one: Any, other: Any, query: Any) -> tuple[list[float], list[float]]:
-    """Times of both in turn; their sums must be the same."""
+def compared(one: Any, other: Any, query: Any, client: Any) -> np.ndarray:
+    """Times of both in turn, (n_runs, 2, 2); their sums must be the same."""
     first, second = passes(one, query), passes(other, query)
 
-    def both() -> tuple[list[float], list[float]]:
+    def both() -> np.ndarray:
         assert np.array_equal(first(), second())
-        pairs = [(seconds(first), seconds(second)) for _ in range(_RUNS)]
-        return [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+        calls = (first, second)
+        return np.array([[seconds(f, client) for f in calls] for _ in range(_RUNS)])
 
-    times: tuple[list[float], list[float]] = one.during(lambda: other.during(both))
+    times: np.ndarray = one.during(lambda: other.during(both))
     return times
 
 
@@ -90,7 +97,7 @@ def main() -> None:
         "n_workers": _WORKERS,
         "threads_per_worker": 1,
         "host": "127.0.0.1",
-        "dashboard_address": None,
+        "dashboard_address": "127.0.0.1:0",
     }
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -107,11 +114,12 @@ def main() -> None:
         for name, n_bytes in {"reads": 0, "of kept rows": 2**30}.items():
             keep(n_bytes)
             client.run(keep, n_bytes)
-            local, there = compared(reader, workers, query)
-            for kind, of in {"median": statistics.median, "least": min}.items():
-                one, other = of(local), of(there)
-                times = f"{one:.3f} s | {other:.3f} s"
-                print(f"| {name}, {kind} | {times} | {other / one:.2f} |")
+            times = compared(reader, workers, query, client)
+            for kind, of in {"median": np.median, "least": np.min}.items():
+                wall, computed = of(times, axis=0).T
+                for what, (one, other) in {"": wall, " computed": computed}.items():
+                    told = f"{one:.3f} s | {other:.3f} s | {other / one:.2f}"
+                    print(f"| {name}, {kind}{what} | {told} |")
 
 
 if __name__ == "__main__":

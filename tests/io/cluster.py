@@ -27,7 +27,7 @@ def client():
         n_workers=N_WORKERS,
         threads_per_worker=1,
         host="127.0.0.1",
-        dashboard_address=None,
+        dashboard_address="127.0.0.1:0",
         silence_logs=logging.CRITICAL,
     )
     return Client(cluster)
