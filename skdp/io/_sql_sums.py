@@ -80,7 +80,9 @@ class GradientText:
     @property
     def count_far(self) -> str:
         """A query of the number of far records, which are in no sum."""
-        return f"SELECT COUNT(*) FROM ({self.records}) AS r WHERE {self._is_far()}"
+        real = f"SELECT COUNT(*) FROM ({self.records}) AS r WHERE {self._is_real()}"
+        near = f"SELECT COUNT(*) FROM ({self._measured()}) AS r WHERE f > {_LEAST}"
+        return f"SELECT ({real}) - ({near})"
 
     @property
     def far(self) -> str:
@@ -107,29 +109,38 @@ class GradientText:
 
     def _is_far(self) -> str:
         units = [self._unit(x) for x in self._names("x")]
-        is_real = " AND ".join(
-            f"abs({x}) < {_of(math.inf)}" for x in [*self._names("x"), "y"]
-        )
         # The order of a CASE is kept, that of AND is not.
         near = f"CASE WHEN {self._is_short()} THEN {_factor(units)} > {_LEAST} END"
-        return f"{is_real} AND NOT COALESCE({near}, FALSE)"
+        return f"{self._is_real()} AND NOT COALESCE({near}, FALSE)"
+
+    def _is_real(self) -> str:
+        """Whether a row is a record; not true of numbers that are missing."""
+        numbers = [*self._names("x"), "y"]
+        return " AND ".join(f"abs({x}) < {_of(math.inf)}" for x in numbers)
 
     # -------------------------------------------------------------------- rows on grids
 
     def _unit(self, x: str) -> str:
         return f"floor({x} * {_of(self.asked.scale)} + {_of(0.5)})"
 
-    def _gridded(self) -> str:
-        """Near records on their grid."""
-        xs, qs, gs = (self._names(letter) for letter in "xqg")
+    def _measured(self) -> str:
+        """Records that are not too long to be squared, and what shortens their rows."""
+        xs, qs = self._names("x"), self._names("q")
         units = ", ".join(
             f"{self._unit(x)} AS {q}" for x, q in zip(xs, qs, strict=True)
         )
         found = f"SELECT y, {units} FROM ({self.records}) AS r"
         found = f"{found} WHERE {self._is_short()}{self.fence}"
-        found = self._then(f"*, {_factor(qs)} AS f", found)
-        rows = ", ".join(f"trunc({q} * f) AS {g}" for q, g in zip(qs, gs, strict=True))
-        return f"SELECT y, {rows} FROM ({found}) AS r WHERE f > {_LEAST}{self.fence}"
+        return self._then(f"*, {_factor(qs)} AS f", found)
+
+    def _gridded(self) -> str:
+        """Near records on their grid."""
+        rows = ", ".join(
+            f"trunc({q} * f) AS {g}"
+            for q, g in zip(self._names("q"), self._names("g"), strict=True)
+        )
+        found = f"SELECT y, {rows} FROM ({self._measured()}) AS r"
+        return f"{found} WHERE f > {_LEAST}{self.fence}"
 
     def _raw(self) -> str:
         """The raw prediction, of the columns of `_gridded`."""
