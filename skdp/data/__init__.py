@@ -20,6 +20,7 @@ from skdp.data._source import (
     elsewhere,
     holds_rows,
     is_stable,
+    n_places,
     nothing,
 )
 from skdp.data._table import Table
@@ -61,5 +62,6 @@ __all__ = [
     "in_memory",
     "in_order",
     "is_stable",
+    "n_places",
     "nothing",
 ]

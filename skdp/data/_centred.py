@@ -12,7 +12,14 @@ from scipy.sparse import csr_array, issparse
 
 from skdp._floats import UNIT_ROUNDOFF, FloatArray
 from skdp._rows import row_norms, with_entries
-from skdp.data._source import Block, Elsewhere, Source, elsewhere, holds_rows
+from skdp.data._source import (
+    Block,
+    Elsewhere,
+    Source,
+    elsewhere,
+    holds_rows,
+    n_places,
+)
 
 # Shares in states are whole numbers of so fine a part of 1, so that sums are exact.
 SHARE_BITS = 20
@@ -260,6 +267,11 @@ class CentredSource:
     def elsewhere(self) -> Elsewhere | None:
         """Where the records are added up; None if they come here."""
         return elsewhere(self._source)
+
+    @property
+    def n_places(self) -> int:
+        """In how many places lies what is kept of the rows."""
+        return n_places(self._source)
 
     def nothing(self) -> Block:
         """A block of no records."""

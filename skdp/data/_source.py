@@ -80,6 +80,11 @@ def elsewhere(source: Any) -> Elsewhere | None:
     return found
 
 
+def n_places(source: Any) -> int:
+    """In how many places lies what is kept of a source's rows; public."""
+    return getattr(source, "n_places", 1)
+
+
 def nothing(source: Source) -> Block:
     """A block of no records that looks like those of a source; public."""
     show = getattr(source, "nothing", None)

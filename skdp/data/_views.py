@@ -22,6 +22,7 @@ from skdp.data._source import (
     elsewhere,
     holds_rows,
     is_stable,
+    n_places,
     nothing,
 )
 
@@ -47,6 +48,11 @@ class _View(ABC):
     def elsewhere(self) -> Elsewhere | None:
         """Where the records are added up; None if they come here."""
         return elsewhere(self._source)
+
+    @property
+    def n_places(self) -> int:
+        """In how many places lies what is kept of the rows."""
+        return n_places(self._source)
 
     def nothing(self) -> Block:
         """A block of no records."""

@@ -112,6 +112,10 @@ class DaskSource(TableSource):
     def elsewhere(self) -> Elsewhere | None:
         return self if self._places is None else None
 
+    @property
+    def n_places(self) -> int:
+        return self._parts.n_workers if self._places is None else 1
+
     def sums(self, query: Summed, source: Any, rows: IntArray | None) -> Sums:
         """Whole sums of a query over the records of a source of this table. Private."""
         parts = self._parts

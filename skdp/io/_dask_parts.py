@@ -102,6 +102,11 @@ class DaskParts(ABC):
         self.answers([StateOf()] * len(self._parts))
 
     @property
+    def n_workers(self) -> int:
+        """Of those that were there when the session began, one at least."""
+        return max(len(self._workers), 1)
+
+    @property
     def n_rows(self) -> int:
         """Of all parts; they have been asked."""
         return self.starts[-1]

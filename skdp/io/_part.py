@@ -176,12 +176,15 @@ class PartTable:
     target : str or None
     batch_size : int
     steps : tuple of Step
+    n_places : int
+        In how many places lies what is kept of all rows.
     """
 
     part: PartRows
     target: str | None
     batch_size: int
     steps: tuple[Step, ...]
+    n_places: int
     elsewhere: ClassVar[Elsewhere | None] = None
 
     @property

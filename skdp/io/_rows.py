@@ -111,6 +111,11 @@ class StreamSource:
         """Where the records are added up; None if they come here."""
         return self._rows.table.elsewhere
 
+    @property
+    def n_places(self) -> int:
+        """In how many places lies what is kept of the rows."""
+        return self._rows.table.n_places
+
     def nothing(self) -> Block:
         """A block of no records."""
         shape, dtype = (0, self.n_features), self._rows.dtype

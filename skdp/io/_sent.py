@@ -22,7 +22,7 @@ def sent(value: Any) -> bytes:
     class Pickler(cloudpickle.Pickler):
         def persistent_id(self, value: Any) -> Any:
             if isinstance(value, TableSource):
-                return value.target, value.batch_size, value._steps
+                return value.target, value.batch_size, value._steps, value.n_places
             # A step that was fitted has one, and needs it no more.
             return () if isinstance(value, BudgetLedger) else None
 

@@ -308,6 +308,11 @@ class TableSource(ABC):
         """Where the records are added up; None if they come here."""
         return None
 
+    @property
+    def n_places(self) -> int:
+        """In how many places lies what is kept of the rows."""
+        return 1
+
     def gradient_sums(
         self, asked: PlainGradient, reading: Reading, targets: Any
     ) -> PlainSums | None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from skdp._floats import UNIT_ROUNDOFF, FloatArray, IntArray
-from skdp.data import Block, Source, holds_rows, is_stable, nothing
+from skdp.data import Block, Source, holds_rows, is_stable, n_places, nothing
 from skdp.losses._plain import plain_error, plain_residual
 from skdp.objectives import LinearObjective
 from skdp.privacy._query import Bound, Layout
@@ -145,7 +145,7 @@ class ExactGradientSum:
         n_bytes = objective.n_samples * objective.n_features
         n_bytes *= _DENSE_BYTES if source.is_row_major else _OTHER_BYTES
         self._keeps = is_stable(source) or (
-            not holds_rows(source) and n_bytes <= _MOST_KEPT
+            not holds_rows(source) and n_bytes <= _MOST_KEPT * n_places(source)
         )
         self._is_compiled = (
             objective.loss.n_outputs == 1

@@ -27,8 +27,13 @@ from skdp.exceptions import SourceError
 from skdp.io import DaskSource
 from skdp.io._dask_parts import DaskParts, _divided
 from skdp.io._part import FrameRows, Part, Piece
+from skdp.io._rows import StreamRows
 from skdp.io._sent import received, sent
 from skdp.io._session import _FAILED
+from skdp.losses import LogisticLoss
+from skdp.objectives import LinearObjective
+from skdp.queries import _exact_gradient
+from skdp.queries._exact_gradient import ExactGradientSum
 from tests.io.cluster import client, heal, kill
 from tests.io.places import (
     COLUMNS,
@@ -115,6 +120,34 @@ def test_rows_stay_where_they_are(tmp_path, monkeypatch):
 
     monkeypatch.setattr(DaskSource, "_scan", scan)
     assert are_same(released(model().fit(source)), here())
+
+
+def test_each_worker_keeps_as_much_as_one_machine(tmp_path, monkeypatch):
+    """Half of a table is kept on each of two workers where one would not keep it."""
+    source = on_workers(numbers(), tmp_path / "table")
+    rows = StreamRows(source, source.reading(), lambda found: found, 3)
+    objective = LinearObjective(
+        loss=LogisticLoss(),
+        n_samples=N,
+        n_features=3,
+        data_norm=1.0,
+        alpha=0.0,
+        adjacency="zero_out",
+    )
+
+    def keeps():
+        stream = rows.with_targets(None)
+        facts = received(sent(source), lambda *told: told)
+        assert facts[-1] == stream.n_places
+        return ExactGradientSum(stream, objective)._keeps
+
+    monkeypatch.setattr(_exact_gradient, "_MOST_KEPT", 4 * 3 * N // 2)
+    assert source.during(keeps)
+    monkeypatch.setattr(_exact_gradient, "_MOST_KEPT", 4 * 3 * N // 2 - 1)
+    assert not source.during(keeps)
+    monkeypatch.setattr(_exact_gradient, "_MOST_KEPT", 4 * 3 * N // 2)
+    monkeypatch.setattr(DaskParts, "n_workers", 1)
+    assert not source.during(keeps)
 
 
 def test_null_records_add_nothing(tmp_path):

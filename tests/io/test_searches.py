@@ -31,7 +31,9 @@ from tests.io.places import (
     N,
     in_database,
     in_files,
+    in_partitions,
     numbers,
+    on_workers,
     read,
     with_holes,
     write,
@@ -129,6 +131,16 @@ def test_a_database_is_divided_as_memory_is():
     bolt_on.fit(source)
     with pytest.raises(Refused, match="bolt_on"):
         bolt_on.fit(part)
+
+
+def test_files_on_workers_are_divided_as_files_are(tmp_path):
+    frame = numbers()
+    found = search().fit(on_workers(frame, tmp_path / "table"))
+    expected = search().fit(frame[FEATURES], frame["y"])
+    raw = [x.decision_function(frame[FEATURES]) for x in (found, expected)]
+    np.testing.assert_array_equal(*raw)
+    with pytest.raises(ValueError, match="fixed order"):
+        search().fit(in_partitions(frame))
 
 
 def test_regression_and_random_candidates(tmp_path):
