@@ -14,7 +14,7 @@ from skdp.data import Elsewhere
 from skdp.io._arrow import arrow
 from skdp.io._dask_parts import DaskParts, FileParts, FrameParts
 from skdp.io._parquet import BATCH_SIZE
-from skdp.io._part import RowsOf, SumsOf
+from skdp.io._part import Request, RowsOf, StateOf, SumsOf
 from skdp.io._sent import sent
 from skdp.io._session import Snapshot
 from skdp.io._table_source import FETCHED, TableSource
@@ -120,12 +120,18 @@ class DaskSource(TableSource):
         """Whole sums of a query over the records of a source of this table. Private."""
         parts = self._parts
         family = parts.family(source, query)
-        asked = [SumsOf(family, own) for own in self._divided(rows)]
+        # A part without rows has nothing to open; it is asked if it still has none.
+        asked: list[Request] = [
+            SumsOf(family, own) if size else StateOf()
+            for own, size in zip(
+                self._divided(rows), np.diff(parts.starts), strict=True
+            )
+        ]
         message = sent((query, source))
 
         def ask() -> tuple[int, Sums]:
             found = parts.answers(asked, message)
-            return parts.n_rows, added(found)
+            return parts.n_rows, added([sums for sums in found if sums is not None])
 
         (session,) = self._reads
         total: Sums = session.answered(ask, checks=True)

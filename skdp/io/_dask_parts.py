@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from itertools import accumulate
 from typing import Any, NamedTuple
 
+from skdp._quiet import no_warnings
 from skdp.exceptions import SourceError
 from skdp.io._arrow import arrow
 from skdp.io._parquet import UNREADABLE, File, listed, schema_of
@@ -43,6 +44,14 @@ _NO_WORKERS = (
 )
 # Seconds without any worker, twice, after which none is waited for.
 _PATIENCE = 30.0
+
+
+def workers_of(client: Any) -> list[str]:
+    """Addresses of workers, or an error if there are none."""
+    found = sorted(refused(client.nthreads, _NO_WORKERS))
+    if not found:
+        raise ValueError(_NO_WORKERS)
+    return found
 
 
 class Known(NamedTuple):
@@ -87,9 +96,7 @@ class DaskParts(ABC):
         """Parts stay on their workers as long."""
         self._session = uuid.uuid4().hex
         try:
-            self._workers = sorted(refused(self._client.nthreads, _NO_WORKERS))
-            if not self._workers:
-                raise ValueError(_NO_WORKERS)
+            self._workers = workers_of(self._client)
             self._parts = refused(self._opened, _NO_WORKERS)
             yield
         finally:
@@ -159,15 +166,17 @@ class DaskParts(ABC):
     ) -> list[Any]:
         """Futures of answers; tasks go where their parts are."""
         n, question = len(numbers), self._question
-        futures: list[Any] = self._client.map(
-            answered,
-            [self._parts[number] for number in numbers],
-            [question] * n,
-            requests,
-            [self._shared(sent)] * n,
-            key=[f"skdp-{self._session}-{question}-{number}" for number in numbers],
-            pure=False,
-        )
+        # Dask warns of large requests, and they are as large as a secret sample.
+        with no_warnings():
+            futures: list[Any] = self._client.map(
+                answered,
+                [self._parts[number] for number in numbers],
+                [question] * n,
+                requests,
+                [self._shared(sent)] * n,
+                key=[f"skdp-{self._session}-{question}-{number}" for number in numbers],
+                pure=False,
+            )
         return futures
 
     def _shared(self, sent: bytes) -> Any:
@@ -224,7 +233,10 @@ class FileParts(DaskParts):
 
     def __init__(self, client: Any, files: Any) -> None:
         super().__init__(client)
-        found = client.submit(_described, files, pure=False).result()
+        workers_of(client)
+        found = refused(
+            lambda: client.submit(_described, files, pure=False).result(), UNREADABLE
+        )
         if isinstance(found, ValueError):
             raise found
         self.schema, self._pieces, self._states = found

@@ -144,11 +144,14 @@ class FrameRows:
 
     @cached_property
     def _table(self) -> Any:
-        table = arrow().Table.from_pandas(
-            self._frame, self._schema, preserve_index=False, nthreads=1
-        )
-        # Of one chunk, so that what a checksum sees follows from the cells.
-        return table.combine_chunks()
+        pa = arrow()
+        columns = [
+            _column(self._frame[field.name], field.type) for field in self._schema
+        ]
+        table = pa.Table.from_arrays(columns, schema=self._schema)
+        # Of one chunk, and taken anew: what a checksum sees follows from the cells,
+        # where buffers of a slice hold others too until it moves.
+        return table.take(pa.array(np.arange(self.n_rows))).combine_chunks()
 
     @cached_property
     def _state(self) -> bytes:
@@ -164,6 +167,27 @@ class FrameRows:
 
     def state(self) -> bytes:
         return self._state
+
+
+def _column(cells: Any, dtype: Any) -> Any:
+    """A column of a data frame; cells that are not of its type are missing."""
+    pa = arrow()
+    try:
+        return pa.Array.from_pandas(cells, type=dtype)
+    except Exception:  # for the sake of some cells; which shows one by one
+        alone = [_cell(cells.iloc[i : i + 1], dtype) for i in range(len(cells))]
+        return pa.concat_arrays(alone)
+
+
+def _cell(cell: Any, dtype: Any) -> Any:
+    """A column of one cell, as it is read among others that are of its type."""
+    pa = arrow()
+    try:
+        found = pa.Array.from_pandas(cell, type=dtype)
+    except Exception:  # a cell of another type is missing
+        return pa.nulls(1, dtype)
+    is_whole = isinstance(found, pa.Array)
+    return found if is_whole else found.combine_chunks()
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -13,7 +13,7 @@ from skdp.io._batches import Batch
 NO_PLACES = (
     "A source must have a fixed order to be divided, since records are divided by "
     "their places, which no other record may change. Got one without. Use a "
-    "ParquetSource, or an SqlSource with record_id=."
+    "ParquetSource, a DaskSource of files, or an SqlSource with record_id=."
 )
 
 

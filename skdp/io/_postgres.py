@@ -25,7 +25,6 @@ _STORED = {
     "CTE Scan",
     "Index Only Scan",
     "Index Scan",
-    "Result",
     "Seq Scan",
     "Tid Range Scan",
     "Tid Scan",
@@ -52,6 +51,29 @@ _SETTINGS = {
     "transaction_timeout": "0",
     "transform_null_equals": "off",
 }
+# Types whose every value is a number or has a text that does not fail: true and false,
+# whole numbers, doubles, decimals, texts of several kinds, dates with and without a
+# time, and uuid. The text of others may be longer than any there can be, or fail.
+_TYPES = (
+    16,
+    20,
+    21,
+    23,
+    700,
+    701,
+    1700,
+    18,
+    19,
+    25,
+    1042,
+    1043,
+    1082,
+    1114,
+    1184,
+    2950,
+)
+# Characters; what a text has more is not read.
+LONGEST_TEXT = 1 << 16
 _NUMERIC = {b"ADBC:postgresql:typname": b"numeric"}.items()
 
 
@@ -66,8 +88,8 @@ class PostgreSQL:
     Readings have a connection of their own to the same database, so that the user's is
     left alone; temporary tables of it are therefore not seen. They are in one
     transaction at the level of repeatable read, which is read only. Tables are locked
-    against being emptied or altered from the first count on: emptying one is the only
-    change that a snapshot does not hide.
+    against being emptied and most other changes of theirs that a snapshot does not hide
+    from the first count on; the number of rows shows a partition that was attached.
 
     Parameters
     ----------
@@ -175,8 +197,7 @@ class PostgreSQL:
         with self._asked(f"EXPLAIN (FORMAT JSON) {query}", is_copied=False) as cursor:
             (plan,) = cursor.fetchone()
         found = json.loads(plan) if isinstance(plan, str) else plan
-        leaves = [node for node in _nodes(found[0]["Plan"]) if not node.get("Plans")]
-        return all(node["Node Type"] in _STORED for node in leaves)
+        return all(_is_stored(node) for node in _nodes(found[0]["Plan"]))
 
     # ------------------------------------------------------------------------ columns
 
@@ -189,10 +210,41 @@ class PostgreSQL:
             return reader.schema
 
     def cells(self, relation: str, texts: Mapping[str, str]) -> dict[str, Cell]:
-        """Expressions, in forms that fail for no value: others are missing."""
+        """Expressions, in forms that fail for no value: others are missing.
+
+        Expressions of other types than those whose every value can be read are left
+        out.
+        """
+        readable = self._readable(relation, texts)
+        texts = {name: text for name, text in texts.items() if name in readable}
+        if not texts:
+            return {}
         shown = ", ".join(f"{text} AS {quoted(name)}" for name, text in texts.items())
         fields = self.schema(f"SELECT {shown} FROM {relation}")
         return {field.name: _cell(texts[field.name], field) for field in fields}
+
+    def _readable(self, relation: str, texts: Mapping[str, str]) -> set[str]:
+        """Names of expressions of types whose values all have a text or a number."""
+        types = self.row(
+            "SELECT "
+            + ", ".join(
+                f"CAST(CAST(pg_typeof((SELECT {text} FROM {relation} LIMIT 0)) AS oid) "
+                "AS bigint)"
+                for text in texts.values()
+            )
+        )
+        plain = ", ".join(map(str, _TYPES))
+        (found,) = self.row(
+            "SELECT string_agg(CAST(CAST(t.oid AS bigint) AS text), ' ') "
+            "FROM pg_catalog.pg_type AS t WHERE t.oid IN "
+            f"({', '.join(map(str, set(types)))}) AND (t.oid IN ({plain}) "
+            f"OR t.typtype = 'd' AND t.typbasetype IN ({plain}) "
+            # By an own cast an enumeration's text could fail.
+            "OR t.typtype = 'e' AND NOT EXISTS (SELECT FROM pg_catalog.pg_cast AS c "
+            "WHERE c.castsource = t.oid))"
+        )
+        known = set(map(int, (found or "").split()))
+        return {name for name, oid in zip(texts, types, strict=True) if oid in known}
 
     def expression(self, text: str, what: str, columns: Mapping[str, Cell]) -> str:
         """A column, or a condition."""
@@ -287,8 +339,10 @@ def _cell(text: str, field: Any) -> Cell:
         return Cell(f"CASE WHEN {within} THEN {text} END", field.type)
     if kind in ("number", "boolean"):
         return Cell(text, field.type)
-    # By its bytes, which any collation orders and none refuses.
-    return Cell(f'CAST({text} AS text) COLLATE "C"', pa.string())
+    # By its bytes, which any collation orders and none refuses; and of a length of
+    # which any row has room.
+    cut = f"left(CAST({text} AS text), {LONGEST_TEXT})"
+    return Cell(f'{cut} COLLATE "C"', pa.string())
 
 
 def _double(text: str) -> str:
@@ -300,6 +354,14 @@ def _double(text: str) -> str:
 
 def _literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
+
+
+def _is_stored(node: dict[str, Any]) -> bool:
+    """Whether a step of a plan reads stored tables only, and calls no set of rows."""
+    kind = node["Node Type"]
+    if kind == "Result" and not node.get("Plans"):
+        return node.get("One-Time Filter") == "false"  # no rows at all
+    return kind != "ProjectSet" and (bool(node.get("Plans")) or kind in _STORED)
 
 
 def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:

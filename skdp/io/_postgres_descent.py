@@ -50,7 +50,8 @@ def is_within(asked: PlainDescent) -> bool:
 # Whether a connection may make what is needed; follows from no record.
 CAN_TRAIN = (
     "SELECT has_database_privilege(current_database(), 'TEMPORARY') "
-    "AND has_language_privilege('plpgsql', 'USAGE') AND NOT pg_is_in_recovery()"
+    "AND EXISTS (SELECT FROM pg_catalog.pg_language WHERE lanname = 'plpgsql' "
+    "AND has_language_privilege(oid, 'USAGE')) AND NOT pg_is_in_recovery()"
 )
 
 
@@ -69,7 +70,15 @@ def is_key(table: str, column: str) -> str:
         f"WHERE i.indrelid = to_regclass({table}) AND a.attname = {column} "
         "AND a.attnotnull AND a.attgenerated = '' AND i.indisunique "
         "AND i.indimmediate AND i.indisvalid AND i.indnkeyatts = 1 "
-        "AND i.indpred IS NULL AND i.indexprs IS NULL"
+        "AND i.indpred IS NULL AND i.indexprs IS NULL "
+        # Tables that inherit from it are read with it, and have indexes of their own.
+        "AND NOT EXISTS (SELECT FROM pg_catalog.pg_inherits AS h "
+        "JOIN pg_catalog.pg_class AS t ON t.oid = h.inhparent "
+        "WHERE t.oid = i.indrelid AND t.relkind <> 'p') "
+        # From version 18 on a column may be declared so without having been looked at.
+        "AND NOT EXISTS (SELECT FROM pg_catalog.pg_constraint AS c "
+        "WHERE c.conrelid = i.indrelid AND c.contype = 'n' "
+        "AND a.attnum = ANY (c.conkey) AND NOT c.convalidated)"
     )
 
 
@@ -181,6 +190,7 @@ END $$"""
         return f"""CREATE FUNCTION {_ALL}(
     steps double precision[], shares double precision[]
 ) RETURNS double precision[] LANGUAGE plpgsql PARALLEL UNSAFE AS $$
+#variable_conflict use_column
 DECLARE
     s double precision[] := array_fill(0::double precision, ARRAY[{3 * c}]);
     keys text[] := ARRAY[{keys}];

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from skdp.io._table_source import TableSource
-from skdp.privacy import BudgetLedger
+from skdp.privacy import BudgetLedger, PrivacyRecord
 
 
 def sent(value: Any) -> bytes:
@@ -23,8 +23,9 @@ def sent(value: Any) -> bytes:
         def persistent_id(self, value: Any) -> Any:
             if isinstance(value, TableSource):
                 return value.target, value.batch_size, value._steps, value.n_places
-            # A step that was fitted has one, and needs it no more.
-            return () if isinstance(value, BudgetLedger) else None
+            # A step that was fitted has them, and needs them no more.
+            is_of_books = isinstance(value, (BudgetLedger, PrivacyRecord))
+            return () if is_of_books else None
 
     file = io.BytesIO()
     Pickler(file, protocol=pickle.HIGHEST_PROTOCOL).dump(value)

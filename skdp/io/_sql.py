@@ -20,7 +20,7 @@ from skdp.io._parquet import BATCH_SIZE
 from skdp.io._postgres import PostgreSQL, is_postgresql
 from skdp.io._postgres_descent import is_within
 from skdp.io._reading import Reading
-from skdp.io._session import Snapshot, refused
+from skdp.io._session import Session, Snapshot, refused
 from skdp.io._sql_sums import MOST_FEATURES, GradientText, can_be_pushed, records_of
 from skdp.io._table_source import FETCHED, TableSource
 from skdp.queries._plain_descent import PlainDescent
@@ -153,13 +153,20 @@ class SqlSource(TableSource):
             facts += (_ONE_RECORD,)
         return facts if self._id is None else (*facts, _OWN_ID)
 
+    def _accept(self, session: Session) -> None:
+        super()._accept(session)
+        if self._id is not None:
+            self._check_id(self._id, self._relation)
+
     def permuted(self, key: str) -> Self:
         if self._id is None:
             return super().permuted(key)
         other = self._copied()
         # Where two digests should be one, the id decides.
         own = self._id_text
-        other._order_text = f"md5('{key}' || CAST({own} AS VARCHAR)), {own}"
+        order = f"md5('{key}' || CAST({own} AS VARCHAR)), {own}"
+        # And the column itself where long ids are read in part.
+        other._order_text = f"{order}, {quoted(self._id)}"
         return other
 
     def _check_id(self, name: str, table: str) -> None:
@@ -310,17 +317,20 @@ class SqlSource(TableSource):
     ) -> FloatArray | None:
         """Weights of an engine that trains inside; None where rows are read instead."""
         engine, plain = self._engine, self._plain_cells(reading, targets)
-        if plain is None or not engine.trains or not is_within(asked):
+        if plain is None or not is_within(asked):
             return None
         cells, y = plain
-        own = self._id_text
+        own = quoted(str(self._id))
         # All rows keep their places.
         target = f"CASE WHEN {self._is_record()} THEN {y} END"
         records = records_of(cells, target, self._relation, "TRUE", f"{own} AS id, ")
         (session,) = self._reads
-        found: FloatArray = session.answered(
-            lambda: (self._count(), engine.descended(asked, records))
-        )
+
+        def ask() -> tuple[int, FloatArray | None]:
+            found = engine.descended(asked, records) if engine.trains else None
+            return self._count(), found
+
+        found: FloatArray | None = session.answered(ask)
         return found
 
     def _plain_cells(

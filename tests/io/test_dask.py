@@ -6,11 +6,13 @@ import io
 import os
 import pickle
 import time
+import warnings
 from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from dask import dataframe, delayed
 from sklearn.pipeline import make_pipeline
@@ -532,3 +534,82 @@ def test_parts_have_every_piece_once(sizes, n_parts):
     assert [piece for part in parts for piece in part] == pieces
     assert all(parts)
     assert len(parts) <= n_parts
+
+
+# ------------------------------------------------- parts that move, are empty, or odd
+
+
+def words_of(frame):
+    """A slice of a frame with text, whose buffers hold other rows too."""
+    words = frame.assign(word=frame["word"].astype("string"))
+    table = pa.Table.from_pandas(words, preserve_index=False)
+    arrow = {name: pd.ArrowDtype(table.schema.field(name).type) for name in words}
+    return words.astype(arrow).iloc[100:200], table.schema
+
+
+def test_a_part_with_text_is_the_same_when_it_moves():
+    rows = FrameRows(*words_of(numbers()))
+    assert pickle.loads(pickle.dumps(rows)).state() == rows.state()
+    other, schema = words_of(numbers().assign(word="up"))
+    assert FrameRows(other, schema).state() != rows.state()
+
+
+@pytest.mark.parametrize("cell", [5, "up", None, b"x"])
+def test_a_cell_of_another_type_is_missing(cell):
+    frame = numbers()
+    frame["word"] = frame["word"].astype(object)
+    schema = pa.Schema.from_pandas(frame, preserve_index=False)
+    frame.loc[17, "word"] = cell
+    frame["y"] = frame["y"].astype(object)
+    frame.loc[18, "y"], frame.loc[19, "y"] = "no", 1.5
+    rows = FrameRows(frame, schema)
+    (table,) = rows.batches(("word", "y"), N)
+    found = table.to_pandas()
+    assert pd.isna(found["y"][18])
+    assert found["y"][19] == 1.0  # as it would be read without the other
+    own = numbers()["y"].drop([18, 19])
+    assert found["y"].drop([18, 19]).tolist() == own.tolist()
+    assert pd.isna(found["word"][17]) or found["word"][17] == cell
+    others = found["word"].drop(17).tolist()
+    assert others == numbers()["word"].drop(17).tolist()
+
+
+def test_parts_without_rows_add_nothing(tmp_path):
+    frame = numbers()
+    parts = dataframe.from_pandas(frame, npartitions=4)
+    none = parts.partitions[[0]]
+    parts = dataframe.concat([parts, none[none["a"] > 99]])
+    write(frame, tmp_path / "table", 3)
+    frame.iloc[:0].to_parquet(tmp_path / "table" / "9.parquet")
+    trees = DPGradientBoostingClassifier(10.0, columns=COLUMNS, **LABELS)
+    trees.set_params(n_estimators=3, random_state=0)
+    own = trees.fit(frame[FEATURES], frame["y"]).decision_function(frame[FEATURES])
+    given = {"target": "y", "n_samples": N, "features": FEATURES}
+    for records in (parts, str(tmp_path / "table")):
+        source = DaskSource(records, client(), **given)
+        found = trees.fit(source).decision_function(frame[FEATURES])
+        np.testing.assert_array_equal(found, own)
+        assert are_same(released(model().fit(source)), here())
+
+
+def test_nothing_is_said_of_the_size_of_a_sample(tmp_path, monkeypatch):
+    source = on_workers(numbers(), tmp_path / "table")
+    sizes = source._parts._client.map
+
+    def told(*given, **named):
+        warnings.warn("Sending large graph of 11.45 MiB", UserWarning, stacklevel=2)
+        return sizes(*given, **named)
+
+    monkeypatch.setattr(source._parts._client, "map", told)
+    with warnings.catch_warnings(record=True) as shown:
+        warnings.simplefilter("always")
+        model().fit(source)
+    assert not [one for one in shown if "large graph" in str(one.message)]
+
+
+def test_books_and_records_stay_at_home(tmp_path):
+    books = ledger(tmp_path)
+    fitted = model(ledger=books, random_state=None).fit(
+        numbers()[FEATURES], numbers()["y"]
+    )
+    assert str(tmp_path).encode() not in sent((fitted, fitted.privacy_))

@@ -53,7 +53,7 @@ def ask(connection, query):
 
 def model(**given):
     steps = {"solver": "noisy_gd", "solver_params": {"n_steps": 4}}
-    return DPLogisticRegression(epsilon=1.0, classes=[0, 1], **steps, **given)
+    return DPLogisticRegression(epsilon=1.0, classes=[0, 1], **(steps | given))
 
 
 # ------------------------------------------------------------------ what is read
@@ -640,3 +640,101 @@ def test_without_a_server_the_skip_says_what_is_needed(monkeypatch):
     monkeypatch.setattr(postgres_cluster, "_started", lambda: None)
     with pytest.raises(pytest.skip.Exception, match="needs PostgreSQL: no initdb"):
         postgres_cluster.uri()
+
+
+# ---------------------------------------------------------- what one row could end
+
+
+def booked(source, tmp_path, **given):
+    """Spends of a fit that must not fail."""
+    books = BudgetLedger(tmp_path / "books.db", epsilon=10.0, delta=1e-3)
+    model(ledger=books, **given).fit(source)
+    return len(books.spends())
+
+
+MADE = "CREATE TABLE made AS SELECT i AS key, sin(i)::float8 AS a, i % 2 AS y"
+FROM = "FROM generate_series(1, 200) AS t (i)"
+
+
+@pytest.mark.parametrize(
+    "column",
+    ["to_jsonb(i)", "ARRAY[i::numeric]", "i::money", "i::oid", "make_interval(0, i)"],
+)
+def test_columns_whose_text_may_fail_are_none(study, column):
+    run(study, f"{MADE}, {column} AS other {FROM}")
+    given = {"target": "y", "n_samples": 200}
+    assert SqlSource(study, "made", **given).feature_names == ("key", "a")
+    with pytest.raises(ValueError, match="features"):
+        SqlSource(study, "made", features=["other"], **given)
+    with pytest.raises(ValueError):  # noqa: PT011 - of a column that is none
+        SqlSource(study, "made", where="other = '1'", **given)
+
+
+def test_enumerations_are_text_unless_they_have_a_cast_of_their_own(study):
+    run(
+        study,
+        "CREATE TYPE mood AS ENUM ('well', 'ill')",
+        f"{MADE}, CAST(CASE WHEN i = 1 THEN 'ill' ELSE 'well' END AS mood) AS m {FROM}",
+    )
+    given = {"target": "y", "n_samples": 200}
+    assert "m" in SqlSource(study, "made", **given).feature_names
+    run(
+        study,
+        "CREATE FUNCTION shown(mood) RETURNS text LANGUAGE plpgsql AS "
+        "$$ BEGIN IF $1 = 'ill' THEN RAISE 'ill'; END IF; RETURN 'well'; END $$",
+        "CREATE CAST (mood AS text) WITH FUNCTION shown(mood)",
+    )
+    assert "m" not in SqlSource(study, "made", **given).feature_names
+
+
+def test_long_texts_are_read_in_part(study, tmp_path, monkeypatch):
+    run(study, f"{MADE}, repeat('x', 100) AS word {FROM}")
+    given = {"target": "y", "n_samples": 200, "features": ["a"]}
+    source = SqlSource(study, "made", **given)
+    monkeypatch.setattr(_postgres, "LONGEST_TEXT", 5)
+    cut = SqlSource(study, "made", **given)
+    found = [read(one, also=("word", "key"))[2]["word"] for one in (source, cut)]
+    assert set(found[0]) == {"x" * 100}
+    assert set(found[1]) == {"x" * 5}
+
+
+def test_ids_of_tables_that_others_inherit_from_are_refused(study):
+    run(
+        study,
+        "CREATE TABLE made (key int PRIMARY KEY, a float8, y int)",
+        f"INSERT INTO made SELECT i, sin(i), i % 2 {FROM}",
+    )
+    given = {"target": "y", "n_samples": 200, "record_id": "key"}
+    source = SqlSource(study, "made", **given)
+    run(study, "CREATE TABLE child () INHERITS (made)")
+    with pytest.raises(ValueError, match="'record_id' argument must name"):
+        SqlSource(study, "made", **given)
+    # Also if it was made after the source.
+    with pytest.raises(ValueError, match="'record_id' argument must name"):
+        model(solver="bolt_on", solver_params={}).fit(source)
+
+
+@pytest.mark.parametrize("name", ["s", "j", "keys", "steps", "shares", "found", "x"])
+def test_names_of_variables_are_no_names_of_columns(study, tmp_path, name):
+    run(
+        study,
+        f'CREATE TABLE made (key int PRIMARY KEY, "{name}" float8, y int)',
+        f"INSERT INTO made SELECT i, sin(i), i % 2 {FROM}",
+    )
+    facts = {"target": "y", "n_samples": 200, "record_id": "key"}
+    source = SqlSource(study, "made", features=[name], **facts)
+    given = {"solver": "bolt_on", "solver_params": {"n_passes": 2}}
+    assert booked(source, tmp_path, **given) == 1
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT generate_series(1, 900) AS key, 1.0 AS a, 1 AS y",
+        "SELECT (rows_of()).key AS key, 1.0 AS a, 1 AS y",
+        "SELECT 1 AS key, random() AS a, 1 AS y",
+    ],
+)
+def test_rows_that_come_from_no_table_are_refused(study, query):
+    with pytest.raises(ValueError, match="the database stores"):
+        SqlSource(study, query, **FACTS, one_record_per_row=True)

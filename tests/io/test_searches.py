@@ -7,6 +7,7 @@ import hashlib
 import duckdb
 import numpy as np
 import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.pipeline import make_pipeline
 
 from skdp import (
@@ -23,8 +24,11 @@ from skdp import (
 from skdp.exceptions import BudgetExceeded, Refused, SourceError
 from skdp.io import ParquetSource, SqlSource
 from skdp.io._batches import Batch
+from skdp.io._passes import rows_of
 from skdp.io._places import Places
+from skdp.io._scores import SourceScores
 from skdp.io._session import _FAILED, Session
+from skdp.model_selection._classification_scoring import Accuracy
 from tests.io.places import (
     COLUMNS,
     FEATURES,
@@ -336,3 +340,46 @@ def test_a_failure_that_counts_as_a_bad_candidate_is_caught(tmp_path, monkeypatc
     monkeypatch.setattr(Session, "check_unbroken", lambda session: None)
     found = search().fit(failing(tmp_path, 1))  # as if the first candidate were bad
     assert hasattr(found, "best_estimator_")
+
+
+# ------------------------------------------------------------------- scores of records
+
+
+class Dropping(SourceScores):
+    """Rows that are not there leave their places to others."""
+
+    def statistic(self, scorer, model):
+        total = np.zeros(scorer.size)
+        for rows, there, columns in rows_of(model, self.X, ("y",)):
+            y = columns.column("y").to_numpy()
+            total += scorer.statistic(model, rows[there], y[there])
+        return total
+
+
+class Shaped(ClassifierMixin, BaseEstimator):
+    """A predictor whose last bits depend on where a row is, as those of BLAS may."""
+
+    classes_ = np.array([0, 1])
+
+    def predict(self, X):
+        n = len(X)
+        # The last rows of a block are added up in another order.
+        return (np.arange(n) >= n - n % 4).astype(int)
+
+
+def moved_by_a_null_record(kind, tmp_path):
+    totals = []
+    for i, first in enumerate([0.5, np.nan]):
+        frame = numbers(7)
+        frame["y"] = np.array([0, 0, 0, 0, 1, 1, 1])
+        frame.loc[0, "a"] = first
+        source = in_files(frame, tmp_path / f"{kind.__name__}{i}")
+        scores = kind(source)
+        statistic = source.during(lambda s=scores: s.statistic(Accuracy(), Shaped()))
+        totals.append(statistic[0])
+    return abs(totals[0] - totals[1])
+
+
+def test_a_null_record_moves_no_other_records_score(tmp_path):
+    assert moved_by_a_null_record(SourceScores, tmp_path) <= 1
+    assert moved_by_a_null_record(Dropping, tmp_path) > 1  # the broken twin
