@@ -86,7 +86,8 @@ class PrivateNetwork(TakesSources, PrivateEstimator):
         )
 
     def _named(self) -> NamedDescent:
-        return named_descent(self.solver, self.solver_params)
+        is_private = math.isfinite(self.epsilon)
+        return named_descent(self.solver, self.solver_params, is_private=is_private)
 
     def _adds_in_squares(self) -> bool:
         return bool(self.delta > 0 and self._named().adds_in_squares)
@@ -240,7 +241,7 @@ class PrivateNetwork(TakesSources, PrivateEstimator):
         ]
         self.intercepts_ = [in_dtype(layer[-1].copy(), dtype) for layer in layers]
         self.init_seed_ = trained.seed
-        self._activation = objective.activation
+        self._activation, self._row_norm = objective.activation, objective.data_norm
 
     # -------------------------------------------------------------------- predictions
 
@@ -248,8 +249,7 @@ class PrivateNetwork(TakesSources, PrivateEstimator):
         """Raw predictions of rows, which are clipped as they were in `fit`."""
         check_is_fitted(self)
         X = rows_to_predict(self, X)
-        raw = clipped_products(X, self.coefs_[0], self.privacy_.data_norm)
-        raw = raw + self.intercepts_[0]
+        raw = clipped_products(X, self.coefs_[0], self._row_norm) + self.intercepts_[0]
         layers = zip(self.coefs_[1:], self.intercepts_[1:], strict=True)
         for coef, intercept in layers:
             raw = ACTIVATIONS[self._activation].value(raw) @ coef + intercept

@@ -90,11 +90,10 @@ class NetworkGD(NetworkDescent):
     ) -> dict[str, Any]:
         """All parameters, by rules if they are not given."""
         momentum = given.get("momentum", MOMENTUM)
+        step_size = step_size_of(objective, budget, momentum)
         return {
             **cls.shared_by_rule(given, objective, budget),
-            "step_size": given.get(
-                "step_size", step_size_of(objective, budget, momentum)
-            ),
+            "step_size": given.get("step_size", step_size),
             "momentum": momentum,
         }
 

@@ -40,8 +40,15 @@ class NamedDescent:
         return self.kind.adds_in_squares(self.given)
 
 
-def named_descent(key: str, params: Mapping[str, Any] | None) -> NamedDescent:
+def named_descent(
+    key: str, params: Mapping[str, Any] | None, *, is_private: bool
+) -> NamedDescent:
     """What ``solver=key, solver_params=params`` names.
+
+    Parameters
+    ----------
+    is_private : bool
+        Whether there will be noise.
 
     Raises
     ------
@@ -57,5 +64,7 @@ def named_descent(key: str, params: Mapping[str, Any] | None) -> NamedDescent:
             "The 'solver_params' parameter must be None with solver='auto'. Got a "
             f"mapping. Name the solver: one of {sorted(NETWORK_SOLVERS)}."
         )
-    reason = "of networks the best on tables and images, at most budgets"
-    return NamedDescent(NetworkSGD, given_params(NetworkSGD, key, None), reason)
+    if not is_private:
+        reason = "epsilon=inf: Adam suits rows of any length"
+        return NamedDescent(NetworkAdam, {}, reason)
+    return NamedDescent(NetworkSGD, {}, "of networks the best at most budgets")

@@ -189,9 +189,7 @@ class DPMLPRegressor(RegressorMixin, PrivateNetwork):
         X = rows_to_fit(self, X, budget)
         refuse_several_targets(y, "MultiOutputRegressor")
         middle, half = low / 2 + high / 2, high / 2 - low / 2
-        loss: Loss = (
-            self._expected_loss() if budget.is_finite else SquaredLoss(math.inf)
-        )
+        loss = self._expected_loss() if budget.is_finite else SquaredLoss(math.inf)
 
         def scaled(y: FloatArray) -> FloatArray:
             y = np.clip(y, low, high) if budget.is_finite else y

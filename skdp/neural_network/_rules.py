@@ -63,7 +63,7 @@ def batch_size_of(
     """Expected records in a sample, as given or by rule; no more than there are."""
     n = objective.n_samples
     if "batch_size" in given:
-        return min(given["batch_size"], n)
+        return min(int(given["batch_size"]), n)
     if n <= _FEW_RECORDS or not budget.is_finite:
         return n
     # mu is about rate * sqrt(n_steps) / multiplier, which should not fall below 1.

@@ -38,7 +38,8 @@ class OwnGrid:
 
     def squares(self) -> FloatArray:
         """Squared norms; the sums are exact."""
-        return np.asarray(np.einsum("ij,ij->i", self.units, self.units) * self.unit**2)
+        squares: FloatArray = np.einsum("ij,ij->i", self.units, self.units)
+        return squares * self.unit**2
 
     def times(self, matrix: FloatArray) -> FloatArray:
         """Products with a matrix on its grid, each rounded once."""
@@ -57,7 +58,7 @@ def own_grid(values: FloatArray) -> OwnGrid:
 
 def _units_above(largest: FloatArray) -> FloatArray:
     exponents = np.maximum(np.frexp(largest)[1], _LEAST_EXPONENT)
-    return np.ldexp(1.0, exponents - UNIT_BITS)
+    return np.asarray(np.ldexp(1.0, exponents - UNIT_BITS))
 
 
 def as_inputs(raw: FloatArray, activation: Activation) -> OwnGrid:
