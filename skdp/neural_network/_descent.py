@@ -12,7 +12,7 @@ from skdp._configured import Checks, Configured, Given
 from skdp._floats import FloatArray
 from skdp._validation import check_count, check_real
 from skdp.exceptions import Refused
-from skdp.neural_network._rules import GRADIENT_CLIP, LAST_STEP, TAIL, n_steps_of
+from skdp.neural_network._rules import LAST_STEP, TAIL, gradient_clip_of, n_steps_of
 from skdp.objectives import NetworkObjective
 from skdp.objectives._network import FARTHEST
 from skdp.privacy._accounting import Budget
@@ -100,7 +100,7 @@ class NetworkDescent(Configured, ABC):
         given: Given, objective: NetworkObjective, budget: Budget
     ) -> dict[str, Any]:
         """The parameters above, but for the size of steps, by rules if not given."""
-        clip = GRADIENT_CLIP if budget.is_finite else math.inf
+        clip = gradient_clip_of(objective, budget)
         return {
             "n_steps": given.get("n_steps", n_steps_of(objective, budget)),
             "last_step": given.get("last_step", LAST_STEP),

@@ -49,8 +49,8 @@ class NetworkGD(NetworkDescent):
     last_step : float in (0, 1] or None, default=None
         The last step's size over the first one's. None: 0.1.
     gradient_clip : float in [1e-6, 1e6] or None, default=None
-        Norm C of a record's joint gradient of all layers. None: 4, or no clipping if
-        epsilon is inf.
+        Norm C of a record's joint gradient of all layers. None: 4, a third of it for
+        a regression, no clipping if epsilon is inf.
     tail : float in [1e-9, 1] or None, default=None
         Share of the last iterates that is averaged. None: 0.5.
 

@@ -17,9 +17,11 @@ from skdp.privacy._gaussian import gaussian_mu
 
 # Norm of the longest rows as the first layer has them, beside the 1 of the biases.
 INPUT_NORM = 6.0
-# Of a joint gradient: most are shorter in the end, so that probabilities stay what
-# they are; at 1 they were too sure.
-GRADIENT_CLIP = 4.0
+# Of a joint gradient, in the loss's units: most are shorter in the end, so that
+# probabilities stay what they are; at 1 they were too sure.
+_CLIP = 4.0
+# Of a step, in the loss's units and over its curvature in one output.
+_STEP = 0.25
 TAIL, LAST_STEP, MOMENTUM = 0.5, 0.1, 0.0
 ADAM_STEP = 0.01
 # Records up to which all are read at every step, and as many as are read above.
@@ -49,12 +51,23 @@ def n_steps_of(objective: NetworkObjective, budget: Budget) -> int:
     return round(min(max(wanted, _FEWEST), _MOST))
 
 
+def gradient_clip_of(objective: NetworkObjective, budget: Budget) -> float:
+    """A few units of the loss; none without noise."""
+    return _CLIP * _unit_of(objective) if budget.is_finite else math.inf
+
+
 def step_size_of(objective: NetworkObjective, budget: Budget, momentum: float) -> float:
     """Over the curvature of the loss in an output; less of it where noise is strong."""
     loss = objective.loss
     curvature = loss.curvature_trace / loss.n_outputs
     weak = min(1.0, signal_of(objective, budget) / _WEAK_SIGNAL)
-    return 0.25 / curvature * weak * (1 - momentum)
+    return _STEP / (curvature * _unit_of(objective)) * weak * (1 - momentum)
+
+
+def _unit_of(objective: NetworkObjective) -> float:
+    """Of raw predictions; 1 for targets without bounds."""
+    unit = objective.loss.raw_unit
+    return unit if math.isfinite(unit) else 1.0
 
 
 def batch_size_of(
