@@ -195,7 +195,7 @@ REFUSED = {
     "activation": ["sine", None],
     "alpha": [-1.0],
     "solver": ["bolt_on", "lbfgs"],
-    "solver_params": [{"n_steps": 0}, {"sigma": 1.0}],
+    "solver_params": [{"sigma": 1.0}],
     "delta": [0.0],
     "data_norm": [0.0, math.inf],
 }
