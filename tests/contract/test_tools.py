@@ -122,10 +122,6 @@ RATINGS = {
 # Their rows come out as float64, whatever the table held.
 ALWAYS_DOUBLE = {"DeclaredOneHotEncoder", "TableEncoder"}
 ALWAYS_DOUBLE |= set(MODELS) - set(OF_NUMBERS)
-    "DeclaredOneHotEncoder",
-    "TableEncoder",
-    *set(MODELS) - set(OF_NUMBERS),
-}
 # Tools themselves: tests/model_selection.
 SEARCHES = {"DPGridSearchCV", "DPRandomizedSearchCV"}
 
