@@ -77,7 +77,7 @@ def as_inputs(raw: FloatArray, activation: Activation) -> OwnGrid:
     if activation.is_bounded:
         unit = np.full(len(raw), 2.0**-UNIT_BITS)
     else:
-        unit = _units_above(np.maximum(values.max(axis=1), 1.0))
+        unit = _units_above(np.maximum(np.abs(values).max(axis=1), 1.0))
     units = np.empty((len(raw), raw.shape[1] + 1))
     np.divide(values, unit[:, None], out=units[:, :-1])
     units[:, -1] = 1.0 / unit

@@ -19,7 +19,14 @@ from skdp.losses import LogisticLoss, SoftmaxLoss, SquaredLoss
 from skdp.objectives import ACTIVATIONS, NetworkObjective
 from skdp.privacy._query import Layout
 from skdp.queries import _network_sum
-from skdp.queries._backprop import OwnGrid, Passed, backwards, forwards, own_grid
+from skdp.queries._backprop import (
+    OwnGrid,
+    Passed,
+    as_inputs,
+    backwards,
+    forwards,
+    own_grid,
+)
 from skdp.queries._network_gradient import NetworkGradients
 from skdp.queries._network_sum import ExactNetworkSum, NetworkSum
 
@@ -398,6 +405,21 @@ def test_products_between_layers_are_exact_in_any_order(size):
     moved = OwnGrid(own.units[:, order], own.unit).times(W[order])
     assert np.array_equal(own.times(W), moved)
     assert np.abs(own.units).max() <= 2**20
+
+
+@by_activation
+def test_inputs_are_whole_numbers_of_twenty_bits_and_near_their_values(activation):
+    function = ACTIVATIONS[activation]
+    raw = np.random.default_rng(0).normal(size=(40, 6))
+    raw *= 10.0 ** np.linspace(-8, 30, 40)[:, None]
+    found = as_inputs(raw, function)
+    largest = np.abs(found.units).max(axis=1)
+    assert ((largest >= 2**19) & (largest <= 2**20)).all()
+    assert np.array_equal(found.units, np.rint(found.units))
+    wanted = np.column_stack([function.value(raw), np.ones(40)])
+    error = np.abs(found.units * found.unit[:, None] - wanted)
+    assert (error <= found.unit[:, None] / 2).all()
+    assert np.array_equal(np.frexp(found.unit)[0], np.full(40, 0.5))
 
 
 def _on_hidden_grid(W):
