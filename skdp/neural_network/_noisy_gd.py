@@ -20,7 +20,7 @@ from skdp._configured import Checks, Given
 from skdp._floats import FloatArray
 from skdp._validation import check_real
 from skdp.neural_network._descent import NetworkDescent
-from skdp.neural_network._rules import MOMENTUM, step_size_of
+from skdp.neural_network._rules import momentum_of, step_size_of
 from skdp.objectives import NetworkObjective
 from skdp.privacy._accounting import Budget
 from skdp.solvers._steps import MomentumSteps
@@ -45,7 +45,7 @@ class NetworkGD(NetworkDescent):
         Of the first step, in units of weights per gradient of the mean loss. None: a
         rule.
     momentum : float in [0, 1) or None, default=None
-        Heavy-ball momentum. None: 0.
+        Heavy-ball momentum. None: ``1 - 4500 * n_outputs / (n mu)``, between 0 and 0.9.
     last_step : float in (0, 1] or None, default=None
         The last step's size over the first one's. None: 0.1.
     gradient_clip : float in [1e-6, 1e6] or None, default=None
@@ -89,7 +89,7 @@ class NetworkGD(NetworkDescent):
         cls, given: Given, objective: NetworkObjective, budget: Budget
     ) -> dict[str, Any]:
         """All parameters, by rules if they are not given."""
-        momentum = given.get("momentum", MOMENTUM)
+        momentum = given.get("momentum", momentum_of(objective, budget))
         step_size = step_size_of(objective, budget, momentum)
         return {
             **cls.shared_by_rule(given, objective, budget),

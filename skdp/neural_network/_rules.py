@@ -22,14 +22,16 @@ INPUT_NORM = 6.0
 _CLIP = 4.0
 # Of a step, in the loss's units and over its curvature in one output.
 _STEP = 0.25
-TAIL, LAST_STEP, MOMENTUM = 0.5, 0.1, 0.0
+TAIL, LAST_STEP = 0.5, 0.1
 ADAM_STEP = 0.01
 # Records up to which all are read at every step, and as many as are read above.
 _FEW_RECORDS, _BATCH = 8192, 4096
 # Steps at n mu of so much, by its root, within limits.
 _STEPS, _SIGNAL, _FEWEST, _MOST = 200, 3000.0, 30, 400
-# n mu below which steps are shorter.
-_WEAK_SIGNAL = 500.0
+# n mu below which steps are shorter, and, for each output, above which momentum makes
+# the way longer.
+_WEAK_SIGNAL, _STRONG_SIGNAL = 500.0, 4500.0
+_MOST_MOMENTUM = 0.9
 # Without noise.
 _EXACT_STEPS = 300
 
@@ -56,12 +58,23 @@ def gradient_clip_of(objective: NetworkObjective, budget: Budget) -> float:
     return _CLIP * _unit_of(objective) if budget.is_finite else math.inf
 
 
+def momentum_of(objective: NetworkObjective, budget: Budget) -> float:
+    """So much that the way is longer in proportion to n mu, up to ten times."""
+    strong = _STRONG_SIGNAL * objective.loss.n_outputs
+    unused = 1 - strong / signal_of(objective, budget)
+    return min(max(0.0, unused), _MOST_MOMENTUM)
+
+
 def step_size_of(objective: NetworkObjective, budget: Budget, momentum: float) -> float:
-    """Over the curvature of the loss in an output; less of it where noise is strong."""
+    """Over the curvature of the loss in an output; less of it where noise is strong.
+
+    With another momentum than by rule the way remains as long.
+    """
     loss = objective.loss
     curvature = loss.curvature_trace / loss.n_outputs
     weak = min(1.0, signal_of(objective, budget) / _WEAK_SIGNAL)
-    return _STEP / (curvature * _unit_of(objective)) * weak * (1 - momentum)
+    same_way = (1 - momentum) / (1 - momentum_of(objective, budget))
+    return _STEP / (curvature * _unit_of(objective)) * weak * same_way
 
 
 def _unit_of(objective: NetworkObjective) -> float:
