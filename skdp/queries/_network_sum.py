@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import issparse, vstack
 
 from skdp._floats import FloatArray, IntArray
@@ -44,7 +45,7 @@ class ExactNetworkSum:
     ) -> None:
         self._source, self._objective = source, objective
         self._clip, self._keeps = gradient_clip, is_stable(source)
-        self._kept: list[tuple[GridRows, FloatArray, Block]] = []
+        self._kept: list[_Gridded] = []
 
     def __call__(self, weights: FloatArray, rows: IntArray | None = None) -> FloatArray:
         """Sum over the records of the clipped gradients at `weights`, same shape.
@@ -54,16 +55,15 @@ class ExactNetworkSum:
         """
         layers = self._objective.layers(weights)
         totals = _Totals(layers)
-        for own, squares, block in self._blocks(rows):
+        for block in self._blocks(rows):
             for start in range(0, len(block.y), _ROWS):
-                run = slice(start, start + _ROWS)
-                some = replace(own, entries=own.entries[run]).in_double()
-                present = None if block.present is None else block.present[run]
-                passed = self._passed(some, Block(None, block.y[run], present), layers)
-                totals.add(some, passed, self._factors(passed, squares[run]))
+                run = block.part(slice(start, start + _ROWS))
+                own = run.rows.in_double()
+                passed = self._passed(own, run, layers)
+                totals.add(own, passed, self._factors(passed, run.squares))
         return totals.value(self._objective.input_factor, self._clip)
 
-    def _passed(self, rows: Any, block: Block, layers: list[FloatArray]) -> Passed:
+    def _passed(self, rows: Any, block: _Gridded, layers: list[FloatArray]) -> Passed:
         raw = rows.raw(layers[0][:-1])
         raw *= self._objective.input_factor
         raw += layers[0][-1]
@@ -81,22 +81,62 @@ class ExactNetworkSum:
 
     # ------------------------------------------------------------------ rows
 
-    def _blocks(self, rows: IntArray | None) -> Iterator[tuple[Any, FloatArray, Block]]:
-        if rows is not None or not self._keeps:
-            yield from map(self._on_grid, _gathered(blocks_of(self._source, rows)))
-            return
+    def _blocks(self, rows: IntArray | None) -> Iterator[_Gridded]:
+        if not self._keeps:
+            blocks = blocks_of(self._source, rows)
+            return _gathered(self._on_grid(block) for block in blocks if len(block.y))
         if not self._kept:
             self._kept = [self._on_grid(block) for block in self._source.blocks()]
-        yield from self._kept
+        return iter(self._kept) if rows is None else _gathered(self._drawn(rows))
 
-    def _on_grid(self, block: Block) -> tuple[Any, FloatArray, Block]:
-        """A block's rows on their grid, and the squares of the first layer's inputs."""
+    def _drawn(self, rows: IntArray) -> Iterator[_Gridded]:
+        """The chosen rows of each block that is kept."""
+        start = 0
+        for block in self._kept:
+            end = start + len(block.y)
+            first, last = np.searchsorted(rows, [start, end])
+            if first < last:
+                yield block.part(rows[first:last] - start)
+            start = end
+
+    def _on_grid(self, block: Block) -> _Gridded:
         rows = gridded(block.X, self._objective.data_norm)
         of_unit = (rows.unit * self._objective.input_factor) ** 2
         squares = squares_of(rows.entries) * of_unit + 1.0
         if isinstance(rows, DenseGrid):  # single precision holds its integers
             rows = DenseGrid(rows.entries.astype(np.float32), rows.norm)
-        return rows, squares, Block(None, block.y, block.present)
+        return _Gridded(rows, squares, block.y, block.present)
+
+
+@dataclass(frozen=True, eq=False)
+class _Gridded:
+    """A block's rows on their grid, with what goes with them. Private.
+
+    Parameters
+    ----------
+    rows : DenseGrid or SparseGrid
+    squares : ndarray of shape (n_rows,)
+        Of the norms of the first layer's inputs.
+    y : ndarray of shape (n_rows,)
+    present : ndarray of bool of shape (n_rows,), or None
+    """
+
+    rows: Any
+    squares: FloatArray
+    y: FloatArray
+    present: NDArray[np.bool_] | None
+
+    def part(self, chosen: Any) -> _Gridded:
+        """Some of its records, in rising order."""
+        present = None if self.present is None else self.present[chosen]
+        rows = replace(self.rows, entries=self.rows.entries[chosen])
+        return _Gridded(rows, self.squares[chosen], self.y[chosen], present)
+
+    def alone(self) -> _Gridded:
+        """Without null records: one that is sampled leaves no trace."""
+        if self.present is None:
+            return self
+        return replace(self.part(np.flatnonzero(self.present)), present=None)
 
 
 class _Totals:
@@ -149,14 +189,11 @@ def _cut(units: FloatArray, factors: FloatArray, bits: int) -> FloatArray:
     return np.trunc(cut, out=cut)
 
 
-def _gathered(blocks: Iterator[Block]) -> Iterator[Block]:
+def _gathered(blocks: Iterator[_Gridded]) -> Iterator[_Gridded]:
     """Present records of several blocks together: few are drawn of each."""
-    waiting: list[Block] = []
+    waiting: list[_Gridded] = []
     for block in blocks:
-        # A null record that is sampled leaves no trace.
-        real = slice(None) if block.present is None else block.present
-        if len(block.y[real]):
-            waiting.append(Block(block.X[real], block.y[real]))
+        waiting.append(block.alone())
         if sum(len(own.y) for own in waiting) >= _ROWS:
             yield _joined(waiting)
             waiting = []
@@ -164,12 +201,17 @@ def _gathered(blocks: Iterator[Block]) -> Iterator[Block]:
         yield _joined(waiting)
 
 
-def _joined(blocks: list[Block]) -> Block:
-    if len(blocks) == 1:
-        return blocks[0]
-    rows = [own.X for own in blocks]
-    X = vstack(rows, format="csr") if issparse(rows[0]) else np.concatenate(rows)
-    return Block(X, np.concatenate([own.y for own in blocks]))
+def _joined(blocks: list[_Gridded]) -> _Gridded:
+    first = blocks[0].rows
+    entries = [own.rows.entries for own in blocks]
+    is_sparse = issparse(entries[0])
+    rows = vstack(entries, format="csr") if is_sparse else np.concatenate(entries)
+    return _Gridded(
+        replace(first, entries=rows),
+        np.concatenate([own.squares for own in blocks]),
+        np.concatenate([own.y for own in blocks]),
+        None,
+    )
 
 
 class NetworkSum:

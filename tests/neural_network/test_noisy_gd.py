@@ -118,6 +118,22 @@ def test_steps_are_longer_for_flat_losses_and_shorter_under_noise():
     assert few == pytest.approx(n_mu / 500)
 
 
+def test_momentum_makes_the_way_longer_where_there_is_little_noise():
+    def planned(n_samples, epsilon=1.0, loss=None, **params):
+        objective = objective_of(n_samples=n_samples, loss=loss or LogisticLoss())
+        return door.planned(NetworkGD, objective, Budget(epsilon, 1e-6), **params)
+
+    assert planned(10_000).momentum == 0.0
+    n_mu = 40_000 * gaussian_mu(1.0, 1e-6)
+    assert planned(40_000).momentum == pytest.approx(1 - 4500 / n_mu)
+    assert planned(10**6).momentum == 0.9
+    # Each of several outputs has its own noise.
+    assert planned(40_000, loss=SoftmaxLoss(3)).momentum == 0.0
+    by_hand = planned(10**6, momentum=0.0)
+    way = planned(10**6).step_size / (1 - 0.9)
+    assert by_hand.step_size == pytest.approx(way)
+
+
 @by_key
 def test_what_cannot_be_done_is_refused(key):
     kind, objective = NETWORK_SOLVERS[key], objective_of()
