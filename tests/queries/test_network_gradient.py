@@ -301,9 +301,11 @@ def test_no_neighbours_exceed_what_is_charged(loss, activation, hidden, clip):
     query = NetworkGradients(objective, clip).at(weights_of(objective))
     bound, slack = query.bound(), query.slack(Layout(N)) / clip
     one = largest(objective, clip)
-    assert 0.9 < one <= bound.zero_out / clip + slack
+    assert one <= bound.zero_out / clip + slack
     two = largest(objective, clip, "replace_one")
-    assert 1.0 < two <= bound.replace_one / clip + slack
+    assert two <= bound.replace_one / clip + slack
+    # Where the clip is short, the search comes near: what is charged is no more.
+    assert clip > 1 or (one > 0.99 and two > 1.05)
 
 
 def longest_in_exact_arithmetic(objective, clip, seed=0):
