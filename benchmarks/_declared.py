@@ -30,6 +30,8 @@ from benchmarks._declared_tables import NAMES, Declared, declared, table
 from skdp import (
     DPGradientBoostingClassifier,
     DPGradientBoostingRegressor,
+    DPMLPClassifier,
+    DPMLPRegressor,
     TableEncoder,
 )
 from skdp.linear_model import DPLinearRegression, DPLogisticRegression
@@ -60,23 +62,24 @@ class Fit:
     @property
     def dense(self) -> Callable[..., Any]:
         """The linear model of the task; what is left open is keyword arguments."""
-        budget: dict[str, Any] = {"delta": self.delta, "adjacency": self.adjacency}
-        budget |= {"epsilon": self.epsilon, "random_state": self.seed}
-        if self.known.classes is not None:
-            return partial(DPLogisticRegression, classes=self.known.classes, **budget)
-        bounds = self.known.target_bounds
-        return partial(DPLinearRegression, target_bounds=bounds, **budget)
+        return self._one_of(DPLogisticRegression, DPLinearRegression)
 
     @property
     def boosted(self) -> Callable[..., Any]:
         """The boosted model of the task; what is left open is keyword arguments."""
+        return self._one_of(DPGradientBoostingClassifier, DPGradientBoostingRegressor)
+
+    @property
+    def network(self) -> Callable[..., Any]:
+        """The network of the task; what is left open is keyword arguments."""
+        return self._one_of(DPMLPClassifier, DPMLPRegressor)
+
+    def _one_of(self, classifier: Any, regressor: Any) -> Callable[..., Any]:
         budget: dict[str, Any] = {"delta": self.delta, "adjacency": self.adjacency}
         budget |= {"epsilon": self.epsilon, "random_state": self.seed}
         if self.known.classes is not None:
-            classes = self.known.classes
-            return partial(DPGradientBoostingClassifier, classes=classes, **budget)
-        bounds = self.known.target_bounds
-        return partial(DPGradientBoostingRegressor, target_bounds=bounds, **budget)
+            return partial(classifier, classes=self.known.classes, **budget)
+        return partial(regressor, target_bounds=self.known.target_bounds, **budget)
 
 
 def _lines(fit: Fit) -> TableEncoder:
@@ -91,6 +94,7 @@ VARIANTS: dict[str, Callable[[Fit], Any]] = {
     "boosted": lambda fit: fit.boosted(columns=fit.columns),
     "from_constant": lambda fit: fit.boosted(columns=fit.columns, init="constant"),
     "bins": lambda fit: fit.dense(columns=TableEncoder(fit.columns, numeric="bins")),
+    "network": lambda fit: fit.network(columns=fit.columns),
 }
 
 

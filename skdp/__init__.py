@@ -19,6 +19,8 @@ _HOMES = {
     "DPLinearRegression": "skdp.linear_model",
     "DPLinearSVC": "skdp.linear_model",
     "DPLogisticRegression": "skdp.linear_model",
+    "DPMLPClassifier": "skdp.neural_network",
+    "DPMLPRegressor": "skdp.neural_network",
     "DPMatrixFactorization": "skdp.decomposition",
     "DPPCA": "skdp.preprocessing",
     "DPQuantileClipper": "skdp.preprocessing",
@@ -76,6 +78,10 @@ if TYPE_CHECKING:  # what editors and type checkers see; a test holds both to be
         DPRandomizedSearchCV as DPRandomizedSearchCV,
         PrivateScore as PrivateScore,
         private_score as private_score,
+    )
+    from skdp.neural_network import (
+        DPMLPClassifier as DPMLPClassifier,
+        DPMLPRegressor as DPMLPRegressor,
     )
     from skdp.pipeline import (
         PipelineReport as PipelineReport,

@@ -1,5 +1,13 @@
 """What models minimise: losses of raw predictions, and public facts of a fit."""
 
+from skdp.objectives._activations import ACTIVATIONS, Activation
 from skdp.objectives._linear import Expected, LinearObjective
+from skdp.objectives._network import NetworkObjective
 
-__all__ = ["Expected", "LinearObjective"]
+__all__ = [
+    "ACTIVATIONS",
+    "Activation",
+    "Expected",
+    "LinearObjective",
+    "NetworkObjective",
+]

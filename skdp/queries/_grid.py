@@ -34,9 +34,9 @@ def norm_exponent(weights: FloatArray) -> int:
     return max(math.frexp(norm)[1], _LEAST_EXPONENT + _WEIGHT_BITS)
 
 
-def on_grid(weights: FloatArray) -> FloatArray:
-    """Released weights, rounded to 2^-30 of their norm; post-processing."""
-    unit = 2.0 ** (norm_exponent(weights) - _WEIGHT_BITS)
+def on_grid(weights: FloatArray, bits: int = _WEIGHT_BITS) -> FloatArray:
+    """Released weights, rounded to 2^-bits of their norm; post-processing."""
+    unit = 2.0 ** (norm_exponent(weights) - bits)
     units = np.floor(weights / unit + 0.5)
     return np.asarray(units * unit)
 

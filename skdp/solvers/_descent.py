@@ -1,4 +1,4 @@
-"""What noisy descents share: their parameters, and steps with momentum."""
+"""What noisy descents of linear models share: their parameters."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from skdp._configured import Checks, Given
-from skdp._floats import FloatArray
 from skdp._validation import check_real
 from skdp.objectives import LinearObjective
 from skdp.queries._gradient import Gradients
 from skdp.solvers._base import Solver
-from skdp.solvers._boxed import boxed, farthest_weight
+from skdp.solvers._boxed import farthest_weight
 from skdp.solvers._flow_time import FlowTime
+from skdp.solvers._steps import MomentumSteps, Pace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,31 +76,13 @@ class Descent(Solver):
     def sensitivity(self, objective: LinearObjective) -> float:
         return self.gradients(objective).worst.under(objective.adjacency)
 
-
-class MomentumSteps:
-    """Weights that descend along released gradients; post-processing of them."""
-
-    def __init__(
-        self, solver: Descent, objective: LinearObjective, n_steps: int
-    ) -> None:
-        self._step_size, self._momentum = solver.step_size, solver.momentum
-        self._alpha, self._farthest = objective.alpha, farthest_weight(objective)
-        self._left = n_steps
-        self._tail_steps = max(1, math.floor(solver.tail * n_steps))
-        self.weights: FloatArray = np.zeros(objective.shape)
-        self._velocity = np.zeros_like(self.weights)
-        self._tail_sum = np.zeros_like(self.weights)
-
-    def step(self, mean: FloatArray) -> None:
-        """One step along a released gradient of the mean loss at `weights`."""
-        mean = mean + self._alpha * self.weights
-        velocity = self._momentum * self._velocity - self._step_size * mean
-        self.weights = boxed(self.weights + velocity, self._farthest)
-        self._velocity = boxed(velocity, self._farthest)
-        self._left -= 1
-        if self._left < self._tail_steps:
-            self._tail_sum += self.weights
-
-    def average(self) -> FloatArray:
-        """Mean of the last iterates."""
-        return self._tail_sum / self._tail_steps
+    def walk(self, objective: LinearObjective, n_steps: int) -> MomentumSteps:
+        """The steps, from weights of 0."""
+        pace = Pace(
+            n_steps=n_steps,
+            step_size=self.step_size,
+            tail=self.tail,
+            alpha=objective.alpha,
+            farthest=farthest_weight(objective),
+        )
+        return MomentumSteps(np.zeros(objective.shape), pace, self.momentum)

@@ -31,9 +31,10 @@ from skdp.privacy._accounting import Budget
 from skdp.privacy._answers import Answers
 from skdp.privacy._plan import Line, Plan
 from skdp.solvers._base import Progress, Solution
-from skdp.solvers._descent import Descent, MomentumSteps
+from skdp.solvers._descent import Descent
 from skdp.solvers._flow_time import FlowTime, PlainFlowTime
 from skdp.solvers._last_iterate import HiddenDescent
+from skdp.solvers._steps import descend
 
 # What a hidden path needs for contractive steps with noise of one size.
 _HIDDEN: dict[str, Any] = {
@@ -197,11 +198,5 @@ class NoisyGD(Descent):
     ) -> Solution:
         if self.is_hidden:
             return self.hidden(objective).run(answers, progress)
-        sums = self.gradients(objective)
-        walk = MomentumSteps(self, objective, self.n_steps)
-        for t in range(self.n_steps):
-            query = sums.at(walk.weights)
-            released = query.read(answers.ask(query).value)
-            walk.step(released / objective.n_samples)
-            progress.step(t + 1, self.n_steps)
-        return Solution(walk.average(), answers.noise_scale)
+        sums, walk = self.gradients(objective), self.walk(objective, self.n_steps)
+        return descend(answers, sums, walk, objective.n_samples, progress)

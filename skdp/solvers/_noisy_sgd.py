@@ -23,10 +23,11 @@ from skdp._validation import check_count
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.privacy._answers import Answers
-from skdp.privacy._plan import Line, Plan, Poisson
+from skdp.privacy._plan import Plan
 from skdp.solvers._base import Progress, Solution
-from skdp.solvers._descent import Descent, MomentumSteps
+from skdp.solvers._descent import Descent
 from skdp.solvers._flow_time import FlowTime
+from skdp.solvers._steps import descend, sampled
 
 # Least number of passes over the data that the default takes in expectation
 # (docs/solvers/noisy_sgd.md).
@@ -121,10 +122,7 @@ class NoisySGD(Descent):
         return "Gaussian noise on Poisson samples, or on all records if batch_size = n"
 
     def plan(self, objective: LinearObjective) -> Plan:
-        if self.batch_size >= objective.n_samples:
-            return Plan((Line(self.n_steps),))
-        rate = self.batch_size / objective.n_samples
-        return Plan((Line(self.n_steps, sample=Poisson(rate)),))
+        return sampled(self.n_steps, self.batch_size, objective.n_samples)
 
     def sensitivity(self, objective: LinearObjective) -> float:
         """Largest contribution of one record to a sample, under both adjacencies.
@@ -138,10 +136,5 @@ class NoisySGD(Descent):
     def run(
         self, answers: Answers, objective: LinearObjective, progress: Progress
     ) -> Solution:
-        sums = self.gradients(objective)
-        walk = MomentumSteps(self, objective, self.n_steps)
-        for t in range(self.n_steps):
-            query = sums.at(walk.weights)
-            walk.step(query.read(answers.ask(query).value) / self.batch_size)
-            progress.step(t + 1, self.n_steps)
-        return Solution(walk.average(), answers.noise_scale)
+        sums, walk = self.gradients(objective), self.walk(objective, self.n_steps)
+        return descend(answers, sums, walk, self.batch_size, progress)

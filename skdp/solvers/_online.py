@@ -26,8 +26,9 @@ from skdp.privacy._laws import LAWS, deviation_once
 from skdp.privacy._plan import Buckets, Line, Plan
 from skdp.solvers._base import Progress, Solution
 from skdp.solvers._chosen_law import ChosenLaw
-from skdp.solvers._descent import Descent, MomentumSteps
+from skdp.solvers._descent import Descent
 from skdp.solvers._flow_time import OnePassFlowTime
+from skdp.solvers._steps import descend
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,9 +125,5 @@ class OnlineGD(Descent, ChosenLaw):
         self, answers: Answers, objective: LinearObjective, progress: Progress
     ) -> Solution:
         n_steps, sums = self.n_steps(objective), self.gradients(objective)
-        walk = MomentumSteps(self, objective, n_steps)
-        for t in range(n_steps):
-            query = sums.at(walk.weights)
-            walk.step(query.read(answers.ask(query).value) / self.bucket_size)
-            progress.step(t + 1, n_steps)
-        return Solution(walk.average(), answers.noise_scale)
+        walk = self.walk(objective, n_steps)
+        return descend(answers, sums, walk, self.bucket_size, progress)

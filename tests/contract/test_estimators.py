@@ -24,6 +24,8 @@ from skdp import (
     DPLinearRegression,
     DPLinearSVC,
     DPLogisticRegression,
+    DPMLPClassifier,
+    DPMLPRegressor,
     DPQuantileClipper,
     DPRandomizedSearchCV,
     DPSimpleImputer,
@@ -108,6 +110,14 @@ INSTANCES = {
     "boosting-medians": DPGradientBoostingRegressor(
         **BOOSTED, target_bounds=(-3, 3), loss="quantile", quantile=0.5
     ),
+    "network": DPMLPClassifier(),
+    "network-inf": DPMLPClassifier(epsilon=math.inf),
+    "network-ledger": DPMLPClassifier(ledger=ledger()),
+    "network-columns": DPMLPClassifier(columns=Range(-10, 10, missing=True)),
+    "network-regression": DPMLPRegressor(target_bounds=(-3, 3)),
+    "network-regression-inf": DPMLPRegressor(epsilon=math.inf, target_bounds=(-3, 3)),
+    "network-regression-ledger": DPMLPRegressor(target_bounds=(-3, 3), ledger=ledger()),
+    "network-adam": DPMLPClassifier(solver="noisy_adam"),
     "search": DPGridSearchCV(QUICK, GRID),
     "search-ledger": DPGridSearchCV(QUICK, GRID, ledger=ledger()),
     "search-random-stopping": DPGridSearchCV(QUICK, GRID, method="random_stopping"),
@@ -156,6 +166,7 @@ FEWEST |= {DPStandardScaler: 46, DPQuantileClipper: 46, DPSimpleImputer: 45, DPP
 FEWEST |= {DPSparseLinearRegression: 49, DPSparseLogisticRegression: 53}
 FEWEST |= {TableEncoder: 44}
 FEWEST |= {DPGradientBoostingClassifier: 53, DPGradientBoostingRegressor: 50}
+FEWEST |= {DPMLPClassifier: 53, DPMLPRegressor: 49}
 FEWEST |= {DPGridSearchCV: 49, DPRandomizedSearchCV: 53}
 
 

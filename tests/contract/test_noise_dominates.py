@@ -21,6 +21,8 @@ from skdp import (
     DPLinearSVC,
     DPLogisticRegression,
     DPMatrixFactorization,
+    DPMLPClassifier,
+    DPMLPRegressor,
     DPSparseLinearRegression,
     DPSparseLogisticRegression,
 )
@@ -55,6 +57,8 @@ MODELS = {
         0.03,
         3.0,
     ),
+    "network": (DPMLPClassifier, LABELS, 0.01, 1.0),
+    "network, regression": (DPMLPRegressor, BOUNDED, 0.03, 1.0),
     "ratings": (DPMatrixFactorization, STARS, 0.05, 3.0),
     "users": (DPMatrixFactorization, USERS, 0.1, 30.0),
 }

@@ -14,6 +14,7 @@ from skdp import (
     DPGridSearchCV,
     DPLinearRegression,
     DPLogisticRegression,
+    DPMLPClassifier,
     DPQuantileClipper,
     DPSimpleImputer,
     DPStandardScaler,
@@ -30,6 +31,7 @@ QUICK = DPLogisticRegression(
 MODELS = {
     "logistic": QUICK,
     "regression": DPLinearRegression(target_bounds=(-1, 1)),
+    "network": DPMLPClassifier(classes=[0, 1], hidden_layer_sizes=3),
     "scaler": DPStandardScaler(bounds=(-1, 1)),
     "clipper": DPQuantileClipper(bounds=(-1, 1)),
     "imputer": DPSimpleImputer(bounds=(-1, 1)),

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from skdp.ensemble import BOOSTERS
+from skdp.neural_network import NETWORK_SOLVERS
 from skdp.solvers import SOLVERS
 from skdp.solvers._dense_part import SELECTING
 from skdp.solvers._dense_registry import DENSE
@@ -56,7 +57,25 @@ def test_one_key_in_all_places_of_boosted_trees(key):
         assert (ROOT / place).is_file(), place
 
 
-@pytest.mark.parametrize("kind", [*SOLVERS.values(), *BOOSTERS.values()])
+@pytest.mark.parametrize("key", NETWORK_SOLVERS)
+def test_one_key_in_all_places_of_networks(key):
+    assert NETWORK_SOLVERS[key].key == key
+    assert NETWORK_SOLVERS[key].__module__ == f"skdp.neural_network._{key}"
+    for place in (
+        f"skdp/neural_network/_{key}.py",
+        f"tests/neural_network/test_{key}.py",
+        "tests/audit/test_networks.py",
+        f"docs/solvers/{key}.md",
+        "docs/proofs/networks.md",
+    ):
+        assert (ROOT / place).is_file(), place
+    assert "networks" in (ROOT / f"docs/solvers/{key}.md").read_text()
+
+
+KINDS = [*SOLVERS.values(), *BOOSTERS.values(), *NETWORK_SOLVERS.values()]
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_no_parameter_touches_noise_or_randomness(kind):
     names = [field.name for field in fields(kind)]
     for name in (*names, *kind.given_checks):
@@ -64,7 +83,7 @@ def test_no_parameter_touches_noise_or_randomness(kind):
 
 
 def test_registry_is_sorted_and_literal():
-    for table in (SOLVERS, DENSE, SPARSE, BOOSTERS):
+    for table in (SOLVERS, DENSE, SPARSE, BOOSTERS, NETWORK_SOLVERS):
         assert list(table) == sorted(table)
     assert {key for key, kind in SOLVERS.items() if kind.is_sparse} == set(SPARSE)
     assert SOLVERS.keys() - SPARSE.keys() == set(DENSE)

@@ -21,6 +21,7 @@ from skdp import (
     DPGridSearchCV,
     DPLogisticRegression,
     DPMatrixFactorization,
+    DPMLPClassifier,
     DPQuantileClipper,
     DPSimpleImputer,
     DPStandardScaler,
@@ -284,6 +285,11 @@ def centred():
     )
 
 
+def network(params):
+    facts = {"classes": [0, 1], "solver": "noisy_sgd", "solver_params": params}
+    return DPMLPClassifier(hidden_layer_sizes=3, delta=1e-6, **facts)
+
+
 def factorised(X, unit):
     pairs = np.array([(u, i) for u in range(len(X)) for i in range(X.shape[1])])
     model = DPMatrixFactorization(
@@ -303,6 +309,8 @@ FITS = {
     "clipper": lambda X, y: DPQuantileClipper(bounds=(-1, 1)).fit(X),
     "pca": lambda X, y: DPPCA(n_components=2).fit(X),
     "centred": lambda X, y: centred().fit(X, y),
+    "network": lambda X, y: network({"n_steps": 3}).fit(X, y),
+    "sampled network": lambda X, y: network({"batch_size": 9}).fit(X, y),
     "ratings": lambda X, y: factorised(X, "rating_value"),
     "users": lambda X, y: factorised(X, "user"),
     "score": lambda X, y: private_score(

@@ -50,6 +50,8 @@ from skdp import (
     DPLinearSVC,
     DPLogisticRegression,
     DPMatrixFactorization,
+    DPMLPClassifier,
+    DPMLPRegressor,
     DPQuantileClipper,
     DPSimpleImputer,
     DPSparseLinearRegression,
@@ -90,8 +92,18 @@ REGRESSORS = LINEAR_REGRESSORS | {
         MUCH, **BOOSTED, target_bounds=(0, 1)
     ),
 }
-MODELS = CLASSIFIERS | REGRESSORS
 LINEAR = LINEAR_CLASSIFIERS | LINEAR_REGRESSORS
+# Without a number for each feature or column.
+NETWORKS = {
+    "DPMLPClassifier": DPMLPClassifier(MUCH, hidden_layer_sizes=8),
+    "DPMLPRegressor": DPMLPRegressor(MUCH, hidden_layer_sizes=8, target_bounds=(0, 1)),
+}
+SELECTING = CLASSIFIERS | REGRESSORS
+CLASSIFIERS["DPMLPClassifier"] = NETWORKS["DPMLPClassifier"]
+REGRESSORS["DPMLPRegressor"] = NETWORKS["DPMLPRegressor"]
+MODELS = CLASSIFIERS | REGRESSORS
+# Models of rows of numbers, unless columns are declared.
+OF_NUMBERS = LINEAR | NETWORKS
 TRANSFORMERS = {
     "BoundedScaler": BoundedScaler((0, 1)),
     "RowNormClipper": RowNormClipper(),
@@ -108,7 +120,8 @@ RATINGS = {
     ),
 }
 # Their rows come out as float64, whatever the table held.
-ALWAYS_DOUBLE = {"DeclaredOneHotEncoder", "TableEncoder", *set(MODELS) - set(LINEAR)}
+ALWAYS_DOUBLE = {"DeclaredOneHotEncoder", "TableEncoder"}
+ALWAYS_DOUBLE |= set(MODELS) - set(OF_NUMBERS)
 # Tools themselves: tests/model_selection.
 SEARCHES = {"DPGridSearchCV", "DPRandomizedSearchCV"}
 
@@ -221,6 +234,8 @@ def last(model):
 
 def weights(model):
     """All numbers that a model released."""
+    if hasattr(model, "coefs_"):
+        return np.concatenate([coef.ravel() for coef in model.coefs_])
     return model.coef_ if hasattr(model, "coef_") else model._model.boosted.values
 
 
@@ -438,7 +453,7 @@ def test_tools_work_on_every_way_to_a_mixed_frame(name, way, tool, books):
     spends(books, TOOLS[tool](case))
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", SELECTING)
 def test_features_are_selected_behind_an_encoder(name, books):
     case = Case(MODELS[name], declared, books)
     encoder = TableEncoder(DECLARED, numeric="linear")
@@ -465,7 +480,7 @@ def largest_effects(model):
     return np.array([table["effect"].abs().max() for table in columns])
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", SELECTING)
 def test_columns_are_selected_by_their_effects(name, books):
     additive = {} if name in LINEAR else {"max_interaction": 1}
     case = Case(clone(MODELS[name]).set_params(**additive), declared, books)
@@ -668,13 +683,14 @@ def test_nullable_columns_are_read_as_numbers(name):
     models = [
         weights(seeded(MODELS[name]).set_params(**given).fit(frame.astype(kind), y))
         for kind in ("float64", "Float64", "Int64", "boolean")
-        if name in LINEAR or kind != "boolean"  # declared as numbers
+        if name in OF_NUMBERS or kind != "boolean"  # declared as numbers
     ]
     for coef in models[1:]:
         same(coef, models[0])
     frame = frame.astype("Int64")
     frame.iloc[0, 0] = pd.NA
-    told = r"NaN.*Impute with DPSimpleImputer" if name in LINEAR else "missing=True"
+    is_of_numbers = name in OF_NUMBERS
+    told = "NaN.*Impute with DPSimpleImputer" if is_of_numbers else "missing=True"
     with pytest.raises(ValueError, match=told):
         seeded(MODELS[name]).set_params(**given).fit(frame, y)
 

@@ -28,6 +28,8 @@ from skdp import (
     DPLinearSVC,
     DPLogisticRegression,
     DPMatrixFactorization,
+    DPMLPClassifier,
+    DPMLPRegressor,
     DPQuantileClipper,
     DPSimpleImputer,
     DPSparseLinearRegression,
@@ -59,6 +61,11 @@ CLASSIFIERS = {
         1.0, columns=COLUMNS, preconditioning=None, **LABELS
     ),
     "boosting": DPGradientBoostingClassifier(1.0, columns=COLUMNS, **LABELS),
+    "network": DPMLPClassifier(1.0, **LABELS),
+    "network, declared": DPMLPClassifier(1.0, columns=COLUMNS, **LABELS),
+    "network, no noise": DPMLPClassifier(
+        np.inf, solver="noisy_gd", solver_params={"n_steps": 3}, **LABELS
+    ),
     "no noise": DPLogisticRegression(np.inf, **LABELS),
     "encoded": make_pipeline(TableEncoder(COLUMNS), DPLogisticRegression(**LABELS)),
     "scaled": make_pipeline(BoundedScaler((-2, 2)), DPLogisticRegression(**LABELS)),
@@ -83,6 +90,7 @@ REGRESSORS = {
     "sparse": DPSparseLinearRegression(1.0, **BOUNDS),
     "declared": DPLinearRegression(1.0, columns=COLUMNS, **BOUNDS),
     "boosting": DPGradientBoostingRegressor(1.0, columns=COLUMNS, **BOUNDS),
+    "network": DPMLPRegressor(1.0, **BOUNDS),
     "moments": DPLinearRegression(1.0, solver="adassp", **BOUNDS),
     "no noise": DPLinearRegression(np.inf, **BOUNDS),
     "scaled": make_pipeline(BoundedScaler((-2, 2)), DPLinearRegression(**BOUNDS)),

@@ -15,6 +15,8 @@ from skdp import (
     DPLinearRegression,
     DPLinearSVC,
     DPLogisticRegression,
+    DPMLPClassifier,
+    DPMLPRegressor,
     DPQuantileClipper,
     DPSimpleImputer,
     DPSparseLogisticRegression,
@@ -49,6 +51,9 @@ MODELS = {
     "declared regression": (DPLinearRegression(1.0, columns=COLUMNS, **BOUNDS), "t"),
     "sparse": (DPSparseLogisticRegression(1.0, **LABELS), "y"),
     "boosting": (DPGradientBoostingClassifier(1.0, columns=COLUMNS, **LABELS), "y"),
+    "network": (DPMLPClassifier(1.0, **GD, **LABELS), "y"),
+    "declared network": (DPMLPClassifier(1.0, columns=COLUMNS, **GD, **LABELS), "y"),
+    "network of numbers": (DPMLPRegressor(1.0, **GD, **BOUNDS), "t"),
     "boosted regression": (
         DPGradientBoostingRegressor(1.0, columns=COLUMNS, **BOUNDS),
         "t",

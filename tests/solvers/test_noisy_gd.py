@@ -279,7 +279,7 @@ def test_a_diverging_run_ends_like_any_other(loss, params, entry):
 
 
 def test_broken_twin_without_the_box_is_found_out(monkeypatch):
-    monkeypatch.setattr("skdp.solvers._descent.boxed", lambda values, limit: values)
+    monkeypatch.setattr("skdp.solvers._steps.boxed", lambda values, limit: values)
     objective = replace(OBJECTIVE, n_samples=60, n_features=8, alpha=50.0)
     solver = resolved(objective, n_steps=6, step_size=1e214)
     source = MemorySource(np.full((60, 8), 3e99), np.arange(60.0) % 2)

@@ -18,7 +18,6 @@ from skdp.queries._exact_gradient import ExactGradientSum
 from skdp.queries._gradient_sum import GradientSum
 from skdp.queries._grid import on_grid
 from skdp.solvers import choose_solver, named_solver
-from skdp.solvers._descent import MomentumSteps
 from skdp.solvers._online import OnlineGD
 from tests import door
 from tests.solvers.neighbours import largest_change
@@ -211,7 +210,7 @@ def test_smoothing_is_heavy_ball():
     a, b = 0.7, 0.1
     objective = replace(OBJECTIVE, fit_intercept=False)
     solver = resolved(objective, step_size=a * b, momentum=1 - b, tail=1e-9)
-    ball = MomentumSteps(solver, objective, 30)
+    ball = solver.walk(objective, 30)
     smooth, weights = np.zeros((5, 1)), np.zeros((5, 1))
     for released in np.random.default_rng(0).normal(size=(30, 5, 1)):
         ball.step(released)

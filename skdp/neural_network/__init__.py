@@ -1,0 +1,7 @@
+"""Private networks of few layers."""
+
+from skdp.neural_network._classifier import DPMLPClassifier
+from skdp.neural_network._registry import NETWORK_SOLVERS
+from skdp.neural_network._regressor import DPMLPRegressor
+
+__all__ = ["NETWORK_SOLVERS", "DPMLPClassifier", "DPMLPRegressor"]

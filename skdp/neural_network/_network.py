@@ -1,0 +1,267 @@
+"""What private networks share: layers, solver, privacy record, forecast."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Iterable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.utils import get_tags
+from sklearn.utils.validation import check_is_fitted
+
+from skdp._base import PrivateEstimator
+from skdp._forecast import Forecast, Signal, relaxed, warn_of_noise
+from skdp._output import in_dtype
+from skdp._validation import (
+    check_alpha,
+    check_choice,
+    check_count,
+    check_data_norm,
+    check_real,
+)
+from skdp.io._rows import records
+from skdp.io._takes import TakesSources
+from skdp.linear_model._rows import (
+    DeclaredRows,
+    DeclaredStream,
+    encoder_of,
+    rows_to_predict,
+)
+from skdp.linear_model._signal import signal_of
+from skdp.losses import Loss
+from skdp.neural_network._registry import NamedDescent, named_descent
+from skdp.neural_network._rules import INPUT_NORM
+from skdp.neural_network._train import Trained, train
+from skdp.objectives import ACTIVATIONS, LinearObjective, NetworkObjective
+from skdp.objectives._network import MOST_LAYERS, MOST_UNITS
+from skdp.privacy._accounting import Budget, calibrate
+from skdp.privacy._record import PrivacyRecord
+from skdp.queries._row_clip import clipped_products
+from skdp.solvers import Progress
+
+_DECLARED = (DeclaredRows, DeclaredStream)
+
+
+class PrivateNetwork(TakesSources, PrivateEstimator):
+    """Fully connected layers, trained along noisy sums of clipped gradients.
+
+    A subclass's ``fit`` validates its input, states the loss, calls `_train`, and keeps
+    what predictions need.
+    """
+
+    hidden_layer_sizes: Any
+    activation: str
+    solver: str
+    columns: Any
+    coefs_: list[Any]
+    intercepts_: list[Any]
+    privacy_: PrivacyRecord
+
+    # ---------------------------------------------------------- before there are data
+
+    def _check_privacy_params(self) -> Budget:
+        norm = check_data_norm(self.data_norm)
+        if self.columns is not None and norm != 1.0:
+            raise ValueError(
+                "The 'data_norm' parameter must be 1.0 with 'columns'. Got "
+                f"{self.data_norm!r}. Leave it out: rows of declared columns are "
+                "encoded so that none is longer than 1."
+            )
+        return super()._check_privacy_params()
+
+    def _hidden(self) -> tuple[int, ...]:
+        """Units of each hidden layer."""
+        given = self.hidden_layer_sizes
+        sizes = tuple(given) if isinstance(given, Iterable) else (given,)
+        if len(sizes) > MOST_LAYERS or isinstance(given, str):
+            raise ValueError(
+                "The 'hidden_layer_sizes' parameter must be an integer or at most "
+                f"{MOST_LAYERS} of them. Got {given!r}. Use one or two layers."
+            )
+        return tuple(
+            check_count("hidden_layer_sizes", size, high=MOST_UNITS) for size in sizes
+        )
+
+    def _named(self) -> NamedDescent:
+        is_private = math.isfinite(self.epsilon)
+        return named_descent(self.solver, self.solver_params, is_private=is_private)
+
+    def _adds_in_squares(self) -> bool:
+        return bool(self.delta > 0 and self._named().adds_in_squares)
+
+    def _be_one_of_several(self, *, in_books: bool) -> None:
+        if self.solver == "auto" and self.delta > 0:
+            self.solver = "noisy_gd"
+
+    def _objective(
+        self, loss: Loss, n_samples: int, n_features: int, budget: Budget
+    ) -> NetworkObjective:
+        """The public facts of a fit."""
+        check_choice("activation", self.activation, sorted(ACTIVATIONS))
+        return NetworkObjective(
+            loss=loss,
+            n_samples=check_count("n_samples", n_samples),
+            n_features=check_count("n_features", n_features),
+            hidden=self._hidden(),
+            activation=self.activation,
+            data_norm=float(self.data_norm) if budget.is_finite else math.inf,
+            input_factor=INPUT_NORM / float(self.data_norm),
+            adjacency=self.adjacency,
+            alpha=check_alpha(self.alpha),
+        )
+
+    @abstractmethod
+    def _expected_loss(self) -> Loss:
+        """The loss, as far as it is declared."""
+
+    def forecast(self, n_samples: int, n_features: int) -> Forecast:
+        """Solver, and noise against signal, of a fit to a table of this shape.
+
+        Nothing is read and nothing spent. A classifier without `classes` is taken to
+        have two. Noise and signal are those of a linear model of the same rows: where
+        noise leaves nothing of it, a network has nothing to build on.
+
+        Parameters
+        ----------
+        n_samples, n_features : int
+            Shape of X; with `columns` of the encoded rows.
+
+        Returns
+        -------
+        Forecast
+
+        Raises
+        ------
+        ValueError, TypeError
+            For a parameter out of range, if epsilon is inf, or if the solver refuses
+            the job.
+        """
+        budget = self._check_privacy_params()
+        check_real("epsilon", budget.epsilon, low=1e-6, high=1e8)
+        loss, named = self._expected_loss(), self._named()
+        objective = self._objective(loss, n_samples, n_features, budget)
+        solver = named.kind.planned(named.given, objective, budget)
+        event = partial(solver.plan(objective).event, relation=objective.adjacency)
+        return Forecast(
+            epsilon=budget.epsilon,
+            delta=budget.delta,
+            adjacency=objective.adjacency,
+            solver=solver.key,
+            why_solver=named.reason,
+            solver_params=solver.params,
+            noise_multiplier=calibrate(event, budget),
+            **vars(self._signal_of(objective, budget)),
+        )
+
+    def _signal(self, n_samples: int, rehearsed: Any) -> Signal:
+        n_features = rehearsed.coefs_[0].shape[0]
+        budget = Budget(self.epsilon, self.delta)
+        loss = self._expected_loss()
+        objective = self._objective(loss, n_samples, n_features, budget)
+        return self._signal_of(objective, budget)
+
+    def _signal_of(self, objective: NetworkObjective, budget: Budget) -> Signal:
+        """That of a linear model, for a finite epsilon."""
+        n_features = objective.n_features
+        if hasattr(self, "encoder_"):
+            # A curve is as fine as noise lets it be: at worst it is a line.
+            n_features = self.encoder_._encoding.n_lines
+        linear = LinearObjective(
+            loss=objective.loss,
+            n_samples=objective.n_samples,
+            n_features=n_features,
+            data_norm=objective.data_norm,
+            adjacency=objective.adjacency,
+        )
+        return signal_of(linear, budget)
+
+    def _warn_of_noise(
+        self, objective: NetworkObjective, budget: Budget
+    ) -> tuple[str, ...]:
+        """Warn before anything is spent; what stays on the record is returned."""
+        if not budget.is_finite:
+            return ()
+        remedies = ("a larger epsilon", "fewer columns", *relaxed(budget))
+        return warn_of_noise(self._signal_of(objective, budget), remedies)
+
+    # --------------------------------------------------------------------------- fits
+
+    def _train(
+        self,
+        X: Any,
+        y: Any,
+        loss: Loss,
+        budget: Budget,
+        assumed_public: tuple[str, ...],
+    ) -> None:
+        """Plan, commit, ask: everything about privacy in one place."""
+        named, dtype = self._named(), X.dtype
+        n_samples, n_features = X.shape
+        objective = self._objective(loss, n_samples, n_features, budget)
+        solver = named.kind.planned(named.given, objective, budget)
+        X = X.encoded() if isinstance(X, _DECLARED) else X
+        name, door = type(self).__name__, self._door(budget)
+        notes = self._warn_of_public_facts(budget, n_samples, door)
+        notes += self._warn_of_noise(objective, budget)
+        trained = train(
+            solver,
+            records(X, y, is_private=budget.is_finite),
+            objective,
+            door,
+            is_private=budget.is_finite,
+            label=f"{name}(solver={solver.key!r})",
+            progress=Progress(name, bool(self.verbose)),
+        )
+        self._keep(trained, objective, dtype)
+        self.privacy_ = self._record_of(
+            trained.answers,
+            budget,
+            mechanism=solver.mechanism,
+            solver=solver.key,
+            solver_params=solver.params,
+            why_solver=named.reason,
+            sensitivity=solver.sensitivity(objective),
+            noise_scale=trained.solution.noise_scale,
+            n_samples=n_samples,
+            n_features=n_features,
+            data_norm=objective.data_norm,
+            assumed_public=(*assumed_public, "the seed of the first weights"),
+            warnings=notes,
+        )
+
+    def _keep(self, trained: Trained, objective: NetworkObjective, dtype: Any) -> None:
+        layers = objective.layers(trained.solution.weights)
+        factors = [objective.input_factor] + [1.0] * len(objective.hidden)
+        self.coefs_ = [
+            in_dtype(factor * layer[:-1], dtype)
+            for factor, layer in zip(factors, layers, strict=True)
+        ]
+        self.intercepts_ = [in_dtype(layer[-1].copy(), dtype) for layer in layers]
+        self.init_seed_ = trained.seed
+        self._activation, self._row_norm = objective.activation, objective.data_norm
+
+    # -------------------------------------------------------------------- predictions
+
+    def _raw(self, X: Any) -> np.ndarray:
+        """Raw predictions of rows, which are clipped as they were in `fit`."""
+        check_is_fitted(self)
+        X = rows_to_predict(self, X)
+        raw = clipped_products(X, self.coefs_[0], self._row_norm) + self.intercepts_[0]
+        layers = zip(self.coefs_[1:], self.intercepts_[1:], strict=True)
+        for coef, intercept in layers:
+            raw = ACTIVATIONS[self._activation].value(raw) @ coef + intercept
+        return np.asarray(raw)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "privacy_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        is_declared = self.columns is not None
+        if is_declared:
+            tags.input_tags = get_tags(encoder_of(self.columns)).input_tags
+        tags.input_tags.sparse = not is_declared
+        return tags

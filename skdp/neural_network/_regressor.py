@@ -1,0 +1,225 @@
+"""Private networks for numbers."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import RegressorMixin
+
+from skdp._floats import FloatArray
+from skdp._input import refuse_several_targets
+from skdp._output import in_dtype
+from skdp._targets import targets_of
+from skdp._validation import check_target_bounds
+from skdp.io._takes import fit_through
+from skdp.linear_model._rows import public_facts, rows_to_fit
+from skdp.losses import Loss, SquaredLoss
+from skdp.neural_network._network import PrivateNetwork
+
+# Targets are brought to [-1, 1]; a prediction in there is at most this far from one.
+_RESIDUAL_BOUND = 2.0
+
+
+class DPMLPRegressor(RegressorMixin, PrivateNetwork):
+    r"""A network of fully connected layers, of numbers, with differential privacy.
+
+    Minimises half the mean squared error along noisy sums of per-record gradients; the
+    joint gradient of all layers, biases included, is clipped to one norm, which is
+    found without forming it. Targets are clipped to `target_bounds`, rows to
+    `data_norm`. On tables `DPGradientBoostingRegressor` is what to try first
+    (``docs/networks.md``).
+
+    **Privacy.** (epsilon, delta)-differential privacy for one record, under
+    `adjacency`, with the number of records public. Released are ``coefs_`` and
+    ``intercepts_``, and could be all weights on the way; see ``privacy_``,
+    ``docs/proofs/networks.md``, ``docs/privacy_guarantee.md`` and, for what is not
+    covered, ``docs/known_weaknesses.md``. `predict` is post-processing;
+    ``score(X, y)`` reads raw data and is **not** private.
+
+    Parameters
+    ----------
+    epsilon : float in [1e-6, 1e8] or inf, default=1.0
+        Privacy loss. inf trains without noise and without clipping, on all records at
+        every step.
+    columns : mapping, sequence, Range, TableEncoder or None, default=None
+        Declarations of `skdp.columns`: then X is a table, and `fit` and `predict`
+        encode it as `TableEncoder` does, at a fineness that follows from n_samples,
+        epsilon and delta. Rows then have norm at most 1, and `data_norm` stays 1.0.
+        A TableEncoder says how columns are encoded.
+    target_bounds : pair of floats in [-1e100, 1e100]
+        Lowest and highest target, in its units, known without looking at the data.
+        Required; the default None raises.
+    delta : float in [1e-50, 1), default=1e-6
+        Probability with which the guarantee may fail; far below ``1 / n_samples``.
+    adjacency : {"replace_one", "zero_out"}, default="replace_one"
+        What neighbouring data sets are: one record exchanged for any other, or for
+        the null record, which contributes nothing (half the sensitivity).
+    data_norm : float in [1e-100, 1e100], default=1.0
+        L2 norm to which rows are clipped, in units of the features. The first layer
+        gets rows of norm at most 6, whatever their units.
+    hidden_layer_sizes : int or sequence of int in [1, 4096], default=(32,)
+        Units of each hidden layer, of which there are at most 8. None of them, ``()``,
+        is a linear model.
+    activation : {"tanh", "logistic", "relu", "identity"}, default="tanh"
+        Of hidden units.
+    alpha : float in [0, 1e100] or None, default=None
+        L2 regularisation of the mean loss, biases included. None: 0.
+    solver : str, default="auto"
+        ``"auto"`` or a key of ``skdp.neural_network.NETWORK_SOLVERS``: ``"noisy_sgd"``,
+        ``"noisy_gd"`` or ``"noisy_adam"``.
+    solver_params : mapping or None, default=None
+        Hyper-parameters of a named solver, for example ``{"n_steps": 100}``. Nothing
+        in it can change noise scale, sensitivity or randomness.
+    random_state : int or None, default=None
+        None: private noise. An integer makes the fit reproducible and **not private**.
+    ledger : BudgetLedger or None, default=None
+        Books that every fit is charged to before it reads the data.
+    verbose : bool or int, default=False
+        Print the solver's progress: step counts, nothing from the data.
+
+    Attributes
+    ----------
+    coefs_ : list of ndarray of shape (n_inputs, n_units)
+        Weights of each layer, of rows in units of the features and of predictions in
+        units of the target. Private output. Of the dtype of X.
+    intercepts_ : list of ndarray of shape (n_units,)
+        Private output.
+    init_seed_ : int
+        From which the first weights were drawn. Public.
+    privacy_ : PrivacyRecord
+        Public facts.
+    encoder_ : TableEncoder
+        What encoded the rows; public. Only if `columns` is given.
+    n_features_in_ : int
+        Public.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Public; only if X has feature names that are strings.
+
+    See Also
+    --------
+    sklearn.neural_network.MLPRegressor : Networks without privacy.
+    DPGradientBoostingRegressor : What to try first on tables.
+
+    Notes
+    -----
+    Inside, targets are shifted and scaled by `target_bounds` to [-1, 1], and errors
+    are clipped to 2 there. ``fit`` has no ``sample_weight``: unbounded weights would
+    void the sensitivity.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from skdp import BoundedScaler, DPMLPRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = make_pipeline(
+    ...     BoundedScaler(bounds=(-0.2, 0.2)),
+    ...     DPMLPRegressor(epsilon=3.0, hidden_layer_sizes=8, target_bounds=(0, 350)),
+    ... ).fit(X, y)
+    >>> [coef.shape for coef in model[-1].coefs_], model[-1].privacy_.epsilon
+    ([(10, 8), (8, 1)], 3.0)
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        *,
+        columns: Any = None,
+        target_bounds: Any = None,
+        delta: float = 1e-6,
+        adjacency: str = "replace_one",
+        data_norm: float = 1.0,
+        hidden_layer_sizes: Any = (32,),
+        activation: str = "tanh",
+        alpha: float | None = None,
+        solver: str = "auto",
+        solver_params: Any = None,
+        random_state: int | None = None,
+        ledger: Any = None,
+        verbose: bool | int = False,
+    ) -> None:
+        self.epsilon = epsilon
+        self.columns = columns
+        self.target_bounds = target_bounds
+        self.delta = delta
+        self.adjacency = adjacency
+        self.data_norm = data_norm
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.activation = activation
+        self.alpha = alpha
+        self.solver = solver
+        self.solver_params = solver_params
+        self.random_state = random_state
+        self.ledger = ledger
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit the model privately.
+
+        Parameters
+        ----------
+        X : array-like, CSR, data frame or source of shape (n_samples, n_features)
+            Finite numbers. float32 stays float32; CSR stays CSR. With `columns` a table
+            of what is declared. A source of `skdp.io` is read where it lies, once for
+            every step.
+        y : array-like of shape (n_samples,)
+            Finite targets. Left out with a source, which has its target.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            For a parameter or input out of range. Nothing was spent, and the estimator
+            is as it was before.
+        BudgetExceeded
+            If the ledger's cap does not allow this fit. Nothing was read or spent.
+        """
+        with self._all_or_nothing():
+            return fit_through(self, X, y, lambda: self._fit(X, y))
+
+    def _fit(self, X: Any, y: Any) -> Self:
+        budget = self._check_privacy_params()
+        self._named()
+        low, high = check_target_bounds(self.target_bounds)
+        X = rows_to_fit(self, X, budget)
+        refuse_several_targets(y, "MultiOutputRegressor")
+        middle, half = low / 2 + high / 2, high / 2 - low / 2
+        loss = self._expected_loss() if budget.is_finite else SquaredLoss(math.inf)
+
+        def scaled(y: FloatArray) -> FloatArray:
+            y = np.clip(y, low, high) if budget.is_finite else y
+            return np.asarray((y - middle) / half)
+
+        targets = targets_of(self, X, y, scaled)
+        self._train(X, targets, loss, budget, public_facts(self.columns))
+        dtype = self.coefs_[-1].dtype
+        self.coefs_[-1] = in_dtype(half * self.coefs_[-1], dtype)
+        self.intercepts_[-1] = in_dtype(middle + half * self.intercepts_[-1], dtype)
+        return self
+
+    def _expected_loss(self) -> Loss:
+        return SquaredLoss(_RESIDUAL_BOUND, target_bound=1.0)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predictions for the rows, clipped as in `fit`, in units of the target.
+
+        Parameters
+        ----------
+        X : array-like, CSR or data frame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        return self._raw(X)[:, 0]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        # Noise, not the method, spoils the scores on tiny data.
+        tags.regressor_tags.poor_score = self.epsilon != float("inf")
+        return tags

@@ -1,0 +1,270 @@
+"""Sums of a network's gradients: exact ones of clipped gradients, and floating ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import issparse, vstack
+
+from skdp._floats import FloatArray, IntArray
+from skdp.data import Block, Source, is_stable
+from skdp.losses._plain import plain_residual
+from skdp.objectives import NetworkObjective
+from skdp.queries._backprop import UNIT_BITS, Passed, backwards, forwards
+from skdp.queries._blocks import blocks_of
+from skdp.queries._grid import ExactTotal
+from skdp.queries._grid_rows import DenseGrid, GridRows, gridded
+from skdp.queries._row_grid import squares_of
+
+# Rows that go through the layers at once: as many as pay for a call, and as few as
+# leave what is between the layers in the processor's memory.
+_ROWS = 1024
+
+
+class ExactNetworkSum:
+    """Exact sums of clipped gradients over a source: the same bits for any layout.
+
+    The source is private. A record's gradient follows from the record and the weights
+    alone, to the last bit, and sums are of integers. Rows on their grid are kept if the
+    source shows the same ones at every reading.
+
+    Parameters
+    ----------
+    source : Source
+    objective : NetworkObjective
+    gradient_clip : float in (0, inf)
+        Norm that no record's joint gradient of all layers is longer than.
+    """
+
+    def __init__(
+        self, source: Source, objective: NetworkObjective, gradient_clip: float
+    ) -> None:
+        self._source, self._objective = source, objective
+        self._clip, self._keeps = gradient_clip, is_stable(source)
+        self._kept: list[_Gridded] = []
+
+    def __call__(self, weights: FloatArray, rows: IntArray | None = None) -> FloatArray:
+        """Sum over the records of the clipped gradients at `weights`, same shape.
+
+        `weights` are released and on their grids. With `rows`, in rising order, over
+        these records only.
+        """
+        layers = self._objective.layers(weights)
+        totals = _Totals(layers)
+        for block in self._blocks(rows):
+            for start in range(0, len(block.y), _ROWS):
+                run = block.part(slice(start, start + _ROWS))
+                own = run.rows.in_double()
+                passed = self._passed(own, run, layers)
+                totals.add(own, passed, self._factors(passed, run.squares))
+        return totals.value(self._objective.input_factor, self._clip)
+
+    def _passed(self, rows: Any, block: _Gridded, layers: list[FloatArray]) -> Passed:
+        raw = rows.raw(layers[0][:-1])
+        raw *= self._objective.input_factor
+        raw += layers[0][-1]
+        activation, loss = self._objective.unit, self._objective.loss
+        inputs, raw = forwards(raw, layers, activation)
+        residual = plain_residual(loss, block.y, raw)
+        if block.present is not None:
+            residual[~block.present] = 0.0
+        return backwards(residual, inputs, layers, activation)
+
+    def _factors(self, passed: Passed, squares: FloatArray) -> FloatArray:
+        """What shortens each record's joint gradient, over the clip."""
+        norms = np.sqrt(passed.squares(squares))
+        return np.asarray(1.0 / np.maximum(norms, self._clip))
+
+    # ------------------------------------------------------------------ rows
+
+    def _blocks(self, rows: IntArray | None) -> Iterator[_Gridded]:
+        if not self._keeps:
+            blocks = blocks_of(self._source, rows)
+            return _gathered(self._on_grid(block) for block in blocks if len(block.y))
+        if not self._kept:
+            self._kept = [self._on_grid(block) for block in self._source.blocks()]
+        return iter(self._kept) if rows is None else _gathered(self._drawn(rows))
+
+    def _drawn(self, rows: IntArray) -> Iterator[_Gridded]:
+        """The chosen rows of each block that is kept."""
+        start = 0
+        for block in self._kept:
+            end = start + len(block.y)
+            first, last = np.searchsorted(rows, [start, end])
+            if first < last:
+                yield block.part(rows[first:last] - start)
+            start = end
+
+    def _on_grid(self, block: Block) -> _Gridded:
+        rows = gridded(block.X, self._objective.data_norm)
+        of_unit = (rows.unit * self._objective.input_factor) ** 2
+        squares = squares_of(rows.entries) * of_unit + 1.0
+        if isinstance(rows, DenseGrid):  # single precision holds its integers
+            rows = DenseGrid(rows.entries.astype(np.float32), rows.norm)
+        return _Gridded(rows, squares, block.y, block.present)
+
+
+@dataclass(frozen=True, eq=False)
+class _Gridded:
+    """A block's rows on their grid, with what goes with them. Private.
+
+    Parameters
+    ----------
+    rows : DenseGrid or SparseGrid
+    squares : ndarray of shape (n_rows,)
+        Of the norms of the first layer's inputs.
+    y : ndarray of shape (n_rows,)
+    present : ndarray of bool of shape (n_rows,), or None
+    """
+
+    rows: Any
+    squares: FloatArray
+    y: FloatArray
+    present: NDArray[np.bool_] | None
+
+    def part(self, chosen: Any) -> _Gridded:
+        """Some of its records, in rising order."""
+        present = None if self.present is None else self.present[chosen]
+        rows = replace(self.rows, entries=self.rows.entries[chosen])
+        return _Gridded(rows, self.squares[chosen], self.y[chosen], present)
+
+    def alone(self) -> _Gridded:
+        """Without null records: one that is sampled leaves no trace."""
+        if self.present is None:
+            return self
+        return replace(self.part(np.flatnonzero(self.present)), present=None)
+
+
+class _Totals:
+    """Sums of integers, by layer."""
+
+    def __init__(self, layers: list[FloatArray]) -> None:
+        first, *rest = layers
+        self._shape = first.shape
+        self._rows: GridRows | None = None
+        self._of_rows: Any = None
+        self._of_first_bias = np.zeros(first.shape[1])
+        self._rest = [ExactTotal(own.shape, 2 * UNIT_BITS) for own in rest]
+
+    def add(self, rows: Any, passed: Passed, factors: FloatArray) -> None:
+        """Add the gradients of up to 2^12 records.
+
+        Cut towards 0, so that none becomes longer.
+        """
+        if self._of_rows is None:
+            self._of_rows = rows.total(self._shape[1])
+        self._rows = rows
+        units = _cut(passed.deltas[0].units, factors * passed.deltas[0].unit, rows.bits)
+        rows.add(self._of_rows, units)
+        self._of_first_bias += units.sum(axis=0)
+        parts = zip(self._rest, passed.inputs, passed.deltas[1:], strict=True)
+        for total, given, delta in parts:
+            # An input's largest number is more than half of 2^20 units: what is sent
+            # back is no longer than twice the clip in these.
+            own = factors * delta.unit * given.unit
+            units = _cut(delta.units, own, 2 * UNIT_BITS - 1)
+            total.add((given.units.T @ units).astype(np.int64), len(units))
+
+    def value(self, input_factor: float, clip: float) -> FloatArray:
+        """What the sums stand for, as one vector."""
+        features = np.zeros((self._shape[0] - 1, self._shape[1]))
+        bias = self._of_first_bias
+        if self._rows is not None:
+            unit = clip * 2.0**-self._rows.bits
+            features = self._rows.features(self._of_rows.value())
+            features *= unit * input_factor
+            bias = bias * unit
+        unit = clip * 2.0 ** (1 - 2 * UNIT_BITS)
+        rest = [total.value().ravel() * unit for total in self._rest]
+        return np.concatenate([features.ravel(), bias, *rest])
+
+
+def _cut(units: FloatArray, factors: FloatArray, bits: int) -> FloatArray:
+    """Rows times factors, as whole numbers of 2^-bits, cut towards 0."""
+    cut = units * (factors * 2.0**bits)[:, None]
+    return np.trunc(cut, out=cut)
+
+
+def _gathered(blocks: Iterator[_Gridded]) -> Iterator[_Gridded]:
+    """Present records of several blocks together: few are drawn of each."""
+    waiting: list[_Gridded] = []
+    for block in blocks:
+        waiting.append(block.alone())
+        if sum(len(own.y) for own in waiting) >= _ROWS:
+            yield _joined(waiting)
+            waiting = []
+    if waiting:
+        yield _joined(waiting)
+
+
+def _joined(blocks: list[_Gridded]) -> _Gridded:
+    first = blocks[0].rows
+    entries = [own.rows.entries for own in blocks]
+    is_sparse = issparse(entries[0])
+    rows = vstack(entries, format="csr") if is_sparse else np.concatenate(entries)
+    return _Gridded(
+        replace(first, entries=rows),
+        np.concatenate([own.squares for own in blocks]),
+        np.concatenate([own.y for own in blocks]),
+        None,
+    )
+
+
+class NetworkSum:
+    """Floating sums of gradients that nothing hides; for ``epsilon=inf``.
+
+    Parameters
+    ----------
+    source : Source
+    objective : NetworkObjective
+    gradient_clip : float in (0, inf]
+    """
+
+    def __init__(
+        self, source: Source, objective: NetworkObjective, gradient_clip: float
+    ) -> None:
+        self._source, self._objective = source, objective
+        self._clip = gradient_clip
+
+    def __call__(self, weights: FloatArray, rows: IntArray | None = None) -> FloatArray:
+        """Sum over the records of the gradients at `weights`, same shape."""
+        layers = self._objective.layers(weights)
+        totals = [np.zeros(shape) for shape in self._objective.shapes]
+        for block in blocks_of(self._source, rows):
+            inputs, deltas = self._passed(block, layers)
+            squares = np.zeros(len(block.y))
+            for given, delta in zip(inputs, deltas, strict=True):
+                squares += _squares(given, 1.0) * _squares(delta, 0.0)
+            factors = 1.0 / np.maximum(np.sqrt(squares) / self._clip, 1.0)
+            for total, given, delta in zip(totals, inputs, deltas, strict=True):
+                own = delta * factors[:, None]
+                total[:-1] += given.T @ own
+                total[-1] += own.sum(axis=0)
+        return np.concatenate([total.ravel() for total in totals])
+
+    def _passed(
+        self, block: Block, layers: list[FloatArray]
+    ) -> tuple[list[Any], list[FloatArray]]:
+        """Every layer's inputs, and what is sent back to it."""
+        activation, loss = self._objective.unit, self._objective.loss
+        inputs: list[Any] = [block.X.astype(np.float64) * self._objective.input_factor]
+        for layer in layers[:-1]:
+            raw = inputs[-1] @ layer[:-1] + layer[-1]
+            inputs.append(activation.value(np.asarray(raw)))
+        raw = np.asarray(inputs[-1] @ layers[-1][:-1] + layers[-1][-1])
+        deltas = [loss.residual(block.y, raw)]
+        if block.present is not None:
+            deltas[0][~block.present] = 0.0
+        for given, layer in zip(inputs[:0:-1], layers[:0:-1], strict=True):
+            deltas.append((deltas[-1] @ layer[:-1].T) * activation.slope(given))
+        return inputs, deltas[::-1]
+
+
+def _squares(rows: Any, more: float) -> FloatArray:
+    if issparse(rows):
+        return np.asarray(rows.multiply(rows).sum(axis=1)).ravel() + more
+    return np.asarray(np.einsum("ij,ij->i", rows, rows)) + more

@@ -1,0 +1,178 @@
+"""Steps along released gradients, of linear models and of networks alike.
+
+All of it is post-processing: what is asked is a sum of gradients at the weights that
+the steps have led to, and what a step takes is its answer.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from skdp._floats import FloatArray
+from skdp.privacy._answers import Answers
+from skdp.privacy._plan import Line, Plan, Poisson
+from skdp.privacy._query import Query
+from skdp.solvers._base import Progress, Solution
+from skdp.solvers._boxed import boxed
+
+
+class GradientQuery(Query, Protocol):
+    """A query whose answer stands for a sum of gradients."""
+
+    def read(self, released: FloatArray) -> FloatArray:
+        """The sum, of the weights' shape."""
+        ...
+
+
+class GradientFamily(Protocol):
+    """Sums of gradients of one objective."""
+
+    def at(self, weights: FloatArray) -> Any:
+        """The `GradientQuery` at released weights."""
+        ...
+
+
+def sampled(n_steps: int, batch_size: int, n_samples: int) -> Plan:
+    """So many Gaussian answers, each of a secret Poisson sample or of all records.
+
+    Parameters
+    ----------
+    batch_size : int
+        Expected number of records in a sample; `n_samples` means all of them.
+    """
+    if batch_size >= n_samples:
+        return Plan((Line(n_steps),))
+    return Plan((Line(n_steps, sample=Poisson(batch_size / n_samples)),))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pace:
+    """How far steps go, and what of them is kept.
+
+    Parameters
+    ----------
+    n_steps : int
+    step_size : float in (0, inf)
+        Of the first step.
+    last_step : float in (0, 1], default=1.0
+        The last step's size over the first one's; those between fall evenly.
+    tail : float in (0, 1]
+        Share of the last iterates that is averaged.
+    alpha : float in [0, inf)
+        L2 regularisation of the mean loss.
+    farthest : float in (0, inf)
+        Half side of the box in which weights are kept.
+    """
+
+    n_steps: int
+    step_size: float
+    last_step: float = 1.0
+    tail: float
+    alpha: float
+    farthest: float
+
+    @property
+    def tail_steps(self) -> int:
+        """How many of the last iterates are averaged."""
+        return max(1, math.floor(self.tail * self.n_steps))
+
+    def size_of(self, step: int) -> float:
+        """Of a step, the first of which is 0."""
+        fallen = (1 - self.last_step) * step / max(1, self.n_steps - 1)
+        return self.step_size * (1 - fallen)
+
+
+class Steps(ABC):
+    """Weights that descend along released gradients, and the mean of the last ones.
+
+    Parameters
+    ----------
+    start : ndarray
+        Weights to start from; public.
+    pace : Pace
+    """
+
+    def __init__(self, start: FloatArray, pace: Pace) -> None:
+        self._pace, self._taken = pace, 0
+        self.weights: FloatArray = start
+        self._tail_sum = np.zeros_like(start)
+
+    @property
+    def n_steps(self) -> int:
+        """How many steps there are to take."""
+        return self._pace.n_steps
+
+    def step(self, mean: FloatArray) -> None:
+        """One step along a released gradient of the mean loss at `weights`."""
+        pace = self._pace
+        gradient = mean + pace.alpha * self.weights
+        moved = self._moved(gradient, pace.size_of(self._taken))
+        self.weights = boxed(self.weights + moved, pace.farthest)
+        self._taken += 1
+        if pace.n_steps - self._taken < pace.tail_steps:
+            self._tail_sum += self.weights
+
+    @abstractmethod
+    def _moved(self, gradient: FloatArray, step_size: float) -> FloatArray:
+        """By how much weights move along a gradient of the objective."""
+
+    def average(self) -> FloatArray:
+        """Mean of the last iterates."""
+        return self._tail_sum / self._pace.tail_steps
+
+
+class MomentumSteps(Steps):
+    """Heavy-ball steps.
+
+    Parameters
+    ----------
+    start : ndarray
+    pace : Pace
+    momentum : float in [0, 1)
+    """
+
+    def __init__(self, start: FloatArray, pace: Pace, momentum: float) -> None:
+        super().__init__(start, pace)
+        self._momentum, self._velocity = momentum, np.zeros_like(start)
+
+    def _moved(self, gradient: FloatArray, step_size: float) -> FloatArray:
+        velocity = self._momentum * self._velocity - step_size * gradient
+        self._velocity = boxed(velocity, self._pace.farthest)
+        return velocity
+
+
+def descend(
+    answers: Answers,
+    sums: GradientFamily,
+    walk: Steps,
+    divisor: int,
+    progress: Progress,
+) -> Solution:
+    """Ask for a sum of gradients, step along it, and so on.
+
+    Parameters
+    ----------
+    answers : Answers
+        To as many questions as there are steps.
+    sums : GradientFamily
+    walk : Steps
+    divisor : int
+        What sums are divided by: a public number of records, never those drawn.
+    progress : Progress
+
+    Returns
+    -------
+    Solution
+        The mean of the last iterates.
+    """
+    n_steps = walk.n_steps
+    for t in range(n_steps):
+        query: GradientQuery = sums.at(walk.weights)
+        walk.step(query.read(answers.ask(query).value) / divisor)
+        progress.step(t + 1, n_steps)
+    return Solution(walk.average(), answers.noise_scale)

@@ -1,0 +1,229 @@
+"""The estimators: predictions, refusals, books, searches, sources, stored state."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import csr_array
+from sklearn.base import clone
+
+from skdp import (
+    BudgetExceeded,
+    BudgetLedger,
+    DPGridSearchCV,
+    DPMLPClassifier,
+    DPMLPRegressor,
+    ParquetSource,
+    privacy_report,
+)
+from skdp.exceptions import NoiseDominatesWarning
+from skdp.privacy import NonPrivateEvent, PoissonGaussianEvent
+
+FEW = {"solver": "noisy_gd", "solver_params": {"n_steps": 3}}
+KINDS = {
+    "classifier": DPMLPClassifier(10.0, classes=[0, 1], **FEW),
+    "classes": DPMLPClassifier(10.0, classes=[0, 1, 2], **FEW),
+    "regressor": DPMLPRegressor(10.0, target_bounds=(0, 3), **FEW),
+}
+by_kind = pytest.mark.parametrize("name", KINDS)
+
+
+def table(n=300, d=4, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    return X, rng.integers(0, 2, n)
+
+
+def raw_of(model, X):
+    raw = model._raw(X)
+    if isinstance(model, DPMLPClassifier):
+        given = model.decision_function(X)
+        assert np.array_equal(raw[:, 0] if raw.shape[1] == 1 else raw, given)
+    else:
+        assert np.array_equal(raw[:, 0], model.predict(X))
+    return raw
+
+
+@by_kind
+@pytest.mark.parametrize("hidden", [(), 5, (5, 3)])
+@pytest.mark.parametrize("activation", ["tanh", "relu", "logistic", "identity"])
+def test_predictions_are_those_of_its_weights(name, hidden, activation):
+    params = {"hidden_layer_sizes": hidden, "activation": activation}
+    model = clone(KINDS[name]).set_params(data_norm=2.0, **params)
+    X, y = table()
+    model.fit(X, y)
+    units = [hidden] if isinstance(hidden, int) else list(hidden)
+    sizes = [4, *units, len(model.intercepts_[-1])]
+    assert [coef.shape for coef in model.coefs_] == list(pairwise(sizes))
+    values = X * (2.0 / np.maximum(np.linalg.norm(X, axis=1), 2.0))[:, None]
+    functions = {
+        "tanh": np.tanh,
+        "relu": lambda z: np.maximum(z, 0),
+        "logistic": lambda z: 1 / (1 + np.exp(-z)),
+        "identity": lambda z: z,
+    }
+    for coef, intercept in zip(model.coefs_[:-1], model.intercepts_[:-1], strict=True):
+        values = functions[activation](values @ coef + intercept)
+    wanted = values @ model.coefs_[-1] + model.intercepts_[-1]
+    assert np.allclose(raw_of(model, X), wanted, rtol=1e-9, atol=1e-9)
+
+
+def test_probabilities_belong_to_decisions():
+    X, y = table()
+    for name in ("classifier", "classes"):
+        model = clone(KINDS[name]).fit(X, y)
+        proba = model.predict_proba(X)
+        assert np.allclose(proba.sum(axis=1), 1)
+        assert np.allclose(np.log(proba), model.predict_log_proba(X))
+        assert np.array_equal(model.classes_[proba.argmax(axis=1)], model.predict(X))
+
+
+@by_kind
+def test_storage_of_rows_changes_nothing(name):
+    X, y = table()
+    X[np.abs(X) < 0.7] = 0.0
+    model = clone(KINDS[name]).set_params(random_state=0)
+    fitted = [
+        clone(model).fit(rows, y)
+        for rows in (X, csr_array(X), np.asfortranarray(X), X[:, ::-1][:, ::-1])
+    ]
+    for other in fitted[1:]:
+        for own, theirs in zip(fitted[0].coefs_, other.coefs_, strict=True):
+            assert np.array_equal(own, theirs)
+    assert fitted[0].init_seed_ == fitted[1].init_seed_
+    narrow = clone(model).fit(X.astype(np.float32), y)
+    assert {coef.dtype for coef in narrow.coefs_} == {np.dtype(np.float32)}
+
+
+def test_scaling_of_units_changes_nothing():
+    X, y = table()
+    one = clone(KINDS["classifier"]).set_params(random_state=0, data_norm=2.0)
+    other = clone(one).set_params(data_norm=8.0)
+    raw = one.fit(X, y).decision_function(X)
+    assert np.allclose(raw, other.fit(4 * X, y).decision_function(4 * X), rtol=1e-12)
+
+
+def test_without_privacy_it_learns_what_no_line_can_tell():
+    X, _ = table(500, 2)
+    y = (X[:, 0] * X[:, 1] > 0).astype(int)
+    model = DPMLPClassifier(math.inf, classes=[0, 1]).fit(X, y)
+    assert model.score(X, y) > 0.95
+    assert isinstance(model.privacy_.event, NonPrivateEvent)
+    curve = DPMLPRegressor(math.inf, target_bounds=(-1, 1))
+    assert curve.fit(X, np.sin(2 * X[:, 0])).score(X, np.sin(2 * X[:, 0])) > 0.9
+
+
+def test_with_privacy_it_learns_what_no_line_can_tell():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-0.7, 0.7, size=(20_000, 2))
+    y = (X[:, 0] * X[:, 1] > 0).astype(int)
+    # So many records that sampled steps are the default.
+    model = DPMLPClassifier(8.0, classes=[0, 1], delta=1e-6).fit(X, y)
+    assert model.score(X, y) > 0.85
+    assert model.privacy_.solver == "noisy_sgd"
+    assert isinstance(model.privacy_.event, PoissonGaussianEvent)
+
+
+def test_declared_columns_are_encoded():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"age": rng.uniform(17, 90, 500)})
+    frame["job"] = rng.choice(["a", "b"], 500)
+    y = (frame["age"] > 50).astype(int)
+    columns = {"age": (17, 90), "job": ["a", "b"]}
+    model = clone(KINDS["classifier"]).set_params(columns=columns).fit(frame, y)
+    assert model.n_features_in_ == 2
+    assert model.coefs_[0].shape[0] == model.encoder_.transform(frame).shape[1]
+    assert len(model.predict(frame)) == 500
+    with pytest.raises(ValueError, match="'data_norm' parameter must be 1"):
+        clone(model).set_params(data_norm=2.0).fit(frame, y)
+
+
+def test_books_are_charged_before_anything_is_read(tmp_path):
+    ledger = BudgetLedger(tmp_path / "books.db", epsilon=1.5, delta=1e-5)
+    X, y = table()
+    model = DPMLPClassifier(1.0, classes=[0, 1], ledger=ledger, **FEW).fit(X, y)
+    assert model.privacy_.ledger == str(tmp_path / "books.db")
+    with pytest.raises(BudgetExceeded):
+        model.set_params(epsilon=1.4).fit(X, y)
+    assert model.privacy_.epsilon == 1.0
+
+
+def test_a_search_takes_it():
+    X, y = table(600)
+    model = DPMLPClassifier(classes=[0, 1], **FEW)
+    grid = {"hidden_layer_sizes": [(3,), (5,)], "activation": ["tanh", "relu"]}
+    search = DPGridSearchCV(model, grid, epsilon=3.0, delta=1e-6).fit(X, y)
+    assert search.best_estimator_.coefs_[0].shape[1] in (3, 5)
+    assert "DPMLPClassifier" in str(privacy_report(search.best_estimator_))
+
+
+@pytest.mark.parametrize(
+    ("solver", "params"), [("noisy_gd", {}), ("noisy_sgd", {"batch_size": 80})]
+)
+def test_a_source_gives_the_same_bits(tmp_path, solver, params):
+    X, y = table(400)
+    frame = pd.DataFrame(X, columns=list("abcd")).assign(y=y)
+    frame.to_parquet(tmp_path / "rows.parquet", row_group_size=50)
+    given = {"solver": solver, "solver_params": {"n_steps": 3} | params}
+    model = DPMLPClassifier(1.0, classes=[0, 1], random_state=0, **given)
+    source = ParquetSource(tmp_path / "rows.parquet", target="y", n_samples=400)
+    read = clone(model).fit(source)
+    held = clone(model).fit(frame[list("abcd")], y)
+    for own, theirs in zip(read.coefs_, held.coefs_, strict=True):
+        assert np.array_equal(own, theirs)
+    assert np.array_equal(read.predict(source), held.predict(frame[list("abcd")]))
+
+
+@by_kind
+def test_stored_models_predict_the_same(name):
+    X, y = table()
+    model = clone(KINDS[name]).fit(X, y)
+    again = pickle.loads(pickle.dumps(model))
+    assert np.array_equal(raw_of(model, X), raw_of(again, X))
+    # What a fit was with, whatever the parameters have become since.
+    again.set_params(activation="relu", data_norm=0.01)
+    assert np.array_equal(raw_of(model, X), raw_of(again, X))
+
+
+REFUSED = {
+    "hidden_layer_sizes": [(0,), (5, 5000), (3,) * 9, "many", (2.5,)],
+    "activation": ["sine", None],
+    "alpha": [-1.0],
+    "solver": ["bolt_on", "lbfgs"],
+    "solver_params": [{"sigma": 1.0}],
+    "delta": [0.0],
+    "data_norm": [0.0, math.inf],
+}
+CASES = [(name, value) for name, values in REFUSED.items() for value in values]
+
+
+@pytest.mark.parametrize(("name", "value"), CASES)
+def test_what_is_out_of_range_is_refused_before_anything_is_spent(name, value):
+    X, y = table()
+    model = clone(KINDS["classifier"]).set_params(**{name: value})
+    with pytest.raises((ValueError, TypeError), match=name):
+        model.fit(X, y)
+    assert not hasattr(model, "privacy_")
+
+
+def test_solver_params_need_a_named_solver():
+    model = DPMLPClassifier(solver_params={"n_steps": 3}, classes=[0, 1])
+    with pytest.raises(ValueError, match="must be None with solver='auto'"):
+        model.fit(*table())
+
+
+def test_forecast_tells_solver_and_noise():
+    told = DPMLPClassifier(1.0, classes=[0, 1]).forecast(50_000, 20)
+    assert (told.solver, told.n_records) == ("noisy_sgd", 50_000)
+    assert told.noise_to_signal < 0.3
+    model = DPMLPClassifier(0.01, classes=[0, 1], **FEW)
+    assert model.forecast(300, 4).noise_dominates
+    with pytest.warns(NoiseDominatesWarning):
+        model.fit(*table())
+    with pytest.raises(ValueError, match="epsilon"):
+        DPMLPClassifier(math.inf).forecast(10, 3)

@@ -1,0 +1,97 @@
+"""Descent of networks on samples: the plan of linear models, a public divisor."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from skdp.losses import LogisticLoss
+from skdp.neural_network._noisy_gd import NetworkGD
+from skdp.neural_network._noisy_sgd import NetworkSGD
+from skdp.objectives import LinearObjective
+from skdp.privacy import Budget
+from skdp.solvers._noisy_sgd import NoisySGD
+from tests import door
+from tests.neural_network.test_noisy_gd import BUDGET, objective_of, run, source_of
+from tests.spies import SpyNoise
+
+ADJACENCIES = ("replace_one", "zero_out")
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+@pytest.mark.parametrize("batch_size", [7, 50, 2**31])
+def test_the_plan_is_that_of_linear_models(adjacency, batch_size):
+    params = {"n_steps": 4, "batch_size": batch_size}
+    objective = objective_of(adjacency=adjacency)
+    linear = LinearObjective(
+        loss=LogisticLoss(),
+        n_samples=50,
+        n_features=3,
+        data_norm=1.0,
+        adjacency=adjacency,
+    )
+    network = door.planned(NetworkSGD, objective, BUDGET, **params)
+    other = door.planned(NoisySGD, linear, BUDGET, **params)
+    assert network.plan(objective) == other.plan(linear)
+    assert network.batch_size == min(batch_size, 50)
+
+
+def test_a_sample_counts_one_record_under_both_adjacencies():
+    def sensitivity(adjacency, batch_size):
+        objective = objective_of(adjacency=adjacency)
+        params = {"batch_size": batch_size, "gradient_clip": 0.5}
+        solver = door.planned(NetworkSGD, objective, BUDGET, **params)
+        return solver.sensitivity(objective)
+
+    assert sensitivity("replace_one", 7) == sensitivity("zero_out", 7)
+    assert sensitivity("replace_one", 50) == 2 * sensitivity("zero_out", 50)
+
+
+def test_all_records_at_every_step_are_noisy_gd():
+    objective = objective_of()
+    params = {"n_steps": 5, "step_size": 0.3}
+    full = door.planned(NetworkSGD, objective, BUDGET, batch_size=50, **params)
+    plain = door.planned(NetworkGD, objective, BUDGET, **params)
+    found, wanted = (
+        run(solver, objective, SpyNoise(seed=0), 1.0).weights
+        for solver in (full, plain)
+    )
+    assert np.array_equal(found, wanted)
+
+
+def test_sums_are_divided_by_the_public_batch_size():
+    objective = objective_of(alpha=0.0)
+    params = {"n_steps": 1, "batch_size": 10, "step_size": 1.0, "tail": 1.0}
+    solver = door.planned(NetworkSGD, objective, BUDGET, **params)
+    for seed in range(5):
+        noise = SpyNoise(seed=seed)
+        moved = run(solver, objective, noise).weights - objective.start(3)
+        assert np.allclose(-10 * moved, noise.draws[0].released, atol=1e-9)
+
+
+def test_an_empty_sample_is_noised_like_any_other():
+    objective = objective_of()
+
+    class Nobody(SpyNoise):
+        def poisson_sample(self, n, rate):
+            return np.empty(0, dtype=np.int64)
+
+    noise = Nobody(seed=0)
+    solver = door.planned(NetworkSGD, objective, BUDGET, n_steps=2, batch_size=3)
+    run(solver, objective, noise, 1.0, source_of(objective))
+    assert [draw.query.any() for draw in noise.draws] == [False, False]
+    assert all(draw.released.all() for draw in noise.draws)
+
+
+def test_samples_by_rule():
+    def batch_size(n_samples, epsilon=1.0):
+        objective = objective_of(n_samples=n_samples)
+        budget = Budget(epsilon, 1e-6)
+        return door.planned(NetworkSGD, objective, budget).batch_size
+
+    assert batch_size(8192) == 8192
+    assert batch_size(8193) == 4096
+    assert batch_size(60_000) == 4096
+    assert batch_size(10**6) > 4096
+    assert batch_size(60_000, 100.0) > batch_size(60_000, 8.0) > 4096
+    assert not NetworkSGD.adds_in_squares({})

@@ -1,0 +1,475 @@
+"""Clipped gradients of networks: their norms, their sums, and what a record may move.
+
+Explicit per-record gradients, which the library never forms, are the reference.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from skdp.data import MemorySource
+from skdp.losses import LogisticLoss, SoftmaxLoss, SquaredLoss
+from skdp.objectives import ACTIVATIONS, NetworkObjective
+from skdp.privacy._query import Layout
+from skdp.queries import _network_sum
+from skdp.queries._backprop import (
+    OwnGrid,
+    Passed,
+    as_inputs,
+    backwards,
+    forwards,
+    own_grid,
+)
+from skdp.queries._network_gradient import NetworkGradients
+from skdp.queries._network_sum import ExactNetworkSum, NetworkSum
+
+LOSSES = [LogisticLoss(), SoftmaxLoss(4), SquaredLoss(2.0, 1.0)]
+by_loss = pytest.mark.parametrize("loss", LOSSES, ids=repr)
+by_activation = pytest.mark.parametrize("activation", ACTIVATIONS)
+by_hidden = pytest.mark.parametrize("hidden", [(), (6,), (6, 5, 4)])
+by_adjacency = pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
+N, D = 120, 5
+
+
+def objective_of(loss=LOSSES[0], **changes):
+    facts = {"n_samples": N, "n_features": D, "data_norm": 0.8, "input_factor": 5.0}
+    facts |= {"hidden": (6, 5), "activation": "tanh", "adjacency": "zero_out"}
+    return NetworkObjective(**({"loss": loss} | facts | changes))
+
+
+def weights_of(objective, size=0.7, seed=0):
+    return size * np.random.default_rng(seed).normal(size=objective.n_weights)
+
+
+def table(loss=LOSSES[0], n=N, seed=0):
+    """Rows of all lengths, some far beyond what can be squared, and null records."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, D)) * 10.0 ** rng.uniform(-2, 1, (n, 1))
+    X *= rng.random((n, D)) < 0.6
+    X[n // 3] *= 1e200
+    y = rng.integers(0, max(2, loss.n_outputs), n).astype(float)
+    return X.clip(-3e38, 3e38).astype(np.float32), y, rng.random(n) < 0.8
+
+
+def within(objective, X):
+    norms = np.linalg.norm(X, axis=1, keepdims=True)
+    return X * (objective.data_norm / np.maximum(norms, objective.data_norm))
+
+
+def total_of(query, source, rows=None):
+    with np.errstate(all="ignore"):  # as the door does
+        return query.total(query.open(source), rows)
+
+
+def each_gradient(objective, weights, X, y):
+    """Joint gradients of single records, in floating point and without any clip."""
+    reader = replace(objective, data_norm=math.inf)
+    return np.array(
+        [
+            NetworkSum(MemorySource(row[None], own[None]), reader, math.inf)(weights)
+            for row, own in zip(X, y, strict=True)
+        ]
+    )
+
+
+def shortened(gradients, clip):
+    norms = np.linalg.norm(gradients, axis=1, keepdims=True)
+    return gradients * (clip / np.maximum(norms, clip))
+
+
+# ------------------------------------------------------------------------- gradients
+
+
+def loss_at(objective, weights, X, y):
+    layers = objective.layers(weights)
+    values = X * objective.input_factor
+    for layer in layers[:-1]:
+        values = objective.unit.value(values @ layer[:-1] + layer[-1])
+    raw = values @ layers[-1][:-1] + layers[-1][-1]
+    return float(objective.loss.value(y, raw).sum())
+
+
+@by_loss
+@by_activation
+@by_hidden
+def test_gradients_are_slopes_of_the_loss(loss, activation, hidden):
+    objective = objective_of(loss, activation=activation, hidden=hidden)
+    w, (X, y, _) = weights_of(objective), table(loss, 3)
+    X = within(objective, X[:1].astype(float))
+    found = each_gradient(objective, w, X, y[:1])[0]
+    for i in range(0, len(w), 3):
+        step = np.zeros_like(w)
+        step[i] = 1e-5
+        ahead = loss_at(objective, w + step, X, y[:1])
+        behind = loss_at(objective, w - step, X, y[:1])
+        assert found[i] == pytest.approx((ahead - behind) / 2e-5, abs=1e-7, rel=1e-5)
+
+
+def passed_of(objective, weights, X, y):
+    """What the exact reader has of each record: inputs of all layers, what is sent."""
+    reader = ExactNetworkSum(MemorySource(X, y), objective, 1.0)
+    layers = objective.layers(weights)
+    block = reader._on_grid(next(reader._source.blocks()))
+    own = block.rows.in_double()
+    first = own.entries * own.unit * objective.input_factor
+    return first, block.squares, reader._passed(own, block, layers)
+
+
+def outer_products(first, passed):
+    """Joint gradients of the records as they are summed, before the clip."""
+    first = np.column_stack([first, np.ones(len(first))])
+    rest = [given.units * given.unit[:, None] for given in passed.inputs]
+    sent = [delta.units * delta.unit[:, None] for delta in passed.deltas]
+    parts = [
+        np.einsum("ni,nj->nij", given, delta).reshape(len(first), -1)
+        for given, delta in zip([first, *rest], sent, strict=True)
+    ]
+    return np.concatenate(parts, axis=1)
+
+
+@by_loss
+@by_activation
+@by_hidden
+def test_norms_are_those_of_explicit_gradients(loss, activation, hidden):
+    objective = objective_of(loss, activation=activation, hidden=hidden)
+    query = NetworkGradients(objective, 1.0).at(weights_of(objective))
+    X, y, _ = table(loss)
+    X = X.clip(-1e6, 1e6)
+    first, squares, passed = passed_of(objective, query.weights, X, y)
+    found = np.sqrt(passed.squares(squares))
+    explicit = outer_products(first, passed)
+    wanted = np.linalg.norm(explicit, axis=1)
+    assert np.allclose(found, wanted, rtol=1e-12, atol=0)
+    # And what is summed is the gradient, but for its grids.
+    plain = each_gradient(objective, query.weights, within(objective, X), y)
+    error = np.abs(explicit - plain).max(axis=1)
+    assert (error <= 5e-5 * (1 + np.abs(plain).max(axis=1))).all()
+
+
+def test_broken_twin_of_norms_without_biases_is_found():
+    objective = objective_of()
+    w = NetworkGradients(objective, 1.0).at(weights_of(objective)).weights
+    X, y, _ = table()
+    first, squares, passed = passed_of(objective, w, X.clip(-1e6, 1e6), y)
+    bare = [OwnGrid(given.units[:, :-1], given.unit) for given in passed.inputs]
+    found = np.sqrt(Passed(bare, passed.deltas).squares(squares - 1.0))
+    wanted = np.linalg.norm(outer_products(first, passed), axis=1)
+    assert not np.allclose(found, wanted, rtol=1e-3)
+
+
+@by_loss
+@by_activation
+@pytest.mark.parametrize("clip", [0.05, 1.0])
+def test_sums_are_those_of_clipped_gradients(loss, activation, clip):
+    objective = objective_of(loss, activation=activation)
+    query = NetworkGradients(objective, clip).at(weights_of(objective))
+    X, y, _ = table(loss)
+    X = within(objective, np.clip(X.astype(float), -1e6, 1e6))
+    wanted = shortened(each_gradient(objective, query.weights, X, y), clip).sum(axis=0)
+    found = total_of(query, MemorySource(X, y))
+    # Each number of a record is cut by less than 2^-18 of the clip.
+    assert np.abs(found - wanted).max() <= clip * N * 1e-5
+    floating = NetworkSum(MemorySource(X, y), objective, clip)(query.weights)
+    assert np.allclose(floating, wanted, rtol=1e-10, atol=1e-12)
+
+
+# ------------------------------------------------------------------ one answer for all
+
+
+def layouts(X, y, present):
+    """The same records in other blocks, orders, storages and precisions."""
+
+    def of(X, y, present=None, size=N):
+        source = MemorySource(X, y, present)
+        source.largest_block = size
+        return source
+
+    n, wide = len(y), X.astype(np.float64)
+    order = np.random.default_rng(5).permutation(n)
+    for size in (1, 7, n):
+        yield of(X, y, present, size)
+        yield of(csr_array(wide), y, present, size)
+    yield of(np.asfortranarray(X), y, present)
+    yield of(X[order], y[order], present[order], 50)
+    yield of(csr_array(X[order]), y[order], present[order])
+    # Null records hold anything.
+    wild = wide.copy()
+    wild[~present] = 1e300
+    yield of(wild, y, present)
+    yield of(wide[present], y[present])
+
+
+@by_loss
+@by_activation
+def test_the_same_bits_for_every_layout(loss, activation, monkeypatch):
+    objective = objective_of(loss, activation=activation)
+    query = NetworkGradients(objective, 0.3).at(weights_of(objective))
+    found = {total_of(query, source).tobytes() for source in layouts(*table(loss))}
+    monkeypatch.setattr(_network_sum, "_ROWS", 3)
+    found |= {total_of(query, source).tobytes() for source in layouts(*table(loss))}
+    assert len(found) == 1
+
+
+def test_broken_twin_of_floating_sums_is_found():
+    objective = objective_of()
+    w = weights_of(objective)
+    X, y, present = table()
+    X = within(objective, np.clip(X.astype(float), -1e6, 1e6))
+    rest = list(layouts(X, y, present))[:-2]  # but for nulls that hold anything
+    found = {NetworkSum(source, objective, 0.3)(w).tobytes() for source in rest}
+    assert len(found) > 1
+
+
+def test_samples_are_sums_of_their_rows():
+    objective = objective_of()
+    query = NetworkGradients(objective, 0.3).at(weights_of(objective))
+    X, y, present = table()
+    source = MemorySource(X, y, present)
+    source.largest_block = 16
+    rows = np.sort(np.random.default_rng(7).choice(N, 40, replace=False))
+    alone = MemorySource(X[rows], y[rows], present[rows])
+    assert np.array_equal(total_of(query, source, rows), total_of(query, alone))
+    nobody = total_of(query, source, np.empty(0, dtype=np.int64))
+    assert nobody.shape == query.shape
+    assert not nobody.any()
+
+
+@by_loss
+@by_activation
+def test_a_record_is_the_same_beside_any_others(loss, activation):
+    """Exactly: sums with it and without differ by what it is alone, to the last bit."""
+    # Powers of two, so that what sums stand for is not rounded.
+    facts = {"data_norm": 1.0, "input_factor": 4.0, "activation": activation}
+    objective = objective_of(loss, **facts)
+    query = NetworkGradients(objective, 0.25).at(weights_of(objective))
+    X, y, _ = table(loss)
+    alone = total_of(query, MemorySource(X[:1], y[:1]))
+    for n in (2, 3, 17):
+        with_it = total_of(query, MemorySource(X[:n], y[:n]))
+        without = total_of(query, MemorySource(X[1:n], y[1:n]))
+        # Of so few records a total is a whole number of units that a double holds.
+        assert np.array_equal(with_it - without, alone)
+
+
+# ------------------------------------------------------------------------ sensitivity
+
+
+def hostile(objective, seed):
+    """Rows at all lengths, far weights, all labels."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(12, D)) * 10.0 ** rng.uniform(-3, 3, (12, 1))
+    X[0], X[1] = 0.0, 1e300
+    y = rng.integers(0, max(2, objective.loss.n_outputs), 12).astype(float)
+    return X, y
+
+
+def largest(objective, clip, adjacency="zero_out", sizes=(1.0, 30.0)):
+    """Most that an exchange moves a sum by over all that is tried, over the clip."""
+    found = 0.0
+    for seed, size in itertools.product(range(2), sizes):
+        query = NetworkGradients(objective, clip).at(
+            np.clip(weights_of(objective, size, seed), -1e6, 1e6)
+        )
+        X, y = hostile(objective, seed)
+        each = np.array(
+            [
+                total_of(query, MemorySource(X[i : i + 1], y[i : i + 1]))
+                for i in range(len(y))
+            ]
+        )
+        if adjacency == "zero_out":
+            found = max(found, np.linalg.norm(each, axis=1).max())
+        else:
+            gaps = each[:, None] - each[None]
+            found = max(found, np.linalg.norm(gaps, axis=2).max())
+    return found / clip
+
+
+@by_loss
+@by_activation
+@by_hidden
+@pytest.mark.parametrize("clip", [1e-3, 4.0])
+def test_no_neighbours_exceed_what_is_charged(loss, activation, hidden, clip):
+    objective = objective_of(loss, activation=activation, hidden=hidden)
+    query = NetworkGradients(objective, clip).at(weights_of(objective))
+    bound, slack = query.bound(), query.slack(Layout(N)) / clip
+    one = largest(objective, clip)
+    assert one <= bound.zero_out / clip + slack
+    two = largest(objective, clip, "replace_one")
+    assert two <= bound.replace_one / clip + slack
+    # Where the clip is short, the search comes near: what is charged is no more.
+    assert clip > 1 or (one > 0.99 and two > 1.05)
+
+
+def longest_in_exact_arithmetic(objective, clip, seed=0):
+    """Largest squared norm of a record's summed gradient over the clip's, exactly."""
+    query = NetworkGradients(objective, clip).at(weights_of(objective, 1.0, seed))
+    X, y = hostile(objective, seed)
+    found = Fraction(0)
+    for i in range(len(y)):
+        total = total_of(query, MemorySource(X[i : i + 1], y[i : i + 1]))
+        squares = sum(Fraction(float(own)) ** 2 for own in total)
+        found = max(found, squares / Fraction(clip) ** 2)
+    return float(found - 1)
+
+
+def test_clipped_gradients_are_no_longer_than_the_clip_but_for_what_is_charged():
+    charged = (1 + 2.0**-40) ** 2 - 1
+    for seed in range(4):
+        excess = longest_in_exact_arithmetic(objective_of(), 0.01, seed)
+        # What is cut away is less than 2^-18 of the clip in each number.
+        assert -1e-3 < excess <= charged
+
+
+class _Single(ExactNetworkSum):
+    """A twin whose norms are of single precision: longer than the clip by rounding."""
+
+    def _factors(self, passed, squares):
+        narrow = np.zeros(len(squares), np.float32)
+        narrow += squares.astype(np.float32) * _narrow(passed.deltas[0])
+        for given, delta in zip(passed.inputs, passed.deltas[1:], strict=True):
+            narrow += _narrow(given) * _narrow(delta)
+        norms = np.sqrt(narrow).astype(np.float64)
+        return 1.0 / np.maximum(norms, self._clip)
+
+
+def _narrow(grid):
+    values = (grid.units * grid.unit[:, None]).astype(np.float32)
+    return np.einsum("ij,ij->i", values, values)
+
+
+class _PerLayer(ExactNetworkSum):
+    """A twin that clips each layer by itself and charges for one."""
+
+    def _passed(self, rows, block, layers):
+        passed = super()._passed(rows, block, layers)
+        firsts = [np.full(len(block.y), 1.0), *(g.squares() for g in passed.inputs)]
+        deltas = []
+        for first, delta in zip(firsts, passed.deltas, strict=True):
+            norms = np.sqrt(first * delta.squares())
+            scale = self._clip / np.maximum(norms, self._clip)
+            deltas.append(own_grid(delta.units * (delta.unit * scale)[:, None]))
+        return Passed(passed.inputs, deltas)
+
+    def _factors(self, passed, squares):
+        return np.full(len(squares), 1 / self._clip)
+
+
+class _WithoutBiases(ExactNetworkSum):
+    """A twin whose norms leave the biases out."""
+
+    def _factors(self, passed, squares):
+        bare = [OwnGrid(given.units[:, :-1], given.unit) for given in passed.inputs]
+        norms = np.sqrt(Passed(bare, passed.deltas).squares(squares - 1.0))
+        return 1.0 / np.maximum(norms, self._clip)
+
+
+@pytest.mark.parametrize("twin", [_Single, _PerLayer, _WithoutBiases])
+def test_broken_twins_of_the_clip_are_found(twin, monkeypatch):
+    monkeypatch.setattr("skdp.queries._network_gradient.ExactNetworkSum", twin)
+    charged = (1 + 2.0**-40) ** 2 - 1
+    found = [longest_in_exact_arithmetic(objective_of(), 0.01, s) for s in range(8)]
+    # Cutting hides less than what single precision is too long by.
+    monkeypatch.setattr(_network_sum, "_cut", _uncut)
+    found += [longest_in_exact_arithmetic(objective_of(), 0.01, s) for s in range(8)]
+    assert max(found) > charged
+
+
+def _uncut(units, factors, bits):
+    return units * (factors * 2.0**bits)[:, None]
+
+
+def test_broken_twin_that_rounds_to_the_nearest_is_found(monkeypatch):
+    def nearest(units, factors, bits):
+        return np.rint(units * (factors * 2.0**bits)[:, None])
+
+    monkeypatch.setattr(_network_sum, "_cut", nearest)
+    found = [longest_in_exact_arithmetic(objective_of(), 0.01, s) for s in range(8)]
+    assert max(found) > (1 + 2.0**-40) ** 2 - 1
+
+
+# ------------------------------------------------------------- grids and far weights
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e-9, 1.0, 1e6])
+def test_products_between_layers_are_exact_in_any_order(size):
+    rng = np.random.default_rng(2)
+    own = own_grid(rng.normal(size=(20, 300)) * 10.0 ** rng.uniform(-9, 9, (20, 1)))
+    W = _on_hidden_grid(size * rng.normal(size=(300, 4)))
+    order = rng.permutation(300)
+    moved = OwnGrid(own.units[:, order], own.unit).times(W[order])
+    assert np.array_equal(own.times(W), moved)
+    assert np.abs(own.units).max() <= 2**20
+
+
+@by_activation
+def test_inputs_are_whole_numbers_of_twenty_bits_and_near_their_values(activation):
+    function = ACTIVATIONS[activation]
+    raw = np.random.default_rng(0).normal(size=(40, 6))
+    raw *= 10.0 ** np.linspace(-8, 30, 40)[:, None]
+    found = as_inputs(raw, function)
+    largest = np.abs(found.units).max(axis=1)
+    assert ((largest >= 2**19) & (largest <= 2**20)).all()
+    assert np.array_equal(found.units, np.rint(found.units))
+    wanted = np.column_stack([function.value(raw), np.ones(40)])
+    error = np.abs(found.units * found.unit[:, None] - wanted)
+    assert (error <= found.unit[:, None] / 2).all()
+    assert np.array_equal(np.frexp(found.unit)[0], np.full(40, 0.5))
+
+
+def _on_hidden_grid(W):
+    objective = objective_of(hidden=(len(W),), loss=SoftmaxLoss(W.shape[1]))
+    weights = np.zeros(objective.n_weights)
+    objective.layers(weights)[1][:-1] = W
+    moved = NetworkGradients(objective, 1.0).at(weights).weights
+    return objective.layers(moved)[1][:-1]
+
+
+def test_broken_twin_with_weights_as_they_are_is_found():
+    rng = np.random.default_rng(2)
+    own, W = own_grid(rng.normal(size=(20, 300))), rng.normal(size=(300, 4))
+    order = rng.permutation(300)
+    moved = OwnGrid(own.units[:, order], own.unit).times(W[order])
+    assert not np.array_equal(own.times(W), moved)
+
+
+@by_activation
+def test_the_farthest_weights_of_the_deepest_network_stay_finite(activation):
+    objective = objective_of(SoftmaxLoss(3), hidden=(40,) * 8, activation=activation)
+    rng = np.random.default_rng(0)
+    w = 1e6 * rng.choice([-1.0, 1.0], objective.n_weights)
+    query = NetworkGradients(objective, 1.0).at(w)
+    X, y = hostile(objective, 0)
+    found = total_of(query, MemorySource(X, y % 3))
+    assert np.isfinite(found).all()
+    assert np.linalg.norm(found) <= len(y) * (1 + 1e-9)
+
+
+def test_forwards_and_backwards_have_a_number_for_every_weight():
+    objective = objective_of(SoftmaxLoss(3), hidden=(6, 5))
+    layers = objective.layers(weights_of(objective))
+    raw = np.random.default_rng(0).normal(size=(7, 6))
+    inputs, last = forwards(raw, layers, objective.unit)
+    passed = backwards(last, inputs, layers, objective.unit)
+    assert [given.units.shape for given in passed.inputs] == [(7, 7), (7, 6)]
+    assert [delta.units.shape for delta in passed.deltas] == [(7, 6), (7, 5), (7, 3)]
+    assert objective.n_weights == sum(math.prod(shape) for shape in objective.shapes)
+
+
+def test_first_weights_follow_from_the_seed_and_predict_nothing():
+    objective = objective_of(SoftmaxLoss(3))
+    start = objective.start(3)
+    assert np.array_equal(start, objective.start(3))
+    assert not np.array_equal(start, objective.start(4))
+    *hidden, last = objective.layers(start)
+    assert not last.any()
+    assert all(layer[:-1].any() and not layer[-1].any() for layer in hidden)
+    with pytest.raises(ValueError, match="'input_factor' must be positive"):
+        objective_of(input_factor=0.0)
