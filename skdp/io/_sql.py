@@ -21,6 +21,7 @@ from skdp.io._postgres import PostgreSQL, is_postgresql
 from skdp.io._postgres_descent import is_within
 from skdp.io._reading import Reading
 from skdp.io._session import Snapshot, refused
+from skdp.io._spark import Spark, is_spark
 from skdp.io._sql_sums import MOST_FEATURES, GradientText, can_be_pushed, records_of
 from skdp.io._table_source import FETCHED, TableSource
 from skdp.queries._plain_descent import PlainDescent
@@ -149,6 +150,7 @@ class SqlSource(TableSource):
     @property
     def assumed_public(self) -> tuple[str, ...]:
         facts = super().assumed_public
+        facts += self._engine.assumed
         if self._is_declared:
             facts += (_ONE_RECORD,)
         return facts if self._id is None else (*facts, _OWN_ID)
@@ -293,7 +295,7 @@ class SqlSource(TableSource):
         records = records_of(cells, y, self._relation, self._is_record())
         types = [self._cells[name].dtype for name in reading.names]
         wide = [j for j, dtype in enumerate(types) if not is_narrow(dtype)]
-        text = GradientText(asked, records, wide, self._engine.fence)
+        text = GradientText(asked, records, wide, self._engine.dialect)
         (session,) = self._reads
         residuals, *products = session.answered(
             lambda: (self._count(), self._engine.row(text.sums))
@@ -387,10 +389,13 @@ def _engine_of(connection: Any) -> Engine:
         return DuckDB(connection)
     if maker == "adbc_driver_manager" and is_postgresql(connection):
         return PostgreSQL(connection)
+    if maker == "pyspark" and is_spark(connection):
+        return Spark(connection)
     raise TypeError(
         "The 'connection' argument must be a connection of DuckDB, or of ADBC to "
-        f"PostgreSQL. Got an instance of {type(connection).__name__}. Use "
-        "duckdb.connect(path), or adbc_driver_postgresql.dbapi.connect(uri)."
+        "PostgreSQL, or a SparkSession (without Spark Connect). Got an instance of "
+        f"{type(connection).__name__}. Use duckdb.connect(path), "
+        "adbc_driver_postgresql.dbapi.connect(uri), or SparkSession.builder."
     )
 
 
