@@ -84,6 +84,10 @@ class Spark:
 
     def __init__(self, session: Any) -> None:
         self._session = session
+        self._place = (
+            session.catalog.currentCatalog(),
+            session.catalog.currentDatabase(),
+        )
         self._own: Any = None
         self._name: str | None = None
         self._copy: Any = None
@@ -110,9 +114,9 @@ class Spark:
     def _settle(self) -> None:
         for name, to in _SETTINGS.items():
             self._own.conf.set(name, to)
-        here = self._session.catalog
-        self._own.catalog.setCurrentCatalog(here.currentCatalog())
-        self._own.catalog.setCurrentDatabase(here.currentDatabase())
+        catalog, database = self._place
+        self._own.catalog.setCurrentCatalog(catalog)
+        self._own.catalog.setCurrentDatabase(database)
 
     def _show(self, records: Any) -> None:
         """What the name of the records stands for."""

@@ -70,7 +70,7 @@ class GradientText:
     asked: PlainGradient
     records: str
     wide: Sequence[int]
-    dialect: Dialect = Dialect()
+    dialect: Dialect
 
     @property
     def sums(self) -> str:
@@ -134,7 +134,8 @@ class GradientText:
         rows = ", ".join(
             f"{trunc.format(f'{q} * f')} AS {g}" for q, g in zip(qs, gs, strict=True)
         )
-        return f"SELECT y, {rows} FROM ({found}) AS r WHERE f > {_LEAST}{self.dialect.fence}"
+        fence = self.dialect.fence
+        return f"SELECT y, {rows} FROM ({found}) AS r WHERE f > {_LEAST}{fence}"
 
     def _raw(self) -> str:
         """The raw prediction, of the columns of `_gridded`."""

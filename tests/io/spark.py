@@ -20,13 +20,13 @@ from pyarrow import parquet
 from skdp.io import SqlSource
 from tests.io.places import FEATURES
 
-_TABLES = itertools.count()
+_PLACES = itertools.count()
 _SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.memory": "1g",
     "spark.log.level": "OFF",
-    "spark.sql.legacy.parquet.nanosAsLong": "true",  # of the times of pandas
+    "spark.sql.adaptive.enabled": "false",  # which takes long for small tables
     "spark.sql.shuffle.partitions": "2",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -71,25 +71,22 @@ def _started():
 
 
 def stored(frame, n_parts=3):
-    """The name of a table of its own, in Parquet files."""
-    spark, name = session(), f"records_{next(_TABLES)}"
+    """The session, in a database of its own with the table `records` of Parquet."""
+    spark, name = session(), f"place_{next(_PLACES)}"
     path = f"{home()}/given_{name}"
     os.mkdir(path)
-    # NaN stays a number; of other types what is missing is NULL.
-    columns = {
-        c: pa.array(frame[c].to_numpy() if frame[c].dtype.kind == "f" else frame[c])
-        for c in frame
-    }
-    table = pa.table(columns)
+    # NaN stays a number.
+    table = pa.table({column: pa.array(frame[column].to_numpy()) for column in frame})
     size = -(-len(frame) // n_parts)
     for i in range(n_parts):
-        part = table.slice(i * size, size)
-        parquet.write_table(part, f"{path}/{i}.parquet", coerce_timestamps="us")
-    spark.sql(f"CREATE TABLE {name} USING parquet AS SELECT * FROM parquet.`{path}`")
-    return name
+        parquet.write_table(table.slice(i * size, size), f"{path}/{i}.parquet")
+    spark.sql(f"CREATE DATABASE {name}")
+    spark.sql(f"USE {name}")
+    spark.sql(f"CREATE TABLE records USING parquet AS SELECT * FROM parquet.`{path}`")
+    return spark
 
 
 def in_spark(frame, **facts):
     """A source of a table of its own."""
     facts = {"target": "y", "n_samples": len(frame), "features": FEATURES, **facts}
-    return SqlSource(session(), stored(frame), **facts)
+    return SqlSource(stored(frame), "records", **facts)
