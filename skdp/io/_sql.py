@@ -42,26 +42,27 @@ _UNREADABLE = (
 
 
 class SqlSource(TableSource):
-    """Records in DuckDB or PostgreSQL, read block by block and never held.
+    """Records in DuckDB, PostgreSQL or Spark, read block by block and never held.
 
-    Every reading of one fit is in one transaction. Rows in which a number is missing,
-    NaN or infinite, or whose target is, and rows that fail `where`, are null records:
-    they contribute exactly nothing, and are counted in `n_samples`.
+    Every reading of one fit is in one transaction; Spark has none, and copies the
+    table once for each fit. Rows in which a number is missing, NaN or infinite, or
+    whose target is, and rows that fail `where`, are null records: they contribute
+    exactly nothing, and are counted in `n_samples`.
 
     **Privacy.** The number of rows, the names and types of columns, and the text of
     what is read are taken as public. See ``docs/large_data.md``.
 
     Parameters
     ----------
-    connection : DuckDBPyConnection or Connection of adbc_driver_postgresql.dbapi
+    connection : DuckDBPyConnection, Connection of ADBC to PostgreSQL, or SparkSession
         Readings have a connection of their own to the same database, and leave this one
         alone. Never stored with a model.
     table : str
-        A table, a view, or a query.
+        A table, a view, or a query; of Spark no query.
     target : str or None
         Column of the target, or an SQL expression of the columns of one row; never a
-        feature. None for predictions only. In PostgreSQL expressions are columns or
-        conditions.
+        feature. None for predictions only. In PostgreSQL and Spark expressions are
+        columns or conditions.
     n_samples : int
         Declared number of rows, without `where`; public. Compared with COUNT(*).
     features : sequence of str, mapping of str to str, or None, default=None
