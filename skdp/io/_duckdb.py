@@ -10,7 +10,7 @@ from typing import Any
 from skdp._floats import FloatArray
 from skdp.exceptions import SourceError
 from skdp.io._arrow import arrow, kind_of
-from skdp.io._engine import Cell, quoted
+from skdp.io._engine import Cell, Dialect, quoted
 from skdp.io._row_wise import check_row_wise
 from skdp.queries._plain_descent import PlainDescent
 
@@ -32,7 +32,8 @@ class DuckDB:
     trains = False  # it is in this process, which its rows need not leave
     # In words, for the record of a fit.
     snapshot = "the number of one transaction of DuckDB before each reading and after"
-    fence = ""  # it finds equal parts of expressions itself
+    assumed = ()
+    dialect = Dialect()  # without a fence: it finds equal parts of expressions itself
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection

@@ -26,6 +26,27 @@ class Cell:
     dtype: Any
 
 
+@dataclass(frozen=True)
+class Dialect:
+    """How an engine writes what not all write alike; public.
+
+    Parameters
+    ----------
+    floor, trunc : str
+        With a place for a double: its whole number, again as a number of which products
+        with doubles are doubles. Infinite or NaN where the double is.
+    total : str
+        With places for a whole number below 2^53: its sum over rows, exactly.
+    fence : str
+        What ends a subquery so that its columns are computed once.
+    """
+
+    floor: str = "floor({})"
+    trunc: str = "trunc({})"
+    total: str = "SUM(CAST({} AS BIGINT))"
+    fence: str = ""
+
+
 class Engine(Protocol):
     """A database, by way of a connection of the user's that is left alone."""
 
@@ -35,8 +56,13 @@ class Engine(Protocol):
         ...
 
     @property
-    def fence(self) -> str:
-        """What ends a subquery so that its columns are computed once."""
+    def assumed(self) -> tuple[str, ...]:
+        """What is given and not checked beyond that, in words for the record."""
+        ...
+
+    @property
+    def dialect(self) -> Dialect:
+        """How it writes what not all engines write alike."""
         ...
 
     @property

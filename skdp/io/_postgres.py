@@ -14,7 +14,7 @@ from skdp._floats import FloatArray
 from skdp.exceptions import SourceError
 from skdp.io._arrow import arrow, kind_of
 from skdp.io._conditions import column_of, condition_of
-from skdp.io._engine import Cell, quoted
+from skdp.io._engine import Cell, Dialect, quoted
 from skdp.io._postgres_descent import CAN_TRAIN, DescentText, is_key
 from skdp.queries._plain_descent import PlainDescent
 
@@ -101,7 +101,8 @@ class PostgreSQL:
         "the snapshot of one transaction of PostgreSQL before each reading and after"
     )
     # A quoted number is a constant at once: with a bare one no worker takes part.
-    fence = " OFFSET '0'"
+    dialect = Dialect(fence=" OFFSET '0'")
+    assumed = ()
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection

@@ -21,6 +21,7 @@ from skdp.io._postgres import PostgreSQL, is_postgresql
 from skdp.io._postgres_descent import is_within
 from skdp.io._reading import Reading
 from skdp.io._session import Session, Snapshot, refused
+from skdp.io._spark import Spark, is_spark
 from skdp.io._sql_sums import MOST_FEATURES, GradientText, can_be_pushed, records_of
 from skdp.io._table_source import FETCHED, TableSource
 from skdp.queries._plain_descent import PlainDescent
@@ -41,26 +42,27 @@ _UNREADABLE = (
 
 
 class SqlSource(TableSource):
-    """Records in DuckDB or PostgreSQL, read block by block and never held.
+    """Records in DuckDB, PostgreSQL or Spark, read block by block and never held.
 
-    Every reading of one fit is in one transaction. Rows in which a number is missing,
-    NaN or infinite, or whose target is, and rows that fail `where`, are null records:
-    they contribute exactly nothing, and are counted in `n_samples`.
+    Every reading of one fit is in one transaction; Spark has none, and copies the
+    table once for each fit. Rows in which a number is missing, NaN or infinite, or
+    whose target is, and rows that fail `where`, are null records: they contribute
+    exactly nothing, and are counted in `n_samples`.
 
     **Privacy.** The number of rows, the names and types of columns, and the text of
     what is read are taken as public. See ``docs/large_data.md``.
 
     Parameters
     ----------
-    connection : DuckDBPyConnection or Connection of adbc_driver_postgresql.dbapi
+    connection : DuckDBPyConnection, Connection of ADBC to PostgreSQL, or SparkSession
         Readings have a connection of their own to the same database, and leave this one
         alone. Never stored with a model.
     table : str
-        A table, a view, or a query.
+        A table, a view, or a query; of Spark no query.
     target : str or None
         Column of the target, or an SQL expression of the columns of one row; never a
-        feature. None for predictions only. In PostgreSQL expressions are columns or
-        conditions.
+        feature. None for predictions only. In PostgreSQL and Spark expressions are
+        columns or conditions.
     n_samples : int
         Declared number of rows, without `where`; public. Compared with COUNT(*).
     features : sequence of str, mapping of str to str, or None, default=None
@@ -149,6 +151,7 @@ class SqlSource(TableSource):
     @property
     def assumed_public(self) -> tuple[str, ...]:
         facts = super().assumed_public
+        facts += self._engine.assumed
         if self._is_declared:
             facts += (_ONE_RECORD,)
         return facts if self._id is None else (*facts, _OWN_ID)
@@ -300,7 +303,7 @@ class SqlSource(TableSource):
         records = records_of(cells, y, self._relation, self._is_record())
         types = [self._cells[name].dtype for name in reading.names]
         wide = [j for j, dtype in enumerate(types) if not is_narrow(dtype)]
-        text = GradientText(asked, records, wide, self._engine.fence)
+        text = GradientText(asked, records, wide, self._engine.dialect)
         (session,) = self._reads
         residuals, *products = session.answered(
             lambda: (self._count(), self._engine.row(text.sums))
@@ -397,10 +400,13 @@ def _engine_of(connection: Any) -> Engine:
         return DuckDB(connection)
     if maker == "adbc_driver_manager" and is_postgresql(connection):
         return PostgreSQL(connection)
+    if maker == "pyspark" and is_spark(connection):
+        return Spark(connection)
     raise TypeError(
         "The 'connection' argument must be a connection of DuckDB, or of ADBC to "
-        f"PostgreSQL. Got an instance of {type(connection).__name__}. Use "
-        "duckdb.connect(path), or adbc_driver_postgresql.dbapi.connect(uri)."
+        "PostgreSQL, or a SparkSession (without Spark Connect). Got an instance of "
+        f"{type(connection).__name__}. Use duckdb.connect(path), "
+        "adbc_driver_postgresql.dbapi.connect(uri), or SparkSession.builder."
     )
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from skdp.io._engine import Dialect
 from skdp.losses._base import Form
 from skdp.losses._plain import COEFFICIENTS, FARTHEST, SHRINK, SQUARINGS
 from skdp.queries._plain_gradient import PlainGradient
@@ -62,20 +63,21 @@ class GradientText:
     wide : sequence of int
         Places of the columns whose squares might be no double; of the others, whole
         numbers and numbers in single precision, they always are.
-    fence : str, default=""
-        What ends a subquery so that its columns are computed once.
+    dialect : Dialect
+        How the engine writes what not all write alike.
     """
 
     asked: PlainGradient
     records: str
     wide: Sequence[int]
-    fence: str = ""
+    dialect: Dialect
 
     @property
     def sums(self) -> str:
         """A query of one row: the residuals' sum and the products' sums."""
-        products = ", ".join(f"SUM(CAST({g} * e AS BIGINT))" for g in self._names("g"))
-        return f"SELECT SUM(CAST(e AS BIGINT)), {products} FROM ({self._units()}) AS r"
+        parts = ["e", *(f"{g} * e" for g in self._names("g"))]
+        totals = ", ".join(self.dialect.total.format(part) for part in parts)
+        return f"SELECT {totals} FROM ({self._units()}) AS r"
 
     @property
     def count_far(self) -> str:
@@ -97,7 +99,7 @@ class GradientText:
 
     def _then(self, shown: str, records: str) -> str:
         """A query of expressions of the columns of another."""
-        return f"SELECT {shown} FROM ({records}) AS r{self.fence}"
+        return f"SELECT {shown} FROM ({records}) AS r{self.dialect.fence}"
 
     # -------------------------------------------------------------------- which records
 
@@ -121,7 +123,7 @@ class GradientText:
     # -------------------------------------------------------------------- rows on grids
 
     def _unit(self, x: str) -> str:
-        return f"floor({x} * {_of(self.asked.scale)} + {_of(0.5)})"
+        return self.dialect.floor.format(f"{x} * {_of(self.asked.scale)} + {_of(0.5)}")
 
     def _measured(self) -> str:
         """Records that are not too long to be squared, and what shortens their rows."""
@@ -130,17 +132,18 @@ class GradientText:
             f"{self._unit(x)} AS {q}" for x, q in zip(xs, qs, strict=True)
         )
         found = f"SELECT y, {units} FROM ({self.records}) AS r"
-        found = f"{found} WHERE {self._is_short()}{self.fence}"
+        found = f"{found} WHERE {self._is_short()}{self.dialect.fence}"
         return self._then(f"*, {_factor(qs)} AS f", found)
 
     def _gridded(self) -> str:
         """Near records on their grid."""
+        trunc = self.dialect.trunc
         rows = ", ".join(
-            f"trunc({q} * f) AS {g}"
+            f"{trunc.format(f'{q} * f')} AS {g}"
             for q, g in zip(self._names("q"), self._names("g"), strict=True)
         )
         found = f"SELECT y, {rows} FROM ({self._measured()}) AS r"
-        return f"{found} WHERE f > {_LEAST}{self.fence}"
+        return f"{found} WHERE f > {_LEAST}{self.dialect.fence}"
 
     def _raw(self) -> str:
         """The raw prediction, of the columns of `_gridded`."""
@@ -159,8 +162,9 @@ class GradientText:
         records, residual = self._residual()
         if math.isfinite(self.asked.limit):
             residual = _clipped(residual, -self.asked.limit, self.asked.limit)
-        units = f"floor(({residual}) * {_of(self.asked.fineness)} + {_of(0.5)})"
-        return self._then(f"{self._kept()}, {units} AS e", records)
+        units = f"({residual}) * {_of(self.asked.fineness)} + {_of(0.5)}"
+        shown = f"{self._kept()}, {self.dialect.floor.format(units)} AS e"
+        return self._then(shown, records)
 
     def _residual(self) -> tuple[str, str]:
         """Records, and the residual as an expression of their columns."""

@@ -15,7 +15,7 @@ from skdp.columns import Dates, as_declared
 from skdp.exceptions import SourceError
 from skdp.io import SqlSource, _postgres
 from skdp.io._conditions import condition_of
-from skdp.io._engine import Cell
+from skdp.io._engine import Cell, Dialect
 from skdp.io._session import _FAILED
 from skdp.io._sql_sums import GradientText
 from skdp.queries import _exact_gradient
@@ -632,7 +632,8 @@ def test_workers_add_up(monkeypatch):
 
 @pytest.mark.usefixtures("is_too_large_to_keep")
 def test_broken_twin_whose_fences_keep_workers_out_is_found(monkeypatch):
-    monkeypatch.setattr(_postgres.PostgreSQL, "fence", " OFFSET 0")
+    fenced = Dialect(fence=" OFFSET 0")
+    monkeypatch.setattr(_postgres.PostgreSQL, "dialect", fenced)
     assert "Partial" not in modes_of_the_sums(monkeypatch)
 
 

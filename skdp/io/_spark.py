@@ -1,0 +1,293 @@
+"""Spark as an engine of `SqlSource`: one copy for each reading, batches of Arrow."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from typing import Any
+
+from skdp._floats import FloatArray
+from skdp.exceptions import SourceError
+from skdp.io._arrow import arrow, kind_of
+from skdp.io._conditions import column_of, condition_of
+from skdp.io._engine import Cell, Dialect, quoted
+from skdp.queries._plain_descent import PlainDescent
+
+# What is read goes by this name in a session of its own.
+_RECORDS = "records_of_skdp"
+_PART = r'(?:"(?:[^"\x00]|"")+"|`(?:[^`\x00]|``)+`|[^\W\d]\w*)'
+_NAME = re.compile(rf"{_PART}(?:\.{_PART}){{0,2}}")
+# Formats with a type for each column and a row for each row, whatever is in them.
+_STORED = {"delta", "iceberg", "orc", "parquet"}
+# What settings must not change: what fails, what constants mean, and which moments
+# dates are.
+_SETTINGS = {
+    "spark.sql.ansi.enabled": "false",
+    "spark.sql.parser.escapedStringLiterals": "false",
+    "spark.sql.session.timeZone": "UTC",
+}
+# In words of Spark; all others are read as text.
+_TYPES = {
+    "tinyint": "int8",
+    "smallint": "int16",
+    "int": "int32",
+    "bigint": "int64",
+    "float": "float32",
+    "double": "float64",
+    "boolean": "bool_",
+    "date": "date32",
+    "string": "string",
+}
+_MOMENTS = ("timestamp", "timestamp_ntz")
+# Texts and names as the standard has them, and types that have other names in Spark.
+_SPELLED = re.compile(
+    r"""(?P<text>'(?:[^']|'')*')|(?P<name>"(?:[^"]|"")*")
+    |(?P<double>\bDOUBLE\ PRECISION\b)|(?P<varchar>\bVARCHAR\b)""",
+    re.VERBOSE,
+)
+
+
+class Spark:
+    """What a source asks of a session of Spark.
+
+    Readings have a session of their own in the same application, so that the user's is
+    left alone; temporary views of it are therefore not seen, global ones are. Spark has
+    no transactions: for each reading the table is copied once, within the cluster, and
+    no part of a copy is ever computed again: what is lost ends the reading.
+
+    Parameters
+    ----------
+    session : SparkSession
+        A classic one.
+    """
+
+    trains = False
+    # In words, for the record of a fit.
+    snapshot = (
+        "a copy that Spark makes once before the fit, and computes no part of again"
+    )
+    assumed = (
+        "that a part of the table which Spark computes twice while it is copied is "
+        "the same",
+    )
+    # Its floor is a whole number, 0 for NaN; its trunc is of dates. Sums of whole
+    # numbers wrap around: high and low parts of 20 bits are added up apart.
+    dialect = Dialect(
+        floor="(floor({0}) + (({0}) - ({0})))",
+        trunc="CAST({} AS BIGINT)",
+        total=(
+            "CAST(SUM(shiftright(CAST({0} AS BIGINT), 20)) AS DECIMAL(38, 0)) * 1048576"
+            " + SUM(CAST({0} AS BIGINT) & 1048575)"
+        ),
+    )
+
+    def __init__(self, session: Any) -> None:
+        self._session = session
+        self._place = (
+            session.catalog.currentCatalog(),
+            session.catalog.currentDatabase(),
+        )
+        self._own: Any = None
+        self._name: str | None = None
+        self._copy: Any = None
+
+    # ----------------------------------------------------------------------- the copy
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All that is read within is of one copy."""
+        if self._own is not None:
+            yield
+            return
+        try:
+            self._own = self._session.newSession()
+            self._settle()
+            if self._name is not None:
+                self._show(self._own.table(self._name))
+            yield
+        finally:
+            copy, self._copy, self._own = self._copy, None, None
+            if copy is not None:
+                _removed(copy)
+
+    def _settle(self) -> None:
+        for name, to in _SETTINGS.items():
+            self._own.conf.set(name, to)
+        catalog, database = self._place
+        self._own.catalog.setCurrentCatalog(catalog)
+        self._own.catalog.setCurrentDatabase(database)
+
+    def _show(self, records: Any) -> None:
+        """What the name of the records stands for."""
+        records.createOrReplaceTempView(_RECORDS)
+
+    def check(self) -> None:
+        """Raise if there is no copy that is still whole."""
+        if self._own is None:
+            raise SourceError("The reading has ended.")
+        if self._copy is not None and not _is_whole(self._copy):
+            raise SourceError("Parts of the copy are lost.")
+
+    # ------------------------------------------------------------------------- tables
+
+    def table(self, text: str) -> str | None:
+        """The name that the table or view which a text names has here."""
+        text = text.strip()
+        if not _NAME.fullmatch(text):
+            return None
+        self._name = _spelled(text)
+        self._show(self._own.table(self._name))
+        return _RECORDS
+
+    def is_stored(self, query: str) -> bool:
+        """Whether a name was given, so that what it stands for is copied."""
+        return self._name is not None
+
+    def is_stored_table(self, table: str) -> bool:
+        """Whether it is a table in a format of typed columns."""
+        rows = self._own.sql(f"DESCRIBE TABLE EXTENDED {self._name}").collect()
+        told = {row[0]: row[1] for row in rows}
+        is_view = str(told.get("Type", "VIEW")).upper().endswith("VIEW")
+        return not is_view and str(told.get("Provider")).lower() in _STORED
+
+    def is_key(self, table: str, column: str) -> bool:
+        """Never: what Spark declares unique it does not enforce."""
+        return False
+
+    # ------------------------------------------------------------------------ columns
+
+    def schema(self, query: str) -> Any:
+        """Names and Arrow types of what a query gives."""
+        fields = self._asked(query).schema.fields
+        return arrow().schema([(f.name, _type(_word(f))) for f in fields])
+
+    def cells(self, relation: str, texts: Mapping[str, str]) -> dict[str, Cell]:
+        """Expressions, in types and forms in which they are read."""
+        shown = ", ".join(f"{text} AS {quoted(name)}" for name, text in texts.items())
+        fields = self._asked(f"SELECT {shown} FROM {relation}").schema.fields
+        return {field.name: _cell(texts[field.name], _word(field)) for field in fields}
+
+    def expression(self, text: str, what: str, columns: Mapping[str, Cell]) -> str:
+        """A column, or a condition."""
+        name = column_of(text, columns)
+        if name is not None:
+            return columns[name].text
+        return condition_of(text, what, columns)
+
+    def condition(self, text: str, what: str, columns: Mapping[str, Cell]) -> str:
+        """A condition, or a column of true and false."""
+        return condition_of(text, what, columns)
+
+    # ----------------------------------------------------------------------- answers
+
+    def count(self, relation: str) -> int:
+        """Rows of the copy, which the first count of a reading makes."""
+        if self._copy is None:
+            self._copy = self._asked(f"SELECT * FROM {relation}").localCheckpoint()
+            self._show(self._copy)
+        return int(self.row(f"SELECT COUNT(*) FROM {relation}")[0])
+
+    def row(self, query: str) -> tuple[Any, ...]:
+        """The only row of what a query gives; sums of integers as decimals."""
+        return tuple(self._asked(query).collect()[0])
+
+    def batches(self, query: str, size: int) -> Iterator[Any]:
+        """Record batches of what a query gives, part by part."""
+        ipc = arrow().ipc
+        self._own.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(size))
+        packed = self._asked(query).mapInArrow(_packing(), "batch BINARY")
+        for (message,) in packed.toLocalIterator():
+            with closing(ipc.open_stream(message)) as reader:
+                yield from reader
+
+    def descended(self, asked: PlainDescent, records: str) -> FloatArray:
+        """What an engine gives that trains inside."""
+        raise NotImplementedError
+
+    def _asked(self, query: str) -> Any:
+        return self._own.sql(_spelled(query))
+
+
+def is_spark(session: Any) -> bool:
+    """Whether a session of pyspark is a classic one, which can hold a copy."""
+    return hasattr(session, "newSession") and hasattr(session, "_jsparkSession")
+
+
+def _plan(copy: Any) -> Any:
+    """The data set of parts that a copy is; there is no public way to it."""
+    return copy._jdf.queryExecution().analyzed().rdd()
+
+
+def _is_whole(copy: Any) -> bool:
+    return bool(_plan(copy).getStorageLevel().isValid())
+
+
+def _removed(copy: Any) -> None:
+    """Give back the memory and the disk that a copy takes."""
+    _plan(copy).unpersist(False)
+
+
+def _packing() -> Callable[[Iterator[Any]], Iterator[Any]]:
+    """What packs batches on workers, which need pyarrow and nothing of skdp."""
+
+    def packed(batches: Iterator[Any]) -> Iterator[Any]:
+        import pyarrow as pa
+
+        for batch in batches:
+            out = pa.BufferOutputStream()
+            with pa.ipc.new_stream(out, batch.schema) as stream:
+                stream.write_batch(batch)
+            message = pa.array([out.getvalue().to_pybytes()], pa.binary())
+            yield pa.RecordBatch.from_arrays([message], ["batch"])
+
+    return packed
+
+
+def _word(field: Any) -> str:
+    """The type of a column, in Spark's words."""
+    return str(field.dataType.simpleString())
+
+
+def _type(word: str) -> Any:
+    pa = arrow()
+    if word in _MOMENTS:
+        return pa.timestamp("us")
+    if word.startswith("decimal"):
+        return pa.float64()
+    return getattr(pa, _TYPES.get(word, "string"))()
+
+
+def _cell(text: str, word: str) -> Cell:
+    """A column, in a form and a type in which each of its values can be read."""
+    dtype = _type(word)
+    if word.startswith("decimal"):
+        return Cell(f"CAST({text} AS DOUBLE PRECISION)", dtype)
+    if kind_of(dtype) == "date":
+        # From year 1 to year 9999, as in Python.
+        first, last = "'0001-01-01 00:00:00'", "'9999-12-31 23:59:59.999999'"
+        moment = f"CAST({text} AS TIMESTAMP_NTZ)"
+        within = (
+            f"{moment} BETWEEN CAST({first} AS TIMESTAMP_NTZ) "
+            f"AND CAST({last} AS TIMESTAMP_NTZ)"
+        )
+        shown = moment if word in _MOMENTS else text
+        return Cell(f"CASE WHEN {within} THEN {shown} END", dtype)
+    if kind_of(dtype) == "string":
+        return Cell(f"CAST({text} AS VARCHAR)", dtype)
+    return Cell(text, dtype)
+
+
+def _spelled(query: str) -> str:
+    """A query of the standard as Spark writes it."""
+    return _SPELLED.sub(_respelled, query)
+
+
+def _respelled(found: re.Match[str]) -> str:
+    if found["text"]:
+        inner = found["text"][1:-1].replace("''", "'")
+        return "'" + inner.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    if found["name"]:
+        inner = found["name"][1:-1].replace('""', '"')
+        return "`" + inner.replace("`", "``") + "`"
+    return "DOUBLE" if found["double"] else "STRING"

@@ -1,0 +1,399 @@
+"""Spark as a source: the bits of memory, one copy for each fit, and what is refused."""
+
+from __future__ import annotations
+
+import gc
+import traceback
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from skdp import BudgetLedger, DPLogisticRegression
+from skdp.exceptions import SourceError
+from skdp.io import SqlSource
+from skdp.io._session import _FAILED
+from skdp.io._spark import Spark, _spelled
+from skdp.io._targets import Numbers
+from skdp.queries import _exact_gradient
+from tests.io import spark
+from tests.io.places import FEATURES, N, numbers, read, with_holes
+from tests.io.spark import in_spark, stored
+from tests.io.test_same_bits import MODELS, released
+from tests.io.test_sql_sums import LABELS, LOSSES, both, objective_of, table
+
+# Pyspark leaves it to the collector to close its sockets.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+FACTS = {"target": "y", "n_samples": N}
+
+
+@pytest.fixture(autouse=True)
+def _sockets_end():
+    yield
+    gc.collect()
+
+
+@pytest.fixture
+def is_too_large_to_keep(monkeypatch):
+    monkeypatch.setattr(_exact_gradient, "_MOST_KEPT", 0)
+
+
+@pytest.fixture(scope="module")
+def study():
+    """One table for all that do not change it, and others that are made of it."""
+    session = stored(numbers())
+    for statement in (
+        "CREATE VIEW few AS SELECT * FROM records WHERE a > 0",
+        "CREATE VIEW halves AS SELECT a / 2 AS half, y, key FROM records",
+        "CREATE TABLE lines USING csv AS SELECT * FROM records",
+        "CREATE TEMPORARY VIEW mine AS SELECT * FROM records",
+        "CREATE OR REPLACE GLOBAL TEMPORARY VIEW shared AS SELECT * FROM records",
+    ):
+        session.sql(statement)
+    return session, session.catalog.currentDatabase()
+
+
+@pytest.fixture
+def here(study):
+    session, database = study
+    session.sql(f"USE {database}")
+    return session
+
+
+def model(**given):
+    steps = {"solver": "noisy_gd", "solver_params": {"n_steps": 3}}
+    return DPLogisticRegression(epsilon=1.0, classes=[0, 1], **steps, **given)
+
+
+def n_copies(session):
+    return session._jsc.getPersistentRDDs().size()
+
+
+# --------------------------------------------------------------- the bits of memory
+
+
+@pytest.mark.parametrize("name", ["noisy_gd", "declared", "moments", "boosting"])
+def test_fits_are_equal_bit_for_bit(name, here):
+    frame, (asked, target) = numbers(), MODELS[name]
+    inside = clone(asked).fit(frame[FEATURES], frame[target])
+    facts = {"n_samples": N, "features": FEATURES, "target": target}
+    there = clone(asked).fit(SqlSource(here, "records", **facts))
+    for one, other in zip(released(inside), released(there), strict=True):
+        assert one.tobytes() == other.tobytes()
+    assert n_copies(here) == 0
+
+
+@pytest.mark.usefixtures("is_too_large_to_keep")
+def test_sums_in_spark_equal_reading(here, monkeypatch):
+    asked = []
+    honest = SqlSource.gradient_sums
+
+    def spy(self, *facts):
+        found = honest(self, *facts)
+        asked.append(found is not None)
+        return found
+
+    monkeypatch.setattr(SqlSource, "gradient_sums", spy)
+    source = SqlSource(here, "records", **FACTS, features=FEATURES)
+    pushed = model(random_state=0).fit(source)
+    assert asked == [True] * 3
+    monkeypatch.setattr("skdp.io._sql.MOST_FEATURES", 2)
+    fetched = model(random_state=0).fit(source)
+    assert asked == [True] * 3 + [False] * 3
+    assert pushed.coef_.tobytes() == fetched.coef_.tobytes()
+
+
+@pytest.mark.usefixtures("is_too_large_to_keep")
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_same_integers(loss):
+    targets, target = (Numbers(), "t") if loss == "squared" else (LABELS, "y")
+    objective = objective_of(LOSSES[loss])
+    found = both(stored, table(), objective, 0.3, targets, target)
+    assert np.array_equal(*found)
+    assert found[0].any()
+
+
+def holed():
+    """Single precision, with numbers that are none."""
+    frame, _ = with_holes()
+    return frame.astype(dict.fromkeys(FEATURES, np.float32))
+
+
+@pytest.mark.usefixtures("is_too_large_to_keep")
+def test_the_same_of_single_precision_and_of_conditions():
+    objective = objective_of(LOSSES["logistic"])
+    assert np.array_equal(*both(stored, holed(), objective, where="key > 20"))
+
+
+TWINS = {
+    "NaN for 0": {"floor": "floor({0})"},
+    "rounded, not cut": {"trunc": "CAST(round({}) AS BIGINT)"},
+}
+
+
+@pytest.mark.parametrize("twin", TWINS)
+@pytest.mark.usefixtures("is_too_large_to_keep")
+def test_twin_of_another_arithmetic_is_found(twin, monkeypatch):
+    twin = replace(Spark.dialect, **TWINS[twin])
+    monkeypatch.setattr(Spark, "dialect", twin)
+    frame = holed()
+    frame.loc[50:300, FEATURES] *= np.float32(7.0)
+    assert not np.array_equal(*both(stored, frame, objective_of(LOSSES["logistic"])))
+
+
+def total(here, dialect, value):
+    numbers = f"SELECT CAST({value} AS DOUBLE) AS v FROM range(5000)"
+    return here.sql(f"SELECT {dialect.total.format('v')} FROM ({numbers})").first()[0]
+
+
+@pytest.mark.parametrize("value", [2**52 + 1, -(2**52) - 1, -1, 1048577])
+def test_sums_do_not_wrap_around(value, here):
+    assert int(total(here, Spark.dialect, value)) == 5000 * value
+
+
+def test_twin_whose_sums_wrap_around_is_found(here):
+    here.conf.set("spark.sql.ansi.enabled", "false")
+    twin = replace(Spark.dialect, total="SUM(CAST({} AS BIGINT))")
+    try:
+        assert int(total(here, twin, 2**52 + 1)) != 5000 * (2**52 + 1)
+    finally:
+        here.conf.unset("spark.sql.ansi.enabled")
+
+
+# ------------------------------------------------------------------ what is read
+
+
+def test_null_records():
+    frame, bad = with_holes()
+    rows, present, _ = read(in_spark(frame))
+    assert np.array_equal(present, ~bad)
+    assert np.array_equal(
+        rows[present].astype(float), frame.loc[~bad, FEATURES].to_numpy()
+    )
+
+
+TYPED = (
+    "CREATE TABLE typed USING parquet AS SELECT key, y, CAST(key % 7 AS TINYINT) AS "
+    "small, CAST(key AS INT) AS whole, key AS big, CAST(a AS FLOAT) AS single, a AS "
+    "precise, CAST(key / 8 AS DECIMAL(20, 3)) AS exact, key % 2 = 0 AS is_so, "
+    "IF(key % 3 = 0, NULL, 'it''s \\\\ so') AS word, "
+    "date_add(DATE'2020-01-01', CAST(key AS INT)) AS day, "
+    "TIMESTAMP'2020-01-01 10:00:00' AS moment, array(key) AS several FROM records"
+).replace("it''s", "it\\'s")
+
+
+@pytest.fixture(scope="module")
+def typed(study):
+    session, database = study
+    session.sql(f"USE {database}")
+    session.sql(TYPED)
+
+
+@pytest.mark.usefixtures("typed")
+def test_types(here):
+    source = SqlSource(here, "typed", **FACTS)
+    told = source.dtypes
+    told.pop("key")
+    assert told == {
+        "small": "int8",
+        "whole": "int32",
+        "big": "int64",
+        "single": "float",
+        "precise": "double",
+        "exact": "double",
+        "is_so": "bool",
+        "word": "string",
+        "day": "date32[day]",
+        "moment": "timestamp[us]",
+        "several": "string",
+    }
+    plain = ["small", "whole", "big", "single", "precise", "exact", "is_so"]
+    source = SqlSource(here, "typed", **FACTS, features=plain)
+    rows, present, others = read(source, also=("key", "day", "moment", "several"))
+    key = np.arange(N)
+    assert present.all()
+    assert np.array_equal(rows[:, 5].astype(float), key / 8)
+    assert np.array_equal(rows[:, 3].astype(float), numbers()["a"].astype(np.float32))
+    assert str(others["day"].iloc[31]) == "2020-02-01"
+    assert others["several"].iloc[7] == "[7]"
+
+
+CONDITIONS = {
+    "word = 'it''s \\ so'": lambda key: key % 3 > 0,
+    "word IS NULL OR word < 'a'": lambda key: key % 3 == 0,
+    '"exact" BETWEEN 1 AND 2.5 AND NOT is_so': lambda key: (
+        (key >= 8) & (key <= 20) & (key % 2 == 1)
+    ),
+    "day >= '2020-01-11' AND moment < '2020-01-01T10:30:00'": lambda key: key >= 10,
+    "small IN (1, 2) AND is_so = TRUE": lambda key: (
+        np.isin(key % 7, [1, 2]) & (key % 2 == 0)
+    ),
+}
+
+
+@pytest.mark.parametrize("text", CONDITIONS)
+@pytest.mark.usefixtures("typed")
+def test_conditions(text, here):
+    source = SqlSource(here, "typed", **FACTS, features=["whole"], where=text)
+    _, present, _ = read(source)
+    assert np.array_equal(present, CONDITIONS[text](np.arange(N)))
+
+
+@pytest.mark.parametrize("text", ["a / b > 1", "rand() < 0.5", "assert_true(a > 0)"])
+def test_expressions_that_may_fail_are_refused(text, here):
+    with pytest.raises(ValueError, match="must be a column, or a condition"):
+        SqlSource(here, "records", **FACTS, where=text)
+
+
+def test_texts_and_names_are_respelled():
+    text = """SELECT "a`b""c", 'it''s "\\' AS x, CAST(y AS DOUBLE PRECISION)"""
+    expected = """SELECT `a``b"c`, 'it\\'s "\\\\' AS x, CAST(y AS DOUBLE)"""
+    assert _spelled(text) == expected
+
+
+@pytest.mark.parametrize("name", ["few", "halves", "lines", "global_temp.shared"])
+def test_views_and_text_files_need_a_declaration(name, here):
+    with pytest.raises(ValueError, match="one_record_per_row=True"):
+        SqlSource(here, name, **FACTS)
+
+
+def test_a_declared_view(here):
+    facts = {"features": ["half"], "one_record_per_row": True}
+    source = SqlSource(here, "halves", **FACTS, **facts)
+    rows, _, _ = read(source)
+    assert np.array_equal(rows[:, 0].astype(float), numbers()["a"] / 2)
+    assert any("each row of the query" in told for told in source.assumed_public)
+    assert any("computes twice" in told for told in source.assumed_public)
+
+
+@pytest.mark.parametrize(
+    "text", ["mine", "no_such_table", "SELECT * FROM records", "records; SELECT 1"]
+)
+def test_what_is_no_stored_table_is_refused(text, here):
+    with pytest.raises(ValueError, match=r"the database stores|can read"):
+        SqlSource(here, text, **FACTS, one_record_per_row=True)
+
+
+def test_ids_that_nothing_enforces_are_refused(here):
+    with pytest.raises(ValueError, match="'record_id'"):
+        SqlSource(here, "records", **FACTS, record_id="key")
+
+
+# ----------------------------------------------------------- one copy, and its end
+
+
+class Meddled(SqlSource):
+    """A source during whose passes something happens."""
+
+    def happens(self):
+        raise NotImplementedError
+
+    def _scan(self, names):
+        for part in super()._scan(names):
+            self.happens()
+            yield part
+
+    def gradient_sums(self, *asked):
+        found = super().gradient_sums(*asked)
+        self.happens()
+        return found
+
+
+class Updated(Meddled):
+    def happens(self):
+        made = "SELECT 1e9D AS a, b, c, 1 - y AS y, t, word, key"
+        rows = self._engine._session.createDataFrame(
+            [(0.5, 0.5, 1, 0.5, "up", 1)] * N,
+            "b double, c double, y bigint, t double, word string, key bigint",
+        )
+        rows.createOrReplaceTempView("changed")
+        self._engine._session.sql(f"INSERT OVERWRITE records {made} FROM changed")
+
+
+@pytest.mark.parametrize("most_features", [200, 2])
+@pytest.mark.usefixtures("is_too_large_to_keep")
+def test_what_is_changed_meanwhile_is_not_seen(most_features, monkeypatch):
+    monkeypatch.setattr("skdp.io._sql.MOST_FEATURES", most_features)
+    frame = numbers()
+    honest = model(random_state=0).fit(frame[FEATURES], frame["y"]).coef_
+    source = Updated(stored(frame), "records", **FACTS, features=FEATURES)
+    assert model(random_state=0).fit(source).coef_.tobytes() == honest.tobytes()
+
+
+@pytest.mark.usefixtures("is_too_large_to_keep")
+def test_twin_without_a_copy_is_found(monkeypatch):
+    def count(self, relation):
+        return int(self.row(f"SELECT COUNT(*) FROM {relation}")[0])
+
+    monkeypatch.setattr(Spark, "count", count)
+    frame = numbers()
+    honest = model(random_state=0).fit(frame[FEATURES], frame["y"]).coef_
+    source = Updated(stored(frame), "records", **FACTS, features=FEATURES)
+    try:
+        found = model(random_state=0).fit(source).coef_
+    except SourceError:
+        return
+    assert found.tobytes() != honest.tobytes()
+
+
+@pytest.mark.usefixtures("is_too_large_to_keep")
+def test_a_copy_that_is_lost(here, tmp_path):
+    """One message, one spend, and no number."""
+    books = BudgetLedger(tmp_path / "books.db", epsilon=10.0, delta=1e-3)
+
+    class Lost(Meddled):
+        def happens(self):
+            kept = self._engine._session._jsc.getPersistentRDDs()
+            for copy in kept.values():
+                copy.unpersist(True)
+
+    asked, facts = model(ledger=books), FACTS | {"features": FEATURES}
+    with pytest.raises(SourceError) as caught:
+        asked.fit(Lost(here, "records", **facts))
+    assert caught.value.args == (_FAILED,)
+    assert caught.value.__context__ is None
+    assert "copy" not in "".join(traceback.format_exception_only(caught.value))
+    assert len(books.spends()) == 1
+    assert not hasattr(asked, "coef_")
+    assert n_copies(here) == 0
+    wrong = facts | {"n_samples": N + 1}
+    with pytest.raises(ValueError, match="'n_samples' must be their number"):
+        asked.fit(SqlSource(here, "records", **wrong))
+    assert len(books.spends()) == 1
+    assert n_copies(here) == 0
+
+
+HOSTILE = {
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.parser.escapedStringLiterals": "true",
+    "spark.sql.session.timeZone": "Asia/Tokyo",
+}
+
+
+def test_the_users_session_is_left_alone_and_changes_nothing(here):
+    source = SqlSource(here, "records", **FACTS, features=FEATURES, where="word='up'")
+    expected = model(random_state=0).fit(source).coef_
+    views = {view.name for view in here.catalog.listTables()}
+    for name, value in HOSTILE.items():
+        here.conf.set(name, value)
+    try:
+        here.sql("USE default")
+        found = model(random_state=0).fit(source).coef_
+        assert {name: here.conf.get(name) for name in HOSTILE} == HOSTILE
+        assert here.catalog.currentDatabase() == "default"
+    finally:
+        for name in HOSTILE:
+            here.conf.unset(name)
+    assert found.tobytes() == expected.tobytes()
+    here.sql(f"USE {source._engine._place[1]}")
+    assert {view.name for view in here.catalog.listTables()} == views
+
+
+def test_without_java_the_skip_says_what_is_needed(monkeypatch):
+    monkeypatch.setattr(spark, "has_java", lambda: False)
+    with pytest.raises(pytest.skip.Exception, match="needs"):
+        spark.session()
