@@ -7,7 +7,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from skdp.data import MemorySource
-from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
+from skdp.losses import (
+    CauchyLoss,
+    HuberHingeLoss,
+    LogisticLoss,
+    SigmoidLoss,
+    SoftmaxLoss,
+    SquaredLoss,
+)
 from skdp.objectives import LinearObjective
 from skdp.privacy import Budget, BudgetLedger, Event
 from skdp.solvers import SOLVERS, Progress, Solution, choose_solver, solve
@@ -19,6 +26,8 @@ LOSSES = {
     "squared": SquaredLoss(residual_bound=2.0, target_bound=1.0),
     "huber_hinge": HuberHingeLoss(),
     "huber_hinge_rest": HuberHingeLoss(n_outputs=3),
+    "sigmoid": SigmoidLoss(),
+    "cauchy_rest": CauchyLoss(n_outputs=3),
 }
 ADJACENCIES = ("replace_one", "zero_out")
 # The smallest honest parameters of each solver: few steps, public constants.

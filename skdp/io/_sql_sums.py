@@ -110,13 +110,18 @@ class GradientText:
         if self.asked.form == Form.SIGMOID:
             up = f"CASE WHEN raw >= {_of(0.0)} THEN {_of(1.0)} ELSE p END"
             return self._with_exponential(records), f"{up} / ({_of(1.0)} + p) - y"
-        if self.asked.form == Form.HINGE:
-            sign = f"CASE WHEN y > {_of(0.5)} THEN {_of(1.0)} ELSE {_of(-1.0)} END"
-            signed = f"SELECT *, {sign} AS sign FROM ({records})"
-            slope = f"({_of(1.0 + first)} - sign * raw) / {_of(2.0 * first)}"
-            return signed, f"-sign * {_clipped(slope, 0.0, 1.0)}"
-        error = f"raw - {_clipped('y', -second, second)}"
-        return records, _clipped(error, -first, first)
+        if self.asked.form == Form.ERROR:
+            error = f"raw - {_clipped('y', -second, second)}"
+            return records, _clipped(error, -first, first)
+        if self.asked.form == Form.STEP:
+            records, whole = self._with_exponential(records), f"({_of(1.0)} + p)"
+            return _signed(records), f"-sign * (p / ({whole} * {whole}))"
+        if self.asked.form == Form.CAUCHY:
+            records = f"SELECT *, raw - sign AS error FROM ({_signed(records)})"
+            records = f"SELECT *, error / {_of(first)} AS share FROM ({records})"
+            return records, f"error / ({_of(1.0)} + share * share)"
+        slope = f"({_of(1.0 + first)} - sign * raw) / {_of(2.0 * first)}"
+        return _signed(records), f"-sign * {_clipped(slope, 0.0, 1.0)}"
 
     def _with_exponential(self, records: str) -> str:
         """Records with ``p = exp(-|raw|)``; each step by itself, written once."""
@@ -130,6 +135,12 @@ class GradientText:
         for _ in range(SQUARINGS):
             records = f"SELECT {kept}, p * p AS p FROM ({records})"
         return records
+
+
+def _signed(records: str) -> str:
+    """Records with the sign of their label."""
+    sign = f"CASE WHEN y > {_of(0.5)} THEN {_of(1.0)} ELSE {_of(-1.0)} END"
+    return f"SELECT *, {sign} AS sign FROM ({records})"
 
 
 def records_of(cells: Sequence[str], target: str, relation: str, where: str) -> str:

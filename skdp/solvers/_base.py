@@ -90,6 +90,8 @@ class Solver(Configured, ABC):
     needs_rows: ClassVar[bool] = False
     # Whether it needs records in an order that is the same at every reading.
     needs_order: ClassVar[bool] = False
+    # Whether it is for losses that are not convex too; its guarantee holds without.
+    takes_nonconvex: ClassVar[bool] = False
     # Whether it is for use, and not kept for replication and study.
     is_recommended: ClassVar[bool] = True
 
@@ -112,6 +114,11 @@ class Solver(Configured, ABC):
                 f"{me} depends on an order of records that no record may change, and "
                 "the source has none. Use a source of files, or solver='auto' with a "
                 "delta above 0."
+            )
+        if not (objective.loss.is_convex or cls.takes_nonconvex):
+            raise Refused(
+                f"{me} is for convex losses, and {type(objective.loss).__name__} is "
+                "none. Use solver='noisy_gd', or a convex loss."
             )
         if cls.is_sparse and objective.n_nonzero is None:
             raise Refused(

@@ -76,6 +76,7 @@ BOOSTED |= {"learning_rate": 0.5, "max_depth": 4}
 LINEAR_CLASSIFIERS = {
     "DPLogisticRegression": DPLogisticRegression(MUCH),
     "DPLinearSVC": DPLinearSVC(MUCH),
+    "DPRobustClassifier": DPRobustClassifier(MUCH),
     "DPSparseLogisticRegression": DPSparseLogisticRegression(MUCH),
 }
 CLASSIFIERS = LINEAR_CLASSIFIERS | {

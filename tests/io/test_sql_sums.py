@@ -16,7 +16,13 @@ from skdp.io import SqlSource
 from skdp.io._rows import StreamRows
 from skdp.io._sql_sums import GradientText
 from skdp.io._targets import Labels, Numbers
-from skdp.losses import HuberHingeLoss, LogisticLoss, SquaredLoss
+from skdp.losses import (
+    CauchyLoss,
+    HuberHingeLoss,
+    LogisticLoss,
+    SigmoidLoss,
+    SquaredLoss,
+)
 from skdp.objectives import LinearObjective
 from skdp.queries import _exact_gradient
 from skdp.queries._exact_gradient import ExactGradientSum
@@ -27,6 +33,8 @@ LOSSES = {
     "logistic": LogisticLoss(),
     "hinge": HuberHingeLoss(),
     "squared": SquaredLoss(2.0, 1.0),
+    "sigmoid": SigmoidLoss(),
+    "cauchy": CauchyLoss(),
 }
 LABELS = Labels(np.array([0, 1]))
 
