@@ -94,7 +94,7 @@ class CauchyLoss:
         return np.asarray((1 - squares) / (1 + squares) ** 2, dtype=np.float64)
 
     def zero_out_bound(self, radius: float) -> float:
-        """c / 2 in every output, or less where no error comes near c."""
+        """C / 2 in every output, or less where no error comes near c."""
         # Proof page of noisy_gd, Lemma 3e: errors are from 1 - radius to 1 + radius.
         nearest = min(max(self.c, 1 - radius), 1 + radius)
         worst = nearest / (1 + (nearest / self.c) ** 2)

@@ -59,7 +59,6 @@ PLACES = {
     "skdp.decomposition._task": {"Task"},
     "skdp.linear_model._linear_regression": {"DPLinearRegression"},
     "skdp.linear_model._logistic": {"DPLogisticRegression"},
-    "skdp.linear_model._robust": {"DPRobustClassifier"},
     "skdp.linear_model._sparse_linear_regression": {"DPSparseLinearRegression"},
     "skdp.linear_model._sparse_logistic_regression": {"DPSparseLogisticRegression"},
     "skdp.linear_model._svc": {"DPLinearSVC"},

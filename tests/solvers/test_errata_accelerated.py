@@ -393,8 +393,7 @@ def test_assumptions_of_hamsi_fail():
     rng = np.random.default_rng(0)
     (u, v), rating = rng.normal(size=(2, 5)), 3.0
     norms = [
-        np.linalg.norm((c**2 * np.dot(u, v) - rating) * c * v)
-        for c in (1, 10, 100)
+        np.linalg.norm((c**2 * np.dot(u, v) - rating) * c * v) for c in (1, 10, 100)
     ]
     assert norms[2] > 100 * norms[1] > 1e4 * norms[0]
     for eta, cycles in ((0.06, 16), (0.001, 999)):
