@@ -95,7 +95,7 @@ class CauchyLoss:
 
     def zero_out_bound(self, radius: float) -> float:
         """C / 2 in every output, or less where no error comes near c."""
-        # Proof page of noisy_gd, Lemma 3e: errors are from 1 - radius to 1 + radius.
+        # Proof page of noisy_gd, Lemma 3d: errors are from 1 - radius to 1 + radius.
         nearest = min(max(self.c, 1 - radius), 1 + radius)
         worst = nearest / (1 + (nearest / self.c) ** 2)
         return math.sqrt(self.n_outputs) * worst * (1 + 1e-12)

@@ -85,7 +85,7 @@ class SigmoidLoss:
 
     def zero_out_bound(self, radius: float) -> float:
         """A quarter in every output, attained at W = 0."""
-        # Proof page of noisy_gd, Lemma 3d.
+        # Proof page of noisy_gd, Lemma 3c.
         return math.sqrt(self.n_outputs) / 4 * (1 + 1e-12)
 
     def replace_one_bound(self, radius: float) -> float:
