@@ -29,7 +29,6 @@ from skdp import (
 from skdp.privacy import epsilon_of
 
 DELTA = 1e-5
-ADJACENCIES = ("zero_out", "replace_one")
 Settings = dict[str, Any]
 _FIRST_VALIDATION_SEED = 1000
 _VALIDATION_RUNS = 1
@@ -219,7 +218,9 @@ def chapter_4(runs: int) -> None:
         for name, printed in PRINTED.items():
             place = f"printed | {name} | {epsilon}"
             print(f"| {place} | not recomputed | {printed[column]} | | |")
-        for adjacency, method in product(ADJACENCIES, METHODS):
+        cells = [("zero_out", method) for method in METHODS]
+        cells += [("replace_one", method) for method in METHODS[:2]]
+        for adjacency, method in cells:
             facts = {"adjacency": adjacency, "epsilon": epsilon}
             settings = method.best(table, **facts)
             models = [

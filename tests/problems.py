@@ -37,6 +37,7 @@ ADJACENCIES = ("replace_one", "zero_out")
 SOLVER_PARAMS = {
     "adassp": {},
     "bolt_on": {"n_passes": 2, "batch_size": 7},
+    "diff_gd": {"n_steps": 4, "step_size": 0.5},
     "frank_wolfe": {"n_steps": 4},
     "heavy_ball": {"n_steps": 4},
     "iht": {"n_steps": 2},
@@ -70,6 +71,7 @@ TO_THE_END = {
         "residual_clip": np.inf,
         "residual_steps": 2**20,
     },
+    "diff_gd": {"n_steps": 400, "step_size": 0.5, "tail": 0.1},
     "heavy_ball": {"n_steps": 200, "residual_clip": np.inf},
     "iht": {
         "n_steps": 200,

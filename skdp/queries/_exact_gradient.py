@@ -275,9 +275,7 @@ class ExactGradientSum:
             sums.add(total, self._units(residual, sums.factor, sums.bits))
         return np.asarray(units.sum(axis=0))
 
-    def _residual(
-        self, rows: GridRows, block: Kept, weights: FloatArray
-    ) -> FloatArray:
+    def _residual(self, rows: GridRows, block: Kept, weights: FloatArray) -> FloatArray:
         """Clipped residuals, 0 for null records."""
         raw = rows.raw(weights)
         if self._objective.offset:
@@ -298,9 +296,7 @@ class ExactGradientSum:
         units += 0.5
         return np.floor(units, out=units)
 
-    def _add_compiled(
-        self, total: Any, block: Kept, weights: FloatArray
-    ) -> FloatArray:
+    def _add_compiled(self, total: Any, block: Kept, weights: FloatArray) -> FloatArray:
         from skdp.queries._exact_gradient_kernel import add_gradients
 
         objective, rows = self._objective, block.sums.entries

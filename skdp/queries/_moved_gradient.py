@@ -35,8 +35,8 @@ class MovedGradients:
         With a finite `data_norm` and a loss of bounded residuals.
     residual_clip, change_clip : float in (0, inf]
         Norms to which a record's residual and the change of it are clipped.
-    refresh : float in (0, 1]
-        Share of the gradient itself.
+    refresh : float in [0, 1]
+        Share of the gradient itself; 0: changes alone.
     """
 
     objective: LinearObjective

@@ -8,6 +8,7 @@ from __future__ import annotations
 from skdp.solvers._adassp import AdaSSP
 from skdp.solvers._base import Solver
 from skdp.solvers._bolt_on import BoltOn
+from skdp.solvers._diff_gd import DiffGD
 from skdp.solvers._heavy_ball import HeavyBall
 from skdp.solvers._laplacian_smoothing import LaplacianSmoothing
 from skdp.solvers._multistage import Multistage
@@ -22,6 +23,7 @@ from skdp.solvers._srm import SRM
 DENSE: dict[str, type[Solver]] = {
     "adassp": AdaSSP,
     "bolt_on": BoltOn,
+    "diff_gd": DiffGD,
     "heavy_ball": HeavyBall,
     "laplacian_smoothing": LaplacianSmoothing,
     "multistage": Multistage,

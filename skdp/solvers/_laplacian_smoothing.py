@@ -1,9 +1,9 @@
 r"""Gradient descent on samples whose noisy gradients are smoothed along the features.
 
 Algorithm: as `noisy_sgd`, with every gradient G of the features, penalty and noise
-included, replaced by the solution U of ``(I - strength L) U = G``, where L is the periodic second difference
-along the features in their order, or along the rows and columns of a grid of them. The
-intercept's is left as it is.
+included, replaced by the solution U of ``(I - strength L) U = G``, where L is the
+periodic second difference along the features in their order, or along the rows and
+columns of a grid of them. The intercept's is left as it is.
 """
 
 from __future__ import annotations

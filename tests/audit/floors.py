@@ -12,6 +12,8 @@ FLOORS = {
     ("bolt_on", "gaussian", "zero_out"): 0.999,
     ("bolt_on", "pure", "replace_one"): 0.999,
     ("bolt_on", "pure", "zero_out"): 0.999,
+    ("diff_gd", "gaussian", "replace_one"): 0.948,
+    ("diff_gd", "gaussian", "zero_out"): 0.948,
     ("frank_wolfe", "gaussian", "replace_one"): 0.999,
     ("frank_wolfe", "gaussian", "zero_out"): 0.999,
     ("frank_wolfe", "pure", "replace_one"): 0.999,

@@ -35,6 +35,7 @@ DESCENT = {"n_steps": 3, "step_size": 1e-6}
 PARAMS = {
     "adassp": {},
     "bolt_on": {"n_passes": 2, "batch_size": 4, "step_size": 1e-3},
+    "diff_gd": DESCENT,
     "frank_wolfe": {"n_steps": 2, "l1_radius": 1e-3},
     "heavy_ball": {**DESCENT, "strong_convexity": 0.1},
     "iht": {"n_steps": 2, "step_size": 1e-6},
@@ -62,7 +63,7 @@ PURE_PARAMS = {
 }
 # Solvers whose steps are left to the rule as well, so that the weights go somewhere.
 LONG_LOSSES = ("logistic", "squared")
-SHORT = ("heavy_ball", "multistage", "nesterov", "noisy_gd", "online", "srm")
+SHORT = ("diff_gd", "heavy_ball", "multistage", "nesterov", "noisy_gd", "online", "srm")
 
 
 @dataclass(frozen=True)

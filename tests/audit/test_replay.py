@@ -78,9 +78,7 @@ SAME = {
 # What a record adds to a sample is charged for, whoever takes its place.
 SAMPLED = {"noisy_sgd", *(f"{key}, samples" for key in table.SAMPLES)}
 EXCHANGES = [
-    key
-    for key in ROWS
-    if key[2] == "replace_one" and key[0] not in {*SAMPLED, *SAME}
+    key for key in ROWS if key[2] == "replace_one" and key[0] not in {*SAMPLED, *SAME}
 ]
 
 

@@ -211,7 +211,7 @@ def test_broken_twin_that_books_one_answer_less_is_caught():
 
 
 # They ask two lines in turn.
-IN_TURN = ("iht",)
+IN_TURN = ("diff_gd", "iht")
 
 
 @every_noisy_case
@@ -260,6 +260,7 @@ def test_drawn_noise_has_the_declared_scale_and_twins_are_caught(key):
 SMALL = {
     "adassp": 2.0**-21,  # the unit of its rows
     "bolt_on": 1e-9,
+    "diff_gd": 1e-9,
     "frank_wolfe": 3e-3,
     "heavy_ball": 1e-9,
     "iht": 1e-9,
@@ -281,7 +282,7 @@ SMALL = {
 # Those that ask for sums on public grids.
 ON_GRIDS = {"heavy_ball", "iht", "knowledge_transfer", "multistage", "nesterov"}
 ON_GRIDS |= {"noisy_gd", "noisy_sgd", "online", "peeling", "two_stage"}
-ON_GRIDS |= {"laplacian_smoothing", "srm"}
+ON_GRIDS |= {"diff_gd", "laplacian_smoothing", "srm"}
 
 
 def small(case):

@@ -51,6 +51,7 @@ from skdp import (
     DPLogisticRegression,
     DPMatrixFactorization,
     DPQuantileClipper,
+    DPRobustClassifier,
     DPSimpleImputer,
     DPSparseLinearRegression,
     DPSparseLogisticRegression,

@@ -80,7 +80,7 @@ def test_the_order_of_columns_is_part_of_the_model():
 
 @by_adjacency
 def test_every_strength_costs_and_draws_the_same(adjacency):
-    """It is never credited: the event, the noise and the sensitivity are noisy_sgd's."""
+    """It is never credited: event, noise and sensitivity are those of noisy_sgd."""
     objective = replace(OBJECTIVE, adjacency=adjacency)
     like = door.planned(NoisySGD, objective, BUDGET, **FEW)
     found = set()

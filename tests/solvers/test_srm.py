@@ -135,9 +135,7 @@ def search(sums, adjacency, seed=0, count=3000):
         first = part_of_record(sums, query.weights, query.before, row, targets[0])
         change = first
         if adjacency == "replace_one":
-            other = part_of_record(
-                sums, query.weights, query.before, -row, targets[1]
-            )
+            other = part_of_record(sums, query.weights, query.before, -row, targets[1])
             change = first - other
         stated = query.bound().under(adjacency)
         worst = max(worst, float(np.linalg.norm(change)) / stated)
@@ -148,9 +146,7 @@ def search(sums, adjacency, seed=0, count=3000):
 @by_loss
 @pytest.mark.parametrize("clips", [(math.inf, math.inf), (0.3, 0.05)])
 def test_no_pair_of_neighbours_exceeds_the_bound(loss, clips, adjacency):
-    objective = replace(
-        OBJECTIVE, loss=loss, adjacency=adjacency, fit_intercept=False
-    )
+    objective = replace(OBJECTIVE, loss=loss, adjacency=adjacency, fit_intercept=False)
     sums = MovedGradients(objective, *clips, 0.3)
     found = search(sums, adjacency, count=400)
     assert 0.3 < found <= 1 + 1e-9
@@ -253,9 +249,7 @@ def test_a_walk_is_the_recursion_of_its_page():
 def test_defaults_are_those_of_noisy_sgd_without_momentum():
     objective = replace(OBJECTIVE, n_samples=30_000)
     solver = planned(objective)
-    like = door.planned(
-        NoisySGD, objective, BUDGET, momentum=0.0, intercept_weight=1.0
-    )
+    like = door.planned(NoisySGD, objective, BUDGET, momentum=0.0, intercept_weight=1.0)
     for name in ("n_steps", "batch_size", "step_size", "tail"):
         assert getattr(solver, name) == getattr(like, name)
     assert solver.change_clip == pytest.approx(0.3)
