@@ -170,6 +170,11 @@ METHODS = (
         ),
     ),
     Method(
+        "DIFF-GD (diff_gd)",
+        "diff_gd",
+        tuple(every(n_steps=(100,), step_size=(2.0, 8.0))),
+    ),
+    Method(
         "Laplacian smoothing of noisy_sgd",
         "laplacian_smoothing",
         tuple(
@@ -201,8 +206,11 @@ def spread(values: list[float]) -> str:
     return f"{np.mean(values):.4f} ± {error:.4f}"
 
 
-def chapter_4(runs: int) -> None:
-    """Logarithmic loss and error on a9a at the thesis's epsilons."""
+def chapter_4(runs: int, named: str = "") -> None:
+    """Logarithmic loss and error on a9a at the thesis's epsilons.
+
+    Of methods whose name has `named` in it.
+    """
     table = a9a()
     rare = float(np.mean(table.y))
     constant = log_loss(table.y_test, np.full(len(table.y_test), rare))
@@ -221,6 +229,8 @@ def chapter_4(runs: int) -> None:
         cells = [("zero_out", method) for method in METHODS]
         cells += [("replace_one", method) for method in METHODS[:2]]
         for adjacency, method in cells:
+            if named not in method.name:
+                continue
             facts = {"adjacency": adjacency, "epsilon": epsilon}
             settings = method.best(table, **facts)
             models = [
@@ -330,11 +340,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--section", choices=SECTIONS)
     parser.add_argument("--runs", type=count)
+    parser.add_argument("--method", default="", help="of chapter 4, a part of its name")
     options = parser.parse_args()
     for name, (measure, runs) in SECTIONS.items():
         if options.section in (None, name):
             print(f"\n# {name}, {options.runs or runs} runs")
-            measure(options.runs or runs)
+            facts = {"named": options.method} if measure is chapter_4 else {}
+            measure(options.runs or runs, **facts)
 
 
 if __name__ == "__main__":
