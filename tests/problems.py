@@ -39,6 +39,7 @@ SOLVER_PARAMS = {
     "bolt_on": {"n_passes": 2, "batch_size": 7},
     "diff_gd": {"n_steps": 4, "step_size": 0.5},
     "frank_wolfe": {"n_steps": 4},
+    "graduated_gd": {"n_steps": 4, "step_size": 0.5},
     "heavy_ball": {"n_steps": 4},
     "iht": {"n_steps": 2},
     "knowledge_transfer": {
@@ -72,6 +73,7 @@ TO_THE_END = {
         "residual_steps": 2**20,
     },
     "diff_gd": {"n_steps": 400, "step_size": 0.5, "tail": 0.1},
+    "graduated_gd": LONG_RUN | {"n_steps": 600},
     "heavy_ball": {"n_steps": 200, "residual_clip": np.inf},
     "iht": {
         "n_steps": 200,

@@ -25,8 +25,10 @@ class DPRobustClassifier(LinearClassifier):
     of one more column that holds the constant `data_norm`, so it is regularised and
     noised like the rest. `predict` clips rows as `fit` does, at finite epsilon.
 
-    What is found depends on the way there: a descent from 0, of a public number of
-    steps. No global minimum is promised, also not at ``epsilon=inf``.
+    What is found depends on the way there: ``"auto"`` follows a convex loss of the same
+    labels first, since these losses are flat far from the boundary, and a descent from
+    0 may end where every record has the frequent label. No global minimum is promised,
+    also not at ``epsilon=inf``.
 
     **Privacy.** (epsilon, delta)-differential privacy for one record, under
     `adjacency`, with the number of records and the set of labels public. It does not
@@ -38,7 +40,7 @@ class DPRobustClassifier(LinearClassifier):
     Parameters
     ----------
     epsilon : float in [1e-6, 1e8] or inf, default=1.0
-        Privacy loss. inf descends without noise and without clipping to a local
+        Privacy loss. inf goes without noise and without clipping to a local
         minimum, with the intercept regularised like the rest.
     loss : {"sigmoid", "cauchy"}, default="sigmoid"
         ``"sigmoid"`` counts mistakes, with a rounded step: residuals are at most 1/4 in
@@ -125,7 +127,7 @@ class DPRobustClassifier(LinearClassifier):
     ...     DPRobustClassifier(epsilon=1.0, delta=1e-6, classes=[0, 1, 2]),
     ... ).fit(X, y)
     >>> model[-1].decision_function(X).shape, model[-1].privacy_.solver
-    ((150, 3), 'noisy_gd')
+    ((150, 3), 'graduated_gd')
     """
 
     def __init__(

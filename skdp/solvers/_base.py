@@ -118,7 +118,7 @@ class Solver(Configured, ABC):
         if not (objective.loss.is_convex or cls.takes_nonconvex):
             raise Refused(
                 f"{me} is for convex losses, and {type(objective.loss).__name__} is "
-                "none. Use solver='noisy_gd', or a convex loss."
+                "none. Use solver='graduated_gd', or a convex loss."
             )
         if cls.is_sparse and objective.n_nonzero is None:
             raise Refused(

@@ -37,6 +37,7 @@ PARAMS = {
     "bolt_on": {"n_passes": 2, "batch_size": 4, "step_size": 1e-3},
     "diff_gd": DESCENT,
     "frank_wolfe": {"n_steps": 2, "l1_radius": 1e-3},
+    "graduated_gd": DESCENT,
     "heavy_ball": {**DESCENT, "strong_convexity": 0.1},
     "iht": {"n_steps": 2, "step_size": 1e-6},
     "knowledge_transfer": {"teacher": "noisy_gd", "teacher_params": DESCENT},

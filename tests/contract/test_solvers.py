@@ -262,6 +262,7 @@ SMALL = {
     "bolt_on": 1e-9,
     "diff_gd": 1e-9,
     "frank_wolfe": 3e-3,
+    "graduated_gd": 1e-9,
     "heavy_ball": 1e-9,
     "iht": 1e-9,
     "knowledge_transfer": 1e-9,
@@ -282,7 +283,7 @@ SMALL = {
 # Those that ask for sums on public grids.
 ON_GRIDS = {"heavy_ball", "iht", "knowledge_transfer", "multistage", "nesterov"}
 ON_GRIDS |= {"noisy_gd", "noisy_sgd", "online", "peeling", "two_stage"}
-ON_GRIDS |= {"diff_gd", "laplacian_smoothing", "srm"}
+ON_GRIDS |= {"diff_gd", "graduated_gd", "laplacian_smoothing", "srm"}
 
 
 def small(case):

@@ -38,7 +38,7 @@ def test_it_learns_and_says_how(loss, delta):
     X, y, truth = table()
     model = DPRobustClassifier(4.0, loss=loss, **{**LABELS, "delta": delta})
     model.fit(X, y)
-    assert model.privacy_.solver == ("online" if delta == 0 else "noisy_gd")
+    assert model.privacy_.solver == ("online" if delta == 0 else "graduated_gd")
     assert np.mean(model.predict(X) == truth) > 0.9
 
 
@@ -74,7 +74,7 @@ def test_wrong_labels_move_it_less_than_a_logistic_model():
 def test_solvers_for_convex_losses_refuse_and_say_what_does(key):
     X, y, _ = table(200)
     model = DPRobustClassifier(solver=key, C=1.0, **LABELS)
-    with pytest.raises(Refused, match=r"noisy_gd"):
+    with pytest.raises(Refused, match=r"graduated_gd"):
         model.fit(X, y)
 
 

@@ -23,6 +23,7 @@ DENSE = (
     "adassp",
     "bolt_on",
     "diff_gd",
+    "graduated_gd",
     "heavy_ball",
     "laplacian_smoothing",
     "multistage",
@@ -36,7 +37,15 @@ DENSE = (
 )
 SPARSE = ("frank_wolfe", "iht", "knowledge_transfer", "peeling", "two_stage")
 # Not at delta = 0, whatever the rest.
-GAUSSIAN = ("diff_gd", "iht", "laplacian_smoothing", "noisy_gd", "noisy_sgd", "srm")
+GAUSSIAN = (
+    "diff_gd",
+    "graduated_gd",
+    "iht",
+    "laplacian_smoothing",
+    "noisy_gd",
+    "noisy_sgd",
+    "srm",
+)
 # Number of classes by loss; None: targets are numbers.
 N_CLASSES = {
     "logistic": 2,
@@ -144,6 +153,8 @@ def _losses(solver: str) -> tuple[str, ...]:
         return ("logistic", "squared")
     if solver in SPARSE:
         return SPARSE_LOSSES
+    if solver == "graduated_gd":
+        return NOT_CONVEX
     takes_all = SOLVERS[solver].takes_nonconvex
     return tuple(loss for loss in N_CLASSES if takes_all or loss not in NOT_CONVEX)
 

@@ -108,6 +108,13 @@ VARIANTS: dict[str, list[Variant]] = {
         Variant("csr", {"n_steps": 4}, "csr"),
         Variant("regularised", {"n_steps": 4}, more=REGULARISED),
     ],
+    "graduated_gd": [
+        *_STEPS,
+        Variant("none", {"convex_share": 0.0, "n_steps": 4}),
+        Variant("all", {"convex_share": 1.0, "n_steps": 4}),
+        Variant("clip", {"residual_clip": 0.2, "n_steps": 4}),
+        Variant("regularised", {"n_steps": 4}, more=REGULARISED),
+    ],
     "frank_wolfe": [
         Variant("few_steps", {"n_steps": 4}),
         Variant("radius", {"l1_radius": 2.0, "n_steps": 12}),
