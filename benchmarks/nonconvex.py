@@ -252,7 +252,9 @@ def chapter_4(runs: int, named: str = "") -> None:
 CLASSIFIERS: dict[str, Callable[..., Any]] = {
     "DPLogisticRegression": DPLogisticRegression,
     "DPLinearSVC": DPLinearSVC,
-    "DPRobustClassifier(loss='sigmoid')": DPRobustClassifier,
+    "DPRobustClassifier(loss='sigmoid')": lambda *facts, **more: DPRobustClassifier(
+        *facts, loss="sigmoid", **more
+    ),
     "DPRobustClassifier(loss='cauchy')": lambda *facts, **more: DPRobustClassifier(
         *facts, loss="cauchy", **more
     ),

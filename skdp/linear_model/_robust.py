@@ -42,10 +42,11 @@ class DPRobustClassifier(LinearClassifier):
     epsilon : float in [1e-6, 1e8] or inf, default=1.0
         Privacy loss. inf goes without noise and without clipping to a local
         minimum, with the intercept regularised like the rest.
-    loss : {"sigmoid", "cauchy"}, default="sigmoid"
-        ``"sigmoid"`` counts mistakes, with a rounded step: residuals are at most 1/4 in
-        an output. ``"cauchy"`` is a regression of signs in which large errors stop
-        counting: at most 1/2.
+    loss : {"cauchy", "sigmoid"}, default="cauchy"
+        ``"cauchy"`` is a regression of signs in which large errors stop counting:
+        residuals are at most 1/2 in an output. ``"sigmoid"`` counts mistakes, with a
+        rounded step: at most 1/4; more accurate where few labels are wrong, but with
+        uneven labels of which many are wrong it may end at the constant model.
     columns : mapping, sequence, Range, TableEncoder or None, default=None
         Declarations of `skdp.columns`: then X is a table, and `fit` and `predict`
         encode it as `TableEncoder` does, at a fineness that follows from n_samples,
@@ -134,7 +135,7 @@ class DPRobustClassifier(LinearClassifier):
         self,
         epsilon: float = 1.0,
         *,
-        loss: str = "sigmoid",
+        loss: str = "cauchy",
         columns: Any = None,
         delta: float = 1e-6,
         adjacency: str = "replace_one",

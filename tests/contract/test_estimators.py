@@ -70,7 +70,7 @@ INSTANCES = {
     "svc-ledger": DPLinearSVC(ledger=ledger()),
     "robust": DPRobustClassifier(),
     "robust-inf": DPRobustClassifier(epsilon=math.inf),
-    "robust-cauchy": DPRobustClassifier(loss="cauchy", delta=0),
+    "robust-sigmoid": DPRobustClassifier(loss="sigmoid", delta=0),
     "robust-ledger": DPRobustClassifier(ledger=ledger()),
     "regression": DPLinearRegression(target_bounds=(-3, 3)),
     "regression-inf": DPLinearRegression(epsilon=math.inf, target_bounds=(-3, 3)),

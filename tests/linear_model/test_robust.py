@@ -49,7 +49,7 @@ def test_residuals_need_less_noise_than_those_of_convex_losses():
         for name, model in {
             "logistic": DPLogisticRegression(solver="noisy_gd", **LABELS),
             "svc": DPLinearSVC(solver="noisy_gd", **LABELS),
-            "sigmoid": DPRobustClassifier(solver="noisy_gd", **LABELS),
+            "sigmoid": DPRobustClassifier(loss="sigmoid", solver="noisy_gd", **LABELS),
             "cauchy": DPRobustClassifier(loss="cauchy", solver="noisy_gd", **LABELS),
         }.items()
     }

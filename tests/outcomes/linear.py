@@ -66,7 +66,7 @@ _KINDS = {
     ("hinge", False): DPLinearSVC,
     ("hinge_outputs", False): DPLinearSVC,
     ("squared", False): DPLinearRegression,
-    ("sigmoid", False): DPRobustClassifier,
+    ("sigmoid", False): partial(DPRobustClassifier, loss="sigmoid"),
     ("cauchy", False): partial(DPRobustClassifier, loss="cauchy"),
     ("logistic", True): DPSparseLogisticRegression,
     ("softmax", True): DPSparseLogisticRegression,

@@ -84,7 +84,10 @@ def test_a_descent_from_0_may_end_at_the_frequent_label():
     facts = {"classes": [0, 1], "random_state": 0, "preconditioning": None}
     errors = {
         key: np.mean(
-            DPRobustClassifier(20.0, solver=key, **facts).fit(X, y).predict(X) != y
+            DPRobustClassifier(20.0, loss="sigmoid", solver=key, **facts)
+            .fit(X, y)
+            .predict(X)
+            != y
         )
         for key in ("noisy_gd", "auto")
     }
