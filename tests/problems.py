@@ -7,7 +7,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from skdp.data import MemorySource
-from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
+from skdp.losses import (
+    CauchyLoss,
+    HuberHingeLoss,
+    LogisticLoss,
+    SigmoidLoss,
+    SoftmaxLoss,
+    SquaredLoss,
+)
 from skdp.objectives import LinearObjective
 from skdp.privacy import Budget, BudgetLedger, Event
 from skdp.solvers import SOLVERS, Progress, Solution, choose_solver, solve
@@ -20,18 +27,26 @@ LOSSES = {
     "huber_hinge": HuberHingeLoss(),
     "huber_hinge_rest": HuberHingeLoss(n_outputs=3),
 }
+# Most solvers are for convex losses; these are for those that say they take others.
+ALL_LOSSES = LOSSES | {
+    "sigmoid": SigmoidLoss(),
+    "cauchy_rest": CauchyLoss(n_outputs=3),
+}
 ADJACENCIES = ("replace_one", "zero_out")
 # The smallest honest parameters of each solver: few steps, public constants.
 SOLVER_PARAMS = {
     "adassp": {},
     "bolt_on": {"n_passes": 2, "batch_size": 7},
+    "diff_gd": {"n_steps": 4, "step_size": 0.5},
     "frank_wolfe": {"n_steps": 4},
+    "graduated_gd": {"n_steps": 4, "step_size": 0.5},
     "heavy_ball": {"n_steps": 4},
     "iht": {"n_steps": 2},
     "knowledge_transfer": {
         "teacher": "noisy_gd",
         "teacher_params": {"n_steps": 4, "step_size": 0.5},
     },
+    "laplacian_smoothing": {"n_steps": 4, "batch_size": 10, "step_size": 0.5},
     "multistage": {"n_steps": 4},
     "nesterov": {"n_steps": 4},
     "noisy_gd": {"n_steps": 4, "step_size": 0.5},
@@ -40,6 +55,7 @@ SOLVER_PARAMS = {
     "online": {"bucket_size": 10, "step_size": 0.5},
     "output_perturbation": {},
     "peeling": {"n_steps": 4},
+    "srm": {"n_steps": 4, "batch_size": 10, "step_size": 0.5},
     "two_stage": {
         "refit": "noisy_gd",
         "refit_params": {"n_steps": 4, "step_size": 0.5},
@@ -56,6 +72,8 @@ TO_THE_END = {
         "residual_clip": np.inf,
         "residual_steps": 2**20,
     },
+    "diff_gd": {"n_steps": 400, "step_size": 0.5, "tail": 0.1},
+    "graduated_gd": LONG_RUN | {"n_steps": 600},
     "heavy_ball": {"n_steps": 200, "residual_clip": np.inf},
     "iht": {
         "n_steps": 200,
@@ -67,6 +85,7 @@ TO_THE_END = {
         "teacher": "noisy_gd",
         "teacher_params": LONG_RUN | {"n_steps": 600},
     },
+    "laplacian_smoothing": LONG_RUN | {"n_steps": 600, "batch_size": 2**31},
     "multistage": {"n_steps": 200, "residual_clip": np.inf},
     "nesterov": {"n_steps": 200, "residual_clip": np.inf},
     "noisy_gd": LONG_RUN | {"n_steps": 600},
@@ -80,6 +99,14 @@ TO_THE_END = {
         "residual_clip": np.inf,
         "clip_decay": 1.0,
         "shortening": np.inf,
+    },
+    "srm": {
+        "n_steps": 400,
+        "batch_size": 2**31,
+        "step_size": 0.5,
+        "residual_clip": np.inf,
+        "change_clip": np.inf,
+        "tail": 0.1,
     },
     "two_stage": {"refit": "noisy_gd", "refit_params": LONG_RUN | {"n_steps": 600}},
 }
@@ -110,7 +137,7 @@ class Case:
 
     @property
     def loss(self):
-        return LOSSES[self.loss_name]
+        return ALL_LOSSES[self.loss_name]
 
     @property
     def objective(self):
@@ -182,12 +209,14 @@ def accepts(case, budget=BUDGET):
 ALL_CASES = [
     Case(key, loss, adjacency)
     for key in SOLVERS
-    for loss in LOSSES
+    for loss in ALL_LOSSES
     for adjacency in ADJACENCIES
 ]
 CASES = [case for case in ALL_CASES if accepts(case)]
 CASES += [
-    replace(case, mode="last", alpha=0.4) for case in CASES if case.key == "noisy_gd"
+    replace(case, mode="last", alpha=0.4)
+    for case in CASES
+    if case.key == "noisy_gd" and case.loss.is_convex
 ]
 # One loss for each solver, mode and adjacency.
 ONE_LOSS = list(

@@ -108,7 +108,7 @@ def section_5(
     smoothness: str = "printed",
     start: float = 10.0,
 ) -> Iterator[Line]:
-    """Figures 3 and 4, full gradients: F - F* after at most T steps."""
+    """Figure 3, lower half, full gradients: F - F* after at most T steps."""
     curvature = section_5_smoothness(smoothness)
     for kind in noise:
         calibration = section_5_noise()[kind]

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skdp._floats import FloatArray
+from skdp.io._sql_sums import PUSHED
 from skdp.losses._base import Form
 from skdp.queries._plain_descent import PlainDescent
 
@@ -37,13 +38,15 @@ _KEPT = -200
 
 
 def is_within(asked: PlainDescent) -> bool:
-    """Whether the public numbers of a descent are neither tiny nor huge, nor many."""
+    """Whether public numbers are neither tiny nor huge, nor many, and the loss known."""
     numbers = [asked.data_norm, *np.ravel(asked.steps) / asked.batch_size]
     numbers += [*asked.form_constants, asked.alpha, asked.radius, asked.intercept or 0]
     size = np.abs(np.array(numbers, dtype=float))
     size = size[(size > 0) & np.isfinite(size)]
     is_moderate = bool(size.min() >= _LEAST and size.max() <= _MOST)
     is_short = asked.steps.size <= _MOST_UPDATES
+    if asked.form not in PUSHED:
+        return False
     return is_moderate and is_short and asked.n_samples <= _MOST_ROWS
 
 

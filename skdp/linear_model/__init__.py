@@ -5,6 +5,7 @@ from skdp.linear_model._forecast import forecast
 from skdp.linear_model._linear_regression import DPLinearRegression
 from skdp.linear_model._logistic import DPLogisticRegression
 from skdp.linear_model._preconditioning import Preconditioning
+from skdp.linear_model._robust import DPRobustClassifier
 from skdp.linear_model._sparse_linear_regression import DPSparseLinearRegression
 from skdp.linear_model._sparse_logistic_regression import DPSparseLogisticRegression
 from skdp.linear_model._svc import DPLinearSVC
@@ -13,6 +14,7 @@ __all__ = [
     "DPLinearRegression",
     "DPLinearSVC",
     "DPLogisticRegression",
+    "DPRobustClassifier",
     "DPSparseLinearRegression",
     "DPSparseLogisticRegression",
     "Forecast",

@@ -1,16 +1,20 @@
 """Losses with the constants that private solvers need."""
 
 from skdp.losses._base import Form, Loss
+from skdp.losses._cauchy import CauchyLoss
 from skdp.losses._huber_hinge import HuberHingeLoss
 from skdp.losses._logistic import LogisticLoss
+from skdp.losses._sigmoid import SigmoidLoss
 from skdp.losses._softmax import SoftmaxLoss
 from skdp.losses._squared import SquaredLoss
 
 __all__ = [
+    "CauchyLoss",
     "Form",
     "HuberHingeLoss",
     "LogisticLoss",
     "Loss",
+    "SigmoidLoss",
     "SoftmaxLoss",
     "SquaredLoss",
 ]

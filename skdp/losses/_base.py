@@ -18,6 +18,8 @@ class Form(IntEnum):
     SOFTMAX = 1  # softmax(raw) - unit vector of class y
     HINGE = 2  # of a rounded hinge; the first constant is half its width
     ERROR = 3  # raw - y, clipped to the first constant after y to the second
+    STEP = 4  # of a rounded step: -sign expit(raw) expit(-raw)
+    CAUCHY = 5  # e / (1 + (e / first constant)^2) with e = raw - sign
 
 
 class Loss(Protocol):
@@ -39,8 +41,13 @@ class Loss(Protocol):
         ...
 
     @property
+    def is_convex(self) -> bool:
+        """Whether it is convex in the raw predictions."""
+        ...
+
+    @property
     def smoothness(self) -> float:
-        """Largest eigenvalue that d2 loss / d raw2 can have."""
+        """Largest magnitude of an eigenvalue that d2 loss / d raw2 can have."""
         ...
 
     @property

@@ -11,6 +11,7 @@ import numpy as np
 from skdp._floats import FloatArray
 from skdp._validation import check_count, check_real
 from skdp.losses._base import Form
+from skdp.losses._signs import signs_of
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,7 @@ class HuberHingeLoss:
 
     h: float = 0.5
     n_outputs: int = 1
+    is_convex: ClassVar[bool] = True
     corners: ClassVar[int] = 1
     flattening: ClassVar[float] = 0.0
     curvature_vanishes: ClassVar[bool] = False
@@ -87,25 +89,19 @@ class HuberHingeLoss:
         """A quarter of the residual norm at first, if there are several outputs."""
         return math.inf if self.n_outputs == 1 else math.sqrt(self.n_outputs) / 4
 
-    def _signs(self, y: FloatArray) -> FloatArray:
-        """+1 for the outputs that should be positive, -1 for the others."""
-        if self.n_outputs == 1:
-            return 2 * y[:, None] - 1
-        return np.where(y[:, None] == np.arange(self.n_outputs), 1.0, -1.0)
-
     def value(self, y: FloatArray, raw: FloatArray) -> FloatArray:
-        short = 1 + self.h - self._signs(y) * raw
+        short = 1 + self.h - signs_of(y, self.n_outputs) * raw
         inside = np.clip(short, 0.0, 2 * self.h)
         losses = inside**2 / (4 * self.h) + (np.maximum(short, 0.0) - inside)
         return np.asarray(losses.sum(axis=1), dtype=np.float64)
 
     def residual(self, y: FloatArray, raw: FloatArray) -> FloatArray:
-        signs = self._signs(y)
+        signs = signs_of(y, self.n_outputs)
         slope = np.clip((1 + self.h - signs * raw) / (2 * self.h), 0.0, 1.0)
         return np.asarray(-signs * slope, dtype=np.float64)
 
     def curvature(self, y: FloatArray, raw: FloatArray) -> FloatArray:
-        short = 1 + self.h - self._signs(y) * raw
+        short = 1 + self.h - signs_of(y, self.n_outputs) * raw
         is_round = (short > 0) & (short < 2 * self.h)
         return np.asarray(is_round / (2 * self.h), dtype=np.float64)
 

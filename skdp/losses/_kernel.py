@@ -10,6 +10,7 @@ from skdp.losses._plain import COEFFICIENTS, FARTHEST, SHRINK, SQUARINGS
 
 # Plain integers, which compiled code takes as constants.
 _SIGMOID, _SOFTMAX, _HINGE = int(Form.SIGMOID), int(Form.SOFTMAX), int(Form.HINGE)
+_STEP, _CAUCHY = int(Form.STEP), int(Form.CAUCHY)
 
 
 @compiled
@@ -18,6 +19,14 @@ def residual_of_one(form, constants, y, raw):
     if form == _SIGMOID:
         tail = math.exp(-abs(raw))
         return (1.0 if raw >= 0 else tail) / (1.0 + tail) - y
+    if form == _STEP:
+        tail = math.exp(-abs(raw))
+        whole = 1.0 + tail
+        return (-1.0 if y > 0.5 else 1.0) * (tail / (whole * whole))
+    if form == _CAUCHY:
+        error = raw - (1.0 if y > 0.5 else -1.0)
+        share = error / constants[0]
+        return error / (1.0 + share * share)
     if form == _HINGE:
         sign = 1.0 if y > 0.5 else -1.0
         slope = (1.0 + constants[0] - sign * raw) / (2.0 * constants[0])
@@ -65,6 +74,14 @@ def plain_residual_of_one(form, constants, y, raw):
     if form == _SIGMOID:
         tail = falling_exponential(abs(raw))
         return (1.0 if raw >= 0 else tail) / (1.0 + tail) - y
+    if form == _STEP:
+        tail = falling_exponential(abs(raw))
+        whole = 1.0 + tail
+        return (-1.0 if y > 0.5 else 1.0) * (tail / (whole * whole))
+    if form == _CAUCHY:
+        error = raw - (1.0 if y > 0.5 else -1.0)
+        share = error / constants[0]
+        return error / (1.0 + share * share)
     if form == _HINGE:
         sign = 1.0 if y > 0.5 else -1.0
         slope = (1.0 + constants[0] - sign * raw) / (2.0 * constants[0])

@@ -42,6 +42,7 @@ class LogisticLoss:
     """
 
     n_outputs: ClassVar[int] = 1
+    is_convex: ClassVar[bool] = True
     smoothness: ClassVar[float] = 0.25
     curvature_trace: ClassVar[float] = 0.25
     value_at_zero: ClassVar[float] = math.log(2)

@@ -66,12 +66,20 @@ def plain_residual(loss: Loss, y: FloatArray, raw: FloatArray) -> FloatArray:
         tail = falling_exponential(np.abs(raw))
         return np.asarray(np.where(raw >= 0, 1.0, tail) / (1.0 + tail) - own)
     first, second = loss.form_constants
-    if loss.form == Form.HINGE:
-        signs = np.where(own > 0.5, 1.0, -1.0)
-        slope = (1.0 + first - signs * raw) / (2.0 * first)
-        return np.asarray(-signs * np.minimum(np.maximum(slope, 0.0), 1.0))
-    error = raw - np.minimum(np.maximum(own, -second), second)
-    return np.asarray(np.minimum(np.maximum(error, -first), first))
+    if loss.form == Form.ERROR:
+        error = raw - np.minimum(np.maximum(own, -second), second)
+        return np.asarray(np.minimum(np.maximum(error, -first), first))
+    signs = np.where(own > 0.5, 1.0, -1.0)
+    if loss.form == Form.STEP:
+        tail = falling_exponential(np.abs(raw))
+        whole = 1.0 + tail
+        return np.asarray(-signs * (tail / (whole * whole)))
+    if loss.form == Form.CAUCHY:
+        error = raw - signs
+        share = error / first
+        return np.asarray(error / (1.0 + share * share))
+    slope = (1.0 + first - signs * raw) / (2.0 * first)
+    return np.asarray(-signs * np.minimum(np.maximum(slope, 0.0), 1.0))
 
 
 def _softmax(y: FloatArray, raw: FloatArray) -> FloatArray:
@@ -94,6 +102,9 @@ def plain_error(loss: Loss, clip: float = math.inf) -> float:
     if loss.form == Form.SOFTMAX:
         k = loss.n_outputs
         return 2 * k * (_EXPONENTIAL_ERROR + 1 / softmax_units(k))
+    if loss.form == Form.STEP:
+        # The derivative of t / (1 + t)^2 is at most 1.
+        return math.sqrt(loss.n_outputs) * _EXPONENTIAL_ERROR
     # A few roundings of numbers up to the bound, or to the slope of a hinge.
     steepness = loss.smoothness if loss.form == Form.HINGE else 0.0
     return min(loss.zero_out_bound(math.inf), clip) * (1 + steepness) * 2.0**-48

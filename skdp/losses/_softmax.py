@@ -27,6 +27,7 @@ class SoftmaxLoss:
     """
 
     n_outputs: int
+    is_convex: ClassVar[bool] = True
     smoothness: ClassVar[float] = 0.5
     raw_unit: ClassVar[float] = 1.0
     flattening: ClassVar[float] = math.pi / 8

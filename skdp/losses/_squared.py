@@ -31,6 +31,7 @@ class SquaredLoss:
     residual_bound: float
     target_bound: float = math.inf
     n_outputs: ClassVar[int] = 1
+    is_convex: ClassVar[bool] = True
     smoothness: ClassVar[float] = 1.0
     curvature_trace: ClassVar[float] = 1.0
     corners: ClassVar[int] = 2

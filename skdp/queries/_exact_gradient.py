@@ -98,7 +98,7 @@ def grid_slack(
     return 2 * length * of_record + of_all * (1 + maps)
 
 
-class _Kept(NamedTuple):
+class Kept(NamedTuple):
     """A block's rows on their grid: in products, in sums, and what goes with them."""
 
     products: Any
@@ -138,7 +138,7 @@ class ExactGradientSum:
         self._source, self._objective = source, objective
         self._largest = residual_bound(objective, residual_clip)
         self._clip = residual_clip
-        self._kept: list[_Kept] = []
+        self._kept: list[Kept] = []
         # Rows that were read, or none: of the kind that tells what sums stand for.
         self._kind: GridRows | None = None
         # What is kept is of one reading, so that others need not show the same.
@@ -245,7 +245,7 @@ class ExactGradientSum:
 
     # ------------------------------------------------------------------ rows
 
-    def _blocks(self, rows: IntArray | None) -> Iterator[_Kept]:
+    def _blocks(self, rows: IntArray | None) -> Iterator[Kept]:
         if rows is not None:
             yield from self._sampled(rows)
         elif self._kept:
@@ -257,16 +257,16 @@ class ExactGradientSum:
             for block in self._source.blocks():
                 yield self._on_grid(block)
 
-    def _sampled(self, rows: IntArray) -> Iterator[_Kept]:
+    def _sampled(self, rows: IntArray) -> Iterator[Kept]:
         for block in blocks_of(self._source, rows):
             # A null record that is sampled leaves no trace.
             real = slice(None) if block.present is None else block.present
             if len(block.y[real]):
                 yield self._on_grid(Block(block.X[real], block.y[real]))
 
-    def _on_grid(self, block: Block) -> _Kept:
+    def _on_grid(self, block: Block) -> Kept:
         products = self._gridded(block.X)
-        return _Kept(products, self._in_sums(products), block.y, block.present)
+        return Kept(products, self._in_sums(products), block.y, block.present)
 
     def _in_sums(self, products: Any) -> Any:
         """Rows as they are added up, of rows in products: the same here."""
@@ -286,7 +286,7 @@ class ExactGradientSum:
 
     # ------------------------------------------------------------- residuals
 
-    def _add(self, total: Any, block: _Kept, weights: FloatArray) -> FloatArray:
+    def _add(self, total: Any, block: Kept, weights: FloatArray) -> FloatArray:
         """Add the gradients of a block; the sums of its residuals, in units."""
         is_same = block.sums is block.products
         if self._is_compiled and is_same and isinstance(block.sums, DenseGrid):
@@ -301,16 +301,14 @@ class ExactGradientSum:
             sums.add(total, self._units(residual, sums.factor, sums.bits))
         return np.asarray(units.sum(axis=0))
 
-    def _residual(
-        self, rows: GridRows, block: _Kept, weights: FloatArray
-    ) -> FloatArray:
+    def _residual(self, rows: GridRows, block: Kept, weights: FloatArray) -> FloatArray:
         """Clipped residuals, 0 for null records."""
         raw = rows.raw(weights)
         if self._objective.offset:
             raw += self._objective.offset
         residual = plain_residual(self._objective.loss, block.y, raw)
         if math.isfinite(self._clip):
-            residual = _clipped(residual, self._clip)
+            residual = clipped(residual, self._clip)
         if block.present is not None:
             residual[~block.present] = 0.0
         return residual
@@ -324,9 +322,7 @@ class ExactGradientSum:
         units += 0.5
         return np.floor(units, out=units)
 
-    def _add_compiled(
-        self, total: Any, block: _Kept, weights: FloatArray
-    ) -> FloatArray:
+    def _add_compiled(self, total: Any, block: Kept, weights: FloatArray) -> FloatArray:
         from skdp.queries._exact_gradient_kernel import add_gradients
 
         objective, rows = self._objective, block.sums.entries
@@ -360,7 +356,7 @@ class ExactGradientSum:
 _ALL = np.empty(0, dtype=bool)
 
 
-def _clipped(residual: FloatArray, limit: float) -> FloatArray:
+def clipped(residual: FloatArray, limit: float) -> FloatArray:
     """Residuals of norm at most `limit`, but for rounding; each row in one order."""
     if residual.shape[1] == 1:
         return np.minimum(np.maximum(residual, -limit), limit)

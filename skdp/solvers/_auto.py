@@ -15,6 +15,7 @@ from skdp.solvers._adassp import AdaSSP
 from skdp.solvers._base import Solver
 from skdp.solvers._feature_selection import favours_selection
 from skdp.solvers._flow_time import wanted_steps
+from skdp.solvers._graduated_gd import GraduatedGD
 from skdp.solvers._iht import IHT
 from skdp.solvers._nesterov import Nesterov
 from skdp.solvers._noisy_gd import NoisyGD
@@ -71,6 +72,8 @@ def auto_candidates(
     """Candidates for a loss, the preferred one first."""
     if objective.n_nonzero is not None:
         return _for_few_features(objective)
+    if not objective.loss.is_convex:
+        return _without_convexity(budget)
     if isinstance(objective.loss, SquaredLoss):
         return _for_regression(budget)
     tilt, output = ObjectivePerturbation, OutputPerturbation
@@ -96,6 +99,13 @@ def auto_candidates(
         Candidate(tilt, "so little noise that one exact minimisation is best"),
         Candidate(NoisyGD, "little noise, but objective_perturbation refuses"),
     ]
+
+
+def _without_convexity(budget: Budget) -> list[Candidate]:
+    """Candidates for losses of which minimisers cannot be certified."""
+    if budget.delta == 0:
+        return [Candidate(OnlineGD, "delta=0, and a loss that is not convex")]
+    return [Candidate(GraduatedGD, "a loss that is not convex: from a convex one")]
 
 
 def _for_regression(budget: Budget) -> list[Candidate]:

@@ -92,6 +92,8 @@ class Solver(Configured, ABC):
     needs_order: ClassVar[bool] = False
     # Whether it goes through the records in an order that is drawn.
     needs_permutation: ClassVar[bool] = False
+    # Whether it is for losses that are not convex too; its guarantee holds without.
+    takes_nonconvex: ClassVar[bool] = False
     # Whether it is for use, and not kept for replication and study.
     is_recommended: ClassVar[bool] = True
 
@@ -120,6 +122,11 @@ class Solver(Configured, ABC):
                 f"{me} goes through the records in an order of their ids, and the "
                 "source has none. Use an SqlSource with record_id=, solver='auto', or "
                 "read the table into memory."
+            )
+        if not (objective.loss.is_convex or cls.takes_nonconvex):
+            raise Refused(
+                f"{me} is for convex losses, and {type(objective.loss).__name__} is "
+                "none. Use solver='graduated_gd', or a convex loss."
             )
         if cls.is_sparse and objective.n_nonzero is None:
             raise Refused(

@@ -8,7 +8,10 @@ from __future__ import annotations
 from skdp.solvers._adassp import AdaSSP
 from skdp.solvers._base import Solver
 from skdp.solvers._bolt_on import BoltOn
+from skdp.solvers._diff_gd import DiffGD
+from skdp.solvers._graduated_gd import GraduatedGD
 from skdp.solvers._heavy_ball import HeavyBall
+from skdp.solvers._laplacian_smoothing import LaplacianSmoothing
 from skdp.solvers._multistage import Multistage
 from skdp.solvers._nesterov import Nesterov
 from skdp.solvers._noisy_gd import NoisyGD
@@ -16,11 +19,15 @@ from skdp.solvers._noisy_sgd import NoisySGD
 from skdp.solvers._objective_perturbation import ObjectivePerturbation
 from skdp.solvers._online import OnlineGD
 from skdp.solvers._output_perturbation import OutputPerturbation
+from skdp.solvers._srm import SRM
 
 DENSE: dict[str, type[Solver]] = {
     "adassp": AdaSSP,
     "bolt_on": BoltOn,
+    "diff_gd": DiffGD,
+    "graduated_gd": GraduatedGD,
     "heavy_ball": HeavyBall,
+    "laplacian_smoothing": LaplacianSmoothing,
     "multistage": Multistage,
     "nesterov": Nesterov,
     "noisy_gd": NoisyGD,
@@ -28,4 +35,5 @@ DENSE: dict[str, type[Solver]] = {
     "objective_perturbation": ObjectivePerturbation,
     "online": OnlineGD,
     "output_perturbation": OutputPerturbation,
+    "srm": SRM,
 }

@@ -13,6 +13,7 @@ from skdp.data import ColumnsOf, Source
 from skdp.objectives import LinearObjective
 from skdp.queries._gradient_sum import GradientSum
 from skdp.solvers._base import Progress, Solution
+from skdp.solvers._convex_start import convex_start
 from skdp.solvers._least_squares import is_plain_least_squares, least_squares
 from skdp.solvers._thresholding import largest_rows
 
@@ -26,7 +27,8 @@ def exact_minimum(
 ) -> Solution:
     """Minimise the regularised mean loss; not a private release.
 
-    Plain least squares directly, all else by L-BFGS.
+    Plain least squares directly, all else by L-BFGS, from the minimum of a convex loss
+    if this one is not: then a local minimum.
     """
     if is_plain_least_squares(objective):
         found = least_squares(source, objective)
@@ -55,6 +57,9 @@ def _by_gradients(
         progress.step(done, _MOST_ITERATIONS)
 
     start = np.zeros(shape[0] * shape[1])
+    if not objective.loss.is_convex:
+        begun = _by_gradients(source, convex_start(objective), progress)
+        start = begun.weights.ravel()
     result = minimize(
         value_and_gradient,
         start,

@@ -120,6 +120,7 @@ class NoisyGD(Descent):
 
     key: ClassVar[str] = "noisy_gd"
     is_pure: ClassVar[bool] = False
+    takes_nonconvex: ClassVar[bool] = True
     checks: ClassVar[Checks] = {
         **Descent.checks,
         "n_steps": partial(check_count, high=10**6),
@@ -158,6 +159,8 @@ class NoisyGD(Descent):
                 raise Refused(
                     f"{needs} {name}={value:g}. Use {name}=None or release='path'."
                 )
+        if not objective.loss.is_convex:
+            raise Refused(f"{needs} a convex loss. Use release='path'.")
         if objective.alpha == 0:
             raise Refused(
                 f"{needs} regularisation. Set C or alpha, or use release='path'."

@@ -94,6 +94,7 @@ class NoisySGD(Descent):
 
     key: ClassVar[str] = "noisy_sgd"
     is_pure: ClassVar[bool] = False
+    takes_nonconvex: ClassVar[bool] = True
     checks: ClassVar[Checks] = {
         **Descent.checks,
         "n_steps": partial(check_count, high=10**6),

@@ -86,6 +86,7 @@ class OnlineGD(Descent, ChosenLaw):
     """
 
     key: ClassVar[str] = "online"
+    takes_nonconvex: ClassVar[bool] = True
     needs_order: ClassVar[bool] = True
     is_recommended: ClassVar[bool] = False
     checks: ClassVar[Checks] = {

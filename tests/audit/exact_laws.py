@@ -343,10 +343,10 @@ def of_a_tilt(case, seeds, **bugs):
     return found, max(found, output(case, seeds=seeds, **bugs))
 
 
-def poisson_samples(adjacency):
+def poisson_samples(adjacency, key="noisy_sgd"):
     """Samples of one, two and three of four records, beside null ones and others."""
     return [
-        OneFeature("noisy_sgd", adjacency, "gaussian", params, others)
+        OneFeature(key, adjacency, "gaussian", params, others)
         for size in (1, 2, 3)
         for params in [(*ONE_STEP, ("batch_size", size))]
         for others in [(), (1.0, -1.0)]

@@ -6,7 +6,14 @@ import math
 from dataclasses import dataclass
 from functools import cached_property, partial
 
-from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
+from skdp.losses import (
+    CauchyLoss,
+    HuberHingeLoss,
+    LogisticLoss,
+    SigmoidLoss,
+    SoftmaxLoss,
+    SquaredLoss,
+)
 from skdp.objectives import LinearObjective
 from skdp.privacy import Budget, calibrate
 from skdp.solvers import SOLVERS, Progress
@@ -19,6 +26,8 @@ LOSSES = {
     "softmax": SoftmaxLoss(3),
     "squared": SquaredLoss(residual_bound=1.0, target_bound=1.0),
     "hinge": HuberHingeLoss(h=0.5),
+    "sigmoid": SigmoidLoss(),
+    "cauchy": CauchyLoss(),
 }
 BUDGETS = {"gaussian": Budget(1.0, 1e-6), "pure": Budget(1.0, 0.0)}
 # Few, short steps: the weights stay where a pair is the worst.
@@ -26,16 +35,20 @@ DESCENT = {"n_steps": 3, "step_size": 1e-6}
 PARAMS = {
     "adassp": {},
     "bolt_on": {"n_passes": 2, "batch_size": 4, "step_size": 1e-3},
+    "diff_gd": DESCENT,
     "frank_wolfe": {"n_steps": 2, "l1_radius": 1e-3},
+    "graduated_gd": DESCENT,
     "heavy_ball": {**DESCENT, "strong_convexity": 0.1},
     "iht": {"n_steps": 2, "step_size": 1e-6},
     "knowledge_transfer": {"teacher": "noisy_gd", "teacher_params": DESCENT},
+    "laplacian_smoothing": DESCENT,
     "multistage": {**DESCENT, "strong_convexity": 0.1},
     "nesterov": {**DESCENT, "strong_convexity": 0.1},
     "noisy_gd": DESCENT,
     "online": {"bucket_size": 2, "step_size": 1e-6},
     "output_perturbation": {"strength": 50.0},
     "peeling": {"n_steps": 3, "step_size": 1e-6, "shortening": math.inf},
+    "srm": DESCENT,
     "two_stage": {"refit": "noisy_gd", "refit_params": DESCENT},
 }
 # At delta = 0 another solver has to fit the columns selected.
@@ -51,7 +64,7 @@ PURE_PARAMS = {
 }
 # Solvers whose steps are left to the rule as well, so that the weights go somewhere.
 LONG_LOSSES = ("logistic", "squared")
-SHORT = ("heavy_ball", "multistage", "nesterov", "noisy_gd", "online")
+SHORT = ("diff_gd", "heavy_ball", "multistage", "nesterov", "noisy_gd", "online", "srm")
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,8 @@ LAWS = ("gaussian", "pure")
 # What transcripts of everything cannot tell; see `tests.audit.exact_laws`.
 NOT_REPLAYED = ("noisy_sgd", "objective_perturbation")
 BATCHES = ("heavy_ball", "multistage", "nesterov")
+# They read all of few records, and samples of many.
+SAMPLES = ("laplacian_smoothing", "srm")
 
 
 @dataclass(frozen=True)
@@ -56,8 +58,8 @@ def _candidates(name, law, adjacency):
     key, _, mode = name.partition(", ")
     if name in searches.METHODS or name in searches.STOPPING:
         return searches.candidates(name, adjacency, law)
-    if name == "noisy_sgd" and law == "gaussian":
-        cases = exact_laws.poisson_samples(adjacency)
+    if (name == "noisy_sgd" or mode == "samples") and law == "gaussian":
+        cases = exact_laws.poisson_samples(adjacency, key)
         return [partial(exact_laws.of_samples, case) for case in cases]
     if name == "objective_perturbation":
         losses = exact_laws.LINE_LOSSES
@@ -86,6 +88,7 @@ def rows():
         *SOLVERS,
         "noisy_gd, last iterate",
         *(f"{key}, batches" for key in BATCHES),
+        *(f"{key}, samples" for key in SAMPLES),
         *tables.TRANSFORMERS,
         *SCORINGS,
         *searches.METHODS,

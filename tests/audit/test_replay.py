@@ -75,10 +75,10 @@ SAME = {
     "neg_mean_absolute_error",
     "neg_mean_squared_error",
 }
+# What a record adds to a sample is charged for, whoever takes its place.
+SAMPLED = {"noisy_sgd", *(f"{key}, samples" for key in table.SAMPLES)}
 EXCHANGES = [
-    key
-    for key in ROWS
-    if key[2] == "replace_one" and key[0] not in {"noisy_sgd", *SAME}
+    key for key in ROWS if key[2] == "replace_one" and key[0] not in {*SAMPLED, *SAME}
 ]
 
 
@@ -188,12 +188,15 @@ def test_a_choice_among_trials_that_is_not_charged_is_caught(law, monkeypatch):
 # Samples: given who was drawn, an answer tells apart what its line says -------------
 
 
+POISSON = ("noisy_sgd", *table.SAMPLES)
+
+
 @pytest.mark.parametrize("adjacency", table.ADJACENCIES)
-@pytest.mark.parametrize("key", ["noisy_sgd", "heavy_ball", "multistage", "nesterov"])
+@pytest.mark.parametrize("key", [*POISSON, "heavy_ball", "multistage", "nesterov"])
 def test_an_answer_tells_of_a_record_only_if_it_was_drawn(key, adjacency):
-    law = "gaussian" if key == "noisy_sgd" else "pure"
+    law = "gaussian" if key in POISSON else "pure"
     params = (("n_steps", 40), ("step_size", 1e-3), ("batch_size", 2))
-    if key != "noisy_sgd":
+    if key not in POISSON:
         params += (("strong_convexity", 0.1),)
     case = exact_laws.OneFeature(key, adjacency, law, params, (-1.0, 1.0))
     first = Replay(0)
@@ -201,7 +204,7 @@ def test_an_answer_tells_of_a_record_only_if_it_was_drawn(key, adjacency):
     for source, noise in zip(case.sources, (first, second), strict=True):
         case.run(source, noise)
     # The line of Poisson samples counts in contributions of one record.
-    most = 2.0 if (key, adjacency) == ("noisy_sgd", "replace_one") else 1.0
+    most = 2.0 if key in POISSON and adjacency == "replace_one" else 1.0
     worst = 0.0
     for a, b in zip(first.asked, second.asked, strict=True):
         assert a.facts == b.facts

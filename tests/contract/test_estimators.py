@@ -28,6 +28,7 @@ from skdp import (
     DPMLPRegressor,
     DPQuantileClipper,
     DPRandomizedSearchCV,
+    DPRobustClassifier,
     DPSimpleImputer,
     DPSparseLinearRegression,
     DPSparseLogisticRegression,
@@ -69,6 +70,10 @@ INSTANCES = {
     "svc": DPLinearSVC(),
     "svc-inf": DPLinearSVC(epsilon=math.inf),
     "svc-ledger": DPLinearSVC(ledger=ledger()),
+    "robust": DPRobustClassifier(),
+    "robust-inf": DPRobustClassifier(epsilon=math.inf),
+    "robust-sigmoid": DPRobustClassifier(loss="sigmoid", delta=0),
+    "robust-ledger": DPRobustClassifier(ledger=ledger()),
     "regression": DPLinearRegression(target_bounds=(-3, 3)),
     "regression-inf": DPLinearRegression(epsilon=math.inf, target_bounds=(-3, 3)),
     "regression-pure": DPLinearRegression(delta=0, target_bounds=(-3, 3)),
@@ -164,7 +169,7 @@ FEWEST = {DPLogisticRegression: 53, BoundedScaler: 45, RowNormClipper: 45}
 FEWEST |= {DeclaredOneHotEncoder: 44, DPLinearSVC: 53, DPLinearRegression: 49}
 FEWEST |= {DPStandardScaler: 46, DPQuantileClipper: 46, DPSimpleImputer: 45, DPPCA: 46}
 FEWEST |= {DPSparseLinearRegression: 49, DPSparseLogisticRegression: 53}
-FEWEST |= {TableEncoder: 44}
+FEWEST |= {TableEncoder: 44, DPRobustClassifier: 53}
 FEWEST |= {DPGradientBoostingClassifier: 53, DPGradientBoostingRegressor: 50}
 FEWEST |= {DPMLPClassifier: 53, DPMLPRegressor: 49}
 FEWEST |= {DPGridSearchCV: 49, DPRandomizedSearchCV: 53}

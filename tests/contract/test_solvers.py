@@ -25,9 +25,9 @@ from skdp.solvers import SOLVERS, Progress
 from skdp.solvers._exact import exact_minimum
 from tests import door
 from tests.problems import (
+    ALL_LOSSES,
     BUDGET,
     CASES,
-    LOSSES,
     ONE_LOSS,
     Case,
     accepts,
@@ -211,7 +211,7 @@ def test_broken_twin_that_books_one_answer_less_is_caught():
 
 
 # They ask two lines in turn.
-IN_TURN = ("iht",)
+IN_TURN = ("diff_gd", "iht")
 
 
 @every_noisy_case
@@ -260,10 +260,13 @@ def test_drawn_noise_has_the_declared_scale_and_twins_are_caught(key):
 SMALL = {
     "adassp": 2.0**-21,  # the unit of its rows
     "bolt_on": 1e-9,
+    "diff_gd": 1e-9,
     "frank_wolfe": 3e-3,
+    "graduated_gd": 1e-9,
     "heavy_ball": 1e-9,
     "iht": 1e-9,
     "knowledge_transfer": 1e-9,
+    "laplacian_smoothing": 1e-9,
     "multistage": 1e-9,
     "nesterov": 1e-9,
     "noisy_gd": 1e-9,
@@ -272,6 +275,7 @@ SMALL = {
     "online": 1e-9,
     "output_perturbation": 1e-3,
     "peeling": 1e-9,
+    "srm": 1e-9,
     "two_stage": 1e-9,
 }
 
@@ -279,6 +283,7 @@ SMALL = {
 # Those that ask for sums on public grids.
 ON_GRIDS = {"heavy_ball", "iht", "knowledge_transfer", "multistage", "nesterov"}
 ON_GRIDS |= {"noisy_gd", "noisy_sgd", "online", "peeling", "two_stage"}
+ON_GRIDS |= {"diff_gd", "graduated_gd", "laplacian_smoothing", "srm"}
 
 
 def small(case):
@@ -359,7 +364,7 @@ def test_seeded_noise_is_booked_as_not_private(tmp_path):
     assert ledger.spent().epsilon == np.inf
 
 
-@pytest.mark.parametrize("loss_name", sorted(set(LOSSES) - {"squared"}))
+@pytest.mark.parametrize("loss_name", sorted(set(ALL_LOSSES) - {"squared"}))
 def test_a_solver_refuses_a_loss_with_a_reason_and_what_to_do(loss_name):
     case = Case("adassp", loss_name, "replace_one")
     assert not accepts(case)
@@ -369,7 +374,7 @@ def test_a_solver_refuses_a_loss_with_a_reason_and_what_to_do(loss_name):
 
 def test_every_solver_and_every_loss_take_part():
     assert {case.key for case in CASES} == set(SOLVERS)
-    assert {case.loss_name for case in CASES} == set(LOSSES)
+    assert {case.loss_name for case in CASES} == set(ALL_LOSSES)
 
 
 def test_every_refusal_has_a_reason():
@@ -405,7 +410,7 @@ EXTREME_BUDGETS = [
 ]
 
 
-@pytest.mark.parametrize("loss_name", LOSSES)
+@pytest.mark.parametrize("loss_name", ALL_LOSSES)
 @pytest.mark.parametrize("key", SOLVERS)
 def test_extreme_problems_are_solved_or_refused_with_a_reason(key, loss_name):
     reasons = []

@@ -53,6 +53,7 @@ from skdp import (
     DPMLPClassifier,
     DPMLPRegressor,
     DPQuantileClipper,
+    DPRobustClassifier,
     DPSimpleImputer,
     DPSparseLinearRegression,
     DPSparseLogisticRegression,
@@ -78,6 +79,7 @@ BOOSTED |= {"learning_rate": 0.5, "max_depth": 4}
 LINEAR_CLASSIFIERS = {
     "DPLogisticRegression": DPLogisticRegression(MUCH),
     "DPLinearSVC": DPLinearSVC(MUCH),
+    "DPRobustClassifier": DPRobustClassifier(MUCH),
     "DPSparseLogisticRegression": DPSparseLogisticRegression(MUCH),
 }
 CLASSIFIERS = LINEAR_CLASSIFIERS | {

@@ -16,7 +16,13 @@ from skdp.io import SqlSource
 from skdp.io._rows import StreamRows
 from skdp.io._sql_sums import GradientText
 from skdp.io._targets import Labels, Numbers
-from skdp.losses import HuberHingeLoss, LogisticLoss, SquaredLoss
+from skdp.losses import (
+    CauchyLoss,
+    HuberHingeLoss,
+    LogisticLoss,
+    SigmoidLoss,
+    SquaredLoss,
+)
 from skdp.objectives import LinearObjective
 from skdp.queries import _exact_gradient
 from skdp.queries._exact_gradient import ExactGradientSum
@@ -92,6 +98,24 @@ def test_the_same_integers(loss, clip, place):
         )
         assert np.array_equal(*found)
         assert found[0].any()
+
+
+@pytest.mark.parametrize("loss", [SigmoidLoss(), CauchyLoss()])
+def test_other_losses_are_read(loss):
+    """What no bound is shown of is not left to a database."""
+    source = SqlSource(
+        database(numbers()), "records", target="y", n_samples=N, features=FEATURES
+    )
+    rows = StreamRows(
+        source, source.reading(), as_read, 3, np.dtype(float), is_as_read=True
+    )
+    stream = rows.with_targets(LABELS)
+    memory = MemorySource(numbers()[FEATURES].to_numpy(), numbers()["y"].to_numpy())
+    weights = np.full((4, 1), 0.5)
+    own = ExactGradientSum(memory, objective_of(loss))(weights)
+    found = ExactGradientSum(stream, objective_of(loss))
+    assert source.during(lambda: found._pushed(weights)) is None
+    assert np.array_equal(source.during(lambda: found(weights)), own)
 
 
 def test_the_same_of_other_types_and_of_conditions(place):

@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 from scipy.optimize import check_grad, minimize
 
-from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
+from skdp.losses import (
+    CauchyLoss,
+    HuberHingeLoss,
+    LogisticLoss,
+    SigmoidLoss,
+    SoftmaxLoss,
+    SquaredLoss,
+)
 
 LOSSES = [
     LogisticLoss(),
@@ -19,6 +26,12 @@ LOSSES = [
     HuberHingeLoss(),
     HuberHingeLoss(h=3.0),
     HuberHingeLoss(n_outputs=3),
+    SigmoidLoss(),
+    SigmoidLoss(n_outputs=3),
+    CauchyLoss(),
+    CauchyLoss(c=3.0),
+    CauchyLoss(c=0.2),
+    CauchyLoss(n_outputs=3),
 ]
 LOOSE = LOSSES[1:3] + LOSSES[4:5] + LOSSES[6:]
 RADII = [0.0, 0.1, 1.0, 2.0, 5.0, 20.0, math.inf]

@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 
 from skdp._compiled import compiled, compiled_exactly
-from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
+from skdp.losses import (
+    CauchyLoss,
+    HuberHingeLoss,
+    LogisticLoss,
+    SigmoidLoss,
+    SoftmaxLoss,
+    SquaredLoss,
+)
 from skdp.losses import _plain as module
 from skdp.losses._kernel import plain_residual_of_one
 from skdp.losses._plain import falling_exponential, plain_error, plain_residual
@@ -20,8 +27,13 @@ SINGLE = [
     HuberHingeLoss(h=1e3),
     SquaredLoss(2.0, 1.0),
     SquaredLoss(1.5),
+    SigmoidLoss(),
+    CauchyLoss(),
+    CauchyLoss(c=1e-3),
+    CauchyLoss(c=1e3),
 ]
 LOSSES = [*SINGLE, SoftmaxLoss(3), SoftmaxLoss(50), HuberHingeLoss(n_outputs=4)]
+LOSSES += [SigmoidLoss(n_outputs=4), CauchyLoss(n_outputs=3)]
 by_loss = pytest.mark.parametrize("loss", LOSSES, ids=repr)
 N = 20_000
 

@@ -10,9 +10,11 @@ from skdp import (
     DPLinearRegression,
     DPLinearSVC,
     DPLogisticRegression,
+    DPRobustClassifier,
     DPSparseLinearRegression,
     DPSparseLogisticRegression,
 )
+from skdp.solvers import SOLVERS
 from tests.outcomes.outcome import Outcome, Released, of_fitted
 from tests.outcomes.rows import rows, targets
 from tests.outcomes.solver_params import REGULARISED, VARIANTS
@@ -20,7 +22,10 @@ from tests.outcomes.solver_params import REGULARISED, VARIANTS
 DENSE = (
     "adassp",
     "bolt_on",
+    "diff_gd",
+    "graduated_gd",
     "heavy_ball",
+    "laplacian_smoothing",
     "multistage",
     "nesterov",
     "noisy_gd",
@@ -28,10 +33,19 @@ DENSE = (
     "objective_perturbation",
     "online",
     "output_perturbation",
+    "srm",
 )
 SPARSE = ("frank_wolfe", "iht", "knowledge_transfer", "peeling", "two_stage")
 # Not at delta = 0, whatever the rest.
-GAUSSIAN = ("iht", "noisy_gd", "noisy_sgd")
+GAUSSIAN = (
+    "diff_gd",
+    "graduated_gd",
+    "iht",
+    "laplacian_smoothing",
+    "noisy_gd",
+    "noisy_sgd",
+    "srm",
+)
 # Number of classes by loss; None: targets are numbers.
 N_CLASSES = {
     "logistic": 2,
@@ -39,7 +53,10 @@ N_CLASSES = {
     "hinge": 2,
     "hinge_outputs": 3,
     "squared": None,
+    "sigmoid": 2,
+    "cauchy": 3,
 }
+NOT_CONVEX = ("sigmoid", "cauchy")
 SPARSE_LOSSES = ("logistic", "softmax", "squared")
 ADJACENCIES = ("replace_one", "zero_out")
 DELTAS = {"delta": 1e-6, "pure": 0.0}
@@ -49,6 +66,8 @@ _KINDS = {
     ("hinge", False): DPLinearSVC,
     ("hinge_outputs", False): DPLinearSVC,
     ("squared", False): DPLinearRegression,
+    ("sigmoid", False): partial(DPRobustClassifier, loss="sigmoid"),
+    ("cauchy", False): partial(DPRobustClassifier, loss="cauchy"),
     ("logistic", True): DPSparseLogisticRegression,
     ("softmax", True): DPSparseLogisticRegression,
     ("squared", True): DPSparseLinearRegression,
@@ -132,7 +151,12 @@ def _losses(solver: str) -> tuple[str, ...]:
         return ("squared",)
     if solver == "frank_wolfe":
         return ("logistic", "squared")
-    return SPARSE_LOSSES if solver in SPARSE else tuple(N_CLASSES)
+    if solver in SPARSE:
+        return SPARSE_LOSSES
+    if solver == "graduated_gd":
+        return NOT_CONVEX
+    takes_all = SOLVERS[solver].takes_nonconvex
+    return tuple(loss for loss in N_CLASSES if takes_all or loss not in NOT_CONVEX)
 
 
 def _corner(solver: str) -> list[tuple[str, dict[str, Any]]]:

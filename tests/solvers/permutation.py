@@ -34,6 +34,7 @@ class Linear:
     n_outputs: ClassVar[int] = 1
     smoothness: ClassVar[float] = 0.0
     curvature_trace: ClassVar[float] = 1.0
+    is_convex: ClassVar[bool] = True
     raw_unit: ClassVar[float] = 1.0
 
     def residual(self, y, raw):

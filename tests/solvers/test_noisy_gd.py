@@ -32,6 +32,7 @@ class Flat:
     smoothness = 0.25
     raw_unit = 1.0
     noisy_clip = math.inf
+    is_convex = True
     form, form_constants = Form.ERROR, (0.0, 0.0)  # errors clipped to nothing
 
     def residual(self, y, raw):

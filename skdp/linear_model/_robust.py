@@ -1,0 +1,173 @@
+"""Private linear classifier of losses that bound what one wrong label counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from skdp._validation import check_choice
+from skdp.linear_model._classifier import LinearClassifier
+from skdp.losses import CauchyLoss, Loss, SigmoidLoss
+
+LOSSES: dict[str, Callable[[int], Loss]] = {
+    "cauchy": lambda n_outputs: CauchyLoss(n_outputs=n_outputs),
+    "sigmoid": lambda n_outputs: SigmoidLoss(n_outputs=n_outputs),
+}
+
+
+class DPRobustClassifier(LinearClassifier):
+    r"""Linear classification with wrong labels in mind, with differential privacy.
+
+    Minimises ``C * sum_i loss(y_i, x_i W) + ||W||^2 / 2`` privately for a loss that is
+    smooth and not convex: a record that is far on the wrong side hardly moves the
+    model. More than two classes are fitted one against the rest, as one joint vector
+    with one sensitivity. Rows are clipped to `data_norm`; the intercept is the weight
+    of one more column that holds the constant `data_norm`, so it is regularised and
+    noised like the rest. `predict` clips rows as `fit` does, at finite epsilon.
+
+    What is found depends on the way there: ``"auto"`` follows a convex loss of the same
+    labels first, since these losses are flat far from the boundary, and a descent from
+    0 may end where every record has the frequent label. No global minimum is promised,
+    also not at ``epsilon=inf``.
+
+    **Privacy.** (epsilon, delta)-differential privacy for one record, under
+    `adjacency`, with the number of records and the set of labels public. It does not
+    depend on convexity. Released are ``coef_`` and ``intercept_``; see ``privacy_``,
+    ``docs/privacy_guarantee.md`` and, for what is not covered,
+    ``docs/known_weaknesses.md``. `predict` and `decision_function` are
+    post-processing; ``score(X, y)`` reads raw data and is **not** private.
+
+    Parameters
+    ----------
+    epsilon : float in [1e-6, 1e8] or inf, default=1.0
+        Privacy loss. inf goes without noise and without clipping to a local
+        minimum, with the intercept regularised like the rest.
+    loss : {"cauchy", "sigmoid"}, default="cauchy"
+        ``"cauchy"`` is a regression of signs in which large errors stop counting:
+        residuals are at most 1/2 in an output. ``"sigmoid"`` counts mistakes, with a
+        rounded step: at most 1/4; more accurate where few labels are wrong, but with
+        uneven labels of which many are wrong it may end at the constant model.
+    columns : mapping, sequence, Range, TableEncoder or None, default=None
+        Declarations of `skdp.columns`: then X is a table, and `fit` and `predict`
+        encode it as `TableEncoder` does, at a fineness that follows from n_samples,
+        epsilon and delta. Rows then have norm at most 1, and `data_norm` stays 1.0.
+        A TableEncoder says how columns are encoded.
+    delta : 0 or float in [1e-50, 1), default=1e-6
+        Probability with which the guarantee may fail; far below ``1 / n_samples``.
+        0 asks for pure epsilon.
+    adjacency : {"replace_one", "zero_out"}, default="replace_one"
+        What neighbouring data sets are: one record exchanged for any other, or for
+        the null record, which contributes nothing (half the sensitivity).
+    data_norm : float in [1e-100, 1e100], default=1.0
+        L2 norm to which rows are clipped, in units of the features. `BoundedScaler`
+        and `RowNormClipper` produce rows of norm at most 1.
+    C : float in [1e-100, 1e100] or None, default=None
+        Inverse regularisation strength, as in scikit-learn. None: what the solver
+        chooses from public facts, as training length; 1.0 if epsilon is inf.
+    fit_intercept : bool, default=True
+    solver : str, default="auto"
+        ``"auto"`` chooses from public facts and says why in ``privacy_``; or a key of
+        ``skdp.solvers.SOLVERS`` that does not refuse the loss. Those whose guarantee or
+        rules need convexity do.
+    solver_params : mapping or None, default=None
+        Hyper-parameters of a named solver, for example ``{"n_steps": 100}``. Nothing
+        in it can change noise scale, sensitivity or randomness.
+    preconditioning : "auto", None or Preconditioning, default="auto"
+        With `columns`: a small part of the budget buys one noisy histogram of every
+        column, by which rows are centred, scaled and clipped, and the rest fits.
+        "auto": with ``solver="auto"``, delta above 0 and no penalty given; None:
+        never; see `Preconditioning`.
+    classes : array-like of shape (n_classes,) or None, default=None
+        The labels that may occur. None takes them from `y`, which assumes that they
+        are public and warns with `PublicLabelsWarning`.
+    random_state : int or None, default=None
+        None: private noise. An integer makes the fit reproducible and **not private**.
+    ledger : BudgetLedger or None, default=None
+        Books that every fit is charged to before it reads the data.
+    verbose : bool or int, default=False
+        Print the solver's progress: step counts, nothing from the data.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
+        Private output. Of the dtype of X.
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+        Private output (zeros without an intercept, public).
+    classes_ : ndarray of shape (n_classes,)
+        Public, or assumed to be (see `classes`).
+    center_, scale_ : ndarray of shape (n_encoded_features,)
+        What encoded rows are centred on and multiplied by before they are clipped.
+        Private output, or public if nothing was spent on it. Only with preconditioning.
+    row_norm_ : float
+        Norm to which such rows are clipped; as private. Only with preconditioning.
+    shrinkage_ : float in {0.0, 0.25, 0.5, 1.0}
+        Share of the weights that was worth most; 0.0 leaves an intercept alone. Private
+        output. Only where it was asked (``docs/shrinkage.md``).
+    privacy_ : PrivacyRecord
+        Public facts, and post-processing of released iterates (``noise_scale``).
+    encoder_ : TableEncoder
+        What encoded the rows; public. Only if `columns` is given.
+    n_features_in_ : int
+        Public.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Public; only if X has feature names that are strings.
+
+    See Also
+    --------
+    DPLogisticRegression : With probabilities, and a loss that is convex.
+    DPLinearSVC : Convex too, without probabilities.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from skdp import BoundedScaler, DPRobustClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = make_pipeline(
+    ...     BoundedScaler(bounds=(0, 8)),  # centimetres, known without looking
+    ...     DPRobustClassifier(epsilon=1.0, delta=1e-6, classes=[0, 1, 2]),
+    ... ).fit(X, y)
+    >>> model[-1].decision_function(X).shape, model[-1].privacy_.solver
+    ((150, 3), 'graduated_gd')
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        *,
+        loss: str = "cauchy",
+        columns: Any = None,
+        delta: float = 1e-6,
+        adjacency: str = "replace_one",
+        data_norm: float = 1.0,
+        C: float | None = None,
+        fit_intercept: bool = True,
+        solver: str = "auto",
+        solver_params: Any = None,
+        preconditioning: Any = "auto",
+        classes: Any = None,
+        random_state: int | None = None,
+        ledger: Any = None,
+        verbose: bool | int = False,
+    ) -> None:
+        super().__init__(
+            epsilon=epsilon,
+            columns=columns,
+            delta=delta,
+            adjacency=adjacency,
+            data_norm=data_norm,
+            C=C,
+            fit_intercept=fit_intercept,
+            solver=solver,
+            solver_params=solver_params,
+            preconditioning=preconditioning,
+            classes=classes,
+            random_state=random_state,
+            ledger=ledger,
+            verbose=verbose,
+        )
+        self.loss = loss
+
+    def _loss(self, n_classes: int) -> Loss:
+        check_choice("loss", self.loss, list(LOSSES))
+        return LOSSES[self.loss](1 if n_classes == 2 else n_classes)
