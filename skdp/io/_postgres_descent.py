@@ -38,7 +38,7 @@ _KEPT = -200
 
 
 def is_within(asked: PlainDescent) -> bool:
-    """Whether public numbers are neither tiny nor huge, nor many, and the loss known."""
+    """Whether public numbers are neither tiny nor huge nor many, and the loss known."""
     numbers = [asked.data_norm, *np.ravel(asked.steps) / asked.batch_size]
     numbers += [*asked.form_constants, asked.alpha, asked.radius, asked.intercept or 0]
     size = np.abs(np.array(numbers, dtype=float))
