@@ -21,9 +21,11 @@ _NAME = re.compile(rf"{_PART}(?:\.{_PART}){{0,2}}")
 # Formats with a type for each column and a row for each row, whatever is in them.
 _STORED = {"delta", "iceberg", "orc", "parquet"}
 # What settings must not change: what fails, what constants mean, and which moments
-# dates are.
+# dates are. And what Spark makes of a sum of many columns in one method is too long for
+# Java to compile: it would be interpreted.
 _SETTINGS = {
     "spark.sql.ansi.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
     "spark.sql.parser.escapedStringLiterals": "false",
     "spark.sql.session.timeZone": "UTC",
 }
