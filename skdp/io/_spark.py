@@ -73,8 +73,9 @@ class Spark:
         "that a part of the table which Spark computes twice while it is copied is "
         "the same",
     )
-    # Its floor is a whole number, 0 for NaN; its trunc is of dates. Sums of whole
-    # numbers wrap around: high and low parts of 20 bits are added up apart.
+    # Its floor is a whole number, 0 for NaN, and the greatest one for larger doubles,
+    # whose records are far as well; its trunc is of dates. Sums of whole numbers wrap
+    # around: the lowest 20 bits and the rest are added up apart.
     dialect = Dialect(
         floor="(floor({0}) + (({0}) - ({0})))",
         trunc="CAST({} AS BIGINT)",
