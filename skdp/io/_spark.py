@@ -21,9 +21,11 @@ _NAME = re.compile(rf"{_PART}(?:\.{_PART}){{0,2}}")
 # Formats with a type for each column and a row for each row, whatever is in them.
 _STORED = {"delta", "iceberg", "orc", "parquet"}
 # What settings must not change: what fails, what constants mean, and which moments
-# dates are.
+# dates are. And what Spark makes of a sum of many columns in one method is too long for
+# Java to compile: it would be interpreted.
 _SETTINGS = {
     "spark.sql.ansi.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
     "spark.sql.parser.escapedStringLiterals": "false",
     "spark.sql.session.timeZone": "UTC",
 }
@@ -71,8 +73,9 @@ class Spark:
         "that a part of the table which Spark computes twice while it is copied is "
         "the same",
     )
-    # Its floor is a whole number, 0 for NaN; its trunc is of dates. Sums of whole
-    # numbers wrap around: high and low parts of 20 bits are added up apart.
+    # Its floor is a whole number, 0 for NaN, and the greatest one for larger doubles,
+    # whose records are far as well; its trunc is of dates. Sums of whole numbers wrap
+    # around: the lowest 20 bits and the rest are added up apart.
     dialect = Dialect(
         floor="(floor({0}) + (({0}) - ({0})))",
         trunc="CAST({} AS BIGINT)",

@@ -118,8 +118,9 @@ def test_the_same_integers(loss):
 
 
 def holed():
-    """Single precision, with numbers that are none."""
+    """Single precision, with numbers that are none, and beyond whole ones."""
     frame, _ = with_holes()
+    frame.loc[400, "a"], frame.loc[401, "b"] = 3e38, -3e38
     return frame.astype(dict.fromkeys(FEATURES, np.float32))
 
 
