@@ -104,7 +104,7 @@ def _is_possible(row):
     if row.name in SOLVERS and row.name not in NOT_REPLAYED:
         return any(
             linear.Cell(row.name, loss, row.adjacency, row.law).is_possible
-            for loss in linear.LOSSES
+            for loss in linear.ALL_LOSSES
         )
     return bool(row.candidates)
 
