@@ -72,6 +72,7 @@ def epochs(n: int, batch_size: int) -> dict[str, Callable[[], object]]:
         activation="tanh",
         data_norm=norm,
         input_factor=6 / norm,
+        input_norm=6.0,
         adjacency="zero_out",
     )
     weights = rng.normal(size=objective.n_weights) / math.sqrt(_SIZES[0])

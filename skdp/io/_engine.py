@@ -10,6 +10,9 @@ from typing import Any, Protocol
 from skdp._floats import FloatArray
 from skdp.queries._plain_descent import PlainDescent
 
+# Characters of a text that are read where a longer one could end a query.
+LONGEST_TEXT = 1 << 16
+
 
 @dataclass(frozen=True)
 class Cell:

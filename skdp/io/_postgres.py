@@ -14,7 +14,7 @@ from skdp._floats import FloatArray
 from skdp.exceptions import SourceError
 from skdp.io._arrow import arrow, kind_of
 from skdp.io._conditions import column_of, condition_of
-from skdp.io._engine import Cell, Dialect, quoted
+from skdp.io._engine import LONGEST_TEXT, Cell, Dialect, quoted
 from skdp.io._postgres_descent import CAN_TRAIN, DescentText, is_key
 from skdp.queries._plain_descent import PlainDescent
 
@@ -72,8 +72,6 @@ _TYPES = (
     1184,
     2950,
 )
-# Characters; what a text has more is not read.
-LONGEST_TEXT = 1 << 16
 _NUMERIC = {b"ADBC:postgresql:typname": b"numeric"}.items()
 
 

@@ -11,7 +11,7 @@ from skdp._floats import FloatArray
 from skdp.exceptions import SourceError
 from skdp.io._arrow import arrow, kind_of
 from skdp.io._conditions import column_of, condition_of
-from skdp.io._engine import Cell, Dialect, quoted
+from skdp.io._engine import LONGEST_TEXT, Cell, Dialect, quoted
 from skdp.queries._plain_descent import PlainDescent
 
 # What is read goes by this name in a session of its own.
@@ -71,7 +71,7 @@ class Spark:
     )
     assumed = (
         "that a part of the table which Spark computes twice while it is copied is "
-        "the same",
+        "the same, and that no record makes Spark fail while it reads the table",
     )
     # Its floor is a whole number, 0 for NaN, and the greatest one for larger doubles,
     # whose records are far as well; its trunc is of dates. Sums of whole numbers wrap
@@ -104,7 +104,7 @@ class Spark:
             yield
             return
         try:
-            self._own = self._session.newSession()
+            self._own = _new_session(self._session)
             self._settle()
             if self._name is not None:
                 self._show(self._own.table(self._name))
@@ -212,6 +212,18 @@ class Spark:
         return self._own.sql(_spelled(query))
 
 
+def _new_session(session: Any) -> Any:
+    """Another session; pyspark would bind the user's `RDD.toDF` to it."""
+    from pyspark import RDD
+
+    bound = getattr(RDD, "toDF", None)
+    try:
+        return session.newSession()
+    finally:
+        if bound is not None:
+            RDD.toDF = bound
+
+
 def is_spark(session: Any) -> bool:
     """Whether a session of pyspark is a classic one, which can hold a copy."""
     return hasattr(session, "newSession") and hasattr(session, "_jsparkSession")
@@ -266,6 +278,10 @@ def _cell(text: str, word: str) -> Cell:
     dtype = _type(word)
     if word.startswith("decimal"):
         return Cell(f"CAST({text} AS DOUBLE PRECISION)", dtype)
+    if word == "date":
+        # Of dates: one that is far enough has no moment, and ends what casts it.
+        within = f"{text} BETWEEN DATE '0001-01-01' AND DATE '9999-12-31'"
+        return Cell(f"CASE WHEN {within} THEN {text} END", dtype)
     if kind_of(dtype) == "date":
         # From year 1 to year 9999, as in Python.
         first, last = "'0001-01-01 00:00:00'", "'9999-12-31 23:59:59.999999'"
@@ -277,7 +293,8 @@ def _cell(text: str, word: str) -> Cell:
         shown = moment if word in _MOMENTS else text
         return Cell(f"CASE WHEN {within} THEN {shown} END", dtype)
     if kind_of(dtype) == "string":
-        return Cell(f"CAST({text} AS VARCHAR)", dtype)
+        # Of a length of which what comes at once has room.
+        return Cell(f"left(CAST({text} AS VARCHAR), {LONGEST_TEXT})", dtype)
     return Cell(text, dtype)
 
 

@@ -13,6 +13,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._base import PrivateEstimator
+from skdp._floats import FloatArray
 from skdp._forecast import Forecast, Signal, relaxed, warn_of_noise
 from skdp._output import in_dtype
 from skdp._validation import (
@@ -109,6 +110,7 @@ class PrivateNetwork(TakesSources, PrivateEstimator):
             activation=self.activation,
             data_norm=float(self.data_norm) if budget.is_finite else math.inf,
             input_factor=INPUT_NORM / float(self.data_norm),
+            input_norm=INPUT_NORM,
             adjacency=self.adjacency,
             alpha=check_alpha(self.alpha),
         )
@@ -234,6 +236,7 @@ class PrivateNetwork(TakesSources, PrivateEstimator):
 
     def _keep(self, trained: Trained, objective: NetworkObjective, dtype: Any) -> None:
         layers = objective.layers(trained.solution.weights)
+        layers[-1] = self._in_units(layers[-1])
         factors = [objective.input_factor] + [1.0] * len(objective.hidden)
         self.coefs_ = [
             in_dtype(factor * layer[:-1], dtype)
@@ -242,6 +245,10 @@ class PrivateNetwork(TakesSources, PrivateEstimator):
         self.intercepts_ = [in_dtype(layer[-1].copy(), dtype) for layer in layers]
         self.init_seed_ = trained.seed
         self._activation, self._row_norm = objective.activation, objective.data_norm
+
+    def _in_units(self, layer: FloatArray) -> FloatArray:
+        """The last layer, the biases its last row, in units of the targets."""
+        return layer
 
     # -------------------------------------------------------------------- predictions
 

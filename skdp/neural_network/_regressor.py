@@ -10,7 +10,6 @@ from sklearn.base import RegressorMixin
 
 from skdp._floats import FloatArray
 from skdp._input import refuse_several_targets
-from skdp._output import in_dtype
 from skdp._targets import targets_of
 from skdp._validation import check_target_bounds
 from skdp.io._takes import fit_through
@@ -197,10 +196,14 @@ class DPMLPRegressor(RegressorMixin, PrivateNetwork):
 
         targets = targets_of(self, X, y, scaled)
         self._train(X, targets, loss, budget, public_facts(self.columns))
-        dtype = self.coefs_[-1].dtype
-        self.coefs_[-1] = in_dtype(half * self.coefs_[-1], dtype)
-        self.intercepts_[-1] = in_dtype(middle + half * self.intercepts_[-1], dtype)
         return self
+
+    def _in_units(self, layer: FloatArray) -> FloatArray:
+        low, high = check_target_bounds(self.target_bounds)
+        # In double precision, before anything is rounded to the rows' own.
+        layer = (high / 2 - low / 2) * layer
+        layer[-1] += low / 2 + high / 2
+        return layer
 
     def _expected_loss(self) -> Loss:
         return SquaredLoss(_RESIDUAL_BOUND, target_bound=1.0)

@@ -88,9 +88,11 @@ def batch_size_of(
 ) -> int:
     """Expected records in a sample, as given or by rule; no more than there are."""
     n = objective.n_samples
+    if not budget.is_finite:
+        return n  # without noise all records are read at each step
     if "batch_size" in given:
         return min(int(given["batch_size"]), n)
-    if n <= _FEW_RECORDS or not budget.is_finite:
+    if n <= _FEW_RECORDS:
         return n
     # mu is about rate * sqrt(n_steps) / multiplier, which should not fall below 1.
     mu = gaussian_mu(budget.epsilon, budget.delta)

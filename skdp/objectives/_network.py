@@ -30,7 +30,7 @@ class NetworkObjective:
     The objective is ``mean(loss) + alpha / 2 * ||w||^2`` over all weights w, biases
     included, as one vector: layer by layer, of each a matrix of shape (n_inputs + 1,
     n_units) whose last row has the biases. Rows enter the first layer times
-    `input_norm` over the norm that they are clipped to.
+    `input_factor`.
 
     Parameters
     ----------
@@ -46,6 +46,8 @@ class NetworkObjective:
         allowed only without privacy.
     input_factor : float in (0, inf)
         What rows are multiplied by before the first layer.
+    input_norm : float in (0, inf)
+        Norm of the longest of them after that, whether rows are clipped or not.
     adjacency : {"replace_one", "zero_out"}
     alpha : float in [0, inf), default=0.0
         L2 regularisation of the mean loss.
@@ -58,6 +60,7 @@ class NetworkObjective:
     activation: str
     data_norm: float
     input_factor: float
+    input_norm: float
     adjacency: Adjacency
     alpha: float = 0.0
 
@@ -107,12 +110,8 @@ class NetworkObjective:
         # NumPy never changes what this generator draws from a seed.
         draws = check_random_state(seed)
         weights = np.zeros(self.n_weights)
-        scale = _DEVIATION / (self.input_factor * self._reference_norm)
+        scale = _DEVIATION / self.input_norm
         for layer in self.layers(weights)[:-1]:
             layer[:-1] = scale * draws.normal(size=layer[:-1].shape)
             scale = _DEVIATION / math.sqrt(layer.shape[1])
         return weights
-
-    @property
-    def _reference_norm(self) -> float:
-        return self.data_norm if math.isfinite(self.data_norm) else 1.0

@@ -92,12 +92,8 @@ class DiffGD(Solver):
     checks: ClassVar[Checks] = {
         "n_steps": partial(check_count, low=2, high=10**6),
         "step_size": partial(check_real, low=1e-250, high=1e250),
-        "first_share": partial(
-            check_real, low=0.0, high=1.0, low_open=True, high_open=True
-        ),
-        "change_share": partial(
-            check_real, low=0.0, high=1.0, low_open=True, high_open=True
-        ),
+        "first_share": partial(check_real, low=1e-9, high=1.0, high_open=True),
+        "change_share": partial(check_real, low=1e-9, high=1.0, high_open=True),
         "tail": partial(check_real, low=1e-9, high=1.0),
     }
 

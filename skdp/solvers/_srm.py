@@ -196,5 +196,7 @@ class SRM(Solver):
         gradient = objective.alpha * weights
         if self.penalty:
             own = weights[: objective.n_features]
-            gradient[: len(own)] += self.penalty * 2 * own / (1 + own**2) ** 2
+            # In an order in which nothing overflows before it is small.
+            slope = 2 * (own / (1 + own**2)) / (1 + own**2)
+            gradient[: len(own)] += self.penalty * slope
         return gradient

@@ -36,7 +36,12 @@ PARAMS = {"gradient_clip": CLIP, "step_size": 1e-6}
 
 def objective_of(adjacency, loss=None, **changes):
     facts = {"n_samples": N, "n_features": 2, "hidden": (3,), "activation": "tanh"}
-    facts |= {"data_norm": 1.0, "input_factor": 6.0, "adjacency": adjacency}
+    facts |= {
+        "data_norm": 1.0,
+        "input_factor": 6.0,
+        "input_norm": 6.0,
+        "adjacency": adjacency,
+    }
     return NetworkObjective(loss=loss or LogisticLoss(), **(facts | changes))
 
 

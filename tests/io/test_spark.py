@@ -398,3 +398,30 @@ def test_without_java_the_skip_says_what_is_needed(monkeypatch):
     monkeypatch.setattr(spark, "has_java", lambda: False)
     with pytest.raises(pytest.skip.Exception, match="needs"):
         spark.session()
+
+
+@pytest.mark.parametrize("is_odd", [False, True])
+def test_far_dates_and_long_texts_are_read(here, tmp_path, is_odd):
+    """A date that has no moment is missing, and a text is cut; neither ends a fit."""
+    days, times = ("200000000", "200000") if is_odd else ("0", "1")
+    here.sql("DROP TABLE IF EXISTS odd")
+    here.sql(
+        "CREATE TABLE odd USING parquet AS SELECT i, sin(i) AS a, i % 2 AS y, "
+        f"date_add(DATE '2000-01-01', IF(i = 7, {days}, 0)) AS d, "
+        f"repeat('x', IF(i = 7, {times}, 1)) AS word "
+        "FROM (SELECT explode(sequence(1, 200)) AS i) AS t"
+    )
+    books = BudgetLedger(tmp_path / "books.db", epsilon=10.0, delta=1e-3)
+    given = {"target": "y", "n_samples": 200, "features": ["a"]}
+    source = SqlSource(here, "odd", where="d > '1999-01-01' AND word = 'x'", **given)
+    model(ledger=books, random_state=None).fit(source)
+    assert len(books.spends()) == 1
+    here.sql("DROP TABLE odd")
+
+
+def test_the_users_data_sets_stay_in_their_session(here):
+    from pyspark import RDD
+
+    bound = RDD.toDF
+    with Spark(here).transaction():
+        assert RDD.toDF is bound

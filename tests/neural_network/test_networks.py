@@ -227,3 +227,37 @@ def test_forecast_tells_solver_and_noise():
         model.fit(*table())
     with pytest.raises(ValueError, match="epsilon"):
         DPMLPClassifier(math.inf).forecast(10, 3)
+
+
+def made_up():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 4)) / 4
+    return X, (X[:, 0] > 0).astype(int)
+
+
+def test_without_noise_units_do_not_matter():
+    X, y = made_up()
+    raw = []
+    for unit in (1.0, 80.0):
+        model = DPMLPClassifier(np.inf, classes=[0, 1], data_norm=unit, random_state=0)
+        model.set_params(solver="noisy_adam", solver_params={"n_steps": 20})
+        raw.append(model.fit(X * unit, y).predict_proba(X * unit))
+    np.testing.assert_allclose(raw[0], raw[1], atol=1e-5)
+
+
+def test_without_noise_all_records_make_a_step():
+    X, y = made_up()
+    raw = []
+    for batch_size in (6, len(y)):
+        steps = {"n_steps": 3, "batch_size": batch_size}
+        model = DPMLPClassifier(np.inf, classes=[0, 1], solver="noisy_sgd")
+        model.set_params(solver_params=steps, random_state=0)
+        raw.append(model.fit(X, y).predict_proba(X))
+    np.testing.assert_array_equal(*raw)
+
+
+def test_far_bounds_do_not_overflow_single_precision():
+    X, y = made_up()
+    model = DPMLPRegressor(1.0, target_bounds=(-1e38, 1e38), random_state=0)
+    found = model.fit(X.astype(np.float32), y).predict(X.astype(np.float32))
+    assert np.isfinite(found).all()

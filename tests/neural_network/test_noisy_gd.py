@@ -26,7 +26,12 @@ PARAMS = {"n_steps": 6, "gradient_clip": 0.5, "step_size": 0.3, "momentum": 0.4}
 
 def objective_of(**changes):
     facts = {"n_samples": 50, "n_features": 3, "hidden": (4,), "activation": "tanh"}
-    facts |= {"data_norm": 1.0, "input_factor": 6.0, "adjacency": "zero_out"}
+    facts |= {
+        "data_norm": 1.0,
+        "input_factor": 6.0,
+        "input_norm": 6.0,
+        "adjacency": "zero_out",
+    }
     facts |= {"loss": LogisticLoss(), "alpha": 0.01}
     return NetworkObjective(**(facts | changes))
 

@@ -40,6 +40,7 @@ N, D = 120, 5
 
 def objective_of(loss=LOSSES[0], **changes):
     facts = {"n_samples": N, "n_features": D, "data_norm": 0.8, "input_factor": 5.0}
+    facts |= {"input_norm": 4.0}
     facts |= {"hidden": (6, 5), "activation": "tanh", "adjacency": "zero_out"}
     return NetworkObjective(**({"loss": loss} | facts | changes))
 
@@ -247,6 +248,7 @@ def test_a_record_is_the_same_beside_any_others(loss, activation):
     """Exactly: sums with it and without differ by what it is alone, to the last bit."""
     # Powers of two, so that what sums stand for is not rounded.
     facts = {"data_norm": 1.0, "input_factor": 4.0, "activation": activation}
+    facts |= {"input_norm": 4.0}
     objective = objective_of(loss, **facts)
     query = NetworkGradients(objective, 0.25).at(weights_of(objective))
     X, y, _ = table(loss)
