@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from skdp import BudgetLedger, DPLinearRegression, DPLogisticRegression
+from skdp import (
+    BudgetLedger,
+    DPLinearRegression,
+    DPLogisticRegression,
+    DPRobustClassifier,
+)
 from skdp import DPSparseLogisticRegression as Sparse
 from skdp.exceptions import Refused
 from skdp.io import ParquetSource, SqlSource
@@ -43,6 +48,8 @@ def model_for(key, ledger):
         return DPLinearRegression(1.0, target_bounds=(0, 1), **given), "t"
     if SOLVERS[key].is_sparse:
         return Sparse(1.0, feature_bound=1.0, classes=[0, 1], **given), "y"
+    if key == "graduated_gd":
+        return DPRobustClassifier(1.0, classes=[0, 1], **given), "y"
     return DPLogisticRegression(1.0, classes=[0, 1], **given), "y"
 
 
