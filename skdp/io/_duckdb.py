@@ -156,7 +156,7 @@ class DuckDB:
 
     def descended(self, asked: PlainDescent, records: str) -> FloatArray:
         """What an engine gives that trains inside."""
-        raise NotImplementedError
+        raise NotImplementedError  # never asked, since `trains` is False
 
     def is_stored(self, query: str) -> bool:
         """Whether all that a query reads is within the transaction."""

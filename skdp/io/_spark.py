@@ -206,7 +206,7 @@ class Spark:
 
     def descended(self, asked: PlainDescent, records: str) -> FloatArray:
         """What an engine gives that trains inside."""
-        raise NotImplementedError
+        raise NotImplementedError  # never asked, since `trains` is False
 
     def _asked(self, query: str) -> Any:
         return self._own.sql(_spelled(query))

@@ -653,6 +653,17 @@ def booked(source, tmp_path, **given):
     return len(books.spends())
 
 
+def orders(source):
+    """Values of a column as they come."""
+    return source.during(
+        lambda: [
+            value
+            for _, _, columns in source.rows(source.reading(), ("a",))
+            for value in columns.column("a").to_pylist()
+        ]
+    )
+
+
 MADE = "CREATE TABLE made AS SELECT i AS key, sin(i)::float8 AS a, i % 2 AS y"
 FROM = "FROM generate_series(1, 200) AS t (i)"
 
@@ -688,6 +699,28 @@ def test_enumerations_are_text_unless_they_have_a_cast_of_their_own(study):
     assert "m" not in SqlSource(study, "made", **given).feature_names
 
 
+def test_twin_that_reads_any_type_ends_for_one_row(study, tmp_path, monkeypatch):
+    run(
+        study,
+        "CREATE TYPE mood AS ENUM ('well', 'ill')",
+        "CREATE FUNCTION shown(mood) RETURNS text LANGUAGE plpgsql AS "
+        "$$ BEGIN IF $1 = 'ill' THEN RAISE 'ill'; END IF; RETURN 'well'; END $$",
+        "CREATE CAST (mood AS text) WITH FUNCTION shown(mood)",
+        f"{MADE}, CAST('well' AS mood) AS m {FROM}",
+    )
+    monkeypatch.setattr(
+        _postgres.PostgreSQL, "_readable", lambda self, relation, texts: set(texts)
+    )
+    given = {"target": "y", "n_samples": 200, "features": ["a"]}
+    source = SqlSource(study, "made", where="m = 'well'", **given)
+    assert booked(source, tmp_path) == 1
+    run(study, "UPDATE made SET m = 'ill' WHERE key = 7")
+    books = BudgetLedger(tmp_path / "others.db", epsilon=10.0, delta=1e-3)
+    with pytest.raises(SourceError):
+        model(ledger=books).fit(source)
+    assert len(books.spends()) == 1
+
+
 def test_long_texts_are_read_in_part(study, tmp_path, monkeypatch):
     run(study, f"{MADE}, repeat('x', 100) AS word {FROM}")
     given = {"target": "y", "n_samples": 200, "features": ["a"]}
@@ -715,6 +748,27 @@ def test_ids_of_tables_that_others_inherit_from_are_refused(study):
         model(solver="bolt_on", solver_params={}).fit(source)
 
 
+def test_twin_that_overlooks_heirs_orders_by_storage(study, monkeypatch):
+    """Equal ids of heirs leave their order to where rows are stored."""
+    run(
+        study,
+        "CREATE TABLE made (key int PRIMARY KEY, a float8, y int)",
+        "CREATE TABLE child () INHERITS (made)",
+        f"INSERT INTO child SELECT 1, i, i % 2 {FROM}",
+    )
+    text = _postgres.is_key
+    monkeypatch.setattr(
+        _postgres,
+        "is_key",
+        lambda *names: text(*names).replace("AND NOT EXISTS", "OR EXISTS", 1),
+    )
+    given = {"target": "y", "n_samples": 200, "record_id": "key"}
+    source = SqlSource(study, "made", **given).permuted("0")
+    first = orders(source)
+    run(study, "UPDATE child SET a = a WHERE a < 50", "VACUUM FULL child")
+    assert orders(source) != first
+
+
 @pytest.mark.parametrize("name", ["s", "j", "keys", "steps", "shares", "found", "x"])
 def test_names_of_variables_are_no_names_of_columns(study, tmp_path, name):
     run(
@@ -739,3 +793,11 @@ def test_names_of_variables_are_no_names_of_columns(study, tmp_path, name):
 def test_rows_that_come_from_no_table_are_refused(study, query):
     with pytest.raises(ValueError, match="the database stores"):
         SqlSource(study, query, **FACTS, one_record_per_row=True)
+
+
+def test_twin_that_takes_any_plan_reads_other_rows_each_time(study, monkeypatch):
+    monkeypatch.setattr(_postgres, "_is_stored", lambda node: True)
+    query = "SELECT 1 AS key, random() AS a, 1 AS y"
+    given = {"target": "y", "n_samples": 1, "one_record_per_row": True}
+    source = SqlSource(study, query, **given)
+    assert orders(source) != orders(source)

@@ -419,6 +419,12 @@ def test_far_dates_and_long_texts_are_read(here, tmp_path, is_odd):
     here.sql("DROP TABLE odd")
 
 
+def test_twin_that_casts_dates_to_moments_ends_for_one_row(here):
+    far = "date_add(DATE '2000-01-01', 200000000)"
+    with Spark(here).transaction(), pytest.raises(Exception, match=r"overflow|ERROR"):
+        here.sql(f"SELECT CAST({far} AS TIMESTAMP_NTZ) AS m").collect()
+
+
 def test_the_users_data_sets_stay_in_their_session(here):
     from pyspark import RDD
 
