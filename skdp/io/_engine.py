@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -129,6 +129,17 @@ class Engine(Protocol):
 
     def batches(self, query: str, size: int) -> Iterator[Any]:
         """Record batches of what a query gives, of about so many rows."""
+        ...
+
+    def shares(self, table: str, n: int) -> list[str]:
+        """Conditions on the rows of a stored table, of which each row meets one.
+
+        One alone where the engine reads with threads or workers of its own.
+        """
+        ...
+
+    def gathered(self, queries: Sequence[str], size: int) -> Iterator[Any]:
+        """Record batches of several queries at once, in no order."""
         ...
 
     def descended(self, asked: PlainDescent, records: str) -> FloatArray:

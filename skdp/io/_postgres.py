@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from typing import Any
 
@@ -16,6 +16,7 @@ from skdp.io._arrow import arrow, kind_of
 from skdp.io._conditions import column_of, condition_of
 from skdp.io._engine import LONGEST_TEXT, Cell, Dialect, quoted
 from skdp.io._postgres_descent import CAN_TRAIN, DescentText, is_key
+from skdp.io._postgres_readers import Readers, pages_from
 from skdp.queries._plain_descent import PlainDescent
 
 # Leaves of a plan that are tables which the database stores. Other leaves are tables of
@@ -106,6 +107,7 @@ class PostgreSQL:
         self._connection = connection
         self._link: Any = None
         self._state: Any = None
+        self._readers = Readers(self._joined)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -119,12 +121,22 @@ class PostgreSQL:
             self._state = self._now()
             yield
         finally:
-            link, self._link = self._link, None
-            link.close()
+            self._readers.close()
+            self.leave()
 
-    def _begin(self) -> None:
-        """Fix what a session may change; the connection has begun a transaction."""
-        self._run("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+    def leave(self) -> None:
+        """End the transaction with its connection."""
+        link, self._link = self._link, None
+        link.close()
+
+    def _begin(self, snapshot: str = "", access: str = "READ ONLY") -> None:
+        """Fix what a session may change; the connection has begun a transaction.
+
+        Of a snapshot that another one exported, if there is one.
+        """
+        self._run(f"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, {access}")
+        if snapshot:
+            self._run(f"SET TRANSACTION SNAPSHOT {_literal(snapshot)}")
         self._settle()
 
     def _settle(self) -> None:
@@ -151,6 +163,7 @@ class PostgreSQL:
         """Raise if another transaction goes on than at first."""
         if self._link is None or self._now() != self._state:
             raise SourceError("The transaction has ended.")
+        self._readers.check()
 
     def _now(self) -> Any:
         return self.row(
@@ -290,25 +303,51 @@ class PostgreSQL:
         are made in another one, of the same snapshot, which is rolled back.
         """
         text = DescentText(asked, records)
-        (snapshot,) = self.row("SELECT pg_export_snapshot()")
-        other = PostgreSQL(self._connection)
-        with other._writing(snapshot):
+        other = self._joined("READ WRITE")
+        try:
             for statement in text.statements:
                 other._run(statement)
             (found,) = other.row(text.call)
+        finally:
+            other.leave()
         return np.array(found, dtype=np.float64)
 
-    @contextmanager
-    def _writing(self, snapshot: str) -> Iterator[None]:
-        self._link = self._connection.adbc_clone()
+    # ----------------------------------------------------- connections beside this one
+
+    def shares(self, table: str, n: int) -> list[str]:
+        """Conditions on the rows of a stored table, of which each row meets one.
+
+        By pages, of which the last share has all that are left: whatever is known of
+        their number, it decides of nothing but who has more to read.
+        """
+        found = f"to_regclass({_literal(table)})"
+        (n_pages,) = self.row(
+            f"SELECT greatest(pg_relation_size({found}), (SELECT "
+            f"max(pg_relation_size(relid)) FROM pg_partition_tree({found}))) "
+            "/ CAST(current_setting('block_size') AS bigint)"
+        )
+        ends = [int(n_pages) * (i + 1) // n for i in range(n - 1)]
+        starts = [0, *ends]
+        return [pages_from(*share) for share in zip(starts, [*ends, None], strict=True)]
+
+    def gathered(self, queries: Sequence[str], size: int) -> Iterator[Any]:
+        """Record batches of several queries at once, in no order."""
+        yield from self._readers.batches(queries, size)
+
+    def _joined(self, access: str = "READ ONLY") -> PostgreSQL:
+        """One more connection, which sees what this one sees."""
+        (snapshot,) = self.row("SELECT pg_export_snapshot()")
+        other = PostgreSQL(self._connection)
+        other._link = self._connection.adbc_clone()
         try:
-            self._run("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ WRITE")
-            self._run(f"SET TRANSACTION SNAPSHOT {_literal(snapshot)}")
-            self._settle()
-            yield
-        finally:
-            link, self._link = self._link, None
-            link.close()
+            other._begin(snapshot, access)
+            other._state = other._now()
+            if other._state[2] != self._state[2]:
+                raise SourceError("The snapshot is another one.")
+        except BaseException:
+            other.leave()
+            raise
+        return other
 
     def _run(self, statement: str) -> None:
         with self._asked(statement):

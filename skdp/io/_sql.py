@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp._floats import FloatArray
-from skdp._validation import check_bool
+from skdp._validation import check_bool, check_count
 from skdp.data import Block
 from skdp.io._arrow import arrow, is_narrow, kind_of
 from skdp.io._duckdb import DuckDB
@@ -27,6 +27,7 @@ from skdp.io._table_source import FETCHED, TableSource
 from skdp.queries._plain_descent import PlainDescent
 from skdp.queries._plain_gradient import PlainGradient, PlainSums
 
+_MOST_READERS = 64
 # Column of a reading that says which rows are records.
 _IS_RECORD = "is a record"
 _ONE_RECORD = (
@@ -87,6 +88,10 @@ class SqlSource(TableSource):
         ``privacy_.assumed_public``.
     batch_size : int in [1, 2^20], default=16384
         Rows that are read at once. Changes no result.
+    n_readers : int in [1, 64], default=1
+        Connections that read shares of a table of PostgreSQL at once, all of one
+        snapshot. Changes no result. Readings in an order have one reader; DuckDB and
+        Spark read with threads or workers of their own.
 
     Examples
     --------
@@ -125,14 +130,17 @@ class SqlSource(TableSource):
         record_id: str | None = None,
         one_record_per_row: bool = False,
         batch_size: int = BATCH_SIZE,
+        n_readers: int = 1,
     ) -> None:
         arrow()
+        self._n_readers = check_count("n_readers", n_readers, high=_MOST_READERS)
         self._engine = _engine_of(connection)
         self._order = order_by
         self._id, self._id_text, self._order_text = record_id, "", ""
         self._is_declared = check_bool("one_record_per_row", one_record_per_row)
         with self._engine.transaction():
             self._relation = self._checked_relation(table)
+            self._check_readers()
             self._cells = refused(self._own, _UNREADABLE)
             self._condition = None if where is None else self._checked(where)
             if record_id is not None:
@@ -228,6 +236,20 @@ class SqlSource(TableSource):
             )
         return relation
 
+    def _check_readers(self) -> None:
+        """Refuse shares of what cannot be divided, before anything is read."""
+        if self._n_readers == 1:
+            return
+        engine, relation = self._engine, self._relation
+        is_table = refused(lambda: engine.is_stored_table(relation), _UNREADABLE)
+        if not is_table or len(engine.shares(relation, self._n_readers)) == 1:
+            raise ValueError(
+                "The 'n_readers' argument must be 1 but for a table that PostgreSQL "
+                f"stores. Got {self._n_readers}. Leave it out: other engines read with "
+                "threads or workers of their own, and views and queries are read by "
+                "one connection."
+            )
+
     def _own(self) -> dict[str, Cell]:
         """The columns of what is read."""
         names = self._engine.schema(f"SELECT * FROM {self._relation}").names
@@ -283,14 +305,20 @@ class SqlSource(TableSource):
     def _scan(
         self, names: tuple[str, ...]
     ) -> Iterator[tuple[Any, NDArray[np.bool_] | None]]:
-        for batch in self._engine.batches(
-            self._query(names), max(FETCHED, self.batch_size)
-        ):
+        for batch in self._fetched(names, max(FETCHED, self.batch_size)):
             if self._condition is None:
                 yield batch, None
                 continue
             is_record = batch.column(len(names)).to_numpy(zero_copy_only=False)
             yield batch.select(list(names)), np.asarray(is_record, dtype=bool)
+
+    def _fetched(self, names: tuple[str, ...], size: int) -> Iterator[Any]:
+        """Record batches, in the order of the source if it has one."""
+        engine, in_order = self._engine, self._order_text or self._order
+        if self._n_readers == 1 or in_order:
+            return engine.batches(self._query(names), size)
+        shares = engine.shares(self._relation, self._n_readers)
+        return engine.gathered([self._query(names, share) for share in shares], size)
 
     def gradient_sums(
         self, asked: PlainGradient, reading: Reading, targets: Any
@@ -360,7 +388,7 @@ class SqlSource(TableSource):
             return "TRUE"
         return f"COALESCE({self._condition}, FALSE)"
 
-    def _query(self, names: tuple[str, ...]) -> str:
+    def _query(self, names: tuple[str, ...], share: str = "") -> str:
         shown = [f"{self._cells[name].text} AS {quoted(name)}" for name in names]
         if self._condition is not None:
             shown.append(f"{self._is_record()} AS {quoted(_IS_RECORD)}")
@@ -368,7 +396,8 @@ class SqlSource(TableSource):
         if not order and self._order is not None:
             order = self._cells[self._order].text
         order = order and f" ORDER BY {order}"
-        return f"SELECT {', '.join(shown)} FROM {self._relation}{order}"
+        some = share and f" WHERE {share}"
+        return f"SELECT {', '.join(shown)} FROM {self._relation}{some}{order}"
 
     def _number(self, name: str) -> str:
         """What is read of a column, for sums; engines make no doubles of booleans."""
