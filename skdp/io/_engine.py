@@ -42,12 +42,25 @@ class Dialect:
         With places for a whole number below 2^53: its sum over rows, exactly.
     fence : str
         What ends a subquery so that its columns are computed once.
+    encoding : str
+        Of Python's names, that of a database which cannot be told of other characters.
+    longest_name : int
+        Bytes of a column's name beyond which it would be cut.
     """
 
     floor: str = "floor({})"
     trunc: str = "trunc({})"
     total: str = "SUM(CAST({} AS BIGINT))"
     fence: str = ""
+    encoding: str = "utf-8"
+    longest_name: int = 1 << 16
+
+    def can_write(self, text: str) -> bool:
+        """Whether a query may hold a text."""
+        try:
+            return b"\0" not in text.encode(self.encoding)
+        except UnicodeEncodeError:
+            return False
 
 
 class Engine(Protocol):

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -30,8 +31,9 @@ _STORED = {
     "Tid Range Scan",
     "Tid Scan",
 }
-# Encodings of which every text can be shown in UTF8; of others some end the query.
-_ENCODINGS = {"UTF8", "LATIN1"}
+# Encodings of which every text can be shown in UTF8, and Python's names of them; of
+# others some end the query.
+_ENCODINGS = {"UTF8": "utf-8", "LATIN1": "latin-1"}
 _NAME = re.compile(
     r'(?:"(?:[^"\x00]|"")+"|[^\W\d]\w*)(?:\.(?:"(?:[^"\x00]|"")+"|[^\W\d]\w*))?'
 )
@@ -73,6 +75,9 @@ _TYPES = (
     1184,
     2950,
 )
+# A quoted number is a constant at once: with a bare one no worker takes part. Servers
+# cut names to these bytes, as they are built by default.
+_DIALECT = Dialect(fence=" OFFSET '0'", longest_name=63)
 _NUMERIC = {b"ADBC:postgresql:typname": b"numeric"}.items()
 
 
@@ -99,8 +104,6 @@ class PostgreSQL:
     snapshot = (
         "the snapshot of one transaction of PostgreSQL before each reading and after"
     )
-    # A quoted number is a constant at once: with a bare one no worker takes part.
-    dialect = Dialect(fence=" OFFSET '0'")
     assumed = ()
 
     def __init__(self, connection: Any) -> None:
@@ -108,6 +111,7 @@ class PostgreSQL:
         self._link: Any = None
         self._state: Any = None
         self._readers = Readers(self._joined)
+        self.dialect = _DIALECT
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -152,12 +156,19 @@ class PostgreSQL:
             "nullif(current_setting('search_path'), '')), true)"
         )
         (encoding,) = self.row("SELECT current_setting('server_encoding')")
+        if isinstance(encoding, bytes):
+            raise ValueError(
+                "The connection must be made without quote_all_identifiers, with which "
+                "ADBC takes texts for bytes. Got it. Reset it for the user or the "
+                "database, or connect with options=-cquote_all_identifiers=off."
+            )
         if encoding not in _ENCODINGS:
             raise ValueError(
                 "The database must be encoded as UTF8 or LATIN1, whose texts can all "
                 f"be read. Got {encoding}. Copy the table into a database with "
                 "ENCODING 'UTF8'."
             )
+        self.dialect = replace(self.dialect, encoding=_ENCODINGS[encoding])
 
     def check(self) -> None:
         """Raise if another transaction goes on than at first."""

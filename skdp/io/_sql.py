@@ -92,6 +92,11 @@ class SqlSource(TableSource):
         Connections that read shares of a table of PostgreSQL at once, all of one
         snapshot. Changes no result. Readings in an order have one reader; DuckDB and
         Spark read with threads or workers of their own.
+    trains_inside : bool, default=False
+        Whether `bolt_on` of one output goes through the records of a table of
+        PostgreSQL within the server, by an aggregate: five to seven times slower than
+        reading them, and the user must be allowed to make temporary functions. Models
+        of several outputs or features that are no numbers are read all the same.
 
     Examples
     --------
@@ -131,16 +136,19 @@ class SqlSource(TableSource):
         one_record_per_row: bool = False,
         batch_size: int = BATCH_SIZE,
         n_readers: int = 1,
+        trains_inside: bool = False,
     ) -> None:
         arrow()
         self._n_readers = check_count("n_readers", n_readers, high=_MOST_READERS)
         self._engine = _engine_of(connection)
         self._order = order_by
         self._id, self._id_text, self._order_text = record_id, "", ""
+        self._trains_inside = check_bool("trains_inside", trains_inside)
         self._is_declared = check_bool("one_record_per_row", one_record_per_row)
         with self._engine.transaction():
             self._relation = self._checked_relation(table)
             self._check_readers()
+            self._check_training()
             self._cells = refused(self._own, _UNREADABLE)
             self._condition = None if where is None else self._checked(where)
             if record_id is not None:
@@ -250,6 +258,17 @@ class SqlSource(TableSource):
                 "one connection."
             )
 
+    def _check_training(self) -> None:
+        """Refuse what cannot go through the records itself."""
+        if self._trains_inside and not refused(
+            lambda: self._engine.trains, _UNREADABLE
+        ):
+            raise ValueError(
+                "The 'trains_inside' argument must be False but for PostgreSQL, no "
+                "standby, as a user who may make temporary functions in PL/pgSQL. Got "
+                "True. Leave it out, or ask for GRANT TEMPORARY on the database."
+            )
+
     def _own(self) -> dict[str, Cell]:
         """The columns of what is read."""
         names = self._engine.schema(f"SELECT * FROM {self._relation}").names
@@ -271,6 +290,12 @@ class SqlSource(TableSource):
         made = dict(features) if isinstance(features, Mapping) else {}
         if target is not None and target not in own and target not in made:
             made["target"], target = target, "target"
+        most = engine.dialect.longest_name
+        if any(len(name.encode("utf-8", "replace")) > most for name in made):
+            raise ValueError(
+                f"The names in 'features' must have at most {most} bytes, of which the "
+                "database makes no shorter ones. Got a longer one. Shorten it."
+            )
         texts = {
             name: engine.expression(text, f"The expression {name!r}", own)
             for name, text in made.items()
@@ -347,6 +372,8 @@ class SqlSource(TableSource):
         self, asked: PlainDescent, reading: Reading, targets: Any
     ) -> FloatArray | None:
         """Weights of an engine that trains inside; None where rows are read instead."""
+        if not self._trains_inside:
+            return None
         engine, plain = self._engine, self._plain_cells(reading, targets)
         if plain is None or not is_within(asked):
             return None
@@ -357,8 +384,8 @@ class SqlSource(TableSource):
         records = records_of(cells, target, self._relation, "TRUE", f"{own} AS id, ")
         (session,) = self._reads
 
-        def ask() -> tuple[int, FloatArray | None]:
-            found = engine.descended(asked, records) if engine.trains else None
+        def ask() -> tuple[int, FloatArray]:
+            found = engine.descended(asked, records)
             return self._count(), found
 
         found: FloatArray | None = session.answered(ask)
@@ -373,6 +400,9 @@ class SqlSource(TableSource):
             return None
         y = targets.text(self._number(self.target))
         if y is None or len(reading.names) > MOST_FEATURES:
+            return None
+        # Labels in other characters are in no row; rows are read, and nothing is said.
+        if not self._engine.dialect.can_write(y):
             return None
         return [self._number(name) for name in reading.names], y
 
