@@ -47,6 +47,7 @@ SOLVER_PARAMS = {
         "teacher_params": {"n_steps": 4, "step_size": 0.5},
     },
     "laplacian_smoothing": {"n_steps": 4, "batch_size": 10, "step_size": 0.5},
+    "line_search_gd": {"n_steps": 4},
     "multistage": {"n_steps": 4},
     "nesterov": {"n_steps": 4},
     "noisy_gd": {"n_steps": 4, "step_size": 0.5},

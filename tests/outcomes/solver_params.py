@@ -108,6 +108,15 @@ VARIANTS: dict[str, list[Variant]] = {
         Variant("csr", {"n_steps": 4}, "csr"),
         Variant("regularised", {"n_steps": 4}, more=REGULARISED),
     ],
+    "line_search_gd": [
+        Variant("few_steps", {"n_steps": 4}),
+        Variant("lengths", {"longest_step": 0.5, "n_lengths": 3, "n_steps": 5}),
+        Variant("shares", {"search_share": 0.6, "gain_clip": 0.1, "n_steps": 5}),
+        Variant("clipped", {"residual_clip": 0.3, "n_steps": 5}),
+        Variant("last_only", {"tail": 1e-9, "n_steps": 5}),
+        Variant("csr", {"n_steps": 4}, "csr"),
+        Variant("regularised", {"n_steps": 4}, more=REGULARISED),
+    ],
     "graduated_gd": [
         *_STEPS,
         Variant("none", {"convex_share": 0.0, "n_steps": 4}),
