@@ -152,7 +152,7 @@ def test_null_records_add_nothing_and_layouts_agree():
     assert found == pytest.approx(query.total(query.open(rest), None), abs=1e-9)
 
 
-# ---------------------------------------------------------------------------- the solver
+# --------------------------------------------------------------------------- the solver
 
 
 class Heard:
