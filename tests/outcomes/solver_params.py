@@ -92,6 +92,10 @@ VARIANTS: dict[str, list[Variant]] = {
         Variant("decreasing", {"schedule": "decreasing", "batch_size": 10}),
         Variant("sqrt", {"schedule": "sqrt", "batch_size": 10, "average": "linear"}),
         Variant("uniform", {"average": "uniform", "batch_size": 30}),
+        Variant(
+            "offset",
+            {"schedule": "sqrt", "offset": 3.0, "average": "last_log", "batch_size": 9},
+        ),
         Variant("radius", {"radius": 0.5, "batch_size": 30}),
         Variant("step_size", {"step_size": 0.1, "n_passes": 4}),
         Variant(
