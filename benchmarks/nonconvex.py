@@ -16,20 +16,17 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from scipy.special import expit
 from sklearn.datasets import load_svmlight_file
 from sklearn.metrics import log_loss
 
 from benchmarks._commands import count
 from benchmarks._data import data_folder, load
-from benchmarks._papers._storm import Storm
-from benchmarks._papers._tree_momentum import Logistic, TreeMomentum
 from skdp import (
     DPLinearSVC,
     DPLogisticRegression,
     DPRobustClassifier,
 )
-from skdp.privacy import Budget, GaussianEvent, calibrate, epsilon_of
+from skdp.privacy import epsilon_of
 
 DELTA = 1e-5
 Settings = dict[str, Any]
@@ -351,90 +348,9 @@ def chapter_5(runs: int) -> None:
         print(f"| zero_out | {strength:g} | {axes} | {' | '.join(cells)} |", flush=True)
 
 
-def on_test(weights: np.ndarray, table: Table) -> tuple[float, float]:
-    """Logarithmic loss and error of weights, the constant's last, on the test part."""
-    chances = expit(table.X_test @ weights[:-1] + weights[-1])
-    error = np.mean((chances > 0.5) != table.y_test)
-    return log_loss(table.y_test, chances), float(error)
-
-
-def of_grid(
-    fit: Callable[[Table, Settings, int], np.ndarray],
-    grid: list[Settings],
-    table: Table,
-    runs: int,
-) -> tuple[str, str, str]:
-    """Means on the test part with the settings of least loss on the validation part."""
-    part = table.validation()
-
-    def loss(settings: Settings) -> float:
-        return on_test(fit(part, settings, _FIRST_VALIDATION_SEED), part)[0]
-
-    best = min(grid, key=loss)
-    found = [on_test(fit(table, best, seed), table) for seed in range(runs)]
-    losses, errors = zip(*found, strict=True)
-    shown = ", ".join(f"{key}={value:g}" for key, value in best.items())
-    return spread(list(losses)), spread(list(errors)), shown
-
-
-def trees(runs: int) -> None:
-    """Tran and Cutkosky's Algorithms 1 and 2, repaired, on a9a; and plain STORM."""
-    table = a9a()
-    print(
-        "| adjacency | method | epsilon | true epsilon | log-loss | error | settings |"
-    )
-    print("|---|---|---|---|---|---|---|")
-    for epsilon, adjacency, algorithm in product(
-        (0.2, 0.5), ("zero_out", "replace_one"), (1, 2)
-    ):
-        mu = 1 / calibrate(GaussianEvent, Budget(epsilon, DELTA))
-
-        def method(settings: Settings) -> TreeMomentum:
-            facts = {name: v for name, v in settings.items() if name != "n_leaves"}
-            return TreeMomentum(
-                algorithm=algorithm,
-                adjacency=adjacency,
-                mu=mu,
-                alpha=1 / settings["n_leaves"],
-                **facts,
-            )
-
-        def fit(part: Table, settings: Settings, seed: int) -> np.ndarray:
-            rng = np.random.default_rng(seed)
-            task = Logistic(part.X, part.y, settings["n_leaves"])
-
-            def hear(kind: str, value: np.ndarray, deviation: float) -> np.ndarray:
-                return value + deviation * rng.normal(size=value.shape)
-
-            return method(settings).run(task, hear)
-
-        grid = list(
-            every(n_leaves=(4, 16), n_epochs=(10, 40), step_size=(0.03, 0.1, 0.3))
-        )
-        loss, error, shown = of_grid(fit, grid, table, runs)
-        true = epsilon_of(method(grid[0]).event, DELTA)
-        place = f"{adjacency} | Algorithm {algorithm}, repaired | {epsilon}"
-        print(f"| {place} | {true:.4f} | {loss} | {error} | {shown} |", flush=True)
-
-    def descended(part: Table, settings: Settings, seed: int) -> np.ndarray:
-        return Storm(**settings).run(part.X, part.y, seed)
-
-    grid = list(
-        every(
-            n_steps=(3000,),
-            batch_size=(100,),
-            refresh=(0.01, 0.1),
-            step_size=(2.0, 8.0),
-        )
-    )
-    loss, error, shown = of_grid(descended, grid, table, runs)
-    print(f"| | STORM, not private | inf | inf | {loss} | {error} | {shown} |")
-
-
 SECTIONS = {
     "chapter_4": (chapter_4, 5),
     "chapter_5": (chapter_5, 2),
-    "trees": (trees, 5),
     "wrong_labels": (wrong_labels, 3),
 }
 

@@ -8,6 +8,12 @@ post-processing of nodes. What was repaired: trees start anew in each epoch, so 
 node straddles two; all nodes that hold a record are counted exactly, in place of V;
 differences of gradients are noised by the smoothness times the way, and the order is
 the same in every epoch (docs/errata.md).
+
+A record stands at one place, so all nodes of all epochs together are one vector of
+which it moves known nodes by known amounts, whatever was heard before; nodes are told
+one by one and weights follow them. Both relations: a record against the null record,
+and against another one in its place. Noise is simulated in double precision, for
+figures; nothing here is for release.
 """
 
 from __future__ import annotations

@@ -8,8 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from benchmarks import tree_momentum as command
 from benchmarks._papers import _tree_momentum as trees
 from benchmarks._papers._storm import Storm, gradient
+from benchmarks.nonconvex import Table, every
 from skdp.privacy import epsilon_of
 
 LEAVES, EPOCHS, PER_LEAF, D = 8, 4, 3, 2
@@ -235,3 +237,19 @@ def test_storm_of_all_records_is_descent_and_of_batches_is_recursive():
     moved = second - gradient(rows[two], own.y[two], np.zeros(D + 1))
     wanted = -first - (0.8 * (first + moved) + 0.2 * second)
     assert batches.run(own.X, own.y, 0) == pytest.approx(wanted, abs=1e-14)
+
+
+def test_its_table_is_of_settings_chosen_without_the_test_part():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3))
+    X /= np.linalg.norm(X, axis=1)[:, None]
+    y = (X[:, 0] > 0).astype(int)
+    table = Table(X[:240], y[:240], X[240:], y[240:])
+    blind = replace(table, X_test=table.X_test * math.nan)
+    grid = tuple(every(n_leaves=(4,), n_epochs=(6,), step_size=(1e-9, 0.3)))
+    one = command.FromTrees(1, "zero_out", 50.0)
+    assert command.best_of(one.fit, grid, blind) == grid[1]
+    shown = command.line("place", one.fit, grid[1], table, 2)
+    assert shown.startswith("| place | ")
+    assert shown.endswith("step_size=0.3 |")
+    assert epsilon_of(one.method(grid[1]).event, 1e-5) <= 50.0

@@ -23,6 +23,8 @@ from skdp.queries._grid_rows import GridRows
 
 # Of weights, for the rounding of raw predictions.
 _ROUNDED = 1 + 1e-12
+# By which a raw prediction errs in double precision, over its bound; and twice that.
+_RAW_ERROR = 2.0**-51
 
 
 @dataclass(frozen=True)
@@ -99,11 +101,12 @@ class MovedGradient:
         return self.weights.shape
 
     def bound(self) -> Bound:
-        norm, moved = (
+        norm, earlier, moved = (
             float(np.linalg.norm(w, 2)) * _ROUNDED
-            for w in (self.weights, self.weights - self.before)
+            for w in (self.weights, self.before, self.weights - self.before)
         )
-        return self.family.bound(norm, moved)
+        # Two predictions that are close are apart by their rounding as well.
+        return self.family.bound(norm, moved + _RAW_ERROR * (norm + earlier))
 
     def slack(self, layout: Layout) -> float:
         # Both residuals are rounded, and their raw predictions err.

@@ -117,6 +117,23 @@ def test_null_records_add_nothing():
     assert np.array_equal(*totals)
 
 
+@by_adjacency
+def test_rounded_predictions_of_far_weights_are_in_the_bound(adjacency):
+    """Broken twin: a bound by the way alone, where weights are far and ways short."""
+    sums = MovedGradients(OBJECTIVE, math.inf, math.inf, 0.0)
+    before = on_grid(np.full(OBJECTIVE.shape, 2.0**40))
+    query = sums.at(before, before)
+    still = sums.bound(float(np.linalg.norm(before)), 0.0).under(adjacency)
+    added = query.bound().under(adjacency) - still
+    twice = 2 if adjacency == "replace_one" else 1
+    reach = OBJECTIVE.row_norm
+    wanted = reach**2 * 0.25 * 2**-51 * 2 * float(np.linalg.norm(before))
+    assert added == pytest.approx(twice * wanted, rel=1e-6)
+    # And nothing beyond what residuals can be, however far.
+    far = sums.at(before * 2.0**30, before).bound().under(adjacency)
+    assert far <= sums.worst.under(adjacency)
+
+
 def search(sums, adjacency, seed=0, count=3000):
     """Largest change found over the stated bound, at random and at worst weights."""
     rng, objective = np.random.default_rng(seed), sums.objective
