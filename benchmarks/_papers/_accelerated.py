@@ -52,7 +52,7 @@ class Noise:
 def dp_gd(
     n_steps: int, noise: Noise, smoothness: float, *, first_step: float = 1.0
 ) -> Plan:
-    """Gradient descent with steps c / L and the same noise in each; c is `first_step`."""
+    """Gradient descent with steps c / L and the same noise; c is `first_step`."""
     steps = np.full(n_steps, first_step / smoothness)
     return _plan(steps, np.zeros(n_steps), noise, _equal(n_steps))
 
