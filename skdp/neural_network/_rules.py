@@ -22,6 +22,9 @@ INPUT_NORM = 6.0
 _CLIP = 4.0
 # Of a step, in the loss's units and over its curvature in one output.
 _STEP = 0.25
+# Losses that are not convex are flat almost everywhere: their steps are no shorter than
+# if they were curved as the log-loss is.
+_NOT_CONVEX = 0.25
 TAIL, LAST_STEP = 0.5, 0.1
 ADAM_STEP = 0.01
 # Records up to which all are read at every step, and as many as are read above.
@@ -72,6 +75,8 @@ def step_size_of(objective: NetworkObjective, budget: Budget, momentum: float) -
     """
     loss = objective.loss
     curvature = loss.curvature_trace / loss.n_outputs
+    if not loss.is_convex:
+        curvature = min(curvature, _NOT_CONVEX)
     weak = min(1.0, signal_of(objective, budget) / _WEAK_SIGNAL)
     same_way = (1 - momentum) / (1 - momentum_of(objective, budget))
     return _STEP / (curvature * _unit_of(objective)) * weak * same_way

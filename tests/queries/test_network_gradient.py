@@ -379,7 +379,7 @@ def test_broken_twins_of_the_clip_are_found(twin, monkeypatch):
     charged = (1 + 2.0**-40) ** 2 - 1
     found = [longest_in_exact_arithmetic(objective_of(), 0.01, s) for s in range(8)]
     # Cutting hides less than what single precision is too long by.
-    monkeypatch.setattr(_network_sum, "_cut", _uncut)
+    monkeypatch.setattr(_network_sum, "cut_units", _uncut)
     found += [longest_in_exact_arithmetic(objective_of(), 0.01, s) for s in range(8)]
     assert max(found) > charged
 
@@ -392,7 +392,7 @@ def test_broken_twin_that_rounds_to_the_nearest_is_found(monkeypatch):
     def nearest(units, factors, bits):
         return np.rint(units * (factors * 2.0**bits)[:, None])
 
-    monkeypatch.setattr(_network_sum, "_cut", nearest)
+    monkeypatch.setattr(_network_sum, "cut_units", nearest)
     found = [longest_in_exact_arithmetic(objective_of(), 0.01, s) for s in range(8)]
     assert max(found) > (1 + 2.0**-40) ** 2 - 1
 
