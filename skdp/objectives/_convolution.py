@@ -205,9 +205,8 @@ class ConvolutionLayer:
         chosen = np.zeros(values.shape, np.int16)
         for k in range(1, self.own.pool**2):
             own = images[:, *self._window(*divmod(k, self.own.pool))]
-            is_larger = own > values
-            np.copyto(values, own, where=is_larger)
-            chosen[is_larger] = k
+            np.copyto(chosen, k, where=own > values)
+            np.maximum(values, own, out=values)
         return values.reshape(len(raw), -1), chosen.reshape(len(raw), -1)
 
     def send_back(self, sent: FloatArray, chosen: NDArray[np.int16]) -> FloatArray:

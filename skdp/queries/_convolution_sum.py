@@ -232,7 +232,7 @@ class _Totals:
         self._units = [ExactTotal(own.shape, 2 * UNIT_BITS) for own in units]
 
     def add(self, rows: Any, passed: PassedFilters, factors: FloatArray) -> None:
-        """Add the gradients of up to 2^10 records, cut towards 0."""
+        """Add the gradients of up to 2^12 records, cut towards 0."""
         for total, own in zip(self._filters, passed.filters, strict=True):
             units = cut_units(own.own.units, factors * own.own.unit, _BITS)
             total.add(units.sum(axis=0).astype(np.int64), len(units))

@@ -57,8 +57,8 @@ class ExactNetworkSum:
         layers = self._objective.layers(weights)
         totals, at_once = self._totals(layers), self._rows_at_once()
         for block in self._blocks(rows):
-            for start in range(0, len(block.y), at_once):
-                run = block.part(slice(start, start + at_once))
+            for chosen in _runs(len(block.y), at_once):
+                run = block.part(chosen)
                 own = run.rows.in_double()
                 passed = self._passed(own, run, layers)
                 totals.add(own, passed, self._factors(passed, run.squares))
@@ -191,6 +191,13 @@ class Totals:
         return np.concatenate([features.ravel(), bias, *rest])
 
 
+def _runs(n_rows: int, at_once: int) -> Iterator[slice]:
+    """Rows of a block in parts of nearly one size, at most half as large again."""
+    n_runs = max(1, round(n_rows / at_once))
+    for i in range(n_runs if n_rows else 0):
+        yield slice(i * n_rows // n_runs, (i + 1) * n_rows // n_runs)
+
+
 def residual_of(loss: Loss, block: Gridded, raw: FloatArray) -> FloatArray:
     """Derivatives of the loss by the last layer's raw values, 0 for null records."""
     residual = plain_residual(loss, block.y, raw)
@@ -221,7 +228,10 @@ def _joined(blocks: list[Gridded]) -> Gridded:
     first = blocks[0].rows
     entries = [own.rows.entries for own in blocks]
     is_sparse = issparse(entries[0])
-    rows = vstack(entries, format="csr") if is_sparse else np.concatenate(entries)
+    if is_sparse:
+        rows = vstack(entries, format="csr")
+    else:  # in double, as they are multiplied: copied once
+        rows = np.concatenate(entries, dtype=np.float64)
     return Gridded(
         replace(first, entries=rows),
         np.concatenate([own.squares for own in blocks]),
