@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,6 +24,8 @@ from skdp.queries._row_grid import squares_of
 # Rows that go through the layers at once: as many as pay for a call, and as few as
 # leave what is between the layers in the processor's memory.
 _ROWS = 1024
+# Rows that are kept together, of which a sample draws enough to pay for a call.
+_KEPT_ROWS = 8192
 
 
 class ExactNetworkSum:
@@ -62,7 +64,7 @@ class ExactNetworkSum:
                 own = run.rows.in_double()
                 passed = self._passed(own, run, layers)
                 totals.add(own, passed, self._factors(passed, run.squares))
-        return totals.value(self._objective.input_factor, self._clip)
+        return np.asarray(totals.value(self._objective.input_factor, self._clip))
 
     def _totals(self, layers: list[FloatArray]) -> Any:
         """What adds the records up."""
@@ -92,7 +94,9 @@ class ExactNetworkSum:
             blocks = blocks_of(self._source, rows)
             return _gathered(self._on_grid(block) for block in blocks if len(block.y))
         if not self._kept:
-            self._kept = [self._on_grid(block) for block in self._source.blocks()]
+            read = (self._on_grid(block) for block in self._source.blocks())
+            # In single precision, which holds their integers.
+            self._kept = list(_together(read, _KEPT_ROWS, np.float32))
         return iter(self._kept) if rows is None else _gathered(self._drawn(rows))
 
     def _drawn(self, rows: IntArray) -> Iterator[Gridded]:
@@ -214,29 +218,41 @@ def cut_units(units: FloatArray, factors: FloatArray, bits: int) -> FloatArray:
 
 def _gathered(blocks: Iterator[Gridded]) -> Iterator[Gridded]:
     """Present records of several blocks together: few are drawn of each."""
+    alone = (block.alone() for block in blocks)
+    # In double, as they are multiplied: copied once.
+    return _together(alone, _ROWS, np.float64)
+
+
+def _together(
+    blocks: Iterable[Gridded], least: int, kind: type[np.floating[Any]]
+) -> Iterator[Gridded]:
+    """Blocks of at least so many records each, but for the last; dense ones of a kind.
+
+    Either all blocks say which records are present, or none does.
+    """
     waiting: list[Gridded] = []
     for block in blocks:
-        waiting.append(block.alone())
-        if sum(len(own.y) for own in waiting) >= _ROWS:
-            yield _joined(waiting)
+        waiting.append(block)
+        if sum(len(own.y) for own in waiting) >= least:
+            yield _joined(waiting, kind)
             waiting = []
     if waiting:
-        yield _joined(waiting)
+        yield _joined(waiting, kind)
 
 
-def _joined(blocks: list[Gridded]) -> Gridded:
-    first = blocks[0].rows
+def _joined(blocks: list[Gridded], kind: type[np.floating[Any]]) -> Gridded:
+    first = blocks[0]
     entries = [own.rows.entries for own in blocks]
-    is_sparse = issparse(entries[0])
-    if is_sparse:
+    if issparse(entries[0]):
         rows = vstack(entries, format="csr")
-    else:  # in double, as they are multiplied: copied once
-        rows = np.concatenate(entries, dtype=np.float64)
+    else:
+        rows = np.concatenate(entries, dtype=kind)
+    present = [own.present for own in blocks if own.present is not None]
     return Gridded(
-        replace(first, entries=rows),
+        replace(first.rows, entries=rows),
         np.concatenate([own.squares for own in blocks]),
         np.concatenate([own.y for own in blocks]),
-        None,
+        np.concatenate(present) if present else None,
     )
 
 
