@@ -7,7 +7,6 @@ follow from a row and declarations alone, and cost nothing.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, Self
 

@@ -25,6 +25,8 @@ _STEP = 0.25
 # Losses that are not convex are flat almost everywhere: their steps are no shorter than
 # if they were curved as the log-loss is.
 _NOT_CONVEX = 0.25
+# With convolutions, whose weights act at many positions, steps are shorter.
+_WITH_FILTERS = 1 / 3
 TAIL, LAST_STEP = 0.5, 0.1
 ADAM_STEP = 0.01
 # Records up to which all are read at every step, and as many as are read above.
@@ -77,9 +79,10 @@ def step_size_of(objective: NetworkObjective, budget: Budget, momentum: float) -
     curvature = loss.curvature_trace / loss.n_outputs
     if not loss.is_convex:
         curvature = min(curvature, _NOT_CONVEX)
+    step = _STEP * (_WITH_FILTERS if objective.convolutions else 1.0)
     weak = min(1.0, signal_of(objective, budget) / _WEAK_SIGNAL)
     same_way = (1 - momentum) / (1 - momentum_of(objective, budget))
-    return _STEP / (curvature * _unit_of(objective)) * weak * same_way
+    return step / (curvature * _unit_of(objective)) * weak * same_way
 
 
 def _unit_of(objective: NetworkObjective) -> float:

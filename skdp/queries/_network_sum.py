@@ -142,6 +142,12 @@ class Gridded:
         rows = replace(self.rows, entries=self.rows.entries[chosen])
         return Gridded(rows, self.squares[chosen], self.y[chosen], present)
 
+    def those_present(self) -> NDArray[np.bool_]:
+        """Which records are present, of shape (n_rows,)."""
+        if self.present is None:
+            return np.ones(len(self.y), dtype=bool)
+        return self.present
+
     def alone(self) -> Gridded:
         """Without null records: one that is sampled leaves no trace."""
         if self.present is None:
@@ -226,10 +232,7 @@ def _gathered(blocks: Iterator[Gridded]) -> Iterator[Gridded]:
 def _together(
     blocks: Iterable[Gridded], least: int, kind: type[np.floating[Any]]
 ) -> Iterator[Gridded]:
-    """Blocks of at least so many records each, but for the last; dense ones of a kind.
-
-    Either all blocks say which records are present, or none does.
-    """
+    """Blocks of at least so many records but for the last; dense ones of a kind."""
     waiting: list[Gridded] = []
     for block in blocks:
         waiting.append(block)
@@ -247,12 +250,14 @@ def _joined(blocks: list[Gridded], kind: type[np.floating[Any]]) -> Gridded:
         rows = vstack(entries, format="csr")
     else:
         rows = np.concatenate(entries, dtype=kind)
-    present = [own.present for own in blocks if own.present is not None]
+    present = None
+    if any(own.present is not None for own in blocks):
+        present = np.concatenate([own.those_present() for own in blocks])
     return Gridded(
         replace(first.rows, entries=rows),
         np.concatenate([own.squares for own in blocks]),
         np.concatenate([own.y for own in blocks]),
-        np.concatenate(present) if present else None,
+        present,
     )
 
 

@@ -218,6 +218,28 @@ def test_the_same_bits_for_every_layout(loss, activation, monkeypatch):
     assert len(found) == 1
 
 
+class _SaysWhere(MemorySource):
+    """Blocks without null records do not say which are present."""
+
+    def blocks(self):
+        for block in super().blocks():
+            is_full = block.present.all()
+            yield replace(block, present=None) if is_full else block
+
+
+def test_blocks_may_say_or_not_which_records_are_present():
+    objective = objective_of()
+    query = NetworkGradients(objective, 0.3).at(weights_of(objective))
+    X, y, present = table()
+    source = _SaysWhere(X, y, present)
+    source.largest_block = 3
+    said = [block.present is None for block in source.blocks()]
+    assert any(said)
+    assert not all(said)
+    wanted = total_of(query, MemorySource(X, y, present))
+    assert np.array_equal(total_of(query, source), wanted)
+
+
 def test_broken_twin_of_floating_sums_is_found():
     objective = objective_of()
     w = weights_of(objective)
