@@ -31,7 +31,8 @@ TAIL, LAST_STEP = 0.5, 0.1
 ADAM_STEP = 0.01
 # Records up to which all are read at every step, and as many as are read above.
 _FEW_RECORDS, _BATCH = 8192, 4096
-# Steps at n mu of so much, by its root, within limits.
+# Steps at n mu of so much, by its root, within limits, the upper one up to twice as far
+# where momentum makes the way long.
 _STEPS, _SIGNAL, _FEWEST, _MOST = 200, 3000.0, 30, 400
 # n mu below which steps are shorter, and, for each output, above which momentum makes
 # the way longer.
@@ -51,11 +52,12 @@ def signal_of(objective: NetworkObjective, budget: Budget) -> float:
 
 
 def n_steps_of(objective: NetworkObjective, budget: Budget) -> int:
-    """The root of n mu, between 30 and 400."""
+    """The root of n mu, between 30 and 400, or up to 760 with momentum."""
     if not budget.is_finite:
         return _EXACT_STEPS
     wanted = _STEPS * math.sqrt(signal_of(objective, budget) / _SIGNAL)
-    return round(min(max(wanted, _FEWEST), _MOST))
+    most = _MOST * (1 + momentum_of(objective, budget))
+    return round(min(max(wanted, _FEWEST), most))
 
 
 def gradient_clip_of(objective: NetworkObjective, budget: Budget) -> float:
