@@ -32,7 +32,7 @@ help:
 	@echo "make demo-table   install, then fit a table of mixed columns as it comes (1 minute)"
 	@echo "make demo-boosting install, then boost trees and draw their shapes (1 minute)"
 	@echo "make demo-large   install, then fit a table from files without holding it (2 minutes)"
-	@echo "make demo-images  install, then tell digits apart, with filters too (1 minute)"
+	@echo "make demo-images  install, then tell digits apart, with filters too (2 minutes)"
 	@echo "make test         install, then run the tests (10 to 20 minutes on 2 cores)"
 	@echo "make test-benchmarks  the tests of benchmarks/ (half a minute)"
 	@echo "make test-all     all of these and the long statistical ones"

@@ -4,8 +4,8 @@ Images
 ======
 
 Small images of digits, private: a linear model, a network of hidden units, and one that
-begins with filters that are moved over the image. With little noise filters are better;
-with much noise there is little that they can learn, and the linear model is even.
+begins with filters that are moved over the image. Filters have few weights, which all
+positions share, so that they learn even from a few hundred images beneath noise.
 
 Noise is drawn anew in every run, so the numbers differ a little each time.
 """
