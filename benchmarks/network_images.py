@@ -81,7 +81,7 @@ def _network(norm: float, hidden: tuple[int, ...], **facts: Any) -> Any:
     return DPMLPClassifier(data_norm=norm, hidden_layer_sizes=hidden, **facts)
 
 
-# The network of the thesis's table 4.3, which is that of Opacus' first example.
+# Wang's network of MNIST, which is that of the first example of Opacus (pytorch-dp).
 _FILTERS = (
     Convolution(16, 8, stride=2, padding=3, pool=2),
     Convolution(32, 4, stride=2, pool=2),
