@@ -21,7 +21,7 @@ OLDEST = 1.6.0 1.6.1 1.7.0 1.7.1 1.7.2 1.8.0
 PEERS_VENV = $(VENV)-peers
 PEERS = benchmarks/peers.txt
 
-.PHONY: help demo demo-solvers demo-search demo-sparse demo-ratings demo-table demo-boosting demo-large test test-benchmarks test-all test-oldest bench lint clean python
+.PHONY: help demo demo-solvers demo-search demo-sparse demo-ratings demo-table demo-boosting demo-large demo-images test test-benchmarks test-all test-oldest bench lint clean python
 
 help:
 	@echo "make demo         install, then fit private models on real data (2 minutes)"
@@ -32,6 +32,7 @@ help:
 	@echo "make demo-table   install, then fit a table of mixed columns as it comes (1 minute)"
 	@echo "make demo-boosting install, then boost trees and draw their shapes (1 minute)"
 	@echo "make demo-large   install, then fit a table from files without holding it (2 minutes)"
+	@echo "make demo-images  install, then tell digits apart, with filters too (2 minutes)"
 	@echo "make test         install, then run the tests (10 to 20 minutes on 2 cores)"
 	@echo "make test-benchmarks  the tests of benchmarks/ (half a minute)"
 	@echo "make test-all     all of these and the long statistical ones"
@@ -79,6 +80,9 @@ demo-boosting: $(VENV)/.installed-demo
 
 demo-large: $(VENV)/.installed-demo
 	@$(BIN)/python examples/plot_08_larger_than_memory.py
+
+demo-images: $(VENV)/.installed-demo
+	@$(BIN)/python examples/plot_09_images.py
 
 test: $(VENV)/.installed-test
 	$(PYTEST) -m "not slow and not bench"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
@@ -22,11 +23,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from sklearn.metrics import accuracy_score, log_loss, r2_score, roc_auc_score
+from sklearn.pipeline import make_pipeline
 
 from benchmarks._accuracy import mean_and_error
 from benchmarks._commands import Commands, count
 from benchmarks._data import MissingData
 from benchmarks._declared_tables import NAMES, Declared, declared, table
+from benchmarks._random_features import Fourier, Pairs
 from skdp import (
     DPGradientBoostingClassifier,
     DPGradientBoostingRegressor,
@@ -34,6 +37,7 @@ from skdp import (
     DPMLPRegressor,
     TableEncoder,
 )
+from skdp.columns import Range
 from skdp.linear_model import DPLinearRegression, DPLogisticRegression
 
 _SPLIT_SEED = 9100
@@ -86,6 +90,17 @@ def _lines(fit: Fit) -> TableEncoder:
     return TableEncoder(fit.columns, numeric="linear")
 
 
+def _featured(fit: Fit, features: Any) -> Any:
+    """A linear model of public features of lines of the columns."""
+    return make_pipeline(_lines(fit), features, fit.dense(data_norm=math.sqrt(2)))
+
+
+def _pairs(fit: Fit) -> Pairs:
+    given = fit.columns.values() if fit.known.names else []
+    numbers = [own for own in given if isinstance(own, Range)]
+    return Pairs(list(range(len(numbers))))
+
+
 VARIANTS: dict[str, Callable[[Fit], Any]] = {
     "default": lambda fit: fit.dense(columns=fit.columns),
     "as_encoded": lambda fit: fit.dense(columns=fit.columns, preconditioning=None),
@@ -95,6 +110,9 @@ VARIANTS: dict[str, Callable[[Fit], Any]] = {
     "from_constant": lambda fit: fit.boosted(columns=fit.columns, init="constant"),
     "bins": lambda fit: fit.dense(columns=TableEncoder(fit.columns, numeric="bins")),
     "network": lambda fit: fit.network(columns=fit.columns),
+    "fourier": lambda fit: _featured(fit, Fourier()),
+    "fine_fourier": lambda fit: _featured(fit, Fourier(deviation=8.0)),
+    "pairs": lambda fit: _featured(fit, _pairs(fit)),
 }
 
 

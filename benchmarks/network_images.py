@@ -22,6 +22,7 @@ from benchmarks._accuracy import mean_and_error
 from benchmarks._commands import count
 from benchmarks._data import data_folder
 from skdp import DPLogisticRegression, DPMLPClassifier
+from skdp.neural_network import Convolution
 
 _SIDE, _CELL, _ORIENTATIONS = 28, 4, 9
 # Added to squared norms of blocks, in squared units of grey: flat ones stay small.
@@ -80,6 +81,23 @@ def _network(norm: float, hidden: tuple[int, ...], **facts: Any) -> Any:
     return DPMLPClassifier(data_norm=norm, hidden_layer_sizes=hidden, **facts)
 
 
+# Wang's network of MNIST, which is that of the first example of Opacus (pytorch-dp).
+_FILTERS = (
+    Convolution(16, 8, stride=2, padding=3, pool=2),
+    Convolution(32, 4, stride=2, pool=2),
+)
+
+
+def _convolutional(**facts: Any) -> Any:
+    return DPMLPClassifier(
+        data_norm=_PIXEL_NORM,
+        convolutions=_FILTERS,
+        image_shape=(_SIDE, _SIDE),
+        hidden_layer_sizes=(32,),
+        **facts,
+    )
+
+
 def _linear(norm: float, **facts: Any) -> Any:
     return DPLogisticRegression(data_norm=norm, **facts)
 
@@ -87,6 +105,7 @@ def _linear(norm: float, **facts: Any) -> Any:
 # By name: whether rows are features, and a model of the facts of a fit.
 MODELS: dict[str, tuple[bool, Callable[..., Any]]] = {
     "pixels, 64 units": (False, lambda **f: _network(_PIXEL_NORM, (64,), **f)),
+    "pixels, convolutions": (False, _convolutional),
     "pixels, linear": (False, lambda **f: _linear(_PIXEL_NORM, **f)),
     "gradients, 32 units": (True, lambda **f: _network(_FEATURE_NORM, (32,), **f)),
     "gradients, linear": (True, lambda **f: _linear(_FEATURE_NORM, **f)),

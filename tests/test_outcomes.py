@@ -13,8 +13,17 @@ import tests.outcomes.__main__ as command
 from skdp.decomposition._registry import FACTORIZERS, PRIVATE_FORMS
 from skdp.ensemble import BOOSTERS
 from skdp.model_selection import METHODS, SCORINGS
+from skdp.neural_network import NETWORK_SOLVERS
 from skdp.solvers import SOLVERS
-from tests.outcomes import boosted, factorizers, linear, scores, searches, solver_params
+from tests.outcomes import (
+    boosted,
+    factorizers,
+    linear,
+    networks,
+    scores,
+    searches,
+    solver_params,
+)
 from tests.outcomes.catalogue import catalogue
 from tests.outcomes.outcome import Outcome, Released, difference, digest, run
 
@@ -34,6 +43,7 @@ HANDFUL = (
     "pipeline/scaled/replace_one/delta",
     "ledger/steps/delta",
     "boosted/newton_boosting/logistic/monotone/zero_out",
+    "networks/softmax/filters",
 )
 EVERY = {outcome.key: outcome for outcome in catalogue()}
 
@@ -71,6 +81,7 @@ def test_every_registered_key_has_outcomes():
     assert {*linear.DENSE, *linear.SPARSE} == set(SOLVERS)
     assert set(solver_params.VARIANTS) == set(SOLVERS)
     assert set(boosted.KEYS) == set(BOOSTERS)
+    assert set(networks.KEYS) == set(NETWORK_SOLVERS)
     assert set(factorizers.KEYS) == set(FACTORIZERS)
     assert set(factorizers.PRIVATE) == {unit for _, unit in PRIVATE_FORMS}
     assert set(scores.SCORINGS) == set(SCORINGS)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import math
 
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.pipeline import Pipeline
 
 from benchmarks import _declared, _declared_tables
 from benchmarks.__main__ import main
 from benchmarks._declared import VARIANTS, Fit, Job, load, measured
 from benchmarks._declared_tables import DECLARATIONS, NAMES, Declared, Table, declared
+from benchmarks._random_features import Fourier, Pairs
 from skdp import columns
 from skdp.datasets import ADULT_BOUNDS, ADULT_CATEGORIES
 
@@ -128,15 +131,29 @@ def test_a_refusal_is_kept_with_its_reason(monkeypatch):
 def test_variants_have_the_budget_they_are_given():
     fit = Fit(declared("digits_odd"), 0.5, 1e-7, "zero_out", 3)
     for make in VARIANTS.values():
-        given = make(fit).get_params(deep=False)
+        model = make(fit)
+        last = model[-1] if isinstance(model, Pipeline) else model
+        given = last.get_params(deep=False)
         assert (given["epsilon"], given["delta"]) == (0.5, 1e-7)
         assert (given["adjacency"], given["random_state"]) == ("zero_out", 3)
+
+
+@pytest.mark.parametrize("features", [Fourier(16), Pairs([0, 2, 3])])
+def test_public_features_are_of_the_row_alone_and_no_longer_than_is_declared(features):
+    X = np.random.default_rng(0).normal(size=(50, 5))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    found = features.fit(X).transform(X)
+    assert np.linalg.norm(found, axis=1).max() <= math.sqrt(2) * (1 + 1e-12)
+    alone = features.fit(X[:1]).transform(X[:1])
+    assert np.allclose(alone, found[:1], rtol=1e-12)
+    assert np.array_equal(found[:, :5], X)
 
 
 def test_variants_are_centred_and_encoded_as_they_are_named():
     fit = Fit(declared("digits_odd"), 0.5, 1e-7, "zero_out", 3)
     told = {name: make(fit).get_params() for name, make in VARIANTS.items()}
-    told.pop("network")
+    for name in ("network", "fourier", "fine_fourier", "pairs"):
+        told.pop(name)
     boosted = {name: told.pop(name) for name in ("boosted", "from_constant")}
     starts = {name: given["init"] for name, given in boosted.items()}
     assert starts == {"boosted": "linear", "from_constant": "constant"}

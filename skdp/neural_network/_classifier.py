@@ -2,26 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
 from scipy.special import expit, log_expit, log_softmax, softmax
 from sklearn.base import ClassifierMixin
+from sklearn.utils.metaestimators import available_if
 
 from skdp._input import declared_labels
 from skdp._labels import encode_labels
+from skdp._validation import check_choice
 from skdp.io._takes import fit_through
 from skdp.linear_model._rows import public_facts, rows_to_fit
-from skdp.losses import LogisticLoss, Loss, SoftmaxLoss
+from skdp.losses import CauchyLoss, LogisticLoss, Loss, SigmoidLoss, SoftmaxLoss
 from skdp.neural_network._network import PrivateNetwork
 
 
-class DPMLPClassifier(ClassifierMixin, PrivateNetwork):
-    r"""A network of fully connected layers, of classes, with differential privacy.
+def _outputs(n_classes: int) -> int:
+    return 1 if n_classes == 2 else n_classes
 
-    Minimises the mean log-loss (of more than two classes the softmax loss) along noisy
-    sums of per-record gradients. The joint gradient of all layers, biases included, is
-    clipped to one norm, which is found without forming it. On tables
+
+LOSSES: dict[str, Callable[[int], Loss]] = {
+    "cauchy": lambda n: CauchyLoss(n_outputs=_outputs(n)),
+    "log_loss": lambda n: LogisticLoss() if n == 2 else SoftmaxLoss(n),
+    "sigmoid": lambda n: SigmoidLoss(n_outputs=_outputs(n)),
+}
+
+
+class DPMLPClassifier(ClassifierMixin, PrivateNetwork):
+    r"""A network of few layers, of classes, with differential privacy.
+
+    Minimises the mean log-loss (of more than two classes the softmax loss), or a loss
+    that is not convex, along noisy sums of per-record gradients. The joint gradient of
+    all layers, biases included, is clipped to one norm. On tables
     `DPGradientBoostingClassifier` has been better in every comparison so far; a network
     is for rows of one kind, such as pixels or their declared features
     (``docs/networks.md``).
@@ -58,8 +72,17 @@ class DPMLPClassifier(ClassifierMixin, PrivateNetwork):
     hidden_layer_sizes : int or sequence of int in [1, 4096], default=(32,)
         Units of each hidden layer, of which there are at most 8. None of them, ``()``,
         is a linear model.
+    convolutions : sequence of skdp.neural_network.Convolution, default=()
+        Before the hidden layers, of rows that are images; with these at most 8. Their
+        activation is that of hidden units.
+    image_shape : (height, width), (height, width, channels) or None, default=None
+        Of the image that each row is, row by row, the channels of a pixel together.
+        Required with `convolutions`, and refused without.
     activation : {"tanh", "logistic", "relu", "identity"}, default="tanh"
         Of hidden units.
+    loss : {"log_loss", "cauchy", "sigmoid"}, default="log_loss"
+        What is minimised. The others are those of `DPRobustClassifier`: smooth, not
+        convex, and bounded or nearly so for a wrong label; they have no probabilities.
     alpha : float in [0, 1e100] or None, default=None
         L2 regularisation of the mean loss, biases included. None: 0.
     solver : str, default="auto"
@@ -78,7 +101,8 @@ class DPMLPClassifier(ClassifierMixin, PrivateNetwork):
     Attributes
     ----------
     coefs_ : list of ndarray of shape (n_inputs, n_units)
-        Weights of each layer, of rows in units of the features. Private output. Of the
+        Weights of each layer (of a convolution the inputs are a patch, row by row, and
+        the units are filters), of rows in units of the features. Private output. Of the
         dtype of X.
     intercepts_ : list of ndarray of shape (n_units,)
         Private output.
@@ -131,7 +155,10 @@ class DPMLPClassifier(ClassifierMixin, PrivateNetwork):
         adjacency: str = "replace_one",
         data_norm: float = 1.0,
         hidden_layer_sizes: Any = (32,),
+        convolutions: Any = (),
+        image_shape: Any = None,
         activation: str = "tanh",
+        loss: str = "log_loss",
         alpha: float | None = None,
         solver: str = "auto",
         solver_params: Any = None,
@@ -146,7 +173,10 @@ class DPMLPClassifier(ClassifierMixin, PrivateNetwork):
         self.adjacency = adjacency
         self.data_norm = data_norm
         self.hidden_layer_sizes = hidden_layer_sizes
+        self.convolutions = convolutions
+        self.image_shape = image_shape
         self.activation = activation
+        self.loss = loss
         self.alpha = alpha
         self.solver = solver
         self.solver_params = solver_params
@@ -189,14 +219,18 @@ class DPMLPClassifier(ClassifierMixin, PrivateNetwork):
         classes, codes = encode_labels(self, X, y)
         labels = "taken from y" if self.classes is None else "declared"
         assumed = (*public_facts(self.columns), f"set of labels ({labels})")
-        self._train(X, codes, _loss_of(len(classes)), budget, assumed)
+        self._train(X, codes, self._loss_of(len(classes)), budget, assumed)
         self.classes_ = classes
         return self
 
     def _expected_loss(self) -> Loss:
         if self.classes is None:
-            return _loss_of(2)
-        return _loss_of(len(declared_labels(self.classes)))
+            return self._loss_of(2)
+        return self._loss_of(len(declared_labels(self.classes)))
+
+    def _loss_of(self, n_classes: int) -> Loss:
+        check_choice("loss", self.loss, list(LOSSES))
+        return LOSSES[self.loss](n_classes)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Raw predictions of the rows, clipped as in `fit`.
@@ -241,5 +275,11 @@ class DPMLPClassifier(ClassifierMixin, PrivateNetwork):
         return tags
 
 
-def _loss_of(n_classes: int) -> Loss:
-    return LogisticLoss() if n_classes == 2 else SoftmaxLoss(n_classes)
+def _is_probable(model: DPMLPClassifier) -> bool:
+    """Whether raw predictions are log-odds."""
+    return bool(model.loss == "log_loss")
+
+
+# Once the class is made: by then methods take sources, which descriptors would not.
+for _own in (DPMLPClassifier.predict_proba, DPMLPClassifier.predict_log_proba):
+    setattr(DPMLPClassifier, _own.__name__, available_if(_is_probable)(_own))

@@ -33,10 +33,17 @@ from skdp.linear_model._rows import (
 )
 from skdp.linear_model._signal import signal_of
 from skdp.losses import Loss
+from skdp.neural_network._convolved import convolved_raw
 from skdp.neural_network._registry import NamedDescent, named_descent
 from skdp.neural_network._rules import INPUT_NORM
 from skdp.neural_network._train import Trained, train
-from skdp.objectives import ACTIVATIONS, LinearObjective, NetworkObjective
+from skdp.objectives import (
+    ACTIVATIONS,
+    Convolution,
+    LinearObjective,
+    NetworkObjective,
+)
+from skdp.objectives._convolution import Shape
 from skdp.objectives._network import MOST_LAYERS, MOST_UNITS
 from skdp.privacy._accounting import Budget, calibrate
 from skdp.privacy._record import PrivacyRecord
@@ -54,6 +61,8 @@ class PrivateNetwork(TakesSources, PrivateEstimator):
     """
 
     hidden_layer_sizes: Any
+    convolutions: Any
+    image_shape: Any
     activation: str
     solver: str
     columns: Any
@@ -71,6 +80,11 @@ class PrivateNetwork(TakesSources, PrivateEstimator):
                 f"{self.data_norm!r}. Leave it out: rows of declared columns are "
                 "encoded so that none is longer than 1."
             )
+        if self.columns is not None and self._convolutions():
+            raise ValueError(
+                "The 'convolutions' parameter needs rows that are images. Got "
+                "declared 'columns' too. Leave one of them out."
+            )
         return super()._check_privacy_params()
 
     def _hidden(self) -> tuple[int, ...]:
@@ -85,6 +99,46 @@ class PrivateNetwork(TakesSources, PrivateEstimator):
         return tuple(
             check_count("hidden_layer_sizes", size, high=MOST_UNITS) for size in sizes
         )
+
+    def _convolutions(self) -> tuple[Convolution, ...]:
+        """What is declared before the layers of units."""
+        given = self.convolutions
+        several = tuple(given) if isinstance(given, Iterable) else (given,)
+        if not all(isinstance(own, Convolution) for own in several):
+            raise TypeError(
+                "The 'convolutions' parameter must be a sequence of "
+                f"skdp.neural_network.Convolution. Got {given!r}. Use for example "
+                "[Convolution(16, 8, stride=2)]."
+            )
+        if len(several) + len(self._hidden()) > MOST_LAYERS:
+            raise ValueError(
+                "The 'convolutions' and 'hidden_layer_sizes' parameters must be at "
+                f"most {MOST_LAYERS} together. Got {len(several)} and "
+                f"{len(self._hidden())}. Use one or two of each."
+            )
+        return several
+
+    def _image(self) -> Shape:
+        """Height, width and channels of a row; zeros without convolutions."""
+        given = self.image_shape
+        if not self._convolutions():
+            if given is None:
+                return 0, 0, 0
+            raise ValueError(
+                "The 'image_shape' parameter must be None without 'convolutions'. Got "
+                f"{given!r}. Declare convolutions, or leave it out."
+            )
+        sizes = tuple(given) if isinstance(given, Iterable) else ()
+        if len(sizes) not in (2, 3) or isinstance(given, str):
+            raise ValueError(
+                "The 'image_shape' parameter must be (height, width) or (height, "
+                f"width, channels) with 'convolutions'. Got {given!r}. Declare the "
+                "shape of the image that each row is."
+            )
+        height, width, channels = (
+            check_count("image_shape", size, high=2**20) for size in (*sizes, 1)[:3]
+        )
+        return height, width, channels
 
     def _named(self) -> NamedDescent:
         is_private = math.isfinite(self.epsilon)
@@ -113,6 +167,8 @@ class PrivateNetwork(TakesSources, PrivateEstimator):
             input_norm=INPUT_NORM,
             adjacency=self.adjacency,
             alpha=check_alpha(self.alpha),
+            convolutions=self._convolutions(),
+            image=self._image(),
         )
 
     @abstractmethod
@@ -159,7 +215,7 @@ class PrivateNetwork(TakesSources, PrivateEstimator):
         )
 
     def _signal(self, n_samples: int, rehearsed: Any) -> Signal:
-        n_features = rehearsed.coefs_[0].shape[0]
+        n_features = rehearsed.privacy_.n_features
         budget = Budget(self.epsilon, self.delta)
         loss = self._expected_loss()
         objective = self._objective(loss, n_samples, n_features, budget)
@@ -237,7 +293,7 @@ class PrivateNetwork(TakesSources, PrivateEstimator):
     def _keep(self, trained: Trained, objective: NetworkObjective, dtype: Any) -> None:
         layers = objective.layers(trained.solution.weights)
         layers[-1] = self._in_units(layers[-1])
-        factors = [objective.input_factor] + [1.0] * len(objective.hidden)
+        factors = [objective.input_factor] + [1.0] * (len(objective.shapes) - 1)
         self.coefs_ = [
             in_dtype(factor * layer[:-1], dtype)
             for factor, layer in zip(factors, layers, strict=True)
@@ -245,6 +301,7 @@ class PrivateNetwork(TakesSources, PrivateEstimator):
         self.intercepts_ = [in_dtype(layer[-1].copy(), dtype) for layer in layers]
         self.init_seed_ = trained.seed
         self._activation, self._row_norm = objective.activation, objective.data_norm
+        self._convolved = objective.convolved
 
     def _in_units(self, layer: FloatArray) -> FloatArray:
         """The last layer, the biases its last row, in units of the targets."""
@@ -256,6 +313,14 @@ class PrivateNetwork(TakesSources, PrivateEstimator):
         """Raw predictions of rows, which are clipped as they were in `fit`."""
         check_is_fitted(self)
         X = rows_to_predict(self, X)
+        if self._convolved:
+            return convolved_raw(
+                X,
+                self._row_norm,
+                self._convolved,
+                list(zip(self.coefs_, self.intercepts_, strict=True)),
+                ACTIVATIONS[self._activation],
+            )
         raw = clipped_products(X, self.coefs_[0], self._row_norm) + self.intercepts_[0]
         layers = zip(self.coefs_[1:], self.intercepts_[1:], strict=True)
         for coef, intercept in layers:

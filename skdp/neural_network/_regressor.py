@@ -22,7 +22,7 @@ _RESIDUAL_BOUND = 2.0
 
 
 class DPMLPRegressor(RegressorMixin, PrivateNetwork):
-    r"""A network of fully connected layers, of numbers, with differential privacy.
+    r"""A network of few layers, of numbers, with differential privacy.
 
     Minimises half the mean squared error along noisy sums of per-record gradients; the
     joint gradient of all layers, biases included, is clipped to one norm, which is
@@ -61,6 +61,12 @@ class DPMLPRegressor(RegressorMixin, PrivateNetwork):
     hidden_layer_sizes : int or sequence of int in [1, 4096], default=(32,)
         Units of each hidden layer, of which there are at most 8. None of them, ``()``,
         is a linear model.
+    convolutions : sequence of skdp.neural_network.Convolution, default=()
+        Before the hidden layers, of rows that are images; with these at most 8. Their
+        activation is that of hidden units.
+    image_shape : (height, width), (height, width, channels) or None, default=None
+        Of the image that each row is, row by row, the channels of a pixel together.
+        Required with `convolutions`, and refused without.
     activation : {"tanh", "logistic", "relu", "identity"}, default="tanh"
         Of hidden units.
     alpha : float in [0, 1e100] or None, default=None
@@ -81,7 +87,8 @@ class DPMLPRegressor(RegressorMixin, PrivateNetwork):
     Attributes
     ----------
     coefs_ : list of ndarray of shape (n_inputs, n_units)
-        Weights of each layer, of rows in units of the features and of predictions in
+        Weights of each layer (of a convolution the inputs are a patch, row by row, and
+        the units are filters), of rows in units of the features and of predictions in
         units of the target. Private output. Of the dtype of X.
     intercepts_ : list of ndarray of shape (n_units,)
         Private output.
@@ -131,6 +138,8 @@ class DPMLPRegressor(RegressorMixin, PrivateNetwork):
         adjacency: str = "replace_one",
         data_norm: float = 1.0,
         hidden_layer_sizes: Any = (32,),
+        convolutions: Any = (),
+        image_shape: Any = None,
         activation: str = "tanh",
         alpha: float | None = None,
         solver: str = "auto",
@@ -146,6 +155,8 @@ class DPMLPRegressor(RegressorMixin, PrivateNetwork):
         self.adjacency = adjacency
         self.data_norm = data_norm
         self.hidden_layer_sizes = hidden_layer_sizes
+        self.convolutions = convolutions
+        self.image_shape = image_shape
         self.activation = activation
         self.alpha = alpha
         self.solver = solver

@@ -22,11 +22,17 @@ INPUT_NORM = 6.0
 _CLIP = 4.0
 # Of a step, in the loss's units and over its curvature in one output.
 _STEP = 0.25
+# Losses that are not convex are flat almost everywhere: their steps are no shorter than
+# if they were curved as the log-loss is.
+_NOT_CONVEX = 0.25
+# With convolutions, whose weights act at many positions, steps are shorter.
+_WITH_FILTERS = 1 / 3
 TAIL, LAST_STEP = 0.5, 0.1
 ADAM_STEP = 0.01
 # Records up to which all are read at every step, and as many as are read above.
 _FEW_RECORDS, _BATCH = 8192, 4096
-# Steps at n mu of so much, by its root, within limits.
+# Steps at n mu of so much, by its root, within limits, the upper one up to twice as far
+# where momentum makes the way long.
 _STEPS, _SIGNAL, _FEWEST, _MOST = 200, 3000.0, 30, 400
 # n mu below which steps are shorter, and, for each output, above which momentum makes
 # the way longer.
@@ -46,11 +52,12 @@ def signal_of(objective: NetworkObjective, budget: Budget) -> float:
 
 
 def n_steps_of(objective: NetworkObjective, budget: Budget) -> int:
-    """The root of n mu, between 30 and 400."""
+    """The root of n mu, between 30 and 400, or up to 760 with momentum."""
     if not budget.is_finite:
         return _EXACT_STEPS
     wanted = _STEPS * math.sqrt(signal_of(objective, budget) / _SIGNAL)
-    return round(min(max(wanted, _FEWEST), _MOST))
+    most = _MOST * (1 + momentum_of(objective, budget))
+    return round(min(max(wanted, _FEWEST), most))
 
 
 def gradient_clip_of(objective: NetworkObjective, budget: Budget) -> float:
@@ -72,9 +79,12 @@ def step_size_of(objective: NetworkObjective, budget: Budget, momentum: float) -
     """
     loss = objective.loss
     curvature = loss.curvature_trace / loss.n_outputs
+    if not loss.is_convex:
+        curvature = min(curvature, _NOT_CONVEX)
+    step = _STEP * (_WITH_FILTERS if objective.convolutions else 1.0)
     weak = min(1.0, signal_of(objective, budget) / _WEAK_SIGNAL)
     same_way = (1 - momentum) / (1 - momentum_of(objective, budget))
-    return _STEP / (curvature * _unit_of(objective)) * weak * same_way
+    return step / (curvature * _unit_of(objective)) * weak * same_way
 
 
 def _unit_of(objective: NetworkObjective) -> float:

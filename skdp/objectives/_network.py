@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 from skdp._floats import FloatArray
 from skdp.losses import Loss
 from skdp.objectives._activations import ACTIVATIONS, Activation
+from skdp.objectives._convolution import Convolution, ConvolutionLayer, Shape
 from skdp.privacy._adjacency import Adjacency, check_adjacency
 
 # Released weights are kept in a box of this half side, far beyond any useful model and
@@ -25,12 +26,12 @@ _DEVIATION = 0.3
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkObjective:
-    """Fully connected layers, a loss, and public facts; nothing computed from the data.
+    """Layers, a loss, and public facts; nothing computed from the data.
 
     The objective is ``mean(loss) + alpha / 2 * ||w||^2`` over all weights w, biases
     included, as one vector: layer by layer, of each a matrix of shape (n_inputs + 1,
-    n_units) whose last row has the biases. Rows enter the first layer times
-    `input_factor`.
+    n_units) whose last row has the biases. Of a convolution inputs are a patch and
+    units are filters. Rows enter the first layer times `input_factor`.
 
     Parameters
     ----------
@@ -39,7 +40,7 @@ class NetworkObjective:
     n_samples, n_features : int
         Public record and feature counts.
     hidden : tuple of int
-        Units of each hidden layer.
+        Units of each hidden layer that is fully connected.
     activation : {"identity", "logistic", "relu", "tanh"}
     data_norm : float in (0, inf]
         Rows are clipped to this L2 norm, in units of the features. inf: no clipping,
@@ -51,6 +52,11 @@ class NetworkObjective:
     adjacency : {"replace_one", "zero_out"}
     alpha : float in [0, inf), default=0.0
         L2 regularisation of the mean loss.
+    convolutions : tuple of Convolution, default=()
+        Before the fully connected layers.
+    image : tuple of three int, default=(0, 0, 0)
+        Height, width and channels of a row, of which n_features is the product. Not
+        looked at without convolutions.
     """
 
     loss: Loss
@@ -63,6 +69,8 @@ class NetworkObjective:
     input_norm: float
     adjacency: Adjacency
     alpha: float = 0.0
+    convolutions: tuple[Convolution, ...] = ()
+    image: Shape = (0, 0, 0)
 
     def __post_init__(self) -> None:
         check_adjacency(self.adjacency)
@@ -70,6 +78,20 @@ class NetworkObjective:
             raise ValueError(
                 "The 'input_factor' must be positive and finite. Got "
                 f"{self.input_factor!r}. Use input_norm over data_norm."
+            )
+        if not self.convolutions:
+            return
+        if math.prod(self.image) != self.n_features:
+            raise ValueError(
+                "The 'image_shape' parameter must be that of the rows, which have "
+                f"{self.n_features} features. Got {self.image}, height, width and "
+                f"channels, of {math.prod(self.image)}. Declare the shape of one image."
+            )
+        if self.n_flat > MOST_UNITS:
+            raise ValueError(
+                f"The 'convolutions' parameter must end with at most {MOST_UNITS} "
+                f"values. Got {self.n_flat}. Use fewer filters, a longer stride, or a "
+                "longer pool_stride."
             )
 
     @property
@@ -80,8 +102,25 @@ class NetworkObjective:
     @cached_property
     def shapes(self) -> tuple[tuple[int, int], ...]:
         """Of the layers' matrices, biases included."""
-        sizes = (self.n_features, *self.hidden, self.loss.n_outputs)
-        return tuple((n_in + 1, n_out) for n_in, n_out in pairwise(sizes))
+        filters = [(own.n_inputs + 1, own.own.n_filters) for own in self.convolved]
+        sizes = (self.n_flat, *self.hidden, self.loss.n_outputs)
+        return (*filters, *((n_in + 1, n_out) for n_in, n_out in pairwise(sizes)))
+
+    @cached_property
+    def convolved(self) -> list[ConvolutionLayer]:
+        """The convolutions, each over the image of the one before.
+
+        Raises
+        ------
+        ValueError
+            If a filter or a window does not fit.
+        """
+        return ConvolutionLayer.chain(self.convolutions, self.image)
+
+    @property
+    def n_flat(self) -> int:
+        """Inputs of the first layer that is fully connected."""
+        return math.prod(self.convolved[-1].out) if self.convolved else self.n_features
 
     @property
     def n_weights(self) -> int:
@@ -100,8 +139,9 @@ class NetworkObjective:
         """Weights from a public seed: hidden ones random, outputs and biases 0.
 
         Raw values of hidden units have a deviation of at most 0.3, whatever the number
-        of inputs: the first layer's for the longest rows, later ones' for inputs of 1.
-        Outputs start at 0, so that nothing is predicted before anything was learned.
+        of inputs: the first layer's for the longest rows, later ones' for inputs of 1,
+        and after a convolution for inputs of 0.3. Outputs start at 0, so that nothing
+        is predicted before anything was learned.
 
         Returns
         -------
@@ -110,8 +150,19 @@ class NetworkObjective:
         # NumPy never changes what this generator draws from a seed.
         draws = check_random_state(seed)
         weights = np.zeros(self.n_weights)
-        scale = _DEVIATION / self.input_norm
-        for layer in self.layers(weights)[:-1]:
-            layer[:-1] = scale * draws.normal(size=layer[:-1].shape)
-            scale = _DEVIATION / math.sqrt(layer.shape[1])
+        for layer, scale in zip(self.layers(weights), self._scales(), strict=True):
+            if scale:
+                layer[:-1] = scale * draws.normal(size=layer[:-1].shape)
         return weights
+
+    def _scales(self) -> list[float]:
+        """Deviations of the first weights by layer; 0 of the last."""
+        n_inputs = [n_in - 1 for n_in, _ in self.shapes]
+        scales = [_DEVIATION / math.sqrt(n_in) for n_in in n_inputs]
+        scales[0] = _DEVIATION / self.input_norm
+        if self.convolved:
+            # A patch is a small part of a row; values after it are about 0.3, not 1.
+            scales = [1 / math.sqrt(n_in) for n_in in n_inputs]
+            length = self.input_norm * math.sqrt(self.convolved[0].overlap)
+            scales[0] = _DEVIATION / length
+        return [*scales[:-1], 0.0]

@@ -17,6 +17,7 @@ from skdp.data import Source
 from skdp.objectives import NetworkObjective
 from skdp.privacy._query import Bound, Layout
 from skdp.queries._backprop import HIDDEN_WEIGHT_BITS
+from skdp.queries._convolution_sum import ConvolutionSum, ExactConvolutionSum
 from skdp.queries._grid import on_grid
 from skdp.queries._network_sum import ExactNetworkSum, NetworkSum
 
@@ -79,8 +80,10 @@ class NetworkGradient:
     def open(self, source: Source) -> NetworkSum | ExactNetworkSum:
         objective, clip = self.family.objective, self.family.gradient_clip
         if self.family.is_exact:
-            return ExactNetworkSum(source, objective, clip)
-        return NetworkSum(source, objective, clip)
+            kind = ExactConvolutionSum if objective.convolutions else ExactNetworkSum
+            return kind(source, objective, clip)
+        floating = ConvolutionSum if objective.convolutions else NetworkSum
+        return floating(source, objective, clip)
 
     def total(
         self, reader: NetworkSum | ExactNetworkSum, rows: IntArray | None

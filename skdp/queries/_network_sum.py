@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,6 +12,7 @@ from scipy.sparse import issparse, vstack
 
 from skdp._floats import FloatArray, IntArray
 from skdp.data import Block, Source, is_stable
+from skdp.losses import Loss
 from skdp.losses._plain import plain_residual
 from skdp.objectives import NetworkObjective
 from skdp.queries._backprop import UNIT_BITS, Passed, backwards, forwards
@@ -23,6 +24,8 @@ from skdp.queries._row_grid import squares_of
 # Rows that go through the layers at once: as many as pay for a call, and as few as
 # leave what is between the layers in the processor's memory.
 _ROWS = 1024
+# Rows that are kept together, of which a sample draws enough to pay for a call.
+_KEPT_ROWS = 8192
 
 
 class ExactNetworkSum:
@@ -45,7 +48,7 @@ class ExactNetworkSum:
     ) -> None:
         self._source, self._objective = source, objective
         self._clip, self._keeps = gradient_clip, is_stable(source)
-        self._kept: list[_Gridded] = []
+        self._kept: list[Gridded] = []
 
     def __call__(self, weights: FloatArray, rows: IntArray | None = None) -> FloatArray:
         """Sum over the records of the clipped gradients at `weights`, same shape.
@@ -54,42 +57,49 @@ class ExactNetworkSum:
         these records only.
         """
         layers = self._objective.layers(weights)
-        totals = _Totals(layers)
+        totals, at_once = self._totals(layers), self._rows_at_once()
         for block in self._blocks(rows):
-            for start in range(0, len(block.y), _ROWS):
-                run = block.part(slice(start, start + _ROWS))
+            for chosen in _runs(len(block.y), at_once):
+                run = block.part(chosen)
                 own = run.rows.in_double()
                 passed = self._passed(own, run, layers)
                 totals.add(own, passed, self._factors(passed, run.squares))
-        return totals.value(self._objective.input_factor, self._clip)
+        return np.asarray(totals.value(self._objective.input_factor, self._clip))
 
-    def _passed(self, rows: Any, block: _Gridded, layers: list[FloatArray]) -> Passed:
+    def _totals(self, layers: list[FloatArray]) -> Any:
+        """What adds the records up."""
+        return Totals(layers)
+
+    def _rows_at_once(self) -> int:
+        return _ROWS
+
+    def _passed(self, rows: Any, block: Gridded, layers: list[FloatArray]) -> Any:
         raw = rows.raw(layers[0][:-1])
         raw *= self._objective.input_factor
         raw += layers[0][-1]
         activation, loss = self._objective.unit, self._objective.loss
         inputs, raw = forwards(raw, layers, activation)
-        residual = plain_residual(loss, block.y, raw)
-        if block.present is not None:
-            residual[~block.present] = 0.0
+        residual = residual_of(loss, block, raw)
         return backwards(residual, inputs, layers, activation)
 
-    def _factors(self, passed: Passed, squares: FloatArray) -> FloatArray:
+    def _factors(self, passed: Any, squares: FloatArray) -> FloatArray:
         """What shortens each record's joint gradient, over the clip."""
         norms = np.sqrt(passed.squares(squares))
         return np.asarray(1.0 / np.maximum(norms, self._clip))
 
     # ------------------------------------------------------------------ rows
 
-    def _blocks(self, rows: IntArray | None) -> Iterator[_Gridded]:
+    def _blocks(self, rows: IntArray | None) -> Iterator[Gridded]:
         if not self._keeps:
             blocks = blocks_of(self._source, rows)
             return _gathered(self._on_grid(block) for block in blocks if len(block.y))
         if not self._kept:
-            self._kept = [self._on_grid(block) for block in self._source.blocks()]
+            read = (self._on_grid(block) for block in self._source.blocks())
+            # In single precision, which holds their integers.
+            self._kept = list(_together(read, _KEPT_ROWS, np.float32))
         return iter(self._kept) if rows is None else _gathered(self._drawn(rows))
 
-    def _drawn(self, rows: IntArray) -> Iterator[_Gridded]:
+    def _drawn(self, rows: IntArray) -> Iterator[Gridded]:
         """The chosen rows of each block that is kept."""
         start = 0
         for block in self._kept:
@@ -99,17 +109,17 @@ class ExactNetworkSum:
                 yield block.part(rows[first:last] - start)
             start = end
 
-    def _on_grid(self, block: Block) -> _Gridded:
+    def _on_grid(self, block: Block) -> Gridded:
         rows = gridded(block.X, self._objective.data_norm)
         of_unit = (rows.unit * self._objective.input_factor) ** 2
         squares = squares_of(rows.entries) * of_unit + 1.0
         if isinstance(rows, DenseGrid):  # single precision holds its integers
             rows = DenseGrid(rows.entries.astype(np.float32), rows.norm)
-        return _Gridded(rows, squares, block.y, block.present)
+        return Gridded(rows, squares, block.y, block.present)
 
 
 @dataclass(frozen=True, eq=False)
-class _Gridded:
+class Gridded:
     """A block's rows on their grid, with what goes with them. Private.
 
     Parameters
@@ -126,20 +136,26 @@ class _Gridded:
     y: FloatArray
     present: NDArray[np.bool_] | None
 
-    def part(self, chosen: Any) -> _Gridded:
+    def part(self, chosen: Any) -> Gridded:
         """Some of its records, in rising order."""
         present = None if self.present is None else self.present[chosen]
         rows = replace(self.rows, entries=self.rows.entries[chosen])
-        return _Gridded(rows, self.squares[chosen], self.y[chosen], present)
+        return Gridded(rows, self.squares[chosen], self.y[chosen], present)
 
-    def alone(self) -> _Gridded:
+    def those_present(self) -> NDArray[np.bool_]:
+        """Which records are present, of shape (n_rows,)."""
+        if self.present is None:
+            return np.ones(len(self.y), dtype=bool)
+        return self.present
+
+    def alone(self) -> Gridded:
         """Without null records: one that is sampled leaves no trace."""
         if self.present is None:
             return self
         return replace(self.part(np.flatnonzero(self.present)), present=None)
 
 
-class _Totals:
+class Totals:
     """Sums of integers, by layer."""
 
     def __init__(self, layers: list[FloatArray]) -> None:
@@ -158,7 +174,9 @@ class _Totals:
         if self._of_rows is None:
             self._of_rows = rows.total(self._shape[1])
         self._rows = rows
-        units = _cut(passed.deltas[0].units, factors * passed.deltas[0].unit, rows.bits)
+        units = cut_units(
+            passed.deltas[0].units, factors * passed.deltas[0].unit, rows.bits
+        )
         rows.add(self._of_rows, units)
         self._of_first_bias += units.sum(axis=0)
         parts = zip(self._rest, passed.inputs, passed.deltas[1:], strict=True)
@@ -166,7 +184,7 @@ class _Totals:
             # An input's largest number is more than half of 2^20 units: what is sent
             # back is no longer than twice the clip in these.
             own = factors * delta.unit * given.unit
-            units = _cut(delta.units, own, 2 * UNIT_BITS - 1)
+            units = cut_units(delta.units, own, 2 * UNIT_BITS - 1)
             total.add((given.units.T @ units).astype(np.int64), len(units))
 
     def value(self, input_factor: float, clip: float) -> FloatArray:
@@ -183,34 +201,63 @@ class _Totals:
         return np.concatenate([features.ravel(), bias, *rest])
 
 
-def _cut(units: FloatArray, factors: FloatArray, bits: int) -> FloatArray:
+def _runs(n_rows: int, at_once: int) -> Iterator[slice]:
+    """Rows of a block in parts of nearly one size, at most half as large again."""
+    n_runs = max(1, round(n_rows / at_once))
+    for i in range(n_runs if n_rows else 0):
+        yield slice(i * n_rows // n_runs, (i + 1) * n_rows // n_runs)
+
+
+def residual_of(loss: Loss, block: Gridded, raw: FloatArray) -> FloatArray:
+    """Derivatives of the loss by the last layer's raw values, 0 for null records."""
+    residual = plain_residual(loss, block.y, raw)
+    if block.present is not None:
+        residual[~block.present] = 0.0
+    return residual
+
+
+def cut_units(units: FloatArray, factors: FloatArray, bits: int) -> FloatArray:
     """Rows times factors, as whole numbers of 2^-bits, cut towards 0."""
-    cut = units * (factors * 2.0**bits)[:, None]
-    return np.trunc(cut, out=cut)
+    own = units * (factors * 2.0**bits)[:, None]
+    return np.trunc(own, out=own)
 
 
-def _gathered(blocks: Iterator[_Gridded]) -> Iterator[_Gridded]:
+def _gathered(blocks: Iterator[Gridded]) -> Iterator[Gridded]:
     """Present records of several blocks together: few are drawn of each."""
-    waiting: list[_Gridded] = []
+    alone = (block.alone() for block in blocks)
+    # In double, as they are multiplied: copied once.
+    return _together(alone, _ROWS, np.float64)
+
+
+def _together(
+    blocks: Iterable[Gridded], least: int, kind: type[np.floating[Any]]
+) -> Iterator[Gridded]:
+    """Blocks of at least so many records but for the last; dense ones of a kind."""
+    waiting: list[Gridded] = []
     for block in blocks:
-        waiting.append(block.alone())
-        if sum(len(own.y) for own in waiting) >= _ROWS:
-            yield _joined(waiting)
+        waiting.append(block)
+        if sum(len(own.y) for own in waiting) >= least:
+            yield _joined(waiting, kind)
             waiting = []
     if waiting:
-        yield _joined(waiting)
+        yield _joined(waiting, kind)
 
 
-def _joined(blocks: list[_Gridded]) -> _Gridded:
-    first = blocks[0].rows
+def _joined(blocks: list[Gridded], kind: type[np.floating[Any]]) -> Gridded:
+    first = blocks[0]
     entries = [own.rows.entries for own in blocks]
-    is_sparse = issparse(entries[0])
-    rows = vstack(entries, format="csr") if is_sparse else np.concatenate(entries)
-    return _Gridded(
-        replace(first, entries=rows),
+    if issparse(entries[0]):
+        rows = vstack(entries, format="csr")
+    else:
+        rows = np.concatenate(entries, dtype=kind)
+    present = None
+    if any(own.present is not None for own in blocks):
+        present = np.concatenate([own.those_present() for own in blocks])
+    return Gridded(
+        replace(first.rows, entries=rows),
         np.concatenate([own.squares for own in blocks]),
         np.concatenate([own.y for own in blocks]),
-        None,
+        present,
     )
 
 

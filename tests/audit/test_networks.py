@@ -15,11 +15,13 @@ import pytest
 from skdp.data import MemorySource
 from skdp.losses import LogisticLoss, SoftmaxLoss
 from skdp.neural_network import NETWORK_SOLVERS
-from skdp.objectives import NetworkObjective
+from skdp.objectives import Convolution, NetworkObjective
 from skdp.privacy import Budget, calibrate
 from skdp.privacy._query import Bound
+from skdp.queries._convolution_sum import FilterGradients, _Seen
 from skdp.queries._network_gradient import NetworkGradient
 from skdp.solvers import Progress
+from skdp.solvers._steps import descend
 from tests.audit.exact_laws import exact_epsilon
 from tests.audit.replay import marked, replayed, verdict
 from tests.door import answers_for, event_of, planned
@@ -45,7 +47,7 @@ def objective_of(adjacency, loss=None, **changes):
     return NetworkObjective(loss=loss or LogisticLoss(), **(facts | changes))
 
 
-def pair_of(adjacency, loss):
+def pair_of(adjacency, X=X):
     y, there = np.ones(N), np.ones(N, dtype=bool)
     without, other = there.copy(), y.copy()
     without[0] = adjacency == "replace_one"
@@ -77,7 +79,7 @@ def audited(key, adjacency, loss, **bugs):
 
     found = []
     for seed in range(3):
-        one, other, _ = replayed(run, pair_of(adjacency, loss), seed, **bugs)
+        one, other, _ = replayed(run, pair_of(adjacency), seed, **bugs)
         found.append(verdict(one, other, event))
     return min(x.total for x in found), max(x.largest for x in found)
 
@@ -107,6 +109,78 @@ def test_a_bound_that_forgets_the_other_record_is_caught(monkeypatch):
 def test_noise_that_leaves_out_a_bias_is_caught():
     _, caught = audited("noisy_gd", "zero_out", LogisticLoss(), is_bare=True)
     assert caught > 1e3
+
+
+# ---------------------------------------------------------------------- convolutions
+
+# One filter at four positions of an image of one shade: all patches are alike, so that
+# what is sent back adds up.
+FLAT = np.full((N, 9), 1 / 3)
+FILTERS = {
+    "n_features": 9,
+    "image": (3, 3, 1),
+    "convolutions": (Convolution(2, 2),),
+    "hidden": (),
+}
+
+
+def audited_filters(adjacency, key="noisy_gd", **changes):
+    objective = objective_of(adjacency, **(FILTERS | changes))
+    solver = solver_of(key, objective, n_steps=3)
+    plan, z = solver.plan(objective), multiplier_of(solver, objective)
+    event = plan.event(z, adjacency)
+    # Weights of outputs that are not 0, so that something is sent back to filters.
+    released = np.random.default_rng(0).normal(size=objective.n_weights)
+
+    def run(source, noise):
+        answers = marked(plan, source, z, adjacency, noise)
+        walk = solver.walk(objective, released)
+        queries, n = solver.gradients(objective), objective.n_samples
+        return descend(answers, queries, walk, n, Progress())
+
+    pair = pair_of(adjacency, FLAT)
+    one, other, _ = replayed(run, pair, 0)
+    return verdict(one, other, event).largest
+
+
+@by_adjacency
+@pytest.mark.parametrize("key", NETWORK_SOLVERS)
+def test_filters_cost_no_more_than_is_charged(key, adjacency):
+    found = audited_filters(adjacency, key)
+    assert found <= 1 + 1e-9
+    assert found > (0.99 if adjacency == "zero_out" else 0.5)
+
+
+def test_norms_that_forget_that_weights_are_shared_are_caught(monkeypatch):
+    honest = _Seen.gradients
+
+    def unshared(self, sent, unit):
+        """As long as if every position had weights of its own."""
+        found = honest(self, sent, unit)
+        of_patches = ((self.patches * self.unit) ** 2).sum(axis=2) + 1.0
+        of_sent = ((sent * unit) ** 2).sum(axis=2)
+        own = (of_patches * of_sent).sum(axis=1)
+        true = (found**2).sum(axis=(1, 2))
+        self.shorter.append(own / true)
+        return found
+
+    def squares(self):
+        return honest_squares(self) * _Seen.shorter.pop()
+
+    honest_squares = FilterGradients.squares
+    monkeypatch.setattr(_Seen, "shorter", [], raising=False)
+    monkeypatch.setattr(_Seen, "gradients", unshared)
+    monkeypatch.setattr(FilterGradients, "squares", squares)
+    assert audited_filters("zero_out") > 1.5
+
+
+def test_norms_without_biases_of_filters_are_caught(monkeypatch):
+    def bare(self):
+        units = self.own.units.reshape(-1, *self.shape)[:, :-1]
+        return np.einsum("ijk,ijk->i", units, units) * self.own.unit**2
+
+    monkeypatch.setattr(FilterGradients, "squares", bare)
+    assert audited_filters("zero_out", input_factor=1.0) > 1.1
 
 
 # --------------------------------------------------------------------------- samples

@@ -122,6 +122,7 @@ INSTANCES = {
     "network-regression": DPMLPRegressor(target_bounds=(-3, 3)),
     "network-regression-inf": DPMLPRegressor(epsilon=math.inf, target_bounds=(-3, 3)),
     "network-regression-ledger": DPMLPRegressor(target_bounds=(-3, 3), ledger=ledger()),
+    "network-cauchy": DPMLPClassifier(loss="cauchy"),
     "network-adam": DPMLPClassifier(solver="noisy_adam"),
     "search": DPGridSearchCV(QUICK, GRID),
     "search-ledger": DPGridSearchCV(QUICK, GRID, ledger=ledger()),

@@ -20,6 +20,7 @@ from skdp import (
     DPStandardScaler,
     private_score,
 )
+from skdp.neural_network import Convolution
 
 _RNG = np.random.default_rng(0)
 X = _RNG.uniform(-0.3, 0.3, (300, 3))
@@ -32,6 +33,9 @@ MODELS = {
     "logistic": QUICK,
     "regression": DPLinearRegression(target_bounds=(-1, 1)),
     "network": DPMLPClassifier(classes=[0, 1], hidden_layer_sizes=3),
+    "images": DPMLPClassifier(
+        classes=[0, 1], convolutions=[Convolution(2, 1)], image_shape=(1, 3)
+    ),
     "scaler": DPStandardScaler(bounds=(-1, 1)),
     "clipper": DPQuantileClipper(bounds=(-1, 1)),
     "imputer": DPSimpleImputer(bounds=(-1, 1)),

@@ -24,12 +24,14 @@ from skdp import (
     TableEncoder,
     private_score,
 )
+from skdp.neural_network import Convolution
 from tests.io.places import COLUMNS, FEATURES, LAYOUTS, in_files, numbers
 
 SEED = {"random_state": 0}
 LABELS = {"classes": [0, 1], **SEED}
 BOUNDS = {"target_bounds": (0, 1), **SEED}
 GD = {"solver": "noisy_gd", "solver_params": {"n_steps": 20}}
+IMAGES = {"image_shape": (1, 3), "convolutions": [Convolution(2, 3, padding=1)]}
 MODELS = {
     "noisy_gd": (DPLogisticRegression(1.0, **GD, **LABELS), "y"),
     "three labels": (DPLogisticRegression(1.0, classes=[0, 1, 2], **GD, **SEED), "y"),
@@ -52,6 +54,7 @@ MODELS = {
     "sparse": (DPSparseLogisticRegression(1.0, **LABELS), "y"),
     "boosting": (DPGradientBoostingClassifier(1.0, columns=COLUMNS, **LABELS), "y"),
     "network": (DPMLPClassifier(1.0, **GD, **LABELS), "y"),
+    "images": (DPMLPClassifier(1.0, **IMAGES, **GD, **LABELS), "y"),
     "declared network": (DPMLPClassifier(1.0, columns=COLUMNS, **GD, **LABELS), "y"),
     "network of numbers": (DPMLPRegressor(1.0, **GD, **BOUNDS), "t"),
     "boosted regression": (

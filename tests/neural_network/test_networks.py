@@ -22,6 +22,7 @@ from skdp import (
     privacy_report,
 )
 from skdp.exceptions import NoiseDominatesWarning
+from skdp.neural_network import Convolution
 from skdp.privacy import NonPrivateEvent, PoissonGaussianEvent
 
 FEW = {"solver": "noisy_gd", "solver_params": {"n_steps": 3}}
@@ -30,6 +31,7 @@ KINDS = {
     "classes": DPMLPClassifier(10.0, classes=[0, 1, 2], **FEW),
     "regressor": DPMLPRegressor(10.0, target_bounds=(0, 3), **FEW),
 }
+IMAGES = {"convolutions": [Convolution(3, 2)], "image_shape": (2, 2)}
 by_kind = pytest.mark.parametrize("name", KINDS)
 
 
@@ -71,6 +73,79 @@ def test_predictions_are_those_of_its_weights(name, hidden, activation):
         values = functions[activation](values @ coef + intercept)
     wanted = values @ model.coefs_[-1] + model.intercepts_[-1]
     assert np.allclose(raw_of(model, X), wanted, rtol=1e-9, atol=1e-9)
+
+
+@by_kind
+def test_predictions_of_images_are_those_of_their_weights(name):
+    convolutions = [Convolution(3, 2, padding=1, pool=2), Convolution(2, 2)]
+    model = clone(KINDS[name]).set_params(
+        convolutions=convolutions, image_shape=(3, 4), data_norm=2.0, random_state=0
+    )
+    X, y = table(300, 12)
+    model.fit(X, y)
+    n_outputs = len(model.intercepts_[-1])
+    shapes = [(4, 3), (12, 2), (12, 32), (32, n_outputs)]
+    assert [coef.shape for coef in model.coefs_] == shapes
+    rows = X * (2.0 / np.maximum(np.linalg.norm(X, axis=1), 2.0))[:, None]
+    coefs = list(zip(model.coefs_, model.intercepts_, strict=True))
+    wanted = []
+    for image in rows.reshape(-1, 3, 4)[:20]:
+        wide = np.pad(image, 1)
+        raw = np.empty((4, 5, 3))
+        for i, j in np.ndindex(4, 5):
+            raw[i, j] = wide[i : i + 2, j : j + 2].ravel() @ coefs[0][0] + coefs[0][1]
+        kept = np.empty((3, 4, 3))
+        for i, j in np.ndindex(3, 4):
+            kept[i, j] = np.tanh(raw[i : i + 2, j : j + 2].max(axis=(0, 1)))
+        values = np.empty((2, 3, 2))
+        for i, j in np.ndindex(2, 3):
+            patch = kept[i : i + 2, j : j + 2].ravel()
+            values[i, j] = np.tanh(patch @ coefs[1][0] + coefs[1][1])
+        values = np.tanh(values.ravel() @ coefs[2][0] + coefs[2][1])
+        wanted.append(values @ coefs[3][0] + coefs[3][1])
+    assert np.allclose(raw_of(model, X)[:20], wanted, rtol=1e-9, atol=1e-9)
+    sparse = clone(model).fit(csr_array(X), y)
+    for own, theirs in zip(model.coefs_, sparse.coefs_, strict=True):
+        assert np.array_equal(own, theirs)
+    assert np.allclose(raw_of(model, X), model._raw(csr_array(X)), rtol=1e-12)
+
+
+def test_images_are_learned_with_and_without_privacy():
+    rng = np.random.default_rng(0)
+    X = 0.2 * rng.normal(size=(4000, 6, 6))
+    y, at = rng.integers(0, 2, 4000), rng.integers(0, 5, (2, 4000))
+    # A bright bar of two pixels, anywhere, that lies or stands.
+    for i, (down, across) in enumerate(at.T):
+        X[i, down, across] += 2.0
+        X[i, down + (1 - y[i]), across + y[i]] += 2.0
+    X = X.reshape(4000, -1)
+    facts = {"convolutions": [Convolution(6, 2, pool=5)], "image_shape": (6, 6)}
+    facts |= {"data_norm": 4.0, "classes": [0, 1], "hidden_layer_sizes": ()}
+    exact = DPMLPClassifier(math.inf, **facts).fit(X[:500], y[:500])
+    assert exact.score(X[500:], y[500:]) > 0.95
+    private = DPMLPClassifier(8.0, delta=1e-5, **facts).fit(X[:3000], y[:3000])
+    assert private.score(X[3000:], y[3000:]) > 0.8
+
+
+# Of labels of which a tenth may be wrong, rightly told without and with privacy.
+LEARNED = {("cauchy", 2): (0.95, 0.8), ("cauchy", 3): (0.85, 0.7)}
+# From outputs of 0 its first way is towards one of the classes: it stays near there.
+LEARNED |= {("sigmoid", 2): (0.6, 0.6), ("sigmoid", 3): (0.6, 0.55)}
+
+
+@pytest.mark.parametrize(("loss", "k"), LEARNED)
+def test_losses_that_are_not_convex_learn_and_have_no_probabilities(loss, k):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-0.7, 0.7, size=(3000, 2))
+    y = (X[:, 0] * X[:, 1] > 0).astype(int) + (k - 2) * (X[:, 0] > 0.5)
+    noisy = np.where(rng.random(3000) < 0.1, rng.integers(0, k, 3000), y)
+    model = DPMLPClassifier(math.inf, classes=range(k), loss=loss, random_state=0)
+    exact, private = LEARNED[loss, k]
+    assert model.fit(X, noisy).score(X, y) > exact
+    assert not hasattr(model, "predict_proba")
+    assert not hasattr(model, "predict_log_proba")
+    model.set_params(epsilon=8.0, adjacency="zero_out").fit(X, noisy)
+    assert model.score(X, y) > private
 
 
 def test_probabilities_belong_to_decisions():
@@ -191,6 +266,9 @@ def test_stored_models_predict_the_same(name):
 
 
 REFUSED = {
+    "loss": ["hinge", None],
+    "convolutions": [[3], (3, 2), "many", [Convolution(2, 2)]],
+    "image_shape": [(2, 2), 3],
     "hidden_layer_sizes": [(0,), (5, 5000), (3,) * 9, "many", (2.5,)],
     "activation": ["sine", None],
     "alpha": [-1.0],
@@ -200,6 +278,27 @@ REFUSED = {
     "data_norm": [0.0, math.inf],
 }
 CASES = [(name, value) for name, values in REFUSED.items() for value in values]
+
+
+REFUSED_IMAGES = [
+    {"image_shape": None},
+    {"image_shape": (2,)},
+    {"image_shape": "22"},
+    {"image_shape": (2, 2.0)},
+    {"image_shape": (2, 3)},
+    {"convolutions": [Convolution(3, 3)]},
+    {"convolutions": [Convolution(1, 1)] * 8},
+    {"columns": [(0, 1)] * 4},
+]
+
+
+@pytest.mark.parametrize("changed", REFUSED_IMAGES, ids=repr)
+def test_images_that_cannot_be_are_refused_before_anything_is_spent(changed):
+    X, y = table()
+    model = clone(KINDS["classifier"]).set_params(**(IMAGES | changed))
+    with pytest.raises((ValueError, TypeError), match=r"image_shape|convolutions"):
+        model.fit(X, y)
+    assert not hasattr(model, "privacy_")
 
 
 @pytest.mark.parametrize(("name", "value"), CASES)

@@ -93,5 +93,5 @@ def test_samples_by_rule():
     assert batch_size(8193) == 4096
     assert batch_size(60_000) == 4096
     assert batch_size(10**6) > 4096
-    assert batch_size(60_000, 100.0) > batch_size(60_000, 8.0) > 4096
+    assert batch_size(60_000, 100.0) > batch_size(60_000, 20.0) > 4096
     assert not NetworkSGD.adds_in_squares({})

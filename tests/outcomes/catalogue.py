@@ -9,6 +9,7 @@ from tests.outcomes import (
     budgets,
     factorizers,
     linear,
+    networks,
     scores,
     searches,
     transformers,
@@ -21,6 +22,7 @@ def catalogue(n_jobs: int = 1) -> Iterator[Outcome]:
     yield from linear.outcomes()
     yield from transformers.outcomes()
     yield from boosted.outcomes()
+    yield from networks.outcomes()
     yield from factorizers.outcomes(n_jobs)
     yield from scores.outcomes()
     yield from searches.outcomes(n_jobs)

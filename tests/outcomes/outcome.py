@@ -19,6 +19,9 @@ from threadpoolctl import threadpool_limits
 RELEASED = (
     "coef_",
     "intercept_",
+    "coefs_",
+    "intercepts_",
+    "init_seed_",
     "classes_",
     "n_nonzero_coefs_",
     "mean_",

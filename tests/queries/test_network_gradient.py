@@ -218,6 +218,28 @@ def test_the_same_bits_for_every_layout(loss, activation, monkeypatch):
     assert len(found) == 1
 
 
+class _SaysWhere(MemorySource):
+    """Blocks without null records do not say which are present."""
+
+    def blocks(self):
+        for block in super().blocks():
+            is_full = block.present.all()
+            yield replace(block, present=None) if is_full else block
+
+
+def test_blocks_may_say_or_not_which_records_are_present():
+    objective = objective_of()
+    query = NetworkGradients(objective, 0.3).at(weights_of(objective))
+    X, y, present = table()
+    source = _SaysWhere(X, y, present)
+    source.largest_block = 3
+    said = [block.present is None for block in source.blocks()]
+    assert any(said)
+    assert not all(said)
+    wanted = total_of(query, MemorySource(X, y, present))
+    assert np.array_equal(total_of(query, source), wanted)
+
+
 def test_broken_twin_of_floating_sums_is_found():
     objective = objective_of()
     w = weights_of(objective)
@@ -379,7 +401,7 @@ def test_broken_twins_of_the_clip_are_found(twin, monkeypatch):
     charged = (1 + 2.0**-40) ** 2 - 1
     found = [longest_in_exact_arithmetic(objective_of(), 0.01, s) for s in range(8)]
     # Cutting hides less than what single precision is too long by.
-    monkeypatch.setattr(_network_sum, "_cut", _uncut)
+    monkeypatch.setattr(_network_sum, "cut_units", _uncut)
     found += [longest_in_exact_arithmetic(objective_of(), 0.01, s) for s in range(8)]
     assert max(found) > charged
 
@@ -392,7 +414,7 @@ def test_broken_twin_that_rounds_to_the_nearest_is_found(monkeypatch):
     def nearest(units, factors, bits):
         return np.rint(units * (factors * 2.0**bits)[:, None])
 
-    monkeypatch.setattr(_network_sum, "_cut", nearest)
+    monkeypatch.setattr(_network_sum, "cut_units", nearest)
     found = [longest_in_exact_arithmetic(objective_of(), 0.01, s) for s in range(8)]
     assert max(found) > (1 + 2.0**-40) ** 2 - 1
 
