@@ -1,0 +1,138 @@
+"""Owners whose records are in this process: what they answer, and of how many rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from skdp._floats import FloatArray, IntArray
+from skdp.exceptions import SourceError
+from skdp.io._part import Part, Request, StateOf, SumsOf
+from skdp.io._sent import sent
+from skdp.privacy._elsewhere import whole_of
+from skdp.queries._summed import Summed, Sums, added
+
+# More could make a sum of whole steps overflow: see `NoiseSource.gaussian_share`.
+MOST_PARTIES = 512
+# Bytes of one number of a message.
+WORD = 8
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """What one fit asks of each owner; public.
+
+    Parameters
+    ----------
+    sizes : tuple of int
+        Numbers in each round.
+    """
+
+    sizes: tuple[int, ...] = ()
+
+    @property
+    def n_rounds(self) -> int:
+        """How often owners are asked."""
+        return len(self.sizes)
+
+    @property
+    def n_bytes(self) -> int:
+        """Of all numbers that an owner sends; it receives as many."""
+        return WORD * sum(self.sizes)
+
+
+class LocalOwners:
+    """Some owners' records, and how many owners there are.
+
+    Parameters
+    ----------
+    parts : sequence of Part
+        Those of this process. Private.
+    sizes : sequence of int
+        Declared numbers of records of all owners; public.
+    n_honest : int
+    """
+
+    def __init__(
+        self, parts: Sequence[Part], sizes: Sequence[int], n_honest: int
+    ) -> None:
+        self.n_parties, self.n_honest = len(sizes), n_honest
+        self.n_samples = sum(sizes)
+        self.is_rehearsing = False
+        self.traffic = Traffic()
+        self._parts = tuple(parts)
+        self._states: dict[int, tuple[int, bytes]] = {}
+        # Sources and families of queries by number, which parts keep readers by.
+        self._families: list[tuple[int, Any, Any]] = []
+        self._n_families = self._question = 0
+
+    @contextmanager
+    def rehearsing(self) -> Iterator[None]:
+        """Within, nobody is asked; `traffic` is what would have been."""
+        self.is_rehearsing, self.traffic = True, Traffic()
+        try:
+            yield
+        finally:
+            self.is_rehearsing = False
+
+    @contextmanager
+    def connected(self) -> Iterator[None]:
+        """What is kept of rows is kept as long."""
+        try:
+            yield
+        finally:
+            self._families = []
+            self._states = {}
+
+    def planned(self, size: int) -> None:
+        """Hear in a rehearsal of an answer of so many numbers."""
+        self.traffic = Traffic((*self.traffic.sizes, size))
+
+    def check(self) -> None:
+        """Raise if records here are not as they were."""
+        self._asked(StateOf(), b"")
+
+    def sums(self, query: Summed, source: Any) -> list[Sums]:
+        """Whole sums of a query, of each owner here. Private."""
+        request = SumsOf(self._family(source, query), None)
+        found: list[Sums] = self._asked(request, sent((query, source)))
+        return found
+
+    def answers(self, query: Any, source: Any) -> list[FloatArray]:
+        """The exact answer over the records of each owner here. Private."""
+        whole = whole_of(query)
+        return [whole.from_whole(source, own) for own in self.sums(whole, source)]
+
+    def added(self, statement: bytes, shares: list[IntArray]) -> IntArray:
+        """The sum of shares: in a simulation of all owners."""
+        total: IntArray = sum(shares[1:], shares[0])
+        return total
+
+    def _family(self, source: Any, query: Any) -> int:
+        """The number of a query's family over a source."""
+        for number, other, family in self._families:
+            if other is source and family == query.family:
+                return number
+        self._n_families += 1
+        self._families.append((self._n_families, source, query.family))
+        return self._n_families
+
+    def _asked(self, request: Request, message: bytes) -> list[Any]:
+        self._question += 1
+        found = []
+        for part in self._parts:
+            answer = part.answer(self._question, request, message)
+            if answer is None:
+                raise SourceError("An owner could not answer.")
+            facts = (answer.n_rows, answer.state)
+            if self._states.setdefault(part.number, facts) != facts:
+                raise SourceError("An owner's records are not as they were.")
+            found.append(answer.content)
+        return found
+
+
+def pooled(parts: list[Sums]) -> Sums:
+    """Whole sums over all of several owners' records."""
+    return added(parts)
