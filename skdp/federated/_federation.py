@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, redirect_stdout
+from contextlib import AbstractContextManager, contextmanager, redirect_stdout
 from typing import Any, NoReturn, Self
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from sklearn.base import clone
 
 from skdp._floats import IntArray
 from skdp._quiet import no_warnings
@@ -20,7 +21,7 @@ from skdp.federated._local import MOST_PARTIES, LocalOwners, Traffic, pooled
 from skdp.io._arrow import arrow
 from skdp.io._parquet import BATCH_SIZE
 from skdp.io._part import FrameRows, Part
-from skdp.io._session import Snapshot
+from skdp.io._session import Session, Snapshot
 from skdp.io._table_source import TableSource
 from skdp.privacy._owners import asking
 from skdp.queries._summed import Summed, Sums
@@ -172,12 +173,45 @@ class Federation(TableSource):
         Refused
             If the owners cannot answer what is asked. Nothing was booked or read.
         """
-        if self._reads:
+        if self._reads or self.owners.is_rehearsing:
             return super().during(call, label)
         with asking(self.owners):
-            with self.owners.rehearsing(), no_warnings(), redirect_stdout(io.StringIO()):
+            with self._rehearsal():
                 super().during(call)
+            self.owners.check_rehearsed()
             return super().during(call, label)
+
+    def rehearse(self, model: Any) -> Any:
+        """What a fit would make of answers of zero: its record, and `traffic`.
+
+        Nobody is asked, and nothing is booked.
+
+        Parameters
+        ----------
+        model : estimator
+            Not fitted; stays so.
+
+        Returns
+        -------
+        estimator
+
+        Raises
+        ------
+        Refused
+            If owners cannot answer what the fit asks.
+        """
+        with asking(self.owners), self._rehearsal():
+            return clone(model).fit(self)
+
+    @contextmanager
+    def _rehearsal(self) -> Iterator[None]:
+        """Questions are looked at, and nobody hears of them."""
+        with self.owners.rehearsing(), no_warnings(), redirect_stdout(io.StringIO()):
+            yield
+
+    def _accept(self, session: Session) -> None:
+        super()._accept(session)
+        self.owners.session = session
 
     @property
     def elsewhere(self) -> Elsewhere | None:
@@ -187,11 +221,7 @@ class Federation(TableSource):
         """Whole sums over the records of all owners here. Private."""
         if rows is not None:
             raise Refused(_NO_ROWS)
-        (session,) = self._reads
-        total: Sums = session.answered(
-            lambda: (self._n_rows, pooled(self.owners.sums(query, source)))
-        )
-        return total
+        return pooled(self.owners.sums(query, source))
 
     def rows(self, reading: Any, also: tuple[str, ...] = ()) -> NoReturn:
         raise Refused(_NO_ROWS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +11,7 @@ from skdp._floats import FloatArray, IntArray
 from skdp.exceptions import SourceError
 from skdp.io._part import Part, Request, StateOf, SumsOf
 from skdp.io._sent import sent
+from skdp.io._session import Session
 from skdp.privacy._elsewhere import whole_of
 from skdp.queries._summed import Summed, Sums, added
 
@@ -62,6 +63,7 @@ class LocalOwners:
         self.n_samples = sum(sizes)
         self.is_rehearsing = False
         self.traffic = Traffic()
+        self.session: Session | None = None
         self._parts = tuple(parts)
         self._states: dict[int, tuple[int, bytes]] = {}
         # Sources and families of queries by number, which parts keep readers by.
@@ -71,11 +73,15 @@ class LocalOwners:
     @contextmanager
     def rehearsing(self) -> Iterator[None]:
         """Within, nobody is asked; `traffic` is what would have been."""
-        self.is_rehearsing, self.traffic = True, Traffic()
+        before, self.is_rehearsing = self.is_rehearsing, True
+        self.traffic = Traffic()
         try:
             yield
         finally:
-            self.is_rehearsing = False
+            self.is_rehearsing = before
+
+    def check_rehearsed(self) -> None:
+        """Raise if the rehearsal was of another fit than all owners agreed on."""
 
     @contextmanager
     def connected(self) -> Iterator[None]:
@@ -83,8 +89,8 @@ class LocalOwners:
         try:
             yield
         finally:
-            self._families = []
-            self._states = {}
+            self._parts = tuple(Part(part.number, part.rows) for part in self._parts)
+            self._families, self._states = [], {}
 
     def planned(self, size: int) -> None:
         """Hear in a rehearsal of an answer of so many numbers."""
@@ -97,7 +103,8 @@ class LocalOwners:
     def sums(self, query: Summed, source: Any) -> list[Sums]:
         """Whole sums of a query, of each owner here. Private."""
         request = SumsOf(self._family(source, query), None)
-        found: list[Sums] = self._asked(request, sent((query, source)))
+        message = sent((query, source))
+        found: list[Sums] = self._passed(lambda: self._asked(request, message))
         return found
 
     def answers(self, query: Any, source: Any) -> list[FloatArray]:
@@ -109,6 +116,12 @@ class LocalOwners:
         """The sum of shares: in a simulation of all owners."""
         total: IntArray = sum(shares[1:], shares[0])
         return total
+
+    def _passed(self, ask: Callable[[], Any]) -> Any:
+        """What is answered in a session, whose failures leave it without their text."""
+        if self.session is None:
+            raise SourceError("Owners are asked within a fit.")
+        return self.session.answered(lambda: (self.n_samples, ask()), checks=True)
 
     def _family(self, source: Any, query: Any) -> int:
         """The number of a query's family over a source."""
