@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, redirect_stdout
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NoReturn, Self
 
 import numpy as np
@@ -206,7 +205,7 @@ class Federation(TableSource):
     @contextmanager
     def _rehearsal(self) -> Iterator[None]:
         """Questions are looked at, and nobody hears of them."""
-        with self.owners.rehearsing(), no_warnings(), redirect_stdout(io.StringIO()):
+        with self.owners.rehearsing(), no_warnings():
             yield
 
     def _accept(self, session: Session) -> None:

@@ -61,6 +61,12 @@ def owners_now() -> Owners | None:
     return _OWNERS.get()
 
 
+def is_rehearsing() -> bool:
+    """Whether what runs now is a rehearsal, of which nobody hears."""
+    owners = owners_now()
+    return owners is not None and owners.is_rehearsing
+
+
 @contextmanager
 def asking(owners: Owners) -> Iterator[None]:
     """All releases within are of these owners' records."""
