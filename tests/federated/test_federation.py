@@ -31,9 +31,13 @@ SUMS = {
     "graduated_gd",
     "heavy_ball",
     "iht",
+    "knowledge_transfer",
+    "laplacian_smoothing",
     "multistage",
     "nesterov",
     "noisy_gd",
+    "noisy_sgd",  # of all records at its defaults here
+    "peeling",
 }
 
 
@@ -96,7 +100,7 @@ def test_a_refusal_comes_before_the_books(tmp_path):
         DPLogisticRegression(np.inf, classes=[0, 1]),
         DPLogisticRegression(1.0, delta=0.0, classes=[0, 1], ledger=ledger),
         DPMLPClassifier(1.0, classes=[0, 1], ledger=ledger),
-        model(solver="noisy_sgd", solver_params=None, ledger=ledger),
+        model(solver="noisy_sgd", solver_params={"batch_size": 50}, ledger=ledger),
     ]
     for one in refused:
         before = dict(vars(one))
