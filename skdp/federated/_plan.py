@@ -104,6 +104,18 @@ class FederationPlan:
     address: tuple[str, int]
     sizes: tuple[int, ...] = ()
 
+    def __post_init__(self) -> None:
+        checked_honest(self.n_honest, len(self.parties))
+        keys = {party.key for party in self.parties} | {self.coordinator_key}
+        names = {party.name for party in self.parties}
+        if min(len(keys) - 1, len(names)) < len(self.parties):
+            raise ValueError(
+                "The parties of a plan must have different names and keys, and the "
+                "coordinator a key of its own. Got some twice. Make a key for each."
+            )
+        if not all(type(size) is int and size > 0 for size in self.sizes):
+            raise ValueError(_NO_PLAN)
+
     @classmethod
     def of(
         cls,
@@ -142,13 +154,14 @@ class FederationPlan:
         ValueError
             If something is not as said.
         """
+        n_honest = checked_honest(n_honest, len(parties))
         plan = cls(
             type(model).__name__,
             _params_of(model),
             tuple(features.items()),
             target,
             tuple(parties),
-            checked_honest(n_honest, len(parties)),
+            n_honest,
             coordinator_key,
             (address[0], int(address[1])),
         )
@@ -231,8 +244,14 @@ class FederationPlan:
             raise Refused(
                 f"A plan must be of one of {sorted(_HOMES)}. Got {self.estimator!r}."
             )
+        stored = json.loads(self.params)
+        if not {"ledger", "random_state"}.isdisjoint(stored):
+            raise Refused(
+                "A plan must leave ledgers and entropy to each party. Got one with "
+                "'ledger' or 'random_state'. Ask for another plan."
+            )
         kind = getattr(import_module(_HOMES[self.estimator]), self.estimator)
-        params = {name: _back(value) for name, value in json.loads(self.params).items()}
+        params = {name: _back(value) for name, value in stored.items()}
         return kind(**params, ledger=ledger)
 
     def federation(self, owners: LocalOwners) -> Federation:
@@ -269,7 +288,6 @@ class FederationPlan:
             for one in found["parties"]
         )
         host, port = found["address"]
-        checked_honest(found["n_honest"], len(parties))
         return cls(
             estimator=str(found["estimator"]),
             params=json.dumps(found["params"], sort_keys=True),
