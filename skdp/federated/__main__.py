@@ -1,4 +1,4 @@
-"""``python -m skdp.federated``: keys, plans, and one party's or the coordinator's side."""
+"""``python -m skdp.federated``: keys, plans, a party's or the coordinator's side."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ def main(arguments: list[str] | None = None) -> int:
     party.add_argument("--ledger", required=True, help="an existing ledger's file")
     party.add_argument("--approve", required=True, help="the plan, which this approves")
     party.add_argument("--key", required=True, help="the file that keygen wrote")
-    hub = _command(commands, "coordinate", _coordinate, "add up, without data", ["plan"])
+    hub = _command(
+        commands, "coordinate", _coordinate, "add up, without data", ["plan"]
+    )
     hub.add_argument("--key", required=True, help="the file that keygen wrote")
     for one in (party, hub):
         one.add_argument("--record", help="write the privacy record to this file")

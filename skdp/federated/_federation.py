@@ -51,12 +51,21 @@ class Federation(TableSource):
     a person with records at two owners is two persons.
     See ``docs/proofs/federated.md``.
 
+    Parameters
+    ----------
+    owners : LocalOwners
+        Made by `simulated`, or by a plan among real owners.
+    schema : Schema of Arrow
+        Columns of all owners' tables.
+    target : str or None
+        Column of the target.
+    columns : mapping, sequence, Range or None
+        Declarations of `skdp.columns`, for an estimator that has none.
+
     Attributes
     ----------
     shape : (int, int)
         Numbers of records of all owners, and of features.
-    owners : LocalOwners
-        How many they are, and how many are trusted.
     traffic : Traffic
         Rounds, and bytes that each owner sent, of the last fit or rehearsal.
 

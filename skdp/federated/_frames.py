@@ -123,8 +123,8 @@ class Inbox:
                 break
             body = bytes(self._bytes[_LENGTH.size : _LENGTH.size + length])
             del self._bytes[: _LENGTH.size + length]
-            head = _HEAD.unpack_from(body)
-            whole.append(
-                Tagged(Frame(*head, body[_HEAD.size : -TAG_BYTES]), body[-TAG_BYTES:])
-            )
+            kind, party, number = _HEAD.unpack_from(body)
+            content = body[_HEAD.size : -TAG_BYTES]
+            frame = Frame(kind, party, number, content)
+            whole.append(Tagged(frame, body[-TAG_BYTES:]))
         return whole

@@ -1,4 +1,4 @@
-"""Owners whose records are in this process: what they answer, and of how many rounds."""
+"""Owners whose records are in this process: what they answer, in how many rounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owners who are processes of their own: one of them here, or none at the coordinator."""
+"""Owners who are processes: one of them here, or none at the coordinator."""
 
 from __future__ import annotations
 

@@ -70,8 +70,6 @@ def mask_secrets(
     pairs = zip(names, roster.parties, strict=True)
     for other, (their_lasting, their_fresh) in enumerate(pairs):
         if other != number:
-            both = pair_key(
-                lasting, fresh, their_lasting, their_fresh, roster.session
-            )
+            both = pair_key(lasting, fresh, their_lasting, their_fresh, roster.session)
             secrets[other] = derived(both, roster.session, b"masks")
     return secrets

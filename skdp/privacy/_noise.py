@@ -273,7 +273,8 @@ class NoiseSource:
         ratio = share_ratio(scale, n_shares)
         draws = rounded_draws(StandardGaussian(), ratio, query.size, self._entropy)
         # 2^6 standard deviations away at least: never, but the sum must not overflow.
-        return on_grid + np.clip(draws, -_DRAW_LIMIT, _DRAW_LIMIT)
+        share: IntArray = on_grid + np.clip(draws, -_DRAW_LIMIT, _DRAW_LIMIT)
+        return share
 
     def laplace(
         self, query: FloatArray, *, sensitivity: float, epsilon: float

@@ -19,9 +19,7 @@ DIVISIONS = {
 def divided(frame, ends, target="y"):
     """Parts of a table, one for each owner."""
     parts = np.split(np.arange(len(frame)), list(ends))
-    return [
-        (frame.iloc[rows][FEATURES], frame.iloc[rows][target]) for rows in parts
-    ]
+    return [(frame.iloc[rows][FEATURES], frame.iloc[rows][target]) for rows in parts]
 
 
 def federation(ends=(300, 301), target="y", frame=None, **given):

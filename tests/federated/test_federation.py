@@ -104,7 +104,7 @@ def test_a_refusal_comes_before_the_books(tmp_path):
     ]
     for one in refused:
         before = dict(vars(one))
-        with pytest.raises(Refused, match="Several owners|No solver can"):
+        with pytest.raises(Refused, match=r"Several owners|No solver can"):
             one.fit(federation())
         assert vars(one) == before
     assert ledger.spends() == []
@@ -136,7 +136,7 @@ def test_searches_scores_and_predictions_are_refused(tmp_path):
     source = federation()
     fitted = model().fit(source)
     grid = DPGridSearchCV(model(), {"C": [0.1, 1.0]}, delta=1e-6, ledger=ledger)
-    with pytest.raises(ValueError, match="."):
+    with pytest.raises(ValueError, match=r"order|places"):
         grid.fit(source)
     with pytest.raises(Refused, match="Several owners"):
         private_score(fitted, source, epsilon=1.0, ledger=ledger)
@@ -198,13 +198,11 @@ def test_rows_that_cannot_be_read_are_null_records_wherever_they_are():
 
 def test_arrays_are_parties_too():
     frame = numbers()
-    tables = [
-        (X.to_numpy(), y.to_numpy()) for X, y in divided(frame, (300, 301))
-    ]
+    tables = [(X.to_numpy(), y.to_numpy()) for X, y in divided(frame, (300, 301))]
     named = model(random_state=0).fit(federation())
-    assert model(random_state=0).fit(
-        Federation.simulated(tables)
-    ).coef_.tobytes() == (named.coef_.tobytes())
+    assert model(random_state=0).fit(Federation.simulated(tables)).coef_.tobytes() == (
+        named.coef_.tobytes()
+    )
 
 
 def test_rehearsals_are_silent(capsys):
@@ -217,9 +215,10 @@ def test_records_that_change_during_a_fit_end_it(tmp_path):
     source = federation()
     states = iter(range(10**6))
     part = source.owners._parts[0]
-    type(part.rows).state, before = lambda self: bytes([next(states) % 251]), type(
-        part.rows
-    ).state
+    type(part.rows).state, before = (
+        lambda self: bytes([next(states) % 251]),
+        type(part.rows).state,
+    )
     try:
         with pytest.raises((SourceError, ValueError)):
             model(ledger=books(tmp_path)).fit(source)
@@ -232,8 +231,14 @@ def test_records_that_change_during_a_fit_end_it(tmp_path):
     [
         (lambda parties: parties[:1], "from 2 to 512"),
         (lambda parties: [*parties, parties[0][0]], "a pair"),
-        (lambda parties: [*parties, (parties[0][0], parties[1][1])], "at least one row"),
-        (lambda parties: [*parties, (parties[0][0][[]], parties[0][1])], "same columns"),
+        (
+            lambda parties: [*parties, (parties[0][0], parties[1][1])],
+            "at least one row",
+        ),
+        (
+            lambda parties: [*parties, (parties[0][0][[]], parties[0][1])],
+            "same columns",
+        ),
     ],
 )
 def test_what_is_no_party_is_refused(change, error):

@@ -1,4 +1,4 @@
-"""Parties in processes and threads of their own, and what becomes of a fit if one errs."""
+"""Parties in processes and threads, and what becomes of a fit if one errs."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ from skdp import (
     DPStandardScaler,
 )
 from skdp.exceptions import BudgetExceeded, Refused, SourceError
-from skdp.federated import FederationPlan, Key, PlanParty, coordinate
-from skdp.federated import _hub, _line
+from skdp.federated import FederationPlan, Key, PlanParty, _hub, _line, coordinate
 from skdp.federated._frames import OVERHEAD, Frame, Kind
 from skdp.federated._masks import Masked
 from tests.federated.owned import model
@@ -34,9 +33,7 @@ def three(tmp_path):
 def fitted(three, plans=None, patience=PATIENCE):
     """Outcomes of the coordinator and of three parties, in threads."""
     plans = plans or [three.plan] * 3
-    runs = [
-        Running(lambda i=i: three.serve(i, plans[i], patience)) for i in range(3)
-    ]
+    runs = [Running(lambda i=i: three.serve(i, plans[i], patience)) for i in range(3)]
     hub = Running(lambda: coordinate(three.plan, three.hub, patience=patience))
     return hub, runs
 
@@ -135,7 +132,7 @@ def test_a_plan_comes_back_from_its_file_and_no_changed_one_does(three, tmp_path
     assert again.digest == three.plan.digest
     assert str(again).startswith("Plan ")
     path.write_text(path.read_text().replace('"n_honest": 2', '"n_honest": 3'))
-    with pytest.raises(ValueError, match="n_honest|must be a plan"):
+    with pytest.raises(ValueError, match=r"n_honest|must be a plan"):
         FederationPlan.load(path)
     path.write_text("{}")
     with pytest.raises(ValueError, match="must be a plan"):
