@@ -94,6 +94,7 @@ class Federation(TableSource):
         self, owners: LocalOwners, schema: Any, *, target: str | None, columns: Any
     ) -> None:
         self.owners, self._given_schema = owners, schema
+        self._has_names = True  # whether the owners' tables have names of columns
         super().__init__(
             target=target,
             n_samples=owners.n_samples,
@@ -144,7 +145,9 @@ class Federation(TableSource):
             for number, (frame, _) in enumerate(tables)
         ]
         owners = LocalOwners(parts, [len(frame) for frame, _ in tables], n_honest)
-        return cls(owners, schema, target=tables[0][1], columns=columns)
+        found = cls(owners, schema, target=tables[0][1], columns=columns)
+        found._has_names = any(isinstance(X, pd.DataFrame) for X, _ in parties)
+        return found
 
     # ------------------------------------------------------------------ public facts
 
@@ -230,6 +233,11 @@ class Federation(TableSource):
         if rows is not None:
             raise Refused(_NO_ROWS)
         return pooled(self.owners.sums(query, source))
+
+    def stand_in(self, declared: Any = None) -> Any:
+        shown = super().stand_in(declared)
+        is_frame = isinstance(shown, pd.DataFrame) and self._has_names
+        return shown if is_frame or self._steps else shown.to_numpy()
 
     def rows(self, reading: Any, also: tuple[str, ...] = ()) -> NoReturn:
         raise Refused(_NO_ROWS)

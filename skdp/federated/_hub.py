@@ -189,9 +189,9 @@ class Hub:
             raise Garbage
         known = self._hellos.setdefault(frame.party, frame.content)
         if known != frame.content:
-            # Begun anew: its masks would no longer cancel those of the others.
+            # Of another fit, or begun anew: its masks would not cancel any more.
             if self._roster is not None:
-                raise SourceError("The parties of a fit must stay the same.")
+                raise Garbage
             self._hellos[frame.party] = frame.content
         before = self._wires.get(frame.party)
         if before is not None and before is not wire:

@@ -205,6 +205,16 @@ def test_arrays_are_parties_too():
     )
 
 
+def test_models_of_arrays_predict_arrays_without_a_warning():
+    frame = numbers()
+    X, y = frame[FEATURES].to_numpy(), frame["y"].to_numpy()
+    source = Federation.simulated([(X[:400], y[:400]), (X[400:], y[400:])])
+    for given in ({}, {"columns": (-2, 2)}, {"columns": [(-2, 2)] * 3}):
+        one = model(**given).fit(source)
+        assert not hasattr(one, "feature_names_in_")
+        assert one.predict(X).shape == (N,)
+
+
 def test_rehearsals_are_silent(capsys):
     one = model().set_params(verbose=True)
     one.fit(federation())
