@@ -64,13 +64,16 @@ def _keygen(given: Any) -> None:
 
 
 def _show(given: Any) -> None:
-    print(FederationPlan.load(given.plan))
+    plan = FederationPlan.load(given.plan)
+    print(plan)
+    print(plan.books())
 
 
 def _serve(given: Any) -> None:
     plan = FederationPlan.load(given.approve)
     ledger = BudgetLedger.open(given.ledger)
-    print(plan, flush=True)
+    print(plan)
+    print(plan.books(), flush=True)
     key = Key.load(given.key)
     _told(given, serve(plan, key, given.data, ledger, patience=given.patience))
 

@@ -300,6 +300,15 @@ class FederationPlan:
             sizes=tuple(found["sizes"]),
         )
 
+    def books(self) -> str:
+        """What each party books, from a rehearsal without any record."""
+        owners = LocalOwners([], self.sample_counts, self.n_honest)
+        record = self.federation(owners).rehearse(self.model()).privacy_
+        return (
+            f"Each party books epsilon {record.epsilon:g} and delta {record.delta:g} "
+            f"under {record.adjacency}: {record.event}."
+        )
+
     def _with_sizes(self) -> Self:
         owners = LocalOwners([], self.sample_counts, self.n_honest)
         self.federation(owners).rehearse(self.model())

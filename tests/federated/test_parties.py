@@ -19,6 +19,7 @@ from skdp import (
 )
 from skdp.exceptions import BudgetExceeded, Refused, SourceError
 from skdp.federated import FederationPlan, Key, PlanParty, _hub, _line, coordinate
+from skdp.federated.__main__ import main
 from skdp.federated._frames import OVERHEAD, Frame, Kind
 from skdp.federated._masks import Masked
 from tests.federated.owned import model
@@ -137,6 +138,45 @@ def test_a_plan_comes_back_from_its_file_and_no_changed_one_does(three, tmp_path
     path.write_text("{}")
     with pytest.raises(ValueError, match="must be a plan"):
         FederationPlan.load(path)
+
+
+def test_what_a_plan_asks_is_shown(three, tmp_path, capsys):
+    three.plan.save(tmp_path / "plan.json")
+    assert main(["show", str(tmp_path / "plan.json")]) == 0
+    told = capsys.readouterr().out
+    for word in ("u (300), v (1), w (599)", "2 of them trusted", "8 rounds"):
+        assert word in told
+    assert "books epsilon 1 and delta 1e-06 under replace_one" in told
+    assert main(["show", str(tmp_path / "none.json")]) == 1
+    assert main(["keygen", str(tmp_path / "a.key")]) == 0
+    assert Key.load(tmp_path / "a.key").public.hex() in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"n_honest": 3},
+        {"sizes": (4, 0)},
+        {"sizes": ("4",)},
+        {"coordinator_key": b"k" * 32, "parties": 2},
+    ],
+)
+def test_plans_that_bind_nobody_are_refused(three, change):
+    if "parties" in change:
+        change["parties"] = (three.plan.parties[0],) * 3
+    with pytest.raises(ValueError, match=r"n_honest|plan"):
+        changed(three.plan, **change)
+
+
+@pytest.mark.parametrize("name", ["random_state", "ledger"])
+def test_a_plan_that_brings_its_own_entropy_or_books_is_refused(three, name):
+    params = {**json.loads(three.plan.params), name: 0}
+    with pytest.raises(Refused, match="entropy"):
+        three.serve(0, changed(three.plan, params=json.dumps(params)))
+    other = changed(three.plan, estimator="DPMatrixFactorization")
+    with pytest.raises(Refused, match="must be of one of"):
+        three.serve(0, other)
+    assert three.ledger(0).spends() == []
 
 
 def test_parameters_come_back_as_they_were(tmp_path):
