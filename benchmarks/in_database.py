@@ -18,7 +18,6 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from unittest.mock import patch
 
 from benchmarks._in_database import (
     ALPHA,
@@ -30,7 +29,6 @@ from benchmarks._in_database import (
     run,
 )
 from skdp import DPLogisticRegression, SqlSource
-from skdp.io._postgres import PostgreSQL
 
 _KEY = "00000001"
 
@@ -123,13 +121,12 @@ def grows_in_postgres(rows: list[int], postgres: str) -> None:
     for n in rows:
         with dbapi.connect(postgres, autocommit=True) as link:
             fill_postgres(link, n)
-            source = SqlSource(
-                link, "bolt_on_records", target="y", n_samples=n, record_id="id"
-            )
-            inside, _ = fitted(source)
-            with patch.object(PostgreSQL, "trains", False):
-                fitted(source)  # compiles
-                read, _ = fitted(source)
+            facts = {"target": "y", "n_samples": n, "record_id": "id"}
+            name = "bolt_on_records"
+            inside, _ = fitted(SqlSource(link, name, **facts, trains_inside=True))
+            source = SqlSource(link, name, **facts)
+            fitted(source)  # compiles
+            read, _ = fitted(source)
             run(link, "DROP TABLE bolt_on_records")
         print(
             f"| {n:,} | {inside:.2f} | {inside / n * 1e6:.1f} | {read:.2f} "

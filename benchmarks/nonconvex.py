@@ -170,6 +170,11 @@ METHODS = (
         ),
     ),
     Method(
+        "DP-AGD (line_search_gd)",
+        "line_search_gd",
+        tuple(every(n_steps=(50, 100), longest_step=(4.0, 8.0))),
+    ),
+    Method(
         "DIFF-GD (diff_gd)",
         "diff_gd",
         tuple(every(n_steps=(100,), step_size=(2.0, 8.0))),
@@ -184,6 +189,19 @@ METHODS = (
                 momentum=(0.0,),
                 step_size=(6.0, 12.0, 24.0, 48.0),
                 strength=(1.0,),
+            )
+        ),
+    ),
+    Method(
+        "DP-LSAdam (laplacian_smoothing)",
+        "laplacian_smoothing",
+        tuple(
+            every(
+                batch_size=(8000,),
+                n_steps=(200,),
+                adam=(True,),
+                step_size=(0.03, 0.1, 0.3),
+                strength=(0.0, 1.0),
             )
         ),
     ),

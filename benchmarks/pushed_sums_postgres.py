@@ -91,22 +91,28 @@ def measured(
         source = SqlSource(link, f"{_SCHEMA}.records", target="y", n_samples=n)
         pushed = ExactGradientSum(stream(source), objective(n), _CLIP)
         fetched = ExactGradientSum(Fetched(stream(source)), objective(n), _CLIP)
+        both = SqlSource(
+            link, f"{_SCHEMA}.records", target="y", n_samples=n, n_readers=2
+        )
+        by_two = ExactGradientSum(Fetched(stream(both)), objective(n), _CLIP)
         row = source._engine.row
 
         def compared() -> dict[str, float]:
             assert np.array_equal(pushed(weights), held)
             assert np.array_equal(fetched(weights), held)
+            assert np.array_equal(by_two(weights), held)
             return times(
                 {
                     "sums of the columns": lambda: row(of_columns()),
                     "gradient by hand": lambda: row(by_hand(weights)),
                     "added up there": lambda: pushed(weights),
                     "fetched": lambda: fetched(weights),
+                    "fetched by two readers": lambda: by_two(weights),
                 },
                 turns,
             )
 
-        found: dict[str, float] = source.during(compared)
+        found: dict[str, float] = source.during(lambda: both.during(compared))
         return found
 
 

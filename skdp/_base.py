@@ -20,6 +20,7 @@ from skdp.privacy._door import Door
 from skdp.privacy._events import Event, NonPrivateEvent
 from skdp.privacy._ledger import BudgetLedger
 from skdp.privacy._record import PrivacyRecord
+from skdp.privacy._risk import risk_sentence
 from skdp.privacy._step import FREE, StepPrivacy
 
 # What every guarantee about rows of a table takes as public.
@@ -188,11 +189,13 @@ class PrivateEstimator(StoredEstimator):
             reason = "epsilon=inf: no noise, no clipping."
         elif not is_private:
             reason = "random_state is set: the noise can be reproduced by anyone."
+        epsilon = budget.epsilon if is_private else math.inf
+        risk = risk_sentence(booked.event, epsilon, budget.delta, self._relation())
         return PrivacyRecord(
             estimator=estimator or type(self).__name__,
             is_private=is_private,
             reason=reason,
-            epsilon=budget.epsilon if is_private else math.inf,
+            epsilon=epsilon,
             delta=budget.delta,
             adjacency=self._relation(),
             unit=UNIT_OF[self._relation()],
@@ -213,6 +216,7 @@ class PrivateEstimator(StoredEstimator):
             warnings=warnings,
             ledger=self.ledger.path if self.ledger is not None else "",
             dataset=self.ledger.dataset if self.ledger is not None else "",
+            risk=risk if is_private else "",
         )
 
     def step_privacy(self) -> StepPrivacy:

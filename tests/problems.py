@@ -47,6 +47,7 @@ SOLVER_PARAMS = {
         "teacher_params": {"n_steps": 4, "step_size": 0.5},
     },
     "laplacian_smoothing": {"n_steps": 4, "batch_size": 10, "step_size": 0.5},
+    "line_search_gd": {"n_steps": 4},
     "multistage": {"n_steps": 4},
     "nesterov": {"n_steps": 4},
     "noisy_gd": {"n_steps": 4, "step_size": 0.5},
@@ -73,6 +74,13 @@ TO_THE_END = {
         "residual_steps": 2**20,
     },
     "diff_gd": {"n_steps": 400, "step_size": 0.5, "tail": 0.1},
+    "line_search_gd": {
+        "n_steps": 600,
+        "n_lengths": 40,
+        "gain_clip": 3.0,
+        "residual_clip": np.inf,
+        "tail": 0.01,
+    },
     "graduated_gd": LONG_RUN | {"n_steps": 600},
     "heavy_ball": {"n_steps": 200, "residual_clip": np.inf},
     "iht": {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -153,6 +153,15 @@ class DuckDB:
             "PRIMARY KEY" in kinds or {"UNIQUE", "NOT NULL"} <= kinds
             for kinds in declared.values()
         )
+
+    def shares(self, table: str, n: int) -> list[str]:
+        """One: what reads has threads of its own."""
+        return ["TRUE"]
+
+    def gathered(self, queries: Sequence[str], size: int) -> Iterator[Any]:
+        """Record batches of several queries."""
+        for query in queries:
+            yield from self.batches(query, size)
 
     def descended(self, asked: PlainDescent, records: str) -> FloatArray:
         """What an engine gives that trains inside."""

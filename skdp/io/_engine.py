@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -42,12 +42,25 @@ class Dialect:
         With places for a whole number below 2^53: its sum over rows, exactly.
     fence : str
         What ends a subquery so that its columns are computed once.
+    encoding : str
+        Of Python's names, that of a database which cannot be told of other characters.
+    longest_name : int
+        Bytes of a column's name beyond which it would be cut.
     """
 
     floor: str = "floor({})"
     trunc: str = "trunc({})"
     total: str = "SUM(CAST({} AS BIGINT))"
     fence: str = ""
+    encoding: str = "utf-8"
+    longest_name: int = 1 << 16
+
+    def can_write(self, text: str) -> bool:
+        """Whether a query may hold a text."""
+        try:
+            return b"\0" not in text.encode(self.encoding)
+        except UnicodeEncodeError:
+            return False
 
 
 class Engine(Protocol):
@@ -129,6 +142,17 @@ class Engine(Protocol):
 
     def batches(self, query: str, size: int) -> Iterator[Any]:
         """Record batches of what a query gives, of about so many rows."""
+        ...
+
+    def shares(self, table: str, n: int) -> list[str]:
+        """Conditions on the rows of a stored table, of which each row meets one.
+
+        One alone where the engine reads with threads or workers of its own.
+        """
+        ...
+
+    def gathered(self, queries: Sequence[str], size: int) -> Iterator[Any]:
+        """Record batches of several queries at once, in no order."""
         ...
 
     def descended(self, asked: PlainDescent, records: str) -> FloatArray:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from skdp.io._arrow import arrow, kind_of
 from skdp.io._conditions import column_of, condition_of
 from skdp.io._engine import LONGEST_TEXT, Cell, Dialect, quoted
 from skdp.io._postgres_descent import CAN_TRAIN, DescentText, is_key
+from skdp.io._postgres_readers import Readers, pages_from
 from skdp.queries._plain_descent import PlainDescent
 
 # Leaves of a plan that are tables which the database stores. Other leaves are tables of
@@ -29,8 +31,9 @@ _STORED = {
     "Tid Range Scan",
     "Tid Scan",
 }
-# Encodings of which every text can be shown in UTF8; of others some end the query.
-_ENCODINGS = {"UTF8", "LATIN1"}
+# Encodings of which every text can be shown in UTF8, and Python's names of them; of
+# others some end the query.
+_ENCODINGS = {"UTF8": "utf-8", "LATIN1": "latin-1"}
 _NAME = re.compile(
     r'(?:"(?:[^"\x00]|"")+"|[^\W\d]\w*)(?:\.(?:"(?:[^"\x00]|"")+"|[^\W\d]\w*))?'
 )
@@ -72,6 +75,9 @@ _TYPES = (
     1184,
     2950,
 )
+# A quoted number is a constant at once: with a bare one no worker takes part. Servers
+# cut names to these bytes, as they are built by default.
+_DIALECT = Dialect(fence=" OFFSET '0'", longest_name=63)
 _NUMERIC = {b"ADBC:postgresql:typname": b"numeric"}.items()
 
 
@@ -98,14 +104,14 @@ class PostgreSQL:
     snapshot = (
         "the snapshot of one transaction of PostgreSQL before each reading and after"
     )
-    # A quoted number is a constant at once: with a bare one no worker takes part.
-    dialect = Dialect(fence=" OFFSET '0'")
     assumed = ()
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
         self._link: Any = None
         self._state: Any = None
+        self._readers = Readers(self._joined)
+        self.dialect = _DIALECT
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -119,12 +125,22 @@ class PostgreSQL:
             self._state = self._now()
             yield
         finally:
-            link, self._link = self._link, None
-            link.close()
+            self._readers.close()
+            self.leave()
 
-    def _begin(self) -> None:
-        """Fix what a session may change; the connection has begun a transaction."""
-        self._run("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+    def leave(self) -> None:
+        """End the transaction with its connection."""
+        link, self._link = self._link, None
+        link.close()
+
+    def _begin(self, snapshot: str = "", access: str = "READ ONLY") -> None:
+        """Fix what a session may change; the connection has begun a transaction.
+
+        Of a snapshot that another one exported, if there is one.
+        """
+        self._run(f"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, {access}")
+        if snapshot:
+            self._run(f"SET TRANSACTION SNAPSHOT {_literal(snapshot)}")
         self._settle()
 
     def _settle(self) -> None:
@@ -140,17 +156,25 @@ class PostgreSQL:
             "nullif(current_setting('search_path'), '')), true)"
         )
         (encoding,) = self.row("SELECT current_setting('server_encoding')")
+        if isinstance(encoding, bytes):
+            raise ValueError(
+                "The connection must be made without quote_all_identifiers, with which "
+                "ADBC takes texts for bytes. Got it. Reset it for the user or the "
+                "database, or connect with options=-cquote_all_identifiers=off."
+            )
         if encoding not in _ENCODINGS:
             raise ValueError(
                 "The database must be encoded as UTF8 or LATIN1, whose texts can all "
                 f"be read. Got {encoding}. Copy the table into a database with "
                 "ENCODING 'UTF8'."
             )
+        self.dialect = replace(self.dialect, encoding=_ENCODINGS[encoding])
 
     def check(self) -> None:
         """Raise if another transaction goes on than at first."""
         if self._link is None or self._now() != self._state:
             raise SourceError("The transaction has ended.")
+        self._readers.check()
 
     def _now(self) -> Any:
         return self.row(
@@ -290,25 +314,51 @@ class PostgreSQL:
         are made in another one, of the same snapshot, which is rolled back.
         """
         text = DescentText(asked, records)
-        (snapshot,) = self.row("SELECT pg_export_snapshot()")
-        other = PostgreSQL(self._connection)
-        with other._writing(snapshot):
+        other = self._joined("READ WRITE")
+        try:
             for statement in text.statements:
                 other._run(statement)
             (found,) = other.row(text.call)
+        finally:
+            other.leave()
         return np.array(found, dtype=np.float64)
 
-    @contextmanager
-    def _writing(self, snapshot: str) -> Iterator[None]:
-        self._link = self._connection.adbc_clone()
+    # ----------------------------------------------------- connections beside this one
+
+    def shares(self, table: str, n: int) -> list[str]:
+        """Conditions on the rows of a stored table, of which each row meets one.
+
+        By pages, of which the last share has all that are left: whatever is known of
+        their number, it decides of nothing but who has more to read.
+        """
+        found = f"to_regclass({_literal(table)})"
+        (n_pages,) = self.row(
+            f"SELECT greatest(pg_relation_size({found}), (SELECT "
+            f"max(pg_relation_size(relid)) FROM pg_partition_tree({found}))) "
+            "/ CAST(current_setting('block_size') AS bigint)"
+        )
+        ends = [int(n_pages) * (i + 1) // n for i in range(n - 1)]
+        starts = [0, *ends]
+        return [pages_from(*share) for share in zip(starts, [*ends, None], strict=True)]
+
+    def gathered(self, queries: Sequence[str], size: int) -> Iterator[Any]:
+        """Record batches of several queries at once, in no order."""
+        yield from self._readers.batches(queries, size)
+
+    def _joined(self, access: str = "READ ONLY") -> PostgreSQL:
+        """One more connection, which sees what this one sees."""
+        (snapshot,) = self.row("SELECT pg_export_snapshot()")
+        other = PostgreSQL(self._connection)
+        other._link = self._connection.adbc_clone()
         try:
-            self._run("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ WRITE")
-            self._run(f"SET TRANSACTION SNAPSHOT {_literal(snapshot)}")
-            self._settle()
-            yield
-        finally:
-            link, self._link = self._link, None
-            link.close()
+            other._begin(snapshot, access)
+            other._state = other._now()
+            if other._state[2] != self._state[2]:
+                raise SourceError("The snapshot is another one.")
+        except BaseException:
+            other.leave()
+            raise
+        return other
 
     def _run(self, statement: str) -> None:
         with self._asked(statement):

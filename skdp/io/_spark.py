@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from typing import Any
 
@@ -203,6 +203,15 @@ class Spark:
         for (message,) in packed.toLocalIterator():
             with closing(ipc.open_stream(message)) as reader:
                 yield from reader
+
+    def shares(self, table: str, n: int) -> list[str]:
+        """One: what reads has threads of its own."""
+        return ["TRUE"]
+
+    def gathered(self, queries: Sequence[str], size: int) -> Iterator[Any]:
+        """Record batches of several queries."""
+        for query in queries:
+            yield from self.batches(query, size)
 
     def descended(self, asked: PlainDescent, records: str) -> FloatArray:
         """What an engine gives that trains inside."""

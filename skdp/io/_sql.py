@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp._floats import FloatArray
-from skdp._validation import check_bool
+from skdp._validation import check_bool, check_count
 from skdp.data import Block
 from skdp.io._arrow import arrow, is_narrow, kind_of
 from skdp.io._duckdb import DuckDB
@@ -27,6 +27,7 @@ from skdp.io._table_source import FETCHED, TableSource
 from skdp.queries._plain_descent import PlainDescent
 from skdp.queries._plain_gradient import PlainGradient, PlainSums
 
+_MOST_READERS = 64
 # Column of a reading that says which rows are records.
 _IS_RECORD = "is a record"
 _ONE_RECORD = (
@@ -87,6 +88,15 @@ class SqlSource(TableSource):
         ``privacy_.assumed_public``.
     batch_size : int in [1, 2^20], default=16384
         Rows that are read at once. Changes no result.
+    n_readers : int in [1, 64], default=1
+        Connections that read shares of a table of PostgreSQL at once, all of one
+        snapshot. Changes no result. Readings in an order have one reader; DuckDB and
+        Spark read with threads or workers of their own.
+    trains_inside : bool, default=False
+        Whether `bolt_on` of one output goes through the records of a table of
+        PostgreSQL within the server, by an aggregate: five to seven times slower than
+        reading them, and the user must be allowed to make temporary functions. Models
+        of several outputs or features that are no numbers are read all the same.
 
     Examples
     --------
@@ -125,14 +135,20 @@ class SqlSource(TableSource):
         record_id: str | None = None,
         one_record_per_row: bool = False,
         batch_size: int = BATCH_SIZE,
+        n_readers: int = 1,
+        trains_inside: bool = False,
     ) -> None:
         arrow()
+        self._n_readers = check_count("n_readers", n_readers, high=_MOST_READERS)
         self._engine = _engine_of(connection)
         self._order = order_by
         self._id, self._id_text, self._order_text = record_id, "", ""
+        self._trains_inside = check_bool("trains_inside", trains_inside)
         self._is_declared = check_bool("one_record_per_row", one_record_per_row)
         with self._engine.transaction():
             self._relation = self._checked_relation(table)
+            self._check_readers()
+            self._check_training()
             self._cells = refused(self._own, _UNREADABLE)
             self._condition = None if where is None else self._checked(where)
             if record_id is not None:
@@ -228,6 +244,31 @@ class SqlSource(TableSource):
             )
         return relation
 
+    def _check_readers(self) -> None:
+        """Refuse shares of what cannot be divided, before anything is read."""
+        if self._n_readers == 1:
+            return
+        engine, relation = self._engine, self._relation
+        is_table = refused(lambda: engine.is_stored_table(relation), _UNREADABLE)
+        if not is_table or len(engine.shares(relation, self._n_readers)) == 1:
+            raise ValueError(
+                "The 'n_readers' argument must be 1 but for a table that PostgreSQL "
+                f"stores. Got {self._n_readers}. Leave it out: other engines read with "
+                "threads or workers of their own, and views and queries are read by "
+                "one connection."
+            )
+
+    def _check_training(self) -> None:
+        """Refuse what cannot go through the records itself."""
+        if self._trains_inside and not refused(
+            lambda: self._engine.trains, _UNREADABLE
+        ):
+            raise ValueError(
+                "The 'trains_inside' argument must be False but for PostgreSQL, no "
+                "standby, as a user who may make temporary functions in PL/pgSQL. Got "
+                "True. Leave it out, or ask for GRANT TEMPORARY on the database."
+            )
+
     def _own(self) -> dict[str, Cell]:
         """The columns of what is read."""
         names = self._engine.schema(f"SELECT * FROM {self._relation}").names
@@ -249,6 +290,12 @@ class SqlSource(TableSource):
         made = dict(features) if isinstance(features, Mapping) else {}
         if target is not None and target not in own and target not in made:
             made["target"], target = target, "target"
+        most = engine.dialect.longest_name
+        if any(len(name.encode("utf-8", "replace")) > most for name in made):
+            raise ValueError(
+                f"The names in 'features' must have at most {most} bytes, of which the "
+                "database makes no shorter ones. Got a longer one. Shorten it."
+            )
         texts = {
             name: engine.expression(text, f"The expression {name!r}", own)
             for name, text in made.items()
@@ -283,14 +330,20 @@ class SqlSource(TableSource):
     def _scan(
         self, names: tuple[str, ...]
     ) -> Iterator[tuple[Any, NDArray[np.bool_] | None]]:
-        for batch in self._engine.batches(
-            self._query(names), max(FETCHED, self.batch_size)
-        ):
+        for batch in self._fetched(names, max(FETCHED, self.batch_size)):
             if self._condition is None:
                 yield batch, None
                 continue
             is_record = batch.column(len(names)).to_numpy(zero_copy_only=False)
             yield batch.select(list(names)), np.asarray(is_record, dtype=bool)
+
+    def _fetched(self, names: tuple[str, ...], size: int) -> Iterator[Any]:
+        """Record batches, in the order of the source if it has one."""
+        engine, in_order = self._engine, self._order_text or self._order
+        if self._n_readers == 1 or in_order:
+            return engine.batches(self._query(names), size)
+        shares = engine.shares(self._relation, self._n_readers)
+        return engine.gathered([self._query(names, share) for share in shares], size)
 
     def gradient_sums(
         self, asked: PlainGradient, reading: Reading, targets: Any
@@ -319,6 +372,8 @@ class SqlSource(TableSource):
         self, asked: PlainDescent, reading: Reading, targets: Any
     ) -> FloatArray | None:
         """Weights of an engine that trains inside; None where rows are read instead."""
+        if not self._trains_inside:
+            return None
         engine, plain = self._engine, self._plain_cells(reading, targets)
         if plain is None or not is_within(asked):
             return None
@@ -329,8 +384,8 @@ class SqlSource(TableSource):
         records = records_of(cells, target, self._relation, "TRUE", f"{own} AS id, ")
         (session,) = self._reads
 
-        def ask() -> tuple[int, FloatArray | None]:
-            found = engine.descended(asked, records) if engine.trains else None
+        def ask() -> tuple[int, FloatArray]:
+            found = engine.descended(asked, records)
             return self._count(), found
 
         found: FloatArray | None = session.answered(ask)
@@ -346,6 +401,9 @@ class SqlSource(TableSource):
         y = targets.text(self._number(self.target))
         if y is None or len(reading.names) > MOST_FEATURES:
             return None
+        # Labels in other characters are in no row; rows are read, and nothing is said.
+        if not self._engine.dialect.can_write(y):
+            return None
         return [self._number(name) for name in reading.names], y
 
     def _far(self, text: GradientText) -> Iterator[Block]:
@@ -360,7 +418,7 @@ class SqlSource(TableSource):
             return "TRUE"
         return f"COALESCE({self._condition}, FALSE)"
 
-    def _query(self, names: tuple[str, ...]) -> str:
+    def _query(self, names: tuple[str, ...], share: str = "") -> str:
         shown = [f"{self._cells[name].text} AS {quoted(name)}" for name in names]
         if self._condition is not None:
             shown.append(f"{self._is_record()} AS {quoted(_IS_RECORD)}")
@@ -368,7 +426,8 @@ class SqlSource(TableSource):
         if not order and self._order is not None:
             order = self._cells[self._order].text
         order = order and f" ORDER BY {order}"
-        return f"SELECT {', '.join(shown)} FROM {self._relation}{order}"
+        some = share and f" WHERE {share}"
+        return f"SELECT {', '.join(shown)} FROM {self._relation}{some}{order}"
 
     def _number(self, name: str) -> str:
         """What is read of a column, for sums; engines make no doubles of booleans."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from skdp.linear_model._classifier import LinearClassifier
 from skdp.losses import HuberHingeLoss, Loss
 
@@ -10,7 +12,7 @@ class DPLinearSVC(LinearClassifier):
     r"""Linear support vector classification with differential privacy.
 
     Minimises ``C * sum_i hinge(y_i, x_i W) + ||W||^2 / 2`` privately, where the corner
-    of the hinge is rounded within 1/2 of it (Huber hinge, `HuberHingeLoss`), because
+    of the hinge is rounded within `h` of it (Huber hinge, `HuberHingeLoss`), because
     private solvers need a smooth loss. More than two classes are fitted one against the
     rest, as one joint vector with one sensitivity. Rows are clipped to `data_norm`; the
     intercept is the weight of one more column that holds the constant `data_norm`, so
@@ -69,6 +71,9 @@ class DPLinearSVC(LinearClassifier):
         Books that every fit is charged to before it reads the data.
     verbose : bool or int, default=False
         Print the solver's progress: step counts, nothing from the data.
+    h : float in [1e-3, 1e3], default=0.5
+        Half the width of the rounded corner, in units of decisions. Public. A sharper
+        corner bends more: steps are shorter, and strong convexity buys less.
 
     Attributes
     ----------
@@ -114,5 +119,42 @@ class DPLinearSVC(LinearClassifier):
     ((150, 3), 1.0)
     """
 
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        *,
+        columns: Any = None,
+        delta: float = 1e-6,
+        adjacency: str = "replace_one",
+        data_norm: float = 1.0,
+        C: float | None = None,
+        fit_intercept: bool = True,
+        solver: str = "auto",
+        solver_params: Any = None,
+        preconditioning: Any = "auto",
+        classes: Any = None,
+        random_state: int | None = None,
+        ledger: Any = None,
+        verbose: bool | int = False,
+        h: float = 0.5,
+    ) -> None:
+        super().__init__(
+            epsilon=epsilon,
+            columns=columns,
+            delta=delta,
+            adjacency=adjacency,
+            data_norm=data_norm,
+            C=C,
+            fit_intercept=fit_intercept,
+            solver=solver,
+            solver_params=solver_params,
+            preconditioning=preconditioning,
+            classes=classes,
+            random_state=random_state,
+            ledger=ledger,
+            verbose=verbose,
+        )
+        self.h = h
+
     def _loss(self, n_classes: int) -> Loss:
-        return HuberHingeLoss(n_outputs=1 if n_classes == 2 else n_classes)
+        return HuberHingeLoss(self.h, 1 if n_classes == 2 else n_classes)

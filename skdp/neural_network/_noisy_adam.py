@@ -17,8 +17,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, Self
 
-import numpy as np
-
 from skdp._configured import Checks, Given
 from skdp._floats import FloatArray
 from skdp._validation import check_count, check_real
@@ -26,10 +24,7 @@ from skdp.neural_network._descent import NetworkDescent
 from skdp.neural_network._rules import ADAM_STEP, batch_size_of
 from skdp.objectives import NetworkObjective
 from skdp.privacy._accounting import Budget
-from skdp.solvers._steps import Pace, Steps
-
-# Of roots of squares, below which they are not divided by; as everywhere else.
-_LEAST_ROOT = 1e-8
+from skdp.solvers._steps import AdamSteps
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,31 +91,3 @@ class NetworkAdam(NetworkDescent):
     def walk(self, objective: NetworkObjective, start: FloatArray) -> AdamSteps:
         pace = self.pace(objective)
         return AdamSteps(start, pace, (self.beta_1, self.beta_2))
-
-
-class AdamSteps(Steps):
-    """Steps of first moments over the roots of second ones.
-
-    Parameters
-    ----------
-    start : ndarray
-    pace : Pace
-    betas : pair of floats in [0, 1)
-        Decay of the first and the second moment.
-    """
-
-    def __init__(
-        self, start: FloatArray, pace: Pace, betas: tuple[float, float]
-    ) -> None:
-        super().__init__(start, pace)
-        self._betas = betas
-        self._mean, self._square = np.zeros_like(start), np.zeros_like(start)
-
-    def _moved(self, gradient: FloatArray, step_size: float) -> FloatArray:
-        first, second = self._betas
-        self._mean = first * self._mean + (1 - first) * gradient
-        self._square = second * self._square + (1 - second) * gradient**2
-        taken = self._taken + 1
-        mean = self._mean / (1 - first**taken)
-        root = np.sqrt(self._square / (1 - second**taken))
-        return np.asarray(-step_size * mean / (root + _LEAST_ROOT))

@@ -87,7 +87,8 @@ class PrivacyRecord:
     skdp_version : str
         The version of skdp that made the release; "0.1" if it did not say so.
     risk : str, default=""
-        Reserved for one sentence on what a record risks; empty in this version.
+        What a record risks at the most, in one sentence; empty if the release is not
+        private, or an older version made it. `skdp.audit.membership_risk` says more.
     """
 
     estimator: str
@@ -188,6 +189,8 @@ class PrivacyRecord:
         ]
         if self.n_nonzero_coefs is not None:
             rows.insert(-1, ("features", self._features()))
+        if self.risk:
+            rows.insert(4, ("risk", self.risk))
         if self.warnings:
             rows.append(("warnings", "; ".join(self.warnings)))
         if self.ledger:

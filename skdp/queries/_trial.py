@@ -27,7 +27,7 @@ from skdp.queries._grid_rows import gridded
 from skdp.queries._summed import Summed, Sums
 
 # Of what is clipped, by rounding.
-_ROUNDED = 1 + 1e-12
+ROUNDED = 1 + 1e-12
 
 
 @dataclass(frozen=True)
@@ -96,9 +96,7 @@ class MeanProduct(Summed):
         return self.trial
 
     def bound(self) -> Bound:
-        return Bound(
-            zero_out=self.clip * _ROUNDED, replace_one=2 * self.clip * _ROUNDED
-        )
+        return Bound(zero_out=self.clip * ROUNDED, replace_one=2 * self.clip * ROUNDED)
 
     def slack(self, layout: Layout) -> float:
         return self.trial.slack(layout, self.clip, self.coef.shape[1])
@@ -151,7 +149,7 @@ class Gains(Summed):
     @property
     def norm(self) -> float:
         """Of a record's gains together, at most."""
-        return self.clip * float(np.linalg.norm(self.shares)) * _ROUNDED
+        return self.clip * float(np.linalg.norm(self.shares)) * ROUNDED
 
     @property
     def _largest(self) -> float:

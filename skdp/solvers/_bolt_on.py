@@ -92,14 +92,20 @@ class BoltOn(ChosenLaw):
             default="constant"
         Steps in update t: ``step_size``, ``step_size / t``, ``step_size / sqrt(t)``,
         or ``min(step_size, 1 / (alpha t))``, which needs regularisation.
+    offset : float in [0, 1e9], default=0.0
+        o, where "decreasing" steps are ``step_size (1 + o) / (t + o)`` and "sqrt" ones
+        ``step_size (1 + o) / (sqrt(t) + o)``: with ``step_size = 2 / (L (1 + m^c))``
+        and ``o = m^c``, m updates in a pass, the schedules of Corollaries 2 and 3 of
+        [1]_. Only with these two.
     step_size : float in [1e-250, 1e250] or None, default=None
         Largest step, at most ``2 / L`` with the smoothness bound
         ``L = smoothness * row_norm^2 + alpha``. None: the flow time that balances noise
         and bias for weights of norm 5 in units of raw predictions, divided over the
         updates, at most ``1 / L``; that for ``"strongly_convex"``.
-    average : {"none", "linear", "uniform"}, default="none"
-        Average that is released: the last iterate, all of them alike, or with weights
-        that grow with t. The sensitivity is the average's own.
+    average : {"none", "last_log", "linear", "uniform"}, default="none"
+        Average that is released: the last iterate, the last log T of the T iterates,
+        all of them with weights that grow with t, or all alike. The sensitivity is the
+        average's own.
     radius : float in [1e-150, 1e150] or inf, default=inf
         Iterates are projected to this norm, in the units of the weights.
     reshuffle : bool, default=False
@@ -136,6 +142,7 @@ class BoltOn(ChosenLaw):
         "batch_size": check_count,
         "schedule": partial(check_choice, allowed=SCHEDULES),
         "step_size": partial(check_real, low=_LEAST, high=_MOST),
+        "offset": partial(check_real, low=0.0, high=1e9),
         "average": partial(check_choice, allowed=AVERAGES),
         "radius": _check_radius,
         "reshuffle": check_bool,
@@ -145,9 +152,19 @@ class BoltOn(ChosenLaw):
     batch_size: int
     schedule: Literal["constant", "decreasing", "sqrt", "strongly_convex"] = "constant"
     step_size: float
-    average: Literal["none", "linear", "uniform"] = "none"
+    offset: float = 0.0
+    average: Literal["none", "last_log", "linear", "uniform"] = "none"
     radius: float = math.inf
     reshuffle: bool = False
+
+    @classmethod
+    def check_given(cls, given: Given) -> None:
+        has_one = given.get("schedule") in ("decreasing", "sqrt")
+        if given.get("offset", 0.0) > 0 and not has_one:
+            raise ValueError(
+                "The 'offset' parameter must be 0 but for the schedules 'decreasing' "
+                f"and 'sqrt'. Got {given['offset']} with another. Leave it out."
+            )
 
     @classmethod
     def planned(cls, given: Given, objective: LinearObjective, budget: Budget) -> Self:
@@ -241,7 +258,9 @@ class BoltOn(ChosenLaw):
         """Step sizes, of shape (n_passes, updates_per_pass)."""
         per_pass = self._updates_per_pass(objective)
         t = np.arange(1.0, self.n_passes * per_pass + 1)
-        steps = SCHEDULES[self.schedule](t, self.step_size, objective.alpha)
+        steps = SCHEDULES[self.schedule](
+            t, self.step_size, objective.alpha, self.offset
+        )
         return steps.reshape(self.n_passes, per_pass)
 
     def _shares(self, objective: LinearObjective) -> FloatArray:

@@ -12,6 +12,7 @@ from skdp.solvers._diff_gd import DiffGD
 from skdp.solvers._graduated_gd import GraduatedGD
 from skdp.solvers._heavy_ball import HeavyBall
 from skdp.solvers._laplacian_smoothing import LaplacianSmoothing
+from skdp.solvers._line_search_gd import LineSearchGD
 from skdp.solvers._multistage import Multistage
 from skdp.solvers._nesterov import Nesterov
 from skdp.solvers._noisy_gd import NoisyGD
@@ -28,6 +29,7 @@ DENSE: dict[str, type[Solver]] = {
     "graduated_gd": GraduatedGD,
     "heavy_ball": HeavyBall,
     "laplacian_smoothing": LaplacianSmoothing,
+    "line_search_gd": LineSearchGD,
     "multistage": Multistage,
     "nesterov": Nesterov,
     "noisy_gd": NoisyGD,

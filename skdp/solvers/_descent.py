@@ -16,7 +16,7 @@ from skdp.queries._gradient import Gradients
 from skdp.solvers._base import Solver
 from skdp.solvers._boxed import farthest_weight
 from skdp.solvers._flow_time import FlowTime
-from skdp.solvers._steps import MomentumSteps, Pace
+from skdp.solvers._steps import MomentumSteps, Pace, Steps
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,13 +76,17 @@ class Descent(Solver):
     def sensitivity(self, objective: LinearObjective) -> float:
         return self.gradients(objective).worst.under(objective.adjacency)
 
-    def walk(self, objective: LinearObjective, n_steps: int) -> MomentumSteps:
-        """The steps, from weights of 0."""
-        pace = Pace(
+    def pace(self, objective: LinearObjective, n_steps: int) -> Pace:
+        """How far steps go."""
+        return Pace(
             n_steps=n_steps,
             step_size=self.step_size,
             tail=self.tail,
             alpha=objective.alpha,
             farthest=farthest_weight(objective),
         )
-        return MomentumSteps(np.zeros(objective.shape), pace, self.momentum)
+
+    def walk(self, objective: LinearObjective, n_steps: int) -> Steps:
+        """The steps, from weights of 0."""
+        start, pace = np.zeros(objective.shape), self.pace(objective, n_steps)
+        return MomentumSteps(start, pace, self.momentum)

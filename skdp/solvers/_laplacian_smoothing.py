@@ -3,7 +3,8 @@ r"""Gradient descent on samples whose noisy gradients are smoothed along the fea
 Algorithm: as `noisy_sgd`, with every gradient G of the features, penalty and noise
 included, replaced by the solution U of ``(I - strength L) U = G``, where L is the
 periodic second difference along the features in their order, or along the rows and
-columns of a grid of them. The intercept's is left as it is.
+columns of a grid of them. The intercept's is left as it is. With `adam` the steps along
+U are Adam's (DP-LSAdam), with `momentum` for its first decay.
 """
 
 from __future__ import annotations
@@ -16,13 +17,18 @@ import numpy as np
 
 from skdp._configured import Checks, Given
 from skdp._floats import FloatArray
-from skdp._validation import check_count, check_real
+from skdp._validation import check_bool, check_count, check_real
 from skdp.exceptions import Refused
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.privacy._answers import Answers
 from skdp.solvers._base import Progress, Solution
 from skdp.solvers._noisy_sgd import NoisySGD
+from skdp.solvers._steps import AdamSteps, Steps
+
+_OWN = ("strength", "adam", "beta_2")
+# Settled on the validation part of a9a; of weights, since Adam's steps have no unit.
+_ADAM = {"step_size": 0.1, "momentum": 0.9}
 
 
 def smoothed(gradient: FloatArray, strength: float, axis: int) -> FloatArray:
@@ -62,8 +68,14 @@ class LaplacianSmoothing(NoisySGD):
         Features lie in rows of so many, as pixels of an image do: smoothing is along
         rows and columns. It must divide the number of features. None: along all
         features in their order, as in [1]_.
+    adam : bool, default=False
+        Whether steps are divided by the roots of smoothed gradients' squares, as in
+        Algorithm 6 of [1]_.
+    beta_2 : float in [0, 1), default=0.999
+        Decay of these squares.
     n_steps, batch_size, step_size, momentum, residual_clip, intercept_weight, tail
-        As for `noisy_sgd`.
+        As for `noisy_sgd`; with `adam` a step of size 0.1 and momentum 0.9, if they
+        are not given.
 
     References
     ----------
@@ -83,9 +95,13 @@ class LaplacianSmoothing(NoisySGD):
         **NoisySGD.checks,
         "strength": partial(check_real, low=0.0, high=1e6),
         "n_across": partial(check_count, high=10**9),
+        "adam": check_bool,
+        "beta_2": partial(check_real, low=0.0, high=1.0, high_open=True),
     }
 
     strength: float = 1.0
+    adam: bool = False
+    beta_2: float = 0.999
     n_across: int
 
     @classmethod
@@ -98,9 +114,10 @@ class LaplacianSmoothing(NoisySGD):
                 f"solver={cls.key!r} needs an 'n_across' that divides the number of "
                 f"features, {d}. Got {own['n_across']}. Use None for one row of all."
             )
-        if "strength" in given:
-            own["strength"] = given["strength"]
+        own |= {name: given[name] for name in _OWN if name in given}
         rest = {name: value for name, value in given.items() if name not in own}
+        if own.get("adam", cls.adam):
+            rest = _ADAM | rest
         like = NoisySGD.planned(rest, objective, budget)
         return cls(**like.params, **own)
 
@@ -113,6 +130,12 @@ class LaplacianSmoothing(NoisySGD):
         for axis in (0, 1):
             own = smoothed(own, self.strength, axis)
         return np.concatenate([own.reshape(d, k), gradient[d:]])
+
+    def walk(self, objective: LinearObjective, n_steps: int) -> Steps:
+        if not self.adam:
+            return super().walk(objective, n_steps)
+        start, pace = np.zeros(objective.shape), self.pace(objective, n_steps)
+        return AdamSteps(start, pace, (self.momentum, self.beta_2))
 
     def run(
         self, answers: Answers, objective: LinearObjective, progress: Progress

@@ -20,6 +20,9 @@ from skdp.privacy._query import Query
 from skdp.solvers._base import Progress, Solution
 from skdp.solvers._boxed import boxed
 
+# Of roots of squares in Adam, below which they are not divided by; as everywhere else.
+_LEAST_ROOT = 1e-8
+
 
 class GradientQuery(Query, Protocol):
     """A query whose answer stands for a sum of gradients."""
@@ -144,6 +147,34 @@ class MomentumSteps(Steps):
         velocity = self._momentum * self._velocity - step_size * gradient
         self._velocity = boxed(velocity, self._pace.farthest)
         return velocity
+
+
+class AdamSteps(Steps):
+    """Steps of first moments over the roots of second ones.
+
+    Parameters
+    ----------
+    start : ndarray
+    pace : Pace
+    betas : pair of floats in [0, 1)
+        Decay of the first and the second moment.
+    """
+
+    def __init__(
+        self, start: FloatArray, pace: Pace, betas: tuple[float, float]
+    ) -> None:
+        super().__init__(start, pace)
+        self._betas = betas
+        self._mean, self._square = np.zeros_like(start), np.zeros_like(start)
+
+    def _moved(self, gradient: FloatArray, step_size: float) -> FloatArray:
+        first, second = self._betas
+        self._mean = first * self._mean + (1 - first) * gradient
+        self._square = second * self._square + (1 - second) * gradient**2
+        taken = self._taken + 1
+        mean = self._mean / (1 - first**taken)
+        root = np.sqrt(self._square / (1 - second**taken))
+        return np.asarray(-step_size * mean / (root + _LEAST_ROOT))
 
 
 def descend(

@@ -32,6 +32,8 @@ FLOORS = {
     ("knowledge_transfer", "pure", "zero_out"): 0.999,
     ("laplacian_smoothing", "gaussian", "replace_one"): 0.999,
     ("laplacian_smoothing", "gaussian", "zero_out"): 0.999,
+    ("line_search_gd", "gaussian", "replace_one"): 0.999,
+    ("line_search_gd", "gaussian", "zero_out"): 0.999,
     ("multistage", "gaussian", "replace_one"): 0.999,
     ("multistage", "gaussian", "zero_out"): 0.999,
     ("multistage", "pure", "replace_one"): 0.999,

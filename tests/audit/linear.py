@@ -41,6 +41,7 @@ PARAMS = {
     "iht": {"n_steps": 2, "step_size": 1e-6},
     "knowledge_transfer": {"teacher": "noisy_gd", "teacher_params": DESCENT},
     "laplacian_smoothing": DESCENT,
+    "line_search_gd": {"n_steps": 3, "longest_step": 1e-6, "gain_clip": 0.01},
     "multistage": {**DESCENT, "strong_convexity": 0.1},
     "nesterov": {**DESCENT, "strong_convexity": 0.1},
     "noisy_gd": DESCENT,

@@ -211,7 +211,7 @@ def test_broken_twin_that_books_one_answer_less_is_caught():
 
 
 # They ask two lines in turn.
-IN_TURN = ("diff_gd", "iht")
+IN_TURN = ("diff_gd", "iht", "line_search_gd")
 
 
 @every_noisy_case
@@ -267,6 +267,7 @@ SMALL = {
     "iht": 1e-9,
     "knowledge_transfer": 1e-9,
     "laplacian_smoothing": 1e-9,
+    "line_search_gd": 1e-5,  # gains are compared in whole units
     "multistage": 1e-9,
     "nesterov": 1e-9,
     "noisy_gd": 1e-9,
@@ -283,7 +284,8 @@ SMALL = {
 # Those that ask for sums on public grids.
 ON_GRIDS = {"heavy_ball", "iht", "knowledge_transfer", "multistage", "nesterov"}
 ON_GRIDS |= {"noisy_gd", "noisy_sgd", "online", "peeling", "two_stage"}
-ON_GRIDS |= {"diff_gd", "graduated_gd", "laplacian_smoothing", "srm"}
+ON_GRIDS |= {"diff_gd", "graduated_gd", "laplacian_smoothing"}
+ON_GRIDS |= {"line_search_gd", "srm"}
 
 
 def small(case):

@@ -157,6 +157,9 @@ LAYOUTS = {
     "parallel workers": lambda frame, path, **facts: in_postgres(
         frame, settings=PARALLEL, batch_size=100, **facts
     ),
+    "two readers": lambda frame, path, **facts: in_postgres(
+        frame, n_readers=2, batch_size=100, **facts
+    ),
     "workers": lambda frame, path, **facts: on_workers(
         frame, path / "workers", **facts
     ),

@@ -548,6 +548,62 @@ def test_text_that_the_clients_encoding_lacks():
         ask(connection, "SELECT max(word) FROM records WHERE key = 5")
 
 
+LATIN1 = "ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0"
+
+
+@pytest.fixture
+def in_latin1():
+    """A connection to a database in which not all labels can be written."""
+    uri = postgres_cluster.uri()
+    with connected(uri) as own:
+        run(own, f"CREATE DATABASE latin {LATIN1}")
+        with connected(uri.replace("/postgres?", "/latin?")) as other:
+            run(
+                other,
+                "CREATE TABLE records AS SELECT CAST(i AS REAL) / 100 AS a, "
+                "chr(97 + i % 2) AS y FROM generate_series(0, 99) AS t(i)",
+            )
+            yield other
+        run(own, "DROP DATABASE latin WITH (FORCE)")
+
+
+@pytest.mark.usefixtures("is_too_large_to_keep")
+@pytest.mark.parametrize("label", ["\u0141\u00f3d\u017a", "a\0b", "b"])
+def test_labels_that_a_database_cannot_write_are_in_no_row(label, in_latin1, tmp_path):
+    books = BudgetLedger(tmp_path / "books.db", epsilon=10.0, delta=1e-3)
+    source = SqlSource(in_latin1, "records", target="y", n_samples=100)
+    fitted = model(ledger=books).set_params(classes=["a", label]).fit(source)
+    assert set(fitted.classes_) == {"a", label}
+    assert len(books.spends()) == 1
+
+
+@pytest.mark.usefixtures("is_too_large_to_keep")
+def test_broken_twin_that_writes_any_label_ends_after_the_commit(
+    in_latin1, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(Dialect, "can_write", lambda self, text: True)
+    books = BudgetLedger(tmp_path / "books.db", epsilon=10.0, delta=1e-3)
+    source = SqlSource(in_latin1, "records", target="y", n_samples=100)
+    with pytest.raises(SourceError):
+        model(ledger=books).set_params(classes=["a", "\u0141"]).fit(source)
+    assert len(books.spends()) == 1
+
+
+def test_long_names_of_expressions_are_refused(study):
+    long = "a" * 64
+    with pytest.raises(ValueError, match="at most 63 bytes"):
+        SqlSource(study, "records", target="y", n_samples=N, features={long: "a"})
+    given = {"a" * 63: "a", "\u00e9" * 31: "b"}
+    source = SqlSource(study, "records", target="y", n_samples=N, features=given)
+    assert source.feature_names == tuple(given)
+
+
+def test_connections_that_quote_all_names_are_refused():
+    connection = postgres(numbers(), quote_all_identifiers="on")
+    with pytest.raises(ValueError, match="quote_all_identifiers"):
+        SqlSource(connection, "records", **FACTS, features=FEATURES)
+
+
 def test_databases_whose_texts_cannot_all_be_read_are_refused():
     uri = postgres_cluster.uri()
     with connected(uri) as own:
@@ -633,7 +689,7 @@ def test_workers_add_up(monkeypatch):
 @pytest.mark.usefixtures("is_too_large_to_keep")
 def test_broken_twin_whose_fences_keep_workers_out_is_found(monkeypatch):
     fenced = Dialect(fence=" OFFSET 0")
-    monkeypatch.setattr(_postgres.PostgreSQL, "dialect", fenced)
+    monkeypatch.setattr(_postgres, "_DIALECT", fenced)
     assert "Partial" not in modes_of_the_sums(monkeypatch)
 
 

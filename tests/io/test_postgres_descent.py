@@ -407,7 +407,8 @@ def model_of(**params):
 
 
 def source_in(study, **facts):
-    given = {"target": "y", "n_samples": N, "record_id": "key"} | facts
+    given = {"target": "y", "n_samples": N, "record_id": "key"}
+    given |= {"trains_inside": True} | facts
     return SqlSource(study.connection, "study", **given)
 
 
@@ -424,8 +425,7 @@ def test_a_fit_inside_is_the_fit_by_reading_and_that_of_duckdb(
     )
     inside = model.fit(source_in(study, where=where)).coef_
     assert len(asked) == 1
-    monkeypatch.setattr(PostgreSQL, "trains", False)
-    read = model.fit(source_in(study, where=where)).coef_
+    read = model.fit(source_in(study, where=where, trains_inside=False)).coef_
     assert len(asked) == 1
     frame = numbers(N)
     frame.loc[3, "a"], frame.loc[4, "b"] = np.nan, np.inf
@@ -434,7 +434,7 @@ def test_a_fit_inside_is_the_fit_by_reading_and_that_of_duckdb(
     assert np.allclose(there, read, rtol=1e-9)
 
 
-def test_who_may_make_nothing_reads_the_same(study):
+def test_who_may_make_nothing_is_told_so_and_reads_the_same(study):
     inside = model_of().fit(source_in(study)).coef_
     study.execute("REVOKE TEMPORARY ON DATABASE postgres FROM PUBLIC")
     study.execute("CREATE ROLE weak LOGIN")
@@ -445,6 +445,8 @@ def test_who_may_make_nothing_reads_the_same(study):
         where = uri().replace("postgres@", "weak@")
         with dbapi.connect(where, autocommit=True) as weak:
             facts = {"target": "y", "n_samples": N, "record_id": "key"}
+            with pytest.raises(ValueError, match="'trains_inside'"):
+                SqlSource(weak, "study", **facts, trains_inside=True)
             read = model_of().fit(SqlSource(weak, "study", **facts)).coef_
     finally:
         study.execute("DROP OWNED BY weak")
@@ -501,3 +503,5 @@ def test_more_outputs_are_read(study, monkeypatch):
 
 def test_duckdb_is_read_and_needs_no_aggregate():
     assert not DuckDB(duckdb.connect()).trains
+    with pytest.raises(ValueError, match="'trains_inside'"):
+        source_of(numbers(N), trains_inside=True)

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris
 from sklearn.svm import LinearSVC
 
-from skdp import DPLinearSVC
+from skdp import BudgetLedger, DPLinearSVC
 from skdp.data import MemorySource
 from skdp.losses import HuberHingeLoss
 from skdp.objectives import LinearObjective
@@ -113,3 +113,29 @@ def test_decisions_labels_and_storages(digits):
             assert np.array_equal(model.predict(stored), model.classes_[best])
             assert model.coef_.dtype == stored.dtype
     assert not hasattr(model, "predict_proba")
+
+
+def test_the_corner_is_as_wide_as_declared():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (60, 2)) / 2
+    y = (X[:, 0] > 0.1).astype(int)
+    found = {}
+    for h in (0.05, 0.5, 5.0):
+        model = DPLinearSVC(np.inf, C=1.0, h=h, data_norm=1.0, classes=[0, 1])
+        fitted = model.fit(X, y)
+        weights = np.append(fitted.coef_, fitted.intercept_)
+        z = (2 * y - 1) * (X @ weights[:2] + weights[2])
+        slope = -np.clip((1 + h - z) / (2 * h), 0, 1) * (2 * y - 1)
+        gradient = np.append(slope @ X, slope.sum()) + weights
+        assert np.abs(gradient).max() < 1e-3
+        found[h] = weights
+    assert not np.allclose(found[0.05], found[5.0], atol=0.05)
+
+
+@pytest.mark.parametrize("h", [0.0, 1e4, "wide"])
+def test_a_corner_out_of_range_is_refused_for_nothing(h, tmp_path):
+    books = BudgetLedger(tmp_path / "books.db", epsilon=5.0, delta=1e-3)
+    model = DPLinearSVC(1.0, h=h, classes=[0, 1], ledger=books)
+    with pytest.raises((ValueError, TypeError), match="'h'"):
+        model.fit(np.zeros((4, 1)), [0, 1, 0, 1])
+    assert books.spends() == []

@@ -92,6 +92,10 @@ VARIANTS: dict[str, list[Variant]] = {
         Variant("decreasing", {"schedule": "decreasing", "batch_size": 10}),
         Variant("sqrt", {"schedule": "sqrt", "batch_size": 10, "average": "linear"}),
         Variant("uniform", {"average": "uniform", "batch_size": 30}),
+        Variant(
+            "offset",
+            {"schedule": "sqrt", "offset": 3.0, "average": "last_log", "batch_size": 9},
+        ),
         Variant("radius", {"radius": 0.5, "batch_size": 30}),
         Variant("step_size", {"step_size": 0.1, "n_passes": 4}),
         Variant(
@@ -104,6 +108,15 @@ VARIANTS: dict[str, list[Variant]] = {
         Variant("few_steps", {"n_steps": 4}),
         Variant("step_size", {"step_size": 0.3, "n_steps": 5}),
         Variant("shares", {"first_share": 0.3, "change_share": 0.4, "n_steps": 5}),
+        Variant("last_only", {"tail": 1e-9, "n_steps": 5}),
+        Variant("csr", {"n_steps": 4}, "csr"),
+        Variant("regularised", {"n_steps": 4}, more=REGULARISED),
+    ],
+    "line_search_gd": [
+        Variant("few_steps", {"n_steps": 4}),
+        Variant("lengths", {"longest_step": 0.5, "n_lengths": 3, "n_steps": 5}),
+        Variant("shares", {"search_share": 0.6, "gain_clip": 0.1, "n_steps": 5}),
+        Variant("clipped", {"residual_clip": 0.3, "n_steps": 5}),
         Variant("last_only", {"tail": 1e-9, "n_steps": 5}),
         Variant("csr", {"n_steps": 4}, "csr"),
         Variant("regularised", {"n_steps": 4}, more=REGULARISED),

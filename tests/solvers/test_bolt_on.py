@@ -427,3 +427,36 @@ def test_weights_too_far_to_be_projected_are_refused():
     }
     with pytest.raises(ValueError, match="leaves the range of numbers"):
         choose_solver("bolt_on", params, objective, Budget(1.0, 1e-6))
+
+
+# --------------------------------------------------------- schedules of the corollaries
+
+
+@pytest.mark.parametrize(
+    ("schedule", "size"), [("decreasing", lambda t: t), ("sqrt", np.sqrt)]
+)
+def test_offsets_give_the_schedules_of_corollaries_2_and_3(schedule, size):
+    """[1]: steps 2 / (beta (t + m^c)) and 2 / (beta (sqrt(t) + m^c)), 0 <= c < 1."""
+    objective, m, passes = replace(OBJECTIVE, n_samples=12), 12, 3
+    beta, offset = objective.smoothness, 12**0.5
+    given = {"schedule": schedule, "batch_size": 1, "n_passes": passes}
+    step_size = 2 / (beta * (1 + offset))
+    solver = resolved(objective, **given, offset=offset, step_size=step_size)
+    t = np.arange(1.0, m * passes + 1)
+    wanted = 2 / (beta * (size(t) + offset))
+    np.testing.assert_allclose(solver._steps(objective).ravel(), wanted, rtol=1e-12)
+
+
+@pytest.mark.parametrize("schedule", ["constant", "strongly_convex"])
+def test_an_offset_of_other_schedules_is_refused(schedule):
+    given = {"schedule": schedule, "offset": 1.0}
+    model = DPLogisticRegression(1.0, C=1.0, solver="bolt_on", solver_params=given)
+    with pytest.raises(ValueError, match="'offset'"):
+        model.fit(np.zeros((4, 1)), [0, 1, 0, 1])
+
+
+@pytest.mark.parametrize(("n", "few"), [(1, 1), (2, 1), (3, 2), (8, 3), (1000, 7)])
+def test_the_last_log_t_iterates_are_averaged(n, few):
+    shares = AVERAGES["last_log"](n)
+    assert shares.sum() == pytest.approx(1.0)
+    assert np.array_equal(shares > 0, np.arange(n) >= n - few)

@@ -131,3 +131,52 @@ def test_the_fixed_point_is_the_optimum():
 def test_bad_parameters_are_named(params, message):
     with pytest.raises((TypeError, ValueError), match=message):
         planned(**params)
+
+
+# --------------------------------------------------------------------------- DP-LSAdam
+
+
+@by_adjacency
+def test_adam_asks_and_costs_the_same(adjacency):
+    """It is post-processing: the first query is the same, and so is all the noise."""
+    objective, spies = replace(OBJECTIVE, adjacency=adjacency), []
+    for params in ({}, {"adam": True}, {"adam": True, "strength": 30.0}):
+        solver = planned(objective, **params)
+        assert solver.plan(objective) == planned(objective).plan(objective)
+        assert solver.sensitivity(objective) == planned(objective).sensitivity(
+            objective
+        )
+        spies.append(SpyNoise(seed=0))
+        door.run(solver, source(), objective, 1.0, spies[-1])
+    first, *others = spies
+    for other in others:
+        assert np.array_equal(other.draws[0].query, first.draws[0].query)
+        told = [(d.sigma, d.noise_multiplier) for d in other.draws[:1]]
+        assert told == [(d.sigma, d.noise_multiplier) for d in first.draws[:1]]
+
+
+def test_adam_takes_its_steps_along_smoothed_gradients():
+    solver = planned(adam=True, momentum=0.8, beta_2=0.9, strength=2.0, tail=1e-9)
+    noise = SpyNoise(seed=0)
+    found = door.run(solver, source(), OBJECTIVE, 1.0, noise).weights
+    weights = mean = square = np.zeros(OBJECTIVE.shape)
+    sums = solver.gradients(OBJECTIVE)
+    for t, draw in enumerate(noise.draws, start=1):
+        released = sums.at(weights).read(draw.released) / solver.batch_size
+        gradient = solver.smoothed(released + OBJECTIVE.alpha * weights, OBJECTIVE)
+        mean = 0.8 * mean + 0.2 * gradient
+        square = 0.9 * square + 0.1 * gradient**2
+        root = np.sqrt(square / (1 - 0.9**t))
+        weights = weights - solver.step_size * mean / (1 - 0.8**t) / (root + 1e-8)
+    assert found == pytest.approx(weights, rel=1e-9)
+
+
+def test_adam_has_a_step_of_its_own():
+    objective = replace(OBJECTIVE, n_samples=10**6)
+    given = {"n_steps": 5, "batch_size": 20}
+    plain = door.planned(LaplacianSmoothing, objective, BUDGET, **given)
+    adam = door.planned(LaplacianSmoothing, objective, BUDGET, **given, adam=True)
+    assert adam.step_size != plain.step_size
+    assert (adam.step_size, adam.momentum) == (0.1, 0.9)
+    own = {"adam": True, "step_size": 0.7}
+    assert door.planned(LaplacianSmoothing, objective, BUDGET, **own).step_size == 0.7

@@ -254,6 +254,7 @@ EPSILONS = np.array([0.0, 0.03, 0.1, 0.3, 1.0, 2.0])
 LINE_LOSSES = {
     "logistic": LogisticLoss(),
     "huber": HuberHingeLoss(h=0.5),
+    "wide": HuberHingeLoss(h=3.0),
     "squared": SquaredLoss(residual_bound=1.0, target_bound=1.0),
 }
 

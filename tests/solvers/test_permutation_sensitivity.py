@@ -135,11 +135,14 @@ def random_case(rng, loss):
         objective, alpha=float(rng.choice([0.0, 0.01, 0.3, 3.0])) * unit
     )
     schedules = [s for s in SCHEDULES if s != "strongly_convex" or objective.alpha]
+    schedule = str(rng.choice(schedules))
+    falls = schedule in ("decreasing", "sqrt")
     solver = resolved(
         objective,
         n_passes=int(rng.integers(1, 4)),
         batch_size=int(rng.integers(1, n + 1)),
-        schedule=str(rng.choice(schedules)),
+        schedule=schedule,
+        offset=float(rng.choice([0.0, 2.5])) if falls else 0.0,
         step_size=float(rng.choice([0.1, 0.7, 1.0, 1.99])) / objective.smoothness,
         average=str(rng.choice(list(AVERAGES))),
         radius=float(rng.choice([0.3, 2.0, math.inf])) / objective.data_norm,

@@ -1,0 +1,245 @@
+"""Several connections that read one table of PostgreSQL at once."""
+
+from __future__ import annotations
+
+import threading
+import traceback
+
+import numpy as np
+import pytest
+
+from skdp import BudgetLedger, DPLogisticRegression
+from skdp.exceptions import SourceError
+from skdp.io import SqlSource
+from skdp.io._postgres import PostgreSQL
+from skdp.io._postgres_readers import pages_from
+from skdp.io._session import _FAILED
+from skdp.queries import _exact_gradient
+from tests.io.places import (
+    FEATURES,
+    N,
+    database,
+    in_postgres,
+    numbers,
+    postgres,
+    read,
+)
+
+FACTS = {"target": "y", "n_samples": N, "features": FEATURES}
+
+
+@pytest.fixture(autouse=True)
+def rows_are_fetched_in_every_pass(monkeypatch):
+    monkeypatch.setattr("skdp.io._sql.MOST_FEATURES", 0)
+    monkeypatch.setattr(_exact_gradient, "_MOST_KEPT", 0)
+
+
+def run(connection, *statements):
+    with connection.cursor() as cursor:
+        for statement in statements:
+            cursor.execute(statement)
+
+
+def model(**given):
+    steps = {"solver": "noisy_gd", "solver_params": {"n_steps": 4}}
+    return DPLogisticRegression(epsilon=1.0, classes=[0, 1], **(steps | given))
+
+
+@pytest.fixture
+def study():
+    connection = postgres(numbers())
+    run(
+        connection,
+        "CREATE VIEW few AS SELECT * FROM records WHERE a > 0",
+        "CREATE TABLE parts (LIKE records) PARTITION BY RANGE (key)",
+        "CREATE TABLE low PARTITION OF parts FOR VALUES FROM (0) TO (100)",
+        "CREATE TABLE high PARTITION OF parts FOR VALUES FROM (100) TO (900)",
+        "INSERT INTO parts SELECT * FROM records",
+        "CREATE TABLE heir () INHERITS (records)",
+        "INSERT INTO heir SELECT * FROM ONLY records LIMIT 100",
+    )
+    return connection
+
+
+# ------------------------------------------------------------ each row once, anywhere
+
+
+@pytest.mark.parametrize("n_readers", [1, 2, 3, 7, 64])
+@pytest.mark.parametrize(
+    ("table", "n_rows"), [("parts", N), ("records", N + 100), ("low", 100)]
+)
+def test_every_row_is_read_once(table, n_rows, n_readers, study):
+    facts = FACTS | {"n_samples": n_rows}
+    source = SqlSource(study, table, **facts, n_readers=n_readers)
+    _, present, others = read(source)
+    _, _, alone = read(SqlSource(study, table, **facts))
+    assert len(present) == n_rows
+    assert others["key"].tolist() == alone["key"].tolist()
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 10])
+def test_shares_of_pages_leave_nothing_out(n, study):
+    engine = PostgreSQL(study)
+    with engine.transaction():
+        shares = engine.shares("records", n)
+        assert len(shares) == n
+        met = " + ".join(f"CAST({share} AS INTEGER)" for share in shares)
+        query = f"SELECT min({met}), max({met}) FROM records"
+        assert engine.row(query) == (1, 1)
+
+
+def test_broken_twin_whose_last_share_ends_is_found(study, monkeypatch):
+    """Where the number of pages is known too small, as it is of a partition."""
+
+    def shares(self, table, n):
+        return [pages_from(0, 1), pages_from(1, 2)]
+
+    monkeypatch.setattr(PostgreSQL, "shares", shares)
+    with pytest.raises(SourceError):
+        model().fit(in_postgres(numbers(), n_readers=2))
+
+
+def test_broken_twin_of_shares_that_overlap_is_found(study, monkeypatch):
+    def shares(self, table, n):
+        return [pages_from(0, 3), pages_from(2, None)]
+
+    monkeypatch.setattr(PostgreSQL, "shares", shares)
+    with pytest.raises(SourceError):
+        model().fit(in_postgres(numbers(), n_readers=2))
+
+
+@pytest.mark.parametrize("n_readers", [2, 3])
+def test_fits_are_equal_bit_for_bit(n_readers):
+    asked = model(random_state=0)
+    one = asked.fit(in_postgres(numbers())).coef_.tobytes()
+    many = in_postgres(numbers(), n_readers=n_readers, batch_size=100)
+    assert asked.fit(many).coef_.tobytes() == one
+
+
+def test_readings_in_an_order_have_one_reader(study):
+    source = SqlSource(
+        study, "parts", **FACTS, n_readers=3, order_by="key", batch_size=50
+    )
+    fitted = model(random_state=0).fit(source)
+    np.testing.assert_array_equal(
+        fitted.predict(source), fitted.predict(numbers()[FEATURES])
+    )
+
+
+@pytest.mark.parametrize("n_readers", [2, 0, 65, 1.5])
+def test_what_cannot_be_divided_is_refused(n_readers, study):
+    given = FACTS | {"n_readers": n_readers, "one_record_per_row": True}
+    for connection, table in ((study, "few"), (database(numbers()), "records")):
+        with pytest.raises((ValueError, TypeError), match="'n_readers'"):
+            SqlSource(connection, table, **given)
+
+
+# ------------------------------------------------------------- one moment, or nothing
+
+
+class Meddled(SqlSource):
+    """A source during whose passes something happens, after some batches."""
+
+    n_batches = 0
+
+    def happens(self):
+        raise NotImplementedError
+
+    def _scan(self, names):
+        for part in super()._scan(names):
+            self.n_batches += 1
+            self.happens()
+            yield part
+
+
+@pytest.fixture
+def updated():
+    """A kind of source whose table changes as soon as a reading has begun."""
+    connection = postgres(numbers())
+
+    class Updated(Meddled):
+        def happens(self):
+            run(connection, "UPDATE records SET a = 1e9, y = 1 - y")
+
+    return lambda: Updated(connection, "records", **FACTS, n_readers=2)
+
+
+def test_readers_see_what_was_there_when_the_fit_began(updated):
+    asked = model(random_state=0)
+    honest = asked.fit(in_postgres(numbers())).coef_
+    assert np.array_equal(asked.fit(updated()).coef_, honest)
+
+
+def test_broken_twin_without_a_snapshot_is_found(updated, monkeypatch):
+    """Its readers begin where they are opened; rows have moved to other pages."""
+
+    def joined(self, access="READ ONLY"):
+        run(self._connection, "UPDATE records SET a = 1e9, y = 1 - y")
+        other = PostgreSQL(self._connection)
+        other._link = self._connection.adbc_clone()
+        other._begin(access=access)
+        other._state = other._now()
+        return other
+
+    monkeypatch.setattr(PostgreSQL, "_joined", joined)
+    with pytest.raises(SourceError):
+        model().fit(updated())
+
+
+def test_twin_with_another_snapshot_is_refused(monkeypatch):
+    source = in_postgres(numbers(), n_readers=2)
+    begin = PostgreSQL._begin
+
+    def other_snapshot(self, snapshot="", access="READ ONLY"):
+        begin(self, "", access)
+        if snapshot:
+            # It looks at another moment than the one that was exported.
+            run(self._connection, "UPDATE records SET a = 1e9")
+            self._run("COMMIT")
+            self._run("BEGIN ISOLATION LEVEL REPEATABLE READ")
+
+    monkeypatch.setattr(PostgreSQL, "_begin", other_snapshot)
+    with pytest.raises(SourceError):
+        model().fit(source)
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_dropped_reader(which, tmp_path):
+    """One message, one spend, no number, and no thread left behind."""
+    connection = postgres(numbers())
+    books = BudgetLedger(tmp_path / "books.db", epsilon=10.0, delta=1e-3)
+
+    class Dropped(Meddled):
+        def happens(self):
+            if self.n_batches == 3:
+                engine = self._engine._readers._engines[which]
+                (pid, *_) = engine._state
+                run(connection, f"SELECT pg_terminate_backend({pid})")
+
+    asked = model(ledger=books)
+    source = Dropped(connection, "records", **FACTS, n_readers=2)
+    before = threading.active_count()
+    with pytest.raises(SourceError) as caught:
+        asked.fit(source)
+    assert caught.value.args == (_FAILED,)
+    assert caught.value.__context__ is None
+    assert "terminating" not in "".join(traceback.format_exception(caught.value))
+    assert threading.active_count() == before
+    assert len(books.spends()) == 1
+    assert not hasattr(asked, "coef_")
+    asked.fit(SqlSource(connection, "records", **FACTS, n_readers=2))
+    assert len(books.spends()) == 2
+
+
+def test_a_reading_that_is_left_ends_its_readers():
+    source = in_postgres(numbers(), n_readers=3, batch_size=50)
+
+    def first_rows():
+        return len(next(iter(source.rows(source.reading())))[0])
+
+    before = threading.active_count()
+    with pytest.raises(SourceError):
+        # Whoever leaves a pass has not seen all rows of it.
+        source.during(lambda: [first_rows(), 1 / 0])
+    assert threading.active_count() == before
+    assert source._engine._readers._engines == []

@@ -1,0 +1,233 @@
+"""Bounds on the best attack, beside brute force on laws that can be written down."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import binom, laplace, norm
+
+from skdp import BudgetLedger, DPLogisticRegression, private_score
+from skdp.audit import MembershipRiskDisplay, membership_risk
+from skdp.privacy import (
+    ComposedEvent,
+    EpsilonDeltaEvent,
+    GaussianEvent,
+    LaplaceEvent,
+    NonPrivateEvent,
+    PoissonGaussianEvent,
+    PureEvent,
+)
+from skdp.privacy._events import BoundedRangeEvent
+from skdp.privacy._risk import gaussian_advantage, pair_advantage
+
+RATES = np.array([1e-5, 1e-4, 1e-3, 0.01, 0.05, 0.2, 0.5, 0.8, 0.99])
+
+
+def best_test(p, q, rates):
+    """Neyman and Pearson: the most that outcomes of these laws are told apart by."""
+    order = np.argsort(-p / q, kind="stable")
+    alarms, hits = np.cumsum(q[order]), np.cumsum(p[order])
+    return np.interp(rates, np.append(0.0, alarms), np.append(0.0, hits))
+
+
+def randomised_responses(epsilon, times):
+    lies, truth = np.arange(times + 1), 1 / (1 + math.exp(-epsilon))
+    return binom.pmf(lies, times, 1 - truth), binom.pmf(lies, times, truth)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "times"), [(1.0, 1), (0.5, 3), (0.1, 20), (2.0, 2), (0.05, 1000)]
+)
+def test_pure_releases(epsilon, times):
+    risk = membership_risk(PureEvent(epsilon, times))
+    p, q = randomised_responses(epsilon, times)
+    np.testing.assert_allclose(
+        risk.true_positive_rate(RATES), best_test(p, q, RATES), rtol=0, atol=1e-6
+    )
+    assert risk.advantage == pytest.approx(np.abs(p - q).sum() / 2, abs=1e-6)
+
+
+@pytest.mark.parametrize(("noise", "times"), [(4.2, 1), (1.0, 1), (30.0, 100)])
+def test_gaussian_releases(noise, times):
+    risk = membership_risk(GaussianEvent(noise, times))
+    mu = math.sqrt(times) / noise
+    exact = norm.sf(norm.isf(RATES) - mu)
+    np.testing.assert_allclose(
+        risk.true_positive_rate(RATES), exact, rtol=0, atol=1e-12
+    )
+    assert risk.advantage == pytest.approx(gaussian_advantage(mu), abs=1e-6)
+
+
+@pytest.mark.parametrize("scale", [0.5, 1.0, 3.0])
+def test_laplace_noise(scale):
+    found = membership_risk(LaplaceEvent(scale)).true_positive_rate(RATES)
+    exact = laplace.sf(laplace.isf(RATES, scale=scale) - 1, scale=scale)
+    np.testing.assert_allclose(found, exact, rtol=0, atol=1e-6)
+
+
+def composed_by_hand(rates):
+    """One Gaussian release of sigma 2 beside one of Laplace noise of scale 1."""
+    x, y = np.linspace(-14, 16, 1201), np.linspace(-22, 23, 1801)
+    p = np.outer(norm.pdf(x, 1, 2), laplace.pdf(y, 1, 1)).ravel()
+    q = np.outer(norm.pdf(x, 0, 2), laplace.pdf(y, 0, 1)).ravel()
+    return best_test(p / p.sum(), q / q.sum(), rates)
+
+
+def test_a_composition_of_unlike_releases():
+    event = ComposedEvent((GaussianEvent(2.0), LaplaceEvent(1.0)))
+    found = membership_risk(event).true_positive_rate(RATES)
+    # Within what the grids of both round: far less than a point.
+    np.testing.assert_allclose(found, composed_by_hand(RATES), rtol=0, atol=2e-4)
+
+
+def test_a_sampled_release():
+    rate, noise = 0.1, 1.0
+    x = np.linspace(-10, 12, 40001)
+    alone = norm.pdf(x, 0, noise)
+    mixed = (1 - rate) * alone + rate * norm.pdf(x, 1, noise)
+    p, q = mixed / mixed.sum(), alone / alone.sum()
+    exact = np.maximum(best_test(p, q, RATES), best_test(q, p, RATES))
+    found = membership_risk(PoissonGaussianEvent(noise, rate)).true_positive_rate(RATES)
+    assert np.all(found >= exact - 1e-6)
+    # Both orders have to be bounded by one curve, which is concave.
+    assert np.abs(found - exact).max() < 0.01
+
+
+EVENTS = [
+    EpsilonDeltaEvent(1.0, 1e-6),
+    BoundedRangeEvent(0.5, 3),
+    PoissonGaussianEvent(1.0, 0.1, 100, "replace_one"),
+    ComposedEvent((GaussianEvent(3.0), PoissonGaussianEvent(1.0, 0.01, 50))),
+    ComposedEvent((PureEvent(0.3), GaussianEvent(3.0))),
+    NonPrivateEvent(),
+]
+
+
+@pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
+def test_every_event_has_a_curve_that_rises(event):
+    risk = membership_risk(event)
+    rates = np.linspace(0, 1, 101)
+    found = risk.true_positive_rate(rates)
+    assert np.all(np.diff(found) >= 0)
+    assert np.all((rates <= found) & (found <= 1))
+    assert np.all(np.diff(found, 2) <= 1e-9)
+    assert 0 < risk.advantage <= 1
+    assert risk.accuracy(0.9) >= 0.9
+
+
+def test_the_pair_allows_for_more_than_the_noise():
+    fitted = gaussian_advantage(0.23627)
+    assert fitted == pytest.approx(0.094, abs=1e-3)
+    assert pair_advantage(1.0, 1e-6) == pytest.approx(0.462, abs=1e-3)
+    found = membership_risk(epsilon=1.0, delta=1e-6).advantage
+    assert found == pytest.approx(pair_advantage(1.0, 1e-6), abs=1e-6)
+
+
+@pytest.mark.parametrize("k", [2, 5])
+def test_persons_with_several_records(k):
+    gaussian = membership_risk(GaussianEvent(4.0), n_records=k)
+    assert gaussian.advantage == pytest.approx(gaussian_advantage(k / 4), abs=1e-6)
+    pure = membership_risk(PureEvent(0.2), n_records=k)
+    # From record to record the rate of hits grows by at most exp(0.2), and that of
+    # misses shrinks by as little: less than k times the epsilon allows for.
+    start = rates = np.linspace(0, 1, 100_001)
+    for _ in range(k):
+        rates = np.minimum(math.exp(0.2) * rates, 1 - math.exp(-0.2) * (1 - rates))
+    assert pure.advantage == pytest.approx((rates - start).max(), abs=1e-5)
+    assert pure.advantage < math.tanh(0.1 * k)
+    assert f"{k} records" in pure.sentence()
+
+
+@pytest.mark.parametrize("k", [2, 5])
+def test_broken_twin_that_adds_records_in_squares_is_found(k):
+    twin = gaussian_advantage(math.sqrt(k) / 4)
+    found = membership_risk(GaussianEvent(4.0), n_records=k).advantage
+    # The best attack on k records with noise 4: a shift by k, told by its sign.
+    attained = norm.cdf(k / 8) - norm.cdf(-k / 8)
+    assert twin < attained - 0.01
+    assert found >= attained - 1e-9
+
+
+def test_posterior_and_reconstruction():
+    risk = membership_risk(epsilon=1.0)
+    assert risk.posterior(0.5) == pytest.approx(math.e / (1 + math.e), rel=1e-9)
+    assert risk.reconstruction(0.01) == pytest.approx(0.01 * math.e, rel=1e-9)
+    assert risk.posterior(0.0) == 0.0
+
+
+# --------------------------------------------------------------------------- records
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, (400, 3))
+    return x, (x[:, 0] > 0).astype(int)
+
+
+def test_fitted_models_say_what_a_record_risks(rows):
+    model = DPLogisticRegression(epsilon=1.0, delta=1e-6, data_norm=2.0).fit(*rows)
+    risk = membership_risk(model)
+    assert model.privacy_.risk == risk.sentence()
+    assert "9.5 points" in model.privacy_.risk or "9.4 points" in model.privacy_.risk
+    assert model.privacy_.risk in model.privacy_._repr_html_()
+    assert membership_risk(model.privacy_).to_dict() == risk.to_dict()
+    assert json.loads(risk.to_json())["adjacency"] == "replace_one"
+    assert risk.sentence() in repr(risk)
+    assert "<table>" in risk._repr_html_()
+    score = private_score(model, *rows, epsilon=0.5)
+    # The record's sentence is made of two numbers, this of the law of the noise.
+    assert membership_risk(score).advantage <= pair_advantage(0.5, 0.0)
+    assert "epsilon and delta" in score.privacy.risk
+
+
+def test_seeded_fits_promise_nothing(rows):
+    model = DPLogisticRegression(data_norm=2.0, random_state=0).fit(*rows)
+    assert model.privacy_.risk == ""
+    assert membership_risk(model).advantage == pytest.approx(1.0)
+
+
+def test_a_ledger_promises_its_cap(tmp_path):
+    ledger = BudgetLedger(tmp_path / "a.db", epsilon=2.0, delta=1e-6)
+    found = membership_risk(ledger=ledger)
+    assert found.advantage == pytest.approx(pair_advantage(2.0, 1e-6), abs=1e-6)
+    assert "cap of the ledger" in found.sentence()
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "words"),
+    [
+        ({}, ValueError, "Got 0 of them"),
+        ({"delta": 1e-6}, ValueError, "delta belongs to epsilon"),
+        ({"model": PureEvent(1.0), "epsilon": 1.0}, ValueError, "Got 2 of them"),
+        ({"model": DPLogisticRegression()}, TypeError, "without privacy_"),
+        ({"epsilon": 0}, ValueError, "epsilon"),
+        ({"ledger": "a.db"}, TypeError, "BudgetLedger"),
+        ({"epsilon": 1.0, "n_records": 0}, ValueError, "n_records"),
+    ],
+)
+def test_what_cannot_be_judged_is_refused(given, error, words):
+    with pytest.raises(error, match=words):
+        membership_risk(**given)
+
+
+def test_rates_outside_of_the_unit_interval_are_refused():
+    risk = membership_risk(epsilon=1.0)
+    with pytest.raises(ValueError, match=r"\[0, 1\]"):
+        risk.true_positive_rate([0.1, 1.1])
+    with pytest.raises(ValueError, match="prior"):
+        risk.accuracy(2.0)
+
+
+def test_the_picture():
+    pytest.importorskip("matplotlib").use("Agg")
+    risk = membership_risk(GaussianEvent(2.0))
+    for log in (False, True):
+        display = risk.plot(log=log)
+        assert isinstance(display, MembershipRiskDisplay)
+        x, y = display.line_.get_data()
+        np.testing.assert_allclose(y, risk.true_positive_rate(x))
+        display.figure_.clear()
