@@ -154,7 +154,7 @@ def adult() -> tuple[np.ndarray, np.ndarray]:
     return X / np.linalg.norm(X, axis=1, keepdims=True), y
 
 
-def thesis(n_runs: int) -> None:
+def thesis(n_runs: int, sizes: list[int]) -> None:
     """Gap and accuracy at epsilon 0.5 and delta 1e-3, lambda 1e-3, in 60 rounds."""
     X, y = adult()
     order = np.random.default_rng(9000).permutation(len(y))
@@ -168,7 +168,7 @@ def thesis(n_runs: int) -> None:
     print(f"Adult: {len(y):,} + {len(y_test):,} records, {X.shape[1]} columns")
     print(f"  optimum: loss {best.fun:.5f}, accuracy {right:.4f}")
     model = descent(60, 0.5).set_params(delta=1e-3, C=1 / (alpha * len(y)))
-    for m in (0, 2, 3, 5, 100):
+    for m in sizes:
         found = []
         for _ in range(n_runs):
             fitted = model.fit(*_divided(X, y, m))
@@ -208,6 +208,7 @@ def main() -> None:
     parser.add_argument("--section", choices=["rounds", "parties", "adult"])
     parser.add_argument("--rows", type=int, default=10_000)
     parser.add_argument("--runs", type=int, default=10)
+    parser.add_argument("--among", type=int, nargs="*", default=[0, 2, 3, 5, 100])
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     if given.section == "rounds":
@@ -215,7 +216,7 @@ def main() -> None:
     elif given.section == "parties":
         parties(given.rows)
     else:
-        thesis(given.runs)
+        thesis(given.runs, given.among)
 
 
 if __name__ == "__main__":
