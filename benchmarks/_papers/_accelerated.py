@@ -49,25 +49,40 @@ class Noise:
         return self.factor * self.unit / spread
 
 
-def dp_gd(n_steps: int, noise: Noise, smoothness: float) -> Plan:
-    """Gradient descent with steps 1 / L and the same noise in each."""
-    steps = np.full(n_steps, 1 / smoothness)
+def dp_gd(
+    n_steps: int, noise: Noise, smoothness: float, *, first_step: float = 1.0
+) -> Plan:
+    """Gradient descent with steps c / L and the same noise; c is `first_step`."""
+    steps = np.full(n_steps, first_step / smoothness)
     return _plan(steps, np.zeros(n_steps), noise, _equal(n_steps))
 
 
-def dp_shb(n_steps: int, noise: Noise, smoothness: float, mu: float) -> Plan:
+def dp_shb(
+    n_steps: int,
+    noise: Noise,
+    smoothness: float,
+    mu: float,
+    *,
+    first_step: float = 1.0,
+) -> Plan:
     """Heavy ball, (9), with the momentum of Nesterov's method as in the code."""
-    steps = np.full(n_steps, 1 / smoothness)
+    steps = np.full(n_steps, first_step / smoothness)
     momentum = nesterov_momentum(steps, mu)
     plan = _plan(steps, momentum, noise, _equal(n_steps))
     return Plan(**(vars(plan) | {"looks_ahead": False}))
 
 
 def dp_nag(
-    n_steps: int, noise: Noise, smoothness: float, mu: float, *, divided: bool = False
+    n_steps: int,
+    noise: Noise,
+    smoothness: float,
+    mu: float,
+    *,
+    divided: bool = False,
+    first_step: float = 1.0,
 ) -> Plan:
     """Nesterov's method, (27), with equal noise or with noise divided by (31)."""
-    steps = np.full(n_steps, 1 / smoothness)
+    steps = np.full(n_steps, first_step / smoothness)
     stages = np.ones(n_steps, int)
     shares = _equal(n_steps)
     if divided:
@@ -76,10 +91,16 @@ def dp_nag(
 
 
 def dp_masg(
-    n_steps: int, noise: Noise, smoothness: float, mu: float, *, divided: bool = False
+    n_steps: int,
+    noise: Noise,
+    smoothness: float,
+    mu: float,
+    *,
+    divided: bool = False,
+    first_step: float = 1.0,
 ) -> Plan:
     """Nesterov's method in stages, (33); momentum starts anew as in the code."""
-    steps, stages = multistage(n_steps, smoothness, mu)
+    steps, stages = multistage(n_steps, smoothness, mu, first_step)
     shares = _equal(n_steps)
     if divided:
         shares = _shares(log_weights(steps, stages, mu, smoothness), noise.power)

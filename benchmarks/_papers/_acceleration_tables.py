@@ -78,17 +78,19 @@ def section_5_smoothness(name: str) -> float:
 
 
 def section_5_plans(
-    n_steps: int, noise: Noise, smoothness: float
+    n_steps: int, noise: Noise, smoothness: float, first_step: float = 1.0
 ) -> dict[str, Callable[[], Plan]]:
-    """What makes each method's plan, at most `n_steps` long."""
+    """What makes each method's plan, at most `n_steps` long; `first_step` is c."""
     facts = {"noise": noise, "smoothness": smoothness}
     bound = facts | {"dimension": D, "mu": MU, "initial": _GUESS}
+    facts |= {"first_step": first_step}
 
     def optimal(method: Callable[..., Plan], *schedule: np.ndarray) -> Plan:
         count = best_step_count(*schedule, **bound)
         return method(count, **facts, mu=MU, divided=True)
 
-    single = np.full(n_steps, 1 / smoothness), np.ones(n_steps, int)
+    single = np.full(n_steps, first_step / smoothness), np.ones(n_steps, int)
+    stages = multistage(n_steps, smoothness, MU, first_step)
     return {
         "DP-GD": partial(dp_gd, n_steps, **facts),
         "DP-NAG": partial(dp_nag, n_steps, **facts, mu=MU),
@@ -96,7 +98,7 @@ def section_5_plans(
         "DP-HB": partial(dp_shb, n_steps, **facts, mu=MU),
         "DP-MASG": partial(dp_masg, n_steps, **facts, mu=MU),
         "DP-NAG-opt": partial(optimal, dp_nag, *single),
-        "DP-MASG-opt": partial(optimal, dp_masg, *multistage(n_steps, smoothness, MU)),
+        "DP-MASG-opt": partial(optimal, dp_masg, *stages),
     }
 
 
@@ -107,14 +109,15 @@ def section_5(
     methods: list[str],
     smoothness: str = "printed",
     start: float = 10.0,
+    c: float = 1.0,
 ) -> Iterator[Line]:
-    """Figure 3, lower half, full gradients: F - F* after at most T steps."""
+    """Figure 3, full gradients: F - F* after at most T steps; below c = 1."""
     curvature = section_5_smoothness(smoothness)
     for kind in noise:
         calibration = section_5_noise()[kind]
         delta = _DELTA if kind == "gaussian" else 0.0
         for n_steps in T:
-            plans = section_5_plans(n_steps, calibration, curvature)
+            plans = section_5_plans(n_steps, calibration, curvature, c)
             for method in methods:
                 plan = plans[method]()
                 yield Line(

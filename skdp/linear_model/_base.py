@@ -13,7 +13,9 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._base import PrivateEstimator
+from skdp._floats import FloatArray
 from skdp._forecast import Forecast, Signal, relaxed, warn_of_noise
+from skdp._output import in_dtype
 from skdp._validation import check_data_norm, check_real
 from skdp.data import Centring
 from skdp.io._rows import StreamRows, records
@@ -48,6 +50,9 @@ _UNCLIPPED_THEN = (
     "Version 0.1 did not clip rows in predict; they are now clipped to data_norm as in "
     "fit. Rows within it are predicted as before; coef_ and intercept_ are the same. "
 )
+
+# Of all iterates, where a solver was asked to keep them.
+_PATHS = ("coef_path_", "intercept_path_")
 
 
 class DPEstimator(TakesSources, PrivateEstimator):
@@ -279,7 +284,7 @@ class DPEstimator(TakesSources, PrivateEstimator):
         )
 
     def _keep_released(self, solution: Solution) -> None:
-        for name in ("center_", "scale_", "row_norm_", "shrinkage_"):
+        for name in ("center_", "scale_", "row_norm_", "shrinkage_", *_PATHS):
             self.__dict__.pop(name, None)
         if solution.shrinkage is not None:
             self.shrinkage_ = solution.shrinkage
@@ -287,6 +292,12 @@ class DPEstimator(TakesSources, PrivateEstimator):
             centring = solution.centring
             self.center_, self.scale_ = centring.centre, centring.scale
             self.row_norm_ = centring.norm
+
+    def _keep_path(self, path: list[tuple[FloatArray, FloatArray]], dtype: Any) -> None:
+        """Coefficients and intercepts after each step, where a solver kept them."""
+        if path:
+            for name, found in zip(_PATHS, zip(*path, strict=True), strict=True):
+                setattr(self, name, in_dtype(np.stack(found), dtype))
 
     def _preconditioned(
         self, X: Any, objective: LinearObjective, budget: Budget

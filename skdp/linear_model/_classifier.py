@@ -103,6 +103,7 @@ class LinearClassifier(ClassifierMixin, DPEstimator):
         coef, intercept = solution.unpack(objective)
         self.coef_ = in_dtype(coef, X.dtype)
         self.intercept_ = in_dtype(intercept, X.dtype)
+        self._keep_path(solution.unpack_path(objective), X.dtype)
         self.classes_ = classes
         self.privacy_ = record
         return self

@@ -81,6 +81,11 @@ class DPLinearRegression(LinearRegressor):
     shrinkage_ : float in {0.0, 0.25, 0.5, 1.0}
         Share of the weights that was worth most; 0.0 leaves an intercept alone. Private
         output. Only where it was asked (``docs/shrinkage.md``).
+    coef_path_ : ndarray of shape (n_steps, n_features)
+    intercept_path_ : ndarray of shape (n_steps,)
+        Coefficients and intercepts after each step, of which the model is an average or
+        the last. Private output, paid for with the rest. Only of a descent with
+        ``solver_params={"keeps_path": True}``.
     privacy_ : PrivacyRecord
         Public facts, and post-processing of released iterates (``noise_scale``).
     encoder_ : TableEncoder

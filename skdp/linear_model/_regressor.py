@@ -85,6 +85,9 @@ class LinearRegressor(RegressorMixin, DPEstimator):
         coef, intercept = solution.unpack(objective)
         self.coef_ = in_dtype(scale * coef[0], X.dtype)
         self.intercept_ = float(in_dtype(middle + scale * intercept[0], X.dtype))
+        path = solution.unpack_path(objective)
+        own = [(scale * w[0], middle + scale * b[0]) for w, b in path]
+        self._keep_path(own, X.dtype)
         self.privacy_ = record
         return self
 

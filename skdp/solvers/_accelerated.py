@@ -29,7 +29,7 @@ import numpy as np
 
 from skdp._configured import Checks, Given
 from skdp._floats import FloatArray, IntArray
-from skdp._validation import check_choice, check_count, check_real
+from skdp._validation import check_bool, check_choice, check_count, check_real
 from skdp.exceptions import Refused
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget, calibrate
@@ -85,6 +85,8 @@ class AcceleratedGD(ChosenLaw):
     batch_size : int in [1, 2^31] or None, default=None
         Records in each step's secret batch, drawn afresh without replacement. Spherical
         noise only. None, or n_samples and more: all records in every step.
+    keeps_path : bool, default=False
+        Whether all iterates are kept, as `coef_path_` and `intercept_path_`.
     """
 
     checks: ClassVar[Checks] = {
@@ -96,6 +98,7 @@ class AcceleratedGD(ChosenLaw):
         "residual_clip": partial(check_real, low=1e-6, high=math.inf),
         "intercept_weight": partial(check_real, low=1e-6, high=1.0),
         "batch_size": partial(check_count, high=2**31),
+        "keeps_path": check_bool,
     }
     looks_ahead: ClassVar[bool] = True  # whether gradients are taken at the look-ahead
     # Times 1 / sqrt(step_size * mu) steps in which momentum covers a flow time 1 / mu.
@@ -108,6 +111,7 @@ class AcceleratedGD(ChosenLaw):
     residual_clip: float
     intercept_weight: float
     batch_size: int
+    keeps_path: bool = False
 
     @classmethod
     def planned(cls, given: Given, objective: LinearObjective, budget: Budget) -> Self:
@@ -153,6 +157,7 @@ class AcceleratedGD(ChosenLaw):
             "residual_clip": clip,
             "intercept_weight": weight,
             "batch_size": batch_size,
+            "keeps_path": given.get("keeps_path", False),
         }
 
     def _check_batches(self, objective: LinearObjective) -> None:
@@ -230,6 +235,7 @@ class AcceleratedGD(ChosenLaw):
         sums, weights = self.gradients(objective), np.zeros(objective.shape)
         velocity, farthest = np.zeros_like(weights), farthest_weight(objective)
         steps, stage = self.schedule(objective), 1
+        path: list[FloatArray] = []
         for t, line in enumerate(self._line_of_each_step(objective)):
             if steps.stages[t] > stage:
                 stage, velocity = steps.stages[t], np.zeros_like(weights)
@@ -239,8 +245,10 @@ class AcceleratedGD(ChosenLaw):
             mean = released / self.batch_size + objective.alpha * query.weights
             moved = boxed(ahead - steps.step_sizes[t] * mean, farthest)
             velocity, weights = moved - weights, moved
+            if self.keeps_path:
+                path.append(weights)
             progress.step(t + 1, len(steps.stages))
-        return Solution(weights, answers.noise_scale)
+        return Solution(weights, answers.noise_scale, path=tuple(path))
 
     def _line_of_each_step(self, objective: LinearObjective) -> Iterator[int]:
         counts = (count for _, count in self.levels(objective))

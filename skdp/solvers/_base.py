@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -65,11 +65,14 @@ class Solution:
         of the query. Public, or post-processing of released iterates.
     shrinkage : float in [0, 1] or None, default=None
         Share of the weights that an answer left of them; None: none was asked.
+    path : tuple of ndarray of the shape of `weights`, default=()
+        Weights after each step, where they are released and kept. Private outputs.
     """
 
     weights: FloatArray
     noise_scale: float
     shrinkage: float | None = None
+    path: tuple[FloatArray, ...] = ()
 
     def unpack(self, objective: LinearObjective) -> tuple[FloatArray, FloatArray]:
         """`coef` of shape (n_outputs, n_features) and `intercept` of (n_outputs,)."""
@@ -78,6 +81,12 @@ class Solution:
         if objective.fit_intercept:
             intercept += objective.intercept_value * self.weights[-1]
         return coef, intercept
+
+    def unpack_path(
+        self, objective: LinearObjective
+    ) -> list[tuple[FloatArray, FloatArray]]:
+        """The same of the weights after each step."""
+        return [replace(self, weights=own).unpack(objective) for own in self.path]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from skdp._configured import Checks, Given
-from skdp._validation import check_real
+from skdp._validation import check_bool, check_real
 from skdp.objectives import LinearObjective
 from skdp.queries._gradient import Gradients
 from skdp.solvers._base import Solver
@@ -31,6 +31,8 @@ class Descent(Solver):
     residual_clip : float in [1e-6, inf]
     intercept_weight : float in [1e-6, 1]
     tail : float in [1e-9, 1]
+    keeps_path : bool
+        Whether all iterates are kept, as `coef_path_` and `intercept_path_`.
     """
 
     checks: ClassVar[Checks] = {
@@ -39,6 +41,7 @@ class Descent(Solver):
         "residual_clip": partial(check_real, low=1e-6, high=math.inf),
         "intercept_weight": partial(check_real, low=1e-6, high=1.0),
         "tail": partial(check_real, low=1e-9, high=1.0),
+        "keeps_path": check_bool,
     }
 
     step_size: float
@@ -46,6 +49,7 @@ class Descent(Solver):
     residual_clip: float
     intercept_weight: float
     tail: float
+    keeps_path: bool = False
 
     @staticmethod
     def rest_by_rule(
@@ -67,6 +71,7 @@ class Descent(Solver):
             "residual_clip": clip,
             "intercept_weight": weight,
             "tail": given.get("tail", 0.5),
+            "keeps_path": given.get("keeps_path", False),
         }
 
     def gradients(self, objective: LinearObjective) -> Gradients:
@@ -84,6 +89,7 @@ class Descent(Solver):
             tail=self.tail,
             alpha=objective.alpha,
             farthest=farthest_weight(objective),
+            keeps_path=self.keeps_path,
         )
 
     def walk(self, objective: LinearObjective, n_steps: int) -> Steps:

@@ -125,4 +125,4 @@ class GraduatedGD(Descent):
             released = query.read(answers.ask(query).value)
             walk.step(released / objective.n_samples)
             progress.step(t + 1, self.n_steps)
-        return Solution(walk.average(), answers.noise_scale)
+        return Solution(walk.average(), answers.noise_scale, path=walk.path)

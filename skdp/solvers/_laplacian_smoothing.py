@@ -149,4 +149,4 @@ class LaplacianSmoothing(NoisySGD):
             # The walk adds the penalty's gradient, which is to be smoothed as well.
             walk.step(self.smoothed(mean + public, objective) - public)
             progress.step(t + 1, self.n_steps)
-        return Solution(walk.average(), answers.noise_scale)
+        return Solution(walk.average(), answers.noise_scale, path=walk.path)

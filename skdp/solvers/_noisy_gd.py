@@ -159,6 +159,8 @@ class NoisyGD(Descent):
                 raise Refused(
                     f"{needs} {name}={value:g}. Use {name}=None or release='path'."
                 )
+        if given.get("keeps_path", False):
+            raise Refused(f"{needs} keeps_path=False: no other iterate is released.")
         if not objective.loss.is_convex:
             raise Refused(f"{needs} a convex loss. Use release='path'.")
         if objective.alpha == 0:

@@ -176,6 +176,7 @@ class Preconditioned(Around):
             weights=found.weights,
             noise_scale=found.noise_scale,
             shrinkage=found.shrinkage,
+            path=found.path,
             centring=centring,
             targets=targets,
         )

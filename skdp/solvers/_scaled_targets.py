@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, ClassVar, Self
 
 from skdp._configured import Given
+from skdp._floats import FloatArray
 from skdp.data import TargetScale, TargetsScaled
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
@@ -75,9 +76,15 @@ class ScaledTargets(Around):
         targets = self._scale(answers, objective)
         view = partial(TargetsScaled, targets=targets)
         found = self.inner.run(answers.part(1, view), objective, progress)
-        weights = targets.half * found.weights
-        weights[-1] += targets.middle / objective.intercept_value
-        return replace(found, weights=weights)
+        middle = targets.middle / objective.intercept_value
+
+        def scaled(own: FloatArray) -> FloatArray:
+            weights = targets.half * own
+            weights[-1] += middle
+            return weights
+
+        path = tuple(map(scaled, found.path))
+        return replace(found, weights=scaled(found.weights), path=path)
 
     def _scale(self, answers: Answers, objective: LinearObjective) -> TargetScale:
         """Where targets lie; a private output."""

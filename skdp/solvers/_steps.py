@@ -70,6 +70,8 @@ class Pace:
         L2 regularisation of the mean loss.
     farthest : float in (0, inf)
         Half side of the box in which weights are kept.
+    keeps_path : bool, default=False
+        Whether the weights after each step are kept.
     """
 
     n_steps: int
@@ -78,6 +80,7 @@ class Pace:
     tail: float
     alpha: float
     farthest: float
+    keeps_path: bool = False
 
     @property
     def tail_steps(self) -> int:
@@ -104,6 +107,7 @@ class Steps(ABC):
         self._pace, self._taken = pace, 0
         self.weights: FloatArray = start
         self._tail_sum = np.zeros_like(start)
+        self.path: tuple[FloatArray, ...] = ()
 
     @property
     def n_steps(self) -> int:
@@ -117,6 +121,8 @@ class Steps(ABC):
         moved = self._moved(gradient, pace.size_of(self._taken))
         self.weights = boxed(self.weights + moved, pace.farthest)
         self._taken += 1
+        if pace.keeps_path:
+            self.path += (self.weights,)
         if pace.n_steps - self._taken < pace.tail_steps:
             self._tail_sum += self.weights
 
@@ -206,4 +212,4 @@ def descend(
         query: GradientQuery = sums.at(walk.weights)
         walk.step(query.read(answers.ask(query).value) / divisor)
         progress.step(t + 1, n_steps)
-    return Solution(walk.average(), answers.noise_scale)
+    return Solution(walk.average(), answers.noise_scale, path=walk.path)

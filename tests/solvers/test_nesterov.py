@@ -246,7 +246,7 @@ def test_numpy_scalars_become_plain_numbers(key, kind):
         intercept_weight=kind(0.3),
         batch_size=np.int16(200),
     )
-    plain = (int, float, str)
+    plain = (int, float, str, bool)
     assert all(type(value) in plain for value in vars(solver).values())
     assert all(type(v) in plain for v in vars(resolved(key)).values())
 
