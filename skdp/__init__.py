@@ -32,6 +32,7 @@ _HOMES = {
     "DPStandardScaler": "skdp.preprocessing",
     "DaskSource": "skdp.io",
     "DeclaredOneHotEncoder": "skdp.preprocessing",
+    "Federation": "skdp.federated",
     "ParquetSource": "skdp.io",
     "PipelineReport": "skdp.pipeline",
     "Preconditioning": "skdp.linear_model",
@@ -59,6 +60,9 @@ if TYPE_CHECKING:  # what editors and type checkers see; a test holds both to be
     )
     from skdp.exceptions import (
         BudgetExceeded as BudgetExceeded,
+    )
+    from skdp.federated import (
+        Federation as Federation,
     )
     from skdp.io import (
         DaskSource as DaskSource,

@@ -11,7 +11,7 @@ import pandas as pd
 from scipy.sparse import csr_array, issparse
 
 from skdp._floats import FloatArray
-from skdp.data import Block, Elsewhere, MemorySource, Source
+from skdp.data import Block, Elsewhere, MemorySource, Source, elsewhere
 from skdp.io._reading import Reading
 from skdp.io._steps import applied
 from skdp.io._table_source import TableSource
@@ -194,6 +194,11 @@ class PresentOnly:
         self.n_samples, self.n_features = source.n_samples, source.n_features
         self.largest_block = source.largest_block
         self.is_row_major = source.is_row_major
+
+    @property
+    def elsewhere(self) -> Elsewhere | None:
+        """Where the records are added up; None if they come here."""
+        return elsewhere(self._source)
 
     def blocks(self) -> Iterator[Block]:
         """Blocks without null records."""

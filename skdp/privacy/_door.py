@@ -19,7 +19,13 @@ from skdp.privacy._answers import (
 from skdp.privacy._draws import Draws, DrawsOf
 from skdp.privacy._events import Event, NonPrivateEvent
 from skdp.privacy._noise import NoiseSource
+from skdp.privacy._owners import owners_now
 from skdp.privacy._plan import Plan
+from skdp.privacy._shared_answers import (
+    RehearsedShares,
+    SharedAnswers,
+    check_shared,
+)
 
 
 class Ledger(Protocol):
@@ -112,6 +118,8 @@ class Door:
             If a plan has been committed here before.
         ValueError
             If there is no plan for a finite epsilon.
+        Refused
+            If the records are of several owners who cannot answer such a plan.
         """
         if not self._is_open:
             raise PlanUsedUpError(
@@ -123,6 +131,9 @@ class Door:
                 "A release must have a plan. Got None with a finite epsilon. Declare "
                 "what will be asked, or use epsilon=inf."
             )
+        owners = owners_now()
+        if owners is not None:
+            check_shared(plan, source, owners)
         event: Event = NonPrivateEvent()
         multiplier = 0.0
         if plan is not None:
@@ -131,6 +142,10 @@ class Door:
             # Whoever knows the seed can take the noise away.
             if self.is_private:
                 event = declare(multiplier)
+        if owners is not None and owners.is_rehearsing and plan is not None:
+            self._is_open = False
+            grant = Grant(event, multiplier, self.relation)
+            return RehearsedShares(plan, source, grant, owners)
         if self._ledger is not None:
             self._ledger.commit(
                 event, adjacency=self.relation, budget=self._budget, label=label
@@ -143,6 +158,8 @@ class Door:
             return RehearsedAnswers(plan, source, grant)
         if plan is None:
             return ExactAnswers(_NOTHING, source, grant)
+        if owners is not None:
+            return SharedAnswers(plan, source, grant, owners, self._noise)
         return LocalAnswers(plan, source, grant, self._noise)
 
 

@@ -104,6 +104,14 @@ def gaussian_scale(
     return NoiseScale(grid, noise_multiplier * charged)
 
 
+def share_ratio(scale: NoiseScale, n_shares: int) -> float:
+    """Standard deviation of one of `n_shares` shares, in steps of the grid.
+
+    Rounded up, so that as many of them have no less than the variance of the whole.
+    """
+    return scale.sigma / scale.grid / math.sqrt(n_shares) * (1 + 2.0**-48)
+
+
 def laplace_scale(*, sensitivity: float, epsilon: float, size: int) -> NoiseScale:
     """Grid and scale for a query of `size` numbers of L1 sensitivity `sensitivity`."""
     sensitivity, epsilon = float(sensitivity), float(epsilon)
@@ -249,6 +257,24 @@ class NoiseSource:
             fine=fine,
         )
         return self._release(query, scale, StandardGaussian())
+
+    def gaussian_share(
+        self, query: FloatArray, scale: NoiseScale, n_shares: int
+    ) -> IntArray:
+        """`query` in steps of the grid, with one of `n_shares` shares of the noise.
+
+        Together so many shares have the noise of `gaussian`; alone this is no release
+        of the declared event. `query` is private, and clamped as there; the sum of
+        at most 512 results is below 2^63 in magnitude.
+        """
+        _check_scale(scale)
+        on_grid = np.nan_to_num(np.rint(query / scale.grid))
+        on_grid = np.clip(on_grid, -_QUERY_LIMIT, _QUERY_LIMIT).astype(np.int64)
+        ratio = share_ratio(scale, n_shares)
+        draws = rounded_draws(StandardGaussian(), ratio, query.size, self._entropy)
+        # 2^6 standard deviations away at least: never, but the sum must not overflow.
+        share: IntArray = on_grid + np.clip(draws, -_DRAW_LIMIT, _DRAW_LIMIT)
+        return share
 
     def laplace(
         self, query: FloatArray, *, sensitivity: float, epsilon: float

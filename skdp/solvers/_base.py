@@ -15,6 +15,7 @@ from skdp.exceptions import Refused
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.privacy._answers import Answers
+from skdp.privacy._owners import is_rehearsing
 from skdp.privacy._plan import Plan
 
 
@@ -34,6 +35,8 @@ class Progress:
 
     def is_due(self, done: int, total: int) -> bool:
         """Whether `step` prints: about 20 times a run, if at all."""
+        if is_rehearsing():
+            return False
         return self._verbose and (done == total or done % max(1, -(-total // 20)) == 0)
 
     def step(self, done: int, total: int, note: str = "") -> None:

@@ -25,6 +25,7 @@ from skdp import (
     DPQuantileClipper,
     DPSimpleImputer,
     DPStandardScaler,
+    Federation,
     Preconditioning,
     private_score,
 )
@@ -34,6 +35,8 @@ from skdp.data._centred import CentredRows
 from skdp.data._views import ColumnsOf, ConstantColumn, EntriesClipped
 from skdp.decomposition._rating_source import RatingSource
 from skdp.decomposition._ratings import Ratings
+from skdp.federated._local import LocalOwners
+from skdp.io._part import Part
 from skdp.model_selection._registry import METHODS
 from skdp.privacy._door import Door
 from skdp.privacy._draws import DrawsOf
@@ -44,7 +47,11 @@ from tests.problems import CASES, case_id, run_case
 
 PACKAGE = Path(skdp.__file__).parent
 # The door, and the room of noise behind it.
-DOOR = {"skdp.privacy._answers", "skdp.privacy._door"}
+DOOR = {
+    "skdp.privacy._answers",
+    "skdp.privacy._door",
+    "skdp.privacy._shared_answers",
+}
 NOISE = {
     "skdp.privacy._entropy",
     "skdp.privacy._laws",
@@ -82,7 +89,9 @@ RECORDS = (
     ColumnsOf,
     ConstantColumn,
     EntriesClipped,
+    LocalOwners,
     MemorySource,
+    Part,
     RatingSource,
     Ratings,
 )
@@ -313,6 +322,9 @@ FITS = {
     "sampled network": lambda X, y: network({"batch_size": 9}).fit(X, y),
     "ratings": lambda X, y: factorised(X, "rating_value"),
     "users": lambda X, y: factorised(X, "user"),
+    "owners": lambda X, y: DPLogisticRegression(classes=[0, 1], delta=1e-6).fit(
+        Federation.simulated([(X[:20], y[:20]), (X[20:], y[20:])])
+    ),
     "score": lambda X, y: private_score(
         LogisticRegression().fit(*table(1)), X, y, epsilon=1.0
     ),

@@ -1,0 +1,95 @@
+"""``python -m skdp.federated``: keys, plans, a party's or the coordinator's side."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from skdp.exceptions import BudgetExceeded, LedgerError, SourceError
+from skdp.federated._keys import Key
+from skdp.federated._plan import FederationPlan
+from skdp.federated._remote import PATIENCE, coordinate, serve
+from skdp.privacy import BudgetLedger
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command; 1 if it is refused, 2 if a fit ended early."""
+    parser = argparse.ArgumentParser(prog="python -m skdp.federated")
+    commands = parser.add_subparsers(required=True)
+    _command(commands, "keygen", _keygen, "write a new private key", ["path"])
+    _command(commands, "show", _show, "print what a plan asks", ["plan"])
+    party = _command(commands, "serve", _serve, "take part with one's own records", [])
+    party.add_argument("--data", required=True, help="a Parquet file")
+    party.add_argument("--ledger", required=True, help="an existing ledger's file")
+    party.add_argument("--approve", required=True, help="the plan, which this approves")
+    party.add_argument("--key", required=True, help="the file that keygen wrote")
+    hub = _command(
+        commands, "coordinate", _coordinate, "add up, without data", ["plan"]
+    )
+    hub.add_argument("--key", required=True, help="the file that keygen wrote")
+    for one in (party, hub):
+        one.add_argument("--record", help="write the privacy record to this file")
+        one.add_argument(
+            "--patience", type=float, default=PATIENCE, help="seconds of silence"
+        )
+    given = parser.parse_args(arguments)
+    try:
+        given.run(given)
+    except (BudgetExceeded, LedgerError, OSError, ValueError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    except SourceError as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0
+
+
+def _command(
+    commands: Any, name: str, run: Callable[[Any], None], what: str, places: list[str]
+) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(name, description=what)
+    for place in places:
+        parser.add_argument(place)
+    parser.set_defaults(run=run)
+    return parser
+
+
+def _keygen(given: Any) -> None:
+    key = Key.new()
+    key.save(given.path)
+    print(key.public.hex())
+
+
+def _show(given: Any) -> None:
+    plan = FederationPlan.load(given.plan)
+    print(plan)
+    print(plan.books())
+
+
+def _serve(given: Any) -> None:
+    plan = FederationPlan.load(given.approve)
+    ledger = BudgetLedger.open(given.ledger)
+    print(plan)
+    print(plan.books(), flush=True)
+    key = Key.load(given.key)
+    _told(given, serve(plan, key, given.data, ledger, patience=given.patience))
+
+
+def _coordinate(given: Any) -> None:
+    plan = FederationPlan.load(given.plan)
+    print(plan, flush=True)
+    key = Key.load(given.key)
+    _told(given, coordinate(plan, key, patience=given.patience))
+
+
+def _told(given: Any, model: Any) -> None:
+    print(model.privacy_)
+    if given.record:
+        Path(given.record).write_text(model.privacy_.to_json() + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

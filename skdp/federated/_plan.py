@@ -1,0 +1,361 @@
+"""`FederationPlan`: what owners are asked to approve, as a file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Self
+
+from skdp import columns as declarations
+from skdp._validation import check_count
+from skdp.exceptions import Refused
+from skdp.federated._federation import Federation, checked_honest
+from skdp.federated._keys import KEY_BYTES
+from skdp.federated._local import LocalOwners
+from skdp.io._arrow import arrow
+
+SCHEMA = 1
+# What may be fitted: a plan names it, and owners make it themselves.
+_HOMES = {
+    "DPGradientBoostingClassifier": "skdp.ensemble",
+    "DPGradientBoostingRegressor": "skdp.ensemble",
+    "DPLinearRegression": "skdp.linear_model",
+    "DPLinearSVC": "skdp.linear_model",
+    "DPLogisticRegression": "skdp.linear_model",
+    "DPPCA": "skdp.preprocessing",
+    "DPQuantileClipper": "skdp.preprocessing",
+    "DPRobustClassifier": "skdp.linear_model",
+    "DPSimpleImputer": "skdp.preprocessing",
+    "DPSparseLinearRegression": "skdp.linear_model",
+    "DPSparseLogisticRegression": "skdp.linear_model",
+    "DPStandardScaler": "skdp.preprocessing",
+}
+_NO_PLAN = (
+    "The file must be a plan that FederationPlan.save wrote. Got another. Ask the "
+    "coordinator for it again."
+)
+
+
+@dataclass(frozen=True)
+class PlanParty:
+    """One owner, as all others know it.
+
+    Parameters
+    ----------
+    name : str
+    n_samples : int
+        Its number of records.
+    key : bytes
+        Its public key, which ``python -m skdp.federated keygen`` prints in hexadecimal.
+    """
+
+    name: str
+    n_samples: int
+    key: bytes
+
+    def __post_init__(self) -> None:
+        check_count("n_samples", self.n_samples)
+        if len(self.key) != KEY_BYTES:
+            raise ValueError(
+                f"A public key must have {KEY_BYTES} bytes. Got {len(self.key)}. Use "
+                "what keygen prints."
+            )
+
+
+@dataclass(frozen=True)
+class FederationPlan:
+    """One fit among several owners: all that each of them approves and books.
+
+    Nothing in it depends on a record. It holds what every owner needs to ask itself the
+    same questions, so that no code and no weights are sent: only sums.
+
+    Parameters
+    ----------
+    estimator : str
+    params : str
+        Its parameters as JSON.
+    features : tuple of (str, str)
+        Names of columns and their Arrow types, those of the target too.
+    target : str or None
+    parties : tuple of PlanParty
+    n_honest : int
+        Owners trusted to draw their share of the noise.
+    coordinator_key : bytes
+        Public key of who adds up.
+    address : (str, int)
+        Where it listens.
+    sizes : tuple of int
+        Numbers in each round.
+    """
+
+    estimator: str
+    params: str
+    features: tuple[tuple[str, str], ...]
+    target: str | None
+    parties: tuple[PlanParty, ...]
+    n_honest: int
+    coordinator_key: bytes
+    address: tuple[str, int]
+    sizes: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        checked_honest(self.n_honest, len(self.parties))
+        keys = {party.key for party in self.parties} | {self.coordinator_key}
+        names = {party.name for party in self.parties}
+        if min(len(keys) - 1, len(names)) < len(self.parties):
+            raise ValueError(
+                "The parties of a plan must have different names and keys, and the "
+                "coordinator a key of its own. Got some twice. Make a key for each."
+            )
+        if not all(type(size) is int and size > 0 for size in self.sizes):
+            raise ValueError(_NO_PLAN)
+
+    @classmethod
+    def of(
+        cls,
+        model: Any,
+        *,
+        features: Mapping[str, str],
+        target: str | None,
+        parties: Sequence[PlanParty],
+        coordinator_key: bytes,
+        address: tuple[str, int],
+        n_honest: int | None = None,
+    ) -> Self:
+        """The plan of a fit; rehearsed, so that it is known to be possible.
+
+        Parameters
+        ----------
+        model : estimator
+            Not fitted, without ledger and random_state.
+        features : mapping of str to str
+            All columns, with that of the target, and their Arrow types ("double").
+        target : str or None
+        parties : sequence of PlanParty
+        coordinator_key : bytes
+        address : (host, port)
+        n_honest : int in [1, n_parties - 1] or None, default=None
+            As in `Federation.simulated`.
+
+        Returns
+        -------
+        FederationPlan
+
+        Raises
+        ------
+        Refused
+            If owners cannot answer what the fit asks.
+        ValueError
+            If something is not as said.
+        """
+        n_honest = checked_honest(n_honest, len(parties))
+        plan = cls(
+            type(model).__name__,
+            _params_of(model),
+            tuple(features.items()),
+            target,
+            tuple(parties),
+            n_honest,
+            coordinator_key,
+            (address[0], int(address[1])),
+        )
+        return plan._with_sizes()
+
+    @property
+    def content(self) -> str:
+        """The file's text."""
+        return json.dumps(
+            {
+                "skdp_federation_plan": SCHEMA,
+                "estimator": self.estimator,
+                "params": json.loads(self.params),
+                "features": [list(pair) for pair in self.features],
+                "target": self.target,
+                "parties": [
+                    {
+                        "name": party.name,
+                        "n_samples": party.n_samples,
+                        "key": party.key.hex(),
+                    }
+                    for party in self.parties
+                ],
+                "n_honest": self.n_honest,
+                "coordinator_key": self.coordinator_key.hex(),
+                "address": list(self.address),
+                "sizes": list(self.sizes),
+            },
+            indent=2,
+            sort_keys=True,
+            allow_nan=False,
+        )
+
+    @property
+    def digest(self) -> bytes:
+        """What is approved; another plan has another."""
+        return hashlib.blake2b(self.content.encode(), digest_size=32).digest()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the file."""
+        Path(path).write_text(self.content + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """What `save` wrote.
+
+        Raises
+        ------
+        ValueError
+            If the file is no plan.
+        """
+        text = Path(path).read_text(encoding="utf-8")
+        try:
+            found = cls._read(json.loads(text))
+        except (AttributeError, KeyError, TypeError, ValueError):
+            found = None
+        if found is None or found.content + "\n" != text:
+            raise ValueError(_NO_PLAN)
+        return found
+
+    def number(self, key: bytes) -> int:
+        """Which party has a public key.
+
+        Raises
+        ------
+        ValueError
+            If none has.
+        """
+        for number, party in enumerate(self.parties):
+            if party.key == key:
+                return number
+        raise ValueError(
+            "The key must be that of a party of the plan. Got another. Use the key "
+            "whose public half was given to the coordinator."
+        )
+
+    def model(self, ledger: Any = None) -> Any:
+        """The estimator, not fitted."""
+        if self.estimator not in _HOMES:
+            raise Refused(
+                f"A plan must be of one of {sorted(_HOMES)}. Got {self.estimator!r}."
+            )
+        stored = json.loads(self.params)
+        if not {"ledger", "random_state"}.isdisjoint(stored):
+            raise Refused(
+                "A plan must leave ledgers and entropy to each party. Got one with "
+                "'ledger' or 'random_state'. Ask for another plan."
+            )
+        kind = getattr(import_module(_HOMES[self.estimator]), self.estimator)
+        params = {name: _back(value) for name, value in stored.items()}
+        return kind(**params, ledger=ledger)
+
+    def federation(self, owners: LocalOwners) -> Federation:
+        """The records of all parties, of which `owners` has some or none."""
+        pa = arrow()
+        fields = [(name, pa.type_for_alias(kind)) for name, kind in self.features]
+        return Federation(owners, pa.schema(fields), target=self.target, columns=None)
+
+    @property
+    def sample_counts(self) -> list[int]:
+        """Declared numbers of records."""
+        return [party.n_samples for party in self.parties]
+
+    def __str__(self) -> str:
+        n = sum(self.sample_counts)
+        owners = ", ".join(f"{one.name} ({one.n_samples:,})" for one in self.parties)
+        values = math.fsum(self.sizes)
+        return (
+            f"Plan {self.digest.hex()[:16]}: {self.estimator} on {n:,} records of "
+            f"{len(self.parties)} parties, {self.n_honest} of them trusted.\n"
+            f"Parties: {owners}.\n"
+            f"Parameters: {self.params}\n"
+            f"Columns: {dict(self.features)}, target {self.target!r}.\n"
+            f"{len(self.sizes)} rounds, in which each party sends {values:,.0f} "
+            f"numbers, to {self.address[0]}:{self.address[1]}."
+        )
+
+    @classmethod
+    def _read(cls, found: Any) -> Self | None:
+        if found.pop("skdp_federation_plan") != SCHEMA:
+            return None
+        parties = tuple(
+            PlanParty(one["name"], one["n_samples"], bytes.fromhex(one["key"]))
+            for one in found["parties"]
+        )
+        host, port = found["address"]
+        return cls(
+            estimator=str(found["estimator"]),
+            params=json.dumps(found["params"], sort_keys=True),
+            features=tuple((str(name), str(kind)) for name, kind in found["features"]),
+            target=found["target"],
+            parties=parties,
+            n_honest=found["n_honest"],
+            coordinator_key=bytes.fromhex(found["coordinator_key"]),
+            address=(str(host), int(port)),
+            sizes=tuple(found["sizes"]),
+        )
+
+    def books(self) -> str:
+        """What each party books, from a rehearsal without any record."""
+        owners = LocalOwners([], self.sample_counts, self.n_honest)
+        record = self.federation(owners).rehearse(self.model()).privacy_
+        return (
+            f"Each party books epsilon {record.epsilon:g} and delta {record.delta:g} "
+            f"under {record.adjacency}: {record.event}."
+        )
+
+    def _with_sizes(self) -> Self:
+        owners = LocalOwners([], self.sample_counts, self.n_honest)
+        self.federation(owners).rehearse(self.model())
+        values = vars(self) | {"sizes": owners.traffic.sizes}
+        return type(self)(**values)
+
+
+def _params_of(model: Any) -> str:
+    """Parameters as JSON, from which owners make the same estimator."""
+    given = model.get_params(deep=False)
+    for name in ("ledger", "random_state"):
+        if given.pop(name, None) is not None:
+            raise ValueError(
+                f"The {name!r} parameter must be None in a plan: each party has its "
+                "own. Got another."
+            )
+    ready = {name: _plain(name, value) for name, value in given.items()}
+    return json.dumps(ready, sort_keys=True, allow_nan=False)
+
+
+def _plain(name: str, value: Any) -> Any:
+    """A parameter in JSON; tuples and declarations by a name of their own."""
+    if name == "columns" and value is not None:
+        return {"columns": declarations.to_json(value)}
+    if isinstance(value, tuple):
+        return {"tuple": [_plain("", one) for one in value]}
+    if isinstance(value, list):
+        return [_plain("", one) for one in value]
+    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
+        return {"mapping": {key: _plain("", one) for key, one in value.items()}}
+    if value is None or type(value) in (bool, int, float, str):
+        return value
+    raise ValueError(
+        "The parameters in a plan must be plain numbers, strings, lists, tuples, "
+        f"mappings and declared columns. Got an instance of {type(value).__name__} "
+        f"for {name!r}."
+    )
+
+
+def _back(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_back(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    ((kind, content),) = value.items()
+    if kind == "columns":
+        return declarations.from_json(content)
+    if kind == "tuple":
+        return tuple(_back(one) for one in content)
+    return {key: _back(one) for key, one in content.items()}

@@ -1,0 +1,201 @@
+"""Owners who are processes: one of them here, or none at the coordinator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from skdp._floats import IntArray
+from skdp.exceptions import Refused
+from skdp.federated._hub import Hub
+from skdp.federated._keys import Key
+from skdp.federated._line import Line
+from skdp.federated._local import LocalOwners
+from skdp.federated._plan import FederationPlan
+from skdp.io._parquet import UNREADABLE, File
+from skdp.io._part import FileRows, Part, Piece
+from skdp.io._session import refused
+from skdp.privacy import BudgetLedger
+
+# Seconds after which a fit ends in which somebody is silent.
+PATIENCE = 60.0
+
+
+class _Remote(LocalOwners):
+    """What an owner and the coordinator have in common: a plan that binds them.
+
+    Parameters
+    ----------
+    plan : FederationPlan
+    parts : list of Part
+    """
+
+    def __init__(self, plan: FederationPlan, parts: list[Part]) -> None:
+        super().__init__(parts, plan.sample_counts, plan.n_honest)
+        self._plan = plan
+
+    def check_rehearsed(self) -> None:
+        if self.traffic.sizes != self._plan.sizes:
+            raise Refused(
+                "The plan must have the rounds that its fit has. Got others. Use one "
+                "version of skdp for all parties, and make the plan anew. Nothing was "
+                "booked or read."
+            )
+
+
+class PartyOwners(_Remote):
+    """An owner with its own records.
+
+    Parameters
+    ----------
+    plan : FederationPlan
+    part : Part
+    line : Line
+    """
+
+    def __init__(self, plan: FederationPlan, part: Part, line: Line) -> None:
+        super().__init__(plan, [part])
+        self._line = line
+
+    def added(self, statement: bytes, shares: list[IntArray]) -> IntArray:
+        (share,) = shares
+        total: IntArray = self._passed(lambda: self._line.added(statement, share))
+        return total
+
+
+class CoordinatorOwners(_Remote):
+    """All owners, as one without records sees them.
+
+    Parameters
+    ----------
+    plan : FederationPlan
+    hub : Hub
+    """
+
+    def __init__(self, plan: FederationPlan, hub: Hub) -> None:
+        super().__init__(plan, [])
+        self._hub = hub
+
+    def added(self, statement: bytes, shares: list[IntArray]) -> IntArray:
+        total: IntArray = self._passed(lambda: self._hub.added(statement))
+        return total
+
+
+def coordinate(
+    plan: FederationPlan,
+    key: Key,
+    *,
+    patience: float = PATIENCE,
+) -> Any:
+    """Fit a plan's model among its parties, without any record.
+
+    Parameters
+    ----------
+    plan : FederationPlan
+    key : Key
+        The coordinator's.
+    patience : float, default=60.0
+        Seconds after which the fit ends in which a party is silent.
+
+    Returns
+    -------
+    estimator
+        Fitted, with `privacy_`.
+
+    Raises
+    ------
+    ValueError
+        If the key is not that of the plan. Nothing was asked.
+    SourceError
+        If the parties did not come, or one of them broke the rules. What they booked
+        stays on their books.
+    """
+    if key.public != plan.coordinator_key:
+        raise ValueError(
+            "The key must be that of the plan's coordinator. Got another. Use the key "
+            "that the plan was made with."
+        )
+    hub = Hub(plan, key, patience)
+    try:
+        hub.open()
+        model = plan.model().fit(plan.federation(CoordinatorOwners(plan, hub)))
+        hub.finish()
+    finally:
+        hub.hang_up()
+    return model
+
+
+def serve(
+    plan: FederationPlan,
+    key: Key,
+    data: str | Path,
+    ledger: BudgetLedger,
+    *,
+    patience: float = PATIENCE,
+) -> Any:
+    """Take part in a plan with one's own records, and book it in one's own ledger.
+
+    The fit is rehearsed, then booked, and only then are records read and rounds
+    answered.
+
+    Parameters
+    ----------
+    plan : FederationPlan
+        As approved.
+    key : Key
+        This party's.
+    data : path
+        A Parquet file with the plan's columns, and as many rows as it says.
+    ledger : BudgetLedger
+        This party's.
+    patience : float, default=60.0
+        Seconds after which the fit ends in which nothing comes.
+
+    Returns
+    -------
+    estimator
+        Fitted: the same model as all parties have.
+
+    Raises
+    ------
+    Refused, ValueError
+        If the plan, the key or the data are not as said. Nothing was booked.
+    BudgetExceeded
+        From the ledger. Nothing was read.
+    SourceError
+        If the fit ended early. It stays on the books.
+    """
+    number = plan.number(key.public)
+    part = Part(number, _file_rows(plan, number, data))
+    line = Line(plan, number, key, patience)
+    owners = PartyOwners(plan, part, line)
+    with _left(line):
+        return plan.model(ledger).fit(plan.federation(owners))
+
+
+@contextmanager
+def _left(line: Line) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        line.leave()
+
+
+def _file_rows(plan: FederationPlan, number: int, data: str | Path) -> FileRows:
+    """The party's rows, if they are as the plan says."""
+    file = File(str(data))
+    schema = refused(file.schema, UNREADABLE)
+    found = {field.name: str(field.type) for field in schema}
+    wanted = dict(plan.features)
+    n_rows = refused(file.n_rows, UNREADABLE)
+    is_same = all(found.get(name) == kind for name, kind in wanted.items())
+    if not is_same or n_rows != plan.parties[number].n_samples:
+        raise ValueError(
+            "A party's file must have the plan's columns of the plan's types, and as "
+            "many rows as the plan says. Got another. Ask for another plan, or write "
+            "the file anew. Nothing was booked."
+        )
+    groups = tuple(range(len(file.group_sizes())))
+    return FileRows((Piece(file, groups, n_rows),), len(wanted))

@@ -1,0 +1,82 @@
+"""Owners of records who show nobody their sums: what a door must know of them.
+
+While owners are asked, every release of this context is theirs: what cannot be added up
+among them is refused before anything is booked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Protocol
+
+from skdp._floats import FloatArray, IntArray
+from skdp.data import elsewhere
+
+
+class Owners(Protocol):
+    """Several owners of the records of one fit.
+
+    Attributes
+    ----------
+    n_parties : int
+        How many they are; public.
+    n_honest : int
+        How many of them are trusted to draw their share of the noise.
+    is_rehearsing : bool
+        Whether nobody is asked: questions are only looked at.
+    """
+
+    n_parties: int
+    n_honest: int
+    is_rehearsing: bool
+
+    def planned(self, size: int) -> None:
+        """Hear in a rehearsal of an answer of so many numbers."""
+        ...
+
+    def answers(self, query: Any, source: Any) -> list[FloatArray]:
+        """The exact answer over the records of each owner here. Private."""
+        ...
+
+    def added(self, statement: bytes, shares: list[IntArray]) -> IntArray:
+        """The sum of all owners' shares.
+
+        Parameters
+        ----------
+        statement : bytes
+            Digest of what is asked and of its noise; must be the same for all.
+        shares : list of ndarray of int64
+            Of the owners here, with their noise.
+        """
+        ...
+
+
+_OWNERS: ContextVar[Owners | None] = ContextVar("_OWNERS", default=None)
+
+
+def owners_now() -> Owners | None:
+    """Whose records are being asked; None if those of this process."""
+    return _OWNERS.get()
+
+
+def is_rehearsing() -> bool:
+    """Whether what runs now is a rehearsal, of which nobody hears."""
+    owners = owners_now()
+    return owners is not None and owners.is_rehearsing
+
+
+@contextmanager
+def asking(owners: Owners) -> Iterator[None]:
+    """All releases within are of these owners' records."""
+    token = _OWNERS.set(owners)
+    try:
+        yield
+    finally:
+        _OWNERS.reset(token)
+
+
+def is_theirs(owners: Owners, source: Any) -> bool:
+    """Whether a source's records are added up among these owners."""
+    return getattr(elsewhere(source), "owners", None) is owners

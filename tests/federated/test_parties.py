@@ -1,0 +1,431 @@
+"""Parties in processes and threads, and what becomes of a fit if one errs."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+
+import numpy as np
+import pytest
+
+pytest.importorskip("cryptography", reason="extra of several owners")
+
+from skdp import (
+    BudgetLedger,
+    DPLogisticRegression,
+    DPMLPClassifier,
+    DPStandardScaler,
+)
+from skdp.exceptions import BudgetExceeded, Refused, SourceError
+from skdp.federated import FederationPlan, Key, PlanParty, _hub, _line, coordinate
+from skdp.federated.__main__ import main
+from skdp.federated._frames import OVERHEAD, Frame, Kind
+from skdp.federated._masks import Masked
+from tests.federated.owned import model
+from tests.federated.parties import PATIENCE, Running, changed, process, setting
+
+
+@pytest.fixture
+def three(tmp_path):
+    return setting(tmp_path)
+
+
+def fitted(three, plans=None, patience=PATIENCE):
+    """Outcomes of the coordinator and of three parties, in threads."""
+    plans = plans or [three.plan] * 3
+    runs = [Running(lambda i=i: three.serve(i, plans[i], patience)) for i in range(3)]
+    hub = Running(lambda: coordinate(three.plan, three.hub, patience=patience))
+    return hub, runs
+
+
+def test_three_processes_fit_one_model_and_book_it_each(three, tmp_path):
+    plan = tmp_path / "plan.json"
+    three.plan.save(plan)
+    three.hub.save(tmp_path / "hub.key")
+    parties = []
+    for number, key in enumerate(three.keys):
+        three.ledger(number)
+        key.save(tmp_path / f"{number}.key")
+        parties.append(
+            process(
+                *("serve", "--data", three.data(number), "--approve", plan),
+                *("--ledger", tmp_path / f"{number}.db"),
+                *("--key", tmp_path / f"{number}.key"),
+                *("--record", tmp_path / f"{number}.json"),
+            )
+        )
+    hub = process("coordinate", plan, "--key", tmp_path / "hub.key")
+    told = [one.communicate(timeout=120) for one in (hub, *parties)]
+    assert [one.returncode for one in (hub, *parties)] == [0] * 4, told
+    records = [json.loads((tmp_path / f"{i}.json").read_text()) for i in range(3)]
+    assert all(record["epsilon"] == 1.0 for record in records)
+    for number in range(3):
+        (spend,) = three.ledger(number).spends()
+        assert spend.epsilon == pytest.approx(1.0, rel=1e-3)
+
+
+def test_all_have_the_same_model_and_as_many_bytes_as_theory(three, monkeypatch):
+    lines = []
+
+    class Counted(_line.Line):
+        def __init__(self, *given):
+            super().__init__(*given)
+            lines.append(self)
+
+    monkeypatch.setattr("skdp.federated._remote.Line", Counted)
+    hub, parties = fitted(three)
+    models = [hub.outcome(), *(one.outcome() for one in parties)]
+    assert len({one.coef_.tobytes() for one in models}) == 1
+    d, rounds = 4, 8
+    assert three.plan.sizes == (d,) * rounds
+    for line in lines:
+        assert line.n_sent == line.n_received == rounds * (8 * d + OVERHEAD)
+
+
+def test_the_coordinator_sees_the_noisy_sum_and_uniform_words_only(three, monkeypatch):
+    seen = []
+    unmasked = _hub.unmasked
+
+    def watched(messages):
+        seen.append(messages)
+        return unmasked(messages)
+
+    monkeypatch.setattr(_hub, "unmasked", watched)
+    hub, parties = fitted(three)
+    hub.outcome()
+    [one.outcome() for one in parties]
+    words = np.frombuffer(b"".join(b"".join(one) for one in seen), dtype="<u8")
+    assert len(seen) == 8
+    assert len(np.unique(words)) == len(words)
+    # Of 96 words, that so few have either leading bit: probability below 1e-9.
+    assert 18 < int((words >> np.uint64(63)).sum()) < 78
+    # Small next to 2^63, as sums with their noise are; each share alone is not.
+    assert all(np.abs(unmasked(one)).max() < 2**50 for one in seen)
+
+
+def no_masks(self, round_number, statement, share):
+    return share.astype("<i8").tobytes()
+
+
+def test_broken_twin_without_masks_is_seen(three, monkeypatch):
+    monkeypatch.setattr(Masked, "message", no_masks)
+    seen = []
+    unmasked = _hub.unmasked
+    monkeypatch.setattr(
+        _hub, "unmasked", lambda found: seen.append(found) or unmasked(found)
+    )
+    hub, parties = fitted(three)
+    hub.outcome()
+    [one.outcome() for one in parties]
+    words = np.frombuffer(b"".join(b"".join(one) for one in seen), dtype="<i8")
+    assert np.abs(words).max() < 2**50
+
+
+# ------------------------------------------------------------------------ consent
+
+
+def test_a_plan_comes_back_from_its_file_and_no_changed_one_does(three, tmp_path):
+    path = tmp_path / "plan.json"
+    three.plan.save(path)
+    again = FederationPlan.load(path)
+    assert again == three.plan
+    assert again.digest == three.plan.digest
+    assert str(again).startswith("Plan ")
+    path.write_text(path.read_text().replace('"n_honest": 2', '"n_honest": 3'))
+    with pytest.raises(ValueError, match=r"n_honest|must be a plan"):
+        FederationPlan.load(path)
+    path.write_text("{}")
+    with pytest.raises(ValueError, match="must be a plan"):
+        FederationPlan.load(path)
+
+
+def test_what_a_plan_asks_is_shown(three, tmp_path, capsys):
+    three.plan.save(tmp_path / "plan.json")
+    assert main(["show", str(tmp_path / "plan.json")]) == 0
+    told = capsys.readouterr().out
+    for word in ("u (300), v (1), w (599)", "2 of them trusted", "8 rounds"):
+        assert word in told
+    assert "books epsilon 1 and delta 1e-06 under replace_one" in told
+    assert main(["show", str(tmp_path / "none.json")]) == 1
+    assert main(["keygen", str(tmp_path / "a.key")]) == 0
+    assert Key.load(tmp_path / "a.key").public.hex() in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"n_honest": 3},
+        {"sizes": (4, 0)},
+        {"sizes": ("4",)},
+        {"coordinator_key": b"k" * 32, "parties": 2},
+    ],
+)
+def test_plans_that_bind_nobody_are_refused(three, change):
+    if "parties" in change:
+        change["parties"] = (three.plan.parties[0],) * 3
+    with pytest.raises(ValueError, match=r"n_honest|plan"):
+        changed(three.plan, **change)
+
+
+@pytest.mark.parametrize("name", ["random_state", "ledger"])
+def test_a_plan_that_brings_its_own_entropy_or_books_is_refused(three, name):
+    params = {**json.loads(three.plan.params), name: 0}
+    with pytest.raises(Refused, match="entropy"):
+        three.serve(0, changed(three.plan, params=json.dumps(params)))
+    other = changed(three.plan, estimator="DPMatrixFactorization")
+    with pytest.raises(Refused, match="must be of one of"):
+        three.serve(0, other)
+    assert three.ledger(0).spends() == []
+
+
+def test_parameters_come_back_as_they_were(tmp_path):
+    given = DPLogisticRegression(
+        2.0, columns={"a": (0, 1), "b": ["u", "v"]}, classes=["no", "yes"]
+    )
+    from skdp.federated._plan import _back, _params_of
+
+    params = {k: _back(v) for k, v in json.loads(_params_of(given)).items()}
+    assert params["classes"] == ["no", "yes"]
+    assert DPLogisticRegression(**params).columns is not None
+    scaler = {
+        k: _back(v)
+        for k, v in json.loads(_params_of(DPStandardScaler(bounds=(-1, 1)))).items()
+    }
+    assert scaler["bounds"] == (-1, 1)
+
+
+@pytest.mark.parametrize(
+    ("model", "error"),
+    [
+        (model(random_state=0), ValueError),
+        (DPMLPClassifier(1.0, classes=[0, 1]), Refused),
+        (DPLogisticRegression(1.0, classes=np.array([0, 1])), ValueError),
+    ],
+)
+def test_what_cannot_be_planned_is_refused(model, error, tmp_path):
+    with pytest.raises(error):
+        setting(tmp_path, model)
+
+
+def test_a_plan_that_was_changed_after_approval_is_refused(three):
+    other = changed(three.plan, n_honest=1)
+    hub, parties = fitted(three, [three.plan, three.plan, other], patience=2.0)
+    for one in (hub, *parties):
+        with pytest.raises(SourceError):
+            one.outcome()
+
+
+def test_a_plan_with_other_rounds_than_its_fit_books_nothing(three):
+    other = changed(three.plan, sizes=three.plan.sizes[:-1])
+    with pytest.raises(Refused, match="rounds"):
+        three.serve(0, other)
+    assert three.ledger(0).spends() == []
+
+
+def test_a_full_ledger_takes_no_part(three):
+    BudgetLedger(three.folder / "1.db", epsilon=0.5, delta=1e-3)
+    with pytest.raises(BudgetExceeded):
+        three.serve(1)
+    assert three.ledger(1).spends() == []
+
+
+def test_a_party_that_lies_about_n_or_columns_is_refused_by_its_own_side(three):
+    with pytest.raises(ValueError, match="as many rows"):
+        three.serve(0, data=three.data(1))
+    party = three.plan.parties[0]
+    lied = PlanParty(party.name, party.n_samples + 1, party.key)
+    with pytest.raises(ValueError, match="as many rows"):
+        three.serve(0, changed(three.plan, parties=(lied, *three.plan.parties[1:])))
+    with pytest.raises(ValueError, match="key"):
+        three.serve(0, key=Key.new())
+    assert three.ledger(0).spends() == []
+
+
+def test_a_lie_about_n_moves_a_model_and_no_bound(three, monkeypatch):
+    # A party whose program is another sends what it likes: here ten times its sum.
+    message = Masked.message
+
+    def lying(self, round_number, statement, share):
+        is_liar = self._number == 0
+        return message(self, round_number, statement, share * (10 if is_liar else 1))
+
+    honest, parties = fitted(three)
+    before = honest.outcome()
+    [one.outcome() for one in parties]
+    monkeypatch.setattr(Masked, "message", lying)
+    hub, parties = fitted(three)
+    after = hub.outcome()
+    [one.outcome() for one in parties]
+    assert after.privacy_.noise_multiplier == before.privacy_.noise_multiplier
+    assert np.isfinite(after.coef_).all()
+
+
+# --------------------------------------------------------------------- what goes wrong
+
+
+def test_a_party_that_is_cut_off_sends_the_same_bytes_and_the_fit_goes_on(
+    three, monkeypatch
+):
+    sent = []
+    exchanged = _line.Line._exchanged
+
+    def cut(self, frame):
+        if self._number == 1:
+            sent.append(frame)
+            if len(sent) in (3, 6):
+                # Once before the share is sent, once before its total is heard.
+                wire = self._connected()
+                if len(sent) == 6:
+                    wire.sendall(frame.packed(self._wire_key))
+                    time.sleep(0.3)
+                self._drop()
+                raise OSError
+        return exchanged(self, frame)
+
+    monkeypatch.setattr(_line.Line, "_exchanged", cut)
+    hub, parties = fitted(three)
+    coefs = {one.outcome().coef_.tobytes() for one in (hub, *parties)}
+    assert len(coefs) == 1
+    assert len(sent) == 8 + 2
+    by_round = {}
+    for frame in sent:
+        by_round.setdefault(frame.round_number, set()).add(frame.content)
+    assert all(len(contents) == 1 for contents in by_round.values())
+    assert [len(three.ledger(i).spends()) for i in range(3)] == [1, 1, 1]
+
+
+def test_a_party_that_disappears_ends_the_fit_for_all(three, monkeypatch):
+    exchanged = _line.Line._exchanged
+
+    def gone(self, frame):
+        if self._number == 1 and frame.round_number == 4:
+            raise SourceError("gone")
+        return exchanged(self, frame)
+
+    monkeypatch.setattr(_line.Line, "_exchanged", gone)
+    hub, parties = fitted(three, patience=2.0)
+    for one in (hub, *parties):
+        with pytest.raises(SourceError, match="stays on the books"):
+            one.outcome()
+    assert [len(three.ledger(i).spends()) for i in range(3)] == [1, 1, 1]
+
+
+def test_a_party_that_begins_anew_ends_the_fit(three, monkeypatch):
+    exchanged = _line.Line._exchanged
+
+    def anew(self, frame):
+        if self._number == 1 and frame.round_number == 4:
+            self._fresh = Key.new()
+            self._drop()
+        return exchanged(self, frame)
+
+    monkeypatch.setattr(_line.Line, "_exchanged", anew)
+    hub, parties = fitted(three, patience=2.0)
+    for one in (hub, *parties):
+        with pytest.raises(SourceError):
+            one.outcome()
+
+
+def test_a_party_that_answers_a_round_twice_ends_the_fit(three, monkeypatch):
+    exchanged = _line.Line._exchanged
+
+    def twice(self, frame):
+        if self._number == 1 and frame.round_number == 4:
+            words = bytes(len(frame.content) - 32)
+            other = Frame(Kind.SHARE, 1, 4, frame.content[:32] + words)
+            wire = self._connected()
+            wire.sendall(other.packed(self._wire_key))
+        return exchanged(self, frame)
+
+    monkeypatch.setattr(_line.Line, "_exchanged", twice)
+    hub, parties = fitted(three, patience=2.0)
+    with pytest.raises(SourceError):
+        hub.outcome()
+    for one in parties:
+        one.join(20)
+
+
+def test_a_party_that_answers_another_question_ends_the_fit(three, monkeypatch):
+    added = _line.Line.added
+
+    def other(self, statement, share):
+        is_odd = self._number == 1 and self._round == 3
+        return added(self, b"t" * 32 if is_odd else statement, share)
+
+    monkeypatch.setattr(_line.Line, "added", other)
+    hub, parties = fitted(three, patience=2.0)
+    for one in (hub, *parties):
+        with pytest.raises(SourceError):
+            one.outcome()
+
+
+GARBAGE = {
+    "nothing": b"",
+    "text": b"GET / HTTP/1.1\r\n\r\n" * 40,
+    "a long message": b"\xff\xff\xff\xff" + bytes(100),
+    "a short message": b"\x00\x00\x00\x01\x00",
+    "a stranger": Frame(Kind.HELLO, 0, 0, bytes(32)).packed(b"k" * 32),
+    "nobody": Frame(Kind.HELLO, 999, 0, bytes(32)).packed(b"k" * 32),
+    "a share of a stranger": Frame(Kind.SHARE, 1, 1, bytes(64)).packed(b"k" * 32),
+    "an end by a stranger": Frame(Kind.BYE, 1, 1, b"").packed(b"k" * 32),
+}
+
+
+def test_garbage_and_strangers_are_dropped_and_the_fit_goes_on(three):
+    hub = Running(lambda: coordinate(three.plan, three.hub, patience=PATIENCE))
+    wires = []
+    for content in GARBAGE.values():
+        for _ in range(100):
+            try:
+                wire = socket.create_connection(three.plan.address, timeout=5)
+                break
+            except OSError:
+                time.sleep(0.05)
+        wire.sendall(content)
+        wires.append(wire)
+    parties = [Running(lambda i=i: three.serve(i)) for i in range(3)]
+    coefs = {one.outcome().coef_.tobytes() for one in (hub, *parties)}
+    for wire in wires:
+        wire.close()
+    assert len(coefs) == 1
+
+
+def test_messages_that_are_replayed_or_changed_prove_nothing(three, monkeypatch):
+    """Each message that a party sends is sent three more times, one of them changed."""
+    exchanged = _line.Line._exchanged
+    replayed = []
+
+    def noisy(self, frame):
+        packed = frame.packed(self._wire_key)
+        changed = packed[:-1] + bytes([packed[-1] ^ 1])
+        replayed.append(packed)
+        stranger = socket.create_connection(three.plan.address, timeout=5)
+        stranger.sendall(replayed[0] + packed)
+        stranger.close()
+        other = socket.create_connection(three.plan.address, timeout=5)
+        other.sendall(changed)
+        other.close()
+        return exchanged(self, frame)
+
+    monkeypatch.setattr(_line.Line, "_exchanged", noisy)
+    hub, parties = fitted(three)
+    coefs = {one.outcome().coef_.tobytes() for one in (hub, *parties)}
+    assert len(coefs) == 1
+
+
+def test_a_coordinator_with_another_key_gets_nobody(three):
+    with pytest.raises(ValueError, match="coordinator"):
+        coordinate(three.plan, Key.new(), patience=1.0)
+
+
+def test_a_total_by_a_stranger_is_not_believed(three, monkeypatch):
+    def strange(self, number):
+        frame = Frame(Kind.TOTAL, number, self._ended, self._total)
+        self._send(number, frame.packed(b"k" * 32))
+
+    monkeypatch.setattr(_hub.Hub, "_send_total", strange)
+    hub, parties = fitted(three, patience=2.0)
+    for one in (*parties, hub):
+        with pytest.raises(SourceError):
+            one.outcome()

@@ -1,0 +1,185 @@
+"""Shares of the noise: the law of their sum, and how much of it is there.
+
+Statistical tests raise a false alarm with probability 1e-9 each.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import chi2, norm
+
+from skdp.privacy import Budget, calibrate, epsilon_of
+from skdp.privacy._events import GaussianEvent
+from skdp.privacy._noise import NoiseScale, NoiseSource, gaussian_scale, share_ratio
+from skdp.privacy._statement import statement_of
+from skdp.queries._gradient import Gradient
+from tests.federated.owned import federation, model
+
+ALARM = 1e-9
+FAR = 60
+
+
+def rounded_law(s):
+    """Probabilities of round(N(0, s^2)) at -FAR..FAR."""
+    k = np.arange(-FAR, FAR + 1)
+    return norm.cdf((k + 0.5) / s) - norm.cdf((k - 0.5) / s)
+
+
+def sum_law(s, t):
+    """Of the sum of t of them."""
+    law = one = rounded_law(s)
+    for _ in range(t - 1):
+        law = np.convolve(law, one)[FAR:-FAR]
+    return law
+
+
+def kernel_law(s, t, fine=400):
+    """Of the proof: a Gaussian of t times the variance, then a box spline of order t.
+
+    By the trapezoid rule on a grid so fine that halving it moves nothing by 1e-12.
+    """
+    x = np.arange(-FAR * fine, FAR * fine + 1) / fine
+    density = norm.pdf(x, scale=s * math.sqrt(t))
+    box = np.ones(fine + 1)
+    box[[0, -1]] = 0.5
+    spline = box / box.sum()
+    for _ in range(t):
+        density = np.convolve(density, spline, mode="same")
+    return density[::fine]
+
+
+@pytest.mark.parametrize("t", [1, 2, 3, 5])
+@pytest.mark.parametrize("s", [0.4, 0.6, 0.9])
+def test_the_law_of_a_sum_is_that_of_the_proof_up_to_aliasing(s, t):
+    error = np.abs(sum_law(s, t) - kernel_law(s, t)).max()
+    assert error <= 2**t * math.exp(-(math.pi**2) * s * s * (t - 1) / t) + 1e-6
+    # The leading term, of one draw of t that is a wave ahead.
+    leading = math.exp(-2 * math.pi**2 * s * s * (t - 1) / t)
+    assert error < 2 * t * leading + 1e-6
+
+
+def test_without_enough_steps_the_law_is_another():
+    assert np.abs(sum_law(0.3, 2) - kernel_law(0.3, 2)).max() > 1e-2
+    assert np.abs(sum_law(1.6, 2) - kernel_law(1.6, 2)).max() < 1e-6
+
+
+def test_the_bound_of_the_proof_is_nothing_at_the_fewest_steps_allowed():
+    from skdp.privacy._shared_answers import _FEWEST_STEPS
+
+    log2_error = 511 - (math.pi * _FEWEST_STEPS) ** 2 * (1 / 2) / math.log(2)
+    assert log2_error + 65 < -20_000  # over 2^64 numbers, two owners or more
+
+
+@pytest.mark.parametrize("t", [1, 2, 3, 7, 511])
+def test_shares_have_the_whole_variance_and_no_less(t):
+    scale = gaussian_scale(sensitivity=0.7, noise_multiplier=3.0, size=50)
+    assert t * (share_ratio(scale, t) * scale.grid) ** 2 >= scale.sigma**2
+    assert t * (share_ratio(scale, t) * scale.grid) ** 2 < scale.sigma**2 * (1 + 1e-12)
+
+
+def variance_is(draws, sigma):
+    """Two-sided chi-square test of a variance at the stated rate."""
+    statistic = float((draws**2).sum()) / sigma**2
+    low, high = chi2.ppf(ALARM / 2, draws.size), chi2.isf(ALARM / 2, draws.size)
+    return low < statistic < high
+
+
+def drawn(t, parties, size=20_000):
+    """Sum of so many parties' shares of an answer of zero, in units of the query."""
+    scale = gaussian_scale(sensitivity=1.0, noise_multiplier=2.0, size=size)
+    zeros = np.zeros(size)
+    shares = [NoiseSource().gaussian_share(zeros, scale, t) for _ in range(parties)]
+    return sum(shares) * scale.grid, scale.sigma
+
+
+def test_what_is_drawn_has_the_declared_variance():
+    noise, sigma = drawn(4, 4)
+    assert variance_is(noise, sigma)
+    more, sigma = drawn(4, 5)
+    assert variance_is(more, sigma * math.sqrt(5 / 4))
+
+
+def test_broken_twin_in_which_one_party_draws_nothing_is_found():
+    noise, sigma = drawn(4, 3)
+    assert not variance_is(noise, sigma)
+
+
+def test_a_share_is_clamped_so_that_512_of_them_do_not_overflow():
+    scale = NoiseScale(2.0**-20, 1.0)
+    huge = np.array([1e300, -1e300, np.nan, np.inf, -np.inf, 0.0])
+    share = NoiseSource(0).gaussian_share(huge, scale, 2)
+    assert share.dtype == np.int64
+    assert np.abs(share).max() <= 2**51 + 2**53
+    assert 512 * (2**51 + 2**53) < 2**63
+
+
+def test_what_a_party_of_all_that_are_counted_on_would_know():
+    """Were t = m, who knows its own share would see more than was claimed."""
+    multiplier = calibrate(lambda z: GaussianEvent(z, 1), Budget(1.0, 1e-6))
+    seen = [
+        epsilon_of(GaussianEvent(multiplier * math.sqrt((m - 1) / m), 1), 1e-6)
+        for m in (2, 3, 5)
+    ]
+    assert seen == pytest.approx([1.455, 1.245, 1.128], abs=2e-3)
+
+
+def test_noise_of_few_steps_is_refused(monkeypatch):
+    from skdp.exceptions import Refused
+
+    monkeypatch.setattr("skdp.privacy._shared_answers._FEWEST_STEPS", 2.0**40)
+    with pytest.raises(Refused, match="wide on the grid"):
+        model().fit(federation())
+
+
+# ------------------------------------------------------------------------ statements
+
+
+def test_statements_tell_weights_scales_and_kinds_apart():
+    w = np.array([1.0, 2.0])
+    said = [
+        statement_of(w, 1.0),
+        statement_of(w, 2.0),
+        statement_of(w + np.array([0.0, 1e-15]), 1.0),
+        statement_of(w.astype(np.float32), 1.0),
+        statement_of(w.reshape(1, 2), 1.0),
+        statement_of((w,), 1.0),
+        statement_of(1.0, w),
+        statement_of("1.0", w),
+        statement_of(None, w),
+        statement_of(np.int64(3), w),
+        statement_of(np.int64(4), w),
+        statement_of([], w),
+    ]
+    assert len(set(said)) == len(said)
+    assert statement_of(w.copy(), 1.0) == said[0]
+
+
+def test_a_fit_states_its_weights(monkeypatch):
+    stated = []
+    source = federation()
+    added = source.owners.added
+
+    def watched(statement, shares):
+        stated.append(statement)
+        return added(statement, shares)
+
+    source.owners.added = watched
+    model(random_state=0).fit(source)
+    model(random_state=0).fit(source)
+    model(random_state=1).fit(source)
+    assert len(set(stated[:8])) == 8
+    assert stated[8:16] == stated[:8]
+    # All begin at the same weights, and go on from other totals.
+    assert stated[16] == stated[0]
+    assert stated[17] != stated[1]
+
+
+def test_a_gradient_at_other_weights_is_another_statement():
+    family = object()
+    one = Gradient(family, np.zeros((3, 1)))
+    other = Gradient(family, np.full((3, 1), 1e-300))
+    assert statement_of(one) != statement_of(other)
+    assert statement_of(one) == statement_of(Gradient(family, np.zeros((3, 1))))
