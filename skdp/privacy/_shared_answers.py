@@ -92,6 +92,11 @@ class _OfShares(Answers):
         return line, scale, charged
 
 
+def _statement(query: Query, scale: NoiseScale) -> bytes:
+    """What is asked, and with what noise: the same for all owners."""
+    return statement_of(query, query.shape, scale.grid, scale.sigma)
+
+
 class _SharedNoiseAlone(NoiseAlone, _OfShares):
     """Noise of the size that all shares together have."""
 
@@ -113,8 +118,9 @@ class RehearsedShares(_OfShares):
         self._owners = owners
 
     def ask(self, query: Query, line: int = 0) -> Released:
-        asked, _, bound = self._shared(query, line)
+        asked, scale, bound = self._shared(query, line)
         self._take(line)
+        _statement(query, scale)  # or a refusal, while nothing is booked
         self._owners.planned(math.prod(query.shape))
         zeros = np.zeros(query.shape)
         law = self._of_noise(line)[1]
@@ -163,8 +169,7 @@ class SharedAnswers(_OfShares):
             self._noise.gaussian_share(own.ravel(), scale, t)
             for own in self._owners.answers(query, self._source)
         ]
-        statement = statement_of(query, query.shape, scale.grid, scale.sigma)
-        return self._owners.added(statement, shares)
+        return self._owners.added(_statement(query, scale), shares)
 
     def _sub(self, plan: Plan, view: Any, grant: Grant) -> Answers:
         source = self._source if view is None else view(self._source)

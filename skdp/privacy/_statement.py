@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import fields, is_dataclass
+from types import FunctionType
 from typing import Any
 
 import numpy as np
+
+from skdp.exceptions import Refused
 
 _PLAIN = (bool, int, float, str, bytes, type(None), np.generic)
 
@@ -14,7 +17,10 @@ _PLAIN = (bool, int, float, str, bytes, type(None), np.generic)
 def statement_of(*asked: Any) -> bytes:
     """Digest of values: plain ones, arrays, and public fields of frozen objects.
 
-    Objects that are neither count by their type alone.
+    Raises
+    ------
+    Refused
+        For an object of which not all is known that an answer depends on.
     """
     found = hashlib.blake2b(digest_size=32)
     _tell(found, asked)
@@ -30,9 +36,17 @@ def _tell(found: Any, value: Any) -> None:
         _say(found, "several", str(len(value)).encode())
         for one in value:
             _tell(found, one)
+    elif isinstance(value, FunctionType) and not value.__closure__:
+        _say(found, "function", f"{value.__module__}.{value.__qualname__}".encode())
+    elif not is_dataclass(value) or isinstance(value, type):
+        raise Refused(
+            "Several owners must be able to tell what they are asked. Got a question "
+            f"that holds an instance of {type(value).__name__}. Use another estimator "
+            "or solver. Nothing was booked or read."
+        )
     else:
         _say(found, "object", type(value).__qualname__.encode())
-        for field in fields(value) if is_dataclass(value) else ():
+        for field in fields(value):
             _say(found, "field", field.name.encode())
             _tell(found, getattr(value, field.name))
 

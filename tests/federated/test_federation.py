@@ -24,7 +24,7 @@ from tests.io.places import FEATURES, N, numbers, with_holes
 from tests.io.test_same_bits import MODELS, released
 from tests.io.test_solvers import model_for
 
-NETWORKS = {"network", "declared network", "network of numbers"}
+NETWORKS = {"network", "declared network", "network of numbers", "images"}
 # Every answer of theirs is a full sum with Gaussian noise.
 SUMS = {
     "adassp",

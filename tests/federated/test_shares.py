@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2, norm
 
+from skdp.exceptions import Refused
 from skdp.privacy import Budget, calibrate, epsilon_of
 from skdp.privacy._events import GaussianEvent
 from skdp.privacy._noise import NoiseScale, NoiseSource, gaussian_scale, share_ratio
@@ -178,8 +179,20 @@ def test_a_fit_states_its_weights(monkeypatch):
 
 
 def test_a_gradient_at_other_weights_is_another_statement():
-    family = object()
+    family = "of one objective"
     one = Gradient(family, np.zeros((3, 1)))
     other = Gradient(family, np.full((3, 1), 1e-300))
     assert statement_of(one) != statement_of(other)
     assert statement_of(one) == statement_of(Gradient(family, np.zeros((3, 1))))
+
+
+def closed_over(value):
+    return lambda: value
+
+
+@pytest.mark.parametrize("unknown", [object(), {"a": 1}, closed_over(1), [object()]])
+def test_what_cannot_be_told_is_no_question(unknown):
+    """By its type alone an object is the same at other weights."""
+    with pytest.raises(Refused, match="what they are asked"):
+        statement_of(unknown)
+    assert statement_of(closed_over) != statement_of(statement_of)
