@@ -6,6 +6,7 @@ import inspect
 import json
 import math
 import tomllib
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -210,8 +211,31 @@ def test_parquet_and_plot_are_written(tmp_path, monkeypatch):
     frame = pd.read_parquet(tmp_path / "kept" / "toy.parquet")
     assert frame["T"].tolist() == [1, 1, 1, 10, 10, 10]
     assert frame["private"].unique().tolist() == ["not private"]
+    text = (tmp_path / "kept" / "toy.csv").read_text()
+    assert text.startswith("# command: python -m benchmarks toy --runs ")
+    again = pd.read_csv(tmp_path / "kept" / "toy.csv", comment="#")
+    assert again["mean"].tolist() == pytest.approx(frame["mean"].tolist())
     picture = (tmp_path / "kept" / "toy.png").read_bytes()
     assert picture.startswith(b"\x89PNG")
+
+
+SAVED = Path(_published.__file__).parent / "saved"
+
+
+@pytest.mark.parametrize(
+    "path", sorted(SAVED.glob("*.csv")), ids=lambda path: path.stem
+)
+def test_saved_tables_say_how_they_were_made_and_are_those_of_the_page(path):
+    told = dict(
+        line.removeprefix("# ").split(": ", 1)
+        for line in path.read_text().splitlines()
+        if line.startswith("# ")
+    )
+    assert {"command", "seeds", "versions", "date"} == set(told)
+    assert f" {name} " in told["command"]
+    page = (SAVED.parents[1] / "docs" / "replications.md").read_text()
+    for row in pd.read_csv(path, comment="#").to_dict("records"):
+        assert f"{row['mean']:.3g} ± {row['standard error']:.3g}" in page
 
 
 @pytest.mark.parametrize(
