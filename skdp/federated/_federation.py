@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from typing import Any, NoReturn, Self
 
 import numpy as np
@@ -22,7 +23,7 @@ from skdp.io._parquet import BATCH_SIZE
 from skdp.io._part import FrameRows, Part
 from skdp.io._session import Session, Snapshot
 from skdp.io._table_source import TableSource
-from skdp.privacy._owners import asking
+from skdp.privacy._owners import asking, is_rehearsing, owners_now
 from skdp.queries._summed import Summed, Sums
 
 _NO_ROWS = (
@@ -184,7 +185,8 @@ class Federation(TableSource):
         Refused
             If the owners cannot answer what is asked. Nothing was booked or read.
         """
-        if self._reads or self.owners.is_rehearsing:
+        # Within a fit of theirs; another thread's is told apart, and refused below.
+        if owners_now() is self.owners:
             return super().during(call, label)
         with asking(self.owners):
             with self._rehearsal():
@@ -211,8 +213,18 @@ class Federation(TableSource):
         Refused
             If owners cannot answer what the fit asks.
         """
-        with asking(self.owners), self._rehearsal():
-            return clone(model).fit(self)
+        with self._rehearsal():
+            fitted = clone(model).fit(self)
+        # A record of what was not released must not be shown for one that was.
+        fitted.privacy_ = replace(
+            fitted.privacy_,
+            is_private=False,
+            reason="A rehearsal: nothing was asked, booked or released.",
+            risk="",
+            ledger="",
+            dataset="",
+        )
+        return fitted
 
     @contextmanager
     def _rehearsal(self) -> Iterator[None]:
@@ -271,14 +283,17 @@ class Federation(TableSource):
 class _Unchanged:
     """Whether the owners' records are as they were."""
 
-    kind = "checksums of each owner's records in each of its answers"
-
     def __init__(self, owners: LocalOwners) -> None:
         self._owners = owners
 
+    @property
+    def kind(self) -> str:
+        """In words, for the record; public."""
+        return self._owners.state_kind
+
     def check(self) -> None:
         """Raise if they are not."""
-        if not self._owners.is_rehearsing:
+        if not is_rehearsing():
             self._owners.check()
 
 

@@ -13,6 +13,7 @@ from skdp.io._part import Part, PartTable, Request, StateOf
 from skdp.io._sent import received, sent
 from skdp.io._session import Session
 from skdp.privacy._elsewhere import whole_of
+from skdp.privacy._owners import asking
 from skdp.queries._summed import Summed, Sums, added
 
 # More could make a sum of whole steps overflow: see `NoiseSource.gaussian_share`.
@@ -86,12 +87,14 @@ class LocalOwners:
     n_honest : int
     """
 
+    # What tells whether records changed, in words for a fit's record.
+    state_kind = "checksums of each owner's records in each of its answers"
+
     def __init__(
         self, parts: Sequence[Part], sizes: Sequence[int], n_honest: int
     ) -> None:
         self.n_parties, self.n_honest = len(sizes), n_honest
         self.n_samples = sum(sizes)
-        self.is_rehearsing = False
         self.traffic = Traffic()
         self.session: Session | None = None
         # What the last family of queries keeps of each part's rows. Private.
@@ -105,12 +108,9 @@ class LocalOwners:
     @contextmanager
     def rehearsing(self) -> Iterator[None]:
         """Within, nobody is asked; `traffic` is what would have been."""
-        before, self.is_rehearsing = self.is_rehearsing, True
         self.traffic = Traffic()
-        try:
+        with asking(self, rehearses=True):
             yield
-        finally:
-            self.is_rehearsing = before
 
     def check_rehearsed(self) -> None:
         """Raise if the rehearsal was of another fit than all owners agreed on."""

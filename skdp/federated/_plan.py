@@ -21,10 +21,10 @@ from skdp.federated._local import LocalOwners
 from skdp.io._arrow import arrow
 
 SCHEMA = 1
-# What may be fitted: a plan names it, and owners make it themselves.
+_LONGEST_NAME = 64
+# What may be fitted: a plan names it, and owners make it themselves. Not boosting:
+# each process would draw trees of its own, so that no two owners asked the same.
 _HOMES = {
-    "DPGradientBoostingClassifier": "skdp.ensemble",
-    "DPGradientBoostingRegressor": "skdp.ensemble",
     "DPLinearRegression": "skdp.linear_model",
     "DPLinearSVC": "skdp.linear_model",
     "DPLogisticRegression": "skdp.linear_model",
@@ -61,6 +61,12 @@ class PlanParty:
 
     def __post_init__(self) -> None:
         check_count("n_samples", self.n_samples)
+        is_told = isinstance(self.name, str) and self.name.isprintable()
+        if not is_told or not 1 <= len(self.name) <= _LONGEST_NAME:
+            raise ValueError(
+                "The name of a party must be 1 to 64 printable characters, since "
+                "owners read it before they approve. Got another. Shorten it."
+            )
         if len(self.key) != KEY_BYTES:
             raise ValueError(
                 f"A public key must have {KEY_BYTES} bytes. Got {len(self.key)}. Use "
@@ -214,11 +220,13 @@ class FederationPlan:
             If the file is no plan.
         """
         text = Path(path).read_text(encoding="utf-8")
+        found, is_same = None, False
         try:
             found = cls._read(json.loads(text))
+            is_same = found is not None and found.content + "\n" == text
         except (AttributeError, KeyError, TypeError, ValueError):
-            found = None
-        if found is None or found.content + "\n" != text:
+            pass  # told below, without the file's own words
+        if found is None or not is_same:
             raise ValueError(_NO_PLAN)
         return found
 
@@ -276,12 +284,15 @@ class FederationPlan:
             f"Parameters: {self.params}\n"
             f"Columns: {dict(self.features)}, target {self.target!r}.\n"
             f"{len(self.sizes)} rounds, in which each party sends {values:,.0f} "
-            f"numbers, to {self.address[0]}:{self.address[1]}."
+            f"numbers, to {self.address[0]!r}, port {self.address[1]}."
         )
 
     @classmethod
     def _read(cls, found: Any) -> Self | None:
         if found.pop("skdp_federation_plan") != SCHEMA:
+            return None
+        # What is shown before it is approved must not be other text than it seems.
+        if found["estimator"] not in _HOMES:
             return None
         parties = tuple(
             PlanParty(one["name"], one["n_samples"], bytes.fromhex(one["key"]))

@@ -32,6 +32,8 @@ class _Remote(LocalOwners):
     parts : list of Part
     """
 
+    state_kind = "size, time and end of each owner's file in each of its answers"
+
     def __init__(self, plan: FederationPlan, parts: list[Part]) -> None:
         super().__init__(parts, plan.sample_counts, plan.n_honest)
         self._plan = plan
@@ -160,13 +162,20 @@ def serve(
 
     Raises
     ------
-    Refused, ValueError
-        If the plan, the key or the data are not as said. Nothing was booked.
+    Refused, TypeError, ValueError
+        If the plan, the key, the ledger or the data are not as said. Nothing was
+        booked.
     BudgetExceeded
         From the ledger. Nothing was read.
     SourceError
         If the fit ended early. It stays on the books.
     """
+    if not isinstance(ledger, BudgetLedger):
+        raise TypeError(
+            "The 'ledger' parameter must be a BudgetLedger: a party books what its "
+            f"records are asked. Got an instance of {type(ledger).__name__}. Use "
+            "BudgetLedger.open(path) for a ledger that exists."
+        )
     number = plan.number(key.public)
     part = Part(number, _file_rows(plan, number, data))
     line = Line(plan, number, key, patience)

@@ -19,7 +19,7 @@ from skdp.privacy._answers import (
 from skdp.privacy._draws import Draws, DrawsOf
 from skdp.privacy._events import Event, NonPrivateEvent
 from skdp.privacy._noise import NoiseSource
-from skdp.privacy._owners import owners_now
+from skdp.privacy._owners import is_rehearsing, owners_now
 from skdp.privacy._plan import Plan
 from skdp.privacy._shared_answers import (
     RehearsedShares,
@@ -142,7 +142,7 @@ class Door:
             # Whoever knows the seed can take the noise away.
             if self.is_private:
                 event = declare(multiplier)
-        if owners is not None and owners.is_rehearsing and plan is not None:
+        if owners is not None and is_rehearsing() and plan is not None:
             self._is_open = False
             grant = Grant(event, multiplier, self.relation)
             return RehearsedShares(plan, source, grant, owners)

@@ -24,13 +24,10 @@ class Owners(Protocol):
         How many they are; public.
     n_honest : int
         How many of them are trusted to draw their share of the noise.
-    is_rehearsing : bool
-        Whether nobody is asked: questions are only looked at.
     """
 
     n_parties: int
     n_honest: int
-    is_rehearsing: bool
 
     def planned(self, size: int) -> None:
         """Hear in a rehearsal of an answer of so many numbers."""
@@ -53,24 +50,26 @@ class Owners(Protocol):
         ...
 
 
-_OWNERS: ContextVar[Owners | None] = ContextVar("_OWNERS", default=None)
+# Whose records are asked for, and whether in rehearsal; of this thread alone.
+_OWNERS: ContextVar[tuple[Owners | None, bool]] = ContextVar(
+    "_OWNERS", default=(None, False)
+)
 
 
 def owners_now() -> Owners | None:
     """Whose records are being asked; None if those of this process."""
-    return _OWNERS.get()
+    return _OWNERS.get()[0]
 
 
 def is_rehearsing() -> bool:
-    """Whether what runs now is a rehearsal, of which nobody hears."""
-    owners = owners_now()
-    return owners is not None and owners.is_rehearsing
+    """Whether what runs now is a rehearsal: nobody is asked, and nobody hears of it."""
+    return _OWNERS.get()[1]
 
 
 @contextmanager
-def asking(owners: Owners) -> Iterator[None]:
+def asking(owners: Owners, *, rehearses: bool = False) -> Iterator[None]:
     """All releases within are of these owners' records."""
-    token = _OWNERS.set(owners)
+    token = _OWNERS.set((owners, rehearses))
     try:
         yield
     finally:

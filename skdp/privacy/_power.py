@@ -90,9 +90,10 @@ class PowerCurve:
         if math.isfinite(self.mu):
             found = float(ndtr(ndtri(rate) + self.mu))
         if self.epsilons.size:
-            grown = np.exp(np.minimum(self.epsilons, 700.0))
-            low = (grown * rate + self.deltas).min()
-            high = (1 - (1 - self.deltas - rate) / grown).min()
+            # By logarithms: an epsilon may be in the thousands, a rate below all else.
+            logs = self.epsilons + (math.log(rate) if rate > 0 else -math.inf)
+            low = (np.exp(np.minimum(logs, 0.0)) + self.deltas).min()
+            high = (1 - (1 - self.deltas - rate) * np.exp(-self.epsilons)).min()
             found = min(found, float(low), float(high))
         return max(found, rate)
 
@@ -143,17 +144,20 @@ def _profile(event: Event) -> tuple[Array, Array]:
     from skdp.privacy._pld import pld_profile
 
     leaves = tuple(found for leaf in event.leaves if (found := simple(leaf)))
-    if len(leaves) == 1 and isinstance(leaves[0], PureEvent):
+    is_all = len(leaves) == len(event.leaves)
+    if is_all and len(leaves) == 1 and isinstance(leaves[0], PureEvent):
         return _pure_profile(leaves[0])
     exchanged = [getattr(x, "adjacency", "") == "replace_one" for x in leaves]
-    is_whole = len(leaves) == len(event.leaves) and len({*exchanged}) == 1
+    is_whole = is_all and len({*exchanged}) == 1
     if is_whole and not any(isinstance(x, SelectionEvent) for x in leaves):
         profile = pld_profile(leaves, _RESOLVED)
         if profile is not None:
             reach = min(_FARTHEST, max(epsilon_of(event, _RESOLVED), 1e-6))
             epsilons = reach * np.linspace(0.0, 1.0, _EPSILONS) ** 2
             return epsilons, profile(epsilons)
-    return np.array([epsilon_of(event, delta) for delta in _DELTAS]), _DELTAS
+    epsilons = np.array([epsilon_of(event, delta) for delta in _DELTAS])
+    known = np.isfinite(epsilons)  # an infinite one says nothing
+    return epsilons[known], _DELTAS[known]
 
 
 def _pure_profile(event: PureEvent) -> tuple[Array, Array]:

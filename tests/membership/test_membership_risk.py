@@ -17,8 +17,11 @@ from skdp.privacy import (
     GaussianEvent,
     LaplaceEvent,
     NonPrivateEvent,
+    ParallelEvent,
     PoissonGaussianEvent,
     PureEvent,
+    SelectionEvent,
+    _power,
 )
 from skdp.privacy._events import BoundedRangeEvent
 from skdp.privacy._risk import gaussian_advantage, pair_advantage
@@ -149,6 +152,61 @@ def test_broken_twin_that_adds_records_in_squares_is_found(k):
     attained = norm.cdf(k / 8) - norm.cdf(-k / 8)
     assert twin < attained - 0.01
     assert found >= attained - 1e-9
+
+
+KINDS = {
+    "pure": PureEvent(0.1),
+    "gaussian": GaussianEvent(3.0),
+    "laplace": LaplaceEvent(5.0),
+    "box": EpsilonDeltaEvent(1.0, 1e-5),
+    "range": BoundedRangeEvent(0.3, 2),
+    "sampled": PoissonGaussianEvent(1.0, 0.2, 100),
+    "exchanged": PoissonGaussianEvent(1.0, 0.2, 100, "replace_one"),
+    "disjoint boxes": ParallelEvent((EpsilonDeltaEvent(2.0, 1e-5),)),
+    "disjoint samples": ParallelEvent((PoissonGaussianEvent(1.0, 0.2, 200),)),
+    "selected": SelectionEvent(GaussianEvent(3.0), "poisson", 10.0, 100),
+}
+
+
+def lowered(event, other, rates=RATES):
+    """By how much the curve is lower beside another event than without it."""
+    alone = membership_risk(event).true_positive_rate(rates)
+    both = membership_risk(ComposedEvent((event, other))).true_positive_rate(rates)
+    return float((alone - both).max())
+
+
+PAIRS = [("pure", name) for name in KINDS]
+PAIRS += [("box", "laplace"), ("disjoint boxes", "sampled"), ("range", "gaussian")]
+
+
+@pytest.mark.parametrize("names", PAIRS, ids=" and ".join)
+def test_no_release_lowers_the_risk_of_another(names):
+    one, other = (KINDS[name] for name in names)
+    rates = np.array([1e-4, 0.05, 0.5])
+    assert lowered(one, other, rates) <= 1e-3
+    assert lowered(other, one, rates) <= 1e-3
+
+
+def test_broken_twin_that_leaves_out_what_it_cannot_compose_is_found(monkeypatch):
+    """Found in review: of a pure release beside one without a simple event."""
+    honest = _power._profile
+
+    def forgetful(event):
+        pure = [leaf for leaf in event.leaves if isinstance(leaf, PureEvent)]
+        return _power._pure_profile(pure[0]) if pure else honest(event)
+
+    monkeypatch.setattr(_power, "_profile", forgetful)
+    assert lowered(KINDS["disjoint samples"], PureEvent(0.1)) > 0.1
+
+
+def test_rates_that_are_hardly_there():
+    risk = membership_risk(epsilon=800.0)
+    assert risk.true_positive_rate(1e-305) == 1.0
+    box = membership_risk(ParallelEvent((EpsilonDeltaEvent(1.0, 1e-3),)))
+    # Such a mechanism may tell all of one record with probability 1e-3.
+    assert box.true_positive_rate([0.0, 1e-310]).min() >= 1e-3
+    with_more = ComposedEvent((EpsilonDeltaEvent(600.0, 1e-3), PureEvent(0.1)))
+    assert membership_risk(with_more).true_positive_rate(0.0) >= 1e-3
 
 
 def test_posterior_and_reconstruction():

@@ -1,0 +1,98 @@
+"""What owners approve, and what a rehearsal leaves: nothing that could be mistaken."""
+
+from __future__ import annotations
+
+import json
+import threading
+
+import pytest
+
+from skdp import BudgetLedger, DPGradientBoostingClassifier
+from skdp.exceptions import Refused
+from skdp.federated import FederationPlan, PlanParty, serve
+from skdp.privacy._owners import asking, is_rehearsing, owners_now
+from tests.federated.owned import federation, model
+from tests.federated.parties import setting
+
+pytest.importorskip("cryptography")
+KEY = bytes(range(32))
+
+
+@pytest.mark.parametrize(
+    "name", ["", "x" * 65, "clinic\x1b[2K\x1b[1G", "clinic\nParameters: {}", 7]
+)
+def test_names_that_could_show_other_text_are_refused(name):
+    """Found in review: an escape sequence hid what an owner was to approve."""
+    with pytest.raises(ValueError, match="printable"):
+        PlanParty(name, 10, KEY)
+
+
+@pytest.mark.parametrize("field", ["estimator", "params", "address"])
+def test_other_words_of_a_plan_show_no_escapes(field, tmp_path):
+    own = setting(tmp_path)
+    place, hidden = tmp_path / "plan.json", "\x1b[8m"
+    stored = json.loads(own.plan.content)
+    stored[field] = {
+        "estimator": hidden,
+        "params": {"solver": hidden},
+        "address": [hidden, 7000],
+    }[field]
+    place.write_text(json.dumps(stored, indent=2, sort_keys=True) + "\n")
+    try:
+        shown = str(FederationPlan.load(place))
+    except ValueError:
+        return
+    assert hidden not in shown
+
+
+@pytest.mark.parametrize("number", ["Infinity", "NaN"])
+def test_a_file_with_other_numbers_is_no_plan(number, tmp_path):
+    own, place = setting(tmp_path), tmp_path / "plan.json"
+    place.write_text(own.plan.content.replace('"n_honest": 2', f'"n_honest": {number}'))
+    with pytest.raises(ValueError, match="must be a plan that") as caught:
+        FederationPlan.load(place)
+    assert caught.value.__context__ is None
+
+
+@pytest.mark.parametrize("ledger", [None, "books.db"])
+def test_nobody_takes_part_without_books(ledger, tmp_path):
+    own = setting(tmp_path)
+    with pytest.raises(TypeError, match="must be a BudgetLedger"):
+        serve(own.plan, own.keys[0], own.data(0), ledger)
+
+
+def test_boosting_is_refused_in_a_plan(tmp_path):
+    """Each process would draw other trees: found in review, after all had booked."""
+    with pytest.raises(Refused, match="A plan must be of one of"):
+        setting(tmp_path, DPGradientBoostingClassifier(classes=[0, 1]))
+
+
+def test_a_rehearsal_is_no_release(tmp_path):
+    books = BudgetLedger(tmp_path / "books.db", epsilon=5.0, delta=1e-3)
+    found = federation().rehearse(model(ledger=books)).privacy_
+    assert (found.is_private, found.ledger, found.risk) == (False, "", "")
+    assert "NOT a private release. A rehearsal" in found.statement()
+    assert books.spends() == []
+
+
+def test_rehearsals_of_two_threads_leave_nothing_behind():
+    """Broken twin: one flag for all threads stays up when they overlap."""
+    source, inside, over = federation(), threading.Event(), threading.Event()
+
+    def other():
+        with asking(source.owners, rehearses=True):
+            inside.set()
+            over.wait(10)
+
+    thread = threading.Thread(target=other)
+    with asking(source.owners, rehearses=True):
+        thread.start()
+        inside.wait(10)
+    assert not is_rehearsing()
+    assert owners_now() is None
+    fitted = model().fit(source)
+    over.set()
+    thread.join()
+    assert not is_rehearsing()
+    assert fitted.privacy_.is_private
+    assert source.traffic.n_rounds == 8
