@@ -21,12 +21,12 @@ from skdp.data import Centring
 from skdp.io._rows import StreamRows, records
 from skdp.io._takes import TakesSources
 from skdp.linear_model._forecast import forecast_of
+from skdp.linear_model._parts import n_parts_of, open_stream, rows_of_part
 from skdp.linear_model._preconditioning import (
     Preconditioning,
     check_preconditioning,
     preconditioned,
 )
-from skdp.linear_model._parts import n_parts_of, open_stream, rows_of_part
 from skdp.linear_model._rows import DeclaredRows, DeclaredStream, encoder_of
 from skdp.linear_model._signal import signal_of
 from skdp.losses import Loss

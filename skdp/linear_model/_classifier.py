@@ -92,7 +92,8 @@ class LinearClassifier(ClassifierMixin, DPEstimator):
         with self._all_or_nothing():
             return fit_through(self, X, y, lambda: self._fit(X, y))
 
-    @available_if(takes_parts)
+    # scikit-learn has no types.
+    @available_if(takes_parts)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None) -> Self:
         """Go on with a stream by one part more, or begin one.
 

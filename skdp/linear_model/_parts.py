@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from sklearn.exceptions import NotFittedError
@@ -11,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdp._input import check_rows
 from skdp.exceptions import StreamOverError
 from skdp.io._table_source import TableSource
-from skdp.io._takes import fit_through, shown
+from skdp.io._takes import shown
 from skdp.linear_model._rows import (
     DeclaredRows,
     DeclaredStream,
@@ -20,7 +19,7 @@ from skdp.linear_model._rows import (
 from skdp.privacy._accounting import Budget
 from skdp.solvers._ftrl import FTRL
 from skdp.solvers._registry import named_solver
-from skdp.solvers._stream import Books, Stream, stream_of
+from skdp.solvers._stream import Stream, stream_of
 
 
 def takes_parts(model: Any) -> bool:
@@ -61,8 +60,8 @@ def open_stream(model: Any) -> Stream | None:
     except NotFittedError:
         return None
     raise StreamOverError(
-        f"This {type(model).__name__} is fitted, and has no stream to go on with: it is "
-        "a copy, was stored, or was fitted by fit. What a stream must remember is "
+        f"This {type(model).__name__} is fitted, and has no stream to go on with: it "
+        "is a copy, was stored, or was fitted by fit. What a stream must remember is "
         "private and stays in the process and the object that began it. Clone the "
         "estimator for another stream, which is another release."
     )

@@ -64,7 +64,8 @@ class LinearRegressor(RegressorMixin, DPEstimator):
     def _is_penalised(self) -> bool:
         return bool(self.alpha)
 
-    @available_if(takes_parts)
+    # scikit-learn has no types.
+    @available_if(takes_parts)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Go on with a stream by one part more, or begin one.
 

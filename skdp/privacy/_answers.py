@@ -333,12 +333,9 @@ class LocalAnswers(Answers):
         part = self._part_sums.part()
         bound = self._bound(query, line) + query.slack(_layout_of(part))
         exact = self._part_sums.weighted(query, bound)
-        multiplier = line.multiplier(self.noise_multiplier)
-        noisy = law.release(self._noise, exact, sample.joint, multiplier)
+        noisy = self._noisy(exact, line, sample.joint)
         released = bound * self._part_sums.unweighted(noisy)
-        answer = self._scaled(released, line, law, bound)
-        self._largest = max(self._largest, answer.sigma)
-        return answer
+        return self._scaled(released, line, law, bound)
 
     def choose(self, query: Query, k: int, line: int) -> IntArray:
         law = self._of_choices(line, query, k)

@@ -91,13 +91,11 @@ class FTRL(Descent):
         "n_parts": partial(check_count, high=10_000),
         "steps_per_part": partial(check_count, high=1000),
         "band": partial(check_count, high=10_000),
-        "part_size": partial(check_count, high=2**31),
     }
 
     n_parts: int = N_PARTS
     steps_per_part: int
     band: int = _BAND
-    part_size: int
 
     @classmethod
     def planned(cls, given: Given, objective: LinearObjective, budget: Budget) -> Self:
@@ -118,8 +116,7 @@ class FTRL(Descent):
             n_steps, _ = cls.rest_by_rule(given, most)
             asks = -(-n_steps // n_parts)
         _, rest = cls.rest_by_rule(given, rule(asks), asks * n_parts)
-        own = {"n_parts": n_parts, "part_size": part_size, "band": band}
-        return cls(steps_per_part=asks, **own, **rest)
+        return cls(n_parts=n_parts, steps_per_part=asks, band=band, **rest)
 
     @classmethod
     def adds_in_squares(cls, given: Given) -> bool:
@@ -136,33 +133,42 @@ class FTRL(Descent):
             "that no record is in two parts",
         )
 
-    @property
-    def parts(self) -> Parts:
+    def parts(self, objective: LinearObjective) -> Parts:
         """What answers are about."""
-        return Parts(self.part_size, self.n_parts, self.steps_per_part, self.band)
+        size = -(-objective.n_samples // self.n_parts)
+        return Parts(size, self.n_parts, self.steps_per_part, self.band)
+
+    def sensitivity(self, objective: LinearObjective) -> float:
+        # Of all weighted sums, in which each answer counts in units of its own bound.
+        return self.parts(objective).joint
 
     def plan(self, objective: LinearObjective) -> Plan:
-        return Plan((Line(self.parts.times, sample=self.parts),))
+        parts = self.parts(objective)
+        return Plan((Line(parts.times, sample=parts),))
 
     def run(
         self, answers: Answers, objective: LinearObjective, progress: Progress
     ) -> Solution:
-        for done, found in enumerate(self.walking(answers, objective), start=1):
+        walking = self.walking(answers, objective)
+        found = next(walking)
+        for done in range(1, self.n_parts):
             progress.step(done, self.n_parts)
+            found = next(walking)
+        progress.step(self.n_parts, self.n_parts)
         return found
 
     def walking(
         self, answers: Answers, objective: LinearObjective
     ) -> Iterator[Solution]:
         """What is released after each part, when it is asked for."""
-        sums = self.gradients(objective)
-        walk = self.walk(objective, self.parts.times)
+        sums, parts = self.gradients(objective), self.parts(objective)
+        walk = self.walk(objective, parts.times)
         means: list[Any] = []
         for _ in range(self.n_parts):
             total = np.zeros(objective.shape)
             for _ in range(self.steps_per_part):
                 query = sums.at(walk.weights)
-                walk.step(query.read(answers.ask(query).value) / self.part_size)
+                walk.step(query.read(answers.ask(query).value) / parts.size)
                 total += walk.weights
             means.append(total / self.steps_per_part)
             last = means[-max(1, int(self.tail * len(means))) :]

@@ -53,7 +53,8 @@ class Stream:
     ) -> None:
         self.answers, self._arriving, self._walking = answers, arriving, walking
         self.objective, self.n_taken = objective, 0
-        self.n_parts, self.part_size = solver.n_parts, solver.part_size
+        self.n_parts = solver.n_parts
+        self.part_size = solver.parts(objective).size
         # Names the stream in the books; no noise.
         self.name = secrets.token_hex(4)
         self._lock = Lock()
