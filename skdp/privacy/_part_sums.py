@@ -9,6 +9,7 @@ import numpy as np
 
 from skdp._floats import FloatArray
 from skdp.data import parts_of
+from skdp.exceptions import PlanUsedUpError
 from skdp.privacy._elsewhere import exact_answer
 from skdp.privacy._plan import Parts
 from skdp.privacy._query import Query
@@ -40,7 +41,12 @@ class PartSums:
     def part(self) -> Any:
         """The part that the next answer is about."""
         if self._asked % self._sample.asks == 0:
-            self._part, self._reader = next(self._parts), (None, None)
+            self._part, self._reader = next(self._parts, None), (None, None)
+            if self._part is None:
+                raise PlanUsedUpError(
+                    "A plan must have no more answers about parts than there are. Got "
+                    "more. Declare fewer."
+                )
         self._asked += 1
         return self._part
 
