@@ -14,4 +14,5 @@ EXPERIMENTS: dict[str, Experiment] = {
     "bolt_on.strongly_convex": _bolt_on_tables.strongly_convex,
     "division": _division_tables.division,
     "thesis.descents": _thesis_tables.descents,
+    "thesis.online": _thesis_tables.online,
 }
