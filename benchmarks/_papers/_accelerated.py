@@ -52,7 +52,7 @@ class Noise:
         return (2 if self.kind == "laplace" else 1) * (self.factor * self.unit) ** 2
 
     def scales(self, shares: np.ndarray) -> np.ndarray:
-        """Scale (or deviation) of each step: (31) for Laplace noise, exact in batches."""
+        """Scale or deviation of each step: (31) for Laplace noise, exact in batches."""
         if self.rate < 1:
             each = [base_epsilon(self.epsilon * share, self.rate) for share in shares]
             return self.factor * self.unit * self.epsilon / self.rate / np.array(each)
