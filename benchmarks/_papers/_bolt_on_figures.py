@@ -288,6 +288,7 @@ def _lines(
     for method in _methods(task):
         recipes = [task.recipe(method, *one) for one in grid]
         true = max(recipe.true for recipe in recipes)
+        is_bound = method == "BST14" or "divided" in method
         if len(grid) > 1:  # the choice is made on records of its own
             true = max(true, task.epsilon)
         yield Line(
@@ -297,6 +298,7 @@ def _lines(
             true=true,
             delta=task.delta,
             measure=partial(_accuracies, data, recipes, task.epsilon),
+            note="true epsilon: upper bound" if is_bound else "",
         )
 
 
