@@ -29,10 +29,12 @@ from benchmarks._line import FIRST_TUNING_RUN, RESULTS
 from benchmarks._papers._tree_momentum import Sigmoid, TreeMomentum
 from benchmarks._provenance import provenance
 from benchmarks.nonconvex import Settings, every
+from benchmarks.tree_momentum import Adjacency, Algorithm
 from skdp import DPRobustClassifier
 from skdp.privacy import Budget, GaussianEvent, calibrate, epsilon_of
 
-EPSILON, DELTA, ADJACENCY = 1.0, 1e-6, "zero_out"
+EPSILON, DELTA = 1.0, 1e-6
+ADJACENCY: Adjacency = "zero_out"
 COLUMNS = 20
 SIZES = (2048, 16384, 65536)
 TUNING_RUNS = 2
@@ -76,7 +78,7 @@ def by_solver(solver: str, task: Sigmoid, settings: Settings, run: int) -> np.nd
     return np.asarray(model.fit(task.X, task.y.astype(int)).coef_[0])
 
 
-def tree(algorithm: int, settings: Settings) -> TreeMomentum:
+def tree(algorithm: Algorithm, settings: Settings) -> TreeMomentum:
     """With alpha of one epoch; a step is the way of an epoch over its leaves."""
     facts = dict(settings)
     n_leaves, way = facts.pop("n_leaves"), facts.pop("way")
@@ -90,7 +92,9 @@ def tree(algorithm: int, settings: Settings) -> TreeMomentum:
     )
 
 
-def by_tree(algorithm: int, task: Sigmoid, settings: Settings, run: int) -> np.ndarray:
+def by_tree(
+    algorithm: Algorithm, task: Sigmoid, settings: Settings, run: int
+) -> np.ndarray:
     """Weights of a repaired algorithm, with simulated noise."""
     rng = np.random.default_rng(run)
 

@@ -123,12 +123,13 @@ class Recipe:
 
     def trained(self, data: Data, rng: np.random.Generator) -> np.ndarray:
         """Weights of shape (K, d)."""
-        *_, W = bolt_on.train(data.X[None], data.signs[None], self.descent, [rng])
+        *_, last = bolt_on.train(data.X[None], data.signs[None], self.descent, [rng])
+        W = np.asarray(last[0])
         if self.kind == "pure":
-            return W[0] + spherical(rng, W[0].shape, self.scale)
+            return np.asarray(W + spherical(rng, W.shape, self.scale))
         if self.kind == "gaussian":
-            return W[0] + rng.normal(0, self.scale, W[0].shape)
-        return W[0]
+            return W + rng.normal(0, self.scale, W.shape)
+        return W
 
 
 @dataclass(frozen=True)

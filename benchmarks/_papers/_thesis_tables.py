@@ -155,7 +155,7 @@ def _methods(
     }
     wanted = made if plans is None else plans
     chosen = {name: made[name](task) for name in wanted}
-    methods = {
+    methods: dict[str, tuple[Method, np.ndarray]] = {
         name: (partial(_planned, plan), plan.scales) for name, plan in chosen.items()
     }
     smoothed = {f"{family}GDwS, beta {beta:g}": (beta, beta) for beta in betas}
