@@ -102,6 +102,18 @@ def right(W: np.ndarray, X: np.ndarray, signs: np.ndarray) -> int:
     return int(np.sum(scores.argmax(axis=1) == signs.argmax(axis=1)))
 
 
+def _normal(
+    rng: np.random.Generator, shape: tuple[int, ...], scale: float
+) -> np.ndarray:
+    return rng.normal(0, scale, shape)
+
+
+def _nothing(
+    rng: np.random.Generator, shape: tuple[int, ...], scale: float
+) -> np.ndarray:
+    return np.zeros(shape)
+
+
 @dataclass(frozen=True)
 class Recipe:
     """How one model is trained, and what that costs.
@@ -109,27 +121,23 @@ class Recipe:
     Parameters
     ----------
     descent : Descent
-    kind : {"none", "pure", "gaussian"}
-        Of noise added to the weights.
-    scale : float
     true : float
         Epsilon, or an upper bound on it.
+    law : callable
+        Of noise added to the weights, given a generator, a shape and `scale`.
+    scale : float
     """
 
     descent: bolt_on.Descent
-    kind: str = "none"
+    true: float
+    law: Callable[[np.random.Generator, tuple[int, ...], float], np.ndarray] = _nothing
     scale: float = 0.0
-    true: float = math.inf
 
     def trained(self, data: Data, rng: np.random.Generator) -> np.ndarray:
         """Weights of shape (K, d)."""
         *_, last = bolt_on.train(data.X[None], data.signs[None], self.descent, [rng])
         W = np.asarray(last[0])
-        if self.kind == "pure":
-            return np.asarray(W + spherical(rng, W.shape, self.scale))
-        if self.kind == "gaussian":
-            return W + rng.normal(0, self.scale, W.shape)
-        return W
+        return np.asarray(W + self.law(rng, W.shape, self.scale))
 
 
 @dataclass(frozen=True)
@@ -169,63 +177,78 @@ class Task:
 
     def recipe(self, method: str, passes: int, regularisation: float) -> Recipe:
         """One method with one setting."""
-        if method == "SCS13":
-            return self._scs13(passes, regularisation)
-        if method == "BST14":
-            return self._bst14(passes, regularisation)
-        descent = self.descent(passes, regularisation)
-        if method == "no noise":
-            return Recipe(descent)
-        exact = printed = bolt_on.convex_sensitivity(self.m, passes, BATCH)
-        if not self.is_convex:
-            beta = LOSSES[self.loss].curvature + regularisation
-            exact = bolt_on.exact_sensitivity(self.m, descent, beta)
-            printed = bolt_on.printed_sensitivity(self.m, BATCH, regularisation)
-        if method == "bolt-on, corrected":
-            return self._corrected(descent, exact)
-        return self._as_published(descent, printed, exact)
+        return RECIPES[method](self, passes, regularisation)
 
-    def _as_published(
-        self, descent: bolt_on.Descent, printed: float, exact: float
-    ) -> Recipe:
-        """Noise of the printed sensitivity, shared out over the models."""
-        k = self.n_models
-        if self.is_pure:
-            scale = printed * k / self.epsilon
-            true = epsilon_of(PureEvent(exact / scale, k), 0.0)
-            return Recipe(descent, "pure", scale, true)
-        scale = printed * classical_multiplier(self.epsilon / k, self.delta / k)
-        true = epsilon_of(GaussianEvent(scale / exact, k), self.delta)
-        return Recipe(descent, "gaussian", scale, true)
-
-    def _corrected(self, descent: bolt_on.Descent, exact: float) -> Recipe:
-        k = self.n_models
-        if self.is_pure:
-            return Recipe(descent, "pure", exact * k / self.epsilon, self.epsilon)
-        scale = exact * math.sqrt(k) * exact_multiplier(self.epsilon, self.delta)
-        return Recipe(descent, "gaussian", scale, self.epsilon)
-
-    def _scs13(self, passes: int, regularisation: float) -> Recipe:
-        value = 0.0 if self.is_convex else regularisation
-        plain = bolt_on.scs13(passes, BATCH, self.epsilon / self.n_models, value)
-        return Recipe(replace(plain, slope=LOSSES[self.loss].slope), true=self.epsilon)
-
-    def _bst14(self, passes: int, regularisation: float) -> Recipe:
-        share = self.epsilon / self.n_models, self.delta / self.n_models
-        deviation = bolt_on.bst14_deviation(self.m, passes, BATCH, *share)
+    def sensitivities(self, passes: int, regularisation: float) -> tuple[float, float]:
+        """Of one model's weights: as printed, and by the exact recursion."""
         if self.is_convex:
-            plain = bolt_on.bst14_convex(passes, BATCH, deviation, self.d)
-        else:
-            plain = bolt_on.bst14_strongly_convex(
-                passes, BATCH, deviation, regularisation
-            )
-        true = sampled_gaussian_epsilon(
-            deviation / (2 * math.sqrt(self.n_models)),
-            BATCH / self.m,
-            passes * self.m // BATCH,
-            self.delta,
+            right = bolt_on.convex_sensitivity(self.m, passes, BATCH)
+            return right, right
+        beta = LOSSES[self.loss].curvature + regularisation
+        descent = self.descent(passes, regularisation)
+        return (
+            bolt_on.printed_sensitivity(self.m, BATCH, regularisation),
+            bolt_on.exact_sensitivity(self.m, descent, beta),
         )
-        return Recipe(replace(plain, slope=LOSSES[self.loss].slope), true=true)
+
+
+def _plain(task: Task, passes: int, regularisation: float) -> Recipe:
+    return Recipe(task.descent(passes, regularisation), math.inf)
+
+
+def _as_published(task: Task, passes: int, regularisation: float) -> Recipe:
+    """Noise of the printed sensitivity, shared out over the models."""
+    descent, k = task.descent(passes, regularisation), task.n_models
+    printed, exact = task.sensitivities(passes, regularisation)
+    if task.is_pure:
+        scale = printed * k / task.epsilon
+        true = epsilon_of(PureEvent(exact / scale, k), 0.0)
+        return Recipe(descent, true, spherical, scale)
+    scale = printed * classical_multiplier(task.epsilon / k, task.delta / k)
+    true = epsilon_of(GaussianEvent(scale / exact, k), task.delta)
+    return Recipe(descent, true, _normal, scale)
+
+
+def _corrected(task: Task, passes: int, regularisation: float) -> Recipe:
+    """Exactly calibrated; Gaussian noise for all models as one vector."""
+    descent, k = task.descent(passes, regularisation), task.n_models
+    exact = task.sensitivities(passes, regularisation)[1]
+    if task.is_pure:
+        return Recipe(descent, task.epsilon, spherical, exact * k / task.epsilon)
+    scale = exact * math.sqrt(k) * exact_multiplier(task.epsilon, task.delta)
+    return Recipe(descent, task.epsilon, _normal, scale)
+
+
+def _scs13(task: Task, passes: int, regularisation: float) -> Recipe:
+    value = 0.0 if task.is_convex else regularisation
+    plain = bolt_on.scs13(passes, BATCH, task.epsilon / task.n_models, value)
+    return Recipe(replace(plain, slope=LOSSES[task.loss].slope), task.epsilon)
+
+
+def _bst14(task: Task, passes: int, regularisation: float) -> Recipe:
+    share = task.epsilon / task.n_models, task.delta / task.n_models
+    deviation = bolt_on.bst14_deviation(task.m, passes, BATCH, *share)
+    if task.is_convex:
+        plain = bolt_on.bst14_convex(passes, BATCH, deviation, task.d)
+    else:
+        plain = bolt_on.bst14_strongly_convex(passes, BATCH, deviation, regularisation)
+    true = sampled_gaussian_epsilon(
+        deviation / (2 * math.sqrt(task.n_models)),
+        BATCH / task.m,
+        passes * task.m // BATCH,
+        task.delta,
+    )
+    return Recipe(replace(plain, slope=LOSSES[task.loss].slope), true)
+
+
+RECIPES: dict[str, Callable[[Task, int, float], Recipe]] = {
+    "no noise": _plain,
+    "bolt-on": _as_published,
+    "bolt-on, divided by b": _as_published,
+    "bolt-on, corrected": _corrected,
+    "SCS13": _scs13,
+    "BST14": _bst14,
+}
 
 
 def choice(errors: Sequence[int], epsilon: float, rng: np.random.Generator) -> int:

@@ -96,7 +96,7 @@ def test_an_exchanged_record_moves_the_weights_by_no_more(loss, is_convex):
             for sign in (1.0, -1.0):
                 signs[place] = sign
                 pair = figures.Data(X.copy(), signs.copy(), X, signs)
-                plain = figures.Recipe(recipe.descent)
+                plain = figures.Recipe(recipe.descent, math.inf)
                 ends.append(plain.trained(pair, rng))
             moved.append(np.linalg.norm(ends[0] - ends[1]))
     assert max(moved) <= exact * (1 + 1e-9)
