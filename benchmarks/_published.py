@@ -12,13 +12,11 @@ import hashlib
 import inspect
 import json
 import math
-import platform
 import sys
 import time
 import tomllib
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -26,13 +24,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-import skdp
 from benchmarks import _papers, _sparse_tables
 from benchmarks._accuracy import CONFIGS, mean_and_error
 from benchmarks._commands import Commands, count
 from benchmarks._data import MissingData
 from benchmarks._line import FIRST_TUNING_RUN, RESULTS, Experiment, Line
 from benchmarks._peers import source_stamp
+from benchmarks._provenance import provenance
 from benchmarks._results import Entry, Results
 
 PUBLISHED = CONFIGS / "published"
@@ -118,7 +116,8 @@ def run(
     frame = pd.DataFrame(rows)
     folder.mkdir(parents=True, exist_ok=True)
     frame.to_parquet(folder / f"{name}.parquet", index=False)
-    told = f"{_provenance(name, wanted)}\n{frame.to_csv(index=False)}"
+    made = provenance(f"python -m benchmarks {name}", wanted)
+    told = f"{made}\n{frame.to_csv(index=False)}"
     (folder / f"{name}.csv").write_text(told)
     _plot(frame, config, folder / f"{name}.png")
     if "table" in config:
@@ -126,18 +125,6 @@ def run(
         (folder / f"{name}.md").write_text(text + "\n")
         print(text)
     print(f"\nwritten: {folder / name}.parquet, .csv and .png")
-
-
-def _provenance(name: str, runs: int) -> str:
-    """By what, with what and when a table was made, as comments of a file."""
-    made = {
-        "command": f"python -m benchmarks {name} --runs {runs}",
-        "seeds": f"0 to {runs - 1}",
-        "versions": f"skdp {skdp.__version__}, NumPy {np.__version__}, Python "
-        + platform.python_version(),
-        "date": datetime.now(UTC).date().isoformat(),
-    }
-    return "\n".join(f"# {key}: {value}" for key, value in made.items())
 
 
 def _require(*packages: str) -> None:

@@ -3,6 +3,7 @@
 from benchmarks._line import Experiment
 from benchmarks._papers import (
     _acceleration_tables,
+    _bolt_on_figures,
     _bolt_on_tables,
     _division_tables,
     _thesis_tables,
@@ -10,8 +11,10 @@ from benchmarks._papers import (
 
 EXPERIMENTS: dict[str, Experiment] = {
     "accelerated.section_5": _acceleration_tables.section_5,
+    "bolt_on.figures": _bolt_on_figures.figures,
     "bolt_on.convex": _bolt_on_tables.convex,
     "bolt_on.strongly_convex": _bolt_on_tables.strongly_convex,
     "division": _division_tables.division,
     "thesis.descents": _thesis_tables.descents,
+    "thesis.online": _thesis_tables.online,
 }

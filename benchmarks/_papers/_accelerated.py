@@ -12,6 +12,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from benchmarks._papers._descent import Plan, nesterov_momentum
+from benchmarks._papers._privacy import base_epsilon
 
 _LOG_2 = math.log(2)
 
@@ -27,11 +28,18 @@ class Noise:
         Scale or deviation of a single step that gets the whole budget.
     factor : float, default=1
         What a faulty program makes of it.
+    rate : float in (0, 1], default=1
+        Share of the records in a fresh random batch; Laplace noise only. Each step is
+        then charged exactly for what its share buys; `unit` stays that of all records.
+    epsilon : float, default=1
+        Of all steps together, which batches are charged from.
     """
 
     kind: str
     unit: float
     factor: float = 1.0
+    rate: float = 1.0
+    epsilon: float = 1.0
 
     @property
     def power(self) -> float:
@@ -44,7 +52,10 @@ class Noise:
         return (2 if self.kind == "laplace" else 1) * (self.factor * self.unit) ** 2
 
     def scales(self, shares: np.ndarray) -> np.ndarray:
-        """Scale (or deviation) of each step; (31) for Laplace noise."""
+        """Scale or deviation of each step: (31) for Laplace noise, exact in batches."""
+        if self.rate < 1:
+            each = [base_epsilon(self.epsilon * share, self.rate) for share in shares]
+            return self.factor * self.unit * self.epsilon / self.rate / np.array(each)
         spread = shares if self.kind == "laplace" else np.sqrt(shares)
         return self.factor * self.unit / spread
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache, partial
 
 import numpy as np
@@ -28,6 +29,7 @@ from benchmarks._papers._accelerated import (
 from benchmarks._papers._descent import (
     Logistic,
     Plan,
+    Sampled,
     descend,
     unit_noise,
 )
@@ -58,17 +60,25 @@ def section_5_problem() -> tuple[Logistic, float, np.ndarray]:
     return problem, least, np.linalg.eigvalsh(X.T @ X / N)
 
 
-def section_5_noise() -> dict[str, Noise]:
-    """The three calibrations at epsilon 1; delta is 1e-6 for the Gaussian one."""
+def section_5_noise(batch: int = N) -> dict[str, Noise]:
+    """The three calibrations at epsilon 1; delta is 1e-6 for the Gaussian one.
+
+    Batches have Laplace noise only.
+    """
     deviation = _L2 / N * exact_multiplier(_EPSILON, _DELTA)
-    laplace = Noise(kind="laplace", unit=_L1 / (N * _EPSILON))
-    return {
-        "released code": Noise(
-            kind="laplace", unit=laplace.unit, factor=math.sqrt(0.5)
-        ),
+    laplace = Noise(
+        kind="laplace",
+        unit=_L1 / (N * _EPSILON),
+        rate=batch / N,
+        epsilon=_EPSILON,
+    )
+    kinds = {
+        "released code": replace(laplace, factor=math.sqrt(0.5)),
         "as printed": laplace,
-        "gaussian": Noise(kind="gaussian", unit=deviation),
     }
+    if batch == N:
+        kinds["gaussian"] = Noise(kind="gaussian", unit=deviation)
+    return kinds
 
 
 def section_5_smoothness(name: str) -> float:
@@ -110,11 +120,12 @@ def section_5(
     smoothness: str = "printed",
     start: float = 10.0,
     c: float = 1.0,
+    batch: int = N,
 ) -> Iterator[Line]:
-    """Figure 3, full gradients: F - F* after at most T steps; below c = 1."""
+    """Figures 3 and 4 (batches): F - F* after at most T steps; upper halves: c < 1."""
     curvature = section_5_smoothness(smoothness)
     for kind in noise:
-        calibration = section_5_noise()[kind]
+        calibration = section_5_noise(batch)[kind]
         delta = _DELTA if kind == "gaussian" else 0.0
         for n_steps in T:
             plans = section_5_plans(n_steps, calibration, curvature, c)
@@ -126,22 +137,26 @@ def section_5(
                     claimed=_EPSILON,
                     true=_true_epsilon(plan, calibration, delta),
                     delta=delta,
-                    measure=partial(_section_5_excess, plan, calibration.kind, start),
+                    measure=partial(
+                        _section_5_excess, plan, calibration.kind, start, batch
+                    ),
                     note=f"{plan.n_steps} steps",
                 )
 
 
 def _true_epsilon(plan: Plan, noise: Noise, delta: float) -> float:
     if noise.kind == "laplace":
-        return laplace_epsilon(plan.scales, _L1 / N)
+        batch = noise.rate * N
+        return laplace_epsilon(plan.scales, _L1 / batch, noise.rate)
     return gaussian_epsilon(plan.scales, _L2 / N, delta)
 
 
 def _section_5_excess(
-    plan: Plan, kind: str, start: float, runs: Sequence[int]
+    plan: Plan, kind: str, start: float, batch: int, runs: Sequence[int]
 ) -> np.ndarray:
     problem, least, _ = section_5_problem()
+    of = problem if batch == N else Sampled(problem, batch, runs)
     shape = plan.n_steps, problem.d
     noise = np.stack([unit_noise(kind, run, shape) for run in runs], axis=-1)
-    weights = descend(problem, plan, np.full(problem.d, start), noise)
+    weights = descend(of, plan, np.full(problem.d, start), noise)
     return problem.excess(weights, least)

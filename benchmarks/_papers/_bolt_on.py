@@ -30,6 +30,16 @@ from benchmarks._papers._privacy import (
 CONVEX_RADIUS = 10.0
 
 
+def logistic_slope(margins: np.ndarray) -> np.ndarray:
+    """Of log(1 + exp(-z))."""
+    return -expit(-margins)
+
+
+def huber_slope(margins: np.ndarray, h: float = 0.1) -> np.ndarray:
+    """Of the hinge rounded over 2 h; its curvature is at most 1 / (2 h)."""
+    return -np.clip((1 + h - margins) / (2 * h), 0, 1)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Descent:
     """One way to go through the data.
@@ -46,6 +56,8 @@ class Descent:
         Draws noise for gradient means, given a generator and a shape (..., K, d).
     samples : bool, default=False
         Whether batches are drawn afresh instead of going through a permutation.
+    slope : callable, default=logistic_slope
+        Derivative of the loss by the margin, z = y <w, x>; between -1 and 0.
     """
 
     passes: int
@@ -55,6 +67,7 @@ class Descent:
     radius: float = math.inf
     noise: Callable[[np.random.Generator, tuple[int, ...]], np.ndarray] | None = None
     samples: bool = False
+    slope: Callable[[np.ndarray], np.ndarray] = logistic_slope
 
 
 def train(
@@ -83,7 +96,7 @@ def train(
         for number in range(n_updates):
             t += 1
             x, y = _batch(X, Y, descent, number, rngs)
-            residuals = -y * expit(-y * (W @ x))
+            residuals = y * descent.slope(y * (W @ x))
             gradient = residuals @ x.transpose(0, 2, 1) / descent.batch
             if noise is not None:
                 gradient = gradient + noise[:, number]
@@ -137,12 +150,14 @@ def psgd_convex(m: int, passes: int, batch: int) -> Descent:
     return Descent(passes=passes, batch=batch, step=lambda t: size)
 
 
-def psgd_strongly_convex(passes: int, batch: int, regularisation: float) -> Descent:
+def psgd_strongly_convex(
+    passes: int, batch: int, regularisation: float, curvature: float = 1.0
+) -> Descent:
     """Algorithm 2 before its noise: steps min(1 / beta, 1 / (gamma t)), R = 1 / lambda.
 
-    beta = 1 + lambda, as in the paper.
+    beta = curvature + lambda, 1 + lambda for the logistic loss as in the paper.
     """
-    largest = 1 / (1 + regularisation)
+    largest = 1 / (curvature + regularisation)
     return Descent(
         passes=passes,
         batch=batch,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache, partial
+from itertools import product
 
 import numpy as np
 
@@ -128,24 +129,28 @@ def convex(
 
 def strongly_convex(
     *,
-    passes: int,
-    batch: int,
+    settings: list[list[int]],
     regularisation: list[float],
     rivals: list[float],
     epsilon: list[float],
 ) -> Iterator[Line]:
     """Tests 3 and 4, with the sensitivity as printed and with the exact one.
 
-    `rivals` are the values of `regularisation` at which SCS13 and BST14 run too.
+    `settings` are pairs (k, b), `rivals` the values of `regularisation` at which SCS13
+    and BST14 run too.
     """
-    for value in regularisation:
+    for (passes, batch), value in product(settings, regularisation):
+        most = max(k for k, b in settings if b == batch)
         descent = bolt_on.psgd_strongly_convex(passes, batch, value)
         exact = bolt_on.exact_sensitivity(M, descent, beta=1 + value)
         printed = bolt_on.printed_sensitivity(M, batch, value)
-        measure = partial(_bolted_on, passes, passes, batch, value)
+        measure = partial(_bolted_on, passes, most, batch, value)
         for test in (3, 4):
             pure = test == 3
-            place = _place(test, f"lambda={value:g}")
+            setting = f"lambda={value:g}"
+            if len(settings) > 1:
+                setting += f", k={passes}, b={batch}"
+            place = _place(test, setting)
             yield _noiseless(place, measure)
             for one in epsilon:
                 kinds = {

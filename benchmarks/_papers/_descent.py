@@ -5,12 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit
 
 _BLOCK = 400_000  # numbers of one block of margins: what the cache holds
+
+
+class Gradients(Protocol):
+    """What a descent asks for."""
+
+    def gradient(self, weights: np.ndarray) -> np.ndarray:
+        """Mean gradient at each column of `weights`, of shape (d, R)."""
+        ...
 
 
 class Logistic:
@@ -99,6 +108,27 @@ class Sampled:
         return self._problem.sampled_gradient(weights, np.stack(rows))
 
 
+class Buckets:
+    """Gradients over disjoint records in their order, the next ones in each call.
+
+    Parameters
+    ----------
+    problem : Logistic
+    size : int
+        Records of a bucket.
+    """
+
+    def __init__(self, problem: Logistic, size: int) -> None:
+        self._problem, self._size, self._first = problem, size, 0
+
+    def gradient(self, weights: np.ndarray) -> np.ndarray:
+        """Mean gradient over the next bucket at the columns of `weights`."""
+        rows = np.arange(self._first, self._first + self._size)
+        self._first += self._size
+        each = np.tile(rows, (weights.shape[1], 1))
+        return self._problem.sampled_gradient(weights, each)
+
+
 def _residuals(margins: np.ndarray) -> np.ndarray:
     """Derivative of the loss, in place."""
     np.clip(margins, -80, 80, out=margins)
@@ -135,7 +165,7 @@ class Plan:
 
 
 def descend(
-    problem: Logistic | Sampled, plan: Plan, start: np.ndarray, noise: np.ndarray
+    problem: Gradients, plan: Plan, start: np.ndarray, noise: np.ndarray
 ) -> np.ndarray:
     """Last iterates, of shape (d, R), given unit noise of shape (T, d, R)."""
     old = now = np.repeat(start[:, None], noise.shape[2], axis=1)

@@ -14,9 +14,8 @@ import numpy as np
 
 from benchmarks._papers._accelerated import multistage
 from benchmarks._papers._descent import (
-    Logistic,
+    Gradients,
     Plan,
-    Sampled,
     nesterov_momentum,
 )
 from benchmarks._papers._privacy import base_epsilon, laplace_epsilon
@@ -40,6 +39,9 @@ class Task:
     corrected : bool, default=False
         Whether subsets are charged by the exact law instead of the thesis's
         epsilon_0 = n epsilon / (2 m T).
+    online : bool, default=False
+        Whether every record is in one of n / m disjoint buckets, which are read in
+        turn: each release then has the whole budget.
     """
 
     n: int
@@ -51,6 +53,7 @@ class Task:
     epsilon: float
     batch: int | None = None
     corrected: bool = False
+    online: bool = False
 
     @property
     def m(self) -> int:
@@ -69,6 +72,8 @@ class Task:
 
     def step_epsilon(self, epsilon: float, count: float) -> float:
         """Epsilon of each of `count` releases on their batches, (4.17) and (4.52)."""
+        if self.online:
+            return epsilon
         if self.batch is None:
             return epsilon / count
         if self.corrected:
@@ -90,6 +95,8 @@ class Task:
 
     def true_epsilon(self, scales: np.ndarray) -> float:
         """By the exact law of subsets, and basic composition."""
+        if self.online:
+            return self.sensitivity / float(scales.min())
         return laplace_epsilon(scales, self.sensitivity, self.m / self.n)
 
 
@@ -133,7 +140,7 @@ def smoothed_step(task: Task, beta: float) -> float:
 
 
 def dp_gdws(
-    problem: Logistic | Sampled,
+    problem: Gradients,
     task: Task,
     beta: float,
     step: float,
@@ -157,16 +164,17 @@ def dp_mag(task: Task) -> Plan:
     """DP-MAG and DP-SMAG, Algorithms 5 and 7, cut at `n_steps`; p = 1.
 
     The number of stages K is the smallest whose lengths, which depend on K, reach
-    `n_steps`; the last stage is cut before its noise is set.
+    `n_steps`; the last stage is cut before its noise is set. Stages that would begin
+    later are left out, and get no budget.
     """
     n_stages = 1
     while sum(lengths := _stage_lengths(task, n_stages)) < task.n_steps:
         n_stages += 1
-    lengths[-1] -= sum(lengths) - task.n_steps
+    lengths = _cut(lengths, task.n_steps)
     momentum = nesterov_momentum(np.array(1 / task.smoothness), task.mu)
     steps, scales, restarts = [], [], []
     for number, length in enumerate(lengths, start=1):
-        step_epsilon = task.step_epsilon(task.epsilon / n_stages, length)
+        step_epsilon = task.step_epsilon(task.epsilon / len(lengths), length)
         size = 1 / (4 ** (number + 1) * 2 * task.smoothness)
         variance = task.variance(step_epsilon) / (1 - momentum**2)
         steps += [size / math.sqrt(variance)] * length
@@ -178,6 +186,12 @@ def dp_mag(task: Task) -> Plan:
         scales=np.array(scales),
         restarts=np.array(restarts),
     )
+
+
+def _cut(lengths: list[int], n_steps: int) -> list[int]:
+    """The first `n_steps` of stages of these lengths."""
+    ends = np.minimum(np.cumsum(lengths), n_steps)
+    return [length for length in np.diff(ends, prepend=0).tolist() if length]
 
 
 def _stage_lengths(task: Task, n_stages: int) -> list[int]:

@@ -17,6 +17,8 @@ from benchmarks._data import load
 from benchmarks._line import Line
 from benchmarks._papers import _thesis as thesis
 from benchmarks._papers._descent import (
+    Buckets,
+    Gradients,
     Logistic,
     Plan,
     Sampled,
@@ -28,7 +30,7 @@ from benchmarks._papers._descent import (
 _BOUND, _MU = 2.0, 0.02  # lambda = 0.01
 _SMOOTHNESS = _BOUND**2 / 4 + _MU
 
-Method = Callable[[Logistic | Sampled, np.ndarray], np.ndarray]
+Method = Callable[[Gradients, np.ndarray], np.ndarray]
 
 
 @lru_cache(maxsize=20)
@@ -64,8 +66,13 @@ def descents(
     epsilon: list[float],
     n_steps: int,
     batch: list[int] | None = None,
+    betas: Sequence[float] = (1.0, 0.1),
+    plans: list[str] | None = None,
 ) -> Iterator[Line]:
-    """E2 without `batch`, E3 and E4 with the values of m; synthetic data by run."""
+    """E2 without `batch`, E3 and E4 with the values of m; synthetic data by run.
+
+    `betas` of smoothing are measured, and of the other methods `plans`; None is all.
+    """
     _, n, d = _DATA[data]
     for m in batch or [None]:
         for corrected in (False, True) if m else (False,):
@@ -81,16 +88,41 @@ def descents(
                     batch=m,
                     corrected=corrected,
                 )
-                yield from _lines(data, task)
+                yield from _lines(data, task, betas, plans)
 
 
-def _lines(data: str, task: thesis.Task) -> Iterator[Line]:
+def online(
+    *, epsilon: list[float], bucket: int, betas: Sequence[float]
+) -> Iterator[Line]:
+    """Figure 4.13: every record is read once, in buckets; synthetic data by run."""
+    _, n, d = _DATA["synthetic"]
+    for claimed in epsilon:
+        task = thesis.Task(
+            n=n,
+            d=d,
+            bound=_BOUND,
+            mu=_MU,
+            smoothness=_SMOOTHNESS,
+            n_steps=n // bucket,
+            epsilon=claimed,
+            batch=bucket,
+            online=True,
+        )
+        yield from _lines("synthetic", task, betas, [])
+
+
+def _lines(
+    data: str,
+    task: thesis.Task,
+    betas: Sequence[float],
+    plans: list[str] | None,
+) -> Iterator[Line]:
     place = {
         "m": task.m,
         "noise": "corrected" if task.corrected else "as printed",
         "epsilon": task.epsilon,
     }
-    for method, (descent, scales) in _methods(task).items():
+    for method, (descent, scales) in _methods(task, betas, plans).items():
         yield Line(
             place=place,
             method=method,
@@ -98,6 +130,8 @@ def _lines(data: str, task: thesis.Task) -> Iterator[Line]:
             true=task.true_epsilon(scales),
             measure=partial(_excess, data, task, descent),
         )
+    if plans is not None:
+        return
     yield Line(
         place=place,
         method="stocMASG*" if task.batch else "M-ASG*",
@@ -108,29 +142,36 @@ def _lines(data: str, task: thesis.Task) -> Iterator[Line]:
     )
 
 
-def _methods(task: thesis.Task) -> dict[str, tuple[Method, np.ndarray]]:
+def _methods(
+    task: thesis.Task, betas: Sequence[float], plans: list[str] | None
+) -> dict[str, tuple[Method, np.ndarray]]:
     family = "DP-S" if task.batch else "DP-"  # the thesis's names
-    plans = {
-        f"{family}GD, 1/sqrt(t)": thesis.dp_gd(task),
-        f"{family}HB": thesis.dp_hb(task),
-        f"{family}NAG": thesis.dp_nag(task),
-        "stocMASG" if task.batch else "M-ASG": thesis.m_asg(task),
-        f"{family}MAG": thesis.dp_mag(task),
+    made = {
+        f"{family}GD, 1/sqrt(t)": thesis.dp_gd,
+        f"{family}HB": thesis.dp_hb,
+        f"{family}NAG": thesis.dp_nag,
+        "stocMASG" if task.batch else "M-ASG": thesis.m_asg,
+        f"{family}MAG": thesis.dp_mag,
     }
-    methods = {
-        name: (partial(_planned, plan), plan.scales) for name, plan in plans.items()
+    wanted = made if plans is None else plans
+    chosen = {name: made[name](task) for name in wanted}
+    methods: dict[str, tuple[Method, np.ndarray]] = {
+        name: (partial(_planned, plan), plan.scales) for name, plan in chosen.items()
     }
-    one, tenth = (thesis.smoothed_step(task, beta) for beta in (1.0, 0.1))
-    for name, beta, step in (
-        (f"{family}GDwS, beta 1", 1.0, one),
-        (f"{family}GDwS, beta 0.1", 0.1, tenth),
-        ("beta 1 with the step of beta 0.1", 1.0, tenth),
-    ):
+    smoothed = {f"{family}GDwS, beta {beta:g}": (beta, beta) for beta in betas}
+    # Whether it is the smoothing or the longer step that comes with it.
+    matched = {
+        f"beta 1 with the step of beta {beta:g}": (1.0, beta)
+        for beta in betas
+        if beta != 1
+    }
+    for name, (beta, ruled_by) in (smoothed | matched).items():
+        step = thesis.smoothed_step(task, ruled_by)
         methods[name] = partial(_smoothed, task, beta, step), task.equal_scales()
     return methods
 
 
-def _planned(plan: Plan, problem: Logistic | Sampled, noise: np.ndarray) -> np.ndarray:
+def _planned(plan: Plan, problem: Gradients, noise: np.ndarray) -> np.ndarray:
     return descend(problem, plan, np.zeros(noise.shape[1]), noise)
 
 
@@ -138,7 +179,7 @@ def _smoothed(
     task: thesis.Task,
     beta: float,
     step: float,
-    problem: Logistic | Sampled,
+    problem: Gradients,
     noise: np.ndarray,
 ) -> np.ndarray:
     start = np.zeros(noise.shape[1])
@@ -150,6 +191,12 @@ def _excess(
 ) -> Iterator[float]:
     for run in runs:
         problem, least = _DATA[data][0](run if data == "synthetic" else 0)
-        of = Sampled(problem, task.m, [run]) if task.batch else problem
+        of = _gradients(problem, task, run)
         noise = unit_noise("laplace", run, (task.n_steps, task.d))[..., None]
         yield float(problem.excess(descent(of, noise), least)[0])
+
+
+def _gradients(problem: Logistic, task: thesis.Task, run: int) -> Gradients:
+    if task.online:
+        return Buckets(problem, task.m)
+    return Sampled(problem, task.m, [run]) if task.batch else problem

@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from scipy.special import expit
@@ -91,8 +91,15 @@ class Logistic:
     y: np.ndarray
     n_leaves: int
     present: np.ndarray | None = None
-    steepest = math.sqrt(2)  # of one record's loss, in all columns
-    smoothness = 0.5  # the same
+    steepest: ClassVar[float] = math.sqrt(2)  # of one record's loss, in all columns
+    smoothness: ClassVar[float] = 0.5  # the same
+    has_constant: ClassVar[bool] = True
+    ridge: ClassVar[float] = 0.0  # of half a squared norm, public
+
+    @property
+    def dimension(self) -> int:
+        """Of the weights."""
+        return self.X.shape[1] + self.has_constant
 
     @property
     def leaf_size(self) -> int:
@@ -105,7 +112,8 @@ class Logistic:
         rows = self.X[here]
         norms = np.linalg.norm(rows, axis=1, keepdims=True)
         rows = rows / np.maximum(norms, 1.0)
-        rows = np.hstack([rows, np.ones((len(rows), 1))])
+        if self.has_constant:
+            rows = np.hstack([rows, np.ones((len(rows), 1))])
         if self.present is not None:
             rows[~self.present[here]] = 0.0  # which adds nothing to a gradient
         return rows, self.y[here]
@@ -113,8 +121,29 @@ class Logistic:
     def gradient(self, t: int, weights: np.ndarray) -> np.ndarray:
         """Of a leaf, over the public size of leaves."""
         rows, y = self.leaf(t)
-        residual = expit(rows @ weights) - y
-        return np.asarray(rows.T @ residual / self.leaf_size)
+        return np.asarray(rows.T @ self.residual(rows @ weights, y) / self.leaf_size)
+
+    @staticmethod
+    def residual(raw: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """Derivative of each record's loss."""
+        return np.asarray(expit(raw) - y)
+
+
+@dataclass(frozen=True)
+class Sigmoid(Logistic):
+    """A rounded count of mistakes in place of the logistic loss; not convex.
+
+    There is no constant, and a ridge, whose gradient is public, holds the weights.
+    """
+
+    steepest: ClassVar[float] = 0.25
+    smoothness: ClassVar[float] = 1 / (6 * math.sqrt(3))
+    has_constant: ClassVar[bool] = False
+    ridge: ClassVar[float] = 1e-3
+
+    @staticmethod
+    def residual(raw: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return np.asarray((1 - 2 * y) * expit(raw) * expit(-raw))
 
 
 class Epochs:
@@ -257,23 +286,26 @@ class TreeMomentum:
     def _nodes(self, kind: str, task: Logistic, hear: Hear, **facts: Any) -> Epochs:
         return Epochs(kind, task.n_leaves, 1 - self.alpha, hear=hear, **facts)
 
-    def _stepped(self, weights: np.ndarray, momentum: np.ndarray) -> np.ndarray:
-        norm = float(np.linalg.norm(momentum))
-        return weights - self.step_size * momentum / norm if norm > 0 else weights
+    def _stepped(
+        self, task: Logistic, weights: np.ndarray, momentum: np.ndarray
+    ) -> np.ndarray:
+        slope = momentum + task.ridge * weights
+        norm = float(np.linalg.norm(slope))
+        return weights - self.step_size * slope / norm if norm > 0 else weights
 
     def _first(self, task: Logistic, hear: Hear) -> Iterator[np.ndarray]:
         (deviation, _, _), beta = self.deviations(task), 1 - self.alpha
         nodes = self._nodes(
             "gradient", task, hear, prefixes_only=True, deviation=deviation
         )
-        weights = carried = np.zeros(task.X.shape[1] + 1)
+        weights = carried = np.zeros(task.dimension)
         for _ in range(self.n_epochs):
             nodes.turn()
             momentum = carried
             for t in range(1, task.n_leaves + 1):
                 nodes.add(t, task.gradient(t, weights))
                 momentum = beta**t * carried + self.alpha * nodes.upto(t)
-                weights = self._stepped(weights, momentum)
+                weights = self._stepped(task, weights, momentum)
                 yield weights
             carried = momentum
 
@@ -287,7 +319,7 @@ class TreeMomentum:
             "between", task, hear, prefixes_only=False, deviation=between
         )
         moves = self._nodes("within", task, hear, prefixes_only=True, deviation=within)
-        weights = anchor = carried = np.zeros(task.X.shape[1] + 1)
+        weights = anchor = carried = np.zeros(task.dimension)
         sums: list[np.ndarray] = [np.zeros_like(weights)] * n
         windows = sums.copy()
         for epoch in range(self.n_epochs):
@@ -311,6 +343,6 @@ class TreeMomentum:
                     sums[t - 1] = beta**n * sums[t - 1] + window
                 moved = moves.upto(t) + beta**t * carried
                 momentum = self.alpha * (sums[t - 1] + moved)
-                weights = self._stepped(weights, momentum)
+                weights = self._stepped(task, weights, momentum)
                 yield weights
             carried = moved

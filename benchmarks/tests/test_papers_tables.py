@@ -54,7 +54,7 @@ def test_constants_taken_from_the_data_are_not_called_private():
 
 def test_bolt_on_lines_cost_more_when_divided_by_the_batch():
     lines = bolt_on.strongly_convex(
-        passes=10, batch=50, regularisation=[1e-2], rivals=[], epsilon=[0.1]
+        settings=[[10, 50]], regularisation=[1e-2], rivals=[], epsilon=[0.1]
     )
     true = {(line.place["setting"], line.method): line.true for line in lines}
     third = "Test 3, lambda=0.01"

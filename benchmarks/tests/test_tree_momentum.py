@@ -24,11 +24,11 @@ def method(algorithm, adjacency="replace_one", **changes):
     return trees.TreeMomentum(algorithm=algorithm, adjacency=adjacency, **facts)
 
 
-def task(seed=0, n_leaves=LEAVES):
+def task(seed=0, n_leaves=LEAVES, kind=trees.Logistic):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n_leaves * PER_LEAF, D))
     y = (X[:, 0] > 0).astype(float)
-    return trees.Logistic(X, y, n_leaves)
+    return kind(X, y, n_leaves)
 
 
 def exact(kind, value, deviation):
@@ -64,17 +64,19 @@ def found_mu(run, one, other, seed=0):
     return math.sqrt(sum(moved))
 
 
-def neighbours(adjacency, place, large, *, is_other_row=False):
+def neighbours(
+    adjacency, place, large, *, is_other_row=False, kind=trees.Logistic, label=0.0
+):
     """Tables that differ in one record, of which the first goes along `large`."""
-    own = task()
+    own = task(kind=kind)
     X, y = own.X.copy(), own.y.copy()
-    X[place], y[place] = large, 0.0
+    X[place], y[place] = large, label
     one = replace(own, X=X, y=y)
     if adjacency == "zero_out":
         present = np.arange(len(y)) != place
         return one, replace(one, present=present)
     labels, rows = y.copy(), X.copy()
-    labels[place] = 1.0
+    labels[place] = 1.0 - label
     if is_other_row:
         rows[place] = -X[place]
     return one, replace(one, X=rows, y=labels)
@@ -267,3 +269,57 @@ def test_its_table_is_of_settings_chosen_without_the_test_part():
     assert shown.startswith("| place | ")
     assert shown.endswith("step_size=0.3 |")
     assert epsilon_of(one.method(grid[1]).event, 1e-5) <= 50.0
+
+
+def most_of_sigmoid(run, adjacency):
+    """The largest exact mu found for the sigmoid loss."""
+    pairs = (
+        neighbours(
+            adjacency,
+            place,
+            np.array(large),
+            is_other_row=other,
+            kind=trees.Sigmoid,
+            label=label,
+        )
+        for place in (0, 3, 12)
+        for large in ([1.0, 0.0], [-1e9, 0.0], [0.0, 1.0])
+        for other in (True, False)
+        for label in (0.0, 1.0)
+    )
+    return max(found_mu(run, *pair) for pair in pairs)
+
+
+@BY_ADJACENCY
+@BY_ALGORITHM
+@pytest.mark.parametrize("step_size", [0.01, 0.3, 30.0])
+def test_no_neighbour_of_the_sigmoid_loss_is_told_apart(
+    algorithm, adjacency, step_size
+):
+    run = method(algorithm, adjacency, step_size=step_size)
+    assert most_of_sigmoid(run, adjacency) <= run.mu * (1 + 1e-9)
+
+
+@BY_ADJACENCY
+@pytest.mark.parametrize(("algorithm", "step_size"), [(1, 0.01), (2, 0.01)])
+def test_a_slope_bound_that_the_sigmoid_loss_does_not_keep_is_caught(
+    algorithm, step_size, adjacency, monkeypatch
+):
+    """Broken twin: a third of the steepest slope."""
+    run = method(algorithm, adjacency, step_size=step_size, shares=(0.9, 0.05, 0.05))
+    monkeypatch.setattr(trees.Sigmoid, "steepest", 0.25 / 3)
+    assert most_of_sigmoid(run, adjacency) > run.mu
+
+
+def test_constants_of_the_sigmoid_loss_are_its_own():
+    raw, half = np.linspace(-8, 8, 200_001), 1e-4
+    for y in (0.0, 1.0):
+        sign = 1 - 2 * y
+        value = 1 / (1 + np.exp(-sign * raw))  # near 1 on the wrong side
+        slope = trees.Sigmoid.residual(raw, y)
+        assert np.abs(np.gradient(value, raw) - slope)[1:-1].max() < 1e-8
+        assert np.abs(slope).max() == pytest.approx(trees.Sigmoid.steepest)
+        bent = trees.Sigmoid.residual(raw + half, y) - slope
+        assert np.abs(bent / half).max() == pytest.approx(
+            trees.Sigmoid.smoothness, rel=1e-5
+        )
