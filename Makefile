@@ -21,7 +21,7 @@ OLDEST = 1.6.0 1.6.1 1.7.0 1.7.1 1.7.2 1.8.0
 PEERS_VENV = $(VENV)-peers
 PEERS = benchmarks/peers.txt
 
-.PHONY: help demo demo-solvers demo-search demo-sparse demo-ratings demo-table demo-boosting demo-large demo-images test test-benchmarks test-all test-oldest bench lint clean python
+.PHONY: help demo demo-solvers demo-search demo-sparse demo-ratings demo-table demo-boosting demo-large demo-images test test-benchmarks test-all test-oldest bench docs lint clean python
 
 help:
 	@echo "make demo         install, then fit private models on real data (2 minutes)"
@@ -37,6 +37,7 @@ help:
 	@echo "make test-benchmarks  the tests of benchmarks/ (half a minute)"
 	@echo "make test-all     all of these and the long statistical ones"
 	@echo "make test-oldest  the contract tests on the oldest supported scikit-learn"
+	@echo "make docs       the site, examples run (15 minutes): docs/_build/html/index.html"
 	@echo "make bench        speed and accuracy, side by side with the peers (an hour or two)"
 	@echo "make lint         ruff and mypy"
 
@@ -118,8 +119,14 @@ bench: $(VENV)/.installed-bench $(PEERS_VENV)/.installed
 	@$(TEST_ENV) $(BIN)/python -m benchmarks speed
 	@$(TEST_ENV) $(PEERS_VENV)/bin/python -m benchmarks peers
 
+# Any warning is an error; then every link is followed. No network is needed.
+docs: $(VENV)/.installed-docs
+	@$(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html
+	@$(BIN)/python docs/_check.py docs/_build/html
+	@echo "the site: docs/_build/html/index.html"
+
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
 
 clean:
-	rm -rf $(VENV) $(OLDEST_VENV) $(PEERS_VENV) build *.egg-info demo
+	rm -rf $(VENV) $(OLDEST_VENV) $(PEERS_VENV) build *.egg-info demo docs/_build docs/gallery docs/reference

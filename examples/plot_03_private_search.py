@@ -1,7 +1,7 @@
 """
-==============================
+===============================
 Tune, score, and know the total
-==============================
+===============================
 
 A search for hyper-parameters reads the data again and again, and so does every score.
 This example plans the budget of a whole pipeline, searches a grid privately within one

@@ -1,7 +1,7 @@
 """
-=================
+==================
 Shapes of boosting
-=================
+==================
 
 Boosted trees for a table of mixed columns, private, and still a model that one can look
 at: with trees of at most two columns it is exactly a sum of curves and heat maps. This

@@ -1,4 +1,4 @@
-"""The README's example runs as it is printed."""
+"""The examples of the README and of the tour run as they are printed."""
 
 from __future__ import annotations
 
@@ -62,3 +62,21 @@ def test_broken_twin_with_undefined_data_is_found(example, tmp_path):
     done = run(twin, tmp_path)
     assert done.returncode != 0
     assert "NameError" in done.stderr
+
+
+def all_examples(text):
+    """All blocks of Python in a page, one after another."""
+    blocks = re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    return "\n".join(blocks)
+
+
+@pytest.mark.parametrize("page", ["tour", "what_it_costs"])
+def test_a_page_that_says_it_runs_does(page, tmp_path):
+    code = all_examples((ROOT / "docs" / f"{page}.md").read_text())
+    done = run(code, tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_page_whose_code_is_wrong_is_found(tmp_path):
+    code = all_examples((ROOT / "docs" / "tour.md").read_text())
+    assert run(code.replace("classes=[0, 1]", "labels=[0, 1]"), tmp_path).returncode

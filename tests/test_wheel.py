@@ -7,6 +7,8 @@ from pathlib import Path
 
 from setuptools import find_packages
 
+import skdp
+
 ROOT = Path(__file__).parents[1]
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
 
@@ -50,3 +52,8 @@ def test_the_source_archive_holds_docs_and_tests():
 def test_broken_twin_without_docs_is_found():
     manifest = (ROOT / "MANIFEST.in").read_text().replace("graft docs", "")
     assert left_out(manifest) == {"docs"}
+
+
+def test_the_citation_names_the_version():
+    lines = (ROOT / "CITATION.cff").read_text().splitlines()
+    assert f"version: {skdp.__version__}" in lines

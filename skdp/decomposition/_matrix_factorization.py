@@ -48,7 +48,7 @@ from skdp.privacy._record import PrivacyRecord
 
 
 class DPMatrixFactorization(RegressorMixin, PrivateEstimator):
-    r"""Matrix factorisation of ratings, with differential privacy or without.
+    """Matrix factorisation of ratings, with differential privacy or without.
 
     Predicts ``mean + b_u + c_i + p_u q_i`` for a user u and an item i. Without privacy
     (``epsilon=inf``) that minimises the mean over ratings of

@@ -21,7 +21,7 @@ from skdp.queries._loss_facts import PLAIN, LeafLoss, LossFacts
 
 
 class DPGradientBoostingClassifier(ClassifierMixin, GradientBoosting):
-    r"""Gradient boosting of trees with differential privacy.
+    """Gradient boosting of trees with differential privacy.
 
     Trees are drawn from public randomness, the declared `columns` and, for a small part
     of the budget, noisy counts of where each column's values lie. The values of their

@@ -71,7 +71,7 @@ class FittedTrees(TakesSources, PrivateEstimator):
 
     @property
     def feature_importances_(self) -> FloatArray:
-        """Each column's share of the variance of raw predictions: (n_features_in_,).
+        """Share of each column in the variance of raw predictions: (n_features,).
 
         Over codes that are drawn alike and independently, since how often they occur is
         private. Post-processing of the model; noise counts like signal.
@@ -82,7 +82,7 @@ class FittedTrees(TakesSources, PrivateEstimator):
         return self._by_column_of_X(found)
 
     def attributions(self, X: Any) -> FloatArray:
-        r"""What each column adds to the prediction of each row.
+        """What each column adds to the prediction of each row.
 
         Shapley values, exact: with ``shape_functions_.intercept`` they add up to
         `decision_function`, or to `predict` of a regressor (to its logarithm with
@@ -96,8 +96,8 @@ class FittedTrees(TakesSources, PrivateEstimator):
 
         Returns
         -------
-        ndarray of float64 of shape (n_samples, n_features_in_), or (n_samples, \
-n_features_in_, n_classes) for more than two classes
+        ndarray of float64 of shape (n_samples, n_features) or, for more than two \
+classes, (n_samples, n_features, n_classes)
             Of raw rows: as private as `X` and the model.
 
         Raises

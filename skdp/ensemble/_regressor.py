@@ -21,7 +21,7 @@ from skdp.queries._loss_facts import LeafLoss, LossFacts
 
 
 class DPGradientBoostingRegressor(RegressorMixin, GradientBoosting):
-    r"""Gradient boosting of trees with differential privacy, for regression.
+    """Gradient boosting of trees with differential privacy, for regression.
 
     Trees are drawn from public randomness, the declared `columns` and, for a small part
     of the budget, noisy counts of where each column's values lie. The values of their

@@ -81,8 +81,8 @@ class DPQuantileClipper(
     Attributes
     ----------
     low_, high_ : ndarray of shape (n_features_in_,)
-        What values are clipped to, in units of the features: low_ < high_, within the
-        bounds. Private outputs.
+        What values are clipped to, in units of the features: ``low_ < high_``, within
+        the bounds. Private outputs.
     data_norm_ : float
         Largest norm of a row that comes out: 1.0 (inf with ``scale=False``). Public.
     output_norm_ : float or None

@@ -51,7 +51,7 @@ _NO_CAP = "Use BudgetLedger.open(path) for a ledger that exists; a new one needs
 
 
 class BudgetLedger:
-    r"""A cap on everything fitted to one data set, kept in a file.
+    """A cap on everything fitted to one data set, kept in a file.
 
     Every fit that carries this ledger commits its event to the file before it reads
     the data; a fit that would pass the cap raises `BudgetExceeded` and reads nothing.

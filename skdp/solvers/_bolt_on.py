@@ -62,7 +62,7 @@ def _check_radius(name: str, value: Any) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class BoltOn(ChosenLaw):
-    r"""Permutation-based stochastic gradient descent with noise on its result.
+    """Permutation-based stochastic gradient descent with noise on its result.
 
     Privacy
     -------

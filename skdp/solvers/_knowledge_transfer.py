@@ -52,7 +52,7 @@ def _check_rows(name: str, value: Any) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class KnowledgeTransfer(Solver):
-    r"""A sparse student of a private dense teacher (in place of the paper's DPSL-KT).
+    """A sparse student of a private dense teacher (in place of the paper's DPSL-KT).
 
     Privacy
     -------

@@ -107,6 +107,7 @@ def test_the_slack_covers_the_rounding_of_weighted_sums():
     times, band, size, rng = 60, 60, 1000, np.random.default_rng(1)
     weights = root_weights(times, band)
     exact = rng.uniform(-size / 2, size / 2, size=(times, 3))
+
     def rounded(t):
         past = exact[t::-1]
         return sum(w * u for w, u in zip(weights[: t + 1], past, strict=True))
