@@ -14,7 +14,6 @@ import pandas as pd
 
 from benchmarks._data import data_folder
 from benchmarks._papers._descent import Logistic
-from benchmarks.federation import adult
 
 DENIALS = ("back", "land", "neptune", "pod", "smurf", "teardrop")
 # Records that are drawn, and how many of them are for training.
@@ -48,7 +47,14 @@ def owned(name: str, alpha: float) -> Owned:
     return Owned(problem, problem.optimum(), X[held], y[held] == 1)
 
 
-def kddcup99() -> tuple[np.ndarray, np.ndarray]:
+def _adult() -> tuple[np.ndarray, np.ndarray]:
+    # Here: other tables are measured without the extra that this needs.
+    from benchmarks.federation import adult
+
+    return adult()
+
+
+def _kddcup99() -> tuple[np.ndarray, np.ndarray]:
     """Rows of norm 1 from the published ten per cent; whether a denial of service."""
     file = data_folder("kddcup99") / "kddcup.data_10_percent.gz"
     frame = pd.read_csv(file, header=None)
@@ -63,6 +69,6 @@ def kddcup99() -> tuple[np.ndarray, np.ndarray]:
 
 
 _LOADERS: dict[str, Callable[[], tuple[np.ndarray, np.ndarray]]] = {
-    "adult": adult,
-    "kddcup99": kddcup99,
+    "adult": _adult,
+    "kddcup99": _kddcup99,
 }
