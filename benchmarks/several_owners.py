@@ -85,6 +85,7 @@ def entries(of: owners.Chapter) -> Iterator[Entry]:
     yield Entry(
         "Local Out P", 0.08, 0.112, wide / root, once * local / root, False, wide, local
     )
+    # Of local gradients both noise and sensitivity are m times as large: the same cost.
     table, right = of.table_deviation(), of.gradient_deviation()
     exact = of.exact_deviation()
     yield Entry(
