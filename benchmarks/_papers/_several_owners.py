@@ -206,7 +206,8 @@ def _gradients(
 ) -> np.ndarray:
     margins = (rows @ W[:, :, None])[:, :, 0]
     residuals = -expit(-margins) / sizes[:, None]
-    return (residuals[:, None, :] @ rows)[:, 0, :] + strength * W
+    found: np.ndarray = (residuals[:, None, :] @ rows)[:, 0, :] + strength * W
+    return found
 
 
 def _n_steps(strength: float, tilt: float) -> int:
@@ -229,7 +230,8 @@ def weighted_mean(W: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     Every record then moves it by the same 2 G / (n lambda) at most; a plain mean has
     the n_(1) of the smallest owner.
     """
-    return sizes @ W / sizes.sum()
+    mean: np.ndarray = sizes @ W / sizes.sum()
+    return mean
 
 
 def certified_sensitivity(n: int, alpha: float) -> float:
