@@ -6,6 +6,7 @@ from benchmarks._papers import (
     _bolt_on_figures,
     _bolt_on_tables,
     _division_tables,
+    _several_owners_tables,
     _thesis_tables,
 )
 
@@ -15,6 +16,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     "bolt_on.convex": _bolt_on_tables.convex,
     "bolt_on.strongly_convex": _bolt_on_tables.strongly_convex,
     "division": _division_tables.division,
+    "several_owners.figures": _several_owners_tables.figures,
     "thesis.descents": _thesis_tables.descents,
     "thesis.online": _thesis_tables.online,
 }
