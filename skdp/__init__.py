@@ -41,6 +41,7 @@ _HOMES = {
     "RowNormClipper": "skdp.preprocessing",
     "SqlSource": "skdp.io",
     "TableEncoder": "skdp.preprocessing",
+    "describe": "skdp.statistics",
     "forecast": "skdp.linear_model",
     "privacy_report": "skdp.pipeline",
     "set_budget": "skdp.pipeline",
@@ -108,6 +109,9 @@ if TYPE_CHECKING:  # what editors and type checkers see; a test holds both to be
         Budget as Budget,
         BudgetLedger as BudgetLedger,
         PrivacyRecord as PrivacyRecord,
+    )
+    from skdp.statistics import (
+        describe as describe,
     )
 else:
 
