@@ -209,7 +209,7 @@ class TableSums(Summed):
 
     def from_whole(self, source: Source, sums: Sums) -> FloatArray:
         grains = [np.full(part.size, part.grain(self.unit)) for part in self.parts]
-        return sums[0].value() * np.concatenate(grains) * self._factors
+        return np.asarray(sums[0].value() * np.concatenate(grains) * self._factors)
 
     @cached_property
     def _factors(self) -> FloatArray:

@@ -25,7 +25,12 @@ def consistent(counts: FloatArray, total: float) -> FloatArray:
     excess = (np.cumsum(falling) - total) / np.arange(1, falling.size + 1)
     # Those that stay positive come first; the largest of all does, unless total is 0.
     lowered = excess[max(int(np.count_nonzero(falling > excess)), 1) - 1]
-    return np.maximum(counts - lowered, 0.0)
+    return np.asarray(np.maximum(counts - lowered, 0.0))
+
+
+def made_consistent(counts: FloatArray, error: float, n_samples: int) -> FloatArray:
+    """Counts of all records; without noise they are whole but for rounding."""
+    return consistent(counts, n_samples) if error else np.rint(counts)
 
 
 def place_of_rank(counts: FloatArray, rank: float) -> float:

@@ -22,7 +22,7 @@ from skdp.privacy._answers import Answers
 from skdp.privacy._laws import LAWS, NoiseLaw
 from skdp.privacy._plan import Line, Plan
 from skdp.privacy._record import PrivacyRecord
-from skdp.queries._table_sums import Moments, TableSums
+from skdp.queries._table_sums import Moments, Table, TableSums
 from skdp.statistics._asked import Asked, asked_of
 from skdp.statistics._description import CrossTable, Description
 from skdp.statistics._summaries import Histogram, Mean, mean_of
@@ -125,7 +125,7 @@ def describe(
     reader = _reader_of(columns, n_bins)
 
     def run() -> Description:
-        asked, rows = _read(reader, X, crosses, cross_bins, weights)
+        asked, rows = _read(reader, X, n_bins, crosses, cross_bins, weights)
         source = records(rows, _no_targets(rows), is_private=budget.is_finite)
         public = X.assumed_public if isinstance(X, TableSource) else ()
         return release.run(asked, source, budget, tuple(public))
@@ -151,14 +151,19 @@ def _reader_of(columns: Any, n_bins: int) -> TableReader:
 
 
 def _read(
-    reader: TableReader, X: Any, crosses: Any, cross_bins: int, weights: Any
+    reader: TableReader,
+    X: Any,
+    n_bins: int,
+    crosses: Any,
+    cross_bins: int,
+    weights: Any,
 ) -> tuple[Asked, Any]:
     """What is asked, and rows of codes and values; private. Spends nothing."""
-    encoding, cells = reader._fit(X, lambda n, d: reader.n_knots)
+    encoding, cells = reader._fit(X, lambda n, d: n_bins + 1)
     asked = asked_of(
         encoding.names,
         encoding.declared,
-        n_bins=reader.n_knots - 1,
+        n_bins=n_bins,
         has_other=reader.handle_unknown == "ignore",
         crosses=crosses,
         cross_bins=cross_bins,
@@ -280,14 +285,15 @@ def _described(
     for statistic, found, weight in sums:
         error, (first, *others) = deviation / weight, statistic.columns
         column = columns[first]
-        if isinstance(statistic.part, Moments):
+        part = statistic.part
+        if isinstance(part, Table) and others:
+            both = column, columns[others[0]]
+            cross = CrossTable.of(both, part.cells, found, error, n)
+            crosses[cross.columns] = cross
+        elif isinstance(part, Table):
+            histograms[column.name] = Histogram.of(column, found, error, n)
+        else:
             known = histograms[column.name]
             axis, k = asked.axes[first], Moments.k
             means[column.name] = mean_of(axis, found, error, k, known)
-        elif not others:
-            histograms[column.name] = Histogram.of(column, found, error, n)
-        else:
-            both = column, columns[others[0]]
-            cross = CrossTable.of(both, statistic.part.cells, found, error, n)
-            crosses[cross.columns] = cross
     return histograms, means, crosses

@@ -16,7 +16,7 @@ from skdp._validation import check_real
 from skdp.ensemble._bins import BinnedColumn
 from skdp.privacy._record import PrivacyRecord
 from skdp.statistics._asked import cell_labels
-from skdp.statistics._consistent import consistent
+from skdp.statistics._consistent import made_consistent
 from skdp.statistics._summaries import Histogram, Mean
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class CrossTable:
         """Made consistent; `cells` are those of the codes of both columns."""
         first, second = columns
         labels = cell_labels(first, cells[0]), cell_labels(second, cells[1])
-        counts = consistent(released, n_samples) if error else released
+        counts = made_consistent(released, error, n_samples)
         return cls((first.name, second.name), labels, counts, error)
 
     def to_frame(self) -> pd.DataFrame:

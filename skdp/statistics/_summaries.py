@@ -14,7 +14,7 @@ from skdp.ensemble._bins import BinnedColumn
 from skdp.preprocessing._table_axes import NumberAxis, TimeAxis
 from skdp.queries._pair_sums import shrunken_mean
 from skdp.statistics._consistent import (
-    consistent,
+    made_consistent,
     place_of_rank,
     rank_deviation,
 )
@@ -43,9 +43,8 @@ class Histogram:
     def of(
         cls, column: BinnedColumn, released: FloatArray, error: float, n_samples: int
     ) -> Histogram:
-        """Made consistent; exact counts are so already."""
-        counts = consistent(released, n_samples) if error else released
-        return cls(column, counts, error)
+        """Made consistent."""
+        return cls(column, made_consistent(released, error, n_samples), error)
 
     @property
     def present(self) -> FloatArray:
