@@ -8,6 +8,17 @@ from skdp.model_selection._classification_scoring import (
 from skdp.model_selection._composition import Composition
 from skdp.model_selection._disjoint_splits import DisjointSplits
 from skdp.model_selection._grid_search import DPGridSearchCV, DPRandomizedSearchCV
+from skdp.model_selection._histogram_scoring import F1, F1Macro, RocAuc
+from skdp.model_selection._private_comparison import (
+    PrivateComparison,
+    private_comparison,
+)
+from skdp.model_selection._private_evaluation import (
+    PrivateConfusionMatrix,
+    PrivateEvaluation,
+    private_confusion_matrix,
+    private_evaluation,
+)
 from skdp.model_selection._private_score import PrivateScore, private_score
 from skdp.model_selection._random_stopping import RandomStopping
 from skdp.model_selection._rating_splits import RatingKFold, UserKFold
@@ -22,6 +33,7 @@ from skdp.model_selection._scoring import SCORINGS, resolve_scoring
 from skdp.model_selection._scoring_base import PrivateScoring
 
 __all__ = [
+    "F1",
     "METHODS",
     "R2",
     "SCORINGS",
@@ -31,15 +43,23 @@ __all__ = [
     "DPGridSearchCV",
     "DPRandomizedSearchCV",
     "DisjointSplits",
+    "F1Macro",
     "NegLogLoss",
     "NegMeanAbsoluteError",
     "NegMeanSquaredError",
+    "PrivateComparison",
+    "PrivateConfusionMatrix",
+    "PrivateEvaluation",
     "PrivateScore",
     "PrivateScoring",
     "RandomStopping",
     "RatingKFold",
+    "RocAuc",
     "SearchReport",
     "UserKFold",
+    "private_comparison",
+    "private_confusion_matrix",
+    "private_evaluation",
     "private_score",
     "resolve_scoring",
 ]

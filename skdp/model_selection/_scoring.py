@@ -13,6 +13,7 @@ from skdp.model_selection._classification_scoring import (
     BalancedAccuracy,
     NegLogLoss,
 )
+from skdp.model_selection._histogram_scoring import F1, F1Macro, RocAuc
 from skdp.model_selection._regression_scoring import (
     R2,
     NegMeanAbsoluteError,
@@ -26,6 +27,9 @@ SCORINGS: dict[str, type[PrivateScoring]] = {
         Accuracy,
         BalancedAccuracy,
         NegLogLoss,
+        RocAuc,
+        F1,
+        F1Macro,
         NegMeanAbsoluteError,
         NegMeanSquaredError,
         R2,
@@ -33,12 +37,12 @@ SCORINGS: dict[str, type[PrivateScoring]] = {
 }
 # Beginnings of scikit-learn's names that are refused, each with its reason.
 _REFUSED = {
-    "roc_auc": "one record can change the rank of every other, so that no useful bound "
-    "is implemented. Use 'neg_log_loss'.",
-    "average_precision": "one record can change the rank of every other, so that no "
-    "useful bound is implemented. Use 'neg_log_loss'.",
-    "f1": "a ratio of counts; it could follow from a noisy histogram, but is not "
-    "offered. Use 'balanced_accuracy'.",
+    "roc_auc_": "of several labels each pair would have a histogram of its own. Use "
+    "'roc_auc' for two labels, 'f1_macro' or 'neg_log_loss' for several.",
+    "average_precision": "a record for which a model raises would not count as its "
+    "worst. Use private_evaluation(...).average_precision, or 'roc_auc'.",
+    "f1_": "only 'f1' and 'f1_macro' are offered. Read others off "
+    "private_confusion_matrix.",
 }
 
 
@@ -110,7 +114,7 @@ def _checked_name(scoring: Any) -> str:
             f"known. {allowed}"
         )
     for start, reason in _REFUSED.items():
-        if scoring.startswith(start):
+        if scoring.startswith(start) and scoring not in SCORINGS:
             raise ValueError(
                 f"The 'scoring' parameter cannot be {scoring!r}: {reason} {allowed}"
             )

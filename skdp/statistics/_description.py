@@ -15,8 +15,8 @@ from skdp._floats import FloatArray
 from skdp._validation import check_real
 from skdp.ensemble._bins import BinnedColumn
 from skdp.privacy._record import PrivacyRecord
+from skdp.queries._consistent import made_consistent
 from skdp.statistics._asked import cell_labels
-from skdp.statistics._consistent import made_consistent
 from skdp.statistics._summaries import Histogram, Mean
 
 if TYPE_CHECKING:

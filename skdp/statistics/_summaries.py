@@ -12,12 +12,12 @@ import pandas as pd
 from skdp._floats import FloatArray
 from skdp.ensemble._bins import BinnedColumn
 from skdp.preprocessing._table_axes import NumberAxis, TimeAxis
-from skdp.queries._pair_sums import shrunken_mean
-from skdp.statistics._consistent import (
+from skdp.queries._consistent import (
     made_consistent,
     place_of_rank,
     rank_deviation,
 )
+from skdp.queries._pair_sums import shrunken_mean
 
 
 @dataclass(frozen=True, eq=False)

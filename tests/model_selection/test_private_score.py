@@ -376,7 +376,7 @@ def test_data_are_refused_before_the_commit_and_without_a_value(tmp_path):
         ({"adjacency": "add_remove"}, ValueError),
         ({"random_state": np.random.default_rng(0)}, TypeError),
         ({"ledger": "a.db"}, TypeError),
-        ({"scoring": "roc_auc"}, ValueError),
+        ({"scoring": "roc_auc_ovr"}, ValueError),
         ({"classes": 3, "scoring": "balanced_accuracy"}, ValueError),
     ],
 )

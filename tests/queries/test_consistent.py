@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from skdp.statistics._consistent import (
+from skdp.queries._consistent import (
     consistent,
     place_of_rank,
     rank_deviation,
