@@ -16,15 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp._floats import FloatArray, IntArray
-from skdp._validation import check_count
 from skdp.model_selection._classification_scoring import _one_hot
 from skdp.model_selection._scoring_base import PrivateScoring, PublicFacts, column
 from skdp.privacy._adjacency import Adjacency
 from skdp.queries._consistent import consistent
 
 # Where noise and ties cost about alike: settled on made-up tables of 10,000 records,
-# at epsilon 0.3 (``python -m benchmarks.describe bins``).
-DEFAULT_INTERVALS = 24
+# at epsilon 0.3 (``python -m benchmarks.describe intervals``).
+N_INTERVALS = 24
+EQUAL = tuple(np.linspace(0.0, 1.0, N_INTERVALS + 1).tolist())
+_MOST_INTERVALS = 1000
 # What `_quality` says of a record for which the estimator raises.
 _FAILED = -1.0
 
@@ -117,28 +118,28 @@ class RocAuc(CellScoring):
     ----------
     classes : pair of labels
         The second is the positive one.
-    n_intervals : even int from 2 to 1000, default=24
-        Of equal width, of the predicted probability of the positive label. Public.
+    thresholds : tuple of floats, default=24 intervals of equal width
+        Ends of the intervals of the predicted probability of the positive label:
+        rising, from 0 to 1. Public.
     """
 
     name = "roc_auc"
     method = "predict_proba"
 
-    n_intervals: int = DEFAULT_INTERVALS
+    thresholds: tuple[float, ...] = EQUAL
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_count("n_intervals", self.n_intervals, low=2, high=1000)
-        if len(self.classes) != 2 or self.n_intervals % 2:
+        if len(self.classes) != 2:
             raise ValueError(
-                f"scoring={self.name!r} needs two labels, and an even number of "
-                f"intervals, so that 1/2 is the end of one. Got {list(self.classes)} "
-                f"and {self.n_intervals}. Use 'f1_macro' for several labels."
+                f"scoring={self.name!r} needs two labels. Got {list(self.classes)!r}. "
+                "Use 'f1_macro' or 'neg_log_loss' for several."
             )
+        object.__setattr__(self, "thresholds", checked_thresholds(self.thresholds))
 
     @property
     def n_cells(self) -> int:
-        return self.n_intervals
+        return len(self.thresholds) - 1
 
     def worst_statistic(self, n_samples: int) -> FloatArray:
         worst = np.zeros((2, self.n_cells))
@@ -157,9 +158,26 @@ class RocAuc(CellScoring):
         if proba.shape != (len(y), len(known)):
             raise ValueError
         positive = proba[:, known.index(self.classes[1])]
-        cell = np.floor(np.clip(positive, 0.0, 1.0) * self.n_intervals)
-        cell = np.minimum(cell, self.n_intervals - 1)
+        # A record at a threshold is above it.
+        cell = np.searchsorted(self.thresholds[1:-1], positive, side="right")
         return np.where(np.isnan(positive), _FAILED, cell)
+
+
+def checked_thresholds(thresholds: Any) -> tuple[float, ...]:
+    """Ends of intervals as floats that rise from 0 to 1, or an error."""
+    try:
+        found = tuple(float(end) for end in thresholds)
+    except (TypeError, ValueError):
+        found = ()
+    is_rising = bool(np.all(np.diff(found) > 0))
+    is_whole = len(found) > 2 and (found[0], found[-1]) == (0.0, 1.0)
+    if not (is_whole and is_rising and len(found) <= _MOST_INTERVALS + 1):
+        raise ValueError(
+            "The 'thresholds' must be numbers that rise from 0 to 1, 3 to "
+            f"{_MOST_INTERVALS + 1} of them. Got {thresholds!r}. Use for example "
+            "numpy.linspace(0, 1, 21), chosen without looking at the data."
+        )
+    return found
 
 
 @dataclass(frozen=True)

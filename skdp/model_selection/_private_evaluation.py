@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdp._floats import FloatArray
 from skdp._validation import check_count, check_real
 from skdp.model_selection._histogram_scoring import (
-    DEFAULT_INTERVALS,
+    EQUAL,
     F1Macro,
     RocAuc,
     average_precision,
@@ -99,9 +99,11 @@ class PrivateEvaluation:
     ----------
     labels : pair of labels
         The second is the positive one. Public.
+    thresholds : ndarray of shape (n_intervals + 1,)
+        Ends of the intervals, from 0 to 1. Public.
     counts : ndarray of shape (2, n_intervals)
         Records of each label whose predicted probability of the positive label lies in
-        each of equal intervals of [0, 1]; at least 0. Private output.
+        each interval; at least 0. Private output.
     error : float
         Standard deviation of the noise in one count, before they were brought to be at
         least 0 and to their sum. Public.
@@ -109,14 +111,10 @@ class PrivateEvaluation:
     """
 
     labels: tuple[Any, Any]
+    thresholds: FloatArray
     counts: FloatArray
     error: float
     privacy_: PrivacyRecord
-
-    @property
-    def thresholds(self) -> FloatArray:
-        """Ends of the intervals, from 0 to 1. Public."""
-        return np.linspace(0.0, 1.0, self.counts.shape[1] + 1)
 
     @property
     def roc_auc(self) -> float:
@@ -327,7 +325,7 @@ def private_evaluation(
     delta: float = 1e-6,
     adjacency: str = "replace_one",
     classes: Any = None,
-    n_intervals: int = DEFAULT_INTERVALS,
+    thresholds: Any = EQUAL,
     random_state: int | None = None,
     ledger: Any = None,
 ) -> PrivateEvaluation:
@@ -357,8 +355,9 @@ def private_evaluation(
     adjacency : {"replace_one", "zero_out"}, default="replace_one"
     classes : pair of labels or None, default=None
         Public; the second is the positive one. None: the estimator's.
-    n_intervals : even int from 2 to 1000, default=24
-        More of them tell ranks more finely, and add more noise.
+    thresholds : sequence of floats, default=24 intervals of equal width
+        Ends of the intervals: rising, from 0 to 1. More of them tell ranks more finely,
+        and add more noise; of a rare label most should be near 0.
     random_state : int or None, default=None
         None: private noise. An integer makes it reproducible and **not private**.
     ledger : BudgetLedger or None, default=None
@@ -388,12 +387,18 @@ def private_evaluation(
     release = ScoreRelease(epsilon, delta, adjacency, random_state, ledger)
     check_is_fitted(estimator)
     named = resolve_scoring("roc_auc", estimator, classes=classes)
-    scoring = RocAuc(named.classes, n_intervals)  # type: ignore[attr-defined]  # a RocAuc, by its name
+    scoring = RocAuc(named.classes, thresholds)  # type: ignore[attr-defined]  # a RocAuc, by its name
     found = released_statistic(release, "private_evaluation", scoring, estimator, X, y)
     n_samples = found.record.n_samples
     counts = scoring.counts(found.value, n_samples)
     low, high = scoring.classes
-    return PrivateEvaluation((low, high), counts, found.deviation, found.record)
+    return PrivateEvaluation(
+        (low, high),
+        np.array(scoring.thresholds),
+        counts,
+        found.deviation,
+        found.record,
+    )
 
 
 def private_confusion_matrix(
