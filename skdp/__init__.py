@@ -30,6 +30,7 @@ _HOMES = {
     "DPSparseLinearRegression": "skdp.linear_model",
     "DPSparseLogisticRegression": "skdp.linear_model",
     "DPStandardScaler": "skdp.preprocessing",
+    "DPTunedThresholdClassifier": "skdp.model_selection",
     "DaskSource": "skdp.io",
     "DeclaredOneHotEncoder": "skdp.preprocessing",
     "Federation": "skdp.federated",
@@ -85,6 +86,7 @@ if TYPE_CHECKING:  # what editors and type checkers see; a test holds both to be
     from skdp.model_selection import (
         DPGridSearchCV as DPGridSearchCV,
         DPRandomizedSearchCV as DPRandomizedSearchCV,
+        DPTunedThresholdClassifier as DPTunedThresholdClassifier,
         PrivateScore as PrivateScore,
         private_comparison as private_comparison,
         private_evaluation as private_evaluation,

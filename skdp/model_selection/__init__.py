@@ -31,6 +31,7 @@ from skdp.model_selection._regression_scoring import (
 from skdp.model_selection._report import SearchReport
 from skdp.model_selection._scoring import SCORINGS, resolve_scoring
 from skdp.model_selection._scoring_base import PrivateScoring
+from skdp.model_selection._tuned_threshold import DPTunedThresholdClassifier
 
 __all__ = [
     "F1",
@@ -42,6 +43,7 @@ __all__ = [
     "Composition",
     "DPGridSearchCV",
     "DPRandomizedSearchCV",
+    "DPTunedThresholdClassifier",
     "DisjointSplits",
     "F1Macro",
     "NegLogLoss",
