@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import ClassifierMixin
 from sklearn.metrics import get_scorer
 from sklearn.utils.validation import check_is_fitted
 
@@ -59,7 +58,7 @@ THRESHOLD_SCORES: dict[str, Callable[[FloatArray], float]] = {
 }
 
 
-class DPTunedThresholdClassifier(ClassifierMixin, PrivateSearch):
+class DPTunedThresholdClassifier(PrivateSearch):
     """Fit a private classifier and choose its decision threshold, within one budget.
 
     Some records, drawn at random, are held out. `estimator` is fitted privately to the
@@ -180,9 +179,14 @@ class DPTunedThresholdClassifier(ClassifierMixin, PrivateSearch):
         -------
         ndarray of shape (n_samples,)
         """
+        is_positive = self.decision_function(X) >= 0
+        return np.asarray(self.classes_[is_positive.astype(np.int64)])
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Probability of the positive label less the threshold. Post-processing."""
         check_is_fitted(self)
-        positive = self.estimator_.predict_proba(X)[:, 1] >= self.best_threshold_
-        return np.asarray(self.classes_[positive.astype(np.int64)])
+        positive = np.asarray(self.estimator_.predict_proba(X))[:, 1]
+        return np.asarray(positive - self.best_threshold_)
 
     def score(self, X: Any, y: Any = None) -> float:
         """`scoring` of the predictions for raw data: **not** private.
@@ -207,6 +211,14 @@ class DPTunedThresholdClassifier(ClassifierMixin, PrivateSearch):
         return checked_thresholds(FINE if self.thresholds is None else self.thresholds)
 
     def _scorer(self, stand_in: Any) -> PrivateScoring:
+        n_classes = len(getattr(stand_in, "classes_", ()))
+        if n_classes > 2:
+            # In scikit-learn's words, which its tools look for.
+            raise ValueError(
+                "Only binary classification is supported. The type of the target is "
+                f"multiclass. Got a model of {n_classes} labels. Use its predictions "
+                "as they are, or one model for each label."
+            )
         found = resolve_scoring("roc_auc", stand_in)
         assert isinstance(found, RocAuc)
         return replace(found, thresholds=self._thresholds())
@@ -219,6 +231,11 @@ class DPTunedThresholdClassifier(ClassifierMixin, PrivateSearch):
 
     def _be_one_of_several(self, *, in_books: bool) -> None:
         """All that is released adds up without loss if delta is above 0."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
 
     def _keep(self, choice: Choice, plan: _Plan, record: PrivacyRecord) -> None:
         scorer = plan.facts.scorer
