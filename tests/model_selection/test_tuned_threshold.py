@@ -187,7 +187,7 @@ def pair_of(adjacency, at):
     """Tables that differ in one record; the null record has a label of no cell."""
     rows, y = np.zeros((N, 2)), np.zeros(N, dtype=int)
     rows[:, 1] = np.linspace(0, 1, N)
-    rows[at], y[at] = (1.0, 0.9), 1
+    rows[at], y[at] = (1.0, 0.6), 1
     other, labels = rows.copy(), y.copy()
     replaced = {"replace_one": ((-1.0, 0.7), 0), "zero_out": ((0.0, 0.0), 2)}
     other[at], labels[at] = replaced[adjacency]
