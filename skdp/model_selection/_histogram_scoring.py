@@ -24,7 +24,8 @@ from skdp.queries._consistent import consistent
 # Where noise and ties cost about alike: settled on made-up tables of 10,000 records,
 # at epsilon 0.3 (``python -m benchmarks.describe intervals``).
 N_INTERVALS = 24
-EQUAL = tuple(np.linspace(0.0, 1.0, N_INTERVALS + 1).tolist())
+# In few digits, since records show them.
+EQUAL = tuple(np.linspace(0.0, 1.0, N_INTERVALS + 1).round(4).tolist())
 _MOST_INTERVALS = 1000
 # What `_quality` says of a record for which the estimator raises.
 _FAILED = -1.0

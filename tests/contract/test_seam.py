@@ -25,6 +25,7 @@ from skdp import (
     DPQuantileClipper,
     DPSimpleImputer,
     DPStandardScaler,
+    DPTunedThresholdClassifier,
     Federation,
     Preconditioning,
     describe,
@@ -327,6 +328,9 @@ FITS = {
         Federation.simulated([(X[:20], y[:20]), (X[20:], y[20:])])
     ),
     "description": lambda X, y: describe(X, Range(-9, 9), crosses=[("x0", "x1")]),
+    "threshold": lambda X, y: DPTunedThresholdClassifier(
+        DPLogisticRegression(classes=[0, 1])
+    ).fit(X, y),
     "score": lambda X, y: private_score(
         LogisticRegression().fit(*table(1)), X, y, epsilon=1.0
     ),
