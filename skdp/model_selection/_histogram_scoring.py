@@ -16,8 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp._floats import FloatArray, IntArray
+from skdp._quiet import no_warnings
 from skdp.model_selection._classification_scoring import _one_hot
-from skdp.model_selection._scoring_base import PrivateScoring, PublicFacts, column
+from skdp.model_selection._scoring_base import (
+    PrivateScoring,
+    PublicFacts,
+    column,
+    row_by_row,
+)
 from skdp.privacy._adjacency import Adjacency
 from skdp.queries._consistent import consistent
 
@@ -102,13 +108,26 @@ class CellScoring(PrivateScoring):
         """The worst cell that a record of each label can be in."""
 
     def _spread(self, quality: FloatArray, y: NDArray[Any]) -> FloatArray:
+        vectors = np.zeros((len(y), self.size))
+        place = self._places(quality, y)
+        is_there = place >= 0
+        vectors[is_there, place[is_there]] = 1.0
+        return vectors
+
+    def statistic(self, estimator: Any, X: Any, y: NDArray[Any]) -> FloatArray:
+        """The sum of `contributions`, counted without them. Private."""
+        with no_warnings():
+            quality = row_by_row(self._quality, self._worst, estimator, X, y)
+            place = self._places(quality, y)
+        counts = np.bincount(place[place >= 0], minlength=self.size)
+        return counts.astype(np.float64)
+
+    def _places(self, quality: FloatArray, y: NDArray[Any]) -> IntArray:
+        """The number that each record adds 1 to; -1 for a label that is no class."""
         labels = _one_hot(y, self.classes)
         label = labels.argmax(axis=1)
-        cell = quality.astype(np.int64)
-        cell = np.where(quality < 0, self._failed_cell(label), cell)
-        of_cell = cell[:, None] == np.arange(self.n_cells)
-        vectors = labels[:, :, None] * of_cell[:, None, :]
-        return np.asarray(vectors.reshape(len(y), -1))
+        cell = np.where(quality < 0, self._failed_cell(label), quality.astype(np.int64))
+        return np.where(labels.any(axis=1), label * self.n_cells + cell, -1)
 
 
 @dataclass(frozen=True)

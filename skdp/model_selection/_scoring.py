@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from sklearn.base import is_classifier, is_regressor
 
 from skdp._input import declared_labels
@@ -84,6 +85,7 @@ def resolve_scoring(
         kind = SCORINGS[_checked_name(scoring)]
         _check_suits(kind, estimator)
         found = kind.of(_facts(estimator, classes, target_bounds))
+        _check_same_labels(found, estimator)
     _check_suits(found, estimator)
     return found
 
@@ -146,6 +148,20 @@ def last_step(estimator: Any) -> Any:
     while hasattr(estimator, "steps"):
         estimator = estimator.steps[-1][1]
     return estimator
+
+
+def _check_same_labels(scoring: PrivateScoring, estimator: Any) -> None:
+    """Refuse labels of which a fitted model has no probability, or other ones."""
+    labels = getattr(scoring, "classes", None)
+    known = getattr(last_step(estimator), "classes_", None)
+    if scoring.method != "predict_proba" or labels is None or known is None:
+        return
+    if set(labels) != set(np.asarray(known).tolist()):
+        raise ValueError(
+            f"The 'classes' argument must hold the labels of the estimator for "
+            f"scoring={scoring.name!r}. Got {list(labels)!r} for a model of "
+            f"{np.asarray(known).tolist()!r}. Leave it out."
+        )
 
 
 def _check_suits(

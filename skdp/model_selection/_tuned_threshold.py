@@ -25,7 +25,7 @@ from skdp.model_selection._histogram_scoring import (
 from skdp.model_selection._method import Choice, SearchFacts
 from skdp.model_selection._private_evaluation import PrivateEvaluation
 from skdp.model_selection._registry import ChosenMethod
-from skdp.model_selection._results import as_released
+from skdp.model_selection._results import as_released, results_table
 from skdp.model_selection._scoring import resolve_scoring
 from skdp.model_selection._scoring_base import PrivateScoring
 from skdp.model_selection._search import PrivateSearch, _Plan
@@ -255,6 +255,8 @@ class DPTunedThresholdClassifier(PrivateSearch):
             self.evaluation_, THRESHOLD_SCORES[self.scoring]
         )
         self.scoring_ = self.scoring
+        self.best_index_, self.best_params_ = 0, {}
+        self.cv_results_ = results_table([{}], None)
         stand_in = plan.stand_ins[0]
         self.has_model_ = choice.estimator is not None
         model = choice.estimator if self.has_model_ else stand_in

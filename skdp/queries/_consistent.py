@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -28,9 +30,50 @@ def consistent(counts: FloatArray, total: float) -> FloatArray:
     return np.asarray(np.maximum(counts - lowered, 0.0))
 
 
-def made_consistent(counts: FloatArray, error: float, n_samples: int) -> FloatArray:
-    """Counts of all records; without noise they are whole but for rounding."""
-    return consistent(counts, n_samples) if error else np.rint(counts)
+# Fewer records than there should be are believed at so many deviations: by chance
+# once in 500 million tables.
+_BELIEVED = 6.0
+
+
+@dataclass(frozen=True)
+class Total:
+    """How many records are in some cell.
+
+    Parameters
+    ----------
+    count : float
+        n, unless released counts say that far fewer are: null records are in no cell.
+    error : float
+        Standard deviation of the noise in it; 0 for n, which is public.
+    """
+
+    count: float
+    error: float = 0.0
+
+    @classmethod
+    def of(cls, tables: Sequence[tuple[FloatArray, float]], n_samples: int) -> Total:
+        """From released tables of all records, each with its noise.
+
+        Parameters
+        ----------
+        tables : sequence of (counts, standard deviation of each count)
+        n_samples : int
+            Public.
+        """
+        sums = np.array([float(counts.sum()) for counts, _ in tables])
+        if not any(error for _, error in tables):
+            return cls(float(np.rint(sums[0])))
+        # Each sum has the noise of its cells; the mean of least variance.
+        weights = np.array([1 / (error**2 * counts.size) for counts, error in tables])
+        found = float(sums @ weights / weights.sum())
+        error = 1 / math.sqrt(float(weights.sum()))
+        if n_samples - found < _BELIEVED * error:
+            return cls(float(n_samples))
+        return cls(max(found, 0.0), error)
+
+    def share_out(self, counts: FloatArray, error: float) -> FloatArray:
+        """Consistent counts; those without noise are whole but for rounding."""
+        return consistent(counts, self.count) if error else np.rint(counts)
 
 
 def place_of_rank(counts: FloatArray, rank: float) -> float:

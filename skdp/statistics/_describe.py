@@ -22,6 +22,7 @@ from skdp.privacy._answers import Answers
 from skdp.privacy._laws import LAWS, NoiseLaw
 from skdp.privacy._plan import Line, Plan
 from skdp.privacy._record import PrivacyRecord
+from skdp.queries._consistent import Total
 from skdp.queries._table_sums import Moments, Table, TableSums
 from skdp.statistics._asked import Asked, asked_of
 from skdp.statistics._description import CrossTable, Description
@@ -280,18 +281,27 @@ def _described(
     histograms: dict[str, Histogram] = {}
     means: dict[str, Mean] = {}
     crosses: dict[tuple[str, str], CrossTable] = {}
-    columns, n = asked.bins.columns, query.n_samples
-    sums = zip(asked.statistics, query.read(released), query.weights, strict=True)
-    for statistic, found, weight in sums:
-        error, (first, *others) = deviation / weight, statistic.columns
-        column = columns[first]
-        part = statistic.part
+    columns, sums = asked.bins.columns, query.read(released)
+    errors = [deviation / weight for weight in query.weights]
+    total = Total.of(
+        [
+            (found, error)
+            for statistic, found, error in zip(
+                asked.statistics, sums, errors, strict=True
+            )
+            if isinstance(statistic.part, Table)
+        ],
+        query.n_samples,
+    )
+    for statistic, found, error in zip(asked.statistics, sums, errors, strict=True):
+        first, *others = statistic.columns
+        column, part = columns[first], statistic.part
         if isinstance(part, Table) and others:
             both = column, columns[others[0]]
-            cross = CrossTable.of(both, part.cells, found, error, n)
+            cross = CrossTable.of(both, part.cells, found, error, total)
             crosses[cross.columns] = cross
         elif isinstance(part, Table):
-            histograms[column.name] = Histogram.of(column, found, error, n)
+            histograms[column.name] = Histogram.of(column, found, error, total)
         else:
             known = histograms[column.name]
             axis, k = asked.axes[first], Moments.k

@@ -15,7 +15,7 @@ from skdp._floats import FloatArray
 from skdp._validation import check_real
 from skdp.ensemble._bins import BinnedColumn
 from skdp.privacy._record import PrivacyRecord
-from skdp.queries._consistent import made_consistent
+from skdp.queries._consistent import Total
 from skdp.statistics._asked import cell_labels
 from skdp.statistics._summaries import Histogram, Mean
 
@@ -50,12 +50,12 @@ class CrossTable:
         cells: tuple[tuple[int, ...], ...],
         released: FloatArray,
         error: float,
-        n_samples: int,
+        total: Total,
     ) -> CrossTable:
         """Made consistent; `cells` are those of the codes of both columns."""
         first, second = columns
         labels = cell_labels(first, cells[0]), cell_labels(second, cells[1])
-        counts = made_consistent(released, error, n_samples)
+        counts = total.share_out(released, error)
         return cls((first.name, second.name), labels, counts, error)
 
     def to_frame(self) -> pd.DataFrame:
@@ -220,7 +220,7 @@ class Description:
             "count": histogram.n_present,
             "count_error": error,
             "missing": histogram.missing,
-            "missing_error": error,
+            "missing_error": histogram.error if histogram.column.has_missing else 0.0,
         }
         if mean is None:
             place = int(np.argmax(histogram.present))

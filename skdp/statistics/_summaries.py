@@ -12,11 +12,7 @@ import pandas as pd
 from skdp._floats import FloatArray
 from skdp.ensemble._bins import BinnedColumn
 from skdp.preprocessing._table_axes import NumberAxis, TimeAxis
-from skdp.queries._consistent import (
-    made_consistent,
-    place_of_rank,
-    rank_deviation,
-)
+from skdp.queries._consistent import Total, place_of_rank, rank_deviation
 from skdp.queries._pair_sums import shrunken_mean
 
 
@@ -33,18 +29,21 @@ class Histogram:
     error : float
         Standard deviation of the noise in one count, before they were made consistent.
         Public.
+    total_error : float
+        Of the noise in their sum: 0 if that is n.
     """
 
     column: BinnedColumn
     counts: FloatArray
     error: float
+    total_error: float = 0.0
 
     @classmethod
     def of(
-        cls, column: BinnedColumn, released: FloatArray, error: float, n_samples: int
+        cls, column: BinnedColumn, released: FloatArray, error: float, total: Total
     ) -> Histogram:
         """Made consistent."""
-        return cls(column, made_consistent(released, error, n_samples), error)
+        return cls(column, total.share_out(released, error), error, total.error)
 
     @property
     def present(self) -> FloatArray:
@@ -63,8 +62,9 @@ class Histogram:
 
     @property
     def n_present_error(self) -> float:
-        """Of the noise in it: where none may be missing, it is public."""
-        return self.error if self.column.has_missing else 0.0
+        """Of the noise in it: where none may be missing, that of all counts."""
+        missing = self.error if self.column.has_missing else 0.0
+        return math.hypot(missing, self.total_error)
 
     def quantile(self, q: float) -> tuple[Any, float]:
         """A quantile and its error; NaN if nothing is present.

@@ -96,6 +96,17 @@ def test_other_labels_are_in_no_cell():
     assert found.sum(axis=1).tolist() == [0, 1]
 
 
+@pytest.mark.parametrize("kind", [RocAuc, F1])
+def test_counts_are_the_sums_of_contributions(kind):
+    y, p = scored(500)
+    y[:5], p[5:8] = 7, math.nan
+    said = p[:, None] if kind is RocAuc else np.rint(p)[:, None]
+    scorer = kind((0, 1))
+    added = scorer.contributions(Says(), said, y).sum(axis=0)
+    assert np.array_equal(scorer.statistic(Says(), said, y), added)
+    assert added.sum() == 495
+
+
 def test_hostile_counts():
     for scorer in (RocAuc((0, 1)), F1((0, 1)), F1Macro((0, 1, 2))):
         for value in (-1e9, 0.0, 1e9):

@@ -129,6 +129,8 @@ def test_refusals():
     three = LogisticRegression().fit(*classified(n_labels=3))
     with pytest.raises(ValueError, match="two labels"):
         private_evaluation(three, X, Y, epsilon=1.0)
+    with pytest.raises(ValueError, match="labels of the estimator"):
+        evaluated(1.0, classes=[0, 7])
     with pytest.raises(ValueError, match="rise from 0 to 1"):
         evaluated(1.0, thresholds=[0.1, 0.2])
     with pytest.raises(ValueError, match="'threshold'"):

@@ -23,7 +23,9 @@ from skdp import (
     DPLinearSVC,
     DPLogisticRegression,
     DPTunedThresholdClassifier,
+    privacy_report,
     private_score,
+    set_budget,
 )
 from skdp.model_selection import _held_out, _search
 from skdp.model_selection._histogram_scoring import RocAuc
@@ -94,6 +96,14 @@ def test_a_declared_threshold_is_free(tmp_path):
     assert len(ledger.spends()) == 2
     FixedThresholdClassifier(FrozenEstimator(model), threshold=0.05).fit(X, Y)
     assert len(ledger.spends()) == 2
+
+
+def test_reports():
+    fitted = tuned().fit(X, Y)
+    assert "balanced_accuracy" in repr(fitted.report())
+    assert "DPTunedThresholdClassifier" in repr(privacy_report(fitted))
+    assert "DPTunedThresholdClassifier" in repr(privacy_report(tuned()))
+    assert set_budget(tuned(), epsilon=0.3, delta=1e-6).epsilon == 0.3
 
 
 def test_in_a_pipeline_with_labels_that_are_strings():

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize
 
 from skdp.queries._consistent import (
+    Total,
     consistent,
     place_of_rank,
     rank_deviation,
@@ -52,3 +55,19 @@ def test_deviation_of_ranks_by_simulation():
     noise -= noise.mean(axis=1, keepdims=True)  # brought to a known sum
     ranks = noise.cumsum(axis=1)[:, 3]
     assert rank_deviation(3.0, 4.0, 10) == pytest.approx(ranks.std(), rel=0.02)
+
+
+def test_far_fewer_records_than_there_should_be_are_believed():
+    rng = np.random.default_rng(0)
+
+    def found(n):
+        tables = [(np.full(4, n / 4) + rng.normal(0, 3, 4), 3.0) for _ in range(5)]
+        return Total.of(tables, 1000)
+
+    for _ in range(100):
+        assert found(1000) == Total(1000.0)
+        few = found(700)
+        assert few.error == pytest.approx(3 * 2 / math.sqrt(5))
+        assert abs(few.count - 700) < 8 * few.error
+    assert Total.of([(np.array([-5.0, -9.0]), 0.1)], 10).count == 0.0
+    assert Total.of([(np.array([2.0, 3.0]), 0.0)], 10) == Total(5.0)

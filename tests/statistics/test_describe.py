@@ -309,3 +309,21 @@ def test_rows_that_cannot_be_read_are_in_no_cell(tmp_path):
     )
     found = describe(source, epsilon=math.inf)
     assert found.histograms["sex"].counts.sum() == 690
+
+
+def test_far_fewer_rows_than_declared_do_not_move_means(tmp_path):
+    pytest.importorskip("pyarrow")
+    X = pd.DataFrame({"x": np.full(4000, 9.0), "s": "a"})
+    X.loc[:1999, "x"] = np.nan
+    X.to_parquet(tmp_path / "x.parquet")
+    source = skdp.ParquetSource(
+        tmp_path / "x.parquet",
+        target=None,
+        n_samples=4000,
+        columns={"x": (0, 10), "s": ["a"]},
+    )
+    found = describe(source, epsilon=10.0)
+    mean, counts = found.means["x"], found.histograms["s"].counts
+    # Half the records are in no cell; taken for n they would bring the mean to 7.
+    assert abs(mean.mean - 9) < max(8 * mean.mean_error, 0.1)
+    assert abs(counts.sum() - 2000) < 100
