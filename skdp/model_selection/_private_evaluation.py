@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
+from sklearn.isotonic import IsotonicRegression
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._floats import FloatArray
@@ -197,6 +199,33 @@ class PrivateEvaluation:
                 "error": error,
             }
         )
+
+    def calibrate(self, probabilities: ArrayLike) -> FloatArray:
+        """Predicted probabilities brought near to the shares that were found.
+
+        By isotonic regression on the released counts, straight between the middles of
+        intervals; the order of records stays but for ties. Costs nothing.
+
+        Parameters
+        ----------
+        probabilities : array-like of shape (n_samples,)
+            Of the positive label: ``model.predict_proba(X)[:, 1]``.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        both = self.counts.sum(axis=0)
+        is_there = both > 0
+        if not is_there.any():
+            return np.asarray(probabilities, dtype=np.float64)
+        both, positive = both[is_there], self.counts[1, is_there]
+        middles = (self.thresholds[1:] + self.thresholds[:-1])[is_there] / 2
+        # One over the variance of a share, of the sample and of the noise.
+        weights = both**2 / (both / 4 + self.error**2)
+        monotone = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip")
+        monotone.fit(middles, positive / both, sample_weight=weights)
+        return np.asarray(monotone.predict(np.asarray(probabilities, dtype=float)))
 
     def roc_curve(self) -> pd.DataFrame:
         """``fpr``, ``tpr`` and ``threshold``, from the largest threshold down."""

@@ -12,7 +12,7 @@ import pytest
 from sklearn.base import BaseEstimator
 from sklearn.calibration import calibration_curve
 from sklearn.linear_model import LinearRegression, LogisticRegression
-from sklearn.metrics import confusion_matrix, roc_auc_score
+from sklearn.metrics import confusion_matrix, log_loss, roc_auc_score
 
 import skdp
 from skdp import BudgetExceeded, BudgetLedger, private_comparison, private_evaluation
@@ -70,6 +70,26 @@ def test_curves_go_from_nothing_to_everything():
     assert (roc.diff().iloc[1:][["fpr", "tpr"]] >= 0).all().all()
     assert precision["recall"].iloc[-1] == pytest.approx(1)
     assert np.trapezoid(roc["tpr"], roc["fpr"]) == pytest.approx(found.roc_auc)
+
+
+class Bold(LogisticRegression):
+    """Far too sure of itself."""
+
+    def predict_proba(self, X):
+        odds = np.exp(4 * self.decision_function(X))
+        return np.column_stack([1 / (1 + odds), odds / (1 + odds)])
+
+
+@pytest.mark.parametrize("epsilon", [1.0, math.inf])
+def test_calibrated_probabilities_are_nearer_to_shares(epsilon):
+    bold = Bold().fit(X, Y)
+    found = private_evaluation(bold, X, Y, epsilon=epsilon)
+    before = bold.predict_proba(X)[:, 1]
+    after = found.calibrate(before)
+    assert log_loss(Y, after) < log_loss(Y, before) - 0.1
+    assert (np.diff(after[np.argsort(before)]) >= 0).all()
+    nothing = replace(found, counts=np.zeros_like(found.counts))
+    assert np.array_equal(nothing.calibrate(before), before)
 
 
 def test_error_of_roc_auc_by_simulation():
