@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.metrics import get_scorer
+from sklearn.metrics import confusion_matrix
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._floats import FloatArray
@@ -200,7 +200,9 @@ class DPTunedThresholdClassifier(PrivateSearch):
                 "score() needs a table in memory. Got a source. Use "
                 "skdp.private_score(model, source, ...)."
             )
-        return float(get_scorer(self.scoring_)(self, X, y))
+        labels = list(self.classes_)
+        confusion = confusion_matrix(y, self.predict(X), labels=labels)
+        return THRESHOLD_SCORES[self.scoring_](confusion.astype(np.float64))
 
     def _list_candidates(self) -> list[dict[str, Any]]:
         check_choice("scoring", self.scoring, THRESHOLD_SCORES)

@@ -113,6 +113,11 @@ def test_in_a_pipeline_with_labels_that_are_strings():
     fitted = DPTunedThresholdClassifier(steps).fit(X, names)
     assert set(fitted.predict(X)) <= {"no", "yes"}
     assert fitted.evaluation_.labels == ("no", "yes")
+    expected = balanced_accuracy_score(names, fitted.predict(X))
+    assert fitted.score(X, names) == pytest.approx(expected)
+    assert (
+        0 <= clone(fitted).set_params(scoring="f1").fit(X, names).score(X, names) <= 1
+    )
     score = private_score(fitted, X, names, epsilon=1.0, scoring="balanced_accuracy")
     assert 0 <= score.value <= 1
 
