@@ -85,8 +85,8 @@ def resolve_scoring(
         kind = SCORINGS[_checked_name(scoring)]
         _check_suits(kind, estimator)
         found = kind.of(_facts(estimator, classes, target_bounds))
-        _check_same_labels(found, estimator)
     _check_suits(found, estimator)
+    _check_same_labels(found, estimator)
     return found
 
 
