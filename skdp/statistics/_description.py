@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -263,5 +262,9 @@ def _digits(number: float) -> str:
     return f"{number:.4g}" if abs(number) < 1e4 else f"{number:.0f}"
 
 
+# What a Timedelta holds: 285 years.
+_LONGEST = 9e9
+
+
 def _seconds(value: float) -> Any:
-    return pd.NaT if math.isnan(value) else pd.Timedelta(seconds=value)
+    return pd.Timedelta(seconds=value) if value < _LONGEST else pd.NaT

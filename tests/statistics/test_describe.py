@@ -259,6 +259,16 @@ def test_shown():
     pd.testing.assert_frame_equal(again.to_frame(), found.to_frame())
 
 
+@pytest.mark.parametrize("epsilon", [1e-6, 1e-3])
+def test_noise_far_above_the_table_is_shown_too(epsilon):
+    found = described(epsilon, table(20))
+    for part in (repr, lambda x: x._repr_html_()):
+        assert "privat" in part(found)
+    old = Dates("0900-01-01", "2020-12-31")
+    X = pd.DataFrame({"x": pd.to_datetime(["2019-01-01"] * 20)})
+    assert len(describe(X, {"x": old}, epsilon=epsilon).to_frame()) == 1
+
+
 def test_names_are_escaped():
     X = pd.DataFrame({"<b>": ["x"] * 50, "c": ["x"] * 50})
     found = describe(X, {"<b>": ["x"], "c": ["x"]}, crosses=[("<b>", "c")])
