@@ -30,6 +30,7 @@ _HOMES = {
     "DPSparseLinearRegression": "skdp.linear_model",
     "DPSparseLogisticRegression": "skdp.linear_model",
     "DPStandardScaler": "skdp.preprocessing",
+    "DPTunedThresholdClassifier": "skdp.model_selection",
     "DaskSource": "skdp.io",
     "DeclaredOneHotEncoder": "skdp.preprocessing",
     "Federation": "skdp.federated",
@@ -41,9 +42,12 @@ _HOMES = {
     "RowNormClipper": "skdp.preprocessing",
     "SqlSource": "skdp.io",
     "TableEncoder": "skdp.preprocessing",
+    "describe": "skdp.statistics",
     "forecast": "skdp.linear_model",
     "privacy_report": "skdp.pipeline",
     "set_budget": "skdp.pipeline",
+    "private_comparison": "skdp.model_selection",
+    "private_evaluation": "skdp.model_selection",
     "private_score": "skdp.model_selection",
 }
 
@@ -82,7 +86,10 @@ if TYPE_CHECKING:  # what editors and type checkers see; a test holds both to be
     from skdp.model_selection import (
         DPGridSearchCV as DPGridSearchCV,
         DPRandomizedSearchCV as DPRandomizedSearchCV,
+        DPTunedThresholdClassifier as DPTunedThresholdClassifier,
         PrivateScore as PrivateScore,
+        private_comparison as private_comparison,
+        private_evaluation as private_evaluation,
         private_score as private_score,
     )
     from skdp.neural_network import (
@@ -108,6 +115,9 @@ if TYPE_CHECKING:  # what editors and type checkers see; a test holds both to be
         Budget as Budget,
         BudgetLedger as BudgetLedger,
         PrivacyRecord as PrivacyRecord,
+    )
+    from skdp.statistics import (
+        describe as describe,
     )
 else:
 

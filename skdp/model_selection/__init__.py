@@ -8,6 +8,17 @@ from skdp.model_selection._classification_scoring import (
 from skdp.model_selection._composition import Composition
 from skdp.model_selection._disjoint_splits import DisjointSplits
 from skdp.model_selection._grid_search import DPGridSearchCV, DPRandomizedSearchCV
+from skdp.model_selection._histogram_scoring import F1, F1Macro, RocAuc
+from skdp.model_selection._private_comparison import (
+    PrivateComparison,
+    private_comparison,
+)
+from skdp.model_selection._private_evaluation import (
+    PrivateConfusionMatrix,
+    PrivateEvaluation,
+    private_confusion_matrix,
+    private_evaluation,
+)
 from skdp.model_selection._private_score import PrivateScore, private_score
 from skdp.model_selection._random_stopping import RandomStopping
 from skdp.model_selection._rating_splits import RatingKFold, UserKFold
@@ -20,8 +31,10 @@ from skdp.model_selection._regression_scoring import (
 from skdp.model_selection._report import SearchReport
 from skdp.model_selection._scoring import SCORINGS, resolve_scoring
 from skdp.model_selection._scoring_base import PrivateScoring
+from skdp.model_selection._tuned_threshold import DPTunedThresholdClassifier
 
 __all__ = [
+    "F1",
     "METHODS",
     "R2",
     "SCORINGS",
@@ -30,16 +43,25 @@ __all__ = [
     "Composition",
     "DPGridSearchCV",
     "DPRandomizedSearchCV",
+    "DPTunedThresholdClassifier",
     "DisjointSplits",
+    "F1Macro",
     "NegLogLoss",
     "NegMeanAbsoluteError",
     "NegMeanSquaredError",
+    "PrivateComparison",
+    "PrivateConfusionMatrix",
+    "PrivateEvaluation",
     "PrivateScore",
     "PrivateScoring",
     "RandomStopping",
     "RatingKFold",
+    "RocAuc",
     "SearchReport",
     "UserKFold",
+    "private_comparison",
+    "private_confusion_matrix",
+    "private_evaluation",
     "private_score",
     "resolve_scoring",
 ]

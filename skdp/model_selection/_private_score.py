@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -19,6 +19,7 @@ from sklearn.utils.validation import (
 )
 
 from skdp._base import PUBLIC_OF_TABLES, DeclaredEstimator, PrivateEstimator
+from skdp._floats import FloatArray
 from skdp._input import check_rows, check_targets, without_data
 from skdp.data import Table
 from skdp.io._scores import SourceScores, scores_of
@@ -113,9 +114,9 @@ def private_score(
     y : array-like of shape (n_samples,)
         Labels, or finite targets. Left out with a source, which has its target.
     scoring : str, PrivateScoring or None, default=None
-        "accuracy", "balanced_accuracy", "neg_log_loss", "neg_mean_absolute_error",
-        "neg_mean_squared_error" or "r2". None: "accuracy" for classifiers,
-        "neg_mean_squared_error" for regressors.
+        "accuracy", "balanced_accuracy", "f1", "f1_macro", "neg_log_loss", "roc_auc",
+        "neg_mean_absolute_error", "neg_mean_squared_error" or "r2". None: "accuracy"
+        for classifiers, "neg_mean_squared_error" for regressors.
     epsilon : float in [1e-6, 1e8] or inf
         Privacy loss. inf gives scikit-learn's score, which is **not** private.
     delta : 0 or float in [1e-50, 1), default=1e-6
@@ -152,6 +153,7 @@ def private_score(
 
     See Also
     --------
+    private_evaluation : Curves and several scores of two labels, at one cost.
     sklearn.metrics.get_scorer : The scores without privacy.
 
     Examples
@@ -168,7 +170,7 @@ def private_score(
     >>> 0 <= float(score) <= 1, score.privacy.epsilon
     (True, 1.0)
     """
-    release = _ScoreRelease(epsilon, delta, adjacency, random_state, ledger)
+    release = ScoreRelease(epsilon, delta, adjacency, random_state, ledger)
     budget = release._check_privacy_params()
     check_is_fitted(estimator)
     found = resolve_scoring(
@@ -188,7 +190,8 @@ def private_score(
 class _Release:
     """How a score will be released: public facts, settled before the commit.
 
-    `law` is None for an infinite epsilon; `why` says why it is this law.
+    `law` is None for an infinite epsilon; `why` says why it is this law. `what` is
+    what the books call it.
     """
 
     scoring: PrivateScoring
@@ -196,6 +199,7 @@ class _Release:
     budget: Budget
     law: NoiseLaw | None
     why: str
+    what: str = "private_score"
 
     @property
     def plan(self) -> Plan | None:
@@ -242,7 +246,49 @@ def _planned(
     return _Release(scoring, query, budget_of(law, budget), law, why)
 
 
-class _ScoreRelease(PrivateEstimator):
+@dataclass(frozen=True, eq=False)
+class ReleasedStatistic:
+    """A released statistic, the deviation of its noise, and what it cost."""
+
+    value: FloatArray
+    deviation: float
+    record: PrivacyRecord
+
+
+def released_statistic(
+    release: ScoreRelease,
+    what: str,
+    scoring: PrivateScoring,
+    estimator: Any,
+    X: Any,
+    y: Any,
+) -> ReleasedStatistic:
+    """The statistic of a score, on the books under another name.
+
+    Parameters
+    ----------
+    release : ScoreRelease
+    what : str
+        What the books call it.
+    estimator : estimator, or tuple of estimators that are compared
+        Fitted. Several are compared on tables in memory.
+    """
+    budget = release._check_privacy_params()
+    has_ledger = release.ledger is not None
+    adjacency = release.adjacency
+    planned = replace(
+        _planned(estimator, scoring, budget, adjacency, has_ledger=has_ledger),
+        what=what,
+    )
+    if not isinstance(X, TableSource):
+        return release.statistic(planned, Table(*_accepted(estimator, scoring, X, y)))
+    refuse_targets(y)
+    scored = scores_of(X, scoring, estimator, is_private=budget.is_finite)
+    found: ReleasedStatistic = X.during(lambda: release.statistic(planned, scored))
+    return found
+
+
+class ScoreRelease(PrivateEstimator):
     """Budget, books and noise of one score."""
 
     def __init__(
@@ -271,13 +317,20 @@ class _ScoreRelease(PrivateEstimator):
         record = self._record(release, answers, table, notes)
         return PrivateScore(value, error, release.scoring.name, record)
 
+    def statistic(self, release: _Release, table: Scored) -> ReleasedStatistic:
+        """Calibrate, commit, ask; without a score."""
+        answers, notes = self._commit(release, table)
+        released = answers.ask(release.query)
+        record = self._record(release, answers, table, notes)
+        return ReleasedStatistic(released.value, released.deviation, record)
+
     def _commit(
         self, release: _Release, table: Scored
     ) -> tuple[Answers, tuple[str, ...]]:
         """Put the release on the books; nothing was read before."""
         door = self._door(release.budget)
         notes = self._warn_of_public_facts(release.budget, table.n_samples, door)
-        label = f"private_score(scoring={release.scoring.name!r})"
+        label = f"{release.what}(scoring={release.scoring.name!r})"
         return door.commit(release.plan, table, label=label), notes
 
     def _record(
@@ -291,7 +344,7 @@ class _ScoreRelease(PrivateEstimator):
         return self._record_of(
             answers,
             release.budget,
-            estimator=f"private_score({release.scoring.name})",
+            estimator=f"{release.what}({release.scoring.name})",
             mechanism=(
                 f"{law.name} noise for an L{law.norm} sensitivity" if law else ""
             ),
@@ -322,7 +375,8 @@ def _accepted(
         # As objects: one entry must not decide the kind of all.
         to_rows = X.tocsr if issparse(X) else partial(np.array, X, dtype=object)
         X = without_data(to_rows, "The X argument must be a table. Got something else.")
-    _check_first_step(estimator, X)
+    for each in estimator if isinstance(estimator, tuple) else (estimator,):
+        _check_first_step(each, X)
     if scoring.task == "regression":
         y = check_targets(estimator, X, y)
     else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from sklearn.base import is_classifier, is_regressor
 
 from skdp._input import declared_labels
@@ -13,6 +14,7 @@ from skdp.model_selection._classification_scoring import (
     BalancedAccuracy,
     NegLogLoss,
 )
+from skdp.model_selection._histogram_scoring import F1, F1Macro, RocAuc
 from skdp.model_selection._regression_scoring import (
     R2,
     NegMeanAbsoluteError,
@@ -26,6 +28,9 @@ SCORINGS: dict[str, type[PrivateScoring]] = {
         Accuracy,
         BalancedAccuracy,
         NegLogLoss,
+        RocAuc,
+        F1,
+        F1Macro,
         NegMeanAbsoluteError,
         NegMeanSquaredError,
         R2,
@@ -33,12 +38,12 @@ SCORINGS: dict[str, type[PrivateScoring]] = {
 }
 # Beginnings of scikit-learn's names that are refused, each with its reason.
 _REFUSED = {
-    "roc_auc": "one record can change the rank of every other, so that no useful bound "
-    "is implemented. Use 'neg_log_loss'.",
-    "average_precision": "one record can change the rank of every other, so that no "
-    "useful bound is implemented. Use 'neg_log_loss'.",
-    "f1": "a ratio of counts; it could follow from a noisy histogram, but is not "
-    "offered. Use 'balanced_accuracy'.",
+    "roc_auc_": "of several labels each pair would have a histogram of its own. Use "
+    "'roc_auc' for two labels, 'f1_macro' or 'neg_log_loss' for several.",
+    "average_precision": "a record for which a model raises would not count as its "
+    "worst. Use private_evaluation(...).average_precision, or 'roc_auc'.",
+    "f1_": "only 'f1' and 'f1_macro' are offered. Read others off "
+    "private_confusion_matrix.",
 }
 
 
@@ -81,6 +86,7 @@ def resolve_scoring(
         _check_suits(kind, estimator)
         found = kind.of(_facts(estimator, classes, target_bounds))
     _check_suits(found, estimator)
+    _check_same_labels(found, estimator)
     return found
 
 
@@ -110,7 +116,7 @@ def _checked_name(scoring: Any) -> str:
             f"known. {allowed}"
         )
     for start, reason in _REFUSED.items():
-        if scoring.startswith(start):
+        if scoring.startswith(start) and scoring not in SCORINGS:
             raise ValueError(
                 f"The 'scoring' parameter cannot be {scoring!r}: {reason} {allowed}"
             )
@@ -142,6 +148,20 @@ def last_step(estimator: Any) -> Any:
     while hasattr(estimator, "steps"):
         estimator = estimator.steps[-1][1]
     return estimator
+
+
+def _check_same_labels(scoring: PrivateScoring, estimator: Any) -> None:
+    """Refuse labels of which a fitted model has no probability, or other ones."""
+    labels = getattr(scoring, "classes", None)
+    known = getattr(last_step(estimator), "classes_", None)
+    if scoring.method != "predict_proba" or labels is None or known is None:
+        return
+    if set(labels) != set(np.asarray(known).tolist()):
+        raise ValueError(
+            f"The 'classes' argument must hold the labels of the estimator for "
+            f"scoring={scoring.name!r}. Got {list(labels)!r} for a model of "
+            f"{np.asarray(known).tolist()!r}. Leave it out."
+        )
 
 
 def _check_suits(

@@ -121,7 +121,7 @@ class PrivateScoring(ABC):
         """
         y = np.asarray(y)
         with no_warnings():
-            quality = _row_by_row(self._quality, self._worst, estimator, X, y)
+            quality = row_by_row(self._quality, self._worst, estimator, X, y)
             exact = self._spread(quality, y)
             return np.asarray(np.rint(exact / QUANTUM) * QUANTUM)
 
@@ -172,7 +172,7 @@ def column(values: Any, n_samples: int) -> NDArray[Any]:
 Quality = Callable[[Any, Any, NDArray[Any]], FloatArray]
 
 
-def _row_by_row(
+def row_by_row(
     quality: Quality, worst: float, estimator: Any, X: Any, y: NDArray[Any]
 ) -> FloatArray:
     """The quality of each record; `worst` for those for which the estimator raises.

@@ -37,7 +37,7 @@ from skdp.model_selection._registry import ChosenMethod, choose_method
 from skdp.model_selection._report import SearchReport
 from skdp.model_selection._results import as_released, results_table
 from skdp.model_selection._scoring import resolve_scoring
-from skdp.model_selection._scoring_base import MOST_RECORDS
+from skdp.model_selection._scoring_base import MOST_RECORDS, PrivateScoring
 from skdp.model_selection._search_noise import warn_of_search_noise
 from skdp.model_selection._trial import Job
 from skdp.pipeline._clipped_rows import warn_of_clipped_rows
@@ -204,7 +204,7 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
             y,
             self.adjacency,
         )
-        scorers = [resolve_scoring(self.scoring, x) for x in accepted.stand_ins]
+        scorers = [self._scorer(x) for x in accepted.stand_ins]
         facts = SearchFacts(
             n_samples=n_samples,
             n_candidates=len(grid),
@@ -214,7 +214,7 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
             validation_fraction=self.validation_fraction,
             has_ledger=self.ledger is not None,
         )
-        chosen = choose_method(self.method, self.method_params, facts)
+        chosen = self._method(facts)
         multiplier = calibrate(partial(chosen.method.event, facts=facts), budget)
         candidates = tuple(
             Candidate(params, self._prepared(model, X, y, chosen, multiplier, facts))
@@ -236,6 +236,14 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
         return _Plan(
             facts, chosen, multiplier, candidates, accepted.stand_ins, assumed, notes
         )
+
+    def _scorer(self, stand_in: Any) -> PrivateScoring:
+        """What models are scored by, with public facts of one of them."""
+        return resolve_scoring(self.scoring, stand_in)
+
+    def _method(self, facts: SearchFacts) -> ChosenMethod:
+        """How to choose."""
+        return choose_method(self.method, self.method_params, facts)
 
     def _warn_of_labels(self) -> str:
         warn(

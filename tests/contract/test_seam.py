@@ -25,8 +25,10 @@ from skdp import (
     DPQuantileClipper,
     DPSimpleImputer,
     DPStandardScaler,
+    DPTunedThresholdClassifier,
     Federation,
     Preconditioning,
+    describe,
     private_score,
 )
 from skdp.columns import Range
@@ -325,6 +327,10 @@ FITS = {
     "owners": lambda X, y: DPLogisticRegression(classes=[0, 1], delta=1e-6).fit(
         Federation.simulated([(X[:20], y[:20]), (X[20:], y[20:])])
     ),
+    "description": lambda X, y: describe(X, Range(-9, 9), crosses=[("x0", "x1")]),
+    "threshold": lambda X, y: DPTunedThresholdClassifier(
+        DPLogisticRegression(classes=[0, 1])
+    ).fit(X, y),
     "score": lambda X, y: private_score(
         LogisticRegression().fit(*table(1)), X, y, epsilon=1.0
     ),

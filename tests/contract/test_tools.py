@@ -125,7 +125,7 @@ RATINGS = {
 ALWAYS_DOUBLE = {"DeclaredOneHotEncoder", "TableEncoder"}
 ALWAYS_DOUBLE |= set(MODELS) - set(OF_NUMBERS)
 # Tools themselves: tests/model_selection.
-SEARCHES = {"DPGridSearchCV", "DPRandomizedSearchCV"}
+SEARCHES = {"DPGridSearchCV", "DPRandomizedSearchCV", "DPTunedThresholdClassifier"}
 
 DECLARED = {
     "age": Range(17, 90),

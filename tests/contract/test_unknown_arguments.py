@@ -129,6 +129,7 @@ def positional(kind):
 
 
 SEARCHES = {DPGridSearchCV, skdp.DPRandomizedSearchCV}
+SEARCHES |= {skdp.DPTunedThresholdClassifier}
 BUDGETED = [
     kind
     for kind in CLASSES

@@ -23,6 +23,7 @@ from skdp.model_selection._classification_scoring import (
     BalancedAccuracy,
     NegLogLoss,
 )
+from skdp.model_selection._histogram_scoring import F1, F1Macro, RocAuc
 from skdp.model_selection._regression_scoring import (
     R2,
     NegMeanAbsoluteError,
@@ -38,6 +39,9 @@ SCORERS = {
     "accuracy": Accuracy(),
     "balanced_accuracy": BalancedAccuracy((0, 1, 2)),
     "neg_log_loss": NegLogLoss(),
+    "roc_auc": RocAuc((0, 1)),
+    "f1": F1((0, 1)),
+    "f1_macro": F1Macro((0, 1, 2)),
     "neg_mean_squared_error": NegMeanSquaredError(LOW, HIGH),
     "neg_mean_absolute_error": NegMeanAbsoluteError(LOW, HIGH),
     "r2": R2(LOW, HIGH),
@@ -439,9 +443,14 @@ def test_defaults_and_public_facts_come_from_the_estimator():
 
 
 REFUSED = {
-    "ranks": ("roc_auc", DPLogisticRegression(), ValueError, "rank of every other"),
-    "ovr": ("roc_auc_ovr", DPLogisticRegression(), ValueError, "rank of every other"),
-    "f1": ("f1_macro", DPLogisticRegression(), ValueError, "not offered"),
+    "ranks": ("roc_auc_ovr", DPLogisticRegression(), ValueError, "of several labels"),
+    "precision": (
+        "average_precision",
+        DPLogisticRegression(),
+        ValueError,
+        "private_evaluation",
+    ),
+    "f1": ("f1_micro", DPLogisticRegression(), ValueError, "only 'f1' and 'f1_macro'"),
     "unknown": ("acuracy", DPLogisticRegression(), ValueError, "one of .*'accuracy'"),
     "callable": (lambda e, X, y: 0.0, DPLogisticRegression(), TypeError, "not known"),
     "several": (["accuracy"], DPLogisticRegression(), TypeError, "one name"),
@@ -482,5 +491,6 @@ def test_the_registry_names_every_scorer():
     assert {name: type(scorer) for name, scorer in SCORERS.items()} == SCORINGS
     assert all(name == kind.name for name, kind in SCORINGS.items())
     singles = {name for name, kind in SCORINGS.items() if kind.is_single}
-    assert singles == set(SCORINGS) - {"balanced_accuracy", "r2"}
+    several = {"balanced_accuracy", "f1", "f1_macro", "r2", "roc_auc"}
+    assert singles == set(SCORINGS) - several
     assert all(scorer.size == 1 for n, scorer in SCORERS.items() if n in singles)

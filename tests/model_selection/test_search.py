@@ -114,7 +114,7 @@ BAD = {
         "'tuning_share'",
     ),
     "validation_fraction": ({"validation_fraction": 1.0}, "'validation_fraction'"),
-    "scoring": ({"scoring": "roc_auc"}, "'scoring'.*neg_log_loss"),
+    "scoring": ({"scoring": "roc_auc_ovr"}, "'scoring'.*neg_log_loss"),
     "scoring of another task": ({"scoring": "r2"}, "scoring='r2'"),
     "scorers": ({"scoring": ["accuracy", "r2"]}, "'scoring'"),
     "callable scorer": ({"scoring": lambda m, X, y: 1.0}, "'scoring'"),

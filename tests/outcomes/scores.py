@@ -20,6 +20,9 @@ SCORINGS = {
     "accuracy": ("logistic", "softmax", "hinge"),
     "balanced_accuracy": ("logistic", "softmax", "hinge"),
     "neg_log_loss": ("logistic", "softmax", "hinge"),  # refused without probabilities
+    "roc_auc": ("logistic", "softmax", "hinge"),  # refused of several labels
+    "f1": ("logistic", "softmax", "hinge"),
+    "f1_macro": ("logistic", "softmax", "hinge"),
     "neg_mean_absolute_error": ("squared",),
     "neg_mean_squared_error": ("squared",),
     "r2": ("squared",),

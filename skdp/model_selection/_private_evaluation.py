@@ -1,0 +1,484 @@
+"""`private_evaluation`: curves and scores of a classifier from one noisy histogram."""
+
+from __future__ import annotations
+
+import html
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+from sklearn.isotonic import IsotonicRegression
+from sklearn.utils.validation import check_is_fitted
+
+from skdp._floats import FloatArray
+from skdp._validation import check_count, check_real
+from skdp.model_selection._histogram_scoring import (
+    EQUAL,
+    F1Macro,
+    RocAuc,
+    average_precision,
+    f_scores,
+    roc_auc,
+)
+from skdp.model_selection._private_score import ScoreRelease, released_statistic
+from skdp.model_selection._scoring import resolve_scoring
+from skdp.privacy._record import PrivacyRecord
+
+
+@dataclass(frozen=True, eq=False)
+class PrivateConfusionMatrix:
+    """A released confusion matrix.
+
+    Parameters
+    ----------
+    labels : tuple
+        Public.
+    counts : ndarray of shape (n_labels, n_labels)
+        True labels by predicted ones; at least 0. Private output.
+    error : float
+        Standard deviation of the noise in one count. Public.
+    privacy_ : PrivacyRecord
+    """
+
+    labels: tuple[Any, ...]
+    counts: FloatArray
+    error: float
+    privacy_: PrivacyRecord
+
+    def to_frame(self) -> pd.DataFrame:
+        """The counts, true labels as rows."""
+        rows = pd.Index(self.labels, name="true")
+        return pd.DataFrame(
+            self.counts, index=rows, columns=pd.Index(self.labels, name="predicted")
+        )
+
+    @property
+    def accuracy(self) -> float:
+        """Share of the records on the diagonal."""
+        return float(np.trace(self.counts) / max(self.counts.sum(), 1.0))
+
+    def f_score(self, beta: float = 1.0) -> pd.Series:
+        """F score of each label against the others; costs nothing.
+
+        Parameters
+        ----------
+        beta : float in (0, inf), default=1.0
+            By how much recall weighs more than precision.
+        """
+        beta = check_real(
+            "beta", beta, low=0, high=math.inf, low_open=True, high_open=True
+        )
+        return pd.Series(f_scores(self.counts, beta), index=list(self.labels))
+
+    def plot(self, *, ax: Any = None) -> Any:
+        """scikit-learn's `ConfusionMatrixDisplay` of the counts."""
+        from sklearn.metrics import ConfusionMatrixDisplay
+
+        display = ConfusionMatrixDisplay(
+            np.rint(self.counts).astype(int), display_labels=list(self.labels)
+        )
+        return display.plot(ax=ax)
+
+    def __repr__(self) -> str:
+        return f"{self.to_frame().round().to_string()}\n{self.privacy_!r}"
+
+    def _repr_html_(self) -> str:
+        table: str = self.to_frame().round().to_html(border=0)
+        return table + self.privacy_._repr_html_()
+
+
+@dataclass(frozen=True, eq=False)
+class PrivateEvaluation:
+    """What one noisy histogram says of a classifier of two labels.
+
+    All but `labels` and `error` is private output or post-processing, and costs nothing
+    more. Errors are of the noise alone, not of the records' being a sample.
+
+    Parameters
+    ----------
+    labels : pair of labels
+        The second is the positive one. Public.
+    thresholds : ndarray of shape (n_intervals + 1,)
+        Ends of the intervals, from 0 to 1. Public.
+    counts : ndarray of shape (2, n_intervals)
+        Records of each label whose predicted probability of the positive label lies in
+        each interval; at least 0. Private output.
+    error : float
+        Standard deviation of the noise in one count, before they were brought to be at
+        least 0 and to their sum. Public.
+    privacy_ : PrivacyRecord
+    """
+
+    labels: tuple[Any, Any]
+    thresholds: FloatArray
+    counts: FloatArray
+    error: float
+    privacy_: PrivacyRecord
+
+    @property
+    def roc_auc(self) -> float:
+        """Area under the ROC curve; records in one interval count as tied."""
+        return roc_auc(self.counts)
+
+    @property
+    def roc_auc_error(self) -> float:
+        """Standard error of the noise in `roc_auc`, to first order."""
+        negative, positive = self.counts
+        n_negative, n_positive = float(negative.sum()), float(positive.sum())
+        if min(n_negative, n_positive) < 0.5:
+            return math.inf
+        below = (np.cumsum(negative) - negative / 2) / n_negative
+        above = (n_positive - np.cumsum(positive) + positive / 2) / n_positive
+        moved = np.hypot(
+            np.linalg.norm(below - self.roc_auc) / n_positive,
+            np.linalg.norm(above - self.roc_auc) / n_negative,
+        )
+        return float(self.error * moved)
+
+    @property
+    def average_precision(self) -> float:
+        """Area under precision by recall, labels spread evenly in each interval."""
+        return average_precision(self.counts)
+
+    @property
+    def expected_calibration_error(self) -> float:
+        """`calibration_error` of ten intervals."""
+        return self.calibration_error()
+
+    def calibration_error(self, n_bins: int = 10) -> float:
+        """Mean distance of predicted and found shares, by records.
+
+        Noise makes it larger: below about ``0.8 * error * n_bins / n_samples`` it
+        cannot be told from 0.
+
+        Parameters
+        ----------
+        n_bins : int, default=10
+            At most as many as there are intervals.
+        """
+        found = self.calibration_curve(n_bins)
+        apart = np.abs(found["predicted"] - found["positive"])
+        return float((apart * found["count"]).sum() / max(found["count"].sum(), 1.0))
+
+    def calibration_curve(self, n_bins: int = 10) -> pd.DataFrame:
+        """Predicted and found share of the positive label, by probability.
+
+        Parameters
+        ----------
+        n_bins : int, default=10
+            Intervals are joined to so many at most; those without records are left
+            out.
+
+        Returns
+        -------
+        DataFrame
+            ``predicted`` (every record in the middle of its interval), ``positive``,
+            ``count`` and ``error``, the standard error of the noise in ``positive``.
+        """
+        n = self.counts.shape[1]
+        check_count("n_bins", n_bins, high=n)
+        joined = np.arange(n) * n_bins // n
+        middles = (self.thresholds[1:] + self.thresholds[:-1]) / 2
+        both = self.counts.sum(axis=0)
+        count, positive, predicted, cells = (
+            np.bincount(joined, weights, minlength=n_bins)
+            for weights in (both, self.counts[1], both * middles, np.ones(n))
+        )
+        is_there = count >= 0.5
+        count, cells = count[is_there], cells[is_there]
+        share = positive[is_there] / count
+        error = self.error * np.sqrt(cells * (share**2 + (1 - share) ** 2)) / count
+        return pd.DataFrame(
+            {
+                "predicted": predicted[is_there] / count,
+                "positive": share,
+                "count": count,
+                "error": error,
+            }
+        )
+
+    def calibrate(self, probabilities: ArrayLike) -> FloatArray:
+        """Predicted probabilities brought near to the shares that were found.
+
+        By isotonic regression on the released counts, straight between the middles of
+        intervals; the order of records stays but for ties. Costs nothing.
+
+        Parameters
+        ----------
+        probabilities : array-like of shape (n_samples,)
+            Of the positive label: ``model.predict_proba(X)[:, 1]``.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        both = self.counts.sum(axis=0)
+        is_there = both > 0
+        if not is_there.any():
+            return np.asarray(probabilities, dtype=np.float64)
+        both, positive = both[is_there], self.counts[1, is_there]
+        middles = (self.thresholds[1:] + self.thresholds[:-1])[is_there] / 2
+        # One over the variance of a share, of the sample and of the noise.
+        weights = both**2 / (both / 4 + self.error**2)
+        monotone = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip")
+        monotone.fit(middles, positive / both, sample_weight=weights)
+        return np.asarray(monotone.predict(np.asarray(probabilities, dtype=float)))
+
+    def roc_curve(self) -> pd.DataFrame:
+        """``fpr``, ``tpr`` and ``threshold``, from the largest threshold down."""
+        false, true = self._called()
+        negative, positive = self.counts.sum(axis=1)
+        return pd.DataFrame(
+            {
+                "fpr": false / max(negative, 1e-9),
+                "tpr": true / max(positive, 1e-9),
+                "threshold": self.thresholds[::-1],
+            }
+        )
+
+    def precision_recall_curve(self) -> pd.DataFrame:
+        """``precision``, ``recall`` and ``threshold``, from the largest down."""
+        false, true = self._called()
+        called = false + true
+        out = np.ones_like(called)
+        return pd.DataFrame(
+            {
+                "precision": np.divide(true, called, out=out, where=called > 0),
+                "recall": true / max(float(self.counts[1].sum()), 1e-9),
+                "threshold": self.thresholds[::-1],
+            }
+        )
+
+    def confusion_matrix(self, threshold: float = 0.5) -> PrivateConfusionMatrix:
+        """Counts of true and predicted labels at a threshold of the probability.
+
+        Parameters
+        ----------
+        threshold : float in [0, 1], default=0.5
+            The nearest of `thresholds` is taken.
+        """
+        cut = self._cut(threshold)
+        counts = np.column_stack(
+            [self.counts[:, :cut].sum(axis=1), self.counts[:, cut:].sum(axis=1)]
+        )
+        most = max(cut, self.counts.shape[1] - cut)
+        error = self.error * math.sqrt(most)
+        return PrivateConfusionMatrix(self.labels, counts, error, self.privacy_)
+
+    def f_score(self, threshold: float = 0.5, *, beta: float = 1.0) -> float:
+        """F score of the positive label at a threshold, as in `confusion_matrix`."""
+        return float(self.confusion_matrix(threshold).f_score(beta).iloc[1])
+
+    def _cut(self, threshold: float) -> int:
+        threshold = check_real("threshold", threshold, low=0.0, high=1.0)
+        return int(np.argmin(np.abs(self.thresholds - threshold)))
+
+    def _called(self) -> tuple[FloatArray, FloatArray]:
+        """Records of each label above each threshold, from the largest down."""
+        zero = np.zeros((2, 1))
+        false, true = np.hstack([zero, np.cumsum(self.counts[:, ::-1], axis=1)])
+        return false, true
+
+    def plot_roc(self, *, ax: Any = None, name: str | None = None) -> Any:
+        """scikit-learn's `RocCurveDisplay`."""
+        from sklearn.metrics import RocCurveDisplay
+
+        curve = self.roc_curve()
+        display = RocCurveDisplay(
+            fpr=curve["fpr"].to_numpy(),
+            tpr=curve["tpr"].to_numpy(),
+            roc_auc=self.roc_auc,
+            pos_label=self.labels[1],
+        )
+        return display.plot(ax=ax, name=name)
+
+    def plot_precision_recall(self, *, ax: Any = None, name: str | None = None) -> Any:
+        """scikit-learn's `PrecisionRecallDisplay`."""
+        from sklearn.metrics import PrecisionRecallDisplay
+
+        curve = self.precision_recall_curve()
+        display = PrecisionRecallDisplay(
+            precision=curve["precision"].to_numpy()[::-1],
+            recall=curve["recall"].to_numpy()[::-1],
+            average_precision=self.average_precision,
+            pos_label=self.labels[1],
+        )
+        return display.plot(ax=ax, name=name)
+
+    def plot_calibration(
+        self, n_bins: int = 10, *, ax: Any = None, name: str | None = None
+    ) -> Any:
+        """scikit-learn's `CalibrationDisplay`."""
+        from sklearn.calibration import CalibrationDisplay
+
+        curve = self.calibration_curve(n_bins)
+        predicted = curve["predicted"].to_numpy()
+        display = CalibrationDisplay(
+            prob_true=curve["positive"].to_numpy(),
+            prob_pred=predicted,
+            y_prob=predicted,
+            pos_label=self.labels[1],
+        )
+        return display.plot(ax=ax, name=name)
+
+    def _numbers(self) -> dict[str, str]:
+        return {
+            "ROC AUC": f"{self.roc_auc:.4f} (noise: {self.roc_auc_error:.2g})",
+            "average precision": f"{self.average_precision:.4f}",
+            "F1 at 1/2": f"{self.f_score():.4f}",
+            "expected calibration error": f"{self.calibration_error():.4f}",
+        }
+
+    def __repr__(self) -> str:
+        lines = [f"  {name:<27} {text}" for name, text in self._numbers().items()]
+        return "\n".join([*lines, repr(self.privacy_)])
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><th style='text-align:left'>{html.escape(name)}</th>"
+            f"<td>{html.escape(text)}</td></tr>"
+            for name, text in self._numbers().items()
+        )
+        return f"<table>{rows}</table>{self.privacy_._repr_html_()}"
+
+
+def private_evaluation(
+    estimator: Any,
+    X: Any,
+    y: Any = None,
+    *,
+    epsilon: float,
+    delta: float = 1e-6,
+    adjacency: str = "replace_one",
+    classes: Any = None,
+    thresholds: Any = EQUAL,
+    random_state: int | None = None,
+    ledger: Any = None,
+) -> PrivateEvaluation:
+    """Curves and scores of a fitted classifier of two labels, at one cost.
+
+    ROC curve and AUC, precision and recall, calibration, and confusion matrices and F
+    scores at every threshold follow from one histogram: of records by label, and by
+    interval of the predicted probability. It is released once, with noise.
+
+    **Privacy.** (epsilon, delta)-differential privacy for one record of (X, y), under
+    `adjacency`, with the number of records public, as in `private_score`. Released is
+    the histogram: a record is in one cell, so that one exchanged moves it by the root
+    of 2 and one that becomes the null record by 1
+    (``docs/proofs/private_score.md``). The intervals are public.
+
+    Parameters
+    ----------
+    estimator : fitted classifier of two labels, with predict_proba
+        Public, or paid for; see `private_score`.
+    X : array-like, CSR or source of shape (n_samples, n_features)
+    y : array-like of shape (n_samples,)
+        Left out with a source.
+    epsilon : float in [1e-6, 1e8] or inf
+        Privacy loss. inf gives exact counts, which are **not** private.
+    delta : 0 or float in [1e-50, 1), default=1e-6
+        As in `private_score`.
+    adjacency : {"replace_one", "zero_out"}, default="replace_one"
+    classes : pair of labels or None, default=None
+        Public; the second is the positive one. None: the estimator's.
+    thresholds : sequence of floats, default=24 intervals of equal width
+        Ends of the intervals: rising, from 0 to 1. More of them tell ranks more finely,
+        and add more noise; of a rare label most should be near 0.
+    random_state : int or None, default=None
+        None: private noise. An integer makes it reproducible and **not private**.
+    ledger : BudgetLedger or None, default=None
+
+    Returns
+    -------
+    PrivateEvaluation
+
+    Raises
+    ------
+    ValueError, TypeError
+        For a parameter or input out of range. Nothing was spent.
+    BudgetExceeded
+        If the ledger's cap does not allow this. Nothing was read or spent.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from skdp.model_selection import private_evaluation
+    >>> X, y = make_classification(4000, random_state=0)
+    >>> model = LogisticRegression().fit(X[:2000], y[:2000])
+    >>> found = private_evaluation(model, X[2000:], y[2000:], epsilon=1.0)
+    >>> 0.8 < found.roc_auc <= 1.0, found.privacy_.epsilon
+    (True, 1.0)
+    """
+    release = ScoreRelease(epsilon, delta, adjacency, random_state, ledger)
+    check_is_fitted(estimator)
+    named = resolve_scoring("roc_auc", estimator, classes=classes)
+    scoring = RocAuc(named.classes, thresholds)  # type: ignore[attr-defined]  # a RocAuc, by its name
+    found = released_statistic(release, "private_evaluation", scoring, estimator, X, y)
+    n_samples = found.record.n_samples
+    counts = scoring.counts(found.value, n_samples)
+    low, high = scoring.classes
+    return PrivateEvaluation(
+        (low, high),
+        np.array(scoring.thresholds),
+        counts,
+        found.deviation,
+        found.record,
+    )
+
+
+def private_confusion_matrix(
+    estimator: Any,
+    X: Any,
+    y: Any = None,
+    *,
+    epsilon: float,
+    delta: float = 1e-6,
+    adjacency: str = "replace_one",
+    classes: Any = None,
+    random_state: int | None = None,
+    ledger: Any = None,
+) -> PrivateConfusionMatrix:
+    """Count true and predicted labels of a fitted classifier, with noise.
+
+    **Privacy.** As `private_evaluation`: a record is in one cell of the matrix.
+
+    Parameters
+    ----------
+    estimator : fitted classifier
+        Public, or paid for; see `private_score`.
+    X : array-like, CSR or source of shape (n_samples, n_features)
+    y : array-like of shape (n_samples,)
+        Left out with a source.
+    epsilon : float in [1e-6, 1e8] or inf
+    delta : 0 or float in [1e-50, 1), default=1e-6
+    adjacency : {"replace_one", "zero_out"}, default="replace_one"
+    classes : array-like of labels or None, default=None
+        Public. None: the estimator's.
+    random_state : int or None, default=None
+    ledger : BudgetLedger or None, default=None
+
+    Returns
+    -------
+    PrivateConfusionMatrix
+
+    Raises
+    ------
+    ValueError, TypeError
+        For a parameter or input out of range. Nothing was spent.
+    BudgetExceeded
+        If the ledger's cap does not allow this. Nothing was read or spent.
+    """
+    release = ScoreRelease(epsilon, delta, adjacency, random_state, ledger)
+    check_is_fitted(estimator)
+    scoring = resolve_scoring("f1_macro", estimator, classes=classes)
+    assert isinstance(scoring, F1Macro)
+    what = "private_confusion_matrix"
+    found = released_statistic(release, what, scoring, estimator, X, y)
+    counts = scoring.counts(found.value, found.record.n_samples)
+    return PrivateConfusionMatrix(
+        scoring.classes, counts, found.deviation, found.record
+    )

@@ -1,0 +1,284 @@
+"""`DPTunedThresholdClassifier`: where to cut probabilities, chosen privately."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.metrics import confusion_matrix
+from sklearn.utils.validation import check_is_fitted
+
+from skdp._floats import FloatArray
+from skdp._validation import check_choice
+from skdp.io._table_source import TableSource
+from skdp.io._takes import refuse_targets
+from skdp.model_selection._held_out import HeldOut, Measured
+from skdp.model_selection._histogram_scoring import (
+    N_INTERVALS,
+    RocAuc,
+    checked_thresholds,
+    f_scores,
+)
+from skdp.model_selection._method import Choice, SearchFacts
+from skdp.model_selection._private_evaluation import PrivateEvaluation
+from skdp.model_selection._registry import ChosenMethod
+from skdp.model_selection._results import as_released, results_table
+from skdp.model_selection._scoring import resolve_scoring
+from skdp.model_selection._scoring_base import PrivateScoring
+from skdp.model_selection._search import PrivateSearch, _Plan
+from skdp.privacy._record import PrivacyRecord
+
+# Narrow at both ends, where probabilities of a rare label are, and of a common one.
+FINE = tuple(
+    (np.sin(np.arange(N_INTERVALS + 1) * math.pi / 2 / N_INTERVALS) ** 2).tolist()
+)
+
+
+def _accuracy(confusion: FloatArray) -> float:
+    return float(np.trace(confusion) / max(confusion.sum(), 1.0))
+
+
+def _balanced_accuracy(confusion: FloatArray) -> float:
+    true = np.maximum(confusion.sum(axis=1), 0.5)
+    return float(np.mean(np.diag(confusion) / true))
+
+
+def _f1(confusion: FloatArray) -> float:
+    return float(f_scores(confusion)[1])
+
+
+# Of the confusion matrix at a threshold, greater is better.
+THRESHOLD_SCORES: dict[str, Callable[[FloatArray], float]] = {
+    "accuracy": _accuracy,
+    "balanced_accuracy": _balanced_accuracy,
+    "f1": _f1,
+}
+
+
+class DPTunedThresholdClassifier(PrivateSearch):
+    """Fit a private classifier and choose its decision threshold, within one budget.
+
+    Some records, drawn at random, are held out. `estimator` is fitted privately to the
+    others; then one noisy histogram of the probabilities that it predicts for the
+    held-out records, by label, is released, and the threshold that scores best by it
+    is taken. Both have the whole budget, since no record is in both parts.
+
+    **Privacy.** (epsilon, delta)-differential privacy for one record of (X, y), under
+    `adjacency`, with the number of records public: one event for fit and histogram
+    (``docs/proofs/private_score.md``). The threshold is post-processing of the
+    histogram, never of raw probabilities.
+
+    A threshold that is *declared* costs nothing: scikit-learn's
+    `FixedThresholdClassifier` around any fitted private model.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A private classifier of two labels with predict_proba, or a pipeline that ends
+        in one. Its private steps keep their default epsilon and delta and have no
+        ledger, as in `DPGridSearchCV`.
+    scoring : {"balanced_accuracy", "f1", "accuracy"}, default="balanced_accuracy"
+        What the threshold is chosen by.
+    epsilon : float in [1e-6, 1e8], default=1.0
+        Privacy loss, of fit and histogram together.
+    delta : 0 or float in [1e-50, 1), default=1e-6
+        Probability with which the guarantee may fail.
+    adjacency : {"replace_one", "zero_out"}, default="replace_one"
+    thresholds : sequence of floats or None, default=None
+        What to choose from: rising, from 0 to 1, known without looking at the data;
+        the ends call all records, or (but for those of probability 1) none positive.
+        None: 24 intervals that are narrow near 0 and 1.
+    validation_fraction : float in (0, 1) or None, default=None
+        Share of the records that is held out. None: 0.2.
+    verbose : bool, default=False
+    random_state : int or None, default=None
+        None: private noise. An integer makes the fit reproducible and **not private**.
+    ledger : BudgetLedger or None, default=None
+        Books that the event is charged to before anything is read.
+
+    Attributes
+    ----------
+    best_threshold_ : float
+        Labels are positive from this probability on. Private output.
+    best_score_ : float
+        `scoring` at the threshold by the released histogram: optimistic, as the best of
+        several. Private output.
+    evaluation_ : PrivateEvaluation
+        All else that the histogram says of the model on the held-out records. Private
+        output.
+    estimator_ : estimator
+        The fitted model. Private output.
+    has_model_ : bool
+        False if the fit failed, and a fixed model stands in for it. Private output.
+    classes_ : ndarray of shape (2,)
+        The second is the positive one. Public.
+    privacy_ : PrivacyRecord
+        Public facts.
+    n_features_in_ : int
+        Public.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Public; only if X has feature names that are strings.
+
+    See Also
+    --------
+    sklearn.model_selection.FixedThresholdClassifier : A declared threshold, for
+        nothing.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from skdp import DPLogisticRegression
+    >>> from skdp.model_selection import DPTunedThresholdClassifier
+    >>> X, y = make_classification(8000, 5, weights=[0.9], random_state=0)
+    >>> model = DPLogisticRegression(data_norm=5.0, classes=[0, 1])
+    >>> tuned = DPTunedThresholdClassifier(model, epsilon=2.0).fit(X, y)
+    >>> bool(0 <= tuned.best_threshold_ <= 1), tuned.privacy_.epsilon
+    (True, 2.0)
+    """
+
+    method = "held_out"
+    refit: ClassVar[bool] = True
+    n_jobs: ClassVar[None] = None
+
+    def __init__(
+        self,
+        estimator: Any,
+        *,
+        scoring: str = "balanced_accuracy",
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        adjacency: str = "replace_one",
+        thresholds: Any = None,
+        validation_fraction: float | None = None,
+        verbose: bool = False,
+        random_state: int | None = None,
+        ledger: Any = None,
+    ) -> None:
+        self.estimator = estimator
+        self.scoring = scoring
+        self.epsilon = epsilon
+        self.delta = delta
+        self.adjacency = adjacency
+        self.thresholds = thresholds
+        self.validation_fraction = validation_fraction
+        self.verbose = verbose
+        self.random_state = random_state
+        self.ledger = ledger
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Labels by the chosen threshold. Post-processing.
+
+        Parameters
+        ----------
+        X : array-like, CSR or source of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        is_positive = self.decision_function(X) >= 0
+        return np.asarray(self.classes_[is_positive.astype(np.int64)])
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Probability of the positive label less the threshold. Post-processing."""
+        check_is_fitted(self)
+        positive = np.asarray(self.estimator_.predict_proba(X))[:, 1]
+        return np.asarray(positive - self.best_threshold_)
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """`scoring` of the predictions for raw data: **not** private.
+
+        For a score that may be released use `skdp.private_score`.
+        """
+        check_is_fitted(self)
+        if isinstance(X, TableSource):
+            refuse_targets(y)
+            raise TypeError(
+                "score() needs a table in memory. Got a source. Use "
+                "skdp.private_score(model, source, ...)."
+            )
+        labels = list(self.classes_)
+        confusion = confusion_matrix(y, self.predict(X), labels=labels)
+        return THRESHOLD_SCORES[self.scoring_](confusion.astype(np.float64))
+
+    def _list_candidates(self) -> list[dict[str, Any]]:
+        check_choice("scoring", self.scoring, THRESHOLD_SCORES)
+        self._thresholds()
+        return [{}]
+
+    def _thresholds(self) -> tuple[float, ...]:
+        return checked_thresholds(FINE if self.thresholds is None else self.thresholds)
+
+    def _scorer(self, stand_in: Any) -> PrivateScoring:
+        n_classes = len(getattr(stand_in, "classes_", ()))
+        if n_classes > 2:
+            # In scikit-learn's words, which its tools look for.
+            raise ValueError(
+                "Only binary classification is supported. The type of the target is "
+                f"multiclass. Got a model of {n_classes} labels. Use its predictions "
+                "as they are, or one model for each label."
+            )
+        found = resolve_scoring("roc_auc", stand_in)
+        assert isinstance(found, RocAuc)
+        return replace(found, thresholds=self._thresholds())
+
+    def _method(self, facts: SearchFacts) -> ChosenMethod:
+        return ChosenMethod(HeldOut(), "no record is in both parts")
+
+    def _adds_in_squares(self) -> bool:
+        return bool(self.delta > 0)
+
+    def _be_one_of_several(self, *, in_books: bool) -> None:
+        """All that is released adds up without loss if delta is above 0."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+    def _keep(self, choice: Choice, plan: _Plan, record: PrivacyRecord) -> None:
+        scorer = plan.facts.scorer
+        assert isinstance(scorer, RocAuc)
+        statistic, deviation = np.zeros(scorer.size), 0.0
+        if isinstance(choice, Measured) and choice.statistic is not None:
+            statistic, deviation = choice.statistic, choice.deviation
+        held_out = (
+            plan.facts.n_samples - plan.chosen.method.needs(1.0, plan.facts)[0].rows
+        )
+        counts = scorer.counts(statistic, held_out)
+        low, high = scorer.classes
+        self.evaluation_ = PrivateEvaluation(
+            (low, high), np.array(scorer.thresholds), counts, deviation, record
+        )
+        self.best_threshold_, self.best_score_ = best_threshold(
+            self.evaluation_, THRESHOLD_SCORES[self.scoring]
+        )
+        self.scoring_ = self.scoring
+        self.best_index_, self.best_params_ = 0, {}
+        self.cv_results_ = results_table([{}], None)
+        stand_in = plan.stand_ins[0]
+        self.has_model_ = choice.estimator is not None
+        model = choice.estimator if self.has_model_ else stand_in
+        self.estimator_ = self.best_estimator_ = as_released(model, record, self.ledger)
+        for name in ("n_features_in_", "feature_names_in_", "classes_"):
+            self.__dict__.pop(name, None)
+            if hasattr(stand_in, name):
+                setattr(self, name, getattr(stand_in, name))
+
+
+def best_threshold(
+    evaluation: PrivateEvaluation, score: Callable[[FloatArray], float]
+) -> tuple[float, float]:
+    """The threshold of the best score by released counts, and that score.
+
+    Of equal ones the nearest to 1/2.
+    """
+    found = [
+        (score(evaluation.confusion_matrix(cut).counts), -abs(cut - 0.5), float(cut))
+        for cut in evaluation.thresholds
+    ]
+    value, _, cut = max(found)
+    return cut, value

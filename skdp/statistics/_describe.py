@@ -1,0 +1,309 @@
+"""`describe`: a first look at a table, on the books."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from skdp._base import PUBLIC_OF_DECLARED, PrivateEstimator
+from skdp._floats import FloatArray
+from skdp._validation import check_count
+from skdp.data import Source
+from skdp.ensemble._bins import MOST_BINS
+from skdp.ensemble._table import TableReader
+from skdp.io._rows import StreamRows, records
+from skdp.io._table_source import TableSource
+from skdp.preprocessing import TableEncoder
+from skdp.privacy._accounting import Budget
+from skdp.privacy._adjacency import check_adjacency
+from skdp.privacy._answers import Answers
+from skdp.privacy._laws import LAWS, NoiseLaw
+from skdp.privacy._plan import Line, Plan
+from skdp.privacy._record import PrivacyRecord
+from skdp.queries._consistent import Total
+from skdp.queries._table_sums import Moments, Table, TableSums
+from skdp.statistics._asked import Asked, asked_of
+from skdp.statistics._description import CrossTable, Description
+from skdp.statistics._summaries import Histogram, Mean, mean_of
+
+
+def describe(
+    X: Any,
+    columns: Any = None,
+    *,
+    epsilon: float = 1.0,
+    delta: float = 1e-6,
+    adjacency: str = "replace_one",
+    crosses: Any = (),
+    weights: Any = None,
+    n_bins: int = 64,
+    cross_bins: int = 8,
+    random_state: int | None = None,
+    ledger: Any = None,
+) -> Description:
+    r"""Describe a table with differential privacy, as `pandas.DataFrame.describe` does.
+
+    Counts, missing values, means, standard deviations, quantiles, histograms, counts of
+    categories and the cross-tables in `crosses` come from one noisy vector: one event
+    in the books, whatever is then read off it.
+
+    **Privacy.** (epsilon, delta)-differential privacy for one record of X, under
+    `adjacency`, with the number of records public. Released is one vector: for each
+    column a histogram, for numbers and dates the sums of values and squares, and the
+    cells of cross-tables; see ``docs/proofs/describe.md``. Everything in the result is
+    post-processing of it, or public.
+
+    Parameters
+    ----------
+    X : data frame, array-like or source of shape (n_samples, n_columns)
+        Checked against the declarations before anything is spent, as by
+        `TableEncoder`. A row of a source that cannot be read is in no cell.
+    columns : mapping, sequence, Range or TableEncoder, default=None
+        What is known of the columns without looking at the data, as in `skdp.columns`.
+        Ranges decide where histograms lie: values beyond them are clipped. A
+        TableEncoder says besides what to do with other columns and categories. None:
+        the declarations of a source.
+    epsilon : float in [1e-6, 1e8] or inf, default=1.0
+        Privacy loss, of everything together. inf: no noise, **not** private.
+    delta : 0 or float in [1e-50, 1), default=1e-6
+        Probability with which the guarantee may fail; far below ``1 / n_samples``.
+        0 asks for pure epsilon, whose noise is far larger for so many numbers.
+    adjacency : {"replace_one", "zero_out"}, default="replace_one"
+        What neighbouring data sets are: one record exchanged for any other, or for
+        the null record, which contributes nothing.
+    crosses : sequence of pairs of str, default=()
+        Columns whose values are counted together. Arrays have columns ``"x0"``,
+        ``"x1"`` and so on, parts of dates ``"<column>_<part>"``.
+    weights : mapping of str, or pairs in `crosses`, to float in [1e-6, 1e6]
+        Of the budget: of twice the weight errors are smaller by the root of 2. None:
+        1 for each column and each cross-table. A column divides its share evenly among
+        its histogram, its moments and those of its parts.
+    n_bins : int from 2 to 254, default=64
+        Intervals of equal width of a range in its histogram.
+    cross_bins : int from 1 to `n_bins`, default=8
+        Intervals of a range in a cross-table.
+    random_state : int or None, default=None
+        None: private noise. An integer makes the result reproducible and **not
+        private**.
+    ledger : BudgetLedger or None, default=None
+        Books that the release is charged to before it reads the data.
+
+    Returns
+    -------
+    Description
+
+    Raises
+    ------
+    ValueError, TypeError
+        For a parameter or input out of range. Nothing was spent.
+    BudgetExceeded
+        If the ledger's cap does not allow this. Nothing was read or spent.
+
+    See Also
+    --------
+    skdp.columns.template : Print declarations to fill in.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from skdp import describe
+    >>> rng = np.random.default_rng(0)
+    >>> ages = rng.normal(40, 10, size=20_000)
+    >>> X = pd.DataFrame({"age": ages, "sex": rng.choice(["Female", "Male"], 20_000)})
+    >>> found = describe(X, {"age": (0, 100), "sex": ["Female", "Male"]}, epsilon=1.0)
+    >>> bool(abs(found.means["age"].mean - 40) < 2), found.privacy_.epsilon
+    (True, 1.0)
+    """
+    release = _Release(epsilon, delta, adjacency, random_state, ledger)
+    budget = release._check_privacy_params()
+    n_bins = check_count("n_bins", n_bins, low=2, high=MOST_BINS - 1)
+    cross_bins = check_count("cross_bins", cross_bins, high=n_bins)
+    if columns is None and isinstance(X, TableSource):
+        columns = X.columns
+    reader = _reader_of(columns, n_bins)
+
+    def run() -> Description:
+        asked, rows = _read(reader, X, n_bins, crosses, cross_bins, weights)
+        source = records(rows, _no_targets(rows), is_private=budget.is_finite)
+        public = X.assumed_public if isinstance(X, TableSource) else ()
+        return release.run(asked, source, budget, tuple(public))
+
+    found: Description = X.during(run) if isinstance(X, TableSource) else run()
+    return found
+
+
+def _reader_of(columns: Any, n_bins: int) -> TableReader:
+    """The unfitted reader of the declared columns."""
+    if columns is None:
+        raise ValueError(
+            "The 'columns' argument must declare the columns of X, whose ranges and "
+            "categories no one may look up. Got None. Pass a mapping such as "
+            "{'age': (17, 90), 'sex': ['Female', 'Male']}, or one Range for an array; "
+            "skdp.columns.template(frame) prints one to fill in."
+        )
+    given = {"columns": columns}
+    if isinstance(columns, TableEncoder):
+        kept = ("columns", "remainder", "handle_unknown")
+        given = {name: getattr(columns, name) for name in kept}
+    return TableReader(**given, numeric="bins", n_knots=n_bins + 1)
+
+
+def _read(
+    reader: TableReader,
+    X: Any,
+    n_bins: int,
+    crosses: Any,
+    cross_bins: int,
+    weights: Any,
+) -> tuple[Asked, Any]:
+    """What is asked, and rows of codes and values; private. Spends nothing."""
+    encoding, cells = reader._fit(X, lambda n, d: n_bins + 1)
+    asked = asked_of(
+        encoding.names,
+        encoding.declared,
+        n_bins=n_bins,
+        has_other=reader.handle_unknown == "ignore",
+        crosses=crosses,
+        cross_bins=cross_bins,
+        weights=weights,
+    )
+    if not isinstance(X, TableSource):
+        return asked, asked.rows(cells)
+    reading = X.reading(
+        reader.columns_, refuses_unknown=reader.handle_unknown == "error"
+    )
+    rows = StreamRows(
+        X,
+        reading,
+        lambda frame: asked.rows(reader._cells(frame)),
+        asked.n_features,
+        shown=asked.rows(cells),
+    )
+    return asked, rows
+
+
+def _no_targets(rows: Any) -> Any:
+    return None if isinstance(rows, StreamRows) else np.zeros(len(rows))
+
+
+class _Release(PrivateEstimator):
+    """Budget, books and noise of one description."""
+
+    def __init__(
+        self,
+        epsilon: float,
+        delta: float,
+        adjacency: Any,
+        random_state: int | None,
+        ledger: Any,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.adjacency = adjacency
+        self.random_state = random_state
+        self.ledger = ledger
+
+    def run(
+        self,
+        asked: Asked,
+        source: Source,
+        budget: Budget,
+        assumed_public: tuple[str, ...],
+    ) -> Description:
+        """Plan, calibrate, commit, ask."""
+        n_samples = source.n_samples
+        query = asked.query(n_samples, check_adjacency(self.adjacency))
+        plan, law = _plan(budget, query)
+        door = self._door(budget)
+        notes = self._warn_of_public_facts(budget, n_samples, door)
+        answers = door.commit(plan, source, label="describe")
+        # From here on no warning may depend on the data.
+        with np.errstate(all="ignore"):
+            released = answers.ask(query)
+            found = _described(asked, query, released.value, released.deviation)
+        public = (*PUBLIC_OF_DECLARED, *assumed_public)
+        record = self._record(asked, query, answers, budget, law, public, notes)
+        return Description(n_samples, *found, record)
+
+    def _record(
+        self,
+        asked: Asked,
+        query: TableSums,
+        answers: Answers,
+        budget: Budget,
+        law: NoiseLaw | None,
+        assumed_public: tuple[str, ...],
+        notes: tuple[str, ...],
+    ) -> PrivacyRecord:
+        bound = query.bound().under(answers.relation)
+        return self._record_of(
+            answers,
+            budget,
+            estimator="describe",
+            mechanism=f"{law.name} noise, calibrated exactly" if law else "",
+            solver=law.name.lower() if law else "exact",
+            solver_params={"n_numbers": query.shape[0]} if law else {},
+            why_solver="one vector of all sums" if law else "epsilon=inf",
+            sensitivity=bound if law else math.inf,
+            noise_scale=answers.noise_scale,
+            n_samples=query.n_samples,
+            n_features=len(asked.names),
+            data_norm=None,
+            assumed_public=assumed_public,
+            warnings=notes,
+        )
+
+
+def _plan(budget: Budget, query: TableSums) -> tuple[Plan | None, NoiseLaw | None]:
+    """One answer by a law; neither without noise."""
+    if not budget.is_finite:
+        return None, None
+    law = LAWS["gaussian" if budget.delta > 0 else "spherical"]
+    if not law.is_possible(1 / budget.epsilon, query.shape[0]):
+        raise ValueError(
+            "The 'epsilon' argument is too small for delta=0 with so many numbers. "
+            f"Got {budget.epsilon:g}. Use a larger epsilon, fewer bins, or a delta "
+            "above 0."
+        )
+    return Plan((Line(law=law),)), law
+
+
+Found = tuple[dict[str, Histogram], dict[str, Mean], dict[tuple[str, str], CrossTable]]
+
+
+def _described(
+    asked: Asked, query: TableSums, released: FloatArray, deviation: float
+) -> Found:
+    """What the released vector says; post-processing."""
+    histograms: dict[str, Histogram] = {}
+    means: dict[str, Mean] = {}
+    crosses: dict[tuple[str, str], CrossTable] = {}
+    columns, sums = asked.bins.columns, query.read(released)
+    errors = [deviation / weight for weight in query.weights]
+    total = Total.of(
+        [
+            (found, error)
+            for statistic, found, error in zip(
+                asked.statistics, sums, errors, strict=True
+            )
+            if isinstance(statistic.part, Table)
+        ],
+        query.n_samples,
+    )
+    for statistic, found, error in zip(asked.statistics, sums, errors, strict=True):
+        first, *others = statistic.columns
+        column, part = columns[first], statistic.part
+        if isinstance(part, Table) and others:
+            both = column, columns[others[0]]
+            cross = CrossTable.of(both, part.cells, found, error, total)
+            crosses[cross.columns] = cross
+        elif isinstance(part, Table):
+            histograms[column.name] = Histogram.of(column, found, error, total)
+        else:
+            known = histograms[column.name]
+            axis, k = asked.axes[first], Moments.k
+            means[column.name] = mean_of(axis, found, error, k, known)
+    return histograms, means, crosses

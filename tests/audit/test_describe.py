@@ -1,0 +1,144 @@
+"""`describe` on the worst neighbours, by replay, and planted bugs."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skdp import describe
+from skdp.columns import Range
+from skdp.data import MemorySource
+from skdp.io import _rows
+from skdp.queries import _table_sums
+from skdp.queries._table_sums import Moments, TableSums
+from skdp.statistics._asked import Asked
+from tests.audit.linear import BUDGETS
+from tests.audit.replay import replayed, verdict
+from tests.audit.tables import answered_by
+
+DECLARED = {"x": Range(-1, 1), "y": Range(0, 1, missing=True), "z": ["a", "b"]}
+# The first record of two data sets: other cells everywhere, the last one among them.
+FIRST, SECOND = (1.0, 1.0, "?"), (-1.0, 0.0, "b")
+OTHERS = [(0.3, 0.2, "b"), (-0.7, math.nan, "?")]
+ADJACENCIES = ("replace_one", "zero_out")
+every_case = pytest.mark.parametrize("adjacency", ADJACENCIES)
+both_laws = pytest.mark.parametrize("law", ["gaussian", "pure"])
+
+
+def audited(adjacency, law="gaussian", seeds=(0,), **bugs):
+    """Smallest and largest found over charged."""
+    budget, event = BUDGETS[law], []
+
+    def run(record, noise):
+        X = pd.DataFrame([record or SECOND, *OTHERS], columns=list(DECLARED))
+        there = np.array([record is not None, True, True])
+        with answered_by(noise) as patch:
+            patch.setattr(_rows, "MemorySource", lambda X, y: MemorySource(X, y, there))
+            found = describe(
+                X,
+                DECLARED,
+                epsilon=budget.epsilon,
+                delta=budget.delta,
+                adjacency=adjacency,
+                crosses=[("x", "z")],
+                n_bins=4,
+                cross_bins=2,
+            )
+        event.append(found.privacy_.event)
+
+    pair = (FIRST, None) if adjacency == "zero_out" else (FIRST, SECOND)
+    found = []
+    for seed in seeds:
+        one, other, _ = replayed(run, pair, seed, **bugs)
+        found.append(verdict(one, other, event[0]))
+    return min(x.total for x in found), max(x.largest for x in found)
+
+
+@every_case
+@both_laws
+def test_the_claim_is_attained_and_never_passed(adjacency, law):
+    low, high = audited(adjacency, law, seeds=(0, 1, 2))
+    assert 0.999 <= low <= high <= 1 + 1e-9
+
+
+@every_case
+@both_laws
+def test_less_noise_is_caught(adjacency, law):
+    assert audited(adjacency, law, shrink=0.9)[1] > 1.04
+
+
+@every_case
+def test_a_number_without_noise_is_caught(adjacency):
+    assert audited(adjacency, is_bare=True)[1] == math.inf
+
+
+def charged_without(monkeypatch, is_left_out):
+    """Bounds and weights of all parts but some, which are asked all the same."""
+    honest = TableSums._moved
+
+    def moved(self, adjacency):
+        kept = [
+            (p, w)
+            for p, w in zip(self.parts, self.weights, strict=True)
+            if not is_left_out(p)
+        ]
+        return honest(TableSums(*zip(*kept, strict=True), self.n_samples), adjacency)
+
+    monkeypatch.setattr(TableSums, "_moved", moved)
+
+
+@every_case
+@pytest.mark.parametrize(
+    "is_left_out",
+    [
+        lambda part: part.shape == (4,),  # the histogram of x
+        lambda part: isinstance(part, Moments),
+        lambda part: len(part.shape) == 2,
+    ],
+    ids=["histogram", "moments", "cross-table"],
+)
+def test_sums_that_are_not_charged_are_caught(adjacency, is_left_out, monkeypatch):
+    charged_without(monkeypatch, is_left_out)
+    assert audited(adjacency)[1] > 1.05
+
+
+@every_case
+def test_a_cross_table_that_is_counted_once_for_two_is_caught(adjacency, monkeypatch):
+    # Counts in both orders, charged as one table.
+    honest = _table_sums.Table.whole
+
+    def whole(self, X, unit):
+        counts = honest(self, X, unit)
+        return counts * (2 if len(self.columns) > 1 else 1)
+
+    monkeypatch.setattr(_table_sums.Table, "whole", whole)
+    assert audited(adjacency)[1] > 1.05
+
+
+def test_a_bound_that_forgets_the_second_record_is_caught(monkeypatch):
+    monkeypatch.setattr(_table_sums.Table, "replace_one", 1.0)
+    assert audited("replace_one")[1] > 1.1
+
+
+def test_weights_that_follow_from_records_are_caught(monkeypatch):
+    honest, seen = Asked.query, []
+    rows = Asked.rows
+
+    def watched(self, cells):
+        seen.append(float(cells[0].values[0]))
+        return rows(self, cells)
+
+    def query(self, n_samples, adjacency):
+        plain = honest(self, n_samples, adjacency)
+        factor = 1.0 + 0.1 * (seen[-1] > 0)
+        return TableSums(
+            plain.parts, tuple(factor * w for w in plain.weights), n_samples
+        )
+
+    monkeypatch.setattr(Asked, "rows", watched)
+    monkeypatch.setattr(Asked, "query", query)
+    with pytest.raises(AssertionError, match="depends on the data"):
+        audited("replace_one")

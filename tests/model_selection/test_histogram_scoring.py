@@ -1,0 +1,151 @@
+"""Scores of cells: what they are worth, in exact arithmetic and by noise."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator
+from sklearn.metrics import (
+    average_precision_score,
+    f1_score,
+    roc_auc_score,
+)
+
+from skdp.model_selection._histogram_scoring import (
+    EQUAL,
+    F1,
+    F1Macro,
+    RocAuc,
+    average_precision,
+    f_scores,
+    roc_auc,
+)
+
+
+class Says(BaseEstimator):
+    """Predicts the probability, or the label, that stands in the first column."""
+
+    classes_ = np.array([0, 1])
+
+    def predict_proba(self, X):
+        return np.column_stack([1 - X[:, 0], X[:, 0]])
+
+    def predict(self, X):
+        return X[:, 0]
+
+
+def scored(n=4000, seed=0):
+    """Labels, and scores in the middle of an interval."""
+    rng = np.random.default_rng(seed)
+    y = (rng.random(n) < 0.3).astype(int)
+    p = np.clip(rng.normal(0.35 + 0.25 * y, 0.2), 0, 1)
+    return y, (np.minimum(np.floor(p * 24), 23) + 0.5) / 24
+
+
+def test_roc_auc_of_tied_scores_is_scikit_learn_s():
+    y, p = scored()
+    scorer = RocAuc((0, 1))
+    found = scorer.score(scorer.statistic(Says(), p[:, None], y), len(y))
+    assert found == pytest.approx(roc_auc_score(y, p), abs=1e-12)
+
+
+def test_average_precision_of_many_intervals_is_scikit_learn_s():
+    rng = np.random.default_rng(1)
+    y = (rng.random(20_000) < 0.3).astype(int)
+    p = np.clip(rng.normal(0.35 + 0.25 * y, 0.2), 0, 1)
+    for count, wrong in ((24, 3e-3), (500, 1e-3)):
+        scorer = RocAuc((0, 1), tuple(np.linspace(0, 1, count + 1)))
+        cells = scorer.statistic(Says(), p[:, None], y).reshape(2, -1)
+        expected = average_precision_score(y, p)
+        assert average_precision(cells) == pytest.approx(expected, abs=wrong)
+
+
+def test_f_scores_are_scikit_learn_s():
+    rng = np.random.default_rng(0)
+    y, said = rng.integers(0, 3, (2, 500))
+    scorer = F1Macro((0, 1, 2))
+    statistic = scorer.statistic(Says(), said[:, None], y)
+    assert scorer.score(statistic, 500) == pytest.approx(
+        f1_score(y, said, average="macro")
+    )
+    two = F1((0, 1))
+    y, said = np.minimum(y, 1), np.minimum(said, 1)
+    statistic = two.statistic(Says(), said[:, None], y)
+    assert two.score(statistic, 500) == pytest.approx(f1_score(y, said))
+
+
+def test_a_record_at_a_threshold_is_above_it():
+    y, p = np.ones(3, dtype=int), np.array([0.5, math.nextafter(0.5, 0), 1.0])
+    scorer = RocAuc((0, 1), (0.0, 0.5, 1.0))
+    found = scorer.contributions(Says(), p[:, None], y).reshape(3, 2, 2)
+    assert found[:, 1].tolist() == [[0, 1], [1, 0], [0, 1]]
+
+
+def test_a_record_that_fails_is_the_worst_of_its_label():
+    y, p = np.array([0, 1]), np.full(2, math.nan)
+    found = RocAuc((0, 1)).contributions(Says(), p[:, None], y).reshape(2, 2, -1)
+    assert found[0, 0, -1] == found[1, 1, 0] == 1
+    wrong = F1((0, 1)).contributions(Says(), p[:, None], y).reshape(2, 2, 2)
+    assert wrong[0, 0, 1] == wrong[1, 1, 0] == 1
+
+
+def test_other_labels_are_in_no_cell():
+    found = RocAuc((0, 1)).contributions(Says(), np.full((2, 1), 0.5), np.array([7, 1]))
+    assert found.sum(axis=1).tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("kind", [RocAuc, F1])
+def test_counts_are_the_sums_of_contributions(kind):
+    y, p = scored(500)
+    y[:5], p[5:8] = 7, math.nan
+    said = p[:, None] if kind is RocAuc else np.rint(p)[:, None]
+    scorer = kind((0, 1))
+    added = scorer.contributions(Says(), said, y).sum(axis=0)
+    assert np.array_equal(scorer.statistic(Says(), said, y), added)
+    assert added.sum() == 495
+
+
+def test_hostile_counts():
+    for scorer in (RocAuc((0, 1)), F1((0, 1)), F1Macro((0, 1, 2))):
+        for value in (-1e9, 0.0, 1e9):
+            found = scorer.score(np.full(scorer.size, value), 100)
+            assert scorer.lowest <= found <= scorer.highest
+            noise = np.random.default_rng(0).normal(0, 1e6, scorer.size)
+            assert 0 <= scorer.score(noise, 100) <= 1
+    assert roc_auc(np.zeros((2, 4))) == 0.5
+    assert average_precision(np.zeros((2, 4))) == 0.0
+    assert (f_scores(np.zeros((2, 2))) == 0).all()
+
+
+BAD = [
+    (0.0, 1.0),
+    (0.0, 0.5),
+    (0.1, 0.5, 1.0),
+    (0.0, 0.5, 0.5, 1.0),
+    (0.0, math.nan, 1.0),
+    "01",
+    None,
+    tuple(np.linspace(0, 1, 1002)),
+]
+
+
+@pytest.mark.parametrize("thresholds", BAD, ids=lambda x: str(x)[:20])
+def test_thresholds_that_are_none(thresholds):
+    with pytest.raises(ValueError, match="rise from 0 to 1"):
+        RocAuc((0, 1), thresholds)
+
+
+def test_labels_that_are_not_two():
+    for kind in (RocAuc, F1):
+        with pytest.raises(ValueError, match="two labels"):
+            kind((0, 1, 2))
+    for classes in ((), (0,), (0, 0)):
+        with pytest.raises(ValueError, match="two different labels"):
+            F1Macro(classes)
+
+
+def test_equal_intervals():
+    assert len(EQUAL) == 25
+    assert 0.5 in EQUAL

@@ -1,0 +1,321 @@
+"""Evaluations, confusion matrices and comparisons: one event each, and planted bugs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import BaseEstimator
+from sklearn.calibration import calibration_curve
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.metrics import confusion_matrix, log_loss, roc_auc_score
+
+import skdp
+from skdp import BudgetExceeded, BudgetLedger, private_comparison, private_evaluation
+from skdp.model_selection import PrivateEvaluation, private_confusion_matrix
+from skdp.model_selection._histogram_scoring import CellScoring
+from skdp.model_selection._private_comparison import Disagreements
+from skdp.privacy import _door
+from tests.audit.replay import replayed, verdict
+from tests.audit.tables import answered_by
+from tests.spies import SpyNoise
+
+ADJACENCIES = ("replace_one", "zero_out")
+
+
+def classified(n=4000, seed=0, n_labels=2):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, n_labels, n)
+    return rng.normal(size=(n, 3)) + np.eye(n_labels, 3)[y], y
+
+
+X, Y = classified()
+MODEL = LogisticRegression().fit(*classified(seed=1))
+OTHER = LogisticRegression().fit(np.zeros((10, 3)), np.arange(10) % 2)
+
+
+def evaluated(epsilon=math.inf, **params):
+    return private_evaluation(MODEL, X, Y, epsilon=epsilon, **params)
+
+
+# ------------------------------------------------------------------------- evaluation
+
+
+def test_without_noise_it_is_what_scikit_learn_says():
+    found, p = evaluated(), MODEL.predict_proba(X)[:, 1]
+    assert found.roc_auc == pytest.approx(roc_auc_score(Y, p), abs=2e-3)
+    matrix = found.confusion_matrix()
+    assert np.array_equal(matrix.counts, confusion_matrix(Y, p >= 0.5))
+    assert matrix.accuracy == pytest.approx(MODEL.score(X, Y))
+    fine = evaluated(thresholds=np.linspace(0, 1, 401))
+    positive, predicted = calibration_curve(Y, p, n_bins=10)
+    curve = fine.calibration_curve(10)
+    assert curve["predicted"].to_numpy() == pytest.approx(predicted, abs=2e-3)
+    assert curve["positive"].to_numpy() == pytest.approx(positive, abs=2e-2)
+    weights = np.histogram(p, np.linspace(0, 1, 11))[0]
+    expected = np.average(np.abs(positive - predicted), weights=weights[weights > 0])
+    assert fine.expected_calibration_error == pytest.approx(expected, abs=3e-3)
+    assert found.error == 0.0 == found.roc_auc_error
+
+
+def test_curves_go_from_nothing_to_everything():
+    found = evaluated(1.0)
+    roc, precision = found.roc_curve(), found.precision_recall_curve()
+    assert roc.iloc[0][["fpr", "tpr"]].tolist() == [0, 0]
+    assert roc.iloc[-1][["fpr", "tpr"]].tolist() == pytest.approx([1, 1])
+    assert (roc.diff().iloc[1:][["fpr", "tpr"]] >= 0).all().all()
+    assert precision["recall"].iloc[-1] == pytest.approx(1)
+    assert np.trapezoid(roc["tpr"], roc["fpr"]) == pytest.approx(found.roc_auc)
+
+
+class Bold(LogisticRegression):
+    """Far too sure of itself."""
+
+    def predict_proba(self, X):
+        odds = np.exp(4 * self.decision_function(X))
+        return np.column_stack([1 / (1 + odds), odds / (1 + odds)])
+
+
+@pytest.mark.parametrize("epsilon", [1.0, math.inf])
+def test_calibrated_probabilities_are_nearer_to_shares(epsilon):
+    bold = Bold().fit(X, Y)
+    found = private_evaluation(bold, X, Y, epsilon=epsilon)
+    before = bold.predict_proba(X)[:, 1]
+    after = found.calibrate(before)
+    assert log_loss(Y, after) < log_loss(Y, before) - 0.1
+    assert (np.diff(after[np.argsort(before)]) >= 0).all()
+    nothing = replace(found, counts=np.zeros_like(found.counts))
+    assert np.array_equal(nothing.calibrate(before), before)
+
+
+def test_error_of_roc_auc_by_simulation():
+    runs = [evaluated(0.5) for _ in range(300)]
+    exact = evaluated().roc_auc
+    found = np.array([run.roc_auc for run in runs])
+    stated = np.mean([run.roc_auc_error for run in runs])
+    # The deviation of a deviation of 300 is 4 %; counts are brought to be at least 0.
+    assert 0.6 * stated < found.std() < 1.25 * stated
+    assert abs(found.mean() - exact) < stated
+
+
+def test_one_cell_is_what_a_record_is_in(monkeypatch):
+    for adjacency, bound in (("replace_one", 2), ("zero_out", 1)):
+        noise = SpyNoise(seed=0)
+        monkeypatch.setattr(_door, "NoiseSource", lambda seed, noise=noise: noise)
+        found = evaluated(1.0, adjacency=adjacency)
+        (draw,) = noise.draws
+        assert (draw.law, draw.sensitivity) == ("laplace", bound)
+        assert found.error == pytest.approx(math.sqrt(2) * bound, rel=1e-3)
+
+
+def test_one_event_is_charged(tmp_path):
+    ledger = BudgetLedger(tmp_path / "x.db", epsilon=1.0, delta=1e-5)
+    found = evaluated(0.9, ledger=ledger)
+    assert len(ledger.spends()) == 1
+    assert found.privacy_.epsilon == 0.9
+    assert found.privacy_.solver == "gaussian"  # which adds up in squares
+    with pytest.raises(BudgetExceeded):
+        private_confusion_matrix(MODEL, X, Y, epsilon=0.9, ledger=ledger)
+    with pytest.raises(BudgetExceeded):
+        private_comparison(MODEL, OTHER, X, Y, epsilon=0.9, ledger=ledger)
+    assert len(ledger.spends()) == 1
+
+
+def test_pictures():
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    found = evaluated(1.0)
+    assert found.plot_roc(name="model").roc_auc == found.roc_auc
+    assert found.plot_precision_recall().line_ is not None
+    assert found.plot_calibration().line_ is not None
+    assert found.confusion_matrix().plot().im_ is not None
+    pyplot.close("all")
+
+
+def test_shown():
+    found = evaluated(1.0)
+    assert "ROC AUC" in repr(found)
+    assert "expected calibration error" in found._repr_html_()
+    matrix = found.confusion_matrix(0.2)
+    assert "predicted" in repr(matrix)
+    assert matrix._repr_html_().startswith("<table")
+    assert found.f_score(0.2) == matrix.f_score().iloc[1]
+
+
+def test_refusals():
+    three = LogisticRegression().fit(*classified(n_labels=3))
+    with pytest.raises(ValueError, match="two labels"):
+        private_evaluation(three, X, Y, epsilon=1.0)
+    with pytest.raises(ValueError, match="labels of the estimator"):
+        evaluated(1.0, classes=[0, 7])
+    with pytest.raises(ValueError, match="rise from 0 to 1"):
+        evaluated(1.0, thresholds=[0.1, 0.2])
+    with pytest.raises(ValueError, match="'threshold'"):
+        evaluated(1.0).confusion_matrix(2.0)
+    with pytest.raises(ValueError, match="'n_bins'"):
+        evaluated(1.0).calibration_curve(99)
+
+
+def test_a_source_gives_the_same_numbers(tmp_path):
+    pytest.importorskip("pyarrow")
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    frame.assign(y=Y).to_parquet(tmp_path / "x.parquet")
+    source = skdp.ParquetSource(
+        tmp_path / "x.parquet", target="y", n_samples=len(Y), batch_size=77
+    )
+    model = skdp.DPLogisticRegression(data_norm=3.0, classes=[0, 1]).fit(frame, Y)
+    one, other = (
+        private_evaluation(model, *rows, epsilon=1.0, random_state=0)
+        for rows in ((source,), (frame, Y))
+    )
+    assert np.array_equal(one.counts, other.counts)
+    with pytest.raises(TypeError, match="in memory"):
+        private_comparison(model, model, source, None, epsilon=1.0)
+
+
+# ------------------------------------------------------------------- confusion matrix
+
+
+def test_confusion_matrix_of_several_labels():
+    rows, y = classified(n_labels=3)
+    model = LogisticRegression().fit(rows, y)
+    found = private_confusion_matrix(model, rows, y, epsilon=math.inf)
+    expected = confusion_matrix(y, model.predict(rows))
+    assert np.array_equal(found.counts, expected)
+    noisy = private_confusion_matrix(model, rows, y, epsilon=1.0)
+    assert np.abs(noisy.counts - expected).max() < 30 * noisy.error
+    assert noisy.counts.min() >= 0
+
+
+# ------------------------------------------------------------------------- comparison
+
+
+def test_comparison_without_noise_is_mcnemar_s():
+    found = private_comparison(MODEL, OTHER, X, Y, epsilon=math.inf)
+    first, second = (model.predict(X) == Y for model in (MODEL, OTHER))
+    assert found.first_only == (first & ~second).sum()
+    assert found.second_only == (second & ~first).sum()
+    assert found.difference == pytest.approx(first.mean() - second.mean())
+    apart = first.astype(float) - second
+    assert found.standard_error == pytest.approx(apart.std() / math.sqrt(len(Y)))
+    assert found.p_value < 1e-6
+    same = private_comparison(MODEL, MODEL, X, Y, epsilon=math.inf)
+    assert (same.difference, same.p_value) == (0.0, 1.0)
+
+
+def test_equal_models_are_rarely_called_different():
+    # Fresh noise 400 times: the p-value of equal models is nearly uniform.
+    found = [
+        private_comparison(MODEL, MODEL, X, Y, epsilon=1.0).p_value for _ in range(400)
+    ]
+    assert 0 < np.mean(np.array(found) < 0.05) < 0.15
+    assert "accuracy of the first" in repr(
+        private_comparison(MODEL, OTHER, X, Y, epsilon=1.0)
+    )
+
+
+def test_an_interval_covers():
+    exact = private_comparison(MODEL, OTHER, X, Y, epsilon=math.inf).difference
+    found = private_comparison(MODEL, OTHER, X, Y, epsilon=1.0)
+    low, high = found.confidence_interval(1 - 1e-9)
+    assert low < exact < high
+    assert found._repr_html_().startswith("<p>")
+
+
+def test_comparison_refuses_what_is_no_classifier():
+    numbers = LinearRegression().fit(X, Y)
+    with pytest.raises(ValueError, match="is for classification"):
+        private_comparison(MODEL, numbers, X, Y, epsilon=1.0)
+
+
+# ----------------------------------------------------------------------- exact audits
+
+
+class Says(BaseEstimator):
+    """A model that says what stands in a column."""
+
+    classes_ = np.array([0, 1])
+
+    def __init__(self, column):
+        self.column = column
+
+    def fit(self, X, y):
+        return self
+
+    def __sklearn_is_fitted__(self):
+        return True
+
+    def predict(self, X):
+        return X[:, self.column]
+
+    def predict_proba(self, X):
+        return np.column_stack([1 - X[:, self.column], X[:, self.column]])
+
+
+RESTS = np.array([[1, 0, 0], [0, 1, 1]])
+# The first record of two neighbours, what both models say and the label; who asks.
+CASES = {
+    "evaluation": ((1, 0, 1), (0, 0, 1), partial(private_evaluation, Says(0))),
+    "confusion": ((1, 0, 1), (0, 0, 1), partial(private_confusion_matrix, Says(0))),
+    "comparison": (
+        (1, 0, 1),
+        (0, 1, 1),
+        partial(private_comparison, Says(0), Says(1)),
+    ),
+}
+
+
+def audited(name, adjacency, **bugs):
+    first, second, release = CASES[name]
+    event = []
+
+    def run(record, noise):
+        records = np.array([record, *RESTS])
+        with answered_by(noise):
+            facts = {"epsilon": 1.0, "adjacency": adjacency, "classes": [0, 1]}
+            if name == "comparison":
+                del facts["classes"]
+            found = release(records[:, :2], records[:, 2], **facts)
+        event.append(found.privacy_.event)
+        return records
+
+    pair = (first, second)
+    if adjacency == "zero_out":
+        pair = (first, first)
+    one, other, _ = replayed(run, pair, 0, **bugs)
+    if adjacency == "zero_out":  # without what stands in the null record's place
+        moved = np.zeros_like(other[0].query)
+        moved[np.flatnonzero(one[0].query)[-1]] = 1.0
+        other = [replace(other[0], query=other[0].query - moved)]
+    return verdict(one, other, event[0])
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+@pytest.mark.parametrize("name", CASES)
+def test_the_claim_is_attained_and_never_passed(name, adjacency):
+    found = audited(name, adjacency)
+    assert 0.999 <= found.total <= found.largest <= 1 + 1e-9
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_half_the_noise_is_caught(name):
+    assert audited(name, "replace_one", shrink=0.5).largest > 1.9
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_histogram_that_is_charged_once_for_two_cells_is_caught(name, monkeypatch):
+    for kind in (CellScoring, Disagreements):
+        monkeypatch.setattr(kind, "sensitivity", lambda self, adjacency, norm: 1.0)
+    assert audited(name, "replace_one").largest > 1.4
+
+
+def test_what_is_shown_follows_from_what_was_released():
+    found = evaluated(1.0)
+    again = PrivateEvaluation(
+        found.labels, found.thresholds, found.counts, found.error, found.privacy_
+    )
+    assert again.roc_auc == found.roc_auc
+    assert repr(again) == repr(found)

@@ -1,0 +1,339 @@
+"""`describe`: what it says, what it costs, what it refuses."""
+
+from __future__ import annotations
+
+import math
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import skdp
+from skdp import BudgetExceeded, BudgetLedger, TableEncoder, describe
+from skdp.columns import Boolean, Categories, Dates, Range
+from skdp.exceptions import SeededNoiseWarning
+from skdp.privacy import _door
+from tests.spies import SpyNoise
+
+DECLARED = {
+    "age": Range(0, 100),
+    "pay": Range(0, 1e6, log=True, missing=True),
+    "sex": Categories(["f", "m"], missing=True),
+    "ok": Boolean(),
+    "when": Dates("2020-01-01", "2020-12-31", parts=["month"]),
+}
+CROSSES = [("sex", "ok"), ("age", "sex")]
+
+
+def table(n=5000, seed=0):
+    rng = np.random.default_rng(seed)
+    pay = rng.lognormal(10, 1, n)
+    pay[rng.random(n) < 0.1] = np.nan
+    days = pd.to_timedelta(rng.integers(0, 300, n), "D")
+    return pd.DataFrame(
+        {
+            "age": rng.normal(40, 12, n),
+            "pay": pay,
+            "sex": rng.choice(np.array(["f", "m", "?", None], dtype=object), n),
+            "ok": rng.random(n) < 0.3,
+            "when": pd.Timestamp("2020-01-01") + days,
+        }
+    )
+
+
+def described(epsilon=math.inf, X=None, **params):
+    X = table() if X is None else X
+    return describe(X, DECLARED, epsilon=epsilon, crosses=CROSSES, **params)
+
+
+# ------------------------------------------------------------------- without noise
+
+
+def test_without_noise_it_is_what_pandas_says():
+    X, found = table(), described()
+    exact = X.describe()
+    frame = found.to_frame(errors=False)
+    for name, width in (("age", 100 / 64), ("pay", None)):
+        row, column = frame.loc[name], X[name].clip(0, 1e6)
+        assert row["count"] == column.count()
+        assert row["missing"] == column.isna().sum()
+        assert row["mean"] == pytest.approx(column.mean(), rel=1e-6)
+        assert row["std"] == pytest.approx(column.std(ddof=0), rel=1e-6)
+        if width:
+            for q in ("25%", "50%", "75%"):
+                assert row[q] == pytest.approx(exact.loc[q, name], abs=width)
+    # Intervals of logarithms are narrow where values are small.
+    assert found.quantile("pay") == pytest.approx(X["pay"].median(), rel=0.25)
+    assert abs(frame.loc["when", "mean"] - X["when"].mean()) < pd.Timedelta("1s")
+    assert abs(frame.loc["when", "50%"] - X["when"].median()) < pd.Timedelta("6D")
+    assert frame.loc["ok", "top"] == "False"
+
+
+def test_without_noise_counts_and_cross_tables_are_exact():
+    X, found = table(), described()
+    sex = found.counts("sex")["count"]
+    assert sex["f"] == (X["sex"] == "f").sum()
+    assert sex["other"] == (X["sex"] == "?").sum()
+    assert sex["missing"] == X["sex"].isna().sum()
+    cross = found.crosstab("sex", "ok")
+    assert cross.loc["m", "True"] == ((X["sex"] == "m") & X["ok"]).sum()
+    assert found.crosstab("ok", "sex").equals(cross.T)
+    ages = found.crosstab("age", "sex")
+    assert len(ages) == 8
+    expected = X["age"].clip(0, 100).between(0, 12.5, inclusive="left").sum()
+    assert ages.iloc[0].sum() == expected
+    assert ages.index[0] == "0 to 12.5"
+    months = found.counts("when_month")["count"]
+    assert months.iloc[0] == (X["when"].dt.month == 1).sum()
+
+
+def test_an_array_is_described_by_position():
+    rows = np.random.default_rng(0).uniform(-1, 1, size=(500, 2))
+    found = describe(rows, Range(-1, 1), epsilon=math.inf, crosses=[("x0", "x1")])
+    assert found.means["x1"].mean == pytest.approx(rows[:, 1].mean(), abs=1e-9)
+    assert found.crosstab("x0", "x1").to_numpy().sum() == 500
+
+
+# ---------------------------------------------------------------------- with noise
+
+
+def test_released_counts_are_consistent():
+    found = described(0.1)
+    for histogram in found.histograms.values():
+        assert histogram.counts.min() >= 0
+        assert histogram.counts.sum() == pytest.approx(5000)
+    for cross in found.crosses.values():
+        assert cross.counts.min() >= 0
+        assert cross.counts.sum() == pytest.approx(5000)
+
+
+def test_stated_errors_are_those_of_repeated_releases():
+    # False alarm below 1e-6: 200 runs, the deviation of a deviation is 5 %.
+    X = table(2000)
+    runs = [described(4.0, X) for _ in range(200)]
+    exact = described(X=X)
+    for name in ("age", "pay"):
+        for field in ("mean", "std"):
+            found = [getattr(run.means[name], field) for run in runs]
+            stated = getattr(runs[0].means[name], f"{field}_error")
+            if name == "age":  # of pay, near 0 by its range, the errors are rough
+                truth = getattr(exact.means[name], field)
+                assert np.std(found) == pytest.approx(stated, rel=0.3)
+                assert abs(np.mean(found) - truth) < 0.5 * stated
+            else:
+                assert np.std(found) < 2 * stated
+    medians = [run.histograms["age"].quantile(0.5) for run in runs]
+    values, errors = zip(*medians, strict=True)
+    assert np.std(values) < 2 * np.mean(errors)
+
+
+def test_error_of_counts_is_that_of_the_noise(monkeypatch):
+    noise = SpyNoise(seed=0)
+    monkeypatch.setattr(_door, "NoiseSource", lambda seed: noise)
+    found = described(1.0)
+    (draw,) = noise.draws
+    # Weight of the first histogram: the error is the noise over the weight.
+    assert draw.sensitivity == pytest.approx(1.0, rel=1e-6)
+    shares = 5 + len(CROSSES)
+    weight = math.sqrt(1 / 2 / shares) / math.sqrt(2)
+    assert found.histograms["age"].error == pytest.approx(draw.sigma / weight, rel=1e-6)
+
+
+def test_twice_the_weight_is_less_error_by_the_root_of_two():
+    plain = described(1.0)
+    heavy = described(1.0, weights={name: 2.0 for name in (*DECLARED, *CROSSES)})
+    one = described(1.0, weights={("sex", "ok"): 8.0})
+    assert heavy.crosses["sex", "ok"].error == pytest.approx(
+        plain.crosses["sex", "ok"].error
+    )
+    shares = 5 + len(CROSSES)
+    assert one.crosses["sex", "ok"].error == pytest.approx(
+        plain.crosses["sex", "ok"].error * math.sqrt((shares + 7) / shares / 8)
+    )
+
+
+@pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
+@pytest.mark.parametrize("delta", [1e-6, 0.0])
+def test_record(adjacency, delta):
+    record = described(1.0, adjacency=adjacency, delta=delta).privacy_
+    assert record.is_private
+    assert (record.epsilon, record.delta) == (1.0, delta)
+    assert record.adjacency == adjacency
+    assert record.sensitivity == pytest.approx(1.0)
+    assert record.event.count == 1 if delta else record.event.pure_epsilon <= 1
+    assert skdp.PrivacyRecord.from_dict(record.to_dict()) == record
+
+
+def test_no_noise_and_seeds_are_not_private():
+    assert not described().privacy_.is_private
+    with pytest.warns(SeededNoiseWarning):
+        one = described(1.0, random_state=0)
+    with pytest.warns(SeededNoiseWarning):
+        two = described(1.0, random_state=0)
+    assert not one.privacy_.is_private
+    pd.testing.assert_frame_equal(one.to_frame(), two.to_frame())
+
+
+# ---------------------------------------------------------------------------- books
+
+
+def test_one_event_is_charged_before_anything_is_asked(tmp_path):
+    ledger = BudgetLedger(tmp_path / "x.db", epsilon=1.0, delta=1e-5)
+    described(0.9, ledger=ledger)
+    assert len(ledger.spends()) == 1
+    with pytest.raises(BudgetExceeded):
+        described(0.9, ledger=ledger)
+    assert len(ledger.spends()) == 1
+
+
+BAD = [
+    ({"columns": None}, "must declare the columns"),
+    ({"n_bins": 1}, "n_bins"),
+    ({"n_bins": 255}, "n_bins"),
+    ({"cross_bins": 65}, "cross_bins"),
+    ({"crosses": [("age", "nobody")]}, "crosses"),
+    ({"crosses": [("age", "age")]}, "crosses"),
+    ({"crosses": [("age", "sex"), ("sex", "age")]}, "crosses"),
+    ({"crosses": "age"}, "crosses"),
+    ({"weights": {"nobody": 1.0}}, "weights"),
+    ({"weights": {"age": 0.0}}, "weights"),
+    ({"weights": {("age", "sex"): 1.0}}, "weights"),
+    ({"epsilon": 0.0}, "epsilon"),
+    ({"adjacency": "user"}, "adjacency"),
+    ({"columns": {"age": (0, 100)}}, "must be declared"),
+]
+
+
+@pytest.mark.parametrize(("params", "words"), BAD, ids=lambda x: str(x)[:40])
+def test_bad_input_spends_nothing(params, words, tmp_path):
+    ledger = BudgetLedger(tmp_path / "x.db", epsilon=1.0, delta=1e-5)
+    given = {"columns": DECLARED, "ledger": ledger} | params
+    with pytest.raises((ValueError, TypeError), match=words):
+        describe(table(50), **given)
+    assert not len(ledger.spends())
+
+
+def test_missing_values_must_be_declared():
+    X = table(50)
+    X.loc[3, "age"] = np.nan
+    with pytest.raises(ValueError, match="'age' must have no missing values"):
+        described(1.0, X)
+
+
+def test_an_encoder_says_what_else_there_is():
+    X = table(50).assign(extra=1)
+    columns = TableEncoder({"sex": DECLARED["sex"]}, remainder="drop")
+    assert list(describe(X, columns).histograms) == ["sex"]
+    strict = TableEncoder(
+        {"sex": DECLARED["sex"]}, remainder="drop", handle_unknown="error"
+    )
+    with pytest.raises(ValueError, match="declared categories only"):
+        describe(X, strict)
+
+
+def test_questions_about_what_was_not_released():
+    found = described(1.0)
+    with pytest.raises(ValueError, match="no order"):
+        found.quantile("sex")
+    with pytest.raises(ValueError, match="must be one of"):
+        found.counts("nobody")
+    with pytest.raises(ValueError, match="declared as a pair"):
+        found.crosstab("age", "ok")
+    with pytest.raises(ValueError, match="'q'"):
+        found.quantile("age", 1.5)
+
+
+# ----------------------------------------------------------------------- the object
+
+
+def test_shown():
+    found = described(1.0)
+    assert "5000 records, described privately" in repr(found)
+    page = found._repr_html_()
+    assert "sex by ok" in page
+    assert "private" in page
+    frame = found.to_frame((0.1, 0.9))
+    assert {"10%", "90%", "10%_error", "top", "freq_error"} <= set(frame)
+    again = pickle.loads(pickle.dumps(found))
+    pd.testing.assert_frame_equal(again.to_frame(), found.to_frame())
+
+
+@pytest.mark.parametrize("epsilon", [1e-6, 1e-3])
+def test_noise_far_above_the_table_is_shown_too(epsilon):
+    found = described(epsilon, table(20))
+    for part in (repr, lambda x: x._repr_html_()):
+        assert "privat" in part(found)
+    old = Dates("0900-01-01", "2020-12-31")
+    X = pd.DataFrame({"x": pd.to_datetime(["2019-01-01"] * 20)})
+    assert len(describe(X, {"x": old}, epsilon=epsilon).to_frame()) == 1
+
+
+def test_names_are_escaped():
+    X = pd.DataFrame({"<b>": ["x"] * 50, "c": ["x"] * 50})
+    found = describe(X, {"<b>": ["x"], "c": ["x"]}, crosses=[("<b>", "c")])
+    assert "<b> by c" not in found._repr_html_()
+
+
+def test_picture():
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    display = described(1.0).plot()
+    assert len(display.axes_) == 6
+    assert described(1.0).plot(["age"]).axes_.size == 1
+    with pytest.raises(ValueError, match="one axis for each"):
+        described(1.0).plot(["age", "sex"], ax=display.axes_[:1])
+    pyplot.close("all")
+
+
+# ---------------------------------------------------------------------------- sources
+
+
+def test_a_source_gives_the_same_numbers(tmp_path):
+    pytest.importorskip("pyarrow")
+    X = table(700)
+    X.to_parquet(tmp_path / "x.parquet")
+    source = skdp.ParquetSource(
+        tmp_path / "x.parquet",
+        target=None,
+        n_samples=700,
+        columns=DECLARED,
+        batch_size=64,
+    )
+    with pytest.warns(SeededNoiseWarning):
+        one = describe(source, crosses=CROSSES, random_state=3)
+    with pytest.warns(SeededNoiseWarning):
+        two = described(1.0, X, random_state=3)
+    pd.testing.assert_frame_equal(one.to_frame(), two.to_frame())
+    assert set(source.assumed_public) <= set(one.privacy_.assumed_public)
+    exact = describe(source, crosses=CROSSES, epsilon=math.inf)
+    pd.testing.assert_frame_equal(exact.to_frame(), described(X=X).to_frame())
+
+
+def test_rows_that_cannot_be_read_are_in_no_cell(tmp_path):
+    pytest.importorskip("pyarrow")
+    X = table(700)
+    X.loc[:9, "age"] = np.nan  # which may not be missing
+    X.to_parquet(tmp_path / "x.parquet")
+    source = skdp.ParquetSource(
+        tmp_path / "x.parquet", target=None, n_samples=700, columns=DECLARED
+    )
+    found = describe(source, epsilon=math.inf)
+    assert found.histograms["sex"].counts.sum() == 690
+
+
+def test_far_fewer_rows_than_declared_do_not_move_means(tmp_path):
+    pytest.importorskip("pyarrow")
+    X = pd.DataFrame({"x": np.full(4000, 9.0), "s": "a"})
+    X.loc[:1999, "x"] = np.nan
+    X.to_parquet(tmp_path / "x.parquet")
+    source = skdp.ParquetSource(
+        tmp_path / "x.parquet",
+        target=None,
+        n_samples=4000,
+        columns={"x": (0, 10), "s": ["a"]},
+    )
+    found = describe(source, epsilon=10.0)
+    mean, counts = found.means["x"], found.histograms["s"].counts
+    # Half the records are in no cell; taken for n they would bring the mean to 7.
+    assert abs(mean.mean - 9) < max(8 * mean.mean_error, 0.1)
+    assert abs(counts.sum() - 2000) < 100
