@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._input import declared_labels
+from skdp._label_weights import expected_labels, label_weights, largest_weight
 from skdp._labels import encode_labels
 from skdp._output import in_dtype
 from skdp._validation import check_bool, check_count, check_real
@@ -17,15 +17,21 @@ from skdp.io._takes import fit_through
 from skdp.linear_model._base import DPEstimator
 from skdp.linear_model._rows import public_facts, rows_to_fit, rows_to_predict
 from skdp.losses import Loss
+from skdp.losses._weighted import weighted
 from skdp.objectives import LinearObjective
 from skdp.privacy import Budget
 
 
 class LinearClassifier(ClassifierMixin, DPEstimator):
-    """A linear model of ``C * sum_i loss(y_i, x_i W) + ||W||^2 / 2``.
+    """A linear model of ``C * sum_i v_i loss(y_i, x_i W) + ||W||^2 / 2``.
+
+    The v are the declared weights of the records' labels, 1 if there are none.
 
     A subclass documents the parameters and names the loss.
     """
+
+    # Of models that were stored before there were any.
+    _label_weights: tuple[float, ...] = ()
 
     def __init__(
         self,
@@ -41,6 +47,7 @@ class LinearClassifier(ClassifierMixin, DPEstimator):
         solver_params: Any = None,
         preconditioning: Any = "auto",
         classes: Any = None,
+        class_weight: Any = None,
         random_state: int | None = None,
         ledger: Any = None,
         verbose: bool | int = False,
@@ -56,6 +63,7 @@ class LinearClassifier(ClassifierMixin, DPEstimator):
         self.solver_params = solver_params
         self.preconditioning = preconditioning
         self.classes = classes
+        self.class_weight = class_weight
         self.random_state = random_state
         self.ledger = ledger
         self.verbose = verbose
@@ -93,10 +101,14 @@ class LinearClassifier(ClassifierMixin, DPEstimator):
         self._check_strength()
         X = rows_to_fit(self, X, budget)
         classes, codes = self._encode_labels(X, y)
-        loss = self._loss(len(classes))
+        weights = label_weights(self.class_weight, classes)
+        loss = weighted(self._loss(len(classes)), weights)
         alpha = self._alpha(X.shape[0], budget)
+        alpha /= largest_weight(self.class_weight, classes)
         labels = "taken from y" if self.classes is None else "declared"
         assumed = (*public_facts(self.columns), f"set of labels ({labels})")
+        if weights:
+            assumed += ("weights of labels (declared)",)
         solution, objective, record = self._solve(
             X, codes, loss, alpha, budget, assumed
         )
@@ -104,7 +116,7 @@ class LinearClassifier(ClassifierMixin, DPEstimator):
         self.coef_ = in_dtype(coef, X.dtype)
         self.intercept_ = in_dtype(intercept, X.dtype)
         self._keep_path(solution.unpack_path(objective), X.dtype)
-        self.classes_ = classes
+        self.classes_, self._label_weights = classes, weights
         self.privacy_ = record
         return self
 
@@ -129,12 +141,14 @@ class LinearClassifier(ClassifierMixin, DPEstimator):
         self, n_samples: int, n_features: int, budget: Budget
     ) -> LinearObjective:
         self._check_strength()
-        n_classes = 2 if self.classes is None else len(declared_labels(self.classes))
+        labels = expected_labels(self.classes, self.class_weight)
+        loss = weighted(
+            self._loss(len(labels)), label_weights(self.class_weight, labels)
+        )
         # That the count is one, before it is divided by.
         alpha = self._alpha(check_count("n_samples", n_samples), budget)
-        return self._objective(
-            self._loss(n_classes), n_samples, n_features, alpha, budget
-        )
+        alpha /= largest_weight(self.class_weight, labels)
+        return self._objective(loss, n_samples, n_features, alpha, budget)
 
     @abstractmethod
     def _loss(self, n_classes: int) -> Loss:

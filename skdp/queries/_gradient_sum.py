@@ -18,6 +18,7 @@ from scipy.sparse import issparse
 from skdp._floats import UNIT_ROUNDOFF, FloatArray
 from skdp._rows import with_entries
 from skdp.data import Block, Source, is_stable
+from skdp.losses._weighted import clip_of
 from skdp.objectives import LinearObjective
 from skdp.privacy._query import Bound
 from skdp.queries._blocks import blocks_of
@@ -264,9 +265,9 @@ class GradientSum:
         """Clipped residuals, 0 for null records."""
         residual = self._objective.loss.residual(block.y, raw)
         if math.isfinite(self._residual_clip):
-            norms = np.sqrt(np.einsum("ij,ij->i", residual, residual))
-            limit = self._residual_clip
-            residual *= (limit / np.maximum(norms, limit))[:, None]
+            norms = np.sqrt(np.einsum("ij,ij->i", residual, residual))[:, None]
+            limit = clip_of(self._objective.loss, block.y, self._residual_clip)
+            residual *= limit / np.maximum(norms, limit)
         if block.present is not None:
             residual[~block.present] = 0.0
         return residual
