@@ -63,9 +63,8 @@ def _sparse(objective: LinearObjective, k: int, budget: Budget) -> Signal:
         deviation = deviation_once(LAWS["gaussian"], budget, 1)
     entry = objective.entry_bound
     record = _sensitivity(objective) / objective.data_norm
-    noise = (
-        record * deviation * spread / (objective.n_samples * typical_curvature(loss))
-    )
+    curvature = typical_curvature(loss)
+    noise = record * deviation * spread / (objective.n_samples * curvature)
     return Signal(
         coefficient_noise=noise / entry,
         coefficient_scale=loss.raw_unit / (entry * math.sqrt(k)),

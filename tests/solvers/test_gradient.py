@@ -10,7 +10,13 @@ import pytest
 from scipy.sparse import csr_array, csr_matrix
 
 from skdp.data import MemorySource
-from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
+from skdp.losses import (
+    HuberHingeLoss,
+    LogisticLoss,
+    SoftmaxLoss,
+    SquaredLoss,
+    WeightedLoss,
+)
 from skdp.objectives import LinearObjective
 from skdp.queries._gradient_sum import GradientSum, query_sensitivity, rounding_slack
 
@@ -20,6 +26,8 @@ LOSSES = [
     SquaredLoss(2.0),
     HuberHingeLoss(),
     HuberHingeLoss(n_outputs=3),
+    WeightedLoss(LogisticLoss(), (0.3, 1.0)),
+    WeightedLoss(SoftmaxLoss(3), (1.0, 0.3, 0.1)),
 ]
 by_loss = pytest.mark.parametrize("loss", LOSSES, ids=repr)
 by_adjacency = pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
