@@ -86,6 +86,10 @@ class DPLinearRegression(LinearRegressor):
         Coefficients and intercepts after each step, of which the model is an average or
         the last. Private output, paid for with the rest. Only of a descent with
         ``solver_params={"keeps_path": True}``.
+    estimates_ : Estimates
+        Least squares without shrinkage with standard errors: `values`, `covariance`,
+        `conf_int()`; see `summary`. Private output. Only of ``solver="adassp"`` with
+        ``solver_params={"squares_weight": 0.5}``.
     privacy_ : PrivacyRecord
         Public facts, and post-processing of released iterates (``noise_scale``).
     encoder_ : TableEncoder

@@ -6,6 +6,7 @@ import math
 from typing import Any, Self
 
 import numpy as np
+import pandas as pd
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -16,10 +17,12 @@ from skdp._targets import targets_of
 from skdp._validation import check_alpha, check_bool, check_target_bounds
 from skdp.io._takes import fit_through
 from skdp.linear_model._base import DPEstimator
+from skdp.linear_model._estimates import Estimates
 from skdp.linear_model._rows import public_facts, rows_to_fit, rows_to_predict
 from skdp.losses import SquaredLoss
 from skdp.objectives import LinearObjective
 from skdp.privacy import Budget
+from skdp.solvers._moment_errors import EstimatedSolution
 
 # Targets are brought to [-1, 1]; a prediction in there is at most this far from one.
 _RESIDUAL_BOUND = 2.0
@@ -88,8 +91,57 @@ class LinearRegressor(RegressorMixin, DPEstimator):
         path = solution.unpack_path(objective)
         own = [(scale * w[0], middle + scale * b[0]) for w, b in path]
         self._keep_path(own, X.dtype)
+        self._keep_estimates(solution, middle, scale)
         self.privacy_ = record
         return self
+
+    def _keep_estimates(self, solution: Any, middle: float, scale: float) -> None:
+        """Standard errors, where a solver gives them."""
+        self.__dict__.pop("estimates_", None)
+        if not isinstance(solution, EstimatedSolution):
+            return
+        values = scale * solution.estimate
+        names = getattr(self, "feature_names_in_", None)
+        if hasattr(self, "encoder_"):
+            names = self.encoder_.get_feature_names_out()
+        if names is None:
+            names = [f"x{j}" for j in range(len(values) - self.fit_intercept)]
+        if self.fit_intercept:
+            names, values[-1] = [*names, "intercept"], values[-1] + middle
+        covariance = scale**2 * solution.covariance
+        self.estimates_ = Estimates(tuple(names), values, covariance)
+
+    def summary(self, level: float = 0.95) -> pd.DataFrame:
+        """Estimates, standard errors, z, p-values and intervals; post-processing.
+
+        As statsmodels has them, of least squares without shrinkage. Errors of the noise
+        and of the records count, the latter taken to have one variance for all
+        records. NaN and inf where noise drowns a direction of the rows.
+
+        Parameters
+        ----------
+        level : float in (0, 1), default=0.95
+            How often intervals hold the coefficients.
+
+        Returns
+        -------
+        DataFrame of shape (n_features + 1, 6)
+            Without the last row if there is no intercept.
+
+        Raises
+        ------
+        ValueError
+            If the fit has no standard errors.
+        """
+        check_is_fitted(self)
+        if not hasattr(self, "estimates_"):
+            raise ValueError(
+                "The summary needs squares of the targets, which are released if they "
+                f"are asked for. Got solver={self.privacy_.solver!r} without them. "
+                "Fit with solver='adassp', solver_params={'squares_weight': 0.5} and "
+                "a finite epsilon."
+            )
+        return self.estimates_.summary(level)
 
     def _planned_objective(
         self, n_samples: int, n_features: int, budget: Budget

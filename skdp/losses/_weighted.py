@@ -10,6 +10,9 @@ import numpy as np
 from skdp._floats import FloatArray
 from skdp.losses._base import Form, Loss
 
+# Whose residuals have the sign of their label, whatever is predicted.
+_ONE_SIGN = (Form.SIGMOID, Form.HINGE, Form.STEP)
+
 
 @dataclass(frozen=True)
 class WeightedLoss:
@@ -136,6 +139,16 @@ def record_weights(loss: Loss, y: FloatArray) -> FloatArray:
     for label, weight in enumerate(loss.label_weights):
         weights[y == label] = weight
     return weights
+
+
+def heaviest_pair(loss: Loss) -> float:
+    """Weights of two records of unlike labels together, at most.
+
+    2 where all labels weigh the same, and where residuals of a label have not one sign,
+    so that records of one label may be as far apart.
+    """
+    has_sign = loss.n_outputs == 1 and loss.form in _ONE_SIGN
+    return sum(loss.label_weights) if has_sign and loss.label_weights else 2.0
 
 
 def clip_of(loss: Loss, y: FloatArray, clip: float) -> FloatArray | float:

@@ -18,7 +18,7 @@ from scipy.sparse import issparse
 from skdp._floats import UNIT_ROUNDOFF, FloatArray
 from skdp._rows import with_entries
 from skdp.data import Block, Source, is_stable
-from skdp.losses._weighted import clip_of
+from skdp.losses._weighted import clip_of, heaviest_pair
 from skdp.objectives import LinearObjective
 from skdp.privacy._query import Bound
 from skdp.queries._blocks import blocks_of
@@ -44,7 +44,8 @@ def gradient_bound(
     factor on the intercept's row of the query, and the intercept's weights count
     divided by it.
     """
-    loss, rho = objective.loss, objective.data_norm
+    loss = objective.loss
+    norm = rho = objective.data_norm
     if objective.fit_intercept:
         rho *= math.sqrt(1 + intercept_weight**2)
     radius = rho * weights_norm
@@ -60,7 +61,10 @@ def gradient_bound(
     # Clipping does not shrink all of them.
     if math.isinf(residual_clip) and is_of_rows:
         two_records = min(two_records, loss.replace_one_bound(radius))
-    return Bound(zero_out=rho * one_record, replace_one=rho * two_records)
+    # Of one label the intercept's parts take each other off (Lemma 3f).
+    by_labels = one_record * max(2 * norm, heaviest_pair(loss) * rho)
+    replaced = min(rho * two_records, by_labels)
+    return Bound(zero_out=rho * one_record, replace_one=replaced)
 
 
 def query_sensitivity(

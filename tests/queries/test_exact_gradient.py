@@ -46,7 +46,7 @@ LOSSES = [
     HuberHingeLoss(),
     HuberHingeLoss(n_outputs=3),
     WeightedLoss(LogisticLoss(), (0.3, 1.0)),
-    WeightedLoss(SoftmaxLoss(3), (1.0, 0.3, 0.1)),
+    WeightedLoss(SoftmaxLoss(3), (1.0, 1.0, 0.3)),
 ]
 by_loss = pytest.mark.parametrize("loss", LOSSES, ids=repr)
 by_adjacency = pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
