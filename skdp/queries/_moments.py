@@ -6,9 +6,9 @@ In units of the public bounds: u is a row divided by `data_norm`, so of norm at 
     (svec(u u'), sqrt(2) t u, k u v, k t v, h v^2),
 
 where svec stacks the diagonal and sqrt(2) times the upper triangle, so that norms are
-Frobenius norms; t is the constant in the intercept's column (0 without an intercept)
-k the weight of the targets and h that of their squares; parts of weight 0 are left out. The number of records
-is public and not summed.
+Frobenius norms; t is the constant in the intercept's column (0 without an intercept), k
+the weight of the targets and h that of their squares; parts of weight 0 are left out.
+The number of records is public and not summed.
 Rows and targets are whole numbers of a public unit, and rows are never longer than the
 bound, so that all sums are exact in any order. Sensitivities are derived in
 ``docs/proofs/adassp.md``.
