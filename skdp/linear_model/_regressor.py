@@ -6,7 +6,6 @@ import math
 from typing import Any, Self
 
 import numpy as np
-import pandas as pd
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -110,38 +109,6 @@ class LinearRegressor(RegressorMixin, DPEstimator):
             names, values[-1] = [*names, "intercept"], values[-1] + middle
         covariance = scale**2 * solution.covariance
         self.estimates_ = Estimates(tuple(names), values, covariance)
-
-    def summary(self, level: float = 0.95) -> pd.DataFrame:
-        """Estimates, standard errors, z, p-values and intervals; post-processing.
-
-        As statsmodels has them, of least squares without shrinkage. Errors of the noise
-        and of the records count, the latter taken to have one variance for all
-        records. NaN and inf where noise drowns a direction of the rows.
-
-        Parameters
-        ----------
-        level : float in (0, 1), default=0.95
-            How often intervals hold the coefficients.
-
-        Returns
-        -------
-        DataFrame of shape (n_features + 1, 6)
-            Without the last row if there is no intercept.
-
-        Raises
-        ------
-        ValueError
-            If the fit has no standard errors.
-        """
-        check_is_fitted(self)
-        if not hasattr(self, "estimates_"):
-            raise ValueError(
-                "The summary needs squares of the targets, which are released if they "
-                f"are asked for. Got solver={self.privacy_.solver!r} without them. "
-                "Fit with solver='adassp', solver_params={'squares_weight': 0.5} and "
-                "a finite epsilon."
-            )
-        return self.estimates_.summary(level)
 
     def _planned_objective(
         self, n_samples: int, n_features: int, budget: Budget
