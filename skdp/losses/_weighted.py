@@ -147,8 +147,9 @@ def heaviest_pair(loss: Loss) -> float:
     2 where all labels weigh the same, and where residuals of a label have not one sign,
     so that records of one label may be as far apart.
     """
-    has_sign = loss.n_outputs == 1 and loss.form in _ONE_SIGN
-    return sum(loss.label_weights) if has_sign and loss.label_weights else 2.0
+    if not loss.label_weights or loss.n_outputs > 1 or loss.form not in _ONE_SIGN:
+        return 2.0
+    return sum(loss.label_weights)
 
 
 def clip_of(loss: Loss, y: FloatArray, clip: float) -> FloatArray | float:
