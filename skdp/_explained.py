@@ -33,8 +33,9 @@ _SHRUNK = (
 # Names that users of scikit-learn will type, and why skdp has none of them.
 REASONS: dict[str, str] = {
     "sample_weight": _NO_WEIGHTS,
-    "class_weight": _NO_WEIGHTS
-    + " 'balanced' would besides take its weights from the labels, which are private.",
+    "class_weight": "Weights are declared when a classifier is made, as for example "
+    "class_weight={'ill': 20}: those of 'balanced' would follow from the labels, which "
+    "are private.",
     "penalty": "The penalty is L2, by C of a classifier and alpha of a regressor; for "
     "few features use DPSparseLogisticRegression or DPSparseLinearRegression.",
     "l1_ratio": "The penalty is L2, by C of a classifier and alpha of a regressor; for "

@@ -9,12 +9,10 @@ import numpy as np
 from scipy.special import expit, log_expit, log_softmax, softmax
 from sklearn.base import ClassifierMixin
 
-from skdp._input import declared_labels
+from skdp._label_weights import expected_labels, label_weights, unweighted
 from skdp._labels import encode_labels
 from skdp._validation import check_bool
-from skdp.ensemble._class_weights import declared_weights, label_weights
 from skdp.ensemble._gradient_boosting import GradientBoosting
-from skdp.ensemble._start import weighted_by
 from skdp.io._rows import records
 from skdp.io._takes import fit_through
 from skdp.queries._loss_facts import PLAIN, LeafLoss, LossFacts
@@ -270,11 +268,7 @@ default=None
         return LossFacts(label_weights=labels)
 
     def _expected_labels(self) -> Any:
-        """Those declared; else those that have weights, and two at least."""
-        if self.classes is not None:
-            return declared_labels(self.classes)
-        weighted = [*declared_weights(self.class_weight or {})]
-        return [*weighted, *[None] * (2 - len(weighted))]
+        return expected_labels(self.classes, self.class_weight)
 
     def _facts(self) -> dict[str, Any]:
         facts = {"classes": self.classes_.tolist()}
@@ -331,10 +325,7 @@ default=None
 
     def _unweighted(self, raw: np.ndarray) -> np.ndarray:
         """Raw predictions of the records as they are, if these are asked for."""
-        if not (self.correct_prior and self._label_weights):
-            return raw
-        moved = weighted_by(self._label_weights)
-        return np.asarray(raw - (moved[0] if raw.ndim == 1 else moved))
+        return unweighted(raw, self._label_weights) if self.correct_prior else raw
 
     def _labelled(self, raw: np.ndarray) -> np.ndarray:
         codes = (raw > 0).astype(np.intp) if raw.ndim == 1 else raw.argmax(axis=1)

@@ -27,6 +27,7 @@ import numpy as np
 
 from skdp._configured import Checks, Configured, Given
 from skdp._floats import FloatArray
+from skdp._label_weights import weighted_by
 from skdp._validation import check_count, check_real
 from skdp.ensemble._boosted import BoostedTrees, without_trees
 from skdp.ensemble._code_shares import counts_of, margins_of, shares_of
@@ -39,7 +40,6 @@ from skdp.ensemble._start import (
     start_from,
     start_terms,
     target_sums,
-    weighted_by,
 )
 from skdp.ensemble._task import BoostingTask
 from skdp.ensemble._trees import RandomTrees, draw_trees, uncut

@@ -134,11 +134,3 @@ def _kept(mean: FloatArray, noise: float, known: tuple[float, float]) -> FloatAr
     size = np.maximum(np.abs(mean) / noise, 1e-300)
     rising = (size - none) / (all_of_it - none) * all_of_it / size
     return np.asarray(np.clip(rising, 0.0, 1.0))
-
-
-def weighted_by(label_weights: tuple[float, ...]) -> FloatArray:
-    """By how much weights of labels move raw predictions."""
-    logs = np.log(label_weights or (1.0, 1.0))
-    if len(logs) == 2:
-        return np.asarray(logs[1:] - logs[:1])
-    return np.asarray(logs - logs.mean())

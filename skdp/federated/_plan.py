@@ -350,6 +350,8 @@ def _plain(name: str, value: Any) -> Any:
         return [_plain("", one) for one in value]
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
         return {"mapping": {key: _plain("", one) for key, one in value.items()}}
+    if isinstance(value, dict):
+        return {"pairs": [[_plain("", own) for own in pair] for pair in value.items()]}
     if value is None or type(value) in (bool, int, float, str):
         return value
     raise ValueError(
@@ -369,4 +371,6 @@ def _back(value: Any) -> Any:
         return declarations.from_json(content)
     if kind == "tuple":
         return tuple(_back(one) for one in content)
+    if kind == "pairs":
+        return dict(_back(content))
     return {key: _back(one) for key, one in content.items()}

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skdp._floats import FloatArray
-from skdp.io._sql_sums import PUSHED
+from skdp.io._sql_sums import PUSHED, label_weight
 from skdp.losses._base import Form
 from skdp.queries._plain_descent import PlainDescent
 
@@ -149,7 +149,7 @@ END $$"""
         yield "END IF;"
 
     def _residual(self) -> Iterator[str]:
-        first, second = self.asked.form_constants
+        first, second, *weights = self.asked.form_constants
         if self.asked.form == Form.SIGMOID:
             yield f"t := exp(-least(abs(raw), {_of(_FARTHEST)}));"
             yield "e := (CASE WHEN raw >= 0 THEN 1 ELSE t END) / (1 + t) - y;"
@@ -160,6 +160,8 @@ END $$"""
         else:
             target = _gridded(_clipped("y", -second, second))
             yield f"e := {_clipped(f'raw - ({target})', -first, first)};"
+        if weights:
+            yield f"e := e * {label_weight('y', weights, _of)};"
 
     def _update(self) -> Iterator[str]:
         """At the end of a batch: a projected step, and its share of the average."""

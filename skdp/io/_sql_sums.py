@@ -10,7 +10,7 @@ engines take for an error: records with long doubles are far, and are left out.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -168,20 +168,28 @@ class GradientText:
         records, residual = self._residual()
         if math.isfinite(self.asked.limit):
             residual = _clipped(residual, -self.asked.limit, self.asked.limit)
+        if self._weights:
+            residual = f"({residual}) * {label_weight('y', self._weights, _of)}"
         units = f"({residual}) * {_of(self.asked.fineness)} + {_of(0.5)}"
         shown = f"{self._kept()}, {self.dialect.floor.format(units)} AS e"
         return self._then(shown, records)
 
+    @property
+    def _weights(self) -> tuple[float, ...]:
+        """Of the labels 0 and 1, if they have any."""
+        return self.asked.form_constants[2:]
+
     def _residual(self) -> tuple[str, str]:
         """Records, and the residual as an expression of their columns."""
-        first, second = self.asked.form_constants
+        first, second = self.asked.form_constants[:2]
         if self.asked.form == Form.SIGMOID:
             p = _squared("p", SQUARINGS - _AT_ONCE)
             up = f"CASE WHEN u <= {_of(0.0)} THEN {_of(1.0)} ELSE {p} END"
             return self._with_exponential(), f"{up} / ({_of(1.0)} + {p}) - y"
         if self.asked.form == Form.HINGE:
             sign = f"CASE WHEN y > {_of(0.5)} THEN {_of(1.0)} ELSE {_of(-1.0)} END"
-            shown = f"{self._kept()}, {self._raw()} AS raw, {sign} AS sign"
+            kept = f"{self._kept()}, y" if self._weights else self._kept()
+            shown = f"{kept}, {self._raw()} AS raw, {sign} AS sign"
             slope = f"({_of(1.0 + first)} - sign * raw) / {_of(2.0 * first)}"
             slope = f"-sign * {_clipped(slope, 0.0, 1.0)}"
             return self._then(shown, self._gridded()), slope
@@ -213,6 +221,14 @@ def records_of(
     ]
     shown.append(f"CAST({target} AS DOUBLE PRECISION) AS y")
     return f"SELECT {also}{', '.join(shown)} FROM {relation} WHERE {where}"
+
+
+def label_weight(
+    y: str, weights: Sequence[float], number: Callable[[float], str]
+) -> str:
+    """What a record of label 0 or 1 counts, as an expression of its label."""
+    none, one = map(number, weights)
+    return f"(CASE WHEN {y} > {number(0.5)} THEN {one} ELSE {none} END)"
 
 
 def _factor(units: Sequence[str]) -> str:

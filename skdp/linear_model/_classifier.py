@@ -12,7 +12,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._input import declared_labels
+from skdp._label_weights import expected_labels, label_weights, largest_weight
 from skdp._labels import encode_labels
 from skdp._output import in_dtype
 from skdp._validation import check_bool, check_count, check_real
@@ -21,16 +21,22 @@ from skdp.linear_model._base import DPEstimator
 from skdp.linear_model._parts import takes_parts
 from skdp.linear_model._rows import public_facts, rows_to_fit, rows_to_predict
 from skdp.losses import Loss
+from skdp.losses._weighted import weighted
 from skdp.objectives import LinearObjective
 from skdp.privacy import Budget
 from skdp.solvers import Solution
 
 
 class LinearClassifier(ClassifierMixin, DPEstimator):
-    """A linear model of ``C * sum_i loss(y_i, x_i W) + ||W||^2 / 2``.
+    """A linear model of ``C * sum_i v_i loss(y_i, x_i W) + ||W||^2 / 2``.
+
+    The v are the declared weights of the records' labels, 1 if there are none.
 
     A subclass documents the parameters and names the loss.
     """
+
+    # Of models that were stored before there were any.
+    _label_weights: tuple[float, ...] = ()
 
     def __init__(
         self,
@@ -46,6 +52,7 @@ class LinearClassifier(ClassifierMixin, DPEstimator):
         solver_params: Any = None,
         preconditioning: Any = "auto",
         classes: Any = None,
+        class_weight: Any = None,
         random_state: int | None = None,
         ledger: Any = None,
         verbose: bool | int = False,
@@ -61,6 +68,7 @@ class LinearClassifier(ClassifierMixin, DPEstimator):
         self.solver_params = solver_params
         self.preconditioning = preconditioning
         self.classes = classes
+        self.class_weight = class_weight
         self.random_state = random_state
         self.ledger = ledger
         self.verbose = verbose
@@ -158,15 +166,19 @@ class LinearClassifier(ClassifierMixin, DPEstimator):
         self._check_strength()
         X = rows_to_fit(self, X, budget, n_parts or 1)
         classes, codes = self._encode_labels(X, y)
-        loss = self._loss(len(classes))
+        weights = label_weights(self.class_weight, classes)
+        loss = weighted(self._loss(len(classes)), weights)
         alpha = self._alpha(X.shape[0] * (n_parts or 1), budget)
+        alpha /= largest_weight(self.class_weight, classes)
         labels = "taken from y" if self.classes is None else "declared"
         assumed = (*public_facts(self.columns), f"set of labels ({labels})")
+        if weights:
+            assumed += ("weights of labels (declared)",)
         solution, objective, record = self._solve(
             X, codes, loss, alpha, budget, assumed, n_parts
         )
         self._keep_weights(solution, objective, X.dtype)
-        self.classes_ = classes
+        self.classes_, self._label_weights = classes, weights
         self.privacy_ = record
         return self
 
@@ -199,12 +211,14 @@ class LinearClassifier(ClassifierMixin, DPEstimator):
         self, n_samples: int, n_features: int, budget: Budget
     ) -> LinearObjective:
         self._check_strength()
-        n_classes = 2 if self.classes is None else len(declared_labels(self.classes))
+        labels = expected_labels(self.classes, self.class_weight)
+        loss = weighted(
+            self._loss(len(labels)), label_weights(self.class_weight, labels)
+        )
         # That the count is one, before it is divided by.
         alpha = self._alpha(check_count("n_samples", n_samples), budget)
-        return self._objective(
-            self._loss(n_classes), n_samples, n_features, alpha, budget
-        )
+        alpha /= largest_weight(self.class_weight, labels)
+        return self._objective(loss, n_samples, n_features, alpha, budget)
 
     @abstractmethod
     def _loss(self, n_classes: int) -> Loss:

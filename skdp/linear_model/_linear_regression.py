@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import pandas as pd
+from sklearn.utils.validation import check_is_fitted
+
 from skdp.linear_model._regressor import LinearRegressor
 
 
@@ -86,6 +89,10 @@ class DPLinearRegression(LinearRegressor):
         Coefficients and intercepts after each step, of which the model is an average or
         the last. Private output, paid for with the rest. Only of a descent with
         ``solver_params={"keeps_path": True}``.
+    estimates_ : Estimates
+        Least squares without shrinkage with standard errors: `values`, `covariance`,
+        `conf_int()`; see `summary`. Private output. Only of ``solver="adassp"`` with
+        ``solver_params={"squares_weight": 0.5}``.
     privacy_ : PrivacyRecord
         Public facts, and post-processing of released iterates (``noise_scale``).
     encoder_ : TableEncoder
@@ -151,3 +158,36 @@ class DPLinearRegression(LinearRegressor):
         self.random_state = random_state
         self.ledger = ledger
         self.verbose = verbose
+
+    def summary(self, level: float = 0.95) -> pd.DataFrame:
+        """Estimates, standard errors, z, p-values and intervals; post-processing.
+
+        As statsmodels has them, of least squares without shrinkage. Errors of the noise
+        and of the records count, the latter taken to have one variance for all
+        records. NaN and inf where noise drowns a direction of the rows, as it does if
+        columns add up to a constant, which those of declared categories do.
+
+        Parameters
+        ----------
+        level : float in (0, 1), default=0.95
+            How often intervals hold the coefficients.
+
+        Returns
+        -------
+        DataFrame of shape (n_features + 1, 6)
+            Without the last row if there is no intercept.
+
+        Raises
+        ------
+        ValueError
+            If the fit has no standard errors.
+        """
+        check_is_fitted(self)
+        if not hasattr(self, "estimates_"):
+            raise ValueError(
+                "The summary needs squares of the targets, which are released if they "
+                f"are asked for. Got solver={self.privacy_.solver!r} without them. "
+                "Fit with solver='adassp', solver_params={'squares_weight': 0.5} and "
+                "a finite epsilon."
+            )
+        return self.estimates_.summary(level)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy.special import expit, softmax
 
+from skdp._label_weights import unweighted
+from skdp._validation import check_bool
 from skdp.linear_model._classifier import LinearClassifier
 from skdp.losses import LogisticLoss, Loss, SoftmaxLoss
 
@@ -14,12 +16,24 @@ from skdp.losses import LogisticLoss, Loss, SoftmaxLoss
 class LogisticModel(LinearClassifier):
     """A classifier by the logistic loss, or the softmax loss of several classes."""
 
+    correct_prior: bool
+
     def _loss(self, n_classes: int) -> Loss:
         return LogisticLoss() if n_classes == 2 else SoftmaxLoss(n_classes)
 
+    def _fit(self, X: Any, y: Any) -> Self:
+        check_bool("correct_prior", self.correct_prior)
+        return super()._fit(X, y)
+
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Probabilities of the labels, of shape (n_samples, n_classes)."""
+        """Probabilities of the labels, of shape (n_samples, n_classes).
+
+        With `class_weight` those of the records as they are, whose most likely label
+        may be another than `predict` has; see `correct_prior`.
+        """
         raw = self.decision_function(X)
+        if self.correct_prior:
+            raw = unweighted(raw, self._label_weights)
         if raw.ndim == 1:
             return np.column_stack([expit(-raw), expit(raw)])
         return np.asarray(softmax(raw, axis=1))
@@ -85,6 +99,13 @@ class DPLogisticRegression(LogisticModel):
     classes : array-like of shape (n_classes,) or None, default=None
         The labels that may occur. None takes them from `y`, which assumes that they
         are public and warns with `PublicLabelsWarning`.
+    class_weight : mapping of labels to floats in [1e-6, 1e6], or None, default=None
+        By how much records of a label count in the loss, and so in `predict` and
+        `decision_function`; labels left out count once. Known without looking at the
+        data: "balanced" is refused. Noise is made for the largest weight.
+    correct_prior : bool, default=True
+        Whether `predict_proba` is of the records as they are; False: of records that
+        occur as often as `class_weight` says.
     random_state : int or None, default=None
         None: private noise. An integer makes the fit reproducible and **not private**.
     ledger : BudgetLedger or None, default=None
@@ -128,8 +149,7 @@ class DPLogisticRegression(LogisticModel):
 
     Notes
     -----
-    ``fit`` has neither ``sample_weight`` nor ``class_weight``: unbounded weights would
-    void the sensitivity, and balanced ones would be computed from the data.
+    ``fit`` has no ``sample_weight``: unbounded weights would void the sensitivity.
 
     Examples
     --------
@@ -144,3 +164,42 @@ class DPLogisticRegression(LogisticModel):
     >>> model[-1].coef_.shape, model[-1].privacy_.epsilon
     ((3, 4), 1.0)
     """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        *,
+        columns: Any = None,
+        delta: float = 1e-6,
+        adjacency: str = "replace_one",
+        data_norm: float = 1.0,
+        C: float | None = None,
+        fit_intercept: bool = True,
+        solver: str = "auto",
+        solver_params: Any = None,
+        preconditioning: Any = "auto",
+        classes: Any = None,
+        class_weight: Any = None,
+        correct_prior: bool = True,
+        random_state: int | None = None,
+        ledger: Any = None,
+        verbose: bool | int = False,
+    ) -> None:
+        super().__init__(
+            epsilon=epsilon,
+            columns=columns,
+            delta=delta,
+            adjacency=adjacency,
+            data_norm=data_norm,
+            C=C,
+            fit_intercept=fit_intercept,
+            solver=solver,
+            solver_params=solver_params,
+            preconditioning=preconditioning,
+            classes=classes,
+            class_weight=class_weight,
+            random_state=random_state,
+            ledger=ledger,
+            verbose=verbose,
+        )
+        self.correct_prior = correct_prior

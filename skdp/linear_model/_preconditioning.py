@@ -95,8 +95,8 @@ def preconditioned(
         intercept, without which no centre can be taken off.
     """
     _check_possible(named, objective, budget)
-    n, g = objective.n_samples, len(encoding.blocks)
-    strength = strength_of(n, budget, objective.adjacency)
+    g = len(encoding.blocks)
+    strength = strength_of(objective.n_telling, budget, objective.adjacency)
     n_intervals = TARGET_INTERVALS if isinstance(objective.loss, SquaredLoss) else 0
     share, reads_columns = given.share, True
     if share is None:

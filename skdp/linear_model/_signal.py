@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 
 from skdp._forecast import Signal
-from skdp.losses import Loss, SquaredLoss
+from skdp.losses import SquaredLoss
+from skdp.losses._weighted import typical_curvature
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.privacy._laws import LAWS, deviation_once
@@ -34,7 +35,7 @@ def _dense(objective: LinearObjective, budget: Budget) -> Signal:
         size = objective.n_columns * (objective.n_columns + 3) // 2  # all moments
     law = LAWS["spherical" if budget.delta == 0 else "gaussian"]
     deviation = deviation_once(law, budget, size)
-    curvature = _curvature(loss) * data_norm**2 / objective.n_features
+    curvature = typical_curvature(loss) * data_norm**2 / objective.n_features
     noise = _sensitivity(objective) * deviation / (objective.n_samples * curvature)
     return Signal(
         coefficient_noise=noise,
@@ -62,17 +63,14 @@ def _sparse(objective: LinearObjective, k: int, budget: Budget) -> Signal:
         deviation = deviation_once(LAWS["gaussian"], budget, 1)
     entry = objective.entry_bound
     record = _sensitivity(objective) / objective.data_norm
-    noise = record * deviation * spread / (objective.n_samples * _curvature(loss))
+    curvature = typical_curvature(loss)
+    noise = record * deviation * spread / (objective.n_samples * curvature)
     return Signal(
         coefficient_noise=noise / entry,
         coefficient_scale=loss.raw_unit / (entry * math.sqrt(k)),
         n_records=objective.n_samples,
         constant_from=_SPARSE,
     )
-
-
-def _curvature(loss: Loss) -> float:
-    return loss.curvature_trace / loss.n_outputs
 
 
 def _sensitivity(objective: LinearObjective) -> float:

@@ -71,6 +71,13 @@ class DPSparseLogisticRegression(SparseModel, LogisticModel):
     classes : array-like of shape (n_classes,) or None, default=None
         The labels that may occur. None takes them from `y`, which assumes that they
         are public and warns with `PublicLabelsWarning`.
+    class_weight : mapping of labels to floats in [1e-6, 1e6], or None, default=None
+        By how much records of a label count in the loss, and so in `predict` and
+        `decision_function`; labels left out count once. Known without looking at the
+        data: "balanced" is refused. Noise is made for the largest weight.
+    correct_prior : bool, default=True
+        Whether `predict_proba` is of the records as they are; False: of records that
+        occur as often as `class_weight` says.
     random_state : int or None, default=None
         None: private noise. An integer makes the fit reproducible and **not private**.
     ledger : BudgetLedger or None, default=None
@@ -104,8 +111,7 @@ class DPSparseLogisticRegression(SparseModel, LogisticModel):
 
     Notes
     -----
-    ``fit`` has neither ``sample_weight`` nor ``class_weight``: unbounded weights would
-    void the sensitivity, and balanced ones would be computed from the data.
+    ``fit`` has no ``sample_weight``: unbounded weights would void the sensitivity.
 
     In `SelectFromModel` use ``threshold=1e-10``: its default is a mean, above which not
     all selected features are.
@@ -140,6 +146,8 @@ class DPSparseLogisticRegression(SparseModel, LogisticModel):
         solver: str = "auto",
         solver_params: Any = None,
         classes: Any = None,
+        class_weight: Any = None,
+        correct_prior: bool = True,
         random_state: int | None = None,
         ledger: Any = None,
         verbose: bool | int = False,
@@ -156,6 +164,8 @@ class DPSparseLogisticRegression(SparseModel, LogisticModel):
         self.solver = solver
         self.solver_params = solver_params
         self.classes = classes
+        self.class_weight = class_weight
+        self.correct_prior = correct_prior
         self.random_state = random_state
         self.ledger = ledger
         self.verbose = verbose

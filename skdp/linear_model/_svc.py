@@ -65,6 +65,10 @@ class DPLinearSVC(LinearClassifier):
     classes : array-like of shape (n_classes,) or None, default=None
         The labels that may occur. None takes them from `y`, which assumes that they
         are public and warns with `PublicLabelsWarning`.
+    class_weight : mapping of labels to floats in [1e-6, 1e6], or None, default=None
+        By how much records of a label count in the loss, and so in `predict` and
+        `decision_function`; labels left out count once. Known without looking at the
+        data: "balanced" is refused. Noise is made for the largest weight.
     random_state : int or None, default=None
         None: private noise. An integer makes the fit reproducible and **not private**.
     ledger : BudgetLedger or None, default=None
@@ -138,6 +142,7 @@ class DPLinearSVC(LinearClassifier):
         solver_params: Any = None,
         preconditioning: Any = "auto",
         classes: Any = None,
+        class_weight: Any = None,
         random_state: int | None = None,
         ledger: Any = None,
         verbose: bool | int = False,
@@ -155,6 +160,7 @@ class DPLinearSVC(LinearClassifier):
             solver_params=solver_params,
             preconditioning=preconditioning,
             classes=classes,
+            class_weight=class_weight,
             random_state=random_state,
             ledger=ledger,
             verbose=verbose,

@@ -7,6 +7,7 @@ from skdp.losses._logistic import LogisticLoss
 from skdp.losses._sigmoid import SigmoidLoss
 from skdp.losses._softmax import SoftmaxLoss
 from skdp.losses._squared import SquaredLoss
+from skdp.losses._weighted import WeightedLoss
 
 __all__ = [
     "CauchyLoss",
@@ -17,4 +18,5 @@ __all__ = [
     "SigmoidLoss",
     "SoftmaxLoss",
     "SquaredLoss",
+    "WeightedLoss",
 ]

@@ -11,7 +11,8 @@ from skdp._floats import FloatArray
 class Form(IntEnum):
     """The formula of a residual, for compiled loops that treat one record at a time.
 
-    Each has two public constants, `Loss.form_constants`.
+    Each has two public constants, the first of `Loss.form_constants`; what follows are
+    weights of labels, by which the residual is multiplied.
     """
 
     SIGMOID = 0  # expit(raw) - y
@@ -116,8 +117,13 @@ class Loss(Protocol):
         ...
 
     @property
-    def form_constants(self) -> tuple[float, float]:
-        """Public constants in the formula of the residual."""
+    def form_constants(self) -> tuple[float, ...]:
+        """Public constants in the formula of the residual: two, and `label_weights`."""
+        ...
+
+    @property
+    def label_weights(self) -> tuple[float, ...]:
+        """In (0, 1], by which records of each label count; empty: all by 1."""
         ...
 
     def __hash__(self) -> int: ...

@@ -48,6 +48,7 @@ class CauchyLoss:
     noisy_clip: ClassVar[float] = math.inf
     smoothness: ClassVar[float] = 1.0
     form: ClassVar[Form] = Form.CAUCHY
+    label_weights: ClassVar[tuple[float, ...]] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "c", check_real("c", self.c, low=1e-3, high=1e3))

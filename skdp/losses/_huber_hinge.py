@@ -45,6 +45,7 @@ class HuberHingeLoss:
     flattening: ClassVar[float] = 0.0
     curvature_vanishes: ClassVar[bool] = False
     form: ClassVar[Form] = Form.HINGE
+    label_weights: ClassVar[tuple[float, ...]] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "h", check_real("h", self.h, low=1e-3, high=1e3))

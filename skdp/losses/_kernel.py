@@ -13,9 +13,27 @@ _SIGMOID, _SOFTMAX, _HINGE = int(Form.SIGMOID), int(Form.SOFTMAX), int(Form.HING
 _STEP, _CAUCHY = int(Form.STEP), int(Form.CAUCHY)
 
 
+@compiled_exactly
+def weight_of(constants, y):
+    """By how much a record of label y counts; 1 if the loss has no weights.
+
+    Safe for whatever a null record holds in place of a label.
+    """
+    weight = 1.0
+    for k in range(2, len(constants)):
+        if y == k - 2:
+            weight = constants[k]
+    return weight
+
+
 @compiled
 def residual_of_one(form, constants, y, raw):
     """Residual of one record with one output."""
+    return _unweighted_of_one(form, constants, y, raw) * weight_of(constants, y)
+
+
+@compiled
+def _unweighted_of_one(form, constants, y, raw):
     if form == _SIGMOID:
         tail = math.exp(-abs(raw))
         return (1.0 if raw >= 0 else tail) / (1.0 + tail) - y
@@ -31,7 +49,7 @@ def residual_of_one(form, constants, y, raw):
         sign = 1.0 if y > 0.5 else -1.0
         slope = (1.0 + constants[0] - sign * raw) / (2.0 * constants[0])
         return -sign * min(max(slope, 0.0), 1.0)
-    bound, limit = constants
+    bound, limit = constants[0], constants[1]
     error = raw - min(max(y, -limit), limit)
     return min(max(error, -bound), bound)
 
@@ -39,6 +57,7 @@ def residual_of_one(form, constants, y, raw):
 @compiled
 def residual(form, constants, y, raw):
     """Overwrite one record's raw predictions with its residual."""
+    weight = weight_of(constants, y)
     if form == _SOFTMAX:
         largest, total = raw[0], 0.0
         for k in range(1, len(raw)):
@@ -47,13 +66,13 @@ def residual(form, constants, y, raw):
             raw[k] = math.exp(raw[k] - largest)
             total += raw[k]
         for k in range(len(raw)):
-            raw[k] = raw[k] / total - (1.0 if k == int(y) else 0.0)
+            raw[k] = (raw[k] / total - (1.0 if k == int(y) else 0.0)) * weight
     elif len(raw) == 1:
         raw[0] = residual_of_one(form, constants, y, raw[0])
     else:  # one against the rest
         for k in range(len(raw)):
             own = 1.0 if k == int(y) else 0.0
-            raw[k] = residual_of_one(form, constants, own, raw[k])
+            raw[k] = _unweighted_of_one(form, constants, own, raw[k]) * weight
 
 
 @compiled_exactly
@@ -71,6 +90,11 @@ def falling_exponential(t):
 @compiled_exactly
 def plain_residual_of_one(form, constants, y, raw):
     """`skdp.losses._plain.plain_residual` of one output, to the last bit."""
+    return _plain_unweighted_of_one(form, constants, y, raw) * weight_of(constants, y)
+
+
+@compiled_exactly
+def _plain_unweighted_of_one(form, constants, y, raw):
     if form == _SIGMOID:
         tail = falling_exponential(abs(raw))
         return (1.0 if raw >= 0 else tail) / (1.0 + tail) - y
@@ -86,6 +110,6 @@ def plain_residual_of_one(form, constants, y, raw):
         sign = 1.0 if y > 0.5 else -1.0
         slope = (1.0 + constants[0] - sign * raw) / (2.0 * constants[0])
         return -sign * min(max(slope, 0.0), 1.0)
-    bound, limit = constants
+    bound, limit = constants[0], constants[1]
     error = raw - min(max(y, -limit), limit)
     return min(max(error, -bound), bound)

@@ -56,6 +56,7 @@ class LogisticLoss:
     noisy_clip: ClassVar[float] = math.inf
     form: ClassVar[Form] = Form.SIGMOID
     form_constants: ClassVar[tuple[float, float]] = (0.0, 0.0)
+    label_weights: ClassVar[tuple[float, ...]] = ()
 
     def value(self, y: FloatArray, raw: FloatArray) -> FloatArray:
         raw = raw[:, 0]

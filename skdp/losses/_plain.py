@@ -13,6 +13,7 @@ import numpy as np
 
 from skdp._floats import FloatArray
 from skdp.losses._base import Form, Loss
+from skdp.losses._weighted import record_weights
 
 # Taylor's coefficients of exp, the highest power first.
 COEFFICIENTS = (1 / 720, 1 / 120, 1 / 24, 1 / 6, 1 / 2, 1.0, 1.0)
@@ -57,6 +58,13 @@ def plain_residual(loss: Loss, y: FloatArray, raw: FloatArray) -> FloatArray:
     -------
     ndarray of shape (n_rows, n_outputs)
     """
+    residual = _unweighted(loss, y, raw)
+    if loss.label_weights:
+        residual *= record_weights(loss, y)[:, None]
+    return residual
+
+
+def _unweighted(loss: Loss, y: FloatArray, raw: FloatArray) -> FloatArray:
     if loss.form == Form.SOFTMAX:
         return _softmax(y, raw)
     own = y[:, None]
@@ -65,7 +73,7 @@ def plain_residual(loss: Loss, y: FloatArray, raw: FloatArray) -> FloatArray:
     if loss.form == Form.SIGMOID:
         tail = falling_exponential(np.abs(raw))
         return np.asarray(np.where(raw >= 0, 1.0, tail) / (1.0 + tail) - own)
-    first, second = loss.form_constants
+    first, second = loss.form_constants[:2]
     if loss.form == Form.ERROR:
         error = raw - np.minimum(np.maximum(own, -second), second)
         return np.asarray(np.minimum(np.maximum(error, -first), first))
@@ -95,8 +103,16 @@ def _softmax(y: FloatArray, raw: FloatArray) -> FloatArray:
 def plain_error(loss: Loss, clip: float = math.inf) -> float:
     """Bound on the norm of what `plain_residual` errs by, at any raw predictions.
 
-    Of residuals that are clipped to the norm `clip`, before its own rounding.
+    Of residuals that are clipped to the norm `clip`, before its own rounding. Weights
+    of labels, at most 1, add one rounding of each output.
     """
+    if loss.label_weights:
+        rounded = min(loss.zero_out_bound(math.inf), clip) * 2.0**-52
+        return _unweighted_error(loss, clip) + rounded
+    return _unweighted_error(loss, clip)
+
+
+def _unweighted_error(loss: Loss, clip: float) -> float:
     if loss.form == Form.SIGMOID:
         return _EXPONENTIAL_ERROR
     if loss.form == Form.SOFTMAX:

@@ -48,6 +48,7 @@ class SigmoidLoss:
     smoothness: ClassVar[float] = 1 / (6 * math.sqrt(3)) * (1 + 1e-12)
     form: ClassVar[Form] = Form.STEP
     form_constants: ClassVar[tuple[float, float]] = (0.0, 0.0)
+    label_weights: ClassVar[tuple[float, ...]] = ()
 
     def __post_init__(self) -> None:
         count = check_count("n_outputs", self.n_outputs)

@@ -37,6 +37,7 @@ class SoftmaxLoss:
     curvature_vanishes: ClassVar[bool] = False
     form: ClassVar[Form] = Form.SOFTMAX
     form_constants: ClassVar[tuple[float, float]] = (0.0, 0.0)
+    label_weights: ClassVar[tuple[float, ...]] = ()
 
     @property
     def curvature_trace(self) -> float:

@@ -39,6 +39,7 @@ class SquaredLoss:
     curvature_vanishes: ClassVar[bool] = False
     flattening: ClassVar[float] = 0.0
     form: ClassVar[Form] = Form.ERROR
+    label_weights: ClassVar[tuple[float, ...]] = ()
 
     def __post_init__(self) -> None:
         for name in ("residual_bound", "target_bound"):

@@ -10,12 +10,13 @@ from scipy.special import expit, log_expit, log_softmax, softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 
-from skdp._input import declared_labels
+from skdp._label_weights import expected_labels, label_weights, unweighted
 from skdp._labels import encode_labels
-from skdp._validation import check_choice
+from skdp._validation import check_bool, check_choice
 from skdp.io._takes import fit_through
 from skdp.linear_model._rows import public_facts, rows_to_fit
 from skdp.losses import CauchyLoss, LogisticLoss, Loss, SigmoidLoss, SoftmaxLoss
+from skdp.losses._weighted import weighted
 from skdp.neural_network._network import PrivateNetwork
 
 
@@ -84,13 +85,21 @@ class DPMLPClassifier(ClassifierMixin, PrivateNetwork):
         What is minimised. The others are those of `DPRobustClassifier`: smooth, not
         convex, and bounded or nearly so for a wrong label; they have no probabilities.
     alpha : float in [0, 1e100] or None, default=None
-        L2 regularisation of the mean loss, biases included. None: 0.
+        L2 regularisation of the mean loss, biases included, with `class_weight` in
+        units of its largest. None: 0.
     solver : str, default="auto"
         ``"auto"`` or a key of ``skdp.neural_network.NETWORK_SOLVERS``: ``"noisy_sgd"``,
         ``"noisy_gd"`` or ``"noisy_adam"``.
     solver_params : mapping or None, default=None
         Hyper-parameters of a named solver, for example ``{"n_steps": 100}``. Nothing
         in it can change noise scale, sensitivity or randomness.
+    class_weight : mapping of labels to floats in [1e-6, 1e6], or None, default=None
+        By how much records of a label count in the loss, and so in `predict` and
+        `decision_function`; labels left out count once. Known without looking at the
+        data: "balanced" is refused. Noise is made for the largest weight.
+    correct_prior : bool, default=True
+        Whether `predict_proba` is of the records as they are; False: of records that
+        occur as often as `class_weight` says.
     random_state : int or None, default=None
         None: private noise. An integer makes the fit reproducible and **not private**.
     ledger : BudgetLedger or None, default=None
@@ -145,6 +154,9 @@ class DPMLPClassifier(ClassifierMixin, PrivateNetwork):
     ([(64, 32), (32, 10)], 1.0)
     """
 
+    # Of models that were stored before there were any.
+    _label_weights: tuple[float, ...] = ()
+
     def __init__(
         self,
         epsilon: float = 1.0,
@@ -162,6 +174,8 @@ class DPMLPClassifier(ClassifierMixin, PrivateNetwork):
         alpha: float | None = None,
         solver: str = "auto",
         solver_params: Any = None,
+        class_weight: Any = None,
+        correct_prior: bool = True,
         random_state: int | None = None,
         ledger: Any = None,
         verbose: bool | int = False,
@@ -180,6 +194,8 @@ class DPMLPClassifier(ClassifierMixin, PrivateNetwork):
         self.alpha = alpha
         self.solver = solver
         self.solver_params = solver_params
+        self.class_weight = class_weight
+        self.correct_prior = correct_prior
         self.random_state = random_state
         self.ledger = ledger
         self.verbose = verbose
@@ -214,23 +230,26 @@ class DPMLPClassifier(ClassifierMixin, PrivateNetwork):
 
     def _fit(self, X: Any, y: Any) -> Self:
         budget = self._check_privacy_params()
+        check_bool("correct_prior", self.correct_prior)
         self._named()
         X = rows_to_fit(self, X, budget)
         classes, codes = encode_labels(self, X, y)
         labels = "taken from y" if self.classes is None else "declared"
         assumed = (*public_facts(self.columns), f"set of labels ({labels})")
-        self._train(X, codes, self._loss_of(len(classes)), budget, assumed)
-        self.classes_ = classes
+        weights = label_weights(self.class_weight, classes)
+        if weights:
+            assumed += ("weights of labels (declared)",)
+        self._train(X, codes, self._loss_of(classes), budget, assumed)
+        self.classes_, self._label_weights = classes, weights
         return self
 
     def _expected_loss(self) -> Loss:
-        if self.classes is None:
-            return self._loss_of(2)
-        return self._loss_of(len(declared_labels(self.classes)))
+        return self._loss_of(expected_labels(self.classes, self.class_weight))
 
-    def _loss_of(self, n_classes: int) -> Loss:
+    def _loss_of(self, labels: Any) -> Loss:
         check_choice("loss", self.loss, list(LOSSES))
-        return LOSSES[self.loss](n_classes)
+        loss = LOSSES[self.loss](len(labels))
+        return weighted(loss, label_weights(self.class_weight, labels))
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Raw predictions of the rows, clipped as in `fit`.
@@ -249,18 +268,27 @@ class DPMLPClassifier(ClassifierMixin, PrivateNetwork):
         return np.asarray(raw[:, 0] if raw.shape[1] == 1 else raw)
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Probabilities of the labels, of shape (n_samples, n_classes)."""
-        raw = self.decision_function(X)
+        """Probabilities of the labels, of shape (n_samples, n_classes).
+
+        With `class_weight` those of the records as they are, whose most likely label
+        may be another than `predict` has; see `correct_prior`.
+        """
+        raw = self._corrected(X)
         if raw.ndim == 1:
             return np.column_stack([expit(-raw), expit(raw)])
         return np.asarray(softmax(raw, axis=1))
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Logarithms of `predict_proba`."""
-        raw = self.decision_function(X)
+        raw = self._corrected(X)
         if raw.ndim == 1:
             return np.column_stack([log_expit(-raw), log_expit(raw)])
         return np.asarray(log_softmax(raw, axis=1))
+
+    def _corrected(self, X: Any) -> np.ndarray:
+        """Log-odds, of records as they are if these are asked for."""
+        raw = self.decision_function(X)
+        return unweighted(raw, self._label_weights) if self.correct_prior else raw
 
     def predict(self, X: Any) -> np.ndarray:
         """The label of the highest raw prediction of each row: (n_samples,)."""

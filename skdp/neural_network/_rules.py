@@ -11,6 +11,7 @@ import math
 from typing import Any
 
 from skdp._configured import Given
+from skdp.losses._weighted import typical_weight
 from skdp.objectives import NetworkObjective
 from skdp.privacy._accounting import Budget
 from skdp.privacy._gaussian import gaussian_mu
@@ -43,12 +44,16 @@ _EXACT_STEPS = 300
 
 
 def signal_of(objective: NetworkObjective, budget: Budget) -> float:
-    """N mu, half of it where a record is exchanged for another."""
+    """N mu, half of it where a record is exchanged for another.
+
+    Of weighted labels n is how many of the heaviest are expected to tell.
+    """
     if not budget.is_finite:
         return math.inf
     mu = gaussian_mu(budget.epsilon, budget.delta)
     is_replaced = objective.adjacency == "replace_one"
-    return objective.n_samples * mu / (2 if is_replaced else 1)
+    n_telling = objective.n_samples * typical_weight(objective.loss)
+    return n_telling * mu / (2 if is_replaced else 1)
 
 
 def n_steps_of(objective: NetworkObjective, budget: Budget) -> int:
@@ -81,6 +86,7 @@ def step_size_of(objective: NetworkObjective, budget: Budget, momentum: float) -
     curvature = loss.curvature_trace / loss.n_outputs
     if not loss.is_convex:
         curvature = min(curvature, _NOT_CONVEX)
+    curvature *= typical_weight(loss)
     step = _STEP * (_WITH_FILTERS if objective.convolutions else 1.0)
     weak = min(1.0, signal_of(objective, budget) / _WEAK_SIGNAL)
     same_way = (1 - momentum) / (1 - momentum_of(objective, budget))

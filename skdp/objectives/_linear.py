@@ -8,6 +8,7 @@ from typing import Self
 
 from skdp._validation import check_bool, check_count, check_real
 from skdp.losses import Loss
+from skdp.losses._weighted import typical_weight
 from skdp.privacy._adjacency import Adjacency, check_adjacency
 
 # Of the bounds on a row and on an entry, for rules that weigh one against the other.
@@ -123,6 +124,14 @@ class LinearObjective:
     def most_features(self) -> int:
         """Most features that may have a nonzero weight: `n_nonzero`, or all."""
         return self.n_features if self.n_nonzero is None else self.n_nonzero
+
+    @property
+    def n_telling(self) -> float:
+        """How many records the rules take to tell of the weights: less of few labels.
+
+        Of weighted labels; for defaults only.
+        """
+        return self.n_samples * typical_weight(self.loss)
 
     @property
     def row_norm(self) -> float:

@@ -18,6 +18,7 @@ from scipy.sparse import issparse
 from skdp._floats import UNIT_ROUNDOFF, FloatArray, IntArray
 from skdp.data import Block, Source, holds_rows, is_stable, n_places, nothing
 from skdp.losses._plain import plain_error, plain_residual
+from skdp.losses._weighted import clip_of
 from skdp.objectives import LinearObjective
 from skdp.privacy._query import Bound, Layout
 from skdp.queries._blocks import blocks_of
@@ -308,7 +309,9 @@ class ExactGradientSum:
             raw += self._objective.offset
         residual = plain_residual(self._objective.loss, block.y, raw)
         if math.isfinite(self._clip):
-            residual = clipped(residual, self._clip)
+            residual = clipped(
+                residual, clip_of(self._objective.loss, block.y, self._clip)
+            )
         if block.present is not None:
             residual[~block.present] = 0.0
         return residual
@@ -356,15 +359,18 @@ class ExactGradientSum:
 _ALL = np.empty(0, dtype=bool)
 
 
-def clipped(residual: FloatArray, limit: float) -> FloatArray:
-    """Residuals of norm at most `limit`, but for rounding; each row in one order."""
+def clipped(residual: FloatArray, limit: FloatArray | float) -> FloatArray:
+    """Residuals of norm at most `limit`, but for rounding; each row in one order.
+
+    One limit for all, or of shape (n_rows, 1).
+    """
     if residual.shape[1] == 1:
         return np.minimum(np.maximum(residual, -limit), limit)
     squares = np.zeros(len(residual))
     for own in residual.T:
         squares += own * own
-    norms = np.sqrt(squares)
-    return residual * (limit / np.maximum(norms, limit))[:, None]
+    norms = np.sqrt(squares)[:, None]
+    return residual * (limit / np.maximum(norms, limit))
 
 
 def _is_row_major(X: Any) -> bool:

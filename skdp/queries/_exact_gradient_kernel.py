@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from skdp._compiled import compiled, compiled_exactly
-from skdp.losses._kernel import plain_residual_of_one
+from skdp.losses._kernel import plain_residual_of_one, weight_of
 
 _CHUNK = 256  # rows that stay in the nearest caches from one loop to the next
 
@@ -37,7 +37,8 @@ def _to_units(raw, targets, present, facts, form, constants):
     for i in range(len(raw)):
         prediction = (raw[i] + constant) * unit + offset
         residual = plain_residual_of_one(form, constants, targets[i], prediction)
-        raw[i] = np.floor(min(max(residual, -limit), limit) * scale + 0.5)
+        own = limit * weight_of(constants, targets[i])
+        raw[i] = np.floor(min(max(residual, -own), own) * scale + 0.5)
     for i in range(len(present)):
         if not present[i]:
             raw[i] = 0.0

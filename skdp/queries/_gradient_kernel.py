@@ -8,7 +8,7 @@ widened number by number. `GradientSum` decides when to use it.
 from __future__ import annotations
 
 from skdp._compiled import compiled
-from skdp.losses._kernel import residual_of_one
+from skdp.losses._kernel import residual_of_one, weight_of
 
 
 @compiled
@@ -19,7 +19,8 @@ def add_gradients(
 
     `rows` are float32 or float64 in row order. `factor` clips each row; 0 leaves the
     row out. `intercept` is added to every raw prediction, `form` and `constants` are
-    those of the loss, and the residual is clipped to `limit`. `total` is added to.
+    those of the loss, and the residual is clipped to `limit`, times its record's
+    weight if the loss has weights. `total` is added to.
     """
     sum_of_residuals = 0.0
     for i in range(len(rows)):
@@ -30,7 +31,8 @@ def add_gradients(
             product += rows[i, j] * weights[j]
         raw = product * factor[i] + intercept
         error = residual_of_one(form, constants, targets[i], raw)
-        clipped = min(max(error, -limit), limit)
+        own = limit * weight_of(constants, targets[i])
+        clipped = min(max(error, -own), own)
         sum_of_residuals += clipped
         clipped *= factor[i]
         for j in range(rows.shape[1]):

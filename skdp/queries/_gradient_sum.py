@@ -18,6 +18,7 @@ from scipy.sparse import issparse
 from skdp._floats import UNIT_ROUNDOFF, FloatArray
 from skdp._rows import with_entries
 from skdp.data import Block, Source, is_stable
+from skdp.losses._weighted import clip_of, heaviest_pair
 from skdp.objectives import LinearObjective
 from skdp.privacy._query import Bound
 from skdp.queries._blocks import blocks_of
@@ -43,7 +44,8 @@ def gradient_bound(
     factor on the intercept's row of the query, and the intercept's weights count
     divided by it.
     """
-    loss, rho = objective.loss, objective.data_norm
+    loss = objective.loss
+    norm = rho = objective.data_norm
     if objective.fit_intercept:
         rho *= math.sqrt(1 + intercept_weight**2)
     radius = rho * weights_norm
@@ -59,7 +61,13 @@ def gradient_bound(
     # Clipping does not shrink all of them.
     if math.isinf(residual_clip) and is_of_rows:
         two_records = min(two_records, loss.replace_one_bound(radius))
-    return Bound(zero_out=rho * one_record, replace_one=rho * two_records)
+    replaced = rho * two_records
+    if objective.product_norm is None:
+        # Of one label the intercept's parts take each other off (Lemma 3f), where rows
+        # are not shortened together with their constant.
+        by_labels = one_record * max(2 * norm, heaviest_pair(loss) * rho)
+        replaced = min(replaced, by_labels)
+    return Bound(zero_out=rho * one_record, replace_one=replaced)
 
 
 def query_sensitivity(
@@ -264,9 +272,9 @@ class GradientSum:
         """Clipped residuals, 0 for null records."""
         residual = self._objective.loss.residual(block.y, raw)
         if math.isfinite(self._residual_clip):
-            norms = np.sqrt(np.einsum("ij,ij->i", residual, residual))
-            limit = self._residual_clip
-            residual *= (limit / np.maximum(norms, limit))[:, None]
+            norms = np.sqrt(np.einsum("ij,ij->i", residual, residual))[:, None]
+            limit = clip_of(self._objective.loss, block.y, self._residual_clip)
+            residual *= limit / np.maximum(norms, limit)
         if block.present is not None:
             residual[~block.present] = 0.0
         return residual

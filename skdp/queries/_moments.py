@@ -3,12 +3,12 @@
 In units of the public bounds: u is a row divided by `data_norm`, so of norm at most
 1, and v a target divided by `target_bound`, so in [-1, 1]. One record contributes
 
-    (svec(u u'), sqrt(2) t u, k u v, k t v),
+    (svec(u u'), sqrt(2) t u, k u v, k t v, h v^2),
 
 where svec stacks the diagonal and sqrt(2) times the upper triangle, so that norms are
-Frobenius norms; t is the constant in the intercept's column (0 without an intercept)
-and k the weight of the targets; parts of weight 0 are left out. The number of records
-is public and not summed.
+Frobenius norms; t is the constant in the intercept's column (0 without an intercept), k
+the weight of the targets and h that of their squares; parts of weight 0 are left out.
+The number of records is public and not summed.
 Rows and targets are whole numbers of a public unit, and rows are never longer than the
 bound, so that all sums are exact in any order. Sensitivities are derived in
 ``docs/proofs/adassp.md``.
@@ -48,16 +48,17 @@ class MomentWeights:
     """Public weights of the parts of the query.
 
     `intercept` is t above, in [0, 1], 0 if the problem has none; `target` is k above, 0
-    without targets.
+    without targets, and `squares` is h, 0 without the squares of the targets.
     """
 
     intercept: float
     target: float
+    squares: float = 0.0
 
     def record_norm(self) -> float:
         """Largest norm of what one record contributes: zero_out, Lemma 1."""
         t, k = self.intercept, self.target
-        return math.sqrt(1 + 2 * t**2 + k**2 * (1 + t**2))
+        return math.sqrt(1 + 2 * t**2 + k**2 * (1 + t**2) + self.squares**2)
 
     def record_distance(self) -> float:
         """Largest distance between two records' contributions: replace_one, Lemma 2."""
@@ -67,7 +68,8 @@ class MomentWeights:
         same = 2 * (1 - c**2) + 2 * both * (1 + c)
         c = min(1.0, apart / 2)
         opposite = 2 * (1 - c**2) + 2 * both + 2 * apart * c + 4 * k**2 * t**2
-        return math.sqrt(max(same, opposite))
+        # Two squares of targets are at most 1 apart.
+        return math.sqrt(max(same, opposite) + self.squares**2)
 
     def bound(self) -> Bound:
         """L2 bounds on the sum, in exact arithmetic."""
@@ -82,14 +84,15 @@ class Moments:
     """Sums over the records, exact or released.
 
     `rows_rows`, of shape (d, d), is the sum of u u', `rows` that of u, `rows_targets`
-    that of u v, and `targets` that of v. `rows` and `targets` are 0 without an
-    intercept.
+    that of u v, `targets` that of v, and `squares` that of v^2. `rows` and `targets`
+    are 0 without an intercept, and `squares` if they have no weight.
     """
 
     rows_rows: FloatArray
     rows: FloatArray
     rows_targets: FloatArray
     targets: float
+    squares: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -112,9 +115,10 @@ class MomentSums(Summed):
 
     @property
     def _sizes(self) -> tuple[int, ...]:
-        """Numbers in each part: diagonal, triangle, u v, u, v."""
+        """Numbers in each part: diagonal, triangle, u v, u, v, v^2."""
         d, t, k = self.n_features, self.weights.intercept > 0, self.weights.target > 0
-        return d, d * (d - 1) // 2, d * k, d * t, int(t and k)
+        has_squares = self.weights.squares > 0
+        return d, d * (d - 1) // 2, d * k, d * t, int(t and k), int(has_squares)
 
     @property
     def family(self) -> Hashable:
@@ -138,7 +142,7 @@ class MomentSums(Summed):
         return _moments(self.whole_sums(source, rows))
 
     def whole_sums(self, reader: Source, rows: IntArray | None) -> Sums:
-        total = _Total(self.n_features, has_rows=self.weights.intercept > 0)
+        total = _Total(self.n_features, self.weights)
         # Kept, since memory that is new each time takes longer than the arithmetic.
         scratch = np.empty((_DENSE_ROWS, self.n_features))
         for block in blocks_of(reader, rows):
@@ -175,12 +179,14 @@ class MomentSums(Summed):
             parts += [math.sqrt(2) * t * moments.rows]
         if t > 0 and k > 0:
             parts += [np.array([k * t * moments.targets])]
+        if self.weights.squares > 0:
+            parts += [np.array([self.weights.squares * moments.squares])]
         return np.concatenate(parts)
 
     def read(self, released: FloatArray) -> Moments:
         """The sums that a released vector stands for; post-processing."""
         d, t, k = self.n_features, self.weights.intercept, self.weights.target
-        diagonal, upper, rows_targets, rows, targets = np.split(
+        diagonal, upper, rows_targets, rows, targets, squares = np.split(
             released, np.cumsum(self._sizes[:-1])
         )
         rows_rows = np.zeros((d, d))
@@ -191,17 +197,19 @@ class MomentSums(Summed):
             rows / (math.sqrt(2) * t) if t > 0 else np.zeros(d),
             rows_targets / k if k > 0 else np.zeros(d),
             float(targets[0]) / (k * t) if t > 0 and k > 0 else 0.0,
+            float(squares[0]) / self.weights.squares if len(squares) else 0.0,
         )
 
 
 class _Total:
     """Sums of whole numbers."""
 
-    def __init__(self, n_features: int, *, has_rows: bool) -> None:
+    def __init__(self, n_features: int, weights: MomentWeights) -> None:
         d = n_features
         self._rows_rows, self._rows_targets = WholeSum((d, d)), WholeSum((d,))
         self._rows, self._targets = WholeSum((d,)), WholeSum(())
-        self._has_rows = has_rows
+        self._squares = WholeSum(())
+        self._has_rows, self._has_squares = weights.intercept > 0, weights.squares > 0
         # What is not in whole sums yet, of so many rows.
         self._part, self._n_part = np.zeros((d, d)), 0
 
@@ -213,6 +221,8 @@ class _Total:
         else:
             self._add_products(X)
         self._rows_targets.add(X.T @ v)
+        if self._has_squares:
+            self._squares.add(v @ v)
         if self._has_rows:
             self._rows.add(np.asarray(X.sum(axis=0)).ravel())
             self._targets.add(v.sum())
@@ -228,20 +238,22 @@ class _Total:
         self._part[:], self._n_part = 0.0, 0
 
     def whole(self) -> Sums:
-        """Sums of u u', of u, of u v and of v."""
+        """Sums of u u', of u, of u v, of v and of v^2."""
         self._flush()
-        return self._rows_rows, self._rows, self._rows_targets, self._targets
+        of_targets = self._rows_targets, self._targets, self._squares
+        return self._rows_rows, self._rows, *of_targets
 
 
 def _moments(sums: Sums) -> Moments:
     """What whole sums stand for, in units of the bounds."""
-    rows_rows, rows, rows_targets, targets = sums
+    rows_rows, rows, rows_targets, targets, squares = sums
     square = _LARGEST**-2
     return Moments(
         rows_rows.value() * square,
         rows.value() / _LARGEST,
         rows_targets.value() * square,
         float(targets.value()) / _LARGEST,
+        float(squares.value()) * square,
     )
 
 

@@ -45,7 +45,7 @@ class PlainDescent:
     data_norm: float
     intercept: float | None
     form: Form
-    form_constants: tuple[float, float]
+    form_constants: tuple[float, ...]
 
     @property
     def n_columns(self) -> int:

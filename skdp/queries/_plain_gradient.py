@@ -38,7 +38,7 @@ class PlainGradient:
     offset: float
     scale: float
     form: Form
-    form_constants: tuple[float, float]
+    form_constants: tuple[float, ...]
     limit: float
     fineness: float
 

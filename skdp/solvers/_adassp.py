@@ -30,6 +30,7 @@ from skdp.privacy._plan import Line, Plan
 from skdp.queries._moments import Moments, MomentSums, MomentWeights
 from skdp.solvers._base import Progress, Solution
 from skdp.solvers._chosen_law import ChosenLaw
+from skdp.solvers._moment_errors import EstimatedSolution, estimated
 
 _INTERCEPT_WEIGHT, _TARGET_WEIGHT = 0.5, 1.0
 _MOST_FEATURES = 3000  # about 4.5 million numbers in the query
@@ -76,6 +77,9 @@ class AdaSSP(ChosenLaw):
         budget that the means get.
     target_weight : float in [1e-6, 1e6], default=1.0
         Factor on the products of rows and targets, undone after the noise.
+    squares_weight : float in [0, 1e6], default=0.0
+        Factor on the squares of the targets, which nothing but standard errors needs;
+        0 leaves them out.
     ridge : float in [0, 1e6] or "adaptive", default="adaptive"
         Added to the eigenvalues of the centred second moments (negative ones are taken
         as 0), in standard deviations of the noise of one entry. "adaptive": chosen from
@@ -99,11 +103,13 @@ class AdaSSP(ChosenLaw):
         **ChosenLaw.checks,
         "intercept_weight": partial(check_real, low=1e-6, high=1.0),
         "target_weight": partial(check_real, low=1e-6, high=1e6),
+        "squares_weight": partial(check_real, low=0.0, high=1e6),
         "ridge": _check_ridge,
     }
 
     intercept_weight: float = _INTERCEPT_WEIGHT
     target_weight: float = _TARGET_WEIGHT
+    squares_weight: float = 0.0
     ridge: float | str = "adaptive"
 
     @classmethod
@@ -119,6 +125,12 @@ class AdaSSP(ChosenLaw):
             )
         cls.check(objective, budget)
         law = cls.law_for(given, budget)
+        if given.get("squares_weight", 0.0) and (law != "gaussian" or objective.alpha):
+            raise Refused(
+                f"{me} gives standard errors of Gaussian noise without a penalty. Got "
+                f"law={law!r} and alpha={objective.alpha:g} with a 'squares_weight'. "
+                "Use a delta above 0 and alpha=None."
+            )
         solver = cls(**{**given, "law": law})
         (size,) = solver.moments(objective).shape
         cls.check_noise(law, budget, size)
@@ -132,7 +144,7 @@ class AdaSSP(ChosenLaw):
         """The query."""
         t = self.intercept_weight if objective.fit_intercept else 0.0
         return MomentSums(
-            MomentWeights(t, self.target_weight),
+            MomentWeights(t, self.target_weight, self.squares_weight),
             n_samples=objective.n_samples,
             n_features=objective.n_features,
             data_norm=objective.data_norm,
@@ -154,8 +166,25 @@ class AdaSSP(ChosenLaw):
         moments, sigma = query.read(released.value), released.deviation
         unit = _solved(moments, objective, query.weights, sigma, self.ridge)
         unit = np.clip(np.nan_to_num(unit), -_FARTHEST, _FARTHEST)
-        weights = unit * (query.target_bound / objective.data_norm)
-        return Solution(weights[:, None], sigma)
+        weights = (unit * (query.target_bound / objective.data_norm))[:, None]
+        if not self.squares_weight:
+            return Solution(weights, sigma)
+        estimate, covariance = self._estimated(moments, query, sigma)
+        return EstimatedSolution(
+            weights=weights,
+            noise_scale=sigma,
+            estimate=estimate,
+            covariance=covariance,
+        )
+
+    def _estimated(
+        self, moments: Moments, query: MomentSums, sigma: float
+    ) -> tuple[FloatArray, FloatArray]:
+        """Least squares without a ridge, and its covariance, in units of the rows."""
+        found, covariance = estimated(moments, query.weights, query.n_samples, sigma)
+        unit = np.full(len(found), query.target_bound)
+        unit[: query.n_features] /= query.data_norm
+        return found * unit, covariance * np.outer(unit, unit)
 
 
 def _target_bound(objective: LinearObjective, me: str) -> float:

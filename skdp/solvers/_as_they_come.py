@@ -14,6 +14,7 @@ import numpy as np
 
 from skdp._configured import Given
 from skdp.losses import SquaredLoss
+from skdp.losses._weighted import typical_curvature
 from skdp.objectives import Expected, LinearObjective
 from skdp.privacy import Budget
 from skdp.solvers._auto import Chosen, first_that_can
@@ -56,7 +57,7 @@ def as_they_come(
     """
     if not is_free(objective, budget):
         return first_that_can(objective, budget, has_ledger=has_ledger)
-    strength = strength_of(objective.n_samples, budget, objective.adjacency)
+    strength = strength_of(objective.n_telling, budget, objective.adjacency)
     rule = partial(first_that_can, has_ledger=has_ledger)
     noise = _noise(objective, strength)
     if not isinstance(objective.loss, SquaredLoss):
@@ -120,6 +121,6 @@ def leverage(objective: LinearObjective, budget: Budget) -> float:
     flow = rule.flow(*rule.clip_and_weight(None, None))
     even = np.full(objective.n_features, 1 / objective.n_features)
     spread = np.array(objective.expected.spectrum or even) * objective.data_norm**2
-    bend = loss.curvature_trace / loss.n_outputs
+    bend = typical_curvature(loss)
     learned = float(np.sum(-np.expm1(-bend * spread * flow)))
     return learned / (bend * objective.n_samples)

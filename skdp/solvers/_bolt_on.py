@@ -23,6 +23,7 @@ from skdp._configured import Checks, Given
 from skdp._floats import FloatArray
 from skdp._validation import check_bool, check_choice, check_count, check_real
 from skdp.exceptions import Refused
+from skdp.losses._weighted import typical_weight
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.privacy._answers import Answers
@@ -298,9 +299,8 @@ def _flow_time(objective: LinearObjective, budget: Budget, law: str) -> float:
     length = objective.row_norm / objective.data_norm
     change = query_sensitivity(objective) / objective.data_norm
     ratio = _WEIGHTS_NORM * objective.loss.raw_unit / (length * deviation * change)
-    flow = (ratio**2 / (2 * objective.loss.curvature_trace)) ** (
-        1 / 3
-    ) / objective.data_norm**2
+    curvature = objective.loss.curvature_trace * typical_weight(objective.loss)
+    flow = (ratio**2 / (2 * curvature)) ** (1 / 3) / objective.data_norm**2
     if objective.alpha > 0:
         flow = min(flow, RELAXATIONS / objective.alpha)
     return float(flow)

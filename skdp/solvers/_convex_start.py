@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from skdp.losses import HuberHingeLoss
+from skdp.losses._weighted import weighted
 from skdp.objectives import LinearObjective
 
 
 def convex_start(objective: LinearObjective) -> LinearObjective:
-    """The same facts with the rounded hinge of the same labels."""
-    return objective.with_loss(HuberHingeLoss(n_outputs=objective.loss.n_outputs))
+    """The same facts with the rounded hinge of the same labels, weighted alike."""
+    loss = objective.loss
+    hinge = HuberHingeLoss(n_outputs=loss.n_outputs)
+    return objective.with_loss(weighted(hinge, loss.label_weights))

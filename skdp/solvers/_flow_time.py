@@ -14,6 +14,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from skdp.losses._weighted import typical_curvature, typical_weight
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.privacy._gaussian import gaussian_mu
@@ -86,7 +87,7 @@ class FlowTime:
         """
         objective, loss = self.objective, self.objective.loss
         share, norm = np.array(objective.expected.spectrum), objective.data_norm
-        bend = loss.curvature_trace / loss.n_outputs * norm**2 * share
+        bend = typical_curvature(loss) * norm**2 * share
         deviation = norm * sensitivity / (objective.n_samples * self.mu)
         flows = np.geomspace(*_FLOWS)[:, None]
         noise = (deviation * flows) ** 2 * np.minimum(1.0, 1 / (2 * bend * flows))
@@ -119,7 +120,8 @@ class FlowTime:
     def intercept_weight(self, residual_clip: float | None) -> float:
         """Weight that minimises the noise of the intercept and the others together."""
         even = self.flow(math.inf if residual_clip is None else residual_clip)
-        bend = self.objective.loss.smoothness * self.objective.data_norm**2 / 2
+        loss = self.objective.loss
+        bend = loss.smoothness * typical_weight(loss) * self.objective.data_norm**2 / 2
         return float((1 + bend * even) ** -0.25)
 
     def residual_clip(self, intercept_weight: float) -> float:
@@ -170,7 +172,9 @@ class PlainFlowTime(FlowTime):
 def wanted_steps(objective: LinearObjective, budget: Budget) -> float:
     """Steps that noisy_gd would take without residual clipping or limits.
 
-    The fewer, the more noise limits the fit.
+    The fewer, the more noise limits the fit. Of weighted labels those for the curvature
+    that is expected.
     """
     rule = FlowTime.of(objective, budget)
-    return rule.wanted_steps(rule.flow(math.inf, rule.intercept_weight(None)))
+    steps = rule.wanted_steps(rule.flow(math.inf, rule.intercept_weight(None)))
+    return steps * math.sqrt(typical_weight(objective.loss))

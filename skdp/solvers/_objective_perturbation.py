@@ -293,7 +293,7 @@ def _strength_and_weight(
         share = budget.delta / _union(objective, budget)
         multiplier = 1 / gaussian_mu(budget.epsilon, share)
     deviation = noise.deviation(multiplier, size)
-    bend = objective.loss.smoothness * objective.data_norm**2 / 2 * objective.n_samples
+    bend = objective.loss.smoothness * objective.data_norm**2 / 2 * objective.n_telling
     margin = _MARGIN_NOISE
     if objective.loss.n_outputs > 1:
         margin = _MARGIN_NOISE_OUTPUTS

@@ -26,7 +26,7 @@ _LEAST_OF_TARGETS, _MOST_OF_TARGETS = 0.01, 0.1
 TARGET_INTERVALS = 32
 
 
-def strength_of(n_samples: int, budget: Budget, adjacency: str) -> float:
+def strength_of(n_samples: float, budget: Budget, adjacency: str) -> float:
     """Records times mu, in units of records that are left out; public facts."""
     if not budget.is_finite:
         return math.inf

@@ -7,7 +7,7 @@ update gives what summing anew would.
 from __future__ import annotations
 
 from skdp._compiled import compiled
-from skdp.losses._kernel import residual_of_one
+from skdp.losses._kernel import residual_of_one, weight_of
 
 
 @compiled
@@ -59,7 +59,7 @@ def round_residuals(
     Where `present` is False there is a null record, whose residual stays 0. `residuals`
     are changed in place; `changes` is by how much they were. `form` and `constants` are
     those of the loss, `per_unit` steps of a rounded residual are one unit, and its
-    magnitude is at most `most`.
+    magnitude is at most `most`, times the record's weight if the loss has weights.
 
     Returns
     -------
@@ -71,7 +71,8 @@ def round_residuals(
         if not present[i]:
             continue
         error = residual_of_one(form, constants, targets[i], raw[i]) * per_unit
-        rounded = round(min(max(error, -most), most))
+        own = most * weight_of(constants, targets[i])
+        rounded = round(min(max(error, -own), own))
         changes[i] = rounded - residuals[i]
         residuals[i] = rounded
         total += changes[i]

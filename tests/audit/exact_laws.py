@@ -14,7 +14,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from skdp.data import MemorySource
-from skdp.losses import HuberHingeLoss, LogisticLoss, SquaredLoss
+from skdp.losses import HuberHingeLoss, LogisticLoss, SquaredLoss, WeightedLoss
 from skdp.objectives import LinearObjective
 from skdp.privacy import calibrate, epsilon_of
 from skdp.solvers import SOLVERS, Progress
@@ -211,6 +211,7 @@ LINE_LOSSES = {
     "hinge": (HINGE, 300.0),
     "logistic": (LogisticLoss(), 3.0),
     "squared": (SquaredLoss(residual_bound=1.0, target_bound=1.0), 300.0),
+    "weighted": (WeightedLoss(LogisticLoss(), (0.2, 1.0)), 3.0),
 }
 
 

@@ -13,6 +13,7 @@ from skdp.losses import (
     SigmoidLoss,
     SoftmaxLoss,
     SquaredLoss,
+    WeightedLoss,
 )
 from skdp.objectives import LinearObjective
 from skdp.privacy import Budget, calibrate
@@ -28,6 +29,7 @@ LOSSES = {
     "hinge": HuberHingeLoss(h=0.5),
 }
 ALL_LOSSES = LOSSES | {"sigmoid": SigmoidLoss(), "cauchy": CauchyLoss()}
+ALL_LOSSES["weighted"] = WeightedLoss(LogisticLoss(), (0.2, 1.0))
 BUDGETS = {"gaussian": Budget(1.0, 1e-6), "pure": Budget(1.0, 0.0)}
 # Few, short steps: the weights stay where a pair is the worst.
 DESCENT = {"n_steps": 3, "step_size": 1e-6}

@@ -64,13 +64,15 @@ def test_signatures_stay_as_they_are_written(kind):
 def test_weights_get_their_reason(kind, name, reason):
     with pytest.raises(TypeError, match=rf"^{kind.__name__}.fit.*'{name}'.*{reason}"):
         kind().fit(X, Y, **{name: np.ones(30)})
+    if name in inspect.signature(kind).parameters:
+        return
     with pytest.raises(TypeError, match=rf"^{kind.__name__}\(.*'{name}'.*{reason}"):
         kind(**{name: "balanced"})
 
 
 def test_every_name_with_a_reason_gets_it_where_it_is_no_parameter():
     for name, reason in REASONS.items():
-        for kind in (DPLogisticRegression, DPGridSearchCV, BoundedScaler):
+        for kind in (DPLinearRegression, DPGridSearchCV, BoundedScaler):
             assert name not in inspect.signature(kind).parameters
             with pytest.raises(TypeError) as caught:
                 kind(**{name: 1})

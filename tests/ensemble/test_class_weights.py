@@ -12,8 +12,8 @@ from scipy.special import expit, log_softmax
 from sklearn.metrics import log_loss
 
 from skdp import BudgetLedger, DPGradientBoostingClassifier
+from skdp._label_weights import label_weights
 from skdp.columns import Range
-from skdp.ensemble._class_weights import label_weights
 from skdp.privacy import epsilon_of
 from tests.ensemble.boosted import quietly
 

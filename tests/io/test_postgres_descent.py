@@ -17,7 +17,7 @@ from skdp.io import SqlSource
 from skdp.io._duckdb import DuckDB
 from skdp.io._postgres import PostgreSQL
 from skdp.io._postgres_descent import CAN_TRAIN, DescentText, is_within
-from skdp.losses import HuberHingeLoss, LogisticLoss, SquaredLoss
+from skdp.losses import HuberHingeLoss, LogisticLoss, SquaredLoss, WeightedLoss
 from skdp.objectives import LinearObjective
 from skdp.queries._plain_descent import PlainDescent
 from skdp.solvers._permuted_descent import State
@@ -31,6 +31,7 @@ LOSSES = {
     "logistic": LogisticLoss(),
     "hinge": HuberHingeLoss(),
     "squared": SquaredLoss(residual_bound=0.7, target_bound=2.0),
+    "weighted": WeightedLoss(LogisticLoss(), (0.3, 1.0)),
 }
 CELLS = ", ".join(f"{name} AS x{j}" for j, name in enumerate(FEATURES))
 RECORDS = f"SELECT key AS id, {CELLS}, y FROM records"

@@ -22,6 +22,7 @@ from skdp.losses import (
     LogisticLoss,
     SigmoidLoss,
     SquaredLoss,
+    WeightedLoss,
 )
 from skdp.objectives import LinearObjective
 from skdp.queries import _exact_gradient
@@ -33,6 +34,8 @@ LOSSES = {
     "logistic": LogisticLoss(),
     "hinge": HuberHingeLoss(),
     "squared": SquaredLoss(2.0, 1.0),
+    "weighted logistic": WeightedLoss(LogisticLoss(), (1 / 3, 1.0)),
+    "weighted hinge": WeightedLoss(HuberHingeLoss(), (1.0, 0.025)),
 }
 LABELS = Labels(np.array([0, 1]))
 

@@ -394,3 +394,16 @@ def test_the_record_says_what_is_taken_as_public():
     record = stream().partial_fit(X[:SIZE], y[:SIZE]).privacy_
     assert record.n_samples == N
     assert "that no record is in two parts" in record.assumed_public
+
+
+def test_weights_of_labels_are_those_of_the_first_part():
+    X, y = table()
+    weighted = {"class_weight": {1: 5.0}, "random_state": 0}
+    whole = stream(**weighted).fit(X, y)
+    model = stream(**weighted).partial_fit(X[:SIZE], y[:SIZE])
+    model.set_params(class_weight={1: 100.0})
+    for k in range(1, K):
+        rows = slice(k * SIZE, (k + 1) * SIZE)
+        model.partial_fit(X[rows], y[rows])
+    assert np.array_equal(whole.coef_, model.coef_)
+    assert np.array_equal(whole.predict_proba(X), model.predict_proba(X))

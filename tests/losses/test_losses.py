@@ -15,6 +15,7 @@ from skdp.losses import (
     SigmoidLoss,
     SoftmaxLoss,
     SquaredLoss,
+    WeightedLoss,
 )
 
 LOSSES = [
@@ -32,6 +33,10 @@ LOSSES = [
     CauchyLoss(c=3.0),
     CauchyLoss(c=0.2),
     CauchyLoss(n_outputs=3),
+    WeightedLoss(LogisticLoss(), (0.1, 1.0)),
+    WeightedLoss(LogisticLoss(), (1.0, 1e-6)),
+    WeightedLoss(SoftmaxLoss(3), (1.0, 1.0, 0.2)),
+    WeightedLoss(HuberHingeLoss(n_outputs=3), (1.0, 0.5, 0.2)),
 ]
 LOOSE = LOSSES[1:3] + LOSSES[4:5] + LOSSES[6:]
 RADII = [0.0, 0.1, 1.0, 2.0, 5.0, 20.0, math.inf]

@@ -15,6 +15,7 @@ from skdp.losses import (
     SigmoidLoss,
     SoftmaxLoss,
     SquaredLoss,
+    WeightedLoss,
 )
 from skdp.losses import _plain as module
 from skdp.losses._kernel import plain_residual_of_one
@@ -31,9 +32,12 @@ SINGLE = [
     CauchyLoss(),
     CauchyLoss(c=1e-3),
     CauchyLoss(c=1e3),
+    WeightedLoss(LogisticLoss(), (1 / 3, 1.0)),
+    WeightedLoss(HuberHingeLoss(), (1.0, 1e-3)),
 ]
 LOSSES = [*SINGLE, SoftmaxLoss(3), SoftmaxLoss(50), HuberHingeLoss(n_outputs=4)]
 LOSSES += [SigmoidLoss(n_outputs=4), CauchyLoss(n_outputs=3)]
+LOSSES += [WeightedLoss(SoftmaxLoss(3), (0.3, 1.0, 0.7))]
 by_loss = pytest.mark.parametrize("loss", LOSSES, ids=repr)
 N = 20_000
 

@@ -19,7 +19,13 @@ from skdp.data import (
     MemorySource,
     StateRows,
 )
-from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
+from skdp.losses import (
+    HuberHingeLoss,
+    LogisticLoss,
+    SoftmaxLoss,
+    SquaredLoss,
+    WeightedLoss,
+)
 from skdp.objectives import LinearObjective
 from skdp.privacy._query import Layout
 from skdp.queries import _exact_gradient as module
@@ -39,6 +45,8 @@ LOSSES = [
     SquaredLoss(2.0, 1.0),
     HuberHingeLoss(),
     HuberHingeLoss(n_outputs=3),
+    WeightedLoss(LogisticLoss(), (0.3, 1.0)),
+    WeightedLoss(SoftmaxLoss(3), (1.0, 1.0, 0.3)),
 ]
 by_loss = pytest.mark.parametrize("loss", LOSSES, ids=repr)
 by_adjacency = pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])

@@ -36,6 +36,7 @@ class Linear:
     curvature_trace: ClassVar[float] = 1.0
     is_convex: ClassVar[bool] = True
     raw_unit: ClassVar[float] = 1.0
+    label_weights: ClassVar[tuple[float, ...]] = ()
 
     def residual(self, y, raw):
         return -np.ones_like(raw)

@@ -42,7 +42,7 @@ def make_data(n=300, d=4, seed=0):
     return X, 3 * rng.normal(size=n)
 
 
-def contribution(x, y, t, k, data_norm=1.0, target_bound=1.0):
+def contribution(x, y, t, k, data_norm=1.0, target_bound=1.0, h=0.0):
     """The definition, for one record."""
     u = x / max(data_norm, np.linalg.norm(x))
     v = float(np.clip(y, -target_bound, target_bound)) / target_bound
@@ -51,6 +51,8 @@ def contribution(x, y, t, k, data_norm=1.0, target_bound=1.0):
     parts = [np.diag(outer), math.sqrt(2) * outer[above], k * u * v]
     if t > 0:
         parts += [math.sqrt(2) * t * u, [k * t * v]]
+    if h > 0:
+        parts += [[h * v**2]]
     return np.concatenate(parts)
 
 
@@ -197,7 +199,7 @@ def test_a_huge_record_changes_no_other_records_rounding(layout, value):
     assert np.linalg.norm(whole - sums[0]) <= limit * (1 + 1e-9)
 
 
-def farthest(adjacency, t, k, seed=0, d=3):
+def farthest(adjacency, t, k, seed=0, d=3, h=0.0):
     """Largest difference found by climbing from random and adversarial records."""
     rng = np.random.default_rng(seed)
     largest = 0.0
@@ -210,9 +212,9 @@ def farthest(adjacency, t, k, seed=0, d=3):
         ya, yb = rng.choice([-1.0, 1.0], 2)
 
         def negative(p, ya=ya, yb=yb):
-            difference = contribution(p[:d], ya * np.cos(p[-2]), t, k)
+            difference = contribution(p[:d], ya * np.cos(p[-2]), t, k, h=h)
             if adjacency == "replace_one":
-                other = contribution(p[d : 2 * d], yb * np.cos(p[-1]), t, k)
+                other = contribution(p[d : 2 * d], yb * np.cos(p[-1]), t, k, h=h)
                 difference = difference - other
             return -float(np.linalg.norm(difference))
 
@@ -228,6 +230,18 @@ def test_search_never_exceeds_the_sensitivity_and_attains_it(adjacency, t, k):
     stated = MomentWeights(t, k).bound().under(adjacency)
     found = farthest(adjacency, t, k)
     assert 0.999 * stated <= found <= stated
+
+
+@by_adjacency
+@pytest.mark.parametrize("h", [0.5, 3.0])
+def test_search_with_squares_of_targets_never_exceeds_the_sensitivity(adjacency, h):
+    stated = MomentWeights(0.5, 1.0, h).bound().under(adjacency)
+    found = farthest(adjacency, 0.5, 1.0, h=h)
+    least = 0.999 if adjacency == "zero_out" else 0.8
+    assert least * stated <= found <= stated
+    # The broken twin leaves them out, which replace_one shows if they weigh much.
+    twin = MomentWeights(0.5, 1.0).bound().under(adjacency)
+    assert found > 1.01 * twin or (adjacency, h) == ("replace_one", 0.5)
 
 
 def test_second_moments_alone_show_that_halving_is_wrong():

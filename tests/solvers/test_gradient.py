@@ -10,7 +10,13 @@ import pytest
 from scipy.sparse import csr_array, csr_matrix
 
 from skdp.data import MemorySource
-from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
+from skdp.losses import (
+    HuberHingeLoss,
+    LogisticLoss,
+    SoftmaxLoss,
+    SquaredLoss,
+    WeightedLoss,
+)
 from skdp.objectives import LinearObjective
 from skdp.queries._gradient_sum import GradientSum, query_sensitivity, rounding_slack
 
@@ -20,6 +26,8 @@ LOSSES = [
     SquaredLoss(2.0),
     HuberHingeLoss(),
     HuberHingeLoss(n_outputs=3),
+    WeightedLoss(LogisticLoss(), (0.3, 1.0)),
+    WeightedLoss(SoftmaxLoss(3), (1.0, 1.0, 0.3)),
 ]
 by_loss = pytest.mark.parametrize("loss", LOSSES, ids=repr)
 by_adjacency = pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
@@ -49,7 +57,8 @@ def plain_sum(objective, X, y, W, clip=math.inf):
         if objective.fit_intercept:
             row = np.append(row, objective.intercept_value)
         residual = objective.loss.residual(np.array([target]), (row @ W)[None, :])[0]
-        residual = residual * min(1.0, clip / max(np.linalg.norm(residual), 1e-300))
+        own = clip * dict(enumerate(objective.loss.label_weights)).get(int(target), 1.0)
+        residual = residual * min(1.0, own / max(np.linalg.norm(residual), 1e-300))
         total += np.outer(row, residual)
     return total
 

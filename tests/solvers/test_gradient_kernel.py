@@ -9,12 +9,19 @@ import pytest
 from scipy.sparse import csr_array
 
 from skdp.data import MemorySource
-from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
+from skdp.losses import (
+    HuberHingeLoss,
+    LogisticLoss,
+    SoftmaxLoss,
+    SquaredLoss,
+    WeightedLoss,
+)
 from skdp.objectives import LinearObjective
 from skdp.queries import _gradient_sum as gradient_module
 from skdp.queries._gradient_sum import GradientSum
 
 LOSSES = [LogisticLoss(), SquaredLoss(2.0, 1.0), HuberHingeLoss()]
+LOSSES += [WeightedLoss(LogisticLoss(), (1.0, 0.3))]
 by_loss = pytest.mark.parametrize("loss", LOSSES, ids=repr)
 
 

@@ -34,6 +34,7 @@ class Flat:
     noisy_clip = math.inf
     is_convex = True
     form, form_constants = Form.ERROR, (0.0, 0.0)  # errors clipped to nothing
+    label_weights = ()
 
     def residual(self, y, raw):
         return np.zeros_like(raw)

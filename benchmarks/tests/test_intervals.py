@@ -1,0 +1,18 @@
+"""The benchmark of intervals: its records, and one line of it."""
+
+import numpy as np
+
+from benchmarks import intervals
+
+
+def test_least_squares_is_near_the_truth():
+    drawn = intervals.sample(5000, 3, 0)
+    X = np.column_stack([drawn.X, np.ones(5000)])
+    found = np.linalg.lstsq(X, drawn.y, rcond=None)[0]
+    assert np.all(np.abs(found - drawn.truth) < 4 * intervals.without_privacy(drawn))
+
+
+def test_private_intervals_are_wider_and_hold():
+    drawn = intervals.sample(5000, 3, 0)
+    few, many = (intervals.covered(drawn, e, "zero_out")[1] for e in (0.5, 50.0))
+    assert 1.0 <= many < 1.1 < few
