@@ -91,6 +91,11 @@ def _describe(given: Any) -> None:
 
     is_csv = Path(given.table).suffix.lower() == ".csv"
     columns = from_json(Path(given.columns).read_text(encoding="utf-8"))
+    if not isinstance(columns, dict):
+        raise ValueError(
+            "The columns of a file must be declared by name. Got declarations by "
+            "position. Write a mapping with skdp.columns.to_json."
+        )
     ledger = BudgetLedger.open(given.ledger)
     table = pd.read_csv(given.table) if is_csv else pd.read_parquet(given.table)
     found = describe(

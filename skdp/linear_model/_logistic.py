@@ -21,9 +21,9 @@ class LogisticModel(LinearClassifier):
     def _loss(self, n_classes: int) -> Loss:
         return LogisticLoss() if n_classes == 2 else SoftmaxLoss(n_classes)
 
-    def _fit(self, X: Any, y: Any) -> Self:
+    def _fit(self, X: Any, y: Any, n_parts: int | None = None) -> Self:
         check_bool("correct_prior", self.correct_prior)
-        return super()._fit(X, y)
+        return super()._fit(X, y, n_parts)
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities of the labels, of shape (n_samples, n_classes).
