@@ -12,6 +12,7 @@ from skdp.exceptions import BudgetExceeded, LedgerError, SourceError
 from skdp.federated._keys import Key
 from skdp.federated._plan import FederationPlan
 from skdp.federated._remote import PATIENCE, coordinate, serve
+from skdp.pipeline._walk import private_steps
 from skdp.privacy import BudgetLedger
 
 
@@ -31,7 +32,10 @@ def main(arguments: list[str] | None = None) -> int:
     )
     hub.add_argument("--key", required=True, help="the file that keygen wrote")
     for one in (party, hub):
-        one.add_argument("--record", help="write the privacy record to this file")
+        one.add_argument(
+            "--record",
+            help="a file for the privacy record",
+        )
         one.add_argument(
             "--patience", type=float, default=PATIENCE, help="seconds of silence"
         )
@@ -86,9 +90,12 @@ def _coordinate(given: Any) -> None:
 
 
 def _told(given: Any, model: Any) -> None:
-    print(model.privacy_)
+    records = [step.privacy_ for _, step in private_steps(model)]
+    print(*records, sep="\n")
+    told = [record.to_json() for record in records]
     if given.record:
-        Path(given.record).write_text(model.privacy_.to_json() + "\n", encoding="utf-8")
+        text = told[0] if len(told) == 1 else "[" + ",\n".join(told) + "]"
+        Path(given.record).write_text(text + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

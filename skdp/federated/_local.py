@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from skdp.exceptions import SourceError
 from skdp.io._part import Part, PartTable, Request, StateOf
 from skdp.io._sent import received, sent
 from skdp.io._session import Session
+from skdp.privacy import Event
 from skdp.privacy._elsewhere import whole_of
 from skdp.privacy._owners import asking
 from skdp.queries._summed import Summed, Sums, added
@@ -30,9 +32,12 @@ class Traffic:
     ----------
     sizes : tuple of int
         Numbers in each round.
+    questions : bytes
+        Digest of what a rehearsal asked.
     """
 
     sizes: tuple[int, ...] = ()
+    questions: bytes = b""
 
     @property
     def n_rounds(self) -> int:
@@ -90,12 +95,17 @@ class LocalOwners:
     # What tells whether records changed, in words for a fit's record.
     state_kind = "checksums of each owner's records in each of its answers"
 
+    # Of a simulation, which draws everything itself.
+    seed: int | None = None
+
     def __init__(
         self, parts: Sequence[Part], sizes: Sequence[int], n_honest: int
     ) -> None:
         self.n_parties, self.n_honest = len(sizes), n_honest
         self.n_samples = sum(sizes)
         self.traffic = Traffic()
+        # Of the last rehearsal, each with the delta of its budget.
+        self.events: list[tuple[Event, float]] = []
         self.session: Session | None = None
         # What the last family of queries keeps of each part's rows. Private.
         self._readers: dict[int, tuple[int, Any]] = {}
@@ -108,7 +118,7 @@ class LocalOwners:
     @contextmanager
     def rehearsing(self) -> Iterator[None]:
         """Within, nobody is asked; `traffic` is what would have been."""
-        self.traffic = Traffic()
+        self.traffic, self.events = Traffic(), []
         with asking(self, rehearses=True):
             yield
 
@@ -123,9 +133,15 @@ class LocalOwners:
         finally:
             self._families, self._states, self._readers = [], {}, {}
 
-    def planned(self, size: int) -> None:
-        """Hear in a rehearsal of an answer of so many numbers."""
-        self.traffic = Traffic((*self.traffic.sizes, size))
+    def books(self, event: Event, delta: float) -> None:
+        """Hear in a rehearsal of an event that will be booked."""
+        self.events.append((event, delta))
+
+    def planned(self, size: int, statement: bytes) -> None:
+        """Hear in a rehearsal of an answer of so many numbers, and of its question."""
+        before = self.traffic
+        asked = hashlib.blake2b(before.questions + statement, digest_size=32).digest()
+        self.traffic = Traffic((*before.sizes, size), asked)
 
     def check(self) -> None:
         """Raise if records here are not as they were."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from skdp._floats import IntArray
-from skdp.exceptions import Refused
+from skdp.exceptions import BudgetExceeded, Refused
 from skdp.federated._hub import Hub
 from skdp.federated._keys import Key
 from skdp.federated._line import Line
@@ -36,14 +36,15 @@ class _Remote(LocalOwners):
 
     def __init__(self, plan: FederationPlan, parts: list[Part]) -> None:
         super().__init__(parts, plan.sample_counts, plan.n_honest)
-        self._plan = plan
+        self._plan, self.seed = plan, plan.seed
 
     def check_rehearsed(self) -> None:
-        if self.traffic.sizes != self._plan.sizes:
+        found, plan = self.traffic, self._plan
+        if (found.sizes, found.questions) != (plan.sizes, plan.questions):
             raise Refused(
-                "The plan must have the rounds that its fit has. Got others. Use one "
-                "version of skdp for all parties, and make the plan anew. Nothing was "
-                "booked or read."
+                "The plan must have the rounds and the questions that its fit has. Got "
+                "others. Use one version of skdp, and one kind of machine, for all "
+                "parties, and make the plan anew. Nothing was booked or read."
             )
 
 
@@ -55,11 +56,25 @@ class PartyOwners(_Remote):
     plan : FederationPlan
     part : Part
     line : Line
+    ledger : BudgetLedger
     """
 
-    def __init__(self, plan: FederationPlan, part: Part, line: Line) -> None:
+    def __init__(
+        self, plan: FederationPlan, part: Part, line: Line, ledger: BudgetLedger
+    ) -> None:
         super().__init__(plan, [part])
-        self._line = line
+        self._line, self._ledger = line, ledger
+
+    def check_rehearsed(self) -> None:
+        super().check_rehearsed()
+        # The ledger itself refuses a single one, and says what would fit.
+        if len(self.events) > 1 and not self._ledger.admits(self.events):
+            raise BudgetExceeded(
+                "The ledger must have room for all steps of a plan. Got less. Ask for "
+                "a plan with a smaller epsilon. Nothing was booked or read.",
+                ledger=self._ledger.path,
+                exhausted="epsilon",
+            )
 
     def added(self, statement: bytes, shares: list[IntArray]) -> IntArray:
         (share,) = shares
@@ -122,7 +137,7 @@ def coordinate(
     hub = Hub(plan, key, patience)
     try:
         hub.open()
-        model = plan.model().fit(plan.federation(CoordinatorOwners(plan, hub)))
+        model = plan.federation(CoordinatorOwners(plan, hub)).fit(plan.model())
         hub.finish()
     finally:
         hub.hang_up()
@@ -179,9 +194,9 @@ def serve(
     number = plan.number(key.public)
     part = Part(number, _file_rows(plan, number, data))
     line = Line(plan, number, key, patience)
-    owners = PartyOwners(plan, part, line)
+    owners = PartyOwners(plan, part, line, ledger)
     with _left(line):
-        return plan.model(ledger).fit(plan.federation(owners))
+        return plan.federation(owners).fit(plan.model(ledger))
 
 
 @contextmanager

@@ -26,7 +26,13 @@ from skdp.io._parquet import File, FileState
 from skdp.io._reading import Reading
 from skdp.io._sent import received
 from skdp.io._steps import Step
-from skdp.io._table_source import FETCHED, names_of, rows_of
+from skdp.io._table_source import (
+    FETCHED,
+    Declared,
+    names_of,
+    reading_through,
+    rows_of,
+)
 
 # Bytes of a cell, for a guess at what it takes to read a part anew.
 _CELL = 8
@@ -202,6 +208,9 @@ class PartTable:
     steps : tuple of Step
     n_places : int
         In how many places lies what is kept of all rows.
+    schema : Schema of Arrow
+    names : tuple of str
+        Of the features.
     """
 
     part: PartRows
@@ -209,12 +218,25 @@ class PartTable:
     batch_size: int
     steps: tuple[Step, ...]
     n_places: int
+    schema: Any
+    names: tuple[str, ...]
     elsewhere: ClassVar[Elsewhere | None] = None
 
     @property
     def n_samples(self) -> int:
         """Records of the part."""
         return self.part.n_rows
+
+    def reading(
+        self,
+        declared: Any = None,
+        *,
+        refuses_unknown: bool = False,
+        allows_missing: bool = False,
+    ) -> Reading:
+        """How columns are read; see `TableSource.reading`."""
+        given = Declared(declared, refuses_unknown, allows_missing)
+        return reading_through(self.steps, self.schema, self.names, given)
 
     def rows(
         self, reading: Reading, also: tuple[str, ...] = ()

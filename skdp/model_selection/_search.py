@@ -37,7 +37,6 @@ from skdp.model_selection._registry import ChosenMethod, choose_method
 from skdp.model_selection._report import SearchReport
 from skdp.model_selection._results import as_released, results_table
 from skdp.model_selection._scoring import resolve_scoring
-from skdp.model_selection._scoring_base import MOST_RECORDS
 from skdp.model_selection._search_noise import warn_of_search_noise
 from skdp.model_selection._trial import Job
 from skdp.pipeline._clipped_rows import warn_of_clipped_rows
@@ -47,6 +46,7 @@ from skdp.privacy._adjacency import Relation, check_row_relation
 from skdp.privacy._answers import Answers
 from skdp.privacy._door import Door
 from skdp.privacy._record import PrivacyRecord
+from skdp.queries._scores import MOST_RECORDS
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 # scikit-learn's names of what `score` of an estimator is.

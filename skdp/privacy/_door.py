@@ -92,6 +92,16 @@ class Door:
         self.is_private = self._noise.is_private
         self.draws: Draws = DrawsOf(self._noise)
 
+    def public_seed(self) -> int:
+        """A seed below 2^32 of draws that hide nothing; public.
+
+        Of several owners it is that of their plan, so that all draw the same.
+        """
+        owners = owners_now()
+        if owners is not None and owners.seed is not None:
+            return owners.seed
+        return int(self.draws.integers(2**32, 1)[0])
+
     def commit(self, plan: Plan | None, source: Any, *, label: str) -> Answers:
         """Calibrate the noise of a plan to the budget and put its event on the books.
 
@@ -144,6 +154,7 @@ class Door:
                 event = declare(multiplier)
         if owners is not None and is_rehearsing() and plan is not None:
             self._is_open = False
+            owners.books(event, self._budget.delta)
             grant = Grant(event, multiplier, self.relation)
             return RehearsedShares(plan, source, grant, owners)
         if self._ledger is not None:

@@ -24,13 +24,20 @@ class Owners(Protocol):
         How many they are; public.
     n_honest : int
         How many of them are trusted to draw their share of the noise.
+    seed : int or None
+        From which all draw what is public, such as trees; None where one process does.
     """
 
     n_parties: int
     n_honest: int
+    seed: int | None
 
-    def planned(self, size: int) -> None:
-        """Hear in a rehearsal of an answer of so many numbers."""
+    def books(self, event: Any, delta: float) -> None:
+        """Hear in a rehearsal of an event that will be booked."""
+        ...
+
+    def planned(self, size: int, statement: bytes) -> None:
+        """Hear in a rehearsal of an answer of so many numbers, and of its question."""
         ...
 
     def answers(self, query: Any, source: Any) -> list[FloatArray]:

@@ -120,8 +120,8 @@ class RehearsedShares(_OfShares):
     def ask(self, query: Query, line: int = 0) -> Released:
         asked, scale, bound = self._shared(query, line)
         self._take(line)
-        _statement(query, scale)  # or a refusal, while nothing is booked
-        self._owners.planned(math.prod(query.shape))
+        # The statement may refuse, while nothing is booked.
+        self._owners.planned(math.prod(query.shape), _statement(query, scale))
         zeros = np.zeros(query.shape)
         law = self._of_noise(line)[1]
         return self._scaled(zeros, asked, law, bound)

@@ -22,8 +22,12 @@ from skdp.federated import FederationPlan, Key, PlanParty, _hub, _line, coordina
 from skdp.federated.__main__ import main
 from skdp.federated._frames import OVERHEAD, Frame, Kind
 from skdp.federated._masks import Masked
+from skdp.federated._plan_models import model_of, params_of
 from tests.federated.owned import model
 from tests.federated.parties import PATIENCE, Running, changed, process, setting
+
+
+SAMPLED = {"solver": "noisy_sgd", "solver_params": {"batch_size": 50}}
 
 
 @pytest.fixture
@@ -183,23 +187,18 @@ def test_parameters_come_back_as_they_were(tmp_path):
     given = DPLogisticRegression(
         2.0, columns={"a": (0, 1), "b": ["u", "v"]}, classes=["no", "yes"]
     )
-    from skdp.federated._plan import _back, _params_of
-
-    params = {k: _back(v) for k, v in json.loads(_params_of(given)).items()}
-    assert params["classes"] == ["no", "yes"]
-    assert DPLogisticRegression(**params).columns is not None
-    scaler = {
-        k: _back(v)
-        for k, v in json.loads(_params_of(DPStandardScaler(bounds=(-1, 1)))).items()
-    }
-    assert scaler["bounds"] == (-1, 1)
+    again = model_of("DPLogisticRegression", params_of(given), None)
+    assert again.classes == ["no", "yes"]
+    assert again.columns is not None
+    scaler = params_of(DPStandardScaler(bounds=(-1, 1)))
+    assert model_of("DPStandardScaler", scaler, None).bounds == (-1, 1)
 
 
 @pytest.mark.parametrize(
     ("model", "error"),
     [
         (model(random_state=0), ValueError),
-        (DPMLPClassifier(1.0, classes=[0, 1]), Refused),
+        (DPMLPClassifier(1.0, classes=[0, 1], **SAMPLED), Refused),
         (DPLogisticRegression(1.0, classes=np.array([0, 1])), ValueError),
     ],
 )
