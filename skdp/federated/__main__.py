@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import ssl
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -27,10 +28,15 @@ def main(arguments: list[str] | None = None) -> int:
     party.add_argument("--ledger", required=True, help="an existing ledger's file")
     party.add_argument("--approve", required=True, help="the plan, which this approves")
     party.add_argument("--key", required=True, help="the file that keygen wrote")
+    party.add_argument(
+        "--authorities", help="certificates that the coordinator's must come from"
+    )
     hub = _command(
         commands, "coordinate", _coordinate, "add up, without data", ["plan"]
     )
     hub.add_argument("--key", required=True, help="the file that keygen wrote")
+    hub.add_argument("--certificate", help="of the coordinator, for encrypted plans")
+    hub.add_argument("--certificate-key", help="its private key")
     for one in (party, hub):
         one.add_argument(
             "--record",
@@ -79,14 +85,22 @@ def _serve(given: Any) -> None:
     print(plan)
     print(plan.books(), flush=True)
     key = Key.load(given.key)
-    _told(given, serve(plan, key, given.data, ledger, patience=given.patience))
+    tls = None
+    if given.authorities:
+        tls = ssl.create_default_context(cafile=given.authorities)
+    facts = {"patience": given.patience, "tls": tls}
+    _told(given, serve(plan, key, given.data, ledger, **facts))
 
 
 def _coordinate(given: Any) -> None:
     plan = FederationPlan.load(given.plan)
     print(plan, flush=True)
     key = Key.load(given.key)
-    _told(given, coordinate(plan, key, patience=given.patience))
+    tls = None
+    if given.certificate:
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        tls.load_cert_chain(given.certificate, given.certificate_key)
+    _told(given, coordinate(plan, key, patience=given.patience, tls=tls))
 
 
 def _told(given: Any, model: Any) -> None:

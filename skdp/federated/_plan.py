@@ -7,6 +7,7 @@ import json
 import math
 import os
 import secrets
+import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,6 +84,8 @@ class FederationPlan:
         Public key of who adds up.
     address : (str, int)
         Where it listens.
+    is_encrypted : bool
+        Whether connections must go through TLS.
     seed : int in [0, 2^32)
         From which all draw what is public, such as the trees of boosting.
     sizes : tuple of int
@@ -99,6 +102,7 @@ class FederationPlan:
     n_honest: int
     coordinator_key: bytes
     address: tuple[str, int]
+    is_encrypted: bool = False
     seed: int = 0
     sizes: tuple[int, ...] = ()
     questions: bytes = b""
@@ -113,6 +117,7 @@ class FederationPlan:
                 "coordinator a key of its own. Got some twice. Make a key for each."
             )
         is_told = all(type(size) is int and size > 0 for size in self.sizes)
+        is_told = is_told and type(self.is_encrypted) is bool
         if not is_told or type(self.seed) is not int or not 0 <= self.seed < 2**32:
             raise ValueError(_NO_PLAN)
 
@@ -127,6 +132,7 @@ class FederationPlan:
         coordinator_key: bytes,
         address: tuple[str, int],
         n_honest: int | None = None,
+        is_encrypted: bool = False,
     ) -> Self:
         """The plan of a fit; rehearsed, so that it is known to be possible.
 
@@ -142,6 +148,8 @@ class FederationPlan:
         address : (host, port)
         n_honest : int in [1, n_parties - 1] or None, default=None
             As in `Federation.simulated`.
+        is_encrypted : bool, default=False
+            Whether connections must go through TLS, which hides sums on the way.
 
         Returns
         -------
@@ -164,6 +172,7 @@ class FederationPlan:
             n_honest,
             coordinator_key,
             (address[0], int(address[1])),
+            is_encrypted,
             secrets.randbits(32),
         )
         return plan._rehearsed()
@@ -189,6 +198,7 @@ class FederationPlan:
                 "n_honest": self.n_honest,
                 "coordinator_key": self.coordinator_key.hex(),
                 "address": list(self.address),
+                "is_encrypted": self.is_encrypted,
                 "seed": self.seed,
                 "sizes": list(self.sizes),
                 "questions": self.questions.hex(),
@@ -243,6 +253,25 @@ class FederationPlan:
             "whose public half was given to the coordinator."
         )
 
+    def check_tls(self, tls: ssl.SSLContext | None, *, verifies: bool) -> None:
+        """Refuse connections that are not as planned.
+
+        Raises
+        ------
+        ValueError
+        """
+        if (tls is not None) != self.is_encrypted:
+            raise ValueError(
+                "The 'tls' parameter must be a context if the plan is encrypted, and "
+                "None if not. Got the other. Make it with the ssl module, or ask for "
+                "another plan. Nothing was booked."
+            )
+        if tls is not None and verifies and tls.verify_mode != ssl.CERT_REQUIRED:
+            raise ValueError(
+                "The 'tls' context must ask for a certificate. Got one that takes any. "
+                "Use ssl.create_default_context(cafile=...). Nothing was booked."
+            )
+
     def model(self, ledger: Any = None) -> Any:
         """The estimator, not fitted; its private steps have the ledger."""
         return model_of(self.estimator, self.params, ledger)
@@ -262,6 +291,7 @@ class FederationPlan:
         n = sum(self.sample_counts)
         owners = ", ".join(f"{one.name} ({one.n_samples:,})" for one in self.parties)
         values = math.fsum(self.sizes)
+        through = "through TLS" if self.is_encrypted else "not encrypted"
         return (
             f"Plan {self.digest.hex()[:16]}: {self.estimator} on {n:,} records of "
             f"{len(self.parties)} parties, {self.n_honest} of them trusted.\n"
@@ -269,7 +299,7 @@ class FederationPlan:
             f"Parameters: {self.params}\n"
             f"Columns: {dict(self.features)}, target {self.target!r}.\n"
             f"{len(self.sizes)} rounds, in which each party sends {values:,.0f} "
-            f"numbers, to {self.address[0]!r}, port {self.address[1]}."
+            f"numbers, to {self.address[0]!r}, port {self.address[1]}, {through}."
         )
 
     @classmethod
@@ -293,6 +323,7 @@ class FederationPlan:
             n_honest=found["n_honest"],
             coordinator_key=bytes.fromhex(found["coordinator_key"]),
             address=(str(host), int(port)),
+            is_encrypted=found["is_encrypted"],
             seed=found["seed"],
             sizes=tuple(found["sizes"]),
             questions=bytes.fromhex(found["questions"]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -67,14 +68,17 @@ class PartyOwners(_Remote):
 
     def check_rehearsed(self) -> None:
         super().check_rehearsed()
-        # The ledger itself refuses a single one, and says what would fit.
-        if len(self.events) > 1 and not self._ledger.admits(self.events):
+        # Before anybody books: who cannot take part does not come.
+        if self._ledger.admits(self.events):
+            self._line.join()
+        elif len(self.events) > 1:
             raise BudgetExceeded(
                 "The ledger must have room for all steps of a plan. Got less. Ask for "
                 "a plan with a smaller epsilon. Nothing was booked or read.",
                 ledger=self._ledger.path,
                 exhausted="epsilon",
             )
+        # A single event is refused by the ledger itself, which says what would fit.
 
     def added(self, statement: bytes, shares: list[IntArray]) -> IntArray:
         (share,) = shares
@@ -95,6 +99,10 @@ class CoordinatorOwners(_Remote):
         super().__init__(plan, [])
         self._hub = hub
 
+    def check_rehearsed(self) -> None:
+        super().check_rehearsed()
+        self._hub.open()
+
     def added(self, statement: bytes, shares: list[IntArray]) -> IntArray:
         total: IntArray = self._passed(lambda: self._hub.added(statement))
         return total
@@ -105,6 +113,7 @@ def coordinate(
     key: Key,
     *,
     patience: float = PATIENCE,
+    tls: ssl.SSLContext | None = None,
 ) -> Any:
     """Fit a plan's model among its parties, without any record.
 
@@ -115,6 +124,8 @@ def coordinate(
         The coordinator's.
     patience : float, default=60.0
         Seconds after which the fit ends in which a party is silent.
+    tls : ssl.SSLContext or None, default=None
+        With the coordinator's certificate, if the plan is encrypted.
 
     Returns
     -------
@@ -124,19 +135,19 @@ def coordinate(
     Raises
     ------
     ValueError
-        If the key is not that of the plan. Nothing was asked.
+        If the key or `tls` is not that of the plan. Nothing was asked.
     SourceError
-        If the parties did not come, or one of them broke the rules. What they booked
-        stays on their books.
+        If the parties did not come, and nobody booked anything; or if one of them broke
+        the rules, and what they booked stays on their books.
     """
     if key.public != plan.coordinator_key:
         raise ValueError(
             "The key must be that of the plan's coordinator. Got another. Use the key "
             "that the plan was made with."
         )
-    hub = Hub(plan, key, patience)
+    plan.check_tls(tls, verifies=False)
+    hub = Hub(plan, key, patience, tls)
     try:
-        hub.open()
         model = plan.federation(CoordinatorOwners(plan, hub)).fit(plan.model())
         hub.finish()
     finally:
@@ -151,11 +162,12 @@ def serve(
     ledger: BudgetLedger,
     *,
     patience: float = PATIENCE,
+    tls: ssl.SSLContext | None = None,
 ) -> Any:
     """Take part in a plan with one's own records, and book it in one's own ledger.
 
-    The fit is rehearsed, then booked, and only then are records read and rounds
-    answered.
+    The fit is rehearsed; when all parties have come it is booked, and only then are
+    records read and rounds answered.
 
     Parameters
     ----------
@@ -169,6 +181,8 @@ def serve(
         This party's.
     patience : float, default=60.0
         Seconds after which the fit ends in which nothing comes.
+    tls : ssl.SSLContext or None, default=None
+        That knows the coordinator's certificate, if the plan is encrypted.
 
     Returns
     -------
@@ -178,12 +192,13 @@ def serve(
     Raises
     ------
     Refused, TypeError, ValueError
-        If the plan, the key, the ledger or the data are not as said. Nothing was
-        booked.
+        If the plan, the key, the ledger, `tls` or the data are not as said. Nothing
+        was booked.
     BudgetExceeded
         From the ledger. Nothing was read.
     SourceError
-        If the fit ended early. It stays on the books.
+        If not all came in time, and nothing was booked; or if the fit ended early, and
+        it stays on the books.
     """
     if not isinstance(ledger, BudgetLedger):
         raise TypeError(
@@ -193,7 +208,8 @@ def serve(
         )
     number = plan.number(key.public)
     part = Part(number, _file_rows(plan, number, data))
-    line = Line(plan, number, key, patience)
+    plan.check_tls(tls, verifies=True)
+    line = Line(plan, number, key, patience, tls)
     owners = PartyOwners(plan, part, line, ledger)
     with _left(line):
         return plan.federation(owners).fit(plan.model(ledger))
