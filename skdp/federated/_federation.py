@@ -91,8 +91,8 @@ class Federation(TableSource):
     """
 
     is_ordered = False
-    has_fixed_order = False
-    is_gaussian = True
+    has_fixed_order = True
+    is_shared = True
 
     def __init__(
         self, owners: LocalOwners, schema: Any, *, target: str | None, columns: Any
@@ -260,6 +260,10 @@ class Federation(TableSource):
         self.owners.session = session
 
     @property
+    def facts(self) -> tuple[Any, ...]:
+        return self._places, *super().facts
+
+    @property
     def elsewhere(self) -> Elsewhere | None:
         return self
 
@@ -275,9 +279,6 @@ class Federation(TableSource):
         return shown if is_frame or self._steps else shown.to_numpy()
 
     def rows(self, reading: Any, also: tuple[str, ...] = ()) -> NoReturn:
-        raise Refused(_NO_ROWS)
-
-    def taking(self, positions: NDArray[np.int64] | slice) -> NoReturn:
         raise Refused(_NO_ROWS)
 
     def predict_to(

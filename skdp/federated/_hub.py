@@ -59,7 +59,7 @@ class Hub:
         self._first = [
             hello_key(key, party.key, self._digest) for party in plan.parties
         ]
-        self._longest = OVERHEAD + max(8 * max(plan.sizes), KEY_BYTES)
+        self._longest = OVERHEAD + max(8 * plan.longest, KEY_BYTES)
         self._hellos: dict[int, bytes] = {}
         self._wires: dict[int, Wire] = {}
         self._keys: list[bytes] = []
@@ -104,6 +104,7 @@ class Hub:
         self._said = {}
         self._wait(lambda: len(self._said) == self._n)
         said = [self._said[number] for number in range(self._n)]
+        # A statement tells of how many numbers it is.
         if any(one[:STATEMENT_BYTES] != statement for one in said):
             raise SourceError("An owner answered another question than was asked.")
         total = unmasked([one[STATEMENT_BYTES:] for one in said])
@@ -202,8 +203,7 @@ class Hub:
         if has_ended and self._ended:
             known = self._last[number]
         elif frame.round_number == self._round > self._ended:
-            wanted = STATEMENT_BYTES + 8 * self._plan.sizes[self._round - 1]
-            if len(content) != wanted:
+            if not self._is_planned(len(content)):
                 raise Garbage
             known = self._said.setdefault(number, content)
         else:
@@ -212,6 +212,12 @@ class Hub:
             raise SourceError("An owner answered a round twice.")
         if has_ended:
             self._send_total(number)
+
+    def _is_planned(self, length: int) -> bool:
+        """Whether a round of the plan can have a share of so many bytes."""
+        paths = [path for path in self._plan.paths if len(path) >= self._round]
+        words = (length - STATEMENT_BYTES) / 8
+        return any(path[self._round - 1] == words for path in paths)
 
     def _send_roster(self, number: int) -> None:
         if self._roster is not None:

@@ -63,11 +63,11 @@ class Line:
         self._plan, self._number, self._key = plan, number, key
         self._tls = tls
         self._patience, self._fresh = patience, Key.new()
-        self._digest = plan.digest
+        self._digest, self._paths = plan.digest, list(plan.paths)
         self._first = hello_key(key, plan.coordinator_key, self._digest)
         self._socket: socket.socket | None = None
         self._ready: list[Tagged] = []
-        most = OVERHEAD + 8 * max(plan.sizes)
+        most = OVERHEAD + 8 * plan.longest
         self._longest = max(most, OVERHEAD + KEY_BYTES * (len(plan.parties) + 1))
         self._inbox = Inbox(self._longest)
         self._roster: Roster | None = None
@@ -96,8 +96,12 @@ class Line:
         """
         self.join()
         self._round += 1
-        number, sizes = self._round, self._plan.sizes
-        if number > len(sizes) or share.size != sizes[number - 1] or not self._masked:
+        number = self._round
+        # Those of the plan that this fit can still be.
+        self._paths = [
+            path for path in self._paths if path[number - 1 : number] == (share.size,)
+        ]
+        if not self._paths or not self._masked:
             raise SourceError("A round must be one of the plan.")
         words = self._masked.message(number, statement, share)
         frame = Frame(Kind.SHARE, self._number, number, statement + words)

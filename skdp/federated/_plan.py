@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
 import secrets
 import ssl
@@ -17,12 +16,12 @@ from skdp._validation import check_count
 from skdp.exceptions import Refused
 from skdp.federated._federation import Federation, checked_honest
 from skdp.federated._keys import KEY_BYTES
-from skdp.federated._local import LocalOwners
+from skdp.federated._local import LocalOwners, Traffic
 from skdp.federated._plan_models import HOMES, model_of, params_of
 from skdp.io._arrow import arrow
 from skdp.pipeline._walk import private_steps
 
-SCHEMA = 2
+SCHEMA = 1
 _LONGEST_NAME = 64
 _NO_PLAN = (
     "The file must be a plan that FederationPlan.save wrote. Got another. Ask the "
@@ -90,6 +89,8 @@ class FederationPlan:
         From which all draw what is public, such as the trees of boosting.
     sizes : tuple of int
         Numbers in each round.
+    others : tuple of tuples of int
+        Numbers in each round that there may be instead, by what a search chooses.
     questions : bytes
         Digest of what is asked in a rehearsal: all owners must find the same.
     """
@@ -105,6 +106,7 @@ class FederationPlan:
     is_encrypted: bool = False
     seed: int = 0
     sizes: tuple[int, ...] = ()
+    others: tuple[tuple[int, ...], ...] = ()
     questions: bytes = b""
 
     def __post_init__(self) -> None:
@@ -116,7 +118,8 @@ class FederationPlan:
                 "The parties of a plan must have different names and keys, and the "
                 "coordinator a key of its own. Got some twice. Make a key for each."
             )
-        is_told = all(type(size) is int and size > 0 for size in self.sizes)
+        sizes = [size for path in self.paths for size in path]
+        is_told = all(type(size) is int and size > 0 for size in sizes)
         is_told = is_told and type(self.is_encrypted) is bool
         if not is_told or type(self.seed) is not int or not 0 <= self.seed < 2**32:
             raise ValueError(_NO_PLAN)
@@ -201,6 +204,7 @@ class FederationPlan:
                 "is_encrypted": self.is_encrypted,
                 "seed": self.seed,
                 "sizes": list(self.sizes),
+                "others": [list(path) for path in self.others],
                 "questions": self.questions.hex(),
             },
             indent=2,
@@ -283,6 +287,21 @@ class FederationPlan:
         return Federation(owners, pa.schema(fields), target=self.target, columns=None)
 
     @property
+    def traffic(self) -> Traffic:
+        """What a rehearsal of it must find."""
+        return Traffic(self.sizes, self.questions, self.others)
+
+    @property
+    def paths(self) -> tuple[tuple[int, ...], ...]:
+        """Numbers in each round, by what may be chosen."""
+        return (self.sizes, *self.others)
+
+    @property
+    def longest(self) -> int:
+        """Most numbers in a round."""
+        return max(size for path in self.paths for size in path)
+
+    @property
     def sample_counts(self) -> list[int]:
         """Declared numbers of records."""
         return [party.n_samples for party in self.parties]
@@ -290,7 +309,8 @@ class FederationPlan:
     def __str__(self) -> str:
         n = sum(self.sample_counts)
         owners = ", ".join(f"{one.name} ({one.n_samples:,})" for one in self.parties)
-        values = math.fsum(self.sizes)
+        values = max(map(sum, self.paths))
+        n_rounds = " or ".join(str(n) for n in sorted(set(map(len, self.paths))))
         through = "through TLS" if self.is_encrypted else "not encrypted"
         return (
             f"Plan {self.digest.hex()[:16]}: {self.estimator} on {n:,} records of "
@@ -298,7 +318,7 @@ class FederationPlan:
             f"Parties: {owners}.\n"
             f"Parameters: {self.params}\n"
             f"Columns: {dict(self.features)}, target {self.target!r}.\n"
-            f"{len(self.sizes)} rounds, in which each party sends {values:,.0f} "
+            f"{n_rounds} rounds, in which each party sends up to {values:,} "
             f"numbers, to {self.address[0]!r}, port {self.address[1]}, {through}."
         )
 
@@ -326,6 +346,7 @@ class FederationPlan:
             is_encrypted=found["is_encrypted"],
             seed=found["seed"],
             sizes=tuple(found["sizes"]),
+            others=tuple(tuple(path) for path in found["others"]),
             questions=bytes.fromhex(found["questions"]),
         )
 
@@ -359,8 +380,7 @@ class FederationPlan:
                 "A plan must have the same questions for all parties. Got a fit that "
                 "draws some of its own. Use another estimator or solver."
             )
-        told = {"sizes": found[0].sizes, "questions": found[0].questions}
-        return type(self)(**{**vars(self), **told})
+        return type(self)(**{**vars(self), **vars(found[0])})
 
 
 def _booked(record: Any) -> str:

@@ -15,12 +15,14 @@ from typing import Any
 from skdp import columns as declarations
 from skdp.exceptions import Refused
 from skdp.neural_network import Convolution
+from skdp.pipeline._walk import private_steps
 
 # What may be fitted, alone or as a step, and where it is.
 HOMES = {
     "BoundedScaler": "skdp.preprocessing",
     "DPGradientBoostingClassifier": "skdp.ensemble",
     "DPGradientBoostingRegressor": "skdp.ensemble",
+    "DPGridSearchCV": "skdp.model_selection",
     "DPLinearRegression": "skdp.linear_model",
     "DPLinearSVC": "skdp.linear_model",
     "DPLogisticRegression": "skdp.linear_model",
@@ -64,8 +66,9 @@ def model_of(name: str, params: str, ledger: Any) -> Any:
         If it is not on the list, or brings a ledger or entropy.
     """
     model = _made(name, json.loads(params))
-    own = [key for key in model.get_params() if key.split("__")[-1] == "ledger"]
-    return model.set_params(**dict.fromkeys(own, ledger))
+    for _, step in private_steps(model):
+        step.set_params(ledger=ledger)
+    return model
 
 
 def _check_kind(model: Any) -> None:

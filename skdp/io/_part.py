@@ -23,6 +23,7 @@ from skdp.exceptions import SourceError
 from skdp.io._arrow import arrow
 from skdp.io._batches import Batch
 from skdp.io._parquet import File, FileState
+from skdp.io._places import Places
 from skdp.io._reading import Reading
 from skdp.io._sent import received
 from skdp.io._steps import Step
@@ -211,6 +212,8 @@ class PartTable:
     schema : Schema of Arrow
     names : tuple of str
         Of the features.
+    places : Places or None, default=None
+        Of the records among the part's rows; None if all are.
     """
 
     part: PartRows
@@ -220,12 +223,13 @@ class PartTable:
     n_places: int
     schema: Any
     names: tuple[str, ...]
+    places: Places | None = None
     elsewhere: ClassVar[Elsewhere | None] = None
 
     @property
     def n_samples(self) -> int:
         """Records of the part."""
-        return self.part.n_rows
+        return self.part.n_rows if self.places is None else len(self.places)
 
     def reading(
         self,
@@ -244,7 +248,10 @@ class PartTable:
         """One pass; see `TableSource.rows`."""
         found = self.part.batches(names_of(reading, also), FETCHED)
         batches = Batch.of(((columns, None) for columns in found), self.batch_size)
-        return rows_of(self._counted(batches), reading, self.steps)
+        some = self._counted(batches)
+        if self.places is not None:
+            some = self.places.of(some)
+        return rows_of(some, reading, self.steps)
 
     def gradient_sums(self, *asked: Any) -> None:
         """No engine adds up what is in a part."""
@@ -254,7 +261,7 @@ class PartTable:
         for batch in batches:
             done += len(batch)
             yield batch
-        if done != self.n_samples:
+        if done != self.part.n_rows:
             raise SourceError("A part has other rows than it said.")
 
 

@@ -64,8 +64,8 @@ class TableSource(ABC):
     # Whether rows stay where they are: solvers that need them in memory refuse.
     holds_rows = False
     is_permutable = False
-    # Whether answers can have Gaussian noise only.
-    is_gaussian = False
+    # Whether several owners have the records, who answer sums with Gaussian noise only.
+    is_shared = False
 
     def __init__(
         self,

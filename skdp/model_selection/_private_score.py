@@ -222,7 +222,7 @@ class _Release:
 
 
 def _why_gaussian(X: Any, *, has_ledger: bool) -> str:
-    if isinstance(X, TableSource) and X.is_gaussian:
+    if isinstance(X, TableSource) and X.is_shared:
         return "the noise that several owners can share"
     return "adds up in squares with the ledger's Gaussian fits" if has_ledger else ""
 

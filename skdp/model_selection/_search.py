@@ -45,6 +45,7 @@ from skdp.privacy._accounting import Budget, calibrate
 from skdp.privacy._adjacency import Relation, check_row_relation
 from skdp.privacy._answers import Answers
 from skdp.privacy._door import Door
+from skdp.privacy._owners import owners_now
 from skdp.privacy._record import PrivacyRecord
 from skdp.queries._scores import MOST_RECORDS
 
@@ -168,6 +169,8 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
             adjacency=self.adjacency,
             scorer=facts.scorer,
             draws=door.draws,
+            # What several owners see is divided as all of them know.
+            order_seed=None if owners_now() is None else door.public_seed(),
             seed=self.random_state,
             n_jobs=n_jobs,
             verbose=bool(self.verbose),
@@ -194,7 +197,7 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
         self._check_search_params(budget)
         grid = self._list_candidates()
         n_samples = _checked_size(X)
-        seed = int(door.draws.integers(2**31, 1)[0])
+        seed = door.public_seed(2**31)
         accepted = accept(
             [
                 silenced(self.estimator, params, self.adjacency, budget.delta, seed)

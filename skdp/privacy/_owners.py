@@ -6,7 +6,7 @@ among them is refused before anything is booked.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Protocol
@@ -34,6 +34,10 @@ class Owners(Protocol):
 
     def books(self, event: Any, delta: float) -> None:
         """Hear in a rehearsal of an event that will be booked."""
+        ...
+
+    def one_of(self, fits: Sequence[Callable[[], Any]]) -> None:
+        """Hear in a rehearsal which fits may come next, of which one will."""
         ...
 
     def planned(self, size: int, statement: bytes) -> None:

@@ -30,6 +30,10 @@ _REMEDY = (
     "booked or read."
 )
 _ROWS = f"Several owners show no rows, and this fit must read some. {_REMEDY}"
+_SEEN = (
+    "Several owners see every answer, and this fit pays for fewer. Use "
+    f"method='composition' of a search. {_REMEDY}"
+)
 # Standard deviations of one share in steps of the grid: below, the law of a sum of
 # rounded draws is no longer that of the proof.
 _FEWEST_STEPS = 64.0
@@ -47,8 +51,10 @@ def check_shared(plan: Plan | None, source: Any, owners: Owners) -> None:
             "Several owners answer with noise only. Got epsilon=inf. Use a finite "
             "epsilon. Nothing was booked or read."
         )
-    if not is_theirs(owners, source) or plan.declared is not None:
+    if not is_theirs(owners, source):
         raise Refused(_ROWS)
+    if plan.declared is not None and not plan.is_seen:
+        raise Refused(_SEEN)
 
 
 class _OfShares(Answers):

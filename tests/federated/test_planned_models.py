@@ -14,6 +14,7 @@ from skdp import (
     BudgetExceeded,
     BudgetLedger,
     DPGradientBoostingClassifier,
+    DPGridSearchCV,
     DPLinearRegression,
     DPLogisticRegression,
     DPMLPClassifier,
@@ -21,10 +22,13 @@ from skdp import (
     RowNormClipper,
     TableEncoder,
 )
-from skdp.exceptions import Refused
+from skdp.exceptions import Refused, SourceError
 from skdp.federated import FederationPlan, coordinate
+from skdp.federated._local import LocalOwners
 from skdp.federated._plan_models import HOMES, model_of, params_of
+from skdp.model_selection import _composition
 from skdp.neural_network import Convolution
+from skdp.privacy._owners import is_rehearsing
 from tests.federated.parties import Running, changed, process, setting
 from tests.io.places import COLUMNS, FEATURES, numbers
 
@@ -57,6 +61,24 @@ PLANNED = {
     "encoded": (
         DPLogisticRegression(
             1.0, columns=TableEncoder(COLUMNS, numeric="bins"), **GD, **LABELS
+        ),
+        1,
+    ),
+    # Whatever is chosen, of as many rounds or of others.
+    "search": (
+        DPGridSearchCV(DPLogisticRegression(**LABELS), {"C": [0.01, 1.0]}, epsilon=1.0),
+        1,
+    ),
+    "search of steps": (
+        DPGridSearchCV(
+            make_pipeline(
+                BoundedScaler((-2, 2)),
+                DPLogisticRegression(solver="noisy_gd", **LABELS),
+            ),
+            {"dplogisticregression__solver_params": [{"n_steps": 3}, {"n_steps": 6}]},
+            epsilon=1.0,
+            method_params={"tuning_fraction": 0.4},
+            method="composition",
         ),
         1,
     ),
@@ -124,6 +146,45 @@ def test_a_pipeline_among_processes_writes_a_record_for_each_step(tmp_path):
         "DPStandardScaler",
         "DPLogisticRegression",
     ]
+
+
+class LastChosen:
+    """NumPy whose largest number is the last one, once records are asked."""
+
+    def __getattr__(self, name):
+        return getattr(np, name)
+
+    def argmax(self, scores):
+        return 0 if is_rehearsing() else len(scores) - 1
+
+
+def test_a_search_may_choose_any_candidate_of_its_plan(tmp_path, monkeypatch):
+    """The rehearsal chooses the first; all rounds of the others are in the plan."""
+    given = clone(PLANNED["search of steps"][0])
+    name = "dplogisticregression__solver_params"
+    own = setting(tmp_path, given)
+    lengths = sorted({len(path) for path in own.plan.paths})
+    assert lengths == [3 + 6 + 1 + 3, 3 + 6 + 1 + 6]
+    assert "13 or 16 rounds" in str(own.plan)
+    monkeypatch.setattr(_composition, "np", LastChosen())
+    models = fitted(own)
+    assert [one.best_params_[name] for one in models] == [{"n_steps": 6}] * 4
+    assert len({predicted(one).tobytes() for one in models}) == 1
+
+
+def test_broken_twin_with_the_rounds_of_one_candidate_alone_ends_the_fit(
+    tmp_path, monkeypatch
+):
+    given = clone(PLANNED["search of steps"][0])
+    monkeypatch.setattr(LocalOwners, "one_of", lambda self, fits: None)
+    own = setting(tmp_path, given)
+    assert own.plan.others == ()
+    monkeypatch.setattr(_composition, "np", LastChosen())
+    runs = [Running(lambda i=i: own.serve(i, patience=2.0)) for i in range(3)]
+    hub = Running(lambda: coordinate(own.plan, own.hub, patience=2.0))
+    for one in (hub, *runs):
+        with pytest.raises(SourceError):
+            one.outcome()
 
 
 class Stranger(DPLogisticRegression):
