@@ -254,7 +254,7 @@ def test_no_owner_gives_an_exact_score(monkeypatch):
     """Broken twin: scored as other sources are, rows would have to come here."""
     grid, _ = search("linear")
     monkeypatch.setattr("skdp.model_selection._trial._is_shared", lambda X: False)
-    with pytest.raises(Refused, match="Several owners|stay with their owners"):
+    with pytest.raises(Refused, match=r"Several owners|stay with their owners"):
         grid.fit(federation())
 
 
