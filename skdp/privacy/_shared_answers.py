@@ -30,6 +30,11 @@ _REMEDY = (
     "booked or read."
 )
 _ROWS = f"Several owners show no rows, and this fit must read some. {_REMEDY}"
+_LAW = f"Several owners share Gaussian noise, and this fit has another. {_REMEDY}"
+_SAMPLE = (
+    "Several owners add up all records, since whoever draws a sample knows it, and "
+    f"this fit samples. {_REMEDY}"
+)
 _SEEN = (
     "Several owners see every answer, and this fit pays for fewer. Use "
     f"method='composition' of a search. {_REMEDY}"
@@ -83,8 +88,11 @@ class _OfShares(Answers):
     def _shared(self, query: Query, number: int) -> tuple[Line, NoiseScale, float]:
         """A line that owners can answer, with the scale of its noise and the bound."""
         line, law = self._of_noise(number)
-        is_full = isinstance(law, Gaussian) and isinstance(line.sample, Everyone)
-        if not is_full or whole_of(query) is None:
+        if not isinstance(law, Gaussian):
+            raise Refused(_LAW)
+        if not isinstance(line.sample, Everyone):
+            raise Refused(_SAMPLE)
+        if whole_of(query) is None:
             raise Refused(_ROWS)
         bound = self._bound(query, line)
         charged = bound + query.slack(self._layout(line))
