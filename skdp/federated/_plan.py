@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import secrets
 import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -136,6 +135,7 @@ class FederationPlan:
         address: tuple[str, int],
         n_honest: int | None = None,
         is_encrypted: bool = False,
+        seed: int = 0,
     ) -> Self:
         """The plan of a fit; rehearsed, so that it is known to be possible.
 
@@ -153,6 +153,9 @@ class FederationPlan:
             As in `Federation.simulated`.
         is_encrypted : bool, default=False
             Whether connections must go through TLS, which hides sums on the way.
+        seed : int in [0, 2^32), default=0
+            From which all draw what is public, such as the trees of boosting. Any will
+            do: nothing rests on it.
 
         Returns
         -------
@@ -176,7 +179,7 @@ class FederationPlan:
             coordinator_key,
             (address[0], int(address[1])),
             is_encrypted,
-            secrets.randbits(32),
+            seed,
         )
         return plan._rehearsed()
 
