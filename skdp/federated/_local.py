@@ -151,8 +151,8 @@ class LocalOwners:
         finally:
             self._families, self._states, self._readers = [], {}, {}
 
-    def books(self, event: Event, delta: float) -> None:
-        """Hear in a rehearsal of an event that will be booked."""
+    def books(self, event: Event, delta: float, ledger: Any) -> None:
+        """Hear in a rehearsal of an event that will be booked, and where."""
         self.events.append((event, delta))
 
     def planned(self, size: int, statement: bytes) -> None:

@@ -18,7 +18,7 @@ from skdp.federated._plan import FederationPlan
 from skdp.io._parquet import UNREADABLE, File
 from skdp.io._part import FileRows, Part, Piece
 from skdp.io._session import refused
-from skdp.privacy import BudgetLedger
+from skdp.privacy import BudgetLedger, Event
 
 # Seconds after which a fit ends in which somebody is silent.
 PATIENCE = 60.0
@@ -64,6 +64,16 @@ class PartyOwners(_Remote):
     ) -> None:
         super().__init__(plan, [part])
         self._line, self._ledger = line, ledger
+
+    def books(self, event: Event, delta: float, ledger: Any) -> None:
+        # Wherever in a model a private step is: none is asked for nothing.
+        if ledger != self._ledger:
+            raise Refused(
+                "A plan must book all of its events in the ledger of a party. Got one "
+                "that would be booked elsewhere. Ask for another plan. Nothing was "
+                "booked or read."
+            )
+        super().books(event, delta, ledger)
 
     def check_rehearsed(self) -> None:
         super().check_rehearsed()

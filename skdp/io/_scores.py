@@ -63,8 +63,8 @@ class SourceScores:
 
     @property
     def elsewhere(self) -> Elsewhere | None:
-        """Where the records are scored; None if they come here."""
-        return self.X.elsewhere
+        """Where records of several owners are scored; None if they come here."""
+        return self.X.elsewhere if self.X.is_shared else None
 
     def statistic(self, scorer: Any, model: Any) -> FloatArray:
         """The exact statistic of a fitted model on what is no null record. Private."""

@@ -169,11 +169,11 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
             adjacency=self.adjacency,
             scorer=facts.scorer,
             draws=door.draws,
-            # What several owners see is divided as all of them know.
-            order_seed=None if owners_now() is None else door.public_seed(),
             seed=self.random_state,
             n_jobs=n_jobs,
             verbose=bool(self.verbose),
+            # What several owners see is divided as all of them know.
+            order_seed=None if owners_now() is None else door.public_seed(),
         )
         answers = door.commit(
             method.plan(facts),

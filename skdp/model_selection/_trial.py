@@ -67,10 +67,10 @@ class Job:
     adjacency: Relation
     scorer: PrivateScoring
     draws: Draws
-    order_seed: int | None
     seed: int | None
     n_jobs: int | None
     verbose: bool
+    order_seed: int | None = None
     _exact: list[FloatArray] = field(default_factory=list)
     _validated: list[Any] = field(default_factory=list)
 

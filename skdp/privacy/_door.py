@@ -162,7 +162,7 @@ class Door:
             self._is_open = False
             # A trial's search has paid for it.
             if not isinstance(self._ledger, Allowance):
-                owners.books(event, self._budget.delta)
+                owners.books(event, self._budget.delta, self._ledger)
             grant = Grant(event, multiplier, self.relation)
             return RehearsedShares(plan, source, grant, owners)
         if self._ledger is not None:

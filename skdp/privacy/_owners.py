@@ -32,8 +32,8 @@ class Owners(Protocol):
     n_honest: int
     seed: int | None
 
-    def books(self, event: Any, delta: float) -> None:
-        """Hear in a rehearsal of an event that will be booked."""
+    def books(self, event: Any, delta: float, ledger: Any) -> None:
+        """Hear in a rehearsal of an event that will be booked, and where."""
         ...
 
     def one_of(self, fits: Sequence[Callable[[], Any]]) -> None:

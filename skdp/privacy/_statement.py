@@ -41,7 +41,8 @@ def _tell(found: Any, value: Any) -> None:
         _say(found, "mapping", str(len(value)).encode())
         _tell(found, sorted(value.items(), key=lambda item: repr(item[0])))
     elif hasattr(value, "get_params") and not isinstance(value, type):
-        _say(found, "model", type(value).__qualname__.encode())
+        kind = type(value)
+        _say(found, "model", f"{kind.__module__}.{kind.__qualname__}".encode())
         _tell(found, {k: v for k, v in vars(value).items() if k not in _OWN})
     elif isinstance(value, slice):
         _say(found, "slice", b"")

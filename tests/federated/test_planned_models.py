@@ -231,6 +231,18 @@ def test_a_step_that_brings_its_own_books_is_refused(name, tmp_path):
     assert own.ledger(0).spends() == []
 
 
+def test_a_step_that_would_be_booked_nowhere_is_refused(tmp_path, monkeypatch):
+    """Broken twin: a walk that misses a step leaves it without books."""
+    own = setting(tmp_path, SCALED)
+    monkeypatch.setattr(
+        "skdp.federated._plan_models.private_steps",
+        lambda model: [("last", model.steps[-1][1])],
+    )
+    with pytest.raises(Refused, match="book all of its events"):
+        own.serve(0)
+    assert own.ledger(0).spends() == []
+
+
 def test_a_step_that_is_not_listed_is_refused():
     stored = hidden().replace("DPStandardScaler", "DPMatrixFactorization")
     with pytest.raises(Refused, match="must be of one of"):
