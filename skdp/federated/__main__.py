@@ -88,8 +88,8 @@ def _serve(given: Any) -> None:
     tls = None
     if given.authorities:
         tls = ssl.create_default_context(cafile=given.authorities)
-    facts = {"patience": given.patience, "tls": tls}
-    _told(given, serve(plan, key, given.data, ledger, **facts))
+    patience = given.patience
+    _told(given, serve(plan, key, given.data, ledger, patience=patience, tls=tls))
 
 
 def _coordinate(given: Any) -> None:
