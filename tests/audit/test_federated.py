@@ -13,9 +13,17 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pytest
 
-from skdp import DPGradientBoostingClassifier, DPLinearRegression
+from skdp import (
+    DPGradientBoostingClassifier,
+    DPGridSearchCV,
+    DPLinearRegression,
+    DPLogisticRegression,
+    DPMLPClassifier,
+)
 from skdp.federated import Federation
 from skdp.federated._local import LocalOwners
+from skdp.model_selection._composition import Composition
+from skdp.model_selection._method import strength
 from skdp.privacy import epsilon_of
 from skdp.privacy._events import GaussianEvent
 from skdp.privacy._noise import NoiseSource, share_ratio
@@ -115,7 +123,34 @@ def exchanged(frame, row, target):
 
 
 CLAIM = 1.0
+
+
+def search():
+    """Of everything that is seen: all fits, the scores, and the last fit."""
+    return DPGridSearchCV(
+        DPLogisticRegression(
+            classes=[0, 1], solver="noisy_gd", solver_params={"n_steps": 1}
+        ),
+        {"C": [0.1, 10.0]},
+        epsilon=CLAIM,
+        method="composition",
+        random_state=0,
+    )
+
+
 FITS = {
+    "network": (
+        lambda: DPMLPClassifier(
+            CLAIM,
+            classes=[0, 1],
+            hidden_layer_sizes=(3,),
+            solver="noisy_gd",
+            solver_params={"n_steps": 3},
+            random_state=0,
+        ),
+        "y",
+    ),
+    "search": (search, "y"),
     "one step": (lambda: model(solver_params={"n_steps": 1}, random_state=0), "y"),
     "descent": (lambda: model(random_state=0), "y"),
     "moments": (
@@ -161,7 +196,14 @@ def worst(
     return epsilon_of(GaussianEvent(1 / most, 1), fit.privacy_.delta)
 
 
-LEAST = {"one step": 0.97, "descent": 0.5, "moments": 0.3, "boosting": 0.2}
+LEAST = {
+    "network": 0.1,
+    "search": 0.97,
+    "one step": 0.97,
+    "descent": 0.5,
+    "moments": 0.3,
+    "boosting": 0.2,
+}
 
 
 @pytest.mark.parametrize("name", FITS)
@@ -174,6 +216,16 @@ def test_two_colluding_owners_see_no_more_than_the_claim_if_one_is_trusted(monke
     assert 0.97 < one <= CLAIM
     # All but one of three collude though two were trusted: sqrt(2) times the mu.
     assert worst(monkeypatch, "one step", n_honest=2, colluding=(1, 2)) > 1.3
+
+
+def test_broken_twin_in_which_a_search_pays_for_the_chosen_model_only(monkeypatch):
+    """Owners see the fits of all candidates and the scores too."""
+
+    def final_only(self, multiplier, facts):
+        return strength(self._parts(multiplier, facts).final, facts)
+
+    monkeypatch.setattr(Composition, "event", final_only)
+    assert worst(monkeypatch, "search", rows=(0,)) > 1.1 * CLAIM
 
 
 # What an owner may send in the place of its share, whatever was heard so far.
