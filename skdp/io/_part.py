@@ -207,11 +207,11 @@ class PartTable:
     target : str or None
     batch_size : int
     steps : tuple of Step
-    n_places : int
-        In how many places lies what is kept of all rows.
     schema : Schema of Arrow
     names : tuple of str
         Of the features.
+    n_places : int
+        In how many places lies what is kept of all rows.
     places : Places or None, default=None
         Of the records among the part's rows; None if all are.
     """
@@ -220,9 +220,9 @@ class PartTable:
     target: str | None
     batch_size: int
     steps: tuple[Step, ...]
-    n_places: int
     schema: Any
     names: tuple[str, ...]
+    n_places: int
     places: Places | None = None
     elsewhere: ClassVar[Elsewhere | None] = None
 

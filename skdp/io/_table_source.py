@@ -305,8 +305,8 @@ class TableSource(ABC):
     @property
     def facts(self) -> tuple[Any, ...]:
         """What a part that stands in its place must know; public."""
-        own = self._schema, self._names
-        return self.target, self.batch_size, self._steps, self.n_places, *own
+        own = self._schema, self._names, self.n_places
+        return self.target, self.batch_size, self._steps, *own
 
     @property
     def n_places(self) -> int:

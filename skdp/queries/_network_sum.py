@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse, vstack
 
 from skdp._floats import FloatArray, IntArray
-from skdp.data import Block, Source, holds_rows, is_stable, n_places, nothing
+from skdp.data import Block, Source, nothing
 from skdp.losses import Loss
 from skdp.losses._plain import plain_residual
 from skdp.objectives import NetworkObjective
 from skdp.queries._backprop import UNIT_BITS, Passed, backwards, forwards
 from skdp.queries._blocks import blocks_of
+from skdp.queries._exact_gradient import keeps_grid
 from skdp.queries._exact_sums import WholeSum
 from skdp.queries._grid import ExactTotal
 from skdp.queries._grid_rows import DenseGrid, GridRows, gridded
@@ -28,9 +29,6 @@ from skdp.queries._summed import Sums
 _ROWS = 1024
 # Rows that are kept together, of which a sample draws enough to pay for a call.
 _KEPT_ROWS = 8192
-# Bytes up to which the rows of a source that is not in memory are kept on their grid,
-# and those of a number.
-_MOST_KEPT, _NUMBER_BYTES = 2**30, 4
 
 
 class ExactNetworkSum:
@@ -53,11 +51,7 @@ class ExactNetworkSum:
     ) -> None:
         self._source, self._objective = source, objective
         self._clip, self._kept = gradient_clip, list[Gridded]()
-        # What is kept is of one reading, so that others need not show the same.
-        n_bytes = objective.n_samples * objective.n_features * _NUMBER_BYTES
-        self._keeps = is_stable(source) or (
-            not holds_rows(source) and n_bytes <= _MOST_KEPT * n_places(source)
-        )
+        self._keeps = keeps_grid(source, objective.n_samples, objective.n_features)
 
     def __call__(self, weights: FloatArray, rows: IntArray | None = None) -> FloatArray:
         """Sum over the records of the clipped gradients at `weights`, same shape.
