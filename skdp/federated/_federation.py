@@ -261,7 +261,7 @@ class Federation(TableSource):
 
     @property
     def facts(self) -> tuple[Any, ...]:
-        return self._places, *super().facts
+        return self._places, *super().facts, self._schema, self._names
 
     @property
     def elsewhere(self) -> Elsewhere | None:

@@ -207,11 +207,12 @@ class PartTable:
     target : str or None
     batch_size : int
     steps : tuple of Step
-    schema : Schema of Arrow
-    names : tuple of str
-        Of the features.
     n_places : int
         In how many places lies what is kept of all rows.
+    schema : Schema of Arrow or None, default=None
+        For parts of which models are asked how they read.
+    names : tuple of str, default=()
+        Of the features, with a schema.
     places : Places or None, default=None
         Of the records among the part's rows; None if all are.
     """
@@ -220,9 +221,9 @@ class PartTable:
     target: str | None
     batch_size: int
     steps: tuple[Step, ...]
-    schema: Any
-    names: tuple[str, ...]
     n_places: int
+    schema: Any = None
+    names: tuple[str, ...] = ()
     places: Places | None = None
     elsewhere: ClassVar[Elsewhere | None] = None
 

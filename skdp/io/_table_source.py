@@ -305,8 +305,7 @@ class TableSource(ABC):
     @property
     def facts(self) -> tuple[Any, ...]:
         """What a part that stands in its place must know; public."""
-        own = self._schema, self._names, self.n_places
-        return self.target, self.batch_size, self._steps, *own
+        return self.target, self.batch_size, self._steps, self.n_places
 
     @property
     def n_places(self) -> int:
