@@ -115,6 +115,8 @@ def _plain(name: str, value: Any) -> Any:
         return [_plain("", one) for one in value]
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
         return {"mapping": {key: _plain("", one) for key, one in value.items()}}
+    if isinstance(value, dict):  # by labels that are no strings
+        return {"pairs": [[_plain("", own) for own in pair] for pair in value.items()]}
     if value is None or type(value) in (bool, int, float, str):
         return value
     raise ValueError(
@@ -152,5 +154,6 @@ _BACK: dict[str, Callable[[Any], Any]] = {
     "convolution": lambda content: Convolution(**content),
     "mapping": lambda content: {key: _back(one) for key, one in content.items()},
     "model": _model_back,
+    "pairs": lambda content: dict(_back(content)),
     "tuple": lambda content: tuple(_back(one) for one in content),
 }

@@ -187,6 +187,12 @@ def test_broken_twin_with_the_rounds_of_one_candidate_alone_ends_the_fit(
             one.outcome()
 
 
+def test_mappings_by_labels_come_back():
+    given = DPLogisticRegression(solver_params={"by label": {0: 1.0, 1: (2.0,)}})
+    again = model_of("DPLogisticRegression", params_of(given), None)
+    assert again.solver_params == given.solver_params
+
+
 class Stranger(DPLogisticRegression):
     """Its name is on no list."""
 
