@@ -188,9 +188,10 @@ def test_broken_twin_with_the_rounds_of_one_candidate_alone_ends_the_fit(
 
 
 def test_mappings_by_labels_come_back():
-    given = DPLogisticRegression(solver_params={"by label": {0: 1.0, 1: (2.0,)}})
-    again = model_of("DPLogisticRegression", params_of(given), None)
-    assert again.solver_params == given.solver_params
+    grid = {"C": [0.1, 1.0], "classes": [{0: 1.0, 1: (2.0,)}]}
+    given = DPGridSearchCV(LINEAR, grid, epsilon=1.0)
+    again = model_of("DPGridSearchCV", params_of(given), None)
+    assert again.param_grid == grid
 
 
 class Stranger(DPLogisticRegression):
