@@ -29,7 +29,9 @@ def held(source: Source) -> Block:
     if type(source) is WithOffset:
         return held(source.records)
     blocks = source.blocks()
-    first = next(blocks)
+    # A part of some records may have none.
+    first = next(blocks, None)
+    first = nothing(source) if first is None else first
     if issparse(first.X):
         return _stacked([first, *blocks])
     return _filled(source.n_samples, first, blocks)

@@ -68,7 +68,7 @@ def boost(
             without_trees(task.columns, np.zeros(task.n_outputs)), answers, 0
         )
     # Public: trees hide nothing, and are independent of the noise.
-    seed = int(door.draws.integers(2**32, 1)[0])
+    seed = door.public_seed()
     # From here on no warning may depend on the data, so NumPy is kept from giving any.
     with np.errstate(all="ignore"):
         return Outcome(solver.run(answers, task, seed, progress), answers, seed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import ssl
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ from skdp.exceptions import BudgetExceeded, LedgerError, SourceError
 from skdp.federated._keys import Key
 from skdp.federated._plan import FederationPlan
 from skdp.federated._remote import PATIENCE, coordinate, serve
+from skdp.pipeline._walk import private_steps
 from skdp.privacy import BudgetLedger
 
 
@@ -26,12 +28,20 @@ def main(arguments: list[str] | None = None) -> int:
     party.add_argument("--ledger", required=True, help="an existing ledger's file")
     party.add_argument("--approve", required=True, help="the plan, which this approves")
     party.add_argument("--key", required=True, help="the file that keygen wrote")
+    party.add_argument(
+        "--authorities", help="certificates that the coordinator's must come from"
+    )
     hub = _command(
         commands, "coordinate", _coordinate, "add up, without data", ["plan"]
     )
     hub.add_argument("--key", required=True, help="the file that keygen wrote")
+    hub.add_argument("--certificate", help="of the coordinator, for encrypted plans")
+    hub.add_argument("--certificate-key", help="its private key")
     for one in (party, hub):
-        one.add_argument("--record", help="write the privacy record to this file")
+        one.add_argument(
+            "--record",
+            help="a file for the privacy record",
+        )
         one.add_argument(
             "--patience", type=float, default=PATIENCE, help="seconds of silence"
         )
@@ -75,20 +85,31 @@ def _serve(given: Any) -> None:
     print(plan)
     print(plan.books(), flush=True)
     key = Key.load(given.key)
-    _told(given, serve(plan, key, given.data, ledger, patience=given.patience))
+    tls = None
+    if given.authorities:
+        tls = ssl.create_default_context(cafile=given.authorities)
+    patience = given.patience
+    _told(given, serve(plan, key, given.data, ledger, patience=patience, tls=tls))
 
 
 def _coordinate(given: Any) -> None:
     plan = FederationPlan.load(given.plan)
     print(plan, flush=True)
     key = Key.load(given.key)
-    _told(given, coordinate(plan, key, patience=given.patience))
+    tls = None
+    if given.certificate:
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        tls.load_cert_chain(given.certificate, given.certificate_key)
+    _told(given, coordinate(plan, key, patience=given.patience, tls=tls))
 
 
 def _told(given: Any, model: Any) -> None:
-    print(model.privacy_)
+    records = [step.privacy_ for _, step in private_steps(model)]
+    print(*records, sep="\n")
+    told = [record.to_json() for record in records]
     if given.record:
-        Path(given.record).write_text(model.privacy_.to_json() + "\n", encoding="utf-8")
+        text = told[0] if len(told) == 1 else "[" + ",\n".join(told) + "]"
+        Path(given.record).write_text(text + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -23,6 +23,8 @@ from skdp.io._parquet import BATCH_SIZE
 from skdp.io._part import FrameRows, Part
 from skdp.io._session import Session, Snapshot
 from skdp.io._table_source import TableSource
+from skdp.pipeline._walk import private_steps
+from skdp.privacy import PrivacyRecord
 from skdp.privacy._owners import asking, is_rehearsing, owners_now
 from skdp.queries._summed import Summed, Sums
 
@@ -89,7 +91,8 @@ class Federation(TableSource):
     """
 
     is_ordered = False
-    has_fixed_order = False
+    has_fixed_order = True
+    is_shared = True
 
     def __init__(
         self, owners: LocalOwners, schema: Any, *, target: str | None, columns: Any
@@ -194,6 +197,33 @@ class Federation(TableSource):
             self.owners.check_rehearsed()
             return super().during(call, label)
 
+    def fit(self, model: Any) -> Any:
+        """Fit a model of several steps as one.
+
+        All steps are rehearsed before the first is booked, which ``pipeline.fit``
+        does for each step by itself.
+
+        Parameters
+        ----------
+        model : estimator or Pipeline
+
+        Returns
+        -------
+        estimator
+            The model, fitted.
+
+        Raises
+        ------
+        Refused
+            If owners cannot answer what one of the steps asks. Nothing was booked.
+        """
+        with asking(self.owners):
+            with self._rehearsal():
+                super().during(lambda: clone(model).fit(self))
+            self.owners.check_rehearsed()
+            super().during(lambda: model.fit(self))
+        return model
+
     def rehearse(self, model: Any) -> Any:
         """What a fit would make of answers of zero: its record, and `traffic`.
 
@@ -201,7 +231,7 @@ class Federation(TableSource):
 
         Parameters
         ----------
-        model : estimator
+        model : estimator or Pipeline
             Not fitted; stays so.
 
         Returns
@@ -214,16 +244,9 @@ class Federation(TableSource):
             If owners cannot answer what the fit asks.
         """
         with self._rehearsal():
-            fitted = clone(model).fit(self)
-        # A record of what was not released must not be shown for one that was.
-        fitted.privacy_ = replace(
-            fitted.privacy_,
-            is_private=False,
-            reason="A rehearsal: nothing was asked, booked or released.",
-            risk="",
-            ledger="",
-            dataset="",
-        )
+            fitted = super().during(lambda: clone(model).fit(self))
+        for _, step in private_steps(fitted):
+            step.privacy_ = _of_nothing(step.privacy_)
         return fitted
 
     @contextmanager
@@ -235,6 +258,10 @@ class Federation(TableSource):
     def _accept(self, session: Session) -> None:
         super()._accept(session)
         self.owners.session = session
+
+    @property
+    def facts(self) -> tuple[Any, ...]:
+        return self._places, *super().facts, self._schema, self._names
 
     @property
     def elsewhere(self) -> Elsewhere | None:
@@ -252,9 +279,6 @@ class Federation(TableSource):
         return shown if is_frame or self._steps else shown.to_numpy()
 
     def rows(self, reading: Any, also: tuple[str, ...] = ()) -> NoReturn:
-        raise Refused(_NO_ROWS)
-
-    def taking(self, positions: NDArray[np.int64] | slice) -> NoReturn:
         raise Refused(_NO_ROWS)
 
     def predict_to(
@@ -278,6 +302,18 @@ class Federation(TableSource):
         self, names: tuple[str, ...]
     ) -> Iterator[tuple[Any, NDArray[np.bool_] | None]]:
         raise Refused(_NO_ROWS)
+
+
+def _of_nothing(record: PrivacyRecord) -> PrivacyRecord:
+    """A record of what was not released, which must not be shown for one that was."""
+    return replace(
+        record,
+        is_private=False,
+        reason="A rehearsal: nothing was asked, booked or released.",
+        risk="",
+        ledger="",
+        dataset="",
+    )
 
 
 class _Unchanged:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import selectors
 import socket
+import ssl
 import time
 from collections.abc import Callable, Iterator
 
@@ -21,7 +22,6 @@ from skdp.federated._frames import (
     STATEMENT_BYTES,
     Frame,
     Garbage,
-    Inbox,
     Kind,
     Tagged,
 )
@@ -29,14 +29,7 @@ from skdp.federated._keys import KEY_BYTES, Key
 from skdp.federated._masks import unmasked
 from skdp.federated._plan import FederationPlan
 from skdp.federated._roster import Roster, hello_key, wire_key
-
-
-class _Wire:
-    """One connection, and whose it is; None if nobody's yet."""
-
-    def __init__(self, connection: socket.socket, longest: int) -> None:
-        self.socket, self.inbox = connection, Inbox(longest)
-        self.party: int | None = None
+from skdp.federated._wires import Wire
 
 
 class Hub:
@@ -49,18 +42,26 @@ class Hub:
         The coordinator's lasting key.
     patience : float
         Seconds after which a fit ends in which an owner is silent.
+    tls : SSLContext or None, default=None
     """
 
-    def __init__(self, plan: FederationPlan, key: Key, patience: float) -> None:
+    def __init__(
+        self,
+        plan: FederationPlan,
+        key: Key,
+        patience: float,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         self._plan, self._key, self._patience = plan, key, patience
+        self._tls = tls
         self._fresh, self._digest = Key.new(), plan.digest
         self._n = len(plan.parties)
         self._first = [
             hello_key(key, party.key, self._digest) for party in plan.parties
         ]
-        self._longest = OVERHEAD + max(8 * max(plan.sizes), KEY_BYTES)
+        self._longest = OVERHEAD + max(8 * plan.longest, KEY_BYTES)
         self._hellos: dict[int, bytes] = {}
-        self._wires: dict[int, _Wire] = {}
+        self._wires: dict[int, Wire] = {}
         self._keys: list[bytes] = []
         self._roster: Roster | None = None
         self._round = self._ended = 0
@@ -103,6 +104,7 @@ class Hub:
         self._said = {}
         self._wait(lambda: len(self._said) == self._n)
         said = [self._said[number] for number in range(self._n)]
+        # A statement tells of how many numbers it is.
         if any(one[:STATEMENT_BYTES] != statement for one in said):
             raise SourceError("An owner answered another question than was asked.")
         total = unmasked([one[STATEMENT_BYTES:] for one in said])
@@ -137,7 +139,7 @@ class Hub:
             if not is_done() and time.monotonic() > end:
                 raise SourceError("An owner did not answer in time.")
 
-    def _messages(self, end: float) -> Iterator[tuple[_Wire, Tagged]]:
+    def _messages(self, end: float) -> Iterator[tuple[Wire, Tagged]]:
         """What comes next, from whomever."""
         left = max(end - time.monotonic(), 0.0)
         for key, _ in self._selector.select(min(left, 0.5)):
@@ -146,10 +148,7 @@ class Hub:
                 self._accept()
                 continue
             try:
-                found = wire.socket.recv(1 << 16)
-                messages = wire.inbox.feed(found)
-                if not found:
-                    raise Garbage
+                messages = wire.messages()
             except (Garbage, OSError):
                 self._drop(wire)
                 continue
@@ -159,15 +158,12 @@ class Hub:
     def _accept(self) -> None:
         try:
             connection, _ = self._listener.accept()
+            wire = Wire(connection, self._longest, self._patience, self._tls)
         except OSError:
             return
-        # Small messages, which must not wait for each other.
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        connection.settimeout(self._patience)
-        wire = _Wire(connection, self._longest)
-        self._selector.register(connection, selectors.EVENT_READ, wire)
+        self._selector.register(wire.socket, selectors.EVENT_READ, wire)
 
-    def _hear(self, wire: _Wire, tagged: Tagged) -> None:
+    def _hear(self, wire: Wire, tagged: Tagged) -> None:
         frame = tagged.frame
         if not frame.party < self._n:
             raise Garbage
@@ -184,7 +180,7 @@ class Hub:
         else:
             raise Garbage
 
-    def _hear_hello(self, wire: _Wire, frame: Frame) -> None:
+    def _hear_hello(self, wire: Wire, frame: Frame) -> None:
         if len(frame.content) != KEY_BYTES:
             raise Garbage
         known = self._hellos.setdefault(frame.party, frame.content)
@@ -207,8 +203,7 @@ class Hub:
         if has_ended and self._ended:
             known = self._last[number]
         elif frame.round_number == self._round > self._ended:
-            wanted = STATEMENT_BYTES + 8 * self._plan.sizes[self._round - 1]
-            if len(content) != wanted:
+            if not self._is_planned(len(content)):
                 raise Garbage
             known = self._said.setdefault(number, content)
         else:
@@ -217,6 +212,12 @@ class Hub:
             raise SourceError("An owner answered a round twice.")
         if has_ended:
             self._send_total(number)
+
+    def _is_planned(self, length: int) -> bool:
+        """Whether a round of the plan can have a share of so many bytes."""
+        paths = [path for path in self._plan.paths if len(path) >= self._round]
+        words = (length - STATEMENT_BYTES) / 8
+        return any(path[self._round - 1] == words for path in paths)
 
     def _send_roster(self, number: int) -> None:
         if self._roster is not None:
@@ -232,11 +233,11 @@ class Hub:
         wire = self._wires.get(number)
         try:
             if wire is not None:
-                wire.socket.sendall(packed)
+                wire.send(packed)
         except OSError:
             self._drop(wire)
 
-    def _drop(self, wire: _Wire | None) -> None:
+    def _drop(self, wire: Wire | None) -> None:
         if wire is None or wire.socket.fileno() < 0:
             return
         self._selector.unregister(wire.socket)

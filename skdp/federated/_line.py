@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -24,10 +25,16 @@ from skdp.federated._keys import KEY_BYTES, Key
 from skdp.federated._masks import Masked
 from skdp.federated._plan import FederationPlan
 from skdp.federated._roster import Roster, hello_key, mask_secrets, wire_key
+from skdp.federated._wires import connected
 
 # Seconds between two attempts to connect.
 _AGAIN = 0.1
 T = TypeVar("T")
+_SILENT = "The coordinator did not answer in time."
+_NOT_ALL = (
+    "The coordinator and all parties must come in time. Got none or fewer. Ask them "
+    "for an hour, or use more patience. Nothing was booked or read."
+)
 
 
 class Line:
@@ -42,18 +49,25 @@ class Line:
         The owner's lasting key.
     patience : float
         Seconds after which a fit ends that gets no answer.
+    tls : SSLContext or None, default=None
     """
 
     def __init__(
-        self, plan: FederationPlan, number: int, key: Key, patience: float
+        self,
+        plan: FederationPlan,
+        number: int,
+        key: Key,
+        patience: float,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self._plan, self._number, self._key = plan, number, key
+        self._tls = tls
         self._patience, self._fresh = patience, Key.new()
-        self._digest = plan.digest
+        self._digest, self._paths = plan.digest, list(plan.paths)
         self._first = hello_key(key, plan.coordinator_key, self._digest)
         self._socket: socket.socket | None = None
         self._ready: list[Tagged] = []
-        most = OVERHEAD + 8 * max(plan.sizes)
+        most = OVERHEAD + 8 * plan.longest
         self._longest = max(most, OVERHEAD + KEY_BYTES * (len(plan.parties) + 1))
         self._inbox = Inbox(self._longest)
         self._roster: Roster | None = None
@@ -63,8 +77,14 @@ class Line:
         self.n_sent = self.n_received = 0  # bytes of rounds
 
     def join(self) -> None:
-        """Say hello, and hear who takes part."""
-        self._until(self._connected)
+        """Say hello, and hear who takes part.
+
+        Raises
+        ------
+        SourceError
+            If not all came in time.
+        """
+        self._until(self._connected, _NOT_ALL)
 
     def added(self, statement: bytes, share: IntArray) -> IntArray:
         """The sum of all owners' shares of the next round.
@@ -76,8 +96,12 @@ class Line:
         """
         self.join()
         self._round += 1
-        number, sizes = self._round, self._plan.sizes
-        if number > len(sizes) or share.size != sizes[number - 1] or not self._masked:
+        number = self._round
+        # Those of the plan that this fit can still be.
+        self._paths = [
+            path for path in self._paths if path[number - 1 : number] == (share.size,)
+        ]
+        if not self._paths or not self._masked:
             raise SourceError("A round must be one of the plan.")
         words = self._masked.message(number, statement, share)
         frame = Frame(Kind.SHARE, self._number, number, statement + words)
@@ -120,8 +144,7 @@ class Line:
         """A wire on which both sides have said who they are."""
         if self._socket is not None:
             return self._socket
-        wire = socket.create_connection(self._plan.address, timeout=self._patience)
-        wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        wire = connected(self._plan.address, self._patience, self._tls)
         self._socket, self._inbox, self._ready = wire, Inbox(self._longest), []
         hello = Frame(Kind.HELLO, self._number, 0, self._fresh.public)
         wire.sendall(hello.packed(self._first))
@@ -155,7 +178,7 @@ class Line:
             self._ready = self._inbox.feed(found)
         return self._ready.pop(0)
 
-    def _until(self, attempt: Callable[[], T]) -> T:
+    def _until(self, attempt: Callable[[], T], told: str = _SILENT) -> T:
         """The result of the first attempt that does not fail, in time."""
         end = time.monotonic() + self._patience
         while True:
@@ -164,7 +187,7 @@ class Line:
             except (OSError, Garbage):
                 self._drop()
             if time.monotonic() > end:
-                raise SourceError("The coordinator did not answer in time.")
+                raise SourceError(told)
             time.sleep(_AGAIN)
 
     def _drop(self) -> None:

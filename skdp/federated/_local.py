@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import accumulate
 from typing import Any
 
 from skdp._floats import FloatArray, IntArray
 from skdp.exceptions import SourceError
 from skdp.io._part import Part, PartTable, Request, StateOf
+from skdp.io._places import Places
 from skdp.io._sent import received, sent
 from skdp.io._session import Session
+from skdp.privacy import Event
 from skdp.privacy._elsewhere import whole_of
 from skdp.privacy._owners import asking
 from skdp.queries._summed import Summed, Sums, added
@@ -30,9 +35,15 @@ class Traffic:
     ----------
     sizes : tuple of int
         Numbers in each round.
+    questions : bytes
+        Digest of what a rehearsal asked.
+    others : tuple of tuples of int
+        Numbers in each round that there may be instead, by what a search chooses.
     """
 
     sizes: tuple[int, ...] = ()
+    questions: bytes = b""
+    others: tuple[tuple[int, ...], ...] = ()
 
     @property
     def n_rounds(self) -> int:
@@ -56,11 +67,14 @@ class _Sums:
     query : Summed
     readers : dict of int to (int, Any)
         By part: of which family it is, and the reader. Private.
+    firsts : tuple of int
+        By part: how many records are in the parts before it.
     """
 
     family: int
     query: Any
     readers: dict[int, tuple[int, Any]]
+    firsts: tuple[int, ...]
 
     def content(self, part: Part, sent: bytes) -> Any:
         """A tuple of whole sums."""
@@ -69,10 +83,18 @@ class _Sums:
             # Before another one takes its room.
             reader = None
             self.readers.pop(part.number, None)
-            query, source = received(sent, lambda *facts: PartTable(part.rows, *facts))
+            query, source = received(sent, partial(self._table, part))
             reader = query.open(source)
             self.readers[part.number] = self.family, reader
         return self.query.whole_sums(reader, None)
+
+    def _table(self, part: Part, places: Places | None, *facts: Any) -> PartTable:
+        """What stands in the place of the table of all owners."""
+        table = PartTable(part.rows, *facts)
+        if places is None:
+            return table
+        own = places.within(self.firsts[part.number], part.rows.n_rows)
+        return replace(table, places=own)
 
 
 class LocalOwners:
@@ -90,12 +112,18 @@ class LocalOwners:
     # What tells whether records changed, in words for a fit's record.
     state_kind = "checksums of each owner's records in each of its answers"
 
+    # Of a simulation, which draws everything itself.
+    seed: int | None = None
+
     def __init__(
         self, parts: Sequence[Part], sizes: Sequence[int], n_honest: int
     ) -> None:
         self.n_parties, self.n_honest = len(sizes), n_honest
         self.n_samples = sum(sizes)
+        self._firsts = (0, *accumulate(sizes[:-1]))
         self.traffic = Traffic()
+        # Of the last rehearsal, each with the delta of its budget.
+        self.events: list[tuple[Event, float]] = []
         self.session: Session | None = None
         # What the last family of queries keeps of each part's rows. Private.
         self._readers: dict[int, tuple[int, Any]] = {}
@@ -108,7 +136,7 @@ class LocalOwners:
     @contextmanager
     def rehearsing(self) -> Iterator[None]:
         """Within, nobody is asked; `traffic` is what would have been."""
-        self.traffic = Traffic()
+        self.traffic, self.events = Traffic(), []
         with asking(self, rehearses=True):
             yield
 
@@ -123,9 +151,25 @@ class LocalOwners:
         finally:
             self._families, self._states, self._readers = [], {}, {}
 
-    def planned(self, size: int) -> None:
-        """Hear in a rehearsal of an answer of so many numbers."""
-        self.traffic = Traffic((*self.traffic.sizes, size))
+    def books(self, event: Event, delta: float, ledger: Any) -> None:
+        """Hear in a rehearsal of an event that will be booked, and where."""
+        self.events.append((event, delta))
+
+    def planned(self, size: int, statement: bytes) -> None:
+        """Hear in a rehearsal of an answer of so many numbers, and of its question."""
+        before = self.traffic
+        asked = _digest(before.questions + statement)
+        self.traffic = Traffic((*before.sizes, size), asked, before.others)
+
+    def one_of(self, fits: Sequence[Callable[[], Any]]) -> None:
+        """Hear in a rehearsal which fits may come next, of which one will."""
+        before, others, asked = self.traffic, [], self.traffic.questions
+        for fit in fits:
+            self.traffic = Traffic()
+            fit()
+            others.append((*before.sizes, *self.traffic.sizes))
+            asked = _digest(asked + self.traffic.questions)
+        self.traffic = Traffic(before.sizes, asked, tuple(dict.fromkeys(others)))
 
     def check(self) -> None:
         """Raise if records here are not as they were."""
@@ -137,7 +181,7 @@ class LocalOwners:
         is_known = all(number == family for number, _ in self._readers.values())
         # A source becomes that of an owner's part by the way it would travel.
         message = b"" if is_known and self._readers else sent((query, source))
-        request = _Sums(family, query, self._readers)
+        request = _Sums(family, query, self._readers, self._firsts)
         found: list[Sums] = self._passed(lambda: self._asked(request, message))
         return found
 
@@ -178,6 +222,10 @@ class LocalOwners:
                 raise SourceError("An owner's records are not as they were.")
             found.append(answer.content)
         return found
+
+
+def _digest(content: bytes) -> bytes:
+    return hashlib.blake2b(content, digest_size=32).digest()
 
 
 def pooled(parts: list[Sums]) -> Sums:

@@ -4,38 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
+import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Self
 
-from skdp import columns as declarations
 from skdp._validation import check_count
 from skdp.exceptions import Refused
 from skdp.federated._federation import Federation, checked_honest
 from skdp.federated._keys import KEY_BYTES
-from skdp.federated._local import LocalOwners
+from skdp.federated._local import LocalOwners, Traffic
+from skdp.federated._plan_models import HOMES, model_of, params_of
 from skdp.io._arrow import arrow
+from skdp.pipeline._walk import private_steps
 
 SCHEMA = 1
 _LONGEST_NAME = 64
-# What may be fitted: a plan names it, and owners make it themselves. Not boosting:
-# each process would draw trees of its own, so that no two owners asked the same.
-_HOMES = {
-    "DPLinearRegression": "skdp.linear_model",
-    "DPLinearSVC": "skdp.linear_model",
-    "DPLogisticRegression": "skdp.linear_model",
-    "DPPCA": "skdp.preprocessing",
-    "DPQuantileClipper": "skdp.preprocessing",
-    "DPRobustClassifier": "skdp.linear_model",
-    "DPSimpleImputer": "skdp.preprocessing",
-    "DPSparseLinearRegression": "skdp.linear_model",
-    "DPSparseLogisticRegression": "skdp.linear_model",
-    "DPStandardScaler": "skdp.preprocessing",
-}
 _NO_PLAN = (
     "The file must be a plan that FederationPlan.save wrote. Got another. Ask the "
     "coordinator for it again."
@@ -96,8 +82,16 @@ class FederationPlan:
         Public key of who adds up.
     address : (str, int)
         Where it listens.
+    is_encrypted : bool
+        Whether connections must go through TLS.
+    seed : int in [0, 2^32)
+        From which all draw what is public, such as the trees of boosting.
     sizes : tuple of int
         Numbers in each round.
+    others : tuple of tuples of int
+        Numbers in each round that there may be instead, by what a search chooses.
+    questions : bytes
+        Digest of what is asked in a rehearsal: all owners must find the same.
     """
 
     estimator: str
@@ -108,7 +102,11 @@ class FederationPlan:
     n_honest: int
     coordinator_key: bytes
     address: tuple[str, int]
+    is_encrypted: bool = False
+    seed: int = 0
     sizes: tuple[int, ...] = ()
+    others: tuple[tuple[int, ...], ...] = ()
+    questions: bytes = b""
 
     def __post_init__(self) -> None:
         checked_honest(self.n_honest, len(self.parties))
@@ -119,7 +117,10 @@ class FederationPlan:
                 "The parties of a plan must have different names and keys, and the "
                 "coordinator a key of its own. Got some twice. Make a key for each."
             )
-        if not all(type(size) is int and size > 0 for size in self.sizes):
+        sizes = [size for path in self.paths for size in path]
+        is_told = all(type(size) is int and size > 0 for size in sizes)
+        is_told = is_told and type(self.is_encrypted) is bool
+        if not is_told or type(self.seed) is not int or not 0 <= self.seed < 2**32:
             raise ValueError(_NO_PLAN)
 
     @classmethod
@@ -133,12 +134,14 @@ class FederationPlan:
         coordinator_key: bytes,
         address: tuple[str, int],
         n_honest: int | None = None,
+        is_encrypted: bool = False,
+        seed: int = 0,
     ) -> Self:
         """The plan of a fit; rehearsed, so that it is known to be possible.
 
         Parameters
         ----------
-        model : estimator
+        model : estimator or Pipeline
             Not fitted, without ledger and random_state.
         features : mapping of str to str
             All columns, with that of the target, and their Arrow types ("double").
@@ -148,6 +151,11 @@ class FederationPlan:
         address : (host, port)
         n_honest : int in [1, n_parties - 1] or None, default=None
             As in `Federation.simulated`.
+        is_encrypted : bool, default=False
+            Whether connections must go through TLS, which hides sums on the way.
+        seed : int in [0, 2^32), default=0
+            From which all draw what is public, such as the trees of boosting. Any will
+            do: nothing rests on it.
 
         Returns
         -------
@@ -163,15 +171,17 @@ class FederationPlan:
         n_honest = checked_honest(n_honest, len(parties))
         plan = cls(
             type(model).__name__,
-            _params_of(model),
+            params_of(model),
             tuple(features.items()),
             target,
             tuple(parties),
             n_honest,
             coordinator_key,
             (address[0], int(address[1])),
+            is_encrypted,
+            seed,
         )
-        return plan._with_sizes()
+        return plan._rehearsed()
 
     @property
     def content(self) -> str:
@@ -194,7 +204,11 @@ class FederationPlan:
                 "n_honest": self.n_honest,
                 "coordinator_key": self.coordinator_key.hex(),
                 "address": list(self.address),
+                "is_encrypted": self.is_encrypted,
+                "seed": self.seed,
                 "sizes": list(self.sizes),
+                "others": [list(path) for path in self.others],
+                "questions": self.questions.hex(),
             },
             indent=2,
             sort_keys=True,
@@ -246,27 +260,49 @@ class FederationPlan:
             "whose public half was given to the coordinator."
         )
 
+    def check_tls(self, tls: ssl.SSLContext | None, *, verifies: bool) -> None:
+        """Refuse connections that are not as planned.
+
+        Raises
+        ------
+        ValueError
+        """
+        if (tls is not None) != self.is_encrypted:
+            raise ValueError(
+                "The 'tls' parameter must be a context if the plan is encrypted, and "
+                "None if not. Got the other. Make it with the ssl module, or ask for "
+                "another plan. Nothing was booked."
+            )
+        if tls is not None and verifies and tls.verify_mode != ssl.CERT_REQUIRED:
+            raise ValueError(
+                "The 'tls' context must ask for a certificate. Got one that takes any. "
+                "Use ssl.create_default_context(cafile=...). Nothing was booked."
+            )
+
     def model(self, ledger: Any = None) -> Any:
-        """The estimator, not fitted."""
-        if self.estimator not in _HOMES:
-            raise Refused(
-                f"A plan must be of one of {sorted(_HOMES)}. Got {self.estimator!r}."
-            )
-        stored = json.loads(self.params)
-        if not {"ledger", "random_state"}.isdisjoint(stored):
-            raise Refused(
-                "A plan must leave ledgers and entropy to each party. Got one with "
-                "'ledger' or 'random_state'. Ask for another plan."
-            )
-        kind = getattr(import_module(_HOMES[self.estimator]), self.estimator)
-        params = {name: _back(value) for name, value in stored.items()}
-        return kind(**params, ledger=ledger)
+        """The estimator, not fitted; its private steps have the ledger."""
+        return model_of(self.estimator, self.params, ledger)
 
     def federation(self, owners: LocalOwners) -> Federation:
         """The records of all parties, of which `owners` has some or none."""
         pa = arrow()
         fields = [(name, pa.type_for_alias(kind)) for name, kind in self.features]
         return Federation(owners, pa.schema(fields), target=self.target, columns=None)
+
+    @property
+    def traffic(self) -> Traffic:
+        """What a rehearsal of it must find."""
+        return Traffic(self.sizes, self.questions, self.others)
+
+    @property
+    def paths(self) -> tuple[tuple[int, ...], ...]:
+        """Numbers in each round, by what may be chosen."""
+        return (self.sizes, *self.others)
+
+    @property
+    def longest(self) -> int:
+        """Most numbers in a round."""
+        return max(size for path in self.paths for size in path)
 
     @property
     def sample_counts(self) -> list[int]:
@@ -276,15 +312,17 @@ class FederationPlan:
     def __str__(self) -> str:
         n = sum(self.sample_counts)
         owners = ", ".join(f"{one.name} ({one.n_samples:,})" for one in self.parties)
-        values = math.fsum(self.sizes)
+        values = max(map(sum, self.paths))
+        n_rounds = " or ".join(str(n) for n in sorted(set(map(len, self.paths))))
+        through = "through TLS" if self.is_encrypted else "not encrypted"
         return (
             f"Plan {self.digest.hex()[:16]}: {self.estimator} on {n:,} records of "
             f"{len(self.parties)} parties, {self.n_honest} of them trusted.\n"
             f"Parties: {owners}.\n"
             f"Parameters: {self.params}\n"
             f"Columns: {dict(self.features)}, target {self.target!r}.\n"
-            f"{len(self.sizes)} rounds, in which each party sends {values:,.0f} "
-            f"numbers, to {self.address[0]!r}, port {self.address[1]}."
+            f"{n_rounds} rounds, in which each party sends up to {values:,} "
+            f"numbers, to {self.address[0]!r}, port {self.address[1]}, {through}."
         )
 
     @classmethod
@@ -292,7 +330,7 @@ class FederationPlan:
         if found.pop("skdp_federation_plan") != SCHEMA:
             return None
         # What is shown before it is approved must not be other text than it seems.
-        if found["estimator"] not in _HOMES:
+        if found["estimator"] not in HOMES:
             return None
         parties = tuple(
             PlanParty(one["name"], one["n_samples"], bytes.fromhex(one["key"]))
@@ -308,69 +346,48 @@ class FederationPlan:
             n_honest=found["n_honest"],
             coordinator_key=bytes.fromhex(found["coordinator_key"]),
             address=(str(host), int(port)),
+            is_encrypted=found["is_encrypted"],
+            seed=found["seed"],
             sizes=tuple(found["sizes"]),
+            others=tuple(tuple(path) for path in found["others"]),
+            questions=bytes.fromhex(found["questions"]),
         )
 
     def books(self) -> str:
         """What each party books, from a rehearsal without any record."""
+        fitted = self.federation(self._nobody()).rehearse(self.model())
+        told = [_booked(step.privacy_) for _, step in private_steps(fitted)]
+        return "\n".join(told)
+
+    def _nobody(self) -> LocalOwners:
+        """All parties without their records, to be rehearsed."""
         owners = LocalOwners([], self.sample_counts, self.n_honest)
-        record = self.federation(owners).rehearse(self.model()).privacy_
-        return (
-            f"Each party books epsilon {record.epsilon:g} and delta {record.delta:g} "
-            f"under {record.adjacency}: {record.event}."
-        )
+        owners.seed = self.seed
+        return owners
 
-    def _with_sizes(self) -> Self:
-        owners = LocalOwners([], self.sample_counts, self.n_honest)
-        self.federation(owners).rehearse(self.model())
-        values = vars(self) | {"sizes": owners.traffic.sizes}
-        return type(self)(**values)
+    def _rehearsed(self) -> Self:
+        """With the rounds and questions that its fit has.
 
-
-def _params_of(model: Any) -> str:
-    """Parameters as JSON, from which owners make the same estimator."""
-    given = model.get_params(deep=False)
-    for name in ("ledger", "random_state"):
-        if given.pop(name, None) is not None:
-            raise ValueError(
-                f"The {name!r} parameter must be None in a plan: each party has its "
-                "own. Got another."
+        Raises
+        ------
+        Refused
+            If they would be others for each owner.
+        """
+        found = []
+        for _ in range(2):
+            owners = self._nobody()
+            self.federation(owners).rehearse(self.model())
+            found.append(owners.traffic)
+        if found[0] != found[1]:
+            raise Refused(
+                "A plan must have the same questions for all parties. Got a fit that "
+                "draws some of its own. Use another estimator or solver."
             )
-    ready = {name: _plain(name, value) for name, value in given.items()}
-    return json.dumps(ready, sort_keys=True, allow_nan=False)
+        return type(self)(**{**vars(self), **vars(found[0])})
 
 
-def _plain(name: str, value: Any) -> Any:
-    """A parameter in JSON; tuples and declarations by a name of their own."""
-    if name == "columns" and value is not None:
-        return {"columns": declarations.to_json(value)}
-    if isinstance(value, tuple):
-        return {"tuple": [_plain("", one) for one in value]}
-    if isinstance(value, list):
-        return [_plain("", one) for one in value]
-    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
-        return {"mapping": {key: _plain("", one) for key, one in value.items()}}
-    if isinstance(value, dict):
-        return {"pairs": [[_plain("", own) for own in pair] for pair in value.items()]}
-    if value is None or type(value) in (bool, int, float, str):
-        return value
-    raise ValueError(
-        "The parameters in a plan must be plain numbers, strings, lists, tuples, "
-        f"mappings and declared columns. Got an instance of {type(value).__name__} "
-        f"for {name!r}."
+def _booked(record: Any) -> str:
+    return (
+        f"Each party books epsilon {record.epsilon:g} and delta {record.delta:g} "
+        f"under {record.adjacency}: {record.event}."
     )
-
-
-def _back(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_back(one) for one in value]
-    if not isinstance(value, dict):
-        return value
-    ((kind, content),) = value.items()
-    if kind == "columns":
-        return declarations.from_json(content)
-    if kind == "tuple":
-        return tuple(_back(one) for one in content)
-    if kind == "pairs":
-        return dict(_back(content))
-    return {key: _back(one) for key, one in content.items()}

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from skdp._floats import IntArray
-from skdp.exceptions import Refused
+from skdp.exceptions import BudgetExceeded, Refused
 from skdp.federated._hub import Hub
 from skdp.federated._keys import Key
 from skdp.federated._line import Line
@@ -17,7 +18,7 @@ from skdp.federated._plan import FederationPlan
 from skdp.io._parquet import UNREADABLE, File
 from skdp.io._part import FileRows, Part, Piece
 from skdp.io._session import refused
-from skdp.privacy import BudgetLedger
+from skdp.privacy import BudgetLedger, Event
 
 # Seconds after which a fit ends in which somebody is silent.
 PATIENCE = 60.0
@@ -36,14 +37,14 @@ class _Remote(LocalOwners):
 
     def __init__(self, plan: FederationPlan, parts: list[Part]) -> None:
         super().__init__(parts, plan.sample_counts, plan.n_honest)
-        self._plan = plan
+        self._plan, self.seed = plan, plan.seed
 
     def check_rehearsed(self) -> None:
-        if self.traffic.sizes != self._plan.sizes:
+        if self.traffic != self._plan.traffic:
             raise Refused(
-                "The plan must have the rounds that its fit has. Got others. Use one "
-                "version of skdp for all parties, and make the plan anew. Nothing was "
-                "booked or read."
+                "The plan must have the rounds and the questions that its fit has. Got "
+                "others. Use one version of skdp, and one kind of machine, for all "
+                "parties, and make the plan anew. Nothing was booked or read."
             )
 
 
@@ -55,11 +56,38 @@ class PartyOwners(_Remote):
     plan : FederationPlan
     part : Part
     line : Line
+    ledger : BudgetLedger
     """
 
-    def __init__(self, plan: FederationPlan, part: Part, line: Line) -> None:
+    def __init__(
+        self, plan: FederationPlan, part: Part, line: Line, ledger: BudgetLedger
+    ) -> None:
         super().__init__(plan, [part])
-        self._line = line
+        self._line, self._ledger = line, ledger
+
+    def books(self, event: Event, delta: float, ledger: Any) -> None:
+        # Wherever in a model a private step is: none is asked for nothing.
+        if ledger != self._ledger:
+            raise Refused(
+                "A plan must book all of its events in the ledger of a party. Got one "
+                "that would be booked elsewhere. Ask for another plan. Nothing was "
+                "booked or read."
+            )
+        super().books(event, delta, ledger)
+
+    def check_rehearsed(self) -> None:
+        super().check_rehearsed()
+        # Before anybody books: who cannot take part does not come.
+        if self._ledger.admits(self.events):
+            self._line.join()
+        elif len(self.events) > 1:
+            raise BudgetExceeded(
+                "The ledger must have room for all steps of a plan. Got less. Ask for "
+                "a plan with a smaller epsilon. Nothing was booked or read.",
+                ledger=self._ledger.path,
+                exhausted="epsilon",
+            )
+        # A single event is refused by the ledger itself, which says what would fit.
 
     def added(self, statement: bytes, shares: list[IntArray]) -> IntArray:
         (share,) = shares
@@ -80,6 +108,10 @@ class CoordinatorOwners(_Remote):
         super().__init__(plan, [])
         self._hub = hub
 
+    def check_rehearsed(self) -> None:
+        super().check_rehearsed()
+        self._hub.open()
+
     def added(self, statement: bytes, shares: list[IntArray]) -> IntArray:
         total: IntArray = self._passed(lambda: self._hub.added(statement))
         return total
@@ -90,6 +122,7 @@ def coordinate(
     key: Key,
     *,
     patience: float = PATIENCE,
+    tls: ssl.SSLContext | None = None,
 ) -> Any:
     """Fit a plan's model among its parties, without any record.
 
@@ -100,6 +133,8 @@ def coordinate(
         The coordinator's.
     patience : float, default=60.0
         Seconds after which the fit ends in which a party is silent.
+    tls : ssl.SSLContext or None, default=None
+        With the coordinator's certificate, if the plan is encrypted.
 
     Returns
     -------
@@ -109,20 +144,20 @@ def coordinate(
     Raises
     ------
     ValueError
-        If the key is not that of the plan. Nothing was asked.
+        If the key or `tls` is not that of the plan. Nothing was asked.
     SourceError
-        If the parties did not come, or one of them broke the rules. What they booked
-        stays on their books.
+        If the parties did not come, and nobody booked anything; or if one of them broke
+        the rules, and what they booked stays on their books.
     """
     if key.public != plan.coordinator_key:
         raise ValueError(
             "The key must be that of the plan's coordinator. Got another. Use the key "
             "that the plan was made with."
         )
-    hub = Hub(plan, key, patience)
+    plan.check_tls(tls, verifies=False)
+    hub = Hub(plan, key, patience, tls)
     try:
-        hub.open()
-        model = plan.model().fit(plan.federation(CoordinatorOwners(plan, hub)))
+        model = plan.federation(CoordinatorOwners(plan, hub)).fit(plan.model())
         hub.finish()
     finally:
         hub.hang_up()
@@ -136,11 +171,12 @@ def serve(
     ledger: BudgetLedger,
     *,
     patience: float = PATIENCE,
+    tls: ssl.SSLContext | None = None,
 ) -> Any:
     """Take part in a plan with one's own records, and book it in one's own ledger.
 
-    The fit is rehearsed, then booked, and only then are records read and rounds
-    answered.
+    The fit is rehearsed; when all parties have come it is booked, and only then are
+    records read and rounds answered.
 
     Parameters
     ----------
@@ -154,6 +190,8 @@ def serve(
         This party's.
     patience : float, default=60.0
         Seconds after which the fit ends in which nothing comes.
+    tls : ssl.SSLContext or None, default=None
+        That knows the coordinator's certificate, if the plan is encrypted.
 
     Returns
     -------
@@ -163,12 +201,13 @@ def serve(
     Raises
     ------
     Refused, TypeError, ValueError
-        If the plan, the key, the ledger or the data are not as said. Nothing was
-        booked.
+        If the plan, the key, the ledger, `tls` or the data are not as said. Nothing
+        was booked.
     BudgetExceeded
         From the ledger. Nothing was read.
     SourceError
-        If the fit ended early. It stays on the books.
+        If not all came in time, and nothing was booked; or if the fit ended early, and
+        it stays on the books.
     """
     if not isinstance(ledger, BudgetLedger):
         raise TypeError(
@@ -178,10 +217,11 @@ def serve(
         )
     number = plan.number(key.public)
     part = Part(number, _file_rows(plan, number, data))
-    line = Line(plan, number, key, patience)
-    owners = PartyOwners(plan, part, line)
+    plan.check_tls(tls, verifies=True)
+    line = Line(plan, number, key, patience, tls)
+    owners = PartyOwners(plan, part, line, ledger)
     with _left(line):
-        return plan.model(ledger).fit(plan.federation(owners))
+        return plan.federation(owners).fit(plan.model(ledger))
 
 
 @contextmanager

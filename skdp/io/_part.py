@@ -23,10 +23,17 @@ from skdp.exceptions import SourceError
 from skdp.io._arrow import arrow
 from skdp.io._batches import Batch
 from skdp.io._parquet import File, FileState
+from skdp.io._places import Places
 from skdp.io._reading import Reading
 from skdp.io._sent import received
 from skdp.io._steps import Step
-from skdp.io._table_source import FETCHED, names_of, rows_of
+from skdp.io._table_source import (
+    FETCHED,
+    Declared,
+    names_of,
+    reading_through,
+    rows_of,
+)
 
 # Bytes of a cell, for a guess at what it takes to read a part anew.
 _CELL = 8
@@ -202,6 +209,12 @@ class PartTable:
     steps : tuple of Step
     n_places : int
         In how many places lies what is kept of all rows.
+    schema : Schema of Arrow or None, default=None
+        For parts of which models are asked how they read.
+    names : tuple of str, default=()
+        Of the features, with a schema.
+    places : Places or None, default=None
+        Of the records among the part's rows; None if all are.
     """
 
     part: PartRows
@@ -209,12 +222,26 @@ class PartTable:
     batch_size: int
     steps: tuple[Step, ...]
     n_places: int
+    schema: Any = None
+    names: tuple[str, ...] = ()
+    places: Places | None = None
     elsewhere: ClassVar[Elsewhere | None] = None
 
     @property
     def n_samples(self) -> int:
         """Records of the part."""
-        return self.part.n_rows
+        return self.part.n_rows if self.places is None else len(self.places)
+
+    def reading(
+        self,
+        declared: Any = None,
+        *,
+        refuses_unknown: bool = False,
+        allows_missing: bool = False,
+    ) -> Reading:
+        """How columns are read; see `TableSource.reading`."""
+        given = Declared(declared, refuses_unknown, allows_missing)
+        return reading_through(self.steps, self.schema, self.names, given)
 
     def rows(
         self, reading: Reading, also: tuple[str, ...] = ()
@@ -222,7 +249,10 @@ class PartTable:
         """One pass; see `TableSource.rows`."""
         found = self.part.batches(names_of(reading, also), FETCHED)
         batches = Batch.of(((columns, None) for columns in found), self.batch_size)
-        return rows_of(self._counted(batches), reading, self.steps)
+        some = self._counted(batches)
+        if self.places is not None:
+            some = self.places.of(some)
+        return rows_of(some, reading, self.steps)
 
     def gradient_sums(self, *asked: Any) -> None:
         """No engine adds up what is in a part."""
@@ -232,7 +262,7 @@ class PartTable:
         for batch in batches:
             done += len(batch)
             yield batch
-        if done != self.n_samples:
+        if done != self.part.n_rows:
             raise SourceError("A part has other rows than it said.")
 
 

@@ -45,6 +45,12 @@ class Places:
         is_in[positions] = True
         return Places(is_in)
 
+    def within(self, first: int, n_rows: int) -> Places:
+        """Those among some rows, which follow each other, counted from the first."""
+        is_in = np.zeros(n_rows, dtype=bool)
+        is_in[self._places(first, first + n_rows)] = True
+        return Places(is_in)
+
     def of(self, batches: Iterator[Batch]) -> Iterator[Batch]:
         """What one pass over the whole source shows of this part."""
         start = 0

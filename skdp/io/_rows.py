@@ -99,7 +99,8 @@ class StreamSource:
     def __init__(self, rows: StreamRows, targets: Targets | None) -> None:
         self._rows, self._targets = rows, targets
         self.n_samples, self.n_features = rows.shape
-        self.largest_block = min(rows.table.batch_size, self.n_samples)
+        # Of a part without records too.
+        self.largest_block = max(min(rows.table.batch_size, self.n_samples), 1)
         self.is_row_major = not rows.is_sparse
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -9,6 +9,7 @@ from sklearn.base import is_classifier
 
 from skdp._floats import FloatArray
 from skdp._rows import rows_at
+from skdp.data import Elsewhere
 from skdp.io._passes import rows_of, targets_too
 from skdp.io._rows import check_kind
 from skdp.io._table_source import TableSource
@@ -55,6 +56,15 @@ class SourceScores:
     def __init__(self, X: TableSource) -> None:
         self.X, self.n_samples = X, X.n_samples
         self.largest_block = min(X.batch_size, X.n_samples)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The number of records is that of the table where it arrives.
+        return type(self), (self.X,)
+
+    @property
+    def elsewhere(self) -> Elsewhere | None:
+        """Where records of several owners are scored; None if they come here."""
+        return self.X.elsewhere if self.X.is_shared else None
 
     def statistic(self, scorer: Any, model: Any) -> FloatArray:
         """The exact statistic of a fitted model on what is no null record. Private."""

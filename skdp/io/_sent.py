@@ -22,7 +22,7 @@ def sent(value: Any) -> bytes:
     class Pickler(cloudpickle.Pickler):
         def persistent_id(self, value: Any) -> Any:
             if isinstance(value, TableSource):
-                return value.target, value.batch_size, value._steps, value.n_places
+                return value.facts
             # A step that was fitted has them, and needs them no more.
             is_of_books = isinstance(value, (BudgetLedger, PrivacyRecord))
             return () if is_of_books else None

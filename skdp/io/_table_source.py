@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from typing import Any, NoReturn, Self, SupportsIndex
 
 import numpy as np
@@ -63,6 +64,8 @@ class TableSource(ABC):
     # Whether rows stay where they are: solvers that need them in memory refuse.
     holds_rows = False
     is_permutable = False
+    # Whether several owners have the records, who answer sums with Gaussian noise only.
+    is_shared = False
 
     def __init__(
         self,
@@ -272,17 +275,8 @@ class TableSource(ABC):
         allows_missing: bool = False,
     ) -> Reading:
         """How columns are read for whoever declares this of them."""
-        if self._steps:
-            first = self._steps[0]
-            declared, refuses_unknown = first.declared, first.refuses_unknown
-            allows_missing = first.allows_missing
-        return reading_of(
-            self._schema,
-            self._names,
-            declared,
-            refuses_unknown=refuses_unknown,
-            allows_missing=allows_missing,
-        )
+        given = Declared(declared, refuses_unknown, allows_missing)
+        return reading_through(self._steps, self._schema, self._names, given)
 
     def target_kind(self) -> str:
         """What targets are: number, boolean, string, date or other."""
@@ -307,6 +301,11 @@ class TableSource(ABC):
     def elsewhere(self) -> Elsewhere | None:
         """Where the records are added up; None if they come here."""
         return None
+
+    @property
+    def facts(self) -> tuple[Any, ...]:
+        """What a part that stands in its place must know; public."""
+        return self.target, self.batch_size, self._steps, self.n_places
 
     @property
     def n_places(self) -> int:
@@ -393,6 +392,31 @@ class TableSource(ABC):
                 f"The 'target' argument must name a column of the source. Got "
                 f"{self.target!r}. Its columns are {self._schema.names}."
             )
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What is declared of the columns that are read; see `Reading`."""
+
+    columns: Any
+    refuses_unknown: bool
+    allows_missing: bool
+
+
+def reading_through(
+    steps: tuple[Step, ...], schema: Any, names: tuple[str, ...], given: Declared
+) -> Reading:
+    """How columns are read for the first of some steps, or as declared."""
+    if steps:
+        first = steps[0]
+        given = Declared(first.declared, first.refuses_unknown, first.allows_missing)
+    return reading_of(
+        schema,
+        names,
+        given.columns,
+        refuses_unknown=given.refuses_unknown,
+        allows_missing=given.allows_missing,
+    )
 
 
 # Rows that are fetched at once: more than are worked on, which go through the cache.

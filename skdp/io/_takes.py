@@ -42,6 +42,7 @@ def _fit_source(model: Any, X: TableSource, y: Any, fit: Callable[[], Any]) -> N
     refuse_targets(y)
     given = model.get_params(deep=False)
     label = type(model).__name__ if given.get("verbose") else ""
+    before = dict(vars(model))
     takes_columns = "columns" in given and X.columns is not None
     own = given.get("columns")
     if takes_columns:
@@ -49,6 +50,11 @@ def _fit_source(model: Any, X: TableSource, y: Any, fit: Callable[[], Any]) -> N
         model.columns = X.columns if own is None else own
     try:
         X.during(fit, label)
+    except BaseException:
+        # What a rehearsal left must not be taken for a release.
+        vars(model).clear()
+        vars(model).update(before)
+        raise
     finally:
         if takes_columns:
             model.columns = own

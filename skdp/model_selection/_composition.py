@@ -83,6 +83,7 @@ class Composition(Method):
     """
 
     key: ClassVar[str] = "composition"
+    pays_for_all: ClassVar[bool] = True
     checks: ClassVar[Checks] = {"tuning_share": _share, "tuning_fraction": _fraction}
 
     tuning_share: float = _SHARE
@@ -155,14 +156,15 @@ class Composition(Method):
         facts: SearchFacts,
     ) -> Choice:
         trained, scored, _ = self._sizes(facts)
-        order = job.draws.permutation(facts.n_samples)
+        order = job.order()
         split = Split(order[:trained], order[trained : trained + scored])
         prepared = [candidate.prepared[0] for candidate in candidates]
         trials = job.fit_and_score(prepared, [split] * len(prepared), say=True)
-        query = scores_of([trial.number for trial in trials], facts)
+        query = scores_of(job.known(trials), facts)
         released = answers.ask(query).value.reshape(len(trials), -1)
         scores = np.array([job.scorer.score(row, scored) for row in released])
         best = int(np.argmax(scores))
         rows = None if self.tuning_fraction is None else order[trained + scored :]
-        model = job.fit(candidates[best].prepared[1], rows)
+        finals = [candidate.prepared[1] for candidate in candidates]
+        model = job.fit_one(finals, best, rows)
         return Choice(best, model, float(scores[best]), scores)

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,6 +72,9 @@ class Choice:
 class Method(Configured, ABC):
     """A way to choose: public parameters, all decided; no state between searches."""
 
+    # Whether all fits and scores are paid for as if they were released.
+    pays_for_all: ClassVar[bool] = False
+
     @classmethod
     @abstractmethod
     def planned(cls, given: Given, facts: SearchFacts) -> Self:
@@ -98,7 +101,8 @@ class Method(Configured, ABC):
 
     def plan(self, facts: SearchFacts) -> Plan:
         """Everything that `run` will ask, at the cost of `event`."""
-        return Plan(self.lines(facts), partial(self.event, facts=facts))
+        event = partial(self.event, facts=facts)
+        return Plan(self.lines(facts), event, self.pays_for_all)
 
     @abstractmethod
     def needs(self, noise_multiplier: float, facts: SearchFacts) -> tuple[Need, ...]:
@@ -126,8 +130,11 @@ def strength(noise_multiplier: float, facts: SearchFacts) -> Strength:
     return GaussianEvent(noise_multiplier)
 
 
-def scores_of(trials: Sequence[int], facts: SearchFacts) -> Scores:
-    """The statistics of some trials on the same records, for noise."""
+def scores_of(trials: Sequence[Any], facts: SearchFacts) -> Scores:
+    """The statistics of some trials on the same records, for noise.
+
+    Trials are what the records know them by.
+    """
     return Scores(facts.scorer, tuple(trials), facts.law.norm)
 
 

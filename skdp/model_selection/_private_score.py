@@ -26,7 +26,7 @@ from skdp.io._scores import SourceScores, scores_of
 from skdp.io._table_source import TableSource
 from skdp.io._takes import refuse_targets
 from skdp.model_selection._scoring import resolve_scoring
-from skdp.model_selection._scoring_base import MOST_RECORDS, PrivateScoring
+from skdp.model_selection._scoring_base import PrivateScoring
 from skdp.preprocessing import TableEncoder
 from skdp.privacy._accounting import Budget
 from skdp.privacy._adjacency import Relation, check_row_relation, table_relation
@@ -34,7 +34,7 @@ from skdp.privacy._answers import Answers
 from skdp.privacy._laws import NoiseLaw, budget_of, law_for
 from skdp.privacy._plan import Line, Plan
 from skdp.privacy._record import PrivacyRecord
-from skdp.queries._scores import Scores
+from skdp.queries._scores import MOST_RECORDS, Scores
 
 # Records that are scored.
 Scored = Table | SourceScores
@@ -176,8 +176,8 @@ def private_score(
     found = resolve_scoring(
         scoring, estimator, classes=classes, target_bounds=target_bounds
     )
-    has_ledger = ledger is not None
-    planned = _planned(estimator, found, budget, adjacency, has_ledger=has_ledger)
+    gaussian = _why_gaussian(X, has_ledger=ledger is not None)
+    planned = _planned(estimator, found, budget, adjacency, gaussian)
     if isinstance(X, TableSource):
         refuse_targets(y)
         scored = scores_of(X, found, estimator, is_private=budget.is_finite)
@@ -225,23 +225,27 @@ class _Release:
         return unit * deviation
 
 
+def _why_gaussian(X: Any, *, has_ledger: bool) -> str:
+    if isinstance(X, TableSource) and X.is_shared:
+        return "the noise that several owners can share"
+    return "adds up in squares with the ledger's Gaussian fits" if has_ledger else ""
+
+
 def _planned(
     estimator: Any,
     scoring: PrivateScoring,
     budget: Budget,
     adjacency: Any,
-    *,
-    has_ledger: bool,
+    gaussian: str,
 ) -> _Release:
+    """The release; `gaussian` says why its noise is that, if delta allows it."""
     if not budget.is_finite:
         query = Scores(scoring, (estimator,), norm=1)
         return _Release(scoring, query, budget, None, "epsilon=inf")
     covering = table_relation(adjacency)
     norms = {norm: scoring.sensitivity(covering, norm) for norm in (1, 2)}
-    law = law_for(budget, scoring.size, norms, adds_up=has_ledger)
-    why = "the least noise"
-    if has_ledger and not law.is_pure:
-        why = "adds up in squares with the ledger's Gaussian fits"
+    law = law_for(budget, scoring.size, norms, adds_up=bool(gaussian))
+    why = gaussian if gaussian and not law.is_pure else "the least noise"
     query = Scores(scoring, (estimator,), law.norm)
     return _Release(scoring, query, budget_of(law, budget), law, why)
 

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from skdp._floats import FloatArray
 from skdp._validation import check_real, check_target_bounds
 from skdp.model_selection._scoring_base import (
-    QUANTUM,
     MeanLoss,
     PrivateScoring,
     PublicFacts,
     column,
 )
 from skdp.privacy._adjacency import Adjacency
+from skdp.queries._scores import QUANTUM
 
 
 @dataclass(frozen=True)

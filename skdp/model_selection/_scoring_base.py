@@ -21,11 +21,7 @@ from skdp._floats import FloatArray
 from skdp._quiet import no_warnings
 from skdp._rows import rows_at
 from skdp.privacy._adjacency import Adjacency
-
-# What a record contributes is rounded to this grid. Sums of up to MOST_RECORDS such
-# numbers in [-1, 1] are exact.
-QUANTUM = 2.0**-26
-MOST_RECORDS = 2**27
+from skdp.queries._scores import QUANTUM
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ from skdp.model_selection._registry import ChosenMethod, choose_method
 from skdp.model_selection._report import SearchReport
 from skdp.model_selection._results import as_released, results_table
 from skdp.model_selection._scoring import resolve_scoring
-from skdp.model_selection._scoring_base import MOST_RECORDS, PrivateScoring
+from skdp.model_selection._scoring_base import PrivateScoring
 from skdp.model_selection._search_noise import warn_of_search_noise
 from skdp.model_selection._trial import Job
 from skdp.pipeline._clipped_rows import warn_of_clipped_rows
@@ -46,7 +46,9 @@ from skdp.privacy._accounting import Budget, calibrate
 from skdp.privacy._adjacency import Relation, check_row_relation
 from skdp.privacy._answers import Answers
 from skdp.privacy._door import Door
+from skdp.privacy._owners import owners_now
 from skdp.privacy._record import PrivacyRecord
+from skdp.queries._scores import MOST_RECORDS
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 # scikit-learn's names of what `score` of an estimator is.
@@ -171,6 +173,8 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
             seed=self.random_state,
             n_jobs=n_jobs,
             verbose=bool(self.verbose),
+            # What several owners see is divided as all of them know.
+            order_seed=None if owners_now() is None else door.public_seed(),
         )
         answers = door.commit(
             method.plan(facts),
@@ -194,7 +198,7 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
         self._check_search_params(budget)
         grid = self._list_candidates()
         n_samples = _checked_size(X)
-        seed = int(door.draws.integers(2**31, 1)[0])
+        seed = door.public_seed(2**31)
         accepted = accept(
             [
                 silenced(self.estimator, params, self.adjacency, budget.delta, seed)

@@ -9,14 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
+import numpy as np
 from sklearn.base import clone
+from sklearn.utils import check_random_state
 from sklearn.utils.parallel import Parallel, delayed
 
 from skdp._floats import FloatArray, IntArray
 from skdp._quiet import no_warnings
 from skdp._rows import count_rows, rows_at
+from skdp.data import Elsewhere, elsewhere
 from skdp.io._scores import SourceScores
 from skdp.io._table_source import TableSource
 from skdp.model_selection._candidates import Prepared, is_private_step, steps_of
@@ -25,6 +29,7 @@ from skdp.pipeline._walk import walk
 from skdp.privacy._adjacency import UNIT_OF, Relation
 from skdp.privacy._allowance import Allowance
 from skdp.privacy._draws import Draws
+from skdp.privacy._owners import is_rehearsing, owners_now
 
 
 @dataclass(frozen=True)
@@ -53,7 +58,8 @@ class Job:
     Exact scores of its trials stay here: answers tell of them with noise.
 
     `X` and `y` are private. Without a `seed` the noise is private; with one every fit
-    takes a seed from `draws`.
+    takes a seed from `draws`. With an `order_seed` the order of records is public.
+    Records of several owners are scored where they are: exact scores come to nobody.
     """
 
     X: Any
@@ -64,7 +70,31 @@ class Job:
     seed: int | None
     n_jobs: int | None
     verbose: bool
+    order_seed: int | None = None
     _exact: list[FloatArray] = field(default_factory=list)
+    _validated: list[Any] = field(default_factory=list)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # To an owner: the records that trials were scored on last.
+        return SourceScores, (self._validated[-1],)
+
+    @property
+    def elsewhere(self) -> Elsewhere | None:
+        """Where records of several owners are scored."""
+        return elsewhere(self.X) if _is_shared(self.X) else None
+
+    def order(self) -> IntArray:
+        """A uniform order of all records, which no record changes."""
+        if self.order_seed is None:
+            return self.draws.permutation(self.n_samples)
+        draws = check_random_state(self.order_seed)
+        return np.asarray(draws.permutation(self.n_samples))
+
+    def known(self, trials: Sequence[Trial]) -> list[Any]:
+        """What the records know trials by: their numbers, or elsewhere the models."""
+        if _is_shared(self.X):
+            return [trial.model for trial in trials]
+        return [trial.number for trial in trials]
 
     @property
     def n_samples(self) -> int:
@@ -98,6 +128,7 @@ class Job:
                 )
                 for ready, split, seed in zip(prepared, splits, seeds, strict=True)
             )
+        self._validated.extend(parts.X_validation for parts in taken.values())
         first = len(self._exact)
         self._exact.extend(statistic for _, statistic in done)
         return [Trial(first + i, model) for i, (model, _) in enumerate(done)]
@@ -107,6 +138,18 @@ class Job:
         X = self.X if rows is None else rows_at(self.X, rows)
         y = self.y if rows is None else rows_at(self.y, rows)
         return _fitted(ready, X, y, self._seeds(1)[0], self.adjacency)
+
+    def fit_one(
+        self, prepared: Sequence[Prepared], best: int, rows: IntArray | None
+    ) -> Any:
+        """One of several models, on some rows or on all.
+
+        Several owners must know its rounds before it is known which one it is.
+        """
+        owners = owners_now()
+        if owners is not None and is_rehearsing():
+            owners.one_of([partial(self.fit, one, rows) for one in prepared])
+        return self.fit(prepared[best], rows)
 
     def _take(self, split: Split) -> _Parts:
         return _Parts(
@@ -120,6 +163,10 @@ class Job:
         if self.seed is None:
             return [None] * count
         return [int(seed) for seed in self.draws.integers(2**31, count)]
+
+
+def _is_shared(X: Any) -> bool:
+    return isinstance(X, TableSource) and X.is_shared
 
 
 @dataclass(frozen=True)
@@ -142,6 +189,8 @@ def _trial(
     model = _fitted(ready, parts.X_train, parts.y_train, seed, adjacency)
     if model is None:
         return None, scorer.worst_statistic(count_rows(parts.X_validation))
+    if _is_shared(parts.X_validation):
+        return model, np.empty(0)
     if isinstance(parts.X_validation, TableSource):
         scored = SourceScores(parts.X_validation)
         return model, scored.statistic(scorer, model)
@@ -165,6 +214,8 @@ def _fitted(
         with no_warnings():
             model.fit(X, y)
     except Exception:  # whatever a step raises on these rows is private
+        if is_rehearsing():  # of rows that nobody has read
+            raise
         return None
     for step in (*steps_of(model), *(leaf.step for leaf in walk(model))):
         if is_private_step(step):

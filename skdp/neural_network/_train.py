@@ -68,7 +68,7 @@ def train(
     if answers.is_rehearsed:
         return Trained(Solution(np.zeros(objective.n_weights), 0.0), answers, 0)
     # Public: the first weights hide nothing, and are independent of the noise.
-    seed = int(door.draws.integers(2**32, 1)[0])
+    seed = door.public_seed()
     # From here on no warning may depend on the data, so NumPy is kept from giving any.
     with np.errstate(all="ignore"):
         return Trained(solver.run(answers, objective, seed, progress), answers, seed)

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from skdp.exceptions import PlanUsedUpError
 from skdp.privacy._accounting import Budget, calibrate
 from skdp.privacy._adjacency import Relation
+from skdp.privacy._allowance import Allowance
 from skdp.privacy._answers import (
     Answers,
     ExactAnswers,
@@ -92,6 +93,20 @@ class Door:
         self.is_private = self._noise.is_private
         self.draws: Draws = DrawsOf(self._noise)
 
+    def public_seed(self, below: int = 2**32) -> int:
+        """A seed of draws that hide nothing; public.
+
+        Of several owners it is that of their plan, so that all draw the same.
+
+        Parameters
+        ----------
+        below : int in [1, 2^32], default=2^32
+        """
+        owners = owners_now()
+        if owners is not None and owners.seed is not None:
+            return owners.seed % below
+        return int(self.draws.integers(below, 1)[0])
+
     def commit(self, plan: Plan | None, source: Any, *, label: str) -> Answers:
         """Calibrate the noise of a plan to the budget and put its event on the books.
 
@@ -142,8 +157,12 @@ class Door:
             # Whoever knows the seed can take the noise away.
             if self.is_private:
                 event = declare(multiplier)
-        if owners is not None and is_rehearsing() and plan is not None:
+        notes_only = self._ledger is not None and self._ledger.is_rehearsal
+        if owners is not None and is_rehearsing() and plan and not notes_only:
             self._is_open = False
+            # A trial's search has paid for it.
+            if not isinstance(self._ledger, Allowance):
+                owners.books(event, self._budget.delta, self._ledger)
             grant = Grant(event, multiplier, self.relation)
             return RehearsedShares(plan, source, grant, owners)
         if self._ledger is not None:
@@ -152,7 +171,7 @@ class Door:
             )
         self._is_open = False
         grant = Grant(event, multiplier, self.relation)
-        if self._ledger is not None and self._ledger.is_rehearsal:
+        if notes_only:
             if plan is None:
                 return NoiselessRehearsal(_NOTHING, source, grant)
             return RehearsedAnswers(plan, source, grant)

@@ -6,7 +6,7 @@ among them is refused before anything is booked.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Protocol
@@ -24,13 +24,24 @@ class Owners(Protocol):
         How many they are; public.
     n_honest : int
         How many of them are trusted to draw their share of the noise.
+    seed : int or None
+        From which all draw what is public, such as trees; None where one process does.
     """
 
     n_parties: int
     n_honest: int
+    seed: int | None
 
-    def planned(self, size: int) -> None:
-        """Hear in a rehearsal of an answer of so many numbers."""
+    def books(self, event: Any, delta: float, ledger: Any) -> None:
+        """Hear in a rehearsal of an event that will be booked, and where."""
+        ...
+
+    def one_of(self, fits: Sequence[Callable[[], Any]]) -> None:
+        """Hear in a rehearsal which fits may come next, of which one will."""
+        ...
+
+    def planned(self, size: int, statement: bytes) -> None:
+        """Hear in a rehearsal of an answer of so many numbers, and of its question."""
         ...
 
     def answers(self, query: Any, source: Any) -> list[FloatArray]:

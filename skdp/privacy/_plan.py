@@ -284,10 +284,13 @@ class Plan:
         Noise multiplier to event, where lines that stay hidden cost less than if they
         were seen: a hidden path, a tilted objective, a search. None: the cost of all
         lines together.
+    is_seen : bool, default=False
+        Whether an event that is declared pays for every answer as one that is seen.
     """
 
     lines: tuple[Line | Part, ...]
     declared: Callable[[float], Event] | None = None
+    is_seen: bool = False
 
     def event(self, noise_multiplier: float, relation: Relation) -> Event:
         """Everything that will be released, for accounting."""

@@ -30,6 +30,15 @@ _REMEDY = (
     "booked or read."
 )
 _ROWS = f"Several owners show no rows, and this fit must read some. {_REMEDY}"
+_LAW = f"Several owners share Gaussian noise, and this fit has another. {_REMEDY}"
+_SAMPLE = (
+    "Several owners add up all records, since whoever draws a sample knows it, and "
+    f"this fit samples. {_REMEDY}"
+)
+_SEEN = (
+    "Several owners see every answer, and this fit pays for fewer. Use "
+    f"method='composition' of a search. {_REMEDY}"
+)
 # Standard deviations of one share in steps of the grid: below, the law of a sum of
 # rounded draws is no longer that of the proof.
 _FEWEST_STEPS = 64.0
@@ -47,8 +56,10 @@ def check_shared(plan: Plan | None, source: Any, owners: Owners) -> None:
             "Several owners answer with noise only. Got epsilon=inf. Use a finite "
             "epsilon. Nothing was booked or read."
         )
-    if not is_theirs(owners, source) or plan.declared is not None:
+    if not is_theirs(owners, source):
         raise Refused(_ROWS)
+    if plan.declared is not None and not plan.is_seen:
+        raise Refused(_SEEN)
 
 
 class _OfShares(Answers):
@@ -77,8 +88,11 @@ class _OfShares(Answers):
     def _shared(self, query: Query, number: int) -> tuple[Line, NoiseScale, float]:
         """A line that owners can answer, with the scale of its noise and the bound."""
         line, law = self._of_noise(number)
-        is_full = isinstance(law, Gaussian) and isinstance(line.sample, Everyone)
-        if not is_full or whole_of(query) is None:
+        if not isinstance(law, Gaussian):
+            raise Refused(_LAW)
+        if not isinstance(line.sample, Everyone):
+            raise Refused(_SAMPLE)
+        if whole_of(query) is None:
             raise Refused(_ROWS)
         bound = self._bound(query, line)
         charged = bound + query.slack(self._layout(line))
@@ -120,8 +134,8 @@ class RehearsedShares(_OfShares):
     def ask(self, query: Query, line: int = 0) -> Released:
         asked, scale, bound = self._shared(query, line)
         self._take(line)
-        _statement(query, scale)  # or a refusal, while nothing is booked
-        self._owners.planned(math.prod(query.shape))
+        # The statement may refuse, while nothing is booked.
+        self._owners.planned(math.prod(query.shape), _statement(query, scale))
         zeros = np.zeros(query.shape)
         law = self._of_noise(line)[1]
         return self._scaled(zeros, asked, law, bound)

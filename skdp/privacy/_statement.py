@@ -11,6 +11,8 @@ import numpy as np
 
 from skdp.exceptions import Refused
 
+# Of a fitted model: what each owner has of its own, and what was booked.
+_OWN = ("ledger", "privacy_", "random_state")
 _PLAIN = (bool, int, float, str, bytes, type(None), np.generic)
 
 
@@ -32,6 +34,19 @@ def _tell(found: Any, value: Any) -> None:
         _say(found, f"{value.dtype.str}{value.shape}", value.tobytes())
     elif isinstance(value, _PLAIN):
         _say(found, type(value).__name__, repr(value).encode())
+    elif isinstance(value, np.ndarray):
+        _say(found, "objects", str(value.shape).encode())
+        _tell(found, value.ravel().tolist())
+    elif isinstance(value, dict):
+        _say(found, "mapping", str(len(value)).encode())
+        _tell(found, sorted(value.items(), key=lambda item: repr(item[0])))
+    elif hasattr(value, "get_params") and not isinstance(value, type):
+        kind = type(value)
+        _say(found, "model", f"{kind.__module__}.{kind.__qualname__}".encode())
+        _tell(found, {k: v for k, v in vars(value).items() if k not in _OWN})
+    elif isinstance(value, slice):
+        _say(found, "slice", b"")
+        _tell(found, (value.start, value.stop, value.step))
     elif isinstance(value, (tuple, list)):
         _say(found, "several", str(len(value)).encode())
         for one in value:

@@ -8,6 +8,8 @@ Lemma 4 of ``docs/proofs/networks.md``.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +37,7 @@ from skdp.queries._network_sum import (
     cut_units,
     residual_of,
 )
+from skdp.queries._summed import Sums
 
 # Of a record's numbers over the clip; added up in words of 64 bits.
 _BITS = 30
@@ -147,8 +150,8 @@ class ExactConvolutionSum(ExactNetworkSum):
         )
         return min(max(_NUMBERS // widest, 1), _MOST_ROWS)
 
-    def _totals(self, layers: list[FloatArray]) -> _Totals:
-        return _Totals(layers, len(self._objective.convolutions))
+    def _totals(self) -> _Totals:
+        return _Totals(self._objective.shapes, len(self._objective.convolutions))
 
     def _passed(
         self, rows: Any, block: Gridded, layers: list[FloatArray]
@@ -226,10 +229,10 @@ def _sent(
 class _Totals:
     """Sums of whole numbers, of filters and of layers of units."""
 
-    def __init__(self, layers: list[FloatArray], n_convolutions: int) -> None:
-        filters, units = layers[:n_convolutions], layers[n_convolutions:]
-        self._filters = [ExactTotal((own.size,), _BITS) for own in filters]
-        self._units = [ExactTotal(own.shape, 2 * UNIT_BITS) for own in units]
+    def __init__(self, shapes: Sequence[tuple[int, int]], n_convolutions: int) -> None:
+        filters, units = shapes[:n_convolutions], shapes[n_convolutions:]
+        self._filters = [ExactTotal((math.prod(own),), _BITS) for own in filters]
+        self._units = [ExactTotal(own, 2 * UNIT_BITS) for own in units]
 
     def add(self, rows: Any, passed: PassedFilters, factors: FloatArray) -> None:
         """Add the gradients of up to 2^12 records, cut towards 0."""
@@ -242,11 +245,16 @@ class _Totals:
             units = cut_units(delta.units, own_unit, 2 * UNIT_BITS - 1)
             total.add((given.units.T @ units).astype(np.int64), len(units))
 
-    def value(self, input_factor: float, clip: float) -> FloatArray:
-        """What the sums stand for, as one vector."""
-        parts = [total.value() * (clip * 2.0**-_BITS) for total in self._filters]
+    def whole(self) -> Sums:
+        """The sums as they are."""
+        return tuple(total.whole() for total in (*self._filters, *self._units))
+
+    def value(self, sums: Sums, input_factor: float, clip: float) -> FloatArray:
+        """What sums stand for, as one vector."""
+        n = len(self._filters)
+        parts = [total.value() * (clip * 2.0**-_BITS) for total in sums[:n]]
         unit = clip * 2.0 ** (1 - 2 * UNIT_BITS)
-        parts += [total.value().ravel() * unit for total in self._units]
+        parts += [total.value().ravel() * unit for total in sums[n:]]
         return np.concatenate(parts)
 
 

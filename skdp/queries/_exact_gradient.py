@@ -49,6 +49,17 @@ def residual_bound(objective: LinearObjective, clip: float = math.inf) -> float:
     return min(objective.loss.zero_out_bound(math.inf), clip)
 
 
+def keeps_grid(source: Source, n_samples: int, n_features: int) -> bool:
+    """Whether rows on their grid are kept from one pass to the next; public.
+
+    What is kept is of one reading, so that others need not show the same.
+    """
+    n_bytes = n_samples * n_features
+    n_bytes *= _DENSE_BYTES if source.is_row_major else _OTHER_BYTES
+    is_little = n_bytes <= _MOST_KEPT * n_places(source)
+    return is_stable(source) or (not holds_rows(source) and is_little)
+
+
 def is_exact(objective: LinearObjective, clip: float = math.inf) -> bool:
     """Whether rows and residuals have bounds, so that they can be put on grids."""
     return math.isfinite(objective.data_norm * residual_bound(objective, clip))
@@ -142,12 +153,7 @@ class ExactGradientSum:
         self._kept: list[Kept] = []
         # Rows that were read, or none: of the kind that tells what sums stand for.
         self._kind: GridRows | None = None
-        # What is kept is of one reading, so that others need not show the same.
-        n_bytes = objective.n_samples * objective.n_features
-        n_bytes *= _DENSE_BYTES if source.is_row_major else _OTHER_BYTES
-        self._keeps = is_stable(source) or (
-            not holds_rows(source) and n_bytes <= _MOST_KEPT * n_places(source)
-        )
+        self._keeps = keeps_grid(source, objective.n_samples, objective.n_features)
         self._is_compiled = (
             objective.loss.n_outputs == 1
             and objective.n_samples * objective.n_features >= _WORTH_COMPILING

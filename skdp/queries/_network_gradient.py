@@ -20,6 +20,7 @@ from skdp.queries._backprop import HIDDEN_WEIGHT_BITS
 from skdp.queries._convolution_sum import ConvolutionSum, ExactConvolutionSum
 from skdp.queries._grid import on_grid
 from skdp.queries._network_sum import ExactNetworkSum, NetworkSum
+from skdp.queries._summed import Summed, Sums
 
 # Of a record's norm: what rounding adds to the root, the quotient and the products that
 # shorten it.
@@ -59,7 +60,7 @@ class NetworkGradients:
 
 
 @dataclass(frozen=True, eq=False)
-class NetworkGradient:
+class NetworkGradient(Summed):
     """The gradient sum at `weights`, which are released, of shape (n_weights,)."""
 
     family: NetworkGradients
@@ -77,13 +78,27 @@ class NetworkGradient:
         n_samples = self.family.objective.n_samples
         return 8 * n_samples * UNIT_ROUNDOFF * self.family.gradient_clip
 
+    @property
+    def is_whole(self) -> bool:
+        return self.family.is_exact
+
     def open(self, source: Source) -> NetworkSum | ExactNetworkSum:
         objective, clip = self.family.objective, self.family.gradient_clip
         if self.family.is_exact:
-            kind = ExactConvolutionSum if objective.convolutions else ExactNetworkSum
-            return kind(source, objective, clip)
+            return self._exact(source)
         floating = ConvolutionSum if objective.convolutions else NetworkSum
         return floating(source, objective, clip)
+
+    def _exact(self, source: Source) -> ExactNetworkSum:
+        objective, clip = self.family.objective, self.family.gradient_clip
+        kind = ExactConvolutionSum if objective.convolutions else ExactNetworkSum
+        return kind(source, objective, clip)
+
+    def whole_sums(self, reader: ExactNetworkSum, rows: IntArray | None) -> Sums:
+        return reader.whole_sums(self.weights, rows)
+
+    def from_whole(self, source: Source, sums: Sums) -> FloatArray:
+        return self._exact(source).value(sums)
 
     def total(
         self, reader: NetworkSum | ExactNetworkSum, rows: IntArray | None

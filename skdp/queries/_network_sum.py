@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,15 +11,18 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse, vstack
 
 from skdp._floats import FloatArray, IntArray
-from skdp.data import Block, Source, is_stable
+from skdp.data import Block, Source, nothing
 from skdp.losses import Loss
 from skdp.losses._plain import plain_residual
 from skdp.objectives import NetworkObjective
 from skdp.queries._backprop import UNIT_BITS, Passed, backwards, forwards
 from skdp.queries._blocks import blocks_of
+from skdp.queries._exact_gradient import keeps_grid
+from skdp.queries._exact_sums import WholeSum
 from skdp.queries._grid import ExactTotal
 from skdp.queries._grid_rows import DenseGrid, GridRows, gridded
 from skdp.queries._row_grid import squares_of
+from skdp.queries._summed import Sums
 
 # Rows that go through the layers at once: as many as pay for a call, and as few as
 # leave what is between the layers in the processor's memory.
@@ -33,7 +36,7 @@ class ExactNetworkSum:
 
     The source is private. A record's gradient follows from the record and the weights
     alone, to the last bit, and sums are of integers. Rows on their grid are kept if the
-    source shows the same ones at every reading.
+    source shows the same ones at every reading, or if they are few.
 
     Parameters
     ----------
@@ -47,8 +50,8 @@ class ExactNetworkSum:
         self, source: Source, objective: NetworkObjective, gradient_clip: float
     ) -> None:
         self._source, self._objective = source, objective
-        self._clip, self._keeps = gradient_clip, is_stable(source)
-        self._kept: list[Gridded] = []
+        self._clip, self._kept = gradient_clip, list[Gridded]()
+        self._keeps = keeps_grid(source, objective.n_samples, objective.n_features)
 
     def __call__(self, weights: FloatArray, rows: IntArray | None = None) -> FloatArray:
         """Sum over the records of the clipped gradients at `weights`, same shape.
@@ -56,19 +59,30 @@ class ExactNetworkSum:
         `weights` are released and on their grids. With `rows`, in rising order, over
         these records only.
         """
+        return self.value(self.whole_sums(weights, rows))
+
+    def whole_sums(self, weights: FloatArray, rows: IntArray | None = None) -> Sums:
+        """What the sum follows from."""
         layers = self._objective.layers(weights)
-        totals, at_once = self._totals(layers), self._rows_at_once()
+        totals, at_once = self._totals(), self._rows_at_once()
         for block in self._blocks(rows):
             for chosen in _runs(len(block.y), at_once):
                 run = block.part(chosen)
                 own = run.rows.in_double()
                 passed = self._passed(own, run, layers)
                 totals.add(own, passed, self._factors(passed, run.squares))
-        return np.asarray(totals.value(self._objective.input_factor, self._clip))
+        found: Sums = totals.whole()
+        return found
 
-    def _totals(self, layers: list[FloatArray]) -> Any:
+    def value(self, sums: Sums) -> FloatArray:
+        """The sum that whole sums stand for."""
+        values = self._totals().value(sums, self._objective.input_factor, self._clip)
+        return np.asarray(values)
+
+    def _totals(self) -> Any:
         """What adds the records up."""
-        return Totals(layers)
+        of_none = self._on_grid(nothing(self._source)).rows
+        return Totals(self._objective.shapes, of_none)
 
     def _rows_at_once(self) -> int:
         return _ROWS
@@ -156,29 +170,32 @@ class Gridded:
 
 
 class Totals:
-    """Sums of integers, by layer."""
+    """Sums of integers, by layer.
 
-    def __init__(self, layers: list[FloatArray]) -> None:
-        first, *rest = layers
-        self._shape = first.shape
-        self._rows: GridRows | None = None
-        self._of_rows: Any = None
-        self._of_first_bias = np.zeros(first.shape[1])
-        self._rest = [ExactTotal(own.shape, 2 * UNIT_BITS) for own in rest]
+    Parameters
+    ----------
+    shapes : sequence of pairs of int
+        Of the layers, biases included.
+    of_none : GridRows
+        Of no records: of the kind that tells what sums of rows stand for.
+    """
+
+    def __init__(self, shapes: Sequence[tuple[int, int]], of_none: GridRows) -> None:
+        (_, n_units), *rest = shapes
+        self._kind, self._of_rows = of_none, of_none.total(n_units)
+        self._of_first_bias = WholeSum((n_units,))
+        self._rest = [ExactTotal(shape, 2 * UNIT_BITS) for shape in rest]
 
     def add(self, rows: Any, passed: Passed, factors: FloatArray) -> None:
         """Add the gradients of up to 2^12 records.
 
         Cut towards 0, so that none becomes longer.
         """
-        if self._of_rows is None:
-            self._of_rows = rows.total(self._shape[1])
-        self._rows = rows
         units = cut_units(
             passed.deltas[0].units, factors * passed.deltas[0].unit, rows.bits
         )
         rows.add(self._of_rows, units)
-        self._of_first_bias += units.sum(axis=0)
+        self._of_first_bias.add(units.sum(axis=0))
         parts = zip(self._rest, passed.inputs, passed.deltas[1:], strict=True)
         for total, given, delta in parts:
             # An input's largest number is more than half of 2^20 units: what is sent
@@ -187,18 +204,20 @@ class Totals:
             units = cut_units(delta.units, own, 2 * UNIT_BITS - 1)
             total.add((given.units.T @ units).astype(np.int64), len(units))
 
-    def value(self, input_factor: float, clip: float) -> FloatArray:
-        """What the sums stand for, as one vector."""
-        features = np.zeros((self._shape[0] - 1, self._shape[1]))
-        bias = self._of_first_bias
-        if self._rows is not None:
-            unit = clip * 2.0**-self._rows.bits
-            features = self._rows.features(self._of_rows.value())
-            features *= unit * input_factor
-            bias = bias * unit
+    def whole(self) -> Sums:
+        """The sums as they are."""
+        rest = [total.whole() for total in self._rest]
+        return self._of_rows.whole(), self._of_first_bias, *rest
+
+    def value(self, sums: Sums, input_factor: float, clip: float) -> FloatArray:
+        """What sums stand for, as one vector."""
+        of_rows, of_first_bias, *rest = sums
+        unit = clip * 2.0**-self._kind.bits
+        features = self._kind.features(of_rows.value()) * (unit * input_factor)
+        bias = of_first_bias.value() * unit
         unit = clip * 2.0 ** (1 - 2 * UNIT_BITS)
-        rest = [total.value().ravel() * unit for total in self._rest]
-        return np.concatenate([features.ravel(), bias, *rest])
+        others = [total.value().ravel() * unit for total in rest]
+        return np.concatenate([features.ravel(), bias, *others])
 
 
 def _runs(n_rows: int, at_once: int) -> Iterator[slice]:

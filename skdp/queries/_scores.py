@@ -18,6 +18,13 @@ import numpy as np
 from skdp._floats import FloatArray, IntArray
 from skdp.privacy._adjacency import Adjacency, table_relation
 from skdp.privacy._query import Bound, Layout
+from skdp.queries._exact_sums import WholeSum
+from skdp.queries._summed import Summed, Sums
+
+# What a record contributes is rounded to this grid. Sums of up to MOST_RECORDS such
+# numbers in [-1, 1] are exact.
+QUANTUM = 2.0**-26
+MOST_RECORDS = 2**27
 
 
 class Scorer(Protocol):
@@ -42,7 +49,7 @@ class Scored(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Scores:
+class Scores(Summed):
     """Statistics of some models on the same records, as one vector.
 
     `models` are fitted, and public or paid for; or what the records know them by.
@@ -81,6 +88,9 @@ class Scores:
     def open(self, source: Scored) -> Scored:
         return source
 
-    def total(self, reader: Scored, rows: IntArray | None) -> FloatArray:
+    def whole_sums(self, reader: Scored, rows: IntArray | None) -> Sums:
         exact = [reader.statistic(self.scorer, model) for model in self.models]
-        return np.concatenate(exact)
+        return (WholeSum.of(np.concatenate(exact) / QUANTUM),)
+
+    def from_whole(self, source: Any, sums: Sums) -> FloatArray:
+        return sums[0].value() * QUANTUM

@@ -13,9 +13,17 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pytest
 
-from skdp import DPGradientBoostingClassifier, DPLinearRegression
+from skdp import (
+    DPGradientBoostingClassifier,
+    DPGridSearchCV,
+    DPLinearRegression,
+    DPLogisticRegression,
+    DPMLPClassifier,
+)
 from skdp.federated import Federation
 from skdp.federated._local import LocalOwners
+from skdp.model_selection._composition import Composition
+from skdp.model_selection._method import strength
 from skdp.privacy import epsilon_of
 from skdp.privacy._events import GaussianEvent
 from skdp.privacy._noise import NoiseSource, share_ratio
@@ -38,8 +46,23 @@ class Told:
     statements: list = field(default_factory=list)
 
 
-def audited(monkeypatch, fitted, frame, target, *, told=None, n_honest=None, idle=()):
-    """A fit as it was told, or told again what another was; `idle` draw no noise."""
+def audited(
+    monkeypatch,
+    fitted,
+    frame,
+    target,
+    *,
+    told=None,
+    n_honest=None,
+    idle=(),
+    lie=None,
+    said=(),
+):
+    """A fit as it was told, or told again what another was; `idle` draw no noise.
+
+    The last owner sends what `lie` makes of its share and of all totals so far, and
+    says that it has `said` records, where that is given.
+    """
     found = Told()
     draw = NoiseSource.gaussian_share
 
@@ -52,6 +75,8 @@ def audited(monkeypatch, fitted, frame, target, *, told=None, n_honest=None, idl
 
     def added(self, statement, shares):
         found.statements.append(statement)
+        if lie is not None:
+            shares = [*shares[:-1], lie(shares[-1], found.totals)]
         total = sum(shares) if told is None else told.totals[len(found.totals)]
         found.totals.append(total)
         return total
@@ -61,8 +86,16 @@ def audited(monkeypatch, fitted, frame, target, *, told=None, n_honest=None, idl
         patch.setattr(LocalOwners, "added", added)
         parties = divided(frame, ENDS, target)
         source = Federation.simulated(parties, n_honest=n_honest)
+        for n in said:
+            believed(source, n - len(parties[-1][0]))
         one = fitted().fit(source)
     return found, one
+
+
+def believed(source, more):
+    """A federation whose owners believe that there are so many more records."""
+    source.n_samples = source._n_rows = source.n_samples + more
+    source.owners.n_samples += more
 
 
 def leaked(one, other, colluding):
@@ -90,7 +123,34 @@ def exchanged(frame, row, target):
 
 
 CLAIM = 1.0
+
+
+def search():
+    """Of everything that is seen: all fits, the scores, and the last fit."""
+    return DPGridSearchCV(
+        DPLogisticRegression(
+            classes=[0, 1], solver="noisy_gd", solver_params={"n_steps": 1}
+        ),
+        {"C": [0.1, 10.0]},
+        epsilon=CLAIM,
+        method="composition",
+        random_state=0,
+    )
+
+
 FITS = {
+    "network": (
+        lambda: DPMLPClassifier(
+            CLAIM,
+            classes=[0, 1],
+            hidden_layer_sizes=(3,),
+            solver="noisy_gd",
+            solver_params={"n_steps": 3},
+            random_state=0,
+        ),
+        "y",
+    ),
+    "search": (search, "y"),
     "one step": (lambda: model(solver_params={"n_steps": 1}, random_state=0), "y"),
     "descent": (lambda: model(random_state=0), "y"),
     "moments": (
@@ -112,10 +172,12 @@ FITS = {
 }
 
 
-def worst(monkeypatch, name, *, n_honest=None, colluding=(2,), idle=(), rows=(0, 50)):
+def worst(
+    monkeypatch, name, *, n_honest=None, colluding=(2,), idle=(), rows=(0, 50), **lies
+):
     """Largest epsilon over some neighbours, of records of the first owner."""
     fitted, target = FITS[name]
-    given = {"n_honest": n_honest, "idle": idle}
+    given = {"n_honest": n_honest, "idle": idle, **lies}
     most = 0.0
     for row in rows:
         start = numbers(160)
@@ -134,7 +196,14 @@ def worst(monkeypatch, name, *, n_honest=None, colluding=(2,), idle=(), rows=(0,
     return epsilon_of(GaussianEvent(1 / most, 1), fit.privacy_.delta)
 
 
-LEAST = {"one step": 0.97, "descent": 0.5, "moments": 0.3, "boosting": 0.2}
+LEAST = {
+    "network": 0.1,
+    "search": 0.97,
+    "one step": 0.97,
+    "descent": 0.5,
+    "moments": 0.3,
+    "boosting": 0.2,
+}
 
 
 @pytest.mark.parametrize("name", FITS)
@@ -147,6 +216,77 @@ def test_two_colluding_owners_see_no_more_than_the_claim_if_one_is_trusted(monke
     assert 0.97 < one <= CLAIM
     # All but one of three collude though two were trusted: sqrt(2) times the mu.
     assert worst(monkeypatch, "one step", n_honest=2, colluding=(1, 2)) > 1.3
+
+
+def test_broken_twin_in_which_a_search_pays_for_the_chosen_model_only(monkeypatch):
+    """Owners see the fits of all candidates and the scores too."""
+
+    def final_only(self, multiplier, facts):
+        return strength(self._parts(multiplier, facts).final, facts)
+
+    monkeypatch.setattr(Composition, "event", final_only)
+    assert worst(monkeypatch, "search", rows=(0,)) > 1.1 * CLAIM
+
+
+# What an owner may send in the place of its share, whatever was heard so far.
+LIES = {
+    "nothing": lambda share, totals: np.zeros_like(share),
+    "ten times": lambda share, totals: 10 * share,
+    "far away": lambda share, totals: np.full_like(share, 2**52),
+    "back and forth": lambda share, totals: (
+        (-1) ** len(totals) * 2**50 * np.sign(share + 0.5).astype(np.int64)
+    ),
+    "what was heard": lambda share, totals: (
+        -3 * np.resize(totals[-1], share.shape) if totals else -share
+    ),
+}
+# Of 59 records that the last owner has: how many it says they are.
+NUMBERS = (1, 59, 10**5)
+
+
+@pytest.mark.parametrize("lie", LIES)
+@pytest.mark.parametrize("name", FITS)
+def test_an_owner_that_lies_about_its_sums_learns_no_more_of_others(
+    name, lie, monkeypatch
+):
+    """It moves the weights at which all are asked; bounds hold at any weights."""
+    assert 0 < worst(monkeypatch, name, lie=LIES[lie], rows=(0,)) <= CLAIM
+
+
+@pytest.mark.parametrize("said", NUMBERS)
+@pytest.mark.parametrize("name", FITS)
+def test_an_owner_that_lies_about_n_learns_no_more_of_others(name, said, monkeypatch):
+    assert 0 < worst(monkeypatch, name, said=(said,), rows=(0,)) <= CLAIM
+
+
+def test_broken_twin_whose_noise_is_that_of_a_mean_believes_a_lie_about_n(monkeypatch):
+    """Sums that are divided by n at home, with noise for the n that was said."""
+    bound = Gradient.bound
+
+    def of_mean(self):
+        right = bound(self)
+        share = 160 / self.family.objective.n_samples
+        return replace(right, replace_one=right.replace_one * share)
+
+    monkeypatch.setattr(Gradient, "bound", of_mean)
+    assert worst(monkeypatch, "one step", said=(59,), rows=(0,)) <= CLAIM
+    assert worst(monkeypatch, "one step", said=(10_000,), rows=(0,)) > 10 * CLAIM
+
+
+def test_broken_twin_whose_bound_is_that_of_small_weights_is_caught(monkeypatch):
+    """A bound must hold wherever a liar moves the weights.
+
+    This one takes raw predictions to be near 0, where a residual is 1/2 at most: true
+    at the first step, and for long if nobody lies.
+    """
+    bound = Gradient.bound
+
+    def near_zero(self):
+        right = bound(self)
+        return replace(right, replace_one=right.replace_one / 2)
+
+    monkeypatch.setattr(Gradient, "bound", near_zero)
+    assert worst(monkeypatch, "descent", lie=LIES["far away"], rows=(0,)) > CLAIM
 
 
 def test_the_coordinator_alone_sees_less(monkeypatch):

@@ -153,6 +153,15 @@ class Fits:
             self._kept[key] = self._X[rows, 0].sum()
         return draw(self._kept[key], [self.scale(ready) for ready in readies])
 
+    def order(self):
+        return self.draws.permutation(self.n_samples)
+
+    def known(self, trials):
+        return [trial.number for trial in trials]
+
+    def fit_one(self, prepared, best, rows):
+        return self.fit(prepared[best], rows)
+
     def fit_and_score(self, prepared, splits, *, say):
         found = [None] * len(prepared)
         self._exact = [None] * len(prepared)

@@ -50,7 +50,7 @@ def free_port():
         return int(taken.getsockname()[1])
 
 
-def setting(folder, fitted=None, n_honest=None):
+def setting(folder, fitted=None, n_honest=None, **more):
     keys, hub = [Key.new() for _ in range(3)], Key.new()
     parts = divided(numbers(), ENDS)
     for number, (X, y) in enumerate(parts):
@@ -66,6 +66,7 @@ def setting(folder, fitted=None, n_honest=None):
         coordinator_key=hub.public,
         address=("127.0.0.1", free_port()),
         n_honest=n_honest,
+        **more,
     )
     return Setting(folder, plan, hub, keys)
 

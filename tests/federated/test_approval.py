@@ -7,12 +7,14 @@ import threading
 
 import pytest
 
-from skdp import BudgetLedger, DPGradientBoostingClassifier
+from skdp import BudgetLedger, DPGradientBoostingClassifier, DPMLPClassifier
 from skdp.exceptions import Refused
 from skdp.federated import FederationPlan, PlanParty, serve
+from skdp.privacy._door import Door
 from skdp.privacy._owners import asking, is_rehearsing, owners_now
 from tests.federated.owned import federation, model
-from tests.federated.parties import setting
+from tests.federated.parties import changed, setting
+from tests.io.places import COLUMNS
 
 pytest.importorskip("cryptography")
 KEY = bytes(range(32))
@@ -61,10 +63,47 @@ def test_nobody_takes_part_without_books(ledger, tmp_path):
         serve(own.plan, own.keys[0], own.data(0), ledger)
 
 
-def test_boosting_is_refused_in_a_plan(tmp_path):
-    """Each process would draw other trees: found in review, after all had booked."""
-    with pytest.raises(Refused, match="A plan must be of one of"):
-        setting(tmp_path, DPGradientBoostingClassifier(classes=[0, 1]))
+BOOSTING = DPGradientBoostingClassifier(
+    1.0, columns=COLUMNS, classes=[0, 1], n_estimators=5, init="constant"
+)
+NETWORK = DPMLPClassifier(1.0, classes=[0, 1], solver="noisy_gd")
+
+
+@pytest.mark.parametrize("one", [BOOSTING, NETWORK])
+def test_what_each_would_draw_by_itself_is_refused_in_a_plan(
+    one, tmp_path, monkeypatch
+):
+    """Trees and first weights are of the plan's seed.
+
+    Found in review, after all had booked: each process drew other trees.
+    """
+    own = setting(tmp_path, one)
+    assert own.plan.sizes
+    monkeypatch.setattr(
+        Door, "public_seed", lambda self: int(self.draws.integers(2**32, 1)[0])
+    )
+    (tmp_path / "again").mkdir()
+    with pytest.raises(Refused, match="same questions for all"):
+        setting(tmp_path / "again", one)
+
+
+@pytest.mark.parametrize(
+    "change", [{"seed": 7}, {"questions": bytes(32)}, {"questions": b""}]
+)
+def test_other_questions_than_were_planned_are_refused_before_the_books(
+    change, tmp_path
+):
+    own = setting(tmp_path, BOOSTING)
+    with pytest.raises(Refused, match="rounds and the questions"):
+        own.serve(0, changed(own.plan, **change))
+    assert own.ledger(0).spends() == []
+
+
+@pytest.mark.parametrize("seed", [-1, 2**32, "7", True, 1.5])
+def test_a_seed_is_a_number_of_32_bits(seed, tmp_path):
+    own = setting(tmp_path)
+    with pytest.raises(ValueError, match="must be a plan"):
+        changed(own.plan, seed=seed)
 
 
 def test_a_rehearsal_is_no_release(tmp_path):

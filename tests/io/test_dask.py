@@ -17,6 +17,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from dask import dataframe, delayed
+from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
 from skdp import (
@@ -24,6 +25,7 @@ from skdp import (
     DPGradientBoostingClassifier,
     DPLinearRegression,
     DPLogisticRegression,
+    DPMLPClassifier,
     DPStandardScaler,
 )
 from skdp.data import MemorySource
@@ -115,15 +117,20 @@ def test_partitions_give_the_same_bits(asked, target):
     assert are_same(released(asked.fit(source)), own)
 
 
-def test_rows_stay_where_they_are(tmp_path, monkeypatch):
+@pytest.mark.parametrize("asked", ["gradients", "network"])
+def test_rows_stay_where_they_are(asked, tmp_path, monkeypatch):
     """Sums come to the client, and no rows."""
+    one = model()
+    if asked == "network":
+        one = DPMLPClassifier(1.0, solver="noisy_gd", **LABELS)
+    own = released(clone(one).fit(numbers()[FEATURES], numbers()["y"]))
     source = on_workers(numbers(), tmp_path / "table")
 
     def scan(self, names):
         raise AssertionError
 
     monkeypatch.setattr(DaskSource, "_scan", scan)
-    assert are_same(released(model().fit(source)), here())
+    assert are_same(released(one.fit(source)), own)
 
 
 def test_each_worker_keeps_as_much_as_one_machine(tmp_path, monkeypatch):

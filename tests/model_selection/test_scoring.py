@@ -29,7 +29,7 @@ from skdp.model_selection._regression_scoring import (
     NegMeanAbsoluteError,
     NegMeanSquaredError,
 )
-from skdp.model_selection._scoring_base import QUANTUM
+from skdp.queries._scores import QUANTUM
 
 # scikit-learn 1.6 with a newer SciPy.
 pytestmark = pytest.mark.filterwarnings("ignore:.*L-BFGS-B solver:DeprecationWarning")

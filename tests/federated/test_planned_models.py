@@ -1,0 +1,257 @@
+"""Models that plans can hold, among real parties: the same for all, all booked."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+
+from skdp import (
+    BoundedScaler,
+    BudgetExceeded,
+    BudgetLedger,
+    DPGradientBoostingClassifier,
+    DPGridSearchCV,
+    DPLinearRegression,
+    DPLogisticRegression,
+    DPMLPClassifier,
+    DPStandardScaler,
+    RowNormClipper,
+    TableEncoder,
+)
+from skdp.exceptions import Refused, SourceError
+from skdp.federated import FederationPlan, coordinate
+from skdp.federated._local import LocalOwners
+from skdp.federated._plan_models import HOMES, model_of, params_of
+from skdp.model_selection import _composition
+from skdp.neural_network import Convolution
+from skdp.privacy._owners import is_rehearsing
+from tests.federated.parties import Running, changed, process, setting
+from tests.io.places import COLUMNS, FEATURES, numbers
+
+pytest.importorskip("cryptography")
+LABELS = {"classes": [0, 1]}
+GD = {"solver": "noisy_gd", "solver_params": {"n_steps": 5}}
+LINEAR = DPLogisticRegression(1.0, **GD, **LABELS)
+SCALED = make_pipeline(DPStandardScaler(1.0, bounds=(-2, 2)), LINEAR)
+# A model, and how often each owner books something.
+PLANNED = {
+    "boosting": (
+        DPGradientBoostingClassifier(
+            1.0, columns=COLUMNS, n_estimators=5, max_depth=3, **LABELS
+        ),
+        1,
+    ),
+    "scaled": (SCALED, 2),
+    "free steps": (make_pipeline(BoundedScaler((-2, 2)), RowNormClipper(), LINEAR), 1),
+    "network": (DPMLPClassifier(1.0, hidden_layer_sizes=(3,), **GD, **LABELS), 1),
+    "images": (
+        DPMLPClassifier(
+            1.0,
+            image_shape=(1, 3),
+            convolutions=[Convolution(2, 3, padding=1)],
+            **GD,
+            **LABELS,
+        ),
+        1,
+    ),
+    "encoded": (
+        DPLogisticRegression(
+            1.0, columns=TableEncoder(COLUMNS, numeric="bins"), **GD, **LABELS
+        ),
+        1,
+    ),
+    # Whatever is chosen, of as many rounds or of others.
+    "search": (
+        DPGridSearchCV(DPLogisticRegression(**LABELS), {"C": [0.01, 1.0]}, epsilon=1.0),
+        1,
+    ),
+    "search of steps": (
+        DPGridSearchCV(
+            make_pipeline(
+                BoundedScaler((-2, 2)),
+                DPLogisticRegression(solver="noisy_gd", **LABELS),
+            ),
+            {"dplogisticregression__solver_params": [{"n_steps": 3}, {"n_steps": 6}]},
+            epsilon=1.0,
+            method_params={"tuning_fraction": 0.4},
+            method="composition",
+        ),
+        1,
+    ),
+    "moments": (DPLinearRegression(1.0, solver="adassp", target_bounds=(0, 1)), 1),
+}
+
+
+def fitted(own):
+    """Models of the coordinator and of three parties."""
+    runs = [Running(lambda i=i: own.serve(i)) for i in range(3)]
+    hub = Running(lambda: coordinate(own.plan, own.hub, patience=20.0))
+    return [one.outcome() for one in (hub, *runs)]
+
+
+def predicted(model):
+    rows = numbers()[FEATURES]
+    ask = getattr(model, "decision_function", model.predict)
+    return np.asarray(ask(rows))
+
+
+@pytest.mark.parametrize("name", PLANNED)
+def test_all_have_one_model_and_book_every_step(name, tmp_path):
+    given, n_events = PLANNED[name]
+    own = setting(tmp_path, clone(given))
+    models = fitted(own)
+    assert len({predicted(one).tobytes() for one in models}) == 1
+    assert [len(own.ledger(i).spends()) for i in range(3)] == [n_events] * 3
+    assert own.plan.books().count("Each party books epsilon 1 ") == n_events
+
+
+@pytest.mark.parametrize("name", PLANNED)
+def test_plans_come_back_from_their_files(name, tmp_path):
+    own, place = setting(tmp_path, clone(PLANNED[name][0])), tmp_path / "plan.json"
+    own.plan.save(place)
+    again = FederationPlan.load(place)
+    assert again == own.plan
+    assert repr(again.model()) == repr(own.plan.model())
+
+
+def test_a_ledger_without_room_for_all_steps_books_none(tmp_path):
+    own = setting(tmp_path, SCALED)
+    BudgetLedger(tmp_path / "1.db", epsilon=1.1, delta=2e-6)
+    with pytest.raises(BudgetExceeded, match="room for all steps"):
+        own.serve(1, patience=1.0)
+    assert own.ledger(1).spends() == []
+
+
+def test_a_pipeline_among_processes_writes_a_record_for_each_step(tmp_path):
+    own, plan = setting(tmp_path, SCALED), tmp_path / "plan.json"
+    own.plan.save(plan)
+    runs = [Running(lambda i=i: own.serve(i)) for i in (1, 2)]
+    hub = Running(lambda: coordinate(own.plan, own.hub, patience=20.0))
+    own.ledger(0)
+    own.keys[0].save(tmp_path / "0.key")
+    one = process(
+        *("serve", "--data", own.data(0), "--ledger", tmp_path / "0.db"),
+        *("--key", tmp_path / "0.key", "--approve", plan),
+        *("--record", tmp_path / "0.json"),
+    )
+    told = one.communicate(timeout=120)
+    assert one.returncode == 0, told
+    [run.outcome() for run in (hub, *runs)]
+    records = json.loads((tmp_path / "0.json").read_text())
+    assert [record["estimator"] for record in records] == [
+        "DPStandardScaler",
+        "DPLogisticRegression",
+    ]
+
+
+class LastChosen:
+    """NumPy whose largest number is the last one, once records are asked."""
+
+    def __getattr__(self, name):
+        return getattr(np, name)
+
+    def argmax(self, scores):
+        return 0 if is_rehearsing() else len(scores) - 1
+
+
+def test_a_search_may_choose_any_candidate_of_its_plan(tmp_path, monkeypatch):
+    """The rehearsal chooses the first; all rounds of the others are in the plan."""
+    given = clone(PLANNED["search of steps"][0])
+    name = "dplogisticregression__solver_params"
+    own = setting(tmp_path, given)
+    lengths = sorted({len(path) for path in own.plan.paths})
+    assert lengths == [3 + 6 + 1 + 3, 3 + 6 + 1 + 6]
+    assert "13 or 16 rounds" in str(own.plan)
+    monkeypatch.setattr(_composition, "np", LastChosen())
+    models = fitted(own)
+    assert [one.best_params_[name] for one in models] == [{"n_steps": 6}] * 4
+    assert len({predicted(one).tobytes() for one in models}) == 1
+
+
+def test_broken_twin_with_the_rounds_of_one_candidate_alone_ends_the_fit(
+    tmp_path, monkeypatch
+):
+    given = clone(PLANNED["search of steps"][0])
+    monkeypatch.setattr(LocalOwners, "one_of", lambda self, fits: None)
+    own = setting(tmp_path, given)
+    assert own.plan.others == ()
+    monkeypatch.setattr(_composition, "np", LastChosen())
+    runs = [Running(lambda i=i: own.serve(i, patience=2.0)) for i in range(3)]
+    hub = Running(lambda: coordinate(own.plan, own.hub, patience=2.0))
+    for one in (hub, *runs):
+        with pytest.raises(SourceError):
+            one.outcome()
+
+
+def test_mappings_by_labels_come_back():
+    grid = {"C": [0.1, 1.0], "classes": [{0: 1.0, 1: (2.0,)}]}
+    given = DPGridSearchCV(LINEAR, grid, epsilon=1.0)
+    again = model_of("DPGridSearchCV", params_of(given), None)
+    assert again.param_grid == grid
+
+
+class Stranger(DPLogisticRegression):
+    """Its name is on no list."""
+
+
+Stranger.__name__ = "DPLogisticRegression"
+
+
+@pytest.mark.parametrize(
+    ("given", "error"),
+    [
+        (make_pipeline(DPStandardScaler(1.0, bounds=(-2, 2)), Stranger(1.0)), Refused),
+        (make_pipeline("passthrough", LINEAR, memory="cache"), ValueError),
+        (
+            make_pipeline(
+                DPStandardScaler(1.0, bounds=(-2, 2), random_state=0), LINEAR
+            ),
+            ValueError,
+        ),
+    ],
+)
+def test_what_brings_code_or_places_of_its_own_is_refused(given, error, tmp_path):
+    with pytest.raises(error):
+        setting(tmp_path, given)
+
+
+def hidden(**more):
+    """Parameters of a pipeline whose second step has others."""
+    stored = json.loads(params_of(SCALED))
+    ((_, step),) = stored["steps"][1]["tuple"][1]["model"].items()
+    step.update(more)
+    return json.dumps(stored)
+
+
+@pytest.mark.parametrize("name", ["ledger", "random_state", "memory"])
+def test_a_step_that_brings_its_own_books_is_refused(name, tmp_path):
+    """Broken twin: a check of the outer parameters alone sees none of them."""
+    with pytest.raises(Refused, match="leave ledgers"):
+        model_of("Pipeline", hidden(**{name: None}), None)
+    own = setting(tmp_path, SCALED)
+    with pytest.raises(Refused, match="leave ledgers"):
+        own.serve(0, changed(own.plan, params=hidden(**{name: 0})))
+    assert own.ledger(0).spends() == []
+
+
+def test_a_step_that_would_be_booked_nowhere_is_refused(tmp_path, monkeypatch):
+    """Broken twin: a walk that misses a step leaves it without books."""
+    own = setting(tmp_path, SCALED)
+    monkeypatch.setattr(
+        "skdp.federated._plan_models.private_steps",
+        lambda model: [("last", model.steps[-1][1])],
+    )
+    with pytest.raises(Refused, match="book all of its events"):
+        own.serve(0)
+    assert own.ledger(0).spends() == []
+
+
+def test_a_step_that_is_not_listed_is_refused():
+    stored = hidden().replace("DPStandardScaler", "DPMatrixFactorization")
+    with pytest.raises(Refused, match="must be of one of"):
+        model_of("Pipeline", stored, None)
+    assert "DPMatrixFactorization" not in HOMES
