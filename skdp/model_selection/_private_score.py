@@ -278,11 +278,9 @@ def released_statistic(
         Fitted. Several are compared on tables in memory.
     """
     budget = release._check_privacy_params()
-    has_ledger = release.ledger is not None
-    adjacency = release.adjacency
+    gaussian = _why_gaussian(X, has_ledger=release.ledger is not None)
     planned = replace(
-        _planned(estimator, scoring, budget, adjacency, has_ledger=has_ledger),
-        what=what,
+        _planned(estimator, scoring, budget, release.adjacency, gaussian), what=what
     )
     if not isinstance(X, TableSource):
         return release.statistic(planned, Table(*_accepted(estimator, scoring, X, y)))
