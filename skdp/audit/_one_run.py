@@ -1,0 +1,486 @@
+"""`audit_one_run`: a lower bound on epsilon from a single fit."""
+
+from __future__ import annotations
+
+import html
+import json
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone, is_classifier
+from sklearn.utils import check_random_state
+
+from skdp import _validation as check
+from skdp._floats import FloatArray, IntArray
+from skdp.audit._canary_pairs import BUILDERS, CanaryPairs, Facts
+from skdp.audit._guesses import Guesses, expected_guesses
+from skdp.audit._leaning import leaning
+from skdp.audit._tables import as_table, stacked
+from skdp.privacy._gaussian import gaussian_epsilon, gaussian_mu
+
+Score = Callable[[Any, CanaryPairs], FloatArray]
+# One guess for so many canaries: within a tenth of the best share over claims from 1 to
+# 8 and 400 to 4,000 canaries (benchmarks/one_run.py).
+_ABSTAINING = 5
+# An epsilon is rounded up by less; a lower bound must not be.
+_ROUNDED = 1 - 1e-6
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneRunBounds:
+    """What a number of right guesses refutes.
+
+    Parameters
+    ----------
+    guesses : Guesses
+    delta : float in [0, 1)
+        At which an epsilon is told.
+    confidence : float in (0, 1)
+        Of each bound by itself.
+    """
+
+    guesses: Guesses
+    delta: float
+    confidence: float
+
+    @property
+    def epsilon_lower(self) -> float:
+        """Largest epsilon that is refuted, whatever the release is; 0.0 if none is."""
+        return self.guesses.least_epsilon(self.delta, self.confidence)
+
+    @property
+    def mu_lower(self) -> float:
+        """Largest mu of Gaussian differential privacy that is refuted."""
+        return self.guesses.least_mu(self.confidence)
+
+    @property
+    def gaussian_epsilon_lower(self) -> float:
+        """The epsilon of `mu_lower`, a bound if the release is as Gaussian noise is.
+
+        0.0 if delta is 0, which Gaussian noise does not keep.
+        """
+        if not self.delta:
+            return 0.0
+        return gaussian_epsilon(self.mu_lower, self.delta) * _ROUNDED
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneRunAudit:
+    """Lower bounds on what one fit has told.
+
+    Parameters
+    ----------
+    bounds : OneRunBounds
+        Of the guesses that were made.
+    expected : OneRunBounds or None
+        Said in advance: the bounds of the guesses to be expected where nothing but
+        Gaussian noise of the claimed size hides a canary. None without a finite claim.
+    claimed_epsilon : float or None
+        None if none is known.
+    adjacency : {"replace_one", "zero_out"}
+        What a turned coin is a step of.
+    estimator : str
+        Name of its class.
+    """
+
+    bounds: OneRunBounds
+    expected: OneRunBounds | None
+    claimed_epsilon: float | None
+    adjacency: str
+    estimator: str
+
+    @property
+    def epsilon_lower(self) -> float:
+        """Largest epsilon that is refuted at the claimed delta."""
+        return self.bounds.epsilon_lower
+
+    @property
+    def mu_lower(self) -> float:
+        """Largest mu of Gaussian differential privacy that is refuted."""
+        return self.bounds.mu_lower
+
+    @property
+    def gaussian_epsilon_lower(self) -> float:
+        """The epsilon of `mu_lower`, of releases as private as Gaussian noise."""
+        return self.bounds.gaussian_epsilon_lower
+
+    @property
+    def refutes(self) -> bool:
+        """Whether the claimed epsilon and delta are refuted, whatever the release is."""
+        return self._claimed() < self.epsilon_lower
+
+    @property
+    def refutes_gaussian(self) -> bool:
+        """Whether Gaussian noise for the claimed epsilon and delta is refuted."""
+        return self._claimed() < self.gaussian_epsilon_lower
+
+    def _claimed(self) -> float:
+        return math.inf if self.claimed_epsilon is None else self.claimed_epsilon
+
+    def sentence(self) -> str:
+        """What was found, in one sentence, to be quoted."""
+        found, of = self.bounds.guesses, self.bounds
+        return (
+            f"One fit of {self.estimator} was read well enough to guess "
+            f"{found.n_right} of {found.n_guesses} coins rightly: epsilon is above "
+            f"{self.epsilon_lower:.2f}, and above {self.gaussian_epsilon_lower:.2f} if "
+            f"its noise is Gaussian (delta {of.delta:g}, {self.adjacency}, confidence "
+            f"{of.confidence:g} each)."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """All numbers, JSON-ready."""
+        expected = self.expected
+        return {
+            "estimator": self.estimator,
+            "adjacency": self.adjacency,
+            "claimed_epsilon": _finite(self.claimed_epsilon),
+            "delta": self.bounds.delta,
+            "confidence": self.bounds.confidence,
+            "n_canaries": self.bounds.guesses.n_canaries,
+            "n_guesses": self.bounds.guesses.n_guesses,
+            "n_right": self.bounds.guesses.n_right,
+            "epsilon_lower": self.epsilon_lower,
+            "mu_lower": self.mu_lower,
+            "gaussian_epsilon_lower": self.gaussian_epsilon_lower,
+            "expected_epsilon_lower": expected and expected.epsilon_lower,
+            "expected_gaussian_epsilon_lower": (
+                expected and expected.gaussian_epsilon_lower
+            ),
+            "refutes": self.refutes,
+            "refutes_gaussian": self.refutes_gaussian,
+            "sentence": self.sentence(),
+        }
+
+    def to_json(self) -> str:
+        """`to_dict` as text."""
+        return json.dumps(self.to_dict(), indent=2, sort_keys=True, allow_nan=False)
+
+    def _rows(self) -> list[tuple[str, str]]:
+        claim = "none" if self.claimed_epsilon is None else f"{self.claimed_epsilon:g}"
+        rows = [("claimed epsilon", claim)]
+        if self.expected is not None:
+            known = self.expected
+            rows.append(
+                (
+                    "at most to expect",
+                    f"{known.epsilon_lower:.2f}, Gaussian "
+                    f"{known.gaussian_epsilon_lower:.2f}",
+                )
+            )
+        told = {True: "yes", False: "no"}
+        rows.append(("claim refuted", told[self.refutes]))
+        rows.append(("as Gaussian noise", told[self.refutes_gaussian]))
+        return rows
+
+    def __repr__(self) -> str:
+        lines = [f"  {name:<20} {value}" for name, value in self._rows()]
+        return "\n".join([self.sentence(), *lines])
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><th style='text-align:left'>{html.escape(name)}</th>"
+            f"<td style='text-align:left'>{html.escape(value)}</td></tr>"
+            for name, value in self._rows()
+        )
+        return f"<div><p>{html.escape(self.sentence())}</p><table>{rows}</table></div>"
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
+
+
+def one_run_power(
+    n_canaries: int = 1000,
+    *,
+    epsilon: float,
+    delta: float,
+    n_guesses: int | None = None,
+    strength: float = 1.0,
+    confidence: float = 0.95,
+) -> OneRunBounds:
+    """What an audit of one run is expected to find, said before any fit.
+
+    Parameters
+    ----------
+    n_canaries : int of at least 1, default=1000
+    epsilon : float in [1e-6, 1e8]
+        That the release keeps in truth, as closely as Gaussian noise can.
+    delta : float in [1e-50, 1)
+    n_guesses : int of at least 1 and at most `n_canaries`, or None, default=None
+        As in `audit_one_run`.
+    strength : float in (0, 10], default=1.0
+        How far apart a canary's two versions look, as a share of the largest distance
+        that the guarantee allows for. 1.0: only noise hides them.
+    confidence : float in (0, 1), default=0.95
+
+    Returns
+    -------
+    OneRunBounds
+        Of the expected number of right guesses, rounded down.
+
+    Examples
+    --------
+    >>> from skdp.audit import one_run_power
+    >>> power = one_run_power(1000, epsilon=4.0, delta=1e-6, strength=0.5)
+    >>> round(power.epsilon_lower, 2), round(power.gaussian_epsilon_lower, 2)
+    (0.47, 0.81)
+    """
+    n = check.check_count("n_canaries", n_canaries)
+    r = _n_guesses(n_guesses, n)
+    strength = check.check_real("strength", strength, low=0, high=10, low_open=True)
+    mu = gaussian_mu(check.check_epsilon(epsilon), check.check_delta(delta)) * strength
+    return OneRunBounds(
+        guesses=expected_guesses(n, r, mu),
+        delta=delta,
+        confidence=_check_confidence(confidence),
+    )
+
+
+def audit_one_run(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    *,
+    n_canaries: int = 1000,
+    n_guesses: int | None = None,
+    canaries: str | CanaryPairs = "columns",
+    score: Score | None = None,
+    adjacency: str | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    confidence: float = 0.95,
+    random_state: int | None = None,
+) -> OneRunAudit:
+    r"""Fit once with many canaries, and bound epsilon from below by what is seen.
+
+    Each canary has two versions. A public coin of its own says which one the estimator
+    is fitted with; the fit is scored, and the coins of the surest scores are guessed.
+    So many right guesses are unlikely where a claim is true ([1]_, [2]_; both bounds
+    are derived in ``docs/proofs/one_run.md``).
+
+    One fit refutes far less than many: bounds near a true epsilon are not to be
+    expected, and `one_run_power` says what is. A bound below the claim does not confirm
+    it.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Of skdp or not; what is fitted is a clone.
+    X : ndarray or data frame of shape (n_samples, n_features)
+        Synthetic or sacrificial: an audit is not private, and on no books.
+    y : array-like of shape (n_samples,)
+    n_canaries : int of at least 1, default=1000
+        Rows that are added to X. Ignored if they are given.
+    n_guesses : int of at least 1 and at most `n_canaries`, or None, default=None
+        None: a fifth of them, and 1 at least.
+    canaries : {"columns", "rows"} or CanaryPairs, default="columns"
+        "columns": each has a column of its own, at the norm of the rows; for estimators
+        of numbers. "rows": random directions among the features. Labels or targets are
+        as far apart as the estimator's ``classes`` or ``target_bounds``, or else y.
+        Under replace_one the versions have the labels exchanged; under zero_out one is
+        a record with a random label and the other a row of zeros, which is the null
+        record where no intercept is fitted.
+    score : callable or None, default=None
+        ``score(model, pairs)`` gives an ndarray of shape (n_canaries,): the larger
+        compared with the others, the likelier the first version. None: how far the
+        model leans to the label of the first version rather than the other's.
+    adjacency : {"replace_one", "zero_out"} or None, default=None
+        None: the estimator's own. It must be given if the estimator has none.
+    epsilon, delta : float or None, default=None
+        The claim, of the whole estimator. None: its only parameters of these names; a
+        delta of 0 if there is none.
+    confidence : float in (0, 1), default=0.95
+        Of each of the two bounds.
+    random_state : int or None, default=None
+        Of coins and canaries, which are public; not of the estimator.
+
+    Returns
+    -------
+    OneRunAudit
+
+    Raises
+    ------
+    ValueError
+        If the estimator has a ledger, another unit than the record, or no adjacency; if
+        zero_out is asked for with an intercept; if there are not two labels.
+
+    References
+    ----------
+    .. [1] Steinke, Nasr and Jagielski (2023). Privacy auditing with one (1) training
+       run. NeurIPS, Theorem 5.2. https://arxiv.org/abs/2305.08846
+    .. [2] Mahloujifar, Melis and Chaudhuri (2024). Auditing f-differential privacy in
+       one run, Theorem 9. https://arxiv.org/abs/2410.22235
+
+    Deviations: another term for delta; coins choose between two versions of a record,
+    so that n stays and the adjacency is the estimator's.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdp import DPLinearRegression
+    >>> from skdp.audit import audit_one_run
+    >>> X, y = np.zeros((500, 3)), np.zeros(500)
+    >>> model = DPLinearRegression(epsilon=4.0, target_bounds=(-1, 1), random_state=0)
+    >>> found = audit_one_run(model, X, y, n_canaries=400, random_state=0)
+    >>> found.refutes, found.gaussian_epsilon_lower > 0.5
+    (False, True)
+    """
+    check.check_random_state(random_state)
+    claim = _claim_of(estimator, epsilon, delta)
+    relation = _relation_of(estimator, adjacency)
+    # Coins of their own stream: an estimator with the same seed must not draw them.
+    draws = check_random_state(
+        None if random_state is None else (random_state + 1) * 2654435761 % 2**32
+    )
+    facts = _facts_of(estimator, y, relation)
+    beside, pairs = _planted(canaries, X, n_canaries, facts, draws)
+    r = _n_guesses(n_guesses, len(pairs))
+    confidence = _check_confidence(confidence)
+    expected = None
+    if claim[0] is not None and math.isfinite(claim[0]) and claim[1]:
+        told = {"epsilon": claim[0], "delta": claim[1], "confidence": confidence}
+        expected = one_run_power(len(pairs), n_guesses=r, **told)
+    coins = draws.randint(2, size=len(pairs))
+    planted_X, planted_y = pairs.as_coins_say(coins)
+    model = clone(estimator).fit(
+        stacked([beside, planted_X]), stacked([as_table(y), planted_y])
+    )
+    scores = (score or _Leaning(facts))(model, pairs)
+    guesses = Guesses(
+        n_canaries=len(pairs), n_guesses=r, n_right=_n_right(scores, coins, r)
+    )
+    return OneRunAudit(
+        bounds=OneRunBounds(guesses=guesses, delta=claim[1], confidence=confidence),
+        expected=expected,
+        claimed_epsilon=claim[0],
+        adjacency=relation,
+        estimator=type(estimator).__name__,
+    )
+
+
+def _n_guesses(n_guesses: int | None, n_canaries: int) -> int:
+    if n_guesses is None:
+        return max(1, n_canaries // _ABSTAINING)
+    return check.check_count("n_guesses", n_guesses, high=n_canaries)
+
+
+def _check_confidence(value: Any) -> float:
+    return check.check_real(
+        "confidence", value, low=0, high=1, low_open=True, high_open=True
+    )
+
+
+def _of_name(estimator: Any, name: str) -> list[Any]:
+    """Values of a parameter of the estimator or of any step of it; None left out."""
+    given = estimator.get_params()
+    return [
+        value
+        for key, value in given.items()
+        if key.rpartition("__")[2] == name and value is not None
+    ]
+
+
+def _only(values: list[Any], default: Any) -> Any:
+    return values[0] if len(values) == 1 else default
+
+
+def _claim_of(
+    estimator: Any, epsilon: float | None, delta: float | None
+) -> tuple[float | None, float]:
+    if epsilon is None:
+        epsilon = _only(_of_name(estimator, "epsilon"), None)
+    if delta is None:
+        delta = _only(_of_name(estimator, "delta"), 0.0)
+    if epsilon is not None:
+        epsilon = check.check_epsilon(epsilon)
+    return epsilon, check.check_delta(delta)
+
+
+def _relation_of(estimator: Any, adjacency: str | None) -> str:
+    """The adjacency that coins are a step of, or a reason why there is none."""
+    if _of_name(estimator, "ledger"):
+        raise ValueError(
+            "audit_one_run needs an estimator without a ledger. Got one. An audit is a "
+            "fit of made-up data and on no books: use set_params(ledger=None)."
+        )
+    if any(unit != "record" for unit in _of_name(estimator, "privacy_unit")):
+        raise ValueError(
+            "audit_one_run needs privacy_unit='record': its coins turn one record at a "
+            "time. Got another unit. Audit the estimator with many fits."
+        )
+    own = {*_of_name(estimator, "adjacency")}
+    if adjacency is not None:
+        own.add(adjacency)
+    if len(own) != 1:
+        raise ValueError(
+            "The 'adjacency' parameter must be that of the estimator, and be given if "
+            f"it has none. Got {sorted(map(str, own))}. Use 'replace_one' for one "
+            "record exchanged, or 'zero_out' for one replaced by the null record."
+        )
+    relation = check.check_choice("adjacency", *own, ("replace_one", "zero_out"))
+    if relation == "zero_out" and any(_of_name(estimator, "fit_intercept")):
+        raise ValueError(
+            "Under zero_out a canary's other version is the null record, which can be "
+            "written as a row of zeros only where no intercept is fitted. Got "
+            "fit_intercept=True. Audit it with fit_intercept=False, or under "
+            "replace_one."
+        )
+    return relation
+
+
+def _facts_of(estimator: Any, y: Any, relation: str) -> Facts:
+    name = "classes" if is_classifier(estimator) else "target_bounds"
+    known = _only(_of_name(estimator, name), None)
+    labels = np.unique(np.asarray(y) if known is None else np.asarray(known))
+    if len(labels) < 2:
+        raise ValueError(
+            "Canaries need two labels or targets that differ. Got one in y. Pass a y "
+            "that has both, or declare classes or target_bounds."
+        )
+    norm = check.check_data_norm(_only(_of_name(estimator, "data_norm"), 1.0))
+    return Facts(norm, labels[0], labels[-1], relation == "replace_one")
+
+
+def _planted(
+    canaries: str | CanaryPairs, X: Any, n_canaries: int, facts: Facts, draws: Any
+) -> tuple[Any, CanaryPairs]:
+    """The rows beside the canaries, and these."""
+    if isinstance(canaries, CanaryPairs):
+        return as_table(X), canaries
+    kind = check.check_choice(
+        "canaries", canaries, BUILDERS, remedy="Or pass CanaryPairs of your own."
+    )
+    n = check.check_count("n_canaries", n_canaries)
+    return BUILDERS[kind](np.asarray(X, dtype=np.float64), n, facts, draws)
+
+
+@dataclass(frozen=True)
+class _Leaning:
+    """How far a model leans to the first version's label."""
+
+    facts: Facts
+
+    def __call__(self, model: Any, pairs: CanaryPairs) -> FloatArray:
+        centre = 0.0 if is_classifier(model) else self.facts.centre()
+        towards = leaning(model, pairs.X, pairs.y, centre)
+        if not self.facts.is_exchanged:
+            return towards
+        return towards - leaning(model, pairs.other_X, pairs.other_y, centre)
+
+
+def _n_right(scores: Any, coins: IntArray, n_guesses: int) -> int:
+    """Right guesses of the coins of the surest scores, as seen from the middle one."""
+    scores = np.asarray(scores, dtype=np.float64)
+    if scores.shape != coins.shape:
+        raise ValueError(
+            f"A score must give one number for each of {len(coins)} canaries. Got an "
+            f"array of shape {scores.shape}. Return an ndarray of shape "
+            "(n_canaries,)."
+        )
+    away = scores - np.median(scores)
+    surest = np.argsort(-np.abs(away), kind="stable")[:n_guesses]
+    return int(np.sum((away[surest] > 0) == (coins[surest] == 1)))
