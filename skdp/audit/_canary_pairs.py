@@ -69,6 +69,8 @@ class Facts:
         Of rows, at most.
     low, high : label or target
         As far apart as they may be.
+    null : label or target
+        That adds nothing to a row of zeros.
     is_exchanged : bool
         Whether the other version is a record, and not the null record.
     """
@@ -76,18 +78,12 @@ class Facts:
     norm: float
     low: Any
     high: Any
+    null: Any
     is_exchanged: bool
 
     def centre(self) -> float:
         """Middle of the targets."""
         return (float(self.low) + float(self.high)) / 2
-
-    def null_label(self) -> Any:
-        """A label that adds nothing to a row of zeros: the target nearest to 0."""
-        try:
-            return min(max(self.low, 0 * self.high), self.high)
-        except TypeError:  # labels that are no numbers
-            return self.low
 
 
 Builder = Callable[
@@ -108,7 +104,9 @@ def column_canaries(
     pairs : CanaryPairs
     """
     rows = facts.norm * np.eye(n)
-    return _beside(X, n), _versions(np.hstack([np.zeros((n, X.shape[1])), rows]), facts, draws)
+    return _beside(X, n), _versions(
+        np.hstack([np.zeros((n, X.shape[1])), rows]), facts, draws
+    )
 
 
 def row_canaries(
@@ -140,9 +138,7 @@ def _versions(rows: FloatArray, facts: Facts, draws: RandomState) -> CanaryPairs
         # The same row with the label of the other end.
         return CanaryPairs(rows, _labels(facts.high, n), rows, _labels(facts.low, n))
     labels = np.where(draws.randint(2, size=n), facts.high, facts.low)
-    return CanaryPairs(
-        rows, labels, np.zeros_like(rows), _labels(facts.null_label(), n)
-    )
+    return CanaryPairs(rows, labels, np.zeros_like(rows), _labels(facts.null, n))
 
 
 def _labels(label: Any, n: int) -> Any:

@@ -5,7 +5,7 @@ data hold. A guesser sees the release alone, names the versions of r canaries of
 choice, and v of the names are right. If one coin turned over is one step of the
 adjacency, an (epsilon, delta)-private release is read so well with probability at most
 
-    P(Binomial(r, p) >= v) + m delta / (1 + exp(epsilon)),   p = 1 / (1 + exp(-epsilon)),
+    P(Binomial(r, p) >= v) + m delta / (1 + exp(epsilon)),  p = 1 / (1 + exp(-epsilon)),
 
 [1]_, Theorem 5.2, with a term for delta of our own, and a mu-Gaussian private one with
 probability at most the smallest tau that the recursion of [2]_, Theorem 9, refutes.
@@ -113,7 +113,9 @@ class Guesses:
         return _last(is_refuted, 0.0, high)[0] if is_refuted(0.0) else 0.0
 
 
-def _last(holds: Callable[[float], bool], low: float, high: float) -> tuple[float, float]:
+def _last(
+    holds: Callable[[float], bool], low: float, high: float
+) -> tuple[float, float]:
     """Both sides of where something that holds at `low` ends, if it does by `high`."""
     if holds(high):
         return high, high

@@ -92,9 +92,7 @@ class MembershipInference:
     @property
     def roc(self) -> tuple[FloatArray, FloatArray]:
         """False and true positive rates at all thresholds."""
-        false, true, _ = roc_curve(
-            self.is_member, self.scores, drop_intermediate=False
-        )
+        false, true, _ = roc_curve(self.is_member, self.scores, drop_intermediate=False)
         return false, true
 
     @property
@@ -226,7 +224,7 @@ def membership_inference(
     n_jobs: int | None = None,
     random_state: int | None = None,
 ) -> MembershipInference:
-    """Attack a fitted model: who of these was it fitted to?
+    """Attack a fitted model: tell those it was fitted to from others.
 
     Clones of the model are fitted to random halves of all records, so that of each
     record it is known what models with and without it make of it; the attacked model's

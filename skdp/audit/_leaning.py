@@ -27,15 +27,14 @@ def margins(model: Any, X: Any, y: Any) -> FloatArray:
     if hasattr(model, "decision_function"):
         scores = np.asarray(model.decision_function(X), dtype=np.float64)
         if scores.ndim == 1:
-            return np.where(y == model.classes_[1], scores, -scores)
+            return np.asarray(np.where(y == model.classes_[1], scores, -scores))
         return _lead(scores, y, model.classes_)
     if not hasattr(model, "predict_proba"):
         return np.where(np.asarray(model.predict(X)) == y, 1.0, -1.0)
     chances = np.asarray(model.predict_proba(X), dtype=np.float64)
     own, others = _apart(chances, y, model.classes_)
-    return np.log(own + _LEAST_PROBABILITY) - np.log(
-        np.sum(others, axis=1) + _LEAST_PROBABILITY
-    )
+    odds = (own + _LEAST_PROBABILITY) / (others.sum(axis=1) + _LEAST_PROBABILITY)
+    return np.asarray(np.log(odds))
 
 
 def _apart(scores: FloatArray, y: Any, classes: Any) -> tuple[FloatArray, FloatArray]:
@@ -50,7 +49,7 @@ def _lead(scores: FloatArray, y: Any, classes: Any) -> FloatArray:
     # A label that the model has never seen leads by nothing: it has the least score.
     least = scores.min(axis=1)
     own = np.where(is_own.any(axis=1), _apart(scores, y, classes)[0], least)
-    return own - np.where(is_own, -np.inf, scores).max(axis=1)
+    return np.asarray(own - np.where(is_own, -np.inf, scores).max(axis=1))
 
 
 def leaning(model: Any, X: Any, y: Any, centre: float = 0.0) -> FloatArray:

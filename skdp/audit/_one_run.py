@@ -109,7 +109,7 @@ class OneRunAudit:
 
     @property
     def refutes(self) -> bool:
-        """Whether the claimed epsilon and delta are refuted, whatever the release is."""
+        """Whether the claimed epsilon and delta are refuted, for any release."""
         return self._claimed() < self.epsilon_lower
 
     @property
@@ -337,7 +337,7 @@ def audit_one_run(
         None if random_state is None else (random_state + 1) * 2654435761 % 2**32
     )
     facts = _facts_of(estimator, y, relation)
-    beside, pairs = _planted(canaries, X, n_canaries, facts, draws)
+    beside, pairs = _planted(canaries, X, n_canaries, facts, draws, estimator)
     r = _n_guesses(n_guesses, len(pairs))
     confidence = _check_confidence(confidence)
     expected = None
@@ -421,7 +421,7 @@ def _relation_of(estimator: Any, adjacency: str | None) -> str:
             f"it has none. Got {sorted(map(str, own))}. Use 'replace_one' for one "
             "record exchanged, or 'zero_out' for one replaced by the null record."
         )
-    relation = check.check_choice("adjacency", *own, ("replace_one", "zero_out"))
+    relation = check.check_choice("adjacency", own.pop(), ("replace_one", "zero_out"))
     if relation == "zero_out" and any(_of_name(estimator, "fit_intercept")):
         raise ValueError(
             "Under zero_out a canary's other version is the null record, which can be "
@@ -442,11 +442,19 @@ def _facts_of(estimator: Any, y: Any, relation: str) -> Facts:
             "that has both, or declare classes or target_bounds."
         )
     norm = check.check_data_norm(_only(_of_name(estimator, "data_norm"), 1.0))
-    return Facts(norm, labels[0], labels[-1], relation == "replace_one")
+    low, high = labels[0], labels[-1]
+    # Any label will do for a row of zeros; a target is added up by some solvers.
+    null = low if is_classifier(estimator) else min(max(low, 0.0), high)
+    return Facts(norm, low, high, null, relation == "replace_one")
 
 
 def _planted(
-    canaries: str | CanaryPairs, X: Any, n_canaries: int, facts: Facts, draws: Any
+    canaries: str | CanaryPairs,
+    X: Any,
+    n_canaries: int,
+    facts: Facts,
+    draws: Any,
+    estimator: Any,
 ) -> tuple[Any, CanaryPairs]:
     """The rows beside the canaries, and these."""
     if isinstance(canaries, CanaryPairs):
@@ -454,6 +462,14 @@ def _planted(
     kind = check.check_choice(
         "canaries", canaries, BUILDERS, remedy="Or pass CanaryPairs of your own."
     )
+    has_null_rows = estimator.get_params(deep=False).get("fit_intercept") is False
+    if not (facts.is_exchanged or has_null_rows):
+        raise ValueError(
+            "Under zero_out a canary's other version is the null record, which is "
+            "known to be a row of zeros for models with fit_intercept=False alone. Got "
+            "another estimator. Audit it under replace_one, or pass CanaryPairs with "
+            "null records of its own."
+        )
     n = check.check_count("n_canaries", n_canaries)
     return BUILDERS[kind](np.asarray(X, dtype=np.float64), n, facts, draws)
 

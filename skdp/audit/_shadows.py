@@ -97,9 +97,7 @@ def fitted_shadows(
     n = len(y)
     halves = [draws.permutation(n) for _ in range(n_shadows // 2)]
     places = [np.sort(p) for half in halves for p in (half[: n // 2], half[n // 2 :])]
-    fits = [
-        delayed(_seen)(_shadow(model, draws), X, y, chosen) for chosen in places
-    ]
+    fits = [delayed(_seen)(_shadow(model, draws), X, y, chosen) for chosen in places]
     is_in = np.zeros((len(places), n), dtype=bool)
     for row, chosen in zip(is_in, places, strict=True):
         row[chosen] = True
