@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 from scipy.special import log_expit
 from sklearn.base import is_classifier
 
@@ -92,6 +93,11 @@ def infer_attribute(
     Values count by how frequent they are among all records.
     """
     column, values = declared_values(attribute)
+    if issparse(X):
+        raise ValueError(
+            "A column of a sparse matrix cannot be guessed. Got one as X. Pass an "
+            "array or a data frame."
+        )
     true = _codes(X, column, values)
     known = true >= 0
     shares = np.bincount(true[known], minlength=len(values)) / max(1, known.sum())

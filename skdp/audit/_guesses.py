@@ -8,8 +8,8 @@ adjacency, an (epsilon, delta)-private release is read so well with probability 
     P(Binomial(r, p) >= v) + m delta / (1 + exp(epsilon)),  p = 1 / (1 + exp(-epsilon)),
 
 [1]_, Theorem 5.2, with a term for delta of our own, and a mu-Gaussian private one with
-probability at most the smallest tau that the recursion of [2]_, Theorem 9, refutes.
-Both are derived in ``docs/proofs/one_run.md``.
+probability at most the smallest tau that the recursion of [2]_ refutes. Both are
+derived in ``docs/proofs/one_run.md``.
 
 References
 ----------

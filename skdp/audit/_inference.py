@@ -300,11 +300,11 @@ def membership_inference(
     if attribute is not None:
         declared_values(attribute)
     X, y, is_member = _pool(members, non_members)
-    draws = check_random_state(random_state)
-    shadows = fitted_shadows(model, X, y, n_shadows, draws, n_jobs)
     told = None
     if attribute is not None:
         told = infer_attribute(model, X, y, is_member, attribute)
+    draws = check_random_state(random_state)
+    shadows = fitted_shadows(model, X, y, n_shadows, draws, n_jobs)
     return MembershipInference(
         scores=shadows.log_ratio(statistic(model, X, y)),
         is_member=is_member,

@@ -227,12 +227,14 @@ def one_run_power(
     >>> from skdp.audit import one_run_power
     >>> power = one_run_power(1000, epsilon=4.0, delta=1e-6, strength=0.5)
     >>> round(power.epsilon_lower, 2), round(power.gaussian_epsilon_lower, 2)
-    (0.47, 0.81)
+    (0.47, 0.84)
     """
     n = check.check_count("n_canaries", n_canaries)
     r = _n_guesses(n_guesses, n)
     strength = check.check_real("strength", strength, low=0, high=10, low_open=True)
-    mu = gaussian_mu(check.check_epsilon(epsilon), check.check_delta(delta)) * strength
+    epsilon = check.check_real("epsilon", epsilon, low=1e-6, high=1e8)
+    delta = check.check_real("delta", delta, low=1e-50, high=1, high_open=True)
+    mu = gaussian_mu(epsilon, delta) * strength
     return OneRunBounds(
         guesses=expected_guesses(n, r, mu),
         delta=delta,
@@ -313,7 +315,7 @@ def audit_one_run(
     .. [1] Steinke, Nasr and Jagielski (2023). Privacy auditing with one (1) training
        run. NeurIPS, Theorem 5.2. https://arxiv.org/abs/2305.08846
     .. [2] Mahloujifar, Melis and Chaudhuri (2024). Auditing f-differential privacy in
-       one run, Theorem 9. https://arxiv.org/abs/2410.22235
+       one run. https://arxiv.org/abs/2410.22235
 
     Deviations: another term for delta; coins choose between two versions of a record,
     so that n stays and the adjacency is the estimator's.
@@ -324,7 +326,9 @@ def audit_one_run(
     >>> from skdp import DPLinearRegression
     >>> from skdp.audit import audit_one_run
     >>> X, y = np.zeros((500, 3)), np.zeros(500)
-    >>> model = DPLinearRegression(epsilon=4.0, target_bounds=(-1, 1), random_state=0)
+    >>> model = DPLinearRegression(
+    ...     epsilon=4.0, target_bounds=(-1, 1), fit_intercept=False, random_state=0
+    ... )
     >>> found = audit_one_run(model, X, y, n_canaries=400, random_state=0)
     >>> found.refutes, found.gaussian_epsilon_lower > 0.5
     (False, True)
@@ -491,10 +495,10 @@ class _Leaning:
 def _n_right(scores: Any, coins: IntArray, n_guesses: int) -> int:
     """Right guesses of the coins of the surest scores, as seen from the middle one."""
     scores = np.asarray(scores, dtype=np.float64)
-    if scores.shape != coins.shape:
+    if scores.shape != coins.shape or not np.isfinite(scores).all():
         raise ValueError(
-            f"A score must give one number for each of {len(coins)} canaries. Got an "
-            f"array of shape {scores.shape}. Return an ndarray of shape "
+            f"A score must give one finite number for each of {len(coins)} canaries. "
+            f"Got an array of shape {scores.shape}. Return an ndarray of shape "
             "(n_canaries,)."
         )
     away = scores - np.median(scores)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy import sparse
 
 from skdp._floats import IntArray
 
@@ -19,6 +20,8 @@ def stacked(tables: list[Any]) -> Any:
     """Tables of the same kind below one another."""
     if all(hasattr(table, "iloc") for table in tables):
         return pd.concat(tables, ignore_index=True)
+    if any(sparse.issparse(table) for table in tables):
+        return sparse.vstack(tables, format="csr")
     return np.concatenate([np.asarray(table) for table in tables])
 
 

@@ -470,6 +470,8 @@ def test_what_is_refused(tmp_path):
     refused("n_canaries", linear(), n_canaries=0)
     refused("confidence", linear(), confidence=1.0)
     refused("shape", linear(), score=lambda model, pairs: np.zeros(3), n_canaries=9)
+    nothing = partial(np.full, 9, np.nan)
+    refused("finite", linear(), score=lambda *_: nothing(), n_canaries=9)
     refused("two labels", NoisyDirections(), y=np.zeros(600), adjacency="replace_one")
     with pytest.raises(ValueError, match="row by row"):
         CanaryPairs(np.eye(2), [0, 1], np.eye(3), [0, 1, 1])

@@ -12,6 +12,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse import csr_matrix
 from scipy.stats import norm
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.exceptions import NotFittedError
@@ -133,6 +134,19 @@ def test_a_ledger_is_left_alone(tmp_path):
     assert len(list(books.spends())) == 1
     told = json.loads(found.to_json())
     assert told["on_the_books"] is False
+
+
+def test_sparse_rows():
+    dense = attacked(KNeighborsRegressor(1), NOISE)
+    found = attacked(KNeighborsRegressor(1), NOISE, X=csr_matrix(X))
+    assert found.auc == pytest.approx(dense.auc, abs=1e-3)
+    with pytest.raises(ValueError, match="sparse"):
+        attacked(
+            KNeighborsRegressor(1),
+            NOISE,
+            X=csr_matrix(X),
+            attribute={0: Categories([0, 1])},
+        )
 
 
 def test_it_says_that_it_is_not_private():
