@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.random import RandomState
 
 from skdp._floats import FloatArray, IntArray
 from skdp.audit._tables import as_table, stacked, taken
@@ -86,13 +85,11 @@ class Facts:
         return (float(self.low) + float(self.high)) / 2
 
 
-Builder = Callable[
-    [FloatArray, int, Facts, RandomState], tuple[FloatArray, CanaryPairs]
-]
+Builder = Callable[[FloatArray, int, Facts, Any], tuple[FloatArray, CanaryPairs]]
 
 
 def column_canaries(
-    X: FloatArray, n: int, facts: Facts, draws: RandomState
+    X: FloatArray, n: int, facts: Facts, draws: Any
 ) -> tuple[FloatArray, CanaryPairs]:
     """A new column for each canary, in which all other rows have 0.
 
@@ -110,7 +107,7 @@ def column_canaries(
 
 
 def row_canaries(
-    X: FloatArray, n: int, facts: Facts, draws: RandomState
+    X: FloatArray, n: int, facts: Facts, draws: Any
 ) -> tuple[FloatArray, CanaryPairs]:
     """Rows in random directions of the features that there are.
 
@@ -132,7 +129,7 @@ def _beside(X: FloatArray, n: int) -> FloatArray:
     return np.hstack([X, np.zeros((len(X), n))])
 
 
-def _versions(rows: FloatArray, facts: Facts, draws: RandomState) -> CanaryPairs:
+def _versions(rows: FloatArray, facts: Facts, draws: Any) -> CanaryPairs:
     n = len(rows)
     if facts.is_exchanged:
         # The same row with the label of the other end.

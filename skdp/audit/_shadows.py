@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
-from numpy.random import RandomState
 from sklearn.base import clone, is_classifier
 
 from skdp._floats import FloatArray
@@ -88,7 +87,7 @@ Fit = Callable[[Any, Any, Any], Any]
 
 
 def fitted_shadows(
-    model: Any, X: Any, y: Any, n_shadows: int, draws: RandomState, n_jobs: int | None
+    model: Any, X: Any, y: Any, n_shadows: int, draws: Any, n_jobs: int | None
 ) -> Shadows:
     """Fit clones to random halves of the pool, in pairs: one half, and the other one.
 
@@ -108,7 +107,7 @@ def _seen(shadow: Any, X: Any, y: Any, chosen: Any) -> FloatArray:
     return statistic(shadow.fit(taken(X, chosen), taken(y, chosen)), X, y)
 
 
-def _shadow(model: Any, draws: RandomState) -> Any:
+def _shadow(model: Any, draws: Any) -> Any:
     """A clone on nobody's books, with a seed of its own where the model has one."""
     shadow = clone(model)
     changed: dict[str, Any] = {}
