@@ -6,12 +6,8 @@ from skdp.audit._guesses import Guesses
 from skdp.audit._inference import MembershipInference, membership_inference
 from skdp.audit._inference_display import MembershipInferenceDisplay
 from skdp.audit._membership_risk import MembershipRisk, membership_risk
-from skdp.audit._one_run import (
-    OneRunAudit,
-    OneRunBounds,
-    audit_one_run,
-    one_run_power,
-)
+from skdp.audit._one_run import audit_one_run, one_run_power
+from skdp.audit._one_run_report import OneRunAudit, OneRunBounds
 from skdp.audit._risk_display import MembershipRiskDisplay
 
 __all__ = [

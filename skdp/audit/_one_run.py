@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import html
-import json
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -18,179 +15,21 @@ from skdp._floats import FloatArray, IntArray
 from skdp.audit._canary_pairs import BUILDERS, CanaryPairs, Facts
 from skdp.audit._guesses import Guesses, expected_guesses
 from skdp.audit._leaning import leaning
+from skdp.audit._one_run_facts import (
+    Claim,
+    check_auditable,
+    claim_of,
+    facts_of,
+    relation_of,
+)
+from skdp.audit._one_run_report import OneRunAudit, OneRunBounds
 from skdp.audit._tables import as_table, stacked
-from skdp.privacy._gaussian import gaussian_epsilon, gaussian_mu
+from skdp.privacy._gaussian import gaussian_mu
 
 Score = Callable[[Any, CanaryPairs], FloatArray]
-# One guess for so many canaries: within a tenth of the best share over claims from 1 to
-# 8 and 400 to 4,000 canaries (benchmarks/one_run.py).
+# One guess for so many canaries: near to the best share for claims from 1 to 8 and 400
+# to 4,000 canaries (benchmarks/one_run.py).
 _ABSTAINING = 5
-# An epsilon is rounded up by less; a lower bound must not be.
-_ROUNDED = 1 - 1e-6
-
-
-@dataclass(frozen=True, kw_only=True)
-class OneRunBounds:
-    """What a number of right guesses refutes.
-
-    Parameters
-    ----------
-    guesses : Guesses
-    delta : float in [0, 1)
-        At which an epsilon is told.
-    confidence : float in (0, 1)
-        Of each bound by itself.
-    """
-
-    guesses: Guesses
-    delta: float
-    confidence: float
-
-    @property
-    def epsilon_lower(self) -> float:
-        """Largest epsilon that is refuted, whatever the release is; 0.0 if none is."""
-        return self.guesses.least_epsilon(self.delta, self.confidence)
-
-    @property
-    def mu_lower(self) -> float:
-        """Largest mu of Gaussian differential privacy that is refuted."""
-        return self.guesses.least_mu(self.confidence)
-
-    @property
-    def gaussian_epsilon_lower(self) -> float:
-        """The epsilon of `mu_lower`, a bound if the release is as Gaussian noise is.
-
-        0.0 if delta is 0, which Gaussian noise does not keep.
-        """
-        if not self.delta:
-            return 0.0
-        return gaussian_epsilon(self.mu_lower, self.delta) * _ROUNDED
-
-
-@dataclass(frozen=True, kw_only=True)
-class OneRunAudit:
-    """Lower bounds on what one fit has told.
-
-    Parameters
-    ----------
-    bounds : OneRunBounds
-        Of the guesses that were made.
-    expected : OneRunBounds or None
-        Said in advance: the bounds of the guesses to be expected where nothing but
-        Gaussian noise of the claimed size hides a canary. None without a finite claim.
-    claimed_epsilon : float or None
-        None if none is known.
-    adjacency : {"replace_one", "zero_out"}
-        What a turned coin is a step of.
-    estimator : str
-        Name of its class.
-    """
-
-    bounds: OneRunBounds
-    expected: OneRunBounds | None
-    claimed_epsilon: float | None
-    adjacency: str
-    estimator: str
-
-    @property
-    def epsilon_lower(self) -> float:
-        """Largest epsilon that is refuted at the claimed delta."""
-        return self.bounds.epsilon_lower
-
-    @property
-    def mu_lower(self) -> float:
-        """Largest mu of Gaussian differential privacy that is refuted."""
-        return self.bounds.mu_lower
-
-    @property
-    def gaussian_epsilon_lower(self) -> float:
-        """The epsilon of `mu_lower`, of releases as private as Gaussian noise."""
-        return self.bounds.gaussian_epsilon_lower
-
-    @property
-    def refutes(self) -> bool:
-        """Whether the claimed epsilon and delta are refuted, for any release."""
-        return self._claimed() < self.epsilon_lower
-
-    @property
-    def refutes_gaussian(self) -> bool:
-        """Whether Gaussian noise for the claimed epsilon and delta is refuted."""
-        return self._claimed() < self.gaussian_epsilon_lower
-
-    def _claimed(self) -> float:
-        return math.inf if self.claimed_epsilon is None else self.claimed_epsilon
-
-    def sentence(self) -> str:
-        """What was found, in one sentence, to be quoted."""
-        found, of = self.bounds.guesses, self.bounds
-        return (
-            f"One fit of {self.estimator} was read well enough to guess "
-            f"{found.n_right} of {found.n_guesses} coins rightly: epsilon is above "
-            f"{self.epsilon_lower:.2f}, and above {self.gaussian_epsilon_lower:.2f} if "
-            f"its noise is Gaussian (delta {of.delta:g}, {self.adjacency}, confidence "
-            f"{of.confidence:g} each)."
-        )
-
-    def to_dict(self) -> dict[str, Any]:
-        """All numbers, JSON-ready."""
-        expected = self.expected
-        return {
-            "estimator": self.estimator,
-            "adjacency": self.adjacency,
-            "claimed_epsilon": _finite(self.claimed_epsilon),
-            "delta": self.bounds.delta,
-            "confidence": self.bounds.confidence,
-            "n_canaries": self.bounds.guesses.n_canaries,
-            "n_guesses": self.bounds.guesses.n_guesses,
-            "n_right": self.bounds.guesses.n_right,
-            "epsilon_lower": self.epsilon_lower,
-            "mu_lower": self.mu_lower,
-            "gaussian_epsilon_lower": self.gaussian_epsilon_lower,
-            "expected_epsilon_lower": expected and expected.epsilon_lower,
-            "expected_gaussian_epsilon_lower": (
-                expected and expected.gaussian_epsilon_lower
-            ),
-            "refutes": self.refutes,
-            "refutes_gaussian": self.refutes_gaussian,
-            "sentence": self.sentence(),
-        }
-
-    def to_json(self) -> str:
-        """`to_dict` as text."""
-        return json.dumps(self.to_dict(), indent=2, sort_keys=True, allow_nan=False)
-
-    def _rows(self) -> list[tuple[str, str]]:
-        claim = "none" if self.claimed_epsilon is None else f"{self.claimed_epsilon:g}"
-        rows = [("claimed epsilon", claim)]
-        if self.expected is not None:
-            known = self.expected
-            rows.append(
-                (
-                    "at most to expect",
-                    f"{known.epsilon_lower:.2f}, Gaussian "
-                    f"{known.gaussian_epsilon_lower:.2f}",
-                )
-            )
-        told = {True: "yes", False: "no"}
-        rows.append(("claim refuted", told[self.refutes]))
-        rows.append(("as Gaussian noise", told[self.refutes_gaussian]))
-        return rows
-
-    def __repr__(self) -> str:
-        lines = [f"  {name:<20} {value}" for name, value in self._rows()]
-        return "\n".join([self.sentence(), *lines])
-
-    def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><th style='text-align:left'>{html.escape(name)}</th>"
-            f"<td style='text-align:left'>{html.escape(value)}</td></tr>"
-            for name, value in self._rows()
-        )
-        return f"<div><p>{html.escape(self.sentence())}</p><table>{rows}</table></div>"
-
-
-def _finite(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None
 
 
 def one_run_power(
@@ -334,35 +173,43 @@ def audit_one_run(
     (False, True)
     """
     check.check_random_state(random_state)
-    claim = _claim_of(estimator, epsilon, delta)
-    relation = _relation_of(estimator, adjacency)
-    # Coins of their own stream: an estimator with the same seed must not draw them.
-    draws = check_random_state(
-        None if random_state is None else (random_state + 1) * 2654435761 % 2**32
-    )
-    facts = _facts_of(estimator, y, relation)
+    check_auditable(estimator)
+    claim = claim_of(estimator, epsilon, delta)
+    facts = facts_of(estimator, y, relation_of(estimator, adjacency))
+    confidence = _check_confidence(confidence)
+    draws = check_random_state(_seed_of_coins(random_state))
     beside, pairs = _planted(canaries, X, n_canaries, facts, draws, estimator)
     r = _n_guesses(n_guesses, len(pairs))
-    confidence = _check_confidence(confidence)
-    expected = None
-    if claim[0] is not None and math.isfinite(claim[0]) and claim[1]:
-        told = {"epsilon": claim[0], "delta": claim[1], "confidence": confidence}
-        expected = one_run_power(len(pairs), n_guesses=r, **told)
     coins = draws.randint(2, size=len(pairs))
-    planted_X, planted_y = pairs.as_coins_say(coins)
+    rows, labels = pairs.as_coins_say(coins)
     model = clone(estimator).fit(
-        stacked([beside, planted_X]), stacked([as_table(y), planted_y])
+        stacked([beside, rows]), stacked([as_table(y), labels])
     )
-    scores = (score or _Leaning(facts))(model, pairs)
-    guesses = Guesses(
-        n_canaries=len(pairs), n_guesses=r, n_right=_n_right(scores, coins, r)
-    )
+    right = _n_right((score or _Leaning(facts))(model, pairs), coins, r)
+    guesses = Guesses(n_canaries=len(pairs), n_guesses=r, n_right=right)
     return OneRunAudit(
-        bounds=OneRunBounds(guesses=guesses, delta=claim[1], confidence=confidence),
-        expected=expected,
-        claimed_epsilon=claim[0],
-        adjacency=relation,
+        bounds=OneRunBounds(guesses=guesses, delta=claim.delta, confidence=confidence),
+        expected=_expected(claim, guesses, confidence),
+        claimed_epsilon=claim.epsilon,
+        adjacency="replace_one" if facts.is_exchanged else "zero_out",
         estimator=type(estimator).__name__,
+    )
+
+
+def _seed_of_coins(random_state: int | None) -> int | None:
+    # A stream of their own: an estimator with the same seed must not draw the coins.
+    return None if random_state is None else (random_state + 1) * 2654435761 % 2**32
+
+
+def _expected(claim: Claim, guesses: Guesses, confidence: float) -> OneRunBounds | None:
+    if claim.epsilon is None or not claim.is_of_gaussian_noise:
+        return None
+    return one_run_power(
+        guesses.n_canaries,
+        epsilon=claim.epsilon,
+        delta=claim.delta,
+        n_guesses=guesses.n_guesses,
+        confidence=confidence,
     )
 
 
@@ -376,80 +223,6 @@ def _check_confidence(value: Any) -> float:
     return check.check_real(
         "confidence", value, low=0, high=1, low_open=True, high_open=True
     )
-
-
-def _of_name(estimator: Any, name: str) -> list[Any]:
-    """Values of a parameter of the estimator or of any step of it; None left out."""
-    given = estimator.get_params()
-    return [
-        value
-        for key, value in given.items()
-        if key.rpartition("__")[2] == name and value is not None
-    ]
-
-
-def _only(values: list[Any], default: Any) -> Any:
-    return values[0] if len(values) == 1 else default
-
-
-def _claim_of(
-    estimator: Any, epsilon: float | None, delta: float | None
-) -> tuple[float | None, float]:
-    if epsilon is None:
-        epsilon = _only(_of_name(estimator, "epsilon"), None)
-    if delta is None:
-        delta = _only(_of_name(estimator, "delta"), 0.0)
-    if epsilon is not None:
-        epsilon = check.check_epsilon(epsilon)
-    return epsilon, check.check_delta(delta)
-
-
-def _relation_of(estimator: Any, adjacency: str | None) -> str:
-    """The adjacency that coins are a step of, or a reason why there is none."""
-    if _of_name(estimator, "ledger"):
-        raise ValueError(
-            "audit_one_run needs an estimator without a ledger. Got one. An audit is a "
-            "fit of made-up data and on no books: use set_params(ledger=None)."
-        )
-    if any(unit != "record" for unit in _of_name(estimator, "privacy_unit")):
-        raise ValueError(
-            "audit_one_run needs privacy_unit='record': its coins turn one record at a "
-            "time. Got another unit. Audit the estimator with many fits."
-        )
-    own = {*_of_name(estimator, "adjacency")}
-    if adjacency is not None:
-        own.add(adjacency)
-    if len(own) != 1:
-        raise ValueError(
-            "The 'adjacency' parameter must be that of the estimator, and be given if "
-            f"it has none. Got {sorted(map(str, own))}. Use 'replace_one' for one "
-            "record exchanged, or 'zero_out' for one replaced by the null record."
-        )
-    relation = check.check_choice("adjacency", own.pop(), ("replace_one", "zero_out"))
-    if relation == "zero_out" and any(_of_name(estimator, "fit_intercept")):
-        raise ValueError(
-            "Under zero_out a canary's other version is the null record, which can be "
-            "written as a row of zeros only where no intercept is fitted. Got "
-            "fit_intercept=True. Audit it with fit_intercept=False, or under "
-            "replace_one."
-        )
-    return relation
-
-
-def _facts_of(estimator: Any, y: Any, relation: str) -> Facts:
-    name = "classes" if is_classifier(estimator) else "target_bounds"
-    known = _only(_of_name(estimator, name), None)
-    labels = np.unique(np.asarray(y) if known is None else np.asarray(known))
-    if len(labels) < 2:
-        raise ValueError(
-            "Canaries need two labels or targets that differ. Got one in y. Pass a y "
-            "that has both, or declare classes or target_bounds."
-        )
-    norm = check.check_data_norm(_only(_of_name(estimator, "data_norm"), 1.0))
-    low, high = labels[0], labels[-1]
-    # Any label will do for a row of zeros; a target is added up by some solvers.
-    null = low if is_classifier(estimator) else min(max(low, 0.0), high)
-    return Facts(norm, low, high, null, relation == "replace_one")
 
 
 def _planted(

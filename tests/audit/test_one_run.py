@@ -19,7 +19,12 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from skdp import BudgetLedger, DPLinearRegression, DPLogisticRegression
+from skdp import (
+    BudgetLedger,
+    DPLinearRegression,
+    DPLogisticRegression,
+    DPStandardScaler,
+)
 from skdp.audit import CanaryPairs, Guesses, audit_one_run, one_run_power
 from skdp.audit._guesses import expected_guesses
 from skdp.privacy._gaussian import gaussian_mu
@@ -416,6 +421,8 @@ def test_pipelines_and_what_is_claimed_of_them():
     pipeline = make_pipeline(FunctionTransformer(), linear(epsilon=2.0, random_state=0))
     found = audit_one_run(pipeline, X, TARGETS, n_canaries=100, random_state=0)
     assert (found.claimed_epsilon, found.bounds.delta) == (2.0, 1e-6)
+    two = make_pipeline(DPStandardScaler(bounds=(-1, 1)), linear())
+    refused("several private steps", two)
     given = audit_one_run(pipeline, X, TARGETS, n_canaries=100, epsilon=3.0, delta=0)
     assert (given.claimed_epsilon, given.bounds.delta) == (3.0, 0.0)
     assert given.expected is None
