@@ -6,6 +6,7 @@ Seeds are fixed. With fresh ones an honest fit would be refuted with probability
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from functools import partial
@@ -169,6 +170,84 @@ def half_of_tau(guesses, tau, least):
 @pytest.mark.parametrize("twin", [one_step_short, half_of_tau])
 def test_broken_twins_of_the_recursion_are_found(twin):
     assert refuted_truths(twin)
+
+
+# Any release of three coins: what hides one may be another.
+
+COINS = np.array(list(itertools.product((0, 1), repeat=3)))
+TURNED = [(s, s ^ (1 << i)) for s in range(8) for i in range(3)]
+SLOPES = np.linspace(-6, 6, 241)
+
+
+def deltas_of(release):
+    """delta(epsilon) of a release with probabilities by coins and outcome."""
+    return np.array(
+        [
+            max(
+                np.maximum(release[s] - math.exp(e) * release[t], 0).sum()
+                for s, t in TURNED
+            )
+            for e in SLOPES
+        ]
+    )
+
+
+def best_guesser(release, r, v):
+    """Largest P(v or more right) of any guesser of r coins, by enumeration."""
+    choices = [
+        (np.array(coins), COINS[word][list(coins)])
+        for coins in itertools.combinations(range(3), r)
+        for word in range(8)
+    ]
+    wins = np.array([(COINS[:, c] == g).sum(axis=1) >= v for c, g in choices])
+    return float((wins @ release / 8).max(axis=0).sum())
+
+
+def some_releases():
+    rng = np.random.default_rng(4)
+    for sharpness in (0.1, 0.5, 2.0, 20.0):
+        yield from rng.dirichlet(np.full(6, sharpness), size=(15, 8))
+    answers = expit(np.where(COINS[:, None, :] == COINS[None, :, :], 1.0, -1.0))
+    yield answers.prod(axis=2)  # randomised response
+    parity = COINS.sum(axis=1) % 2
+    yield np.stack([0.9 - 0.8 * parity, 0.1 + 0.8 * parity], axis=1)
+
+
+def broken_by_releases(p_value, refutes):
+    found = []
+    for release in some_releases():
+        deltas = deltas_of(release)
+
+        def least(power, deltas=deltas):
+            return float(np.max((power - deltas) / np.exp(SLOPES)).clip(0))
+
+        for r in (1, 2, 3):
+            for v in range(1, r + 1):
+                true = best_guesser(release, r, v)
+                guesses = Guesses(n_canaries=3, n_guesses=r, n_right=v)
+                late = SLOPES >= 0
+                bounds = [
+                    p_value(guesses, e, d)
+                    for e, d in zip(SLOPES[late][::20], deltas[late][::20], strict=True)
+                ]
+                is_broken = true > min(bounds) * (1 + 1e-9) + 1e-12
+                found.append(is_broken or refutes(guesses, true, least))
+    return sum(found)
+
+
+def test_no_release_of_three_coins_breaks_the_bounds():
+    assert broken_by_releases(Guesses.p_value, recursion) == 0
+
+
+def test_broken_twins_are_found_by_releases_of_three_coins():
+    def without(guesses, epsilon, delta):
+        return guesses.p_value(epsilon, 0.0)
+
+    def never(guesses, tau, least):
+        return False
+
+    assert broken_by_releases(without, never)
+    assert broken_by_releases(lambda *_: 1.0, one_step_short)
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
