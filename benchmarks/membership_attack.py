@@ -20,7 +20,7 @@ from sklearn.tree import DecisionTreeClassifier
 from skdp import DPLogisticRegression
 from skdp.audit import MembershipInference, membership_inference
 
-SHADOWS = 64
+SHADOWS = 32
 LARGEST = 16.0
 DIGITS = list(range(10))
 
