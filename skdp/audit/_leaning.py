@@ -9,8 +9,10 @@ from sklearn.base import is_classifier
 
 from skdp._floats import FloatArray
 
-# Probabilities of 0 and 1 become log-odds of this size.
-_LEAST_PROBABILITY = 1e-12
+# Added to probabilities: a forest's 0 and 1 are a few votes away from others, and with
+# log-odds far beyond those of the rest they would hide all else (settled on forests of
+# breast_cancer with noisy labels).
+_LEAST_PROBABILITY = 1e-3
 
 
 def margins(model: Any, X: Any, y: Any) -> FloatArray:
