@@ -1,7 +1,7 @@
 """Who was in the training set: the likelihood-ratio attack on models of digits.
 
-Run ``python -m benchmarks.membership_attack`` at the root of a checkout (about two
-minutes). Prints the table of ``docs/attacks.md``. Half of scikit-learn's digits are
+Run ``python -m benchmarks.membership_attack`` at the root of a checkout (half a
+minute). Prints the table of ``docs/attacks.md``. Half of scikit-learn's digits are
 members, chosen at random; noise of private models is from the operating system.
 """
 
