@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import skdp
+from skdp.audit._replay import Replay, told_apart
 from skdp.decomposition._registry import PRIVATE_FORMS
 from skdp.model_selection import SCORINGS, Composition, RandomStopping
 from skdp.model_selection._method import strength
@@ -23,7 +24,6 @@ from skdp.solvers import _objective_perturbation as tilted
 from skdp.solvers import _output_perturbation as moved
 from tests.audit import exact_laws, searches, table, tables
 from tests.audit.floors import FLOORS, REASONS
-from tests.audit.replay import Replay, told_apart
 
 ROWS = {row.key: row for row in table.rows()}
 PAGE = Path(__file__).parents[2] / "docs" / "audits.md"
