@@ -25,6 +25,7 @@ import math
 from collections.abc import Iterable
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import betaincinv, chdtri, nctdtr, stdtrit
 
 from skdp._floats import FloatArray
@@ -97,7 +98,9 @@ def epsilon_of_thresholds(
     )
 
 
-def _beyond(first: FloatArray, second: FloatArray, delta: float, error: float) -> float:
+def _beyond(
+    first: NDArray[np.bool_], second: NDArray[np.bool_], delta: float, error: float
+) -> float:
     # Both events of a threshold are bounded by the same two rates.
     seen, other = int(np.sum(first)), int(np.sum(second))
     return epsilon_of_event(seen, len(first), other, len(second), delta, error)
@@ -129,8 +132,9 @@ def mu_of_samples(inside: FloatArray, outside: FloatArray, error: float) -> floa
     n, m = len(inside), len(outside)
     size = math.sqrt(1 / n + 1 / m)
     squares = (n - 1) * np.var(inside, ddof=1) + (m - 1) * np.var(outside, ddof=1)
-    gap, spread = float(np.mean(inside) - np.mean(outside)), math.sqrt(
-        squares / (n + m - 2)
+    gap, spread = (
+        float(np.mean(inside) - np.mean(outside)),
+        math.sqrt(squares / (n + m - 2)),
     )
     if gap <= 0 or spread == 0:
         return 0.0 if gap <= 0 else math.inf

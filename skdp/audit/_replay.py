@@ -291,6 +291,21 @@ class Replay:
         return self._secret.weighted_index(weights)
 
 
+@dataclass(frozen=True)
+class NullRecord:
+    """An auditor under which one record is null, and all else is as it is."""
+
+    row: int
+
+    def noise(self, seed: int | None) -> NoiseSource:
+        """That of a fit without an audit."""
+        return NoiseSource(seed)
+
+    def answers(self, plan: Plan, source: Any, grant: Grant, noise: Any) -> Any:
+        """Those of a fit without an audit, but for one record."""
+        return LocalAnswers(plan, without(source, self.row), grant, noise)
+
+
 class MarkedAnswers(LocalAnswers):
     """Answers that tell a `Replay` to which line each of its calls belongs."""
 

@@ -53,7 +53,7 @@ class MembershipRiskDisplay:
             Without matplotlib.
         """
         if ax is None:
-            ax = _new_axes()
+            ax = new_axes()
         rates = np.linspace(0.0, 1.0, _POINTS)
         if self.log:
             rates = np.geomspace(_LEAST, 1.0, _POINTS)
@@ -72,7 +72,8 @@ class MembershipRiskDisplay:
         return self
 
 
-def _new_axes() -> Any:
+def new_axes() -> Any:
+    """Axes of a new figure, or the reason why there are none."""
     try:
         import matplotlib.pyplot as plt
     except ImportError:
