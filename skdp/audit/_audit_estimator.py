@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from skdp._base import PrivateEstimator
 from skdp._validation import (
     check_bool,
     check_choice,
@@ -197,9 +198,17 @@ class _Pilot:
         if neighbour is not None:
             return cls(estimator, claim, given_neighbours(X, y, neighbour))
         relation = check_adjacency(claim.adjacency)
-        knows_null = type(estimator).__module__.startswith("skdp.")
-        found = chosen_neighbours(estimator, X, y, relation, is_own=knows_null)
+        own_rows = _knows_null_records(estimator)
+        found = chosen_neighbours(estimator, X, y, relation, is_own=own_rows)
         return cls(estimator, claim, found)
+
+
+def _knows_null_records(estimator: Any) -> bool:
+    """Whether a null record can be put before it as before its proof."""
+    steps = [step for _, step in getattr(estimator, "steps", [("", estimator)])]
+    private = [step for step in steps if isinstance(step, PrivateEstimator)]
+    # A search divides the rows, and its parts have other places for them.
+    return bool(private) and not any(step.is_search for step in private)
 
 
 def _given_claim(
@@ -289,7 +298,8 @@ def _by_models(
     n_jobs: int | None,
     say: Callable[[str], None],
 ) -> AuditResult:
-    chosen = best_pair(pilot.estimator, pilot.pairs, _seeds(), say)
+    seeds = _seeds()
+    chosen = best_pair(pilot.estimator, pilot.pairs, seeds, say)
     job, quarter = Job(pilot.estimator, chosen.pair), n_runs // 4
     shared = can_be_seeded(pilot.estimator)
 
@@ -300,7 +310,7 @@ def _by_models(
     tested = Tally()
     if not learned.is_interrupted:
         rest = (n_runs - 2 * quarter) // 2
-        tested = run(rest, _seeds() if shared else None, "to test with")
+        tested = run(rest, seeds if shared else None, "to test with")
     is_early = learned.is_interrupted or tested.is_interrupted
     several, test = _divided(learned, tested)
     runs = gathered([*several, *test, *(chosen.change or ())])
@@ -311,6 +321,7 @@ def _by_models(
             runs[1],
             runs[2],
             runs[3],
+            int(np.shape(chosen.pair.X)[0]),
             None if chosen.change is None else (runs[4], runs[5]),
             chosen.where,
         ),

@@ -76,13 +76,19 @@ def _is_on(values: FloatArray, grid: float) -> bool:
     return bool(np.all(np.abs(steps - np.rint(steps)) < 1e-6 * (1 + np.abs(steps))))
 
 
-def told_by_low_bits(inside: Runs, outside: Runs) -> list[str]:
-    """Columns whose last bits are the same in all runs, and differ between the two."""
+def told_by_low_bits(inside: Runs, outside: Runs, n_samples: int) -> list[str]:
+    """Columns whose last bits are the same in all runs, and differ between the two.
+
+    Their own bits, or those of the sums that they are the means of.
+    """
     used = scaling_of(inside, outside).used[:_COLUMNS]
     return [
         inside.names[j]
         for j in used
-        if _has_own_bits(inside.table[:, j], outside.table[:, j])
+        if any(
+            _has_own_bits(times * inside.table[:, j], times * outside.table[:, j])
+            for times in (1, n_samples)
+        )
     ]
 
 

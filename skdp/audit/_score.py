@@ -9,6 +9,7 @@ so that the runs that test it know nothing of it.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,8 +24,9 @@ _FAR = 20.0
 # With fewer runs for each column, the covariance is shrunk.
 _RUNS_PER_COLUMN = 5
 _RIDGE = 1e-10
-# A direction that is learned from noisy runs must be better by so many deviations.
-_BETTER = 0.5
+# A direction that is learned from noisy runs must be better by so many times what the
+# noise of their number can feign.
+_BETTER = 5.0
 # A combination of columns, each of spread 1, is without noise below this.
 _NOISELESS, _MOVED = 1e-9, 1e-6
 
@@ -105,7 +107,7 @@ def learned_score(
     if shown is None:
         return learned
     direction = inverse(_gap(*(scaling.of(runs.table) for runs in shown)))
-    if _crossed(a, b) > _apart(a, b, direction) + _BETTER:
+    if _crossed(a, b) > _apart(a, b, direction) + _BETTER / math.sqrt(len(a)):
         return learned
     return Score(scaling, direction, where)
 

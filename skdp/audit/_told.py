@@ -25,7 +25,7 @@ _TESTS = 5
 # Quantiles of the scores that were learned from, at which scores are cut.
 _CUTS = (0.25, 0.5, 0.75, 0.9)
 # Scores are not taken for Gaussian if they are so improbable for Gaussian ones.
-_NOT_GAUSSIAN = 1e-3
+_NOT_GAUSSIAN = 1e-4
 _GAUSSIAN = "the scores are Gaussian and of one variance"
 
 
@@ -38,6 +38,8 @@ class Halves:
     inside, outside : Runs
         To learn from, with fresh noise.
     test_inside, test_outside : Runs
+    n_samples : int
+        Records of either data set.
     change : pair of Runs or None, default=None
         Runs with next to no noise between them.
     where : str, default=""
@@ -48,6 +50,7 @@ class Halves:
     outside: Runs
     test_inside: Runs
     test_outside: Runs
+    n_samples: int
     change: tuple[Runs, Runs] | None = None
     where: str = ""
 
@@ -85,7 +88,8 @@ class Told:
             found.append(self._bound("event", self._by_event(error), error, ""))
         if self._score is not None:
             gaussian = self._by_gaussian(error)
-            if self._is_gaussian:
+            # Without noise no score is Gaussian, however it looks.
+            if self._is_gaussian and not self._still:
                 found.append(self._bound("gaussian", gaussian, error, _GAUSSIAN))
             free = self._by_thresholds(error)
             found.append(self._bound("thresholds", free, error, ""))
@@ -132,7 +136,7 @@ class Told:
             return
         error, claimed = WRONG / _TESTS, self._claim.epsilon
         found = {"by thresholds, free of assumptions": self._by_thresholds(error)}
-        if self._is_gaussian:
+        if self._is_gaussian and not self._still:
             found[f"if {_GAUSSIAN}"] = self._by_gaussian(error)
         for how, epsilon in found.items():
             if epsilon > claimed:
@@ -175,7 +179,9 @@ class Told:
                 yield Finding(kind="repeats", message=text, refutes=True)
 
     def _bits_finding(self) -> Iterator[Finding]:
-        columns = told_by_low_bits(self._halves.inside, self._halves.outside)
+        columns = told_by_low_bits(
+            self._halves.inside, self._halves.outside, self._halves.n_samples
+        )
         if columns:
             names = ", ".join(columns[:5])
             text = (
