@@ -9,13 +9,16 @@ so that the runs that test it know nothing of it.
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from sklearn.covariance import ledoit_wolf
 
 from skdp._floats import FloatArray
+from skdp.audit._bounds import epsilon_of_event
 from skdp.audit._outputs import Runs
 
 # Outputs further from the middle than so many interquartile ranges are cut: of heavy
@@ -27,6 +30,10 @@ _RIDGE = 1e-10
 # A direction that is learned from noisy runs must be better by so many times what the
 # noise of their number can feign.
 _BETTER = 5.0
+# Columns of which events are made, and where they are cut.
+_EVENTS, _DISTANCES = 100, (0.02, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9)
+# Error of the bounds by which events are compared.
+_SURE = 1e-6
 # A combination of columns, each of spread 1, is without noise below this.
 _NOISELESS, _MOVED = 1e-9, 1e-6
 
@@ -178,6 +185,65 @@ def _crossed(a: FloatArray, b: FloatArray) -> float:
         direction = _Inverse(x, y)(_gap(x, y))
         found.append(_apart(a[test::2], b[test::2], direction))
     return float(np.mean(found))
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that is seen more often on one of the data sets.
+
+    One output is near a value, or far from it: noise of a size that depends on the data
+    moves no mean, and no linear read-out sees it.
+
+    Parameters
+    ----------
+    column : int
+    centre, distance : float
+    is_near : bool
+        Whether the event is to be within the distance.
+    is_outside : bool
+        Whether it is the neighbour on which it is seen more often.
+    """
+
+    column: int
+    centre: float
+    distance: float
+    is_near: bool
+    is_outside: bool
+
+    def seen(self, runs: Runs) -> int:
+        """In how many runs."""
+        away = np.abs(runs.table[:, self.column] - self.centre)
+        return int(np.sum((away <= self.distance) == self.is_near))
+
+
+def learned_event(inside: Runs, outside: Runs) -> Event | None:
+    """The event that these runs bound epsilon best by; None if no output varies."""
+    events = list(_events(inside, outside))
+    return max(events, key=lambda event: _worth(event, inside, outside), default=None)
+
+
+def _events(inside: Runs, outside: Runs) -> Iterator[Event]:
+    for column in scaling_of(inside, outside).used[:_EVENTS]:
+        pooled = np.concatenate([runs.table[:, column] for runs in (inside, outside)])
+        centre = float(np.median(pooled))
+        for distance in np.quantile(np.abs(pooled - centre), _DISTANCES):
+            for is_near, is_outside in itertools.product((True, False), repeat=2):
+                yield Event(int(column), centre, float(distance), is_near, is_outside)
+
+
+def _worth(event: Event, inside: Runs, outside: Runs) -> tuple[float, int]:
+    gap = event.seen(inside) - event.seen(outside)
+    bound = bound_by(event, inside, outside, 0.0, _SURE)
+    return bound, -gap if event.is_outside else gap
+
+
+def bound_by(
+    event: Event, inside: Runs, outside: Runs, delta: float, error: float
+) -> float:
+    """Bound on epsilon by how often these runs show the event."""
+    sides = (outside, inside) if event.is_outside else (inside, outside)
+    (often, n), (seldom, m) = ((event.seen(runs), len(runs)) for runs in sides)
+    return epsilon_of_event(often, n, seldom, m, delta, error)
 
 
 @dataclass(frozen=True)

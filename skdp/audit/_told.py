@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
+from skdp._floats import FloatArray
 from skdp.audit._battery import repeats, told_by_low_bits
 from skdp.audit._bounds import (
     epsilon_of_event,
@@ -17,15 +18,25 @@ from skdp.audit._bounds import (
 )
 from skdp.audit._outputs import Runs
 from skdp.audit._result import Claim, EpsilonBound, Finding
-from skdp.audit._score import Noiseless, Score, learned_score, noiseless
+from skdp.audit._score import (
+    Event,
+    Noiseless,
+    Score,
+    bound_by,
+    learned_event,
+    learned_score,
+    noiseless,
+)
 
 # A true claim is refuted with less than this probability, by all tests together.
 WRONG = 1e-6
-_TESTS = 5
+_TESTS = 6
 # Quantiles of the scores that were learned from, at which scores are cut.
 _CUTS = (0.25, 0.5, 0.75, 0.9)
 # Scores are not taken for Gaussian if they are so improbable for Gaussian ones.
 _NOT_GAUSSIAN = 1e-4
+# Error of the bounds by which the main one is chosen.
+_SURE = 0.05
 _GAUSSIAN = "the scores are Gaussian and of one variance"
 
 
@@ -63,15 +74,28 @@ class Told:
         given = halves.inside, halves.outside
         self._score: Score | None = learned_score(*given, halves.change, halves.where)
         self._still: list[Noiseless] = noiseless(*given)
+        self._event: Event | None = learned_event(*given)
         self._cuts: tuple[float, ...] = (0.0,)
         self._is_gaussian = False
+        self._main = ""
         self.scores = np.empty(0), np.empty(0)
         if self._score is not None:
             learned = [self._score.of(runs) for runs in given]
             self._cuts = tuple(np.quantile(np.concatenate(learned), _CUTS))
             self._is_gaussian = all(_looks_gaussian(x) for x in learned)
+            self._main = self._chosen(*learned)
             tests = halves.test_inside, halves.test_outside
             self.scores = self._score.of(tests[0]), self._score.of(tests[1])
+
+    def _chosen(self, inside: FloatArray, outside: FloatArray) -> str:
+        """The bound that would be the best on the runs that were learned from."""
+        if self._still or self._is_gaussian or self._event is None:
+            return ""
+        delta = self._claim.delta
+        free = epsilon_of_thresholds(inside, outside, self._cuts, delta, _SURE)
+        given = self._halves.inside, self._halves.outside
+        event = bound_by(self._event, *given, delta, _SURE)
+        return "learned event" if event > free else "thresholds"
 
     @property
     def what(self) -> str:
@@ -83,26 +107,31 @@ class Told:
 
     def bounds(self, error: float) -> tuple[EpsilonBound, ...]:
         """Each with its own error; the main one was chosen without the test."""
-        found = []
-        if self._still:
-            found.append(self._bound("event", self._by_event(error), error, ""))
-        if self._score is not None:
-            gaussian = self._by_gaussian(error)
-            # Without noise no score is Gaussian, however it looks.
-            if self._is_gaussian and not self._still:
-                found.append(self._bound("gaussian", gaussian, error, _GAUSSIAN))
-            free = self._by_thresholds(error)
-            found.append(self._bound("thresholds", free, error, ""))
-        return tuple(replace(x, is_main=number == 0) for number, x in enumerate(found))
-
-    def _bound(
-        self, method: str, epsilon: float, error: float, assumption: str
-    ) -> EpsilonBound:
-        return EpsilonBound(
-            method=method,
-            epsilon=epsilon,
-            confidence=1 - error,
-            assumption=assumption,
+        if self._score is None and not self._still:
+            return ()
+        found = {
+            "event": ("", self._by_event),
+            "gaussian": (_GAUSSIAN, self._by_gaussian),
+            "thresholds": ("", self._by_thresholds),
+            "learned event": ("", self._by_learned_event),
+        }
+        if not self._still:
+            del found["event"]
+        # Without noise no score is Gaussian, however it looks.
+        if self._still or not self._is_gaussian:
+            del found["gaussian"]
+        if self._score is None:
+            found = {"event": found["event"]}
+        main = self._main if self._main in found else next(iter(found))
+        return tuple(
+            EpsilonBound(
+                method=name,
+                epsilon=bound(error),
+                confidence=1 - error,
+                assumption=assumption,
+                is_main=name == main,
+            )
+            for name, (assumption, bound) in found.items()
         )
 
     def _by_event(self, error: float) -> float:
@@ -112,6 +141,12 @@ class Told:
         sizes = len(sides[0]), len(sides[1])
         delta = self._claim.delta
         return epsilon_of_event(seen[0], sizes[0], seen[1], sizes[1], delta, error)
+
+    def _by_learned_event(self, error: float) -> float:
+        if self._event is None:
+            return 0.0
+        sides = self._halves.test_inside, self._halves.test_outside
+        return bound_by(self._event, *sides, self._claim.delta, error)
 
     def _by_gaussian(self, error: float) -> float:
         mu_of = mu_of_pairs if self._is_paired else mu_of_samples
@@ -135,7 +170,10 @@ class Told:
         if self._score is None:
             return
         error, claimed = WRONG / _TESTS, self._claim.epsilon
-        found = {"by thresholds, free of assumptions": self._by_thresholds(error)}
+        found = {
+            "by thresholds, free of assumptions": self._by_thresholds(error),
+            "by an event, free of assumptions": self._by_learned_event(error),
+        }
         if self._is_gaussian and not self._still:
             found[f"if {_GAUSSIAN}"] = self._by_gaussian(error)
         for how, epsilon in found.items():

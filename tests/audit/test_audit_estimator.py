@@ -208,6 +208,28 @@ def test_progress_is_told(capsys):
     assert "pairs of neighbours" in told
 
 
+class Swings(BaseEstimator):
+    """Noise whose size follows from the data: means are alike."""
+
+    def __init__(self, factor=100.0):
+        self.factor = factor
+
+    def fit(self, X, y=None):
+        size = 1.0 if X[0, 0] > 0 else self.factor
+        self.value_ = size * np.random.default_rng().laplace()
+        return self
+
+
+def test_noise_of_another_size_is_found():
+    first, other = X.copy(), X.copy()
+    first[0, 0], other[0, 0] = 1.0, -1.0
+    given = {"epsilon": 1.0, "neighbour": (other, None), "n_runs": 600}
+    result = audit_estimator(Swings(), first, **given)
+    assert not result.passed
+    assert "by an event" in repr(result)
+    assert audit_estimator(Swings(1.0), first, **given).passed
+
+
 class Says(BaseEstimator):
     """Shows a text, and a number that is there for one of two data sets only."""
 
