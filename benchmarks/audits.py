@@ -15,9 +15,10 @@ import importlib.util
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+from sklearn.base import BaseEstimator, clone
 
 from skdp import (
     DPLinearRegression,
@@ -64,6 +65,26 @@ def timed(audit: Callable[[], AuditResult]) -> tuple[AuditResult, float]:
     """A result, and how many seconds it took."""
     started = time.perf_counter()
     return audit(), time.perf_counter() - started
+
+
+class WeightsOf(BaseEstimator):
+    """Only the weights of a model are looked at.
+
+    Parameters
+    ----------
+    model : estimator
+    random_state : int or None, default=None
+    """
+
+    def __init__(self, model: Any, random_state: int | None = None) -> None:
+        self.model = model
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit a copy, and keep its weights."""
+        model = clone(self.model).set_params(random_state=self.random_state)
+        self.coef_ = model.fit(X, y).coef_
+        return self
 
 
 def transcripts() -> None:
@@ -169,7 +190,14 @@ def _peer_cases() -> dict[str, tuple[Any, Table, Table, int]]:
         pair = (np.array([[norm], [0.0]]), y), (np.zeros((2, 1)), y)
         facts = {"fit_intercept": False, "tol": 1e-9, "max_iter": 500}
         model = LogisticRegression(epsilon=1.0, data_norm=norm, **facts)
-        cases[f"LogisticRegression, data_norm={norm:g}"] = (model, *pair, 12_000)
+        weights = WeightsOf(model)
+        cases[f"weights of LogisticRegression({norm:g})"] = (weights, *pair, 12_000)
+    cases["LogisticRegression(1), n_iter_ too"] = (
+        LogisticRegression(epsilon=1.0, data_norm=1.0, **facts),
+        (np.array([[1.0], [0.0]]), y),
+        (np.zeros((2, 1)), y),
+        600,
+    )
     return cases
 
 

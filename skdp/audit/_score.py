@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from sklearn.covariance import ledoit_wolf
 
 from skdp._floats import FloatArray
-from skdp.audit._bounds import epsilon_of_event
+from skdp.audit._bounds import epsilon_of_event, lower_rate, upper_rate
 from skdp.audit._outputs import Runs
 
 # Outputs further from the middle than so many interquartile ranges are cut: of heavy
@@ -34,6 +33,7 @@ _BETTER = 5.0
 _EVENTS, _DISTANCES = 100, (0.02, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9)
 # Error of the bounds by which events are compared.
 _SURE = 1e-6
+_NEVER = 1e-300
 # A combination of columns, each of spread 1, is without noise below this.
 _NOISELESS, _MOVED = 1e-9, 1e-6
 
@@ -218,23 +218,36 @@ class Event:
 
 def learned_event(inside: Runs, outside: Runs) -> Event | None:
     """The event that these runs bound epsilon best by; None if no output varies."""
-    events = list(_events(inside, outside))
-    return max(events, key=lambda event: _worth(event, inside, outside), default=None)
-
-
-def _events(inside: Runs, outside: Runs) -> Iterator[Event]:
+    best: tuple[float, Event] | None = None
+    sizes = len(inside), len(outside)
+    rates = tuple(_rates(n) for n in sizes)
     for column in scaling_of(inside, outside).used[:_EVENTS]:
-        pooled = np.concatenate([runs.table[:, column] for runs in (inside, outside)])
+        sides = [runs.table[:, column] for runs in (inside, outside)]
+        pooled = np.concatenate(sides)
         centre = float(np.median(pooled))
-        for distance in np.quantile(np.abs(pooled - centre), _DISTANCES):
-            for is_near, is_outside in itertools.product((True, False), repeat=2):
-                yield Event(int(column), centre, float(distance), is_near, is_outside)
+        cuts = np.quantile(np.abs(pooled - centre), _DISTANCES)
+        near = [
+            np.sum(np.abs(x - centre)[:, None] <= cuts, axis=0, dtype=int)
+            for x in sides
+        ]
+        far = [n - found for n, found in zip(sizes, near, strict=True)]
+        for (is_near, seen), is_outside in itertools.product(
+            ((True, near), (False, far)), (False, True)
+        ):
+            often, seldom = int(is_outside), 1 - int(is_outside)
+            bounds = rates[often][0][seen[often]] - rates[seldom][1][seen[seldom]]
+            at = int(np.argmax(bounds))
+            if best is None or bounds[at] > best[0]:
+                event = Event(int(column), centre, float(cuts[at]), is_near, is_outside)
+                best = float(bounds[at]), event
+    return None if best is None else best[1]
 
 
-def _worth(event: Event, inside: Runs, outside: Runs) -> tuple[float, int]:
-    gap = event.seen(inside) - event.seen(outside)
-    bound = bound_by(event, inside, outside, 0.0, _SURE)
-    return bound, -gap if event.is_outside else gap
+def _rates(n: int) -> tuple[FloatArray, FloatArray]:
+    """Logarithms of the bounds on a probability, by how often it was seen."""
+    low = [max(lower_rate(k, n, _SURE), _NEVER) for k in range(n + 1)]
+    high = [upper_rate(k, n, _SURE) for k in range(n + 1)]
+    return np.log(low), np.log(high)
 
 
 def bound_by(
