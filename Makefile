@@ -21,7 +21,7 @@ OLDEST = 1.6.0 1.6.1 1.7.0 1.7.1 1.7.2 1.8.0
 PEERS_VENV = $(VENV)-peers
 PEERS = benchmarks/peers.txt
 
-.PHONY: help demo demo-solvers demo-search demo-sparse demo-ratings demo-table demo-boosting demo-large demo-images test test-benchmarks test-all test-oldest bench lint clean python
+.PHONY: help demo demo-solvers demo-search demo-sparse demo-ratings demo-table demo-boosting demo-large demo-images demo-audit test test-benchmarks test-all test-oldest bench lint clean python
 
 help:
 	@echo "make demo         install, then fit private models on real data (2 minutes)"
@@ -33,6 +33,7 @@ help:
 	@echo "make demo-boosting install, then boost trees and draw their shapes (1 minute)"
 	@echo "make demo-large   install, then fit a table from files without holding it (2 minutes)"
 	@echo "make demo-images  install, then tell digits apart, with filters too (2 minutes)"
+	@echo "make demo-audit   install, then try to refute what estimators promise (1 minute)"
 	@echo "make test         install, then run the tests (10 to 20 minutes on 2 cores)"
 	@echo "make test-benchmarks  the tests of benchmarks/ (half a minute)"
 	@echo "make test-all     all of these and the long statistical ones"
@@ -83,6 +84,9 @@ demo-large: $(VENV)/.installed-demo
 
 demo-images: $(VENV)/.installed-demo
 	@$(BIN)/python examples/plot_09_images.py
+
+demo-audit: $(VENV)/.installed-demo
+	@$(BIN)/python examples/plot_10_audit.py
 
 test: $(VENV)/.installed-test
 	$(PYTEST) -m "not slow and not bench"

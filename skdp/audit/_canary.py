@@ -31,6 +31,8 @@ _FIRST = 0
 # Between a record that contradicts the others and their trend.
 _ANGLES = (0.8, 1.05, 1.3, math.pi / 2)
 _TINY = 1e-6
+# A round number has no last bits that could tell.
+_ODD = 1 - 1e-6 / math.pi
 
 
 @dataclass(frozen=True)
@@ -115,8 +117,8 @@ def chosen_neighbours(
 def _row_norm(estimator: Any, X: FloatArray) -> float:
     norm = deep_value(estimator, "data_norm")
     if norm is not None and math.isfinite(float(norm)):
-        return float(norm)
-    return float(np.linalg.norm(X, axis=1).max()) or 1.0
+        return _ODD * float(norm)
+    return _ODD * (float(np.linalg.norm(X, axis=1).max()) or 1.0)
 
 
 @dataclass(frozen=True)
