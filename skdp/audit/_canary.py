@@ -28,8 +28,10 @@ from skdp.privacy._adjacency import Adjacency
 # Cosine of the two rows of "half", at which second moments and intercepts differ most.
 _COSINE = -0.25
 _FIRST = 0
-# Between a record that contradicts the others and their trend.
-_ANGLES = (0.8, 1.05, 1.3, math.pi / 2)
+# Between records that contradict the others and their trend: of one that may be null,
+# and of two that are exchanged.
+_ANGLES = (0.0, 1.05, 1.3, math.pi / 2)
+_TWO_ANGLES = (0.8, 0.8), (1.05, 1.05), (1.3, 1.3), (math.pi / 2, 1.3)
 _TINY = 1e-6
 # A round number has no last bits that could tell.
 _ODD = 1 - 1e-6 / math.pi
@@ -145,8 +147,9 @@ class _Exchange:
         ):
             yield name, _within(self.estimator, norm * direction), 0
         if self.targets is not None:
-            row = _within(self.estimator, norm * self._trend)
-            yield "the trend, against it", row, 1
+            for angle in _ANGLES:
+                row = _within(self.estimator, norm * self._at(angle))
+                yield f"{_degrees(angle)}, against it", row, 1
 
     def exchanged(self) -> Iterator[Neighbours]:
         """A record for another one."""
@@ -163,19 +166,20 @@ class _Exchange:
 
     def _contradictions(self) -> Iterator[Neighbours]:
         """Two records that contradict the trend, and differ across it."""
-        norm, trend = _row_norm(self.estimator, self.X), self._trend
+        norm = _row_norm(self.estimator, self.X)
+        for angle, other in _TWO_ANGLES:
+            rows = norm * self._at(angle), norm * self._at(math.pi - other)
+            first, second = (_within(self.estimator, row) for row in rows)
+            text = f"{_degrees(angle)}, against it: its row and target change"
+            yield self._pair(text, first, second, (1, 0))
+
+    def _at(self, angle: float) -> FloatArray:
+        """The direction at an angle to the trend, towards what is least used."""
+        trend = self._trend
         across = self._least_used - (self._least_used @ trend) * trend
         size = float(np.linalg.norm(across))
         across = across / size if size > _TINY else _across(trend)
-        for angle in _ANGLES:
-            first, second = (
-                norm * (sign * math.cos(angle) * trend + math.sin(angle) * across)
-                for sign in (1, -1)
-            )
-            text = f"{math.degrees(angle):.0f} degrees from the trend, against it"
-            first, second = (_within(self.estimator, row) for row in (first, second))
-            text = f"{text}: its row and target change"
-            yield self._pair(text, first, second, (1, 0))
+        return np.asarray(math.cos(angle) * trend + math.sin(angle) * across)
 
     def gone(self, along: str, row: FloatArray, number: int) -> Neighbours:
         """A record that is there or null."""
@@ -216,6 +220,10 @@ class _Exchange:
         trend = self.X.T @ (is_high - np.mean(is_high))
         size = float(np.linalg.norm(trend))
         return np.asarray(trend / size if size > 0 else np.eye(self.X.shape[1])[0])
+
+
+def _degrees(angle: float) -> str:
+    return f"{math.degrees(angle):.0f} degrees from the trend"
 
 
 def _within(estimator: Any, row: FloatArray) -> FloatArray:
