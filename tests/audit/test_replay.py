@@ -1,4 +1,10 @@
-"""Exact audits of everything that is released, and planted bugs: see `replay`."""
+"""Exact audits of everything that is released, and planted bugs: see `skdp.audit._replay`.
+
+`linear` with `linear_pairs`, `tables`, `ratings` and `searches` have the mechanisms and
+their worst neighbours, `exact_laws` what a transcript does not tell, `table` all rows,
+`floors` what they attain. The other tests here are sampled attacks: one for each law in
+`make test`, all in `make test-all`.
+"""
 
 from __future__ import annotations
 
