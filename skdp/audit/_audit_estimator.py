@@ -6,7 +6,7 @@ import itertools
 import math
 import secrets
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -34,7 +34,7 @@ from skdp.audit._told import WRONG, Halves, Told
 from skdp.audit._transcript import told_by_transcripts
 from skdp.pipeline import privacy_report
 from skdp.privacy import PrivacyRecord
-from skdp.privacy._adjacency import RELATIONS, check_adjacency
+from skdp.privacy._adjacency import ADJACENCIES, RELATIONS, check_adjacency
 from skdp.solvers._base import Progress
 
 _FEWEST = 40
@@ -185,18 +185,28 @@ class _Pilot:
                 "The 'delta' parameter must be None without 'epsilon'. Got one. Give "
                 "both, or leave both to the model."
             )
-        own = None if epsilon is not None else _said_by_itself(estimator, X, y)
+        own = None
+        if epsilon is None or _private_steps(estimator):
+            own = _said_by_itself(estimator, X, y)
+        if own is not None and adjacency not in (None, own.adjacency):
+            raise ValueError(
+                f"The 'adjacency' parameter must be None or {own.adjacency!r}, "
+                f"which the model promises. Got {adjacency!r}. Change the model."
+            )
         if own is None:
             claim = _given_claim(epsilon, delta, adjacency)
-        else:
+        elif epsilon is None:
             claim = own
-            if adjacency not in (None, own.adjacency):
-                raise ValueError(
-                    f"The 'adjacency' parameter must be None or {own.adjacency!r}, "
-                    f"which the model promises. Got {adjacency!r}. Change the model."
-                )
+        else:
+            given = _given_claim(epsilon, delta, own.adjacency)
+            claim = replace(given, is_gaussian=own.is_gaussian)
         if neighbour is not None:
             return cls(estimator, claim, given_neighbours(X, y, neighbour))
+        if claim.adjacency not in ADJACENCIES:
+            raise ValueError(
+                f"Neighbours under {claim.adjacency!r} cannot be chosen automatically. "
+                "Pass neighbour=(X, y)."
+            )
         relation = check_adjacency(claim.adjacency)
         own_rows = _knows_null_records(estimator)
         found = chosen_neighbours(estimator, X, y, relation, is_own=own_rows)
@@ -205,10 +215,15 @@ class _Pilot:
 
 def _knows_null_records(estimator: Any) -> bool:
     """Whether a null record can be put before it as before its proof."""
-    steps = [step for _, step in getattr(estimator, "steps", [("", estimator)])]
-    private = [step for step in steps if isinstance(step, PrivateEstimator)]
+    private = _private_steps(estimator)
     # A search divides the rows, and its parts have other places for them.
     return bool(private) and not any(step.is_search for step in private)
+
+
+def _private_steps(estimator: Any) -> list[PrivateEstimator]:
+    """The steps of skdp that release something, of a pipeline or alone."""
+    steps = [step for _, step in getattr(estimator, "steps", [("", estimator)])]
+    return [step for step in steps if isinstance(step, PrivateEstimator)]
 
 
 def _given_claim(
@@ -232,24 +247,34 @@ def _said_by_itself(estimator: Any, X: Any, y: Any) -> Claim | None:
     """What a fit says of itself; None if nothing."""
     model = Job(estimator, Neighbours(X, y, X, y, "")).fitted(0)
     record = getattr(model, "privacy_", None)
-    if isinstance(record, PrivacyRecord):
-        return _finite(record.epsilon, record.delta, record.adjacency, "privacy_")
-    if not hasattr(model, "steps"):
+    is_own = isinstance(record, PrivacyRecord)
+    if not is_own and not hasattr(model, "steps"):
         return None
-    report = privacy_report(model)
-    if report.adjacency is None:
+    told: Any = record if is_own else privacy_report(model)
+    if told.adjacency is None:
         return None
-    told = report.epsilon, report.delta, report.adjacency
-    return _finite(*told, "privacy_report")
-
-
-def _finite(epsilon: float, delta: float, adjacency: str, source: str) -> Claim:
-    if math.isinf(epsilon):
+    if math.isinf(told.epsilon):
         raise ValueError(
             "What is audited must promise a finite epsilon. Got inf. There is nothing "
             "to refute."
         )
-    return Claim(epsilon=epsilon, delta=delta, adjacency=adjacency, source=source)
+    return Claim(
+        epsilon=told.epsilon,
+        delta=told.delta,
+        adjacency=told.adjacency,
+        source="privacy_" if is_own else "privacy_report",
+        is_gaussian=all(_is_gaussian(step) for step in _private_steps(model)),
+    )
+
+
+def _is_gaussian(model: Any) -> bool:
+    """Whether what a fit of skdp released is Gaussian all through."""
+    event = model.privacy_.event
+    return bool(
+        math.isfinite(event.mu_squared)
+        and event.pure_epsilon == 0
+        and event.box_delta == 0
+    )
 
 
 # White box --------------------------------------------------------------------------
@@ -349,8 +374,12 @@ def _seeds() -> Iterator[int]:
 
 def _divided(learned: Tally, tested: Tally) -> tuple[list[Any], list[Any]]:
     """Outputs to learn from and to test with; of an early end, halves of the first."""
+    # An interruption may leave one side a run ahead.
     if len(tested) >= _FEWEST // 4:
-        return list(learned.sides), list(tested.sides)
+        several = [
+            [side[: len(tally)] for side in tally.sides] for tally in (learned, tested)
+        ]
+        return several[0], several[1]
     n = len(learned)
     if n < _FEWEST // 2:
         raise KeyboardInterrupt("An audit was interrupted before it had runs to test.")

@@ -25,12 +25,17 @@ class Claim:
         The relation of neighbours.
     source : str
         Who says so.
+    is_gaussian : bool, default=True
+        Whether all noise is taken to be Gaussian. Then the promise is one of mu, which
+        scores can refute where they are seen; else by epsilon alone, since their tails
+        are not seen.
     """
 
     epsilon: float
     delta: float
     adjacency: str
     source: str
+    is_gaussian: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)

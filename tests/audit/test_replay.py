@@ -1,4 +1,4 @@
-"""Exact audits of everything that is released, and planted bugs: see `skdp.audit._replay`.
+"""Exact audits of all that is released, and planted bugs: see `skdp.audit._replay`.
 
 `linear` with `linear_pairs`, `tables`, `ratings` and `searches` have the mechanisms and
 their worst neighbours, `exact_laws` what a transcript does not tell, `table` all rows,
