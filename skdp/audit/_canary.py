@@ -102,14 +102,14 @@ def chosen_neighbours(
     ValueError
         If nothing can be chosen automatically.
     """
-    if hasattr(X, "iloc") or issparse(X) or np.asarray(X).dtype == object:
+    if np.ndim(X) != 2 or np.shape(X)[0] < 2:
+        raise ValueError(
+            "A neighbour can be chosen for tables in memory with two rows or more. Got "
+            "another. Read the table into memory, or pass neighbour=(X, y)."
+        )
+    if hasattr(X, "iloc") or issparse(X) or np.asarray(X).dtype.kind not in "fiub":
         return list(_of_rows(estimator, X, y, adjacency, is_own))
     table = np.asarray(X, dtype=np.float64)
-    if table.ndim != 2 or len(table) < 2:
-        raise ValueError(
-            "A neighbour can be chosen for tables of numbers with two rows or more. "
-            "Got another. Pass neighbour=(X, y)."
-        )
     change = _Exchange(estimator, table, y, is_own)
     if adjacency == "zero_out":
         return [change.gone(*row) for row in change.rows()]

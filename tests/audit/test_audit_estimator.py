@@ -288,6 +288,25 @@ def test_bad_parameters(given, reason):
         audit_estimator(LogisticRegression(), X, Y, **given)
 
 
+def test_noise_that_is_not_gaussian_is_judged_by_epsilon_alone():
+    model = DPStandardScaler(1.0, delta=0.0, bounds=(-1, 1))
+    result = audit_estimator(model, X, **FEW)
+    assert not result.claimed.is_gaussian
+    assert audit_estimator(logistic(), X, Y, **FEW).claimed.is_gaussian
+    # A promise that is given, too: a model of skdp says of what kind its noise is.
+    given = audit_estimator(model, X, epsilon=1.0, delta=1e-6, **FEW)
+    assert not given.claimed.is_gaussian
+
+
+def test_the_relation_of_a_model_is_its_own():
+    zeroed = logistic(adjacency="zero_out")
+    result = audit_estimator(zeroed, X, Y, epsilon=2.0, delta=1e-5, **FEW)
+    assert result.claimed.adjacency == "zero_out"
+    for table in (X[:1], np.arange(3)):
+        with pytest.raises(ValueError, match="in memory"):
+            audit_estimator(planted.NoisySums(), table, Y, epsilon=1.0)
+
+
 def test_more_refusals():
     with pytest.raises(ValueError, match="which the model promises"):
         audit_estimator(logistic(), X, Y, adjacency="zero_out")

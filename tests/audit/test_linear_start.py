@@ -1,6 +1,6 @@
 """Exact audits of boosting that continues a linear model, and planted bugs.
 
-Whole fits are replayed on a neighbour; see `tests.audit.replay`.
+Whole fits are replayed on a neighbour; see `skdp.audit._replay`.
 """
 
 from __future__ import annotations

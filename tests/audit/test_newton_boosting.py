@@ -1,6 +1,6 @@
 """Exact audits of boosted trees: whole fits replayed on a neighbour, and planted bugs.
 
-See `tests.audit.replay`. The record that is exchanged is at the bound of every answer:
+See `skdp.audit._replay`. The record that is exchanged is at the bound of every answer:
 by its code in another leaf of each tree or, by an offset, with raw predictions far from
 those of the other.
 """

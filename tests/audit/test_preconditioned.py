@@ -1,6 +1,6 @@
 """Exact audits of centred fits: both parts together, and planted bugs in either.
 
-See `tests.audit.replay`: one transcript, replayed on the neighbour. The pairs are those
+See `skdp.audit._replay`: one transcript, replayed on the neighbour. The pairs are those
 of `tests.audit.preconditioned`.
 """
 

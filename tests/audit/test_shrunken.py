@@ -1,6 +1,6 @@
 """Exact audits of fits that ask what their weights are worth, and planted bugs.
 
-See `tests.audit.replay`: one transcript, replayed on the neighbour. The pairs are those
+See `skdp.audit._replay`: one transcript, replayed on the neighbour. The pairs are those
 of `tests.audit.linear_pairs`; long steps make weights so large that clips are reached.
 """
 
