@@ -9,11 +9,11 @@ is to be handed to `audit_estimator`, since they do not say it themselves.
 from __future__ import annotations
 
 import math
-import secrets
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skdp._floats import FloatArray
@@ -40,13 +40,11 @@ class _Noisy(BaseEstimator):
         sigma = sensitivity / gaussian_mu(epsilon, delta)
         return self._drawn(self._generator(), size, sigma)
 
-    def _generator(self) -> np.random.Generator:
-        return np.random.default_rng(self.random_state)
+    def _generator(self) -> Any:
+        return check_random_state(self.random_state)
 
-    def _drawn(
-        self, generator: np.random.Generator, size: tuple[int, ...], sigma: float
-    ) -> FloatArray:
-        return generator.normal(scale=sigma, size=size)
+    def _drawn(self, generator: Any, size: tuple[int, ...], sigma: float) -> FloatArray:
+        return np.asarray(generator.normal(scale=sigma, size=size))
 
     def _clipped(self, X: FloatArray) -> FloatArray:
         norms = np.linalg.norm(X, axis=1, keepdims=True)
@@ -150,9 +148,7 @@ class NoisySums(ClassifierMixin, _Noisy):
 class HalfNoise(NoisySums):
     """Bug: a standard deviation for one record, where two records differ."""
 
-    def _drawn(
-        self, generator: np.random.Generator, size: tuple[int, ...], sigma: float
-    ) -> FloatArray:
+    def _drawn(self, generator: Any, size: tuple[int, ...], sigma: float) -> FloatArray:
         return super()._drawn(generator, size, sigma / 2)
 
 
@@ -166,10 +162,10 @@ class SharedNoise(NoisySums):
 class FewSeeds(NoisySums):
     """Bug: a seed of one byte. All the noise there is can be tried."""
 
-    def _generator(self) -> np.random.Generator:
+    def _generator(self) -> Any:
         if self.random_state is not None:
             return super()._generator()
-        return np.random.default_rng(secrets.randbelow(256))
+        return check_random_state(check_random_state(None).randint(256))
 
 
 class BareIntercept(NoisySums):
