@@ -57,84 +57,83 @@ def audit_estimator(
 ) -> AuditResult:
     """Try to refute what an estimator promises of differential privacy.
 
-        It is fitted many times, on the data and on a neighbour that differs in one record,
-        by whoever tries to tell the two apart. With ``access="model"`` that is done from
-        fitted models alone, for any estimator, pipeline or search with scikit-learn's
-        interface. With ``access="transcript"``, for estimators of skdp, it is done from
-        what each fit hands to its noise: exact, and three fits are enough.
+    It is fitted many times, on the data and on a neighbour that differs in one record,
+    by whoever tries to tell the two apart. With ``access="model"`` that is done from
+    fitted models alone, for any estimator, pipeline or search with scikit-learn's
+    interface. With ``access="transcript"``, for estimators of skdp, it is done from
+    what each fit hands to its noise: exact, and three fits are enough.
 
-        An audit can refute a promise, and can measure how much of it is used up by this
-        data set. It cannot confirm one: that takes a proof.
+    An audit can refute a promise, and can measure how much of it is used up by this
+    data set. It cannot confirm one: that takes a proof.
 
     Parameters
     ----------
-        estimator : estimator
-            Not changed. Its noise must be fresh in each fit: no random_state.
-        X, y : array-like
-            Data that were made up, or given up, for the audit: it reads them without
-            privacy and spends nothing. The first record becomes the one that differs.
-        epsilon : float in [1e-6, 1e8], default=None
-            What is promised. None: what `privacy_` of the fitted model says, or
-            `privacy_report` of a pipeline.
-        delta : 0 or float in [1e-50, 1), default=None
-            None: 0 beside a given epsilon.
-        adjacency : str, default=None
-            "replace_one", "zero_out", or with `neighbour` any relation of skdp. None: what
-            the model says, or "replace_one" beside a given epsilon.
-        neighbour : tuple (X, y), default=None
-            The other data set; the caller vouches that the two are neighbours. None:
-            several records are tried in a few fits each, and the best pair is used.
-        access : {"model", "transcript"}, default="model"
-        n_runs : int of at least 40, default=600
-            Fits that are looked at: half of them to learn how to attack, half to test. A
-            few more choose the neighbour.
-        confidence : float in [0.5, 1), default=0.95
-            Of the bound. That the promise is refuted has a confidence of its own:
-            1 - 1e-6.
-        n_jobs : int or None, default=None
-            Processes that fit at the same time, as in joblib.
-        verbose : bool, default=False
-            Say how far it is.
+    estimator : estimator
+        Not changed. Its noise must be fresh in each fit: no random_state.
+    X, y : array-like
+        Data that were made up, or given up, for the audit: it reads them without
+        privacy and spends nothing. The first record becomes the one that differs.
+    epsilon : float in [1e-6, 1e8], default=None
+        What is promised. None: what `privacy_` of the fitted model says, or
+        `privacy_report` of a pipeline.
+    delta : 0 or float in [1e-50, 1), default=None
+        None: 0 beside a given epsilon.
+    adjacency : str, default=None
+        "replace_one", "zero_out", or with `neighbour` any relation of skdp. None: what
+        the model says, or "replace_one" beside a given epsilon.
+    neighbour : tuple (X, y), default=None
+        The other data set; the caller vouches that the two are neighbours. None:
+        several records are tried in a few fits each, and the best pair is used.
+    access : {"model", "transcript"}, default="model"
+    n_runs : int of at least 40, default=600
+        Fits that are looked at: half of them to learn how to attack, half to test. A
+        few more choose the neighbour.
+    confidence : float in [0.5, 1), default=0.95
+        Of the bound. That the promise is refuted has a confidence of its own:
+        1 - 1e-6.
+    n_jobs : int or None, default=None
+        Processes that fit at the same time, as in joblib.
+    verbose : bool, default=False
+        Say how far it is.
 
     Returns
     -------
-        AuditResult
-            An audit that is interrupted from the keyboard gives what it has, and says so.
+    AuditResult
+        An audit that is interrupted from the keyboard gives what it has, and says so.
 
     Raises
     ------
-        ValueError, TypeError
-            If a parameter is out of range, if the estimator has a ledger or a seed, if it
-            does not say what it promises, or if a transcript has no closed form.
-        KeyboardInterrupt
-            If it is interrupted before there is anything to test.
+    ValueError, TypeError
+        If a parameter is out of range, if the estimator has a ledger or a seed, if it
+        does not say what it promises, or if a transcript has no closed form.
+    KeyboardInterrupt
+        If it is interrupted before there is anything to test.
 
     Notes
     -----
-        Privacy: none. All that comes out is about the data that are passed in.
+    Privacy: none. All that comes out is about the data that are passed in.
 
-        Half of the runs have fresh noise: they show repeats, noise of too few digits,
-        numbers without noise, and along which direction the data sets are told apart. The
-        other half tests. If the estimator takes a random_state, each of its fits shares a
-        seed with a fit on the neighbour: the laws are the same as with fresh noise, and the
-        distance of their means is then known well from few fits. That seeds change no law
-        is assumed of it.
+    Half of the runs have fresh noise: they show repeats, noise of too few digits,
+    numbers without noise, and along which direction the data sets are told apart. The
+    other half tests. If the estimator takes a random_state, each of its fits shares a
+    seed with a fit on the neighbour: the laws are the same as with fresh noise, and the
+    distance of their means is then known well from few fits. That seeds change no law
+    is assumed of it.
 
-        The main bound is chosen by the first half: by an event if something is without
-        noise, else that for Gaussian scores if these look Gaussian, else by thresholds.
+    The main bound is chosen by the first half: by an event if something is without
+    noise, else that for Gaussian scores if these look Gaussian, else by thresholds.
 
     Examples
     --------
-        >>> import numpy as np
-    from sklearn.utils import check_random_state
-        >>> from skdp import DPLogisticRegression
-        >>> from skdp.audit import audit_estimator
-        >>> X = np.random.default_rng(0).normal(size=(100, 3)) / 3
-        >>> y = (X[:, 0] > 0).astype(int)
-        >>> model = DPLogisticRegression(epsilon=1.0, classes=[0, 1], solver="noisy_gd")
-        >>> result = audit_estimator(model, X, y, access="transcript")
-        >>> result.passed, round(result.epsilon_lower_bound, 2)
-        (True, 1.0)
+    >>> import numpy as np
+    >>> from skdp import DPLogisticRegression
+    >>> from skdp.audit import audit_estimator
+    >>> X = np.random.default_rng(0).normal(size=(100, 3)) / 3
+    >>> y = (X[:, 0] > 0).astype(int)
+    >>> model = DPLogisticRegression(epsilon=1.0, classes=[0, 1], solver="noisy_gd")
+    >>> result = audit_estimator(model, X, y, access="transcript")
+    >>> result.passed, round(result.epsilon_lower_bound, 2)
+    (True, 1.0)
     """
     check_choice("access", access, ("model", "transcript"))
     runs = check_count("n_runs", n_runs, low=_FEWEST)
