@@ -132,8 +132,8 @@ def audit_estimator(
     >>> y = (X[:, 0] > 0).astype(int)
     >>> model = DPLogisticRegression(epsilon=1.0, classes=[0, 1], solver="noisy_gd")
     >>> result = audit_estimator(model, X, y, access="transcript")
-    >>> result.passed, round(result.epsilon_lower_bound, 2)
-    (True, 1.0)
+    >>> result.passed, 0.5 < result.epsilon_lower_bound <= 1
+    (True, True)
     """
     check_choice("access", access, ("model", "transcript"))
     runs = check_count("n_runs", n_runs, low=_FEWEST)
