@@ -103,8 +103,8 @@ def transcripts() -> None:
             )
 
 
-def models(times: int) -> None:
-    """Black box: 600 fits each, several audits."""
+def models(times: int, only: str = "") -> None:
+    """Black box: 600 fits each, several audits, of cases with `only` in their name."""
     X, y = table()
     cases = {
         "output_perturbation, SVC": classifier(
@@ -123,6 +123,8 @@ def models(times: int) -> None:
     print("| case | epsilon at least: median (least, most) | passed | seconds |")
     print("|---|---|---|---|")
     for name, model in cases.items():
+        if only not in name:
+            continue
         runs = [timed(lambda m=model: audit_estimator(m, X, y)) for _ in range(times)]
         _row(name, runs)
 
@@ -206,11 +208,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", nargs="?", default="all")
     parser.add_argument("--times", type=int, default=9)
+    parser.add_argument("--only", default="", help="of models, a part of a name")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     parts = {
         "transcripts": transcripts,
-        "models": lambda: models(options.times),
+        "models": lambda: models(options.times, options.only),
         "planted": lambda: bugs(options.times),
         "peers": lambda: peers(options.times),
     }
