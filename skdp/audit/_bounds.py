@@ -107,7 +107,10 @@ def _beyond(
 
 
 def epsilon_lower_bound(
-    scores_in: FloatArray, scores_out: FloatArray, delta: float, confidence: float
+    scores_in: FloatArray,
+    scores_out: FloatArray,
+    delta: float,
+    confidence: float = 0.999,
 ) -> float:
     """Bound on epsilon by one threshold: chosen on half of the scores, tested on half.
 
