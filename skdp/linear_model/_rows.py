@@ -25,11 +25,14 @@ from skdp.solvers._strength import strength_of
 _MOST_CURVES = 100
 
 
-def knots_within(budget: Budget, adjacency: str) -> KnotRule:
-    """How fine the noise of a budget lets curves be; public facts only."""
+def knots_within(budget: Budget, adjacency: str, n_parts: int = 1) -> KnotRule:
+    """How fine the noise of a budget lets curves be; public facts only.
+
+    `n_parts` is how many tables like the one at hand there are.
+    """
 
     def knots(n_samples: int, n_columns: int) -> int:
-        strength = strength_of(n_samples, budget, adjacency)
+        strength = strength_of(n_samples * n_parts, budget, adjacency)
         return 1 + curve_intervals(strength, n_columns)
 
     return knots
@@ -134,7 +137,7 @@ def public_facts(columns: Any) -> tuple[str, ...]:
     return PUBLIC_OF_TABLES if columns is None else PUBLIC_OF_DECLARED
 
 
-def rows_to_fit(model: Any, X: Any, budget: Budget) -> Any:
+def rows_to_fit(model: Any, X: Any, budget: Budget, n_parts: int = 1) -> Any:
     """Checked rows of numbers, of a declared table encoded ones.
 
     Sets the model's ``n_features_in_`` and ``feature_names_in_``, and ``encoder_`` if
@@ -147,9 +150,9 @@ def rows_to_fit(model: Any, X: Any, budget: Budget) -> Any:
     if model.columns is None:
         vars(model).pop("encoder_", None)
         rows = check_rows(model, shown(X), reset=True, accept_sparse=True)
-        return _to_read(X, rows) if isinstance(X, TableSource) else rows
+        return to_read(X, rows) if isinstance(X, TableSource) else rows
     encoder = encoder_of(model.columns)
-    encoding, cells = encoder._fit(X, knots_within(budget, model.adjacency))
+    encoding, cells = encoder._fit(X, knots_within(budget, model.adjacency, n_parts))
     vars(model).pop("feature_names_in_", None)
     for name in ("n_features_in_", "feature_names_in_"):
         if hasattr(encoder, name):
@@ -160,7 +163,7 @@ def rows_to_fit(model: Any, X: Any, budget: Budget) -> Any:
     return DeclaredRows(encoding, encoding.states(cells))
 
 
-def _to_read(X: TableSource, rows: Any) -> StreamRows:
+def to_read(X: TableSource, rows: Any) -> StreamRows:
     """Rows of a source like one that was checked."""
     return StreamRows(
         X,
