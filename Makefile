@@ -21,7 +21,7 @@ OLDEST = 1.6.0 1.6.1 1.7.0 1.7.1 1.7.2 1.8.0
 PEERS_VENV = $(VENV)-peers
 PEERS = benchmarks/peers.txt
 
-.PHONY: help demo demo-solvers demo-search demo-sparse demo-ratings demo-table demo-boosting demo-large demo-images demo-look test test-benchmarks test-all test-oldest bench docs lint clean python
+.PHONY: help demo demo-solvers demo-search demo-sparse demo-ratings demo-table demo-boosting demo-large demo-images demo-look demo-audit test test-benchmarks test-all test-oldest bench docs lint clean python
 
 help:
 	@echo "make demo         install, then fit private models on real data (2 minutes)"
@@ -34,6 +34,7 @@ help:
 	@echo "make demo-large   install, then fit a table from files without holding it (2 minutes)"
 	@echo "make demo-images  install, then tell digits apart, with filters too (2 minutes)"
 	@echo "make demo-look    install, then describe a table, choose a threshold, draw curves (1 minute)"
+	@echo "make demo-audit   install, then try to refute what estimators promise (1 minute)"
 	@echo "make test         install, then run the tests (10 to 20 minutes on 2 cores)"
 	@echo "make test-benchmarks  the tests of benchmarks/ (half a minute)"
 	@echo "make test-all     all of these and the long statistical ones"
@@ -88,6 +89,9 @@ demo-images: $(VENV)/.installed-demo
 
 demo-look: $(VENV)/.installed-demo
 	@$(BIN)/python examples/plot_10_look_and_decide.py
+
+demo-audit: $(VENV)/.installed-demo
+	@$(BIN)/python examples/plot_11_audit.py
 
 test: $(VENV)/.installed-test
 	$(PYTEST) -m "not slow and not bench"

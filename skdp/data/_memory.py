@@ -50,6 +50,14 @@ class MemorySource:
             rows = _rows_of_a_block(max(1, self.n_features * X.dtype.itemsize))
         self.largest_block = min(rows, self.n_samples)
 
+    def without(self, row: int) -> MemorySource:
+        """The same records with one of them null."""
+        there = np.ones(self.n_samples, dtype=np.bool_)
+        if self._present is not None:
+            there = self._present.copy()
+        there[row] = False
+        return MemorySource(self._X, self._y, there)
+
     def whole(self) -> Block:
         """All records as one block, without a copy."""
         return Block(self._X, self._y, self._present)

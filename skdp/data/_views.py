@@ -64,6 +64,12 @@ class _View(ABC):
         other._look_at(self._source.permuted(key))  # type: ignore[attr-defined]  # a source that is permutable
         return other
 
+    def without(self, row: int) -> Self:
+        """The same view of the source with one record null."""
+        other = copy.copy(self)
+        other._look_at(self._source.without(row))  # type: ignore[attr-defined]  # a source in memory
+        return other
+
     def _look_at(self, source: Source) -> None:
         self._source = source
 

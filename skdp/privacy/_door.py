@@ -17,6 +17,7 @@ from skdp.privacy._answers import (
     NoiselessRehearsal,
     RehearsedAnswers,
 )
+from skdp.privacy._audited import auditor_now
 from skdp.privacy._draws import Draws, DrawsOf
 from skdp.privacy._events import Event, NonPrivateEvent
 from skdp.privacy._noise import NoiseSource
@@ -88,7 +89,12 @@ class Door:
         random_state: int | None,
     ) -> None:
         self._budget, self.relation, self._ledger = budget, adjacency, ledger
-        self._noise = NoiseSource(random_state)
+        self._auditor = auditor_now()
+        self._noise = (
+            NoiseSource(random_state)
+            if self._auditor is None
+            else self._auditor.noise(random_state)
+        )
         self._is_open = True
         self.is_private = self._noise.is_private
         self.draws: Draws = DrawsOf(self._noise)
@@ -132,7 +138,7 @@ class Door:
         PlanUsedUpError
             If a plan has been committed here before.
         ValueError
-            If there is no plan for a finite epsilon.
+            If there is no plan for a finite epsilon, or if what is audited is on books.
         Refused
             If the records are of several owners who cannot answer such a plan.
         """
@@ -147,6 +153,12 @@ class Door:
                 "what will be asked, or use epsilon=inf."
             )
         owners = owners_now()
+        if self._auditor is not None and (owners is not None or self._is_booked):
+            raise ValueError(
+                "What is audited must be on no books and of one owner. Got a ledger or "
+                "several owners. Audit without them, on data made up for it. Nothing "
+                "was read."
+            )
         if owners is not None:
             check_shared(plan, source, owners)
         event: Event = NonPrivateEvent()
@@ -179,7 +191,15 @@ class Door:
             return ExactAnswers(_NOTHING, source, grant)
         if owners is not None:
             return SharedAnswers(plan, source, grant, owners, self._noise)
+        if self._auditor is not None:
+            answers: Answers = self._auditor.answers(plan, source, grant, self._noise)
+            return answers
         return LocalAnswers(plan, source, grant, self._noise)
+
+    @property
+    def _is_booked(self) -> bool:
+        # The books of a trial within a search have no file.
+        return self._ledger is not None and bool(self._ledger.path)
 
 
 _NOTHING = Plan(())

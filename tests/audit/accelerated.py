@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from skdp.audit._bounds import epsilon_lower_bound
 from skdp.data import MemorySource
 from skdp.losses import LogisticLoss
 from skdp.objectives import LinearObjective
@@ -19,7 +20,6 @@ from skdp.privacy._laws import LAWS
 from skdp.privacy._noise import NoiseSource
 from skdp.solvers import choose_solver
 from tests import door
-from tests.audit.bounds import epsilon_lower_bound
 from tests.spies import SpyNoise
 
 LOSS = LogisticLoss()

@@ -13,13 +13,13 @@ from functools import cached_property, partial
 import numpy as np
 from scipy.optimize import brentq
 
+from skdp.audit._replay import Replay, marked
 from skdp.data import MemorySource
 from skdp.losses import HuberHingeLoss, LogisticLoss, SquaredLoss, WeightedLoss
 from skdp.objectives import LinearObjective
 from skdp.privacy import calibrate, epsilon_of
 from skdp.solvers import SOLVERS, Progress
 from tests.audit.linear import BUDGETS
-from tests.audit.replay import Replay, marked
 from tests.door import planned
 from tests.line import Line
 

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from functools import cached_property, partial
 
+from skdp.audit._replay import marked, replayed, verdict
 from skdp.losses import (
     CauchyLoss,
     HuberHingeLoss,
@@ -19,7 +20,6 @@ from skdp.objectives import LinearObjective
 from skdp.privacy import Budget, calibrate
 from skdp.solvers import SOLVERS, Progress
 from tests.audit.linear_pairs import D, N, pairs
-from tests.audit.replay import marked, replayed, verdict
 from tests.door import planned, refusal
 
 LOSSES = {

@@ -9,13 +9,13 @@ from functools import cached_property, partial
 import numpy as np
 from scipy.sparse import csr_array
 
+from skdp.audit._replay import marked, replayed, verdict
 from skdp.data import MemorySource
 from skdp.objectives import LinearObjective
 from skdp.privacy import Budget, calibrate
 from skdp.solvers import SOLVERS, Progress
 from skdp.solvers._preconditioned import Preconditioned, States
 from tests.audit.linear import LOSSES, PARAMS
-from tests.audit.replay import marked, replayed, verdict
 from tests.door import planned
 
 BUDGET = Budget(1.0, 1e-6)

@@ -18,13 +18,14 @@ from skdp import (
     DPStandardScaler,
     private_score,
 )
+from skdp.audit._replay import replayed, verdict
 from skdp.data import MemorySource
 from skdp.io import _rows
 from skdp.model_selection import SCORINGS, _private_score
 from skdp.model_selection._scoring import resolve_scoring
+from skdp.privacy._audited import audited_by
 from skdp.privacy._laws import law_for
 from tests.audit.linear import BUDGETS
-from tests.audit.replay import replayed, through_the_door, verdict
 
 # What the first record is in the two data sets.
 TRANSFORMERS = {
@@ -44,8 +45,7 @@ TRANSFORMERS = {
 @contextmanager
 def answered_by(noise):
     """Doors that are opened in here answer with this noise."""
-    with pytest.MonkeyPatch.context() as patch:
-        through_the_door(patch, noise)
+    with pytest.MonkeyPatch.context() as patch, audited_by(noise):
         yield patch
 
 

@@ -12,13 +12,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from skdp.audit._bounds import epsilon_lower_bound
 from skdp.data import MemorySource
 from skdp.losses import HuberHingeLoss, SquaredLoss
 from skdp.objectives import LinearObjective
 from skdp.privacy import Budget, calibrate
 from skdp.solvers import choose_solver
 from tests import door
-from tests.audit.bounds import epsilon_lower_bound
 from tests.spies import SpyNoise
 
 BUDGET = Budget(1.0, 0.1)

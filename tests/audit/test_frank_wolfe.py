@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from skdp.audit._bounds import epsilon_lower_bound
 from skdp.data import MemorySource
 from skdp.losses import LogisticLoss, SquaredLoss
 from skdp.objectives import LinearObjective
@@ -20,7 +21,6 @@ from skdp.privacy._noise import choice_unit
 from skdp.solvers import _frank_wolfe as module
 from skdp.solvers import choose_solver
 from skdp.solvers._vertex_scores import IntegerRows, VertexScores
-from tests.audit.bounds import epsilon_lower_bound
 from tests.door import event_of, run
 from tests.spies import SpyNoise
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from skdp.audit._bounds import epsilon_lower_bound
 from skdp.data import MemorySource
 from skdp.losses import LogisticLoss
 from skdp.objectives import LinearObjective
@@ -20,7 +21,6 @@ from skdp.privacy._plan import Line, Plan
 from skdp.queries._gradient_sum import GradientSum
 from skdp.solvers import choose_solver
 from skdp.solvers._iht import IHT
-from tests.audit.bounds import epsilon_lower_bound
 from tests.door import event_of, run
 from tests.spies import SpyNoise
 

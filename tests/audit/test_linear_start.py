@@ -1,6 +1,6 @@
 """Exact audits of boosting that continues a linear model, and planted bugs.
 
-Whole fits are replayed on a neighbour; see `tests.audit.replay`.
+Whole fits are replayed on a neighbour; see `skdp.audit._replay`.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from functools import cached_property
 import numpy as np
 import pytest
 
+from skdp.audit._replay import Replay
 from skdp.data import CodeRows
 from skdp.ensemble import _linear_start as module
 from skdp.ensemble import _newton_boosting as boosting
@@ -19,7 +20,6 @@ from skdp.privacy._answers import Released
 from skdp.privacy._plan import Plan
 from skdp.privacy._query import Bound
 from skdp.queries._code_counts import CodeCounts
-from tests.audit.replay import Replay
 from tests.audit.test_newton_boosting import ADJACENCIES, ROUNDING, Case, bytes_of
 from tests.ensemble.coded import Columns
 from tests.ensemble.fits import solver_of, task_of

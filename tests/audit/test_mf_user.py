@@ -15,6 +15,7 @@ import math
 import numpy as np
 import pytest
 
+from skdp.audit._bounds import epsilon_lower_bound
 from skdp.decomposition import _kept_ratings
 from skdp.decomposition._rating_source import RatingSource
 from skdp.decomposition._ratings import Pattern, Ratings
@@ -25,7 +26,6 @@ from skdp.privacy._accounting import calibrate
 from skdp.privacy._noise import NoiseSource
 from skdp.queries import _users
 from skdp.solvers import Progress
-from tests.audit.bounds import epsilon_lower_bound
 from tests.decomposition.small import planned
 from tests.door import answers_for
 from tests.spies import SpyNoise

@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from skdp.audit._replay import marked, replayed, verdict
 from skdp.data import MemorySource
 from skdp.losses import LogisticLoss, SoftmaxLoss
 from skdp.neural_network import NETWORK_SOLVERS
@@ -23,7 +24,6 @@ from skdp.queries._network_gradient import NetworkGradient
 from skdp.solvers import Progress
 from skdp.solvers._steps import descend
 from tests.audit.exact_laws import exact_epsilon
-from tests.audit.replay import marked, replayed, verdict
 from tests.door import answers_for, event_of, planned
 
 ADJACENCIES = ("replace_one", "zero_out")

@@ -1,6 +1,6 @@
 """Exact audits of boosted trees: whole fits replayed on a neighbour, and planted bugs.
 
-See `tests.audit.replay`. The record that is exchanged is at the bound of every answer:
+See `skdp.audit._replay`. The record that is exchanged is at the bound of every answer:
 by its code in another leaf of each tree or, by an offset, with raw predictions far from
 those of the other.
 """
@@ -14,6 +14,7 @@ from functools import cached_property, partial
 import numpy as np
 import pytest
 
+from skdp.audit._replay import marked, replayed, verdict
 from skdp.ensemble import _newton_boosting as module
 from skdp.ensemble._newton_boosting import NewtonBoosting
 from skdp.privacy import calibrate
@@ -27,7 +28,6 @@ from skdp.queries._loss_facts import PLAIN, LossFacts
 from skdp.queries._model_gains import ModelGains
 from skdp.queries._state_sums import StateSums
 from skdp.solvers import Progress
-from tests.audit.replay import marked, replayed, verdict
 from tests.ensemble.coded import ONE, Columns, source_of
 from tests.ensemble.fits import BUDGET, solver_of, task_of
 

@@ -14,6 +14,7 @@ import math
 import numpy as np
 import pytest
 
+from skdp.audit._bounds import epsilon_lower_bound
 from skdp.data import MemorySource
 from skdp.losses import LogisticLoss, SoftmaxLoss
 from skdp.objectives import LinearObjective
@@ -21,7 +22,6 @@ from skdp.privacy import Budget, calibrate
 from skdp.queries._gradient_sum import GradientSum
 from skdp.solvers import choose_solver
 from tests import door
-from tests.audit.bounds import epsilon_lower_bound
 from tests.spies import SpyNoise
 
 # A large delta keeps the sample small: the distinguishing events are not rare.

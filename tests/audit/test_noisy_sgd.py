@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from skdp.audit._bounds import epsilon_lower_bound
 from skdp.data import MemorySource
 from skdp.losses import LogisticLoss
 from skdp.objectives import LinearObjective
@@ -19,7 +20,6 @@ from skdp.privacy import Budget, calibrate
 from skdp.queries._gradient_sum import GradientSum
 from skdp.solvers import choose_solver
 from tests import door
-from tests.audit.bounds import epsilon_lower_bound
 from tests.spies import SpyNoise
 
 # A large delta keeps the sample small: the distinguishing events are not rare.

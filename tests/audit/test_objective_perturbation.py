@@ -14,12 +14,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from skdp.audit._bounds import epsilon_lower_bound
 from skdp.data import MemorySource
 from skdp.losses import HuberHingeLoss, LogisticLoss
 from skdp.privacy import Budget, calibrate
 from skdp.solvers._objective_perturbation import ObjectivePerturbation
 from tests import door
-from tests.audit.bounds import epsilon_lower_bound
 from tests.line import Line
 from tests.spies import SpyNoise
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from skdp.audit._bounds import epsilon_lower_bound
 from skdp.data import MemorySource, buckets
 from skdp.losses import LogisticLoss
 from skdp.objectives import LinearObjective
@@ -18,7 +19,6 @@ from skdp.privacy import Budget, calibrate
 from skdp.queries._gradient_sum import GradientSum
 from skdp.solvers import choose_solver
 from tests import door
-from tests.audit.bounds import epsilon_lower_bound
 from tests.spies import SpyNoise
 
 # The exact audits of test_replay.py are what `make test` runs.

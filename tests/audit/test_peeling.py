@@ -12,13 +12,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from skdp.audit._bounds import epsilon_lower_bound
 from skdp.data import MemorySource
 from skdp.losses import SquaredLoss
 from skdp.objectives import LinearObjective
 from skdp.privacy import Budget, calibrate
 from skdp.privacy._noise import NoiseSource
 from skdp.solvers._peeling import Peeling
-from tests.audit.bounds import epsilon_lower_bound
 from tests.door import event_of, planned, run
 from tests.spies import SpyNoise
 

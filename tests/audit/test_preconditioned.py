@@ -1,6 +1,6 @@
 """Exact audits of centred fits: both parts together, and planted bugs in either.
 
-See `tests.audit.replay`: one transcript, replayed on the neighbour. The pairs are those
+See `skdp.audit._replay`: one transcript, replayed on the neighbour. The pairs are those
 of `tests.audit.preconditioned`.
 """
 
@@ -15,9 +15,11 @@ import pandas as pd
 import pytest
 
 from skdp import DPLinearRegression, DPLinearSVC, DPLogisticRegression, Preconditioning
+from skdp.audit._replay import replayed, verdict
 from skdp.columns import Boolean
 from skdp.data import CentredSource, Centring, MemorySource
 from skdp.data._source import Block
+from skdp.privacy._audited import audited_by
 from skdp.privacy._plan import Plan
 from skdp.privacy._query import Bound
 from skdp.queries._state_sums import StateSums
@@ -25,7 +27,6 @@ from skdp.solvers._margins import shrunk_margins, target_scale
 from skdp.solvers._preconditioned import Preconditioned
 from tests.audit.linear import LOSSES
 from tests.audit.preconditioned import INNER, SHARE, Case, N, truth_values
-from tests.audit.replay import replayed, through_the_door, verdict
 
 ADJACENCIES = ("replace_one", "zero_out")
 ROUNDING = 1e-9
@@ -279,9 +280,12 @@ class Model:
             preconditioning=Preconditioning(share=SHARE, clip=0.5),
             **needs | dict(self.params),
         )
-        with monkeypatch.context() as patch, warnings.catch_warnings():
+        with (
+            monkeypatch.context() as patch,
+            warnings.catch_warnings(),
+            audited_by(noise),
+        ):
             warnings.simplefilter("ignore")
-            through_the_door(patch, noise)
             patch.setattr(
                 "skdp.io._rows.MemorySource",
                 lambda X, y: MemorySource(X, y, there),

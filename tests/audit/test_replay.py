@@ -1,4 +1,10 @@
-"""Exact audits of everything that is released, and planted bugs: see `replay`."""
+"""Exact audits of all that is released, and planted bugs: see `skdp.audit._replay`.
+
+`linear` with `linear_pairs`, `tables`, `ratings` and `searches` have the mechanisms and
+their worst neighbours, `exact_laws` what a transcript does not tell, `table` all rows,
+`floors` what they attain. The other tests here are sampled attacks: one for each law in
+`make test`, all in `make test-all`.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +16,7 @@ import numpy as np
 import pytest
 
 import skdp
+from skdp.audit._replay import Replay, told_apart
 from skdp.decomposition._registry import PRIVATE_FORMS
 from skdp.model_selection import SCORINGS, Composition, RandomStopping
 from skdp.model_selection._method import strength
@@ -23,7 +30,6 @@ from skdp.solvers import _objective_perturbation as tilted
 from skdp.solvers import _output_perturbation as moved
 from tests.audit import exact_laws, searches, table, tables
 from tests.audit.floors import FLOORS, REASONS
-from tests.audit.replay import Replay, told_apart
 
 ROWS = {row.key: row for row in table.rows()}
 PAGE = Path(__file__).parents[2] / "docs" / "audits.md"

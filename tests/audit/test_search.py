@@ -46,12 +46,12 @@ import numpy as np
 import pytest
 
 from skdp import DPGridSearchCV, DPLogisticRegression
+from skdp.audit._bounds import epsilon_lower_bound
 from skdp.model_selection import Composition, RandomStopping
 from skdp.model_selection._method import strength
 from skdp.model_selection._trial import Split, Trial
 from skdp.privacy import Budget, GaussianEvent, LaplaceEvent, calibrate
 from skdp.privacy._noise import NoiseSource
-from tests.audit.bounds import epsilon_lower_bound
 from tests.model_selection.runs import job_of, plan_of, runner
 from tests.model_selection.toys import SENSITIVITY, NoisySum
 

@@ -1,6 +1,6 @@
 """Exact audits of fits that ask what their weights are worth, and planted bugs.
 
-See `tests.audit.replay`: one transcript, replayed on the neighbour. The pairs are those
+See `skdp.audit._replay`: one transcript, replayed on the neighbour. The pairs are those
 of `tests.audit.linear_pairs`; long steps make weights so large that clips are reached.
 """
 
@@ -12,6 +12,7 @@ from functools import cached_property, partial
 import numpy as np
 import pytest
 
+from skdp.audit._replay import marked, replayed, verdict
 from skdp.objectives import LinearObjective
 from skdp.privacy import Budget, calibrate
 from skdp.privacy._plan import Plan
@@ -23,7 +24,6 @@ from skdp.solvers._scaled_targets import ScaledTargets
 from skdp.solvers._shrunken import Candidates, Shrunken
 from tests.audit.linear import LOSSES
 from tests.audit.linear_pairs import D, N, pairs
-from tests.audit.replay import marked, replayed, verdict
 from tests.door import planned
 
 BUDGET = Budget(1.0, 1e-6)

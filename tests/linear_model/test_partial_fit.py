@@ -26,10 +26,11 @@ from skdp import (
     DPRobustClassifier,
     ParquetSource,
 )
+from skdp.audit._replay import Replay, told_apart
 from skdp.exceptions import BudgetExceeded, StreamOverError
 from skdp.privacy._answers import Answers
+from skdp.privacy._audited import audited_by
 from skdp.solvers._stream import Stream, stream_of
-from tests.audit.replay import Replay, through_the_door, told_apart
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdp.exceptions.SeededNoiseWarning"),
@@ -315,7 +316,7 @@ def test_streams_are_forgotten_with_their_models():
 
 @pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
 def test_neighbouring_streams_are_told_apart_by_no_more_than_is_booked(
-    adjacency, monkeypatch
+    adjacency,
 ):
     X, y = table()
     for part in range(K):
@@ -324,8 +325,8 @@ def test_neighbouring_streams_are_told_apart_by_no_more_than_is_booked(
         near = X.copy()
         if adjacency == "zero_out":
             other[row], near[row] = y[row], 0.0
-        first = heard(monkeypatch, adjacency, X, y, None)
-        second = heard(monkeypatch, adjacency, near, other, first)
+        first = heard(adjacency, X, y, None)
+        second = heard(adjacency, near, other, first)
         pairs = zip(first.asked, second.asked, strict=True)
         found = sum(told_apart(a, b) for a, b in pairs)
         share = found / first.asked[0].share.cost
@@ -338,10 +339,9 @@ def test_neighbouring_streams_are_told_apart_by_no_more_than_is_booked(
             assert last > 0
 
 
-def heard(monkeypatch, adjacency, X, y, before):
+def heard(adjacency, X, y, before):
     noise = Replay(0, heard=before)
-    with monkeypatch.context() as patch:
-        through_the_door(patch, noise)
+    with audited_by(noise):
         given(stream(adjacency=adjacency, fit_intercept=False), X, y)
     return noise
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy.linalg import toeplitz
 
+from skdp.audit._replay import marked, replayed, verdict
 from skdp.data import Arriving, MemorySource
 from skdp.losses import LogisticLoss
 from skdp.objectives import LinearObjective
@@ -29,7 +30,6 @@ from skdp.queries._gradient import Gradients
 from skdp.solvers._base import Progress
 from skdp.solvers._ftrl import FTRL
 from tests import door
-from tests.audit.replay import marked, replayed, verdict
 from tests.spies import NoNoise
 
 SHAPES = [(1, 1, 1), (4, 1, 500), (5, 3, 500), (5, 3, 4), (6, 2, 1), (20, 2, 10)]

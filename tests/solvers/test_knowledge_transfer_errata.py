@@ -11,13 +11,13 @@ import pytest
 from scipy.optimize import minimize_scalar
 from scipy.special import expit
 
+from skdp.audit._bounds import epsilon_lower_bound
 from skdp.data import MemorySource
 from skdp.losses import SquaredLoss
 from skdp.objectives import LinearObjective
 from skdp.privacy import Budget
 from skdp.privacy._gaussian import gaussian_epsilon
 from skdp.solvers import Progress, choose_solver, solve
-from tests.audit.bounds import epsilon_lower_bound
 from tests.door import OpenDoor
 from tests.spies import NoNoise, SpyNoise
 

@@ -15,27 +15,27 @@ varies, that the largest stays within the charge is the premise of the compositi
 theorem, tested, and the smallest of those tried is stated as attained. The laws of the
 noise themselves are held by tests/privacy/test_noise.py and test_selection_noise.py.
 
-What is where: `linear` with `linear_pairs`, `tables`, `ratings` and `searches` have the
-mechanisms and their worst neighbours, `exact_laws` what a transcript does not tell,
-`table` all rows, `floors` what they attain, test_replay.py the tests. The other tests
-here are sampled attacks: one for each law in `make test`, all in `make test-all`.
+A transcript holds what nobody may see: it is for tables made up or given up for it.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from skdp._floats import FloatArray
 from skdp.privacy import PureEvent
-from skdp.privacy import _door as door_module
-from skdp.privacy._answers import Grant, LocalAnswers
+from skdp.privacy._adjacency import Relation
+from skdp.privacy._answers import Grant, LocalAnswers, View
+from skdp.privacy._events import Event
+from skdp.privacy._laws import Choices
 from skdp.privacy._noise import NoiseSource
-from skdp.privacy._plan import Buckets, Choices, Line
+from skdp.privacy._plan import Buckets, Line, Plan
 
 CHOICES = ("exponential_mechanism", "permute_and_flip", "signed_choice", "top_k")
 
@@ -61,24 +61,26 @@ class Share:
     opened: int = 0
 
     @property
-    def cost(self):
+    def cost(self) -> float:
         """mu^2 of Gaussian noise, epsilon of other laws, range of a choice."""
         if isinstance(self.line.law, Choices):
-            return self.line.law.epsilon(self.multiplier)
-        return self.multiplier ** (-1.0 if self.line.law.is_pure else -2.0)
+            epsilon: float = self.line.law.epsilon(self.multiplier)
+            return epsilon
+        power = -1.0 if self.line.law.is_pure else -2.0
+        return float(self.multiplier**power)
 
     @property
-    def is_squared(self):
+    def is_squared(self) -> bool:
         """Whether costs are squares, of which roots are compared."""
         return not isinstance(self.line.law, Choices) and not self.line.law.is_pure
 
     @property
-    def whole(self):
+    def whole(self) -> float:
         """Of all answers of the line; disjoint buckets pay once."""
         times = 1 if isinstance(self.line.sample, Buckets) else self.line.times
         return times * self.cost
 
-    def as_mu_squared(self, found):
+    def as_mu_squared(self, found: float) -> float:
         """A cost as mu^2, as the events convert it."""
         if self.is_squared:
             return found
@@ -94,25 +96,25 @@ class Asked:
 
     share: Share
     law: str
-    query: np.ndarray
+    query: FloatArray
     sensitivity: float
     multiplier: float
     released: Any
-    rows: np.ndarray | None = None  # that the secret sample drew
+    rows: Any = None  # that the secret sample drew
     noisy: Any = 1.0  # 0 where a planted bug leaves the noise out
 
     @property
-    def facts(self):
+    def facts(self) -> tuple[Share, str, float, float]:
         """What has to be the same on the neighbour."""
         return self.share, self.law, self.sensitivity, self.multiplier
 
     @property
-    def sigma(self):
+    def sigma(self) -> float:
         """Scale handed to the noise source, which adds rounding to it."""
         return self.sensitivity * self.multiplier
 
     @property
-    def times(self):
+    def times(self) -> int:
         """Answers of the line that it uses up."""
         return len(self.released) if self.law == "top_k" else 1
 
@@ -120,6 +122,8 @@ class Asked:
 @dataclass
 class Replay:
     """A noise source that writes down what it is handed, or repeats another's answers.
+
+    It is an `Auditor`: doors opened within ``audited_by(replay)`` answer with it.
 
     Parameters
     ----------
@@ -131,29 +135,58 @@ class Replay:
     is_bare : bool, default=False
         Plants a bug: the last entry of every query, which is the intercept's, leaves
         without noise.
+    absent : int or None, default=None
+        The record that is the null record.
+
+    Attributes
+    ----------
+    asked : list of Asked
+        Private.
+    committed : list of (Plan, Event)
     """
 
     seed: int
     heard: Replay | None = None
     shrink: float = 1.0
     is_bare: bool = False
+    absent: int | None = None
     asked: list[Asked] = field(default_factory=list)
+    committed: list[tuple[Plan, Event]] = field(default_factory=list)
     is_private = True
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         self._noise = NoiseSource(self.seed)
         # Orders and samples are the same in all runs: of those that are secret, the
         # attacker takes one.
         self._secret = NoiseSource(0)
-        self.here, self._rows, self.opened = None, None, 0
+        self.here: Any = None
+        self._rows: Any = None
+        self.opened = 0
 
-    def _next(self, law, query, sensitivity, multiplier, release):
+    def noise(self, seed: int | None) -> Replay:
+        """Itself, whatever the seed."""
+        return self
+
+    def answers(self, plan: Plan, source: Any, grant: Grant, noise: Any) -> Any:
+        """Answers that are written down."""
+        self.committed.append((plan, grant.event))
+        return MarkedAnswers(plan, without(source, self.absent), grant, self)
+
+    def _next(
+        self,
+        law: str,
+        query: Any,
+        sensitivity: float,
+        multiplier: float,
+        release: Callable[[float], Any],
+    ) -> Any:
         multiplier = multiplier * self.shrink
         if self.heard is None:
             released = release(multiplier)
         else:
             released = self.heard.asked[len(self.asked)].released
-        kept, noisy = query.scores if law == "signed_choice" else query, 1.0
+        kept = query.scores if law == "signed_choice" else query
+        noisy: Any = 1.0
         if self.is_bare and law not in CHOICES:
             noisy = np.ones_like(query)
             noisy[-1] = 0.0
@@ -173,58 +206,104 @@ class Replay:
         self._rows = None
         return released
 
-    def gaussian(self, query, *, sensitivity, noise_multiplier, fine=False):
-        def release(multiplier):
-            facts = {"noise_multiplier": multiplier, "fine": fine}
-            return self._noise.gaussian(query, sensitivity=sensitivity, **facts)
+    def gaussian(
+        self,
+        query: Any,
+        *,
+        sensitivity: float,
+        noise_multiplier: float,
+        fine: bool = False,
+    ) -> Any:
+        """As of a noise source."""
+
+        def release(multiplier: float) -> Any:
+            return self._noise.gaussian(
+                query, sensitivity=sensitivity, noise_multiplier=multiplier, fine=fine
+            )
 
         return self._next("gaussian", query, sensitivity, noise_multiplier, release)
 
-    def spherical(self, query, *, sensitivity, epsilon, fine=False):
-        def release(multiplier):
-            facts = {"epsilon": 1 / multiplier, "fine": fine}
-            return self._noise.spherical(query, sensitivity=sensitivity, **facts)
+    def spherical(
+        self, query: Any, *, sensitivity: float, epsilon: float, fine: bool = False
+    ) -> Any:
+        """As of a noise source."""
+
+        def release(multiplier: float) -> Any:
+            return self._noise.spherical(
+                query, sensitivity=sensitivity, epsilon=1 / multiplier, fine=fine
+            )
 
         return self._next("spherical", query, sensitivity, 1 / epsilon, release)
 
-    def _chosen(self, law, scores, sensitivity, epsilon, *k):
-        def release(multiplier):
+    def _chosen(
+        self, law: str, scores: Any, sensitivity: float, epsilon: float, *k: int
+    ) -> Any:
+        def release(multiplier: float) -> Any:
             facts = {"sensitivity": sensitivity, "epsilon": 1 / multiplier}
             return getattr(self._noise, law)(scores, *k, **facts)
 
         return self._next(law, scores, sensitivity, 1 / epsilon, release)
 
-    def laplace(self, query, *, sensitivity, epsilon):
+    def laplace(self, query: Any, *, sensitivity: float, epsilon: float) -> Any:
+        """As of a noise source."""
         return self._chosen("laplace", query, sensitivity, epsilon)
 
-    def top_k(self, scores, k, *, sensitivity, epsilon):
+    def top_k(self, scores: Any, k: int, *, sensitivity: float, epsilon: float) -> Any:
+        """As of a noise source."""
         return self._chosen("top_k", scores, sensitivity, epsilon, k)
 
-    def permute_and_flip(self, scores, *, sensitivity, epsilon):
+    def permute_and_flip(
+        self, scores: Any, *, sensitivity: float, epsilon: float
+    ) -> Any:
+        """As of a noise source."""
         return self._chosen("permute_and_flip", scores, sensitivity, epsilon)
 
-    def exponential_mechanism(self, scores, *, sensitivity, epsilon):
+    def exponential_mechanism(
+        self, scores: Any, *, sensitivity: float, epsilon: float
+    ) -> Any:
+        """As of a noise source."""
         return self._chosen("exponential_mechanism", scores, sensitivity, epsilon)
 
-    def signed_choice(self, ranking, *, sensitivity, epsilon):
+    def signed_choice(self, ranking: Any, *, sensitivity: float, epsilon: float) -> Any:
+        """As of a noise source."""
         return self._chosen("signed_choice", ranking, sensitivity, epsilon)
 
-    def permutation(self, n):
+    def permutation(self, n: int) -> Any:
+        """The same in all runs."""
         return self._secret.permutation(n)
 
-    def subset(self, n, size):
+    def subset(self, n: int, size: int) -> Any:
+        """The same in all runs."""
         self._rows = self._secret.subset(n, size)
         return self._rows
 
-    def poisson_sample(self, n, rate):
+    def poisson_sample(self, n: int, rate: float) -> Any:
+        """The same in all runs."""
         self._rows = self._secret.poisson_sample(n, rate)
         return self._rows
 
-    def integers(self, n, size):
+    def integers(self, n: int, size: int) -> Any:
+        """The same in all runs."""
         return self._secret.integers(n, size)
 
-    def weighted_index(self, weights):
+    def weighted_index(self, weights: Any) -> Any:
+        """The same in all runs."""
         return self._secret.weighted_index(weights)
+
+
+@dataclass(frozen=True)
+class NullRecord:
+    """An auditor under which one record is null, and all else is as it is."""
+
+    row: int
+
+    def noise(self, seed: int | None) -> NoiseSource:
+        """That of a fit without an audit."""
+        return NoiseSource(seed)
+
+    def answers(self, plan: Plan, source: Any, grant: Grant, noise: Any) -> Any:
+        """Those of a fit without an audit, but for one record."""
+        return LocalAnswers(plan, without(source, self.row), grant, noise)
 
 
 class MarkedAnswers(LocalAnswers):
@@ -232,39 +311,56 @@ class MarkedAnswers(LocalAnswers):
 
     place: tuple[int, ...] = ()
 
-    def __init__(self, plan, source, grant, noise):
+    def __init__(self, plan: Plan, source: Any, grant: Grant, noise: Any) -> None:
         super().__init__(plan, source, grant, noise)
         self.opened, noise.opened = noise.opened, noise.opened + 1
 
-    def _take(self, line, times=1):
+    def _take(self, line: int, times: int = 1) -> None:
         super()._take(line, times)
         taken = self._plan.lines[line]
         self._last = (*self.place, line)
         if isinstance(taken, Line):
             multiplier = taken.multiplier(self.noise_multiplier)
-            self._noise.here = Share(self._last, taken, multiplier, self.opened)
+            here = Share(self._last, taken, multiplier, self.opened)
+            self._noise.here = here  # type: ignore[attr-defined]  # a Replay
 
-    def _sub(self, plan, view, grant):
+    def _sub(self, plan: Plan, view: View | None, grant: Grant) -> MarkedAnswers:
         source = self._source if view is None else view(self._source)
         part = MarkedAnswers(plan, source, grant, self._noise)
         part.place, part.opened = self._last, self.opened
         return part
 
 
-def marked(plan, source, multiplier, relation, noise):
+def marked(
+    plan: Plan, source: Any, multiplier: float, relation: Relation, noise: Replay
+) -> MarkedAnswers:
     """Marked answers with noise of a given multiplier, on nobody's books."""
     grant = Grant(plan.event(multiplier, relation), multiplier, relation)
     return MarkedAnswers(plan, source, grant, noise)
 
 
-def through_the_door(monkeypatch, noise):
-    """Let every door that is opened from here on answer with this noise."""
-    monkeypatch.setattr(door_module, "NoiseSource", lambda seed: noise)
-    monkeypatch.setattr(door_module, "LocalAnswers", MarkedAnswers)
+def without(source: Any, row: int | None) -> Any:
+    """The records with one of them null."""
+    if row is None:
+        return source
+    if hasattr(source, "without"):
+        return source.without(row)
+    raise TypeError(
+        "A null record must be one of a table of rows. Got another source. Pass "
+        "neighbour, a table in which that record contributes nothing."
+    )
 
 
-def replayed(run: Callable[[Any, Replay], Any], pair, seed, **bugs):
-    """Both transcripts of a run on a pair of neighbours, and both results."""
+def replayed(
+    run: Callable[[Any, Replay], Any], pair: Sequence[Any], seed: int, **bugs: Any
+) -> tuple[list[Asked], list[Asked], list[Any]]:
+    """Both transcripts of a run on a pair of neighbours, and both results.
+
+    Raises
+    ------
+    AssertionError
+        If what was handed on, besides queries, depends on the data.
+    """
     first = Replay(seed, **bugs)
     second = Replay(seed, heard=first, **bugs)
     with np.errstate(all="ignore"):  # as `solve` does
@@ -274,7 +370,7 @@ def replayed(run: Callable[[Any, Replay], Any], pair, seed, **bugs):
     return first.asked, second.asked, results
 
 
-def told_apart(a, b):
+def told_apart(a: Asked, b: Asked) -> float:
     """What one answer costs, exactly: see the top of this file."""
     if a.law in ("exponential_mechanism", "permute_and_flip"):
         return float(np.abs(np.log(_law(a) / _law(b))).max())
@@ -290,7 +386,7 @@ def told_apart(a, b):
     return norm**2 if a.law == "gaussian" else norm
 
 
-def _range(a, b):
+def _range(a: Asked, b: Asked) -> float:
     """Sum of the ranges of the selections that one call makes, one after another."""
     moved = (a.query - b.query) / (2 * a.sigma)
     if a.law == "signed_choice":
@@ -302,7 +398,7 @@ def _range(a, b):
     return total
 
 
-def _law(asked):
+def _law(asked: Asked) -> Any:
     """Probabilities of a pure choice among few candidates, over all their orders."""
     accepted = np.exp((asked.query - asked.query.max()) / (2 * asked.sigma))
     if asked.law == "exponential_mechanism":
@@ -335,14 +431,17 @@ class Verdict:
     total: float
 
     @property
-    def largest(self):
+    def largest(self) -> float:
         """What must not pass 1."""
         return max(self.answers, self.total, *self.lines.values())
 
 
-def verdict(first, second, event):
+def verdict(first: Sequence[Asked], second: Sequence[Asked], event: Event) -> Verdict:
     """Compare both transcripts with the shares of the lines, and with the event."""
-    found, shares, times, worst = {}, {}, {}, 0.0
+    found: dict[tuple[int, ...], float] = {}
+    shares: dict[tuple[int, ...], Share] = {}
+    times: dict[tuple[int, ...], int] = {}
+    worst = 0.0
     for a, b in zip(first, second, strict=True):
         place, cost = a.share.place, told_apart(a, b)
         worst = max(worst, _ratio(a.share, cost, a.times * a.share.cost))
@@ -358,11 +457,15 @@ def verdict(first, second, event):
     return Verdict(lines, worst, _total(found, shares, event))
 
 
-def _ratio(share, found, charged):
+def _ratio(share: Share, found: float, charged: float) -> float:
     return math.sqrt(found / charged) if share.is_squared else found / charged
 
 
-def _total(found, shares, event):
+def _total(
+    found: dict[tuple[int, ...], float],
+    shares: dict[tuple[int, ...], Share],
+    event: Event,
+) -> float:
     """Sum of epsilons if all laws are pure; of squares of mu if not."""
     if event.mu_squared == 0 and event.pure_epsilon > 0 and _is_pure(event):
         return sum(found.values()) / event.pure_epsilon
@@ -370,5 +473,5 @@ def _total(found, shares, event):
     return math.sqrt(squares / event.gdp_mu_squared)
 
 
-def _is_pure(event):
+def _is_pure(event: Event) -> bool:
     return all(leaf.mu_squared == 0 == leaf.box_delta for leaf in event.leaves)

@@ -1,0 +1,77 @@
+"""Parameters of estimators, wherever in a pipeline or a search they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sklearn.base import clone
+
+from skdp.privacy._ledger import BudgetLedger
+
+
+def deep_value(estimator: Any, name: str) -> Any:
+    """The first value that is set of a parameter; None if there is none."""
+    for key, value in estimator.get_params(deep=True).items():
+        if key.rpartition("__")[2] == name and value is not None:
+            return value
+    return None
+
+
+def refuse_ledgers(estimator: Any) -> None:
+    """Raise if any part of the estimator is on books.
+
+    Raises
+    ------
+    ValueError
+    """
+    values = estimator.get_params(deep=True).values()
+    if any(isinstance(value, BudgetLedger) for value in values):
+        raise ValueError(
+            "What is audited must have no ledger: an audit fits many times, shows the "
+            "data to its reader, and would spend the budget of the data that the "
+            "ledger is for. Got one. Set ledger=None and use synthetic data, or data "
+            "that are given up for it."
+        )
+
+
+def seeded(estimator: Any, seed: int) -> Any:
+    """A copy whose noise follows from a seed.
+
+    Raises
+    ------
+    ValueError
+        If it has no parameter for that.
+    """
+    names = _of_steps(estimator, "random_state")
+    if not names:
+        raise ValueError("The estimator has no random_state.")
+    return clone(estimator).set_params(**dict.fromkeys(names, seed))
+
+
+def can_be_seeded(estimator: Any) -> bool:
+    """Whether `seeded` knows how."""
+    return bool(_of_steps(estimator, "random_state"))
+
+
+def louder(estimator: Any, times: float) -> Any:
+    """A copy with a budget so many times as large; None if it has none."""
+    params = estimator.get_params(deep=True)
+    found = {
+        name: params[name] * times
+        for name in _of_steps(estimator, "epsilon")
+        if isinstance(params[name], (int, float))
+    }
+    return clone(estimator).set_params(**found) if found else None
+
+
+def _of_steps(estimator: Any, name: str) -> list[str]:
+    """A parameter of the estimator itself, or else of the steps of a pipeline."""
+    params = estimator.get_params(deep=True)
+    if name in params:
+        return [name]
+    steps = {step for step, _ in getattr(estimator, "steps", ())}
+    return [
+        key
+        for key in params
+        if key.rpartition("__")[2] == name and key.rpartition("__")[0] in steps
+    ]
