@@ -16,8 +16,9 @@ from skdp._base import PrivateEstimator
 from skdp._floats import FloatArray
 from skdp._forecast import Forecast, Signal, relaxed, warn_of_noise
 from skdp._output import in_dtype
+from skdp._users import Users
 from skdp._validation import check_data_norm, check_real
-from skdp.data import Centring
+from skdp.data import Centring, Source
 from skdp.io._rows import StreamRows, records
 from skdp.io._takes import TakesSources
 from skdp.linear_model._forecast import forecast_of
@@ -53,6 +54,17 @@ _UNCLIPPED_THEN = (
 
 # Of all iterates, where a solver was asked to keep them.
 _PATHS = ("coef_path_", "intercept_path_")
+
+
+def n_units(X: Any, users: Users | None) -> int:
+    """How many records there are, or users; public."""
+    return int(X.shape[0]) if users is None else users.n_users
+
+
+def _source(X: Any, y: Any, users: Users | None, budget: Budget) -> Source:
+    if users is not None:
+        return users.source(X, y)
+    return records(X, y, is_private=budget.is_finite)
 
 
 class DPEstimator(TakesSources, PrivateEstimator):
@@ -162,7 +174,7 @@ class DPEstimator(TakesSources, PrivateEstimator):
             n_samples=n_samples,
             n_features=n_features,
             data_norm=float(self.data_norm) if budget.is_finite else math.inf,
-            adjacency=self.adjacency,
+            adjacency=self._relation(),
             alpha=alpha,
             fit_intercept=self.fit_intercept,
         )
@@ -182,7 +194,7 @@ class DPEstimator(TakesSources, PrivateEstimator):
         Parameters
         ----------
         n_samples, n_features : int
-            Shape of X. With `columns` of a model that is not fitted, `n_features` is
+            Shape of X; with ``privacy_unit="user"`` the number of users. With `columns` of a model that is not fitted, `n_features` is
             that of straight lines: 1 for a number or truth value, 1 a category, 1 more
             where values may be missing.
 
@@ -238,9 +250,10 @@ class DPEstimator(TakesSources, PrivateEstimator):
         alpha: float,
         budget: Budget,
         assumed_public: tuple[str, ...],
+        users: Users | None = None,
     ) -> tuple[Solution, LinearObjective, PrivacyRecord]:
         """Plan, commit, ask: everything about privacy in one place."""
-        n_samples, n_features = X.shape
+        n_samples, n_features = n_units(X, users), X.shape[1]
         objective = self._objective(loss, n_samples, n_features, alpha, budget)
         if isinstance(X, (StreamRows, DeclaredStream)):
             objective = replace(
@@ -268,7 +281,7 @@ class DPEstimator(TakesSources, PrivateEstimator):
         notes += self._warn_of_noise(objective, budget)
         solution, answers = solve(
             solver,
-            records(X, y, is_private=budget.is_finite),
+            _source(X, y, users, budget),
             objective,
             door,
             label=f"{name}(solver={solver.named if solver else 'exact'!r})",

@@ -12,9 +12,10 @@ from sklearn.utils.validation import check_is_fitted
 from skdp._input import declared_labels
 from skdp._labels import encode_labels
 from skdp._output import in_dtype
+from skdp._users import users_to_fit
 from skdp._validation import check_bool, check_count, check_real
 from skdp.io._takes import fit_through
-from skdp.linear_model._base import DPEstimator
+from skdp.linear_model._base import DPEstimator, n_units
 from skdp.linear_model._rows import public_facts, rows_to_fit, rows_to_predict
 from skdp.losses import Loss
 from skdp.objectives import LinearObjective
@@ -34,6 +35,7 @@ class LinearClassifier(ClassifierMixin, DPEstimator):
         columns: Any = None,
         delta: float = 1e-6,
         adjacency: str = "replace_one",
+        privacy_unit: str = "record",
         data_norm: float = 1.0,
         C: float | None = None,
         fit_intercept: bool = True,
@@ -49,6 +51,7 @@ class LinearClassifier(ClassifierMixin, DPEstimator):
         self.columns = columns
         self.delta = delta
         self.adjacency = adjacency
+        self.privacy_unit = privacy_unit
         self.data_norm = data_norm
         self.C = C
         self.fit_intercept = fit_intercept
@@ -60,7 +63,7 @@ class LinearClassifier(ClassifierMixin, DPEstimator):
         self.ledger = ledger
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
         """Fit the model privately.
 
         Parameters
@@ -71,6 +74,8 @@ class LinearClassifier(ClassifierMixin, DPEstimator):
         y : array-like of shape (n_samples,)
             Labels. Left out with a source, which has its target; then `classes` must
             be declared.
+        groups : array-like of shape (n_samples,) or None, default=None
+            Whose each row is, with ``privacy_unit="user"``: integers, or texts.
 
         Returns
         -------
@@ -85,20 +90,21 @@ class LinearClassifier(ClassifierMixin, DPEstimator):
             If the ledger's cap does not allow this fit. Nothing was read or spent.
         """
         with self._all_or_nothing():
-            return fit_through(self, X, y, lambda: self._fit(X, y))
+            return fit_through(self, X, y, lambda: self._fit(X, y, groups))
 
-    def _fit(self, X: Any, y: Any) -> Self:
+    def _fit(self, X: Any, y: Any, groups: Any) -> Self:
         budget = self._check_privacy_params()
         check_bool("fit_intercept", self.fit_intercept)
         self._check_strength()
-        X = rows_to_fit(self, X, budget)
+        users = users_to_fit(self, X, groups, budget)
+        X = rows_to_fit(self, X, budget, users)
         classes, codes = self._encode_labels(X, y)
         loss = self._loss(len(classes))
-        alpha = self._alpha(X.shape[0], budget)
+        alpha = self._alpha(n_units(X, users), budget)
         labels = "taken from y" if self.classes is None else "declared"
-        assumed = (*public_facts(self.columns), f"set of labels ({labels})")
+        assumed = (*public_facts(self.columns, users), f"set of labels ({labels})")
         solution, objective, record = self._solve(
-            X, codes, loss, alpha, budget, assumed
+            X, codes, loss, alpha, budget, assumed, users
         )
         coef, intercept = solution.unpack(objective)
         self.coef_ = in_dtype(coef, X.dtype)

@@ -62,6 +62,10 @@ class DPLogisticRegression(LogisticModel):
     adjacency : {"replace_one", "zero_out"}, default="replace_one"
         What neighbouring data sets are: one record exchanged for any other, or for
         the null record, which contributes nothing (about half the sensitivity).
+    privacy_unit : {"record", "user"}, default="record"
+        What neighbours differ in: one row, or all rows of one user, whose ids come by
+        ``fit(X, y, groups=ids)``. Then each user counts as one record, with the mean
+        over the own rows, and `adjacency` is of users (``docs/users.md``).
     data_norm : float in [1e-100, 1e100], default=1.0
         L2 norm to which rows are clipped, in units of the features. `BoundedScaler`
         and `RowNormClipper` produce rows of norm at most 1.

@@ -13,6 +13,7 @@ from skdp._floats import FloatArray
 from skdp._input import refuse_several_targets
 from skdp._output import in_dtype
 from skdp._targets import targets_of
+from skdp._users import users_to_fit
 from skdp._validation import check_alpha, check_bool, check_target_bounds
 from skdp.io._takes import fit_through
 from skdp.linear_model._base import DPEstimator
@@ -31,7 +32,7 @@ class LinearRegressor(RegressorMixin, DPEstimator):
     A subclass documents the parameters.
     """
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
         """Fit the model privately.
 
         Parameters
@@ -41,6 +42,8 @@ class LinearRegressor(RegressorMixin, DPEstimator):
             of what is declared. A source of `skdp.io` is read where it lies.
         y : array-like of shape (n_samples,)
             Finite targets. Left out with a source, which has its target.
+        groups : array-like of shape (n_samples,) or None, default=None
+            Whose each row is, with ``privacy_unit="user"``: integers, or texts.
 
         Returns
         -------
@@ -55,18 +58,19 @@ class LinearRegressor(RegressorMixin, DPEstimator):
             If the ledger's cap does not allow this fit. Nothing was read or spent.
         """
         with self._all_or_nothing():
-            return fit_through(self, X, y, lambda: self._fit(X, y))
+            return fit_through(self, X, y, lambda: self._fit(X, y, groups))
 
     @property
     def _is_penalised(self) -> bool:
         return bool(self.alpha)
 
-    def _fit(self, X: Any, y: Any) -> Self:
+    def _fit(self, X: Any, y: Any, groups: Any) -> Self:
         budget = self._check_privacy_params()
         check_bool("fit_intercept", self.fit_intercept)
         alpha = check_alpha(self.alpha)
         low, high = check_target_bounds(self.target_bounds)
-        X = rows_to_fit(self, X, budget)
+        users = users_to_fit(self, X, groups, budget)
+        X = rows_to_fit(self, X, budget, users)
         refuse_several_targets(y, "MultiOutputRegressor")
         middle = low / 2 + high / 2 if self.fit_intercept else 0.0
         scale = max(abs(low - middle), abs(high - middle))
@@ -80,7 +84,7 @@ class LinearRegressor(RegressorMixin, DPEstimator):
 
         y = targets_of(self, X, y, scaled)
         solution, objective, record = self._solve(
-            X, y, loss, alpha, budget, public_facts(self.columns)
+            X, y, loss, alpha, budget, public_facts(self.columns, users), users
         )
         coef, intercept = solution.unpack(objective)
         self.coef_ = in_dtype(scale * coef[0], X.dtype)

@@ -10,8 +10,14 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 from sklearn.base import clone
 
-from skdp._base import PUBLIC_OF_DECLARED, PUBLIC_OF_TABLES
+from skdp._base import (
+    NUMBER_OF_RECORDS,
+    NUMBER_OF_USERS,
+    PUBLIC_OF_DECLARED,
+    PUBLIC_OF_TABLES,
+)
 from skdp._input import check_rows
+from skdp._users import Users
 from skdp.io._rows import StreamRows
 from skdp.io._table_source import TableSource
 from skdp.io._takes import shown
@@ -25,11 +31,17 @@ from skdp.solvers._strength import strength_of
 _MOST_CURVES = 100
 
 
-def knots_within(budget: Budget, adjacency: str) -> KnotRule:
-    """How fine the noise of a budget lets curves be; public facts only."""
+def knots_within(
+    budget: Budget, adjacency: str, n_users: int | None = None
+) -> KnotRule:
+    """How fine the noise of a budget lets curves be; public facts only.
+
+    Of users their number counts, and that of rows does not.
+    """
 
     def knots(n_samples: int, n_columns: int) -> int:
-        strength = strength_of(n_samples, budget, adjacency)
+        n_units = n_samples if n_users is None else n_users
+        strength = strength_of(n_units, budget, adjacency)
         return 1 + curve_intervals(strength, n_columns)
 
     return knots
@@ -129,12 +141,15 @@ def encoder_of(columns: Any) -> TableEncoder:
     return TableEncoder(columns, numeric="linear" if several else "hats")
 
 
-def public_facts(columns: Any) -> tuple[str, ...]:
+def public_facts(columns: Any, users: Users | None = None) -> tuple[str, ...]:
     """What a guarantee about the rows takes as public."""
-    return PUBLIC_OF_TABLES if columns is None else PUBLIC_OF_DECLARED
+    facts = PUBLIC_OF_TABLES if columns is None else PUBLIC_OF_DECLARED
+    if users is None:
+        return facts
+    return tuple(NUMBER_OF_USERS if x == NUMBER_OF_RECORDS else x for x in facts)
 
 
-def rows_to_fit(model: Any, X: Any, budget: Budget) -> Any:
+def rows_to_fit(model: Any, X: Any, budget: Budget, users: Users | None = None) -> Any:
     """Checked rows of numbers, of a declared table encoded ones.
 
     Sets the model's ``n_features_in_`` and ``feature_names_in_``, and ``encoder_`` if
@@ -149,7 +164,9 @@ def rows_to_fit(model: Any, X: Any, budget: Budget) -> Any:
         rows = check_rows(model, shown(X), reset=True, accept_sparse=True)
         return _to_read(X, rows) if isinstance(X, TableSource) else rows
     encoder = encoder_of(model.columns)
-    encoding, cells = encoder._fit(X, knots_within(budget, model.adjacency))
+    n_users = None if users is None else users.n_users
+    knots = knots_within(budget, model.adjacency, n_users)
+    encoding, cells = encoder._fit(X, knots)
     vars(model).pop("feature_names_in_", None)
     for name in ("n_features_in_", "feature_names_in_"):
         if hasattr(encoder, name):

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from skdp.exceptions import PlanUsedUpError
 from skdp.privacy._accounting import Budget, calibrate
-from skdp.privacy._adjacency import Relation
+from skdp.privacy._adjacency import Relation, is_of_users
 from skdp.privacy._answers import (
     Answers,
     ExactAnswers,
@@ -131,6 +131,7 @@ class Door:
                 "A release must have a plan. Got None with a finite epsilon. Declare "
                 "what will be asked, or use epsilon=inf."
             )
+        _check_unit(self.relation, source)
         owners = owners_now()
         if owners is not None:
             check_shared(plan, source, owners)
@@ -161,6 +162,16 @@ class Door:
         if owners is not None:
             return SharedAnswers(plan, source, grant, owners, self._noise)
         return LocalAnswers(plan, source, grant, self._noise)
+
+
+def _check_unit(relation: Relation, source: Any) -> None:
+    """Refuse users whose rows are not known to be theirs, and records with users."""
+    if is_of_users(relation) != getattr(source, "is_of_users", False):
+        raise ValueError(
+            f"A release under {relation!r} must be of records, or of users whose rows "
+            "are known to be theirs, as the relation says. Got the other. Nothing was "
+            "read."
+        )
 
 
 _NOTHING = Plan(())

@@ -25,6 +25,10 @@ ADJACENCY_MEANING = {
     "replace_one": "one record exchanged for any other; the number of records public",
     "zero_out": "one record exchanged for the null record, which contributes nothing; "
     "the number of records public",
+    "replace_user": "all rows of one user exchanged for any others, or for none; the "
+    "number of users public, that of rows not",
+    "zero_out_user": "all rows of one user exchanged for none; the number of users "
+    "public, that of rows not",
     "rating_value": "the value of one rating changed; who rated what is public",
     "user": "all ratings of one user replaced; the number of users and the catalogue "
     "public",
