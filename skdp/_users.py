@@ -7,6 +7,7 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from skdp._floats import FloatArray, IntArray
 from skdp._input import without_data
@@ -44,14 +45,27 @@ class Users:
     def of(cls, groups: Any, n_rows: int) -> Users:
         """Of the ids of all rows, or an error that quotes none.
 
+        A categorical declares all users, those without rows too, who count as well.
+
         Raises
         ------
         ValueError
             If they are no ids, or there are fewer or more than rows.
         """
+        if isinstance(getattr(groups, "dtype", None), pd.CategoricalDtype):
+            declared = pd.Categorical(groups)
+            return without_data(lambda: cls._of_declared(declared, n_rows), _BAD_IDS)
         ids: Any = without_data(lambda: _checked(groups, n_rows), _BAD_IDS)
         distinct, codes = np.unique(ids, return_inverse=True)
         return cls(len(distinct), codes.astype(np.int64))
+
+    @classmethod
+    def _of_declared(cls, groups: pd.Categorical, n_rows: int) -> Users:
+        codes = groups.codes.astype(np.int64)
+        _checked(np.asarray(groups.categories), len(groups.categories))
+        if len(codes) != n_rows or (codes < 0).any():
+            raise ValueError
+        return cls(len(groups.categories), codes)
 
     @property
     def shares(self) -> FloatArray:

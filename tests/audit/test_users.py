@@ -1,0 +1,147 @@
+"""Exact audits of fits of users: neighbours differ in all rows of one, and broken twins.
+
+See `tests.audit.replay`: one transcript, replayed on the neighbour. The pairs are those
+of `tests.audit.users`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from skdp.data import _users
+from skdp.queries import _exact_gradient
+from skdp.queries._exact_gradient import ExactGradientSum
+from skdp.queries._grid_rows import _PlainGrid
+from tests.audit.linear import ALL_LOSSES
+from tests.audit.users import (
+    RELATIONS,
+    TAKES_USERS,
+    Cell,
+    at_random,
+    in_one_direction,
+    table,
+)
+
+ROUNDING = 1e-9
+LOSSES = ("logistic", "softmax", "squared", "hinge")
+
+every_relation = pytest.mark.parametrize("relation", RELATIONS)
+
+
+def tables(pair, **facts):
+    return tuple(table(users, **facts) for users in pair)
+
+
+def test_these_solvers_take_users():
+    assert TAKES_USERS == ("heavy_ball", "nesterov", "noisy_gd")
+
+
+# ------------------------------------------------------------------------- it is tight
+
+
+@every_relation
+@pytest.mark.parametrize("key", TAKES_USERS)
+def test_a_user_of_equal_rows_is_told_apart_as_a_record_is(key, relation):
+    cell = Cell(key, "logistic", relation)
+    pair = in_one_direction(cell.objective.loss, relation)
+    for seed in range(3):
+        found = cell.found(tables(pair), seed)
+        assert 0.9995 <= found.total <= found.largest <= 1 + ROUNDING
+    assert cell.found(tables(pair), shrink=0.5).total > 1.99
+
+
+@every_relation
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("key", TAKES_USERS)
+def test_no_pair_of_users_is_told_apart_by_more(key, loss, relation):
+    rng = np.random.default_rng(0)
+    for is_long in (False, True):
+        cell = Cell(key, loss, relation, is_long=is_long)
+        for seed in range(8):
+            pair = at_random(ALL_LOSSES[loss], relation, rng)
+            found = cell.found(tables(pair), seed)
+            assert found.largest <= 1 + ROUNDING
+
+
+@every_relation
+def test_pure_noise_of_users(relation):
+    cell = Cell("nesterov", "logistic", relation, law="pure")
+    found = cell.found(tables(in_one_direction(cell.objective.loss, relation)))
+    assert 0.9995 <= found.total <= found.largest <= 1 + ROUNDING
+
+
+# ------------------------------------------------------------------------ broken twins
+
+
+def as_records(codes, n_users):
+    """Planted bug: every row counts as a record."""
+    return np.ones(len(codes))
+
+
+def by_place(codes, n_users):
+    """Planted bug: a row's share follows from its place in the table."""
+    return 1 / (1.0 + np.arange(len(codes)) % 2)
+
+
+def of_two_ids(codes, n_users):
+    """Planted bug: the id of a row is cut off, so that a user has two."""
+    halves = 2 * codes + np.arange(len(codes)) % 2
+    return _users.equal_shares(halves, 2 * n_users)
+
+
+def one_row_too_many(codes, n_users):
+    """Planted bug: of users with many rows one more counts than is divided by."""
+    counts = np.bincount(codes, minlength=n_users)[codes]
+    return 1 / np.maximum(counts - 1.0, 1.0)
+
+
+@every_relation
+@pytest.mark.parametrize("shares", [as_records, by_place, of_two_ids, one_row_too_many])
+def test_twins_whose_shares_are_too_large_are_found(shares, relation):
+    cell = Cell("noisy_gd", "logistic", relation)
+    pair = in_one_direction(cell.objective.loss, relation, n_rows=4, instead=4)
+    assert cell.found(tables(pair)).largest <= 1 + ROUNDING
+    assert cell.found(tables(pair, shares=shares)).total > 1.3
+
+
+@every_relation
+def test_twin_that_forgets_shares_is_found(relation, monkeypatch):
+    cell = Cell("noisy_gd", "logistic", relation)
+    pair = in_one_direction(cell.objective.loss, relation)
+    monkeypatch.setattr(_exact_gradient, "has_shares", lambda present: False)
+    assert cell.found(tables(pair)).total > 2.4
+
+
+@every_relation
+def test_rows_beyond_the_most_do_not_count(relation, monkeypatch):
+    cell = Cell("noisy_gd", "logistic", relation)
+    pair = in_one_direction(cell.objective.loss, relation, n_rows=7, instead=7)
+    monkeypatch.setattr(_users, "MOST_ROWS_OF_A_USER", 3)
+    found = cell.found(tables(pair))
+    assert 0.9995 <= found.total <= found.largest <= 1 + ROUNDING
+
+    def but_all_of_them(codes, n_users):
+        """Planted bug: all rows count, divided by the most."""
+        return 1 / np.minimum(np.bincount(codes, minlength=n_users), 3)[codes]
+
+    assert cell.found(tables(pair, shares=but_all_of_them)).total > 2.2
+
+
+def test_twin_that_rounds_shares_to_the_nearest_is_found(monkeypatch):
+    """On a coarse grid; a thousand rows move a fine one by as much."""
+    relation = "zero_out_user"
+
+    def to_the_nearest(self, residual, block):
+        units = self._units(residual, None, _exact_gradient.RESIDUAL_BITS)
+        return np.rint(units * block.present[:, None])
+
+    monkeypatch.setattr(_exact_gradient, "RESIDUAL_BITS", 6)
+    monkeypatch.setattr(_PlainGrid, "bits", 6)
+    cell = Cell("noisy_gd", "logistic", relation)
+    # 19 rows of 32 / 19 units each: 2 if they are rounded.
+    pair = in_one_direction(cell.objective.loss, relation, n_rows=19)
+    cut = cell.found(tables(pair)).largest
+    monkeypatch.setattr(ExactGradientSum, "_whole", to_the_nearest)
+    rounded = cell.found(tables(pair)).largest
+    assert cut <= 1 + ROUNDING < 1.1 < rounded
