@@ -54,7 +54,10 @@ class Users:
         """
         if isinstance(getattr(groups, "dtype", None), pd.CategoricalDtype):
             declared = pd.Categorical(groups)
-            return without_data(lambda: cls._of_declared(declared, n_rows), _BAD_IDS)
+            found: Users = without_data(
+                lambda: cls._of_declared(declared, n_rows), _BAD_IDS
+            )
+            return found
         ids: Any = without_data(lambda: _checked(groups, n_rows), _BAD_IDS)
         distinct, codes = np.unique(ids, return_inverse=True)
         return cls(len(distinct), codes.astype(np.int64))

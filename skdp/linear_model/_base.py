@@ -32,6 +32,7 @@ from skdp.linear_model._signal import signal_of
 from skdp.losses import Loss
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
+from skdp.privacy._adjacency import relation_for
 from skdp.privacy._answers import Answers
 from skdp.privacy._record import PrivacyRecord
 from skdp.queries._row_clip import clipped_products
@@ -174,7 +175,7 @@ class DPEstimator(TakesSources, PrivateEstimator):
             n_samples=n_samples,
             n_features=n_features,
             data_norm=float(self.data_norm) if budget.is_finite else math.inf,
-            adjacency=self._relation(),
+            adjacency=relation_for(self.adjacency, self.privacy_unit),
             alpha=alpha,
             fit_intercept=self.fit_intercept,
         )
@@ -194,9 +195,9 @@ class DPEstimator(TakesSources, PrivateEstimator):
         Parameters
         ----------
         n_samples, n_features : int
-            Shape of X; with ``privacy_unit="user"`` the number of users. With `columns` of a model that is not fitted, `n_features` is
-            that of straight lines: 1 for a number or truth value, 1 a category, 1 more
-            where values may be missing.
+            Shape of X; with ``privacy_unit="user"`` the number of users. With `columns`
+            of a model that is not fitted, `n_features` is that of straight lines: 1 for
+            a number or truth value, 1 a category, 1 more where values may be missing.
 
         Returns
         -------

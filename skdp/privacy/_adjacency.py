@@ -106,8 +106,8 @@ def check_row_relation(value: Any) -> Relation:
         raise ValueError(
             "The 'adjacency' parameter must be a relation in which one row changes: "
             f"'replace_one', 'zero_out' or 'rating_value'. Got {relation!r}: of a user "
-            "there are many rows. Choose without a search, or search at epsilon=inf on data "
-            "that are public."
+            "there are many rows. Choose without a search, or search at epsilon=inf on "
+            "data that are public."
         )
     return relation
 

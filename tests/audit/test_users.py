@@ -1,4 +1,4 @@
-"""Exact audits of fits of users: neighbours differ in all rows of one, and broken twins.
+"""Exact audits of fits of users, of whom one has all rows changed; broken twins.
 
 See `tests.audit.replay`: one transcript, replayed on the neighbour. The pairs are those
 of `tests.audit.users`.
