@@ -6,6 +6,8 @@ of `tests.audit.users`.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -13,11 +15,15 @@ from skdp.data import _users
 from skdp.queries import _exact_gradient
 from skdp.queries._exact_gradient import ExactGradientSum
 from skdp.queries._grid_rows import _PlainGrid
+from tests.audit import linear_pairs, preconditioned, test_shrunken
 from tests.audit.linear import ALL_LOSSES
+from tests.audit.replay import replayed, verdict
 from tests.audit.users import (
+    OF_RECORDS,
     RELATIONS,
     TAKES_USERS,
     Cell,
+    as_users,
     at_random,
     in_one_direction,
     table,
@@ -71,12 +77,79 @@ def test_pure_noise_of_users(relation):
     assert 0.9995 <= found.total <= found.largest <= 1 + ROUNDING
 
 
-# ------------------------------------------------------------------------ broken twins
+# ------------------------------------------------------------------ all other queries
 
 
 def as_records(codes, n_users):
     """Planted bug: every row counts as a record."""
     return np.ones(len(codes))
+
+
+def told_of_shrunken(loss, relation, **facts):
+    """Largest of both questions over their share, and of everything, of many pairs."""
+    case = test_shrunken.Case(loss, relation)
+    event = case.plan.event(case.multiplier, relation)
+    of_records = replace(case.objective, adjacency=OF_RECORDS[relation])
+    found = []
+    for pair in linear_pairs.pairs(of_records):
+        users = tuple(as_users(source, **facts) for source in pair)
+        for seed in range(3):
+            first, second, results = replayed(case.run, users, seed)
+            one, other = map(test_shrunken.bytes_of, results)
+            assert one == other
+            told = verdict(first, second, event)
+            found.append((told.lines[1,], told.lines[2,], told.largest))
+    return np.max(found, axis=0)
+
+
+@every_relation
+@pytest.mark.parametrize("loss", LOSSES)
+def test_what_weights_are_worth_to_users(loss, relation):
+    mean, gains, largest = told_of_shrunken(loss, relation)
+    assert largest <= 1 + ROUNDING
+    assert mean > 0.99
+    assert gains > (0.99 if relation == "zero_out_user" else 0.5)
+
+
+@every_relation
+def test_twin_of_questions_that_take_rows_for_records_is_found(relation):
+    mean, gains, _ = told_of_shrunken("squared", relation, shares=as_records)
+    assert min(mean, gains) > 2
+
+
+def told_of_centred(relation, inner="noisy_gd", loss="logistic", **facts):
+    of_records = OF_RECORDS[relation]
+    pair = preconditioned.Case(inner, loss, of_records).pair
+    case = preconditioned.Case(
+        inner, loss, relation, fit_intercept=relation == "zero_out_user"
+    )
+    users = tuple(as_users(source, **facts) for source in pair)
+    first, second, results = replayed(case.run, users, 0)
+    one, other = map(preconditioned.bytes_of, results)
+    assert one == other
+    return verdict(first, second, case.event)
+
+
+@every_relation
+@pytest.mark.parametrize("inner", TAKES_USERS)
+def test_centred_rows_of_users(inner, relation):
+    found = told_of_centred(relation, inner)
+    assert 0.9995 <= found.total <= found.largest <= 1 + ROUNDING
+
+
+@every_relation
+@pytest.mark.parametrize("loss", LOSSES)
+def test_centred_rows_of_users_with_any_loss(loss, relation):
+    assert told_of_centred(relation, loss=loss).largest <= 1 + ROUNDING
+
+
+@every_relation
+def test_twin_of_histograms_that_take_rows_for_records_is_found(relation):
+    lines = told_of_centred(relation, shares=as_records).lines
+    assert min(lines[0,], lines[1, 0]) > 3.9
+
+
+# ------------------------------------------------------------------------ broken twins
 
 
 def by_place(codes, n_users):

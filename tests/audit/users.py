@@ -19,6 +19,8 @@ from tests.solvers.neighbours import random_targets
 
 N_USERS, D, NORM = 5, 2, 2.0
 RELATIONS = ("replace_user", "zero_out_user")
+# What of records each is of users.
+OF_RECORDS = {"replace_user": "replace_one", "zero_out_user": "zero_out"}
 TAKES_USERS = tuple(key for key, kind in SOLVERS.items() if kind.takes_users)
 
 
@@ -90,6 +92,19 @@ def in_one_direction(loss, relation, n_rows=3, instead=2):
     second = [(row, high)] * instead if relation == "replace_user" else []
     nobody = [[] for _ in range(N_USERS - 1)]
     return [*nobody, first], [*nobody, second]
+
+
+def as_users(source, seed=0, shares=equal_shares):
+    """A table whose records are users of up to four rows each, all of them alike."""
+    block = getattr(source, "_source", source).whole()
+    n_users = len(block.y)
+    n_rows = np.random.default_rng(seed).integers(1, 5, n_users)
+    n_rows[-1] = 4
+    if block.present is not None:
+        n_rows[~block.present] = 0
+    codes = np.repeat(np.arange(n_users), n_rows)
+    own = shares(codes, n_users)
+    return UserSource(block.X[codes], block.y[codes], own, n_users)
 
 
 def labels(loss):
