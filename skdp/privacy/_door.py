@@ -64,7 +64,7 @@ class Door:
     Parameters
     ----------
     budget : Budget
-    adjacency : {"replace_one", "zero_out", "rating_value", "user"}
+    adjacency : str
     ledger : BudgetLedger, Allowance or None
     random_state : int or None
         None draws from the operating system. A seed makes the event non-private.
@@ -75,7 +75,7 @@ class Door:
         Orders and counts from the same stream; no noise.
     is_private : bool
         Whether the noise cannot be reproduced.
-    relation : {"replace_one", "zero_out", "rating_value", "user"}
+    relation : str
     """
 
     def __init__(

@@ -50,8 +50,9 @@ class PrivacyRecord:
         Why the release is private, or why it is not.
     epsilon, delta : float
         The guarantee; epsilon is inf if the release is not private.
-    adjacency : {"replace_one", "zero_out", "rating_value", "user"}
-        The relation of neighbours.
+    adjacency : str
+        The relation of neighbours: "replace_one", "zero_out", "replace_user",
+        "zero_out_user", "rating_value" or "user".
     unit : str
         What one record stands for.
     solver : str
@@ -71,6 +72,7 @@ class PrivacyRecord:
     noise_scale : float or None
         Largest sigma that any query received, in the same units. None for a search.
     n_samples, n_features : int
+        Of a table of users `n_samples` is their number.
     data_norm : float or None
         Rows were clipped to this norm (inf: not clipped; None: by their own rule).
     assumed_public : tuple of str
