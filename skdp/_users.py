@@ -99,7 +99,7 @@ def users_to_fit(model: Any, X: Any, groups: Any, budget: Budget) -> Users | Non
         no ids.
     """
     if model.privacy_unit != "user":
-        _refuse_ids(model, groups)
+        _refuse_ids(groups)
         return None
     if groups is None:
         raise ValueError(
@@ -119,15 +119,9 @@ def users_to_fit(model: Any, X: Any, groups: Any, budget: Budget) -> Users | Non
     return Users.of(groups, _n_rows(X))
 
 
-def _refuse_ids(model: Any, groups: Any) -> None:
+def _refuse_ids(groups: Any) -> None:
     if groups is None:
         return
-    if "privacy_unit" not in model.get_params(deep=False):
-        raise ValueError(
-            "The groups argument must be None: "
-            f"{type(model).__name__} protects records only. Got ids. Use an estimator "
-            "with the parameter privacy_unit, such as DPLogisticRegression."
-        )
     raise ValueError(
         "The groups argument must be None with privacy_unit='record'. Got ids. Set "
         "privacy_unit='user' to protect all rows of a user together, or do not pass "

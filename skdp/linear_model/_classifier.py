@@ -63,7 +63,7 @@ class LinearClassifier(ClassifierMixin, DPEstimator):
         self.ledger = ledger
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the model privately.
 
         Parameters
@@ -74,8 +74,6 @@ class LinearClassifier(ClassifierMixin, DPEstimator):
         y : array-like of shape (n_samples,)
             Labels. Left out with a source, which has its target; then `classes` must
             be declared.
-        groups : array-like of shape (n_samples,) or None, default=None
-            Whose each row is, with ``privacy_unit="user"``: integers, or texts.
 
         Returns
         -------
@@ -90,9 +88,9 @@ class LinearClassifier(ClassifierMixin, DPEstimator):
             If the ledger's cap does not allow this fit. Nothing was read or spent.
         """
         with self._all_or_nothing():
-            return fit_through(self, X, y, lambda: self._fit(X, y, groups))
+            return fit_through(self, X, y, lambda: self._fit(X, y))
 
-    def _fit(self, X: Any, y: Any, groups: Any) -> Self:
+    def _fit(self, X: Any, y: Any, groups: Any = None) -> Self:
         budget = self._check_privacy_params()
         check_bool("fit_intercept", self.fit_intercept)
         self._check_strength()

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from skdp.linear_model._regressor import LinearRegressor
+from skdp.linear_model._users import ProtectsUsers
 
 
-class DPLinearRegression(LinearRegressor):
+class DPLinearRegression(ProtectsUsers, LinearRegressor):
     r"""Linear regression with differential privacy.
 
     Minimises ``mean_i (y_i - x_i w - b)^2 / 2 + alpha / 2 * ||w, b||^2`` privately:

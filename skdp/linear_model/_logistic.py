@@ -8,6 +8,7 @@ import numpy as np
 from scipy.special import expit, softmax
 
 from skdp.linear_model._classifier import LinearClassifier
+from skdp.linear_model._users import ProtectsUsers
 from skdp.losses import LogisticLoss, Loss, SoftmaxLoss
 
 
@@ -29,7 +30,7 @@ class LogisticModel(LinearClassifier):
         return np.asarray(np.log(self.predict_proba(X)))
 
 
-class DPLogisticRegression(LogisticModel):
+class DPLogisticRegression(ProtectsUsers, LogisticModel):
     r"""Logistic regression with differential privacy.
 
     Minimises ``C * sum_i log-loss(y_i, x_i W) + ||W||^2 / 2`` privately. Two classes

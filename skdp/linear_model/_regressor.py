@@ -32,7 +32,7 @@ class LinearRegressor(RegressorMixin, DPEstimator):
     A subclass documents the parameters.
     """
 
-    def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the model privately.
 
         Parameters
@@ -42,8 +42,6 @@ class LinearRegressor(RegressorMixin, DPEstimator):
             of what is declared. A source of `skdp.io` is read where it lies.
         y : array-like of shape (n_samples,)
             Finite targets. Left out with a source, which has its target.
-        groups : array-like of shape (n_samples,) or None, default=None
-            Whose each row is, with ``privacy_unit="user"``: integers, or texts.
 
         Returns
         -------
@@ -58,13 +56,13 @@ class LinearRegressor(RegressorMixin, DPEstimator):
             If the ledger's cap does not allow this fit. Nothing was read or spent.
         """
         with self._all_or_nothing():
-            return fit_through(self, X, y, lambda: self._fit(X, y, groups))
+            return fit_through(self, X, y, lambda: self._fit(X, y))
 
     @property
     def _is_penalised(self) -> bool:
         return bool(self.alpha)
 
-    def _fit(self, X: Any, y: Any, groups: Any) -> Self:
+    def _fit(self, X: Any, y: Any, groups: Any = None) -> Self:
         budget = self._check_privacy_params()
         check_bool("fit_intercept", self.fit_intercept)
         alpha = check_alpha(self.alpha)

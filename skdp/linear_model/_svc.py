@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from skdp.linear_model._classifier import LinearClassifier
+from skdp.linear_model._users import ProtectsUsers
 from skdp.losses import HuberHingeLoss, Loss
 
 
-class DPLinearSVC(LinearClassifier):
+class DPLinearSVC(ProtectsUsers, LinearClassifier):
     r"""Linear support vector classification with differential privacy.
 
     Minimises ``C * sum_i hinge(y_i, x_i W) + ||W||^2 / 2`` privately, where the corner
