@@ -65,6 +65,13 @@ class PlanUsedUpError(RuntimeError):
     """
 
 
+class StreamOverError(RuntimeError):
+    """A part was given to a stream that cannot take another; nothing was read.
+
+    Remedy: clone the estimator for another stream, which is another release.
+    """
+
+
 class UnboundedQueryError(ValueError):
     """A query has no derived bound under the relation asked for; nothing was read.
 

@@ -39,6 +39,7 @@ SOLVER_PARAMS = {
     "bolt_on": {"n_passes": 2, "batch_size": 7},
     "diff_gd": {"n_steps": 4, "step_size": 0.5},
     "frank_wolfe": {"n_steps": 4},
+    "ftrl": {"n_parts": 4, "steps_per_part": 2, "step_size": 0.5},
     "graduated_gd": {"n_steps": 4, "step_size": 0.5},
     "heavy_ball": {"n_steps": 4},
     "iht": {"n_steps": 2},
@@ -81,6 +82,7 @@ TO_THE_END = {
         "residual_clip": np.inf,
         "tail": 0.01,
     },
+    "ftrl": LONG_RUN | {"n_parts": 10, "steps_per_part": 60},
     "graduated_gd": LONG_RUN | {"n_steps": 600},
     "heavy_ball": {"n_steps": 200, "residual_clip": np.inf},
     "iht": {
@@ -122,7 +124,7 @@ TO_THE_END = {
 LAST = {"release": "last", "step_size": 0.15}
 # A solver that reads every record once gets each of them that often, once in every
 # bucket: the same objective, the same optimum.
-COPIES = {"online": 500}
+COPIES = {"ftrl": 10, "online": 500}
 BUDGET = Budget(1.0, 1e-6)
 PURE = Budget(1.0, 0.0)
 

@@ -1,5 +1,6 @@
 """Sources: data as solvers see it."""
 
+from skdp.data._arriving import Arriving, parts_of
 from skdp.data._buckets import Bucket, buckets
 from skdp.data._centred import (
     CentredRows,
@@ -36,6 +37,7 @@ from skdp.data._views import (
 
 __all__ = [
     "MOST_ROWS_OF_A_USER",
+    "Arriving",
     "Block",
     "Bucket",
     "CentredRows",
@@ -72,4 +74,5 @@ __all__ = [
     "is_stable",
     "n_places",
     "nothing",
+    "parts_of",
 ]

@@ -54,8 +54,8 @@ def _fit_source(model: Any, X: TableSource, y: Any, fit: Callable[[], Any]) -> N
             model.columns = own
     record = getattr(model, "privacy_", None)
     if record is not None:
-        public = (*record.assumed_public, *X.assumed_public)
-        model.privacy_ = replace(record, assumed_public=public)
+        public = dict.fromkeys((*record.assumed_public, *X.assumed_public))
+        model.privacy_ = replace(record, assumed_public=tuple(public))
 
 
 def refuse_targets(y: Any) -> None:

@@ -22,6 +22,7 @@ from skdp.data import Centring, Source
 from skdp.io._rows import StreamRows, records
 from skdp.io._takes import TakesSources
 from skdp.linear_model._forecast import forecast_of
+from skdp.linear_model._parts import n_parts_of, open_stream, rows_of_part
 from skdp.linear_model._preconditioning import (
     Preconditioning,
     check_preconditioning,
@@ -45,7 +46,9 @@ from skdp.solvers import (
     solve,
 )
 from skdp.solvers._as_they_come import is_free
+from skdp.solvers._ftrl import FTRL
 from skdp.solvers._preconditioned import CentredSolution
+from skdp.solvers._stream import Books, Stream, begun, keep, leave
 
 _DECLARED = (DeclaredRows, DeclaredStream)
 _UNCLIPPED_THEN = (
@@ -57,9 +60,11 @@ _UNCLIPPED_THEN = (
 _PATHS = ("coef_path_", "intercept_path_")
 
 
-def n_units(X: Any, users: Users | None) -> int:
-    """How many records there are, or users; public."""
-    return int(X.shape[0]) if users is None else users.n_users
+def n_units(X: Any, users: Users | None, n_parts: int | None = None) -> int:
+    """How many records there are, in all parts of a stream, or users; public."""
+    if users is not None:
+        return users.n_users
+    return int(X.shape[0]) * (n_parts or 1)
 
 
 def _source(X: Any, y: Any, users: Users | None, budget: Budget) -> Source:
@@ -252,15 +257,20 @@ class DPEstimator(TakesSources, PrivateEstimator):
         budget: Budget,
         assumed_public: tuple[str, ...],
         users: Users | None = None,
+        n_parts: int | None = None,
     ) -> tuple[Solution, LinearObjective, PrivacyRecord]:
-        """Plan, commit, ask: everything about privacy in one place."""
-        n_samples, n_features = n_units(X, users), X.shape[1]
+        """Plan, commit, ask: everything about privacy in one place.
+
+        `n_parts` of a stream whose first part is X; None: X is all there is.
+        """
+        n_samples, n_features = n_units(X, users, n_parts), X.shape[1]
         objective = self._objective(loss, n_samples, n_features, alpha, budget)
         if isinstance(X, (StreamRows, DeclaredStream)):
             objective = replace(
                 objective,
                 holds_rows=False,
-                is_ordered=X.table.has_fixed_order,
+                # Parts have an order, whatever that of their records.
+                is_ordered=X.table.has_fixed_order or n_parts is not None,
                 is_permutable=X.table.is_permutable,
             )
         chosen = self._preconditioned(X, objective, budget)
@@ -280,14 +290,22 @@ class DPEstimator(TakesSources, PrivateEstimator):
         door = self._door(budget)
         notes = self._warn_of_public_facts(budget, n_samples, door)
         notes += self._warn_of_noise(objective, budget)
-        solution, answers = solve(
-            solver,
-            _source(X, y, users, budget),
-            objective,
-            door,
-            label=f"{name}(solver={solver.named if solver else 'exact'!r})",
-            progress=Progress(name, bool(self.verbose)),
-        )
+        source = _source(X, y, users, budget)
+        leave(self)
+        if n_parts is None:
+            solution, answers = solve(
+                solver,
+                source,
+                objective,
+                door,
+                label=f"{name}(solver={solver.named if solver else 'exact'!r})",
+                progress=Progress(name, bool(self.verbose)),
+            )
+        else:
+            assert isinstance(solver, FTRL)  # what has partial_fit
+            stream = begun(solver, source, objective, door, name=name)
+            solution, answers = self._after(stream, source, budget), stream.answers
+            keep(self, stream)
         self._keep_released(solution)
         return (
             solution,
@@ -296,6 +314,46 @@ class DPEstimator(TakesSources, PrivateEstimator):
                 solution, answers, objective, budget, chosen, assumed_public, notes
             ),
         )
+
+    def _after(self, stream: Stream, part: Any, budget: Budget) -> Solution:
+        """What is released after another part of a stream."""
+        name = type(self).__name__
+        solution = stream.take(part, Books(self.ledger, self._relation(), budget, name))
+        Progress(name, bool(self.verbose)).step(stream.n_taken, stream.n_parts)
+        return solution
+
+    def _next_part(self, X: Any, y: Any) -> None:
+        """Begin a stream, or go on with it by one part."""
+        budget = self._check_privacy_params()
+        if self.privacy_unit != "record":
+            raise ValueError(
+                "The 'privacy_unit' parameter must be 'record' for partial_fit: a user "
+                f"may have rows in several parts. Got {self.privacy_unit!r}. Use fit "
+                "with all rows."
+            )
+        stream = open_stream(self)
+        if stream is None:
+            self._begin(X, y, n_parts_of(self, budget))
+            return
+        X = rows_of_part(self, X)
+        y = self._targets_of_part(X, y)
+        dtype, X = X.dtype, X.encoded() if isinstance(X, _DECLARED) else X
+        solution = self._after(stream, records(X, y), budget)
+        self._keep_weights(solution, stream.objective, dtype)
+
+    def _begin(self, X: Any, y: Any, n_parts: int) -> None:
+        """Fit to the first part of a stream."""
+        raise NotImplementedError  # a sparse model has no solver that takes parts
+
+    def _targets_of_part(self, X: Any, y: Any) -> Any:
+        """Targets of a later part, as the loss takes them."""
+        raise NotImplementedError
+
+    def _keep_weights(
+        self, solution: Solution, objective: LinearObjective, dtype: Any
+    ) -> None:
+        """Set what is fitted of a solution."""
+        raise NotImplementedError
 
     def _keep_released(self, solution: Solution) -> None:
         for name in ("center_", "scale_", "row_norm_", "shrinkage_", *_PATHS):

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._input import declared_labels
@@ -16,10 +19,12 @@ from skdp._users import users_to_fit
 from skdp._validation import check_bool, check_count, check_real
 from skdp.io._takes import fit_through
 from skdp.linear_model._base import DPEstimator, n_units
+from skdp.linear_model._parts import takes_parts
 from skdp.linear_model._rows import public_facts, rows_to_fit, rows_to_predict
 from skdp.losses import Loss
 from skdp.objectives import LinearObjective
 from skdp.privacy import Budget
+from skdp.solvers import Solution
 
 
 class LinearClassifier(ClassifierMixin, DPEstimator):
@@ -90,27 +95,94 @@ class LinearClassifier(ClassifierMixin, DPEstimator):
         with self._all_or_nothing():
             return fit_through(self, X, y, lambda: self._fit(X, y))
 
-    def _fit(self, X: Any, y: Any, groups: Any = None) -> Self:
+    # scikit-learn has no types.
+    @available_if(takes_parts)  # type: ignore[untyped-decorator]
+    def partial_fit(self, X: Any, y: Any = None, classes: Any = None) -> Self:
+        """Go on with a stream by one part more, or begin one.
+
+        With ``solver="ftrl"``. The first part books the whole stream, at the declared
+        epsilon and delta; every later one is free, and is noted down in the ledger.
+        The model after each part is released. No record may be in two parts: that is
+        assumed, not checked, and a repeated part costs its records as much again.
+        What the stream must remember is private: it is in no attribute, copy, clone or
+        pickle of this object, and none of them can go on.
+
+        Parameters
+        ----------
+        X : array-like, CSR, data frame or source of shape (n_samples, n_features)
+            The first part has as many records as any; their number is public.
+        y : array-like of shape (n_samples,)
+        classes : array-like or None, default=None
+            All labels of the stream, at its first part, if `classes` was not given to
+            the constructor.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            For a parameter or input out of range. Nothing was spent or read, and the
+            stream can go on.
+        StreamOverError
+            If all parts have been given, or this is a copy.
+        BudgetExceeded
+            From the ledger, at the first part. Nothing was read or spent.
+        """
+        with self._all_or_nothing(), self._labelled(classes):
+            return fit_through(self, X, y, lambda: self._next_part(X, y))
+
+    def _begin(self, X: Any, y: Any, n_parts: int) -> None:
+        if self.classes is None:
+            raise ValueError(
+                "The 'classes' parameter must be declared for a stream: a later part "
+                "may have other labels than the first one. Got None. Pass all labels."
+            )
+        self._fit(X, y, n_parts=n_parts)
+
+    def _targets_of_part(self, X: Any, y: Any) -> Any:
+        with self._labelled(self.classes_):
+            return self._encode_labels(X, y)[1]
+
+    @contextmanager
+    def _labelled(self, classes: Any) -> Iterator[None]:
+        """Have these labels declared, if none are."""
+        own = self.classes
+        self.classes = classes if own is None else own
+        try:
+            yield
+        finally:
+            self.classes = own
+
+    def _fit(
+        self, X: Any, y: Any, *, groups: Any = None, n_parts: int | None = None
+    ) -> Self:
         budget = self._check_privacy_params()
         check_bool("fit_intercept", self.fit_intercept)
         self._check_strength()
         users = users_to_fit(self, X, groups, budget)
-        X = rows_to_fit(self, X, budget, users)
+        X = rows_to_fit(self, X, budget, users, n_parts or 1)
         classes, codes = self._encode_labels(X, y)
         loss = self._loss(len(classes))
-        alpha = self._alpha(n_units(X, users), budget)
+        alpha = self._alpha(n_units(X, users, n_parts), budget)
         labels = "taken from y" if self.classes is None else "declared"
         assumed = (*public_facts(self.columns, users), f"set of labels ({labels})")
         solution, objective, record = self._solve(
-            X, codes, loss, alpha, budget, assumed, users
+            X, codes, loss, alpha, budget, assumed, users, n_parts
         )
-        coef, intercept = solution.unpack(objective)
-        self.coef_ = in_dtype(coef, X.dtype)
-        self.intercept_ = in_dtype(intercept, X.dtype)
-        self._keep_path(solution.unpack_path(objective), X.dtype)
+        self._keep_weights(solution, objective, X.dtype)
         self.classes_ = classes
         self.privacy_ = record
         return self
+
+    def _keep_weights(
+        self, solution: Solution, objective: LinearObjective, dtype: Any
+    ) -> None:
+        coef, intercept = solution.unpack(objective)
+        self.coef_ = in_dtype(coef, dtype)
+        self.intercept_ = in_dtype(intercept, dtype)
+        self._keep_path(solution.unpack_path(objective), dtype)
 
     @property
     def _is_penalised(self) -> bool:

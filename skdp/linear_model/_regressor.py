@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._floats import FloatArray
@@ -17,10 +18,12 @@ from skdp._users import users_to_fit
 from skdp._validation import check_alpha, check_bool, check_target_bounds
 from skdp.io._takes import fit_through
 from skdp.linear_model._base import DPEstimator
+from skdp.linear_model._parts import takes_parts
 from skdp.linear_model._rows import public_facts, rows_to_fit, rows_to_predict
 from skdp.losses import SquaredLoss
 from skdp.objectives import LinearObjective
 from skdp.privacy import Budget
+from skdp.solvers import Solution
 
 # Targets are brought to [-1, 1]; a prediction in there is at most this far from one.
 _RESIDUAL_BOUND = 2.0
@@ -62,36 +65,91 @@ class LinearRegressor(RegressorMixin, DPEstimator):
     def _is_penalised(self) -> bool:
         return bool(self.alpha)
 
-    def _fit(self, X: Any, y: Any, groups: Any = None) -> Self:
+    # scikit-learn has no types.
+    @available_if(takes_parts)  # type: ignore[untyped-decorator]
+    def partial_fit(self, X: Any, y: Any = None) -> Self:
+        """Go on with a stream by one part more, or begin one.
+
+        With ``solver="ftrl"``. The first part books the whole stream, at the declared
+        epsilon and delta; every later one is free, and is noted down in the ledger.
+        The model after each part is released. No record may be in two parts: that is
+        assumed, not checked, and a repeated part costs its records as much again.
+        What the stream must remember is private: it is in no attribute, copy, clone or
+        pickle of this object, and none of them can go on.
+
+        Parameters
+        ----------
+        X : array-like, CSR, data frame or source of shape (n_samples, n_features)
+            The first part has as many records as any; their number is public.
+        y : array-like of shape (n_samples,)
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            For a parameter or input out of range. Nothing was spent or read, and the
+            stream can go on.
+        StreamOverError
+            If all parts have been given, or this is a copy.
+        BudgetExceeded
+            From the ledger, at the first part. Nothing was read or spent.
+        """
+        with self._all_or_nothing():
+            return fit_through(self, X, y, lambda: self._next_part(X, y))
+
+    def _begin(self, X: Any, y: Any, n_parts: int) -> None:
+        self._fit(X, y, n_parts=n_parts)
+
+    def _fit(
+        self, X: Any, y: Any, *, groups: Any = None, n_parts: int | None = None
+    ) -> Self:
         budget = self._check_privacy_params()
         check_bool("fit_intercept", self.fit_intercept)
         alpha = check_alpha(self.alpha)
-        low, high = check_target_bounds(self.target_bounds)
+        self._scaling()
         users = users_to_fit(self, X, groups, budget)
-        X = rows_to_fit(self, X, budget, users)
-        refuse_several_targets(y, "MultiOutputRegressor")
-        middle = low / 2 + high / 2 if self.fit_intercept else 0.0
-        scale = max(abs(low - middle), abs(high - middle))
+        X = rows_to_fit(self, X, budget, users, n_parts or 1)
         loss = SquaredLoss(math.inf)
         if budget.is_finite:
             loss = SquaredLoss(_RESIDUAL_BOUND, target_bound=1.0)
-
-        def scaled(y: FloatArray) -> FloatArray:
-            y = np.clip(y, low, high) if budget.is_finite else y
-            return np.asarray((y - middle) / scale)
-
-        y = targets_of(self, X, y, scaled)
+        y = self._targets_of_part(X, y)
         solution, objective, record = self._solve(
-            X, y, loss, alpha, budget, public_facts(self.columns, users), users
+            X, y, loss, alpha, budget, public_facts(self.columns, users), users, n_parts
         )
-        coef, intercept = solution.unpack(objective)
-        self.coef_ = in_dtype(scale * coef[0], X.dtype)
-        self.intercept_ = float(in_dtype(middle + scale * intercept[0], X.dtype))
-        path = solution.unpack_path(objective)
-        own = [(scale * w[0], middle + scale * b[0]) for w, b in path]
-        self._keep_path(own, X.dtype)
+        self._keep_weights(solution, objective, X.dtype)
         self.privacy_ = record
         return self
+
+    def _scaling(self) -> tuple[float, float, float, float]:
+        """Bounds of targets, and what brings them to [-1, 1]: middle and scale."""
+        low, high = check_target_bounds(self.target_bounds)
+        middle = low / 2 + high / 2 if self.fit_intercept else 0.0
+        return low, high, middle, max(abs(low - middle), abs(high - middle))
+
+    def _targets_of_part(self, X: Any, y: Any) -> Any:
+        low, high, middle, scale = self._scaling()
+        is_finite = Budget(self.epsilon, self.delta).is_finite
+        refuse_several_targets(y, "MultiOutputRegressor")
+
+        def scaled(y: FloatArray) -> FloatArray:
+            y = np.clip(y, low, high) if is_finite else y
+            return np.asarray((y - middle) / scale)
+
+        return targets_of(self, X, y, scaled)
+
+    def _keep_weights(
+        self, solution: Solution, objective: LinearObjective, dtype: Any
+    ) -> None:
+        _, _, middle, scale = self._scaling()
+        coef, intercept = solution.unpack(objective)
+        self.coef_ = in_dtype(scale * coef[0], dtype)
+        self.intercept_ = float(in_dtype(middle + scale * intercept[0], dtype))
+        path = solution.unpack_path(objective)
+        own = [(scale * w[0], middle + scale * b[0]) for w, b in path]
+        self._keep_path(own, dtype)
 
     def _planned_objective(
         self, n_samples: int, n_features: int, budget: Budget

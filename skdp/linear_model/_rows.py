@@ -32,16 +32,17 @@ _MOST_CURVES = 100
 
 
 def knots_within(
-    budget: Budget, adjacency: str, n_users: int | None = None
+    budget: Budget, adjacency: str, users: Users | None = None, n_parts: int = 1
 ) -> KnotRule:
     """How fine the noise of a budget lets curves be; public facts only.
 
-    Of users their number counts, and that of rows does not.
+    Of users their number counts, and that of rows does not. `n_parts` is how many
+    tables like the one at hand there are.
     """
 
     def knots(n_samples: int, n_columns: int) -> int:
-        n_units = n_samples if n_users is None else n_users
-        strength = strength_of(n_units, budget, adjacency)
+        n_units = n_samples if users is None else users.n_users
+        strength = strength_of(n_units * n_parts, budget, adjacency)
         return 1 + curve_intervals(strength, n_columns)
 
     return knots
@@ -149,7 +150,13 @@ def public_facts(columns: Any, users: Users | None = None) -> tuple[str, ...]:
     return tuple(NUMBER_OF_USERS if x == NUMBER_OF_RECORDS else x for x in facts)
 
 
-def rows_to_fit(model: Any, X: Any, budget: Budget, users: Users | None = None) -> Any:
+def rows_to_fit(
+    model: Any,
+    X: Any,
+    budget: Budget,
+    users: Users | None = None,
+    n_parts: int = 1,
+) -> Any:
     """Checked rows of numbers, of a declared table encoded ones.
 
     Sets the model's ``n_features_in_`` and ``feature_names_in_``, and ``encoder_`` if
@@ -162,10 +169,9 @@ def rows_to_fit(model: Any, X: Any, budget: Budget, users: Users | None = None) 
     if model.columns is None:
         vars(model).pop("encoder_", None)
         rows = check_rows(model, shown(X), reset=True, accept_sparse=True)
-        return _to_read(X, rows) if isinstance(X, TableSource) else rows
+        return to_read(X, rows) if isinstance(X, TableSource) else rows
     encoder = encoder_of(model.columns)
-    n_users = None if users is None else users.n_users
-    knots = knots_within(budget, model.adjacency, n_users)
+    knots = knots_within(budget, model.adjacency, users, n_parts)
     encoding, cells = encoder._fit(X, knots)
     vars(model).pop("feature_names_in_", None)
     for name in ("n_features_in_", "feature_names_in_"):
@@ -177,7 +183,7 @@ def rows_to_fit(model: Any, X: Any, budget: Budget, users: Users | None = None) 
     return DeclaredRows(encoding, encoding.states(cells))
 
 
-def _to_read(X: TableSource, rows: Any) -> StreamRows:
+def to_read(X: TableSource, rows: Any) -> StreamRows:
     """Rows of a source like one that was checked."""
     return StreamRows(
         X,

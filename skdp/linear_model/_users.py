@@ -44,4 +44,4 @@ class ProtectsUsers(DPEstimator):
             If the ledger's cap does not allow this fit. Nothing was read or spent.
         """
         with self._all_or_nothing():
-            return fit_through(self, X, y, lambda: self._fit(X, y, groups))
+            return fit_through(self, X, y, lambda: self._fit(X, y, groups=groups))

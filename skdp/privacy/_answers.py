@@ -26,7 +26,17 @@ from skdp.privacy._elsewhere import exact_answer
 from skdp.privacy._events import Event
 from skdp.privacy._laws import Choices, NoiseLaw
 from skdp.privacy._noise import NoiseSource
-from skdp.privacy._plan import Batch, Buckets, Everyone, Line, Part, Plan, Poisson
+from skdp.privacy._part_sums import PartSums
+from skdp.privacy._plan import (
+    Batch,
+    Buckets,
+    Everyone,
+    Line,
+    Part,
+    Parts,
+    Plan,
+    Poisson,
+)
 from skdp.privacy._query import Inside, Layout, Query
 
 View = Callable[[Any], Any]
@@ -271,6 +281,8 @@ class Answers(ABC):
         self, value: FloatArray, line: Line, law: NoiseLaw, bound: float
     ) -> Released:
         """A released value with what is public of its noise."""
+        if isinstance(line.sample, Parts):
+            bound *= line.sample.spread
         multiplier = line.multiplier(self.noise_multiplier)
         scale = law.scale(bound, multiplier, value.size, line.is_fine)
         return Released(
@@ -299,6 +311,7 @@ class LocalAnswers(Answers):
         # What the last query's family keeps of the rows.
         self._reader: tuple[Any, Any] = (None, None)
         self._buckets: Iterator[Any] | None = None
+        self._part_sums: PartSums | None = None
 
     def ask(self, query: Query, line: int = 0) -> Released:
         asked, law = self._of_noise(line)
@@ -306,9 +319,27 @@ class LocalAnswers(Answers):
         self._take(line)
         # From here on no warning may depend on the data.
         with np.errstate(all="ignore"):
+            if isinstance(asked.sample, Parts):
+                return self._of_part(query, asked, asked.sample, law)
             exact, bound = self._total(query, asked)
             released = self._noisy(exact, asked, bound)
         return self._scaled(released, asked, law, bound)
+
+    def _of_part(
+        self, query: Query, line: Line, sample: Parts, law: NoiseLaw
+    ) -> Released:
+        """The answer about a part, by a release of its weighted sum with others.
+
+        Each answer counts in units of its own bound, which follows from releases.
+        """
+        if self._part_sums is None:
+            self._part_sums = PartSums(sample, self._source)
+        part = self._part_sums.part()
+        bound = self._bound(query, line) + query.slack(_layout_of(part, self.relation))
+        exact = self._part_sums.weighted(query, bound)
+        noisy = self._noisy(exact, line, sample.joint)
+        released = bound * self._part_sums.unweighted(noisy)
+        return self._scaled(released, line, law, bound)
 
     def choose(self, query: Query, k: int, line: int) -> IntArray:
         law = self._of_choices(line, query, k)

@@ -22,6 +22,12 @@ from skdp.privacy._events import (
     PureEvent,
 )
 from skdp.privacy._laws import Choices, Gaussian, NoiseLaw
+from skdp.privacy._square_root import (
+    answer_spread,
+    joint_norm,
+    prefix_spread,
+    root_slack,
+)
 
 
 class Sample(Protocol):
@@ -138,6 +144,57 @@ def _check_of_rows(relation: Relation) -> None:
             "Samples of rows must go with a relation in which one row changes. Got "
             f"{relation!r}. Ask all rows."
         )
+
+
+@dataclass(frozen=True)
+class Parts(Buckets):
+    """Buckets that are asked several times in a row, with noise for running sums.
+
+    What leaves with noise are weighted sums of the answers so far, by the square root
+    of "the sum of all so far"; all that are about one record cost what one answer
+    costs whose bound is `joint` (``docs/proofs/ftrl.md``).
+
+    Parameters
+    ----------
+    size : int
+        Records of a part; the last one may have fewer, and so may each of a stream.
+    n_parts : int
+    asks : int
+        Answers about each part.
+    band : int
+        Weights that are not 0.
+    """
+
+    n_parts: int
+    asks: int
+    band: int
+
+    @property
+    def times(self) -> int:
+        """Answers in all."""
+        return self.n_parts * self.asks
+
+    @property
+    def joint(self) -> float:
+        """Bound of all weighted sums together, of answers bounded by 1."""
+        exact = joint_norm(self.times, self.asks, self.band)
+        return exact + root_slack(self.times, self.band, self.size)
+
+    @property
+    def spread(self) -> float:
+        """Standard deviation in the last answer over that of the noise that is drawn.
+
+        Of one answer; in sums of all answers the noise mostly cancels.
+        """
+        return self.joint * answer_spread(self.times, self.band)
+
+    @property
+    def excess(self) -> float:
+        """Noise in a sum of all answers over what one look at all records has."""
+        return self.joint * prefix_spread(self.times, self.band) / self.asks
+
+    def takes(self, law: NoiseLaw | Choices) -> bool:
+        return isinstance(law, Gaussian)
 
 
 EVERYONE = Everyone()

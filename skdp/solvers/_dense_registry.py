@@ -9,6 +9,7 @@ from skdp.solvers._adassp import AdaSSP
 from skdp.solvers._base import Solver
 from skdp.solvers._bolt_on import BoltOn
 from skdp.solvers._diff_gd import DiffGD
+from skdp.solvers._ftrl import FTRL
 from skdp.solvers._graduated_gd import GraduatedGD
 from skdp.solvers._heavy_ball import HeavyBall
 from skdp.solvers._laplacian_smoothing import LaplacianSmoothing
@@ -26,6 +27,7 @@ DENSE: dict[str, type[Solver]] = {
     "adassp": AdaSSP,
     "bolt_on": BoltOn,
     "diff_gd": DiffGD,
+    "ftrl": FTRL,
     "graduated_gd": GraduatedGD,
     "heavy_ball": HeavyBall,
     "laplacian_smoothing": LaplacianSmoothing,

@@ -18,6 +18,8 @@ FLOORS = {
     ("frank_wolfe", "gaussian", "zero_out"): 0.999,
     ("frank_wolfe", "pure", "replace_one"): 0.999,
     ("frank_wolfe", "pure", "zero_out"): 0.999,
+    ("ftrl", "gaussian", "replace_one"): 0.999,
+    ("ftrl", "gaussian", "zero_out"): 0.999,
     ("graduated_gd", "gaussian", "replace_one"): 0.999,
     ("graduated_gd", "gaussian", "zero_out"): 0.999,
     ("heavy_ball", "gaussian", "replace_one"): 0.999,

@@ -17,18 +17,18 @@ CHANGES = {
 RANDOM = {"zero_out": "gone", "replace_one": "random"}
 
 
-def pairs(objective):
-    """All pairs of one design."""
+def pairs(objective, *, is_first=False):
+    """All pairs of one design; they differ in the last record, or in the first."""
     adjacency = objective.adjacency
     designs = [(c, "uneven", x) for c in CROWDS for x in CHANGES[adjacency]]
     designs += [("nobody", "axis", CHANGES[adjacency][0])]
     designs += [(c, "flat", CHANGES[adjacency][0]) for c in ("alike", "against")]
     designs += [("random", "uneven", RANDOM[adjacency])]
-    return [neighbours(objective, *design) for design in designs]
+    return [neighbours(objective, *design, is_first=is_first) for design in designs]
 
 
-def neighbours(objective, crowd, direction, change, seed=0):
-    """Two sources that differ in the last of `N` records."""
+def neighbours(objective, crowd, direction, change, seed=0, is_first=False):
+    """Two sources that differ in the last, or first, of `N` records."""
     rng = np.random.default_rng(seed)
     row = _row(objective, direction)
     labels = _labels(objective.loss)
@@ -57,8 +57,12 @@ def neighbours(objective, crowd, direction, change, seed=0):
     if change == "random":
         Z[-1] = rng.normal(size=D) * objective.data_norm
         labelled[-1] = random_targets(objective.loss, rng, 1)[0]
+    order = slice(None, None, -1 if is_first else 1)
     return tuple(
-        EntriesClipped(MemorySource(*data), objective.feature_bound)
+        EntriesClipped(
+            MemorySource(*(each[order].copy() for each in data)),
+            objective.feature_bound,
+        )
         for data in ((X, y, there), (Z, labelled, left))
     )
 

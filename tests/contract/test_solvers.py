@@ -108,7 +108,7 @@ def lines_of(plan, multiplier):
 
 def reads_of(case):
     """How often a solver reads its source: once for every answer, or as said here."""
-    if case.key in ("bolt_on", "frank_wolfe", "online"):
+    if case.key in ("bolt_on", "frank_wolfe", "ftrl", "online"):
         return 1
     if case.key == "peeling":  # selections have a read of their own
         return case.solver.n_steps + case.solver.n_rounds
@@ -262,6 +262,7 @@ SMALL = {
     "bolt_on": 1e-9,
     "diff_gd": 1e-9,
     "frank_wolfe": 3e-3,
+    "ftrl": 1e-9,
     "graduated_gd": 1e-9,
     "heavy_ball": 1e-9,
     "iht": 1e-9,
@@ -285,7 +286,7 @@ SMALL = {
 ON_GRIDS = {"heavy_ball", "iht", "knowledge_transfer", "multistage", "nesterov"}
 ON_GRIDS |= {"noisy_gd", "noisy_sgd", "online", "peeling", "two_stage"}
 ON_GRIDS |= {"diff_gd", "graduated_gd", "laplacian_smoothing"}
-ON_GRIDS |= {"line_search_gd", "srm"}
+ON_GRIDS |= {"ftrl", "line_search_gd", "srm"}
 
 
 def small(case):

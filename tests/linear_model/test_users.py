@@ -375,6 +375,8 @@ def test_what_has_no_proof_is_refused_in_one_sentence(tmp_path):
     for key in others:
         with pytest.raises(ValueError, match=f"'solver'|'{key}'"):
             model_of("logistic", solver=key).fit(X, Y, groups=PLAIN)
+    with pytest.raises(ValueError, match="'record' for partial_fit"):
+        model_of("logistic", solver="ftrl").partial_fit(X, Y)
     hidden = {"release": "last"}
     with pytest.raises(ValueError, match="privacy_unit='record'"):
         model_of("logistic", C=1.0, solver="noisy_gd", solver_params=hidden).fit(

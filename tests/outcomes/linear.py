@@ -23,6 +23,7 @@ DENSE = (
     "adassp",
     "bolt_on",
     "diff_gd",
+    "ftrl",
     "graduated_gd",
     "heavy_ball",
     "laplacian_smoothing",
@@ -40,6 +41,7 @@ SPARSE = ("frank_wolfe", "iht", "knowledge_transfer", "peeling", "two_stage")
 # Not at delta = 0, whatever the rest.
 GAUSSIAN = (
     "diff_gd",
+    "ftrl",
     "graduated_gd",
     "iht",
     "laplacian_smoothing",
@@ -102,6 +104,7 @@ _SHORT: dict[str, dict[str, Any]] = {
     "bolt_on": {"n_passes": 1, "batch_size": 7_000},
     "frank_wolfe": {"n_steps": 5, "residual_steps": 16},
     "noisy_sgd": {"n_steps": 3, "batch_size": 3_000},
+    "ftrl": {"n_parts": 2, "steps_per_part": 2},
     "online": {"bucket_size": 9_000},
     "two_stage": {"refit": "noisy_gd", "refit_params": {"n_steps": 3}},
     "knowledge_transfer": {"teacher_params": {"n_steps": 3}, "teacher": "noisy_gd"},

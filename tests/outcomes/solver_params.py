@@ -121,6 +121,15 @@ VARIANTS: dict[str, list[Variant]] = {
         Variant("csr", {"n_steps": 4}, "csr"),
         Variant("regularised", {"n_steps": 4}, more=REGULARISED),
     ],
+    "ftrl": [
+        *_TAILS,
+        Variant("one_part", {"n_parts": 1, "steps_per_part": 3}),
+        Variant("many_parts", {"n_parts": 40, "steps_per_part": 1}),
+        Variant("band", {"n_parts": 5, "steps_per_part": 3, "band": 4}),
+        Variant("independent", {"n_parts": 5, "steps_per_part": 2, "band": 1}),
+        Variant("csr", {"n_parts": 4}, "csr"),
+        Variant("regularised", {"n_parts": 4}, more=REGULARISED),
+    ],
     "graduated_gd": [
         *_STEPS,
         Variant("none", {"convex_share": 0.0, "n_steps": 4}),

@@ -1,0 +1,46 @@
+"""A stream: parts that arrive one after another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from skdp.data._buckets import buckets
+
+
+class Arriving:
+    """The records of all parts of a stream, most of which are still to come.
+
+    Parameters
+    ----------
+    first : Source
+        The first part; no other may have more records.
+    n_parts : int
+        Public, as are the numbers of records in parts.
+
+    Attributes
+    ----------
+    n_samples : int
+        As many as `n_parts` parts like the first one hold.
+    """
+
+    def __init__(self, first: Any, n_parts: int) -> None:
+        self.n_samples = n_parts * first.n_samples
+        self.n_features, self.largest_block = first.n_features, first.largest_block
+        self._arrived: list[Any] = []
+
+    def give(self, part: Any) -> None:
+        """Let a part arrive."""
+        self._arrived.append(part)
+
+    def parts(self) -> Iterator[Any]:
+        """Each part once, when it has arrived."""
+        while True:
+            yield self._arrived.pop(0)
+
+
+def parts_of(source: Any, size: int) -> Iterator[Any]:
+    """Parts of a stream as they arrive; of a table, runs of `size` records."""
+    if isinstance(source, Arriving):
+        return source.parts()
+    return buckets(source, size)

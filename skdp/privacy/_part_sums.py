@@ -1,0 +1,78 @@
+"""What answers about the parts of a stream still need of the parts before. Private."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+import numpy as np
+
+from skdp._floats import FloatArray
+from skdp.data import parts_of
+from skdp.exceptions import PlanUsedUpError
+from skdp.privacy._elsewhere import exact_answer
+from skdp.privacy._plan import Parts
+from skdp.privacy._query import Query
+from skdp.privacy._square_root import root_weights
+
+
+class PartSums:
+    """Parts in their order, and weighted sums of what was asked of them.
+
+    Whoever holds these holds records' sums: answers do, and nobody else.
+
+    Parameters
+    ----------
+    sample : Parts
+    source : Source
+        Of a table, which is cut; or of a stream, whose parts arrive.
+    """
+
+    def __init__(self, sample: Parts, source: Any) -> None:
+        self._sample = sample
+        self._parts = parts_of(source, sample.size)
+        self._asked = 0
+        self._weights = root_weights(sample.times, sample.band)
+        # The newest first: exact answers over their bounds, and what leaves of them.
+        self._exact: deque[FloatArray] = deque(maxlen=len(self._weights))
+        self._released: deque[FloatArray] = deque(maxlen=len(self._weights))
+        self._reader: tuple[Any, Any] = (None, None)
+
+    def part(self) -> Any:
+        """The part that the next answer is about."""
+        if self._asked % self._sample.asks == 0:
+            self._part, self._reader = next(self._parts, None), (None, None)
+            if self._part is None:
+                raise PlanUsedUpError(
+                    "A plan must have no more answers about parts than there are. Got "
+                    "more. Declare fewer."
+                )
+        self._asked += 1
+        return self._part
+
+    def weighted(self, query: Query, bound: float) -> FloatArray:
+        """The weighted sum that the answer to a query leaves by. Private."""
+        exact = exact_answer(query, self._part, self._opened, None)
+        self._exact.appendleft(np.asarray(exact) / bound)
+        return self._sum(self._exact, 0)
+
+    def unweighted(self, released: FloatArray) -> FloatArray:
+        """The answer, over its bound, that a released sum stands for.
+
+        Post-processing: of this release and those before it.
+        """
+        answer = np.asarray(released - self._sum(self._released, 1))
+        self._released.appendleft(answer)
+        return answer
+
+    def _sum(self, past: deque[FloatArray], first: int) -> FloatArray:
+        weights = self._weights[first : first + len(past)]
+        pairs = zip(weights, past, strict=False)
+        return np.asarray(sum(weight * each for weight, each in pairs))
+
+    def _opened(self, query: Query) -> Any:
+        family, reader = self._reader
+        if family is None or family != query.family:
+            reader = query.open(self._part)
+            self._reader = query.family, reader
+        return reader

@@ -1,0 +1,183 @@
+"""`Stream`: a fit that is paid for at its first part and goes on with the others."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any, NoReturn, SupportsIndex
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from skdp.data import Arriving
+from skdp.exceptions import StreamOverError
+from skdp.objectives import LinearObjective
+from skdp.privacy._accounting import Budget
+from skdp.privacy._answers import Answers
+from skdp.privacy._door import Door, Ledger
+from skdp.privacy._events import ComposedEvent
+from skdp.solvers._base import Solution
+from skdp.solvers._ftrl import FTRL
+
+# What later parts cost: the first one has paid for all.
+PAID = ComposedEvent(())
+
+
+class Stream:
+    """The right to ask about the parts of a stream, each once.
+
+    It holds answers, and with them sums over records: so it can be neither copied nor
+    stored, and a forked process has none.
+
+    Parameters
+    ----------
+    answers : Answers
+    arriving : Arriving
+    walking : iterator of Solution
+        What is released after each part.
+    objective : LinearObjective
+        Of all parts.
+    solver : FTRL
+    """
+
+    def __init__(
+        self,
+        answers: Answers,
+        arriving: Arriving,
+        walking: Iterator[Solution],
+        objective: LinearObjective,
+        solver: FTRL,
+    ) -> None:
+        self.answers, self._arriving, self._walking = answers, arriving, walking
+        self.objective, self.n_taken = objective, 0
+        self.n_parts = solver.n_parts
+        self.part_size = solver.parts(objective).size
+        # Names the stream in the books; no noise.
+        self.name = secrets.token_hex(4)
+        self._lock = Lock()
+
+    def check_takes(self, n_samples: int) -> None:
+        """Refuse a part that cannot be answered about; nothing was read.
+
+        Raises
+        ------
+        StreamOverError, ValueError
+        """
+        if self.n_taken == self.n_parts:
+            raise StreamOverError(
+                "A stream has as many parts as were declared. Got one more than "
+                f"n_parts={self.n_parts}. Clone the estimator for another stream, "
+                "which is another release. Nothing was read."
+            )
+        if n_samples > self.part_size:
+            raise ValueError(
+                "A part of a stream must have at most as many records as the first "
+                f"one, {self.part_size}. Got {n_samples}. Give what is left over with "
+                "the next part. Nothing was read."
+            )
+
+    def take(self, part: Any, books: Books) -> Solution:
+        """What is released after one part more.
+
+        Raises
+        ------
+        StreamOverError
+            If the answer to a part before was cut short.
+        """
+        with self._lock, np.errstate(all="ignore"):
+            self.check_takes(part.n_samples)
+            if self.n_taken:
+                books.book(f"part {self.n_taken + 1} of {self.n_parts} of {self.name}")
+            self.n_taken += 1
+            self._arriving.give(part)
+            found = next(self._walking, None)
+        if found is None:
+            raise StreamOverError(
+                "The stream was cut short when a part was answered about, and cannot "
+                "go on. Got another part. Clone the estimator for another stream, "
+                "which is another release. Nothing was read."
+            )
+        return found
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        raise TypeError(
+            "A stream must stay where its records are answered about: a copy would go "
+            "on with the same noise. Store the fitted model."
+        )
+
+
+@dataclass(frozen=True)
+class Books:
+    """Where later parts are noted down, which cost nothing more.
+
+    Parameters
+    ----------
+    ledger : Ledger or None
+    adjacency : str
+    budget : Budget
+    estimator : str
+    """
+
+    ledger: Ledger | None
+    adjacency: Any
+    budget: Budget
+    estimator: str
+
+    def book(self, what: str) -> None:
+        """Put a part on the books."""
+        if self.ledger is not None:
+            self.ledger.commit(
+                PAID,
+                adjacency=self.adjacency,
+                budget=self.budget,
+                label=f"{self.estimator}: {what}",
+            )
+
+
+def begun(
+    solver: FTRL, first: Any, objective: LinearObjective, door: Door, *, name: str
+) -> Stream:
+    """A stream whose event is on the books; none of its parts has been read.
+
+    Parameters
+    ----------
+    first : Source
+        The first part.
+    objective : LinearObjective
+        Of all parts.
+    name : str
+        Of the estimator.
+
+    Raises
+    ------
+    BudgetExceeded
+    """
+    arriving = Arriving(first, solver.n_parts)
+    label = f"{name}(solver={solver.named!r}): {solver.n_parts} parts of a stream"
+    answers = door.commit(solver.plan(objective), arriving, label=label)
+    walking = solver.walking(answers, objective)
+    return Stream(answers, arriving, walking, objective, solver)
+
+
+# Not attributes of their estimators, which are copied, stored and shown.
+_LIVE: WeakKeyDictionary[Any, Stream] = WeakKeyDictionary()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_LIVE.clear)
+
+
+def keep(estimator: Any, stream: Stream) -> None:
+    """Let an estimator go on with a stream."""
+    _LIVE[estimator] = stream
+
+
+def leave(estimator: Any) -> None:
+    """Let an estimator go on with none."""
+    _LIVE.pop(estimator, None)
+
+
+def stream_of(estimator: Any) -> Stream | None:
+    """The stream that an estimator can go on with."""
+    return _LIVE.get(estimator)

@@ -1,0 +1,226 @@
+"""ftrl: weights of the root, what parts cost together, what answers stand for."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.linalg import toeplitz
+
+from skdp.data import Arriving, MemorySource
+from skdp.losses import LogisticLoss
+from skdp.objectives import LinearObjective
+from skdp.privacy import Budget, GaussianEvent
+from skdp.privacy import _plan as plan_module
+from skdp.privacy._laws import Spherical
+from skdp.privacy._noise import NoiseSource
+from skdp.privacy._plan import Line, Parts, Plan
+from skdp.privacy._square_root import (
+    answer_spread,
+    joint_norm,
+    prefix_spread,
+    root_inverse,
+    root_slack,
+    root_weights,
+)
+from skdp.queries._gradient import Gradients
+from skdp.solvers._base import Progress
+from skdp.solvers._ftrl import FTRL
+from tests import door
+from tests.audit.replay import marked, replayed, verdict
+from tests.spies import NoNoise
+
+SHAPES = [(1, 1, 1), (4, 1, 500), (5, 3, 500), (5, 3, 4), (6, 2, 1), (20, 2, 10)]
+by_shape = pytest.mark.parametrize(("n_parts", "asks", "band"), SHAPES)
+OBJECTIVE = LinearObjective(
+    loss=LogisticLoss(),
+    n_samples=12,
+    n_features=2,
+    data_norm=1.0,
+    adjacency="replace_one",
+)
+
+
+def root(times, band):
+    """The matrix C."""
+    first = np.zeros(times)
+    weights = root_weights(times, band)
+    first[: len(weights)] = weights
+    return toeplitz(first, np.zeros(times))
+
+
+# Weights -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("times", [1, 2, 7, 60])
+def test_the_square_of_the_root_is_the_running_sum(times):
+    C = root(times, times)
+    np.testing.assert_allclose(C @ C, np.tri(times), atol=1e-13)
+
+
+def test_weights_are_those_of_the_power_series():
+    wanted = [math.comb(2 * k, k) / 4**k for k in range(30)]
+    np.testing.assert_allclose(root_weights(30, 500), wanted, rtol=1e-14)
+
+
+@by_shape
+def test_the_inverse_is_one(n_parts, asks, band):
+    times = n_parts * asks
+    found = root(times, band) @ root_inverse(times, band)
+    np.testing.assert_allclose(found, np.eye(times)[0], atol=1e-13)
+
+
+@by_shape
+def test_the_joint_norm_is_the_largest_of_all_parts_and_directions(n_parts, asks, band):
+    times, C = n_parts * asks, root(n_parts * asks, band)
+    blocks = [C[:, p * asks : (p + 1) * asks] for p in range(n_parts)]
+    alike = [np.linalg.norm(block.sum(axis=1)) for block in blocks]
+    assert joint_norm(times, asks, band) == pytest.approx(max(alike), rel=1e-13)
+    rng = np.random.default_rng(0)
+    for block in blocks:
+        for _ in range(20):
+            change = rng.normal(size=(asks, 3))
+            change /= np.linalg.norm(change, axis=1, keepdims=True)
+            moved = np.linalg.norm(block @ change)
+            assert moved <= joint_norm(times, asks, band) * (1 + 1e-12)
+
+
+@by_shape
+def test_spreads_are_those_of_the_matrices(n_parts, asks, band):
+    times = n_parts * asks
+    inverse = np.linalg.inv(root(times, band))
+    last = np.linalg.norm(inverse[-1])
+    of_sums = np.linalg.norm(inverse.sum(axis=0))
+    assert answer_spread(times, band) == pytest.approx(last, rel=1e-10)
+    assert prefix_spread(times, band) == pytest.approx(of_sums, rel=1e-10)
+
+
+def test_running_sums_have_less_noise_than_with_independent_noise():
+    found = {band: Parts(10, 20, 10, band).excess for band in (1, 500)}
+    assert found[1] == pytest.approx(math.sqrt(20), rel=1e-6)
+    assert found[500] == pytest.approx(2.267, abs=1e-3)
+
+
+def test_the_slack_covers_the_rounding_of_weighted_sums():
+    times, band, size, rng = 60, 60, 1000, np.random.default_rng(1)
+    weights = root_weights(times, band)
+    exact = rng.uniform(-size / 2, size / 2, size=(times, 3))
+
+    def rounded(t):
+        past = exact[t::-1]
+        return sum(w * u for w, u in zip(weights[: t + 1], past, strict=True))
+
+    found = np.stack([rounded(t) for t in range(times)])
+    # In extended precision.
+    long = root(times, band).astype(np.longdouble) @ exact.astype(np.longdouble)
+    error = float(np.linalg.norm((found - long).astype(float)))
+    assert 0 < 2 * error < root_slack(times, band, size)
+
+
+# Plans -------------------------------------------------------------------------------
+
+
+def test_all_answers_cost_one_with_the_joint_bound():
+    parts = Parts(5, 4, 3, 500)
+    plan = Plan((Line(parts.times, sample=parts),))
+    assert plan.event(2.0, "zero_out") == GaussianEvent(2.0)
+
+
+def test_other_noise_is_refused():
+    with pytest.raises(TypeError, match="law whose cost is known"):
+        Line(6, law=Spherical(), sample=Parts(5, 3, 2, 500))
+
+
+@pytest.mark.parametrize("n_samples", [1, 7, 12, 40])
+def test_a_table_is_cut_into_as_many_parts_as_are_declared(n_samples):
+    objective = replace(OBJECTIVE, n_samples=n_samples)
+    for wanted in range(1, 14):
+        solver = door.planned(FTRL, objective, Budget(1.0, 1e-6), n_parts=wanted)
+        size = solver.parts(objective).size
+        assert -(-n_samples // size) == solver.n_parts <= wanted
+
+
+# What is released --------------------------------------------------------------------
+
+
+def source(seed, n=12, changed=None):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 2))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    y = rng.integers(0, 2, size=n).astype(float)
+    if changed is not None:
+        y[changed] = 1 - y[changed]
+    return MemorySource(X, y)
+
+
+def asked(parts, noise, data, multiplier=1.0):
+    plan = Plan((Line(parts.times, sample=parts),))
+    return door.answers_for(plan, data, multiplier, "replace_one", noise)
+
+
+@pytest.mark.parametrize("band", [1, 2, 500])
+def test_without_noise_an_answer_is_the_sum_over_its_part(band):
+    data, sums = source(0), Gradients(OBJECTIVE)
+    answers = asked(Parts(4, 3, 2, band), NoNoise(), data)
+    rng = np.random.default_rng(1)
+    for t in range(6):
+        query = sums.at(rng.normal(size=OBJECTIVE.shape))
+        part = next(iter(data.blocks()))
+        rows = slice(4 * (t // 2), 4 * (t // 2) + 4)
+        own = MemorySource(part.X[rows], part.y[rows])
+        wanted = query.total(query.open(own), None)
+        np.testing.assert_allclose(answers.ask(query).value, wanted, atol=1e-9)
+
+
+def audited(changed=0, shape=(4, 3, 500), seed=0):
+    """What neighbours are told apart by, over what is charged."""
+    n_parts, asks, band = shape
+    solver = FTRL(
+        n_parts=n_parts,
+        steps_per_part=asks,
+        band=band,
+        step_size=0.5,
+        momentum=0.5,
+        residual_clip=math.inf,
+        intercept_weight=0.5,
+        tail=0.5,
+    )
+    plan = solver.plan(OBJECTIVE)
+
+    def run(data, noise):
+        answers = marked(plan, data, 1.5, "replace_one", noise)
+        return solver.run(answers, OBJECTIVE, Progress())
+
+    pair = source(seed), source(seed, changed=changed)
+    first, second, _ = replayed(run, pair, seed)
+    return verdict(first, second, plan.event(1.5, "replace_one")).total
+
+
+@pytest.mark.parametrize("changed", range(12))
+@pytest.mark.parametrize("shape", [(4, 3, 500), (4, 3, 2), (12, 1, 500)])
+def test_neighbours_are_told_apart_by_no_more_than_is_booked(changed, shape):
+    assert max(audited(changed=changed, shape=shape, seed=s) for s in range(5)) <= 1
+
+
+@pytest.mark.parametrize(
+    "name", ["one answer of a part", "one weighted sum", "independent noise"]
+)
+def test_broken_twins_of_the_joint_bound_are_caught(name, monkeypatch):
+    wrong = {
+        "one answer of a part": lambda times, asks, band: joint_norm(times, 1, band),
+        "one weighted sum": lambda times, asks, band: 1.0,
+        "independent noise": lambda times, asks, band: math.sqrt(asks),
+    }
+    monkeypatch.setattr(plan_module, "joint_norm", wrong[name])
+    assert max(audited(seed=s) for s in range(5)) > 1.1
+
+
+def test_a_stream_gives_parts_of_any_smaller_size():
+    arriving = Arriving(source(0, n=4), 3)
+    answers = asked(Parts(4, 3, 1, 500), NoiseSource(0), arriving)
+    query = Gradients(OBJECTIVE).at(np.zeros(OBJECTIVE.shape))
+    for n in (4, 1, 3):
+        arriving.give(source(n, n=n))
+        assert answers.ask(query).value.shape == OBJECTIVE.shape
