@@ -29,15 +29,19 @@ PUBLIC_OF_TABLES = (
     "number and names of features",
     "storage type of X: dense or sparse, and its dtype",
 )
-# What a guarantee about all rows of a user takes as public in place of records.
-NUMBER_OF_RECORDS = PUBLIC_OF_TABLES[0]
-NUMBER_OF_USERS = "number of users, not that of their rows"
 # What every guarantee about rows of a declared table takes as public.
 PUBLIC_OF_DECLARED = (
     "number of records",
     "declared columns: names, kinds, ranges and categories",
     "that every cell is of the kind that is declared for its column",
 )
+
+
+def of_users(facts: tuple[str, ...]) -> tuple[str, ...]:
+    """What a guarantee about all rows of a user takes as public in place of these."""
+    known, *others = facts
+    assert known == PUBLIC_OF_TABLES[0]
+    return "number of users, not that of their rows", *others
 
 
 class DeclaredEstimator(StoredEstimator):

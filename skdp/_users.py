@@ -49,7 +49,7 @@ class Users:
 
         Raises
         ------
-        ValueError
+        ValueError, TypeError
             If they are no ids, or there are fewer or more than rows.
         """
         if isinstance(getattr(groups, "dtype", None), pd.CategoricalDtype):
@@ -94,7 +94,7 @@ def users_to_fit(model: Any, X: Any, groups: Any, budget: Budget) -> Users | Non
 
     Raises
     ------
-    ValueError
+    ValueError, TypeError
         If there are ids without a unit "user", or the other way round, and if they are
         no ids.
     """

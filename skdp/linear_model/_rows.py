@@ -10,12 +10,7 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 from sklearn.base import clone
 
-from skdp._base import (
-    NUMBER_OF_RECORDS,
-    NUMBER_OF_USERS,
-    PUBLIC_OF_DECLARED,
-    PUBLIC_OF_TABLES,
-)
+from skdp._base import PUBLIC_OF_DECLARED, PUBLIC_OF_TABLES, of_users
 from skdp._input import check_rows
 from skdp._users import Users
 from skdp.io._rows import StreamRows
@@ -145,9 +140,7 @@ def encoder_of(columns: Any) -> TableEncoder:
 def public_facts(columns: Any, users: Users | None = None) -> tuple[str, ...]:
     """What a guarantee about the rows takes as public."""
     facts = PUBLIC_OF_TABLES if columns is None else PUBLIC_OF_DECLARED
-    if users is None:
-        return facts
-    return tuple(NUMBER_OF_USERS if x == NUMBER_OF_RECORDS else x for x in facts)
+    return facts if users is None else of_users(facts)
 
 
 def rows_to_fit(

@@ -10,14 +10,16 @@ import itertools
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
+from skdp._users import Users
 from skdp.data import _users
 from skdp.queries import _exact_gradient
 from skdp.queries._exact_gradient import ExactGradientSum
 from skdp.queries._grid_rows import _PlainGrid
-from tests.audit import linear_pairs, preconditioned, test_shrunken
-from tests.audit.linear import ALL_LOSSES
+from tests.audit import linear_pairs, preconditioned, tables, test_shrunken
+from tests.audit.linear import ALL_LOSSES, BUDGETS
 from tests.audit.replay import replayed, verdict
 from tests.audit.users import (
     OF_RECORDS,
@@ -37,7 +39,7 @@ LOSSES = ("logistic", "softmax", "squared", "hinge")
 every_relation = pytest.mark.parametrize("relation", RELATIONS)
 
 
-def tables(pair, **facts):
+def as_tables(pair, **facts):
     return tuple(table(users, **facts) for users in pair)
 
 
@@ -55,9 +57,9 @@ def test_a_user_of_equal_rows_is_told_apart_as_a_record_is(key, relation):
     cell = Cell(key, "sigmoid" if key == "graduated_gd" else "logistic", relation)
     pair = in_one_direction(cell.objective.loss, relation)
     for seed in range(3):
-        found = cell.found(tables(pair), seed)
+        found = cell.found(as_tables(pair), seed)
         assert 0.9995 <= found.total <= found.largest <= 1 + ROUNDING
-    assert cell.found(tables(pair), shrink=0.5).total > 1.99
+    assert cell.found(as_tables(pair), shrink=0.5).total > 1.99
 
 
 @every_relation
@@ -74,14 +76,14 @@ def test_no_pair_of_users_is_told_apart_by_more(key, loss, relation):
         cell = Cell(key, loss, relation, is_long=is_long)
         for seed in range(8):
             pair = at_random(ALL_LOSSES[loss], relation, rng)
-            found = cell.found(tables(pair), seed)
+            found = cell.found(as_tables(pair), seed)
             assert found.largest <= 1 + ROUNDING
 
 
 @every_relation
 def test_pure_noise_of_users(relation):
     cell = Cell("nesterov", "logistic", relation, law="pure")
-    found = cell.found(tables(in_one_direction(cell.objective.loss, relation)))
+    found = cell.found(as_tables(in_one_direction(cell.objective.loss, relation)))
     assert 0.9995 <= found.total <= found.largest <= 1 + ROUNDING
 
 
@@ -157,6 +159,77 @@ def test_twin_of_histograms_that_take_rows_for_records_is_found(relation):
     assert min(lines[0,], lines[1, 0]) > 3.9
 
 
+TRANSFORMERS = [name for name in tables.TRANSFORMERS if name != "DPPCA"]
+
+
+def told_of_step(name, relation, pair, law="gaussian"):
+    """A private step of preprocessing, of a user with these rows and another user."""
+    kind, params, *_ = tables.TRANSFORMERS[name]
+    budget, adjacency = BUDGETS[law], OF_RECORDS[relation]
+    facts = {"epsilon": budget.epsilon, "delta": budget.delta, "adjacency": adjacency}
+    fits = []
+
+    def run(own, noise):
+        X = np.array([*own, [0.7, 0.3]], dtype=float)
+        ids = pd.Categorical([*[0] * len(own), 1], categories=[0, 1])
+        with tables.answered_by(noise):
+            step = kind(**facts, **params, privacy_unit="user").fit(X, groups=ids)
+        fits.append(step.privacy_)
+
+    one, other, _ = replayed(run, pair, 0)
+    assert fits[0].to_json() == fits[1].to_json()
+    assert (fits[0].n_samples, fits[0].unit) == (2, "user")
+    return verdict(one, other, fits[0].event)
+
+
+def worst_of_step(name, relation):
+    _, _, first, second = tables.TRANSFORMERS[name]
+    # Under zero_out it is the second that is gone, as of records.
+    kept = first
+    instead = [] if relation == "zero_out_user" else [second] * 2
+    return [kept] * 3, instead
+
+
+@every_relation
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("law", ["gaussian", "pure"])
+@pytest.mark.parametrize("name", TRANSFORMERS)
+def test_steps_of_preprocessing_tell_as_much_of_users_as_of_records(
+    name, law, relation
+):
+    of_records, _ = tables.transformer(name, OF_RECORDS[relation], law, [0])
+    found = told_of_step(name, relation, worst_of_step(name, relation), law)
+    assert 0.999 * of_records <= found.total <= found.largest <= 1 + ROUNDING
+
+
+@every_relation
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", TRANSFORMERS)
+def test_no_users_rows_move_a_step_of_preprocessing_by_more(name, relation):
+    rng = np.random.default_rng(0)
+    holes = [np.nan] if name == "DPSimpleImputer" else []
+
+    def rows():
+        values = [-9.0, -2.0, -0.3, 0.0, 0.7, 2.0, 4.0, *holes]
+        return list(rng.choice(values, size=(rng.integers(0, 6), 2)))
+
+    for _ in range(20):
+        other = [] if relation == "zero_out_user" else rows()
+        found = told_of_step(name, relation, (rows(), other))
+        assert found.largest <= 1 + ROUNDING
+
+
+@every_relation
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", TRANSFORMERS)
+def test_twins_of_steps_that_take_rows_for_records_are_found(
+    name, relation, monkeypatch
+):
+    ones = property(lambda own: np.ones(len(own.codes)))
+    monkeypatch.setattr(Users, "shares", ones)
+    assert told_of_step(name, relation, worst_of_step(name, relation)).total > 1.9
+
+
 # ------------------------------------------------------------------------ broken twins
 
 
@@ -182,8 +255,8 @@ def one_row_too_many(codes, n_users):
 def test_twins_whose_shares_are_too_large_are_found(shares, relation):
     cell = Cell("noisy_gd", "logistic", relation)
     pair = in_one_direction(cell.objective.loss, relation, n_rows=4, instead=4)
-    assert cell.found(tables(pair)).largest <= 1 + ROUNDING
-    assert cell.found(tables(pair, shares=shares)).total > 1.3
+    assert cell.found(as_tables(pair)).largest <= 1 + ROUNDING
+    assert cell.found(as_tables(pair, shares=shares)).total > 1.3
 
 
 @every_relation
@@ -191,7 +264,7 @@ def test_twin_that_forgets_shares_is_found(relation, monkeypatch):
     cell = Cell("noisy_gd", "logistic", relation)
     pair = in_one_direction(cell.objective.loss, relation)
     monkeypatch.setattr(_exact_gradient, "has_shares", lambda present: False)
-    assert cell.found(tables(pair)).total > 2.4
+    assert cell.found(as_tables(pair)).total > 2.4
 
 
 @every_relation
@@ -199,14 +272,14 @@ def test_rows_beyond_the_most_do_not_count(relation, monkeypatch):
     cell = Cell("noisy_gd", "logistic", relation)
     pair = in_one_direction(cell.objective.loss, relation, n_rows=7, instead=7)
     monkeypatch.setattr(_users, "MOST_ROWS_OF_A_USER", 3)
-    found = cell.found(tables(pair))
+    found = cell.found(as_tables(pair))
     assert 0.9995 <= found.total <= found.largest <= 1 + ROUNDING
 
     def but_all_of_them(codes, n_users):
         """Planted bug: all rows count, divided by the most."""
         return 1 / np.minimum(np.bincount(codes, minlength=n_users), 3)[codes]
 
-    assert cell.found(tables(pair, shares=but_all_of_them)).total > 2.2
+    assert cell.found(as_tables(pair, shares=but_all_of_them)).total > 2.2
 
 
 def test_twin_that_rounds_shares_to_the_nearest_is_found(monkeypatch):
@@ -222,7 +295,7 @@ def test_twin_that_rounds_shares_to_the_nearest_is_found(monkeypatch):
     cell = Cell("noisy_gd", "logistic", relation)
     # 19 rows of 32 / 19 units each: 2 if they are rounded.
     pair = in_one_direction(cell.objective.loss, relation, n_rows=19)
-    cut = cell.found(tables(pair)).largest
+    cut = cell.found(as_tables(pair)).largest
     monkeypatch.setattr(ExactGradientSum, "_whole", to_the_nearest)
-    rounded = cell.found(tables(pair)).largest
+    rounded = cell.found(as_tables(pair)).largest
     assert cut <= 1 + ROUNDING < 1.1 < rounded
