@@ -89,10 +89,10 @@ class PairSums(Summed):
 
     def slack(self, layout: Layout) -> float:
         # Lemma 7: each b is rounded to units, and the total is multiplied by k.
-        root, rows = math.sqrt(len(self.low)), layout.rows_of_unit
-        rounded = self.pairs.weight * root * (rows * self.unit / 2 + 2.0**-52)
-        if rows > 1:  # times shares, each a too
-            rounded += root * rows * self.unit / 2
+        root, half = math.sqrt(len(self.low)), self.unit / 2
+        # Of users each row's a and b once more, times their shares.
+        again = layout.rows_of_unit * half if layout.rows_of_unit > 1 else 0.0
+        rounded = self.pairs.weight * root * (half + again + 2.0**-52) + root * again
         halves = self.pairs.weight * root / 2
         return 2 * rounded + total_rounding(self.n_samples, halves)
 

@@ -8,16 +8,21 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
+import skdp
 from skdp._users import Users
 from skdp.data import _users
+from skdp.exceptions import UnboundedQueryError
+from skdp.privacy._query import Bound
 from skdp.queries import _exact_gradient
 from skdp.queries._exact_gradient import ExactGradientSum
 from skdp.queries._grid_rows import _PlainGrid
+from skdp.queries._moments import MomentWeights
 from tests.audit import linear_pairs, preconditioned, tables, test_shrunken
 from tests.audit.linear import ALL_LOSSES, BUDGETS
 from tests.audit.replay import replayed, verdict
@@ -45,6 +50,20 @@ def as_tables(pair, **facts):
 
 def test_these_solvers_take_users():
     assert TAKES_USERS == ("graduated_gd", "heavy_ball", "nesterov", "noisy_gd")
+
+
+def test_these_queries_state_bounds_of_users():
+    """Each of them is audited below, and its reader on the proof page."""
+    folder = Path(skdp.__file__).parent / "queries"
+    stated = {x.stem for x in folder.glob("*.py") if ".of_shares()" in x.read_text()}
+    # The last one has rules, which no query is asked by.
+    known = {"_gradient", "_state_sums", "_trial", "_pair_sums", "_counts"}
+    assert stated == known | {"_gradient_sum"}
+    assert Bound(zero_out=2.0, replace_one=1.0).of_shares().replace_user == 2.0
+    for bound in (MomentWeights(0.5, 1.0).bound(), Bound(zero_out=1.0)):
+        for relation in RELATIONS:
+            with pytest.raises(UnboundedQueryError):
+                bound.under(relation)
 
 
 # ------------------------------------------------------------------------- it is tight
