@@ -318,6 +318,35 @@ def test_ids_are_integers_or_texts(groups):
     assert model.privacy_.n_samples == N_USERS
 
 
+LARGE = [2**53, 2**53 + 1, 2**53 + 2]
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        LARGE,
+        np.array(LARGE),
+        np.array(LARGE, dtype=np.uint64),
+        pd.Series(LARGE, dtype="Int64"),
+        pd.Series(LARGE, dtype="category"),
+        [2**70, 2**70 + 1, -(2**70)],
+        ["1", "01", "1 "],
+        np.array(["1", "01", "1 "], dtype=object),
+        pd.Series(["a", "A", "\u00e4"], dtype="string"),
+    ],
+)
+def test_ids_do_not_merge(ids):
+    users = Users.of(ids, 3)
+    assert users.n_users == len(set(users.codes)) == 3
+
+
+def test_broken_twin_whose_ids_merge_is_found():
+    merged = np.asarray(LARGE, dtype=float)  # which is why floats are refused
+    with pytest.raises(TypeError):
+        Users.of(merged, 3)
+    assert len(np.unique(merged)) < 3
+
+
 @pytest.mark.parametrize(
     "groups",
     [
