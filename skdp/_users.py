@@ -130,7 +130,8 @@ def _refuse_ids(groups: Any) -> None:
 
 
 def _n_rows(X: Any) -> int:
-    return int(X.shape[0]) if hasattr(X, "shape") else len(X)
+    shape = getattr(X, "shape", ())  # lists have none
+    return int(shape[0]) if shape else len(X)
 
 
 def _checked(groups: Any, n_rows: int) -> Any:

@@ -46,6 +46,7 @@ from skdp.columns import Range
 from skdp.data import UserSource, equal_shares
 from skdp.exceptions import PublicLabelsWarning
 from skdp.linear_model import _base as base_module
+from skdp.linear_model import _classifier as classifier_module
 from skdp.model_selection import UserKFold
 from skdp.privacy import PrivacyRecord
 from skdp.solvers import SOLVERS
@@ -580,6 +581,26 @@ def test_tools_give_user_level_or_an_error(tool, monkeypatch):
             elif tool != "stacking":  # its own last model takes no ids
                 assert found[0] == USER
             assert all(one <= {*USER, "error"} for one in found)
+
+
+@quiet
+@pytest.mark.parametrize("tool", sorted({*TOOLS} - {"rfe", "stacking"}))
+def test_tools_hand_on_the_ids_of_the_very_rows(tool, monkeypatch):
+    """Ids of other rows would be a guarantee for nobody: here each row has its own."""
+    rows = np.column_stack([X[:, 0], PLAIN / 100])
+    seen = []
+    find = classifier_module.users_to_fit
+
+    def found(model, X, groups, budget):
+        seen.append(np.array_equal(np.rint(X[:, -1] * 100), groups))
+        return find(model, X, groups, budget)
+
+    monkeypatch.setattr(classifier_module, "users_to_fit", found)
+    with sklearn.config_context(enable_metadata_routing=True):
+        own = clone(BY_USER).set_fit_request(groups=True)
+        TOOLS[tool](own, rows, Y, groups=PLAIN)
+    assert seen
+    assert all(seen)
 
 
 @quiet
