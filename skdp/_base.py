@@ -14,7 +14,7 @@ from skdp._stored import StoredEstimator
 from skdp._validation import check_random_state
 from skdp.exceptions import LargeDeltaWarning, SeededNoiseWarning
 from skdp.privacy._accounting import Budget
-from skdp.privacy._adjacency import UNIT_OF, Relation, check_adjacency
+from skdp.privacy._adjacency import UNIT_OF, Relation, relation_for
 from skdp.privacy._allowance import Allowance
 from skdp.privacy._door import Door
 from skdp.privacy._events import Event, NonPrivateEvent
@@ -35,6 +35,13 @@ PUBLIC_OF_DECLARED = (
     "declared columns: names, kinds, ranges and categories",
     "that every cell is of the kind that is declared for its column",
 )
+
+
+def of_users(facts: tuple[str, ...]) -> tuple[str, ...]:
+    """What a guarantee about all rows of a user takes as public in place of these."""
+    known, *others = facts
+    assert known == PUBLIC_OF_TABLES[0]
+    return "number of users, not that of their rows", *others
 
 
 class DeclaredEstimator(StoredEstimator):
@@ -68,12 +75,14 @@ class PrivateEstimator(StoredEstimator):
     """
 
     is_search: ClassVar[bool] = False
+    # What is protected; models that can protect users have a parameter of the name.
+    privacy_unit: str = "record"
     # The parameter that names the relation.
     _relation_parameter: ClassVar[str] = "adjacency"
 
     def _relation(self) -> Relation:
         """The checked relation of neighbours."""
-        return check_adjacency(self.adjacency)
+        return relation_for(self.adjacency, self.privacy_unit)
 
     def _be_under(self, relation: Relation) -> None:
         """Take the relation of the search that this object is a step of."""

@@ -124,7 +124,7 @@ class Forecast(Signal):
     Attributes
     ----------
     epsilon, delta : float
-    adjacency : {"replace_one", "zero_out", "rating_value", "user"}
+    adjacency : str
         The guarantee that all the rest is for.
     solver : str
         Key of the solver that a fit would use.

@@ -35,7 +35,7 @@ class MembershipRisk:
     ----------
     power : PowerCurve
         Bound on the true positive rate by the false positive rate.
-    adjacency : {"replace_one", "zero_out", "rating_value", "user"} or None
+    adjacency : str or None
         None if it was not told.
     basis : str
         What the bounds are made from.

@@ -18,13 +18,16 @@ from skdp.data._source import (
     Block,
     Elsewhere,
     Source,
+    counted,
     elsewhere,
+    has_shares,
     holds_rows,
     is_stable,
     n_places,
     nothing,
 )
 from skdp.data._table import Table
+from skdp.data._users import MOST_ROWS_OF_A_USER, UserSource, equal_shares
 from skdp.data._views import (
     ColumnsOf,
     ConstantColumn,
@@ -33,6 +36,7 @@ from skdp.data._views import (
 )
 
 __all__ = [
+    "MOST_ROWS_OF_A_USER",
     "Arriving",
     "Block",
     "Bucket",
@@ -54,11 +58,15 @@ __all__ = [
     "Table",
     "TargetScale",
     "TargetsScaled",
+    "UserSource",
     "WithOffset",
     "added_up",
     "buckets",
+    "counted",
     "drawn_order",
     "elsewhere",
+    "equal_shares",
+    "has_shares",
     "held",
     "holds_rows",
     "in_memory",

@@ -28,6 +28,11 @@ def held(source: Source) -> Block:
         return source.whole()
     if type(source) is WithOffset:
         return held(source.records)
+    if getattr(source, "is_of_users", False):
+        raise TypeError(
+            "The rows of users must be read block by block, with their shares. Got a "
+            "reader that takes each row for a record."
+        )
     blocks = source.blocks()
     # A part of some records may have none.
     first = next(blocks, None)

@@ -29,12 +29,13 @@ class MemorySource:
     ----------
     X : ndarray or CSR array of shape (n_samples, n_features), float32 or float64
     y : ndarray of shape (n_samples,)
-    present : ndarray of bool of shape (n_samples,), default=None
-        Which records are present under zero_out adjacency; None means all.
+    present : ndarray of bool or float64 of shape (n_samples,), default=None
+        Which records are present under zero_out adjacency, or shares with which rows
+        count; None means all.
     """
 
     def __init__(
-        self, X: Any, y: FloatArray, present: NDArray[np.bool_] | None = None
+        self, X: Any, y: FloatArray, present: NDArray[Any] | None = None
     ) -> None:
         self._X, self._y, self._present = X, y, present
         self.n_samples, self.n_features = (int(size) for size in X.shape)
@@ -48,6 +49,7 @@ class MemorySource:
         rows = _SPARSE_ROWS
         if not issparse(X):
             rows = _rows_of_a_block(max(1, self.n_features * X.dtype.itemsize))
+        self.most_rows = rows
         self.largest_block = min(rows, self.n_samples)
 
     def without(self, row: int) -> MemorySource:
@@ -63,8 +65,11 @@ class MemorySource:
         return Block(self._X, self._y, self._present)
 
     def blocks(self) -> Iterator[Block]:
-        for start in range(0, self.n_samples, self.largest_block):
-            rows = slice(start, min(start + self.largest_block, self.n_samples))
+        yield from self._blocks_of(self.n_samples)
+
+    def _blocks_of(self, n_rows: int) -> Iterator[Block]:
+        for start in range(0, n_rows, self.largest_block):
+            rows = slice(start, min(start + self.largest_block, n_rows))
             present = None if self._present is None else self._present[rows]
             yield Block(self._rows(rows), self._y[rows], present)
 

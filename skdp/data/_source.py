@@ -21,14 +21,15 @@ class Block:
     X : ndarray or CSR array of shape (n_rows, n_features)
     y : ndarray of float64 of shape (n_rows,)
         Targets, or class indices as floats.
-    present : ndarray of bool of shape (n_rows,), or None
+    present : ndarray of bool or of float64 of shape (n_rows,), or None
         False marks the null record, which contributes exactly 0 to every sum.
-        None means that all records are present.
+        None means that all records are present. Numbers are shares in [0, 1] with which
+        rows of users count (`UserSource`).
     """
 
     X: Any
     y: FloatArray
-    present: NDArray[np.bool_] | None = None
+    present: NDArray[Any] | None = None
 
 
 class Source(Protocol):
@@ -61,6 +62,21 @@ def is_stable(source: Source) -> bool:
 def holds_rows(source: Source) -> bool:
     """Whether the rows of a source are in memory, however often they are read."""
     return getattr(source, "holds_rows", True)
+
+
+def has_shares(present: NDArray[Any] | None) -> bool:
+    """Whether rows of users count with shares; public."""
+    return present is not None and present.dtype != np.bool_
+
+
+def counted(values: FloatArray, present: NDArray[Any] | None) -> FloatArray:
+    """What rows of `values` count: 0 where there is no record, or a share."""
+    if present is None:
+        return values
+    values[present == 0] = 0.0
+    if has_shares(present):
+        values *= present.reshape(-1, *[1] * (values.ndim - 1))
+    return values
 
 
 class Elsewhere(Protocol):

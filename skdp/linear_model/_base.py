@@ -16,8 +16,9 @@ from skdp._base import PrivateEstimator
 from skdp._floats import FloatArray
 from skdp._forecast import Forecast, Signal, relaxed, warn_of_noise
 from skdp._output import in_dtype
+from skdp._users import Users
 from skdp._validation import check_data_norm, check_real
-from skdp.data import Centring
+from skdp.data import Centring, Source
 from skdp.io._rows import StreamRows, records
 from skdp.io._takes import TakesSources
 from skdp.linear_model._forecast import forecast_of
@@ -32,6 +33,7 @@ from skdp.linear_model._signal import signal_of
 from skdp.losses import Loss
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
+from skdp.privacy._adjacency import relation_for
 from skdp.privacy._answers import Answers
 from skdp.privacy._record import PrivacyRecord
 from skdp.queries._row_clip import clipped_products
@@ -56,6 +58,19 @@ _UNCLIPPED_THEN = (
 
 # Of all iterates, where a solver was asked to keep them.
 _PATHS = ("coef_path_", "intercept_path_")
+
+
+def n_units(X: Any, users: Users | None, n_parts: int | None = None) -> int:
+    """How many records there are, in all parts of a stream, or users; public."""
+    if users is not None:
+        return users.n_users
+    return int(X.shape[0]) * (n_parts or 1)
+
+
+def _source(X: Any, y: Any, users: Users | None, budget: Budget) -> Source:
+    if users is not None:
+        return users.source(X, y)
+    return records(X, y, is_private=budget.is_finite)
 
 
 class DPEstimator(TakesSources, PrivateEstimator):
@@ -165,7 +180,7 @@ class DPEstimator(TakesSources, PrivateEstimator):
             n_samples=n_samples,
             n_features=n_features,
             data_norm=float(self.data_norm) if budget.is_finite else math.inf,
-            adjacency=self.adjacency,
+            adjacency=relation_for(self.adjacency, self.privacy_unit),
             alpha=alpha,
             fit_intercept=self.fit_intercept,
         )
@@ -185,9 +200,9 @@ class DPEstimator(TakesSources, PrivateEstimator):
         Parameters
         ----------
         n_samples, n_features : int
-            Shape of X. With `columns` of a model that is not fitted, `n_features` is
-            that of straight lines: 1 for a number or truth value, 1 a category, 1 more
-            where values may be missing.
+            Shape of X; with ``privacy_unit="user"`` the number of users. With `columns`
+            of a model that is not fitted, `n_features` is that of straight lines: 1 for
+            a number or truth value, 1 a category, 1 more where values may be missing.
 
         Returns
         -------
@@ -241,14 +256,14 @@ class DPEstimator(TakesSources, PrivateEstimator):
         alpha: float,
         budget: Budget,
         assumed_public: tuple[str, ...],
+        users: Users | None = None,
         n_parts: int | None = None,
     ) -> tuple[Solution, LinearObjective, PrivacyRecord]:
         """Plan, commit, ask: everything about privacy in one place.
 
         `n_parts` of a stream whose first part is X; None: X is all there is.
         """
-        n_samples, n_features = X.shape
-        n_samples *= n_parts or 1
+        n_samples, n_features = n_units(X, users, n_parts), X.shape[1]
         objective = self._objective(loss, n_samples, n_features, alpha, budget)
         if isinstance(X, (StreamRows, DeclaredStream)):
             objective = replace(
@@ -275,7 +290,7 @@ class DPEstimator(TakesSources, PrivateEstimator):
         door = self._door(budget)
         notes = self._warn_of_public_facts(budget, n_samples, door)
         notes += self._warn_of_noise(objective, budget)
-        source = records(X, y, is_private=budget.is_finite)
+        source = _source(X, y, users, budget)
         leave(self)
         if n_parts is None:
             solution, answers = solve(
@@ -309,7 +324,14 @@ class DPEstimator(TakesSources, PrivateEstimator):
 
     def _next_part(self, X: Any, y: Any) -> None:
         """Begin a stream, or go on with it by one part."""
-        budget, stream = self._check_privacy_params(), open_stream(self)
+        budget = self._check_privacy_params()
+        if self.privacy_unit != "record":
+            raise ValueError(
+                "The 'privacy_unit' parameter must be 'record' for partial_fit: a user "
+                f"may have rows in several parts. Got {self.privacy_unit!r}. Use fit "
+                "with all rows."
+            )
+        stream = open_stream(self)
         if stream is None:
             self._begin(X, y, n_parts_of(self, budget))
             return

@@ -15,9 +15,10 @@ from sklearn.utils.validation import check_is_fitted
 from skdp._label_weights import expected_labels, label_weights, largest_weight
 from skdp._labels import encode_labels
 from skdp._output import in_dtype
+from skdp._users import users_to_fit
 from skdp._validation import check_bool, check_count, check_real
 from skdp.io._takes import fit_through
-from skdp.linear_model._base import DPEstimator
+from skdp.linear_model._base import DPEstimator, n_units
 from skdp.linear_model._parts import takes_parts
 from skdp.linear_model._rows import public_facts, rows_to_fit, rows_to_predict
 from skdp.losses import Loss
@@ -45,6 +46,7 @@ class LinearClassifier(ClassifierMixin, DPEstimator):
         columns: Any = None,
         delta: float = 1e-6,
         adjacency: str = "replace_one",
+        privacy_unit: str = "record",
         data_norm: float = 1.0,
         C: float | None = None,
         fit_intercept: bool = True,
@@ -61,6 +63,7 @@ class LinearClassifier(ClassifierMixin, DPEstimator):
         self.columns = columns
         self.delta = delta
         self.adjacency = adjacency
+        self.privacy_unit = privacy_unit
         self.data_norm = data_norm
         self.C = C
         self.fit_intercept = fit_intercept
@@ -144,7 +147,7 @@ class LinearClassifier(ClassifierMixin, DPEstimator):
                 "The 'classes' parameter must be declared for a stream: a later part "
                 "may have other labels than the first one. Got None. Pass all labels."
             )
-        self._fit(X, y, n_parts)
+        self._fit(X, y, n_parts=n_parts)
 
     def _targets_of_part(self, X: Any, y: Any) -> Any:
         with self._labelled(self.classes_):
@@ -160,22 +163,25 @@ class LinearClassifier(ClassifierMixin, DPEstimator):
         finally:
             self.classes = own
 
-    def _fit(self, X: Any, y: Any, n_parts: int | None = None) -> Self:
+    def _fit(
+        self, X: Any, y: Any, *, groups: Any = None, n_parts: int | None = None
+    ) -> Self:
         budget = self._check_privacy_params()
         check_bool("fit_intercept", self.fit_intercept)
         self._check_strength()
-        X = rows_to_fit(self, X, budget, n_parts or 1)
+        users = users_to_fit(self, X, groups, budget)
+        X = rows_to_fit(self, X, budget, users, n_parts or 1)
         classes, codes = self._encode_labels(X, y)
         weights = label_weights(self.class_weight, classes)
         loss = weighted(self._loss(len(classes)), weights)
-        alpha = self._alpha(X.shape[0] * (n_parts or 1), budget)
+        alpha = self._alpha(n_units(X, users, n_parts), budget)
         alpha /= largest_weight(self.class_weight, classes)
         labels = "taken from y" if self.classes is None else "declared"
-        assumed = (*public_facts(self.columns), f"set of labels ({labels})")
+        assumed = (*public_facts(self.columns, users), f"set of labels ({labels})")
         if weights:
             assumed += ("weights of labels (declared)",)
         solution, objective, record = self._solve(
-            X, codes, loss, alpha, budget, assumed, n_parts
+            X, codes, loss, alpha, budget, assumed, users, n_parts
         )
         self._keep_weights(solution, objective, X.dtype)
         self.classes_, self._label_weights = classes, weights

@@ -8,9 +8,10 @@ import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.linear_model._regressor import LinearRegressor
+from skdp.linear_model._users import ProtectsUsers
 
 
-class DPLinearRegression(LinearRegressor):
+class DPLinearRegression(ProtectsUsers, LinearRegressor):
     r"""Linear regression with differential privacy.
 
     Minimises ``mean_i (y_i - x_i w - b)^2 / 2 + alpha / 2 * ||w, b||^2`` privately:
@@ -42,6 +43,10 @@ class DPLinearRegression(LinearRegressor):
     adjacency : {"replace_one", "zero_out"}, default="replace_one"
         What neighbouring data sets are: one record exchanged for any other, or for
         the null record, which contributes nothing.
+    privacy_unit : {"record", "user"}, default="record"
+        What neighbours differ in: one row, or all rows of one user, whose ids come by
+        ``fit(X, y, groups=ids)``. Then each user counts as one record, with the mean
+        over the own rows, and `adjacency` is of users (``docs/users.md``).
     data_norm : float in [1e-100, 1e100], default=1.0
         L2 norm to which rows are clipped, in units of the features. `BoundedScaler`
         and `RowNormClipper` produce rows of norm at most 1.
@@ -133,6 +138,7 @@ class DPLinearRegression(LinearRegressor):
         columns: Any = None,
         delta: float = 1e-6,
         adjacency: str = "replace_one",
+        privacy_unit: str = "record",
         data_norm: float = 1.0,
         alpha: float | None = None,
         fit_intercept: bool = True,
@@ -148,6 +154,7 @@ class DPLinearRegression(LinearRegressor):
         self.columns = columns
         self.delta = delta
         self.adjacency = adjacency
+        self.privacy_unit = privacy_unit
         self.data_norm = data_norm
         self.alpha = alpha
         self.fit_intercept = fit_intercept

@@ -10,6 +10,7 @@ from scipy.special import expit, softmax
 from skdp._label_weights import unweighted
 from skdp._validation import check_bool
 from skdp.linear_model._classifier import LinearClassifier
+from skdp.linear_model._users import ProtectsUsers
 from skdp.losses import LogisticLoss, Loss, SoftmaxLoss
 
 
@@ -21,9 +22,11 @@ class LogisticModel(LinearClassifier):
     def _loss(self, n_classes: int) -> Loss:
         return LogisticLoss() if n_classes == 2 else SoftmaxLoss(n_classes)
 
-    def _fit(self, X: Any, y: Any, n_parts: int | None = None) -> Self:
+    def _fit(
+        self, X: Any, y: Any, *, groups: Any = None, n_parts: int | None = None
+    ) -> Self:
         check_bool("correct_prior", self.correct_prior)
-        return super()._fit(X, y, n_parts)
+        return super()._fit(X, y, groups=groups, n_parts=n_parts)
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities of the labels, of shape (n_samples, n_classes).
@@ -43,7 +46,7 @@ class LogisticModel(LinearClassifier):
         return np.asarray(np.log(self.predict_proba(X)))
 
 
-class DPLogisticRegression(LogisticModel):
+class DPLogisticRegression(ProtectsUsers, LogisticModel):
     r"""Logistic regression with differential privacy.
 
     Minimises ``C * sum_i log-loss(y_i, x_i W) + ||W||^2 / 2`` privately. Two classes
@@ -76,6 +79,10 @@ class DPLogisticRegression(LogisticModel):
     adjacency : {"replace_one", "zero_out"}, default="replace_one"
         What neighbouring data sets are: one record exchanged for any other, or for
         the null record, which contributes nothing (about half the sensitivity).
+    privacy_unit : {"record", "user"}, default="record"
+        What neighbours differ in: one row, or all rows of one user, whose ids come by
+        ``fit(X, y, groups=ids)``. Then each user counts as one record, with the mean
+        over the own rows, and `adjacency` is of users (``docs/users.md``).
     data_norm : float in [1e-100, 1e100], default=1.0
         L2 norm to which rows are clipped, in units of the features. `BoundedScaler`
         and `RowNormClipper` produce rows of norm at most 1.

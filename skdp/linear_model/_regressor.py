@@ -14,6 +14,7 @@ from skdp._floats import FloatArray
 from skdp._input import refuse_several_targets
 from skdp._output import in_dtype
 from skdp._targets import targets_of
+from skdp._users import users_to_fit
 from skdp._validation import check_alpha, check_bool, check_target_bounds
 from skdp.io._takes import fit_through
 from skdp.linear_model._base import DPEstimator
@@ -102,20 +103,23 @@ class LinearRegressor(RegressorMixin, DPEstimator):
             return fit_through(self, X, y, lambda: self._next_part(X, y))
 
     def _begin(self, X: Any, y: Any, n_parts: int) -> None:
-        self._fit(X, y, n_parts)
+        self._fit(X, y, n_parts=n_parts)
 
-    def _fit(self, X: Any, y: Any, n_parts: int | None = None) -> Self:
+    def _fit(
+        self, X: Any, y: Any, *, groups: Any = None, n_parts: int | None = None
+    ) -> Self:
         budget = self._check_privacy_params()
         check_bool("fit_intercept", self.fit_intercept)
         alpha = check_alpha(self.alpha)
         self._scaling()
-        X = rows_to_fit(self, X, budget, n_parts or 1)
+        users = users_to_fit(self, X, groups, budget)
+        X = rows_to_fit(self, X, budget, users, n_parts or 1)
         loss = SquaredLoss(math.inf)
         if budget.is_finite:
             loss = SquaredLoss(_RESIDUAL_BOUND, target_bound=1.0)
         y = self._targets_of_part(X, y)
         solution, objective, record = self._solve(
-            X, y, loss, alpha, budget, public_facts(self.columns), n_parts
+            X, y, loss, alpha, budget, public_facts(self.columns, users), users, n_parts
         )
         self._keep_weights(solution, objective, X.dtype)
         self.privacy_ = record

@@ -7,6 +7,7 @@ from typing import Any
 
 from skdp._validation import check_choice
 from skdp.linear_model._classifier import LinearClassifier
+from skdp.linear_model._users import ProtectsUsers
 from skdp.losses import CauchyLoss, Loss, SigmoidLoss
 
 LOSSES: dict[str, Callable[[int], Loss]] = {
@@ -15,7 +16,7 @@ LOSSES: dict[str, Callable[[int], Loss]] = {
 }
 
 
-class DPRobustClassifier(LinearClassifier):
+class DPRobustClassifier(ProtectsUsers, LinearClassifier):
     r"""Linear classification with wrong labels in mind, with differential privacy.
 
     Minimises ``C * sum_i loss(y_i, x_i W) + ||W||^2 / 2`` privately for a loss that is
@@ -58,6 +59,10 @@ class DPRobustClassifier(LinearClassifier):
     adjacency : {"replace_one", "zero_out"}, default="replace_one"
         What neighbouring data sets are: one record exchanged for any other, or for
         the null record, which contributes nothing (half the sensitivity).
+    privacy_unit : {"record", "user"}, default="record"
+        What neighbours differ in: one row, or all rows of one user, whose ids come by
+        ``fit(X, y, groups=ids)``. Then each user counts as one record, with the mean
+        over the own rows, and `adjacency` is of users (``docs/users.md``).
     data_norm : float in [1e-100, 1e100], default=1.0
         L2 norm to which rows are clipped, in units of the features. `BoundedScaler`
         and `RowNormClipper` produce rows of norm at most 1.
@@ -148,6 +153,7 @@ class DPRobustClassifier(LinearClassifier):
         columns: Any = None,
         delta: float = 1e-6,
         adjacency: str = "replace_one",
+        privacy_unit: str = "record",
         data_norm: float = 1.0,
         C: float | None = None,
         fit_intercept: bool = True,
@@ -165,6 +171,7 @@ class DPRobustClassifier(LinearClassifier):
             columns=columns,
             delta=delta,
             adjacency=adjacency,
+            privacy_unit=privacy_unit,
             data_norm=data_norm,
             C=C,
             fit_intercept=fit_intercept,

@@ -10,8 +10,9 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 from sklearn.base import clone
 
-from skdp._base import PUBLIC_OF_DECLARED, PUBLIC_OF_TABLES
+from skdp._base import PUBLIC_OF_DECLARED, PUBLIC_OF_TABLES, of_users
 from skdp._input import check_rows
+from skdp._users import Users
 from skdp.io._rows import StreamRows
 from skdp.io._table_source import TableSource
 from skdp.io._takes import shown
@@ -25,14 +26,18 @@ from skdp.solvers._strength import strength_of
 _MOST_CURVES = 100
 
 
-def knots_within(budget: Budget, adjacency: str, n_parts: int = 1) -> KnotRule:
+def knots_within(
+    budget: Budget, adjacency: str, users: Users | None = None, n_parts: int = 1
+) -> KnotRule:
     """How fine the noise of a budget lets curves be; public facts only.
 
-    `n_parts` is how many tables like the one at hand there are.
+    Of users their number counts, and that of rows does not. `n_parts` is how many
+    tables like the one at hand there are.
     """
 
     def knots(n_samples: int, n_columns: int) -> int:
-        strength = strength_of(n_samples * n_parts, budget, adjacency)
+        n_units = n_samples if users is None else users.n_users
+        strength = strength_of(n_units * n_parts, budget, adjacency)
         return 1 + curve_intervals(strength, n_columns)
 
     return knots
@@ -132,12 +137,19 @@ def encoder_of(columns: Any) -> TableEncoder:
     return TableEncoder(columns, numeric="linear" if several else "hats")
 
 
-def public_facts(columns: Any) -> tuple[str, ...]:
+def public_facts(columns: Any, users: Users | None = None) -> tuple[str, ...]:
     """What a guarantee about the rows takes as public."""
-    return PUBLIC_OF_TABLES if columns is None else PUBLIC_OF_DECLARED
+    facts = PUBLIC_OF_TABLES if columns is None else PUBLIC_OF_DECLARED
+    return facts if users is None else of_users(facts)
 
 
-def rows_to_fit(model: Any, X: Any, budget: Budget, n_parts: int = 1) -> Any:
+def rows_to_fit(
+    model: Any,
+    X: Any,
+    budget: Budget,
+    users: Users | None = None,
+    n_parts: int = 1,
+) -> Any:
     """Checked rows of numbers, of a declared table encoded ones.
 
     Sets the model's ``n_features_in_`` and ``feature_names_in_``, and ``encoder_`` if
@@ -152,7 +164,8 @@ def rows_to_fit(model: Any, X: Any, budget: Budget, n_parts: int = 1) -> Any:
         rows = check_rows(model, shown(X), reset=True, accept_sparse=True)
         return to_read(X, rows) if isinstance(X, TableSource) else rows
     encoder = encoder_of(model.columns)
-    encoding, cells = encoder._fit(X, knots_within(budget, model.adjacency, n_parts))
+    knots = knots_within(budget, model.adjacency, users, n_parts)
+    encoding, cells = encoder._fit(X, knots)
     vars(model).pop("feature_names_in_", None)
     for name in ("n_features_in_", "feature_names_in_"):
         if hasattr(encoder, name):

@@ -14,7 +14,7 @@ from skdp.losses._weighted import typical_curvature
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.privacy._laws import LAWS, deviation_once
-from skdp.queries._gradient_sum import query_sensitivity
+from skdp.queries._gradient_sum import sensitivity_for_rules
 
 # Ratios from which on noise leaves a constant model (benchmarks/dominating_noise.py).
 # Which features are found is decided sooner than what their coefficients are.
@@ -81,4 +81,4 @@ def _sensitivity(objective: LinearObjective) -> float:
     """
     loss = objective.loss
     clip = math.inf if isinstance(loss, SquaredLoss) else loss.noisy_clip
-    return query_sensitivity(objective, clip)
+    return sensitivity_for_rules(objective, clip)

@@ -35,7 +35,7 @@ from skdp._rows import count_rows, rows_at
 from skdp.pipeline._budget import check_accounted, set_budget_in_place
 from skdp.pipeline._walk import private_steps, says_its_privacy, walk
 from skdp.privacy._accounting import Budget
-from skdp.privacy._adjacency import UNIT_OF, Relation
+from skdp.privacy._adjacency import UNIT_OF, Relation, is_of_users
 from skdp.privacy._allowance import Allowance, Strength, cost_over
 from skdp.privacy._events import ComposedEvent, Event, PureEvent
 from skdp.privacy._gaussian import gaussian_epsilon
@@ -127,6 +127,11 @@ def silenced(
             raise ValueError(
                 "The 'estimator' parameter must have no search inside. Got "
                 f"{type(step).__name__}. Put all choices into one grid."
+            )
+        if is_of_users(step._relation()):
+            raise ValueError(
+                "The 'privacy_unit' parameter must be 'record' inside a search, whose "
+                "splits and scores go row by row. Got 'user'. Fit without a search."
             )
         _check_defaults(step, adjacency)
         step._be_under(adjacency)

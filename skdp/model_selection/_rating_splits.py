@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from sklearn.model_selection import BaseCrossValidator
@@ -41,14 +41,20 @@ class _Folds(BaseCrossValidator):
         y, groups : ignored
         """
         # pandas is needed for ids only, and slow to import.
-        from skdp.decomposition._ids import found_ids, split_pairs
+        from skdp.decomposition._ids import found_ids
 
         n_splits = self.get_n_splits()
-        users, codes = found_ids(split_pairs(X)[0], "users")
+        users, codes = found_ids(self._ids(X, groups), "users")
         fold = self._folds(users, codes.astype(np.int64), n_splits)
         for k in range(n_splits):
             is_test = fold == k
             yield np.flatnonzero(~is_test), np.flatnonzero(is_test)
+
+    def _ids(self, X: Any, groups: Any) -> Any:
+        """Of each row the id of its user."""
+        from skdp.decomposition._ids import split_pairs
+
+        return split_pairs(X)[0]
 
     @abstractmethod
     def _folds(self, users: Ids, codes: IntArray, n_splits: int) -> IntArray:
@@ -92,7 +98,9 @@ class RatingKFold(_Folds):
 
 
 class UserKFold(_Folds):
-    """Leaves out users: all ratings of one are in one fold.
+    """Leaves out users: all ratings, or rows, of one are in one fold.
+
+    Of tables ids come as `groups`; without them rows are pairs of a user and an item.
 
     So those to score on are of users of whom nothing is known: the question is what a
     model does for newcomers.
@@ -118,6 +126,12 @@ class UserKFold(_Folds):
     ...  for train, test in folds]
     [set(), set()]
     """
+
+    # As scikit-learn's splitters of groups, whom its tools hand on what they get.
+    __metadata_request__split: ClassVar[dict[str, bool]] = {"groups": True}
+
+    def _ids(self, X: Any, groups: Any) -> Any:
+        return super()._ids(X, groups) if groups is None else groups
 
     def _folds(self, users: Ids, codes: IntArray, n_splits: int) -> IntArray:
         seed = str(check_random_state(self.random_state).randint(2**31))

@@ -9,7 +9,7 @@ from typing import Self
 from skdp._validation import check_bool, check_count, check_real
 from skdp.losses import Loss
 from skdp.losses._weighted import typical_weight
-from skdp.privacy._adjacency import Adjacency, check_adjacency
+from skdp.privacy._adjacency import TableRelation, check_table_relation
 
 # Of the bounds on a row and on an entry, for rules that weigh one against the other.
 _LARGEST_RATIO = 1e50
@@ -48,11 +48,11 @@ class LinearObjective:
     loss : Loss
         Of one record's raw predictions.
     n_samples, n_features : int
-        Public record and feature counts.
+        Public counts of records, or of users, and of features.
     data_norm : float in (0, inf]
         Rows are clipped to this L2 norm, in units of the features. inf: no clipping,
         allowed only without privacy.
-    adjacency : {"replace_one", "zero_out"}
+    adjacency : {"replace_one", "zero_out", "replace_user", "zero_out_user"}
     alpha : float in [0, inf), default=0.0
         L2 regularisation of the mean loss.
     fit_intercept : bool, default=True
@@ -81,7 +81,7 @@ class LinearObjective:
     n_samples: int
     n_features: int
     data_norm: float
-    adjacency: Adjacency
+    adjacency: TableRelation
     alpha: float = 0.0
     fit_intercept: bool = True
     feature_bound: float = math.inf
@@ -98,7 +98,7 @@ class LinearObjective:
             "data_norm", self.data_norm, low=0.0, high=math.inf, low_open=True
         )
         alpha = check_real("alpha", self.alpha, low=0.0, high=math.inf, high_open=True)
-        check_adjacency(self.adjacency)
+        check_table_relation(self.adjacency)
         check_bool("fit_intercept", self.fit_intercept)
         # Plain numbers, whatever NumPy scalars came in.
         object.__setattr__(self, "n_samples", check_count("n_samples", self.n_samples))

@@ -48,7 +48,7 @@ class PipelineReport:
     steps : tuple of StepReport
     epsilon, delta : float
         Of all steps together, composed; epsilon is inf if a step is unaccounted.
-    adjacency : {"replace_one", "zero_out", "rating_value", "user"} or None
+    adjacency : str or None
         The one of all private steps; None if there is none, or not one.
     is_private : bool
         Whether epsilon is finite.

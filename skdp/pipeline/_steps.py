@@ -31,7 +31,7 @@ class StepReport:
     kind : {"declared rule", "private", "unaccounted", "vouched for by the user"}
     epsilon, delta : float
         Of the step alone: 0, 0 if it takes nothing from the data, inf if nobody knows.
-    adjacency : {"replace_one", "zero_out", "rating_value", "user"} or None
+    adjacency : str or None
         None if the step is not private or costs nothing.
     state : {"planned", "spent", ""}
         Empty if there is nothing to spend.

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
+import numpy as np
 from sklearn.base import TransformerMixin
 
-from skdp._base import PUBLIC_OF_TABLES, PrivateEstimator
+from skdp._base import PUBLIC_OF_TABLES, PrivateEstimator, of_users
+from skdp._users import users_to_fit
 from skdp.data import Source
+from skdp.io._rows import unlabelled
 from skdp.privacy._accounting import Budget
+from skdp.privacy._adjacency import is_of_users
 from skdp.privacy._answers import Answers
 from skdp.privacy._laws import LAWS, NoiseLaw
 from skdp.privacy._plan import Line, Plan
@@ -18,6 +22,8 @@ from skdp.privacy._query import Query
 
 class PrivateTransformer(TransformerMixin, PrivateEstimator):
     """A transformer whose `fit` releases noisy answers."""
+
+    _allows_missing: ClassVar[bool] = False
 
     def _commit(
         self,
@@ -61,10 +67,21 @@ class PrivateTransformer(TransformerMixin, PrivateEstimator):
             n_samples=source.n_samples,
             n_features=source.n_features,
             data_norm=data_norm if has_noise else math.inf,
-            assumed_public=PUBLIC_OF_TABLES,
+            assumed_public=(
+                of_users(PUBLIC_OF_TABLES)
+                if is_of_users(answers.relation)
+                else PUBLIC_OF_TABLES
+            ),
             warnings=notes,
         )
         return answers
+
+    def _source(self, given: Any, X: Any, groups: Any, budget: Budget) -> Source:
+        """Checked rows as a source of records, or of users; refuses wrong ids."""
+        users = users_to_fit(self, given, groups, budget)
+        if users is not None:
+            return users.source(X, np.zeros(len(X)))
+        return unlabelled(given, X, budget, allows_missing=self._allows_missing)
 
     def _is_finite(self) -> bool:
         """Whether `fit` will clip and add noise."""

@@ -16,7 +16,6 @@ from skdp._floats import FloatArray
 from skdp._input import check_rows
 from skdp._output import in_dtype
 from skdp._validation import check_bool, check_count, check_real
-from skdp.io._rows import unlabelled
 from skdp.io._takes import AppendsToSources, fit_through, shown
 from skdp.preprocessing._output_norm import BringsToNorm
 from skdp.preprocessing._private import PrivateTransformer
@@ -63,6 +62,10 @@ class DPQuantileClipper(
     adjacency : {"replace_one", "zero_out"}, default="replace_one"
         What neighbouring data sets are: one record exchanged for any other, or for
         the null record, which contributes nothing.
+    privacy_unit : {"record", "user"}, default="record"
+        What neighbours differ in: one row, or all rows of one user, whose ids come by
+        ``fit(X, groups=ids)``. Then each user counts as one record, with the mean over
+        the own rows, and `adjacency` is of users (``docs/users.md``).
     quantiles : pair of floats in [0, 1], default=(0.01, 0.99)
         Lower and upper quantile, the first below the second.
     bounds : pair of floats, pair of array-likes, or mapping
@@ -114,6 +117,7 @@ class DPQuantileClipper(
         *,
         delta: float = 1e-6,
         adjacency: str = "replace_one",
+        privacy_unit: str = "record",
         quantiles: Any = (0.01, 0.99),
         bounds: Any = None,
         n_steps: int = 16,
@@ -124,6 +128,7 @@ class DPQuantileClipper(
         self.epsilon = epsilon
         self.delta = delta
         self.adjacency = adjacency
+        self.privacy_unit = privacy_unit
         self.quantiles = quantiles
         self.bounds = bounds
         self.n_steps = n_steps
@@ -131,7 +136,7 @@ class DPQuantileClipper(
         self.random_state = random_state
         self.ledger = ledger
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
         """Release the quantiles privately.
 
         Parameters
@@ -139,6 +144,9 @@ class DPQuantileClipper(
         X : array-like of shape (n_samples, n_features)
             Finite numbers.
         y : ignored
+        groups : array-like of shape (n_samples,) or None, default=None
+            With ``privacy_unit="user"`` whose each row is: integers or texts, none
+            missing. A categorical declares users without rows as well.
 
         Returns
         -------
@@ -153,9 +161,9 @@ class DPQuantileClipper(
             If the ledger's cap does not allow this fit. Nothing was read or spent.
         """
         with self._all_or_nothing():
-            return fit_through(self, X, None, lambda: self._fit(X))
+            return fit_through(self, X, None, lambda: self._fit(X, groups))
 
-    def _fit(self, given: Any) -> Self:
+    def _fit(self, given: Any, groups: Any) -> Self:
         budget = self._check_privacy_params()
         check_bool("scale", self.scale)
         quantiles = _checked_quantiles(self.quantiles)
@@ -163,7 +171,7 @@ class DPQuantileClipper(
         X = check_rows(self, shown(given), reset=True, accept_sparse=False)
         names = getattr(self, "feature_names_in_", None)
         low, high = match_bounds(self.bounds, X.shape[1], names)
-        source = unlabelled(given, X, budget)
+        source = self._source(given, X, groups, budget)
         bisection = Bisection(low, high, quantiles, n_steps, source.n_samples)
         answers = self._commit(
             bisection.first,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import OneToOneFeatureMixin
@@ -14,7 +14,6 @@ from skdp._floats import FloatArray
 from skdp._input import check_rows, in_column_order
 from skdp._output import in_dtype
 from skdp._validation import check_choice
-from skdp.io._rows import unlabelled
 from skdp.io._takes import AppendsToSources, fit_through, shown
 from skdp.preprocessing._private import PrivateTransformer
 from skdp.privacy._step import FREE, StepPrivacy
@@ -48,6 +47,10 @@ class DPSimpleImputer(AppendsToSources, OneToOneFeatureMixin, PrivateTransformer
     adjacency : {"replace_one", "zero_out"}, default="replace_one"
         What neighbouring data sets are: one record exchanged for any other, or for
         the null record, which contributes nothing.
+    privacy_unit : {"record", "user"}, default="record"
+        What neighbours differ in: one row, or all rows of one user, whose ids come by
+        ``fit(X, groups=ids)``. Then each user counts as one record, with the mean over
+        the own rows, and `adjacency` is of users (``docs/users.md``).
     strategy : {"mean", "constant"}, default="mean"
     fill_value : float, array-like of shape (n_features,), or mapping, default=None
         With ``strategy="constant"``: one finite number for all features, one for each,
@@ -88,12 +91,15 @@ class DPSimpleImputer(AppendsToSources, OneToOneFeatureMixin, PrivateTransformer
            [90., 40.]])
     """
 
+    _allows_missing: ClassVar[bool] = True
+
     def __init__(
         self,
         epsilon: float = 1.0,
         *,
         delta: float = 1e-6,
         adjacency: str = "replace_one",
+        privacy_unit: str = "record",
         strategy: str = "mean",
         fill_value: Any = None,
         bounds: Any = None,
@@ -103,13 +109,14 @@ class DPSimpleImputer(AppendsToSources, OneToOneFeatureMixin, PrivateTransformer
         self.epsilon = epsilon
         self.delta = delta
         self.adjacency = adjacency
+        self.privacy_unit = privacy_unit
         self.strategy = strategy
         self.fill_value = fill_value
         self.bounds = bounds
         self.random_state = random_state
         self.ledger = ledger
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
         """Release the means privately, or match the constants with the columns of X.
 
         Parameters
@@ -117,6 +124,9 @@ class DPSimpleImputer(AppendsToSources, OneToOneFeatureMixin, PrivateTransformer
         X : array-like of shape (n_samples, n_features)
             Finite numbers, or NaN where a value is missing.
         y : ignored
+        groups : array-like of shape (n_samples,) or None, default=None
+            With ``privacy_unit="user"`` whose each row is: integers or texts, none
+            missing. A categorical declares users without rows as well.
 
         Returns
         -------
@@ -131,9 +141,9 @@ class DPSimpleImputer(AppendsToSources, OneToOneFeatureMixin, PrivateTransformer
             If the ledger's cap does not allow this fit. Nothing was read or spent.
         """
         with self._all_or_nothing():
-            return fit_through(self, X, None, lambda: self._fit(X))
+            return fit_through(self, X, None, lambda: self._fit(X, groups))
 
-    def _fit(self, given: Any) -> Self:
+    def _fit(self, given: Any, groups: Any) -> Self:
         check_choice("strategy", self.strategy, ("mean", "constant"))
         budget = None
         if self.strategy == "mean":
@@ -148,7 +158,7 @@ class DPSimpleImputer(AppendsToSources, OneToOneFeatureMixin, PrivateTransformer
             return self
         low, high = match_bounds(self.bounds, X.shape[1], names)
         middle, half = middle_and_half(low, high)
-        source = unlabelled(given, X, budget, allows_missing=True)
+        source = self._source(given, X, groups, budget)
         sums = PairSums(PRESENCE, low, high, source.n_samples)
         params = {"count_weight": PRESENCE.weight}
         answers = self._commit(sums, source, budget, key="noisy_moments", params=params)

@@ -13,7 +13,6 @@ from skdp._bounds import match_bounds, middle_and_half
 from skdp._floats import FloatArray
 from skdp._input import check_rows
 from skdp._rows import clip_rows
-from skdp.io._rows import unlabelled
 from skdp.io._takes import AppendsToSources, fit_through, shown
 from skdp.preprocessing._output_norm import BringsToNorm
 from skdp.preprocessing._private import PrivateTransformer
@@ -55,6 +54,10 @@ class DPStandardScaler(
     adjacency : {"replace_one", "zero_out"}, default="replace_one"
         What neighbouring data sets are: one record exchanged for any other, or for
         the null record, which contributes nothing.
+    privacy_unit : {"record", "user"}, default="record"
+        What neighbours differ in: one row, or all rows of one user, whose ids come by
+        ``fit(X, groups=ids)``. Then each user counts as one record, with the mean over
+        the own rows, and `adjacency` is of users (``docs/users.md``).
     bounds : pair of floats, pair of array-likes, or mapping
         ``(low, high)`` for all features, ``(lows, highs)`` with one entry per feature,
         or ``{column name: (low, high)}``, known without looking at the data. Required;
@@ -106,6 +109,7 @@ class DPStandardScaler(
         *,
         delta: float = 1e-6,
         adjacency: str = "replace_one",
+        privacy_unit: str = "record",
         bounds: Any = None,
         random_state: int | None = None,
         ledger: Any = None,
@@ -113,11 +117,12 @@ class DPStandardScaler(
         self.epsilon = epsilon
         self.delta = delta
         self.adjacency = adjacency
+        self.privacy_unit = privacy_unit
         self.bounds = bounds
         self.random_state = random_state
         self.ledger = ledger
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
         """Release mean and variance privately.
 
         Parameters
@@ -125,6 +130,9 @@ class DPStandardScaler(
         X : array-like of shape (n_samples, n_features)
             Finite numbers.
         y : ignored
+        groups : array-like of shape (n_samples,) or None, default=None
+            With ``privacy_unit="user"`` whose each row is: integers or texts, none
+            missing. A categorical declares users without rows as well.
 
         Returns
         -------
@@ -139,14 +147,14 @@ class DPStandardScaler(
             If the ledger's cap does not allow this fit. Nothing was read or spent.
         """
         with self._all_or_nothing():
-            return fit_through(self, X, None, lambda: self._fit(X))
+            return fit_through(self, X, None, lambda: self._fit(X, groups))
 
-    def _fit(self, given: Any) -> Self:
+    def _fit(self, given: Any, groups: Any) -> Self:
         budget = self._check_privacy_params()
         X = check_rows(self, shown(given), reset=True, accept_sparse=False)
         names = getattr(self, "feature_names_in_", None)
         low, high = match_bounds(self.bounds, X.shape[1], names)
-        source = unlabelled(given, X, budget)
+        source = self._source(given, X, groups, budget)
         sums = PairSums(SQUARES, low, high, source.n_samples)
         params = {"square_weight": SQUARES.weight}
         answers = self._commit(sums, source, budget, key="noisy_moments", params=params)

@@ -11,6 +11,14 @@ Two of them are relations of tables, with the number of records n public:
 Neither sensitivity is derived from the other: halving is right for a sum of
 vectors from a symmetric set and wrong for counts and for second moments.
 
+Two are the same of users, who have any number of rows each, with the number of users
+public and that of rows not (``docs/proofs/users.md``):
+
+``replace_user``
+    All rows of one user are exchanged for any others, or for none.
+``zero_out_user``
+    All rows of one user are exchanged for none; the user still counts as one.
+
 Two are relations of ratings, and each has a unit of its own:
 
 ``rating_value``
@@ -31,20 +39,52 @@ ADJACENCIES: tuple[Adjacency, ...] = ("replace_one", "zero_out")
 # What a factorisation may protect; the relation and its unit have one name.
 Unit = Literal["rating_value", "user"]
 UNITS: tuple[Unit, ...] = ("rating_value", "user")
-Relation = Adjacency | Unit
-RELATIONS: tuple[Relation, ...] = (*ADJACENCIES, *UNITS)
+# Of tables whose rows belong to users.
+OfUsers = Literal["replace_user", "zero_out_user"]
+OF_USERS: tuple[OfUsers, ...] = ("replace_user", "zero_out_user")
+TableRelation = Adjacency | OfUsers
+TABLE_RELATIONS: tuple[TableRelation, ...] = (*ADJACENCIES, *OF_USERS)
+# What an estimator of rows may protect.
+TableUnit = Literal["record", "user"]
+TABLE_UNITS: tuple[TableUnit, ...] = ("record", "user")
+Relation = TableRelation | Unit
+RELATIONS: tuple[Relation, ...] = (*TABLE_RELATIONS, *UNITS)
 # What one neighbour differs from another in, as ledgers and records call it.
 UNIT_OF: dict[str, str] = {
     "replace_one": "record",
     "zero_out": "record",
+    "replace_user": "user",
+    "zero_out_user": "user",
     "rating_value": "rating",
     "user": "user",
+}
+_OF_USERS: dict[Adjacency, OfUsers] = {
+    "replace_one": "replace_user",
+    "zero_out": "zero_out_user",
 }
 
 
 def check_adjacency(value: Any) -> Adjacency:
     """Return `value` if it names a neighbouring relation."""
     return cast(Adjacency, check_choice("adjacency", value, ADJACENCIES))
+
+
+def check_table_relation(value: Any) -> TableRelation:
+    """Return `value` if it names a relation of tables, of records or of users."""
+    return cast(TableRelation, check_choice("adjacency", value, TABLE_RELATIONS))
+
+
+def relation_for(adjacency: Any, unit: Any) -> TableRelation:
+    """The relation of one unit, a record or a user, exchanged as `adjacency` says."""
+    checked = check_adjacency(adjacency)
+    if check_choice("privacy_unit", unit, TABLE_UNITS) == "user":
+        return _OF_USERS[checked]
+    return checked
+
+
+def is_of_users(relation: Relation) -> bool:
+    """Whether neighbours differ in all rows of one user of a table."""
+    return relation in OF_USERS
 
 
 def table_relation(relation: Relation) -> Adjacency:
@@ -62,12 +102,12 @@ def check_row_relation(value: Any) -> Relation:
     What splits and scores rows one by one can promise no more than that.
     """
     relation = check_relation(value)
-    if relation == "user":
+    if relation == "user" or is_of_users(relation):
         raise ValueError(
             "The 'adjacency' parameter must be a relation in which one row changes: "
-            "'replace_one', 'zero_out' or 'rating_value'. Got 'user', of whom there "
-            "are many rows. Choose without a search, or search at epsilon=inf on data "
-            "that are public."
+            f"'replace_one', 'zero_out' or 'rating_value'. Got {relation!r}: of a user "
+            "there are many rows. Choose without a search, or search at epsilon=inf on "
+            "data that are public."
         )
     return relation
 

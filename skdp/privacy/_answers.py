@@ -18,9 +18,9 @@ from sklearn.utils import check_random_state
 
 from skdp._floats import FloatArray, IntArray
 from skdp._validation import check_count
-from skdp.data import buckets
+from skdp.data import MOST_ROWS_OF_A_USER, buckets
 from skdp.exceptions import PlanUsedUpError
-from skdp.privacy._adjacency import Relation
+from skdp.privacy._adjacency import Relation, is_of_users
 from skdp.privacy._draws import DrawsOf
 from skdp.privacy._elsewhere import exact_answer
 from skdp.privacy._events import Event
@@ -114,7 +114,7 @@ class Answers(ABC):
     @property
     def layout(self) -> Layout:
         """How sums over all records are taken; public."""
-        return _layout_of(self._source)
+        return _layout_of(self._source, self.relation)
 
     @abstractmethod
     def ask(self, query: Query, line: int = 0) -> Released:
@@ -265,7 +265,7 @@ class Answers(ABC):
         # Which rows stand beside a sampled one is secret, so all of them may move.
         is_sampled = isinstance(line.sample, (Batch, Poisson))
         moved = self._source.n_samples if is_sampled else 1
-        return _layout_of(self._source, moved)
+        return _layout_of(self._source, self.relation, moved)
 
     def _bound(self, query: Query, line: Line) -> float:
         """In exact arithmetic."""
@@ -290,10 +290,14 @@ class Answers(ABC):
         )
 
 
-def _layout_of(source: Any, moved_rows: int = 1) -> Layout:
-    amplification = getattr(source, "amplification", 1.0)
-    cells = getattr(source, "cells", 0)
-    return Layout(source.largest_block, moved_rows, amplification, cells)
+def _layout_of(source: Any, relation: Relation, moved_rows: int = 1) -> Layout:
+    return Layout(
+        source.largest_block,
+        moved_rows,
+        getattr(source, "amplification", 1.0),
+        getattr(source, "cells", 0),
+        MOST_ROWS_OF_A_USER if is_of_users(relation) else 1,
+    )
 
 
 class LocalAnswers(Answers):
@@ -331,7 +335,7 @@ class LocalAnswers(Answers):
         if self._part_sums is None:
             self._part_sums = PartSums(sample, self._source)
         part = self._part_sums.part()
-        bound = self._bound(query, line) + query.slack(_layout_of(part))
+        bound = self._bound(query, line) + query.slack(_layout_of(part, self.relation))
         exact = self._part_sums.weighted(query, bound)
         noisy = self._noisy(exact, line, sample.joint)
         released = bound * self._part_sums.unweighted(noisy)
@@ -375,6 +379,11 @@ class LocalAnswers(Answers):
     def _within(self, number: int) -> Line:
         """A line that an algorithm may answer which reads all records, or raise."""
         line = self._line(number)
+        if is_of_users(self.relation):
+            raise TypeError(
+                "An algorithm within the walls must be for records. Got users, whose "
+                "rows count with shares. Use ask(). Nothing was read."
+            )
         if self._left[number] < line.times:
             raise PlanUsedUpError(
                 "All answers of a plan must be left for an algorithm within the walls. "

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from skdp.exceptions import PlanUsedUpError
 from skdp.privacy._accounting import Budget, calibrate
-from skdp.privacy._adjacency import Relation
+from skdp.privacy._adjacency import Relation, is_of_users
 from skdp.privacy._allowance import Allowance
 from skdp.privacy._answers import (
     Answers,
@@ -66,7 +66,7 @@ class Door:
     Parameters
     ----------
     budget : Budget
-    adjacency : {"replace_one", "zero_out", "rating_value", "user"}
+    adjacency : str
     ledger : BudgetLedger, Allowance or None
     random_state : int or None
         None draws from the operating system. A seed makes the event non-private.
@@ -77,7 +77,7 @@ class Door:
         Orders and counts from the same stream; no noise.
     is_private : bool
         Whether the noise cannot be reproduced.
-    relation : {"replace_one", "zero_out", "rating_value", "user"}
+    relation : str
     """
 
     def __init__(
@@ -152,6 +152,7 @@ class Door:
                 "A release must have a plan. Got None with a finite epsilon. Declare "
                 "what will be asked, or use epsilon=inf."
             )
+        _check_unit(self.relation, source)
         owners = owners_now()
         if self._auditor is not None and (owners is not None or self._is_booked):
             raise ValueError(
@@ -200,6 +201,16 @@ class Door:
     def _is_booked(self) -> bool:
         # The books of a trial within a search have no file.
         return self._ledger is not None and bool(self._ledger.path)
+
+
+def _check_unit(relation: Relation, source: Any) -> None:
+    """Refuse users whose rows are not known to be theirs, and records with users."""
+    if is_of_users(relation) != getattr(source, "is_of_users", False):
+        raise ValueError(
+            f"A release under {relation!r} must be of records, or of users whose rows "
+            "are known to be theirs, as the relation says. Got the other. Nothing was "
+            "read."
+        )
 
 
 _NOTHING = Plan(())

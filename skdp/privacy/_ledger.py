@@ -78,13 +78,13 @@ class BudgetLedger:
         Cap on the privacy loss of all fits together.
     delta : 0 or float in [1e-50, 1)
         With 0 only pure fits are possible.
-    adjacency : {"replace_one", "zero_out", "rating_value", "user"}, \
-default="replace_one"
-        Fits under another relation are refused. The last two are those of
-        `DPMatrixFactorization`.
+    adjacency : str, default="replace_one"
+        "replace_one" or "zero_out"; of users of a table "replace_user" or
+        "zero_out_user"; of `DPMatrixFactorization` "rating_value" or "user". Fits under
+        another relation are refused.
     unit : str, default="record"
-        What one row stands for; "rating" and "user" for the last two. Fits for another
-        unit are refused.
+        What neighbours differ in: "record" for the first two, "rating" for
+        "rating_value", "user" for all others. Fits for another unit are refused.
     dataset : str, default=""
         A name for the data set; never computed from the data.
     allow_nonprivate : bool, default=False
@@ -232,7 +232,7 @@ default="replace_one"
         Parameters
         ----------
         event : Event
-        adjacency : {"replace_one", "zero_out", "rating_value", "user"}
+        adjacency : str
             The relation for which the event was declared.
         budget : Budget
             What the fit asked for. Its delta is what the fit is charged if it has to

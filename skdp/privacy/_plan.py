@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
-from skdp.privacy._adjacency import Relation, check_adjacency
+from skdp.privacy._adjacency import Relation, check_adjacency, is_of_users
 from skdp.privacy._amplification import batch_epsilon
 from skdp.privacy._events import (
     ComposedEvent,
@@ -105,6 +105,7 @@ class Batch:
     def event(
         self, law: NoiseLaw, multiplier: float, times: int, relation: Relation
     ) -> Event:
+        _check_of_rows(relation)
         rate = self.size / self.n_samples
         return PureEvent(batch_epsilon(1 / multiplier, rate), times)
 
@@ -125,6 +126,7 @@ class Buckets:
     def event(
         self, law: NoiseLaw, multiplier: float, times: int, relation: Relation
     ) -> Event:
+        _check_of_rows(relation)
         # Parallel composition: one answer's cost for all (docs/proofs/online.md).
         return law.event(multiplier)
 
@@ -133,6 +135,15 @@ class Buckets:
 
     def takes(self, law: NoiseLaw | Choices) -> bool:
         return not isinstance(law, Choices)
+
+
+def _check_of_rows(relation: Relation) -> None:
+    """Refuse samples of rows where neighbours differ in all rows of a user."""
+    if is_of_users(relation):
+        raise ValueError(
+            "Samples of rows must go with a relation in which one row changes. Got "
+            f"{relation!r}. Ask all rows."
+        )
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ fields, records are what they are shown.
 from __future__ import annotations
 
 from collections.abc import Generator, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from skdp._floats import FloatArray, IntArray
@@ -33,6 +33,9 @@ class Bound:
     user : float or None
         All that one user has exchanged: many rows, whether each of them counts or they
         are summed and clipped as one.
+    zero_out_user, replace_user : float or None
+        All rows of one user of a table exchanged for none, or for any others or none.
+        Only what multiplies each row's part by its share may state them.
     norm : {1, 2, inf}, default=2
         In which the bounds are taken; inf is of each number apart, for choices.
     """
@@ -41,7 +44,24 @@ class Bound:
     replace_one: float | None = None
     rating_value: float | None = None
     user: float | None = None
+    zero_out_user: float | None = None
+    replace_user: float | None = None
     norm: float = 2
+
+    def of_shares(self) -> Bound:
+        """With the bounds of users whose rows count with shares of at most 1 together.
+
+        Lemma 1 of ``docs/proofs/users.md``: what a user adds lies in the convex hull of
+        what a record may add, and of 0. For sums of which each row's part is multiplied
+        by the row's share, or by something between 0 and that.
+        """
+        if self.zero_out is None or self.replace_one is None:
+            return self
+        return replace(
+            self,
+            zero_out_user=self.zero_out,
+            replace_user=max(self.replace_one, self.zero_out),
+        )
 
     def under(self, relation: Relation) -> float:
         """The bound under one relation.
@@ -54,6 +74,8 @@ class Bound:
         bound = {
             "zero_out": self.zero_out,
             "replace_one": self.replace_one,
+            "zero_out_user": self.zero_out_user,
+            "replace_user": self.replace_user,
             "rating_value": self.rating_value,
             "user": self.user,
         }[relation]
@@ -82,12 +104,15 @@ class Layout:
     cells : int, default=0
         Numbers that are summed in place of features, where rows are made of parts; 0
         if they are not.
+    rows_of_unit : int, default=1
+        Most rows that neighbours differ in: those of a record, or of a user.
     """
 
     largest_block: int
     moved_rows: int = 1
     amplification: float = 1.0
     cells: int = 0
+    rows_of_unit: int = 1
 
 
 class Query(Protocol):

@@ -25,6 +25,10 @@ ADJACENCY_MEANING = {
     "replace_one": "one record exchanged for any other; the number of records public",
     "zero_out": "one record exchanged for the null record, which contributes nothing; "
     "the number of records public",
+    "replace_user": "all rows of one user exchanged for any others, or for none; the "
+    "number of users public, that of rows not",
+    "zero_out_user": "all rows of one user exchanged for none; the number of users "
+    "public, that of rows not",
     "rating_value": "the value of one rating changed; who rated what is public",
     "user": "all ratings of one user replaced; the number of users and the catalogue "
     "public",
@@ -46,8 +50,9 @@ class PrivacyRecord:
         Why the release is private, or why it is not.
     epsilon, delta : float
         The guarantee; epsilon is inf if the release is not private.
-    adjacency : {"replace_one", "zero_out", "rating_value", "user"}
-        The relation of neighbours.
+    adjacency : str
+        The relation of neighbours: "replace_one", "zero_out", "replace_user",
+        "zero_out_user", "rating_value" or "user".
     unit : str
         What one record stands for.
     solver : str
@@ -67,6 +72,7 @@ class PrivacyRecord:
     noise_scale : float or None
         Largest sigma that any query received, in the same units. None for a search.
     n_samples, n_features : int
+        Of a table of users `n_samples` is their number.
     data_norm : float or None
         Rows were clipped to this norm (inf: not clipped; None: by their own rule).
     assumed_public : tuple of str

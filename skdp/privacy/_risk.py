@@ -11,6 +11,8 @@ from skdp.privacy._events import Event
 _DOUBT = {
     "replace_one": "which of two records one row holds",
     "zero_out": "whether one record was there",
+    "replace_user": "which of two users' rows were there",
+    "zero_out_user": "whether one user's rows were there",
     "rating_value": "which of two values one rating has",
     "user": "which of two users' ratings were there",
 }

@@ -18,7 +18,7 @@ class StepPrivacy:
     epsilon, delta : float
         Guarantee of the step alone: 0, 0 if it works by a declared rule on each row on
         its own, inf if it is not private.
-    adjacency : {"replace_one", "zero_out"} or None, default=None
+    adjacency : str or None, default=None
         None if the step costs nothing.
     event : Event or None, default=None
         What was released. None before the fit, and for a step that costs nothing.

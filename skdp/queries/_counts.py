@@ -14,11 +14,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from skdp._floats import FloatArray, IntArray
-from skdp.data import Source
+from skdp.data import Source, counted
 from skdp.privacy._query import Bound, Layout
 from skdp.queries._blocks import blocks_of
 from skdp.queries._exact_sums import WholeSum
 from skdp.queries._summed import Summed, Sums
+
+# In which shares of a half are summed, exactly for 2^16 rows of a block.
+_UNIT = 2.0**-30
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,24 +45,26 @@ class Counts(Summed):
         return count_bound(self.thresholds.shape[1])
 
     def slack(self, layout: Layout) -> float:
-        # Halves are exact below 2**52 records.
-        return 0.0
+        # Halves are whole units; shares of halves are rounded to them.
+        rows = layout.rows_of_unit
+        return 2 * rows * math.sqrt(self.thresholds.size) * _UNIT / 2 * (rows > 1)
 
     def open(self, source: Source) -> Source:
         return source
 
     def whole_sums(self, reader: Source, rows: IntArray | None) -> Sums:
-        counts = np.zeros(self.thresholds.shape)
+        total = WholeSum(self.shape)
         for block in blocks_of(reader, rows):
-            for total, threshold in zip(counts, self.thresholds, strict=True):
-                signs = np.where(threshold >= block.X, 0.5, -0.5)
-                if block.present is not None:
-                    signs[~block.present] = 0.0
-                total += signs.sum(axis=0)
-        return (WholeSum.of(2 * counts.ravel()),)
+            parts = [
+                np.where(threshold >= block.X, 0.5 / _UNIT, -0.5 / _UNIT)
+                for threshold in self.thresholds
+            ]
+            units = [np.rint(counted(part, block.present)) for part in parts]
+            total.add(np.concatenate([part.sum(axis=0) for part in units]))
+        return (total,)
 
     def from_whole(self, source: Source, sums: Sums) -> FloatArray:
-        return sums[0].value() / 2
+        return sums[0].value() * _UNIT
 
     def at_or_below(self, released: FloatArray, n_samples: int) -> FloatArray:
         """The counts that a released vector stands for; post-processing."""
@@ -71,4 +76,4 @@ def count_bound(n_features: int) -> Bound:
     return Bound(
         zero_out=math.sqrt(n_features / 2) * (1 + 1e-12),
         replace_one=math.sqrt(2 * n_features) * (1 + 1e-12),
-    )
+    ).of_shares()

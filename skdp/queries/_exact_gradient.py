@@ -16,7 +16,15 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from skdp._floats import UNIT_ROUNDOFF, FloatArray, IntArray
-from skdp.data import Block, Source, holds_rows, is_stable, n_places, nothing
+from skdp.data import (
+    Block,
+    Source,
+    has_shares,
+    holds_rows,
+    is_stable,
+    n_places,
+    nothing,
+)
 from skdp.losses._plain import plain_error, plain_residual
 from skdp.losses._weighted import clip_of
 from skdp.objectives import LinearObjective
@@ -103,9 +111,10 @@ def grid_slack(
     if not layout.cells:
         return of_all
     terms, k = layout.amplification, objective.loss.n_outputs
+    rows = layout.rows_of_unit
     raw = terms * weights_norm * (objective.n_features + 64) * 2.0**-39
     of_record = min(largest, objective.loss.smoothness * raw)
-    of_record += terms * math.sqrt(k) * 2.0**-28 * largest
+    of_record += rows * terms * math.sqrt(k) * 2.0**-28 * largest
     maps = terms * (layout.cells + objective.n_features + 16)
     return 2 * length * of_record + of_all * (1 + maps)
 
@@ -116,7 +125,7 @@ class Kept(NamedTuple):
     products: Any
     sums: Any
     y: FloatArray
-    present: NDArray[np.bool_] | None
+    present: NDArray[Any] | None
 
 
 class ExactGradientSum:
@@ -208,7 +217,7 @@ class ExactGradientSum:
         total = WholeSum((1, weights.shape[1]))
         for block in self._blocks(None):
             residual = self._residual(block.products.in_double(), block, weights)
-            units = self._units(residual, None, RESIDUAL_BITS)
+            units = self._whole(residual, block)
             total.add(units.sum(axis=0)[None, :])
         return (total,)
 
@@ -301,10 +310,13 @@ class ExactGradientSum:
         products = block.products.in_double()
         sums = products if is_same else block.sums.in_double()
         residual = self._residual(products, block, weights)
-        units = self._units(residual, None, RESIDUAL_BITS)
+        units = self._whole(residual, block)
         if sums.factor is None:
             sums.add(total, units)
         else:
+            if has_shares(block.present):
+                # Features and intercept move a user's gradient along one ray.
+                residual = units * (self._largest * 2.0**-RESIDUAL_BITS)
             sums.add(total, self._units(residual, sums.factor, sums.bits))
         return np.asarray(units.sum(axis=0))
 
@@ -319,8 +331,16 @@ class ExactGradientSum:
                 residual, clip_of(self._objective.loss, block.y, self._clip)
             )
         if block.present is not None:
-            residual[~block.present] = 0.0
+            residual[block.present == 0] = 0.0
         return residual
+
+    def _whole(self, residual: FloatArray, block: Kept) -> FloatArray:
+        """Residuals in whole units; times the row's share, cut towards 0."""
+        units = self._units(residual, None, RESIDUAL_BITS)
+        if block.present is not None and has_shares(block.present):
+            units *= block.present[:, None]
+            np.trunc(units, out=units)
+        return units
 
     def _units(
         self, residual: FloatArray, factor: FloatArray | None, bits: int

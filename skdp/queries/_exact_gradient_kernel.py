@@ -40,8 +40,8 @@ def _to_units(raw, targets, present, facts, form, constants):
         own = limit * weight_of(constants, targets[i])
         raw[i] = np.floor(min(max(residual, -own), own) * scale + 0.5)
     for i in range(len(present)):
-        if not present[i]:
-            raw[i] = 0.0
+        # What is there, or a share, cut towards 0.
+        raw[i] = np.trunc(raw[i] * present[i]) if present[i] else 0.0
 
 
 @compiled_exactly
@@ -50,7 +50,7 @@ def add_gradients(rows, targets, present, weights, facts, form, constants, part)
 
     At most 2^13 rows. `facts` are what is added to products, their unit, what is added
     to raw predictions, the clip of residuals, and by how much they are multiplied.
-    `present` is empty, or tells which records are.
+    `present` is empty, or tells which records are, or with what shares rows count.
     """
     buffer = np.empty(_CHUNK)
     sum_of_units = 0.0

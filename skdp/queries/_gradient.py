@@ -71,7 +71,8 @@ class Gradients:
         """Bound at weights of this spectral norm, as the query counts them."""
         objective, clip = self.objective, self.residual_clip
         bound = gradient_bound(objective, clip, weights_norm, self.intercept_weight)
-        return grid_bound(bound, self.length, objective, clip)
+        bound = grid_bound(bound, self.length, objective, clip)
+        return bound.of_shares() if self.is_exact else bound
 
 
 @dataclass(frozen=True, eq=False)

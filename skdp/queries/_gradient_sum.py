@@ -76,9 +76,20 @@ def query_sensitivity(
     weights_norm: float = math.inf,
     intercept_weight: float = 1.0,
 ) -> float:
-    """`gradient_bound` under the objective's adjacency."""
+    """`gradient_bound` under the objective's adjacency, of records only."""
     bound = gradient_bound(objective, residual_clip, weights_norm, intercept_weight)
     return bound.under(objective.adjacency)
+
+
+def sensitivity_for_rules(
+    objective: LinearObjective,
+    residual_clip: float = math.inf,
+    weights_norm: float = math.inf,
+    intercept_weight: float = 1.0,
+) -> float:
+    """The same, or of users' shares: what defaults reckon with, and no query is."""
+    bound = gradient_bound(objective, residual_clip, weights_norm, intercept_weight)
+    return bound.of_shares().under(objective.adjacency)
 
 
 def rounding_slack(

@@ -25,7 +25,7 @@ import numpy as np
 
 from skdp._bounds import to_unit
 from skdp._floats import FloatArray, IntArray
-from skdp.data import Source
+from skdp.data import Source, counted, has_shares
 from skdp.privacy._query import Bound, Layout
 from skdp.queries._blocks import blocks_of
 from skdp.queries._exact_sums import WholeSum, nearest, total_rounding, unit_for
@@ -56,7 +56,7 @@ class Pairs:
         return Bound(
             zero_out=self.record_norm(n_features) * (1 + 1e-12),
             replace_one=self.record_distance(n_features) * (1 + 1e-12),
-        )
+        ).of_shares()
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,8 +89,10 @@ class PairSums(Summed):
 
     def slack(self, layout: Layout) -> float:
         # Lemma 7: each b is rounded to units, and the total is multiplied by k.
-        root = math.sqrt(len(self.low))
-        rounded = self.pairs.weight * root * (self.unit / 2 + 2.0**-52)
+        root, half = math.sqrt(len(self.low)), self.unit / 2
+        # Of users each row's a and b once more, times their shares.
+        again = layout.rows_of_unit * half if layout.rows_of_unit > 1 else 0.0
+        rounded = self.pairs.weight * root * (half + again + 2.0**-52) + root * again
         halves = self.pairs.weight * root / 2
         return 2 * rounded + total_rounding(self.n_samples, halves)
 
@@ -106,8 +108,9 @@ class PairSums(Summed):
             for total, part in zip(
                 sums, (first, nearest(second, self.unit)), strict=True
             ):
-                if block.present is not None:
-                    part = np.where(block.present[:, None], part, 0.0)
+                part = counted(part, block.present)
+                if has_shares(block.present):
+                    part = nearest(part, self.unit)
                 total += part.sum(axis=0)
         return (WholeSum.of(sums / self.unit),)
 

@@ -63,7 +63,7 @@ class StateSums(Summed):
         return Bound(
             zero_out=math.sqrt(self._parts) * (1 + 1e-12),
             replace_one=math.sqrt(2 * self._parts) * (1 + 1e-12),
-        )
+        ).of_shares()
 
     @property
     def unit(self) -> float:
@@ -80,14 +80,14 @@ class StateSums(Summed):
     def whole_sums(self, reader: Source, rows: IntArray | None) -> Sums:
         states, knots = np.zeros(self.n_states), np.zeros(self._n_knots)
         for block in blocks_of(reader, rows):
-            X, y = block.X, block.y
+            X, shares = block.X, np.ones(len(block.y))
             if block.present is not None:
-                X = scale_rows(X, block.present.astype(np.float64))
-                y = y[block.present]
+                shares = block.present.astype(np.float64)
+                X = scale_rows(X, shares)
             if self.n_states:
                 states += np.asarray(self._whole(X).sum(axis=0)).ravel()
             if self.n_intervals:
-                knots += self._at_knots(y)
+                knots += self._at_knots(block.y, shares)
         return (WholeSum.of(np.concatenate([states, knots]) / self.unit),)
 
     def from_whole(self, source: Source, sums: Sums) -> FloatArray:
@@ -99,12 +99,15 @@ class StateSums(Summed):
             return below(X.astype(np.float64, copy=False), self.unit)
         return with_entries(X, below(X.data.astype(np.float64, copy=False), self.unit))
 
-    def _at_knots(self, targets: FloatArray) -> FloatArray:
-        """Sums of the targets' shares in their two neighbouring knots."""
+    def _at_knots(self, targets: FloatArray, counted: FloatArray) -> FloatArray:
+        """Sums of the targets' shares in their two neighbouring knots.
+
+        `counted` is with which share each row counts.
+        """
         last = self.n_intervals - 1
         places = (np.clip(targets, -1.0, 1.0) + 1) / 2 * self.n_intervals
         knot = np.minimum(places.astype(np.int64), last)
         share = places - knot
-        sums = np.bincount(knot, below(1 - share, self.unit), last + 2)
-        above = np.bincount(knot + 1, below(share, self.unit), last + 2)
+        sums = np.bincount(knot, below((1 - share) * counted, self.unit), last + 2)
+        above = np.bincount(knot + 1, below(share * counted, self.unit), last + 2)
         return np.asarray(sums + above)

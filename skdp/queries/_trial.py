@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skdp._floats import FloatArray, IntArray
-from skdp.data import Block, Source
+from skdp.data import Block, Source, counted
 from skdp.exceptions import UnboundedQueryError
 from skdp.objectives import LinearObjective
 from skdp.privacy._query import Bound, Layout
@@ -67,7 +67,7 @@ class Trial:
                 "What weights are worth must be asked of all records. Got a line of "
                 "samples. Declare one of all records."
             )
-        return math.sqrt(size) * self.unit(clip)
+        return layout.rows_of_unit * math.sqrt(size) * self.unit(clip)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +96,8 @@ class MeanProduct(Summed):
         return self.trial
 
     def bound(self) -> Bound:
-        return Bound(zero_out=self.clip * ROUNDED, replace_one=2 * self.clip * ROUNDED)
+        most = self.clip * ROUNDED
+        return Bound(zero_out=most, replace_one=2 * most).of_shares()
 
     def slack(self, layout: Layout) -> float:
         return self.trial.slack(layout, self.clip, self.coef.shape[1])
@@ -110,8 +111,7 @@ class MeanProduct(Summed):
             products = np.nan_to_num(products)
             norms = np.linalg.norm(products, axis=1)
             clipped = products * (self.clip / np.maximum(norms, self.clip))[:, None]
-            if block.present is not None:
-                clipped[~block.present] = 0.0
+            clipped = counted(clipped, block.present)
             total += nearest(clipped, unit).sum(axis=0)
         return (WholeSum.of(total / unit),)
 
@@ -165,7 +165,7 @@ class Gains(Summed):
         return self.trial
 
     def bound(self) -> Bound:
-        return Bound(zero_out=self.norm, replace_one=2 * self.norm)
+        return Bound(zero_out=self.norm, replace_one=2 * self.norm).of_shares()
 
     def slack(self, layout: Layout) -> float:
         return self.trial.slack(layout, self._largest, len(self.shares))
@@ -176,9 +176,7 @@ class Gains(Summed):
     def whole_sums(self, reader: Source, rows: IntArray | None) -> Sums:
         total, unit = np.zeros(self.shape), self.trial.unit(self._largest)
         for products, block in self.trial.products(reader, self.coef, rows):
-            gains = self._gains(products, block.y)
-            if block.present is not None:
-                gains[~block.present] = 0.0
+            gains = counted(self._gains(products, block.y), block.present)
             total += nearest(gains, unit).sum(axis=0)
         return (WholeSum.of(total / unit),)
 

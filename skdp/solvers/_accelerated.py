@@ -33,6 +33,7 @@ from skdp._validation import check_bool, check_choice, check_count, check_real
 from skdp.exceptions import Refused
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget, calibrate
+from skdp.privacy._adjacency import is_of_users
 from skdp.privacy._answers import Answers
 from skdp.privacy._laws import LAWS, budget_of
 from skdp.privacy._plan import EVERYONE, Batch, Line, Plan, Sample
@@ -161,7 +162,13 @@ class AcceleratedGD(ChosenLaw):
         }
 
     def _check_batches(self, objective: LinearObjective) -> None:
-        if self.batch_size < objective.n_samples and not self.noise_law.is_pure:
+        is_batch = self.batch_size < objective.n_samples
+        if is_batch and is_of_users(objective.adjacency):
+            raise Refused(
+                f"solver={self.key!r} takes a batch_size with privacy_unit='record' "
+                "only: batches are of rows. Use batch_size=None."
+            )
+        if is_batch and not self.noise_law.is_pure:
             raise Refused(
                 f"solver={self.key!r} takes a batch_size with law='spherical' only, "
                 "since no exact law is known for Gaussian noise and batches of a fixed "

@@ -14,6 +14,7 @@ from skdp._floats import FloatArray
 from skdp.exceptions import Refused
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
+from skdp.privacy._adjacency import is_of_users
 from skdp.privacy._answers import Answers
 from skdp.privacy._owners import is_rehearsing
 from skdp.privacy._plan import Plan
@@ -106,6 +107,8 @@ class Solver(Configured, ABC):
     needs_permutation: ClassVar[bool] = False
     # Whether it is for losses that are not convex too; its guarantee holds without.
     takes_nonconvex: ClassVar[bool] = False
+    # Whether each of its queries multiplies a row's part by the row's share.
+    takes_users: ClassVar[bool] = False
     # Whether it is for use, and not kept for replication and study.
     is_recommended: ClassVar[bool] = True
 
@@ -134,6 +137,11 @@ class Solver(Configured, ABC):
                 f"{me} goes through the records in an order of their ids, and the "
                 "source has none. Use an SqlSource with record_id=, solver='auto', or "
                 "read the table into memory."
+            )
+        if is_of_users(objective.adjacency) and not cls.takes_users:
+            raise Refused(
+                f"{me} has a proof for privacy_unit='record' only. Use solver='auto', "
+                "or leave out ids and privacy_unit."
             )
         if not (objective.loss.is_convex or cls.takes_nonconvex):
             raise Refused(

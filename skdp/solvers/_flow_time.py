@@ -18,7 +18,7 @@ from skdp.losses._weighted import typical_curvature, typical_weight
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.privacy._gaussian import gaussian_mu
-from skdp.queries._gradient_sum import query_sensitivity
+from skdp.queries._gradient_sum import sensitivity_for_rules
 
 # Standard deviation of the noise in the raw prediction of a unit row at which the
 # default stops, in the loss's units of raw predictions, chosen once on public data sets
@@ -62,7 +62,7 @@ class FlowTime:
     def flow(self, residual_clip: float, intercept_weight: float = 1.0) -> float:
         """Flow time at which a unit row's prediction has the admitted noise."""
         objective = self.objective
-        sensitivity = query_sensitivity(
+        sensitivity = sensitivity_for_rules(
             self.objective, residual_clip, intercept_weight=intercept_weight
         )
         tolerated = _MARGIN_NOISE * objective.expected.noise * objective.loss.raw_unit

@@ -67,6 +67,7 @@ class GraduatedGD(Descent):
     key: ClassVar[str] = "graduated_gd"
     is_pure: ClassVar[bool] = False
     takes_nonconvex: ClassVar[bool] = True
+    takes_users: ClassVar[bool] = True
     checks: ClassVar[Checks] = {
         **Descent.checks,
         "n_steps": partial(check_count, high=10**6),

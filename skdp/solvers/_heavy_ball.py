@@ -75,6 +75,7 @@ class HeavyBall(AcceleratedGD):
 
     key: ClassVar[str] = "heavy_ball"
     takes_nonconvex: ClassVar[bool] = True
+    takes_users: ClassVar[bool] = True
     is_recommended: ClassVar[bool] = False
     looks_ahead: ClassVar[bool] = False
     relaxations: ClassVar[float] = math.sqrt(RELAXATIONS)

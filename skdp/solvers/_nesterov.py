@@ -57,3 +57,4 @@ class Nesterov(AcceleratedGD):
     """
 
     key: ClassVar[str] = "nesterov"
+    takes_users: ClassVar[bool] = True

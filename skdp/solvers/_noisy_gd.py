@@ -28,6 +28,7 @@ from skdp._validation import check_choice, check_count
 from skdp.exceptions import Refused
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
+from skdp.privacy._adjacency import is_of_users
 from skdp.privacy._answers import Answers
 from skdp.privacy._plan import Line, Plan
 from skdp.solvers._base import Progress, Solution
@@ -121,6 +122,7 @@ class NoisyGD(Descent):
     key: ClassVar[str] = "noisy_gd"
     is_pure: ClassVar[bool] = False
     takes_nonconvex: ClassVar[bool] = True
+    takes_users: ClassVar[bool] = True
     checks: ClassVar[Checks] = {
         **Descent.checks,
         "n_steps": partial(check_count, high=10**6),
@@ -154,6 +156,8 @@ class NoisyGD(Descent):
         needs = f"solver={cls.key!r} with release='last' needs"
         if not objective.holds_rows:
             raise Refused(f"{needs} all rows in memory. Use release='path'.")
+        if is_of_users(objective.adjacency):
+            raise Refused(f"{needs} privacy_unit='record'. Use release='path'.")
         for name, value in _HIDDEN.items():
             if given.get(name, value) != value:
                 raise Refused(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import secrets
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from threading import Lock
@@ -55,8 +55,8 @@ class Stream:
         self.objective, self.n_taken = objective, 0
         self.n_parts = solver.n_parts
         self.part_size = solver.parts(objective).size
-        # Names the stream in the books; no noise.
-        self.name = secrets.token_hex(4)
+        # Names the stream in the books: when it began.
+        self.name = f"{time.time_ns():x}"
         self._lock = Lock()
 
     def check_takes(self, n_samples: int) -> None:

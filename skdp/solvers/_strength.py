@@ -11,6 +11,8 @@ from skdp.privacy import Budget
 from skdp.privacy._gaussian import gaussian_mu
 from skdp.solvers._worth import share_for
 
+# Relations in which what is taken away is replaced.
+_EXCHANGES = ("replace_one", "replace_user")
 # Delta at which a pure budget is compared with the others, by rules only.
 TYPICAL_DELTA = 1e-6
 # Below this strength an answer about weights, or about targets alone, tells nothing.
@@ -31,7 +33,7 @@ def strength_of(n_samples: float, budget: Budget, adjacency: str) -> float:
     if not budget.is_finite:
         return math.inf
     mu = gaussian_mu(budget.epsilon, budget.delta or TYPICAL_DELTA)
-    return n_samples * mu * (0.5 if adjacency == "replace_one" else 1.0)
+    return n_samples * mu * (0.5 if adjacency in _EXCHANGES else 1.0)
 
 
 def is_worth_asking(strength: float) -> bool:

@@ -211,9 +211,9 @@ def test_knots_follow_from_public_facts():
 
 
 def test_broken_twin_that_counts_knots_by_values(monkeypatch):
-    def by_values(model, X, budget):
+    def by_values(model, X, budget, *others):
         model.columns = TableEncoder(DECLARED, n_knots=2 + int(X["age"].isna().sum()))
-        return real(model, X, budget)
+        return real(model, X, budget, *others)
 
     real = _rows.rows_to_fit
     monkeypatch.setattr("skdp.linear_model._classifier.rows_to_fit", by_values)

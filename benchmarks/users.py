@@ -1,0 +1,155 @@
+"""Adult with up to five rows a person: what protecting persons costs.
+
+Run ``python -m benchmarks.users`` at the root of a checkout. Prints the tables of
+``docs/users.md``.
+
+The training rows are dealt to persons of 1 to 5 rows, either at random or so that rows
+of a person are alike (neighbours after sorting by what a person hardly changes). Ways
+to protect a person, at the same epsilon and number of persons:
+
+- *first row*: one row a person, which is record level;
+- *mean*: all rows, ``privacy_unit="user"``;
+- *five slots*: all rows as records, at a fifth of mu, which is what a sum of up to five
+  rows a person costs (group privacy, exact for Gaussian noise).
+
+Accuracy and log-loss on the official test records, which are not private.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from sklearn.metrics import log_loss
+
+from skdp import DPLogisticRegression
+from skdp._floats import IntArray
+from skdp.datasets import ADULT_BOUNDS, ADULT_CATEGORIES, Dataset, load_adult
+from skdp.privacy._gaussian import gaussian_epsilon, gaussian_mu
+
+MOST_ROWS = 5
+PERSONS = (1000, 3000, 10_000)
+DELTA = 1e-6
+_COLUMNS = ADULT_BOUNDS | ADULT_CATEGORIES
+_OF_A_PERSON = ["sex", "race", "education-num", "occupation", "relationship", "age"]
+
+
+@dataclass(frozen=True)
+class Persons:
+    """Rows of some persons."""
+
+    X: pd.DataFrame
+    y: np.ndarray
+    ids: IntArray
+
+    @property
+    def firsts(self) -> IntArray:
+        """The place of everybody's first row."""
+        return np.unique(self.ids, return_index=True)[1]
+
+
+def dealt(data: Dataset, n_persons: int, *, alike: bool, seed: int) -> Persons:
+    """Persons of 1 to 5 training rows each."""
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(len(data.y_train))
+    if alike:
+        own = data.X_train.iloc[order][_OF_A_PERSON]
+        order = order[np.lexsort([own[c].astype(str) for c in _OF_A_PERSON[::-1]])]
+    sizes = rng.integers(1, MOST_ROWS + 1, len(order))
+    ids = np.repeat(np.arange(len(order)), sizes)[: len(order)]
+    # The last one may have fewer rows than were drawn.
+    chosen = np.isin(ids, rng.permutation(ids[-1])[:n_persons])
+    rows = order[chosen]
+    return Persons(data.X_train.iloc[rows], data.y_train[rows], ids[chosen])
+
+
+def _model(
+    epsilon: float, adjacency: str, unit: str = "record"
+) -> DPLogisticRegression:
+    return DPLogisticRegression(
+        epsilon,
+        delta=DELTA,
+        adjacency=adjacency,
+        privacy_unit=unit,
+        columns=_COLUMNS,
+        classes=[0, 1],
+    )
+
+
+def by_first_row(rows: Persons, epsilon: float, adjacency: str) -> DPLogisticRegression:
+    """One row a person."""
+    first = rows.firsts
+    return _model(epsilon, adjacency).fit(rows.X.iloc[first], rows.y[first])
+
+
+def by_mean(rows: Persons, epsilon: float, adjacency: str) -> DPLogisticRegression:
+    """All rows, each person once."""
+    return _model(epsilon, adjacency, "user").fit(rows.X, rows.y, groups=rows.ids)
+
+
+def by_slots(rows: Persons, epsilon: float, adjacency: str) -> DPLogisticRegression:
+    """All rows as records, protected as a group of five."""
+    mu = gaussian_mu(epsilon, DELTA) / MOST_ROWS
+    return _model(gaussian_epsilon(mu, DELTA), adjacency).fit(rows.X, rows.y)
+
+
+Way = Callable[[Persons, float, str], DPLogisticRegression]
+WAYS: dict[str, Way] = {
+    "first row": by_first_row,
+    "mean": by_mean,
+    "five slots": by_slots,
+}
+
+
+def scores(
+    data: Dataset, way: Way, rows: Persons, epsilon: float, adjacency: str
+) -> tuple[float, float]:
+    """Test accuracy and log-loss of one fit."""
+    model = way(rows, epsilon, adjacency)
+    loss = log_loss(data.y_test, model.predict_proba(data.X_test))
+    return float(model.score(data.X_test, data.y_test)), float(loss)
+
+
+def main() -> None:
+    """Print a line for each cell: accuracy and log-loss of each way."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repeats", type=int, default=10)
+    parser.add_argument("--epsilon", type=float, default=1.0)
+    options = parser.parse_args()
+    data = load_adult()
+    if data.name != "adult":
+        raise SystemExit("Adult is not there; see docs/data.md.")
+    warnings.simplefilter("ignore")
+    print(f"epsilon {options.epsilon:g}, {options.repeats} fits; accuracy, log-loss")
+    print("| rows | persons | adjacency | " + " | ".join(WAYS) + " |")
+    for alike in (False, True):
+        for n_persons in PERSONS:
+            for adjacency in ("replace_one", "zero_out"):
+                cells = []
+                for way in WAYS.values():
+                    found = [
+                        scores(
+                            data,
+                            way,
+                            dealt(data, n_persons, alike=alike, seed=seed),
+                            options.epsilon,
+                            adjacency,
+                        )
+                        for seed in range(options.repeats)
+                    ]
+                    accuracy, loss = map(statistics.mean, zip(*found, strict=True))
+                    spread = statistics.stdev(one for one, _ in found)
+                    error = spread / len(found) ** 0.5
+                    cells.append(f"{accuracy:.4f} ± {error:.4f}, {loss:.4f}")
+                name = "alike" if alike else "at random"
+                line = [name, f"{n_persons:,}", adjacency, *cells]
+                print("| " + " | ".join(line) + " |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,155 @@
+"""Whose row is whose: ids of users as `fit` is given them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from skdp._floats import FloatArray, IntArray
+from skdp._input import without_data
+from skdp.data import UserSource, equal_shares
+from skdp.privacy._accounting import Budget
+
+_BAD_IDS = (
+    "The groups argument must be one column with the id of a user for each row of X, "
+    "all integers or all texts, none missing. Got something else. Leave out rows "
+    "without an id, and turn other ids into texts."
+)
+_HOW = (
+    "Pass fit(X, y, groups=ids); of a pipeline's step pipeline.fit(X, y, "
+    "step__groups=ids), with the step's name; within scikit-learn's tools switch on "
+    "metadata routing and call set_fit_request(groups=True) on the estimator."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Users:
+    """Users of a table, each of whom counts as one record.
+
+    Parameters
+    ----------
+    n_users : int
+        Public.
+    codes : ndarray of int of shape (n_rows,)
+        Whose each row is, from 0 to ``n_users - 1``. Private.
+    """
+
+    n_users: int
+    codes: IntArray
+
+    @classmethod
+    def of(cls, groups: Any, n_rows: int) -> Users:
+        """Of the ids of all rows, or an error that quotes none.
+
+        A categorical declares all users, those without rows too, who count as well.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If they are no ids, or there are fewer or more than rows.
+        """
+        if isinstance(getattr(groups, "dtype", None), pd.CategoricalDtype):
+            declared = pd.Categorical(groups)
+            found: Users = without_data(
+                lambda: cls._of_declared(declared, n_rows), _BAD_IDS
+            )
+            return found
+        ids: Any = without_data(lambda: _checked(groups, n_rows), _BAD_IDS)
+        distinct, codes = np.unique(ids, return_inverse=True)
+        return cls(len(distinct), codes.astype(np.int64))
+
+    @classmethod
+    def _of_declared(cls, groups: pd.Categorical, n_rows: int) -> Users:
+        codes = groups.codes.astype(np.int64)
+        _checked(np.asarray(groups.categories), len(groups.categories))
+        if len(codes) != n_rows or (codes < 0).any():
+            raise ValueError
+        return cls(len(groups.categories), codes)
+
+    @property
+    def shares(self) -> FloatArray:
+        """With which each row counts. Private."""
+        return equal_shares(self.codes, self.n_users)
+
+    def source(self, X: Any, y: FloatArray) -> UserSource:
+        """Rows with their targets as a source of users."""
+        return UserSource(X, y, self.shares, self.n_users)
+
+
+def users_to_fit(model: Any, X: Any, groups: Any, budget: Budget) -> Users | None:
+    """The users of a table, None of a model whose unit is a record.
+
+    Parameters
+    ----------
+    model : estimator
+        Its `privacy_unit` says whether there must be ids.
+    X : array-like, CSR, data frame or source
+    groups : array-like of shape (n_rows,), or None
+        Private but for the number of users.
+    budget : Budget
+
+    Raises
+    ------
+    ValueError, TypeError
+        If there are ids without a unit "user", or the other way round, and if they are
+        no ids.
+    """
+    if model.privacy_unit != "user":
+        _refuse_ids(groups)
+        return None
+    if groups is None:
+        raise ValueError(
+            "The groups argument must have the ids of users with privacy_unit='user'. "
+            f"Got None. {_HOW}"
+        )
+    if hasattr(X, "stand_in"):
+        raise ValueError(
+            "The X argument must be a table in memory with privacy_unit='user'. Got a "
+            "source. Read the table into memory."
+        )
+    if not budget.is_finite:
+        raise ValueError(
+            "The 'epsilon' parameter must be finite with privacy_unit='user'. Got inf. "
+            "Leave out groups and privacy_unit for a fit without privacy."
+        )
+    return Users.of(groups, _n_rows(X))
+
+
+def _refuse_ids(groups: Any) -> None:
+    if groups is None:
+        return
+    raise ValueError(
+        "The groups argument must be None with privacy_unit='record'. Got ids. Set "
+        "privacy_unit='user' to protect all rows of a user together, or do not pass "
+        "ids: no set_fit_request(groups=True), no step__groups."
+    )
+
+
+def _n_rows(X: Any) -> int:
+    shape = getattr(X, "shape", ())  # lists have none
+    return int(shape[0]) if shape else len(X)
+
+
+def _checked(groups: Any, n_rows: int) -> Any:
+    """Ids as an array of one kind; raises whatever for anything else."""
+    if np.ma.isMaskedArray(groups):
+        raise TypeError
+    # As objects: among texts an integer would become one.
+    is_array = hasattr(groups, "dtype")
+    ids = np.asarray(groups) if is_array else np.array(groups, dtype=object)
+    if ids.shape != (n_rows,) or not n_rows:
+        raise ValueError
+    if ids.dtype.kind in "iuU":
+        return ids
+    if ids.dtype.kind == "O" and (_are(ids, str) or _are(ids, Integral)):
+        return ids
+    raise TypeError
+
+
+def _are(ids: Any, kind: type) -> bool:
+    """Whether all ids are of a kind; truth values are no integers."""
+    return all(isinstance(own, kind) and not isinstance(own, bool) for own in ids)

@@ -1,0 +1,67 @@
+"""Rows that belong to users, who count as one record each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from skdp._floats import FloatArray, IntArray
+from skdp.data._memory import MemorySource
+from skdp.data._source import Block
+
+# Of a user with more rows the first so many count: what rounding does to each of them
+# is charged for all (docs/proofs/users.md, Lemma 3).
+MOST_ROWS_OF_A_USER = 1024
+
+
+def equal_shares(codes: IntArray, n_users: int) -> FloatArray:
+    """Of each row the share with which it counts: 1 over the rows of its user.
+
+    A row's share follows from the rows of its own user and their order alone.
+
+    Parameters
+    ----------
+    codes : ndarray of int of shape (n_rows,)
+        Whose each row is, from 0 to ``n_users - 1``.
+    n_users : int
+
+    Returns
+    -------
+    ndarray of float64 of shape (n_rows,)
+        Those of a user are alike, or 0 from row `MOST_ROWS_OF_A_USER` on.
+    """
+    counts = np.bincount(codes, minlength=n_users)
+    by_user = np.argsort(codes, kind="stable")
+    before = np.cumsum(counts) - counts
+    place = np.empty(len(codes), dtype=np.int64)
+    place[by_user] = np.arange(len(codes)) - np.repeat(before, counts)
+    shares = 1 / np.minimum(counts, MOST_ROWS_OF_A_USER)[codes]
+    return np.where(place < MOST_ROWS_OF_A_USER, shares, 0.0)
+
+
+class UserSource(MemorySource):
+    """A source over arrays whose records are users; how many rows they have is private.
+
+    Parameters
+    ----------
+    X : ndarray or CSR array of shape (n_rows, n_features), float32 or float64
+    y : ndarray of shape (n_rows,)
+    shares : ndarray of float64 of shape (n_rows,)
+        With which rows count: at least 0, and at most 1 together for each user.
+    n_users : int
+        Public.
+    """
+
+    is_of_users = True
+
+    def __init__(self, X: Any, y: FloatArray, shares: FloatArray, n_users: int) -> None:
+        super().__init__(X, y, shares)
+        self.n_samples, self._n_rows = n_users, len(y)
+        # The size of blocks follows from the number of features alone.
+        self.largest_block = self.most_rows
+        self.is_stable = True
+
+    def blocks(self) -> Iterator[Block]:
+        yield from self._blocks_of(self._n_rows)

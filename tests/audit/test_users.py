@@ -1,0 +1,320 @@
+"""Exact audits of fits of users, of whom one has all rows changed; broken twins.
+
+See `tests.audit.replay`: one transcript, replayed on the neighbour. The pairs are those
+of `tests.audit.users`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import skdp
+from skdp._users import Users
+from skdp.data import _users
+from skdp.exceptions import UnboundedQueryError
+from skdp.privacy._query import Bound
+from skdp.queries import _exact_gradient
+from skdp.queries._exact_gradient import ExactGradientSum
+from skdp.queries._grid_rows import _PlainGrid
+from skdp.queries._moments import MomentWeights
+from tests.audit import linear_pairs, preconditioned, tables, test_shrunken
+from tests.audit.linear import ALL_LOSSES, BUDGETS
+from tests.audit.replay import replayed, verdict
+from tests.audit.users import (
+    OF_RECORDS,
+    RELATIONS,
+    TAKES_USERS,
+    Cell,
+    as_users,
+    at_random,
+    in_one_direction,
+    table,
+)
+
+ROUNDING = 1e-9
+OF_CONVEX = ("heavy_ball", "nesterov", "noisy_gd")
+LOSSES = ("logistic", "softmax", "squared", "hinge")
+
+every_relation = pytest.mark.parametrize("relation", RELATIONS)
+
+
+def as_tables(pair, **facts):
+    return tuple(table(users, **facts) for users in pair)
+
+
+def test_these_solvers_take_users():
+    assert TAKES_USERS == ("graduated_gd", "heavy_ball", "nesterov", "noisy_gd")
+
+
+def test_these_queries_state_bounds_of_users():
+    """Each of them is audited below, and its reader on the proof page."""
+    folder = Path(skdp.__file__).parent / "queries"
+    stated = {x.stem for x in folder.glob("*.py") if ".of_shares()" in x.read_text()}
+    # The last one has rules, which no query is asked by.
+    known = {"_gradient", "_state_sums", "_trial", "_pair_sums", "_counts"}
+    assert stated == known | {"_gradient_sum"}
+    assert Bound(zero_out=2.0, replace_one=1.0).of_shares().replace_user == 2.0
+    for bound in (MomentWeights(0.5, 1.0).bound(), Bound(zero_out=1.0)):
+        for relation in RELATIONS:
+            with pytest.raises(UnboundedQueryError):
+                bound.under(relation)
+
+
+# ------------------------------------------------------------------------- it is tight
+
+
+@every_relation
+@pytest.mark.parametrize("key", TAKES_USERS)
+def test_a_user_of_equal_rows_is_told_apart_as_a_record_is(key, relation):
+    # Its first steps are of the convex loss of the same labels.
+    cell = Cell(key, "sigmoid" if key == "graduated_gd" else "logistic", relation)
+    pair = in_one_direction(cell.objective.loss, relation)
+    for seed in range(3):
+        found = cell.found(as_tables(pair), seed)
+        assert 0.9995 <= found.total <= found.largest <= 1 + ROUNDING
+    assert cell.found(as_tables(pair), shrink=0.5).total > 1.99
+
+
+@every_relation
+@pytest.mark.parametrize(
+    ("key", "loss"),
+    [
+        *itertools.product(OF_CONVEX, LOSSES),
+        *itertools.product(["graduated_gd", "noisy_gd"], ["sigmoid", "cauchy"]),
+    ],
+)
+def test_no_pair_of_users_is_told_apart_by_more(key, loss, relation):
+    rng = np.random.default_rng(0)
+    for is_long in (False, True):
+        cell = Cell(key, loss, relation, is_long=is_long)
+        for seed in range(8):
+            pair = at_random(ALL_LOSSES[loss], relation, rng)
+            found = cell.found(as_tables(pair), seed)
+            assert found.largest <= 1 + ROUNDING
+
+
+@every_relation
+def test_pure_noise_of_users(relation):
+    cell = Cell("nesterov", "logistic", relation, law="pure")
+    found = cell.found(as_tables(in_one_direction(cell.objective.loss, relation)))
+    assert 0.9995 <= found.total <= found.largest <= 1 + ROUNDING
+
+
+# ------------------------------------------------------------------ all other queries
+
+
+def as_records(codes, n_users):
+    """Planted bug: every row counts as a record."""
+    return np.ones(len(codes))
+
+
+def told_of_shrunken(loss, relation, **facts):
+    """Largest of both questions over their share, and of everything, of many pairs."""
+    case = test_shrunken.Case(loss, relation)
+    event = case.plan.event(case.multiplier, relation)
+    of_records = replace(case.objective, adjacency=OF_RECORDS[relation])
+    found = []
+    for pair in linear_pairs.pairs(of_records):
+        users = tuple(as_users(source, **facts) for source in pair)
+        for seed in range(3):
+            first, second, results = replayed(case.run, users, seed)
+            one, other = map(test_shrunken.bytes_of, results)
+            assert one == other
+            told = verdict(first, second, event)
+            found.append((told.lines[1,], told.lines[2,], told.largest))
+    return np.max(found, axis=0)
+
+
+@every_relation
+@pytest.mark.parametrize("loss", LOSSES)
+def test_what_weights_are_worth_to_users(loss, relation):
+    mean, gains, largest = told_of_shrunken(loss, relation)
+    assert largest <= 1 + ROUNDING
+    assert mean > 0.99
+    assert gains > (0.99 if relation == "zero_out_user" else 0.5)
+
+
+@every_relation
+def test_twin_of_questions_that_take_rows_for_records_is_found(relation):
+    mean, gains, _ = told_of_shrunken("squared", relation, shares=as_records)
+    assert min(mean, gains) > 2
+
+
+def told_of_centred(relation, inner="noisy_gd", loss="logistic", **facts):
+    of_records = OF_RECORDS[relation]
+    pair = preconditioned.Case(inner, loss, of_records).pair
+    case = preconditioned.Case(
+        inner, loss, relation, fit_intercept=relation == "zero_out_user"
+    )
+    users = tuple(as_users(source, **facts) for source in pair)
+    first, second, results = replayed(case.run, users, 0)
+    one, other = map(preconditioned.bytes_of, results)
+    assert one == other
+    return verdict(first, second, case.event)
+
+
+@every_relation
+@pytest.mark.parametrize("inner", OF_CONVEX)
+def test_centred_rows_of_users(inner, relation):
+    found = told_of_centred(relation, inner)
+    assert 0.9995 <= found.total <= found.largest <= 1 + ROUNDING
+
+
+@every_relation
+@pytest.mark.parametrize("loss", LOSSES)
+def test_centred_rows_of_users_with_any_loss(loss, relation):
+    assert told_of_centred(relation, loss=loss).largest <= 1 + ROUNDING
+
+
+@every_relation
+def test_twin_of_histograms_that_take_rows_for_records_is_found(relation):
+    lines = told_of_centred(relation, shares=as_records).lines
+    assert min(lines[0,], lines[1, 0]) > 3.9
+
+
+TRANSFORMERS = [name for name in tables.TRANSFORMERS if name != "DPPCA"]
+
+
+def told_of_step(name, relation, pair, law="gaussian"):
+    """A private step of preprocessing, of a user with these rows and another user."""
+    kind, params, *_ = tables.TRANSFORMERS[name]
+    budget, adjacency = BUDGETS[law], OF_RECORDS[relation]
+    facts = {"epsilon": budget.epsilon, "delta": budget.delta, "adjacency": adjacency}
+    fits = []
+
+    def run(own, noise):
+        X = np.array([*own, [0.7, 0.3]], dtype=float)
+        ids = pd.Categorical([*[0] * len(own), 1], categories=[0, 1])
+        with tables.answered_by(noise):
+            step = kind(**facts, **params, privacy_unit="user").fit(X, groups=ids)
+        fits.append(step.privacy_)
+
+    one, other, _ = replayed(run, pair, 0)
+    assert fits[0].to_json() == fits[1].to_json()
+    assert (fits[0].n_samples, fits[0].unit) == (2, "user")
+    return verdict(one, other, fits[0].event)
+
+
+def worst_of_step(name, relation):
+    _, _, first, second = tables.TRANSFORMERS[name]
+    # Under zero_out it is the second that is gone, as of records.
+    kept = first
+    instead = [] if relation == "zero_out_user" else [second] * 2
+    return [kept] * 3, instead
+
+
+@every_relation
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("law", ["gaussian", "pure"])
+@pytest.mark.parametrize("name", TRANSFORMERS)
+def test_steps_of_preprocessing_tell_as_much_of_users_as_of_records(
+    name, law, relation
+):
+    of_records, _ = tables.transformer(name, OF_RECORDS[relation], law, [0])
+    found = told_of_step(name, relation, worst_of_step(name, relation), law)
+    assert 0.999 * of_records <= found.total <= found.largest <= 1 + ROUNDING
+
+
+@every_relation
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", TRANSFORMERS)
+def test_no_users_rows_move_a_step_of_preprocessing_by_more(name, relation):
+    rng = np.random.default_rng(0)
+    holes = [np.nan] if name == "DPSimpleImputer" else []
+
+    def rows():
+        values = [-9.0, -2.0, -0.3, 0.0, 0.7, 2.0, 4.0, *holes]
+        return list(rng.choice(values, size=(rng.integers(0, 6), 2)))
+
+    for _ in range(20):
+        other = [] if relation == "zero_out_user" else rows()
+        found = told_of_step(name, relation, (rows(), other))
+        assert found.largest <= 1 + ROUNDING
+
+
+@every_relation
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", TRANSFORMERS)
+def test_twins_of_steps_that_take_rows_for_records_are_found(
+    name, relation, monkeypatch
+):
+    ones = property(lambda own: np.ones(len(own.codes)))
+    monkeypatch.setattr(Users, "shares", ones)
+    assert told_of_step(name, relation, worst_of_step(name, relation)).total > 1.9
+
+
+# ------------------------------------------------------------------------ broken twins
+
+
+def by_place(codes, n_users):
+    """Planted bug: a row's share follows from its place in the table."""
+    return 1 / (1.0 + np.arange(len(codes)) % 2)
+
+
+def of_two_ids(codes, n_users):
+    """Planted bug: the id of a row is cut off, so that a user has two."""
+    halves = 2 * codes + np.arange(len(codes)) % 2
+    return _users.equal_shares(halves, 2 * n_users)
+
+
+def one_row_too_many(codes, n_users):
+    """Planted bug: of users with many rows one more counts than is divided by."""
+    counts = np.bincount(codes, minlength=n_users)[codes]
+    return 1 / np.maximum(counts - 1.0, 1.0)
+
+
+@every_relation
+@pytest.mark.parametrize("shares", [as_records, by_place, of_two_ids, one_row_too_many])
+def test_twins_whose_shares_are_too_large_are_found(shares, relation):
+    cell = Cell("noisy_gd", "logistic", relation)
+    pair = in_one_direction(cell.objective.loss, relation, n_rows=4, instead=4)
+    assert cell.found(as_tables(pair)).largest <= 1 + ROUNDING
+    assert cell.found(as_tables(pair, shares=shares)).total > 1.3
+
+
+@every_relation
+def test_twin_that_forgets_shares_is_found(relation, monkeypatch):
+    cell = Cell("noisy_gd", "logistic", relation)
+    pair = in_one_direction(cell.objective.loss, relation)
+    monkeypatch.setattr(_exact_gradient, "has_shares", lambda present: False)
+    assert cell.found(as_tables(pair)).total > 2.4
+
+
+@every_relation
+def test_rows_beyond_the_most_do_not_count(relation, monkeypatch):
+    cell = Cell("noisy_gd", "logistic", relation)
+    pair = in_one_direction(cell.objective.loss, relation, n_rows=7, instead=7)
+    monkeypatch.setattr(_users, "MOST_ROWS_OF_A_USER", 3)
+    found = cell.found(as_tables(pair))
+    assert 0.9995 <= found.total <= found.largest <= 1 + ROUNDING
+
+    def but_all_of_them(codes, n_users):
+        """Planted bug: all rows count, divided by the most."""
+        return 1 / np.minimum(np.bincount(codes, minlength=n_users), 3)[codes]
+
+    assert cell.found(as_tables(pair, shares=but_all_of_them)).total > 2.2
+
+
+def test_twin_that_rounds_shares_to_the_nearest_is_found(monkeypatch):
+    """On a coarse grid; a thousand rows move a fine one by as much."""
+    relation = "zero_out_user"
+
+    def to_the_nearest(self, residual, block):
+        units = self._units(residual, None, _exact_gradient.RESIDUAL_BITS)
+        return np.rint(units * block.present[:, None])
+
+    monkeypatch.setattr(_exact_gradient, "RESIDUAL_BITS", 6)
+    monkeypatch.setattr(_PlainGrid, "bits", 6)
+    cell = Cell("noisy_gd", "logistic", relation)
+    # 19 rows of 32 / 19 units each: 2 if they are rounded.
+    pair = in_one_direction(cell.objective.loss, relation, n_rows=19)
+    cut = cell.found(as_tables(pair)).largest
+    monkeypatch.setattr(ExactGradientSum, "_whole", to_the_nearest)
+    rounded = cell.found(as_tables(pair)).largest
+    assert cut <= 1 + ROUNDING < 1.1 < rounded

@@ -1,0 +1,124 @@
+"""Private steps of users: as of records where each has one row; ids; pipelines."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+
+from skdp import (
+    DPPCA,
+    BudgetLedger,
+    DPLogisticRegression,
+    DPQuantileClipper,
+    DPSimpleImputer,
+    DPStandardScaler,
+    privacy_report,
+)
+
+N_USERS = 400
+RNG = np.random.default_rng(0)
+N_ROWS = RNG.integers(1, 5, N_USERS)
+IDS = np.repeat(np.arange(N_USERS), N_ROWS)
+X = RNG.normal(size=(len(IDS), 2))
+Y = (X[:, 0] > 0).astype(int)
+STEPS = {
+    "scaler": DPStandardScaler(bounds=(-3, 3), random_state=0),
+    "imputer": DPSimpleImputer(bounds=(-3, 3), random_state=0),
+    "clipper": DPQuantileClipper(bounds=(-3, 3), random_state=0),
+}
+OUTPUTS = {
+    "scaler": ("mean_", "scale_"),
+    "imputer": ("statistics_",),
+    "clipper": ("low_", "high_"),
+}
+
+every_step = pytest.mark.parametrize("name", STEPS)
+quiet = pytest.mark.filterwarnings("ignore")
+
+
+def of_users(name, **params):
+    return clone(STEPS[name]).set_params(privacy_unit="user", **params)
+
+
+def outputs(name, step):
+    return np.concatenate([getattr(step, each) for each in OUTPUTS[name]])
+
+
+@quiet
+@every_step
+def test_users_of_one_row_are_records(name):
+    """But for what rounding of shares is charged."""
+    step = of_users(name).fit(X, groups=np.arange(len(X)))
+    plain = clone(STEPS[name]).fit(X)
+    assert outputs(name, step) == pytest.approx(outputs(name, plain), abs=2e-3)
+    assert step.privacy_.sensitivity == plain.privacy_.sensitivity
+
+
+@quiet
+@every_step
+def test_no_order_of_rows_changes_a_bit(name):
+    order = RNG.permutation(len(X))
+    step = of_users(name).fit(X, groups=IDS)
+    again = of_users(name).fit(X[order], groups=IDS[order])
+    assert outputs(name, step).tobytes() == outputs(name, again).tobytes()
+    assert step.privacy_.n_samples == N_USERS
+    assert (step.privacy_.adjacency, step.privacy_.unit) == ("replace_user", "user")
+    assert "number of records" not in step.privacy_.assumed_public
+
+
+@quiet
+def test_users_count_once():
+    """One user with many rows far out moves the mean as one record does."""
+    ids = np.concatenate([np.arange(300), np.full(700, 300)])
+    rows = np.where(ids[:, None] < 300, -1.0, 3.0) * np.ones((1, 2))
+    scaler = DPStandardScaler(1e4, bounds=(-3, 3), privacy_unit="user")
+    mean = (300 * -1.0 + 3.0) / 301
+    assert scaler.fit(rows, groups=ids).mean_ == pytest.approx([mean] * 2, abs=0.01)
+
+
+@every_step
+def test_ids_are_asked_for_and_refused(name):
+    with pytest.raises(ValueError, match=r"groups=ids.*set_fit_request\(groups=True\)"):
+        of_users(name).fit(X)
+    with pytest.raises(ValueError, match="must be None with privacy_unit='record'"):
+        clone(STEPS[name]).fit(X, groups=IDS)
+    with pytest.raises(TypeError, match="all integers or all texts"):
+        of_users(name).fit(X, groups=IDS.astype(float))
+    with pytest.raises(ValueError, match="must be finite with privacy_unit='user'"):
+        of_users(name, epsilon=float("inf")).fit(X, groups=IDS)
+    with pytest.raises(TypeError, match="there is no argument 'groups'"):
+        DPPCA().fit(X, groups=IDS)
+
+
+@quiet
+def test_a_pipeline_of_users(tmp_path):
+    books = BudgetLedger(
+        tmp_path / "users.db", epsilon=2, delta=1e-6, adjacency="replace_user",
+        unit="user",
+    )  # fmt: skip
+    facts = {"privacy_unit": "user", "ledger": books, "epsilon": 0.5}
+    scaler = DPStandardScaler(bounds=(-3, 3), **facts)
+    model = DPLogisticRegression(classes=[0, 1], solver="noisy_gd", **facts)
+    pipeline = make_pipeline(scaler, model)
+    planned = privacy_report(pipeline)
+    assert planned.adjacency == "replace_user"
+    assert planned.is_private
+    ids = pd.Series(IDS)
+    pipeline.fit(X, Y, dpstandardscaler__groups=ids, dplogisticregression__groups=ids)
+    assert [step.privacy_.n_samples for _, step in pipeline.steps] == [N_USERS] * 2
+    assert len(books.spends()) == 2
+    assert privacy_report(pipeline).epsilon < 1
+    with sklearn.config_context(enable_metadata_routing=True):
+        routed = make_pipeline(
+            clone(scaler).set_fit_request(groups=True),
+            clone(model).set_fit_request(groups=True),
+        )
+        routed.fit(X, Y, groups=ids)
+    assert [step.privacy_.unit for _, step in routed.steps] == ["user"] * 2
+    assert len(books.spends()) == 4
+    with pytest.raises(ValueError, match="must have the ids of users"):
+        pipeline.fit(X, Y, dpstandardscaler__groups=ids)
