@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from tests.audit.replay import replayed, verdict
 
 import skdp
 from skdp._users import Users
@@ -25,7 +26,6 @@ from skdp.queries._grid_rows import _PlainGrid
 from skdp.queries._moments import MomentWeights
 from tests.audit import linear_pairs, preconditioned, tables, test_shrunken
 from tests.audit.linear import ALL_LOSSES, BUDGETS
-from tests.audit.replay import replayed, verdict
 from tests.audit.users import (
     OF_RECORDS,
     RELATIONS,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 
 import numpy as np
+from tests.audit.replay import marked, replayed, verdict
 
 from skdp.data import UserSource, equal_shares
 from skdp.objectives import LinearObjective
@@ -13,7 +14,6 @@ from skdp.privacy import calibrate
 from skdp.solvers import Progress
 from skdp.solvers._registry import SOLVERS
 from tests.audit.linear import ALL_LOSSES, BUDGETS, PARAMS
-from tests.audit.replay import marked, replayed, verdict
 from tests.door import planned
 from tests.solvers.neighbours import random_targets
 

@@ -27,6 +27,7 @@ from sklearn.model_selection import (
 )
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
+from tests.audit.replay import replayed, through_the_door, verdict
 
 from skdp import (
     BoundedScaler,
@@ -50,7 +51,6 @@ from skdp.linear_model import _classifier as classifier_module
 from skdp.model_selection import UserKFold
 from skdp.privacy import PrivacyRecord
 from skdp.solvers import SOLVERS
-from tests.audit.replay import replayed, through_the_door, verdict
 from tests.audit.users import TAKES_USERS
 
 N_USERS, D = 60, 3
