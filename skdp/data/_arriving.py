@@ -36,8 +36,11 @@ class Arriving:
     def parts(self) -> Iterator[Any]:
         """Each part once, when it has arrived."""
         while True:
-            part, self._arrived = self._arrived, None
-            yield part
+            yield self._taken()  # not kept here
+
+    def _taken(self) -> Any:
+        part, self._arrived = self._arrived, None
+        return part
 
 
 def parts_of(source: Any, size: int) -> Iterator[Any]:
