@@ -15,12 +15,13 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from skdp.data import Arriving
-from skdp.exceptions import StreamOverError
+from skdp.exceptions import Refused, StreamOverError
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.privacy._answers import Answers
 from skdp.privacy._door import Door, Ledger
 from skdp.privacy._events import ComposedEvent
+from skdp.privacy._owners import owners_now
 from skdp.solvers._base import Solution
 from skdp.solvers._ftrl import FTRL
 
@@ -71,8 +72,13 @@ class Stream:
 
         Raises
         ------
-        StreamOverError, ValueError
+        StreamOverError, ValueError, Refused
         """
+        if owners_now() is not None:
+            raise Refused(
+                "The parts of a stream must be of one owner, since past sums are held "
+                "in one place. Got a part of several owners. Nothing was read."
+            )
         if self.n_taken == self.n_parts:
             raise StreamOverError(
                 "A stream has as many parts as were declared. Got one more than "

@@ -25,9 +25,10 @@ from skdp import (
     DPLinearSVC,
     DPLogisticRegression,
     DPRobustClassifier,
+    Federation,
     ParquetSource,
 )
-from skdp.exceptions import BudgetExceeded, SourceError, StreamOverError
+from skdp.exceptions import BudgetExceeded, Refused, SourceError, StreamOverError
 from skdp.linear_model import _regressor as regressor_module
 from skdp.privacy._answers import Answers
 from skdp.privacy._part_sums import PartSums
@@ -271,6 +272,19 @@ def test_a_fit_ends_a_stream():
     model = stream().partial_fit(X[:SIZE], y[:SIZE]).fit(X, y)
     with pytest.raises(StreamOverError):
         model.partial_fit(X[:SIZE], y[:SIZE])
+
+
+def test_owners_can_neither_begin_a_stream_nor_go_on_with_one():
+    X, y = table()
+    owned = [(X[k : k + 10], y[k : k + 10]) for k in (0, 10, 20)]
+    federation = Federation.simulated(owned, n_honest=2)
+    model = stream()
+    with pytest.raises(Refused):
+        model.partial_fit(federation)
+    model.partial_fit(X[:SIZE], y[:SIZE])
+    with pytest.raises(Refused, match="must be of one owner"):
+        model.partial_fit(federation)
+    model.partial_fit(X[:SIZE], y[:SIZE])
 
 
 def test_a_refused_fit_ends_no_stream(tmp_path):
