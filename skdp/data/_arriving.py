@@ -27,16 +27,20 @@ class Arriving:
     def __init__(self, first: Any, n_parts: int) -> None:
         self.n_samples = n_parts * first.n_samples
         self.n_features, self.largest_block = first.n_features, first.largest_block
-        self._arrived: list[Any] = []
+        self._arrived: Any = None
 
     def give(self, part: Any) -> None:
-        """Let a part arrive."""
-        self._arrived.append(part)
+        """Let a part arrive, in the place of one that nobody asked about."""
+        self._arrived = part
 
     def parts(self) -> Iterator[Any]:
         """Each part once, when it has arrived."""
         while True:
-            yield self._arrived.pop(0)
+            yield self._taken()  # not kept here
+
+    def _taken(self) -> Any:
+        part, self._arrived = self._arrived, None
+        return part
 
 
 def parts_of(source: Any, size: int) -> Iterator[Any]:

@@ -22,7 +22,13 @@ from skdp.data import Centring, Source
 from skdp.io._rows import StreamRows, records
 from skdp.io._takes import TakesSources
 from skdp.linear_model._forecast import forecast_of
-from skdp.linear_model._parts import n_parts_of, open_stream, rows_of_part
+from skdp.linear_model._parts import (
+    check_unchanged,
+    n_parts_of,
+    open_stream,
+    params_of,
+    rows_of_part,
+)
 from skdp.linear_model._preconditioning import (
     Preconditioning,
     check_preconditioning,
@@ -291,7 +297,6 @@ class DPEstimator(TakesSources, PrivateEstimator):
         notes = self._warn_of_public_facts(budget, n_samples, door)
         notes += self._warn_of_noise(objective, budget)
         source = _source(X, y, users, budget)
-        leave(self)
         if n_parts is None:
             solution, answers = solve(
                 solver,
@@ -301,9 +306,12 @@ class DPEstimator(TakesSources, PrivateEstimator):
                 label=f"{name}(solver={solver.named if solver else 'exact'!r})",
                 progress=Progress(name, bool(self.verbose)),
             )
+            leave(self)
         else:
             assert isinstance(solver, FTRL)  # what has partial_fit
-            stream = begun(solver, source, objective, door, name=name)
+            stream = begun(
+                solver, source, objective, door, name=name, begun_with=params_of(self)
+            )
             solution, answers = self._after(stream, source, budget), stream.answers
             keep(self, stream)
         self._keep_released(solution)
@@ -335,6 +343,7 @@ class DPEstimator(TakesSources, PrivateEstimator):
         if stream is None:
             self._begin(X, y, n_parts_of(self, budget))
             return
+        check_unchanged(self, stream.begun_with)
         X = rows_of_part(self, X)
         y = self._targets_of_part(X, y)
         dtype, X = X.dtype, X.encoded() if isinstance(X, _DECLARED) else X

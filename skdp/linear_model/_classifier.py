@@ -19,13 +19,14 @@ from skdp._users import users_to_fit
 from skdp._validation import check_bool, check_count, check_real
 from skdp.io._takes import fit_through
 from skdp.linear_model._base import DPEstimator, n_units
-from skdp.linear_model._parts import takes_parts
+from skdp.linear_model._parts import check_same_labels, takes_parts
 from skdp.linear_model._rows import public_facts, rows_to_fit, rows_to_predict
 from skdp.losses import Loss
 from skdp.losses._weighted import weighted
 from skdp.objectives import LinearObjective
 from skdp.privacy import Budget
 from skdp.solvers import Solution
+from skdp.solvers._stream import one_part
 
 
 class LinearClassifier(ClassifierMixin, DPEstimator):
@@ -134,11 +135,14 @@ class LinearClassifier(ClassifierMixin, DPEstimator):
             For a parameter or input out of range. Nothing was spent or read, and the
             stream can go on.
         StreamOverError
-            If all parts have been given, or this is a copy.
+            If all parts have been given, or this is a copy, or a part was cut short.
+        SourceError
+            If a source could not be read to the end. That ends the stream: what was
+            read of the part has been used.
         BudgetExceeded
             From the ledger, at the first part. Nothing was read or spent.
         """
-        with self._all_or_nothing(), self._labelled(classes):
+        with one_part(self), self._all_or_nothing(), self._labelled(classes):
             return fit_through(self, X, y, lambda: self._next_part(X, y))
 
     def _begin(self, X: Any, y: Any, n_parts: int) -> None:
@@ -150,6 +154,7 @@ class LinearClassifier(ClassifierMixin, DPEstimator):
         self._fit(X, y, n_parts=n_parts)
 
     def _targets_of_part(self, X: Any, y: Any) -> Any:
+        check_same_labels(self)
         with self._labelled(self.classes_):
             return self._encode_labels(X, y)[1]
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._input import check_rows
+from skdp._input import check_rows, declared_labels
 from skdp.exceptions import StreamOverError
 from skdp.io._table_source import TableSource
 from skdp.io._takes import shown
@@ -50,7 +51,8 @@ def open_stream(model: Any) -> Stream | None:
     Raises
     ------
     StreamOverError
-        If the model is fitted, but has no stream: a copy, or a finished `fit`.
+        If the model is fitted, but has no stream: a copy, a finished `fit`, or a part
+        that was cut short.
     """
     stream = stream_of(model)
     if stream is not None:
@@ -61,9 +63,55 @@ def open_stream(model: Any) -> Stream | None:
         return None
     raise StreamOverError(
         f"This {type(model).__name__} is fitted, and has no stream to go on with: it "
-        "is a copy, was stored, or was fitted by fit. What a stream must remember is "
-        "private and stays in the process and the object that began it. Clone the "
-        "estimator for another stream, which is another release."
+        "is a copy, was stored, was fitted by fit, or was cut short when a part was "
+        "read. What a stream must remember is private and stays in the process and the "
+        "object that began it. Clone the estimator for another stream, which is "
+        "another release."
+    )
+
+
+# Rows of later parts are encoded, and labels numbered, as those of the first one.
+_MAY_CHANGE = ("columns", "classes", "verbose")
+
+
+def params_of(model: Any) -> dict[str, Any]:
+    """Parameters that must stay as they are while a stream goes on."""
+    params = model.get_params(deep=False)
+    return {name: params[name] for name in params if name not in _MAY_CHANGE}
+
+
+def check_unchanged(model: Any, begun_with: dict[str, Any]) -> None:
+    """Refuse another value of a parameter than the stream was begun with.
+
+    Noise and scales of a stream are those of its first part.
+
+    Raises
+    ------
+    ValueError
+    """
+    for name, value in params_of(model).items():
+        if not np.array_equal(begun_with[name], value):
+            raise ValueError(
+                f"The {name!r} parameter must stay as it was at the first part of a "
+                "stream. Got another value. Set it back, or clone the estimator for "
+                "another stream, which is another release. Nothing was read."
+            )
+
+
+def check_same_labels(model: Any) -> None:
+    """Refuse other labels than a stream was begun with: its noise hides no others.
+
+    Raises
+    ------
+    ValueError
+    """
+    given = model.classes
+    if given is None or np.array_equal(declared_labels(given), model.classes_):
+        return
+    raise ValueError(
+        "The labels of a stream must be those declared at its first part, "
+        f"{model.classes_.tolist()}. Got others in 'classes'. Leave it out. Nothing "
+        "was read."
     )
 
 

@@ -26,6 +26,7 @@ from skdp.objectives import LinearObjective
 from skdp.privacy import Budget
 from skdp.solvers import Solution
 from skdp.solvers._moment_errors import EstimatedSolution
+from skdp.solvers._stream import one_part
 
 # Targets are brought to [-1, 1]; a prediction in there is at most this far from one.
 _RESIDUAL_BOUND = 2.0
@@ -95,11 +96,14 @@ class LinearRegressor(RegressorMixin, DPEstimator):
             For a parameter or input out of range. Nothing was spent or read, and the
             stream can go on.
         StreamOverError
-            If all parts have been given, or this is a copy.
+            If all parts have been given, or this is a copy, or a part was cut short.
+        SourceError
+            If a source could not be read to the end. That ends the stream: what was
+            read of the part has been used.
         BudgetExceeded
             From the ledger, at the first part. Nothing was read or spent.
         """
-        with self._all_or_nothing():
+        with one_part(self), self._all_or_nothing():
             return fit_through(self, X, y, lambda: self._next_part(X, y))
 
     def _begin(self, X: Any, y: Any, n_parts: int) -> None:

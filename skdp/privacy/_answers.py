@@ -337,7 +337,9 @@ class LocalAnswers(Answers):
         part = self._part_sums.part()
         bound = self._bound(query, line) + query.slack(_layout_of(part, self.relation))
         exact = self._part_sums.weighted(query, bound)
-        noisy = self._noisy(exact, line, sample.joint)
+        multiplier = line.multiplier(self.noise_multiplier)
+        joint = sample.on_grid(law, multiplier, exact.size)
+        noisy = self._noisy(exact, line, joint)
         released = bound * self._part_sums.unweighted(noisy)
         return self._scaled(released, line, law, bound)
 

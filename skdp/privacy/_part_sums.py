@@ -54,6 +54,9 @@ class PartSums:
         """The weighted sum that the answer to a query leaves by. Private."""
         exact = exact_answer(query, self._part, self._opened, None)
         self._exact.appendleft(np.asarray(exact) / bound)
+        if self._asked % self._sample.asks == 0:
+            # Its sums are needed on, its records are not.
+            self._part, self._reader = None, (None, None)
         return self._sum(self._exact, 0)
 
     def unweighted(self, released: FloatArray) -> FloatArray:

@@ -180,6 +180,21 @@ class Parts(Buckets):
         exact = joint_norm(self.times, self.asks, self.band)
         return exact + root_slack(self.times, self.band, self.size)
 
+    def on_grid(self, law: NoiseLaw, multiplier: float, size: int) -> float:
+        """`joint`, and what putting sums of `size` numbers on the noise's grid adds.
+
+        Every sum that a record is in may be moved apart by the grid; laws charge one.
+        """
+        moved = min(self.times, self.band + self.asks - 1)
+        more = (math.sqrt(moved) - 1) * math.sqrt(size) * (1 + 1e-12)
+        exact = bound = self.joint
+        # The grid may grow with the bound.
+        while (
+            wanted := exact + more * law.scale(bound, multiplier, size).grid
+        ) > bound:
+            bound = wanted
+        return bound
+
     @property
     def spread(self) -> float:
         """Standard deviation in the last answer over that of the noise that is drawn.

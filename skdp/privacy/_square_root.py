@@ -25,6 +25,7 @@ def root_weights(times: int, band: int) -> FloatArray:
     return np.concatenate([[1.0], np.cumprod((2 * k - 1) / (2 * k))])
 
 
+@lru_cache(maxsize=16)
 def joint_norm(times: int, asks: int, band: int) -> float:
     """L2 norm of what `asks` answers in a row of norm 1 add to all weighted sums.
 

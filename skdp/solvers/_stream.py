@@ -5,20 +5,23 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from copy import deepcopy
 from dataclasses import dataclass
-from threading import Lock
+from threading import RLock
 from typing import Any, NoReturn, SupportsIndex
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from skdp.data import Arriving
-from skdp.exceptions import StreamOverError
+from skdp.exceptions import Refused, StreamOverError
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.privacy._answers import Answers
 from skdp.privacy._door import Door, Ledger
 from skdp.privacy._events import ComposedEvent
+from skdp.privacy._owners import owners_now
 from skdp.solvers._base import Solution
 from skdp.solvers._ftrl import FTRL
 
@@ -41,6 +44,8 @@ class Stream:
     objective : LinearObjective
         Of all parts.
     solver : FTRL
+    begun_with : dict of str to object
+        Parameters of the estimator, which must stay as they are.
     """
 
     def __init__(
@@ -50,22 +55,30 @@ class Stream:
         walking: Iterator[Solution],
         objective: LinearObjective,
         solver: FTRL,
+        begun_with: dict[str, Any],
     ) -> None:
         self.answers, self._arriving, self._walking = answers, arriving, walking
         self.objective, self.n_taken = objective, 0
         self.n_parts = solver.n_parts
+        # A dict or list that was given may be changed in place.
+        self.begun_with = deepcopy(begun_with)
         self.part_size = solver.parts(objective).size
         # Names the stream in the books: when it began.
         self.name = f"{time.time_ns():x}"
-        self._lock = Lock()
+        self.lock = RLock()
 
     def check_takes(self, n_samples: int) -> None:
         """Refuse a part that cannot be answered about; nothing was read.
 
         Raises
         ------
-        StreamOverError, ValueError
+        StreamOverError, ValueError, Refused
         """
+        if owners_now() is not None:
+            raise Refused(
+                "The parts of a stream must be of one owner, since past sums are held "
+                "in one place. Got a part of several owners. Nothing was read."
+            )
         if self.n_taken == self.n_parts:
             raise StreamOverError(
                 "A stream has as many parts as were declared. Got one more than "
@@ -84,23 +97,16 @@ class Stream:
 
         Raises
         ------
-        StreamOverError
-            If the answer to a part before was cut short.
+        StreamOverError, ValueError
+            As `check_takes` does.
         """
-        with self._lock, np.errstate(all="ignore"):
+        with self.lock, np.errstate(all="ignore"):
             self.check_takes(part.n_samples)
             if self.n_taken:
                 books.book(f"part {self.n_taken + 1} of {self.n_parts} of {self.name}")
             self.n_taken += 1
             self._arriving.give(part)
-            found = next(self._walking, None)
-        if found is None:
-            raise StreamOverError(
-                "The stream was cut short when a part was answered about, and cannot "
-                "go on. Got another part. Clone the estimator for another stream, "
-                "which is another release. Nothing was read."
-            )
-        return found
+            return next(self._walking)
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         raise TypeError(
@@ -138,7 +144,13 @@ class Books:
 
 
 def begun(
-    solver: FTRL, first: Any, objective: LinearObjective, door: Door, *, name: str
+    solver: FTRL,
+    first: Any,
+    objective: LinearObjective,
+    door: Door,
+    *,
+    name: str,
+    begun_with: dict[str, Any],
 ) -> Stream:
     """A stream whose event is on the books; none of its parts has been read.
 
@@ -150,6 +162,8 @@ def begun(
         Of all parts.
     name : str
         Of the estimator.
+    begun_with : dict of str to object
+        Its parameters.
 
     Raises
     ------
@@ -159,7 +173,7 @@ def begun(
     label = f"{name}(solver={solver.named!r}): {solver.n_parts} parts of a stream"
     answers = door.commit(solver.plan(objective), arriving, label=label)
     walking = solver.walking(answers, objective)
-    return Stream(answers, arriving, walking, objective, solver)
+    return Stream(answers, arriving, walking, objective, solver, begun_with)
 
 
 # Not attributes of their estimators, which are copied, stored and shown.
@@ -176,6 +190,25 @@ def keep(estimator: Any, stream: Stream) -> None:
 def leave(estimator: Any) -> None:
     """Let an estimator go on with none."""
     _LIVE.pop(estimator, None)
+
+
+@contextmanager
+def one_part(estimator: Any) -> Iterator[None]:
+    """Give one part, alone; if what is released of it is lost, so is the stream.
+
+    The estimator is then as it was before the part, which looks as if it could be
+    given again: its records would be in two parts.
+    """
+    before = stream_of(estimator)
+    with nullcontext() if before is None else before.lock:
+        n_taken = 0 if before is None else before.n_taken
+        try:
+            yield
+        except BaseException:
+            now = stream_of(estimator)
+            if now is not before or (now is not None and now.n_taken > n_taken):
+                leave(estimator)
+            raise
 
 
 def stream_of(estimator: Any) -> Stream | None:

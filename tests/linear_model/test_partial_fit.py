@@ -10,6 +10,7 @@ import os
 import pickle
 import weakref
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 
 import numpy as np
 import pandas as pd
@@ -24,12 +25,15 @@ from skdp import (
     DPLinearSVC,
     DPLogisticRegression,
     DPRobustClassifier,
+    Federation,
     ParquetSource,
 )
 from skdp.audit._replay import Replay, told_apart
-from skdp.exceptions import BudgetExceeded, StreamOverError
+from skdp.exceptions import BudgetExceeded, Refused, SourceError, StreamOverError
+from skdp.linear_model import _regressor as regressor_module
 from skdp.privacy._answers import Answers
 from skdp.privacy._audited import audited_by
+from skdp.privacy._part_sums import PartSums
 from skdp.solvers._stream import Stream, stream_of
 
 pytestmark = [
@@ -127,6 +131,66 @@ def test_labels_may_be_declared_at_the_first_part_and_have_to_be():
     model.partial_fit(X[:SIZE], y[:SIZE])  # nothing was lost
 
 
+@pytest.mark.parametrize("declared", [None, [0, 1]])
+@pytest.mark.parametrize("how", ["argument", "parameter"])
+def test_a_later_part_cannot_bring_other_labels(declared, how):
+    # A label beyond those declared would have a residual beyond its bound.
+    X, y = table()
+    model = stream(classes=declared).partial_fit(X[:SIZE], y[:SIZE], classes=[0, 1])
+    classes = np.arange(100)
+    named = {"classes": classes} if how == "argument" else {}
+    if how == "parameter":
+        model.set_params(classes=classes)
+    with pytest.raises(ValueError, match=r"(declared at its|among those) "):
+        model.partial_fit(X[:SIZE], np.full(SIZE, 99), **named)
+    model.set_params(classes=declared)
+    model.partial_fit(X[:SIZE], y[:SIZE], classes=[1, 0])
+
+
+CHANGES = {
+    "epsilon": np.inf,
+    "target_bounds": (-1000, 1000),
+    "fit_intercept": False,
+    "adjacency": "zero_out",
+    "data_norm": 2.0,
+    "solver_params": {"n_parts": 9},
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_parameters_stay_while_a_stream_goes_on(name):
+    X, y = table()
+    model = stream(DPLinearRegression).partial_fit(X[:SIZE], y[:SIZE])
+    own, before = getattr(model, name), model.coef_.copy()
+    with pytest.raises(ValueError, match=f"'{name}' parameter must stay"):
+        model.set_params(**{name: CHANGES[name]}).partial_fit(X[:SIZE], y[:SIZE])
+    assert np.array_equal(model.coef_, before)
+    model.set_params(**{name: own}, verbose=0).partial_fit(X[:SIZE], y[:SIZE])
+
+
+def test_parameters_changed_in_place_are_noticed():
+    X, y = table()
+    bounds = [-1.0, 1.0]
+    model = stream(DPLinearRegression, target_bounds=bounds)
+    model.partial_fit(X[:SIZE], y[:SIZE])
+    bounds[1] = 50.0
+    with pytest.raises(ValueError, match="'target_bounds' parameter must stay"):
+        model.partial_fit(X[:SIZE], y[:SIZE])
+
+
+def test_later_parts_are_noted_in_the_books_that_paid(tmp_path):
+    X, y = table()
+    paid, other = (
+        BudgetLedger(tmp_path / name, epsilon=6.0, delta=1e-4, dataset=name)
+        for name in ("one.db", "two.db")
+    )
+    model = stream(ledger=paid).partial_fit(X[:SIZE], y[:SIZE])
+    for ledger in (None, other):
+        with pytest.raises(ValueError, match="'ledger' parameter must stay"):
+            model.set_params(ledger=ledger).partial_fit(X[:SIZE], y[:SIZE])
+    assert other.spends() == []
+
+
 @pytest.mark.parametrize("bad", ["features", "nan", "length", "no target"])
 def test_bad_parts_lose_nothing(bad):
     X, y = table()
@@ -211,6 +275,28 @@ def test_a_fit_ends_a_stream():
         model.partial_fit(X[:SIZE], y[:SIZE])
 
 
+def test_owners_can_neither_begin_a_stream_nor_go_on_with_one():
+    X, y = table()
+    owned = [(X[k : k + 10], y[k : k + 10]) for k in (0, 10, 20)]
+    federation = Federation.simulated(owned, n_honest=2)
+    model = stream()
+    with pytest.raises(Refused):
+        model.partial_fit(federation)
+    model.partial_fit(X[:SIZE], y[:SIZE])
+    with pytest.raises(Refused, match="must be of one owner"):
+        model.partial_fit(federation)
+    model.partial_fit(X[:SIZE], y[:SIZE])
+
+
+def test_a_refused_fit_ends_no_stream(tmp_path):
+    X, y = table()
+    ledger = BudgetLedger(tmp_path / "books.db", epsilon=6.0, delta=1e-4)
+    model = stream(ledger=ledger).partial_fit(X[:SIZE], y[:SIZE])
+    with pytest.raises(BudgetExceeded):
+        model.fit(X, y)
+    model.partial_fit(X[:SIZE], y[:SIZE])
+
+
 def _goes_on(model, X, y, answer):
     try:
         model.partial_fit(X, y)
@@ -249,6 +335,66 @@ def test_a_part_that_is_cut_short_ends_the_stream(monkeypatch):
     assert np.array_equal(model.coef_, before)
     with pytest.raises(StreamOverError, match="cut short"):
         model.partial_fit(X[:SIZE], y[:SIZE])
+
+
+def spoiled(monkeypatch, path, model):
+    """Give a part whose file changes when all of it has been answered about."""
+    frame = pd.DataFrame(table()[0][:SIZE], columns=list("abc")).assign(y=0.5)
+    frame.to_parquet(path)
+    answers = PartSums.weighted
+
+    def changes(*facts):
+        found = answers(*facts)
+        os.utime(path, (1, 1))
+        return found
+
+    part = ParquetSource(path, target="y", n_samples=SIZE)
+    with monkeypatch.context() as patch:
+        patch.setattr(PartSums, "weighted", changes)
+        with pytest.raises(SourceError, match="changed meanwhile"):
+            model.partial_fit(part)
+    return ParquetSource(path, target="y", n_samples=SIZE)
+
+
+def test_a_later_part_whose_answer_is_lost_cannot_be_given_again(monkeypatch, tmp_path):
+    X, y = table()
+    first = pd.DataFrame(X[:SIZE], columns=list("abc"))
+    model = stream(DPLinearRegression).partial_fit(first, y[:SIZE])
+    before = model.coef_.copy()
+    part = spoiled(monkeypatch, tmp_path / "part.parquet", model)
+    assert np.array_equal(model.coef_, before)
+    with pytest.raises(StreamOverError, match="cut short"):
+        model.partial_fit(part)
+
+
+def test_a_first_part_whose_answer_is_lost_begins_no_stream(monkeypatch, tmp_path):
+    ledger = BudgetLedger(tmp_path / "books.db", epsilon=6.0, delta=1e-4)
+    model = stream(DPLinearRegression, ledger=ledger)
+    part = spoiled(monkeypatch, tmp_path / "part.parquet", model)
+    assert len(ledger.spends()) == 1
+    assert stream_of(model) is None
+    with pytest.raises(BudgetExceeded):
+        model.partial_fit(part)  # as another stream
+
+
+def test_broken_twin_that_takes_a_lost_part_again_is_caught(monkeypatch, tmp_path):
+    monkeypatch.setattr(regressor_module, "one_part", lambda model: nullcontext())
+    X, y = table()
+    first = pd.DataFrame(X[:SIZE], columns=list("abc"))
+    model = stream(DPLinearRegression).partial_fit(first, y[:SIZE])
+    model.partial_fit(spoiled(monkeypatch, tmp_path / "part.parquet", model))
+    assert stream_of(model).n_taken == 3
+
+
+def test_a_bad_part_beside_good_ones_loses_nothing():
+    X, y = table()
+    model = stream(solver_params={"n_parts": 12}).partial_fit(X[:10], y[:10])
+    with ThreadPoolExecutor(8) as pool:
+        bad = [pool.submit(model.partial_fit, X[:10, :2], y[:10]) for _ in range(20)]
+        good = [pool.submit(model.partial_fit, X[:10], y[:10]) for _ in range(10)]
+    assert all(isinstance(b.exception(), ValueError) for b in bad)
+    assert not any(g.exception() for g in good)
+    assert stream_of(model).n_taken == 11
 
 
 def test_threads_give_one_part_after_another():
@@ -396,14 +542,13 @@ def test_the_record_says_what_is_taken_as_public():
     assert "that no record is in two parts" in record.assumed_public
 
 
-def test_weights_of_labels_are_those_of_the_first_part():
+def test_weights_of_labels_are_those_of_the_whole_stream():
     X, y = table()
     weighted = {"class_weight": {1: 5.0}, "random_state": 0}
     whole = stream(**weighted).fit(X, y)
-    model = stream(**weighted).partial_fit(X[:SIZE], y[:SIZE])
-    model.set_params(class_weight={1: 100.0})
-    for k in range(1, K):
-        rows = slice(k * SIZE, (k + 1) * SIZE)
-        model.partial_fit(X[rows], y[rows])
+    model = given(stream(**weighted), X, y)
     assert np.array_equal(whole.coef_, model.coef_)
     assert np.array_equal(whole.predict_proba(X), model.predict_proba(X))
+    model = stream(**weighted).partial_fit(X[:SIZE], y[:SIZE])
+    with pytest.raises(ValueError, match="class_weight"):
+        model.set_params(class_weight={1: 100.0}).partial_fit(X[:SIZE], y[:SIZE])

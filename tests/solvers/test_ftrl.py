@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import math
+import weakref
 from dataclasses import replace
 
 import numpy as np
@@ -15,9 +17,10 @@ from skdp.losses import LogisticLoss
 from skdp.objectives import LinearObjective
 from skdp.privacy import Budget, GaussianEvent
 from skdp.privacy import _plan as plan_module
-from skdp.privacy._laws import Spherical
-from skdp.privacy._noise import NoiseSource
+from skdp.privacy._laws import Gaussian, Spherical
+from skdp.privacy._noise import NoiseSource, gaussian_scale
 from skdp.privacy._plan import Line, Parts, Plan
+from skdp.privacy._query import Bound
 from skdp.privacy._square_root import (
     answer_spread,
     joint_norm,
@@ -30,7 +33,7 @@ from skdp.queries._gradient import Gradients
 from skdp.solvers._base import Progress
 from skdp.solvers._ftrl import FTRL
 from tests import door
-from tests.spies import NoNoise
+from tests.spies import NoNoise, SpyNoise
 
 SHAPES = [(1, 1, 1), (4, 1, 500), (5, 3, 500), (5, 3, 4), (6, 2, 1), (20, 2, 10)]
 by_shape = pytest.mark.parametrize(("n_parts", "asks", "band"), SHAPES)
@@ -202,6 +205,94 @@ def audited(changed=0, shape=(4, 3, 500), seed=0):
 @pytest.mark.parametrize("shape", [(4, 3, 500), (4, 3, 2), (12, 1, 500)])
 def test_neighbours_are_told_apart_by_no_more_than_is_booked(changed, shape):
     assert max(audited(changed=changed, shape=shape, seed=s) for s in range(5)) <= 1
+
+
+class Adverse:
+    """Sums of one number that are just short of where the grid turns upwards.
+
+    The record of the first part, whose target is 1 in one of the neighbours, moves each
+    of them by its weight, and rounding by a whole step of the grid more.
+    """
+
+    family, shape = "adverse", (1,)
+
+    def __init__(self, told):
+        self._told = told
+
+    def bound(self):
+        return Bound(replace_one=1.0)
+
+    def slack(self, layout):
+        return 0.0
+
+    def open(self, data):
+        return data
+
+    def total(self, data, rows):
+        moved = sum(block.y.sum() for block in data.blocks())
+        return np.array([self._told + moved])
+
+
+def on_grid_apart(parts, grid):
+    """What is on the grid of neighbours, together, and with what noise at least."""
+    weights, told = root_weights(parts.times, parts.band), []
+    for t in range(parts.times):
+        # Rounded down by itself, and up if it is moved by its weight.
+        wanted = (0.5 - (weights[t] / grid % 1.0) / 2) * grid
+        told.append(wanted - weights[1 : t + 1] @ told[::-1] if t else wanted)
+    runs = []
+    for y in (0.0, 1.0):
+        targets = np.zeros(parts.times)
+        targets[0] = y
+        noise = SpyNoise(seed=0)
+        answers = asked(parts, noise, MemorySource(np.zeros((parts.times, 1)), targets))
+        for each in told:
+            answers.ask(Adverse(each))
+        runs.append(noise.draws)
+    assert runs[0][0].sigma == runs[1][0].sigma
+    rounded = [np.rint([d.query[0] / grid for d in draws]) * grid for draws in runs]
+    return float(np.linalg.norm(rounded[0] - rounded[1])), runs[0][0].sigma
+
+
+def test_the_noise_covers_that_every_weighted_sum_is_put_on_a_grid(monkeypatch):
+    parts = Parts(1, 400, 1, 500)
+    grid = gaussian_scale(
+        sensitivity=parts.on_grid(Gaussian(), 1.0, 1), noise_multiplier=1.0, size=1
+    ).grid
+    apart, sigma = on_grid_apart(parts, grid)
+    assert parts.joint < apart <= sigma
+    # The broken twin, with the grid of one answer.
+    monkeypatch.setattr(Parts, "on_grid", lambda parts, *facts: parts.joint)
+    apart, sigma = on_grid_apart(parts, grid)
+    assert apart > sigma
+
+
+@by_shape
+@pytest.mark.parametrize("size", [1, 50])
+@pytest.mark.parametrize("multiplier", [1e-3, 1.0, 1e9])
+def test_the_grid_is_charged_for_each_sum_a_record_is_in(
+    n_parts, asks, band, size, multiplier
+):
+    parts = Parts(100, n_parts, asks, band)
+    bound = parts.on_grid(Gaussian(), multiplier, size)
+    scale = gaussian_scale(sensitivity=bound, noise_multiplier=multiplier, size=size)
+    moved = min(parts.times, band + asks - 1)
+    least = parts.joint + math.sqrt(moved * size) * scale.grid
+    assert scale.sigma / multiplier >= least * (1 - 1e-14)
+
+
+def test_records_are_forgotten_when_a_part_has_been_answered_about():
+    arriving = Arriving(source(0, n=4), 3)
+    answers = asked(Parts(4, 3, 2, 500), NoiseSource(0), arriving)
+    query = Gradients(OBJECTIVE).at(np.zeros(OBJECTIVE.shape))
+    arriving.give(part := source(1, n=4))
+    held = weakref.ref(part)
+    del part
+    answers.ask(query)
+    assert held() is not None
+    answers.ask(query)
+    gc.collect()
+    assert held() is None
 
 
 @pytest.mark.parametrize(
