@@ -112,6 +112,17 @@ def rows_at(rows: Any, positions: NDArray[np.int64] | slice) -> Any:
     return rows[positions]
 
 
+def rows_in_places(rows: Any, positions: NDArray[np.int64]) -> Any:
+    """As many rows as there are, one at each place; labels stay in their places.
+
+    Labels that repeat would make joins within a step fail, for all rows at once.
+    """
+    some = rows_at(rows, positions)
+    if hasattr(some, "iloc"):
+        some.index = rows.index
+    return some
+
+
 def columns_at(X: Any, columns: NDArray[np.int64]) -> Any:
     """Some columns of rows, dense or CSR."""
     if issparse(X):

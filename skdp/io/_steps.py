@@ -13,7 +13,7 @@ from scipy.sparse import issparse, vstack
 from sklearn.utils import get_tags
 
 from skdp._quiet import no_warnings
-from skdp._rows import rows_at
+from skdp._rows import rows_at, rows_in_places
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,13 +69,13 @@ def applied(
         try:
             return change(rows_at(rows, every)), is_present
         except Exception:  # of which row it is shows one by one
-            is_fine = np.array([_passes(change, rows, i) for i in every])
+            is_fine = np.array([_passes(change, rows, int(i)) for i in every])
             if not is_fine.any():
                 return _stacked([shown] * every.size), np.zeros_like(is_present)
             # Once more in the same shape: no other row's last bits may depend on
             # whether one is refused. What stands in its place is in no sum.
             places = np.where(is_fine, every, np.argmax(is_fine))
-            return change(rows_at(rows, places)), is_present & is_fine
+            return change(rows_in_places(rows, places)), is_present & is_fine
 
 
 def _passes(change: Callable[[Any], Any], rows: Any, i: int) -> bool:

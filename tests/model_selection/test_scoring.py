@@ -278,10 +278,35 @@ def test_rows_that_are_changed_in_place_are_nobody_else_s(name, as_table, monkey
     if as_table is not pd.DataFrame:
         return
     # The twin: pandas makes a view of all rows in their order.
-    monkeypatch.setattr(_scoring_base, "rows_at", lambda rows, at: rows.iloc[at])
+    monkeypatch.setattr(_scoring_base, "rows_in_places", lambda rows, at: rows.iloc[at])
     distance, is_kept = moved()
     assert not is_kept
     assert distance > 3 * bound
+
+
+class Joins(Says):
+    """Joins what it makes of the rows to them, by their labels."""
+
+    def _said(self, X):
+        made = pd.Series(super()._said(X.to_numpy()), X.index, name="said")
+        return X.join(made)["said"].to_numpy()
+
+
+def test_labels_of_rows_are_in_no_table_twice(monkeypatch):
+    X, y = pd.DataFrame({"said": np.ones(10)}).add_prefix("was_"), np.ones(10)
+    refused = X.copy()
+    refused.iloc[3] = RAISES
+
+    def moved():
+        before, after = (Accuracy().statistic(Joins(), t, y) for t in (X, refused))
+        return abs(before - after)[0]
+
+    assert moved() == 1.0
+    # The twin puts another row in the place of one, under its own label.
+    monkeypatch.setattr(
+        _scoring_base, "rows_in_places", lambda rows, at: rows.iloc[at].copy()
+    )
+    assert moved() == 10.0
 
 
 def test_only_arrays_of_the_public_shape_are_asked_for():
