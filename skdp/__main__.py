@@ -86,7 +86,7 @@ def _add_describe(commands: Any) -> None:
 def _describe(given: Any) -> None:
     import pandas as pd
 
-    from skdp import BudgetLedger, describe
+    from skdp import BudgetLedger, TableEncoder, describe
     from skdp.columns import from_json
 
     is_csv = Path(given.table).suffix.lower() == ".csv"
@@ -99,8 +99,8 @@ def _describe(given: Any) -> None:
     ledger = BudgetLedger.open(given.ledger)
     table = pd.read_csv(given.table) if is_csv else pd.read_parquet(given.table)
     found = describe(
-        table[list(columns)],
-        columns,
+        table,
+        TableEncoder(columns, remainder="drop"),
         epsilon=given.epsilon,
         delta=given.delta,
         adjacency=given.adjacency,

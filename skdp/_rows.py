@@ -89,13 +89,18 @@ def _put_rows(X: Any, at: np.ndarray, rows: Any) -> Any:
 
 
 def rows_at(rows: Any, positions: NDArray[np.int64] | slice) -> Any:
-    """Some rows of an array, CSR, data frame, source or sequence; None stays None."""
+    """Some rows of an array, CSR, data frame, source or sequence; None stays None.
+
+    At an array of positions they are a copy, which whoever gets it may change.
+    """
     if rows is None:
         return None
     if hasattr(rows, "taking"):  # a source: nothing is read
         return rows.taking(positions)
     if hasattr(rows, "iloc"):
-        return rows.iloc[positions]
+        some = rows.iloc[positions]
+        # Of all rows in their order pandas makes a view.
+        return some if isinstance(positions, slice) else some.copy()
     if not hasattr(rows, "shape"):
         rows = np.asarray(rows)
     is_array = isinstance(rows, np.ndarray)
@@ -105,6 +110,17 @@ def rows_at(rows: Any, positions: NDArray[np.int64] | slice) -> Any:
             return rows[positions]
         return np.take(rows.T, positions, axis=1).T
     return rows[positions]
+
+
+def rows_in_places(rows: Any, positions: NDArray[np.int64]) -> Any:
+    """As many rows as there are, one at each place; labels stay in their places.
+
+    Labels that repeat would make joins within a step fail, for all rows at once.
+    """
+    some = rows_at(rows, positions)
+    if hasattr(some, "iloc"):
+        some.index = rows.index
+    return some
 
 
 def columns_at(X: Any, columns: NDArray[np.int64]) -> Any:

@@ -62,6 +62,14 @@ def test_what_the_cap_does_not_allow_is_refused(table, capsys):
     assert len(BudgetLedger.open(str(table / "study.db")).spends()) == 1
 
 
+def test_a_declared_column_that_is_not_there_is_refused_in_words(table, capsys):
+    declared = COLUMNS | {"nobody": (0, 1)}
+    (table / "columns.json").write_text(to_json(declared), encoding="utf-8")
+    assert run(describing(table)) == 1
+    assert "nobody" in capsys.readouterr().err
+    assert not len(BudgetLedger.open(str(table / "study.db")).spends())
+
+
 def test_no_ledger_is_made_by_a_mistyped_name(table, capsys):
     assert run(describing(table, ledger=table / "other.db")) == 1
     assert not (table / "other.db").exists()

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from skdp._floats import FloatArray
-from skdp._rows import rows_at
+from skdp._rows import rows_in_places
 from skdp.data import Elsewhere
 from skdp.io._passes import rows_of, targets_too
 from skdp.io._rows import check_kind
@@ -80,7 +80,7 @@ class SourceScores:
             y = y[places]
             if isinstance(read, Labels):
                 y = read.classes[y.astype(int)]
-            own = scorer.contributions(model, rows_at(rows, places), y)
+            own = scorer.contributions(model, rows_in_places(rows, places), y)
             total += own[there].sum(axis=0)
         return total
 

@@ -13,7 +13,7 @@ from scipy.sparse import issparse, vstack
 from sklearn.utils import get_tags
 
 from skdp._quiet import no_warnings
-from skdp._rows import rows_at
+from skdp._rows import rows_at, rows_in_places
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,29 +57,30 @@ def applied(
     Parameters
     ----------
     change : callable
-        Each row by itself; it may refuse some.
+        Each row by itself; it may refuse some. It gets copies: what it changes in
+        place before it refuses a row must not be changed again.
     rows : ndarray, CSR or data frame
     is_present : ndarray of bool of shape (n_rows,)
     shown : ndarray, CSR or data frame of one row
         Put in the place of all of them if all are refused.
     """
+    every = np.arange(len(is_present))
     with no_warnings():
         try:
-            return change(rows), is_present
+            return change(rows_at(rows, every)), is_present
         except Exception:  # of which row it is shows one by one
-            n = len(is_present)
-            is_fine = np.array([_passes(change, rows, i) for i in range(n)])
+            is_fine = np.array([_passes(change, rows, int(i)) for i in every])
             if not is_fine.any():
-                return _stacked([shown] * n), np.zeros_like(is_present)
+                return _stacked([shown] * every.size), np.zeros_like(is_present)
             # Once more in the same shape: no other row's last bits may depend on
             # whether one is refused. What stands in its place is in no sum.
-            places = np.where(is_fine, np.arange(n), np.argmax(is_fine))
-            return change(rows_at(rows, places)), is_present & is_fine
+            places = np.where(is_fine, every, np.argmax(is_fine))
+            return change(rows_in_places(rows, places)), is_present & is_fine
 
 
 def _passes(change: Callable[[Any], Any], rows: Any, i: int) -> bool:
     try:
-        change(_row(rows, i))
+        change(rows_at(rows, np.array([i])))
     except Exception:  # a row that is refused is a null record
         return False
     return True
@@ -92,10 +93,6 @@ def of_step(transformer: Any, before: Any) -> Step:
     refuses = getattr(transformer, "handle_unknown", "") == "error"
     shown = transformer.transform(before)
     return Step(transformer, declared, shown, refuses, bool(takes.allow_nan))
-
-
-def _row(rows: Any, i: int) -> Any:
-    return rows.iloc[i : i + 1] if isinstance(rows, pd.DataFrame) else rows[i : i + 1]
 
 
 def _stacked(rows: list[Any]) -> Any:

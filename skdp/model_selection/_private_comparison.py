@@ -13,6 +13,7 @@ from scipy.special import ndtr, ndtri
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._floats import FloatArray
+from skdp._rows import rows_at
 from skdp._validation import check_real
 from skdp.io._table_source import TableSource
 from skdp.model_selection._private_score import ScoreRelease, released_statistic
@@ -62,14 +63,17 @@ class Disagreements(PrivateScoring):
         return np.array([0.0, float(n_samples)])
 
     def _quality(self, estimator: Any, X: Any, y: NDArray[Any]) -> FloatArray:
-        first, second = (
-            np.broadcast_to(column(each.predict(X), len(y)) == y, y.shape)
-            for each in estimator
-        )
+        first, second = (_is_right(each, X, y) for each in estimator)
         return first.astype(np.float64) - second.astype(np.float64)
 
     def _spread(self, quality: FloatArray, y: NDArray[Any]) -> FloatArray:
         return np.column_stack([quality > 0, quality < 0]).astype(np.float64)
+
+
+def _is_right(model: Any, X: Any, y: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which records a model labels right, from a copy that it may change."""
+    predicted = column(model.predict(rows_at(X, np.arange(len(y)))), len(y))
+    return np.broadcast_to(predicted == y, y.shape)
 
 
 @dataclass(frozen=True)

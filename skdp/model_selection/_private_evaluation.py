@@ -383,7 +383,8 @@ def private_evaluation(
         As in `private_score`.
     adjacency : {"replace_one", "zero_out"}, default="replace_one"
     classes : pair of labels or None, default=None
-        Public; the second is the positive one. None: the estimator's.
+        Public. In any order: the second of the sorted ones is positive, as in the
+        estimator's, which None takes.
     thresholds : sequence of floats, default=24 intervals of equal width
         Ends of the intervals: rising, from 0 to 1. More of them tell ranks more finely,
         and add more noise; of a rare label most should be near 0.

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from skdp._floats import FloatArray
 from skdp._quiet import no_warnings
-from skdp._rows import rows_at
+from skdp._rows import rows_in_places
 from skdp.privacy._adjacency import Adjacency
 from skdp.queries._scores import QUANTUM
 
@@ -183,7 +183,7 @@ def row_by_row(
 
     def at(rows: NDArray[np.int64]) -> FloatArray | None:
         try:
-            return quality(estimator, rows_at(X, rows), y[rows])
+            return quality(estimator, rows_in_places(X, rows), y[rows])
         except Exception:
             return None
 

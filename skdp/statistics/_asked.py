@@ -173,11 +173,23 @@ def asked_of(
 ) -> Asked:
     """What is asked, or an error before anything is read."""
     bins = bins_of(names, declared, intervals=n_bins, has_other=has_other)
+    _check_names(bins.names)
     pairs = _crosses(crosses, bins.names)
     crossed = tuple((bins.names[i], bins.names[j]) for i, j in pairs)
     return Asked(
         bins, declared, names, pairs, cross_bins, _weights(weights, (*names, *crossed))
     )
+
+
+def _check_names(names: tuple[str, ...]) -> None:
+    """Refuse two histograms of one name, of which only one would be shown."""
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(
+            "The columns, and the parts of dates as '<column>_<part>', must have "
+            f"different names. Got {twice} more than once. Rename a column, or declare "
+            "fewer parts."
+        )
 
 
 def _crosses(crosses: Any, names: tuple[str, ...]) -> tuple[tuple[int, int], ...]:

@@ -253,3 +253,33 @@ def test_broken_twin_that_drops_null_records_is_found(tmp_path):
     twin = Dropping(tmp_path, target="y", n_samples=N, features=FEATURES)
     with pytest.raises(SourceError):
         read(twin)
+
+
+@pytest.mark.parametrize("as_rows", [np.copy, pd.DataFrame])
+def test_a_change_in_place_before_a_refusal_changes_no_other_row(as_rows):
+    def change(rows):
+        rows *= 2
+        if (np.asarray(rows) > 9).any():
+            raise ValueError("too far")
+        return rows
+
+    rows, there = np.arange(4.0)[:, None], np.ones(4, dtype=bool)
+    refused = rows.copy()
+    refused[3] = 10.0
+    whole, _ = applied(change, as_rows(rows), there, np.zeros((1, 1)))
+    found, present = applied(change, as_rows(refused), there, np.zeros((1, 1)))
+    assert np.flatnonzero(~present).tolist() == [3]
+    assert np.array_equal(np.asarray(found)[:3], np.asarray(whole)[:3])
+
+
+def test_a_row_in_the_place_of_another_has_its_label():
+    def change(rows):
+        if (rows["a"] > 9).any():
+            raise ValueError("too far")
+        return rows.join(rows.add_suffix("_too"))
+
+    rows, there = pd.DataFrame({"a": np.arange(4.0)}), np.ones(4, dtype=bool)
+    rows.loc[3] = 10.0
+    found, present = applied(change, rows, there, np.zeros((1, 2)))
+    assert present.tolist() == [True, True, True, False]
+    assert found["a_too"].tolist()[:3] == [0.0, 1.0, 2.0]

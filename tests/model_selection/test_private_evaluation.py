@@ -9,10 +9,13 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator
 from sklearn.calibration import calibration_curve
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import confusion_matrix, log_loss, roc_auc_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MaxAbsScaler
 
 import skdp
 from skdp import BudgetExceeded, BudgetLedger, private_comparison, private_evaluation
@@ -204,6 +207,17 @@ def test_comparison_without_noise_is_mcnemar_s():
     assert found.p_value < 1e-6
     same = private_comparison(MODEL, MODEL, X, Y, epsilon=math.inf)
     assert (same.difference, same.p_value) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize("as_table", [np.copy, pd.DataFrame, csr_array])
+def test_a_model_that_changes_its_rows_changes_nothing_for_the_other(as_table):
+    changing = make_pipeline(MaxAbsScaler(), LogisticRegression())
+    changing.fit(10 * X, Y)[0].set_params(copy=False)
+    counts = []
+    for models in [(changing, MODEL), (MODEL, changing)]:
+        found = private_comparison(*models, as_table(X), Y, epsilon=math.inf)
+        counts.append((found.first_only, found.second_only))
+    assert counts[0] == counts[1][::-1]
 
 
 def test_equal_models_are_rarely_called_different():

@@ -13,11 +13,16 @@ from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import get_scorer
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
 from skdp import BoundedScaler, DPLinearRegression, DPLinearSVC, DPLogisticRegression
-from skdp.model_selection import SCORINGS, _classification_scoring, resolve_scoring
+from skdp.model_selection import (
+    SCORINGS,
+    _classification_scoring,
+    _scoring_base,
+    resolve_scoring,
+)
 from skdp.model_selection._classification_scoring import (
     Accuracy,
     BalancedAccuracy,
@@ -239,6 +244,69 @@ def test_a_predictor_of_one_shape_loses_one_record(monkeypatch):
     monkeypatch.setattr(np, "resize", lambda rows, size: rows)
     assert moved_by_one_that_raises(FixedShape(10)) == 10.0
     assert moved_by_one_that_raises(AtLeastTwo()) > 1.0
+
+
+TABLES = (np.copy, pd.DataFrame, csr_array)
+
+
+@pytest.mark.parametrize("as_table", TABLES, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("name", ["accuracy", "neg_log_loss", "roc_auc", "f1_macro"])
+def test_rows_that_are_changed_in_place_are_nobody_else_s(name, as_table, monkeypatch):
+    """A step changes all rows, then the model refuses one: others are asked anew."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 2)) + 10
+    y = (X[:, 0] > 10).astype(int)
+    scale = MaxAbsScaler().fit(X / 20)
+    model = Pipeline(
+        [("scale", scale), ("model", LogisticRegression().fit(scale.transform(X), y))]
+    )
+    scale.set_params(copy=False)
+    refused = X.copy()
+    refused[3, 1] = np.nan
+    scorer = resolve_scoring(name, model)
+
+    def moved():
+        tables = as_table(X), as_table(refused)
+        before, after = (scorer.statistic(model, table, y) for table in tables)
+        kept = tables[0].toarray() if as_table is csr_array else np.asarray(tables[0])
+        return np.abs(before - after).sum(), np.array_equal(kept, X)
+
+    bound = scorer.sensitivity("replace_one", 1)
+    distance, is_kept = moved()
+    assert is_kept
+    assert distance <= bound
+    if as_table is not pd.DataFrame:
+        return
+    # The twin: pandas makes a view of all rows in their order.
+    monkeypatch.setattr(_scoring_base, "rows_in_places", lambda rows, at: rows.iloc[at])
+    distance, is_kept = moved()
+    assert not is_kept
+    assert distance > 3 * bound
+
+
+class Joins(Says):
+    """Joins what it makes of the rows to them, by their labels."""
+
+    def _said(self, X):
+        made = pd.Series(super()._said(X.to_numpy()), X.index, name="said")
+        return X.join(made)["said"].to_numpy()
+
+
+def test_labels_of_rows_are_in_no_table_twice(monkeypatch):
+    X, y = pd.DataFrame({"said": np.ones(10)}).add_prefix("was_"), np.ones(10)
+    refused = X.copy()
+    refused.iloc[3] = RAISES
+
+    def moved():
+        before, after = (Accuracy().statistic(Joins(), t, y) for t in (X, refused))
+        return abs(before - after)[0]
+
+    assert moved() == 1.0
+    # The twin puts another row in the place of one, under its own label.
+    monkeypatch.setattr(
+        _scoring_base, "rows_in_places", lambda rows, at: rows.iloc[at].copy()
+    )
+    assert moved() == 10.0
 
 
 def test_only_arrays_of_the_public_shape_are_asked_for():

@@ -214,6 +214,15 @@ def test_bad_input_spends_nothing(params, words, tmp_path):
     assert not len(ledger.spends())
 
 
+def test_two_histograms_of_one_name_spend_nothing(tmp_path):
+    ledger = BudgetLedger(tmp_path / "x.db", epsilon=1.0, delta=1e-5)
+    X = table(50)[["when"]].assign(when_month=1.0)
+    columns = {"when_month": Range(0, 20), "when": DECLARED["when"]}
+    with pytest.raises(ValueError, match=r"different names\. Got \['when_month'\]"):
+        describe(X, columns, ledger=ledger)
+    assert not len(ledger.spends())
+
+
 def test_missing_values_must_be_declared():
     X = table(50)
     X.loc[3, "age"] = np.nan
