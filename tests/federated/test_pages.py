@@ -30,6 +30,7 @@ from skdp import (
     DPSparseLinearRegression,
     DPSparseLogisticRegression,
     DPStandardScaler,
+    DPTunedThresholdClassifier,
     RowNormClipper,
     TableEncoder,
 )
@@ -80,6 +81,10 @@ REFUSED = {
     ),
     "choices": (
         DPGridSearchCV(LINEAR, GRID, epsilon=1.0, method="random_stopping"),
+        r"pays for fewer",
+    ),
+    "thresholds": (
+        DPTunedThresholdClassifier(LINEAR, epsilon=1.0),
         r"pays for fewer",
     ),
     "rows": (
