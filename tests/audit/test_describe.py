@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from skdp import describe
+from skdp.audit._replay import replayed, verdict
 from skdp.columns import Range
 from skdp.data import MemorySource
 from skdp.io import _rows
@@ -16,7 +17,6 @@ from skdp.queries import _table_sums
 from skdp.queries._table_sums import Moments, TableSums
 from skdp.statistics._asked import Asked
 from tests.audit.linear import BUDGETS
-from tests.audit.replay import replayed, verdict
 from tests.audit.tables import answered_by
 
 DECLARED = {"x": Range(-1, 1), "y": Range(0, 1, missing=True), "z": ["a", "b"]}

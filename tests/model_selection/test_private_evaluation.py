@@ -16,10 +16,10 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import confusion_matrix, log_loss, roc_auc_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler
-from tests.audit.replay import replayed, verdict
 
 import skdp
 from skdp import BudgetExceeded, BudgetLedger, private_comparison, private_evaluation
+from skdp.audit._replay import replayed, verdict
 from skdp.model_selection import PrivateEvaluation, private_confusion_matrix
 from skdp.model_selection._histogram_scoring import CellScoring
 from skdp.model_selection._private_comparison import Disagreements

@@ -27,12 +27,12 @@ from skdp import (
     private_score,
     set_budget,
 )
+from skdp.audit._replay import replayed, told_apart
 from skdp.model_selection import _held_out, _search
 from skdp.model_selection._histogram_scoring import RocAuc
 from skdp.model_selection._tuned_threshold import FINE, THRESHOLD_SCORES
 from skdp.privacy import _door, epsilon_of
 from tests.audit.linear import BUDGETS
-from tests.audit.replay import replayed, told_apart
 from tests.audit.searches import _calibrated_once
 from tests.audit.tables import answered_by
 from tests.model_selection.toys import NoisySum
