@@ -1,6 +1,6 @@
 """Exact audits of fits of users, of whom one has all rows changed; broken twins.
 
-See `tests.audit.replay`: one transcript, replayed on the neighbour. The pairs are those
+See `skdp.audit._replay`: one transcript, replayed on the neighbour. The pairs are those
 of `tests.audit.users`.
 """
 
@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from tests.audit.replay import replayed, verdict
 
 import skdp
 from skdp._users import Users
+from skdp.audit._replay import replayed, verdict
 from skdp.data import _users
 from skdp.exceptions import UnboundedQueryError
 from skdp.privacy._query import Bound

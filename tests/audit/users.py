@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 
 import numpy as np
-from tests.audit.replay import marked, replayed, verdict
 
+from skdp.audit._replay import marked, replayed, verdict
 from skdp.data import UserSource, equal_shares
 from skdp.objectives import LinearObjective
 from skdp.privacy import calibrate

@@ -1,7 +1,7 @@
 """Models of users: one record each, ids that are asked for or refused, and what leaks.
 
 Neighbours are fitted through the whole estimator: one transcript, replayed on a table
-in which one user has other rows, or none (`tests.audit.replay`).
+in which one user has other rows, or none (`skdp.audit._replay`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from sklearn.model_selection import (
 )
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
-from tests.audit.replay import replayed, through_the_door, verdict
 
 from skdp import (
     BoundedScaler,
@@ -43,6 +42,7 @@ from skdp import (
     privacy_report,
 )
 from skdp._users import Users
+from skdp.audit._replay import replayed, verdict
 from skdp.columns import Range
 from skdp.data import UserSource, equal_shares
 from skdp.exceptions import PublicLabelsWarning
@@ -50,6 +50,7 @@ from skdp.linear_model import _base as base_module
 from skdp.linear_model import _classifier as classifier_module
 from skdp.model_selection import UserKFold
 from skdp.privacy import PrivacyRecord
+from skdp.privacy._audited import audited_by
 from skdp.solvers import SOLVERS
 from tests.audit.users import TAKES_USERS
 
@@ -179,8 +180,7 @@ def told(name, pair, adjacency, columns=None, budget=(2.0, 1e-6)):
     models = []
 
     def run(users, noise):
-        with pytest.MonkeyPatch.context() as patch:
-            through_the_door(patch, noise)
+        with audited_by(noise):
             model = model_of(name, adjacency=adjacency, **facts)
             models.append(fitted(model, users))
             return models[-1]
