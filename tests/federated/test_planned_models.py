@@ -82,6 +82,18 @@ PLANNED = {
         ),
         1,
     ),
+    "search of private steps": (
+        DPGridSearchCV(
+            make_pipeline(
+                DPStandardScaler(bounds=(-2, 2)),
+                DPLogisticRegression(solver="noisy_gd", **LABELS),
+            ),
+            {"dplogisticregression__solver_params": [{"n_steps": 3}]},
+            epsilon=1.0,
+            method="composition",
+        ),
+        1,
+    ),
     "moments": (DPLinearRegression(1.0, solver="adassp", target_bounds=(0, 1)), 1),
 }
 
