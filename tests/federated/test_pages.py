@@ -30,6 +30,7 @@ from skdp import (
     DPSparseLinearRegression,
     DPSparseLogisticRegression,
     DPStandardScaler,
+    DPTunedThresholdClassifier,
     RowNormClipper,
     TableEncoder,
 )
@@ -82,6 +83,7 @@ REFUSED = {
         DPGridSearchCV(LINEAR, GRID, epsilon=1.0, method="random_stopping"),
         r"pays for fewer",
     ),
+    "thresholds": (DPTunedThresholdClassifier(LINEAR), r"pays for fewer"),
     "rows": (
         model(solver="output_perturbation", solver_params=None),
         r"can be done by",
