@@ -158,7 +158,7 @@ class LocalOwners:
     def planned(self, size: int, statement: bytes) -> None:
         """Hear in a rehearsal of an answer of so many numbers, and of its question."""
         before = self.traffic
-        asked = _digest(before.questions + statement)
+        asked = digest_of(before.questions + statement)
         self.traffic = Traffic((*before.sizes, size), asked, before.others)
 
     def one_of(self, fits: Sequence[Callable[[], Any]]) -> None:
@@ -168,7 +168,7 @@ class LocalOwners:
             self.traffic = Traffic()
             fit()
             others.append((*before.sizes, *self.traffic.sizes))
-            asked = _digest(asked + self.traffic.questions)
+            asked = digest_of(asked + self.traffic.questions)
         self.traffic = Traffic(before.sizes, asked, tuple(dict.fromkeys(others)))
 
     def check(self) -> None:
@@ -224,7 +224,7 @@ class LocalOwners:
         return found
 
 
-def _digest(content: bytes) -> bytes:
+def digest_of(content: bytes) -> bytes:
     return hashlib.blake2b(content, digest_size=32).digest()
 
 

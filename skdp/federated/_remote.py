@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import ssl
+from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from skdp._floats import IntArray
 from skdp.exceptions import BudgetExceeded, Refused
 from skdp.federated._hub import Hub
 from skdp.federated._keys import Key
 from skdp.federated._line import Line
-from skdp.federated._local import LocalOwners
+from skdp.federated._local import LocalOwners, digest_of
 from skdp.federated._plan import FederationPlan
 from skdp.io._parquet import UNREADABLE, File
 from skdp.io._part import FileRows, Part, Piece
@@ -38,6 +41,18 @@ class _Remote(LocalOwners):
     def __init__(self, plan: FederationPlan, parts: list[Part]) -> None:
         super().__init__(parts, plan.sample_counts, plan.n_honest)
         self._plan, self.seed = plan, plan.seed
+        self._heard = b""  # digest of all questions and totals so far
+
+    def added(self, statement: bytes, shares: list[IntArray]) -> IntArray:
+        # Rows depend on totals that the question does not tell, of steps before.
+        asked = digest_of(self._heard + statement)
+        total: IntArray = self._passed(lambda: self._summed(asked, shares))
+        self._heard = digest_of(asked + np.asarray(total).astype("<i8").tobytes())
+        return total
+
+    @abstractmethod
+    def _summed(self, statement: bytes, shares: list[IntArray]) -> IntArray:
+        """The sum of all owners' shares."""
 
     def check_rehearsed(self) -> None:
         if self.traffic != self._plan.traffic:
@@ -89,10 +104,9 @@ class PartyOwners(_Remote):
             )
         # A single event is refused by the ledger itself, which says what would fit.
 
-    def added(self, statement: bytes, shares: list[IntArray]) -> IntArray:
+    def _summed(self, statement: bytes, shares: list[IntArray]) -> IntArray:
         (share,) = shares
-        total: IntArray = self._passed(lambda: self._line.added(statement, share))
-        return total
+        return self._line.added(statement, share)
 
 
 class CoordinatorOwners(_Remote):
@@ -112,9 +126,8 @@ class CoordinatorOwners(_Remote):
         super().check_rehearsed()
         self._hub.open()
 
-    def added(self, statement: bytes, shares: list[IntArray]) -> IntArray:
-        total: IntArray = self._passed(lambda: self._hub.added(statement))
-        return total
+    def _summed(self, statement: bytes, shares: list[IntArray]) -> IntArray:
+        return self._hub.added(statement)
 
 
 def coordinate(

@@ -13,6 +13,10 @@ from typing import Any
 
 from skdp.io._table_source import TableSource
 from skdp.privacy import BudgetLedger, PrivacyRecord
+from skdp.privacy._allowance import Allowance
+
+# What a step that was fitted has, also within a search, and needs no more.
+_BOOKS = (Allowance, BudgetLedger, PrivacyRecord)
 
 
 def sent(value: Any) -> bytes:
@@ -23,9 +27,7 @@ def sent(value: Any) -> bytes:
         def persistent_id(self, value: Any) -> Any:
             if isinstance(value, TableSource):
                 return value.facts
-            # A step that was fitted has them, and needs them no more.
-            is_of_books = isinstance(value, (BudgetLedger, PrivacyRecord))
-            return () if is_of_books else None
+            return () if isinstance(value, _BOOKS) else None
 
     file = io.BytesIO()
     Pickler(file, protocol=pickle.HIGHEST_PROTOCOL).dump(value)

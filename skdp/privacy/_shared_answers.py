@@ -20,7 +20,7 @@ from skdp.privacy._elsewhere import whole_of
 from skdp.privacy._laws import Gaussian, NoiseLaw
 from skdp.privacy._noise import NoiseScale, NoiseSource, share_ratio
 from skdp.privacy._owners import Owners, is_theirs
-from skdp.privacy._plan import Everyone, Line, Plan
+from skdp.privacy._plan import Everyone, Line, Part, Plan
 from skdp.privacy._query import Inside, Query
 from skdp.privacy._statement import statement_of
 
@@ -58,8 +58,17 @@ def check_shared(plan: Plan | None, source: Any, owners: Owners) -> None:
         )
     if not is_theirs(owners, source):
         raise Refused(_ROWS)
+    _check_seen(plan)
+
+
+def _check_seen(plan: Plan) -> None:
+    """Refuse events for which some answers should have stayed hidden, in parts too."""
     if plan.declared is not None and not plan.is_seen:
         raise Refused(_SEEN)
+    for line in plan.lines:
+        # A whole that pays for all of its answers pays for those of its parts.
+        if isinstance(line, Part) and not plan.is_seen:
+            _check_seen(line.plan)
 
 
 class _OfShares(Answers):

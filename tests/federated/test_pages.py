@@ -83,10 +83,7 @@ REFUSED = {
         DPGridSearchCV(LINEAR, GRID, epsilon=1.0, method="random_stopping"),
         r"pays for fewer",
     ),
-    "thresholds": (
-        DPTunedThresholdClassifier(LINEAR, epsilon=1.0),
-        r"pays for fewer",
-    ),
+    "thresholds": (DPTunedThresholdClassifier(LINEAR), r"pays for fewer"),
     "rows": (
         model(solver="output_perturbation", solver_params=None),
         r"can be done by",

@@ -26,6 +26,7 @@ from skdp.exceptions import Refused, SourceError
 from skdp.federated import FederationPlan, coordinate
 from skdp.federated._local import LocalOwners
 from skdp.federated._plan_models import HOMES, model_of, params_of
+from skdp.federated._remote import PartyOwners
 from skdp.model_selection import _composition
 from skdp.neural_network import Convolution
 from skdp.privacy._owners import is_rehearsing
@@ -78,6 +79,18 @@ PLANNED = {
             {"dplogisticregression__solver_params": [{"n_steps": 3}, {"n_steps": 6}]},
             epsilon=1.0,
             method_params={"tuning_fraction": 0.4},
+            method="composition",
+        ),
+        1,
+    ),
+    "search of private steps": (
+        DPGridSearchCV(
+            make_pipeline(
+                DPStandardScaler(bounds=(-2, 2)),
+                DPLogisticRegression(solver="noisy_gd", **LABELS),
+            ),
+            {"dplogisticregression__solver_params": [{"n_steps": 3}]},
+            epsilon=1.0,
             method="composition",
         ),
         1,
@@ -255,3 +268,32 @@ def test_a_step_that_is_not_listed_is_refused():
     with pytest.raises(Refused, match="must be of one of"):
         model_of("Pipeline", stored, None)
     assert "DPMatrixFactorization" not in HOMES
+
+
+class Told:
+    """A line on which a coordinator tells totals of its own."""
+
+    def __init__(self, lie):
+        self.asked, self._lie = [], lie
+
+    def added(self, statement, share):
+        self.asked.append(statement)
+        return share + self._lie
+
+
+def test_owners_that_were_told_different_totals_are_asked_different_questions(
+    tmp_path, monkeypatch
+):
+    """Whatever the totals were of: a scaler's are in no later query."""
+    own = setting(tmp_path, clone(SCALED))
+    monkeypatch.setattr(PartyOwners, "_passed", lambda self, ask: ask())
+    asked = []
+    for lie in (0, 0, 1):
+        line = Told(lie)
+        owners = PartyOwners(own.plan, [], line, own.ledger(0))
+        for _ in range(2):
+            owners.added(b"the same query", [np.arange(3)])
+        asked.append(line.asked)
+    assert asked[0] == asked[1]
+    assert asked[0][0] == asked[2][0]
+    assert asked[0][1] != asked[2][1]

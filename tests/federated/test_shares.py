@@ -15,6 +15,8 @@ from skdp.exceptions import Refused
 from skdp.privacy import Budget, calibrate, epsilon_of
 from skdp.privacy._events import GaussianEvent
 from skdp.privacy._noise import NoiseScale, NoiseSource, gaussian_scale, share_ratio
+from skdp.privacy._plan import Line, Part, Plan
+from skdp.privacy._shared_answers import check_shared
 from skdp.privacy._statement import statement_of
 from skdp.queries._gradient import Gradient
 from tests.federated.owned import federation, model
@@ -198,3 +200,14 @@ def test_what_cannot_be_told_is_no_question(unknown):
     with pytest.raises(Refused, match="what they are asked"):
         statement_of(unknown)
     assert statement_of(closed_over) != statement_of(statement_of)
+
+
+def test_a_part_that_pays_for_fewer_answers_is_refused_too():
+    """Its owners would see a path that the event counts as hidden."""
+    source = federation()
+    hidden = Plan((Line(8),), lambda z: GaussianEvent(z))
+    honest = Plan((Part(Plan((Line(8),))),))
+    check_shared(honest, source, source.owners)
+    for plan in (hidden, Plan((Part(hidden),)), Plan((Part(Plan((Part(hidden),))),))):
+        with pytest.raises(Refused, match="pays for fewer"):
+            check_shared(plan, source, source.owners)
