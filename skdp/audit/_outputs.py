@@ -189,7 +189,7 @@ def _row(shown: Outputs, alike: dict[str, bool], partly: list[str]) -> FloatArra
         for name, is_alike in alike.items()
     ]
     kinds = [(name in shown.numbers) + 2.0 * (name in shown.texts) for name in partly]
-    row = np.concatenate([*parts, np.array(kinds, dtype=np.float64)])
+    row: FloatArray = np.concatenate([*parts, np.array(kinds, dtype=np.float64)])
     return np.nan_to_num(row, nan=0.0, posinf=1e300, neginf=-1e300)
 
 

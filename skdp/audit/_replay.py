@@ -181,7 +181,7 @@ class Replay:
         release: Callable[[float], Any],
     ) -> Any:
         multiplier = multiplier * self.shrink
-        if self.heard is None:
+        if self.heard is None or len(self.asked) >= len(self.heard.asked):
             released = release(multiplier)
         else:
             released = self.heard.asked[len(self.asked)].released

@@ -99,6 +99,27 @@ def test_noise_that_follows_from_the_data_is_refuted(monkeypatch):
     assert {x.kind for x in result.findings} == {"transcript"}
 
 
+class Again(BaseEstimator):
+    """Asks twice of one of two data sets."""
+
+    def fit(self, X, y=None):
+        for _ in range(1 + (X[0, 0] > 0)):
+            DPStandardScaler(1.0, delta=1e-6, bounds=(-1, 1)).fit(X)
+        return self
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_answers_that_only_one_of_two_data_sets_is_asked_refute(sign):
+    first = X.copy()
+    first[0] = sign * np.abs(X[0])
+    other = first.copy()
+    other[0] = -first[0]
+    given = {"epsilon": 1.0, "delta": 1e-6, "neighbour": (other, None)}
+    result = audit_estimator(Again(), first, access="transcript", **given)
+    assert not result.passed
+    assert "number of answers" in result.findings[0].message
+
+
 @pytest.mark.parametrize(
     ("model", "reason"),
     [
