@@ -4,7 +4,7 @@ Each looks for something that sound noise shows with next to no probability:
 
 - repeats: runs that show the same numbers to the last bit. Noise has at least 2^12
   values in reach, unless outputs are few for all to see; then as many repeats are
-  expected as their grid says;
+  expected as their grid says, and as the few most frequent values say;
 - low bits: noise of fewer digits than the sum that it is added to. The last digits are
   then those of the sum, the same in all runs, and others on the neighbour [1]_.
 
@@ -32,6 +32,8 @@ _BITS, _QUORUM, _DISTINCT = 8, 0.9, 20
 # Of the last bits some are lost by the rounding of sums of another size.
 _ROUNDED = 4.0
 _COLUMNS = 400
+# Values of a column that may have probabilities of their own: both bounds, and zero.
+_ATOMS = 3
 
 
 def repeats(runs: Runs) -> tuple[int, float]:
@@ -49,9 +51,18 @@ def repeats(runs: Runs) -> tuple[int, float]:
     counts = np.unique(used, axis=0, return_counts=True)[1]
     found = int(np.sum(counts * (counts - 1) // 2))
     n_pairs = len(used) * (len(used) - 1) / 2
-    by_column = [_expected_share(column) for column in used.T[:_COLUMNS]]
+    by_column = [_expected_share(x) + _share_of_atoms(x) for x in used.T[:_COLUMNS]]
     expected = n_pairs * max(min(by_column), 1 / _VALUES)
     return found, float(pdtrc(found - 1, expected)) if found else 1.0
+
+
+def _share_of_atoms(column: FloatArray) -> float:
+    """Share of pairs that agree on the most frequent values, such as bounds.
+
+    They are expected to agree as often as they do: few seeds repeat many values.
+    """
+    shares = np.sort(np.unique(column, return_counts=True)[1]) / len(column)
+    return float(np.sum(shares[-_ATOMS:] ** 2))
 
 
 def _expected_share(column: FloatArray) -> float:

@@ -26,7 +26,7 @@ from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betaincinv, chdtri, nctdtr, stdtrit
+from scipy.special import betaincinv, chdtri, nctdtr, ndtr, stdtrit
 
 from skdp._floats import FloatArray
 from skdp.privacy._gaussian import gaussian_epsilon, mu_pure_epsilon
@@ -185,3 +185,16 @@ def epsilon_of_mu(mu: float, delta: float) -> float:
         return math.inf
     epsilon = mu_pure_epsilon(mu) if delta == 0 else gaussian_epsilon(mu, delta)
     return epsilon * (1 - _ROUNDED_UP)
+
+
+def epsilon_of_halves(mu: float, delta: float) -> float:
+    """Epsilon by the event that a Gaussian score is beyond the middle, rounded down.
+
+    The middle is where scores are seen; their tails are not.
+    """
+    if mu <= 0:
+        return 0.0
+    if delta == 0 or math.isinf(mu):
+        return epsilon_of_mu(mu, 0.0)
+    rates = float(ndtr(mu / 2)), float(ndtr(-mu / 2))
+    return epsilon_of_rates(*rates, delta) * (1 - _ROUNDED_UP)

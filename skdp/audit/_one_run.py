@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone, is_classifier
-from sklearn.utils import check_random_state
+from sklearn.base import is_classifier
 
 from skdp import _validation as check
 from skdp._floats import FloatArray, IntArray
@@ -23,6 +22,8 @@ from skdp.audit._one_run_facts import (
     relation_of,
 )
 from skdp.audit._one_run_report import OneRunAudit, OneRunBounds
+from skdp.audit._parameters import fitted, fresh
+from skdp.audit._replay import NullRecord
 from skdp.audit._tables import as_table, stacked
 from skdp.privacy._gaussian import gaussian_mu
 
@@ -177,14 +178,14 @@ def audit_one_run(
     claim = claim_of(estimator, epsilon, delta)
     facts = facts_of(estimator, y, relation_of(estimator, adjacency))
     confidence = _check_confidence(confidence)
-    draws = check_random_state(_seed_of_coins(random_state))
+    # Without a seed they are the system's: an estimator may draw from NumPy's own.
+    draws = np.random.RandomState(_seed_of_coins(random_state))
     beside, pairs = _planted(canaries, X, n_canaries, facts, draws, estimator)
     r = _n_guesses(n_guesses, len(pairs))
     coins = draws.randint(2, size=len(pairs))
     rows, labels = pairs.as_coins_say(coins)
-    model = clone(estimator).fit(
-        stacked([beside, rows]), stacked([as_table(y), labels])
-    )
+    X, y = stacked([beside, rows]), stacked([as_table(y), labels])
+    model = fitted(fresh(estimator), X, y, NullRecord())
     right = _n_right((score or _Leaning(facts))(model, pairs), coins, r)
     guesses = Guesses(n_canaries=len(pairs), n_guesses=r, n_right=right)
     return OneRunAudit(

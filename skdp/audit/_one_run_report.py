@@ -138,6 +138,8 @@ class OneRunAudit:
             ),
             "refutes": self.refutes,
             "refutes_gaussian": self.refutes_gaussian,
+            "is_private": False,
+            "on_the_books": False,
             "sentence": self.sentence(),
         }
 

@@ -147,7 +147,8 @@ def gathered(several: list[list[Outputs]]) -> list[Runs]:
     """Runs of several data sets with the same columns.
 
     An attribute that is not of the same length in all runs counts by its length and its
-    sum; not a number is 0, and told in a column of its own.
+    sum; one that is not in all of them, or not always numbers, by what it is: 0 if it
+    is not there, 1 of numbers, 2 of text. Not a number is 0.
     """
     everyone = [shown for runs in several for shown in runs]
     names = [
@@ -160,26 +161,35 @@ def gathered(several: list[list[Outputs]]) -> list[Runs]:
         for name in names
     }
     texts = [n for n in everyone[0].texts if all(n in s.texts for s in everyone)]
+    shared = {*names, *texts}
+    partly = [n for n in dict.fromkeys(_all_names(everyone)) if n not in shared]
     columns: list[str] = []
     for name in names:
         size = everyone[0].numbers[name].size if alike[name] else 2
         columns += [f"{name}[{i}]" for i in range(size)] if size > 1 else [name] * size
+    columns += [f"kind of {name}" for name in partly]
     return [
         Runs(
             tuple(columns),
-            np.array([_row(shown, alike) for shown in runs]),
+            np.array([_row(shown, alike, partly) for shown in runs]),
             {name: [shown.texts[name] for shown in runs] for name in texts},
         )
         for runs in several
     ]
 
 
-def _row(shown: Outputs, alike: dict[str, bool]) -> FloatArray:
+def _all_names(everyone: list[Outputs]) -> Iterator[str]:
+    for shown in everyone:
+        yield from (*shown.numbers, *shown.texts)
+
+
+def _row(shown: Outputs, alike: dict[str, bool], partly: list[str]) -> FloatArray:
     parts = [
         shown.numbers[name] if is_alike else _summary(shown.numbers[name])
         for name, is_alike in alike.items()
     ]
-    row = np.concatenate(parts) if parts else np.empty(0)
+    kinds = [(name in shown.numbers) + 2.0 * (name in shown.texts) for name in partly]
+    row: FloatArray = np.concatenate([*parts, np.array(kinds, dtype=np.float64)])
     return np.nan_to_num(row, nan=0.0, posinf=1e300, neginf=-1e300)
 
 

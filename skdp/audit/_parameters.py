@@ -6,6 +6,7 @@ from typing import Any
 
 from sklearn.base import clone
 
+from skdp.privacy._audited import Auditor, audited
 from skdp.privacy._ledger import BudgetLedger
 
 
@@ -34,6 +35,29 @@ def refuse_ledgers(estimator: Any) -> None:
         )
 
 
+def fresh(estimator: Any) -> Any:
+    """A copy that remembers no fits, and is remembered by none.
+
+    A cache would hand fits of an audit, whose noise is known, to other fits, and would
+    not let a pipeline see that a record is null.
+    """
+    copy = clone(estimator)
+    params = copy.get_params(deep=True)
+    caches = [name for name in params if name.rpartition("__")[2] == "memory"]
+    return copy.set_params(**dict.fromkeys(caches)) if caches else copy
+
+
+def fitted(model: Any, X: Any, y: Any, auditor: Auditor) -> Any:
+    """The model, fitted on nobody's books.
+
+    Raises
+    ------
+    ValueError
+        If a ledger is found on the way that parameters do not show.
+    """
+    return audited(auditor, lambda: model.fit(X) if y is None else model.fit(X, y))
+
+
 def seeded(estimator: Any, seed: int) -> Any:
     """A copy whose noise follows from a seed.
 
@@ -45,7 +69,7 @@ def seeded(estimator: Any, seed: int) -> Any:
     names = _of_steps(estimator, "random_state")
     if not names:
         raise ValueError("The estimator has no random_state.")
-    return clone(estimator).set_params(**dict.fromkeys(names, seed))
+    return fresh(estimator).set_params(**dict.fromkeys(names, seed))
 
 
 def can_be_seeded(estimator: Any) -> bool:

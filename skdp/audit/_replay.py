@@ -181,7 +181,7 @@ class Replay:
         release: Callable[[float], Any],
     ) -> Any:
         multiplier = multiplier * self.shrink
-        if self.heard is None:
+        if self.heard is None or len(self.asked) >= len(self.heard.asked):
             released = release(multiplier)
         else:
             released = self.heard.asked[len(self.asked)].released
@@ -293,9 +293,12 @@ class Replay:
 
 @dataclass(frozen=True)
 class NullRecord:
-    """An auditor under which one record is null, and all else is as it is."""
+    """An auditor under which one record is null, if any, and all else is as it is.
 
-    row: int
+    What it audits is on no books, wherever a ledger may hide.
+    """
+
+    row: int | None = None
 
     def noise(self, seed: int | None) -> NoiseSource:
         """That of a fit without an audit."""

@@ -72,8 +72,8 @@ class Finding:
     message : str
         In one sentence.
     refutes : bool
-        Whether the claim is refuted, wrongly with probability below 1e-6; else it is
-        something to look at.
+        Whether the claim is refuted, wrongly with probability below 1e-6 where the
+        assumptions hold that are told; else it is something to look at.
     """
 
     kind: str

@@ -5,19 +5,16 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
-from sklearn.base import clone
 
 from skdp.audit._canary import Neighbours
 from skdp.audit._outputs import Outputs, outputs_of
-from skdp.audit._parameters import seeded
+from skdp.audit._parameters import fitted, fresh, seeded
 from skdp.audit._replay import NullRecord
-from skdp.privacy._audited import audited_by
 
 # Rows that fitted models are asked about, besides the record that differs.
 _PROBES = 6
@@ -40,13 +37,10 @@ class Job:
     def fitted(self, side: int, seed: int | None = None) -> Any:
         """A model of one side; without a seed its noise is fresh."""
         X, y, absent = self.pair.sides[side]
-        model = clone(self.estimator) if seed is None else seeded(self.estimator, seed)
-        with ExitStack() as stack:
-            stack.enter_context(warnings.catch_warnings())
+        model = fresh(self.estimator) if seed is None else seeded(self.estimator, seed)
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            if absent is not None:
-                stack.enter_context(audited_by(NullRecord(absent)))
-            return model.fit(X) if y is None else model.fit(X, y)
+            return fitted(model, X, y, NullRecord(absent))
 
     @property
     def probes(self) -> Any:

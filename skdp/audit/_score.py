@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -294,8 +295,28 @@ class Noiseless:
         return gap if self.score is None else gap / 3
 
 
-def noiseless(inside: Runs, outside: Runs) -> list[Noiseless]:
-    """Columns, and one combination of them, that are constant on each data set.
+@dataclass(frozen=True)
+class NoiselessText:
+    """A text that a model shows without noise, different on the two data sets.
+
+    Parameters
+    ----------
+    what : str
+        Its name.
+    inside : str
+        On the first data set.
+    """
+
+    what: str
+    inside: str
+
+    def holds(self, runs: Runs) -> np.ndarray:
+        """In which runs it is that of the first data set."""
+        return np.array([text == self.inside for text in runs.texts[self.what]])
+
+
+def noiseless(inside: Runs, outside: Runs) -> list[Noiseless | NoiselessText]:
+    """Columns, one combination of them, and texts that are constant on each data set.
 
     They may have one value by chance if they have few: runs that were not used here
     say how sure that is.
@@ -309,7 +330,18 @@ def noiseless(inside: Runs, outside: Runs) -> list[Noiseless]:
         for j in np.flatnonzero(still & (first[0] != second[0]))
     ]
     combined = _noiseless_combination(inside, outside)
-    return [*found, *([] if combined is None else [combined])]
+    return [
+        *found,
+        *([] if combined is None else [combined]),
+        *_noiseless_texts(inside, outside),
+    ]
+
+
+def _noiseless_texts(inside: Runs, outside: Runs) -> Iterator[NoiselessText]:
+    for name, texts in inside.texts.items():
+        first, second = set(texts), set(outside.texts[name])
+        if len(first) == len(second) == 1 and first != second:
+            yield NoiselessText(name, texts[0])
 
 
 def _noiseless_combination(inside: Runs, outside: Runs) -> Noiseless | None:

@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
-from sklearn.base import clone, is_classifier
+from sklearn.base import is_classifier
 
 from skdp._floats import FloatArray
 from skdp.audit._leaning import margins
+from skdp.audit._parameters import fitted, fresh
+from skdp.audit._replay import NullRecord
 from skdp.audit._tables import taken
 
 # With fewer fits than this on either side, a record's own variance is worse than that
@@ -104,12 +106,13 @@ def fitted_shadows(
 
 
 def _seen(shadow: Any, X: Any, y: Any, chosen: Any) -> FloatArray:
-    return statistic(shadow.fit(taken(X, chosen), taken(y, chosen)), X, y)
+    rows, labels = taken(X, chosen), taken(y, chosen)
+    return statistic(fitted(shadow, rows, labels, NullRecord()), X, y)
 
 
 def _shadow(model: Any, draws: Any) -> Any:
     """A clone on nobody's books, with a seed of its own where the model has one."""
-    shadow = clone(model)
+    shadow = fresh(model)
     changed: dict[str, Any] = {}
     for name, value in shadow.get_params().items():
         kind = name.rpartition("__")[2]

@@ -11,6 +11,7 @@ from skdp._floats import FloatArray
 from skdp.audit._battery import repeats, told_by_low_bits
 from skdp.audit._bounds import (
     epsilon_of_event,
+    epsilon_of_halves,
     epsilon_of_mu,
     epsilon_of_thresholds,
     mu_of_pairs,
@@ -21,6 +22,7 @@ from skdp.audit._result import Claim, EpsilonBound, Finding
 from skdp.audit._score import (
     Event,
     Noiseless,
+    NoiselessText,
     Score,
     bound_by,
     learned_event,
@@ -74,7 +76,7 @@ class Told:
         self._claim, self._halves, self._is_paired = claim, halves, is_paired
         given = halves.inside, halves.outside
         self._score: Score | None = learned_score(*given, halves.change, halves.where)
-        self._still: list[Noiseless] = noiseless(*given)
+        self._still: list[Noiseless | NoiselessText] = noiseless(*given)
         self._event: Event | None = learned_event(*given)
         self._cuts: tuple[float, ...] = (0.0,)
         self._is_gaussian = False
@@ -156,8 +158,10 @@ class Told:
 
     def _by_gaussian(self, error: float) -> float:
         mu_of = mu_of_pairs if self._is_paired else mu_of_samples
-        delta = self._claim.delta if self._claim.is_gaussian else 0.0
-        return epsilon_of_mu(mu_of(*self.scores, error), delta)
+        mu, delta = mu_of(*self.scores, error), self._claim.delta
+        if self._claim.is_gaussian:
+            return epsilon_of_mu(mu, delta)
+        return epsilon_of_halves(mu, delta)
 
     def _by_thresholds(self, error: float) -> float:
         delta = self._claim.delta
@@ -168,7 +172,6 @@ class Told:
         return (
             *self._epsilon_finding(),
             *self._still_finding(),
-            *self._text_findings(),
             *self._repeat_findings(),
             *self._bits_finding(),
         )
@@ -201,14 +204,6 @@ class Told:
         )
         is_sure = epsilon > self._claim.epsilon
         yield Finding(kind="noiseless", message=text, refutes=is_sure)
-
-    def _text_findings(self) -> Iterator[Finding]:
-        runs = self._halves.inside, self._halves.outside
-        for name in runs[0].texts:
-            first, second = (set(side.texts[name]) for side in runs)
-            if len(first) == len(second) == 1 and first != second:
-                text = f"{name} is always the same, and another on the neighbour"
-                yield Finding(kind="noiseless", message=text, refutes=False)
 
     def _repeat_findings(self) -> Iterator[Finding]:
         for runs, name in (

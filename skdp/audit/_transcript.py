@@ -11,17 +11,14 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
-from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
-from sklearn.base import clone
-
 from skdp.audit._bounds import epsilon_of_mu
 from skdp.audit._canary import Neighbours
+from skdp.audit._parameters import fitted, fresh
 from skdp.audit._replay import Asked, Replay, told_apart
 from skdp.audit._result import EpsilonBound
-from skdp.privacy._audited import audited_by
 from skdp.privacy._laws import Choices
 from skdp.privacy._plan import Buckets, Everyone, Plan
 
@@ -148,15 +145,9 @@ def _compared(estimator: Any, pair: Neighbours, seed: int) -> Told:
 
 def _heard(estimator: Any, side: tuple[Any, Any, int | None], replay: Replay) -> Replay:
     X, y, replay.absent = side
-    model = clone(estimator)
-    with ExitStack() as stack:
-        stack.enter_context(warnings.catch_warnings())
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        stack.enter_context(audited_by(replay))
-        if y is None:
-            model.fit(X)
-        else:
-            model.fit(X, y)
+        fitted(fresh(estimator), X, y, replay)
     return replay
 
 

@@ -7,10 +7,15 @@ nothing of it may be booked.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
-from typing import Any, Protocol
+from contextvars import ContextVar, copy_context
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+T = TypeVar("T")
 
 
 class Auditor(Protocol):
@@ -25,20 +30,55 @@ class Auditor(Protocol):
         ...
 
 
-# Of this thread alone.
-_AUDITOR: ContextVar[Auditor | None] = ContextVar("_AUDITOR", default=None)
+@dataclass
+class _Audit:
+    """An audit, which is where it was begun, until it is over."""
+
+    auditor: Auditor
+    place: tuple[int, int]
+    is_over: bool = False
+
+
+# Tasks, threads and forks may have copies that outlive the audit.
+_AUDIT: ContextVar[_Audit | None] = ContextVar("_AUDIT", default=None)
+
+
+def _here() -> tuple[int, int]:
+    return os.getpid(), threading.get_ident()
 
 
 def auditor_now() -> Auditor | None:
-    """Who audits what is fitted now; None if nobody does."""
-    return _AUDITOR.get()
+    """Who audits what is fitted now, in this thread; None if nobody does."""
+    audit = _AUDIT.get()
+    if audit is None or audit.is_over or audit.place != _here():
+        return None
+    return audit.auditor
 
 
 @contextmanager
 def audited_by(auditor: Auditor) -> Iterator[None]:
-    """All doors that are opened within are the auditor's."""
-    token = _AUDITOR.set(auditor)
+    """All doors that are opened within are the auditor's.
+
+    An interrupt between two of its steps may leave it open: see `audited`.
+    """
+    audit = _Audit(auditor, _here())
+    token = _AUDIT.set(audit)
     try:
         yield
     finally:
-        _AUDITOR.reset(token)
+        audit.is_over = True
+        _AUDIT.reset(token)
+
+
+def audited(auditor: Auditor, work: Callable[[], T]) -> T:
+    """Do some work of which all doors are the auditor's.
+
+    It is done in a context of its own, so that no interrupt, wherever it comes, leaves
+    the caller's with an auditor.
+    """
+    audit, context = _Audit(auditor, _here()), copy_context()
+    try:
+        context.run(_AUDIT.set, audit)
+        return context.run(work)
+    finally:
+        audit.is_over = True

@@ -138,7 +138,8 @@ class Door:
         PlanUsedUpError
             If a plan has been committed here before.
         ValueError
-            If there is no plan for a finite epsilon, or if what is audited is on books.
+            If there is no plan for a finite epsilon, if what is audited is on books, or
+            if the door was opened within another audit, or within none.
         Refused
             If the records are of several owners who cannot answer such a plan.
         """
@@ -153,6 +154,12 @@ class Door:
                 "what will be asked, or use epsilon=inf."
             )
         _check_unit(self.relation, source)
+        if auditor_now() is not self._auditor:
+            raise ValueError(
+                "A door must be passed within the audit that it was opened in. Got an "
+                "audit that has begun or ended since. Open another door. Nothing was "
+                "read."
+            )
         owners = owners_now()
         if self._auditor is not None and (owners is not None or self._is_booked):
             raise ValueError(

@@ -19,6 +19,7 @@ from skdp.exceptions import Refused, StreamOverError
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.privacy._answers import Answers
+from skdp.privacy._audited import auditor_now
 from skdp.privacy._door import Door, Ledger
 from skdp.privacy._events import ComposedEvent
 from skdp.privacy._owners import owners_now
@@ -60,6 +61,7 @@ class Stream:
         self.answers, self._arriving, self._walking = answers, arriving, walking
         self.objective, self.n_taken = objective, 0
         self.n_parts = solver.n_parts
+        self._auditor = auditor_now()
         # A dict or list that was given may be changed in place.
         self.begun_with = deepcopy(begun_with)
         self.part_size = solver.parts(objective).size
@@ -78,6 +80,12 @@ class Stream:
             raise Refused(
                 "The parts of a stream must be of one owner, since past sums are held "
                 "in one place. Got a part of several owners. Nothing was read."
+            )
+        if auditor_now() is not self._auditor:
+            raise ValueError(
+                "A stream must go on within the audit that it was begun in. Got an "
+                "audit that has begun or ended since. Begin another stream. Nothing "
+                "was read."
             )
         if self.n_taken == self.n_parts:
             raise StreamOverError(

@@ -99,6 +99,27 @@ def test_noise_that_follows_from_the_data_is_refuted(monkeypatch):
     assert {x.kind for x in result.findings} == {"transcript"}
 
 
+class Again(BaseEstimator):
+    """Asks twice of one of two data sets."""
+
+    def fit(self, X, y=None):
+        for _ in range(1 + (X[0, 0] > 0)):
+            DPStandardScaler(1.0, delta=1e-6, bounds=(-1, 1)).fit(X)
+        return self
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_answers_that_only_one_of_two_data_sets_is_asked_refute(sign):
+    first = X.copy()
+    first[0] = sign * np.abs(X[0])
+    other = first.copy()
+    other[0] = -first[0]
+    given = {"epsilon": 1.0, "delta": 1e-6, "neighbour": (other, None)}
+    result = audit_estimator(Again(), first, access="transcript", **given)
+    assert not result.passed
+    assert "number of answers" in result.findings[0].message
+
+
 @pytest.mark.parametrize(
     ("model", "reason"),
     [
@@ -239,12 +260,66 @@ class Says(BaseEstimator):
         return self
 
 
-def test_a_text_is_something_to_look_at():
+def test_a_text_that_is_never_another_refutes():
     other = X.copy()
     other[0] = -other[0]
-    result = audit_estimator(Says(), X, epsilon=1.0, neighbour=(other, None), **FEW)
-    assert "choice_ is always" in repr(result)
-    assert result.passed  # it may be one of few choices
+    given = {"epsilon": 1.0, "neighbour": (other, None)}
+    result = audit_estimator(Says(), X, **given, **FEW)
+    assert "choice_" in result.findings[0].message
+    assert result.passed  # of few fits: it may be one of few choices
+    result = audit_estimator(Says(), X, **given, n_runs=600)
+    assert not result.passed
+    assert result.bounds[0].method == "event"
+
+
+class Shows(BaseEstimator):
+    """An attribute that is there, or is a number, for one of two data sets only."""
+
+    def __init__(self, nothing=None):
+        self.nothing = nothing
+
+    def fit(self, X, y=None):
+        self.noise_ = np.random.default_rng().normal()
+        if X[0, 0] > 0:
+            self.found_ = 1.0
+        elif self.nothing is not None:
+            self.found_ = self.nothing
+        return self
+
+
+@pytest.mark.parametrize("nothing", [None, "nothing"])
+def test_an_attribute_that_is_there_on_one_side_only_refutes(nothing):
+    other = X.copy()
+    other[0] = -other[0]
+    result = audit_estimator(
+        Shows(nothing), X, epsilon=1.0, neighbour=(other, None), n_runs=600
+    )
+    assert not result.passed
+    assert "kind of found_" in result.findings[0].message
+
+
+class Cut(BaseEstimator):
+    """A number with noise, cut at public bounds."""
+
+    def __init__(self, size=0.5, n_seeds=None):
+        self.size, self.n_seeds = size, n_seeds
+
+    def fit(self, X, y=None):
+        rng = np.random.default_rng()
+        if self.n_seeds is not None:
+            rng = np.random.default_rng(rng.integers(self.n_seeds))
+        self.value_ = np.clip(0.5 + self.size * rng.laplace(), 0.0, 1.0)
+        return self
+
+
+def test_numbers_at_a_bound_are_no_repeats():
+    def chance(model):
+        shown = [outputs_of(model.fit(X), None) for _ in range(300)]
+        return repeats(gathered([shown])[0])[1]
+
+    for size in (0.5, 0.2):
+        assert chance(Cut(size)) > 1e-9
+        assert chance(Cut(size, n_seeds=32)) < 1e-9
 
 
 # Refusals -----------------------------------------------------------------------------

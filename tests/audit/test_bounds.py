@@ -6,11 +6,13 @@ import math
 
 import numpy as np
 import pytest
+from scipy.special import ndtri
 from scipy.stats import binom, norm
 
 from skdp.audit._bounds import (
     epsilon_lower_bound,
     epsilon_of_event,
+    epsilon_of_halves,
     epsilon_of_mu,
     epsilon_of_thresholds,
     lower_rate,
@@ -148,3 +150,17 @@ def test_far_samples_are_bounded_too():
 def test_epsilon_of_mu_is_not_above_the_truth():
     assert 0.99999 < epsilon_of_mu(0.2367, 1e-6) / gaussian_epsilon(0.2367, 1e-6) < 1
     assert pure_mu(epsilon_of_mu(0.8, 0.0)) <= 0.8
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6, 0.01, 0.3])
+def test_halves_of_a_release_that_tells_all_it_may_refute_nothing(delta):
+    # Both errors are known of the best test that (epsilon, delta) allows at the middle.
+    for epsilon in (0.1, 1.0, 3.0):
+        power = (math.exp(epsilon) + delta) / (1 + math.exp(epsilon))
+        mu = 2 * float(ndtri(power))
+        found = epsilon_of_halves(mu, delta)
+        assert epsilon * (1 - 1e-4) < found <= epsilon
+        if delta >= 0.01:  # the twin that forgets delta
+            assert epsilon_of_mu(mu, 0.0) > epsilon
+    assert epsilon_of_halves(0.0, delta) == 0.0
+    assert epsilon_of_halves(math.inf, delta) == math.inf
