@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -62,6 +62,12 @@ class UserSource(MemorySource):
         # The size of blocks follows from the number of features alone.
         self.largest_block = self.most_rows
         self.is_stable = True
+
+    def without(self, row: int) -> NoReturn:
+        raise TypeError(
+            "A null record of users must be a user without rows. Got a row. Make the "
+            "table without the user's rows."
+        )
 
     def blocks(self) -> Iterator[Block]:
         yield from self._blocks_of(self._n_rows)

@@ -99,7 +99,8 @@ def by_rule(objective: LinearObjective, budget: Budget) -> Chosen:
     rule = FlowTime.of(objective, budget)
     clip, weight = rule.clip_and_weight(None, None)
     steps = rule.wanted_steps(rule.flow(clip, weight))
-    if objective.loss.n_outputs == 1 and steps < FEW_STEPS:
+    is_accelerated = objective.loss.n_outputs == 1 and objective.loss.is_convex
+    if is_accelerated and steps < FEW_STEPS:
         reason = "noise limits the fit: few accelerated steps with divided noise"
         return Chosen(Nesterov.planned({}, objective, budget), reason)
     reason = "averaged noisy descent on centred rows"

@@ -7,6 +7,7 @@ of `tests.audit.users`.
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,9 +20,12 @@ from skdp._users import Users
 from skdp.audit._replay import replayed, verdict
 from skdp.data import _users
 from skdp.exceptions import UnboundedQueryError
+from skdp.losses import CauchyLoss, HuberHingeLoss, SigmoidLoss, SoftmaxLoss
+from skdp.losses._weighted import weighted
 from skdp.privacy._query import Bound
 from skdp.queries import _exact_gradient
 from skdp.queries._exact_gradient import ExactGradientSum
+from skdp.queries._gradient import Gradients
 from skdp.queries._grid_rows import _PlainGrid
 from skdp.queries._moments import MomentWeights
 from tests.audit import linear_pairs, preconditioned, tables, test_shrunken
@@ -64,6 +68,21 @@ def test_these_queries_state_bounds_of_users():
         for relation in RELATIONS:
             with pytest.raises(UnboundedQueryError):
                 bound.under(relation)
+
+
+@pytest.mark.parametrize("n_outputs", [3, 10])
+@pytest.mark.parametrize("kind", [SoftmaxLoss, HuberHingeLoss, CauchyLoss, SigmoidLoss])
+def test_with_several_outputs_the_diameter_is_that_of_a_ball(kind, n_outputs):
+    """Each output's number is cut by itself, so that a sharper one holds of no user."""
+    own = kind(n_outputs=n_outputs) if kind is not SoftmaxLoss else kind(n_outputs)
+    weights = (1.0, *[0.2] * (n_outputs - 1))
+    for loss in (own, weighted(own, weights)):
+        cell = Cell("noisy_gd", "softmax", "replace_user").objective
+        for clip, share in itertools.product([math.inf, 0.3], [1.0, 0.3]):
+            asked = Gradients(replace(cell, loss=loss), clip, share)
+            for norm in (0.0, 0.1, 1.0, 20.0, math.inf):
+                bound = asked.bound(norm)
+                assert bound.replace_user >= 2 * bound.zero_out_user * (1 - 1e-14)
 
 
 # ------------------------------------------------------------------------- it is tight

@@ -119,10 +119,23 @@ def test_users_of_one_row_are_records_to_the_last_bit(name, adjacency):
 
 
 @quiet
+@every_adjacency
+@pytest.mark.parametrize("name", ["logistic", "regression"])
+def test_what_rows_of_users_round_to_costs_columns_hardly_any_noise(name, adjacency):
+    X, y, ids = table_of(users_of(np.random.default_rng(0), 400, most_rows=1))
+    facts = {"adjacency": adjacency, "random_state": 0, "columns": Range(-1, 1)}
+    of_users = model_of(name, **facts).fit(X, y, groups=ids).privacy_
+    of_rows = model_of(name, **facts, privacy_unit="record").fit(X, y).privacy_
+    assert of_users.sensitivity == of_rows.sensitivity
+    assert 1 < of_users.noise_scale / of_rows.noise_scale < 1.001
+
+
+@quiet
+@pytest.mark.parametrize("columns", [None, Range(-1, 1)])
 @every_model
-def test_no_order_of_rows_changes_a_bit(name):
+def test_no_order_of_rows_changes_a_bit(name, columns):
     users = users_of(np.random.default_rng(0))
-    model = model_of(name, epsilon=10.0, random_state=0)
+    model = model_of(name, epsilon=10.0, random_state=0, columns=columns)
     in_order = numbers(fitted(model, users))
     n_rows = sum(map(len, users))
     order = np.random.default_rng(1).permutation(n_rows)
@@ -174,9 +187,9 @@ def test_no_neighbour_tells_more_than_is_charged(name, adjacency, columns):
         assert found.largest <= 1 + ROUNDING
 
 
-def told(name, pair, adjacency, columns=None, budget=(2.0, 1e-6)):
+def told(name, pair, adjacency, columns=None, budget=(2.0, 1e-6), **params):
     """What a transcript of whole fits tells apart, and both models."""
-    facts = {"epsilon": budget[0], "delta": budget[1], "columns": columns}
+    facts = {"epsilon": budget[0], "delta": budget[1], "columns": columns, **params}
     models = []
 
     def run(users, noise):
@@ -190,6 +203,32 @@ def told(name, pair, adjacency, columns=None, budget=(2.0, 1e-6)):
     records = [model.privacy_.to_json() for model in models]
     assert records[0] == records[1], "what is public depends on a user"
     return verdict(first, second, models[0].privacy_.event), models
+
+
+# Rows of one user have unlike labels, which weigh 1 and 1/40 (Lemma 3f), or three.
+WEIGHTED = {
+    "logistic": {"class_weight": {0: 40.0}},
+    "softmax": {"class_weight": {0: 40.0, 2: 3.0}},
+    "svc": {"class_weight": {1: 3.0}},
+}
+
+
+@quiet
+@every_adjacency
+@pytest.mark.parametrize("name", WEIGHTED)
+def test_no_neighbour_with_weights_of_labels_and_many_rows_tells_more(name, adjacency):
+    rng = np.random.default_rng(3)
+    users, place = users_of(rng), 20
+    along = np.array([0.7, -0.7, 0.7])
+    first = [(along, 0.0)] * 900 + [(-along * 50, 1.0)] * 300
+    others = [[], [(-along, 1.0)], [(-along, 0.0)] * 997, users_of(rng, 1, 1200)[0]]
+    for other in others[:1] if adjacency == "zero_out" else others:
+        # In the midst of the table, so that all rows behind move.
+        pair = [[*users[:place], own, *users[place:]] for own in (first, other)]
+        found, _ = told(name, pair, adjacency, **WEIGHTED[name])
+        assert found.largest <= 1 + ROUNDING
+    same = [[*users[:place], [(x, 0.0)] * k] for x, k in ((along, 1024), (along, 1))]
+    assert told(name, same, adjacency, **WEIGHTED[name])[0].largest < 2e-2
 
 
 @quiet
@@ -266,6 +305,8 @@ def test_a_source_of_users_is_not_read_as_one_of_records():
     source = UserSource(X, np.zeros(8), equal_shares(codes, 2), 2)
     assert source.n_samples == 2
     assert sum(len(block.y) for block in source.blocks()) == 8
+    with pytest.raises(TypeError, match="a user without rows"):
+        source.without(0)
     for key, kind in SOLVERS.items():
         assert kind.takes_users == (key in TAKES_USERS)
 
