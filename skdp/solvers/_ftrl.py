@@ -139,7 +139,8 @@ class FTRL(Descent):
         return Parts(size, self.n_parts, self.steps_per_part, self.band)
 
     def sensitivity(self, objective: LinearObjective) -> float:
-        # Of all weighted sums, in which each answer counts in units of its own bound.
+        # Of all weighted sums, in which each answer counts in units of its own bound;
+        # the grid of the noise adds to it (`Parts.on_grid`).
         return self.parts(objective).joint
 
     def plan(self, objective: LinearObjective) -> Plan:
