@@ -316,6 +316,20 @@ class Plan:
 
     lines: tuple[Line | Part, ...]
     declared: Callable[[float], Event] | None = None
+
+    def __post_init__(self) -> None:
+        cut = [
+            line
+            for line in self.lines
+            if isinstance(line, Line) and isinstance(line.sample, Buckets)
+        ]
+        # Answers go through the records once, for all lines together.
+        if len(cut) > 1:
+            raise TypeError(
+                "A plan must have at most one line about buckets or parts. Got "
+                f"{len(cut)}. Declare the others as a Part, with a plan of its own."
+            )
+
     is_seen: bool = False
 
     def event(self, noise_multiplier: float, relation: Relation) -> Event:

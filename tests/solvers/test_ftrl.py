@@ -131,6 +131,13 @@ def test_all_answers_cost_one_with_the_joint_bound():
     assert plan.event(2.0, "zero_out") == GaussianEvent(2.0)
 
 
+def test_two_lines_of_parts_would_mix_their_weights_and_are_refused():
+    line = Line(6, sample=Parts(5, 3, 2, 500))
+    with pytest.raises(TypeError, match="at most one line about buckets or parts"):
+        Plan((line, line))
+    Plan((line, plan_module.Part(Plan((line,)))))
+
+
 def test_other_noise_is_refused():
     with pytest.raises(TypeError, match="law whose cost is known"):
         Line(6, law=Spherical(), sample=Parts(5, 3, 2, 500))
