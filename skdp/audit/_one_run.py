@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import is_classifier
+from sklearn.utils import check_random_state
 
 from skdp import _validation as check
 from skdp._floats import FloatArray, IntArray
@@ -25,6 +26,7 @@ from skdp.audit._one_run_report import OneRunAudit, OneRunBounds
 from skdp.audit._parameters import fitted, fresh
 from skdp.audit._replay import NullRecord
 from skdp.audit._tables import as_table, stacked
+from skdp.privacy._entropy import SystemEntropy
 from skdp.privacy._gaussian import gaussian_mu
 
 Score = Callable[[Any, CanaryPairs], FloatArray]
@@ -179,7 +181,7 @@ def audit_one_run(
     facts = facts_of(estimator, y, relation_of(estimator, adjacency))
     confidence = _check_confidence(confidence)
     # Without a seed they are the system's: an estimator may draw from NumPy's own.
-    draws = np.random.RandomState(_seed_of_coins(random_state))
+    draws = check_random_state(_seed_of_coins(random_state))
     beside, pairs = _planted(canaries, X, n_canaries, facts, draws, estimator)
     r = _n_guesses(n_guesses, len(pairs))
     coins = draws.randint(2, size=len(pairs))
@@ -197,9 +199,11 @@ def audit_one_run(
     )
 
 
-def _seed_of_coins(random_state: int | None) -> int | None:
+def _seed_of_coins(random_state: int | None) -> int:
+    if random_state is None:
+        return int(SystemEntropy().words(1)[0]) % 2**32
     # A stream of their own: an estimator with the same seed must not draw the coins.
-    return None if random_state is None else (random_state + 1) * 2654435761 % 2**32
+    return (random_state + 1) * 2654435761 % 2**32
 
 
 def _expected(claim: Claim, guesses: Guesses, confidence: float) -> OneRunBounds | None:

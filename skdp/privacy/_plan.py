@@ -312,10 +312,16 @@ class Plan:
         lines together.
     is_seen : bool, default=False
         Whether an event that is declared pays for every answer as one that is seen.
+
+    Raises
+    ------
+    TypeError
+        If several lines are about buckets.
     """
 
     lines: tuple[Line | Part, ...]
     declared: Callable[[float], Event] | None = None
+    is_seen: bool = False
 
     def __post_init__(self) -> None:
         cut = [
@@ -329,8 +335,6 @@ class Plan:
                 "A plan must have at most one line about buckets or parts. Got "
                 f"{len(cut)}. Declare the others as a Part, with a plan of its own."
             )
-
-    is_seen: bool = False
 
     def event(self, noise_multiplier: float, relation: Relation) -> Event:
         """Everything that will be released, for accounting."""
