@@ -233,7 +233,7 @@ def of_the_page(text, names):
         if line.startswith("|"):
             is_old = True
             if told:
-                found[told] += re.findall(r"[-\d.e]+ ± [-\d.e]+", line)
+                found[told] += re.findall(r"[-+\d.e]+ ± [-+\d.e]+", line)
         elif line:
             told, is_old = None if is_old else told, False
             named = [word for word in re.findall(r"\w+", line) if word in names]
