@@ -137,4 +137,4 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
 
 clean:
-	rm -rf $(VENV) $(OLDEST_VENV) $(PEERS_VENV) build *.egg-info demo docs/_build docs/gallery docs/reference
+	rm -rf $(VENV) $(OLDEST_VENV) $(PEERS_VENV) build *.egg-info demo docs/_build docs/gallery docs/reference docs/sg_execution_times.rst
