@@ -7,12 +7,13 @@ import os
 import sys
 import warnings
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
 sys.path[:0] = [str(ROOT), str(HERE)]
 
-# Beside this file, and above it: found only now.
+# Beside this file, and above it: found only now, which is why they come late (E402).
 import _links  # noqa: E402
 import _reference  # noqa: E402
 
@@ -88,15 +89,17 @@ html_theme_options = {
 }
 
 
-def setup(app: object) -> None:
+def setup(app: Any) -> None:
     """Links to files of the repository become names of files."""
-    app.connect("source-read", _links.outside)  # type: ignore[attr-defined]
-    app.connect("autodoc-skip-member", _skipped)  # type: ignore[attr-defined]
+    app.connect("source-read", _links.outside)
+    app.connect("autodoc-skip-member", _skipped)
     # Before numpydoc reads them.
-    app.connect("autodoc-process-docstring", _links.plain, priority=100)  # type: ignore[attr-defined]
+    app.connect("autodoc-process-docstring", _links.plain, priority=100)
 
 
-def _skipped(app, kind, name, obj, skip, options):  # type: ignore[no-untyped-def]
+def _skipped(
+    app: Any, kind: str, name: str, obj: Any, skip: bool, options: Any
+) -> bool | None:
     """What scikit-learn's base classes bring is in scikit-learn's reference."""
     module = getattr(inspect.unwrap(obj), "__module__", "") if callable(obj) else ""
     return True if str(module).startswith("sklearn.") else None

@@ -262,3 +262,21 @@ class PrivateEstimator(StoredEstimator):
         `in_books` whether its fit will be charged to a ledger or to a search, where
         ``"auto"`` takes such noise by itself.
         """
+
+
+class PrivateRelease(PrivateEstimator):
+    """Budget, books and noise of what is released without a model."""
+
+    def __init__(
+        self,
+        epsilon: float,
+        delta: float,
+        adjacency: Any,
+        random_state: int | None,
+        ledger: Any,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.adjacency = adjacency
+        self.random_state = random_state
+        self.ledger = ledger

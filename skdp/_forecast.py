@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from skdp._card import card
 from skdp._quiet import warn_once
 from skdp.exceptions import NoiseDominatesWarning
 from skdp.privacy._accounting import Budget
@@ -161,13 +161,5 @@ class Forecast(Signal):
             "noise in a coefficient": f"{self.noise_to_signal:.2g} times its scale",
             "little noise from": f"{self.records_for_little_noise:,} {self.counted} on",
         }
-        rows = "".join(
-            f"<tr><th style='text-align:left'>{html.escape(name)}</th>"
-            f"<td style='text-align:left'>{html.escape(value)}</td></tr>"
-            for name, value in told.items()
-        )
-        color = "#b42318" if self.noise_dominates else "#1a7f37"
-        return (
-            f"<div><p style='border-left:4px solid {color};padding-left:8px'><b>"
-            f"{self.verdict.capitalize()}</b></p><table>{rows}</table></div>"
-        )
+        verdict, is_good = self.verdict.capitalize(), not self.noise_dominates
+        return card(verdict, told.items(), is_good=is_good)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import html
 import json
 import math
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from skdp._card import card
 from skdp._floats import FloatArray
 
 if TYPE_CHECKING:
@@ -194,16 +194,7 @@ class AuditResult:
         return "\n".join([self.sentence(), *lines])
 
     def _repr_html_(self) -> str:
-        color = "#1a7f37" if self.passed else "#b42318"
-        rows = "".join(
-            f"<tr><th style='text-align:left'>{html.escape(name)}</th>"
-            f"<td style='text-align:left'>{html.escape(value)}</td></tr>"
-            for name, value in self._rows()
-        )
-        return (
-            f"<div><p style='border-left:4px solid {color};padding-left:8px'>"
-            f"<b>{html.escape(self.sentence())}</b></p><table>{rows}</table></div>"
-        )
+        return card(self.sentence(), self._rows(), is_good=self.passed)
 
 
 def _how(bound: EpsilonBound) -> str:

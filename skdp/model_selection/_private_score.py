@@ -18,7 +18,12 @@ from sklearn.utils.validation import (
     column_or_1d,
 )
 
-from skdp._base import PUBLIC_OF_TABLES, DeclaredEstimator, PrivateEstimator
+from skdp._base import (
+    PUBLIC_OF_TABLES,
+    DeclaredEstimator,
+    PrivateEstimator,
+    PrivateRelease,
+)
 from skdp._floats import FloatArray
 from skdp._input import check_rows, check_targets, without_data
 from skdp.data import Table
@@ -290,22 +295,8 @@ def released_statistic(
     return found
 
 
-class ScoreRelease(PrivateEstimator):
+class ScoreRelease(PrivateRelease):
     """Budget, books and noise of one score."""
-
-    def __init__(
-        self,
-        epsilon: float,
-        delta: float,
-        adjacency: Any,
-        random_state: int | None,
-        ledger: Any,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.adjacency = adjacency
-        self.random_state = random_state
-        self.ledger = ledger
 
     def _relation(self) -> Relation:
         return check_row_relation(self.adjacency)

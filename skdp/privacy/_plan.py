@@ -177,7 +177,9 @@ class Parts(Buckets):
     @property
     def joint(self) -> float:
         """Bound of all weighted sums together, of answers bounded by 1."""
-        exact = joint_norm(self.times, self.asks, self.band)
+        found = joint_norm(self.times, self.asks, self.band)
+        # Roundings of the weights, of their sums and of the norm (docs/proofs/ftrl.md).
+        exact = found * (1 + (3 * self.band + self.asks + self.times) * 2.0**-52)
         return exact + root_slack(self.times, self.band, self.size)
 
     def on_grid(self, law: NoiseLaw, multiplier: float, size: int) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 import math
 from dataclasses import MISSING, dataclass, fields
@@ -11,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from skdp import __version__
+from skdp._card import card
 from skdp._versions import FIRST_VERSION, check_schema, check_version, warn_of_version
 from skdp.privacy._adjacency import Relation, check_relation
 from skdp.privacy._codec import event_from_dict, event_to_dict
@@ -228,16 +228,7 @@ class PrivacyRecord:
         return "\n".join([self.statement(), *lines])
 
     def _repr_html_(self) -> str:
-        color = "#1a7f37" if self.is_private else "#b42318"
-        rows = "".join(
-            f"<tr><th style='text-align:left'>{html.escape(name)}</th>"
-            f"<td style='text-align:left'>{html.escape(value)}</td></tr>"
-            for name, value in self._rows()
-        )
-        return (
-            f"<div><p style='border-left:4px solid {color};padding-left:8px'>"
-            f"<b>{html.escape(self.statement())}</b></p><table>{rows}</table></div>"
-        )
+        return card(self.statement(), self._rows(), is_good=self.is_private)
 
 
 def _read_fields(stored: Any) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from skdp._base import PUBLIC_OF_DECLARED, PrivateEstimator
+from skdp._base import PUBLIC_OF_DECLARED, PrivateRelease
 from skdp._floats import FloatArray
 from skdp._validation import check_count
 from skdp.data import Source
@@ -189,22 +189,8 @@ def _no_targets(rows: Any) -> Any:
     return None if isinstance(rows, StreamRows) else np.zeros(len(rows))
 
 
-class _Release(PrivateEstimator):
+class _Release(PrivateRelease):
     """Budget, books and noise of one description."""
-
-    def __init__(
-        self,
-        epsilon: float,
-        delta: float,
-        adjacency: Any,
-        random_state: int | None,
-        ledger: Any,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.adjacency = adjacency
-        self.random_state = random_state
-        self.ledger = ledger
 
     def run(
         self,
