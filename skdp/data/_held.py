@@ -11,7 +11,14 @@ from scipy.sparse import issparse, vstack
 
 from skdp.data._memory import MemorySource
 from skdp.data._offset import WithOffset
-from skdp.data._source import Block, Elsewhere, Source, elsewhere, nothing
+from skdp.data._source import (
+    Block,
+    Elsewhere,
+    Source,
+    elsewhere,
+    holds_users,
+    nothing,
+)
 
 
 def held(source: Source) -> Block:
@@ -28,7 +35,7 @@ def held(source: Source) -> Block:
         return source.whole()
     if type(source) is WithOffset:
         return held(source.records)
-    if getattr(source, "is_of_users", False):
+    if holds_users(source):
         raise TypeError(
             "The rows of users must be read block by block, with their shares. Got a "
             "reader that takes each row for a record."

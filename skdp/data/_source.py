@@ -64,6 +64,11 @@ def holds_rows(source: Source) -> bool:
     return getattr(source, "holds_rows", True)
 
 
+def holds_users(source: Any) -> bool:
+    """Whether the records of a source are users, whose rows come with shares."""
+    return getattr(source, "is_of_users", False)
+
+
 def has_shares(present: NDArray[Any] | None) -> bool:
     """Whether rows of users count with shares; public."""
     return present is not None and present.dtype != np.bool_

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, NoReturn
 
 import numpy as np
+from scipy.sparse import issparse, vstack
 
 from skdp._floats import FloatArray, IntArray
 from skdp.data._memory import MemorySource
-from skdp.data._source import Block
+from skdp.data._source import Block, Source, nothing
 
 # Of a user with more rows the first so many count: what rounding does to each of them
 # is charged for all (docs/proofs/users.md, Lemma 3).
@@ -55,6 +57,17 @@ class UserSource(MemorySource):
     """
 
     is_of_users = True
+
+    @classmethod
+    def copied(cls, source: Source) -> UserSource:
+        """What a view of users shows, in memory."""
+        empty = replace(nothing(source), present=np.empty(0))
+        blocks = list(source.blocks()) or [empty]
+        rows = [block.X for block in blocks]
+        X = vstack(rows, format="csr") if issparse(rows[0]) else np.concatenate(rows)
+        y = np.concatenate([block.y for block in blocks])
+        shares = np.concatenate([block.present for block in blocks])
+        return cls(X, y, shares, source.n_samples)
 
     def __init__(self, X: Any, y: FloatArray, shares: FloatArray, n_users: int) -> None:
         super().__init__(X, y, shares)

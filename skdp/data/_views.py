@@ -21,6 +21,7 @@ from skdp.data._source import (
     Source,
     elsewhere,
     holds_rows,
+    holds_users,
     is_stable,
     n_places,
     nothing,
@@ -36,7 +37,7 @@ class _View(ABC):
         self.largest_block = source.largest_block
         self.is_row_major = source.is_row_major
         self.is_stable, self.holds_rows = is_stable(source), holds_rows(source)
-        self.holds_rows = getattr(source, "holds_rows", True)
+        self.is_of_users = holds_users(source)
         self.amplification = getattr(source, "amplification", 1.0)
         self.cells = getattr(source, "cells", 0)
 

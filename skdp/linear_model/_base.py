@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -20,7 +20,7 @@ from skdp._users import Users
 from skdp._validation import check_data_norm, check_real
 from skdp.data import Centring, Source
 from skdp.io._rows import StreamRows, records
-from skdp.io._takes import TakesSources
+from skdp.io._takes import TakesSources, fit_through
 from skdp.linear_model._forecast import forecast_of
 from skdp.linear_model._parts import (
     check_unchanged,
@@ -82,7 +82,7 @@ def _source(X: Any, y: Any, users: Users | None, budget: Budget) -> Source:
 class DPEstimator(TakesSources, PrivateEstimator):
     """Solver and privacy record of a private model.
 
-    A subclass's ``fit`` validates its input, states the loss and the regularisation,
+    A subclass's ``_fit`` validates its input, states the loss and the regularisation,
     calls `_solve`, and copies the solution to fitted attributes. `_products` clips rows
     by the record of the fit, whatever the parameters have become since.
     """
@@ -95,6 +95,42 @@ class DPEstimator(TakesSources, PrivateEstimator):
     row_norm_: float
     shrinkage_: float
     coef_: Any
+
+    def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
+        """Fit the model privately.
+
+        Parameters
+        ----------
+        X : array-like, CSR, data frame or source of shape (n_samples, n_features)
+            Finite numbers. float32 stays float32; CSR stays CSR. With `columns` a table
+            of what is declared. A source of `skdp.io` is read where it lies.
+        y : array-like of shape (n_samples,)
+            Labels of a classifier, finite targets of a regressor. Left out with a
+            source, which has its target; then `classes` of a classifier must be
+            declared.
+        groups : array-like of shape (n_samples,) or None, default=None
+            With ``privacy_unit="user"`` whose each row is: integers or texts, none
+            missing. A categorical declares users without rows as well.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            For a parameter or input out of range, for ids without
+            ``privacy_unit="user"``, and the other way round. Nothing was spent, and the
+            estimator is as it was before.
+        BudgetExceeded
+            If the ledger's cap does not allow this fit. Nothing was read or spent.
+        """
+        with self._all_or_nothing():
+            return fit_through(self, X, y, lambda: self._fit(X, y, groups=groups))
+
+    @abstractmethod
+    def _fit(self, X: Any, y: Any, *, groups: Any = None) -> Self:
+        """Fit; the estimator is put back by the caller if this fails."""
 
     def _check_privacy_params(self) -> Budget:
         norm = check_data_norm(self.data_norm)

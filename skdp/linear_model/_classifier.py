@@ -77,33 +77,6 @@ class LinearClassifier(ClassifierMixin, DPEstimator):
         self.ledger = ledger
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Fit the model privately.
-
-        Parameters
-        ----------
-        X : array-like, CSR, data frame or source of shape (n_samples, n_features)
-            Finite numbers. float32 stays float32; CSR stays CSR. With `columns` a table
-            of what is declared. A source of `skdp.io` is read where it lies.
-        y : array-like of shape (n_samples,)
-            Labels. Left out with a source, which has its target; then `classes` must
-            be declared.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError, TypeError
-            For a parameter or input out of range. Nothing was spent, and the estimator
-            is as it was before.
-        BudgetExceeded
-            If the ledger's cap does not allow this fit. Nothing was read or spent.
-        """
-        with self._all_or_nothing():
-            return fit_through(self, X, y, lambda: self._fit(X, y))
-
     # scikit-learn has no types.
     @available_if(takes_parts)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None) -> Self:

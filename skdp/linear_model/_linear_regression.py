@@ -8,10 +8,9 @@ import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.linear_model._regressor import LinearRegressor
-from skdp.linear_model._users import ProtectsUsers
 
 
-class DPLinearRegression(ProtectsUsers, LinearRegressor):
+class DPLinearRegression(LinearRegressor):
     r"""Linear regression with differential privacy.
 
     Minimises ``mean_i (y_i - x_i w - b)^2 / 2 + alpha / 2 * ||w, b||^2`` privately:

@@ -10,7 +10,6 @@ from scipy.special import expit, softmax
 from skdp._label_weights import unweighted
 from skdp._validation import check_bool
 from skdp.linear_model._classifier import LinearClassifier
-from skdp.linear_model._users import ProtectsUsers
 from skdp.losses import LogisticLoss, Loss, SoftmaxLoss
 
 
@@ -46,7 +45,7 @@ class LogisticModel(LinearClassifier):
         return np.asarray(np.log(self.predict_proba(X)))
 
 
-class DPLogisticRegression(ProtectsUsers, LogisticModel):
+class DPLogisticRegression(LogisticModel):
     r"""Logistic regression with differential privacy.
 
     Minimises ``C * sum_i log-loss(y_i, x_i W) + ||W||^2 / 2`` privately. Two classes

@@ -38,32 +38,6 @@ class LinearRegressor(RegressorMixin, DPEstimator):
     A subclass documents the parameters.
     """
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Fit the model privately.
-
-        Parameters
-        ----------
-        X : array-like, CSR, data frame or source of shape (n_samples, n_features)
-            Finite numbers. float32 stays float32; CSR stays CSR. With `columns` a table
-            of what is declared. A source of `skdp.io` is read where it lies.
-        y : array-like of shape (n_samples,)
-            Finite targets. Left out with a source, which has its target.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError, TypeError
-            For a parameter or input out of range. Nothing was spent, and the estimator
-            is as it was before.
-        BudgetExceeded
-            If the ledger's cap does not allow this fit. Nothing was read or spent.
-        """
-        with self._all_or_nothing():
-            return fit_through(self, X, y, lambda: self._fit(X, y))
-
     @property
     def _is_penalised(self) -> bool:
         return bool(self.alpha)

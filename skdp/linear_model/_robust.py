@@ -7,7 +7,6 @@ from typing import Any
 
 from skdp._validation import check_choice
 from skdp.linear_model._classifier import LinearClassifier
-from skdp.linear_model._users import ProtectsUsers
 from skdp.losses import CauchyLoss, Loss, SigmoidLoss
 
 LOSSES: dict[str, Callable[[int], Loss]] = {
@@ -16,7 +15,7 @@ LOSSES: dict[str, Callable[[int], Loss]] = {
 }
 
 
-class DPRobustClassifier(ProtectsUsers, LinearClassifier):
+class DPRobustClassifier(LinearClassifier):
     r"""Linear classification with wrong labels in mind, with differential privacy.
 
     Minimises ``C * sum_i loss(y_i, x_i W) + ||W||^2 / 2`` privately for a loss that is

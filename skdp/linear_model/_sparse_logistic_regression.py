@@ -48,6 +48,10 @@ class DPSparseLogisticRegression(SparseModel, LogisticModel):
     adjacency : {"replace_one", "zero_out"}, default="replace_one"
         What neighbouring data sets are: one record exchanged for any other, or for
         the null record, which contributes nothing.
+    privacy_unit : {"record", "user"}, default="record"
+        What neighbours differ in: one row, or all rows of one user, whose ids come by
+        ``fit(X, y, groups=ids)``. Then each user counts as one record, with the mean
+        over the own rows, and `adjacency` is of users (``docs/users.md``).
     data_norm : float in [1e-100, 1e100], default=1.0
         L2 norm to which rows are clipped, in units of the features.
     feature_bound : float in [1e-100, 1e100] or None, default=None
@@ -138,6 +142,7 @@ class DPSparseLogisticRegression(SparseModel, LogisticModel):
         columns: Any = None,
         delta: float = 1e-6,
         adjacency: str = "replace_one",
+        privacy_unit: str = "record",
         data_norm: float = 1.0,
         feature_bound: float | None = None,
         n_nonzero_coefs: int | None = None,
@@ -156,6 +161,7 @@ class DPSparseLogisticRegression(SparseModel, LogisticModel):
         self.columns = columns
         self.delta = delta
         self.adjacency = adjacency
+        self.privacy_unit = privacy_unit
         self.data_norm = data_norm
         self.feature_bound = feature_bound
         self.n_nonzero_coefs = n_nonzero_coefs

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from skdp.linear_model._classifier import LinearClassifier
-from skdp.linear_model._users import ProtectsUsers
 from skdp.losses import HuberHingeLoss, Loss
 
 
-class DPLinearSVC(ProtectsUsers, LinearClassifier):
+class DPLinearSVC(LinearClassifier):
     r"""Linear support vector classification with differential privacy.
 
     Minimises ``C * sum_i hinge(y_i, x_i W) + ||W||^2 / 2`` privately, where the corner

@@ -14,7 +14,6 @@ from skdp._input import check_rows
 from skdp._output import in_dtype
 from skdp._rows import clip_rows
 from skdp._validation import check_bool, check_count, check_data_norm
-from skdp.io._rows import unlabelled
 from skdp.io._takes import AppendsToSources, fit_through, shown
 from skdp.preprocessing._output_norm import BringsToNorm
 from skdp.preprocessing._private import PrivateTransformer
@@ -58,6 +57,10 @@ class DPPCA(
     adjacency : {"replace_one", "zero_out"}, default="replace_one"
         What neighbouring data sets are: one record exchanged for any other, or for
         the null record, which contributes nothing.
+    privacy_unit : {"record", "user"}, default="record"
+        What neighbours differ in: one row, or all rows of one user, whose ids come by
+        ``fit(X, groups=ids)``. Then each user counts as one record, with the mean of
+        the moments of the own rows, and `adjacency` is of users (``docs/users.md``).
     n_components : int or None, default=None
         Number of components, at most the number of features. None: all.
     data_norm : float in [1e-100, 1e100], default=1.0
@@ -121,6 +124,7 @@ class DPPCA(
         epsilon: float = 1.0,
         delta: float = 1e-6,
         adjacency: str = "replace_one",
+        privacy_unit: str = "record",
         n_components: int | None = None,
         data_norm: float = 1.0,
         center: bool = True,
@@ -130,13 +134,14 @@ class DPPCA(
         self.epsilon = epsilon
         self.delta = delta
         self.adjacency = adjacency
+        self.privacy_unit = privacy_unit
         self.n_components = n_components
         self.data_norm = data_norm
         self.center = center
         self.random_state = random_state
         self.ledger = ledger
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
         """Release the second moments privately.
 
         Parameters
@@ -144,6 +149,9 @@ class DPPCA(
         X : array-like of shape (n_samples, n_features)
             Finite numbers.
         y : ignored
+        groups : array-like of shape (n_samples,) or None, default=None
+            With ``privacy_unit="user"`` whose each row is: integers or texts, none
+            missing. A categorical declares users without rows as well.
 
         Returns
         -------
@@ -158,15 +166,15 @@ class DPPCA(
             If the ledger's cap does not allow this fit. Nothing was read or spent.
         """
         with self._all_or_nothing():
-            return fit_through(self, X, None, lambda: self._fit(X))
+            return fit_through(self, X, None, lambda: self._fit(X, groups))
 
-    def _fit(self, given: Any) -> Self:
+    def _fit(self, given: Any, groups: Any) -> Self:
         budget = self._check_privacy_params()
         norm = check_data_norm(self.data_norm)
         check_bool("center", self.center)
         X = check_rows(self, shown(given), reset=True, accept_sparse=False)
         n_components = _checked_components(self.n_components, X.shape[1])
-        source = unlabelled(given, X, budget)
+        source = self._source(given, X, groups, budget)
         weights = MomentWeights(_MEAN_WEIGHT if self.center else 0.0, 0.0)
         sums = MomentSums(weights, source.n_samples, X.shape[1], norm)
         answers = self._commit(

@@ -353,6 +353,7 @@ class LocalAnswers(Answers):
     def inside(
         self, algorithm: Inside, hear: Callable[[Any], None] | None = None
     ) -> Any:
+        self._check_shares(algorithm)
         lines = [self._within(number) for number in range(len(self._plan.lines))]
         heard: Any = None
         released: Any = None
@@ -378,14 +379,18 @@ class LocalAnswers(Answers):
             reading.close()
         return released
 
+    def _check_shares(self, algorithm: Inside) -> None:
+        """Refuse users where rows do not count with their shares."""
+        if is_of_users(self.relation) and not getattr(algorithm, "takes_shares", False):
+            raise TypeError(
+                "An algorithm within the walls must be for records, or multiply what "
+                "each row adds by its share. Got users, and one that does not. Use "
+                "ask(). Nothing was read."
+            )
+
     def _within(self, number: int) -> Line:
         """A line that an algorithm may answer which reads all records, or raise."""
         line = self._line(number)
-        if is_of_users(self.relation):
-            raise TypeError(
-                "An algorithm within the walls must be for records. Got users, whose "
-                "rows count with shares. Use ask(). Nothing was read."
-            )
         if self._left[number] < line.times:
             raise PlanUsedUpError(
                 "All answers of a plan must be left for an algorithm within the walls. "

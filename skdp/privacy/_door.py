@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, Protocol
 
+from skdp.data import holds_users
 from skdp.exceptions import PlanUsedUpError
 from skdp.privacy._accounting import Budget, calibrate
 from skdp.privacy._adjacency import Relation, is_of_users
@@ -212,7 +213,7 @@ class Door:
 
 def _check_unit(relation: Relation, source: Any) -> None:
     """Refuse users whose rows are not known to be theirs, and records with users."""
-    if is_of_users(relation) != getattr(source, "is_of_users", False):
+    if is_of_users(relation) != holds_users(source):
         raise ValueError(
             f"A release under {relation!r} must be of records, or of users whose rows "
             "are known to be theirs, as the relation says. Got the other. Nothing was "

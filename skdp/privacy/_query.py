@@ -149,7 +149,8 @@ class Inside(Protocol):
     """An algorithm that must read within the walls, for several answers of its own.
 
     It computes exact numbers in the order of the plan's lines, and is told what became
-    of each with noise; what leaves is what lines that are not hidden released.
+    of each with noise; what leaves is what lines that are not hidden released. One that
+    may read users has an attribute `takes_shares` that is True.
     """
 
     def bound(self, line: int, done: int) -> float:

@@ -68,7 +68,8 @@ class ValueRows:
             zero_out=self.length * one_record * (1 + 1e-12),
             replace_one=self.length * two_records * (1 + 1e-12),
         )
-        return grid_bound(bound, self.length, self.objective, residual_clip)
+        bound = grid_bound(bound, self.length, self.objective, residual_clip)
+        return bound.of_shares()
 
     @property
     def length(self) -> float:

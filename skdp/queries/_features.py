@@ -54,7 +54,7 @@ def feature_bound(
     two_records = 2 * one_record
     entry = min(objective.entry_bound, entry_clip)
     bound = Bound(zero_out=entry * one_record, replace_one=entry * two_records)
-    return grid_bound(bound, entry, objective, residual_clip)
+    return grid_bound(bound, entry, objective, residual_clip).of_shares()
 
 
 def rows_bound(
@@ -74,7 +74,8 @@ def rows_bound(
         zero_out=one_record * objective.data_norm,
         replace_one=2 * one_record * objective.data_norm,
     )
-    return grid_bound(bound, objective.data_norm, objective, residual_clip)
+    bound = grid_bound(bound, objective.data_norm, objective, residual_clip)
+    return bound.of_shares()
 
 
 class BoundedFeatures(FeaturesPart):

@@ -10,8 +10,9 @@ Frobenius norms; t is the constant in the intercept's column (0 without an inter
 the weight of the targets and h that of their squares; parts of weight 0 are left out.
 The number of records is public and not summed.
 Rows and targets are whole numbers of a public unit, and rows are never longer than the
-bound, so that all sums are exact in any order. Sensitivities are derived in
-``docs/proofs/adassp.md``.
+bound, so that all sums are exact in any order. A row of a user is multiplied by the
+root of its share, and so is the constant 1 beside it, before they are. Sensitivities
+are derived in ``docs/proofs/adassp.md``.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ class MomentWeights:
         return Bound(
             zero_out=self.record_norm() * (1 + 1e-12),
             replace_one=self.record_distance() * (1 + 1e-12),
-        )
+        ).of_shares()
 
 
 @dataclass(frozen=True)
@@ -146,21 +147,23 @@ class MomentSums(Summed):
         # Kept, since memory that is new each time takes longer than the arithmetic.
         scratch = np.empty((_DENSE_ROWS, self.n_features))
         for block in blocks_of(reader, rows):
-            for X, v in self._pieces(block):
-                total.add(whole_rows(X, self.data_norm, scratch), v)
+            for X, v, root in self._pieces(block):
+                rows = whole_rows(X, self.data_norm, scratch)
+                total.add(*_of_roots(rows, v, root))
         return total.whole()
 
-    def _pieces(self, block: Block) -> Iterator[tuple[Any, FloatArray]]:
-        """Rows of records that are there, as many as add up exactly, with targets."""
-        X, v = block.X, self._whole_targets(block.y)
+    def _pieces(self, block: Block) -> Iterator[tuple[Any, FloatArray, FloatArray]]:
+        """Rows that count, as many as add up exactly, with targets and roots."""
+        X, v, root = block.X, self._whole_targets(block.y), whole_roots(block)
         if block.present is not None:
-            X, v = X[block.present], v[block.present]
+            X, v, root = X[root > 0], v[root > 0], root[root > 0]
         size = _SPARSE_ROWS if issparse(X) else _DENSE_ROWS
         if len(v) <= size:
-            yield X, v
+            yield X, v, root
             return
         for start in range(0, len(v), size):
-            yield X[start : start + size], v[start : start + size]
+            run = slice(start, start + size)
+            yield X[run], v[run], root[run]
 
     def _whole_targets(self, y: FloatArray) -> FloatArray:
         if self.weights.target == 0:
@@ -213,19 +216,19 @@ class _Total:
         # What is not in whole sums yet, of so many rows.
         self._part, self._n_part = np.zeros((d, d)), 0
 
-    def add(self, X: Any, v: FloatArray) -> None:
-        """Add rows, at most as many as add up exactly, with their targets."""
+    def add(self, X: Any, v: FloatArray, constant: FloatArray) -> None:
+        """Add rows, at most as many as add up exactly, with targets and constants."""
         if issparse(X):
             self._rows_rows.add((X.T @ X).toarray())
-            v = v.astype(np.int64)
+            v, constant = v.astype(np.int64), constant.astype(np.int64)
         else:
             self._add_products(X)
         self._rows_targets.add(X.T @ v)
         if self._has_squares:
             self._squares.add(v @ v)
         if self._has_rows:
-            self._rows.add(np.asarray(X.sum(axis=0)).ravel())
-            self._targets.add(v.sum())
+            self._rows.add(X.T @ constant)
+            self._targets.add(constant @ v)
 
     def _add_products(self, X: FloatArray) -> None:
         if self._n_part + len(X) > _DENSE_ROWS:
@@ -250,11 +253,39 @@ def _moments(sums: Sums) -> Moments:
     square = _LARGEST**-2
     return Moments(
         rows_rows.value() * square,
-        rows.value() / _LARGEST,
+        rows.value() * square,
         rows_targets.value() * square,
-        float(targets.value()) / _LARGEST,
+        float(targets.value()) * square,
         float(squares.value()) * square,
     )
+
+
+def whole_roots(block: Block) -> FloatArray:
+    """Roots of the shares of a block's rows, in whole numbers of 2^-21, cut.
+
+    Those of records are 2^21, or 0 of null records. The squares of a user's add up to
+    at most 4^21.
+    """
+    if block.present is None:
+        return np.full(len(block.y), _LARGEST)
+    return np.floor(np.sqrt(block.present.astype(np.float64)) * _LARGEST)
+
+
+def _of_roots(
+    rows: Any, v: FloatArray, root: FloatArray
+) -> tuple[Any, FloatArray, FloatArray]:
+    """Rows and targets times the roots, cut towards 0, and the roots.
+
+    A row is then a root times a row that is no longer than the bound, and so is its
+    target: what they contribute is the share times what a record may.
+    """
+    if (root == _LARGEST).all():
+        return rows, v, root
+    shrinking, v = root / _LARGEST, np.trunc(v * (root / _LARGEST))
+    if not issparse(rows):
+        return np.trunc(rows * shrinking[:, None]), v, root
+    data = rows.data * np.repeat(shrinking, np.diff(rows.indptr))
+    return with_entries(rows, np.trunc(data).astype(np.int64)), v, root
 
 
 def whole_rows(X: Any, bound: float, scratch: FloatArray | None = None) -> Any:

@@ -40,7 +40,8 @@ def split_bound(
         objective.loss.zero_out_bound(objective.row_norm * weights_norm), residual_clip
     )
     bound = Bound(zero_out=one_record, replace_one=2 * one_record)
-    return grid_bound(bound, objective.data_norm, objective, residual_clip)
+    bound = grid_bound(bound, objective.data_norm, objective, residual_clip)
+    return bound.of_shares()
 
 
 @dataclass(frozen=True)

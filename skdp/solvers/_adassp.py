@@ -99,6 +99,7 @@ class AdaSSP(ChosenLaw):
     """
 
     key: ClassVar[str] = "adassp"
+    takes_users: ClassVar[bool] = True
     checks: ClassVar[Checks] = {
         **ChosenLaw.checks,
         "intercept_weight": partial(check_real, low=1e-6, high=1.0),

@@ -23,6 +23,7 @@ from skdp.data import Source
 from skdp.exceptions import Refused
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
+from skdp.privacy._adjacency import is_of_users
 from skdp.privacy._answers import Answers
 from skdp.privacy._draws import Draws
 from skdp.privacy._gaussian import gaussian_mu
@@ -48,6 +49,10 @@ Choice = tuple[int, int]
 _STEPS_PER_SIGNAL, _FEWEST_STEPS, _MOST_STEPS = 1.2, 10, 500
 _SIGNAL_PER_REACH, _SHORTEST, _FARTHEST = 12.0, 0.5, 10.0
 _FEWEST_RESIDUAL_STEPS, _MOST_RESIDUAL_STEPS = 16, 2**12
+# Steps more for rows of users, of whom most have few.
+_FINER_SHARES = 64
+# Relations in which what was there is gone, and nothing stands in its place.
+_GONE = ("zero_out", "zero_out_user")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,6 +108,7 @@ class FrankWolfe(Solver):
     """
 
     key: ClassVar[str] = "frank_wolfe"
+    takes_users: ClassVar[bool] = True
     needs_rows: ClassVar[bool] = True
     is_pure: ClassVar[bool] = True
     is_sparse: ClassVar[bool] = True
@@ -129,7 +135,7 @@ class FrankWolfe(Solver):
             "n_steps": n_steps,
             "l1_radius": _radius(objective, signal),
             "residual_clip": objective.loss.noisy_clip / 2,
-            "residual_steps": _residual_steps(signal, n_steps),
+            "residual_steps": _residual_steps(signal, n_steps, objective),
         }
         solver = cls(**{**decided, **given})
         solver._check_sums(objective)
@@ -205,6 +211,8 @@ class VertexPath:
     `epsilon` is that of every choice.
     """
 
+    takes_shares: ClassVar[bool] = True
+
     solver: FrankWolfe
     objective: LinearObjective
     epsilon: float
@@ -244,7 +252,7 @@ def _signal_and_steps(
     """What the budget can tell apart, and the number of steps."""
     candidates = math.log(2 * objective.n_columns)
     records = objective.n_samples / candidates
-    if objective.adjacency == "zero_out":
+    if objective.adjacency in _GONE:
         records *= 2
     if budget.delta > 0:
         signal = records * gaussian_mu(budget.epsilon, budget.delta)
@@ -268,10 +276,12 @@ def _radius(objective: LinearObjective, signal: float) -> float:
     return reach * objective.loss.raw_unit / objective.entry_bound
 
 
-def _residual_steps(signal: float, n_steps: int) -> int:
+def _residual_steps(signal: float, n_steps: int, objective: LinearObjective) -> int:
     """Half a step is then a quarter of the noise in a score, or less."""
     hidden: int = 2 ** math.ceil(math.log2(signal / math.sqrt(n_steps) + 1))
-    return min(max(hidden, _FEWEST_RESIDUAL_STEPS), _MOST_RESIDUAL_STEPS)
+    steps = min(max(hidden, _FEWEST_RESIDUAL_STEPS), _MOST_RESIDUAL_STEPS)
+    # Of users each row's share of a residual is cut to whole steps.
+    return steps * _FINER_SHARES if is_of_users(objective.adjacency) else steps
 
 
 def _fewer(weights: FloatArray, objective: LinearObjective) -> FloatArray:
@@ -288,4 +298,4 @@ def score_sensitivity(most: int, objective: LinearObjective) -> int:
     Under either adjacency derived on the proof page, in steps of the score.
     """
     one_record: int = most * 2**ENTRY_BITS
-    return {"zero_out": one_record, "replace_one": 2 * one_record}[objective.adjacency]
+    return one_record if objective.adjacency in _GONE else 2 * one_record

@@ -118,6 +118,7 @@ class IHT(Solver):
     """
 
     key: ClassVar[str] = "iht"
+    takes_users: ClassVar[bool] = True
     is_pure: ClassVar[bool] = False
     is_sparse: ClassVar[bool] = True
     checks: ClassVar[Checks] = {

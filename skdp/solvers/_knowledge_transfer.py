@@ -94,6 +94,7 @@ default="isotropic"
     """
 
     key: ClassVar[str] = "knowledge_transfer"
+    takes_users: ClassVar[bool] = True  # if its part does, which refuses for itself
     is_pure: ClassVar[bool] = True  # if the teacher is, which refuses for itself
     is_sparse: ClassVar[bool] = True
     # For study: what "auto" takes is more accurate on all data compared

@@ -115,6 +115,7 @@ class Peeling(ChosenLaw):
     """
 
     key: ClassVar[str] = "peeling"
+    takes_users: ClassVar[bool] = True
     is_sparse: ClassVar[bool] = True
     clips_selected: ClassVar[bool] = True
     checks: ClassVar[Checks] = {

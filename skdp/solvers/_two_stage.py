@@ -22,7 +22,16 @@ from scipy.sparse import issparse
 from skdp._configured import Checks, Given
 from skdp._floats import FloatArray, IntArray
 from skdp._validation import check_choice, check_real
-from skdp.data import Block, ColumnsOf, ConstantColumn, MemorySource, Source, held
+from skdp.data import (
+    Block,
+    ColumnsOf,
+    ConstantColumn,
+    MemorySource,
+    Source,
+    UserSource,
+    held,
+    holds_users,
+)
 from skdp.exceptions import Refused
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget, calibrate
@@ -121,6 +130,7 @@ class TwoStage(Solver):
     """
 
     key: ClassVar[str] = "two_stage"
+    takes_users: ClassVar[bool] = True  # if its part does, which refuses for itself
     needs_rows: ClassVar[bool] = True
     is_pure: ClassVar[bool] = True  # if the refit is, which refuses for itself
     is_sparse: ClassVar[bool] = True
@@ -360,6 +370,8 @@ def _columns_alone(source: Source, columns: IntArray) -> MemorySource:
 
 def _in_memory(view: Source) -> MemorySource:
     """A copy of what a view shows, so that passes over it need not make it anew."""
+    if holds_users(view):
+        return UserSource.copied(view)
     block: Block = held(view)
     X = block.X if issparse(block.X) else np.ascontiguousarray(block.X)
     return MemorySource(X, block.y, block.present)

@@ -51,15 +51,17 @@ def add_to_score(scores, order, place, starts, shift, first, j, change):
 
 @compiled
 def round_residuals(
-    starts_of_rows, targets, present, raw, residuals, form, constants, per_unit, most,
+    starts_of_rows, targets, shares, raw, residuals, form, constants, per_unit, most,
     changes,
 ):  # fmt: skip
     """Round all residuals at `raw`; the changes of which there are sums to make.
 
-    Where `present` is False there is a null record, whose residual stays 0. `residuals`
-    are changed in place; `changes` is by how much they were. `form` and `constants` are
-    those of the loss, `per_unit` steps of a rounded residual are one unit, and its
-    magnitude is at most `most`, times the record's weight if the loss has weights.
+    Where `shares` is 0 there is a null record, whose residual stays 0; a share below 1
+    is that of a user's row, whose rounded residual is multiplied by it and cut towards
+    0. `residuals` are changed in place; `changes` is by how much they were. `form` and
+    `constants` are those of the loss, `per_unit` steps of a rounded residual are one
+    unit, and its magnitude is at most `most`, times the record's weight if the loss has
+    weights.
 
     Returns
     -------
@@ -68,11 +70,11 @@ def round_residuals(
     """
     total, touched = 0, 0
     for i in range(len(targets)):
-        if not present[i]:
+        if shares[i] == 0.0:
             continue
         error = residual_of_one(form, constants, targets[i], raw[i]) * per_unit
         own = most * weight_of(constants, targets[i])
-        rounded = round(min(max(error, -own), own))
+        rounded = int(shares[i] * round(min(max(error, -own), own)))
         changes[i] = rounded - residuals[i]
         residuals[i] = rounded
         total += changes[i]

@@ -8,15 +8,15 @@ them is as good as summing anew, and one record moves a sum by a known integer.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
 from skdp._floats import FloatArray
 from skdp._rows import clip_rows
-from skdp.data import Source
+from skdp.data import Source, nothing
 from skdp.objectives import LinearObjective
 from skdp.privacy._selection import Ranking
 from skdp.solvers._vertex_walk import VertexWalk
@@ -34,34 +34,41 @@ class IntegerRows:
     """Clipped rows as integers, by rows and by columns. Private.
 
     Entries, int32 both by row and by column, are in units of ``entry_bound /
-    2**ENTRY_BITS``. Where `present` is False there is a null record.
+    2**ENTRY_BITS``. A record has a share of 1, a null record of 0, and rows of users
+    count with theirs.
     """
 
     by_row: Any
     by_column: Any
     targets: FloatArray
-    present: NDArray[np.bool_]
+    shares: FloatArray
 
     @classmethod
     def read(cls, source: Source, objective: LinearObjective) -> IntegerRows:
         """Clip and round all rows, each on its own; reads the source once."""
-        values, columns, lengths, targets, present = [], [], [], [], []
-        for block in source.blocks():
+        values, columns, lengths, targets, shares = [], [], [], [], []
+        blocks = source.blocks()
+        # Users may have no rows at all.
+        first = next(blocks, None)
+        for block in chain([nothing(source) if first is None else first], blocks):
             rows = _rounded(block.X, objective)
             values.append(rows.data)
             columns.append(rows.indices)
             lengths.append(np.diff(rows.indptr))
             targets.append(block.y)
-            everyone = np.ones(len(block.y), dtype=bool)
-            present.append(everyone if block.present is None else block.present)
+            everyone = np.ones(len(block.y))
+            shares.append(everyone if block.present is None else block.present)
         starts = np.concatenate([[0], np.cumsum(np.concatenate(lengths))])
-        shape = (objective.n_samples, objective.n_features)
+        shape = (len(starts) - 1, objective.n_features)
         by_row = csr_array(shape, dtype=np.int32)
         # Set one by one: the constructor would copy.
         by_row.data, by_row.indices = _joined(values), _joined(columns)
         by_row.indptr = starts.astype(np.int64)
         return cls(
-            by_row, by_row.tocsc(), np.concatenate(targets), np.concatenate(present)
+            by_row,
+            by_row.tocsc(),
+            np.concatenate(targets),
+            np.concatenate(shares).astype(np.float64),
         )
 
 
@@ -105,8 +112,8 @@ class VertexScores:
         self._kernel = _vertex_kernel
         self._rows, self._objective = rows, objective
         self._per_unit = per_unit
-        self._raw = np.zeros(objective.n_samples)
-        self._residuals = np.zeros(objective.n_samples, dtype=np.int64)
+        self._raw = np.zeros(len(rows.targets))
+        self._residuals = np.zeros(len(rows.targets), dtype=np.int64)
         self._changes = np.zeros_like(self._residuals)
         self._walk = VertexWalk(objective)
         self._penalties: dict[int, int] = {}
@@ -138,7 +145,7 @@ class VertexScores:
         total, touched = self._kernel.round_residuals(
             by_row.indptr,
             self._rows.targets,
-            self._rows.present,
+            self._rows.shares,
             self._raw,
             self._residuals,
             int(self._objective.loss.form),

@@ -27,7 +27,6 @@ from skdp.queries import _exact_gradient
 from skdp.queries._exact_gradient import ExactGradientSum
 from skdp.queries._gradient import Gradients
 from skdp.queries._grid_rows import _PlainGrid
-from skdp.queries._moments import MomentWeights
 from tests.audit import linear_pairs, preconditioned, tables, test_shrunken
 from tests.audit.linear import ALL_LOSSES, BUDGETS
 from tests.audit.users import (
@@ -42,6 +41,9 @@ from tests.audit.users import (
 )
 
 ROUNDING = 1e-9
+OF_GRADIENTS = ("graduated_gd", "heavy_ball", "nesterov", "noisy_gd")
+# Audited by `test_users_of_features`.
+OF_FEATURES = ("frank_wolfe", "iht", "knowledge_transfer", "peeling", "two_stage")
 OF_CONVEX = ("heavy_ball", "nesterov", "noisy_gd")
 LOSSES = ("logistic", "softmax", "squared", "hinge")
 
@@ -53,7 +55,7 @@ def as_tables(pair, **facts):
 
 
 def test_these_solvers_take_users():
-    assert TAKES_USERS == ("graduated_gd", "heavy_ball", "nesterov", "noisy_gd")
+    assert sorted(TAKES_USERS) == sorted([*OF_GRADIENTS, *OF_FEATURES, "adassp"])
 
 
 def test_these_queries_state_bounds_of_users():
@@ -62,9 +64,10 @@ def test_these_queries_state_bounds_of_users():
     stated = {x.stem for x in folder.glob("*.py") if ".of_shares()" in x.read_text()}
     # The last one has rules, which no query is asked by.
     known = {"_gradient", "_state_sums", "_trial", "_pair_sums", "_counts"}
+    known |= {"_moments", "_split_gradient", "_features", "_feature_values"}
     assert stated == known | {"_gradient_sum"}
     assert Bound(zero_out=2.0, replace_one=1.0).of_shares().replace_user == 2.0
-    for bound in (MomentWeights(0.5, 1.0).bound(), Bound(zero_out=1.0)):
+    for bound in (Bound(zero_out=2.0, replace_one=1.0), Bound(zero_out=1.0)):
         for relation in RELATIONS:
             with pytest.raises(UnboundedQueryError):
                 bound.under(relation)
@@ -89,7 +92,7 @@ def test_with_several_outputs_the_diameter_is_that_of_a_ball(kind, n_outputs):
 
 
 @every_relation
-@pytest.mark.parametrize("key", TAKES_USERS)
+@pytest.mark.parametrize("key", OF_GRADIENTS)
 def test_a_user_of_equal_rows_is_told_apart_as_a_record_is(key, relation):
     # Its first steps are of the convex loss of the same labels.
     cell = Cell(key, "sigmoid" if key == "graduated_gd" else "logistic", relation)
@@ -197,9 +200,6 @@ def test_twin_of_histograms_that_take_rows_for_records_is_found(relation):
     assert min(lines[0,], lines[1, 0]) > 3.9
 
 
-TRANSFORMERS = [name for name in tables.TRANSFORMERS if name != "DPPCA"]
-
-
 def told_of_step(name, relation, pair, law="gaussian"):
     """A private step of preprocessing, of a user with these rows and another user."""
     kind, params, *_ = tables.TRANSFORMERS[name]
@@ -231,7 +231,7 @@ def worst_of_step(name, relation):
 @every_relation
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("law", ["gaussian", "pure"])
-@pytest.mark.parametrize("name", TRANSFORMERS)
+@pytest.mark.parametrize("name", tables.TRANSFORMERS)
 def test_steps_of_preprocessing_tell_as_much_of_users_as_of_records(
     name, law, relation
 ):
@@ -242,7 +242,7 @@ def test_steps_of_preprocessing_tell_as_much_of_users_as_of_records(
 
 @every_relation
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", TRANSFORMERS)
+@pytest.mark.parametrize("name", tables.TRANSFORMERS)
 def test_no_users_rows_move_a_step_of_preprocessing_by_more(name, relation):
     rng = np.random.default_rng(0)
     holes = [np.nan] if name == "DPSimpleImputer" else []
@@ -259,7 +259,7 @@ def test_no_users_rows_move_a_step_of_preprocessing_by_more(name, relation):
 
 @every_relation
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", TRANSFORMERS)
+@pytest.mark.parametrize("name", tables.TRANSFORMERS)
 def test_twins_of_steps_that_take_rows_for_records_are_found(
     name, relation, monkeypatch
 ):

@@ -8,7 +8,7 @@ from functools import cached_property, partial
 import numpy as np
 
 from skdp.audit._replay import marked, replayed, verdict
-from skdp.data import UserSource, equal_shares
+from skdp.data import EntriesClipped, UserSource, equal_shares
 from skdp.objectives import LinearObjective
 from skdp.privacy import calibrate
 from skdp.solvers import Progress
@@ -96,7 +96,10 @@ def in_one_direction(loss, relation, n_rows=3, instead=2):
 
 def as_users(source, seed=0, shares=equal_shares):
     """A table whose records are users of up to four rows each, all of them alike."""
-    block = getattr(source, "_source", source).whole()
+    if isinstance(source, EntriesClipped):
+        users = as_users(source._source, seed, shares)
+        return EntriesClipped(users, source._bound)
+    block = source.whole()
     n_users = len(block.y)
     n_rows = np.random.default_rng(seed).integers(1, 5, n_users)
     n_rows[-1] = 4
@@ -114,7 +117,7 @@ def labels(loss):
     return 0.0, 1.0
 
 
-def at_random(loss, relation, rng, most_rows=6):
+def at_random(loss, relation, rng, most_rows=6, n_users=N_USERS):
     """Users with any rows, the last of whom has any others, or none."""
 
     def user():
@@ -122,6 +125,6 @@ def at_random(loss, relation, rng, most_rows=6):
         X = rng.normal(size=(size, D)) * NORM * rng.choice([0.1, 1.0, 10.0])
         return list(zip(X, random_targets(loss, rng, size), strict=True))
 
-    users = [[*user(), (np.ones(D), labels(loss)[0])] for _ in range(N_USERS)]
+    users = [[*user(), (np.ones(D), labels(loss)[0])] for _ in range(n_users)]
     other = user() if relation == "replace_user" else []
     return users, [*users[:-1], other]
