@@ -29,11 +29,13 @@ STEPS = {
     "scaler": DPStandardScaler(bounds=(-3, 3), random_state=0),
     "imputer": DPSimpleImputer(bounds=(-3, 3), random_state=0),
     "clipper": DPQuantileClipper(bounds=(-3, 3), random_state=0),
+    "pca": DPPCA(data_norm=3.0, random_state=0),
 }
 OUTPUTS = {
     "scaler": ("mean_", "scale_"),
     "imputer": ("statistics_",),
     "clipper": ("low_", "high_"),
+    "pca": ("explained_variance_", "mean_"),
 }
 
 every_step = pytest.mark.parametrize("name", STEPS)
@@ -90,8 +92,6 @@ def test_ids_are_asked_for_and_refused(name):
         of_users(name).fit(X, groups=IDS.astype(float))
     with pytest.raises(ValueError, match="must be finite with privacy_unit='user'"):
         of_users(name, epsilon=float("inf")).fit(X, groups=IDS)
-    with pytest.raises(TypeError, match="there is no argument 'groups'"):
-        DPPCA().fit(X, groups=IDS)
 
 
 @quiet
