@@ -35,7 +35,7 @@ from skdp.privacy._gaussian import gaussian_epsilon, gaussian_mu
 MOST_ROWS = 5
 PERSONS = (1000, 3000, 10_000)
 DELTA = 1e-6
-_COLUMNS = ADULT_BOUNDS | ADULT_CATEGORIES
+COLUMNS = ADULT_BOUNDS | ADULT_CATEGORIES
 _OF_A_PERSON = ["sex", "race", "education-num", "occupation", "relationship", "age"]
 
 
@@ -76,7 +76,7 @@ def _model(
         delta=DELTA,
         adjacency=adjacency,
         privacy_unit=unit,
-        columns=_COLUMNS,
+        columns=COLUMNS,
         classes=[0, 1],
     )
 
@@ -115,6 +115,13 @@ def scores(
     return float(model.score(data.X_test, data.y_test)), float(loss)
 
 
+def cell(found: list[tuple[float, float]]) -> str:
+    """Mean accuracy with its standard error, and mean log-loss."""
+    accuracy, loss = map(statistics.mean, zip(*found, strict=True))
+    error = statistics.stdev(one for one, _ in found) / len(found) ** 0.5
+    return f"{accuracy:.4f} ± {error:.4f}, {loss:.4f}"
+
+
 def main() -> None:
     """Print a line for each cell: accuracy and log-loss of each way."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -142,10 +149,7 @@ def main() -> None:
                         )
                         for seed in range(options.repeats)
                     ]
-                    accuracy, loss = map(statistics.mean, zip(*found, strict=True))
-                    spread = statistics.stdev(one for one, _ in found)
-                    error = spread / len(found) ** 0.5
-                    cells.append(f"{accuracy:.4f} ± {error:.4f}, {loss:.4f}")
+                    cells.append(cell(found))
                 name = "alike" if alike else "at random"
                 line = [name, f"{n_persons:,}", adjacency, *cells]
                 print("| " + " | ".join(line) + " |", flush=True)

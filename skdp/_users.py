@@ -111,11 +111,6 @@ def users_to_fit(model: Any, X: Any, groups: Any, budget: Budget) -> Users | Non
             "The X argument must be a table in memory with privacy_unit='user'. Got a "
             "source. Read the table into memory."
         )
-    if not budget.is_finite:
-        raise ValueError(
-            "The 'epsilon' parameter must be finite with privacy_unit='user'. Got inf. "
-            "Leave out groups and privacy_unit for a fit without privacy."
-        )
     return Users.of(groups, _n_rows(X))
 
 

@@ -54,6 +54,11 @@ class UserSource(MemorySource):
         With which rows count: at least 0, and at most 1 together for each user.
     n_users : int
         Public.
+
+    Attributes
+    ----------
+    shares : ndarray of float64 of shape (n_rows,)
+        Private.
     """
 
     is_of_users = True
@@ -72,6 +77,7 @@ class UserSource(MemorySource):
     def __init__(self, X: Any, y: FloatArray, shares: FloatArray, n_users: int) -> None:
         super().__init__(X, y, shares)
         self.n_samples, self._n_rows = n_users, len(y)
+        self.shares = shares
         # The size of blocks follows from the number of features alone.
         self.largest_block = self.most_rows
         self.is_stable = True

@@ -186,7 +186,7 @@ class DPPCA(
             data_norm=norm,
         )
         if answers.is_exact:
-            mean, covariance = _exact(X, self.center)
+            mean, covariance = _exact(X, self.center, self._shares(source))
         else:
             mean, covariance = _centred(sums, answers.ask(sums))
         unit = 1.0 if answers.is_exact else norm
@@ -254,13 +254,17 @@ def _checked_components(n_components: Any, n_features: int) -> int:
     return check_count("n_components", n_components, high=n_features, remedy=remedy)
 
 
-def _exact(X: np.ndarray, center: bool) -> tuple[FloatArray, FloatArray]:
-    """Mean and covariance; not private."""
+def _exact(
+    X: np.ndarray, center: bool, shares: FloatArray | None
+) -> tuple[FloatArray, FloatArray]:
+    """Mean and covariance of rows that count with their shares; not private."""
+    n = len(X) if shares is None else shares.sum()
     with np.errstate(all="ignore"):
         X = X.astype(np.float64, copy=False)
-        mean = X.mean(axis=0) if center else np.zeros(X.shape[1])
+        mean = np.average(X, axis=0, weights=shares) if center else np.zeros(X.shape[1])
         X = X - mean
-        return mean, np.nan_to_num(X.T @ X / max(1, len(X) - center))
+        counted = X if shares is None else X * shares[:, None]
+        return mean, np.nan_to_num(counted.T @ X / max(1, n - center))
 
 
 def _centred(sums: MomentSums, released: Released) -> tuple[FloatArray, FloatArray]:

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import TransformerMixin
 
 from skdp._base import PUBLIC_OF_TABLES, PrivateEstimator, of_users
+from skdp._floats import FloatArray
 from skdp._users import users_to_fit
 from skdp.data import Source
 from skdp.io._rows import unlabelled
@@ -82,6 +83,11 @@ class PrivateTransformer(TransformerMixin, PrivateEstimator):
         if users is not None:
             return users.source(X, np.zeros(len(X)))
         return unlabelled(given, X, budget, allows_missing=self._allows_missing)
+
+    @staticmethod
+    def _shares(source: Source) -> FloatArray | None:
+        """With which rows of users count, without noise; None: all alike."""
+        return getattr(source, "shares", None)
 
     def _is_finite(self) -> bool:
         """Whether `fit` will clip and add noise."""

@@ -16,6 +16,7 @@ from skdp._floats import FloatArray
 from skdp._input import check_rows
 from skdp._output import in_dtype
 from skdp._validation import check_bool, check_count, check_real
+from skdp.data import holds_users
 from skdp.io._takes import AppendsToSources, fit_through, shown
 from skdp.preprocessing._output_norm import BringsToNorm
 from skdp.preprocessing._private import PrivateTransformer
@@ -55,7 +56,7 @@ class DPQuantileClipper(
     ----------
     epsilon : float in [1e-6, 1e8] or inf, default=1.0
         Privacy loss, of all rounds together. inf: the exact quantiles of
-        `numpy.quantile`; not private.
+        `numpy.quantile`, or of users bisection without noise; not private.
     delta : 0 or float in [1e-50, 1), default=1e-6
         Probability with which the guarantee may fail; far below ``1 / n_samples``.
         0 asks for pure epsilon.
@@ -181,7 +182,7 @@ class DPQuantileClipper(
             params={"quantiles": quantiles, "n_steps": n_steps},
             times=n_steps,
         )
-        if answers.is_exact:
+        if answers.is_exact and not holds_users(source):
             with np.errstate(all="ignore"):
                 found = np.quantile(X.astype(np.float64), quantiles, axis=0)
         else:

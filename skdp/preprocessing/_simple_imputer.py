@@ -163,7 +163,7 @@ class DPSimpleImputer(AppendsToSources, OneToOneFeatureMixin, PrivateTransformer
         params = {"count_weight": PRESENCE.weight}
         answers = self._commit(sums, source, budget, key="noisy_moments", params=params)
         if answers.is_exact:
-            self.statistics_ = _exact(X, middle)
+            self.statistics_ = _exact(X, middle, self._shares(source))
             return self
         released = answers.ask(sums)
         mean = shrunken_mean(*sums.read(released.value), released.deviation)
@@ -216,10 +216,12 @@ def _match_constants(fill_value: Any, n_features: int, names: Any) -> FloatArray
     return values
 
 
-def _exact(X: np.ndarray, empty: FloatArray) -> FloatArray:
+def _exact(X: np.ndarray, empty: FloatArray, shares: FloatArray | None) -> FloatArray:
     """Means of what is present, `empty` where nothing is; not private."""
+    counted = np.ones(len(X)) if shares is None else shares
     with np.errstate(all="ignore"):
         is_present = ~np.isnan(X)
-        total = np.where(is_present, X, 0.0).sum(axis=0, dtype=np.float64)
-        count = is_present.sum(axis=0)
-        return np.where(count > 0, total / np.maximum(count, 1), empty)
+        total = counted @ np.where(is_present, X, 0.0).astype(np.float64)
+        count = counted @ is_present
+        found = np.divide(total, count, out=np.zeros_like(total), where=count > 0)
+        return np.where(count > 0, found, empty)

@@ -160,7 +160,7 @@ class DPStandardScaler(
         answers = self._commit(sums, source, budget, key="noisy_moments", params=params)
         self.data_norm_ = 1.0 if budget.is_finite else math.inf
         if answers.is_exact:
-            self.mean_, self.var_ = _exact(X)
+            self.mean_, self.var_ = _exact(X, self._shares(source))
             self.scale_ = np.sqrt(np.where(self.var_ > 0, self.var_, 1.0))
             low, high = np.full_like(low, -math.inf), np.full_like(high, math.inf)
         else:
@@ -199,11 +199,12 @@ class DPStandardScaler(
         return 1.0 if self._is_finite() else math.inf
 
 
-def _exact(X: np.ndarray) -> tuple[FloatArray, FloatArray]:
-    """Mean and variance; not private."""
+def _exact(X: np.ndarray, shares: FloatArray | None) -> tuple[FloatArray, FloatArray]:
+    """Mean and variance of rows that count with their shares; not private."""
     with np.errstate(all="ignore"):
         X = X.astype(np.float64, copy=False)
-        return X.mean(axis=0), X.var(axis=0)
+        mean = np.average(X, axis=0, weights=shares)
+        return mean, np.average((X - mean) ** 2, axis=0, weights=shares)
 
 
 def _moments(sums: PairSums, released: Released) -> tuple[FloatArray, FloatArray]:

@@ -17,7 +17,7 @@ from scipy.sparse import issparse
 
 from skdp._floats import UNIT_ROUNDOFF, FloatArray
 from skdp._rows import with_entries
-from skdp.data import Block, Source, is_stable
+from skdp.data import Block, Source, counted, is_stable
 from skdp.losses._weighted import clip_of, heaviest_pair
 from skdp.objectives import LinearObjective
 from skdp.privacy._query import Bound
@@ -179,7 +179,8 @@ class GradientSum:
         value, total = 0.0, np.zeros_like(weights)
         for X, clip, block in self._blocks():
             raw = self._raw(X, clip, weights)
-            value += float(np.sum(self._objective.loss.value(block.y, raw)))
+            losses = self._objective.loss.value(block.y, raw)
+            value += float(np.sum(counted(losses, block.present)))
             self._add_gradients(total, X, clip, raw, block)
         return value, total
 
@@ -286,9 +287,7 @@ class GradientSum:
             norms = np.sqrt(np.einsum("ij,ij->i", residual, residual))[:, None]
             limit = clip_of(self._objective.loss, block.y, self._residual_clip)
             residual *= limit / np.maximum(norms, limit)
-        if block.present is not None:
-            residual[~block.present] = 0.0
-        return residual
+        return counted(residual, block.present)
 
     def _add_gradients(
         self, total: FloatArray, X: Any, clip: RowClip, raw: FloatArray, block: Block

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.sparse import issparse
+from scipy.sparse import diags_array, issparse
 
 from skdp._floats import FloatArray
 from skdp.data import ColumnsOf, Source
@@ -128,5 +128,8 @@ def _mean_squares(source: Source) -> FloatArray:
     for block in source.blocks():
         X = block.X
         squares = X.multiply(X) if issparse(X) else X * X
+        if block.present is not None:
+            # Null records count 0, and rows of users with their shares.
+            squares = diags_array(block.present.astype(np.float64)) @ squares
         total += np.asarray(squares.sum(axis=0), dtype=np.float64).ravel()
     return total / source.n_samples

@@ -11,7 +11,7 @@ from scipy.sparse import issparse
 from scipy.sparse.linalg import LinearOperator, lsqr
 
 from skdp._floats import FloatArray
-from skdp.data import Block, Source, held
+from skdp.data import Block, Source, has_shares, held, holds_users
 from skdp.losses import SquaredLoss
 from skdp.objectives import LinearObjective
 
@@ -38,10 +38,12 @@ def least_squares(source: Source, objective: LinearObjective) -> FloatArray | No
     Returns
     -------
     ndarray of float64 of shape (n_columns, 1) or None
-        None: not found, or there are too many dense columns.
+        None: not found, or there are too many dense columns, or sparse rows of users.
     """
     first = next(iter(source.blocks()))
     if issparse(first.X):
+        if holds_users(source):
+            return None
         return _by_steps(_present(held(source)), objective)
     if objective.n_columns > _MOST_COLUMNS:
         return None
@@ -55,7 +57,8 @@ def _present(block: Block) -> Block:
     """The records that are not the null record."""
     if block.present is None:
         return block
-    return Block(block.X[block.present], block.y[block.present])
+    there = block.present > 0
+    return Block(block.X[there], block.y[there], block.present[there])
 
 
 def _reduced(source: Source, objective: LinearObjective) -> FloatArray:
@@ -91,6 +94,8 @@ def _with_target(block: Block, objective: LinearObjective) -> FloatArray:
     table[:, : objective.n_features] = block.X
     table[:, objective.n_features :] = objective.intercept_value
     table[:, -1] = block.y
+    if block.present is not None and has_shares(block.present):
+        table *= np.sqrt(block.present)[:, None]
     return table
 
 

@@ -19,6 +19,7 @@ from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import BaggingClassifier, StackingClassifier, VotingClassifier
 from sklearn.feature_selection import RFE, SelectFromModel
+from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import (
     GridSearchCV,
     cross_val_predict,
@@ -105,6 +106,10 @@ def model_of(name, **params):
     return clone(MODELS[name]).set_params(**params)
 
 
+X, Y, IDS = table_of(users_of(np.random.default_rng(0)))
+PLAIN = np.asarray(IDS)
+
+
 # ------------------------------------------------------------- users count as records
 
 
@@ -167,6 +172,44 @@ def test_a_user_counts_once_however_often_the_rows_are_there():
 
 
 # --------------------------------------------------- neighbours, through the estimator
+
+
+# ------------------------------------------------------------------------ without noise
+
+
+@quiet
+@pytest.mark.parametrize("stored", [np.asarray, csr_array])
+def test_without_noise_each_row_weighs_its_share(stored):
+    """As scikit-learn's models with `sample_weight`."""
+    shares = 1 / np.bincount(PLAIN)[PLAIN]
+    logistic = model_of("logistic", epsilon=math.inf, C=1.0, fit_intercept=False)
+    expected = LogisticRegression(C=1.0, fit_intercept=False, tol=1e-9)
+    found = logistic.fit(stored(X), Y, groups=IDS)
+    expected.fit(X, Y, sample_weight=shares)
+    assert found.coef_ == pytest.approx(expected.coef_, abs=1e-5)
+    assert (found.privacy_.adjacency, found.privacy_.epsilon) == (
+        "replace_user",
+        math.inf,
+    )
+    regression = model_of("regression", epsilon=math.inf).fit(stored(X), Y, groups=IDS)
+    least = LinearRegression().fit(X, Y, sample_weight=shares)
+    assert numbers(regression)[:D] == pytest.approx(least.coef_, abs=1e-6)
+    assert regression.intercept_ == pytest.approx(least.intercept_, abs=1e-6)
+    sparse = model_of("sparse regression", epsilon=math.inf, n_nonzero_coefs=D)
+    assert sparse.fit(stored(X), Y, groups=IDS).coef_ == pytest.approx(
+        least.coef_, abs=1e-5
+    )
+
+
+@quiet
+@every_model
+def test_without_noise_a_user_counts_once_however_often_the_rows_are_there(name):
+    users = users_of(np.random.default_rng(0))
+    often = [own * (1 + u % 5) for u, own in enumerate(users)]
+    once, again = (
+        fitted(model_of(name, epsilon=math.inf), each) for each in (users, often)
+    )
+    assert numbers(again) == pytest.approx(numbers(once), abs=1e-4)
 
 
 def instead_of(users, rng, adjacency):
@@ -331,9 +374,6 @@ def test_the_door_knows_users_from_records(monkeypatch):
 
 # --------------------------------------------------------------------- ids and refusals
 
-X, Y, IDS = table_of(users_of(np.random.default_rng(0)))
-PLAIN = np.asarray(IDS)
-
 
 @pytest.fixture
 def books(tmp_path):
@@ -434,8 +474,6 @@ def test_what_has_no_proof_is_refused_in_one_sentence(tmp_path):
     for unit in ("rating_value", "users", None):
         with pytest.raises(ValueError, match="'privacy_unit' parameter must be one of"):
             model_of("logistic", privacy_unit=unit).fit(X, Y, groups=PLAIN)
-    with pytest.raises(ValueError, match="must be finite with privacy_unit='user'"):
-        model_of("logistic", epsilon=math.inf).fit(X, Y, groups=PLAIN)
     frame = pd.DataFrame(X, columns=list("abc")).assign(y=Y)
     frame.to_parquet(tmp_path / "rows.parquet")
     source = ParquetSource(tmp_path / "rows.parquet", target="y", n_samples=len(X))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -82,6 +84,28 @@ def test_users_count_once():
     assert scaler.fit(rows, groups=ids).mean_ == pytest.approx([mean] * 2, abs=0.01)
 
 
+@quiet
+@every_step
+def test_without_noise_each_row_weighs_its_share(name):
+    """A user's rows three times over change nothing; nor does a user of no share."""
+    once = of_users(name, epsilon=math.inf).fit(X, groups=IDS)
+    often = np.repeat(np.arange(len(X)), 1 + 2 * (IDS % 3 == 0))
+    again = of_users(name, epsilon=math.inf).fit(X[often], groups=IDS[often])
+    assert outputs(name, again) == pytest.approx(outputs(name, once), abs=1e-4)
+    if name != "clipper":
+        twin = clone(STEPS[name]).set_params(epsilon=math.inf).fit(X[often])
+        assert outputs(name, twin) != pytest.approx(outputs(name, once), abs=1e-4)
+
+
+def test_without_noise_components_are_those_of_weighted_moments():
+    shares = 1 / N_ROWS[IDS]
+    step = of_users("pca", epsilon=math.inf).fit(X, groups=IDS)
+    expected = np.cov(X.T, aweights=shares, ddof=0) * N_USERS / (N_USERS - 1)
+    assert step.explained_variance_ == pytest.approx(np.linalg.eigvalsh(expected)[::-1])
+    scaler = of_users("scaler", epsilon=math.inf).fit(X, groups=IDS)
+    assert scaler.mean_ == pytest.approx(shares @ X / N_USERS)
+
+
 @every_step
 def test_ids_are_asked_for_and_refused(name):
     with pytest.raises(ValueError, match=r"groups=ids.*set_fit_request\(groups=True\)"):
@@ -90,8 +114,6 @@ def test_ids_are_asked_for_and_refused(name):
         clone(STEPS[name]).fit(X, groups=IDS)
     with pytest.raises(TypeError, match="all integers or all texts"):
         of_users(name).fit(X, groups=IDS.astype(float))
-    with pytest.raises(ValueError, match="must be finite with privacy_unit='user'"):
-        of_users(name, epsilon=float("inf")).fit(X, groups=IDS)
 
 
 @quiet
