@@ -1,7 +1,7 @@
 """Adult with up to five rows a person: what protecting persons costs.
 
-Run ``python -m benchmarks.users`` at the root of a checkout. Prints the tables of
-``docs/users.md``.
+Run ``python -m benchmarks.users`` at the root of a checkout, with ``--model sparse``
+for a model of few features. Prints tables of ``docs/users.md``.
 
 The training rows are dealt to persons of 1 to 5 rows, either at random or so that rows
 of a person are alike (neighbours after sorting by what a person hardly changes). Ways
@@ -27,7 +27,7 @@ import numpy as np
 import pandas as pd
 from sklearn.metrics import log_loss
 
-from skdp import DPLogisticRegression
+from skdp import DPLogisticRegression, DPSparseLogisticRegression
 from skdp._floats import IntArray
 from skdp.datasets import ADULT_BOUNDS, ADULT_CATEGORIES, Dataset, load_adult
 from skdp.privacy._gaussian import gaussian_epsilon, gaussian_mu
@@ -68,10 +68,17 @@ def dealt(data: Dataset, n_persons: int, *, alike: bool, seed: int) -> Persons:
     return Persons(data.X_train.iloc[rows], data.y_train[rows], ids[chosen])
 
 
+Model = DPLogisticRegression | DPSparseLogisticRegression
+MODELS: dict[str, type[Model]] = {
+    "logistic": DPLogisticRegression,
+    "sparse": DPSparseLogisticRegression,
+}
+
+
 def _model(
-    epsilon: float, adjacency: str, unit: str = "record"
-) -> DPLogisticRegression:
-    return DPLogisticRegression(
+    kind: type[Model], epsilon: float, adjacency: str, unit: str = "record"
+) -> Model:
+    return kind(
         epsilon,
         delta=DELTA,
         adjacency=adjacency,
@@ -81,24 +88,27 @@ def _model(
     )
 
 
-def by_first_row(rows: Persons, epsilon: float, adjacency: str) -> DPLogisticRegression:
+def by_first_row(
+    kind: type[Model], rows: Persons, epsilon: float, adjacency: str
+) -> Model:
     """One row a person."""
     first = rows.firsts
-    return _model(epsilon, adjacency).fit(rows.X.iloc[first], rows.y[first])
+    return _model(kind, epsilon, adjacency).fit(rows.X.iloc[first], rows.y[first])
 
 
-def by_mean(rows: Persons, epsilon: float, adjacency: str) -> DPLogisticRegression:
+def by_mean(kind: type[Model], rows: Persons, epsilon: float, adjacency: str) -> Model:
     """All rows, each person once."""
-    return _model(epsilon, adjacency, "user").fit(rows.X, rows.y, groups=rows.ids)
+    model = _model(kind, epsilon, adjacency, "user")
+    return model.fit(rows.X, rows.y, groups=rows.ids)
 
 
-def by_slots(rows: Persons, epsilon: float, adjacency: str) -> DPLogisticRegression:
+def by_slots(kind: type[Model], rows: Persons, epsilon: float, adjacency: str) -> Model:
     """All rows as records, protected as a group of five."""
     mu = gaussian_mu(epsilon, DELTA) / MOST_ROWS
-    return _model(gaussian_epsilon(mu, DELTA), adjacency).fit(rows.X, rows.y)
+    return _model(kind, gaussian_epsilon(mu, DELTA), adjacency).fit(rows.X, rows.y)
 
 
-Way = Callable[[Persons, float, str], DPLogisticRegression]
+Way = Callable[[type[Model], Persons, float, str], Model]
 WAYS: dict[str, Way] = {
     "first row": by_first_row,
     "mean": by_mean,
@@ -106,11 +116,8 @@ WAYS: dict[str, Way] = {
 }
 
 
-def scores(
-    data: Dataset, way: Way, rows: Persons, epsilon: float, adjacency: str
-) -> tuple[float, float]:
+def scores(data: Dataset, model: Model) -> tuple[float, float]:
     """Test accuracy and log-loss of one fit."""
-    model = way(rows, epsilon, adjacency)
     loss = log_loss(data.y_test, model.predict_proba(data.X_test))
     return float(model.score(data.X_test, data.y_test)), float(loss)
 
@@ -127,6 +134,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=10)
     parser.add_argument("--epsilon", type=float, default=1.0)
+    parser.add_argument("--model", choices=MODELS, default="logistic")
     options = parser.parse_args()
     data = load_adult()
     if data.name != "adult":
@@ -142,10 +150,12 @@ def main() -> None:
                     found = [
                         scores(
                             data,
-                            way,
-                            dealt(data, n_persons, alike=alike, seed=seed),
-                            options.epsilon,
-                            adjacency,
+                            way(
+                                MODELS[options.model],
+                                dealt(data, n_persons, alike=alike, seed=seed),
+                                options.epsilon,
+                                adjacency,
+                            ),
                         )
                         for seed in range(options.repeats)
                     ]

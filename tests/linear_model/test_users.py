@@ -174,6 +174,35 @@ def test_a_user_counts_once_however_often_the_rows_are_there():
 # --------------------------------------------------- neighbours, through the estimator
 
 
+# ---------------------------------------------------------------- intervals of adassp
+
+
+def held(unit, n_fits=60, n_users=1500):
+    """Share of intervals that hold, of each coefficient; users' rows are all alike."""
+    true, found = np.array([0.3, -0.2, 0.1]), np.zeros(3)
+    ids = np.repeat(np.arange(n_users), 4)
+    for seed in range(n_fits):
+        rng = np.random.default_rng(seed)
+        X = rng.uniform(-0.7, 0.7, (n_users, 2))[ids]
+        y = X @ true[:2] + true[2] + rng.uniform(-0.4, 0.4, n_users)[ids]
+        model = DPLinearRegression(
+            20.0, target_bounds=(-1.2, 1.2), privacy_unit=unit, solver="adassp",
+            solver_params={"squares_weight": 0.5}, random_state=seed,
+        )  # fmt: skip
+        groups = ids if unit == "user" else None
+        ends = model.fit(X, y, groups=groups).estimates_.conf_int().to_numpy()
+        found += (ends[:, 0] < true) & (true < ends[:, 1])
+    return found / n_fits
+
+
+@quiet
+def test_intervals_of_users_hold_whatever_their_rows_have_in_common():
+    """Fewer than 40 of 60 at 95 % have a probability below 1e-10."""
+    assert held("user").min() >= 40 / 60
+    # Broken twin: as many records as rows, whose errors are taken to be their own.
+    assert held("record", n_fits=30).mean() < 0.75
+
+
 # ------------------------------------------------------------------------ without noise
 
 
