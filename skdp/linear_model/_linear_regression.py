@@ -170,8 +170,9 @@ class DPLinearRegression(LinearRegressor):
 
         As statsmodels has them, of least squares without shrinkage. Errors of the noise
         and of the records count, the latter taken to have one variance for all
-        records; of users, whatever the rows of each have in common. NaN and inf where noise drowns a direction of the rows, as it does if
-        columns add up to a constant, which those of declared categories do.
+        records; of users, whatever the rows of each have in common. NaN and inf where
+        noise drowns a direction of the rows, as it does if columns add up to a
+        constant, which those of declared categories do.
 
         Parameters
         ----------
