@@ -19,10 +19,10 @@ import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-# What must not change a byte; ``umask`` is of the process.
+# What must not change a byte, beside folder and clock.
 CONDITIONS = (
-    {"umask": "022", "PYTHONHASHSEED": "0", "TZ": "UTC"},
-    {"umask": "077", "PYTHONHASHSEED": "1", "TZ": "Asia/Tokyo"},
+    {"PYTHONHASHSEED": "0", "TZ": "UTC", "LC_ALL": "C"},
+    {"PYTHONHASHSEED": "1", "TZ": "Asia/Tokyo", "LC_ALL": "C.UTF-8"},
 )
 _LINK = re.compile(r"\]\(((?:docs|examples)/[^)#\s]*)(#[^)\s]*)?\)")
 
@@ -84,18 +84,14 @@ def repacked(archive: Path, epoch: int) -> bytes:
 def build(folder: Path, epoch: int, conditions: dict[str, str]) -> list[Path]:
     """The source archive of the last commit, and the wheel of that archive."""
     folder.mkdir()
-    before = os.umask(int(conditions["umask"], 8))
-    try:
-        export(folder / "commit")
-        source = _build("sdist", folder / "commit", folder, epoch, conditions)
-        source.write_bytes(repacked(source, epoch))
-        with tarfile.open(source) as files:
-            files.extractall(folder / "unpacked", filter="data")
-        (unpacked,) = (folder / "unpacked").iterdir()
-        level(unpacked)
-        return [source, _build("wheel", unpacked, folder, epoch, conditions)]
-    finally:
-        os.umask(before)
+    export(folder / "commit")
+    source = _build("sdist", folder / "commit", folder, epoch, conditions)
+    source.write_bytes(repacked(source, epoch))
+    with tarfile.open(source) as files:
+        files.extractall(folder / "unpacked", filter="data")
+    (unpacked,) = (folder / "unpacked").iterdir()
+    level(unpacked)
+    return [source, _build("wheel", unpacked, folder, epoch, conditions)]
 
 
 def _build(
@@ -136,6 +132,7 @@ def _output(command: list[str]) -> bytes:
 
 def main(to: Path) -> None:
     """Build, compare, and keep."""
+    os.umask(0o022)  # of files that setuptools writes into the wheel
     epoch = int(_output(["git", "log", "-1", "--format=%ct"]))
     if _output(["git", "status", "--porcelain"]):
         print("not everything here is committed: what is not is left out")
