@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import io
 import os
 import re
 import subprocess
@@ -63,7 +64,7 @@ def level(folder: Path) -> None:
 
 def repacked(archive: Path, epoch: int) -> bytes:
     """A ``.tar.gz`` anew: sorted, of nobody, everything at one time."""
-    written = tempfile.TemporaryFile()
+    written = io.BytesIO()
     with (
         tarfile.open(archive) as old,
         gzip.GzipFile("", "wb", 9, written, mtime=epoch) as packed,
@@ -77,8 +78,7 @@ def repacked(archive: Path, epoch: int) -> bytes:
             member.mtime = epoch
             member.pax_headers = {}
             new.addfile(member, old.extractfile(member) if member.isfile() else None)
-    written.seek(0)
-    return written.read()
+    return written.getvalue()
 
 
 def build(folder: Path, epoch: int, conditions: dict[str, str]) -> list[Path]:
@@ -136,7 +136,9 @@ def main(to: Path) -> None:
     epoch = int(_output(["git", "log", "-1", "--format=%ct"]))
     if _output(["git", "status", "--porcelain"]):
         print("not everything here is committed: what is not is left out")
-    committed = set(_output(["git", "ls-tree", "-rz", "--name-only", "HEAD"]).decode().split("\0")) - {""}
+    committed = set(
+        _output(["git", "ls-tree", "-rz", "--name-only", "HEAD"]).decode().split("\0")
+    ) - {""}
     with tempfile.TemporaryDirectory() as folder:
         first, second = (
             build(Path(folder, f"{i}"), epoch, conditions)

@@ -71,7 +71,9 @@ def tried(python: str, wheel: Path) -> str:
             lines = (error.stderr or error.stdout or str(error)).strip().splitlines()
             return f"FAILS: {lines[-1]}"
         whole = time.perf_counter() - begun
-        return f"works: installed in {installed:.0f} s, example {whole - installed:.0f} s"
+        return (
+            f"works: installed in {installed:.0f} s, example {whole - installed:.0f} s"
+        )
 
 
 def _ran(command: list[str], where: Path | None = None) -> str:
@@ -85,18 +87,21 @@ def _ran(command: list[str], where: Path | None = None) -> str:
 
 def main(wheel: Path, pythons: list[str]) -> int:
     """Print a line for each Python; 1 if one fails or none was found."""
-    rows = []
-    for minor in supported():
-        found = [each for each in interpreters(minor) if runs(each)]
-        if not pythons:
-            rows.append((minor, tried(found[0], wheel) if found else "not found"))
-    rows += [(runs(each) or each, tried(each, wheel)) for each in pythons]
+    places = {each: [each] for each in pythons} or {
+        minor: interpreters(minor) for minor in supported()
+    }
     print(wheel.name)
-    for row in rows:
-        print("{:<8} {}".format(*row))
-    results = [result for _, result in rows]
-    worked = [each for each in results if each.startswith("works")]
-    return not worked or any(each.startswith("FAILS") for each in results)
+    results = []
+    for name, found in places.items():
+        known = {python: runs(python) for python in found}
+        python = next((each for each in found if known[each]), None)
+        results.append(tried(python, wheel) if python else "not found")
+        version = known[python] if python else name
+        print(f"{version:<8} {results[-1]}", flush=True)
+    is_lost = bool(pythons) and "not found" in results
+    worked = any(each.startswith("works") for each in results)
+    failed = any(each.startswith("FAILS") for each in results)
+    return int(is_lost or failed or not worked)
 
 
 if __name__ == "__main__":
