@@ -27,10 +27,13 @@ def files_of(found: Distribution) -> list[Path]:
     return [Path(str(file.locate())) for file in found.files or []]
 
 
-def sizes() -> dict[str, tuple[float, float]]:
-    """Megabytes of each distribution, and of its compiled Python; largest first."""
+def sizes(where: list[str]) -> dict[str, tuple[float, float]]:
+    """Megabytes of each distribution in some folders, and of its compiled Python.
+
+    Largest first.
+    """
     rows = {}
-    for found in distributions():
+    for found in distributions(path=where):
         files = files_of(found)
         compiled = [path for path in files if path.suffix == ".pyc"]
         rows[found.metadata["Name"]] = megabytes(files), megabytes(compiled)
@@ -40,8 +43,11 @@ def sizes() -> dict[str, tuple[float, float]]:
 def main() -> None:
     """Print a row for each, and sums."""
     say = sys.stdout.write
-    rows = {name: row for name, row in sizes().items() if name not in INSTALLERS}
-    rows["all"] = tuple(map(sum, zip(*rows.values(), strict=True)))  # type: ignore[assignment]
+    rows = {
+        name: row for name, row in sizes(sys.path).items() if name not in INSTALLERS
+    }
+    whole, compiled = (sum(column) for column in zip(*rows.values(), strict=True))
+    rows["all"] = whole, compiled
     for name, (whole, compiled) in rows.items():
         say(f"{name:<18} {whole:6.1f} MB, {whole - compiled:6.1f} MB not compiled\n")
 
