@@ -21,7 +21,7 @@ OLDEST = 1.6.0 1.6.1 1.7.0 1.7.1 1.7.2 1.8.0
 PEERS_VENV = $(VENV)-peers
 PEERS = benchmarks/peers.txt
 
-.PHONY: help demo demo-solvers demo-search demo-sparse demo-ratings demo-table demo-boosting demo-large demo-images demo-look demo-audit test test-benchmarks test-all test-oldest bench docs lint clean python
+.PHONY: help demo demo-solvers demo-search demo-sparse demo-ratings demo-table demo-boosting demo-large demo-images demo-look demo-audit test test-benchmarks test-all test-oldest bench docs build smoke lint clean python
 
 help:
 	@echo "make demo         install, then fit private models on real data (2 minutes)"
@@ -40,6 +40,8 @@ help:
 	@echo "make test-all     all of these and the long statistical ones"
 	@echo "make test-oldest  the contract tests on the oldest supported scikit-learn"
 	@echo "make docs       the site, examples run (15 minutes): docs/_build/html/index.html"
+	@echo "make build      wheel and source archive of the last commit, into dist"
+	@echo "make smoke        the wheel in a new environment of each Python found (minutes)"
 	@echo "make bench        speed and accuracy, side by side with the peers (an hour or two)"
 	@echo "make lint         ruff and mypy"
 
@@ -133,8 +135,22 @@ docs: $(VENV)/.installed-docs
 	@$(BIN)/python docs/_check.py docs/_build/html
 	@echo "the site: docs/_build/html/index.html"
 
+# Builds twice, and keeps what has the same bytes both times.
+$(VENV)-build/.installed: .ci/build.txt | python
+	@test -x $(VENV)-build/bin/python || $(PYTHON) -m venv $(VENV)-build
+	@$(VENV)-build/bin/python -m pip --disable-pip-version-check -qq install --requirement .ci/build.txt
+	@touch $@
+
+build: $(VENV)-build/.installed
+	@rm -rf dist
+	@$(VENV)-build/bin/python .ci/build.py dist
+
+# PYTHONS names interpreters; without it, all that are found are tried.
+smoke: build
+	@$(PYTHON) .ci/smoke.py dist/*.whl $(PYTHONS)
+
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
 
 clean:
-	rm -rf $(VENV) $(OLDEST_VENV) $(PEERS_VENV) build *.egg-info demo docs/_build docs/gallery docs/reference docs/sg_execution_times.rst
+	rm -rf $(VENV) $(VENV)-build $(OLDEST_VENV) $(PEERS_VENV) build dist *.egg-info demo docs/_build docs/gallery docs/reference docs/sg_execution_times.rst

@@ -1,4 +1,7 @@
-"""Every link of the built site leads somewhere: ``python docs/_check.py FOLDER``."""
+"""What the built site must have: ``python docs/_check.py FOLDER``.
+
+Every link leads somewhere, and what people ask first is answered within two clicks.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,43 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+# What a newcomer asks, by the page that answers and words of the answer.
+QUESTIONS = {
+    "Which epsilon?": ("which_epsilon", "Start from epsilon 1 for the whole study"),
+    "Which bounds do I declare?": ("which_bounds", "Where to look, in this order."),
+    "Can I look at my data first?": ("looking", "What to do in place of it."),
+    "How do I evaluate the model?": ("evaluating", "score.standard_error"),
+    "My own train and test split?": ("evaluating", "Not fine: stratify=y"),
+    "What do I tell my data protection officer?": ("letter", "Fill in what is in"),
+    "What do I lose?": ("what_it_costs", "Noise in a linear model falls as"),
+    "Who is the adversary?": ("faq", "Who is the attacker?"),
+    "Is the model safe to publish?": ("faq", "at the epsilon that privacy_ prints"),
+    "What if labels are rare?": ("faq", "The label that matters is rare."),
+    "May records have weights?": ("faq", "Why is sample_weight refused?"),
+    "Missing cells and categories?": ("faq", "Cells are missing"),
+    "What is deprecated when?": ("support", "in at least two minor releases before"),
+}
+CLICKS = 2
+
 
 class Page(HTMLParser):
-    """Links and anchors of one page."""
+    """Links, anchors and words of one page."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
         self.links: list[str] = []
         self.anchors: set[str] = {"", "top"}
+        self._words: list[str] = []
         self.feed(text)
+
+    @property
+    def text(self) -> str:
+        """What is read, with single spaces."""
+        return " ".join("".join(self._words).split())
+
+    def handle_data(self, data: str) -> None:
+        """Note what is read."""
+        self._words.append(data)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Note what a tag names or leads to."""
@@ -26,31 +57,58 @@ class Page(HTMLParser):
                 self.anchors.add(value)
 
 
-def broken(site: Path) -> list[str]:
-    """What leads nowhere, page by page; links to other sites are not followed."""
-    pages = {
+def pages_of(site: Path) -> dict[Path, Page]:
+    """The pages of a built site, by their files."""
+    return {
         path: Page(path.read_text())
         for path in site.rglob("*.html")
         if "_static" not in path.parts
     }
+
+
+def target(path: Path, link: str) -> Path | None:
+    """The file that a link of a page leads to; None if it leaves the site."""
+    parts = urlsplit(link)
+    if parts.scheme or parts.netloc or link.startswith("data:"):
+        return None
+    found = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+    return found / "index.html" if found.is_dir() else found
+
+
+def broken(site: Path) -> list[str]:
+    """What leads nowhere, page by page; links to other sites are not followed."""
+    pages = pages_of(site)
     found = []
     for path, page in pages.items():
         for link in page.links:
-            parts = urlsplit(link)
-            if parts.scheme or parts.netloc or link.startswith("data:"):
-                continue
-            target = (path.parent / unquote(parts.path)).resolve()
-            target = target if parts.path else path
-            target = target / "index.html" if target.is_dir() else target
-            is_there = target.exists()
-            if is_there and target in pages:
-                is_there = unquote(parts.fragment) in pages[target].anchors
+            to = target(path, link)
+            is_there = to is None or to.exists()
+            if to in pages:
+                is_there = unquote(urlsplit(link).fragment) in pages[to].anchors
             if not is_there:
                 found.append(f"{path.relative_to(site)}: {link}")
     return sorted(set(found))
 
 
+def unanswered(site: Path, questions: dict[str, tuple[str, str]]) -> list[str]:
+    """Questions whose answer is not on its page, or too far from the landing page."""
+    pages = pages_of(site)
+    near = {site / "index.html"}
+    for _ in range(CLICKS):
+        links = ((path, link) for path in near for link in pages[path].links)
+        near |= {to for path, link in links if (to := target(path, link)) in pages}
+    found = []
+    for question, (name, words) in questions.items():
+        path = site / f"{name}.html"
+        if path not in near:
+            found.append(f"more than {CLICKS} clicks away: {question} ({name})")
+        elif words not in pages[path].text:
+            found.append(f"not answered: {question} ({name})")
+    return found
+
+
 if __name__ == "__main__":
-    lost = broken(Path(sys.argv[1]).resolve())
-    print("\n".join(lost) or "every link leads somewhere")
+    folder = Path(sys.argv[1]).resolve()
+    lost = broken(folder) + unanswered(folder, QUESTIONS)
+    print("\n".join(lost) or "every link leads somewhere, every question to an answer")
     sys.exit(bool(lost))

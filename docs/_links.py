@@ -1,7 +1,8 @@
-"""Links that lead out of the pages: to files of the repository, which is elsewhere."""
+"""Links that lead out of the pages: to files of the repository, to scikit-learn."""
 
 from __future__ import annotations
 
+import importlib
 import re
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,35 @@ def outside(app: Any, page: str, source: list[str]) -> None:
     source[0] = _LINK.sub(shown, source[0])
 
 
+# Scikit-learn's site -----------------------------------------------------------------
+# Addresses follow from names, so that a build needs no list of them from the network.
+SCIKIT_LEARN = "https://scikit-learn.org/stable/"
+
+
+def address(name: str) -> str | None:
+    """The page of a public name of scikit-learn, such as ``sklearn.svm.SVC``."""
+    module, _, attribute = name.rpartition(".")
+    if not name.startswith("sklearn.") or "._" in name:
+        return None
+    try:
+        found = importlib.import_module(module)
+    except ModuleNotFoundError:
+        return None
+    is_there = hasattr(found, attribute)
+    return f"{SCIKIT_LEARN}modules/generated/{name}.html#{name}" if is_there else None
+
+
+def to_scikit_learn(app: Any, env: Any, node: Any, shown: Any) -> Any:
+    """Link a name that is none of skdp to scikit-learn's reference."""
+    from docutils import nodes  # where sites are built, and not where this is tested
+
+    found = address(node["reftarget"])
+    return (
+        nodes.reference("", "", shown, internal=False, refuri=found) if found else None
+    )
+
+
+# Docstrings --------------------------------------------------------------------------
 # Names that end in an underscore would be links in reStructuredText.
 _NAMES = re.compile(r"(?<=\w)_(?=[,)\s]|$)")
 _SHAPE = re.compile(r"shape \([^)]*\)")

@@ -55,7 +55,7 @@ def _classes_of(module: object) -> list[str]:
     return [
         each
         for each, found in vars(module).items()
-        if inspect.isclass(found) and found.__module__ == name
+        if inspect.isclass(found) and found.__module__ == name and each[0] != "_"
     ]
 
 

@@ -90,8 +90,9 @@ html_theme_options = {
 
 
 def setup(app: Any) -> None:
-    """Links to files of the repository become names of files."""
+    """Links to files of the repository, and to names of scikit-learn."""
     app.connect("source-read", _links.outside)
+    app.connect("missing-reference", _links.to_scikit_learn)
     app.connect("autodoc-skip-member", _skipped)
     # Before numpydoc reads them.
     app.connect("autodoc-process-docstring", _links.plain, priority=100)

@@ -88,8 +88,8 @@ def _describe(given: Any) -> None:
 
     from skdp import BudgetLedger, TableEncoder, describe
     from skdp.columns import from_json
+    from skdp.io._csv import read_csv
 
-    is_csv = Path(given.table).suffix.lower() == ".csv"
     columns = from_json(Path(given.columns).read_text(encoding="utf-8"))
     if not isinstance(columns, dict):
         raise ValueError(
@@ -97,7 +97,10 @@ def _describe(given: Any) -> None:
             "position. Write a mapping with skdp.columns.to_json."
         )
     ledger = BudgetLedger.open(given.ledger)
-    table = pd.read_csv(given.table) if is_csv else pd.read_parquet(given.table)
+    if Path(given.table).suffix.lower() == ".csv":
+        table, columns = read_csv(given.table, columns)
+    else:
+        table = pd.read_parquet(given.table)
     found = describe(
         table,
         TableEncoder(columns, remainder="drop"),

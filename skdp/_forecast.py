@@ -111,7 +111,7 @@ def warn_of_noise(
         return ()
     warn_once(
         f"At this budget noise dominates {where}. The {signal._in_words()}. Use "
-        f"{', '.join((signal._where_it_ends(), *remedies))} (docs/how_to_choose.md).",
+        f"{', '.join((signal._where_it_ends(), *remedies))}.",
         NoiseDominatesWarning,
     )
     return (signal._in_words(),)

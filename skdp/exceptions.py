@@ -4,8 +4,27 @@ from __future__ import annotations
 
 from typing import Any
 
+# Of the site of `make docs`; the same as in pyproject.toml.
+DOCUMENTATION = "https://skdp.readthedocs.io/en/stable/"
 
-class BudgetExceeded(RuntimeError):
+
+class _Documented(BaseException):
+    """Ends its message with the address of what `docs/errors.md` says of its class.
+
+    The address follows from the class alone. The message without it, for those who
+    quote it within another, is ``args[0]``.
+    """
+
+    def __str__(self) -> str:
+        return f"{super().__str__()} {self._see()}"
+
+    def _see(self) -> str:
+        # Classes that others derive have no page.
+        own = next(each for each in type(self).__mro__ if each.__module__ == __name__)
+        return f"See {DOCUMENTATION}errors.html#{own.__name__.lower()}"
+
+
+class BudgetExceeded(_Documented, RuntimeError):
     """A ledger refused an event; nothing was spent.
 
     Remedy: ask for a smaller epsilon, or start a new ledger if the data set's
@@ -36,7 +55,7 @@ def _rebuild_budget_exceeded(
     return BudgetExceeded(message, ledger=ledger, exhausted=exhausted)
 
 
-class LedgerError(ValueError):
+class LedgerError(_Documented, ValueError):
     """A ledger file is foreign, damaged or does not match its handle.
 
     Remedy: check the path and the arguments; restore the file from a backup.
@@ -44,77 +63,77 @@ class LedgerError(ValueError):
     """
 
 
-class UnplannedEventError(RuntimeError):
+class UnplannedEventError(_Documented, RuntimeError):
     """The steps of a trial tried to release more than their search had paid for.
 
     Remedy: use steps whose releases follow from public facts alone. Nothing was read.
     """
 
 
-class Refused(ValueError):
+class Refused(_Documented, ValueError):
     """A solver, or a search's method, cannot do a job; nothing was read or spent.
 
     Remedy: what the message names: another solver, law or parameter.
     """
 
 
-class PlanUsedUpError(RuntimeError):
+class PlanUsedUpError(_Documented, RuntimeError):
     """More was asked of the records than had been declared; nothing was read.
 
     Remedy: a defect of skdp or of an own solver: declare every query in the plan.
     """
 
 
-class StreamOverError(RuntimeError):
+class StreamOverError(_Documented, RuntimeError):
     """A part was given to a stream that cannot take another; nothing was read.
 
     Remedy: clone the estimator for another stream, which is another release.
     """
 
 
-class UnboundedQueryError(ValueError):
+class UnboundedQueryError(_Documented, ValueError):
     """A query has no derived bound under the relation asked for; nothing was read.
 
     Remedy: use a solver that supports the relation.
     """
 
 
-class UnaccountedStepError(ValueError):
+class UnaccountedStepError(_Documented, ValueError):
     """A pipeline has a step that reads data and whose privacy nobody accounts for.
 
     Remedy: use the private or declared alternative that the message names.
     """
 
 
-class PublicLabelsWarning(UserWarning):
+class PublicLabelsWarning(_Documented, UserWarning):
     """The set of labels was taken from ``y`` and is assumed public.
 
     Remedy: pass ``classes=``.
     """
 
 
-class SeededNoiseWarning(UserWarning):
+class SeededNoiseWarning(_Documented, UserWarning):
     """A seed makes the noise reproducible, so the fit is not a private release.
 
     Remedy: use ``random_state=None`` for anything that leaves the room.
     """
 
 
-class TuningCostWarning(UserWarning):
+class TuningCostWarning(_Documented, UserWarning):
     """A search will hardly tell its candidates apart at this budget.
 
     Remedy: fit the untuned default with the whole budget, or use fewer candidates.
     """
 
 
-class LargeDeltaWarning(UserWarning):
+class LargeDeltaWarning(_Documented, UserWarning):
     """delta is at least 1/n_samples, which permits publishing whole records.
 
     Remedy: use a delta far below ``1 / n_samples``.
     """
 
 
-class NoiseDominatesWarning(UserWarning):
+class NoiseDominatesWarning(_Documented, UserWarning):
     """At this budget noise leaves hardly more than a constant model.
 
     Public facts say so, and nothing has been read or spent: as an error it stops the
@@ -124,7 +143,7 @@ class NoiseDominatesWarning(UserWarning):
     """
 
 
-class NewLedgerWarning(UserWarning):
+class NewLedgerWarning(_Documented, UserWarning):
     """A ledger is created beside one for a data set of the same label.
 
     Remedy: ``BudgetLedger.open(path)`` for the one that is there, or a label for each
@@ -132,21 +151,21 @@ class NewLedgerWarning(UserWarning):
     """
 
 
-class StandInDataWarning(UserWarning):
+class StandInDataWarning(_Documented, UserWarning):
     """A loader gives other data than those it is named for.
 
     Remedy: what the message says: where the data are looked for.
     """
 
 
-class StratifiedFoldsWarning(UserWarning):
+class StratifiedFoldsWarning(_Documented, UserWarning):
     """Labels decide who is in which fold, so that fits cost more than is booked.
 
     Remedy: pass ``cv=KFold(5)``.
     """
 
 
-class ClippedRowsWarning(UserWarning):
+class ClippedRowsWarning(_Documented, UserWarning):
     """Rows may come to a private step longer than its `data_norm`, and are clipped.
 
     Remedy: the `data_norm` that the message names, or `RowNormClipper` before the step
@@ -154,7 +173,7 @@ class ClippedRowsWarning(UserWarning):
     """
 
 
-class InconsistentVersionWarning(UserWarning):
+class InconsistentVersionWarning(_Documented, UserWarning):
     """Another minor version of skdp wrote what is being loaded.
 
     Remedy: check what is loaded, make it again, or load it with the version that
@@ -180,11 +199,11 @@ class InconsistentVersionWarning(UserWarning):
     def __str__(self) -> str:
         return (
             f"Loading {self.what} that was stored by skdp {self.original_version} "
-            f"into skdp {self.current_version}. {self.remedy}"
+            f"into skdp {self.current_version}. {self.remedy} {self._see()}"
         )
 
 
-class SourceError(RuntimeError):
+class SourceError(_Documented, RuntimeError):
     """A source could not be read to the end, or its data changed meanwhile.
 
     The message is always the same, whatever happened and in whichever record. What was

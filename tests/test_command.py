@@ -93,3 +93,13 @@ def test_books_and_reports_are_those_of_the_ledger(table, capsys):
 def test_an_unknown_command_is_refused():
     with pytest.raises(SystemExit):
         run(["fit", "x"])
+
+
+@pytest.mark.parametrize("cell", ["", "secret", "9" * 400])
+def test_a_cell_of_a_csv_decides_nothing_but_its_own_record(table, cell, capsys):
+    with (table / "t.csv").open("a") as file:
+        file.write(f"{cell},{cell},1.0,too,many\n")
+    assert run(describing(table)) == 0
+    told = capsys.readouterr()
+    assert "secret" not in told.out + told.err
+    assert "missing" in told.out

@@ -299,7 +299,7 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
         )
         warn(
             f"At this budget {text}. Consider the untuned default with the whole "
-            "budget, or fewer candidates (docs/model_selection.md).",
+            "budget, or fewer candidates.",
             TuningCostWarning,
         )
         return (text,)

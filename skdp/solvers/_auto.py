@@ -60,7 +60,7 @@ def first_that_can(
         try:
             solver = candidate.kind.planned({}, objective, budget)
         except Refused as refused:
-            refusals.append(str(refused))
+            refusals.append(refused.args[0])
         else:
             return Chosen(solver, candidate.reason)
     raise Refused("No solver can do this fit. " + " ".join(refusals))

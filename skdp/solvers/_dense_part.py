@@ -98,7 +98,7 @@ def planned_part(
 
 def needs_another(kind: type[Solver], name: str, reason: ValueError) -> Refused:
     """What a solver says that cannot do with its part."""
-    return Refused(f"solver={kind.key!r} needs another {name}. {reason}")
+    return Refused(f"solver={kind.key!r} needs another {name}. {reason.args[0]}")
 
 
 def shown(params: Mapping[str, Any], name: str) -> dict[str, Any]:

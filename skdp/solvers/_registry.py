@@ -110,6 +110,6 @@ def planned_solver(
         try:
             return Chosen(named.planned(objective, budget), "named by the user")
         except Refused as refused:
-            told = str(refused)
+            told = refused.args[0]
         raise Refused(f"{told} This fit can be done by {willing(objective, budget)}.")
     return as_they_come(objective, budget, has_ledger=has_ledger)

@@ -1,0 +1,129 @@
+"""A CSV file as its columns are declared, cell by cell.
+
+Nothing is inferred from the cells and nothing in them is an error: what a cell is
+follows from its own text and the declaration alone, and messages quote none.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from skdp.columns import Categories, Declaration
+
+_TRUTHS = {"true": True, "1": True, "false": False, "0": False}
+
+
+def read_csv(
+    path: str | Path, columns: Mapping[str, Declaration]
+) -> tuple[pd.DataFrame, dict[str, Declaration]]:
+    """The declared columns of a file with a header, and what may be in them.
+
+    Parameters
+    ----------
+    path : str or Path
+        Of a UTF-8 file with commas; bytes that are none are replaced.
+    columns : mapping from str to Declaration
+
+    Returns
+    -------
+    frame : DataFrame of shape (n_samples, n_columns)
+        Cells as objects, private. One that is empty, lacking, or not what its column
+        is declared to hold is missing; a text that is no listed category stays.
+        Blank lines are no records.
+    declared : dict
+        The declarations with ``missing=True``: in a file of texts any cell may be
+        missing.
+
+    Raises
+    ------
+    ValueError
+        If a declared column is not in the header, or is there twice.
+    """
+    with (
+        _cells_of_any_length(),
+        open(path, newline="", encoding="utf-8-sig", errors="replace") as file,
+    ):
+        rows = filter(None, csv.reader(file))
+        header = next(rows, [])
+        places = [_place(name, header) for name in columns]
+        texts = [[row[at] if at < len(row) else "" for at in places] for row in rows]
+    frame = pd.DataFrame(index=range(len(texts)))
+    for i, (name, declared) in enumerate(columns.items()):
+        read = _reader(declared)
+        cells = [read(row[i]) for row in texts]
+        frame[name] = pd.Series(cells, dtype=object)
+    return frame, {
+        name: replace(declared, missing=True)  # type: ignore[call-arg]
+        for name, declared in columns.items()
+    }
+
+
+@contextmanager
+def _cells_of_any_length() -> Iterator[None]:
+    """A long cell would be an error."""
+    before = csv.field_size_limit(2**31 - 1)
+    try:
+        yield
+    finally:
+        csv.field_size_limit(before)
+
+
+def _place(name: str, header: list[str]) -> int:
+    if header.count(name) != 1:
+        raise ValueError(
+            f"The header of a CSV file must have each declared column once. Got "
+            f"{header.count(name)} columns named {name!r}. Name in the declarations "
+            "what the header names."
+        )
+    return header.index(name)
+
+
+def _reader(declared: Declaration) -> Callable[[str], Any]:
+    """What makes a cell of a text; None for a missing one."""
+    if isinstance(declared, Categories):
+        listed = declared.values
+        if declared.kind == "string":
+            return lambda text: text if text or text in listed else None
+        return lambda text: _tried(_whole, text)
+    parse = _PARSERS[declared.kind]
+    return lambda text: _tried(parse, text)
+
+
+def _tried(parse: Callable[[str], Any], text: str) -> Any:
+    try:
+        return parse(text.strip())
+    except ValueError:
+        return None
+
+
+def _truth(text: str) -> bool | None:
+    return _TRUTHS.get(text.lower())
+
+
+def _whole(text: str) -> int | None:
+    """An integer, also one that is written as a float."""
+    try:
+        return int(text)
+    except ValueError:
+        number = float(text)
+        return int(number) if number.is_integer() else None
+
+
+def _point_in_time(text: str) -> datetime | None:
+    point = datetime.fromisoformat(text)
+    return point if point.tzinfo is None else None
+
+
+_PARSERS: dict[str, Callable[[str], Any]] = {
+    "number": float,
+    "boolean": _truth,
+    "date": _point_in_time,
+}
