@@ -13,6 +13,9 @@ to protect a person, at the same epsilon and number of persons:
   rows a person costs (group privacy, exact for Gaussian noise).
 
 Accuracy and log-loss on the official test records, which are not private.
+
+``--search`` compares searches over the strength of the penalty instead: of first rows
+as records, and of persons.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ import numpy as np
 import pandas as pd
 from sklearn.metrics import log_loss
 
-from skdp import DPLogisticRegression
+from skdp import DPGridSearchCV, DPLogisticRegression
 from skdp._floats import IntArray
 from skdp.datasets import ADULT_BOUNDS, ADULT_CATEGORIES, Dataset, load_adult
 from skdp.privacy._gaussian import gaussian_epsilon, gaussian_mu
@@ -35,6 +38,7 @@ from skdp.privacy._gaussian import gaussian_epsilon, gaussian_mu
 MOST_ROWS = 5
 PERSONS = (1000, 3000, 10_000)
 DELTA = 1e-6
+STRENGTHS = (1e-3, 1e-2, None)
 _COLUMNS = ADULT_BOUNDS | ADULT_CATEGORIES
 _OF_A_PERSON = ["sex", "race", "education-num", "occupation", "relationship", "age"]
 
@@ -98,11 +102,40 @@ def by_slots(rows: Persons, epsilon: float, adjacency: str) -> DPLogisticRegress
     return _model(gaussian_epsilon(mu, DELTA), adjacency).fit(rows.X, rows.y)
 
 
-Way = Callable[[Persons, float, str], DPLogisticRegression]
+def _search(epsilon: float, adjacency: str, unit: str) -> DPGridSearchCV:
+    return DPGridSearchCV(
+        DPLogisticRegression(columns=_COLUMNS, classes=[0, 1]),
+        {"C": STRENGTHS},
+        epsilon=epsilon,
+        delta=DELTA,
+        adjacency=adjacency,
+        privacy_unit=unit,
+    )
+
+
+def searched_first_rows(
+    rows: Persons, epsilon: float, adjacency: str
+) -> DPGridSearchCV:
+    """One row a person, and a search of records."""
+    first = rows.firsts
+    return _search(epsilon, adjacency, "record").fit(rows.X.iloc[first], rows.y[first])
+
+
+def searched(rows: Persons, epsilon: float, adjacency: str) -> DPGridSearchCV:
+    """All rows, and a search of persons."""
+    return _search(epsilon, adjacency, "user").fit(rows.X, rows.y, groups=rows.ids)
+
+
+Way = Callable[[Persons, float, str], DPLogisticRegression | DPGridSearchCV]
 WAYS: dict[str, Way] = {
     "first row": by_first_row,
     "mean": by_mean,
     "five slots": by_slots,
+}
+SEARCHES: dict[str, Way] = {
+    "mean, no search": by_mean,
+    "search of first rows": searched_first_rows,
+    "search of persons": searched,
 }
 
 
@@ -120,18 +153,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=10)
     parser.add_argument("--epsilon", type=float, default=1.0)
+    parser.add_argument("--search", action="store_true")
     options = parser.parse_args()
     data = load_adult()
     if data.name != "adult":
         raise SystemExit("Adult is not there; see docs/data.md.")
     warnings.simplefilter("ignore")
     print(f"epsilon {options.epsilon:g}, {options.repeats} fits; accuracy, log-loss")
-    print("| rows | persons | adjacency | " + " | ".join(WAYS) + " |")
+    ways = SEARCHES if options.search else WAYS
+    print("| rows | persons | adjacency | " + " | ".join(ways) + " |")
     for alike in (False, True):
         for n_persons in PERSONS:
             for adjacency in ("replace_one", "zero_out"):
                 cells = []
-                for way in WAYS.values():
+                for way in ways.values():
                     found = [
                         scores(
                             data,
