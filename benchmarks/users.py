@@ -154,6 +154,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=10)
     parser.add_argument("--epsilon", type=float, default=1.0)
     parser.add_argument("--search", action="store_true")
+    parser.add_argument("--persons", type=int, nargs="+", default=PERSONS)
     options = parser.parse_args()
     data = load_adult()
     if data.name != "adult":
@@ -163,7 +164,7 @@ def main() -> None:
     ways = SEARCHES if options.search else WAYS
     print("| rows | persons | adjacency | " + " | ".join(ways) + " |")
     for alike in (False, True):
-        for n_persons in PERSONS:
+        for n_persons in options.persons:
             for adjacency in ("replace_one", "zero_out"):
                 cells = []
                 for way in ways.values():

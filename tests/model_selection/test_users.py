@@ -18,6 +18,7 @@ import sklearn
 from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.compose import make_column_transformer
+from sklearn.feature_selection import SelectFromModel
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from sklearn.pipeline import FeatureUnion, make_pipeline
 
@@ -36,7 +37,7 @@ from skdp import (
     private_score,
 )
 from skdp._users import Users
-from skdp.audit._replay import replayed, told_apart
+from skdp.audit._replay import replayed, told_apart, verdict
 from skdp.columns import Range
 from skdp.data import Table
 from skdp.linear_model import _base as base_module
@@ -52,6 +53,7 @@ from skdp.model_selection._user_table import UserTable
 from skdp.privacy import _door, calibrate
 from skdp.privacy._answers import Layout
 from skdp.queries._scores import Scores
+from tests.audit import tables
 from tests.audit.tables import answered_by
 from tests.model_selection.toys import NoisySum
 
@@ -63,10 +65,8 @@ every_adjacency = pytest.mark.parametrize("adjacency", RELATIONS)
 quiet = pytest.mark.filterwarnings("ignore")
 
 
-class Says(BaseEstimator):
-    """Predicts what stands in the first column."""
-
-    classes_ = np.array([0, 1])
+class Says(tables.Says):
+    """Predicts what stands in the first column, in a way that others may change."""
 
     def _said(self, X):
         return np.asarray(X)[:, 0]
@@ -384,6 +384,31 @@ def test_records_and_ledgers_are_of_users(kind, adjacency, fitted, tmp_path):
 
 
 @quiet
+@every_adjacency
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize("name", ["accuracy", "neg_log_loss", "roc_auc", "r2"])
+def test_no_transcript_of_a_score_tells_more_than_is_charged(name, delta, adjacency):
+    """One transcript, replayed on the neighbour: worst pairs, of unlike many rows."""
+    events = []
+    worst = {"neg_log_loss": (0.0, 1)}.get(name, (1.0, 1))
+    other = {"neg_log_loss": (1.0, 1), "r2": (0.0, 0)}.get(name, (0.0, 1))
+    others = [other] * 2 if adjacency == "replace_one" else []
+
+    def run(own, noise):
+        table = table_of([[(0.0, 0)], own * 3, [(1.0, 1)] * 2, []])
+        ids = pd.Categorical(table.users.codes, categories=range(4))
+        with answered_by(noise):
+            facts = {"epsilon": 1.0, "delta": delta, "adjacency": adjacency}
+            facts |= {"scoring": name, "groups": ids, "privacy_unit": "user"}
+            score = private_score(Says(), table.X, table.y, **facts, **FACTS)
+        events.append(score.privacy.event)
+
+    first, second, _ = replayed(run, ([worst], others), 0)
+    found = verdict(first, second, events[0]).largest
+    assert (0.8 if name == "r2" else 0.999) < found <= 1
+
+
+@quiet
 def test_scores_are_means_over_users(fitted):
     right = fitted.predict(X) == Y
     exact = pd.Series(right).groupby(IDS).mean().mean()
@@ -654,6 +679,9 @@ NESTED = {
             sparse_threshold=0,
         ),
         PLAIN,
+    ),
+    "selection": make_pipeline(
+        DPStandardScaler(bounds=(-2, 2)), SelectFromModel(clone(PLAIN)), clone(PLAIN)
     ),
     "union": make_pipeline(
         FeatureUnion([("scaled", DPStandardScaler(bounds=(-2, 2)))]), PLAIN
