@@ -64,9 +64,9 @@ default="auto"
         Public choices of a named method, for example ``{"fixed_duration": True}``; see
         `Composition`, `RandomStopping` and `DisjointSplits`.
     validation_fraction : float in (0, 1) or None, default=None
-        Share of the records, or users, that candidates are scored on, chosen at random without
-        regard to labels. None: 0.3 with "composition", 0.1 with "random_stopping", and
-        an equal part with "disjoint_splits".
+        Share of the records, or users, that candidates are scored on, chosen at random
+        without regard to labels. None: 0.3 with "composition", 0.1 with
+        "random_stopping", and an equal part with "disjoint_splits".
     refit : True
         Only True: the final model is a part of the search.
     n_jobs : int or None, default=None

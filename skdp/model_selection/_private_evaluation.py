@@ -369,8 +369,8 @@ def private_evaluation(
 
     **Privacy.** (epsilon, delta)-differential privacy for one record of (X, y), under
     `adjacency`, with the number of records public, or for all rows of one user, as in
-    `private_score`. Released is the histogram: a record is in one cell, so that one exchanged moves it by the root
-    of 2 and one that becomes the null record by 1
+    `private_score`. Released is the histogram: a record is in one cell, so that one
+    exchanged moves it by the root of 2 and one that becomes the null record by 1
     (``docs/proofs/private_score.md``). The intervals are public.
 
     Parameters
