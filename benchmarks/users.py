@@ -13,6 +13,9 @@ to protect a person, at the same epsilon and number of persons:
   rows a person costs (group privacy, exact for Gaussian noise).
 
 Accuracy and log-loss on the official test records, which are not private.
+
+``--search`` compares searches over the strength of the penalty instead: of first rows
+as records, and of persons.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ import numpy as np
 import pandas as pd
 from sklearn.metrics import log_loss
 
-from skdp import DPLogisticRegression, DPSparseLogisticRegression
+from skdp import DPGridSearchCV, DPLogisticRegression, DPSparseLogisticRegression
 from skdp._floats import IntArray
 from skdp.datasets import ADULT_BOUNDS, ADULT_CATEGORIES, Dataset, load_adult
 from skdp.privacy._gaussian import gaussian_epsilon, gaussian_mu
@@ -36,6 +39,7 @@ MOST_ROWS = 5
 PERSONS = (1000, 3000, 10_000)
 DELTA = 1e-6
 COLUMNS = ADULT_BOUNDS | ADULT_CATEGORIES
+STRENGTHS = (1e-3, 1e-2, None)
 _OF_A_PERSON = ["sex", "race", "education-num", "occupation", "relationship", "age"]
 
 
@@ -108,15 +112,50 @@ def by_slots(kind: type[Model], rows: Persons, epsilon: float, adjacency: str) -
     return _model(kind, gaussian_epsilon(mu, DELTA), adjacency).fit(rows.X, rows.y)
 
 
-Way = Callable[[type[Model], Persons, float, str], Model]
+def _search(
+    kind: type[Model], epsilon: float, adjacency: str, unit: str
+) -> DPGridSearchCV:
+    return DPGridSearchCV(
+        kind(columns=COLUMNS, classes=[0, 1]),
+        {"C": STRENGTHS},
+        epsilon=epsilon,
+        delta=DELTA,
+        adjacency=adjacency,
+        privacy_unit=unit,
+    )
+
+
+def searched_first_rows(
+    kind: type[Model], rows: Persons, epsilon: float, adjacency: str
+) -> DPGridSearchCV:
+    """One row a person, and a search of records."""
+    first = rows.firsts
+    search = _search(kind, epsilon, adjacency, "record")
+    return search.fit(rows.X.iloc[first], rows.y[first])
+
+
+def searched(
+    kind: type[Model], rows: Persons, epsilon: float, adjacency: str
+) -> DPGridSearchCV:
+    """All rows, and a search of persons."""
+    search = _search(kind, epsilon, adjacency, "user")
+    return search.fit(rows.X, rows.y, groups=rows.ids)
+
+
+Way = Callable[[type[Model], Persons, float, str], Model | DPGridSearchCV]
 WAYS: dict[str, Way] = {
     "first row": by_first_row,
     "mean": by_mean,
     "five slots": by_slots,
 }
+SEARCHES: dict[str, Way] = {
+    "mean, no search": by_mean,
+    "search of first rows": searched_first_rows,
+    "search of persons": searched,
+}
 
 
-def scores(data: Dataset, model: Model) -> tuple[float, float]:
+def scores(data: Dataset, model: Model | DPGridSearchCV) -> tuple[float, float]:
     """Test accuracy and log-loss of one fit."""
     loss = log_loss(data.y_test, model.predict_proba(data.X_test))
     return float(model.score(data.X_test, data.y_test)), float(loss)
@@ -135,18 +174,21 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=10)
     parser.add_argument("--epsilon", type=float, default=1.0)
     parser.add_argument("--model", choices=MODELS, default="logistic")
+    parser.add_argument("--search", action="store_true")
+    parser.add_argument("--persons", type=int, nargs="+", default=PERSONS)
     options = parser.parse_args()
     data = load_adult()
     if data.name != "adult":
         raise SystemExit("Adult is not there; see docs/data.md.")
     warnings.simplefilter("ignore")
     print(f"epsilon {options.epsilon:g}, {options.repeats} fits; accuracy, log-loss")
-    print("| rows | persons | adjacency | " + " | ".join(WAYS) + " |")
+    ways = SEARCHES if options.search else WAYS
+    print("| rows | persons | adjacency | " + " | ".join(ways) + " |")
     for alike in (False, True):
-        for n_persons in PERSONS:
+        for n_persons in options.persons:
             for adjacency in ("replace_one", "zero_out"):
                 cells = []
-                for way in WAYS.values():
+                for way in ways.values():
                     found = [
                         scores(
                             data,

@@ -14,7 +14,13 @@ from skdp._stored import StoredEstimator
 from skdp._validation import check_random_state
 from skdp.exceptions import LargeDeltaWarning, SeededNoiseWarning
 from skdp.privacy._accounting import Budget
-from skdp.privacy._adjacency import UNIT_OF, Relation, relation_for
+from skdp.privacy._adjacency import (
+    UNIT_OF,
+    Relation,
+    adjacency_of,
+    is_of_users,
+    relation_for,
+)
 from skdp.privacy._allowance import Allowance
 from skdp.privacy._door import Door
 from skdp.privacy._events import Event, NonPrivateEvent
@@ -42,6 +48,11 @@ def of_users(facts: tuple[str, ...]) -> tuple[str, ...]:
     known, *others = facts
     assert known == PUBLIC_OF_TABLES[0]
     return "number of users, not that of their rows", *others
+
+
+def public_of_tables(relation: Relation) -> tuple[str, ...]:
+    """What a guarantee about rows of a table, or all of a user's, takes as public."""
+    return of_users(PUBLIC_OF_TABLES) if is_of_users(relation) else PUBLIC_OF_TABLES
 
 
 class DeclaredEstimator(StoredEstimator):
@@ -85,13 +96,25 @@ class PrivateEstimator(StoredEstimator):
         return relation_for(self.adjacency, self.privacy_unit)
 
     def _be_under(self, relation: Relation) -> None:
-        """Take the relation of the search that this object is a step of."""
-        self.set_params(adjacency=relation)
+        """Take the relation of the search that this object is a step of.
+
+        Raises ValueError if it is of users, whom this object does not protect.
+        """
+        if is_of_users(relation):
+            if "privacy_unit" not in inspect.signature(type(self)).parameters:
+                raise ValueError(
+                    "Every private step must take ids of users under "
+                    f"privacy_unit='user'. Got {type(self).__name__}, which protects "
+                    "records only: no set_fit_request(groups=True) and no step__groups "
+                    "makes it one of users. Leave it out."
+                )
+            self.set_params(privacy_unit="user")
+        self.set_params(adjacency=adjacency_of(relation))
 
     def _has_relation(self, relation: Relation) -> bool:
         """Whether the parameter is at its default or as a search wants it."""
         default = inspect.signature(type(self)).parameters["adjacency"].default
-        return self.adjacency in (default, relation)
+        return self.adjacency in (default, adjacency_of(relation))
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
@@ -274,9 +297,11 @@ class PrivateRelease(PrivateEstimator):
         adjacency: Any,
         random_state: int | None,
         ledger: Any,
+        privacy_unit: str = "record",
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
         self.adjacency = adjacency
+        self.privacy_unit = privacy_unit
         self.random_state = random_state
         self.ledger = ledger

@@ -112,6 +112,18 @@ def rows_at(rows: Any, positions: NDArray[np.int64] | slice) -> Any:
     return rows[positions]
 
 
+def copied(rows: Any) -> Any:
+    """Rows that whoever gets them may change, in the same layout; None stays None.
+
+    A source is read anew each time.
+    """
+    if rows is None or hasattr(rows, "taking"):
+        return rows
+    if isinstance(rows, np.ndarray):
+        return rows.copy(order="K")
+    return rows.copy() if hasattr(rows, "copy") else rows
+
+
 def rows_in_places(rows: Any, positions: NDArray[np.int64]) -> Any:
     """As many rows as there are, one at each place; labels stay in their places.
 

@@ -75,12 +75,41 @@ class Users:
         """With which each row counts. Private."""
         return equal_shares(self.codes, self.n_users)
 
+    @property
+    def ids(self) -> pd.Categorical:
+        """Ids that declare these users, for what takes them. Private."""
+        everybody = pd.RangeIndex(self.n_users)
+        return pd.Categorical.from_codes(self.codes, categories=everybody)
+
+    def part(self, chosen: IntArray) -> tuple[IntArray, Users]:
+        """Some users, with or without rows.
+
+        Parameters
+        ----------
+        chosen : ndarray of int of shape (n_chosen,)
+            Their numbers, each once, without regard to rows.
+
+        Returns
+        -------
+        rows : ndarray of int
+            Positions of their rows, rising. Private.
+        users : Users
+            Whose these rows are; ``chosen[u]`` is user u of them.
+        """
+        number = np.full(self.n_users, -1)
+        number[chosen] = np.arange(len(chosen))
+        codes = number[self.codes]
+        rows = np.flatnonzero(codes >= 0)
+        return rows, Users(len(chosen), codes[rows])
+
     def source(self, X: Any, y: FloatArray) -> UserSource:
         """Rows with their targets as a source of users."""
         return UserSource(X, y, self.shares, self.n_users)
 
 
-def users_to_fit(model: Any, X: Any, groups: Any, budget: Budget) -> Users | None:
+def users_to_fit(
+    model: Any, X: Any, groups: Any, budget: Budget, how: str = _HOW
+) -> Users | None:
     """The users of a table, None of a model whose unit is a record.
 
     Parameters
@@ -91,6 +120,8 @@ def users_to_fit(model: Any, X: Any, groups: Any, budget: Budget) -> Users | Non
     groups : array-like of shape (n_rows,), or None
         Private but for the number of users.
     budget : Budget
+    how : str
+        To pass ids, if there must be some.
 
     Raises
     ------
@@ -104,7 +135,7 @@ def users_to_fit(model: Any, X: Any, groups: Any, budget: Budget) -> Users | Non
     if groups is None:
         raise ValueError(
             "The groups argument must have the ids of users with privacy_unit='user'. "
-            f"Got None. {_HOW}"
+            f"Got None. {how}"
         )
     if hasattr(X, "stand_in"):
         raise ValueError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -11,7 +12,7 @@ from itertools import accumulate
 from typing import Any
 
 from skdp._floats import FloatArray, IntArray
-from skdp.exceptions import SourceError
+from skdp.exceptions import Refused, SourceError
 from skdp.io._part import Part, PartTable, Request, StateOf
 from skdp.io._places import Places
 from skdp.io._sent import received, sent
@@ -97,6 +98,18 @@ class _Sums:
         return replace(table, places=own)
 
 
+def _check_travels(query: Any, source: Any) -> None:
+    """Refuse what could not be sent, while nothing is booked."""
+    try:
+        sent((query, source))
+    except Exception as error:  # whatever a step of somebody else raises
+        raise Refused(
+            "All that owners are asked must be sent to them. Got a step that cannot be "
+            f"pickled ({type(error).__name__}). Use steps of skdp or scikit-learn. "
+            "Nothing was booked or read."
+        ) from error
+
+
 class LocalOwners:
     """Some owners' records, and how many owners there are.
 
@@ -155,9 +168,10 @@ class LocalOwners:
         """Hear in a rehearsal of an event that will be booked, and where."""
         self.events.append((event, delta))
 
-    def planned(self, size: int, statement: bytes) -> None:
-        """Hear in a rehearsal of an answer of so many numbers, and of its question."""
-        before = self.traffic
+    def planned(self, query: Any, source: Any, statement: bytes) -> None:
+        """Hear in a rehearsal of a query that will be asked, and of its question."""
+        _check_travels(query, source)
+        before, size = self.traffic, math.prod(query.shape)
         asked = digest_of(before.questions + statement)
         self.traffic = Traffic((*before.sizes, size), asked, before.others)
 

@@ -80,8 +80,8 @@ class SourceScores:
             y = y[places]
             if isinstance(read, Labels):
                 y = read.classes[y.astype(int)]
-            own = scorer.contributions(model, rows_in_places(rows, places), y)
-            total += own[there].sum(axis=0)
+            some = rows_in_places(rows, places)
+            total += scorer.statistic(model, some, y, 1.0 * there)
         return total
 
 

@@ -24,14 +24,13 @@ from typing import Any, NoReturn
 
 import joblib
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.pipeline import Pipeline
 
 from skdp._base import PrivateEstimator
 from skdp._input import raise_without_data
 from skdp._quiet import no_warnings
-from skdp._rows import count_rows, rows_at
+from skdp.model_selection._records import Records
 from skdp.pipeline._budget import check_accounted, set_budget_in_place
 from skdp.pipeline._walk import private_steps, says_its_privacy, walk
 from skdp.privacy._accounting import Budget
@@ -128,10 +127,11 @@ def silenced(
                 "The 'estimator' parameter must have no search inside. Got "
                 f"{type(step).__name__}. Put all choices into one grid."
             )
-        if is_of_users(step._relation()):
+        if is_of_users(step._relation()) and not is_of_users(adjacency):
             raise ValueError(
-                "The 'privacy_unit' parameter must be 'record' inside a search, whose "
-                "splits and scores go row by row. Got 'user'. Fit without a search."
+                "The 'privacy_unit' parameter must be 'record' inside a search of "
+                "records. Got 'user'. Set privacy_unit='user' on the search, which "
+                "hands on the ids of fit(X, y, groups=ids)."
             )
         _check_defaults(step, adjacency)
         step._be_under(adjacency)
@@ -224,41 +224,30 @@ class Accepted:
     takes_labels: bool  # whether labels were taken from y
 
 
-def accept(models: list[Any], X: Any, y: Any, adjacency: Relation) -> Accepted:
+def accept(models: list[Any], records: Records, adjacency: Relation) -> Accepted:
     """Rehearse every candidate, and check that all of them predict the same thing.
 
     Raises `ValueError` or `TypeError` if a candidate refuses a parameter, the rows or
     the targets.
     """
     takes_labels = bool(_undeclared(models[0]))
-    first, _ = rehearse(models[0], X, y, adjacency)
+    first, _ = rehearse(models[0], records, adjacency)
     labels = getattr(first, "classes_", None)
     for step in (step for model in models for step in _undeclared(model)):
         step.set_params(classes=labels)
     stand_ins, seen = [first], {_outline(models[0])}
     for model in models[1:]:
         outline = _outline(model)
-        rows = some_rows(X, _A_FEW) if outline in seen else slice(None)
-        stand_in, _ = rehearse(model, rows_at(X, rows), rows_at(y, rows), adjacency)
+        shown = records.some(_A_FEW) if outline in seen else records
+        stand_in, _ = rehearse(model, shown, adjacency)
         seen.add(outline)
         _check_alike(first, stand_in)
         stand_ins.append(stand_in)
     return Accepted(models, stand_ins, takes_labels)
 
 
-def some_rows(X: Any, size: int) -> slice | NDArray[np.int64]:
-    """Positions of `size` rows, as far apart as can be: of rows it looks at none.
-
-    Of ratings sorted by user, the first few would be one user's.
-    """
-    n_samples = count_rows(X)
-    if 2 * size >= n_samples:
-        return slice(size)
-    return np.arange(size) * n_samples // size
-
-
 def rehearse(
-    model: Any, X: Any, y: Any, adjacency: Relation
+    model: Any, records: Records, adjacency: Relation
 ) -> tuple[Any, tuple[Event, ...]]:
     """Go through a fit up to where data would be read: a fitted clone, its events."""
     allowance = Allowance(adjacency, UNIT_OF[adjacency])
@@ -268,7 +257,7 @@ def rehearse(
     problem: Exception | None = None
     try:
         with no_warnings():
-            rehearsed.fit(X, y)
+            records.fitted(rehearsed)
     except Exception as error:
         problem = error
     # Outside of the handler, so that the first error is not carried along.
@@ -334,8 +323,7 @@ def _undeclared(model: Any) -> list[Any]:
 def sized(
     model: Any,
     strength: Strength,
-    X: Any,
-    y: Any,
+    records: Records,
     delta: float,
     adjacency: Relation,
 ) -> Prepared:
@@ -354,7 +342,7 @@ def sized(
         set_budget_in_place(ready, Budget(budget.epsilon * scale, delta))
         if all(map(_costs_what_it_says, steps_of(ready))):
             return Prepared(ready, strength)
-        _, events = rehearse(ready, X, y, adjacency)
+        _, events = rehearse(ready, records, adjacency)
         excess = cost_over(ComposedEvent(events), strength)
         if excess <= 1:
             return Prepared(ready, strength)

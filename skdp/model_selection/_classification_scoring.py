@@ -95,6 +95,10 @@ class BalancedAccuracy(_Hits):
     def size(self) -> int:
         return 2 * len(self.classes)
 
+    @property
+    def n_nonzero(self) -> int:
+        return 1
+
     def sensitivity(self, adjacency: Adjacency, norm: int) -> float:
         return {
             ("replace_one", 1): 2.0,

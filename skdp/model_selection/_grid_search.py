@@ -23,7 +23,9 @@ class DPGridSearchCV(PrivateSearch):
     for.
 
     **Privacy.** (epsilon, delta)-differential privacy for one record, under
-    `adjacency`, with the number of records, the grid and the set of labels public.
+    `adjacency`, with the number of records, the grid and the set of labels public; with
+    ``privacy_unit="user"`` for all rows of one user, with the number of users public
+    and that of rows not.
     Released are the choice, the model and such scores as ``cv_results_`` has; see
     ``privacy_``, ``docs/model_selection.md`` and ``docs/proofs/random_stopping.md``.
     One event is on the ledger before the data are read; inner fits charge nothing.
@@ -36,8 +38,8 @@ class DPGridSearchCV(PrivateSearch):
         A private estimator, or a pipeline of private steps and declared rules. Steps
         that read data without accounting for it are refused.
     param_grid : dict or list of dicts
-        As in scikit-learn; public. Not over epsilon, delta, adjacency, data_norm,
-        classes, bounds, target_bounds, random_state or ledger.
+        As in scikit-learn; public. Not over epsilon, delta, adjacency, privacy_unit,
+        data_norm, classes, bounds, target_bounds, random_state or ledger.
     scoring : str or None, default=None
         ``"accuracy"``, ``"neg_log_loss"``, ``"neg_mean_squared_error"`` or another key
         of `skdp.model_selection.SCORINGS`. None: accuracy, or the negative squared
@@ -50,6 +52,11 @@ class DPGridSearchCV(PrivateSearch):
         What neighbouring data sets are: one record exchanged for any other, or for
         the null record, which contributes nothing; for `DPMatrixFactorization` the
         value of one rating changed. Holds for every step.
+    privacy_unit : {"record", "user"}, default="record"
+        What neighbouring data sets differ in: one record, or all rows of one user,
+        whose ids are then passed as ``fit(X, y, groups=ids)``. Users are divided with
+        all of their rows, and each counts once in fits and scores
+        (``docs/users.md``). Holds for every step.
     method : {"auto", "composition", "random_stopping", "disjoint_splits"}, \
 default="auto"
         How to choose. "auto" decides from public facts and says why in ``privacy_``.
@@ -57,9 +64,9 @@ default="auto"
         Public choices of a named method, for example ``{"fixed_duration": True}``; see
         `Composition`, `RandomStopping` and `DisjointSplits`.
     validation_fraction : float in (0, 1) or None, default=None
-        Share of the records that candidates are scored on, chosen at random without
-        regard to labels. None: 0.3 with "composition", 0.1 with "random_stopping", and
-        an equal part with "disjoint_splits".
+        Share of the records, or users, that candidates are scored on, chosen at random
+        without regard to labels. None: 0.3 with "composition", 0.1 with
+        "random_stopping", and an equal part with "disjoint_splits".
     refit : True
         Only True: the final model is a part of the search.
     n_jobs : int or None, default=None
@@ -131,6 +138,7 @@ default="auto"
         epsilon: float = 1.0,
         delta: float = 1e-6,
         adjacency: str = "replace_one",
+        privacy_unit: str = "record",
         method: str = "auto",
         method_params: Any = None,
         validation_fraction: float | None = None,
@@ -146,6 +154,7 @@ default="auto"
         self.epsilon = epsilon
         self.delta = delta
         self.adjacency = adjacency
+        self.privacy_unit = privacy_unit
         self.method = method
         self.method_params = method_params
         self.validation_fraction = validation_fraction
@@ -173,9 +182,9 @@ class DPRandomizedSearchCV(PrivateSearch):
         As in scikit-learn: lists, or objects with ``rvs``; public.
     n_iter : int in [1, 10000], default=10
         Number of candidates.
-    scoring, epsilon, delta, adjacency, method, method_params, validation_fraction
+    scoring, epsilon, delta, adjacency, privacy_unit, method, method_params
         See `DPGridSearchCV`.
-    refit, n_jobs, verbose, ledger
+    validation_fraction, refit, n_jobs, verbose, ledger
         See `DPGridSearchCV`.
     random_state : int or None, default=None
         None: private noise. An integer makes candidates and noise reproducible, and the
@@ -218,6 +227,7 @@ class DPRandomizedSearchCV(PrivateSearch):
         epsilon: float = 1.0,
         delta: float = 1e-6,
         adjacency: str = "replace_one",
+        privacy_unit: str = "record",
         method: str = "auto",
         method_params: Any = None,
         validation_fraction: float | None = None,
@@ -234,6 +244,7 @@ class DPRandomizedSearchCV(PrivateSearch):
         self.epsilon = epsilon
         self.delta = delta
         self.adjacency = adjacency
+        self.privacy_unit = privacy_unit
         self.method = method
         self.method_params = method_params
         self.validation_fraction = validation_fraction

@@ -22,6 +22,7 @@ from skdp.model_selection._scoring_base import (
     PrivateScoring,
     PublicFacts,
     column,
+    on_grid,
     row_by_row,
 )
 from skdp.privacy._adjacency import Adjacency
@@ -79,6 +80,10 @@ class CellScoring(PrivateScoring):
         return len(self.classes) * self.n_cells
 
     @property
+    def n_nonzero(self) -> int:
+        return 1
+
+    @property
     def lowest(self) -> float:
         return 0.0
 
@@ -114,12 +119,20 @@ class CellScoring(PrivateScoring):
         vectors[is_there, place[is_there]] = 1.0
         return vectors
 
-    def statistic(self, estimator: Any, X: Any, y: NDArray[Any]) -> FloatArray:
+    def statistic(
+        self,
+        estimator: Any,
+        X: Any,
+        y: NDArray[Any],
+        shares: FloatArray | None = None,
+    ) -> FloatArray:
         """The sum of `contributions`, counted without them. Private."""
         with no_warnings():
-            quality = row_by_row(self._quality, self._worst, estimator, X, y)
+            quality = row_by_row(self._quality, self._worst, estimator, X, y, shares)
             place = self._places(quality, y)
-        counts = np.bincount(place[place >= 0], minlength=self.size)
+        is_there = place >= 0
+        weights = None if shares is None else on_grid(shares)[is_there]
+        counts = np.bincount(place[is_there], weights, minlength=self.size)
         return counts.astype(np.float64)
 
     def _places(self, quality: FloatArray, y: NDArray[Any]) -> IntArray:

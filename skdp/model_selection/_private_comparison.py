@@ -44,6 +44,10 @@ class Disagreements(PrivateScoring):
         return 2
 
     @property
+    def n_nonzero(self) -> int:
+        return 1
+
+    @property
     def lowest(self) -> float:
         return -1.0
 
@@ -153,19 +157,22 @@ def private_comparison(
     X: Any,
     y: Any,
     *,
+    groups: Any = None,
     epsilon: float,
     delta: float = 1e-6,
     adjacency: str = "replace_one",
+    privacy_unit: str = "record",
     random_state: int | None = None,
     ledger: Any = None,
 ) -> PrivateComparison:
     """Compare two fitted classifiers on the same records, with noise.
 
     **Privacy.** (epsilon, delta)-differential privacy for one record of (X, y), under
-    `adjacency`, with the number of records public, as in `private_score`. Released are
-    two counts in one event: of the records that only the one, or only the other,
-    labels right. A record is in one of them at most
-    (``docs/proofs/private_score.md``).
+    `adjacency`, with the number of records public, or for all rows of one user, as in
+    `private_score`. Released are two counts in one event: of the records that only the
+    one, or only the other, labels right. A record is in one of them at most
+    (``docs/proofs/private_score.md``). Of users each counts once in both together, and
+    standard errors, which take a record to be in one count, are upper bounds.
 
     Parameters
     ----------
@@ -173,9 +180,13 @@ def private_comparison(
         Public, or paid for; see `private_score`.
     X : array-like or CSR of shape (n_samples, n_features)
     y : array-like of shape (n_samples,)
+    groups : array-like of shape (n_samples,) or None, default=None
+        Ids of users, with ``privacy_unit="user"``.
     epsilon : float in [1e-6, 1e8] or inf
     delta : 0 or float in [1e-50, 1), default=1e-6
     adjacency : {"replace_one", "zero_out"}, default="replace_one"
+    privacy_unit : {"record", "user"}, default="record"
+        As in `private_score`.
     random_state : int or None, default=None
     ledger : BudgetLedger or None, default=None
 
@@ -190,7 +201,9 @@ def private_comparison(
     BudgetExceeded
         If the ledger's cap does not allow this. Nothing was read or spent.
     """
-    release = ScoreRelease(epsilon, delta, adjacency, random_state, ledger)
+    release = ScoreRelease(
+        epsilon, delta, adjacency, random_state, ledger, privacy_unit
+    )
     for each in (first, second):
         check_is_fitted(each)
         resolve_scoring("accuracy", each)
@@ -200,7 +213,7 @@ def private_comparison(
             "source. Use private_score(model, source, ...) for each."
         )
     scoring, both, what = Disagreements(), (first, second), "private_comparison"
-    found = released_statistic(release, what, scoring, both, X, y)
+    found = released_statistic(release, what, scoring, both, X, y, groups)
     one, other = found.value.tolist()
     return PrivateComparison(
         one, other, found.deviation, found.record.n_samples, found.record

@@ -105,7 +105,8 @@ class PrivateEvaluation:
         Ends of the intervals, from 0 to 1. Public.
     counts : ndarray of shape (2, n_intervals)
         Records of each label whose predicted probability of the positive label lies in
-        each interval; at least 0. Private output.
+        each interval, or users, who may be in parts of them; at least 0. Private
+        output.
     error : float
         Standard deviation of the noise in one count, before they were brought to be at
         least 0 and to their sum. Public.
@@ -350,9 +351,11 @@ def private_evaluation(
     X: Any,
     y: Any = None,
     *,
+    groups: Any = None,
     epsilon: float,
     delta: float = 1e-6,
     adjacency: str = "replace_one",
+    privacy_unit: str = "record",
     classes: Any = None,
     thresholds: Any = EQUAL,
     random_state: int | None = None,
@@ -365,9 +368,9 @@ def private_evaluation(
     interval of the predicted probability. It is released once, with noise.
 
     **Privacy.** (epsilon, delta)-differential privacy for one record of (X, y), under
-    `adjacency`, with the number of records public, as in `private_score`. Released is
-    the histogram: a record is in one cell, so that one exchanged moves it by the root
-    of 2 and one that becomes the null record by 1
+    `adjacency`, with the number of records public, or for all rows of one user, as in
+    `private_score`. Released is the histogram: a record is in one cell, so that one
+    exchanged moves it by the root of 2 and one that becomes the null record by 1
     (``docs/proofs/private_score.md``). The intervals are public.
 
     Parameters
@@ -377,11 +380,15 @@ def private_evaluation(
     X : array-like, CSR or source of shape (n_samples, n_features)
     y : array-like of shape (n_samples,)
         Left out with a source.
+    groups : array-like of shape (n_samples,) or None, default=None
+        Ids of users, with ``privacy_unit="user"``.
     epsilon : float in [1e-6, 1e8] or inf
         Privacy loss. inf gives exact counts, which are **not** private.
     delta : 0 or float in [1e-50, 1), default=1e-6
         As in `private_score`.
     adjacency : {"replace_one", "zero_out"}, default="replace_one"
+    privacy_unit : {"record", "user"}, default="record"
+        As in `private_score`.
     classes : pair of labels or None, default=None
         Public. In any order: the second of the sorted ones is positive, as in the
         estimator's, which None takes.
@@ -414,11 +421,14 @@ def private_evaluation(
     >>> 0.8 < found.roc_auc <= 1.0, found.privacy_.epsilon
     (True, 1.0)
     """
-    release = ScoreRelease(epsilon, delta, adjacency, random_state, ledger)
+    release = ScoreRelease(
+        epsilon, delta, adjacency, random_state, ledger, privacy_unit
+    )
     check_is_fitted(estimator)
     named = resolve_scoring("roc_auc", estimator, classes=classes)
     scoring = RocAuc(named.classes, thresholds)  # type: ignore[attr-defined]  # a RocAuc, by its name
-    found = released_statistic(release, "private_evaluation", scoring, estimator, X, y)
+    what = "private_evaluation"
+    found = released_statistic(release, what, scoring, estimator, X, y, groups)
     n_samples = found.record.n_samples
     counts = scoring.counts(found.value, n_samples)
     low, high = scoring.classes
@@ -436,9 +446,11 @@ def private_confusion_matrix(
     X: Any,
     y: Any = None,
     *,
+    groups: Any = None,
     epsilon: float,
     delta: float = 1e-6,
     adjacency: str = "replace_one",
+    privacy_unit: str = "record",
     classes: Any = None,
     random_state: int | None = None,
     ledger: Any = None,
@@ -454,9 +466,13 @@ def private_confusion_matrix(
     X : array-like, CSR or source of shape (n_samples, n_features)
     y : array-like of shape (n_samples,)
         Left out with a source.
+    groups : array-like of shape (n_samples,) or None, default=None
+        Ids of users, with ``privacy_unit="user"``.
     epsilon : float in [1e-6, 1e8] or inf
     delta : 0 or float in [1e-50, 1), default=1e-6
     adjacency : {"replace_one", "zero_out"}, default="replace_one"
+    privacy_unit : {"record", "user"}, default="record"
+        As in `private_score`.
     classes : array-like of labels or None, default=None
         Public. None: the estimator's.
     random_state : int or None, default=None
@@ -473,12 +489,14 @@ def private_confusion_matrix(
     BudgetExceeded
         If the ledger's cap does not allow this. Nothing was read or spent.
     """
-    release = ScoreRelease(epsilon, delta, adjacency, random_state, ledger)
+    release = ScoreRelease(
+        epsilon, delta, adjacency, random_state, ledger, privacy_unit
+    )
     check_is_fitted(estimator)
     scoring = resolve_scoring("f1_macro", estimator, classes=classes)
     assert isinstance(scoring, F1Macro)
     what = "private_confusion_matrix"
-    found = released_statistic(release, what, scoring, estimator, X, y)
+    found = released_statistic(release, what, scoring, estimator, X, y, groups)
     counts = scoring.counts(found.value, found.record.n_samples)
     return PrivateConfusionMatrix(
         scoring.classes, counts, found.deviation, found.record

@@ -19,30 +19,37 @@ from sklearn.utils.validation import (
 )
 
 from skdp._base import (
-    PUBLIC_OF_TABLES,
     DeclaredEstimator,
     PrivateEstimator,
     PrivateRelease,
+    public_of_tables,
 )
 from skdp._floats import FloatArray
 from skdp._input import check_rows, check_targets, without_data
+from skdp._users import Users, users_to_fit
 from skdp.data import Table
 from skdp.io._scores import SourceScores, scores_of
 from skdp.io._table_source import TableSource
 from skdp.io._takes import refuse_targets
 from skdp.model_selection._scoring import resolve_scoring
 from skdp.model_selection._scoring_base import PrivateScoring
+from skdp.model_selection._user_table import UserTable
 from skdp.preprocessing import TableEncoder
 from skdp.privacy._accounting import Budget
-from skdp.privacy._adjacency import Relation, check_row_relation, table_relation
+from skdp.privacy._adjacency import (
+    Relation,
+    scored_relation,
+    table_relation,
+)
 from skdp.privacy._answers import Answers
 from skdp.privacy._laws import NoiseLaw, budget_of, law_for
 from skdp.privacy._plan import Line, Plan
 from skdp.privacy._record import PrivacyRecord
-from skdp.queries._scores import MOST_RECORDS, Scores
+from skdp.queries._scores import MOST_RECORDS, MOST_USERS, Scores
 
 # Records that are scored.
-Scored = Table | SourceScores
+Scored = Table | UserTable | SourceScores
+_HOW = "Pass groups=ids."
 
 
 @dataclass(frozen=True)
@@ -89,10 +96,12 @@ def private_score(
     X: Any,
     y: Any = None,
     *,
+    groups: Any = None,
     scoring: Any = None,
     epsilon: float,
     delta: float = 1e-6,
     adjacency: str = "replace_one",
+    privacy_unit: str = "record",
     classes: Any = None,
     target_bounds: Any = None,
     random_state: int | None = None,
@@ -106,7 +115,10 @@ def private_score(
     privately, or on other records. On the records it was fitted to, the costs of fit
     and score add up; a `ledger` adds them. What one record can change is derived in
     ``docs/proofs/private_score.md``. Its predictions for a row must follow from that
-    row alone; a row for which it raises counts as predicted in the worst way.
+    row alone; a row for which it raises counts as predicted in the worst way. With
+    ``privacy_unit="user"`` the guarantee is for all rows of one user, and how many they
+    are, with the number of users public: a user counts once, with the mean over the own
+    rows (``docs/proofs/users.md``).
 
     Parameters
     ----------
@@ -118,6 +130,8 @@ def private_score(
         and is skdp's own, or there is no pipeline. Otherwise only for its length.
     y : array-like of shape (n_samples,)
         Labels, or finite targets. Left out with a source, which has its target.
+    groups : array-like of shape (n_samples,) or None, default=None
+        Ids of users, with ``privacy_unit="user"`` and only then. Private.
     scoring : str, PrivateScoring or None, default=None
         "accuracy", "balanced_accuracy", "f1", "f1_macro", "neg_log_loss", "roc_auc",
         "neg_mean_absolute_error", "neg_mean_squared_error" or "r2". None: "accuracy"
@@ -132,6 +146,8 @@ def private_score(
     adjacency : {"replace_one", "zero_out", "rating_value"}, default="replace_one"
         What neighbouring data sets are: one record exchanged for any other, or for
         the null record, which contributes nothing.
+    privacy_unit : {"record", "user"}, default="record"
+        What neighbouring data sets differ in: one record, or all rows of one user.
     classes : array-like of labels or None, default=None
         Public. None: the estimator's.
     target_bounds : pair of floats or None, default=None
@@ -175,9 +191,12 @@ def private_score(
     >>> 0 <= float(score) <= 1, score.privacy.epsilon
     (True, 1.0)
     """
-    release = ScoreRelease(epsilon, delta, adjacency, random_state, ledger)
+    release = ScoreRelease(
+        epsilon, delta, adjacency, random_state, ledger, privacy_unit
+    )
     budget = release._check_privacy_params()
     check_is_fitted(estimator)
+    users = users_to_fit(release, X, groups, budget, _HOW)
     found = resolve_scoring(
         scoring, estimator, classes=classes, target_bounds=target_bounds
     )
@@ -188,7 +207,7 @@ def private_score(
         scored = scores_of(X, found, estimator, is_private=budget.is_finite)
         score: PrivateScore = X.during(lambda: release.run(planned, scored))
         return score
-    return release.run(planned, Table(*_accepted(estimator, found, X, y)))
+    return release.run(planned, _accepted(estimator, found, X, y, users))
 
 
 @dataclass(frozen=True)
@@ -217,7 +236,7 @@ class _Release:
             return self.scoring.lowest
         if self.law is None:
             (estimator,) = self.query.models
-            assert isinstance(table, Table)  # sources need a finite epsilon
+            assert isinstance(table, Table)  # others need a finite epsilon
             return float(get_scorer(self.scoring.name)(estimator, table.X, table.y))
         released = answers.ask(self.query).value
         return self.scoring.score(released, table.n_samples)
@@ -271,6 +290,7 @@ def released_statistic(
     estimator: Any,
     X: Any,
     y: Any,
+    groups: Any,
 ) -> ReleasedStatistic:
     """The statistic of a score, on the books under another name.
 
@@ -281,14 +301,18 @@ def released_statistic(
         What the books call it.
     estimator : estimator, or tuple of estimators that are compared
         Fitted. Several are compared on tables in memory.
+    groups : array-like or None
+        Ids of users, if they are what is protected.
     """
     budget = release._check_privacy_params()
+    users = users_to_fit(release, X, groups, budget, _HOW)
     gaussian = _why_gaussian(X, has_ledger=release.ledger is not None)
     planned = replace(
         _planned(estimator, scoring, budget, release.adjacency, gaussian), what=what
     )
     if not isinstance(X, TableSource):
-        return release.statistic(planned, Table(*_accepted(estimator, scoring, X, y)))
+        table = _accepted(estimator, scoring, X, y, users)
+        return release.statistic(planned, table)
     refuse_targets(y)
     scored = scores_of(X, scoring, estimator, is_private=budget.is_finite)
     found: ReleasedStatistic = X.during(lambda: release.statistic(planned, scored))
@@ -299,7 +323,7 @@ class ScoreRelease(PrivateRelease):
     """Budget, books and noise of one score."""
 
     def _relation(self) -> Relation:
-        return check_row_relation(self.adjacency)
+        return scored_relation(self.adjacency, self.privacy_unit)
 
     def run(self, release: _Release, table: Scored) -> PrivateScore:
         """Calibrate, commit, ask."""
@@ -346,11 +370,11 @@ class ScoreRelease(PrivateRelease):
             why_solver=release.why,
             sensitivity=release.query.bound().under(relation) if law else math.inf,
             noise_scale=answers.expected(release.query).deviation,
-            n_samples=shape[0],
+            n_samples=table.n_samples,
             n_features=shape[1] if len(shape) > 1 else 1,
             data_norm=None,
             assumed_public=(
-                *PUBLIC_OF_TABLES,
+                *public_of_tables(relation),
                 "the estimator, which predicts each row by that row alone",
                 *getattr(table.X, "assumed_public", ()),
             ),
@@ -359,8 +383,8 @@ class ScoreRelease(PrivateRelease):
 
 
 def _accepted(
-    estimator: Any, scoring: PrivateScoring, X: Any, y: Any
-) -> tuple[Any, np.ndarray]:
+    estimator: Any, scoring: PrivateScoring, X: Any, y: Any, users: Users | None
+) -> Table | UserTable:
     """X and y as passed, or refused; nothing else is learned of them."""
     if y is None:
         raise ValueError("The y argument must hold the true values. Got None.")
@@ -378,11 +402,18 @@ def _accepted(
             "The y argument must be a column of labels, one for each row of X. Got "
             "something else.",
         )
+    if users is not None:
+        if users.n_users > MOST_USERS:
+            raise ValueError(
+                f"The groups argument must have at most {MOST_USERS} users. Got "
+                f"{users.n_users}."
+            )
+        return UserTable(X, y, users)
     if not 1 <= len(y) <= MOST_RECORDS:
         raise ValueError(
             f"The X argument must have 1 to {MOST_RECORDS} rows. Got {len(y)}."
         )
-    return X, y
+    return Table(X, y)
 
 
 def _labels(X: Any, y: Any) -> np.ndarray:

@@ -19,9 +19,13 @@ from numpy.typing import NDArray
 
 from skdp._floats import FloatArray
 from skdp._quiet import no_warnings
-from skdp._rows import rows_in_places
+from skdp._rows import rows_at, rows_in_places
 from skdp.privacy._adjacency import Adjacency
 from skdp.queries._scores import QUANTUM
+
+# What an estimator is asked about at once: of longer tables one block after the other,
+# all of one length, so that a row for which it raises costs a search of one block.
+ROWS_ASKED = 4096
 
 
 @dataclass(frozen=True)
@@ -71,6 +75,11 @@ class PrivateScoring(ABC):
         return 1
 
     @property
+    def n_nonzero(self) -> int:
+        """Numbers of a record's vector that are not 0, at most."""
+        return self.size
+
+    @property
     @abstractmethod
     def lowest(self) -> float:
         """The public minimum of the score: what a failed trial gets."""
@@ -99,8 +108,10 @@ class PrivateScoring(ABC):
     def worst_statistic(self, n_samples: int) -> FloatArray:
         """The statistic of a failure, of shape (size,): its score is `lowest`."""
 
-    def contributions(self, estimator: Any, X: Any, y: Any) -> FloatArray:
-        """What each record adds to the statistic. Private; raises for no record.
+    def contributions(
+        self, estimator: Any, X: Any, y: Any, shares: FloatArray | None = None
+    ) -> FloatArray:
+        """What each row adds to the statistic. Private; raises for no row.
 
         Parameters
         ----------
@@ -109,6 +120,8 @@ class PrivateScoring(ABC):
         X : array-like or CSR of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
             Labels of any kind, or numbers.
+        shares : ndarray of shape (n_samples,) or None, default=None
+            In [0, 1], with which rows count; None: each as a record.
 
         Returns
         -------
@@ -117,16 +130,19 @@ class PrivateScoring(ABC):
         """
         y = np.asarray(y)
         with no_warnings():
-            quality = row_by_row(self._quality, self._worst, estimator, X, y)
-            exact = self._spread(quality, y)
-            return np.asarray(np.rint(exact / QUANTUM) * QUANTUM)
+            quality = row_by_row(self._quality, self._worst, estimator, X, y, shares)
+            added = on_grid(self._spread(quality, y))
+            return added if shares is None else on_grid(added * shares[:, None])
 
-    def statistic(self, estimator: Any, X: Any, y: Any) -> FloatArray:
+    def statistic(
+        self, estimator: Any, X: Any, y: Any, shares: FloatArray | None = None
+    ) -> FloatArray:
         """The sum of `contributions`, of shape (size,). Private.
 
         Exact, in any order, for up to `MOST_RECORDS` records.
         """
-        return np.asarray(self.contributions(estimator, X, y).sum(axis=0))
+        added = self.contributions(estimator, X, y, shares)
+        return np.asarray(added.sum(axis=0))
 
     @abstractmethod
     def _quality(self, estimator: Any, X: Any, y: NDArray[Any]) -> FloatArray:
@@ -157,6 +173,11 @@ class MeanLoss(PrivateScoring):
         return np.array([-float(n_samples)])
 
 
+def on_grid(values: FloatArray) -> FloatArray:
+    """The nearest multiples of `QUANTUM`."""
+    return np.asarray(np.rint(values / QUANTUM) * QUANTUM)
+
+
 def column(values: Any, n_samples: int) -> NDArray[Any]:
     """One number or label for each record, or an error."""
     array: NDArray[Any] = np.asarray(values)
@@ -169,32 +190,62 @@ Quality = Callable[[Any, Any, NDArray[Any]], FloatArray]
 
 
 def row_by_row(
-    quality: Quality, worst: float, estimator: Any, X: Any, y: NDArray[Any]
+    quality: Quality,
+    worst: float,
+    estimator: Any,
+    X: Any,
+    y: NDArray[Any],
+    shares: FloatArray | None = None,
 ) -> FloatArray:
     """The quality of each record; `worst` for those for which the estimator raises.
 
-    Those are found by halving, a half repeated until it fills an array of the public
-    shape: a predictor that refuses other shapes would fail every record for the sake of
-    one. The rest is predicted again with another record in their places: each of the
-    others keeps its place, and with it every digit of its prediction.
+    Of those that have a share of 0 it is any number. The estimator is asked about
+    `ROWS_ASKED` records at a time, or all if they are fewer, and never about another
+    number of them: at most twice for each record, and once for each block of them if it
+    raises for none.
     """
     if not hasattr(X, "shape"):
         X = np.asarray(X)
+    counts = np.ones(len(y), dtype=bool) if shares is None else shares > 0
+    found, size = np.full(len(y), worst), min(len(y), ROWS_ASKED)
+    for start in range(0, len(y), max(size, 1)):
+        # The last block is as long as the others, and has some records of another.
+        start = min(start, len(y) - size)
+        rows = slice(start, start + size)
 
-    def at(rows: NDArray[np.int64]) -> FloatArray | None:
-        try:
-            return quality(estimator, rows_in_places(X, rows), y[rows])
-        except Exception:
-            return None
+        def ask(places: NDArray[np.int64], rows: slice = rows) -> FloatArray | None:
+            try:
+                some = rows_in_places(rows_at(X, rows), places)
+                return quality(estimator, some, y[rows][places])
+            except Exception:
+                return None
 
-    rows = np.arange(len(y))
-    found = at(rows)  # a copy of all rows, in the layout of the one below
+        found[rows] = _of_block(ask, worst, counts[rows])
+    return found
+
+
+def _of_block(
+    ask: Callable[[NDArray[np.int64]], FloatArray | None],
+    worst: float,
+    counts: NDArray[np.bool_],
+) -> FloatArray:
+    """The quality of the records of one block, as far as they count.
+
+    Those for which the estimator raises are found by halving, a half repeated until it
+    fills an array of the public shape: a predictor that refuses other shapes would fail
+    every record for the sake of one. The rest is predicted again with another record in
+    their places: each of the others keeps its place, and with it every digit of its
+    prediction.
+    """
+    rows = np.arange(len(counts))
+    found = ask(rows)  # a copy of all rows, in the layout of the one below
     if found is not None:
         return found
-    failing = _failing(lambda some: at(np.resize(some, rows.size)), rows)
-    good = np.setdiff1d(rows, failing)
+    asked = rows[counts]
+    failing = _failing(lambda some: ask(np.resize(some, rows.size)), asked)
+    good = np.setdiff1d(asked, failing)
     if good.size:
-        found = at(np.where(np.isin(rows, failing), good[:1], rows))
+        found = ask(np.where(np.isin(rows, good), rows, good[:1]))
     if found is None:
         return np.full(rows.size, worst)
     found[failing] = worst

@@ -15,10 +15,10 @@ from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._base import PUBLIC_OF_TABLES, PrivateEstimator
+from skdp._base import PrivateEstimator, public_of_tables
 from skdp._input import check_indexable
 from skdp._quiet import warn
-from skdp._rows import count_rows, rows_at
+from skdp._users import users_to_fit
 from skdp._validation import check_n_jobs, check_real
 from skdp.exceptions import PublicLabelsWarning, TuningCostWarning
 from skdp.io._places import NO_PLACES
@@ -30,9 +30,9 @@ from skdp.model_selection._candidates import (
     accept,
     silenced,
     sized,
-    some_rows,
 )
 from skdp.model_selection._method import Choice, SearchFacts
+from skdp.model_selection._records import Records
 from skdp.model_selection._registry import ChosenMethod, choose_method
 from skdp.model_selection._report import SearchReport
 from skdp.model_selection._results import as_released, results_table
@@ -43,12 +43,12 @@ from skdp.model_selection._trial import Job
 from skdp.pipeline._clipped_rows import warn_of_clipped_rows
 from skdp.pipeline._walk import walk
 from skdp.privacy._accounting import Budget, calibrate
-from skdp.privacy._adjacency import Relation, check_row_relation
+from skdp.privacy._adjacency import Relation, scored_relation
 from skdp.privacy._answers import Answers
 from skdp.privacy._door import Door
 from skdp.privacy._owners import owners_now
 from skdp.privacy._record import PrivacyRecord
-from skdp.queries._scores import MOST_RECORDS
+from skdp.queries._scores import MOST_RECORDS, MOST_USERS
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 # scikit-learn's names of what `score` of an estimator is.
@@ -83,12 +83,16 @@ def _if_best_has(name: str) -> Callable[[_Method], _Method]:
     return cast(Callable[[_Method], _Method], available_if(check))
 
 
-def _checked_size(X: Any) -> int:
+def _checked_size(records: Records) -> int:
     """Number of records, public: enough to split, few enough for exact sums."""
-    n_samples = count_rows(X)
-    if n_samples > MOST_RECORDS:
+    n_samples = records.n_samples
+    most = MOST_RECORDS if records.users is None else MOST_USERS
+    if n_samples > most:
+        raise ValueError(f"A search must have at most {most} records. Got {n_samples}.")
+    if records.users is not None and n_samples < 2:
         raise ValueError(
-            f"A search must have at most {MOST_RECORDS} records. Got {n_samples}."
+            "A search needs at least two users, one to fit on and one to score on. Got "
+            f"{n_samples}."
         )
     if n_samples < 2:
         got = "1 sample" if n_samples == 1 else "0 samples"
@@ -106,9 +110,9 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
     method: str
 
     def _relation(self) -> Relation:
-        return check_row_relation(self.adjacency)
+        return scored_relation(self.adjacency, self.privacy_unit)
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
         """Choose among the candidates and fit the best, within one budget.
 
         Parameters
@@ -118,6 +122,9 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
             divided by their places. Each fit reads it anew.
         y : array-like of shape (n_samples,)
             Left out with a source, which has its target.
+        groups : array-like of shape (n_samples,) or None, default=None
+            Ids of users, with ``privacy_unit="user"`` and only then; handed on to each
+            private step, wherever in `estimator` it is. Private.
 
         Returns
         -------
@@ -143,10 +150,10 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
         """
         with self._all_or_nothing():
             if not isinstance(X, TableSource):
-                return self._fit(*check_indexable(X, y), self.n_jobs)
+                return self._fit(*check_indexable(X, y), groups, self.n_jobs)
             refuse_targets(y)
             self._check_source(X)
-            fitted: Self = X.during(lambda: self._fit(X, None, n_jobs=1))
+            fitted: Self = X.during(lambda: self._fit(X, None, groups, n_jobs=1))
             return fitted
 
     def _check_source(self, X: TableSource) -> None:
@@ -159,15 +166,16 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
         if not (X.has_fixed_order or X.is_permutable):
             raise ValueError(NO_PLACES)
 
-    def _fit(self, X: Any, y: Any, n_jobs: int | None) -> Self:
+    def _fit(self, X: Any, y: Any, groups: Any, n_jobs: int | None) -> Self:
         # Parameters are checked before a seed is taken.
-        door = self._door(self._check_privacy_params())
-        plan = self._plan(X, y, door)
+        budget = self._check_privacy_params()
+        records = Records(X, y, users_to_fit(self, X, groups, budget))
+        door = self._door(budget)
+        plan = self._plan(records, door)
         method, facts = plan.chosen.method, plan.facts
         job = Job(
-            X=X,
-            y=y,
-            adjacency=self.adjacency,
+            records=records,
+            adjacency=facts.adjacency,
             scorer=facts.scorer,
             draws=door.draws,
             seed=self.random_state,
@@ -192,28 +200,27 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
         self._keep(choice, plan, replace(self.privacy_, release=release))
         return self
 
-    def _plan(self, X: Any, y: Any, door: Door) -> _Plan:
+    def _plan(self, records: Records, door: Door) -> _Plan:
         """Check everything, rehearse every candidate, divide the budget."""
-        budget = self._check_privacy_params()
+        budget, relation = self._check_privacy_params(), self._relation()
         self._check_search_params(budget)
         grid = self._list_candidates()
-        n_samples = _checked_size(X)
+        n_samples = _checked_size(records)
         seed = door.public_seed(2**31)
         accepted = accept(
             [
-                silenced(self.estimator, params, self.adjacency, budget.delta, seed)
+                silenced(self.estimator, params, relation, budget.delta, seed)
                 for params in grid
             ],
-            X,
-            y,
-            self.adjacency,
+            records,
+            relation,
         )
         scorers = [self._scorer(x) for x in accepted.stand_ins]
         facts = SearchFacts(
             n_samples=n_samples,
             n_candidates=len(grid),
             budget=budget,
-            adjacency=self.adjacency,
+            adjacency=relation,
             scorer=scorers[0],
             validation_fraction=self.validation_fraction,
             has_ledger=self.ledger is not None,
@@ -221,7 +228,7 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
         chosen = self._method(facts)
         multiplier = calibrate(partial(chosen.method.event, facts=facts), budget)
         candidates = tuple(
-            Candidate(params, self._prepared(model, X, y, chosen, multiplier, facts))
+            Candidate(params, self._prepared(model, records, chosen, multiplier, facts))
             for params, model in zip(grid, accepted.models, strict=True)
         )
         notes = self._warn_of_public_facts(budget, n_samples, door)
@@ -231,10 +238,11 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
             leaf for model in accepted.stand_ins for leaf in walk(model)
         )
         needs = chosen.method.needs(multiplier, facts)
+        records.check_parts(min(need.rows for need in needs))
         notes += warn_of_search_noise(candidates, accepted.stand_ins, needs)
-        assumed: tuple[str, ...] = PUBLIC_OF_TABLES
-        if isinstance(X, TableSource):
-            assumed += X.assumed_public
+        assumed = public_of_tables(relation)
+        if isinstance(records.X, TableSource):
+            assumed += records.X.assumed_public
         if accepted.takes_labels:
             assumed += (self._warn_of_labels(),)
         return _Plan(
@@ -307,27 +315,22 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
     def _prepared(
         self,
         model: Any,
-        X: Any,
-        y: Any,
+        records: Records,
         chosen: ChosenMethod,
         multiplier: float,
         facts: SearchFacts,
     ) -> tuple[Prepared, ...]:
         """The candidate, rehearsed at the size and the budget of each kind of fit."""
-        prepared = []
-        for need in chosen.method.needs(multiplier, facts):
-            rows = some_rows(X, need.rows)
-            prepared.append(
-                sized(
-                    model,
-                    need.strength,
-                    rows_at(X, rows),
-                    rows_at(y, rows),
-                    facts.budget.delta,
-                    self.adjacency,
-                )
+        return tuple(
+            sized(
+                model,
+                need.strength,
+                records.some(need.rows),
+                facts.budget.delta,
+                facts.adjacency,
             )
-        return tuple(prepared)
+            for need in chosen.method.needs(multiplier, facts)
+        )
 
     def _record(self, plan: _Plan, answers: Answers) -> PrivacyRecord:
         method = plan.chosen.method

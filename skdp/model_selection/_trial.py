@@ -19,11 +19,11 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from skdp._floats import FloatArray, IntArray
 from skdp._quiet import no_warnings
-from skdp._rows import count_rows, rows_at
 from skdp.data import Elsewhere, elsewhere
 from skdp.io._scores import SourceScores
 from skdp.io._table_source import TableSource
 from skdp.model_selection._candidates import Prepared, is_private_step, steps_of
+from skdp.model_selection._records import Records
 from skdp.model_selection._scoring_base import PrivateScoring
 from skdp.pipeline._walk import walk
 from skdp.privacy._adjacency import UNIT_OF, Relation
@@ -34,7 +34,7 @@ from skdp.privacy._owners import is_rehearsing, owners_now
 
 @dataclass(frozen=True)
 class Split:
-    """Positions of records, drawn without regard to the data."""
+    """Numbers of records, or of users, drawn without regard to the data."""
 
     train: IntArray
     validation: IntArray
@@ -57,13 +57,12 @@ class Job:
 
     Exact scores of its trials stay here: answers tell of them with noise.
 
-    `X` and `y` are private. Without a `seed` the noise is private; with one every fit
+    `records` are private. Without a `seed` the noise is private; with one every fit
     takes a seed from `draws`. With an `order_seed` the order of records is public.
     Records of several owners are scored where they are: exact scores come to nobody.
     """
 
-    X: Any
-    y: Any
+    records: Records
     adjacency: Relation
     scorer: PrivateScoring
     draws: Draws
@@ -81,7 +80,12 @@ class Job:
     @property
     def elsewhere(self) -> Elsewhere | None:
         """Where records of several owners are scored."""
-        return elsewhere(self.X) if _is_shared(self.X) else None
+        return elsewhere(self.records.X) if _is_shared(self.records.X) else None
+
+    @property
+    def is_of_users(self) -> bool:
+        """Whether rows are known to be those of users."""
+        return self.records.users is not None
 
     def order(self) -> IntArray:
         """A uniform order of all records, which no record changes."""
@@ -92,14 +96,14 @@ class Job:
 
     def known(self, trials: Sequence[Trial]) -> list[Any]:
         """What the records know trials by: their numbers, or elsewhere the models."""
-        if _is_shared(self.X):
+        if _is_shared(self.records.X):
             return [trial.model for trial in trials]
         return [trial.number for trial in trials]
 
     @property
     def n_samples(self) -> int:
         """Public."""
-        return count_rows(self.X)
+        return self.records.n_samples
 
     @property
     def largest_block(self) -> int:
@@ -118,26 +122,31 @@ class Job:
         `say` whether the number of fits is public, so that progress may be shown.
         """
         # Trials on one split share one copy of its records.
-        taken = {id(split): self._take(split) for split in splits}
+        taken = {
+            id(split): (
+                self.records.at(split.train),
+                self.records.at(split.validation),
+            )
+            for split in splits
+        }
         run = Parallel(n_jobs=self.n_jobs, verbose=10 if say and self.verbose else 0)
         seeds = self._seeds(len(prepared))
         with no_warnings():
             done = run(
                 delayed(_trial)(
-                    ready, taken[id(split)], seed, self.adjacency, self.scorer
+                    ready, *taken[id(split)], seed, self.adjacency, self.scorer
                 )
                 for ready, split, seed in zip(prepared, splits, seeds, strict=True)
             )
-        self._validated.extend(parts.X_validation for parts in taken.values())
+        self._validated.extend(validation.X for _, validation in taken.values())
         first = len(self._exact)
         self._exact.extend(statistic for _, statistic in done)
         return [Trial(first + i, model) for i, (model, _) in enumerate(done)]
 
     def fit(self, ready: Prepared, rows: IntArray | None = None) -> Any:
         """One model fitted on some rows or on all, or None if it failed."""
-        X = self.X if rows is None else rows_at(self.X, rows)
-        y = self.y if rows is None else rows_at(self.y, rows)
-        return _fitted(ready, X, y, self._seeds(1)[0], self.adjacency)
+        records = self.records if rows is None else self.records.at(rows)
+        return _fitted(ready, records, self._seeds(1)[0], self.adjacency)
 
     def fit_one(
         self, prepared: Sequence[Prepared], best: int, rows: IntArray | None
@@ -151,14 +160,6 @@ class Job:
             owners.one_of([partial(self.fit, one, rows) for one in prepared])
         return self.fit(prepared[best], rows)
 
-    def _take(self, split: Split) -> _Parts:
-        return _Parts(
-            rows_at(self.X, split.train),
-            rows_at(self.y, split.train),
-            rows_at(self.X, split.validation),
-            rows_at(self.y, split.validation),
-        )
-
     def _seeds(self, count: int) -> list[int | None]:
         if self.seed is None:
             return [None] * count
@@ -169,36 +170,24 @@ def _is_shared(X: Any) -> bool:
     return isinstance(X, TableSource) and X.is_shared
 
 
-@dataclass(frozen=True)
-class _Parts:
-    """The records of a split. Private."""
-
-    X_train: Any
-    y_train: Any
-    X_validation: Any
-    y_validation: Any
-
-
 def _trial(
     ready: Prepared,
-    parts: _Parts,
+    train: Records,
+    validation: Records,
     seed: int | None,
     adjacency: Relation,
     scorer: PrivateScoring,
 ) -> tuple[Any, FloatArray]:
-    model = _fitted(ready, parts.X_train, parts.y_train, seed, adjacency)
+    model = _fitted(ready, train, seed, adjacency)
     if model is None:
-        return None, scorer.worst_statistic(count_rows(parts.X_validation))
-    if _is_shared(parts.X_validation):
+        return None, scorer.worst_statistic(validation.n_samples)
+    if _is_shared(validation.X):
         return model, np.empty(0)
-    if isinstance(parts.X_validation, TableSource):
-        scored = SourceScores(parts.X_validation)
-        return model, scored.statistic(scorer, model)
-    return model, scorer.statistic(model, parts.X_validation, parts.y_validation)
+    return model, validation.scored().statistic(scorer, model)
 
 
 def _fitted(
-    ready: Prepared, X: Any, y: Any, seed: int | None, adjacency: Relation
+    ready: Prepared, records: Records, seed: int | None, adjacency: Relation
 ) -> Any:
     """A fitted clone that committed no more than its allowance, or None.
 
@@ -212,7 +201,7 @@ def _fitted(
         step.set_params(ledger=allowance, random_state=seed)
     try:
         with no_warnings():
-            model.fit(X, y)
+            records.fitted(model)
     except Exception:  # whatever a step raises on these rows is private
         if is_rehearsing():  # of rows that nobody has read
             raise

@@ -67,7 +67,8 @@ class DPTunedThresholdClassifier(PrivateSearch):
     is taken. Both have the whole budget, since no record is in both parts.
 
     **Privacy.** (epsilon, delta)-differential privacy for one record of (X, y), under
-    `adjacency`, with the number of records public: one event for fit and histogram
+    `adjacency`, with the number of records public, or for all rows of one user, with
+    the number of users public: one event for fit and histogram
     (``docs/proofs/private_score.md``). The threshold is post-processing of the
     histogram, never of raw probabilities.
 
@@ -87,6 +88,8 @@ class DPTunedThresholdClassifier(PrivateSearch):
     delta : 0 or float in [1e-50, 1), default=1e-6
         Probability with which the guarantee may fail.
     adjacency : {"replace_one", "zero_out"}, default="replace_one"
+    privacy_unit : {"record", "user"}, default="record"
+        As in `DPGridSearchCV`.
     thresholds : sequence of floats or None, default=None
         What to choose from: rising, from 0 to 1, known without looking at the data;
         the ends call all records, or (but for those of probability 1) none positive.
@@ -151,6 +154,7 @@ class DPTunedThresholdClassifier(PrivateSearch):
         epsilon: float = 1.0,
         delta: float = 1e-6,
         adjacency: str = "replace_one",
+        privacy_unit: str = "record",
         thresholds: Any = None,
         validation_fraction: float | None = None,
         verbose: bool = False,
@@ -162,6 +166,7 @@ class DPTunedThresholdClassifier(PrivateSearch):
         self.epsilon = epsilon
         self.delta = delta
         self.adjacency = adjacency
+        self.privacy_unit = privacy_unit
         self.thresholds = thresholds
         self.validation_fraction = validation_fraction
         self.verbose = verbose

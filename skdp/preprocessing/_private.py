@@ -8,13 +8,12 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import TransformerMixin
 
-from skdp._base import PUBLIC_OF_TABLES, PrivateEstimator, of_users
+from skdp._base import PrivateEstimator, public_of_tables
 from skdp._floats import FloatArray
 from skdp._users import users_to_fit
 from skdp.data import Source
 from skdp.io._rows import unlabelled
 from skdp.privacy._accounting import Budget
-from skdp.privacy._adjacency import is_of_users
 from skdp.privacy._answers import Answers
 from skdp.privacy._laws import LAWS, NoiseLaw
 from skdp.privacy._plan import Line, Plan
@@ -68,11 +67,7 @@ class PrivateTransformer(TransformerMixin, PrivateEstimator):
             n_samples=source.n_samples,
             n_features=source.n_features,
             data_norm=data_norm if has_noise else math.inf,
-            assumed_public=(
-                of_users(PUBLIC_OF_TABLES)
-                if is_of_users(answers.relation)
-                else PUBLIC_OF_TABLES
-            ),
+            assumed_public=public_of_tables(answers.relation),
             warnings=notes,
         )
         return answers

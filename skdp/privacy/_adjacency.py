@@ -62,6 +62,7 @@ _OF_USERS: dict[Adjacency, OfUsers] = {
     "replace_one": "replace_user",
     "zero_out": "zero_out_user",
 }
+_OF_ROWS: dict[Relation, Adjacency] = {mine: own for own, mine in _OF_USERS.items()}
 
 
 def check_adjacency(value: Any) -> Adjacency:
@@ -87,6 +88,18 @@ def is_of_users(relation: Relation) -> bool:
     return relation in OF_USERS
 
 
+def adjacency_of(relation: Relation) -> Relation:
+    """What the parameter `adjacency` says of a relation, beside the unit."""
+    return _OF_ROWS.get(relation, relation)
+
+
+def scored_relation(adjacency: Any, unit: Any) -> Relation:
+    """The relation of what splits or scores rows: one by one, or those of users."""
+    if check_choice("privacy_unit", unit, TABLE_UNITS) == "user":
+        return relation_for(adjacency, unit)
+    return check_row_relation(adjacency)
+
+
 def table_relation(relation: Relation) -> Adjacency:
     """The relation of tables that covers a relation of ratings.
 
@@ -106,8 +119,8 @@ def check_row_relation(value: Any) -> Relation:
         raise ValueError(
             "The 'adjacency' parameter must be a relation in which one row changes: "
             f"'replace_one', 'zero_out' or 'rating_value'. Got {relation!r}: of a user "
-            "there are many rows. Choose without a search, or search at epsilon=inf on "
-            "data that are public."
+            "there are many rows. Set privacy_unit='user' for users of a table; for "
+            "those of ratings choose without a search."
         )
     return relation
 

@@ -40,8 +40,11 @@ class Owners(Protocol):
         """Hear in a rehearsal which fits may come next, of which one will."""
         ...
 
-    def planned(self, size: int, statement: bytes) -> None:
-        """Hear in a rehearsal of an answer of so many numbers, and of its question."""
+    def planned(self, query: Any, source: Any, statement: bytes) -> None:
+        """Hear in a rehearsal of a query that will be asked, and of its question.
+
+        Raises `Refused` if they cannot be sent to the owners.
+        """
         ...
 
     def answers(self, query: Any, source: Any) -> list[FloatArray]:

@@ -144,7 +144,7 @@ class RehearsedShares(_OfShares):
         asked, scale, bound = self._shared(query, line)
         self._take(line)
         # The statement may refuse, while nothing is booked.
-        self._owners.planned(math.prod(query.shape), _statement(query, scale))
+        self._owners.planned(query, self._source, _statement(query, scale))
         zeros = np.zeros(query.shape)
         law = self._of_noise(line)[1]
         return self._scaled(zeros, asked, law, bound)

@@ -25,6 +25,8 @@ from skdp.queries._summed import Summed, Sums
 # numbers in [-1, 1] are exact.
 QUANTUM = 2.0**-26
 MOST_RECORDS = 2**27
+# Of users there is a bit to spare for what each of their rows is rounded by.
+MOST_USERS = 2**26
 
 
 class Scorer(Protocol):
@@ -33,6 +35,11 @@ class Scorer(Protocol):
     @property
     def size(self) -> int:
         """Numbers in a statistic."""
+        ...
+
+    @property
+    def n_nonzero(self) -> int:
+        """Numbers of a record's vector that are not 0, at most."""
         ...
 
     def sensitivity(self, adjacency: Adjacency, norm: int) -> float:
@@ -74,7 +81,7 @@ class Scores(Summed):
             replace_one=self._moved("replace_one"),
             rating_value=self._moved(table_relation("rating_value")),
             norm=self.norm,
-        )
+        ).of_shares()
 
     def _moved(self, adjacency: Adjacency) -> float:
         several = float(len(self.models) ** (1 / self.norm))
@@ -82,8 +89,14 @@ class Scores(Summed):
         return self.scorer.sensitivity(adjacency, norm) * several
 
     def slack(self, layout: Layout) -> float:
-        # Contributions are rounded to a grid on which sums of them are exact.
-        return 0.0
+        # Contributions are rounded to a grid on which sums of them are exact; those of
+        # a user's rows once more, each with its share, on both sides.
+        if layout.rows_of_unit == 1:
+            return 0.0
+        numbers = len(self.models) * self.scorer.n_nonzero
+        # A share, and what is multiplied by it, are rounded once, too.
+        unit = QUANTUM * (1 + 2**-20)
+        return float(layout.rows_of_unit * unit * numbers ** (1 / self.norm))
 
     def open(self, source: Scored) -> Scored:
         return source

@@ -64,7 +64,7 @@ def test_these_queries_state_bounds_of_users():
     stated = {x.stem for x in folder.glob("*.py") if ".of_shares()" in x.read_text()}
     # The last one has rules, which no query is asked by.
     known = {"_gradient", "_state_sums", "_trial", "_pair_sums", "_counts"}
-    known |= {"_moments", "_split_gradient", "_features", "_feature_values"}
+    known |= {"_moments", "_split_gradient", "_features", "_feature_values", "_scores"}
     assert stated == known | {"_gradient_sum"}
     assert Bound(zero_out=2.0, replace_one=1.0).of_shares().replace_user == 2.0
     for bound in (Bound(zero_out=2.0, replace_one=1.0), Bound(zero_out=1.0)):

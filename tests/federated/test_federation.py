@@ -9,6 +9,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.pipeline import make_pipeline
 
 from skdp import (
+    BoundedScaler,
     BudgetExceeded,
     BudgetLedger,
     DPGradientBoostingClassifier,
@@ -20,7 +21,7 @@ from skdp import (
     private_score,
 )
 from skdp.exceptions import Refused, SourceError
-from skdp.federated import Federation
+from skdp.federated import Federation, _local
 from skdp.io import TableSource
 from skdp.privacy import _noise
 from skdp.solvers import SOLVERS
@@ -247,6 +248,26 @@ def test_searches_among_shares_are_booked_once(name, tmp_path):
     assert spend.epsilon == pytest.approx(3.0, rel=1e-3)
     # Fits, one answer with the scores of both candidates, and the last fit.
     assert source.traffic.sizes.count(2) >= 1
+
+
+class Stays(BoundedScaler):
+    """Cannot be pickled, as what holds a lock or a connection."""
+
+    def __reduce_ex__(self, protocol):
+        raise TypeError("a lock")
+
+
+def test_what_cannot_travel_is_refused_before_it_is_booked(tmp_path, monkeypatch):
+    ledger = books(tmp_path)
+    pipeline = make_pipeline(Stays(bounds=(-9, 9)), model(ledger=ledger))
+    with pytest.raises(Refused, match=r"cannot be pickled.*Nothing was booked"):
+        federation().fit(pipeline)
+    assert ledger.spends() == []
+    # The twin finds out when owners are asked.
+    monkeypatch.setattr(_local, "_check_travels", lambda *asked: None)
+    with pytest.raises((TypeError, SourceError)):
+        federation().fit(pipeline)
+    assert len(ledger.spends()) == 1
 
 
 def test_no_owner_gives_an_exact_score(monkeypatch):

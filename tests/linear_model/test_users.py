@@ -728,13 +728,50 @@ def test_pipelines_hand_ids_on():
 
 
 @quiet
-def test_own_searches_do_not_take_users(tmp_path):
+def test_searches_of_records_do_not_take_users():
     for adjacency in ("replace_one", "replace_user"):
         search = DPGridSearchCV(
             clone(BY_USER), {"C": [0.1, 1.0]}, epsilon=2, adjacency=adjacency
         )
-        with pytest.raises(ValueError, match=r"one row changes|row by row"):
+        with pytest.raises(ValueError, match="Set privacy_unit='user'"):
             search.fit(X, Y)
+
+
+def bagged(seen, monkeypatch, **facts):
+    """Members of a bag, and which rows each of them was given."""
+    find = classifier_module.users_to_fit
+
+    def found(model, X, groups, budget):
+        seen.append(np.asarray(groups))
+        return find(model, X, groups, budget)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(classifier_module, "users_to_fit", found)
+        with sklearn.config_context(enable_metadata_routing=True):
+            own = clone(BY_USER).set_fit_request(groups=True)
+            own.set_params(ledger=facts.pop("ledger", None))
+            bag = BaggingClassifier(own, 3, **facts).fit(X, Y, groups=PLAIN)
+    return bag.estimators_
+
+
+@quiet
+def test_members_of_a_bag_say_that_they_are_not_private(books, monkeypatch):
+    """What holds today: a bag seeds its members, so that no ledger takes them."""
+    seen = []
+    members = bagged(seen, monkeypatch)
+    assert all(member.random_state is not None for member in members)
+    assert not any(member.privacy_.is_private for member in members)
+    assert {member.privacy_.unit for member in members} == {"user"}
+    # A user may be in no sample: who was drawn follows from the number of all rows.
+    assert min(len(np.unique(ids)) for ids in seen) < N_USERS
+    with pytest.raises(ValueError, match="random_state"):
+        bagged([], monkeypatch, ledger=books)
+    assert books.spends() == []
+    # Without samples every member sees everybody, and is seeded all the same.
+    seen.clear()
+    members = bagged(seen, monkeypatch, bootstrap=False, max_samples=1.0)
+    assert all(np.array_equal(np.sort(ids), np.sort(PLAIN)) for ids in seen)
+    assert not any(member.privacy_.is_private for member in members)
 
 
 def test_folds_of_users_keep_a_user_together_whatever_others_do():

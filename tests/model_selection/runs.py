@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from skdp.model_selection._records import Records
 from skdp.model_selection._trial import Job
 from skdp.privacy import Budget
 from skdp.privacy._answers import Grant, LocalAnswers
@@ -15,13 +16,14 @@ def plan_of(search, X, y, seed=None):
     noise = NoiseSource(seed)
     budget = Budget(search.epsilon, search.delta)
     door = OpenDoor(budget, adjacency=search.adjacency, noise=noise)
-    return search._plan(X, y, door)
+    return search._plan(Records(X, y), door)
 
 
 def job_of(plan, X, y, noise=None, *, seed=None, n_jobs=None):
     """The records of a search, and orders and counts from a noise source."""
     draws, facts = DrawsOf(noise or NoiseSource()), plan.facts
-    return Job(X, y, facts.adjacency, facts.scorer, draws, seed, n_jobs, False)
+    records = Records(X, y)
+    return Job(records, facts.adjacency, facts.scorer, draws, seed, n_jobs, False)
 
 
 def runner(plan, job, noise):

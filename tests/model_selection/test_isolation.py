@@ -13,12 +13,18 @@ import numpy as np
 import pandas as pd
 import pytest
 from joblib import parallel_config
+from scipy.sparse import csr_array, issparse
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.feature_selection import SelectFromModel
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
-from sklearn.preprocessing import FunctionTransformer, Normalizer, PolynomialFeatures
+from sklearn.preprocessing import (
+    Binarizer,
+    FunctionTransformer,
+    Normalizer,
+    PolynomialFeatures,
+)
 
 from skdp import (
     DPGridSearchCV,
@@ -27,8 +33,9 @@ from skdp import (
     DPSimpleImputer,
     DPStandardScaler,
 )
-from skdp.model_selection import METHODS
+from skdp.model_selection import METHODS, _records
 from skdp.model_selection._candidates import rehearse
+from skdp.model_selection._records import Records
 from skdp.model_selection._trial import Split
 from skdp.privacy._allowance import Allowance
 from tests.model_selection.runs import job_of, plan_of
@@ -116,7 +123,7 @@ def test_no_fit_escapes_its_allowance_by_workers_of_its_own():
         plan = plan_of(DPGridSearchCV(pipe, {}), X, y)
         (ready, _) = plan.candidates[0].prepared
         assert ready.estimator[0].n_jobs == 1
-        _, events = rehearse(ready.estimator, X, y, "replace_one")
+        _, events = rehearse(ready.estimator, Records(X, y), "replace_one")
         assert len(events) == 3
     with pytest.raises(TypeError, match="stay in the process"):
         pickle.dumps(Allowance("replace_one", "record"))
@@ -130,6 +137,47 @@ def test_allowance_refuses_what_was_not_paid_for():
     job = job_of(plan, X, y, n_jobs=1)
     assert job.fit(ready) is not None
     assert job.fit(replace(ready, estimator=bold)) is None
+
+
+def in_place(X, y, method, *, copy, random_state=None):
+    # Changed twice, dense rows are all ones.
+    step = Normalizer(copy=copy) if issparse(X) else Binarizer(threshold=-1, copy=copy)
+    facts = {"epsilon": 9.0, "method": method, "random_state": random_state}
+    pipe = make_pipeline(step, logistic())
+    return DPGridSearchCV(pipe, GRID_OF_PIPE, **facts).fit(X, y)
+
+
+LAYOUTS = {"rows": np.array, "columns": np.asfortranarray, "sparse": csr_array}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("method", METHODS)
+def test_steps_that_change_their_rows_change_those_of_nobody_else(method, layout):
+    """Neither the caller's, nor those of the next trial, or of the final fit."""
+    X, y = rows_for()
+    X = 3.0 * np.asarray(X)
+    found = []
+    for copy in (True, False):
+        rows = LAYOUTS[layout](X)
+        search = in_place(rows, y, method, copy=copy, random_state=0)
+        same = rows.toarray() if layout == "sparse" else rows
+        assert np.array_equal(same, X)
+        found.append(search.best_estimator_[-1].coef_)
+    assert np.array_equal(*found)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_twin_that_copies_no_rows_is_found(monkeypatch):
+    monkeypatch.setattr(_records, "copied", lambda rows: rows)
+    X, y = rows_for()
+    X = 3.0 * np.array(X)
+    before = X.copy()
+    search = in_place(X, y, "composition", copy=False, random_state=0)
+    assert not np.array_equal(X, before)
+    honest = in_place(before, y, "composition", copy=True, random_state=0)
+    coefs = [x.best_estimator_[-1].coef_ for x in (search, honest)]
+    assert not np.array_equal(*coefs)
 
 
 def test_a_search_inside_a_search_is_refused():

@@ -194,7 +194,7 @@ def test_twin_that_gives_up_on_all_records_is_caught():
     """One record that raises would change the whole statistic."""
 
     class GivesUp(Accuracy):
-        def contributions(self, estimator, X, y):
+        def contributions(self, estimator, X, y, shares=None):
             try:
                 return self._quality(estimator, X, y)[:, None]
             except ValueError:

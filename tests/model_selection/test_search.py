@@ -28,6 +28,7 @@ from skdp import (
 from skdp.exceptions import BudgetExceeded, SeededNoiseWarning, UnaccountedStepError
 from skdp.model_selection import METHODS
 from skdp.model_selection._candidates import rehearse, sized
+from skdp.model_selection._records import Records
 from skdp.privacy import BudgetLedger, ComposedEvent, GaussianEvent, epsilon_of
 from skdp.privacy._allowance import cost_over
 from tests.model_selection.runs import job_of, plan_of
@@ -428,7 +429,7 @@ def test_pipeline_of_two_private_steps_stays_within_its_need():
     needs = plan.chosen.method.needs(plan.noise_multiplier, plan.facts)
     for candidate in plan.candidates:
         for need, ready in zip(needs, candidate.prepared, strict=True):
-            _, events = rehearse(ready.estimator, X, y, "replace_one")
+            _, events = rehearse(ready.estimator, Records(X, y), "replace_one")
             assert len(events) == 2
             spent = math.fsum(event.mu_squared for event in events)
             assert 0.99 * need.strength.mu_squared <= spent
@@ -445,7 +446,8 @@ def test_objective_perturbation_is_lowered_until_its_mu_fits():
     plan = plan_of(search, X, y)
     (need,) = plan.chosen.method.needs(plan.noise_multiplier, plan.facts)
     (ready,) = plan.candidates[0].prepared
-    _, events = rehearse(ready.estimator, X[: need.rows], y[: need.rows], "replace_one")
+    records = Records(X[: need.rows], y[: need.rows])
+    _, events = rehearse(ready.estimator, records, "replace_one")
     spent = math.fsum(event.gdp_mu_squared for event in events)
     assert 0.9 * need.strength.mu_squared <= spent <= need.strength.mu_squared
 
@@ -566,8 +568,8 @@ def test_auto_takes_what_it_takes_in_a_ledger(params, tmp_path):
     X, y = rows_for(300)
     share = GaussianEvent(1 / 0.4)
     model = DPLogisticRegression(classes=[0, 1], **params)
-    ready = sized(model, share, X, y, 1e-6, "replace_one").estimator
-    tried, events = rehearse(ready, X, y, "replace_one")
+    ready = sized(model, share, Records(X, y), 1e-6, "replace_one").estimator
+    tried, events = rehearse(ready, Records(X, y), "replace_one")
     assert 0.999 < cost_over(ComposedEvent(events), share) <= 1
     outside = clone(ready).set_params(ledger=ledger_in(tmp_path)).fit(X, y)
     assert tried.privacy_.solver == outside.privacy_.solver != "noisy_gd"

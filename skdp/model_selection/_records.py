@@ -1,0 +1,109 @@
+"""The records of a search: rows one by one, or users with all of theirs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn import config_context
+
+from skdp._floats import IntArray
+from skdp._rows import copied, count_rows, rows_at
+from skdp._users import Users
+from skdp.data import Table
+from skdp.io._scores import SourceScores
+from skdp.io._table_source import TableSource
+from skdp.model_selection._user_table import UserTable
+from skdp.pipeline._walk import private_steps, says_its_privacy
+
+
+@dataclass(frozen=True, eq=False)
+class Records:
+    """What a search divides, fits candidates to and scores them on. Private.
+
+    Parameters
+    ----------
+    X : array-like, CSR, data frame or source
+    y : array-like, or None with a source
+    users : Users or None, default=None
+        Whose the rows are, if users are what is counted and divided.
+    """
+
+    X: Any
+    y: Any
+    users: Users | None = None
+
+    @property
+    def n_samples(self) -> int:
+        """Of records, or of users; public."""
+        return count_rows(self.X) if self.users is None else self.users.n_users
+
+    def at(self, numbers: IntArray) -> Records:
+        """Some records, by numbers that were drawn without regard to them.
+
+        Rows of users stay in the order of the table.
+        """
+        if self.users is None:
+            return self._rows(numbers)
+        rows, users = self.users.part(numbers)
+        return self._rows(rows, users)
+
+    def some(self, size: int) -> Records:
+        """What stands for `size` records in a rehearsal, which reads none.
+
+        Rows are as far apart as can be: of ratings sorted by user, the first few would
+        be one user's. In a rehearsal of users each row stands for one.
+        """
+        n_rows = count_rows(self.X)
+        n_shown = size if self.users is None else min(size, n_rows)
+        chosen = np.arange(n_shown) * n_rows // n_shown
+        rows = slice(size) if 2 * size >= n_rows else chosen
+        if self.users is None:
+            return self._rows(rows)
+        return self._rows(chosen, Users(size, np.arange(n_shown)))
+
+    def check_parts(self, smallest: int) -> None:
+        """Raise if a part of so many records might be without rows.
+
+        Parameters
+        ----------
+        smallest : int
+            Of the parts that candidates are fitted to.
+        """
+        if self.users is None:
+            return
+        n_with_rows = len(np.unique(self.users.codes))
+        if self.users.n_users - n_with_rows >= smallest:
+            raise ValueError(
+                "A search must have rows of users in each of its parts, however they "
+                "are divided. Got too many users without rows. Declare fewer of them, "
+                "or use fewer candidates."
+            )
+
+    def fitted(self, model: Any) -> Any:
+        """An unfitted model, fitted; to a copy if its steps may change their rows."""
+        X, y = self.X, self.y
+        if not says_its_privacy(model):  # no estimator of skdp does
+            X, y = copied(X), copied(y)
+        if self.users is None:
+            return model.fit(X, y)
+        # Whoever takes ids gets them, wherever in the model it is.
+        with config_context(enable_metadata_routing=True):
+            for _, step in private_steps(model):
+                step.set_fit_request(groups=True)
+            return model.fit(X, y, groups=self.users.ids)
+
+    def scored(self) -> Table | UserTable | SourceScores:
+        """What says what models are worth on these records."""
+        if self.users is not None:
+            return UserTable(self.X, self.y, self.users)
+        if isinstance(self.X, TableSource):
+            return SourceScores(self.X)
+        return Table(self.X, self.y)
+
+    def _rows(
+        self, rows: slice | NDArray[np.int64], users: Users | None = None
+    ) -> Records:
+        return Records(rows_at(self.X, rows), rows_at(self.y, rows), users)
