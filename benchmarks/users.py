@@ -134,6 +134,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=10)
     parser.add_argument("--epsilon", type=float, default=1.0)
+    parser.add_argument("--persons", type=int, nargs="+", default=PERSONS)
     parser.add_argument("--model", choices=MODELS, default="logistic")
     options = parser.parse_args()
     data = load_adult()
@@ -143,7 +144,7 @@ def main() -> None:
     print(f"epsilon {options.epsilon:g}, {options.repeats} fits; accuracy, log-loss")
     print("| rows | persons | adjacency | " + " | ".join(WAYS) + " |")
     for alike in (False, True):
-        for n_persons in PERSONS:
+        for n_persons in options.persons:
             for adjacency in ("replace_one", "zero_out"):
                 cells = []
                 for way in WAYS.values():

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from skdp._floats import FloatArray, IntArray
-from skdp.data import Source, holds_users
+from skdp.data import Source
 from skdp.privacy._query import Bound
 from skdp.queries._exact_gradient import ExactGradientSum
 from skdp.queries._exact_sums import WholeSum
@@ -76,9 +76,12 @@ class UserSum(ExactGradientSum):
 
     def __init__(self, source: Source, gradients: UserGradients) -> None:
         super().__init__(source, gradients.objective, gradients.residual_clip)
-        if not holds_users(source):
-            raise TypeError("Users' parts must be of a source of users. Got another.")
-        self._users: IntArray = source.users  # type: ignore[attr-defined]  # a source of users
+        users: IntArray | None = getattr(source, "users", None)
+        if users is None:
+            raise TypeError(
+                "Users' parts must be of rows whose users are known. Got others."
+            )
+        self._users = users
         self._weight = gradients.intercept_weight * gradients.objective.fit_intercept
 
     def clipped_sums(self, weights: FloatArray, most: float) -> Sums:

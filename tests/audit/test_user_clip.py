@@ -193,6 +193,8 @@ FACTS = {"classes": [0, 1], "privacy_unit": "user", **BY_CLIP}
 def test_what_a_clip_of_users_needs(monkeypatch):
     X, y, codes = rows_of()
     frame = pd.DataFrame(X, columns=["a", "b"])
+    with pytest.raises(TypeError, match="whose users are known"):
+        ASKED.at(np.zeros((3, 1))).open(UserSource(X, y, np.ones(len(y)), 40))
     with pytest.raises(ValueError, match="needs privacy_unit='user'"):
         DPLogisticRegression(classes=[0, 1], **BY_CLIP).fit(X, y)
     with pytest.raises(ValueError, match="Leave one of them out"):
