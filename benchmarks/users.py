@@ -173,6 +173,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=10)
     parser.add_argument("--epsilon", type=float, default=1.0)
+    parser.add_argument("--persons", type=int, nargs="+", default=PERSONS)
     parser.add_argument("--model", choices=MODELS, default="logistic")
     parser.add_argument("--search", action="store_true")
     parser.add_argument("--persons", type=int, nargs="+", default=PERSONS)

@@ -104,7 +104,7 @@ class Users:
 
     def source(self, X: Any, y: FloatArray) -> UserSource:
         """Rows with their targets as a source of users."""
-        return UserSource(X, y, self.shares, self.n_users)
+        return UserSource(X, y, self.shares, self.n_users, self.codes)
 
 
 def users_to_fit(

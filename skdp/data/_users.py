@@ -54,10 +54,12 @@ class UserSource(MemorySource):
         With which rows count: at least 0, and at most 1 together for each user.
     n_users : int
         Public.
+    users : ndarray of int of shape (n_rows,) or None, default=None
+        Whose rows they are, from 0, where rows of a user are to be added up.
 
     Attributes
     ----------
-    shares : ndarray of float64 of shape (n_rows,)
+    shares, users : ndarray of shape (n_rows,)
         Private.
     """
 
@@ -72,12 +74,20 @@ class UserSource(MemorySource):
         X = vstack(rows, format="csr") if issparse(rows[0]) else np.concatenate(rows)
         y = np.concatenate([block.y for block in blocks])
         shares = np.concatenate([block.present for block in blocks])
-        return cls(X, y, shares, source.n_samples)
+        users: IntArray | None = getattr(source, "users", None)
+        return cls(X, y, shares, source.n_samples, users)
 
-    def __init__(self, X: Any, y: FloatArray, shares: FloatArray, n_users: int) -> None:
+    def __init__(
+        self,
+        X: Any,
+        y: FloatArray,
+        shares: FloatArray,
+        n_users: int,
+        users: IntArray | None = None,
+    ) -> None:
         super().__init__(X, y, shares)
         self.n_samples, self._n_rows = n_users, len(y)
-        self.shares = shares
+        self.shares, self.users = shares, users
         # The size of blocks follows from the number of features alone.
         self.largest_block = self.most_rows
         self.is_stable = True

@@ -38,6 +38,7 @@ class _View(ABC):
         self.is_row_major = source.is_row_major
         self.is_stable, self.holds_rows = is_stable(source), holds_rows(source)
         self.is_of_users = holds_users(source)
+        self.users = getattr(source, "users", None)
         self.amplification = getattr(source, "amplification", 1.0)
         self.cells = getattr(source, "cells", 0)
 

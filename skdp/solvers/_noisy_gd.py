@@ -24,19 +24,23 @@ from functools import partial
 from typing import Any, ClassVar, Literal, Self
 
 from skdp._configured import Checks, Given
-from skdp._validation import check_choice, check_count
+from skdp._validation import check_choice, check_count, check_real
 from skdp.exceptions import Refused
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.privacy._adjacency import is_of_users
 from skdp.privacy._answers import Answers
 from skdp.privacy._plan import Line, Plan
+from skdp.queries._gradient import Gradients
+from skdp.queries._user_gradients import UserGradients
 from skdp.solvers._base import Progress, Solution
 from skdp.solvers._descent import Descent
 from skdp.solvers._flow_time import FlowTime, PlainFlowTime
 from skdp.solvers._last_iterate import HiddenDescent
 from skdp.solvers._steps import descend
 
+# Numbers of all users' parts, which are held: half a gibibyte.
+_MOST_NUMBERS = 2**26
 # What a hidden path needs for contractive steps with noise of one size.
 _HIDDEN: dict[str, Any] = {
     "momentum": 0.0,
@@ -44,6 +48,10 @@ _HIDDEN: dict[str, Any] = {
     "intercept_weight": 1.0,
     "tail": 1e-9,
 }
+
+
+def _check_user_clip(name: str, value: Any) -> float | None:
+    return None if value is None else check_real(name, value, low=1e-3, high=1.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,6 +110,12 @@ class NoisyGD(Descent):
         alpha, steps of at most ``2 / (L + alpha)``, no momentum, no residual clipping,
         an intercept weight of 1 and no average; its noise is that of the worst case.
         Its default number of steps is ``L`` times the flow time, at most 1000.
+    user_clip : float in [1e-3, 1] or None, default=None
+        With ``privacy_unit="user"``: norm to which the sum of a user's gradients is
+        clipped, as one vector, in units of the largest of one record. None: the mean of
+        the user's gradients, without such a clip. Less noise and more signal of users
+        with several rows, for steps that follow other weights than means
+        (``docs/users.md``).
 
     References
     ----------
@@ -127,10 +141,12 @@ class NoisyGD(Descent):
         **Descent.checks,
         "n_steps": partial(check_count, high=10**6),
         "release": partial(check_choice, allowed=("last", "path")),
+        "user_clip": _check_user_clip,
     }
 
     n_steps: int
     release: Literal["path", "last"] = "path"
+    user_clip: float | None = None
 
     @classmethod
     def adds_in_squares(cls, given: Given) -> bool:
@@ -144,10 +160,35 @@ class NoisyGD(Descent):
     @classmethod
     def planned(cls, given: Given, objective: LinearObjective, budget: Budget) -> Self:
         cls.check(objective, budget)
+        if given.get("user_clip") is not None:
+            cls._check_users(objective)
         if given.get("release") == "last":
             return cls._planned_hidden(given, objective, budget)
         n_steps, rest = cls.rest_by_rule(given, FlowTime.of(objective, budget))
-        return cls(n_steps=n_steps, **rest)
+        return cls(n_steps=n_steps, user_clip=given.get("user_clip"), **rest)
+
+    @classmethod
+    def _check_users(cls, objective: LinearObjective) -> None:
+        """Refuse where users' parts cannot be added up, or are not charged for."""
+        me = f"solver={cls.key!r} with a 'user_clip'"
+        if not is_of_users(objective.adjacency):
+            raise Refused(
+                f"{me} needs privacy_unit='user'. Use user_clip=None, or hand on ids."
+            )
+        size = objective.n_samples * objective.n_columns * objective.loss.n_outputs
+        if size > _MOST_NUMBERS:
+            raise Refused(
+                f"{me} keeps a number for each user, feature and output, at most "
+                f"{_MOST_NUMBERS:,}. Got {size:,}. Use user_clip=None."
+            )
+
+    def gradients(self, objective: LinearObjective) -> Gradients:
+        """The queries."""
+        if self.user_clip is None:
+            return super().gradients(objective)
+        return UserGradients(
+            objective, self.residual_clip, self.intercept_weight, self.user_clip
+        )
 
     @classmethod
     def _planned_hidden(

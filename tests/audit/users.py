@@ -34,6 +34,7 @@ class Cell:
     law: str = "gaussian"
     is_long: bool = False
     n_users: int = N_USERS
+    user_clip: float | None = None
 
     @cached_property
     def objective(self):
@@ -48,6 +49,8 @@ class Cell:
     @cached_property
     def solver(self):
         params = {} if self.is_long else PARAMS[self.key]
+        if self.user_clip is not None:
+            params = {**params, "user_clip": self.user_clip}
         return planned(SOLVERS[self.key], self.objective, BUDGETS[self.law], **params)
 
     @cached_property
@@ -78,7 +81,7 @@ def table(users, shares=equal_shares):
     codes = np.array([u for u, _, _ in rows], dtype=np.int64)
     X = np.array([x for _, x, _ in rows], dtype=float).reshape(-1, D)
     y = np.array([y for _, _, y in rows], dtype=float)
-    return UserSource(X, y, shares(codes, len(users)), len(users))
+    return UserSource(X, y, shares(codes, len(users)), len(users), codes)
 
 
 def in_one_direction(loss, relation, n_rows=3, instead=2):
@@ -107,7 +110,7 @@ def as_users(source, seed=0, shares=equal_shares):
         n_rows[~block.present] = 0
     codes = np.repeat(np.arange(n_users), n_rows)
     own = shares(codes, n_users)
-    return UserSource(block.X[codes], block.y[codes], own, n_users)
+    return UserSource(block.X[codes], block.y[codes], own, n_users, codes)
 
 
 def labels(loss):

@@ -308,6 +308,19 @@ def test_no_neighbour_with_weights_of_labels_and_many_rows_tells_more(name, adja
 
 @quiet
 @every_adjacency
+@pytest.mark.parametrize("columns", [None, Range(-1, 1)])
+def test_no_neighbour_whose_sum_is_clipped_tells_more(adjacency, columns):
+    rng = np.random.default_rng(3)
+    users = users_of(rng)
+    users[-1] = [(np.full(D, 0.7), 1.0)] * 3
+    facts = {"solver": "noisy_gd", "solver_params": {"user_clip": 0.5}}
+    for other in instead_of(users, rng, adjacency):
+        found, _ = told("logistic", (users, other), adjacency, columns, **facts)
+        assert found.largest <= 1 + ROUNDING
+
+
+@quiet
+@every_adjacency
 def test_no_neighbour_of_a_robust_model_tells_more(adjacency):
     rng = np.random.default_rng(3)
     users = users_of(rng)

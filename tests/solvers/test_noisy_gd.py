@@ -237,9 +237,10 @@ def test_numpy_scalars_become_plain_numbers(kind):
         intercept_weight=kind(0.3),
         tail=kind(0.5),
     )
-    others = ("keeps_path", "release")
+    others = ("keeps_path", "release", "user_clip")
     numbers = [value for name, value in vars(solver).items() if name not in others]
     assert all(type(value) in (int, float) for value in numbers)
+    assert type(replace(solver, user_clip=kind(0.5)).user_clip) is float
     objective = LinearObjective(
         loss=LOSS,
         n_samples=np.int16(200),
