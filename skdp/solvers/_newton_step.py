@@ -1,8 +1,8 @@
 r"""A Newton step from released sums, and how far it is off.
 
 Of rows u, residuals r, curvatures c and weights v, with noise N_g and N in the released
-``g = sum r u`` and ``H = sum c u u'``, and a penalty's ``K = n alpha``, the step d from v
-has, about v* with gradient 0 in the population,
+``g = sum r u`` and ``H = sum c u u'``, and a penalty's ``K = n alpha``, the step d from
+v has, about v* with gradient 0 in the population,
 
     (H + N + K) (v + d - v*) = - sum r* u - K v* - N_g - N d + terms of second order.
 
