@@ -25,9 +25,9 @@ from skdp.exceptions import Refused
 from skdp.losses import LogisticLoss, Loss, SquaredLoss
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
-from skdp.privacy._answers import Answers
+from skdp.privacy._answers import Answers, Released
 from skdp.privacy._plan import Line, Plan
-from skdp.queries._newton_sums import NewtonSums, NewtonWeights
+from skdp.queries._newton_sums import NewtonSum, NewtonSums, NewtonWeights
 from skdp.solvers._base import Progress, Solution, Solver
 from skdp.solvers._boxed import boxed, farthest_weight
 from skdp.solvers._moment_errors import EstimatedSolution
@@ -148,37 +148,39 @@ class NoisyNewton(Solver):
         weights = np.zeros(objective.shape)
         for k in range(self.n_steps):
             sums = self.sums(objective, is_last=k == self.n_steps - 1)
-            # Weights of the objective over those of the query's rows.
-            unit = sums.constant / objective.intercept_value
             query = sums.at(weights)
-            released = answers.ask(query, line=k)
-            gradient_noise, curvature_noise = sums.noise(released.deviation)
-            step = NewtonStep(
-                start=query.weights[:, 0] / unit,
-                sums=query.read(released.value),
-                gradient_noise=gradient_noise,
-                curvature_noise=curvature_noise,
-                penalty=_penalty(objective, unit),
-                n_samples=objective.n_samples,
-                lift=self.lift,
-            )
-            moved = np.nan_to_num(unit * (step.start + step.length))
+            step = self._step(query, answers.ask(query, line=k))
+            moved = np.nan_to_num(_unit(sums) * (step.start + step.length))
             weights = boxed(moved, farthest_weight(objective))[:, None]
             progress.step(k + 1, self.n_steps)
         # The intercept itself is the weight of a column of ones.
         own = np.ones(objective.n_columns)
         own[objective.n_features :] = objective.intercept_value
+        unit = own * _unit(sums)
         covariance = step.covariance(_BENDS[type(objective.loss)])
-        covariance = covariance * np.outer(own * unit, own * unit)
         is_known = np.isfinite(covariance).all()
         return EstimatedSolution(
             weights=weights,
             noise_scale=answers.noise_scale,
             estimate=own * weights[:, 0] if is_known else np.full(len(own), np.nan),
-            covariance=covariance,
+            covariance=covariance * np.outer(unit, unit),
+        )
+
+    def _step(self, query: NewtonSum, released: Released) -> NewtonStep:
+        objective, unit = query.of.objective, _unit(query.of)
+        gradient_noise, curvature_noise = query.of.noise(released.deviation)
+        penalty = objective.n_samples * objective.alpha * unit**2
+        return NewtonStep(
+            start=query.weights[:, 0] / unit,
+            sums=query.read(released.value),
+            gradient_noise=gradient_noise,
+            curvature_noise=curvature_noise,
+            penalty=np.minimum(penalty, _LARGEST_PENALTY),
+            n_samples=objective.n_samples,
+            lift=self.lift,
         )
 
 
-def _penalty(objective: LinearObjective, unit: FloatArray) -> FloatArray:
-    """Of the sum of the losses, by the squares of weights that count in `unit`."""
-    return np.minimum(objective.n_samples * objective.alpha * unit**2, _LARGEST_PENALTY)
+def _unit(sums: NewtonSums) -> FloatArray:
+    """Weights of the objective over those of the query's rows."""
+    return sums.constant / sums.objective.intercept_value
