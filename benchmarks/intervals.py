@@ -1,25 +1,46 @@
-"""How often intervals of a private linear regression hold the coefficients.
+"""How often intervals of private linear models hold the coefficients.
 
-Run ``python -m benchmarks.intervals`` at the root of a checkout. Takes a minute.
+Run ``python -m benchmarks.intervals`` at the root of a checkout, for all cases, or with
+the names of some of them. Takes a minute or two for each.
 
-Records are made up, from a linear model whose errors have one variance. Coverage is
-that of all coefficients together, the intercept among them, with its standard error by
-fits; the width is over that of least squares without privacy on the same records.
+equal
+    Least squares by adassp; errors have one variance.
+unequal
+    Least squares whose errors are larger for some rows, by noisy_newton.
+by_one_variance
+    The same records by adassp, which takes their errors to have one variance.
+logistic
+    Logistic regression by noisy_newton.
+clipped
+    Logistic regression with a penalty, of rows of which many are clipped, so that no
+    logistic model is true of them: what is to be held are the coefficients that the
+    clipped, penalised objective has in the population, found without noise on half a
+    million other records.
+
+Coverage is that of all coefficients together, the intercept among them, with its
+standard error by fits, where there are intervals: `told` says how often. `least` is the
+coverage of the coefficient that is held least often. The width is over that of the
+intervals without privacy on the same records.
 """
 
 from __future__ import annotations
 
 import argparse
 import warnings
-from typing import NamedTuple
+from collections.abc import Callable
+from functools import cache, partial
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import expit
 
-from skdp import BoundedScaler, DPLinearRegression
+from skdp import BoundedScaler, DPLinearRegression, DPLogisticRegression
+from skdp.queries._row_clip import clipped_products
 
 EPSILONS = (0.5, 1.0, 4.0)
-SIZES = ((5_000, 3), (20_000, 5))
 _ERROR, _NEEDED = 0.2, 1.959964
+_SLOPE, _MIDDLE = 3.0, 0.3
+_NORM, _ALPHA, _POPULATION = 0.5, 0.01, 500_000
 
 
 class Sample(NamedTuple):
@@ -30,68 +51,228 @@ class Sample(NamedTuple):
     truth: np.ndarray
 
 
+def _rows(rng: np.random.Generator, n_samples: int, n_features: int) -> np.ndarray:
+    """Even in a declared box, of norm at most 1."""
+    X = rng.uniform(0, 1, (n_samples, n_features))
+    return np.asarray(BoundedScaler(bounds=(0, 1)).fit_transform(X))
+
+
+def _signs(rng: np.random.Generator, n_features: int) -> np.ndarray:
+    return np.asarray(rng.choice([-1.0, 1.0], n_features) / np.sqrt(n_features))
+
+
 def sample(n_samples: int, n_features: int, seed: int) -> Sample:
     """Even rows, coefficients of either sign, errors cut at the declared bounds."""
     rng = np.random.default_rng(seed)
-    X = BoundedScaler(bounds=(0, 1)).fit_transform(
-        rng.uniform(0, 1, (n_samples, n_features))
-    )
-    slopes = rng.choice([-1.0, 1.0], n_features) / np.sqrt(n_features)
+    X = _rows(rng, n_samples, n_features)
+    slopes = _signs(rng, n_features)
     truth = np.append(slopes, 0.1)
     errors = rng.normal(scale=_ERROR, size=n_samples).clip(-0.9, 0.9)
     return Sample(X, X @ slopes + 0.1 + errors, truth)
 
 
+def uneven(n_samples: int, n_features: int, seed: int) -> Sample:
+    """The same with errors that grow with the first feature, to either side."""
+    rng = np.random.default_rng(seed)
+    X = _rows(rng, n_samples, n_features)
+    slopes = _signs(rng, n_features)
+    scale = 2 * _ERROR * np.sqrt(n_features) * np.abs(X[:, 0])
+    errors = (scale * rng.normal(size=n_samples)).clip(-0.9, 0.9)
+    return Sample(X, X @ slopes + 0.1 + errors, np.append(slopes, 0.1))
+
+
+def labelled(n_samples: int, n_features: int, seed: int) -> Sample:
+    """Labels of a logistic model."""
+    rng = np.random.default_rng(seed)
+    X = _rows(rng, n_samples, n_features)
+    slopes = _SLOPE * _signs(rng, n_features)
+    chances = expit(X @ slopes + _MIDDLE)
+    y = (rng.uniform(size=n_samples) < chances).astype(np.int64)
+    return Sample(X, y, np.append(slopes, _MIDDLE))
+
+
+def shortened(n_samples: int, n_features: int, seed: int) -> Sample:
+    """The same labels, and what the clipped, penalised objective makes of them."""
+    drawn = labelled(n_samples, n_features, seed)
+    # Rows are as likely with either sign of a feature.
+    signs = np.append(np.sign(drawn.truth[:-1]), 1.0)
+    return drawn._replace(truth=signs * _in_population(n_features))
+
+
+@cache
+def _in_population(n_features: int) -> np.ndarray:
+    """Where all slopes are positive."""
+    rng = np.random.default_rng(10**6)
+    X = _rows(rng, _POPULATION, n_features)
+    slopes = np.full(n_features, _SLOPE / np.sqrt(n_features))
+    # Chances in place of labels: less noise, the same mean.
+    U, chances = with_constant(_clipped(X)), expit(X @ slopes + _MIDDLE)
+    return newton(U, chances, _penalty(len(X), U.shape[1]))
+
+
+def _clipped(X: np.ndarray) -> np.ndarray:
+    """Rows as a fit with `_NORM` has them."""
+    return np.asarray(clipped_products(X, np.eye(X.shape[1]), _NORM))
+
+
+def _penalty(n_samples: int, n_columns: int) -> np.ndarray:
+    """Of the sum of the losses; the intercept's column holds `_NORM`."""
+    penalty = np.full(n_columns, n_samples * _ALPHA)
+    penalty[-1] /= _NORM**2
+    return penalty
+
+
+def with_constant(X: np.ndarray) -> np.ndarray:
+    """Rows and a column of ones."""
+    return np.column_stack([X, np.ones(len(X))])
+
+
+def newton(U: np.ndarray, y: np.ndarray, penalty: np.ndarray) -> np.ndarray:
+    """Logistic regression without privacy."""
+    weights = np.zeros(U.shape[1])
+    for _ in range(10):
+        chances = expit(U @ weights)
+        bent = (U.T * (chances * (1 - chances))) @ U + np.diag(penalty)
+        gradient = U.T @ (chances - y) + penalty * weights
+        weights -= np.linalg.solve(bent, gradient)
+    return weights
+
+
 def without_privacy(drawn: Sample) -> np.ndarray:
     """Half the widths of the intervals of least squares."""
-    X = np.column_stack([drawn.X, np.ones(len(drawn.X))])
+    X = with_constant(drawn.X)
     found, (squares,), _, _ = np.linalg.lstsq(X, drawn.y, rcond=None)
     variance = squares / (len(X) - len(found))
     covariance = variance * np.linalg.inv(X.T @ X)
     return np.asarray(_NEEDED * np.sqrt(np.diag(covariance)))
 
 
-def covered(drawn: Sample, epsilon: float, adjacency: str) -> tuple[float, float]:
-    """Share of the coefficients that are held, and the widths over those without."""
-    model = DPLinearRegression(
-        epsilon,
-        adjacency=adjacency,
-        target_bounds=(-2, 2),
-        solver="adassp",
-        solver_params={"squares_weight": 0.5},
-    )
+def robust(drawn: Sample) -> np.ndarray:
+    """The same of a sandwich."""
+    X = with_constant(drawn.X)
+    found = np.linalg.lstsq(X, drawn.y, rcond=None)[0]
+    return _half_widths(X, X @ found - drawn.y, X.T @ X)
+
+
+def of_labels(drawn: Sample, *, is_clipped: bool = False) -> np.ndarray:
+    """The same of logistic regression, with the clip and the penalty or without."""
+    U = with_constant(_clipped(drawn.X) if is_clipped else drawn.X)
+    penalty = is_clipped * _penalty(len(U), U.shape[1])
+    chances = expit(U @ newton(U, drawn.y, penalty))
+    bent = (U.T * (chances * (1 - chances))) @ U + np.diag(penalty)
+    return _half_widths(U, chances - drawn.y, bent)
+
+
+def _half_widths(U: np.ndarray, residual: np.ndarray, bent: np.ndarray) -> np.ndarray:
+    inverse = np.linalg.inv(bent)
+    covariance = inverse @ (U.T * residual**2) @ U @ inverse
+    return np.asarray(_NEEDED * np.sqrt(np.diag(covariance)))
+
+
+class Case(NamedTuple):
+    """Records, a model of them, and half the widths without privacy."""
+
+    drawn: Callable[[int, int, int], Sample]
+    model: Callable[..., Any]
+    usual: Callable[[Sample], np.ndarray]
+    sizes: tuple[tuple[int, int], ...] = ((5_000, 3), (20_000, 5))
+
+
+_BY_MOMENTS = partial(
+    DPLinearRegression,
+    target_bounds=(-2, 2),
+    solver="adassp",
+    solver_params={"squares_weight": 0.5},
+)
+_BY_STEPS = partial(DPLinearRegression, target_bounds=(-2, 2), solver="noisy_newton")
+_OF_LABELS = partial(DPLogisticRegression, classes=[0, 1], solver="noisy_newton")
+
+
+def _of_clipped(epsilon: float, **params: Any) -> Any:
+    (n_samples, _) = CASES["clipped"].sizes[0]
+    # The objective's penalty is of the mean loss.
+    strength = 1 / (n_samples * _ALPHA)
+    return _OF_LABELS(epsilon, data_norm=_NORM, C=strength, **params)
+
+
+CASES = {
+    "equal": Case(sample, _BY_MOMENTS, without_privacy),
+    "unequal": Case(uneven, _BY_STEPS, robust, ((5_000, 2),)),
+    "by_one_variance": Case(uneven, _BY_MOMENTS, robust, ((5_000, 2),)),
+    "logistic": Case(labelled, _OF_LABELS, of_labels, ((10_000, 3), (30_000, 5))),
+    "clipped": Case(
+        shortened, _of_clipped, partial(of_labels, is_clipped=True), ((20_000, 3),)
+    ),
+}
+
+
+def covered(
+    drawn: Sample, epsilon: float, adjacency: str, name: str = "equal"
+) -> tuple[float, float]:
+    """Share of the coefficients that are held, and the widths over those without.
+
+    NaN and inf where nothing is told.
+    """
+    is_held, wider = held(drawn, epsilon, adjacency, name)
+    return float(is_held.mean()), wider
+
+
+def held(
+    drawn: Sample, epsilon: float, adjacency: str, name: str
+) -> tuple[np.ndarray, float]:
+    """Which of the coefficients are held, 1 or 0, and the same."""
+    case = CASES[name]
+    model = case.model(epsilon, adjacency=adjacency)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         ends = model.fit(drawn.X, drawn.y).estimates_.conf_int()
     low, high = ends["lower"].to_numpy(), ends["upper"].to_numpy()
+    if np.isnan(low).all():
+        return low, np.inf
     is_held = (low <= drawn.truth) & (drawn.truth <= high)
-    wider = (high - low) / 2 / without_privacy(drawn)
-    return float(is_held.mean()), float(np.median(wider))
+    wider = (high - low) / 2 / case.usual(drawn)
+    return is_held.astype(float), float(np.median(wider))
 
 
 def main() -> None:
-    """Print the table."""
+    """Print the tables."""
     parser = argparse.ArgumentParser(description="Coverage of private intervals.")
+    parser.add_argument("cases", nargs="*", default=list(CASES))
     parser.add_argument("--repeats", type=int, default=400)
-    repeats = parser.parse_args().repeats
-    print("| records | columns | adjacency | epsilon | coverage | width over |")
-    print("|---|---|---|---|---|---|")
-    for n_samples, n_features in SIZES:
-        for adjacency in ("replace_one", "zero_out"):
-            for epsilon in EPSILONS:
-                found = [
-                    covered(sample(n_samples, n_features, seed), epsilon, adjacency)
-                    for seed in range(repeats)
-                ]
-                held, wider = np.array(found).T
-                error = held.std() / np.sqrt(repeats)
-                cells = f"{100 * held.mean():.1f} ± {100 * error:.1f} %"
-                cells += f" | {np.nanmedian(wider):.2f}"
-                print(
-                    f"| {n_samples:,} | {n_features} | {adjacency} | {epsilon:g} | "
-                    f"{cells} |",
-                    flush=True,
-                )
+    given = parser.parse_args()
+    for name in given.cases:
+        print(f"\n{name}\n")
+        cells = "records | columns | adjacency | epsilon | told | coverage | least"
+        print(f"| {cells} | width |\n{8 * '|---'}|")
+        for size in CASES[name].sizes:
+            for adjacency in ("replace_one", "zero_out"):
+                for epsilon in EPSILONS:
+                    line = row(name, size, adjacency, epsilon, given.repeats)
+                    print(line, flush=True)
+
+
+def row(
+    name: str, size: tuple[int, int], adjacency: str, epsilon: float, repeats: int
+) -> str:
+    """One line of a table."""
+    found = [
+        held(CASES[name].drawn(*size, seed), epsilon, adjacency, name)
+        for seed in range(repeats)
+    ]
+    are_held, wider = (np.array(each) for each in zip(*found, strict=True))
+    is_told = np.isfinite(wider)
+    cells = "- | - | -"
+    if is_told.any():
+        told = are_held[is_told]
+        error = told.mean(axis=1).std() / np.sqrt(len(told))
+        cells = f"{100 * told.mean():.1f} ± {100 * error:.1f} % | "
+        cells += f"{100 * told.mean(axis=0).min():.1f} % | "
+        cells += f"{np.median(wider[is_told]):.2f}"
+    n_samples, n_features = size
+    return (
+        f"| {n_samples:,} | {n_features} | {adjacency} | {epsilon:g} | "
+        f"{100 * is_told.mean():.0f} % | {cells} |"
+    )
 
 
 if __name__ == "__main__":

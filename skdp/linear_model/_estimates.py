@@ -6,13 +6,19 @@ Post-processing of private outputs.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy.special import ndtr, ndtri
+from sklearn.utils.validation import check_is_fitted
 
 from skdp._floats import FloatArray
 from skdp._validation import check_real
+from skdp.linear_model._base import DPEstimator
+from skdp.objectives import LinearObjective
+from skdp.solvers import Solution
+from skdp.solvers._moment_errors import EstimatedSolution
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,3 +89,70 @@ class Estimates:
             },
             index=list(self.names),
         )
+
+
+class HasEstimates(DPEstimator):
+    """A model that keeps the standard errors that some solvers give.
+
+    To stand before a class that has `_keep_weights`.
+    """
+
+    estimates_: Estimates
+
+    def _keep_weights(
+        self, solution: Solution, objective: LinearObjective, dtype: Any
+    ) -> None:
+        super()._keep_weights(solution, objective, dtype)
+        self.__dict__.pop("estimates_", None)
+        if not isinstance(solution, EstimatedSolution):
+            return
+        middle, scale = self._target_units()
+        values = scale * solution.estimate
+        names = getattr(self, "feature_names_in_", None)
+        if hasattr(self, "encoder_"):
+            names = self.encoder_.get_feature_names_out()
+        if names is None:
+            names = [f"x{j}" for j in range(objective.n_features)]
+        if objective.fit_intercept:
+            names, values[-1] = [*names, "intercept"], values[-1] + middle
+        covariance = scale**2 * solution.covariance
+        self.estimates_ = Estimates(tuple(names), values, covariance)
+
+    def _target_units(self) -> tuple[float, float]:
+        """What is 0 in units of the loss, and what is 1 more than that."""
+        return 0.0, 1.0
+
+    def summary(self, level: float = 0.95) -> pd.DataFrame:
+        """Estimates, standard errors, z, p-values and intervals; post-processing.
+
+        As statsmodels has them, of the coefficients that the objective has in the
+        population: of rows clipped to `data_norm`, and penalised if a penalty was
+        given. Errors of the noise and of the records count; of users, whatever the rows
+        of each have in common. NaN and inf where noise drowns a direction of the rows,
+        as it does if columns add up to a constant, which those of declared categories
+        do.
+
+        Parameters
+        ----------
+        level : float in (0, 1), default=0.95
+            How often intervals hold the coefficients.
+
+        Returns
+        -------
+        DataFrame of shape (n_features + 1, 6)
+            Without the last row if there is no intercept.
+
+        Raises
+        ------
+        ValueError
+            If the fit has no standard errors.
+        """
+        check_is_fitted(self)
+        if not hasattr(self, "estimates_"):
+            raise ValueError(
+                "The summary needs standard errors, which are released if they are "
+                f"asked for. Got solver={self.privacy_.solver!r} without them. Fit "
+                "with solver='noisy_newton' and a finite epsilon; a regression may "
+                "also use solver='adassp', solver_params={'squares_weight': 0.5}."
+            )
+        return self.estimates_.summary(level)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import pandas as pd
-from sklearn.utils.validation import check_is_fitted
-
+from skdp.linear_model._estimates import HasEstimates
 from skdp.linear_model._regressor import LinearRegressor
 
 
-class DPLinearRegression(LinearRegressor):
+class DPLinearRegression(HasEstimates, LinearRegressor):
     r"""Linear regression with differential privacy.
 
     Minimises ``mean_i (y_i - x_i w - b)^2 / 2 + alpha / 2 * ||w, b||^2`` privately:
@@ -95,8 +93,9 @@ class DPLinearRegression(LinearRegressor):
         ``solver_params={"keeps_path": True}``.
     estimates_ : Estimates
         Least squares without shrinkage with standard errors: `values`, `covariance`,
-        `conf_int()`; see `summary`. Private output. Only of ``solver="adassp"`` with
-        ``solver_params={"squares_weight": 0.5}``.
+        `conf_int()`; see `summary`. Private output. Only of ``solver="noisy_newton"``,
+        whatever the errors' variances, or of ``solver="adassp"`` with
+        ``solver_params={"squares_weight": 0.5}``, of errors of one variance.
     privacy_ : PrivacyRecord
         Public facts, and post-processing of released iterates (``noise_scale``).
     encoder_ : TableEncoder
@@ -165,36 +164,6 @@ class DPLinearRegression(LinearRegressor):
         self.ledger = ledger
         self.verbose = verbose
 
-    def summary(self, level: float = 0.95) -> pd.DataFrame:
-        """Estimates, standard errors, z, p-values and intervals; post-processing.
-
-        As statsmodels has them, of least squares without shrinkage. Errors of the noise
-        and of the records count, the latter taken to have one variance for all
-        records; of users, whatever the rows of each have in common. NaN and inf where
-        noise drowns a direction of the rows, as it does if columns add up to a
-        constant, which those of declared categories do.
-
-        Parameters
-        ----------
-        level : float in (0, 1), default=0.95
-            How often intervals hold the coefficients.
-
-        Returns
-        -------
-        DataFrame of shape (n_features + 1, 6)
-            Without the last row if there is no intercept.
-
-        Raises
-        ------
-        ValueError
-            If the fit has no standard errors.
-        """
-        check_is_fitted(self)
-        if not hasattr(self, "estimates_"):
-            raise ValueError(
-                "The summary needs squares of the targets, which are released if they "
-                f"are asked for. Got solver={self.privacy_.solver!r} without them. "
-                "Fit with solver='adassp', solver_params={'squares_weight': 0.5} and "
-                "a finite epsilon."
-            )
-        return self.estimates_.summary(level)
+    def _target_units(self) -> tuple[float, float]:
+        _, _, middle, scale = self._scaling()
+        return middle, scale

@@ -10,6 +10,7 @@ from scipy.special import expit, softmax
 from skdp._label_weights import unweighted
 from skdp._validation import check_bool
 from skdp.linear_model._classifier import LinearClassifier
+from skdp.linear_model._estimates import HasEstimates
 from skdp.losses import LogisticLoss, Loss, SoftmaxLoss
 
 
@@ -45,7 +46,7 @@ class LogisticModel(LinearClassifier):
         return np.asarray(np.log(self.predict_proba(X)))
 
 
-class DPLogisticRegression(LogisticModel):
+class DPLogisticRegression(HasEstimates, LogisticModel):
     r"""Logistic regression with differential privacy.
 
     Minimises ``C * sum_i log-loss(y_i, x_i W) + ||W||^2 / 2`` privately. Two classes
@@ -140,6 +141,9 @@ class DPLogisticRegression(LogisticModel):
         Coefficients and intercepts after each step, of which the model is an average or
         the last. Private output, paid for with the rest. Only of a descent with
         ``solver_params={"keeps_path": True}``.
+    estimates_ : Estimates
+        Coefficients with standard errors, of two classes: `values`, `covariance`,
+        `conf_int()`; see `summary`. Private output. Only of ``solver="noisy_newton"``.
     privacy_ : PrivacyRecord
         Public facts, and post-processing of released iterates (``noise_scale``).
     encoder_ : TableEncoder

@@ -18,14 +18,12 @@ from skdp._users import users_to_fit
 from skdp._validation import check_alpha, check_bool, check_target_bounds
 from skdp.io._takes import fit_through
 from skdp.linear_model._base import DPEstimator
-from skdp.linear_model._estimates import Estimates
 from skdp.linear_model._parts import takes_parts
 from skdp.linear_model._rows import public_facts, rows_to_fit, rows_to_predict
 from skdp.losses import SquaredLoss
 from skdp.objectives import LinearObjective
 from skdp.privacy import Budget
 from skdp.solvers import Solution
-from skdp.solvers._moment_errors import EstimatedSolution
 from skdp.solvers._stream import one_part
 
 # Targets are brought to [-1, 1]; a prediction in there is at most this far from one.
@@ -130,23 +128,6 @@ class LinearRegressor(RegressorMixin, DPEstimator):
         path = solution.unpack_path(objective)
         own = [(scale * w[0], middle + scale * b[0]) for w, b in path]
         self._keep_path(own, dtype)
-        self._keep_estimates(solution, middle, scale)
-
-    def _keep_estimates(self, solution: Any, middle: float, scale: float) -> None:
-        """Standard errors, where a solver gives them."""
-        self.__dict__.pop("estimates_", None)
-        if not isinstance(solution, EstimatedSolution):
-            return
-        values = scale * solution.estimate
-        names = getattr(self, "feature_names_in_", None)
-        if hasattr(self, "encoder_"):
-            names = self.encoder_.get_feature_names_out()
-        if names is None:
-            names = [f"x{j}" for j in range(len(values) - self.fit_intercept)]
-        if self.fit_intercept:
-            names, values[-1] = [*names, "intercept"], values[-1] + middle
-        covariance = scale**2 * solution.covariance
-        self.estimates_ = Estimates(tuple(names), values, covariance)
 
     def _planned_objective(
         self, n_samples: int, n_features: int, budget: Budget

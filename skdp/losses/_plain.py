@@ -64,6 +64,18 @@ def plain_residual(loss: Loss, y: FloatArray, raw: FloatArray) -> FloatArray:
     return residual
 
 
+def plain_curvature(loss: Loss, residual: FloatArray) -> FloatArray:
+    """`Loss.curvature` by plain arithmetic, from what `plain_residual` gives.
+
+    Of a sigmoid and of a clipped error, without weights of labels. At most the loss's
+    smoothness, for every residual.
+    """
+    if loss.form == Form.SIGMOID:
+        size = np.minimum(np.abs(residual), 1.0)
+        return np.asarray(size * (1.0 - size))
+    return np.where(np.abs(residual) < loss.form_constants[0], 1.0, 0.0)
+
+
 def _unweighted(loss: Loss, y: FloatArray, raw: FloatArray) -> FloatArray:
     if loss.form == Form.SOFTMAX:
         return _softmax(y, raw)

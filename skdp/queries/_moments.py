@@ -116,10 +116,10 @@ class MomentSums(Summed):
 
     @property
     def _sizes(self) -> tuple[int, ...]:
-        """Numbers in each part: diagonal, triangle, u v, u, v, v^2."""
+        """Numbers in each part: u u', u v, u, v, v^2."""
         d, t, k = self.n_features, self.weights.intercept > 0, self.weights.target > 0
         has_squares = self.weights.squares > 0
-        return d, d * (d - 1) // 2, d * k, d * t, int(t and k), int(has_squares)
+        return d * (d + 1) // 2, d * k, d * t, int(t and k), int(has_squares)
 
     @property
     def family(self) -> Hashable:
@@ -174,8 +174,7 @@ class MomentSums(Summed):
     def stack(self, moments: Moments) -> FloatArray:
         """Sums as the vector of the module's docstring."""
         t, k = self.weights.intercept, self.weights.target
-        above = np.triu_indices(self.n_features, 1)
-        parts = [np.diag(moments.rows_rows), math.sqrt(2) * moments.rows_rows[above]]
+        parts = [svec(moments.rows_rows)]
         if k > 0:
             parts += [k * moments.rows_targets]
         if t > 0:
@@ -189,19 +188,30 @@ class MomentSums(Summed):
     def read(self, released: FloatArray) -> Moments:
         """The sums that a released vector stands for; post-processing."""
         d, t, k = self.n_features, self.weights.intercept, self.weights.target
-        diagonal, upper, rows_targets, rows, targets, squares = np.split(
+        products, rows_targets, rows, targets, squares = np.split(
             released, np.cumsum(self._sizes[:-1])
         )
-        rows_rows = np.zeros((d, d))
-        rows_rows[np.triu_indices(d, 1)] = upper / math.sqrt(2)
-        rows_rows += rows_rows.T + np.diag(diagonal)
         return Moments(
-            rows_rows,
+            of_svec(products, d),
             rows / (math.sqrt(2) * t) if t > 0 else np.zeros(d),
             rows_targets / k if k > 0 else np.zeros(d),
             float(targets[0]) / (k * t) if t > 0 and k > 0 else 0.0,
             float(squares[0]) / self.weights.squares if len(squares) else 0.0,
         )
+
+
+def svec(matrix: FloatArray) -> FloatArray:
+    """The diagonal and sqrt(2) times the upper triangle: of the Frobenius norm."""
+    above = matrix[np.triu_indices(len(matrix), 1)]
+    return np.concatenate([np.diag(matrix), math.sqrt(2) * above])
+
+
+def of_svec(vector: FloatArray, size: int) -> FloatArray:
+    """The symmetric matrix, of so many rows, that a vector of `svec` stands for."""
+    matrix = np.zeros((size, size))
+    matrix[np.triu_indices(size, 1)] = vector[size:] / math.sqrt(2)
+    matrix += matrix.T + np.diag(vector[:size])
+    return matrix
 
 
 class _Total:

@@ -17,6 +17,7 @@ from skdp.solvers._line_search_gd import LineSearchGD
 from skdp.solvers._multistage import Multistage
 from skdp.solvers._nesterov import Nesterov
 from skdp.solvers._noisy_gd import NoisyGD
+from skdp.solvers._noisy_newton import NoisyNewton
 from skdp.solvers._noisy_sgd import NoisySGD
 from skdp.solvers._objective_perturbation import ObjectivePerturbation
 from skdp.solvers._online import OnlineGD
@@ -35,6 +36,7 @@ DENSE: dict[str, type[Solver]] = {
     "multistage": Multistage,
     "nesterov": Nesterov,
     "noisy_gd": NoisyGD,
+    "noisy_newton": NoisyNewton,
     "noisy_sgd": NoisySGD,
     "objective_perturbation": ObjectivePerturbation,
     "online": OnlineGD,

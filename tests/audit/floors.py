@@ -46,6 +46,8 @@ FLOORS = {
     ("nesterov", "pure", "zero_out"): 0.999,
     ("noisy_gd", "gaussian", "replace_one"): 0.999,
     ("noisy_gd", "gaussian", "zero_out"): 0.999,
+    ("noisy_newton", "gaussian", "replace_one"): 0.956,
+    ("noisy_newton", "gaussian", "zero_out"): 0.999,
     ("noisy_sgd", "gaussian", "replace_one"): 0.997,
     ("noisy_sgd", "gaussian", "zero_out"): 0.999,
     ("objective_perturbation", "gaussian", "replace_one"): 0.996,

@@ -48,6 +48,7 @@ PARAMS = {
     "multistage": {**DESCENT, "strong_convexity": 0.1},
     "nesterov": {**DESCENT, "strong_convexity": 0.1},
     "noisy_gd": DESCENT,
+    "noisy_newton": {"n_steps": 1},
     "online": {"bucket_size": 2, "step_size": 1e-6},
     "output_perturbation": {"strength": 50.0},
     "peeling": {"n_steps": 3, "step_size": 1e-6, "shortening": math.inf},
@@ -69,7 +70,8 @@ PURE_PARAMS = {
 LONG_LOSSES = ("logistic", "squared")
 # Of which the first record is in most of what is released.
 FIRST = ("ftrl",)
-SHORT = ("diff_gd", "heavy_ball", "multistage", "nesterov", "noisy_gd", "online", "srm")
+SHORT = ("diff_gd", "heavy_ball", "multistage", "nesterov", "noisy_gd", "noisy_newton")
+SHORT += ("online", "srm")
 
 
 @dataclass(frozen=True)

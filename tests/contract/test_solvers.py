@@ -274,6 +274,7 @@ SMALL = {
     "multistage": 1e-9,
     "nesterov": 1e-9,
     "noisy_gd": 1e-9,
+    "noisy_newton": 2.0**-21,  # the unit of its rows
     "noisy_sgd": 1e-9,
     "objective_perturbation": 1e-4,
     "online": 1e-9,

@@ -149,7 +149,7 @@ def test_who_is_stable():
 # Those whose queries are sums that one record moves by their sensitivity at most, at
 # given releases, whatever was asked before.
 KEYS = ("noisy_gd", "noisy_sgd", "online", "nesterov", "heavy_ball", "multistage")
-KEYS += ("iht", "peeling", "two_stage", "adassp", "bolt_on")
+KEYS += ("iht", "peeling", "two_stage", "adassp", "bolt_on", "noisy_newton")
 MOVED = [
     case
     for case in CASES

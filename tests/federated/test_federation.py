@@ -42,6 +42,7 @@ SUMS = {
     "multistage",
     "nesterov",
     "noisy_gd",
+    "noisy_newton",
     "noisy_sgd",  # of all records at its defaults here
     "peeling",
 }

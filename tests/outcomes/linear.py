@@ -31,6 +31,7 @@ DENSE = (
     "multistage",
     "nesterov",
     "noisy_gd",
+    "noisy_newton",
     "noisy_sgd",
     "objective_perturbation",
     "online",
@@ -47,6 +48,7 @@ GAUSSIAN = (
     "laplacian_smoothing",
     "line_search_gd",
     "noisy_gd",
+    "noisy_newton",
     "noisy_sgd",
     "srm",
 )

@@ -185,6 +185,12 @@ VARIANTS: dict[str, list[Variant]] = {
         Variant("last_short", {"release": "last", "n_steps": 5}, more=REGULARISED),
         Variant("last_csr", {"release": "last"}, "csr", REGULARISED),
     ],
+    "noisy_newton": [
+        *_STEPS,
+        Variant("weights", {"intercept_weight": 0.2, "curvature_weight": 2.0}),
+        Variant("squares", {"squares_weight": 1.0, "lift": 0.0}),
+        Variant("regularised", {}, more=REGULARISED),
+    ],
     "noisy_sgd": [
         *_DESCENT,
         *_TAILS,

@@ -1,0 +1,186 @@
+r"""Newton's method with noisy gradients and curvatures, and standard errors.
+
+Algorithm: with unit rows u and a constant t in the intercept's column (`NewtonSums`),
+
+    W_{k+1} = W_k - (H_k + N_H + n alpha)^{-1} (g_k + N_g + n alpha W_k),
+
+where g_k is the gradient sum and H_k the curvature sum at the released W_k, both of one
+Gaussian answer, and eigenvalues below the edge of the noise's spectrum are lifted to
+it. The last answer has the largest share of the budget, and the squared gradients too:
+how far it is off follows from what was released (`NewtonStep`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar, Self
+
+import numpy as np
+
+from skdp._configured import Checks, Given
+from skdp._floats import FloatArray
+from skdp._validation import check_count, check_real
+from skdp.exceptions import Refused
+from skdp.losses import LogisticLoss, Loss, SquaredLoss
+from skdp.objectives import LinearObjective
+from skdp.privacy._accounting import Budget
+from skdp.privacy._answers import Answers, Released
+from skdp.privacy._plan import Line, Plan
+from skdp.queries._newton_sums import NewtonSum, NewtonSums, NewtonWeights
+from skdp.solvers._base import Progress, Solution, Solver
+from skdp.solvers._boxed import boxed, farthest_weight
+from skdp.solvers._moment_errors import EstimatedSolution
+from skdp.solvers._newton_step import NewtonStep
+
+_MOST_FEATURES = 1000  # about a million numbers in the last query
+# Of mu squared, for an answer over that of the answer before.
+_GROWTH = 2.0
+# Half of the most that curvatures change with raw predictions, over themselves.
+_BENDS: dict[type[Loss], float] = {LogisticLoss: 0.5, SquaredLoss: 0.0}
+_LARGEST_PENALTY = 1e200
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoisyNewton(Solver):
+    r"""Noisy Newton steps, the last of which has standard errors.
+
+    Privacy
+    -------
+    ``n_steps`` adaptive Gaussian releases, each twice as strong in mu squared as the
+    one before: exactly (1/z)-GDP together. Sensitivities under both adjacencies, with
+    the intercept, are derived in ``docs/proofs/noisy_newton.md``. Unit of privacy: one
+    record.
+
+    Utility
+    -------
+    The noise in an entry of the curvatures is sigma whatever n is: in a direction of
+    curvature h the last step's error by noise falls like ``sigma / (n h)``. For few
+    features and many records; directions with n h below the noise are not learned.
+
+    Parameters
+    ----------
+    n_steps : int in [1, 50], default=6
+        Number of answers, all of them taken. Public.
+    intercept_weight : float in [1e-6, 1], default=0.5
+        The constant in the intercept's column in units of `data_norm`, in the query.
+    curvature_weight : float in [1e-6, 1e6], default=0.5
+        Factor on the curvatures, in units of their bound, undone after the noise.
+    squares_weight : float in [1e-6, 1e6], default=0.25
+        Factor on the squared gradients, in units of their bound, in the last answer.
+    lift : float in [0, 1e6], default=1.0
+        Eigenvalues of the curvatures below so many edges of the noise's spectrum are
+        taken to be there: what noise drowns makes no large step.
+
+    References
+    ----------
+    .. [1] Ganesh, Haghifam, Steinke and Thakurta (2023). Faster differentially private
+       convex optimization via second-order methods. NeurIPS.
+       https://arxiv.org/abs/2305.13209 (noisy Newton steps)
+    .. [2] Dong, Roth and Su (2022). Gaussian differential privacy, Corollary 3.3.
+       https://arxiv.org/abs/1905.02383
+    .. [3] White (1982). Maximum likelihood estimation of misspecified models.
+       Econometrica 50(1). https://doi.org/10.2307/1912526 (the sandwich)
+
+    Deviations: gradient and curvature in one answer with its joint sensitivity; shares
+    of the budget that grow; no line search and no count of steps from the data.
+    """
+
+    key: ClassVar[str] = "noisy_newton"
+    is_pure: ClassVar[bool] = False
+    checks: ClassVar[Checks] = {
+        "n_steps": partial(check_count, high=50),
+        "intercept_weight": partial(check_real, low=1e-6, high=1.0),
+        "curvature_weight": partial(check_real, low=1e-6, high=1e6),
+        "squares_weight": partial(check_real, low=1e-6, high=1e6),
+        "lift": partial(check_real, low=0.0, high=1e6),
+    }
+
+    n_steps: int = 6
+    intercept_weight: float = 0.5
+    curvature_weight: float = 0.5
+    squares_weight: float = 0.25
+    lift: float = 1.0
+
+    @classmethod
+    def adds_in_squares(cls, given: Given) -> bool:
+        return True
+
+    @classmethod
+    def planned(cls, given: Given, objective: LinearObjective, budget: Budget) -> Self:
+        me = f"solver={cls.key!r}"
+        if type(objective.loss) not in _BENDS:
+            raise Refused(
+                f"{me} needs the logistic loss of two classes that count alike, or the "
+                "squared loss: bounds on their curvatures are derived. Use another "
+                "solver."
+            )
+        if objective.n_features > _MOST_FEATURES:
+            raise Refused(
+                f"{me} releases numbers for every pair of features and takes at most "
+                f"{_MOST_FEATURES} features. Use solver='noisy_gd'."
+            )
+        cls.check(objective, budget)
+        return cls(**given)
+
+    @property
+    def mechanism(self) -> str:
+        return "Gaussian noise, calibrated exactly"
+
+    def sums(self, objective: LinearObjective, *, is_last: bool) -> NewtonSums:
+        """The queries."""
+        squares = self.squares_weight if is_last else 0.0
+        weights = NewtonWeights(self.intercept_weight, self.curvature_weight, squares)
+        return NewtonSums(objective, weights)
+
+    def plan(self, objective: LinearObjective) -> Plan:
+        shares = _GROWTH ** np.arange(self.n_steps)
+        return Plan(
+            tuple(Line(mu_share=float(share)) for share in shares / shares.sum())
+        )
+
+    def sensitivity(self, objective: LinearObjective) -> float:
+        return self.sums(objective, is_last=True).worst.under(objective.adjacency)
+
+    def run(
+        self, answers: Answers, objective: LinearObjective, progress: Progress
+    ) -> Solution:
+        weights = np.zeros(objective.shape)
+        for k in range(self.n_steps):
+            sums = self.sums(objective, is_last=k == self.n_steps - 1)
+            query = sums.at(weights)
+            step = self._step(query, answers.ask(query, line=k))
+            moved = np.nan_to_num(_unit(sums) * (step.start + step.length))
+            weights = boxed(moved, farthest_weight(objective))[:, None]
+            progress.step(k + 1, self.n_steps)
+        # The intercept itself is the weight of a column of ones.
+        own = np.ones(objective.n_columns)
+        own[objective.n_features :] = objective.intercept_value
+        unit = own * _unit(sums)
+        covariance = step.covariance(_BENDS[type(objective.loss)])
+        is_known = np.isfinite(covariance).all()
+        return EstimatedSolution(
+            weights=weights,
+            noise_scale=answers.noise_scale,
+            estimate=own * weights[:, 0] if is_known else np.full(len(own), np.nan),
+            covariance=covariance * np.outer(unit, unit),
+        )
+
+    def _step(self, query: NewtonSum, released: Released) -> NewtonStep:
+        objective, unit = query.of.objective, _unit(query.of)
+        gradient_noise, curvature_noise = query.of.noise(released.deviation)
+        penalty = objective.n_samples * objective.alpha * unit**2
+        return NewtonStep(
+            start=query.weights[:, 0] / unit,
+            sums=query.read(released.value),
+            gradient_noise=gradient_noise,
+            curvature_noise=curvature_noise,
+            penalty=np.minimum(penalty, _LARGEST_PENALTY),
+            n_samples=objective.n_samples,
+            lift=self.lift,
+        )
+
+
+def _unit(sums: NewtonSums) -> FloatArray:
+    """Weights of the objective over those of the query's rows."""
+    return sums.constant / sums.objective.intercept_value

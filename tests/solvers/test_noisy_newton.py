@@ -1,0 +1,357 @@
+"""noisy_newton: its sums, its sensitivity, its standard errors."""
+
+from __future__ import annotations
+
+import math
+import pickle
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import csr_array
+from scipy.special import expit
+
+from benchmarks import intervals
+from skdp import BudgetLedger, DPLinearRegression, DPLogisticRegression
+from skdp.data import MemorySource
+from skdp.exceptions import Refused
+from skdp.losses import LogisticLoss, SquaredLoss
+from skdp.objectives import LinearObjective
+from skdp.privacy import Budget, epsilon_of
+from skdp.queries._moments import of_svec, svec
+from skdp.queries._newton_sums import NewtonSums, NewtonWeights
+from skdp.solvers._newton_step import NewtonStep
+from skdp.solvers._noisy_newton import NoisyNewton
+from tests.door import planned
+
+LOSSES = {"logistic": LogisticLoss(), "squared": SquaredLoss(2.0, target_bound=1.0)}
+PARTS = [(0.5, 0.5, 0.25), (1.0, 2.0, 0.0), (0.1, 0.2, 3.0)]
+by_loss = pytest.mark.parametrize("name", LOSSES)
+by_parts = pytest.mark.parametrize("parts", PARTS)
+by_adjacency = pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
+
+
+def sums_of(name, parts, *, adjacency="replace_one", norm=2.0, has_intercept=True, d=3):
+    objective = LinearObjective(
+        loss=LOSSES[name],
+        n_samples=300,
+        n_features=d,
+        data_norm=norm,
+        adjacency=adjacency,
+        fit_intercept=has_intercept,
+    )
+    return NewtonSums(objective, NewtonWeights(*parts))
+
+
+def make_data(name, n=300, d=3, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.7)
+    y = rng.normal(size=n) if name == "squared" else rng.integers(0, 2, n) * 1.0
+    return X, y
+
+
+def contributions(sums, X, y, weights):
+    """The definition, for rows within the norm."""
+    objective, (t, h, q) = sums.objective, vars(sums.parts).values()
+    loss, u = objective.loss, X / objective.data_norm
+    own = weights[: objective.n_features]
+    raw = X @ own
+    if objective.fit_intercept:
+        u = np.hstack([u, np.full((len(u), 1), t)])
+        raw = raw + objective.data_norm * weights[-1]
+    r = loss.residual(y, raw) / loss.zero_out_bound(math.inf)
+    c = loss.curvature(y, raw).reshape(-1, 1) / loss.smoothness
+    i, j = np.triu_indices(u.shape[1], 1)
+    squares = np.hstack([u**2, math.sqrt(2) * u[:, i] * u[:, j]])
+    parts = [r * u, h * c * squares]
+    return np.hstack([*parts, q * r**2 * squares] if q else parts)
+
+
+def asked(sums, source, weights):
+    with np.errstate(all="ignore"):  # as `solve` does
+        return sums.at(weights).total(source, None)
+
+
+@by_loss
+@by_parts
+def test_blocks_storages_and_definition_agree(name, parts):
+    """To the last bit among themselves, with the definition to the grid of the rows."""
+    sums = sums_of(name, parts)
+    X, y = make_data(name)
+    X = X.astype(np.float32).astype(float)
+    weights = np.array([[0.3], [-0.7], [0.2], [0.4]])
+    short = X * (2.0 / np.maximum(2.0, np.linalg.norm(X, axis=1)))[:, None]
+    expected = contributions(sums, short, y, weights).sum(axis=0)
+    found = asked(sums, MemorySource(X, y), weights)
+    assert found.shape == sums.at(weights).shape == expected.shape
+    assert np.allclose(found, expected, rtol=0, atol=300 * (1 + sum(parts)) * 2.0**-20)
+    order = np.random.default_rng(1).permutation(300)
+    for each in (X, np.asfortranarray(X), X.astype(np.float32), csr_array(X)):
+        for block in (1, 64, 300):
+            source = MemorySource(each[order], y[order])
+            source.largest_block = block
+            assert np.array_equal(asked(sums, source, weights), found)
+    nobody = MemorySource(X, y, present=np.zeros(300, dtype=bool))
+    assert not asked(sums, nobody, weights).any()
+
+
+def changes(sums, seed=0, count=5000):
+    """Sizes of what one record changes, over the bound at the same weights.
+
+    Rows of full norm, many of them nearly alike, opposite or orthogonal, and weights of
+    every size across them.
+    """
+    rng = np.random.default_rng(seed)
+    objective, d = sums.objective, sums.objective.n_features
+    found = 0.0
+    for size in (0.0, 0.3, 1.0, 3.0, 30.0, 3000.0):
+        weights = rng.normal(size=(objective.n_columns, 1))
+        weights *= size / np.linalg.norm(weights)
+        first, second = (rng.normal(size=(count, d)) for _ in range(2))
+        across = rng.random((count, 1)) < 0.5
+        slope = weights[:d, 0] / (np.linalg.norm(weights[:d]) or 1.0)
+        for rows in (first, second):
+            rows -= across * np.outer(rows @ slope, slope)
+        near = rng.choice([-1.0, 1.0], (count, 1)) * first
+        second = np.where(rng.random((count, 1)) < 0.5, near, second)
+        pair = []
+        for rows in (first, second):
+            length = objective.data_norm / np.linalg.norm(rows, axis=1)[:, None]
+            y = rng.choice([-1.0, 1.0] if _is_squared(sums) else [0, 1], count)
+            pair.append(contributions(sums, rows * length, y, weights))
+        moved = pair[0] - pair[1] if objective.adjacency == "replace_one" else pair[0]
+        bound = sums.at(weights).bound().under(objective.adjacency)
+        found = max(found, float(np.linalg.norm(moved, axis=1).max()) / bound)
+    return found
+
+
+def _is_squared(sums):
+    return isinstance(sums.objective.loss, SquaredLoss)
+
+
+@by_loss
+@by_parts
+@by_adjacency
+@pytest.mark.parametrize("has_intercept", [True, False])
+def test_search_never_exceeds_the_sensitivity(name, parts, adjacency, has_intercept):
+    sums = sums_of(name, parts, adjacency=adjacency, has_intercept=has_intercept, d=2)
+    assert 0.8 < changes(sums) <= 1
+
+
+def planted(monkeypatch, bug):
+    """Bounds that a bug has made too small."""
+    honest = NewtonSums.bound
+
+    def bound(self, radius):
+        if bug == "matrices":
+            return honest(replace(self, parts=NewtonWeights(0.5, 1e-9, 0.0)), radius)
+        found = honest(self, radius)
+        if bug == "one record":
+            return replace(found, replace_one=found.zero_out)
+        return honest(self, 0.0)  # "start": the residuals of the first answer
+
+    monkeypatch.setattr(NewtonSums, "bound", bound)
+
+
+@by_loss
+@pytest.mark.parametrize("bug", ["matrices", "one record", "start"])
+def test_broken_twins_are_found(name, bug, monkeypatch):
+    parts = (0.5, 2.0, 1.0) if bug == "matrices" else PARTS[0]
+    sums = sums_of(name, parts, d=2)
+    planted(monkeypatch, bug)
+    assert changes(sums) > 1.1
+
+
+def test_whole_numbers_are_not_longer_than_what_is_charged():
+    """One record in the query as it runs, against the definition and `_rounded`."""
+    sums = sums_of("logistic", PARTS[0])
+    X, y = make_data("logistic", n=50)
+    short = X * (2.0 / np.maximum(2.0, np.linalg.norm(X, axis=1)))[:, None]
+    weights = np.array([[0.3], [-0.7], [0.2], [0.4]])
+    exact = contributions(sums, short, y, weights)
+    for i in range(50):
+        found = asked(sums, MemorySource(X[i : i + 1], y[i : i + 1]), weights)
+        # The row's own rounding is no longer row; it is not in what is charged.
+        assert np.linalg.norm(found - exact[i]) < sums._rounded() + 2.0**-19
+    assert 0 < sums._rounded() < 1e-5
+
+
+@pytest.mark.parametrize("has_intercept", [True, False])
+def test_the_variance_of_the_noise_is_what_is_stated(has_intercept):
+    """Of ``N_g + N d``, against draws of the noise of the query."""
+    rng = np.random.default_rng(0)
+    sums = sums_of("logistic", (0.5, 0.5, 0.25), has_intercept=has_intercept)
+    query = sums.at(np.zeros((3 + has_intercept, 1)))
+    noises = sums.noise(2.0)
+    d = np.array([0.5, -1.0, 3.0, 0.7])[: 3 + has_intercept]
+    found = []
+    for draw in 2.0 * rng.normal(size=(10_000, *query.shape)):
+        noise = query.read(draw)
+        found.append(noise.gradient + noise.curvature @ d)
+    nothing = query.read(np.zeros(query.shape))
+    step = NewtonStep(np.zeros(len(d)), nothing, *noises, np.zeros(len(d)), 300, 1.0)
+    step.__dict__["length"] = d
+    stated = step._variance()
+    # Variances of 10,000 draws are within 9 % at six deviations.
+    scale = np.sqrt(np.outer(np.diag(stated), np.diag(stated)))
+    assert np.abs((np.cov(np.array(found).T) - stated) / scale).max() < 0.09
+    assert np.allclose(of_svec(svec(stated), len(d)), stated)
+
+
+def fitted(X, y, epsilon=1.0, kind=DPLogisticRegression, **params):
+    given = {"target_bounds": (-2, 2)} if kind is DPLinearRegression else {}
+    given |= {} if given else {"classes": [0, 1]}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return kind(epsilon, solver="noisy_newton", **given | params).fit(X, y)
+
+
+def test_with_little_noise_they_are_those_of_a_sandwich():
+    drawn = intervals.labelled(5000, 3, 0)
+    model = fitted(drawn.X, drawn.y, 1e6, delta=0.4)
+    wanted = intervals.newton(intervals.with_constant(drawn.X), drawn.y, np.zeros(4))
+    assert np.allclose(model.estimates_.values, wanted, atol=1e-3)
+    usual = intervals.of_labels(drawn) / intervals._NEEDED
+    assert np.allclose(model.estimates_.errors, usual, rtol=0.01)
+    # With rows that are clipped, and a penalty.
+    longer = intervals.labelled(20_000, 3, 0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = intervals.CASES["clipped"].model(1e6, delta=0.4)
+        model.fit(longer.X, longer.y)
+    U = intervals.with_constant(intervals._clipped(longer.X))
+    wanted = intervals.newton(U, longer.y, intervals._penalty(len(U), 4))
+    assert np.allclose(model.estimates_.values, wanted, atol=1e-3)
+    usual = intervals.of_labels(longer, is_clipped=True) / intervals._NEEDED
+    assert np.allclose(model.estimates_.errors, usual, rtol=0.01)
+    uneven = intervals.uneven(5000, 3, 0)
+    model = fitted(uneven.X, uneven.y, 1e6, DPLinearRegression, delta=0.4)
+    usual = intervals.robust(uneven) / intervals._NEEDED
+    assert np.allclose(model.estimates_.errors, usual, rtol=0.01)
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "epsilon", "adjacency"),
+    [
+        ("logistic", (4000, 1), 0.5, "replace_one"),
+        ("unequal", (2000, 2), 4.0, "zero_out"),
+    ],
+)
+def test_intervals_hold_the_coefficients(name, size, epsilon, adjacency):
+    """100 fits, 95 % within six deviations as if a fit had one coefficient."""
+    draw = intervals.CASES[name].drawn
+    found = [
+        intervals.covered(draw(*size, seed), epsilon, adjacency, name)
+        for seed in range(100)
+    ]
+    held, wider = np.array(found).T
+    is_told = ~np.isnan(held)
+    assert is_told.mean() > 0.5
+    spread = math.sqrt(0.95 * 0.05 / is_told.sum())
+    assert abs(held[is_told].mean() - 0.95) < 6 * spread
+    assert np.median(wider[is_told]) < 15
+
+
+def test_broken_twins_that_leave_out_a_part_of_the_variance_are_found(monkeypatch):
+    honest = NewtonStep._variance
+    for left_out in ("noise", "records"):
+
+        def variance(self, left_out=left_out):
+            if left_out == "noise":
+                return honest(replace(self, gradient_noise=0.0, curvature_noise=0.0))
+            nothing = np.zeros_like(self.sums.squares)
+            return honest(replace(self, sums=replace(self.sums, squares=nothing)))
+
+        monkeypatch.setattr(NewtonStep, "_variance", variance)
+        monkeypatch.setattr(NewtonStep, "_left", lambda *_: 0.0)
+        epsilon = {"noise": 0.5, "records": 4.0}[left_out]
+        held = [
+            intervals.covered(
+                intervals.labelled(4000, 1, seed), epsilon, "replace_one", "logistic"
+            )[0]
+            for seed in range(30)
+        ]
+        assert np.nanmean(held) < 0.8
+
+
+def test_a_table_as_others_have_it():
+    drawn = intervals.labelled(8000, 3, 1)
+    frame = pd.DataFrame(drawn.X, columns=["a", "b", "c"])
+    model = fitted(frame, drawn.y, epsilon=4.0)
+    table = model.summary()
+    names = ["coef", "std err", "z", "P>|z|", "[0.025", "0.975]"]
+    assert list(table.columns) == names
+    assert list(table.index) == ["a", "b", "c", "intercept"]
+    assert np.allclose(table["coef"], [*model.coef_[0], model.intercept_[0]])
+    assert pickle.loads(pickle.dumps(model)).summary().equals(table)
+    without = fitted(drawn.X, drawn.y, fit_intercept=False).summary()
+    assert list(without.index) == ["x0", "x1", "x2"]
+    told = model.privacy_
+    assert epsilon_of(told.event, 1e-6) == pytest.approx(4.0, rel=1e-6)
+    assert told.solver == "noisy_newton"
+    # The units of rows do not matter.
+    longer = fitted(10 * drawn.X, drawn.y, epsilon=4.0, data_norm=10.0, random_state=0)
+    same = fitted(drawn.X, drawn.y, epsilon=4.0, random_state=0)
+    assert np.allclose(10 * longer.coef_, same.coef_)
+    assert np.allclose(longer.intercept_, same.intercept_)
+    errors = longer.estimates_.errors * [10, 10, 10, 1]
+    assert np.allclose(errors, same.estimates_.errors, rtol=1e-4)
+
+
+def test_where_noise_drowns_a_direction_nothing_is_told():
+    drawn = intervals.labelled(100, 3, 2)
+    model = fitted(drawn.X, drawn.y, epsilon=0.1)
+    assert model.summary()["coef"].isna().all()
+    assert np.isinf(model.estimates_.errors).all()
+    assert np.isfinite(model.coef_).all()
+    twins = np.hstack([drawn.X, drawn.X])
+    assert np.isinf(fitted(twins, drawn.y, 1e3).estimates_.errors).all()
+
+
+def test_where_steps_have_not_arrived_nothing_is_told():
+    """One step from 0 towards a label that 98 in 100 have; more steps arrive."""
+    rng = np.random.default_rng(0)
+    X = intervals._rows(rng, 20_000, 2)
+    y = (rng.uniform(size=len(X)) < expit(-4.0)).astype(int)
+    few = fitted(X, y, 8.0, solver_params={"n_steps": 1})
+    assert np.isinf(few.estimates_.errors).all()
+    enough = fitted(X, y, 8.0, solver_params={"n_steps": 8})
+    assert abs(enough.summary()["coef"]["intercept"] + 4.0) < 0.5
+
+
+def test_shares_of_the_budget_grow_and_are_all_of_it():
+    objective = sums_of("logistic", PARTS[0]).objective
+    solver = planned(NoisyNewton, objective, Budget(1.0, 1e-6))
+    shares = [line.mu_share for line in solver.plan(objective).lines]
+    assert len(shares) == solver.n_steps
+    assert sum(shares) == pytest.approx(1.0, rel=1e-15)
+    assert np.allclose(np.diff(np.log2(shares)), 1.0)
+
+
+def test_refusals_cost_nothing(tmp_path):
+    drawn = intervals.labelled(100, 2, 3)
+    books = BudgetLedger(tmp_path / "books.db", epsilon=9.0, delta=1e-5)
+    for params, reason in (
+        ({"delta": 0}, "cannot do delta=0"),
+        ({"classes": [0, 1, 2]}, "two classes"),
+        ({"class_weight": {1: 3.0}}, "count alike"),
+    ):
+        with pytest.raises(Refused, match=reason):
+            fitted(drawn.X, drawn.y, ledger=books, **params)
+    with pytest.raises(ValueError, match="'lift' parameter"):
+        fitted(drawn.X, drawn.y, ledger=books, solver_params={"lift": -1.0})
+    with pytest.raises(Refused, match="at most 1000 features"):
+        fitted(np.zeros((100, 1001)), drawn.y, ledger=books)
+    assert not books.spends()
+    # A fit without them forgets those of another.
+    model = fitted(drawn.X, drawn.y, ledger=books)
+    assert len(books.spends()) == 1
+    model.set_params(solver="noisy_gd", ledger=None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(drawn.X, drawn.y)
+    assert not hasattr(model, "estimates_")
+    with pytest.raises(ValueError, match="summary needs standard errors"):
+        model.summary()
