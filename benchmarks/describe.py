@@ -1,8 +1,8 @@
 """Descriptions, scores and thresholds: how far what is released is from what is true.
 
-Run ``python -m benchmarks.describe adult | auc | threshold | intervals`` at the root of
-a checkout. Every number is computed from raw data beside the released one: the output
-is not private.
+Run ``python -m benchmarks.describe adult | auc | threshold | users | intervals`` at the
+root of a checkout. Every number is computed from raw data beside the released one: the
+output is not private.
 
 adult
     `describe` of the training records of Adult, whose columns are declared.
@@ -11,6 +11,9 @@ auc
 threshold
     Balanced accuracy of rare labels of made-up tables, with and without a threshold
     that is chosen privately.
+users
+    `describe` of Adult dealt to persons of 1 to 5 rows, each of whom is protected, by
+    the ways of ``benchmarks.users``.
 intervals
     What the number of intervals of scores was settled by: made-up tables.
 """
@@ -31,6 +34,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score, balanced_accuracy_score
 from sklearn.metrics import roc_auc_score as roc_auc_of
 
+from benchmarks.users import DELTA, MOST_ROWS, dealt
 from skdp import (
     BudgetLedger,
     DPLogisticRegression,
@@ -39,6 +43,7 @@ from skdp import (
     private_evaluation,
 )
 from skdp.datasets import ADULT_BOUNDS, ADULT_CATEGORIES, Dataset, load_adult
+from skdp.privacy._gaussian import gaussian_epsilon, gaussian_mu
 
 _DECLARED = ADULT_BOUNDS | ADULT_CATEGORIES
 _QUARTILES = (0.25, 0.5, 0.75)
@@ -204,7 +209,44 @@ def intervals(repeats: int) -> None:
             )
 
 
-_PARTS = {"adult": adult, "auc": auc, "threshold": threshold, "intervals": intervals}
+def users(repeats: int) -> None:
+    """A line for each way to protect a person."""
+    data = adult_or_stop()
+    declared = ADULT_BOUNDS
+    exact = data.X_train[list(declared)].mean().to_numpy()
+    print(
+        f"describe of {len(declared)} numbers of Adult, 10,000 persons of 1 to 5 rows, "
+        f"epsilon 0.5, {repeats} deals"
+    )
+    part = gaussian_epsilon(gaussian_mu(0.5, DELTA) / MOST_ROWS, DELTA)
+    found: dict[str, list[Any]] = {"first row": [], "mean": [], "five slots": []}
+    for seed in range(repeats):
+        rows = dealt(data, 10_000, alike=False, seed=seed)
+        users = {"privacy_unit": "user", "groups": rows.ids}
+        ways: dict[str, tuple[pd.DataFrame, dict[str, Any]]] = {
+            "first row": (rows.X.iloc[rows.firsts], {"epsilon": 0.5}),
+            "mean": (rows.X, {"epsilon": 0.5, **users}),
+            "five slots": (rows.X, {"epsilon": part}),
+        }
+        for way, (X, facts) in ways.items():
+            told = describe(X[list(declared)], declared, delta=DELTA, **facts)
+            mean = np.array([told.means[name].mean for name in declared])
+            found[way].append(np.abs(mean - exact) / exact)
+    for way, wrong in found.items():
+        each = np.sqrt(np.mean(np.square(wrong), axis=0))
+        cells = "  ".join(
+            f"{name} {x:.2%}" for name, x in zip(declared, each, strict=True)
+        )
+        print(f"{way:<10} root mean square error of means: {cells}")
+
+
+_PARTS = {
+    "adult": adult,
+    "auc": auc,
+    "threshold": threshold,
+    "users": users,
+    "intervals": intervals,
+}
 
 
 def main() -> None:

@@ -274,7 +274,9 @@ class PrivateRelease(PrivateEstimator):
         adjacency: Any,
         random_state: int | None,
         ledger: Any,
+        privacy_unit: str = "record",
     ) -> None:
+        self.privacy_unit = privacy_unit
         self.epsilon = epsilon
         self.delta = delta
         self.adjacency = adjacency

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -110,6 +111,29 @@ def rows_at(rows: Any, positions: NDArray[np.int64] | slice) -> Any:
             return rows[positions]
         return np.take(rows.T, positions, axis=1).T
     return rows[positions]
+
+
+@dataclass(frozen=True, eq=False)
+class RowsForEach:
+    """The same records as each of several models takes them.
+
+    Parameters
+    ----------
+    tables : tuple of arrays, CSR or data frames, of shape (n_rows, ...)
+    """
+
+    tables: tuple[Any, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The number of records."""
+        return (count_rows(self.tables[0]),)
+
+    def taking(self, positions: NDArray[np.int64]) -> RowsForEach:
+        """As many records, one at each place."""
+        return RowsForEach(
+            tuple(rows_in_places(table, positions) for table in self.tables)
+        )
 
 
 def rows_in_places(rows: Any, positions: NDArray[np.int64]) -> Any:

@@ -80,7 +80,9 @@ class Users:
         return UserSource(X, y, self.shares, self.n_users)
 
 
-def users_to_fit(model: Any, X: Any, groups: Any, budget: Budget) -> Users | None:
+def users_to_fit(
+    model: Any, X: Any, groups: Any, budget: Budget, how: str = _HOW
+) -> Users | None:
     """The users of a table, None of a model whose unit is a record.
 
     Parameters
@@ -91,6 +93,8 @@ def users_to_fit(model: Any, X: Any, groups: Any, budget: Budget) -> Users | Non
     groups : array-like of shape (n_rows,), or None
         Private but for the number of users.
     budget : Budget
+    how : str
+        To pass ids, for whom has passed none.
 
     Raises
     ------
@@ -104,7 +108,7 @@ def users_to_fit(model: Any, X: Any, groups: Any, budget: Budget) -> Users | Non
     if groups is None:
         raise ValueError(
             "The groups argument must have the ids of users with privacy_unit='user'. "
-            f"Got None. {_HOW}"
+            f"Got None. {how}"
         )
     if hasattr(X, "stand_in"):
         raise ValueError(

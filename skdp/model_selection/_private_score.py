@@ -280,7 +280,7 @@ def released_statistic(
     what : str
         What the books call it.
     estimator : estimator, or tuple of estimators that are compared
-        Fitted. Several are compared on tables in memory.
+        Fitted.
     """
     budget = release._check_privacy_params()
     gaussian = _why_gaussian(X, has_ledger=release.ledger is not None)
