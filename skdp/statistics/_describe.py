@@ -95,7 +95,7 @@ def describe(
         quantiles those of a user drawn at random, and of a row of that user drawn at
         random; and `n_samples` is the number of users, which is public instead of that
         of rows. X must be in memory, epsilon finite (``docs/proofs/users.md``).
-    groups : array-like of shape (n_samples,) or None, default=None
+    groups : array-like of shape (n_rows,) or None, default=None
         With ``privacy_unit="user"`` the user of each row: integers or texts. Private
         but for the number of users; a categorical of pandas declares them.
     random_state : int or None, default=None
