@@ -90,15 +90,10 @@ class DPCalibratedClassifier(EvaluatedClassifier):
     >>> from skdp import DPLogisticRegression
     >>> from skdp.model_selection import DPCalibratedClassifier
     >>> X, y = make_classification(8000, 5, random_state=0)
-    >>> model = DPLogisticRegression(
-    ...     data_norm=5.0, classes=[0, 1], class_weight={0: 1, 1: 4}
-    ... )
+    >>> model = DPLogisticRegression(data_norm=5.0, classes=[0, 1])
     >>> calibrated = DPCalibratedClassifier(model, epsilon=2.0).fit(X, y)
-    >>> raw, brought = (
-    ...     fitted.predict_proba(X)[:, 1].mean()
-    ...     for fitted in (calibrated.estimator_, calibrated)
-    ... )
-    >>> bool(abs(brought - 0.5) < raw - 0.5), calibrated.privacy_.epsilon
+    >>> share = calibrated.predict_proba(X)[:, 1].mean()
+    >>> bool(abs(share - y.mean()) < 0.1), calibrated.privacy_.epsilon
     (True, 2.0)
     """
 
