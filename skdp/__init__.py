@@ -13,6 +13,7 @@ _HOMES = {
     "BudgetExceeded": "skdp.exceptions",
     "BudgetLedger": "skdp.privacy",
     "BoundedScaler": "skdp.preprocessing",
+    "DPCalibratedClassifier": "skdp.model_selection",
     "DPGradientBoostingClassifier": "skdp.ensemble",
     "DPGradientBoostingRegressor": "skdp.ensemble",
     "DPGridSearchCV": "skdp.model_selection",
@@ -84,6 +85,7 @@ if TYPE_CHECKING:  # what editors and type checkers see; a test holds both to be
         forecast as forecast,
     )
     from skdp.model_selection import (
+        DPCalibratedClassifier as DPCalibratedClassifier,
         DPGridSearchCV as DPGridSearchCV,
         DPRandomizedSearchCV as DPRandomizedSearchCV,
         DPTunedThresholdClassifier as DPTunedThresholdClassifier,

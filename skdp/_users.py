@@ -121,7 +121,7 @@ def users_to_fit(
         Private but for the number of users.
     budget : Budget
     how : str
-        To pass ids, if there must be some.
+        To pass ids, for whom has passed none.
 
     Raises
     ------

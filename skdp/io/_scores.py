@@ -10,7 +10,7 @@ from sklearn.base import is_classifier
 from skdp._floats import FloatArray
 from skdp._rows import rows_in_places
 from skdp.data import Elsewhere
-from skdp.io._passes import rows_of, targets_too
+from skdp.io._passes import rows_of, rows_of_each, targets_too
 from skdp.io._rows import check_kind
 from skdp.io._table_source import TableSource
 from skdp.io._targets import Labels, Numbers
@@ -46,7 +46,7 @@ def _r2(model: Any, X: TableSource) -> float:
 
 
 class SourceScores:
-    """Records of a source, for what asks what a model is worth on them.
+    """Records of a source, for what asks what a model is worth on them, or several.
 
     Parameters
     ----------
@@ -67,9 +67,13 @@ class SourceScores:
         return self.X.elsewhere if self.X.is_shared else None
 
     def statistic(self, scorer: Any, model: Any) -> FloatArray:
-        """The exact statistic of a fitted model on what is no null record. Private."""
+        """The exact statistic on what is no null record. Private.
+
+        Of a fitted model, or of a tuple of them that are compared.
+        """
         total, read = np.zeros(scorer.size), _targets_of(scorer, model)
-        for rows, is_present, columns in rows_of(model, self.X, targets_too(self.X)):
+        passed = rows_of_each if isinstance(model, tuple) else rows_of
+        for rows, is_present, columns in passed(model, self.X, targets_too(self.X)):
             y, is_known = read(columns.column(self.X.target))
             there = is_present & is_known
             if not there.any():
@@ -101,6 +105,8 @@ def scores_of(
 
 def _targets_of(scorer: Any, model: Any) -> Labels | Numbers:
     classes = getattr(scorer, "classes", None)
-    if classes is None and is_classifier(model):
+    if classes is None and isinstance(model, tuple):
+        classes = np.concatenate([each.classes_ for each in model])
+    elif classes is None and is_classifier(model):
         classes = model.classes_
     return Numbers() if classes is None else Labels(np.unique(np.asarray(classes)))

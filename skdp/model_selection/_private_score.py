@@ -300,7 +300,7 @@ def released_statistic(
     what : str
         What the books call it.
     estimator : estimator, or tuple of estimators that are compared
-        Fitted. Several are compared on tables in memory.
+        Fitted.
     groups : array-like or None
         Ids of users, if they are what is protected.
     """

@@ -18,6 +18,7 @@ from skdp import (
     DPPCA,
     BoundedScaler,
     DeclaredOneHotEncoder,
+    DPCalibratedClassifier,
     DPGradientBoostingClassifier,
     DPGradientBoostingRegressor,
     DPGridSearchCV,
@@ -139,6 +140,9 @@ INSTANCES = {
     ),
     "search-disjoint-splits": DPGridSearchCV(QUICK, GRID, method="disjoint_splits"),
     "search-regression": DPGridSearchCV(REGRESSION, {"alpha": [0.1, 1.0]}),
+    "calibrated": DPCalibratedClassifier(QUICK),
+    "calibrated-isotonic": DPCalibratedClassifier(QUICK, method="isotonic"),
+    "calibrated-ledger": DPCalibratedClassifier(QUICK, ledger=ledger()),
     "threshold": DPTunedThresholdClassifier(QUICK),
     "threshold-ledger": DPTunedThresholdClassifier(QUICK, ledger=ledger()),
     "threshold-f1": DPTunedThresholdClassifier(QUICK, scoring="f1"),
@@ -185,7 +189,7 @@ FEWEST |= {TableEncoder: 44, DPRobustClassifier: 53}
 FEWEST |= {DPGradientBoostingClassifier: 53, DPGradientBoostingRegressor: 50}
 FEWEST |= {DPMLPClassifier: 53, DPMLPRegressor: 49}
 FEWEST |= {DPGridSearchCV: 49, DPRandomizedSearchCV: 53}
-FEWEST |= {DPTunedThresholdClassifier: 45}
+FEWEST |= {DPTunedThresholdClassifier: 45, DPCalibratedClassifier: 46}
 
 
 def _name(check):

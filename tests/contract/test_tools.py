@@ -126,6 +126,7 @@ ALWAYS_DOUBLE = {"DeclaredOneHotEncoder", "TableEncoder"}
 ALWAYS_DOUBLE |= set(MODELS) - set(OF_NUMBERS)
 # Tools themselves: tests/model_selection.
 SEARCHES = {"DPGridSearchCV", "DPRandomizedSearchCV", "DPTunedThresholdClassifier"}
+SEARCHES |= {"DPCalibratedClassifier"}
 
 DECLARED = {
     "age": Range(17, 90),

@@ -14,6 +14,7 @@ from skdp import (
     DPPCA,
     BoundedScaler,
     BudgetLedger,
+    DPCalibratedClassifier,
     DPGradientBoostingClassifier,
     DPGradientBoostingRegressor,
     DPGridSearchCV,
@@ -83,6 +84,7 @@ REFUSED = {
         DPGridSearchCV(LINEAR, GRID, epsilon=1.0, method="random_stopping"),
         r"pays for fewer",
     ),
+    "calibration": (DPCalibratedClassifier(LINEAR), r"pays for fewer"),
     "thresholds": (DPTunedThresholdClassifier(LINEAR), r"pays for fewer"),
     "rows": (
         model(solver="output_perturbation", solver_params=None),

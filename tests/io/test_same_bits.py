@@ -22,12 +22,14 @@ from skdp import (
     DPSparseLogisticRegression,
     DPStandardScaler,
     TableEncoder,
+    private_comparison,
     private_score,
 )
 from skdp.neural_network import Convolution
 from tests.io.places import COLUMNS, FEATURES, LAYOUTS, in_files, numbers
 
 SEED = {"random_state": 0}
+COMPARED = {"epsilon": 1.0, **SEED}
 LABELS = {"classes": [0, 1], **SEED}
 BOUNDS = {"target_bounds": (0, 1), **SEED}
 GD = {"solver": "noisy_gd", "solver_params": {"n_steps": 20}}
@@ -135,3 +137,7 @@ def test_scores_are_equal_bit_for_bit(layout, tmp_path):
         given = {"epsilon": 1.0, "scoring": scoring, **SEED}
         one = private_score(model, frame[FEATURES], frame["y"], **given)
         assert one.value == private_score(model, source, **given).value
+    other = DPLogisticRegression(0.1, **LABELS).fit(frame[FEATURES], frame["y"])
+    here = private_comparison(model, other, frame[FEATURES], frame["y"], **COMPARED)
+    there = private_comparison(model, other, source, **COMPARED)
+    assert (here.first_only, here.second_only) == (there.first_only, there.second_only)
