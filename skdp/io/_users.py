@@ -160,7 +160,7 @@ def _words(column: Any) -> IntArray:
         known = [_digest(text) for text in texts.dictionary.to_pylist()]
         each = np.frombuffer(b"".join([*known, bytes(16)]), dtype=np.int64)
         places = texts.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-        return each.reshape(-1, 2)[places]
+        return np.asarray(each.reshape(-1, 2)[places])
     if kind == "other":  # of which nothing is read
         return np.zeros(len(column), dtype=np.int64)
     found, is_missing = cells(column)
