@@ -56,7 +56,8 @@ class UserIds:
     """
 
     def __init__(self, ids: Any, counts: IntArray) -> None:
-        self._index = pd.Index(_as_keys(ids))
+        keys = _as_keys(ids)
+        self._index = pd.Index(keys, dtype=keys.dtype)
         # The last one is nobody.
         self.counts = np.append(counts, 0).astype(np.int64)
         self.n_users = len(counts)
