@@ -98,6 +98,11 @@ def scores_of(
             "The 'epsilon' argument must be finite with a source. Got inf. Use "
             "model.score(source), which is not private."
         )
+    if X.groups is not None:
+        raise ValueError(
+            "The source must be of records for a private score, without groups=. Got "
+            "one of users. Make another source without groups."
+        )
     read = _targets_of(scorer, model)
     check_kind(X, read.kind, "The targets of a score")
     return SourceScores(X)

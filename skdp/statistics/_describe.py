@@ -9,7 +9,7 @@ import numpy as np
 
 from skdp._base import PUBLIC_OF_DECLARED, PrivateRelease, of_users
 from skdp._floats import FloatArray
-from skdp._users import users_to_fit
+from skdp._users import users_in_memory
 from skdp._validation import check_count
 from skdp.data import Source
 from skdp.ensemble._bins import MOST_BINS
@@ -138,7 +138,7 @@ def describe(
     if columns is None and isinstance(X, TableSource):
         columns = X.columns
     reader = _reader_of(columns, n_bins)
-    users = users_to_fit(release, X, groups, budget, how=_HOW)
+    users = users_in_memory(release, X, groups, budget, how=_HOW)
 
     def run() -> Description:
         asked, rows = _read(reader, X, n_bins, crosses, cross_bins, weights)
