@@ -18,6 +18,7 @@ from skdp import (
     DPPCA,
     BoundedScaler,
     DeclaredOneHotEncoder,
+    DPGammaRegressor,
     DPGradientBoostingClassifier,
     DPGradientBoostingRegressor,
     DPGridSearchCV,
@@ -26,7 +27,9 @@ from skdp import (
     DPLogisticRegression,
     DPMLPClassifier,
     DPMLPRegressor,
+    DPPoissonRegressor,
     DPQuantileClipper,
+    DPQuantileRegressor,
     DPRandomizedSearchCV,
     DPRobustClassifier,
     DPSimpleImputer,
@@ -82,6 +85,14 @@ INSTANCES = {
     "regression-inf-ledger": DPLinearRegression(
         epsilon=math.inf, target_bounds=(-3, 3), ledger=ledger()
     ),
+    "counts": DPPoissonRegressor(target_bounds=(0, 3)),
+    "counts-inf": DPPoissonRegressor(epsilon=math.inf, target_bounds=(0, 3)),
+    "counts-ledger": DPPoissonRegressor(target_bounds=(0, 3), ledger=ledger()),
+    "amounts": DPGammaRegressor(target_bounds=(0.1, 3)),
+    "amounts-inf": DPGammaRegressor(epsilon=math.inf, target_bounds=(0.1, 3)),
+    "quantiles": DPQuantileRegressor(target_bounds=(-3, 3)),
+    "quantiles-inf": DPQuantileRegressor(epsilon=math.inf, target_bounds=(-3, 3)),
+    "quantiles-pure": DPQuantileRegressor(delta=0, target_bounds=(-3, 3)),
     "sparse-regression": DPSparseLinearRegression(target_bounds=(-3, 3)),
     "sparse-regression-inf": DPSparseLinearRegression(
         epsilon=math.inf, target_bounds=(-3, 3)
@@ -184,6 +195,7 @@ FEWEST |= {DPSparseLinearRegression: 49, DPSparseLogisticRegression: 53}
 FEWEST |= {TableEncoder: 44, DPRobustClassifier: 53}
 FEWEST |= {DPGradientBoostingClassifier: 53, DPGradientBoostingRegressor: 50}
 FEWEST |= {DPMLPClassifier: 53, DPMLPRegressor: 49}
+FEWEST |= {DPPoissonRegressor: 49, DPGammaRegressor: 49, DPQuantileRegressor: 49}
 FEWEST |= {DPGridSearchCV: 49, DPRandomizedSearchCV: 53}
 FEWEST |= {DPTunedThresholdClassifier: 45}
 
