@@ -134,7 +134,7 @@ class DPGammaRegressor(LogLinkRegressor):
     (True, 2.0)
     """
 
-    _power: ClassVar[int] = 2
+    _deviance_power: ClassVar[int] = 2
 
     def __init__(
         self,

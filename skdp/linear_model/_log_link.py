@@ -48,7 +48,7 @@ class LogLinkRegressor(ProtectsUsers, LinearRegressor):
 
     _always_clips = True
     # Of a Tweedie deviance.
-    _power: ClassVar[int]
+    _deviance_power: ClassVar[int]
     # Of the logarithm of the mean, as they were in `fit`; public.
     _log_bounds: tuple[float, float]
 
@@ -124,7 +124,7 @@ class LogLinkRegressor(ProtectsUsers, LinearRegressor):
         predicted = self.predict(X)
         return float(
             d2_tweedie_score(
-                y, predicted, sample_weight=sample_weight, power=self._power
+                y, predicted, sample_weight=sample_weight, power=self._deviance_power
             )
         )
 

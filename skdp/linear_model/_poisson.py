@@ -129,7 +129,7 @@ class DPPoissonRegressor(LogLinkRegressor):
     (True, 2.0)
     """
 
-    _power: ClassVar[int] = 1
+    _deviance_power: ClassVar[int] = 1
 
     def __init__(
         self,

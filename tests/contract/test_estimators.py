@@ -85,11 +85,11 @@ INSTANCES = {
     "regression-inf-ledger": DPLinearRegression(
         epsilon=math.inf, target_bounds=(-3, 3), ledger=ledger()
     ),
-    "counts": DPPoissonRegressor(target_bounds=(0, 3)),
-    "counts-inf": DPPoissonRegressor(epsilon=math.inf, target_bounds=(0, 3)),
-    "counts-ledger": DPPoissonRegressor(target_bounds=(0, 3), ledger=ledger()),
-    "amounts": DPGammaRegressor(target_bounds=(0.1, 3)),
-    "amounts-inf": DPGammaRegressor(epsilon=math.inf, target_bounds=(0.1, 3)),
+    "counts": DPPoissonRegressor(target_bounds=(0, 10)),
+    "counts-inf": DPPoissonRegressor(epsilon=math.inf, target_bounds=(0, 10)),
+    "counts-ledger": DPPoissonRegressor(target_bounds=(0, 10), ledger=ledger()),
+    "amounts": DPGammaRegressor(target_bounds=(0.1, 10)),
+    "amounts-inf": DPGammaRegressor(epsilon=math.inf, target_bounds=(0.1, 10)),
     "quantiles": DPQuantileRegressor(target_bounds=(-3, 3)),
     "quantiles-inf": DPQuantileRegressor(epsilon=math.inf, target_bounds=(-3, 3)),
     "quantiles-pure": DPQuantileRegressor(delta=0, target_bounds=(-3, 3)),

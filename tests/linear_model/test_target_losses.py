@@ -1,4 +1,4 @@
-"""Poisson, gamma and quantile regression: against scikit-learn, bounds, books, units."""
+"""Poisson, gamma and quantile regression: scikit-learn, bounds, books, units."""
 
 from __future__ import annotations
 
