@@ -61,9 +61,9 @@ def _d2(model: Any, X: TableSource, power: int) -> float:
         left = mean_tweedie_deviance(y, found, power=power)
         about_one = mean_tweedie_deviance(y, np.ones(n), power=power)
         sums += [n, y.sum(), n * left, n * about_one]
-    n, total, left, about_one = sums
-    of_mean = mean_tweedie_deviance([total / max(n, 1)], [1.0], power=power)
-    return float(1 - left / (about_one - n * of_mean))
+    count, total, wrong, about_one = sums
+    of_mean = mean_tweedie_deviance([total / max(count, 1)], [1.0], power=power)
+    return float(1 - wrong / (about_one - count * of_mean))
 
 
 class SourceScores:

@@ -176,7 +176,7 @@ class DPGammaRegressor(LogLinkRegressor):
     def _loss(self, budget: Budget) -> Loss:
         means = self._means()
         most = check_real("most", self.most, low=1.0, high=1e100, low_open=True)
-        return GammaLoss(math.log(means.high / means.start), most)
+        return GammaLoss(math.log(means.high / means.low) / 2, most)
 
     def _means(self) -> Means:
         low, high = self._checked_bounds()

@@ -178,10 +178,5 @@ def typical_weight(loss: Loss) -> float:
 
 
 def typical_curvature(loss: Loss) -> float:
-    """Curvature in an output that rules expect of a record; no bound on anything.
-
-    Of numbers at most 1, however sharp a kink or large a ratio may be: targets spread
-    over a good part of their bounds, and are about one mean on average.
-    """
-    bend = loss.curvature_trace / loss.n_outputs * typical_weight(loss)
-    return min(bend, 1.0) if loss.form.is_of_numbers else bend
+    """Curvature in an output that rules expect of a record; no bound on anything."""
+    return loss.curvature_trace / loss.n_outputs * typical_weight(loss)

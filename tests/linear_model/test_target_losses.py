@@ -201,6 +201,24 @@ def test_bad_parameters_spend_nothing(kind, params, message, tmp_path):
 
 
 @by_kind
+def test_bounds_that_are_hardly_apart_or_far_from_1(kind):
+    X, y = table(kind, 300)
+    for low, high in ((1.0, np.nextafter(1.0, 2.0)), (1e-95, 1e-90), (1e90, 1e95)):
+        fitted = model(kind, target_bounds=(low, high)).fit(X, y)
+        assert np.isfinite(fitted.predict(X)).all()
+
+
+@by_kind
+def test_a_stream_is_fitted_part_by_part(kind):
+    X, y = table(kind, 1200)
+    given = {"n_parts": 3, "steps_per_part": 2}
+    fitted = model(kind, 4.0, solver="ftrl", solver_params=given)
+    for part in np.split(np.arange(1200), 3):
+        fitted.partial_fit(X[part], y[part])
+    assert np.isfinite(fitted.predict(X)).all()
+
+
+@by_kind
 def test_least_squares_refuses_other_losses(kind):
     with pytest.raises(Refused, match="squared"):
         model(kind, solver="adassp").fit(*table(kind, 200))
