@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import is_classifier
+from sklearn.metrics import mean_tweedie_deviance
 
 from skdp._floats import FloatArray
 from skdp._rows import rows_in_places
@@ -17,9 +18,12 @@ from skdp.io._targets import Labels, Numbers
 
 
 def score_of(model: Any, X: TableSource) -> float:
-    """Accuracy of a classifier, R² of a regressor, over what is no null record."""
+    """Accuracy of a classifier, R² or D² of a regressor, without null records."""
     X.target_kind()
-    return _accuracy(model, X) if is_classifier(model) else _r2(model, X)
+    if is_classifier(model):
+        return _accuracy(model, X)
+    power = getattr(model, "_deviance_power", None)
+    return _r2(model, X) if power is None else _d2(model, X, power)
 
 
 def _accuracy(model: Any, X: TableSource) -> float:
@@ -43,6 +47,23 @@ def _r2(model: Any, X: TableSource) -> float:
         sums += [len(y), moved.sum(), np.sum(moved**2), np.sum(wrong**2)]
     n, total, squares, wrong_squares = sums
     return float(1 - wrong_squares / (squares - total**2 / max(n, 1)))
+
+
+def _d2(model: Any, X: TableSource, power: int) -> float:
+    """Deviances about the mean are those about 1, less the mean's own, n times."""
+    numbers, sums = Numbers(), np.zeros(4)
+    for rows, is_present, columns in rows_of(model, X, targets_too(X)):
+        y, is_known = numbers(columns.column(X.target))
+        there = is_present & is_known
+        if not there.any():
+            continue
+        y, found, n = y[there], model.predict(rows)[there], int(there.sum())
+        left = mean_tweedie_deviance(y, found, power=power)
+        about_one = mean_tweedie_deviance(y, np.ones(n), power=power)
+        sums += [n, y.sum(), n * left, n * about_one]
+    count, total, wrong, about_one = sums
+    of_mean = mean_tweedie_deviance([total / max(count, 1)], [1.0], power=power)
+    return float(1 - wrong / (about_one - count * of_mean))
 
 
 class SourceScores:

@@ -147,9 +147,9 @@ class DPEstimator(TakesSources, PrivateEstimator):
         """What each declared column adds to a prediction, as a curve or table.
 
         Of a classifier, to the raw prediction (`decision_function`); of a regressor, in
-        units of the target. Post-processing of ``coef_``; see `TableEncoder.effects`.
-        With preconditioning they are those of rows within ``row_norm_``; what longer
-        rows add is shortened as these are.
+        units of the target, or to the logarithm of a mean. Post-processing of
+        ``coef_``; see `TableEncoder.effects`. With preconditioning they are those of
+        rows within ``row_norm_``; what longer rows add is shortened as these are.
 
         Returns
         -------

@@ -19,6 +19,7 @@ from skdp import (
     BoundedScaler,
     DeclaredOneHotEncoder,
     DPCalibratedClassifier,
+    DPGammaRegressor,
     DPGradientBoostingClassifier,
     DPGradientBoostingRegressor,
     DPGridSearchCV,
@@ -27,7 +28,9 @@ from skdp import (
     DPLogisticRegression,
     DPMLPClassifier,
     DPMLPRegressor,
+    DPPoissonRegressor,
     DPQuantileClipper,
+    DPQuantileRegressor,
     DPRandomizedSearchCV,
     DPRobustClassifier,
     DPSimpleImputer,
@@ -83,6 +86,14 @@ INSTANCES = {
     "regression-inf-ledger": DPLinearRegression(
         epsilon=math.inf, target_bounds=(-3, 3), ledger=ledger()
     ),
+    "counts": DPPoissonRegressor(target_bounds=(0, 10)),
+    "counts-inf": DPPoissonRegressor(epsilon=math.inf, target_bounds=(0, 10)),
+    "counts-ledger": DPPoissonRegressor(target_bounds=(0, 10), ledger=ledger()),
+    "amounts": DPGammaRegressor(target_bounds=(0.1, 10)),
+    "amounts-inf": DPGammaRegressor(epsilon=math.inf, target_bounds=(0.1, 10)),
+    "quantiles": DPQuantileRegressor(target_bounds=(-3, 3)),
+    "quantiles-inf": DPQuantileRegressor(epsilon=math.inf, target_bounds=(-3, 3)),
+    "quantiles-pure": DPQuantileRegressor(delta=0, target_bounds=(-3, 3)),
     "sparse-regression": DPSparseLinearRegression(target_bounds=(-3, 3)),
     "sparse-regression-inf": DPSparseLinearRegression(
         epsilon=math.inf, target_bounds=(-3, 3)
@@ -188,6 +199,7 @@ FEWEST |= {DPSparseLinearRegression: 49, DPSparseLogisticRegression: 53}
 FEWEST |= {TableEncoder: 44, DPRobustClassifier: 53}
 FEWEST |= {DPGradientBoostingClassifier: 53, DPGradientBoostingRegressor: 50}
 FEWEST |= {DPMLPClassifier: 53, DPMLPRegressor: 49}
+FEWEST |= {DPPoissonRegressor: 49, DPGammaRegressor: 49, DPQuantileRegressor: 49}
 FEWEST |= {DPGridSearchCV: 49, DPRandomizedSearchCV: 53}
 FEWEST |= {DPTunedThresholdClassifier: 45, DPCalibratedClassifier: 46}
 
