@@ -11,35 +11,67 @@ from scipy.sparse import issparse, vstack
 
 from skdp.data._memory import MemorySource
 from skdp.data._offset import WithOffset
-from skdp.data._source import Block, Elsewhere, Source, elsewhere, nothing
+from skdp.data._source import (
+    Block,
+    Elsewhere,
+    Source,
+    elsewhere,
+    has_shares,
+    nothing,
+)
+from skdp.data._users import UserSource
 
 
-def held(source: Source) -> Block:
+def held(source: Source, *, with_shares: bool = False) -> Block:
     """All records as one block: as they are if they are in memory, else a copy.
 
     Beside the copy there is one block of the source at a time; sparse blocks are all
     there twice. Records that do not come are null records, and what comes beyond
     `n_samples` is left out.
+
+    Parameters
+    ----------
+    source : Source
+    with_shares : bool, default=False
+        Whether rows of users may come, whose `present` are shares to be multiplied by.
+
+    Raises
+    ------
+    TypeError
+        If rows of users may not come, and do.
     """
     # Their types themselves: a subclass may read its blocks from elsewhere.
     if type(source) is MemorySource:
-        return source.whole()
+        return _of_records(source.whole())
     if type(source) is HeldSource:
+        return _of_records(source.whole())
+    if type(source) is UserSource and with_shares:
         return source.whole()
     if type(source) is WithOffset:
-        return held(source.records)
+        return held(source.records, with_shares=with_shares)
     if getattr(source, "is_of_users", False):
-        raise TypeError(
-            "The rows of users must be read block by block, with their shares. Got a "
-            "reader that takes each row for a record."
-        )
-    blocks = source.blocks()
+        raise _rows_for_records()
+    blocks = map(_of_records, source.blocks())
     # A part of some records may have none.
     first = next(blocks, None)
     first = nothing(source) if first is None else first
     if issparse(first.X):
         return _stacked([first, *blocks])
     return _filled(source.n_samples, first, blocks)
+
+
+def _of_records(block: Block) -> Block:
+    """A block, unless its rows are shares of users."""
+    if has_shares(block.present):
+        raise _rows_for_records()
+    return block
+
+
+def _rows_for_records() -> TypeError:
+    return TypeError(
+        "The rows of users must be read block by block, with their shares. Got a "
+        "reader that takes each row for a record."
+    )
 
 
 class HeldSource:
@@ -93,7 +125,7 @@ class HeldSource:
 
 def in_memory(source: Source) -> Source:
     """A source that reads another one once at most."""
-    return source if type(source) is MemorySource else HeldSource(source)
+    return source if type(source) in (MemorySource, UserSource) else HeldSource(source)
 
 
 def _filled(n_samples: int, first: Block, others: Iterator[Block]) -> Block:

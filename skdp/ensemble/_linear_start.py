@@ -28,7 +28,7 @@ from skdp.objectives import LinearObjective
 from skdp.preprocessing._table_axes import NumberAxis
 from skdp.preprocessing._table_blocks import Curve
 from skdp.privacy import Budget
-from skdp.privacy._adjacency import Adjacency
+from skdp.privacy._adjacency import TableRelation
 from skdp.privacy._answers import Answers
 from skdp.privacy._plan import Part
 from skdp.queries._loss_facts import LeafLoss
@@ -111,7 +111,7 @@ class LinearStart:
         n_outputs: int,
         n_samples: int,
         columns: CodedColumns,
-        adjacency: Adjacency,
+        adjacency: TableRelation,
         budget: Budget,
         share: float,
     ) -> LinearStart:
@@ -122,7 +122,7 @@ class LinearStart:
         loss : {"logistic", "softmax", "squared"}
         n_outputs, n_samples : int
         columns : CodedColumns
-        adjacency : {"replace_one", "zero_out"}
+        adjacency : {"replace_one", "zero_out", "replace_user", "zero_out_user"}
         budget : Budget
             With a delta above 0.
         share : float in (0, 1]

@@ -56,7 +56,8 @@ class NetworkGradients:
     def worst(self) -> Bound:
         """Bound at any weights."""
         one_record = self.gradient_clip * _ROUNDED
-        return Bound(zero_out=one_record, replace_one=2 * one_record)
+        bound = Bound(zero_out=one_record, replace_one=2 * one_record)
+        return bound.of_shares() if self.is_exact else bound
 
 
 @dataclass(frozen=True, eq=False)
