@@ -24,6 +24,7 @@ from skdp.data import CodeBasis, CodeSource, TargetScale, WithOffset, added_up
 from skdp.data._source import Source
 from skdp.ensemble._trees import CodedColumns
 from skdp.losses import LogisticLoss, Loss, SoftmaxLoss, SquaredLoss
+from skdp.losses._weighted import typical_weight, weighted
 from skdp.objectives import LinearObjective
 from skdp.preprocessing._table_axes import NumberAxis
 from skdp.preprocessing._table_blocks import Curve
@@ -92,7 +93,8 @@ class LinearStart:
     level : float
         Noise of the plan in units of what the whole budget would get.
     start : ndarray of float64 of shape (n_outputs,) or None, default=None
-        Raw predictions of everybody, which are released before; of no regression.
+        Raw predictions of everybody as labels weigh, which are released before; of no
+        regression.
     targets : TargetScale or None, default=None
         Of a regression, likewise.
     """
@@ -114,6 +116,7 @@ class LinearStart:
         adjacency: TableRelation,
         budget: Budget,
         share: float,
+        label_weights: tuple[float, ...] = (),
     ) -> LinearStart:
         """Everything by rule, for a share of mu^2 of the budget.
 
@@ -126,12 +129,15 @@ class LinearStart:
         budget : Budget
             With a delta above 0.
         share : float in (0, 1]
+        label_weights : tuple of float in (0, 1], default=()
+            Declared; empty: all labels alike.
         """
         own = part_of(budget, share)
-        strength = strength_of(n_samples, own, adjacency)
+        linear = weighted(_loss_of(loss, n_outputs), label_weights)
+        n_telling = n_samples * typical_weight(linear)
+        strength = strength_of(n_telling, own, adjacency)
         n_columns = len(columns.n_bins)
         features = features_of(columns, curve_intervals(strength, n_columns))
-        linear = _loss_of(loss, n_outputs)
         objective = LinearObjective(
             loss=linear,
             n_samples=n_samples,

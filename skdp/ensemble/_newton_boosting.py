@@ -201,7 +201,7 @@ class NewtonBoosting(Configured):
     def _linear_start(self, task: BoostingTask, budget: Budget) -> LinearStart:
         share = self._with_rest(task)["linear"]
         facts = task.loss, task.n_outputs, task.n_samples, task.columns, task.adjacency
-        return LinearStart.planned(*facts, budget, share)
+        return LinearStart.planned(*facts, budget, share, task.facts.label_weights)
 
     @property
     def params(self) -> dict[str, Any]:
@@ -328,6 +328,8 @@ class NewtonBoosting(Configured):
         start, shares, curves = np.zeros(task.n_outputs), None, None
         if asking.has("start"):
             start = self._start(asking, task, spread)
+        if task.init != "zero":
+            start = start + weighted_by(task.facts.label_weights)
         margins = even(task.columns)
         if asking.has("counts"):
             counts = self._counts(task)
@@ -338,8 +340,6 @@ class NewtonBoosting(Configured):
             linear = replace(self.linear, start=start, targets=spread.targets)
             part = asking.part("linear", partial(linear.view, margins))
             start, curves = linear.run(part, margins, progress)
-        if task.init != "zero":
-            start = start + weighted_by(task.facts.label_weights)
         if not self.n_estimators:
             return without_trees(task.columns, start, curves)
         if curves is not None:

@@ -62,6 +62,8 @@ def test_these_queries_state_bounds_of_users():
     stated = {x.stem for x in folder.glob("*.py") if ".of_shares()" in x.read_text()}
     # The last one has rules, which no query is asked by.
     known = {"_gradient", "_state_sums", "_trial", "_pair_sums", "_counts"}
+    # In test_users_of_models.py.
+    known |= {"_leaf_sums", "_model_gains", "_code_counts", "_network_gradient"}
     assert stated == known | {"_gradient_sum"}
     assert Bound(zero_out=2.0, replace_one=1.0).of_shares().replace_user == 2.0
     for bound in (MomentWeights(0.5, 1.0).bound(), Bound(zero_out=1.0)):
