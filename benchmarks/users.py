@@ -1,7 +1,7 @@
 """Adult with up to five rows a person: what protecting persons costs.
 
 Run ``python -m benchmarks.users`` at the root of a checkout. Prints the tables of
-``docs/users.md``.
+``docs/users.md``; with ``--model trees`` or ``network`` those of other models.
 
 The training rows are dealt to persons of 1 to 5 rows, either at random or so that rows
 of a person are alike (neighbours after sorting by what a person hardly changes). Ways
@@ -27,7 +27,11 @@ import numpy as np
 import pandas as pd
 from sklearn.metrics import log_loss
 
-from skdp import DPLogisticRegression
+from skdp import (
+    DPGradientBoostingClassifier,
+    DPLogisticRegression,
+    DPMLPClassifier,
+)
 from skdp._floats import IntArray
 from skdp.datasets import ADULT_BOUNDS, ADULT_CATEGORIES, Dataset, load_adult
 from skdp.privacy._gaussian import gaussian_epsilon, gaussian_mu
@@ -68,37 +72,54 @@ def dealt(data: Dataset, n_persons: int, *, alike: bool, seed: int) -> Persons:
     return Persons(data.X_train.iloc[rows], data.y_train[rows], ids[chosen])
 
 
-def _model(
-    epsilon: float, adjacency: str, unit: str = "record"
-) -> DPLogisticRegression:
-    return DPLogisticRegression(
+Model = DPLogisticRegression | DPGradientBoostingClassifier | DPMLPClassifier
+MODELS: dict[str, type[Model]] = {
+    "linear": DPLogisticRegression,
+    "trees": DPGradientBoostingClassifier,
+    "network": DPMLPClassifier,
+}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What all ways to protect a person have in common."""
+
+    kind: type[Model]
+    epsilon: float
+    adjacency: str
+
+
+def _model(setting: Setting, epsilon: float, unit: str = "record") -> Model:
+    return setting.kind(
         epsilon,
         delta=DELTA,
-        adjacency=adjacency,
+        adjacency=setting.adjacency,
         privacy_unit=unit,
         columns=_COLUMNS,
         classes=[0, 1],
     )
 
 
-def by_first_row(rows: Persons, epsilon: float, adjacency: str) -> DPLogisticRegression:
+def by_first_row(rows: Persons, setting: Setting) -> Model:
     """One row a person."""
     first = rows.firsts
-    return _model(epsilon, adjacency).fit(rows.X.iloc[first], rows.y[first])
+    own = _model(setting, setting.epsilon)
+    return own.fit(rows.X.iloc[first], rows.y[first])
 
 
-def by_mean(rows: Persons, epsilon: float, adjacency: str) -> DPLogisticRegression:
+def by_mean(rows: Persons, setting: Setting) -> Model:
     """All rows, each person once."""
-    return _model(epsilon, adjacency, "user").fit(rows.X, rows.y, groups=rows.ids)
+    own = _model(setting, setting.epsilon, "user")
+    return own.fit(rows.X, rows.y, groups=rows.ids)
 
 
-def by_slots(rows: Persons, epsilon: float, adjacency: str) -> DPLogisticRegression:
+def by_slots(rows: Persons, setting: Setting) -> Model:
     """All rows as records, protected as a group of five."""
-    mu = gaussian_mu(epsilon, DELTA) / MOST_ROWS
-    return _model(gaussian_epsilon(mu, DELTA), adjacency).fit(rows.X, rows.y)
+    mu = gaussian_mu(setting.epsilon, DELTA) / MOST_ROWS
+    return _model(setting, gaussian_epsilon(mu, DELTA)).fit(rows.X, rows.y)
 
 
-Way = Callable[[Persons, float, str], DPLogisticRegression]
+Way = Callable[[Persons, Setting], Model]
 WAYS: dict[str, Way] = {
     "first row": by_first_row,
     "mean": by_mean,
@@ -107,10 +128,10 @@ WAYS: dict[str, Way] = {
 
 
 def scores(
-    data: Dataset, way: Way, rows: Persons, epsilon: float, adjacency: str
+    data: Dataset, way: Way, rows: Persons, setting: Setting
 ) -> tuple[float, float]:
     """Test accuracy and log-loss of one fit."""
-    model = way(rows, epsilon, adjacency)
+    model = way(rows, setting)
     loss = log_loss(data.y_test, model.predict_proba(data.X_test))
     return float(model.score(data.X_test, data.y_test)), float(loss)
 
@@ -120,6 +141,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=10)
     parser.add_argument("--epsilon", type=float, default=1.0)
+    parser.add_argument("--model", choices=MODELS, default="linear")
     options = parser.parse_args()
     data = load_adult()
     if data.name != "adult":
@@ -130,6 +152,7 @@ def main() -> None:
     for alike in (False, True):
         for n_persons in PERSONS:
             for adjacency in ("replace_one", "zero_out"):
+                setting = Setting(MODELS[options.model], options.epsilon, adjacency)
                 cells = []
                 for way in WAYS.values():
                     found = [
@@ -137,8 +160,7 @@ def main() -> None:
                             data,
                             way,
                             dealt(data, n_persons, alike=alike, seed=seed),
-                            options.epsilon,
-                            adjacency,
+                            setting,
                         )
                         for seed in range(options.repeats)
                     ]

@@ -99,7 +99,7 @@ class NewtonBoosting(Configured):
     Adaptive Gaussian releases, one for each tree and one each for targets, start,
     counts and gains: exactly mu-GDP. Sensitivities under both adjacencies are derived
     in ``docs/proofs/newton_boosting.md``. All values may be published. Unit of privacy:
-    one record.
+    one record, or all rows of a user (``docs/proofs/users.md``).
 
     Parameters
     ----------
