@@ -15,6 +15,7 @@ from skdp.data._source import (
     Block,
     Elsewhere,
     Source,
+    counted,
     elsewhere,
     has_shares,
     nothing,
@@ -40,17 +41,20 @@ def held(source: Source, *, with_shares: bool = False) -> Block:
     TypeError
         If rows of users may not come, and do.
     """
+    if type(source) is WithOffset:
+        return held(source.records, with_shares=with_shares)
+    is_of_users = getattr(source, "is_of_users", False)
+    if is_of_users and not with_shares:
+        raise _rows_for_records()
     # Their types themselves: a subclass may read its blocks from elsewhere.
     if type(source) is MemorySource:
         return _of_records(source.whole())
-    if type(source) is HeldSource:
-        return _of_records(source.whole())
-    if type(source) is UserSource and with_shares:
+    if type(source) is UserSource:
         return source.whole()
-    if type(source) is WithOffset:
-        return held(source.records, with_shares=with_shares)
-    if getattr(source, "is_of_users", False):
-        raise _rows_for_records()
+    if type(source) is HeldSource:
+        return source.whole()
+    if is_of_users:
+        return _joined([*source.blocks()] or [nothing(source)])
     blocks = map(_of_records, source.blocks())
     # A part of some records may have none.
     first = next(blocks, None)
@@ -93,6 +97,7 @@ class HeldSource:
         self.n_samples, self.n_features = source.n_samples, source.n_features
         self.largest_block = source.largest_block
         self.is_row_major = source.is_row_major
+        self.is_of_users = getattr(source, "is_of_users", False)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Of what it is made: rows stay where they are.
@@ -117,7 +122,7 @@ class HeldSource:
 
     def _read(self) -> MemorySource:
         if self._records is None:
-            block = held(self._source)
+            block = held(self._source, with_shares=self.is_of_users)
             self._records = MemorySource(block.X, block.y, block.present)
             self._records.largest_block = self.largest_block
         return self._records
@@ -141,6 +146,16 @@ def _filled(n_samples: int, first: Block, others: Iterator[Block]) -> Block:
         is_present[start:end] = True if block.present is None else block.present[rows]
         start = end
     return Block(X, y, None if is_present.all() else is_present)
+
+
+def _joined(blocks: list[Block]) -> Block:
+    """Dense rows of users, however many there are, with their shares."""
+    shares = [counted(np.ones(len(block.y)), block.present) for block in blocks]
+    return Block(
+        np.concatenate([block.X for block in blocks]),
+        np.concatenate([block.y for block in blocks]),
+        np.concatenate(shares),
+    )
 
 
 def _stacked(blocks: list[Block]) -> Block:

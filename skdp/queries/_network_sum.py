@@ -309,6 +309,7 @@ class NetworkSum:
             for given, delta in zip(inputs, deltas, strict=True):
                 squares += _squares(given, 1.0) * _squares(delta, 0.0)
             factors = 1.0 / np.maximum(np.sqrt(squares) / self._clip, 1.0)
+            factors = counted(factors, block.present)
             for total, given, delta in zip(totals, inputs, deltas, strict=True):
                 own = delta * factors[:, None]
                 total[:-1] += given.T @ own
@@ -327,7 +328,7 @@ class NetworkSum:
         raw = np.asarray(inputs[-1] @ layers[-1][:-1] + layers[-1][-1])
         deltas = [loss.residual(block.y, raw)]
         if block.present is not None:
-            deltas[0][~block.present] = 0.0
+            deltas[0][block.present == 0] = 0.0
         for given, layer in zip(inputs[:0:-1], layers[:0:-1], strict=True):
             deltas.append((deltas[-1] @ layer[:-1].T) * activation.slope(given))
         return inputs, deltas[::-1]

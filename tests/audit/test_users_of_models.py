@@ -11,8 +11,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from skdp.audit._replay import marked, replayed, verdict
-from skdp.data import Block, UserSource, WithOffset, _users, equal_shares
+from skdp.audit._replay import Replay, marked, replayed, verdict
+from skdp.data import (
+    Block,
+    HeldSource,
+    UserSource,
+    WithOffset,
+    _users,
+    equal_shares,
+    in_memory,
+)
 from skdp.losses import LogisticLoss, SoftmaxLoss
 from skdp.privacy._query import Layout
 from skdp.queries import _code_counts, _leaf_sums, _network_sum
@@ -302,6 +310,35 @@ def test_readers_of_records_do_not_take_users():
 
     with pytest.raises(TypeError, match="each row for a record"):
         _leaf_sums.held(Shown(), with_shares=True)
+
+
+class Streamed:
+    """Users whose rows are read anew each time, in blocks that say nothing of them."""
+
+    is_of_users, is_row_major, n_features = True, True, 1
+
+    def __init__(self, source):
+        self._source, self.n_samples = source, source.n_samples
+        self.largest_block = 7
+
+    def blocks(self):
+        whole = self._source.whole()
+        for start in range(0, len(whole.y), 7):
+            run = slice(start, start + 7)
+            yield Block(whole.X[run], whole.y[run], whole.present[run])
+
+
+@every_relation
+def test_users_who_are_read_once_and_kept_have_the_same_bits(relation):
+    case = boosting.WORST["logistic, counts and another leaf"]
+    case = of_users(case, relation)
+    source = dealt(case.source((0, 1.0, ())))
+    kept = in_memory(Streamed(source))
+    assert (type(kept), kept.n_samples, kept.is_of_users) == (HeldSource, N_USERS, True)
+    one, other = (case.run(own, Replay(3)) for own in (source, kept))
+    assert boosting.bytes_of(one) == boosting.bytes_of(other)
+    with pytest.raises(TypeError, match="each row for a record"):
+        _leaf_sums.held(kept)
 
 
 # ---------------------------------------------------------------------------- networks
