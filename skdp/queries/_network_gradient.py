@@ -56,8 +56,7 @@ class NetworkGradients:
     def worst(self) -> Bound:
         """Bound at any weights."""
         one_record = self.gradient_clip * _ROUNDED
-        bound = Bound(zero_out=one_record, replace_one=2 * one_record)
-        return bound.of_shares() if self.is_exact else bound
+        return Bound(zero_out=one_record, replace_one=2 * one_record).of_shares()
 
 
 @dataclass(frozen=True, eq=False)
