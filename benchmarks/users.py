@@ -142,6 +142,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=10)
     parser.add_argument("--epsilon", type=float, default=1.0)
     parser.add_argument("--model", choices=MODELS, default="linear")
+    parser.add_argument("--persons", type=int, nargs="*", default=PERSONS)
     options = parser.parse_args()
     data = load_adult()
     if data.name != "adult":
@@ -150,7 +151,7 @@ def main() -> None:
     print(f"epsilon {options.epsilon:g}, {options.repeats} fits; accuracy, log-loss")
     print("| rows | persons | adjacency | " + " | ".join(WAYS) + " |")
     for alike in (False, True):
-        for n_persons in PERSONS:
+        for n_persons in options.persons:
             for adjacency in ("replace_one", "zero_out"):
                 setting = Setting(MODELS[options.model], options.epsilon, adjacency)
                 cells = []
