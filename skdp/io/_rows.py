@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
 from skdp._floats import FloatArray, IntArray
+from skdp._users import UsersToFit
 from skdp.data import Block, Elsewhere, MemorySource, Source, elsewhere
 from skdp.io._reading import Reading
 from skdp.io._steps import applied
@@ -256,8 +257,12 @@ class PresentOnly:
             yield Block(block.X[real], block.y[real])
 
 
-def records(X: Any, y: Any, *, is_private: bool = True) -> Source:
-    """Rows with their targets as a source, in memory or not."""
+def records(
+    X: Any, y: Any, *, is_private: bool = True, users: UsersToFit | None = None
+) -> Source:
+    """Rows with their targets as a source of records, in memory or not, or of users."""
+    if users is not None:
+        return users.source(X, y)
     if not isinstance(X, StreamRows):
         return MemorySource(X, y)
     source = X.with_targets(y)

@@ -74,9 +74,7 @@ def n_units(X: Any, users: UsersToFit | None, n_parts: int | None = None) -> int
 
 
 def _source(X: Any, y: Any, users: UsersToFit | None, budget: Budget) -> Source:
-    if users is not None:
-        return users.source(X, y)
-    return records(X, y, is_private=budget.is_finite)
+    return records(X, y, is_private=budget.is_finite, users=users)
 
 
 class DPEstimator(TakesSources, PrivateEstimator):
