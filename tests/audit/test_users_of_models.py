@@ -15,18 +15,20 @@ from skdp.audit._replay import Replay, marked, replayed, verdict
 from skdp.data import (
     Block,
     HeldSource,
+    MemorySource,
     UserSource,
     WithOffset,
     _users,
     equal_shares,
     in_memory,
 )
+from skdp.ensemble._trees import uncut
 from skdp.losses import LogisticLoss, SoftmaxLoss
 from skdp.privacy._query import Layout
 from skdp.queries import _code_counts, _leaf_sums, _network_sum
 from skdp.queries._code_counts import CodeCounts
 from skdp.queries._exact_sums import WholeSum
-from skdp.queries._leaf_sums import LeafReader, LeafSums
+from skdp.queries._leaf_sums import LeafReader, LeafSums, LeafTerms
 from skdp.queries._loss_facts import LossFacts
 from skdp.queries._model_gains import ModelGains
 from skdp.queries._network_sum import ExactNetworkSum, Gridded
@@ -291,6 +293,29 @@ def test_twin_of_counts_to_the_nearest_is_found(relation, monkeypatch):
 
     monkeypatch.setattr(CodeCounts, "whole_sums", to_the_nearest)
     assert told(case, relation, n_rows=9).lines[1,] > 1.1
+
+
+@pytest.mark.parametrize("loss", ["logistic", "softmax", *boosting.REGRESSIONS])
+def test_rows_that_are_alike_add_what_one_of_them_does(loss):
+    """Curvatures as residuals: of the smaller of both neighbours tell little."""
+    rng = np.random.default_rng(0)
+    k, n = 3 if loss == "softmax" else 1, 50
+    is_of_numbers = loss in boosting.REGRESSIONS
+    y = rng.uniform(-1, 1, n) if is_of_numbers else rng.integers(0, max(k, 2), n)
+    rows = np.zeros((n, 1), dtype=np.uint8), y.astype(float)
+    users = np.arange(n).repeat(4)
+    of_users = UserSource(
+        rows[0][users], rows[1][users], equal_shares(users, n), n, users
+    )
+    trees, none = uncut(boosting.ORDERED), np.zeros((0, 1, k))
+    start = np.full(k, 0.3)
+    terms = LeafTerms(loss, k, 1.0, 1.0)
+    leaves = LeafSums(terms, trees, start, none, n)
+    found, one = (
+        leaves.total(leaves.open(own), None) for own in (of_users, MemorySource(*rows))
+    )
+    assert found == pytest.approx(one, abs=1e-5)
+    assert (np.abs(one) > 1).sum() >= 2  # of both kinds
 
 
 def test_readers_of_records_do_not_take_users():
