@@ -182,7 +182,7 @@ def users_to_fit(
 def users_in_memory(
     model: Any, X: Any, groups: Any, budget: Budget, how: str = _HOW
 ) -> Users | None:
-    """As `users_to_fit`, for what takes no users of a source, and none without noise."""
+    """As `users_to_fit`, for what takes users in memory, and with noise, only."""
     if model.privacy_unit == "user" and hasattr(X, "stand_in"):
         raise ValueError(
             "The X argument must be a table in memory with privacy_unit='user'. Got a "
