@@ -328,7 +328,7 @@ def test_broken_twins_of_the_variance_are_found(bug, monkeypatch):
     monkeypatch.setattr(NewtonStep, "_left", lambda *_: 0.0)
     name, size, epsilon, adjacency = LABELS
     epsilon = 4.0 if bug == "no records" else epsilon
-    found, count = how_far_off(name, size, epsilon, adjacency, 40)
+    found, count = how_far_off(name, size, epsilon, adjacency, 50)
     low, high = limits(count)
     assert found < low if bug == "too wide" else found > high
 
@@ -394,6 +394,14 @@ def test_shares_of_the_budget_grow_and_are_all_of_it():
     assert len(shares) == solver.n_steps
     assert sum(shares) == pytest.approx(1.0, rel=1e-15)
     assert np.allclose(np.diff(np.log2(shares)), 1.0)
+
+
+@pytest.mark.parametrize("facts", [{"offset": (0.5,)}, {"product_norm": 4.0}])
+def test_what_the_query_does_not_know_of_is_refused(facts):
+    """Predictions from elsewhere, and rows that products have longer."""
+    objective = replace(sums_of("logistic", PARTS[0]).objective, **facts)
+    with pytest.raises(Refused, match="and nothing more"):
+        NoisyNewton.planned({}, objective, Budget(1.0, 1e-6))
 
 
 def test_refusals_cost_nothing(tmp_path):
