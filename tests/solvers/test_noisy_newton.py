@@ -269,7 +269,9 @@ def test_with_little_noise_they_are_those_of_a_sandwich():
     assert np.allclose(model.estimates_.values, wanted, atol=1e-3)
     assert np.allclose(model.estimates_.errors**2, np.diag(usual), rtol=0.02)
     uneven = intervals.uneven(5000, 3, 0)
-    model = fitted(uneven.X, uneven.y, 1e6, DPLinearRegression, delta=0.4)
+    bounds = {"target_bounds": (-1.5, 2.5)}
+    model = fitted(uneven.X, uneven.y, 1e6, DPLinearRegression, delta=0.4, **bounds)
+    assert np.allclose(model.estimates_.values, [*model.coef_, model.intercept_])
     usual = intervals.robust(uneven) / intervals._NEEDED
     assert np.allclose(model.estimates_.errors, usual, rtol=0.01)
 
