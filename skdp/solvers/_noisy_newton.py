@@ -115,6 +115,11 @@ class NoisyNewton(Solver):
                 "squared loss: bounds on their curvatures are derived. Use another "
                 "solver."
             )
+        if objective.offset or objective.product_norm is not None:
+            raise Refused(
+                f"{me} takes raw predictions to be products of clipped rows and "
+                "weights, and nothing more. Use solver='noisy_gd'."
+            )
         if objective.n_features > _MOST_FEATURES:
             raise Refused(
                 f"{me} releases numbers for every pair of features and takes at most "
