@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar, Protocol
 
@@ -115,6 +115,23 @@ class PrivateEstimator(StoredEstimator):
         """Whether the parameter is at its default or as a search wants it."""
         default = inspect.signature(type(self)).parameters["adjacency"].default
         return self.adjacency in (default, adjacency_of(relation))
+
+    @property
+    def _repr_html_(self) -> Callable[[], str]:
+        """scikit-learn's diagram, and below it what a fit promises."""
+        diagram: Callable[[], str] = super()._repr_html_
+        return lambda: diagram() + self._promise()
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
+        """What notebooks show."""
+        bundle = super()._repr_mimebundle_(include=include, exclude=exclude)
+        if "text/html" in bundle:
+            bundle["text/html"] += self._promise()
+        return bundle
+
+    def _promise(self) -> str:
+        record = getattr(self, "privacy_", None)
+        return "" if record is None else record._repr_html_()
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
