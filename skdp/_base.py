@@ -25,7 +25,7 @@ from skdp.privacy._allowance import Allowance
 from skdp.privacy._door import Door
 from skdp.privacy._events import Event, NonPrivateEvent
 from skdp.privacy._ledger import BudgetLedger
-from skdp.privacy._record import PrivacyRecord
+from skdp.privacy._record import PrivacyRecord, step_of
 from skdp.privacy._risk import risk_sentence
 from skdp.privacy._step import FREE, StepPrivacy
 
@@ -280,17 +280,7 @@ class PrivateEstimator(StoredEstimator):
                 adds_in_squares=self._adds_in_squares(),
                 note="" if self.random_state is None else "seeded: not private",
             )
-        note = "" if record.is_private else record.reason
-        if record.release:
-            note = f"part of {record.release}, paid once"
-        return StepPrivacy(
-            epsilon=record.epsilon,
-            delta=record.delta,
-            adjacency=record.adjacency,
-            event=record.event,
-            note=note,
-            release=record.release,
-        )
+        return step_of(record)
 
     def _adds_in_squares(self) -> bool:
         """Whether all that `fit` will release is Gaussian noise."""

@@ -32,6 +32,7 @@ from skdp.model_selection._report import SearchReport
 from skdp.model_selection._scoring import SCORINGS, resolve_scoring
 from skdp.model_selection._scoring_base import PrivateScoring
 from skdp.model_selection._tuned_threshold import DPTunedThresholdClassifier
+from skdp.model_selection._utility_display import PrivacyUtilityDisplay
 
 __all__ = [
     "F1",
@@ -49,6 +50,7 @@ __all__ = [
     "NegLogLoss",
     "NegMeanAbsoluteError",
     "NegMeanSquaredError",
+    "PrivacyUtilityDisplay",
     "PrivateComparison",
     "PrivateConfusionMatrix",
     "PrivateEvaluation",

@@ -42,6 +42,8 @@ from skdp.privacy._states import history_of, start_of, state_of
 if TYPE_CHECKING:
     import pandas as pd
 
+    from skdp.privacy._ledger_display import LedgerDisplay
+
 
 # Of which noise something is left.
 Kind = Literal["gaussian", "pure", "any"]
@@ -411,6 +413,22 @@ class BudgetLedger:
         columns += ["epsilon_alone", "epsilon_total"]
         columns += ["charged_epsilon", "charged_delta", "charged_mu"]
         return pd.DataFrame(rows, columns=columns)
+
+    def plot(self, *, over: str = "fit", ax: Any = None) -> LedgerDisplay:
+        """Draw what was spent, below the cap; see `LedgerDisplay`.
+
+        Parameters
+        ----------
+        over : {"fit", "time"}, default="fit"
+        ax : matplotlib Axes or None, default=None
+
+        Returns
+        -------
+        LedgerDisplay
+        """
+        from skdp.privacy._ledger_display import LedgerDisplay
+
+        return LedgerDisplay.from_ledger(self, over=over, ax=ax)
 
     def __repr__(self) -> str:
         text = (
