@@ -228,8 +228,15 @@ class PrivacyUtilityDisplay:
         drawn.set_label(name or "_")
         for told, level in (self.levels or {}).items():
             ax.axhline(level, linestyle=":", color="0.5")
-            ax.annotate(told, (0.02, level), xycoords=("axes fraction", "data"))
-        ax.set(xscale="log", xlabel="epsilon", ylabel=self.measured, title=self.cost)
+            ax.annotate(
+                told,
+                (0.98, level),
+                xycoords=("axes fraction", "data"),
+                horizontalalignment="right",
+                verticalalignment="bottom",
+            )
+        ax.set(xscale="log", xlabel="epsilon", ylabel=self.measured)
+        ax.set_title(self.cost.replace("; ", "\n"), fontsize="medium")
         if self.log:
             ax.set_yscale("log")
         if name:

@@ -81,7 +81,7 @@ class LedgerDisplay:
         Parameters
         ----------
         over : {"fit", "time"}, default="fit"
-            Fits by their labels at equal distances, or by when they were booked.
+            Fits by name at equal distances, or by when they were booked.
         ax : matplotlib Axes or None, default=None
             None makes a figure.
 
@@ -117,10 +117,12 @@ class LedgerDisplay:
         )
         ax.axhline(self.cap.epsilon, linestyle="--", color=_RED, label="cap")
         if over == "fit":
-            ax.set_xticks(places, list(self.books["label"]), rotation=30, ha="right")
+            names = [label.partition("(")[0] for label in self.books["label"]]
+            ax.set_xticks(places, names, rotation=30, ha="right", fontsize="small")
         else:
             ax.tick_params(axis="x", rotation=30)
-        ax.set(ylabel="epsilon", ylim=(0, None), title=self.title)
+        ax.set(ylabel="epsilon", ylim=(0, None))
+        ax.set_title(self.title, fontsize="medium")
         ax.legend()
         self.ax_, self.figure_ = ax, ax.figure
         return self

@@ -99,9 +99,7 @@ def test_private_scores_bring_their_noise_and_their_cost(models):
 
 def test_what_cannot_be_added_up_is_refused(models):
     other = DPLogisticRegression(adjacency="zero_out", classes=[0, 1]).fit(X, Y)
-    with pytest.raises(
-        ValueError, match=r"one relation\. Got replace_one and zero_out"
-    ):
+    with pytest.raises(ValueError, match=r"Got replace_one and zero_out"):
         PrivacyUtilityDisplay.from_scores([models[0], other], [0.5, 0.6])
     exact = DPLinearRegression(math.inf, target_bounds=(0, 1)).fit(X, Y)
     with pytest.raises(ValueError, match="finite epsilon"):

@@ -33,7 +33,7 @@ def spend(ledger, event, label):
 def ledger(tmp_path):
     books = make_ledger(tmp_path, dataset="ward")
     spend(books, GaussianEvent(3.0, 1), "first")
-    spend(books, PureEvent(0.5), "second")
+    spend(books, PureEvent(0.5), "second(C=1)")
     spend(books, GaussianEvent(3.0, 1), "third")
     return books
 
