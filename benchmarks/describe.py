@@ -1,8 +1,8 @@
 """Descriptions, scores and thresholds: how far what is released is from what is true.
 
-Run ``python -m benchmarks.describe adult | auc | threshold | intervals`` at the root of
-a checkout. Every number is computed from raw data beside the released one: the output
-is not private.
+Run ``python -m benchmarks.describe adult | auc | threshold | users | intervals`` at the
+root of a checkout. Every number is computed from raw data beside the released one: the
+output is not private.
 
 adult
     `describe` of the training records of Adult, whose columns are declared.
@@ -11,6 +11,9 @@ auc
 threshold
     Balanced accuracy of rare labels of made-up tables, with and without a threshold
     that is chosen privately.
+users
+    `describe` of Adult dealt to persons of 1 to 5 rows, each of whom is protected, by
+    the ways of ``benchmarks.users``.
 intervals
     What the number of intervals of scores was settled by: made-up tables.
 """
@@ -26,11 +29,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score, balanced_accuracy_score
 from sklearn.metrics import roc_auc_score as roc_auc_of
 
+from benchmarks.users import DELTA, MOST_ROWS, dealt
 from skdp import (
     BudgetLedger,
     DPLogisticRegression,
@@ -39,6 +44,7 @@ from skdp import (
     private_evaluation,
 )
 from skdp.datasets import ADULT_BOUNDS, ADULT_CATEGORIES, Dataset, load_adult
+from skdp.privacy._gaussian import gaussian_epsilon, gaussian_mu
 
 _DECLARED = ADULT_BOUNDS | ADULT_CATEGORIES
 _QUARTILES = (0.25, 0.5, 0.75)
@@ -110,12 +116,40 @@ def auc_errors(
     )
 
 
+def smooth_errors(
+    model: Any, X: Any, y: np.ndarray, repeats: int, **params: Any
+) -> np.ndarray:
+    """Released less exact ROC AUC, of a smooth curve through eight intervals."""
+    exact = roc_auc_of(y, model.predict_proba(X)[:, 1])
+    narrow = np.sin(np.linspace(0, np.pi / 2, 9)) ** 2
+    few = params | {"thresholds": np.r_[0.0, narrow[1:-1], 1.0]}
+    runs = [private_evaluation(model, X, y, **few) for _ in range(repeats)]
+    return np.array([run.smooth_roc_auc - exact for run in runs])
+
+
+class Told(ClassifierMixin, BaseEstimator):
+    """Predicts the probability that stands in the only column."""
+
+    classes_ = np.array([0, 1])
+
+    def fit(self, X: np.ndarray, y: np.ndarray) -> Told:
+        return self
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def predict_proba(self, X: np.ndarray) -> np.ndarray:
+        return np.column_stack([1 - X[:, 0], X[:, 0]])
+
+
 def auc(repeats: int) -> None:
     """A line for each way to ask."""
     data = adult_or_stop()
     columns = {"columns": _DECLARED, "classes": [0, 1]}
     model = DPLogisticRegression(1.0, **columns).fit(data.X_train, data.y_train)
-    X, y = data.X_test[:_N_TEST], data.y_test[:_N_TEST]
+    # Predicted once: what is evaluated is the same.
+    X, y = model.predict_proba(data.X_test[:_N_TEST])[:, 1:], data.y_test[:_N_TEST]
+    model = Told()
     print(f"private_evaluation of Adult, {len(y)} records, {repeats} runs")
     for epsilon in (0.1, 0.3, 1.0):
         for adjacency in ("replace_one", "zero_out"):
@@ -130,13 +164,17 @@ def auc(repeats: int) -> None:
                             adjacency=adjacency,
                         )
                     wrong, area = auc_errors(model, X, y, repeats, **facts)
+                    smooth = smooth_errors(model, X, y, repeats, **facts)
                 print(
                     f"epsilon={epsilon:g} {adjacency:<11} "
                     f"{'Gaussian, in a ledger' if books else 'the least noise':<21}  "
                     f"ROC AUC: median error {np.median(np.abs(wrong)):.4f}, root mean "
                     f"square {np.sqrt(np.mean(wrong**2)):.4f}, within 0.01 "
                     f"{np.mean(np.abs(wrong) <= 0.01):.0%}; average precision: median "
-                    f"error {np.median(np.abs(area)):.4f}",
+                    f"error {np.median(np.abs(area)):.4f}; smooth ROC AUC of eight "
+                    f"intervals: median error {np.median(np.abs(smooth)):.4f}, root "
+                    f"mean square {np.sqrt(np.mean(smooth**2)):.4f}, within 0.01 "
+                    f"{np.mean(np.abs(smooth) <= 0.01):.0%}",
                     flush=True,
                 )
 
@@ -199,12 +237,51 @@ def intervals(repeats: int) -> None:
                         model, X[10_000:], y[10_000:], repeats, **facts
                     )
                     cells.append(f"{name} {n}: {np.sqrt(np.mean(wrong**2)):.4f}")
+            smooth = smooth_errors(model, X[10_000:], y[10_000:], repeats, epsilon=0.3)
+            cells.append(f"smooth fine 8: {np.sqrt(np.mean(smooth**2)):.4f}")
             print(
                 f"positive {share:g}, apart {apart:g}:  {'  '.join(cells)}", flush=True
             )
 
 
-_PARTS = {"adult": adult, "auc": auc, "threshold": threshold, "intervals": intervals}
+def users(repeats: int) -> None:
+    """A line for each way to protect a person."""
+    data = adult_or_stop()
+    declared = ADULT_BOUNDS
+    exact = data.X_train[list(declared)].mean().to_numpy()
+    print(
+        f"describe of {len(declared)} numbers of Adult, 10,000 persons of 1 to 5 rows, "
+        f"epsilon 0.5, {repeats} deals"
+    )
+    part = gaussian_epsilon(gaussian_mu(0.5, DELTA) / MOST_ROWS, DELTA)
+    found: dict[str, list[Any]] = {"first row": [], "mean": [], "five slots": []}
+    for seed in range(repeats):
+        rows = dealt(data, 10_000, alike=False, seed=seed)
+        users = {"privacy_unit": "user", "groups": rows.ids}
+        ways: dict[str, tuple[pd.DataFrame, dict[str, Any]]] = {
+            "first row": (rows.X.iloc[rows.firsts], {"epsilon": 0.5}),
+            "mean": (rows.X, {"epsilon": 0.5, **users}),
+            "five slots": (rows.X, {"epsilon": part}),
+        }
+        for way, (X, facts) in ways.items():
+            told = describe(X[list(declared)], declared, delta=DELTA, **facts)
+            mean = np.array([told.means[name].mean for name in declared])
+            found[way].append(np.abs(mean - exact) / exact)
+    for way, wrong in found.items():
+        each = np.sqrt(np.mean(np.square(wrong), axis=0))
+        cells = "  ".join(
+            f"{name} {x:.2%}" for name, x in zip(declared, each, strict=True)
+        )
+        print(f"{way:<10} root mean square error of means: {cells}")
+
+
+_PARTS = {
+    "adult": adult,
+    "auc": auc,
+    "threshold": threshold,
+    "users": users,
+    "intervals": intervals,
+}
 
 
 def main() -> None:

@@ -1,7 +1,7 @@
 """Adult with up to five rows a person: what protecting persons costs.
 
-Run ``python -m benchmarks.users`` at the root of a checkout, with ``--model sparse``
-for a model of few features. Prints tables of ``docs/users.md``.
+Run ``python -m benchmarks.users`` at the root of a checkout. Prints tables of
+``docs/users.md``; with ``--model sparse``, ``trees`` or ``network`` those of others.
 
 The training rows are dealt to persons of 1 to 5 rows, either at random or so that rows
 of a person are alike (neighbours after sorting by what a person hardly changes). Ways
@@ -30,7 +30,13 @@ import numpy as np
 import pandas as pd
 from sklearn.metrics import log_loss
 
-from skdp import DPGridSearchCV, DPLogisticRegression, DPSparseLogisticRegression
+from skdp import (
+    DPGradientBoostingClassifier,
+    DPGridSearchCV,
+    DPLogisticRegression,
+    DPMLPClassifier,
+    DPSparseLogisticRegression,
+)
 from skdp._floats import IntArray
 from skdp.datasets import ADULT_BOUNDS, ADULT_CATEGORIES, Dataset, load_adult
 from skdp.privacy._gaussian import gaussian_epsilon, gaussian_mu
@@ -72,77 +78,82 @@ def dealt(data: Dataset, n_persons: int, *, alike: bool, seed: int) -> Persons:
     return Persons(data.X_train.iloc[rows], data.y_train[rows], ids[chosen])
 
 
-Model = DPLogisticRegression | DPSparseLogisticRegression
+Model = (
+    DPLogisticRegression
+    | DPSparseLogisticRegression
+    | DPGradientBoostingClassifier
+    | DPMLPClassifier
+)
 MODELS: dict[str, type[Model]] = {
     "logistic": DPLogisticRegression,
     "sparse": DPSparseLogisticRegression,
+    "trees": DPGradientBoostingClassifier,
+    "network": DPMLPClassifier,
 }
 
 
-def _model(
-    kind: type[Model], epsilon: float, adjacency: str, unit: str = "record"
-) -> Model:
-    return kind(
+@dataclass(frozen=True)
+class Setting:
+    """What all ways to protect a person have in common."""
+
+    kind: type[Model]
+    epsilon: float
+    adjacency: str
+
+
+def _model(setting: Setting, epsilon: float, unit: str = "record") -> Model:
+    return setting.kind(
         epsilon,
         delta=DELTA,
-        adjacency=adjacency,
+        adjacency=setting.adjacency,
         privacy_unit=unit,
         columns=COLUMNS,
         classes=[0, 1],
     )
 
 
-def by_first_row(
-    kind: type[Model], rows: Persons, epsilon: float, adjacency: str
-) -> Model:
+def by_first_row(rows: Persons, setting: Setting) -> Model:
     """One row a person."""
     first = rows.firsts
-    return _model(kind, epsilon, adjacency).fit(rows.X.iloc[first], rows.y[first])
+    own = _model(setting, setting.epsilon)
+    return own.fit(rows.X.iloc[first], rows.y[first])
 
 
-def by_mean(kind: type[Model], rows: Persons, epsilon: float, adjacency: str) -> Model:
+def by_mean(rows: Persons, setting: Setting) -> Model:
     """All rows, each person once."""
-    model = _model(kind, epsilon, adjacency, "user")
-    return model.fit(rows.X, rows.y, groups=rows.ids)
+    own = _model(setting, setting.epsilon, "user")
+    return own.fit(rows.X, rows.y, groups=rows.ids)
 
 
-def by_slots(kind: type[Model], rows: Persons, epsilon: float, adjacency: str) -> Model:
+def by_slots(rows: Persons, setting: Setting) -> Model:
     """All rows as records, protected as a group of five."""
-    mu = gaussian_mu(epsilon, DELTA) / MOST_ROWS
-    return _model(kind, gaussian_epsilon(mu, DELTA), adjacency).fit(rows.X, rows.y)
+    mu = gaussian_mu(setting.epsilon, DELTA) / MOST_ROWS
+    return _model(setting, gaussian_epsilon(mu, DELTA)).fit(rows.X, rows.y)
 
 
-def _search(
-    kind: type[Model], epsilon: float, adjacency: str, unit: str
-) -> DPGridSearchCV:
+def _search(setting: Setting, unit: str) -> DPGridSearchCV:
     return DPGridSearchCV(
-        kind(columns=COLUMNS, classes=[0, 1]),
+        setting.kind(columns=COLUMNS, classes=[0, 1]),
         {"C": STRENGTHS},
-        epsilon=epsilon,
+        epsilon=setting.epsilon,
         delta=DELTA,
-        adjacency=adjacency,
+        adjacency=setting.adjacency,
         privacy_unit=unit,
     )
 
 
-def searched_first_rows(
-    kind: type[Model], rows: Persons, epsilon: float, adjacency: str
-) -> DPGridSearchCV:
+def searched_first_rows(rows: Persons, setting: Setting) -> DPGridSearchCV:
     """One row a person, and a search of records."""
     first = rows.firsts
-    search = _search(kind, epsilon, adjacency, "record")
-    return search.fit(rows.X.iloc[first], rows.y[first])
+    return _search(setting, "record").fit(rows.X.iloc[first], rows.y[first])
 
 
-def searched(
-    kind: type[Model], rows: Persons, epsilon: float, adjacency: str
-) -> DPGridSearchCV:
+def searched(rows: Persons, setting: Setting) -> DPGridSearchCV:
     """All rows, and a search of persons."""
-    search = _search(kind, epsilon, adjacency, "user")
-    return search.fit(rows.X, rows.y, groups=rows.ids)
+    return _search(setting, "user").fit(rows.X, rows.y, groups=rows.ids)
 
 
-Way = Callable[[type[Model], Persons, float, str], Model | DPGridSearchCV]
+Way = Callable[[Persons, Setting], Model | DPGridSearchCV]
 WAYS: dict[str, Way] = {
     "first row": by_first_row,
     "mean": by_mean,
@@ -155,8 +166,11 @@ SEARCHES: dict[str, Way] = {
 }
 
 
-def scores(data: Dataset, model: Model | DPGridSearchCV) -> tuple[float, float]:
+def scores(
+    data: Dataset, way: Way, rows: Persons, setting: Setting
+) -> tuple[float, float]:
     """Test accuracy and log-loss of one fit."""
+    model = way(rows, setting)
     loss = log_loss(data.y_test, model.predict_proba(data.X_test))
     return float(model.score(data.X_test, data.y_test)), float(loss)
 
@@ -173,10 +187,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=10)
     parser.add_argument("--epsilon", type=float, default=1.0)
-    parser.add_argument("--persons", type=int, nargs="+", default=PERSONS)
     parser.add_argument("--model", choices=MODELS, default="logistic")
-    parser.add_argument("--search", action="store_true")
     parser.add_argument("--persons", type=int, nargs="+", default=PERSONS)
+    parser.add_argument("--search", action="store_true")
     options = parser.parse_args()
     data = load_adult()
     if data.name != "adult":
@@ -188,17 +201,15 @@ def main() -> None:
     for alike in (False, True):
         for n_persons in options.persons:
             for adjacency in ("replace_one", "zero_out"):
+                setting = Setting(MODELS[options.model], options.epsilon, adjacency)
                 cells = []
                 for way in ways.values():
                     found = [
                         scores(
                             data,
-                            way(
-                                MODELS[options.model],
-                                dealt(data, n_persons, alike=alike, seed=seed),
-                                options.epsilon,
-                                adjacency,
-                            ),
+                            way,
+                            dealt(data, n_persons, alike=alike, seed=seed),
+                            setting,
                         )
                         for seed in range(options.repeats)
                     ]

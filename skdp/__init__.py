@@ -13,6 +13,8 @@ _HOMES = {
     "BudgetExceeded": "skdp.exceptions",
     "BudgetLedger": "skdp.privacy",
     "BoundedScaler": "skdp.preprocessing",
+    "DPCalibratedClassifier": "skdp.model_selection",
+    "DPGammaRegressor": "skdp.linear_model",
     "DPGradientBoostingClassifier": "skdp.ensemble",
     "DPGradientBoostingRegressor": "skdp.ensemble",
     "DPGridSearchCV": "skdp.model_selection",
@@ -23,7 +25,9 @@ _HOMES = {
     "DPMLPRegressor": "skdp.neural_network",
     "DPMatrixFactorization": "skdp.decomposition",
     "DPPCA": "skdp.preprocessing",
+    "DPPoissonRegressor": "skdp.linear_model",
     "DPQuantileClipper": "skdp.preprocessing",
+    "DPQuantileRegressor": "skdp.linear_model",
     "DPRandomizedSearchCV": "skdp.model_selection",
     "DPRobustClassifier": "skdp.linear_model",
     "DPSimpleImputer": "skdp.preprocessing",
@@ -74,9 +78,12 @@ if TYPE_CHECKING:  # what editors and type checkers see; a test holds both to be
         SqlSource as SqlSource,
     )
     from skdp.linear_model import (
+        DPGammaRegressor as DPGammaRegressor,
         DPLinearRegression as DPLinearRegression,
         DPLinearSVC as DPLinearSVC,
         DPLogisticRegression as DPLogisticRegression,
+        DPPoissonRegressor as DPPoissonRegressor,
+        DPQuantileRegressor as DPQuantileRegressor,
         DPRobustClassifier as DPRobustClassifier,
         DPSparseLinearRegression as DPSparseLinearRegression,
         DPSparseLogisticRegression as DPSparseLogisticRegression,
@@ -84,6 +91,7 @@ if TYPE_CHECKING:  # what editors and type checkers see; a test holds both to be
         forecast as forecast,
     )
     from skdp.model_selection import (
+        DPCalibratedClassifier as DPCalibratedClassifier,
         DPGridSearchCV as DPGridSearchCV,
         DPRandomizedSearchCV as DPRandomizedSearchCV,
         DPTunedThresholdClassifier as DPTunedThresholdClassifier,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -122,6 +123,29 @@ def copied(rows: Any) -> Any:
     if isinstance(rows, np.ndarray):
         return rows.copy(order="K")
     return rows.copy() if hasattr(rows, "copy") else rows
+
+
+@dataclass(frozen=True, eq=False)
+class RowsForEach:
+    """The same records as each of several models takes them.
+
+    Parameters
+    ----------
+    tables : tuple of arrays, CSR or data frames, of shape (n_rows, ...)
+    """
+
+    tables: tuple[Any, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The number of records."""
+        return (count_rows(self.tables[0]),)
+
+    def taking(self, positions: NDArray[np.int64]) -> RowsForEach:
+        """As many records, one at each place."""
+        return RowsForEach(
+            tuple(rows_in_places(table, positions) for table in self.tables)
+        )
 
 
 def rows_in_places(rows: Any, positions: NDArray[np.int64]) -> Any:

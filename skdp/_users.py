@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
 
 from skdp._floats import FloatArray, IntArray
 from skdp._input import without_data
-from skdp.data import UserSource, equal_shares
+from skdp.data import Source, UserSource, equal_shares
 from skdp.privacy._accounting import Budget
 
 _BAD_IDS = (
@@ -24,6 +24,37 @@ _HOW = (
     "step__groups=ids), with the step's name; within scikit-learn's tools switch on "
     "metadata routing and call set_fit_request(groups=True) on the estimator."
 )
+
+
+class UsersToFit(Protocol):
+    """Users, each of whom counts as one record, wherever their rows are."""
+
+    @property
+    def n_users(self) -> int:
+        """Public."""
+        ...
+
+    def source(self, X: Any, y: Any) -> Source:
+        """Rows with their targets as a source of users."""
+        ...
+
+
+@dataclass(frozen=True)
+class UsersElsewhere:
+    """Users of a source that names the column of their ids.
+
+    Parameters
+    ----------
+    n_users : int
+        As declared; public.
+    """
+
+    n_users: int
+
+    def source(self, X: Any, y: Any) -> Source:
+        """Rows that have not been read, with targets that are read with them."""
+        found: Source = X.with_targets(y)
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +140,7 @@ class Users:
 
 def users_to_fit(
     model: Any, X: Any, groups: Any, budget: Budget, how: str = _HOW
-) -> Users | None:
+) -> UsersToFit | None:
     """The users of a table, None of a model whose unit is a record.
 
     Parameters
@@ -121,7 +152,7 @@ def users_to_fit(
         Private but for the number of users.
     budget : Budget
     how : str
-        To pass ids, if there must be some.
+        To pass ids, for whom has passed none.
 
     Raises
     ------
@@ -132,17 +163,49 @@ def users_to_fit(
     if model.privacy_unit != "user":
         _refuse_ids(groups)
         return None
-    if groups is None:
+    is_elsewhere = hasattr(X, "stand_in")
+    if is_elsewhere:
+        _check_named(X, groups)
+    elif groups is None:
         raise ValueError(
             "The groups argument must have the ids of users with privacy_unit='user'. "
             f"Got None. {how}"
         )
-    if hasattr(X, "stand_in"):
+    if is_elsewhere and not budget.is_finite:
+        raise ValueError(
+            "The 'epsilon' parameter must be finite with users of a source. Got inf. "
+            "Read the table into memory for a fit without privacy."
+        )
+    return UsersElsewhere(X.n_samples) if is_elsewhere else Users.of(groups, _n_rows(X))
+
+
+def users_in_memory(
+    model: Any, X: Any, groups: Any, budget: Budget, how: str = _HOW
+) -> Users | None:
+    """As `users_to_fit`, for what takes no users of a source."""
+    if model.privacy_unit == "user" and hasattr(X, "stand_in"):
         raise ValueError(
             "The X argument must be a table in memory with privacy_unit='user'. Got a "
             "source. Read the table into memory."
         )
-    return Users.of(groups, _n_rows(X))
+    users = users_to_fit(model, X, groups, budget, how)
+    assert users is None or isinstance(users, Users)
+    return users
+
+
+def _check_named(source: Any, groups: Any) -> None:
+    """Refuse a source without a column of ids, and other ids beside one."""
+    if groups is not None:
+        raise ValueError(
+            "The groups argument must be left out with a source. Got ids. Name their "
+            "column with groups= where the source is made."
+        )
+    if source.groups is None:
+        raise ValueError(
+            "The source must name the column of the users' ids with "
+            "privacy_unit='user'. Got groups=None. Make it with groups='name', and "
+            "with the number of users for n_samples."
+        )
 
 
 def _refuse_ids(groups: Any) -> None:

@@ -28,7 +28,12 @@ from skdp.data._source import (
     nothing,
 )
 from skdp.data._table import Table
-from skdp.data._users import MOST_ROWS_OF_A_USER, UserSource, equal_shares
+from skdp.data._users import (
+    MOST_ROWS_OF_A_USER,
+    UserSource,
+    equal_shares,
+    places_of_own,
+)
 from skdp.data._views import (
     ColumnsOf,
     ConstantColumn,
@@ -77,4 +82,5 @@ __all__ = [
     "n_places",
     "nothing",
     "parts_of",
+    "places_of_own",
 ]

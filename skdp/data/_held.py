@@ -15,38 +15,68 @@ from skdp.data._source import (
     Block,
     Elsewhere,
     Source,
+    counted,
     elsewhere,
+    has_shares,
     holds_users,
     nothing,
 )
+from skdp.data._users import UserSource
 
 
-def held(source: Source) -> Block:
+def held(source: Source, *, with_shares: bool = False) -> Block:
     """All records as one block: as they are if they are in memory, else a copy.
 
     Beside the copy there is one block of the source at a time; sparse blocks are all
     there twice. Records that do not come are null records, and what comes beyond
     `n_samples` is left out.
+
+    Parameters
+    ----------
+    source : Source
+    with_shares : bool, default=False
+        Whether rows of users may come, whose `present` are shares to be multiplied by.
+
+    Raises
+    ------
+    TypeError
+        If rows of users may not come, and do.
     """
+    if type(source) is WithOffset:
+        return held(source.records, with_shares=with_shares)
+    is_of_users = holds_users(source)
+    if is_of_users and not with_shares:
+        raise _rows_for_records()
     # Their types themselves: a subclass may read its blocks from elsewhere.
     if type(source) is MemorySource:
+        return _of_records(source.whole())
+    if type(source) is UserSource:
         return source.whole()
     if type(source) is HeldSource:
         return source.whole()
-    if type(source) is WithOffset:
-        return held(source.records)
-    if holds_users(source):
-        raise TypeError(
-            "The rows of users must be read block by block, with their shares. Got a "
-            "reader that takes each row for a record."
-        )
-    blocks = source.blocks()
+    if is_of_users:
+        return _joined([*source.blocks()] or [nothing(source)])
+    blocks = map(_of_records, source.blocks())
     # A part of some records may have none.
     first = next(blocks, None)
     first = nothing(source) if first is None else first
     if issparse(first.X):
         return _stacked([first, *blocks])
     return _filled(source.n_samples, first, blocks)
+
+
+def _of_records(block: Block) -> Block:
+    """A block, unless its rows are shares of users."""
+    if has_shares(block.present):
+        raise _rows_for_records()
+    return block
+
+
+def _rows_for_records() -> TypeError:
+    return TypeError(
+        "The rows of users must be read block by block, with their shares. Got a "
+        "reader that takes each row for a record."
+    )
 
 
 class HeldSource:
@@ -68,6 +98,7 @@ class HeldSource:
         self.n_samples, self.n_features = source.n_samples, source.n_features
         self.largest_block = source.largest_block
         self.is_row_major = source.is_row_major
+        self.is_of_users = holds_users(source)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Of what it is made: rows stay where they are.
@@ -92,7 +123,7 @@ class HeldSource:
 
     def _read(self) -> MemorySource:
         if self._records is None:
-            block = held(self._source)
+            block = held(self._source, with_shares=self.is_of_users)
             self._records = MemorySource(block.X, block.y, block.present)
             self._records.largest_block = self.largest_block
         return self._records
@@ -100,7 +131,7 @@ class HeldSource:
 
 def in_memory(source: Source) -> Source:
     """A source that reads another one once at most."""
-    return source if type(source) is MemorySource else HeldSource(source)
+    return source if type(source) in (MemorySource, UserSource) else HeldSource(source)
 
 
 def _filled(n_samples: int, first: Block, others: Iterator[Block]) -> Block:
@@ -116,6 +147,16 @@ def _filled(n_samples: int, first: Block, others: Iterator[Block]) -> Block:
         is_present[start:end] = True if block.present is None else block.present[rows]
         start = end
     return Block(X, y, None if is_present.all() else is_present)
+
+
+def _joined(blocks: list[Block]) -> Block:
+    """Dense rows of users, however many there are, with their shares."""
+    shares = [counted(np.ones(len(block.y)), block.present) for block in blocks]
+    return Block(
+        np.concatenate([block.X for block in blocks]),
+        np.concatenate([block.y for block in blocks]),
+        np.concatenate(shares),
+    )
 
 
 def _stacked(blocks: list[Block]) -> Block:

@@ -35,12 +35,19 @@ def equal_shares(codes: IntArray, n_users: int) -> FloatArray:
         Those of a user are alike, or 0 from row `MOST_ROWS_OF_A_USER` on.
     """
     counts = np.bincount(codes, minlength=n_users)
-    by_user = np.argsort(codes, kind="stable")
-    before = np.cumsum(counts) - counts
-    place = np.empty(len(codes), dtype=np.int64)
-    place[by_user] = np.arange(len(codes)) - np.repeat(before, counts)
     shares = 1 / np.minimum(counts, MOST_ROWS_OF_A_USER)[codes]
-    return np.where(place < MOST_ROWS_OF_A_USER, shares, 0.0)
+    return np.where(places_of_own(codes) < MOST_ROWS_OF_A_USER, shares, 0.0)
+
+
+def places_of_own(codes: IntArray) -> IntArray:
+    """The place of each row among those of its user, from 0 on."""
+    by_user = np.argsort(codes, kind="stable")
+    in_turn = codes[by_user]
+    is_first = np.append(True, in_turn[1:] != in_turn[:-1])[: len(codes)]
+    firsts = np.flatnonzero(is_first)
+    place = np.empty(len(codes), dtype=np.int64)
+    place[by_user] = np.arange(len(codes)) - firsts[np.cumsum(is_first) - 1]
+    return place
 
 
 class UserSource(MemorySource):

@@ -52,6 +52,10 @@ class DPGradientBoostingClassifier(ClassifierMixin, GradientBoosting):
     adjacency : {"replace_one", "zero_out"}, default="replace_one"
         What neighbouring data sets are: one record exchanged for any other, or for
         the null record, which contributes nothing.
+    privacy_unit : {"record", "user"}, default="record"
+        What neighbours differ in: one row, or all rows of one user, whose ids come by
+        ``fit(X, y, groups=ids)``. Then each user counts as one record, with the mean
+        over the own rows, and `adjacency` is of users (``docs/users.md``).
     solver : str, default="auto"
         ``"auto"`` or a key of ``skdp.ensemble.BOOSTERS``: ``"newton_boosting"``.
     solver_params : mapping or None, default=None
@@ -173,6 +177,7 @@ default=None
         classes: Any = None,
         delta: float = 1e-6,
         adjacency: str = "replace_one",
+        privacy_unit: str = "record",
         solver: str = "auto",
         solver_params: Any = None,
         init: str = "linear",
@@ -193,6 +198,7 @@ default=None
         self.classes = classes
         self.delta = delta
         self.adjacency = adjacency
+        self.privacy_unit = privacy_unit
         self.solver = solver
         self.solver_params = solver_params
         self.init = init
@@ -208,7 +214,7 @@ default=None
         self.ledger = ledger
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
         """Fit the model privately.
 
         Parameters
@@ -219,6 +225,9 @@ default=None
         y : array-like of shape (n_samples,)
             Labels. Left out with a source, which has its target; then `classes` must
             be declared.
+        groups : array-like of shape (n_samples,) or None, default=None
+            With ``privacy_unit="user"`` whose each row is: integers or texts, none
+            missing. A categorical declares users without rows as well.
 
         Returns
         -------
@@ -227,16 +236,17 @@ default=None
         Raises
         ------
         ValueError, TypeError
-            For a parameter or input out of range. Nothing was spent, and the estimator
-            is as it was before.
+            For a parameter or input out of range, for ids without
+            ``privacy_unit="user"``, and the other way round. Nothing was spent, and the
+            estimator is as it was before.
         BudgetExceeded
             If the ledger's cap does not allow this fit. Nothing was read or spent.
         """
         with self._all_or_nothing():
-            return fit_through(self, X, y, lambda: self._fit(X, y))
+            return fit_through(self, X, y, lambda: self._fit(X, y, groups))
 
-    def _fit(self, X: Any, y: Any) -> Self:
-        budget, codes = self._read_to_fit(X)
+    def _fit(self, X: Any, y: Any, groups: Any) -> Self:
+        budget, users, codes = self._read_to_fit(X, groups)
         classes, targets = encode_labels(self, codes, y)
         labels = "taken from y" if self.classes is None else "declared"
         weights = label_weights(self.class_weight, classes)
@@ -245,7 +255,7 @@ default=None
         if weights:
             public.append("weights of labels (declared)")
         self._boost(
-            records(codes, targets),
+            records(codes, targets, users=users),
             *_loss_of(len(classes)),
             budget,
             tuple(public),

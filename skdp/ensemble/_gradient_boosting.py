@@ -12,8 +12,9 @@ from typing import Any, ClassVar
 
 from sklearn.utils import get_tags
 
-from skdp._base import PUBLIC_OF_DECLARED
+from skdp._base import PUBLIC_OF_DECLARED, of_users
 from skdp._forecast import Forecast, Signal, relaxed, warn_of_noise
+from skdp._users import UsersToFit, users_to_fit
 from skdp._validation import check_choice, check_count, check_real
 from skdp.columns import as_declared
 from skdp.data import Source
@@ -30,6 +31,7 @@ from skdp.ensemble._task import BoostingTask, Init
 from skdp.ensemble._trees import MIX
 from skdp.preprocessing._table_columns import declared_of
 from skdp.privacy._accounting import Budget, calibrate
+from skdp.privacy._adjacency import is_of_users, relation_for
 from skdp.privacy._record import PrivacyRecord
 from skdp.queries._loss_facts import PLAIN, LeafLoss, LossFacts
 from skdp.solvers import Progress
@@ -107,7 +109,7 @@ class GradientBoosting(FittedTrees):
             loss=loss,
             n_samples=n_samples,
             columns=bins,
-            adjacency=self.adjacency,
+            adjacency=relation_for(self.adjacency, self.privacy_unit),
             n_outputs=n_outputs,
             interactions=self._interactions(),
             init=self._init(),
@@ -161,7 +163,9 @@ class GradientBoosting(FittedTrees):
         if outcome.boosted.shrinkage is not None:
             self.shrinkage_ = outcome.boosted.shrinkage
         self._model = constrained(self.bins_, outcome.boosted, directions)
-        facts = (*PUBLIC_OF_DECLARED, _SEED, *assumed_public)
+        is_user = is_of_users(task.adjacency)
+        table = of_users(PUBLIC_OF_DECLARED) if is_user else PUBLIC_OF_DECLARED
+        facts = (*table, _SEED, *assumed_public)
         self.privacy_ = self._record(
             outcome, solver, task, budget, named.reason, facts, notes
         )
@@ -212,6 +216,7 @@ class GradientBoosting(FittedTrees):
         Parameters
         ----------
         n_samples : int
+            Of records, or of users.
         n_features : int, default=1
             Number of columns, where one Range is declared for all.
 
@@ -263,12 +268,15 @@ class GradientBoosting(FittedTrees):
         remedies = ("a larger epsilon", *relaxed(budget))
         return warn_of_noise(signal_of(solver, task, budget), remedies)
 
-    def _read_to_fit(self, X: Any) -> tuple[Budget, Any]:
-        """Checked parameters and codes; nothing is spent."""
+    def _read_to_fit(
+        self, X: Any, groups: Any
+    ) -> tuple[Budget, UsersToFit | None, Any]:
+        """Checked parameters, users and codes; nothing is spent."""
         budget = self._check_privacy_params()
         self._named()
         self._interactions()
-        return budget, read_to_fit(self, X)
+        users = users_to_fit(self, X, groups, budget)
+        return budget, users, read_to_fit(self, X)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -3,8 +3,9 @@
 Each column of codes has features of its own: hats from coarse to fine, and a position,
 of what is in order, an indicator of anything else. Rows are centred by released counts,
 and a solver of noisy gradients finds their weights. In its sums records whose row is
-long count less, as if with a weight, so that none adds more than a unit row; raw
-predictions remain sums of one curve a column. Proofs: ``docs/proofs/linear_start.md``.
+long count less, as if with a weight, so that none adds more than a unit row, and two
+labels count by their declared weights; raw predictions remain sums of one curve a
+column. Proofs: ``docs/proofs/linear_start.md``.
 """
 
 from __future__ import annotations
@@ -24,11 +25,12 @@ from skdp.data import CodeBasis, CodeSource, TargetScale, WithOffset, added_up
 from skdp.data._source import Source
 from skdp.ensemble._trees import CodedColumns
 from skdp.losses import LogisticLoss, Loss, SoftmaxLoss, SquaredLoss
+from skdp.losses._weighted import typical_weight, weighted
 from skdp.objectives import LinearObjective
 from skdp.preprocessing._table_axes import NumberAxis
 from skdp.preprocessing._table_blocks import Curve
 from skdp.privacy import Budget
-from skdp.privacy._adjacency import Adjacency
+from skdp.privacy._adjacency import TableRelation
 from skdp.privacy._answers import Answers
 from skdp.privacy._plan import Part
 from skdp.queries._loss_facts import LeafLoss
@@ -93,7 +95,8 @@ class LinearStart:
     level : float
         Noise of the plan in units of what the whole budget would get.
     start : ndarray of float64 of shape (n_outputs,) or None, default=None
-        Raw predictions of everybody, which are released before; of no regression.
+        Raw predictions of everybody as labels weigh, which are released before; of no
+        regression.
     targets : TargetScale or None, default=None
         Of a regression, likewise.
     """
@@ -112,9 +115,10 @@ class LinearStart:
         n_outputs: int,
         n_samples: int,
         columns: CodedColumns,
-        adjacency: Adjacency,
+        adjacency: TableRelation,
         budget: Budget,
         share: float,
+        label_weights: tuple[float, ...] = (),
     ) -> LinearStart:
         """Everything by rule, for a share of mu^2 of the budget.
 
@@ -123,16 +127,19 @@ class LinearStart:
         loss : {"logistic", "softmax", "squared"}
         n_outputs, n_samples : int
         columns : CodedColumns
-        adjacency : {"replace_one", "zero_out"}
+        adjacency : {"replace_one", "zero_out", "replace_user", "zero_out_user"}
         budget : Budget
             With a delta above 0.
         share : float in (0, 1]
+        label_weights : tuple of float in (0, 1], default=()
+            Declared; empty: all labels alike.
         """
         own = part_of(budget, share)
-        strength = strength_of(n_samples, own, adjacency)
+        linear = weighted(_loss_of(loss, n_outputs), label_weights)
+        n_telling = n_samples * typical_weight(linear)
+        strength = strength_of(n_telling, own, adjacency)
         n_columns = len(columns.n_bins)
         features = features_of(columns, curve_intervals(strength, n_columns))
-        linear = _loss_of(loss, n_outputs)
         objective = LinearObjective(
             loss=linear,
             n_samples=n_samples,

@@ -99,7 +99,7 @@ class NewtonBoosting(Configured):
     Adaptive Gaussian releases, one for each tree and one each for targets, start,
     counts and gains: exactly mu-GDP. Sensitivities under both adjacencies are derived
     in ``docs/proofs/newton_boosting.md``. All values may be published. Unit of privacy:
-    one record.
+    one record, or all rows of a user (``docs/proofs/users.md``).
 
     Parameters
     ----------
@@ -201,7 +201,7 @@ class NewtonBoosting(Configured):
     def _linear_start(self, task: BoostingTask, budget: Budget) -> LinearStart:
         share = self._with_rest(task)["linear"]
         facts = task.loss, task.n_outputs, task.n_samples, task.columns, task.adjacency
-        return LinearStart.planned(*facts, budget, share)
+        return LinearStart.planned(*facts, budget, share, _weights_by_stage(task)[0])
 
     @property
     def params(self) -> dict[str, Any]:
@@ -328,6 +328,8 @@ class NewtonBoosting(Configured):
         start, shares, curves = np.zeros(task.n_outputs), None, None
         if asking.has("start"):
             start = self._start(asking, task, spread)
+        of_linear, of_trees = _weights_by_stage(task)
+        start = start + weighted_by(of_linear)
         margins = even(task.columns)
         if asking.has("counts"):
             counts = self._counts(task)
@@ -338,8 +340,7 @@ class NewtonBoosting(Configured):
             linear = replace(self.linear, start=start, targets=spread.targets)
             part = asking.part("linear", partial(linear.view, margins))
             start, curves = linear.run(part, margins, progress)
-        if task.init != "zero":
-            start = start + weighted_by(task.facts.label_weights)
+        start = start + weighted_by(of_trees)
         if not self.n_estimators:
             return without_trees(task.columns, start, curves)
         if curves is not None:
@@ -418,6 +419,18 @@ def _by_rule(given: Given, task: BoostingTask, mu: float) -> dict[str, Any]:
     if task.init == "linear":
         rules |= _of_linear({**rules, **given}, given, task, signal)
     return {**rules, **_of_trees({**rules, **given}, task, signal)}
+
+
+def _weights_by_stage(
+    task: BoostingTask,
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Weights of labels that move predictions before the linear model, or after it.
+
+    Of more than two labels those of little weight are told apart by a linear model that
+    takes all alike, and would drown in the noise of the heaviest.
+    """
+    weights = () if task.init == "zero" else task.facts.label_weights
+    return (weights, ()) if task.n_outputs == 1 else ((), weights)
 
 
 def _of_constant(rules: Given, signal: float) -> float:

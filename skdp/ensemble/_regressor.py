@@ -62,6 +62,10 @@ class DPGradientBoostingRegressor(RegressorMixin, GradientBoosting):
     adjacency : {"replace_one", "zero_out"}, default="replace_one"
         What neighbouring data sets are: one record exchanged for any other, or for
         the null record, which contributes nothing.
+    privacy_unit : {"record", "user"}, default="record"
+        What neighbours differ in: one row, or all rows of one user, whose ids come by
+        ``fit(X, y, groups=ids)``. Then each user counts as one record, with the mean
+        over the own rows, and `adjacency` is of users (``docs/users.md``).
     solver : str, default="auto"
         ``"auto"`` or a key of ``skdp.ensemble.BOOSTERS``: ``"newton_boosting"``.
     solver_params : mapping or None, default=None
@@ -168,6 +172,7 @@ default=None
         quantile: float | None = None,
         delta: float = 1e-6,
         adjacency: str = "replace_one",
+        privacy_unit: str = "record",
         solver: str = "auto",
         solver_params: Any = None,
         init: str = "linear",
@@ -188,6 +193,7 @@ default=None
         self.quantile = quantile
         self.delta = delta
         self.adjacency = adjacency
+        self.privacy_unit = privacy_unit
         self.solver = solver
         self.solver_params = solver_params
         self.init = init
@@ -201,7 +207,7 @@ default=None
         self.ledger = ledger
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
         """Fit the model privately.
 
         Parameters
@@ -211,6 +217,9 @@ default=None
             held.
         y : array-like of shape (n_samples,)
             Finite targets. Left out with a source, which has its target.
+        groups : array-like of shape (n_samples,) or None, default=None
+            With ``privacy_unit="user"`` whose each row is: integers or texts, none
+            missing. A categorical declares users without rows as well.
 
         Returns
         -------
@@ -219,18 +228,19 @@ default=None
         Raises
         ------
         ValueError, TypeError
-            For a parameter or input out of range. Nothing was spent, and the estimator
-            is as it was before.
+            For a parameter or input out of range, for ids without
+            ``privacy_unit="user"``, and the other way round. Nothing was spent, and the
+            estimator is as it was before.
         BudgetExceeded
             If the ledger's cap does not allow this fit. Nothing was read or spent.
         """
         with self._all_or_nothing():
-            return fit_through(self, X, y, lambda: self._fit(X, y))
+            return fit_through(self, X, y, lambda: self._fit(X, y, groups))
 
-    def _fit(self, X: Any, y: Any) -> Self:
+    def _fit(self, X: Any, y: Any, groups: Any) -> Self:
         low, high = check_target_bounds(self.target_bounds)
         (loss, _), facts = self._loss(), self._loss_facts()
-        budget, codes = self._read_to_fit(X)
+        budget, users, codes = self._read_to_fit(X, groups)
         refuse_several_targets(y, "MultiOutputRegressor")
         half, middle = half_and_middle(self.target_bounds)
 
@@ -239,7 +249,7 @@ default=None
 
         targets = targets_of(self, codes, y, scaled)
         self._half, self._middle, self._is_log = half, middle, loss == "poisson"
-        self._boost(records(codes, targets), loss, 1, budget, (), facts)
+        self._boost(records(codes, targets, users=users), loss, 1, budget, (), facts)
         return self
 
     @property

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from skdp.ensemble._trees import MIX, CodedColumns
-from skdp.privacy._adjacency import Adjacency
+from skdp.privacy._adjacency import TableRelation
 from skdp.queries._loss_facts import PLAIN, LeafLoss, LossFacts
 
 Init = Literal["constant", "linear", "zero"]
@@ -22,8 +22,9 @@ class BoostingTask:
     loss : {"logistic", "softmax", "squared", "poisson", "quantile"}
         Targets are 0 or 1, indices of classes, or numbers in [-1, 1].
     n_samples : int
+        Records, or users.
     columns : CodedColumns
-    adjacency : {"replace_one", "zero_out"}
+    adjacency : {"replace_one", "zero_out", "replace_user", "zero_out_user"}
     n_outputs : int, default=1
         The number of classes for the softmax.
     interactions : sequence of int or None, default=(1, 2, None)
@@ -40,7 +41,7 @@ class BoostingTask:
     loss: LeafLoss
     n_samples: int
     columns: CodedColumns
-    adjacency: Adjacency
+    adjacency: TableRelation
     n_outputs: int = 1
     interactions: Sequence[int | None] = MIX
     groups: Sequence[Sequence[int]] | None = None

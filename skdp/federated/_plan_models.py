@@ -20,6 +20,7 @@ from skdp.pipeline._walk import private_steps
 # What may be fitted, alone or as a step, and where it is.
 HOMES = {
     "BoundedScaler": "skdp.preprocessing",
+    "DPGammaRegressor": "skdp.linear_model",
     "DPGradientBoostingClassifier": "skdp.ensemble",
     "DPGradientBoostingRegressor": "skdp.ensemble",
     "DPGridSearchCV": "skdp.model_selection",
@@ -29,7 +30,9 @@ HOMES = {
     "DPMLPClassifier": "skdp.neural_network",
     "DPMLPRegressor": "skdp.neural_network",
     "DPPCA": "skdp.preprocessing",
+    "DPPoissonRegressor": "skdp.linear_model",
     "DPQuantileClipper": "skdp.preprocessing",
+    "DPQuantileRegressor": "skdp.linear_model",
     "DPRobustClassifier": "skdp.linear_model",
     "DPSimpleImputer": "skdp.preprocessing",
     "DPSparseLinearRegression": "skdp.linear_model",

@@ -46,6 +46,11 @@ def kind_of(dtype: Any) -> str:
     return "date" if is_point or types.is_date(dtype) else "other"
 
 
+def is_exact(dtype: Any) -> bool:
+    """Whether cells of an Arrow type are the same text in every engine."""
+    return bool(arrow().types.is_integer(dtype)) or kind_of(dtype) == "string"
+
+
 def is_single(dtype: Any) -> bool:
     """Whether cells of an Arrow type are floats in single precision or less."""
     types = arrow().types

@@ -13,7 +13,7 @@ from skdp._floats import IntArray
 from skdp.data import Elsewhere
 from skdp.io._arrow import arrow
 from skdp.io._dask_parts import DaskParts, FileParts, FrameParts
-from skdp.io._parquet import BATCH_SIZE
+from skdp.io._parquet import BATCH_SIZE, check_stored
 from skdp.io._part import Request, RowsOf, StateOf, SumsOf
 from skdp.io._sent import sent
 from skdp.io._session import Snapshot
@@ -49,10 +49,17 @@ class DaskSource(TableSource):
         Column of the target; never a feature. None for predictions only.
     n_samples : int
         Declared number of records; public. Compared with the parts' own before a fit.
+        With `groups` that of users, and at least that of the parts' own.
     features : sequence of str or None, default=None
         Columns that are features. None: all others.
     columns : mapping, sequence, Range or None, default=None
         Declarations of `skdp.columns`, for an estimator that has none.
+    groups : str or None, default=None
+        Column of the ids of users, whole numbers or text, for models and steps with
+        ``privacy_unit="user"``; never a feature. Then `n_samples` is the declared
+        number of users, those without rows among them, and the number of rows is
+        private. Rows without an id are null records.
+        All rows come to the client then, in every pass.
     batch_size : int in [1, 2^20], default=16384
         Rows that are worked on at once. Changes no result.
 
@@ -90,23 +97,26 @@ class DaskSource(TableSource):
         n_samples: int,
         features: Sequence[str] | None = None,
         columns: Any = None,
+        groups: str | None = None,
         batch_size: int = BATCH_SIZE,
     ) -> None:
         arrow()
         _check_client(client)
         self._parts = _parts_of(records, client)
+        check_stored(groups, self._parts.files)
         self.has_fixed_order = self._parts.has_fixed_order
         super().__init__(
             target=target,
             n_samples=n_samples,
             features=features,
             columns=columns,
+            groups=groups,
             batch_size=batch_size,
         )
 
     @property
     def assumed_public(self) -> tuple[str, ...]:
-        return (*self._parts.assumed_public, *super().assumed_public)
+        return (*self._parts.assumed_public(self.groups), *super().assumed_public)
 
     @property
     def elsewhere(self) -> Elsewhere | None:

@@ -73,8 +73,7 @@ class DaskParts(ABC):
     # In words, for the record of a fit.
     kind: str
     has_fixed_order: bool
-    # Beyond `kind`.
-    assumed_public: tuple[str, ...] = ()
+    files: tuple[File, ...] = ()
     schema: Any
 
     def __init__(self, client: Any) -> None:
@@ -90,6 +89,10 @@ class DaskParts(ABC):
     @abstractmethod
     def _opened(self) -> list[Any]:
         """Futures of the parts, in the order in which their rows count."""
+
+    def assumed_public(self, groups: str | None) -> tuple[str, ...]:
+        """What a guarantee takes as given beyond `kind`, of records or of users."""
+        return ()
 
     @contextmanager
     def connected(self) -> Iterator[None]:
@@ -240,6 +243,7 @@ class FileParts(DaskParts):
         if isinstance(found, ValueError):
             raise found
         self.schema, self._pieces, self._states = found
+        self.files = tuple(self._states)
 
     def _opened(self) -> list[Any]:
         n = _PARTS_PER_THREAD * sum(self._client.nthreads().values())
@@ -312,6 +316,16 @@ def _cut(file: File) -> Iterator[Piece]:
         yield Piece(file, tuple(groups), n_rows)
 
 
+_ONE_RECORD = (
+    "that each row of the Dask data frame is one record, that its number of rows "
+    "depends on no record, and that no record makes its tasks fail"
+)
+_OWN_ROWS = (
+    "that which rows the Dask data frame has of a user, and what they hold, depends on "
+    "no other user, and that no record makes its tasks fail"
+)
+
+
 class FrameParts(DaskParts):
     """Partitions of a Dask data frame, computed once for a session.
 
@@ -323,10 +337,6 @@ class FrameParts(DaskParts):
 
     kind = "checksums of the partitions of a Dask data frame in each answer of a worker"
     has_fixed_order = False
-    assumed_public = (
-        "that each row of the Dask data frame is one record, that its number of rows "
-        "depends on no record, and that no record makes its tasks fail",
-    )
 
     def __init__(self, client: Any, frame: Any) -> None:
         super().__init__(client)
@@ -338,6 +348,9 @@ class FrameParts(DaskParts):
                 "Got others. Rename them: frame.rename(columns=str)."
             )
         self.schema = _schema(frame)
+
+    def assumed_public(self, groups: str | None) -> tuple[str, ...]:
+        return (_ONE_RECORD if groups is None else _OWN_ROWS,)
 
     def _opened(self) -> list[Any]:
         self._known = {}

@@ -31,7 +31,8 @@ class ParquetSource(TableSource):
     in `n_samples`. Of declared columns a value may be missing if that is declared.
 
     **Privacy.** The number of records, the names and types of columns, the list of
-    files, and how rows are divided into files and row groups are taken as public.
+    files, and how rows are divided into files and row groups are taken as public; with
+    `groups` the number of users is, and neither that of rows nor how they are divided.
     Sizes and checksums of the files' ends are compared before each pass and at the end,
     and never leave memory. See ``docs/large_data.md``.
 
@@ -44,10 +45,16 @@ class ParquetSource(TableSource):
         Column of the target; never a feature. None for predictions only.
     n_samples : int
         Declared number of records; public. Compared with the files' own before a fit.
+        With `groups` that of users, and at least that of the files' own.
     features : sequence of str or None, default=None
         Columns that are features. None: all others.
     columns : mapping, sequence, Range or None, default=None
         Declarations of `skdp.columns`, for an estimator that has none.
+    groups : str or None, default=None
+        Column of the ids of users, whole numbers or text, for models and steps with
+        ``privacy_unit="user"``; never a feature. Then `n_samples` is the declared
+        number of users, those without rows among them, and the number of rows is
+        private. Rows without an id are null records.
     batch_size : int in [1, 2^20], default=16384
         Rows that are read at once. Changes no result.
 
@@ -77,14 +84,17 @@ class ParquetSource(TableSource):
         n_samples: int,
         features: Sequence[str] | None = None,
         columns: Any = None,
+        groups: str | None = None,
         batch_size: int = BATCH_SIZE,
     ) -> None:
         self._files = listed(files)
+        check_stored(groups, self._files)
         super().__init__(
             target=target,
             n_samples=n_samples,
             features=features,
             columns=columns,
+            groups=groups,
             batch_size=batch_size,
         )
 
@@ -122,6 +132,15 @@ def schema_of(files: tuple[File, ...]) -> Any:
                 "types. Got others. Write them alike."
             )
     return arrow().schema(list(wanted))
+
+
+def check_stored(groups: str | None, files: tuple[File, ...]) -> None:
+    """Refuse ids in names of folders, of which numbers are read: 7 and 007 are one."""
+    if any(name == groups for file in files for name, _ in file.keys):
+        raise ValueError(
+            "The 'groups' argument must name a column within the files. Got one of "
+            f"their folders, {groups!r}. Write ids into the files."
+        )
 
 
 # Size, time of the last change, and a checksum of the end.

@@ -226,6 +226,8 @@ class PartTable:
     names: tuple[str, ...] = ()
     places: Places | None = None
     elsewhere: ClassVar[Elsewhere | None] = None
+    # Rows of users are not added up apart.
+    groups: ClassVar[None] = None
 
     @property
     def n_samples(self) -> int:

@@ -3,34 +3,83 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 import pandas as pd
 from sklearn.utils import get_tags
+
+from skdp._rows import RowsForEach
+from skdp.io._reading import Reading
+
+
+@dataclass(frozen=True)
+class _Taking:
+    """How a fitted model takes rows of a source; public.
+
+    Parameters
+    ----------
+    reading : Reading
+    is_named : bool
+        Whether columns have their names.
+    """
+
+    reading: Reading
+    is_named: bool
+
+    @classmethod
+    def of(cls, model: Any, X: Any) -> Self:
+        first = model
+        while hasattr(first, "steps"):
+            steps = [
+                step for _, step in first.steps if step not in (None, "passthrough")
+            ]
+            first = steps[0]
+        encoder = getattr(first, "encoder_", first)
+        declared = getattr(encoder, "columns_", None)
+        takes = get_tags(encoder).input_tags
+        reading = X.reading(
+            declared,
+            refuses_unknown=getattr(encoder, "handle_unknown", "") == "error",
+            allows_missing=declared is None and bool(takes.allow_nan),
+        )
+        return cls(reading, hasattr(first, "feature_names_in_"))
+
+    def rows(self, rows: Any) -> Any:
+        """Rows as read, as the model takes them."""
+        is_frame = isinstance(rows, pd.DataFrame)
+        return rows.to_numpy() if is_frame and not self.is_named else rows
 
 
 def rows_of(
     model: Any, X: Any, also: tuple[str, ...] = ()
 ) -> Iterator[tuple[Any, Any, Any]]:
     """One pass over rows as a fitted model takes them; within a session."""
-    first = model
-    while hasattr(first, "steps"):
-        steps = [step for _, step in first.steps if step not in (None, "passthrough")]
-        first = steps[0]
-    encoder = getattr(first, "encoder_", first)
-    declared = getattr(encoder, "columns_", None)
-    takes = get_tags(encoder).input_tags
-    reading = X.reading(
-        declared,
-        refuses_unknown=getattr(encoder, "handle_unknown", "") == "error",
-        allows_missing=declared is None and bool(takes.allow_nan),
-    )
-    is_named = hasattr(first, "feature_names_in_")
-    for rows, is_present, columns in X.rows(reading, also):
-        is_frame = isinstance(rows, pd.DataFrame)
-        if is_frame and not is_named:
-            rows = rows.to_numpy()
-        yield rows, is_present, columns
+    taking = _Taking.of(model, X)
+    for rows, is_present, columns in X.rows(taking.reading, also):
+        yield taking.rows(rows), is_present, columns
+
+
+def rows_of_each(
+    models: tuple[Any, ...], X: Any, also: tuple[str, ...] = ()
+) -> Iterator[tuple[RowsForEach, Any, Any]]:
+    """One pass over rows as each of several fitted models takes them.
+
+    A row that one of them could not read is present for none. Models that follow steps
+    of the source read what these do.
+    """
+    takings = [_Taking.of(model, X) for model in models]
+    shared = takings[0].reading
+    others = [name for taking in takings for name in taking.reading.names]
+    for rows, is_present, columns in X.rows(shared, (*others, *also)):
+        tables = []
+        for taking in takings:
+            own = rows
+            if taking.reading != shared:
+                own, could_be_read = taking.reading.cleaned(columns)
+                is_present = is_present & could_be_read
+            tables.append(taking.rows(own))
+        yield RowsForEach(tuple(tables)), is_present, columns
 
 
 def targets_too(X: Any) -> tuple[str, ...]:

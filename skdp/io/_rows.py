@@ -8,14 +8,17 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
-from skdp._floats import FloatArray
+from skdp._floats import FloatArray, IntArray
+from skdp._users import UsersToFit
 from skdp.data import Block, Elsewhere, MemorySource, Source, elsewhere
 from skdp.io._reading import Reading
 from skdp.io._steps import applied
 from skdp.io._table_source import TableSource
 from skdp.io._targets import Labels, Targets
+from skdp.io._users import FirstRows, LeastRows, Rows, Shares, UserIds, many
 from skdp.privacy._accounting import Budget
 from skdp.queries._plain_descent import PlainDescent
 from skdp.queries._plain_gradient import PlainGradient, PlainSums
@@ -99,8 +102,13 @@ class StreamSource:
     def __init__(self, rows: StreamRows, targets: Targets | None) -> None:
         self._rows, self._targets = rows, targets
         self.n_samples, self.n_features = rows.shape
-        # Of a part without records too.
-        self.largest_block = max(min(rows.table.batch_size, self.n_samples), 1)
+        self.is_of_users = rows.table.groups is not None
+        # Of a part without records too; how many rows users have is private.
+        most = rows.table.batch_size
+        if not self.is_of_users:
+            most = max(min(most, self.n_samples), 1)
+        self.largest_block = most
+        self._least: LeastRows | None = None
         self.is_row_major = not rows.is_sparse
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -109,13 +117,19 @@ class StreamSource:
 
     @property
     def elsewhere(self) -> Elsewhere | None:
-        """Where the records are added up; None if they come here."""
-        return self._rows.table.elsewhere
+        """Where the records are added up; None if they come here.
+
+        Rows of users do: only here it is known with which shares they count.
+        """
+        return None if self.is_of_users else self._rows.table.elsewhere
 
     @property
     def n_places(self) -> int:
-        """In how many places lies what is kept of the rows."""
-        return self._rows.table.n_places
+        """In how many places lies what is kept of the rows.
+
+        In none of users, whose rows may be many more than there are users.
+        """
+        return 0 if self.is_of_users else self._rows.table.n_places
 
     def nothing(self) -> Block:
         """A block of no records."""
@@ -126,14 +140,14 @@ class StreamSource:
     def gradient_sums(self, asked: PlainGradient) -> PlainSums | None:
         """Sums that are added up where the records are; None where they are not."""
         rows, targets = self._rows, self._targets
-        if targets is None or not rows.is_as_read:
+        if targets is None or self.is_of_users or not rows.is_as_read:
             return None
         return rows.table.gradient_sums(asked, rows.reading, targets)
 
     def descended(self, asked: PlainDescent) -> FloatArray | None:
         """Weights that are found where the records are; None where they are not."""
         rows, targets = self._rows, self._targets
-        if targets is None or not rows.is_as_read:
+        if targets is None or self.is_of_users or not rows.is_as_read:
             return None
         return rows.table.descended(asked, rows.reading, targets)
 
@@ -145,8 +159,11 @@ class StreamSource:
     def blocks(self) -> Iterator[Block]:
         """One pass over the records."""
         table, targets = self._rows.table, self._targets
-        also = () if targets is None or table.target is None else (table.target,)
-        for found, is_present, columns in table.rows(self._rows.reading, also):
+        shares = self._shares(table.groups)
+        for found, is_present, columns in self._read():
+            present: NDArray[Any] | None = None
+            if shares is not None:
+                present = shares.of(Rows(columns, is_present))
             encode, shown = self._rows.encode, self._rows.shown
             made, is_present = applied(encode, found, is_present, shown)
             X = as_rows(made, self._rows.dtype)
@@ -154,7 +171,38 @@ class StreamSource:
             if targets is not None:
                 y, is_known = targets(columns.column(table.target))
                 is_present = is_present & is_known
-            yield Block(*_nulled(X, y, is_present), is_present)
+            if present is None:
+                present = is_present
+            else:
+                present[~is_present] = 0.0
+            yield Block(*_nulled(X, y, is_present), present)
+
+    def _read(self) -> Iterator[tuple[Any, NDArray[np.bool_], Any]]:
+        """One pass over rows as the table gives them."""
+        table, targets = self._rows.table, self._targets
+        also = [table.target] if targets is not None else []
+        named = tuple(name for name in (*also, table.groups) if name is not None)
+        return table.rows(self._rows.reading, named)
+
+    def _shares(self, groups: str | None) -> Shares | None:
+        """With which shares rows count in one pass; None if they are records."""
+        if groups is None:
+            return None
+        users = self._rows.table.users
+        if not users.has_many:
+            return Shares(users, groups, None)
+        if self._rows.table.has_fixed_order:
+            return Shares(users, groups, FirstRows(users.n_users))
+        if self._least is None:
+            self._least = LeastRows.found(self._of_many(users, groups))
+        return Shares(users, groups, self._least.anew())
+
+    def _of_many(self, users: UserIds, groups: str) -> Iterator[tuple[IntArray, Rows]]:
+        """One pass over the rows of users that have many, and whose they are."""
+        for _, is_present, columns in self._read():
+            codes = users.codes(columns.column(groups))
+            places = many(users.counts[codes])
+            yield codes[places], Rows(columns, is_present).at(places)
 
 
 def as_rows(X: Any, dtype: Any) -> Any:
@@ -195,6 +243,7 @@ class PresentOnly:
         self.n_samples, self.n_features = source.n_samples, source.n_features
         self.largest_block = source.largest_block
         self.is_row_major = source.is_row_major
+        self.is_of_users = getattr(source, "is_of_users", False)
 
     @property
     def elsewhere(self) -> Elsewhere | None:
@@ -208,8 +257,12 @@ class PresentOnly:
             yield Block(block.X[real], block.y[real])
 
 
-def records(X: Any, y: Any, *, is_private: bool = True) -> Source:
-    """Rows with their targets as a source, in memory or not."""
+def records(
+    X: Any, y: Any, *, is_private: bool = True, users: UsersToFit | None = None
+) -> Source:
+    """Rows with their targets as a source of records, in memory or not, or of users."""
+    if users is not None:
+        return users.source(X, y)
     if not isinstance(X, StreamRows):
         return MemorySource(X, y)
     source = X.with_targets(y)

@@ -6,20 +6,24 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import is_classifier
+from sklearn.metrics import mean_tweedie_deviance
 
 from skdp._floats import FloatArray
 from skdp._rows import rows_in_places
 from skdp.data import Elsewhere
-from skdp.io._passes import rows_of, targets_too
+from skdp.io._passes import rows_of, rows_of_each, targets_too
 from skdp.io._rows import check_kind
 from skdp.io._table_source import TableSource
 from skdp.io._targets import Labels, Numbers
 
 
 def score_of(model: Any, X: TableSource) -> float:
-    """Accuracy of a classifier, R² of a regressor, over what is no null record."""
+    """Accuracy of a classifier, R² or D² of a regressor, without null records."""
     X.target_kind()
-    return _accuracy(model, X) if is_classifier(model) else _r2(model, X)
+    if is_classifier(model):
+        return _accuracy(model, X)
+    power = getattr(model, "_deviance_power", None)
+    return _r2(model, X) if power is None else _d2(model, X, power)
 
 
 def _accuracy(model: Any, X: TableSource) -> float:
@@ -45,8 +49,25 @@ def _r2(model: Any, X: TableSource) -> float:
     return float(1 - wrong_squares / (squares - total**2 / max(n, 1)))
 
 
+def _d2(model: Any, X: TableSource, power: int) -> float:
+    """Deviances about the mean are those about 1, less the mean's own, n times."""
+    numbers, sums = Numbers(), np.zeros(4)
+    for rows, is_present, columns in rows_of(model, X, targets_too(X)):
+        y, is_known = numbers(columns.column(X.target))
+        there = is_present & is_known
+        if not there.any():
+            continue
+        y, found, n = y[there], model.predict(rows)[there], int(there.sum())
+        left = mean_tweedie_deviance(y, found, power=power)
+        about_one = mean_tweedie_deviance(y, np.ones(n), power=power)
+        sums += [n, y.sum(), n * left, n * about_one]
+    count, total, wrong, about_one = sums
+    of_mean = mean_tweedie_deviance([total / max(count, 1)], [1.0], power=power)
+    return float(1 - wrong / (about_one - count * of_mean))
+
+
 class SourceScores:
-    """Records of a source, for what asks what a model is worth on them.
+    """Records of a source, for what asks what a model is worth on them, or several.
 
     Parameters
     ----------
@@ -67,9 +88,13 @@ class SourceScores:
         return self.X.elsewhere if self.X.is_shared else None
 
     def statistic(self, scorer: Any, model: Any) -> FloatArray:
-        """The exact statistic of a fitted model on what is no null record. Private."""
+        """The exact statistic on what is no null record. Private.
+
+        Of a fitted model, or of a tuple of them that are compared.
+        """
         total, read = np.zeros(scorer.size), _targets_of(scorer, model)
-        for rows, is_present, columns in rows_of(model, self.X, targets_too(self.X)):
+        passed = rows_of_each if isinstance(model, tuple) else rows_of
+        for rows, is_present, columns in passed(model, self.X, targets_too(self.X)):
             y, is_known = read(columns.column(self.X.target))
             there = is_present & is_known
             if not there.any():
@@ -94,6 +119,11 @@ def scores_of(
             "The 'epsilon' argument must be finite with a source. Got inf. Use "
             "model.score(source), which is not private."
         )
+    if X.groups is not None:
+        raise ValueError(
+            "The source must be of records for a private score, without groups=. Got "
+            "one of users. Make another source without groups."
+        )
     read = _targets_of(scorer, model)
     check_kind(X, read.kind, "The targets of a score")
     return SourceScores(X)
@@ -101,6 +131,8 @@ def scores_of(
 
 def _targets_of(scorer: Any, model: Any) -> Labels | Numbers:
     classes = getattr(scorer, "classes", None)
-    if classes is None and is_classifier(model):
+    if classes is None and isinstance(model, tuple):
+        classes = np.concatenate([each.classes_ for each in model])
+    elif classes is None and is_classifier(model):
         classes = model.classes_
     return Numbers() if classes is None else Labels(np.unique(np.asarray(classes)))

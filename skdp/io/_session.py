@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any, Protocol
 
 from skdp.exceptions import SourceError
+from skdp.io._users import UserIds
 
 _FAILED = (
     "A source could not be read to the end, or changed meanwhile. What was committed "
@@ -44,14 +45,23 @@ class Session:
     Parameters
     ----------
     snapshot : Snapshot
-    n_samples : int
-        Rows of every pass.
     label : str
         Who reads; empty to print nothing.
+
+    Attributes
+    ----------
+    n_rows : int
+        Of every pass, as they were counted before the first one.
+    users : UserIds or None
+        Whose the rows are, counted then too; None of records. Private, and so is
+        `n_rows` then.
     """
 
-    def __init__(self, snapshot: Snapshot, n_samples: int, label: str = "") -> None:
-        self.snapshot, self._n_samples, self._label = snapshot, n_samples, label
+    users: UserIds | None = None
+
+    def __init__(self, snapshot: Snapshot, label: str = "") -> None:
+        self.snapshot, self._label = snapshot, label
+        self.n_rows = 0
         self.has_read = False
         self.kept: dict[str, Any] = {}  # for as long as the snapshot holds; private
         self._n_passes = 0
@@ -67,16 +77,18 @@ class Session:
             )
 
     def counted(self, batches: Iterator[Any]) -> Iterator[Any]:
-        """One pass: a snapshot that still holds, and as many rows as were declared."""
+        """One pass: a snapshot that still holds, and as many rows as were counted."""
         with self._pass():
-            done, clock = 0, _Clock(self._label, self._n_passes, self._n_samples)
+            # How many rows users have is private.
+            label = self._label if self.users is None else ""
+            done, clock = 0, _Clock(label, self._n_passes, self.n_rows)
             for batch in batches:
                 done += len(batch)
-                if done > self._n_samples:
+                if done > self.n_rows:
                     raise SourceError(_FAILED)
                 yield batch
                 clock.show(done)
-            if done < self._n_samples:
+            if done < self.n_rows:
                 raise SourceError(_FAILED)
 
     def answered(
@@ -88,7 +100,7 @@ class Session:
         """
         with self._pass(is_checked=checks):
             n_rows, answer = ask()
-            if n_rows != self._n_samples:
+            if n_rows != self.n_rows:
                 raise SourceError(_FAILED)
             return answer
 

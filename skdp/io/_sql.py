@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from skdp._floats import FloatArray
 from skdp._validation import check_bool, check_count
 from skdp.data import Block
-from skdp.io._arrow import arrow, is_narrow, kind_of
+from skdp.io._arrow import arrow, is_exact, is_narrow, kind_of
 from skdp.io._duckdb import DuckDB
 from skdp.io._engine import Cell, Engine, quoted
 from skdp.io._parquet import BATCH_SIZE
@@ -33,6 +33,10 @@ _IS_RECORD = "is a record"
 _ONE_RECORD = (
     "that each row of the query is one record, that the number of rows depends on no "
     "record, and that no record makes the query fail"
+)
+_OWN_ROWS = (
+    "that which rows the query gives of a user, and what they hold, depends on no "
+    "other user, and that no record makes the query fail"
 )
 _OWN_ID = "that the id of a record depends on nothing else of any record"
 _UNREADABLE = (
@@ -65,13 +69,19 @@ class SqlSource(TableSource):
         feature. None for predictions only. In PostgreSQL and Spark expressions are
         columns or conditions.
     n_samples : int
-        Declared number of rows, without `where`; public. Compared with COUNT(*).
+        Declared number of rows, without `where`; public. Compared with COUNT(*). With
+        `groups` that of users, and at least that of the table's own.
     features : sequence of str, mapping of str to str, or None, default=None
         Columns that are features; a mapping gives SQL expressions of the columns of one
         row by name. Where an expression fails its value is missing. None: all columns
         but the target.
     columns : mapping, sequence, Range or None, default=None
         Declarations of `skdp.columns`, for an estimator that has none.
+    groups : str or None, default=None
+        Column of the ids of users, whole numbers or text, for models and steps with
+        ``privacy_unit="user"``; never a feature. Then `n_samples` is the declared
+        number of users, those without rows among them, and the number of rows is
+        private. Rows without an id are null records.
     where : str or None, default=None
         SQL condition on the columns of one row.
     order_by : str or None, default=None
@@ -130,6 +140,7 @@ class SqlSource(TableSource):
         n_samples: int,
         features: Sequence[str] | Mapping[str, str] | None = None,
         columns: Any = None,
+        groups: str | None = None,
         where: str | None = None,
         order_by: str | None = None,
         record_id: str | None = None,
@@ -152,6 +163,7 @@ class SqlSource(TableSource):
             self._cells = refused(self._own, _UNREADABLE)
             self._condition = None if where is None else self._checked(where)
             if record_id is not None:
+                _check_of_records(groups)
                 self._check_id(record_id, table)
                 self.is_permutable = True
             target = self._made(target, features)
@@ -160,6 +172,7 @@ class SqlSource(TableSource):
                 n_samples=n_samples,
                 features=None if features is None else list(features),
                 columns=columns,
+                groups=groups,
                 batch_size=batch_size,
             )
         self._check_order()
@@ -169,7 +182,7 @@ class SqlSource(TableSource):
         facts = super().assumed_public
         facts += self._engine.assumed
         if self._is_declared:
-            facts += (_ONE_RECORD,)
+            facts += (_ONE_RECORD if self.groups is None else _OWN_ROWS,)
         return facts if self._id is None else (*facts, _OWN_ID)
 
     def _accept(self, session: Session) -> None:
@@ -193,7 +206,7 @@ class SqlSource(TableSource):
         engine, known = self._engine, self._cells.get(name)
         is_id = (
             known is not None
-            and _is_exact(known.dtype)
+            and is_exact(known.dtype)
             and self._relation == refused(lambda: engine.table(table), _UNREADABLE)
             and refused(lambda: engine.is_stored_table(self._relation), _UNREADABLE)
             and refused(lambda: engine.is_key(self._relation, name), _UNREADABLE)
@@ -208,7 +221,7 @@ class SqlSource(TableSource):
 
     def _features(self, given: Sequence[str] | None) -> tuple[str, ...]:
         if given is None:
-            others = (self.target, self._id)
+            others = (self.target, self._id, self.groups)
             given = [name for name in self._schema.names if name not in others]
         if self._id is not None and self._id in (self.target, *given):
             raise ValueError(
@@ -451,6 +464,14 @@ class _Transaction:
         self.engine.check()
 
 
+def _check_of_records(groups: str | None) -> None:
+    if groups is not None:
+        raise ValueError(
+            "The 'record_id' must be left out with 'groups': no solver goes through "
+            f"the rows of users in an order. Got groups={groups!r}."
+        )
+
+
 def _engine_of(connection: Any) -> Engine:
     """The engine that a connection is to."""
     # By name: no engine need be installed for another.
@@ -467,8 +488,3 @@ def _engine_of(connection: Any) -> Engine:
         f"{type(connection).__name__}. Use duckdb.connect(path), "
         "adbc_driver_postgresql.dbapi.connect(uri), or SparkSession.builder."
     )
-
-
-def _is_exact(dtype: Any) -> bool:
-    """Whether cells of an Arrow type are the same text in every engine."""
-    return bool(arrow().types.is_integer(dtype)) or kind_of(dtype) == "string"

@@ -23,6 +23,7 @@ from skdp.io._predict_to import check_place, predict_to
 from skdp.io._reading import Reading, declared_at, reading_of
 from skdp.io._session import Session, Snapshot, refused
 from skdp.io._steps import Step, of_step
+from skdp.io._users import NO_PLACES_OF_USERS, UserIds, check_groups
 from skdp.queries._plain_descent import PlainDescent
 from skdp.queries._plain_gradient import PlainGradient, PlainSums
 
@@ -44,11 +45,13 @@ class TableSource(ABC):
     Attributes
     ----------
     shape : (int, int)
-        Declared number of records, and number of features.
+        Declared number of records, or of users, and number of features.
     feature_names : tuple of str
     dtypes : dict of str to str
         Of the features, in words of Arrow.
     target : str or None
+    groups : str or None
+        The column that says whose each row is, of a source of users.
     columns : mapping, sequence, Range or None
         As declared.
     is_ordered : bool
@@ -75,9 +78,10 @@ class TableSource(ABC):
         features: Sequence[str] | None,
         columns: Any,
         batch_size: int,
+        groups: str | None = None,
     ) -> None:
-        self.target, self.columns = target, columns
-        self.n_samples = self._n_rows = check_count("n_samples", n_samples)
+        self.target, self.columns, self.groups = target, columns, groups
+        self.n_samples = self._n_declared = check_count("n_samples", n_samples)
         self.batch_size = check_count("batch_size", batch_size, high=1 << 20)
         self._declared = None if columns is None else as_declared(columns)
         self._steps: tuple[Step, ...] = ()
@@ -86,6 +90,7 @@ class TableSource(ABC):
         self._schema: Any = self._opened_schema()
         self._names = self._features(features)
         self._check_target()
+        self._check_groups()
         self._snapshot = self._taken()
 
     # ------------------------------------------------- what a kind of source provides
@@ -125,7 +130,7 @@ class TableSource(ABC):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Numbers of records, as declared, and of features."""
+        """Numbers of records, as declared, or of users, and of features."""
         return self.n_samples, self.stand_in().shape[1]
 
     def __len__(self) -> int:
@@ -149,7 +154,8 @@ class TableSource(ABC):
 
     def __repr__(self) -> str:
         n, d = self.shape
-        return f"{type(self).__name__}({n:,} records, {d} features)"
+        unit = "records" if self.groups is None else "users"
+        return f"{type(self).__name__}({n:,} {unit}, {d} features)"
 
     # ------------------------------------------------------------ what a source is not
 
@@ -239,6 +245,8 @@ class TableSource(ABC):
         ValueError
             If records have no places that no other record changes.
         """
+        if self.groups is not None:
+            raise ValueError(NO_PLACES_OF_USERS)
         if self.has_fixed_order:
             other = self._copied()
         elif self.is_permutable:
@@ -247,7 +255,7 @@ class TableSource(ABC):
             raise ValueError(NO_PLACES)
         # Its places are those of one order.
         other.has_fixed_order, other.is_permutable = True, False
-        whole = Places.all(self._n_rows) if self._places is None else self._places
+        whole = Places.all(self._n_declared) if self._places is None else self._places
         other._places = whole.taking(positions)
         other.n_samples = len(other._places)
         return other
@@ -298,6 +306,13 @@ class TableSource(ABC):
         yield from rows_of(some, reading, self._steps)
 
     @property
+    def users(self) -> UserIds:
+        """Whose the rows are, in the session that goes on. Private."""
+        (session,) = self._reads
+        assert session.users is not None  # since there are `groups`
+        return session.users
+
+    @property
     def elsewhere(self) -> Elsewhere | None:
         """Where the records are added up; None if they come here."""
         return None
@@ -337,7 +352,7 @@ class TableSource(ABC):
         if self._reads:
             self._reads[0].check_own()
             return call()
-        session = Session(self._snapshot, self._n_rows, label)
+        session = Session(self._snapshot, label)
         problem: BaseException | None = None
         self._reads.append(session)
         try:
@@ -357,21 +372,38 @@ class TableSource(ABC):
         raise told from None
 
     def _accept(self, session: Session) -> None:
-        """Refuse what is not as declared; looks at counts only."""
+        """Refuse what is not as declared; looks at counts only, and at ids of users."""
         message = (
             "The data of a source must be as they were when it was made, and "
             "'n_samples' must be their number of rows. Got other data or another "
             "number. Make the source anew, with the right n_samples."
         )
         refused(session.snapshot.check, message)
-        if refused(self._count, message) != self._n_rows:
+        session.n_rows = refused(self._count, message)
+        if self.groups is not None:
+            session.users = self._counted_users(self.groups)
+        elif session.n_rows != self._n_declared:
             raise ValueError(message)
 
+    def _counted_users(self, name: str) -> UserIds:
+        """The users, by a pass over their ids; more than are declared are refused."""
+        message = (
+            "The ids of a source must be readable, and 'n_samples' must be at least "
+            "their number: that of users, those without rows among them. Got others, "
+            "or more. Make the source anew, with the right n_samples."
+        )
+
+        ids = (columns.column(0) for columns, _ in self._scan((name,)))
+        users: UserIds = refused(lambda: UserIds.counted(ids), message)
+        if users.n_users > self._n_declared:
+            raise ValueError(message)
+        return users
+
     def _features(self, given: Sequence[str] | None) -> tuple[str, ...]:
-        """Names of features; the target is none."""
+        """Names of features; neither the target nor the ids of users are any."""
         known = list(self._schema.names)
         if given is None:
-            given = [name for name in known if name != self.target]
+            given = [name for name in known if name not in (self.target, self.groups)]
         names = tuple(given)
         strange = [name for name in names if name not in known]
         if strange or len(set(names)) < len(names) or not names:
@@ -384,6 +416,11 @@ class TableSource(ABC):
                 "The target must not be a feature. Got it among 'features'. Leave it "
                 "out of them."
             )
+        if self.groups is not None and self.groups in (self.target, *names):
+            raise ValueError(
+                "The column of 'groups' must be neither the target nor a feature. Got "
+                f"{self.groups!r}. Leave it out of them."
+            )
         return names
 
     def _check_target(self) -> None:
@@ -392,6 +429,16 @@ class TableSource(ABC):
                 f"The 'target' argument must name a column of the source. Got "
                 f"{self.target!r}. Its columns are {self._schema.names}."
             )
+
+    def _check_groups(self) -> None:
+        if self.groups is None:
+            return
+        if self.groups not in self._schema.names:
+            raise ValueError(
+                f"The 'groups' argument must name a column of the source. Got "
+                f"{self.groups!r}. Its columns are {self._schema.names}."
+            )
+        check_groups(self._schema.field(self.groups).type, self.groups)
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,7 @@ def fit_through(model: Model, X: Any, y: Any, fit: Callable[[], Any]) -> Model:
 def _fit_source(model: Any, X: TableSource, y: Any, fit: Callable[[], Any]) -> None:
     refuse_targets(y)
     given = model.get_params(deep=False)
+    _check_unit(given, X)
     label = type(model).__name__ if given.get("verbose") else ""
     before = dict(vars(model))
     takes_columns = "columns" in given and X.columns is not None
@@ -62,6 +63,18 @@ def _fit_source(model: Any, X: TableSource, y: Any, fit: Callable[[], Any]) -> N
     if record is not None:
         public = dict.fromkeys((*record.assumed_public, *X.assumed_public))
         model.privacy_ = replace(record, assumed_public=tuple(public))
+
+
+def _check_unit(given: dict[str, Any], X: TableSource) -> None:
+    """Refuse a source of users for an estimator that takes rows for records."""
+    takes_users = "epsilon" not in given or given.get("privacy_unit") == "user"
+    if X.groups is None or takes_users:
+        return
+    raise ValueError(
+        "The source must be without groups= for an estimator that protects records. "
+        "Got one of users. Use an estimator with privacy_unit='user' to protect all "
+        "rows of a user together, or leave groups out of the source."
+    )
 
 
 def refuse_targets(y: Any) -> None:

@@ -16,7 +16,7 @@ from skdp._base import PrivateEstimator
 from skdp._floats import FloatArray
 from skdp._forecast import Forecast, Signal, relaxed, warn_of_noise
 from skdp._output import in_dtype
-from skdp._users import Users
+from skdp._users import UsersToFit
 from skdp._validation import check_data_norm, check_real
 from skdp.data import Centring, Source
 from skdp.io._rows import StreamRows, records
@@ -66,17 +66,15 @@ _UNCLIPPED_THEN = (
 _PATHS = ("coef_path_", "intercept_path_")
 
 
-def n_units(X: Any, users: Users | None, n_parts: int | None = None) -> int:
+def n_units(X: Any, users: UsersToFit | None, n_parts: int | None = None) -> int:
     """How many records there are, in all parts of a stream, or users; public."""
     if users is not None:
         return users.n_users
     return int(X.shape[0]) * (n_parts or 1)
 
 
-def _source(X: Any, y: Any, users: Users | None, budget: Budget) -> Source:
-    if users is not None:
-        return users.source(X, y)
-    return records(X, y, is_private=budget.is_finite)
+def _source(X: Any, y: Any, users: UsersToFit | None, budget: Budget) -> Source:
+    return records(X, y, is_private=budget.is_finite, users=users)
 
 
 class DPEstimator(TakesSources, PrivateEstimator):
@@ -110,7 +108,8 @@ class DPEstimator(TakesSources, PrivateEstimator):
             declared.
         groups : array-like of shape (n_samples,) or None, default=None
             With ``privacy_unit="user"`` whose each row is: integers or texts, none
-            missing. A categorical declares users without rows as well.
+            missing. A categorical declares users without rows as well. Left out with
+            a source, which names the column of ids.
 
         Returns
         -------
@@ -146,9 +145,9 @@ class DPEstimator(TakesSources, PrivateEstimator):
         """What each declared column adds to a prediction, as a curve or table.
 
         Of a classifier, to the raw prediction (`decision_function`); of a regressor, in
-        units of the target. Post-processing of ``coef_``; see `TableEncoder.effects`.
-        With preconditioning they are those of rows within ``row_norm_``; what longer
-        rows add is shortened as these are.
+        units of the target, or to the logarithm of a mean. Post-processing of
+        ``coef_``; see `TableEncoder.effects`. With preconditioning they are those of
+        rows within ``row_norm_``; what longer rows add is shortened as these are.
 
         Returns
         -------
@@ -298,7 +297,7 @@ class DPEstimator(TakesSources, PrivateEstimator):
         alpha: float,
         budget: Budget,
         assumed_public: tuple[str, ...],
-        users: Users | None = None,
+        users: UsersToFit | None = None,
         n_parts: int | None = None,
     ) -> tuple[Solution, LinearObjective, PrivacyRecord]:
         """Plan, commit, ask: everything about privacy in one place.

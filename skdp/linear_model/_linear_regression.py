@@ -165,5 +165,5 @@ class DPLinearRegression(HasEstimates, LinearRegressor):
         self.verbose = verbose
 
     def _target_units(self) -> tuple[float, float]:
-        _, _, middle, scale = self._scaling()
-        return middle, scale
+        units = self._units()
+        return units.start, units.size

@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 from skdp._configured import Checks, Configured, Given
 from skdp._validation import check_real
 from skdp.exceptions import Refused
-from skdp.losses import SquaredLoss
 from skdp.objectives import LinearObjective
 from skdp.preprocessing._table_plan import Encoding
 from skdp.privacy import Budget
@@ -97,7 +96,8 @@ def preconditioned(
     _check_possible(named, objective, budget)
     g = len(encoding.blocks)
     strength = strength_of(objective.n_telling, budget, objective.adjacency)
-    n_intervals = TARGET_INTERVALS if isinstance(objective.loss, SquaredLoss) else 0
+    moves = objective.loss.form.moves_with_targets
+    n_intervals = TARGET_INTERVALS if moves else 0
     share, reads_columns = given.share, True
     if share is None:
         share, reads_columns = share_of_states(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -20,7 +21,7 @@ from skdp.io._takes import fit_through
 from skdp.linear_model._base import DPEstimator
 from skdp.linear_model._parts import takes_parts
 from skdp.linear_model._rows import public_facts, rows_to_fit, rows_to_predict
-from skdp.losses import SquaredLoss
+from skdp.losses import Loss, SquaredLoss
 from skdp.objectives import LinearObjective
 from skdp.privacy import Budget
 from skdp.solvers import Solution
@@ -30,11 +31,41 @@ from skdp.solvers._stream import one_part
 _RESIDUAL_BOUND = 2.0
 
 
-class LinearRegressor(RegressorMixin, DPEstimator):
-    """A linear model of the mean squared error, of targets within public bounds.
+@dataclass(frozen=True)
+class Units:
+    """Public units in which a loss has targets and raw predictions.
 
-    A subclass documents the parameters.
+    A target y is ``(y - middle) / scale`` to the loss, and its raw prediction z is
+    ``start + size * z`` to the user. Penalties of weights are `per_alpha` times those
+    of the user's weights.
+
+    Parameters
+    ----------
+    low, high : float
+        Bounds that targets are clipped to.
+    middle, scale : float
+    start, size : float
+    per_alpha : float
     """
+
+    low: float
+    high: float
+    middle: float
+    scale: float
+    start: float
+    size: float
+    per_alpha: float = 1.0
+
+
+class LinearRegressor(RegressorMixin, DPEstimator):
+    """A linear model of targets within public bounds; of the mean squared error.
+
+    A subclass documents the parameters. One of another loss has `_loss` and `_units` of
+    its own.
+    """
+
+    # Whether targets are clipped where no row is: a loss that knows the bounds.
+    _always_clips = False
 
     @property
     def _is_penalised(self) -> bool:
@@ -86,13 +117,9 @@ class LinearRegressor(RegressorMixin, DPEstimator):
     ) -> Self:
         budget = self._check_privacy_params()
         check_bool("fit_intercept", self.fit_intercept)
-        alpha = check_alpha(self.alpha)
-        self._scaling()
+        loss, alpha = self._loss(budget), self._penalty()
         users = users_to_fit(self, X, groups, budget)
         X = rows_to_fit(self, X, budget, users, n_parts or 1)
-        loss = SquaredLoss(math.inf)
-        if budget.is_finite:
-            loss = SquaredLoss(_RESIDUAL_BOUND, target_bound=1.0)
         y = self._targets_of_part(X, y)
         solution, objective, record = self._solve(
             X, y, loss, alpha, budget, public_facts(self.columns, users), users, n_parts
@@ -101,39 +128,49 @@ class LinearRegressor(RegressorMixin, DPEstimator):
         self.privacy_ = record
         return self
 
-    def _scaling(self) -> tuple[float, float, float, float]:
-        """Bounds of targets, and what brings them to [-1, 1]: middle and scale."""
+    def _loss(self, budget: Budget) -> Loss:
+        """In units of `_units`; without bounds if nothing is private."""
+        if not budget.is_finite:
+            return SquaredLoss(math.inf)
+        return SquaredLoss(_RESIDUAL_BOUND, target_bound=1.0)
+
+    def _units(self) -> Units:
+        """What brings targets to [-1, 1], and predictions back."""
         low, high = check_target_bounds(self.target_bounds)
         middle = low / 2 + high / 2 if self.fit_intercept else 0.0
-        return low, high, middle, max(abs(low - middle), abs(high - middle))
+        scale = max(abs(low - middle), abs(high - middle))
+        return Units(low, high, middle, scale, start=middle, size=scale)
+
+    def _penalty(self) -> float:
+        """Of the weights inside."""
+        return check_alpha(self.alpha) * self._units().per_alpha
 
     def _targets_of_part(self, X: Any, y: Any) -> Any:
-        low, high, middle, scale = self._scaling()
-        is_finite = Budget(self.epsilon, self.delta).is_finite
+        units, budget = self._units(), Budget(self.epsilon, self.delta)
+        clips = budget.is_finite or self._always_clips
         refuse_several_targets(y, "MultiOutputRegressor")
 
         def scaled(y: FloatArray) -> FloatArray:
-            y = np.clip(y, low, high) if is_finite else y
-            return np.asarray((y - middle) / scale)
+            y = np.clip(y, units.low, units.high) if clips else y
+            return np.asarray((y - units.middle) / units.scale)
 
         return targets_of(self, X, y, scaled)
 
     def _keep_weights(
         self, solution: Solution, objective: LinearObjective, dtype: Any
     ) -> None:
-        _, _, middle, scale = self._scaling()
+        start, size = self._units().start, self._units().size
         coef, intercept = solution.unpack(objective)
-        self.coef_ = in_dtype(scale * coef[0], dtype)
-        self.intercept_ = float(in_dtype(middle + scale * intercept[0], dtype))
+        self.coef_ = in_dtype(size * coef[0], dtype)
+        self.intercept_ = float(in_dtype(start + size * intercept[0], dtype))
         path = solution.unpack_path(objective)
-        own = [(scale * w[0], middle + scale * b[0]) for w, b in path]
+        own = [(size * w[0], start + size * b[0]) for w, b in path]
         self._keep_path(own, dtype)
 
     def _planned_objective(
         self, n_samples: int, n_features: int, budget: Budget
     ) -> LinearObjective:
-        loss = SquaredLoss(_RESIDUAL_BOUND, target_bound=1.0)
-        alpha = check_alpha(self.alpha)
+        loss, alpha = self._loss(budget), self._penalty()
         return self._objective(loss, n_samples, n_features, alpha, budget)
 
     def predict(self, X: Any) -> np.ndarray:
@@ -151,6 +188,9 @@ class LinearRegressor(RegressorMixin, DPEstimator):
         -------
         ndarray of shape (n_samples,)
         """
+        return self._raw(X)
+
+    def _raw(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
         X = rows_to_predict(self, X)
         return self._products(X, self.coef_[:, None])[:, 0] + self.intercept_

@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 from skdp._base import PUBLIC_OF_DECLARED, PUBLIC_OF_TABLES, of_users
 from skdp._input import check_rows
-from skdp._users import Users
+from skdp._users import UsersToFit
 from skdp.io._rows import StreamRows
 from skdp.io._table_source import TableSource
 from skdp.io._takes import shown
@@ -27,7 +27,7 @@ _MOST_CURVES = 100
 
 
 def knots_within(
-    budget: Budget, adjacency: str, users: Users | None = None, n_parts: int = 1
+    budget: Budget, adjacency: str, users: UsersToFit | None = None, n_parts: int = 1
 ) -> KnotRule:
     """How fine the noise of a budget lets curves be; public facts only.
 
@@ -137,7 +137,7 @@ def encoder_of(columns: Any) -> TableEncoder:
     return TableEncoder(columns, numeric="linear" if several else "hats")
 
 
-def public_facts(columns: Any, users: Users | None = None) -> tuple[str, ...]:
+def public_facts(columns: Any, users: UsersToFit | None = None) -> tuple[str, ...]:
     """What a guarantee about the rows takes as public."""
     facts = PUBLIC_OF_TABLES if columns is None else PUBLIC_OF_DECLARED
     return facts if users is None else of_users(facts)
@@ -147,7 +147,7 @@ def rows_to_fit(
     model: Any,
     X: Any,
     budget: Budget,
-    users: Users | None = None,
+    users: UsersToFit | None = None,
     n_parts: int = 1,
 ) -> Any:
     """Checked rows of numbers, of a declared table encoded ones.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from skdp._forecast import Signal
-from skdp.losses import SquaredLoss
+from skdp.losses import Loss, SquaredLoss
 from skdp.losses._weighted import typical_curvature
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
@@ -35,7 +35,7 @@ def _dense(objective: LinearObjective, budget: Budget) -> Signal:
         size = objective.n_columns * (objective.n_columns + 3) // 2  # all moments
     law = LAWS["spherical" if budget.delta == 0 else "gaussian"]
     deviation = deviation_once(law, budget, size)
-    curvature = typical_curvature(loss) * data_norm**2 / objective.n_features
+    curvature = _curvature(loss) * data_norm**2 / objective.n_features
     noise = _sensitivity(objective) * deviation / (objective.n_samples * curvature)
     return Signal(
         coefficient_noise=noise,
@@ -63,7 +63,7 @@ def _sparse(objective: LinearObjective, k: int, budget: Budget) -> Signal:
         deviation = deviation_once(LAWS["gaussian"], budget, 1)
     entry = objective.entry_bound
     record = _sensitivity(objective) / objective.data_norm
-    curvature = typical_curvature(loss)
+    curvature = _curvature(loss)
     noise = record * deviation * spread / (objective.n_samples * curvature)
     return Signal(
         coefficient_noise=noise / entry,
@@ -71,6 +71,12 @@ def _sparse(objective: LinearObjective, k: int, budget: Budget) -> Signal:
         n_records=objective.n_samples,
         constant_from=_SPARSE,
     )
+
+
+def _curvature(loss: Loss) -> float:
+    """Of a record, on average; of numbers at most 1, however sharp a kink may be."""
+    bend = typical_curvature(loss)
+    return min(bend, 1.0) if loss.form.is_of_numbers else bend
 
 
 def _sensitivity(objective: LinearObjective) -> float:

@@ -21,6 +21,19 @@ class Form(IntEnum):
     ERROR = 3  # raw - y, clipped to the first constant after y to the second
     STEP = 4  # of a rounded step: -sign expit(raw) expit(-raw)
     CAUCHY = 5  # e / (1 + (e / first constant)^2) with e = raw - sign
+    POISSON = 6  # exp(raw - first), from the second up to 1, minus y clipped alike
+    QUANTILE = 7  # of a rounded step at y: the level, and half the width
+    GAMMA = 8  # 1 - y exp(-raw - first), at least 1 - second; raw within the first
+
+    @property
+    def is_of_numbers(self) -> bool:
+        """Whether targets are numbers, not labels."""
+        return self in (Form.ERROR, Form.POISSON, Form.QUANTILE, Form.GAMMA)
+
+    @property
+    def moves_with_targets(self) -> bool:
+        """Whether targets in other units make raw predictions in the same units."""
+        return self in (Form.ERROR, Form.QUANTILE)
 
 
 class Loss(Protocol):

@@ -11,6 +11,7 @@ from skdp.losses._plain import COEFFICIENTS, FARTHEST, SHRINK, SQUARINGS
 # Plain integers, which compiled code takes as constants.
 _SIGMOID, _SOFTMAX, _HINGE = int(Form.SIGMOID), int(Form.SOFTMAX), int(Form.HINGE)
 _STEP, _CAUCHY = int(Form.STEP), int(Form.CAUCHY)
+_POISSON, _QUANTILE, _GAMMA = int(Form.POISSON), int(Form.QUANTILE), int(Form.GAMMA)
 
 
 @compiled_exactly
@@ -24,6 +25,29 @@ def weight_of(constants, y):
         if y == k - 2:
             weight = constants[k]
     return weight
+
+
+@compiled_exactly
+def _below(form, constants, raw):
+    """Of which number t a loss of amounts needs exp(-t); at least 0."""
+    if form == _POISSON:
+        return max(constants[0] - raw, 0.0)
+    return min(max(raw + constants[0], 0.0), 2.0 * constants[0])
+
+
+@compiled_exactly
+def _of_amount(form, constants, y, power):
+    """Residual of an amount, of the exponential that it needs."""
+    if form == _POISSON:
+        return max(power, constants[1]) - min(max(y, constants[1]), 1.0)
+    return 1.0 - min(max(y, 1.0) * power, constants[1])
+
+
+@compiled_exactly
+def _of_quantile(constants, y, raw):
+    error = raw - min(max(y, -1.0), 1.0)
+    rising = error * (0.5 / constants[1]) + 0.5
+    return min(max(rising, 0.0), 1.0) - constants[0]
 
 
 @compiled
@@ -45,6 +69,11 @@ def _unweighted_of_one(form, constants, y, raw):
         error = raw - (1.0 if y > 0.5 else -1.0)
         share = error / constants[0]
         return error / (1.0 + share * share)
+    if form == _QUANTILE:
+        return _of_quantile(constants, y, raw)
+    if form == _POISSON or form == _GAMMA:
+        power = math.exp(-_below(form, constants, raw))
+        return _of_amount(form, constants, y, power)
     if form == _HINGE:
         sign = 1.0 if y > 0.5 else -1.0
         slope = (1.0 + constants[0] - sign * raw) / (2.0 * constants[0])
@@ -106,6 +135,11 @@ def _plain_unweighted_of_one(form, constants, y, raw):
         error = raw - (1.0 if y > 0.5 else -1.0)
         share = error / constants[0]
         return error / (1.0 + share * share)
+    if form == _QUANTILE:
+        return _of_quantile(constants, y, raw)
+    if form == _POISSON or form == _GAMMA:
+        power = falling_exponential(_below(form, constants, raw))
+        return _of_amount(form, constants, y, power)
     if form == _HINGE:
         sign = 1.0 if y > 0.5 else -1.0
         slope = (1.0 + constants[0] - sign * raw) / (2.0 * constants[0])

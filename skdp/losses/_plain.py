@@ -37,6 +37,15 @@ def falling_exponential(t: FloatArray) -> FloatArray:
     return power
 
 
+def _relative_error(farthest: float) -> float:
+    """Bound on what `falling_exponential` errs by, over it, up to a number below 64.
+
+    The remainder of the polynomial, and roundings, 64 times.
+    """
+    u = farthest * -SHRINK
+    return 64 * (1.1 * math.exp(u) * u**7 / 5040 + 2.0**-48)
+
+
 def softmax_units(n_outputs: int) -> float:
     """Exponentials of a softmax are whole numbers of this part of 1.
 
@@ -86,6 +95,19 @@ def _unweighted(loss: Loss, y: FloatArray, raw: FloatArray) -> FloatArray:
         tail = falling_exponential(np.abs(raw))
         return np.asarray(np.where(raw >= 0, 1.0, tail) / (1.0 + tail) - own)
     first, second = loss.form_constants[:2]
+    if loss.form == Form.POISSON:
+        mean = falling_exponential(np.maximum(first - raw, 0.0))
+        return np.asarray(
+            np.maximum(mean, second) - np.minimum(np.maximum(own, second), 1.0)
+        )
+    if loss.form == Form.GAMMA:
+        below = np.minimum(np.maximum(raw + first, 0.0), 2.0 * first)
+        ratio = np.maximum(own, 1.0) * falling_exponential(below)
+        return np.asarray(1.0 - np.minimum(ratio, second))
+    if loss.form == Form.QUANTILE:
+        error = raw - np.minimum(np.maximum(own, -1.0), 1.0)
+        rising = error * (0.5 / second) + 0.5
+        return np.asarray(np.minimum(np.maximum(rising, 0.0), 1.0) - first)
     if loss.form == Form.ERROR:
         error = raw - np.minimum(np.maximum(own, -second), second)
         return np.asarray(np.minimum(np.maximum(error, -first), first))
@@ -125,8 +147,11 @@ def plain_error(loss: Loss, clip: float = math.inf) -> float:
 
 
 def _unweighted_error(loss: Loss, clip: float) -> float:
-    if loss.form == Form.SIGMOID:
+    if loss.form in (Form.SIGMOID, Form.POISSON):
         return _EXPONENTIAL_ERROR
+    if loss.form == Form.GAMMA:
+        half, most = loss.form_constants
+        return most * _relative_error(2 * half)
     if loss.form == Form.SOFTMAX:
         k = loss.n_outputs
         return 2 * k * (_EXPONENTIAL_ERROR + 1 / softmax_units(k))
@@ -134,5 +159,6 @@ def _unweighted_error(loss: Loss, clip: float) -> float:
         # The derivative of t / (1 + t)^2 is at most 1.
         return math.sqrt(loss.n_outputs) * _EXPONENTIAL_ERROR
     # A few roundings of numbers up to the bound, or to the slope of a hinge.
-    steepness = loss.smoothness if loss.form == Form.HINGE else 0.0
+    is_steep = loss.form in (Form.HINGE, Form.QUANTILE)
+    steepness = loss.smoothness if is_steep else 0.0
     return min(loss.zero_out_bound(math.inf), clip) * (1 + steepness) * 2.0**-48

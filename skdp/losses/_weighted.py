@@ -9,6 +9,8 @@ import numpy as np
 
 from skdp._floats import FloatArray
 from skdp.losses._base import Form, Loss
+from skdp.losses._gamma import GammaLoss
+from skdp.losses._quantile import QuantileLoss
 
 # Whose residuals have the sign of their label, whatever is predicted.
 _ONE_SIGN = (Form.SIGMOID, Form.HINGE, Form.STEP)
@@ -37,7 +39,7 @@ class WeightedLoss:
     def __post_init__(self) -> None:
         weights, n_labels = self.label_weights, max(self.loss.n_outputs, 2)
         is_scaled = all(0 < weight <= 1 for weight in weights) and 1 in weights
-        if self.loss.form == Form.ERROR or self.loss.label_weights:
+        if self.loss.form.is_of_numbers or self.loss.label_weights:
             raise ValueError(
                 "The 'loss' must be one of labels without weights. Got "
                 f"{self.loss!r}. Use for example LogisticLoss()."
@@ -141,12 +143,16 @@ def record_weights(loss: Loss, y: FloatArray) -> FloatArray:
     return weights
 
 
-def heaviest_pair(loss: Loss) -> float:
-    """Weights of two records of unlike labels together, at most.
+def heaviest_pair(loss: Loss, clip: float = math.inf) -> float:
+    """Residuals of two records of unlike sign together, at most, over the largest.
 
     2 where all labels weigh the same, and where residuals of a label have not one sign,
-    so that records of one label may be as far apart.
+    so that records of one label may be as far apart. Of a loss with sides, each of them
+    clipped to `clip`.
     """
+    if isinstance(loss, (QuantileLoss, GammaLoss)):
+        sides = [min(side, clip) for side in loss.sides]
+        return sum(sides) / max(sides)
     if not loss.label_weights or loss.n_outputs > 1 or loss.form not in _ONE_SIGN:
         return 2.0
     return sum(loss.label_weights)

@@ -1,5 +1,7 @@
 """Scores, and choices made from them, with differential privacy."""
 
+from skdp.model_selection._calibrated import DPCalibratedClassifier
+from skdp.model_selection._calibrators import Isotonic, Sigmoid
 from skdp.model_selection._classification_scoring import (
     Accuracy,
     BalancedAccuracy,
@@ -42,11 +44,13 @@ __all__ = [
     "Accuracy",
     "BalancedAccuracy",
     "Composition",
+    "DPCalibratedClassifier",
     "DPGridSearchCV",
     "DPRandomizedSearchCV",
     "DPTunedThresholdClassifier",
     "DisjointSplits",
     "F1Macro",
+    "Isotonic",
     "NegLogLoss",
     "NegMeanAbsoluteError",
     "NegMeanSquaredError",
@@ -60,6 +64,7 @@ __all__ = [
     "RatingKFold",
     "RocAuc",
     "SearchReport",
+    "Sigmoid",
     "UserKFold",
     "private_comparison",
     "private_confusion_matrix",

@@ -14,6 +14,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.interpolate import PchipInterpolator
 
 from skdp._floats import FloatArray, IntArray
 from skdp._quiet import no_warnings
@@ -300,6 +301,28 @@ def roc_auc(counts: FloatArray) -> float:
         return 0.5
     below = np.cumsum(negative) - negative / 2
     area = positive @ below / (positive.sum() * negative.sum())
+    return float(np.clip(area, 0.0, 1.0))
+
+
+def smooth_roc_auc(counts: FloatArray) -> float:
+    """Area under a smooth rising curve through the points of the ROC curve.
+
+    Of few intervals it is nearer than with ties, of which it makes none: piecewise
+    cubic (Fritsch and Carlson 1980), through the highest of points at one place, and
+    at the end through the lowest.
+    """
+    negative, positive = counts
+    if min(negative.sum(), positive.sum()) < 0.5:
+        return 0.5
+    false, true = (
+        np.concatenate([[0.0], np.cumsum(each[::-1]) / each.sum()]).round(9)
+        for each in counts
+    )
+    places, at = np.unique(false, return_inverse=True)
+    highest = np.zeros(len(places))
+    np.maximum.at(highest, at, true)
+    highest[-1] = true[at == len(places) - 1].min()
+    area = PchipInterpolator(places, highest).integrate(0.0, 1.0)
     return float(np.clip(area, 0.0, 1.0))
 
 

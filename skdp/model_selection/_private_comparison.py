@@ -13,9 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp._card import card
 from skdp._floats import FloatArray
-from skdp._rows import rows_at
+from skdp._rows import RowsForEach, rows_at
 from skdp._validation import check_real
-from skdp.io._table_source import TableSource
 from skdp.model_selection._private_score import ScoreRelease, released_statistic
 from skdp.model_selection._scoring import resolve_scoring
 from skdp.model_selection._scoring_base import PrivateScoring, PublicFacts, column
@@ -67,7 +66,12 @@ class Disagreements(PrivateScoring):
         return np.array([0.0, float(n_samples)])
 
     def _quality(self, estimator: Any, X: Any, y: NDArray[Any]) -> FloatArray:
-        first, second = (_is_right(each, X, y) for each in estimator)
+        # Of a source models may take the same rows in different forms.
+        tables = X.tables if isinstance(X, RowsForEach) else [X] * len(estimator)
+        first, second = (
+            _is_right(each, table, y)
+            for each, table in zip(estimator, tables, strict=True)
+        )
         return first.astype(np.float64) - second.astype(np.float64)
 
     def _spread(self, quality: FloatArray, y: NDArray[Any]) -> FloatArray:
@@ -154,7 +158,7 @@ def private_comparison(
     first: Any,
     second: Any,
     X: Any,
-    y: Any,
+    y: Any = None,
     *,
     groups: Any = None,
     epsilon: float,
@@ -177,8 +181,10 @@ def private_comparison(
     ----------
     first, second : fitted classifiers
         Public, or paid for; see `private_score`.
-    X : array-like or CSR of shape (n_samples, n_features)
+    X : array-like, CSR or source of shape (n_samples, n_features)
+        A row of a source that one of the models cannot read counts for neither.
     y : array-like of shape (n_samples,)
+        Left out with a source.
     groups : array-like of shape (n_samples,) or None, default=None
         Ids of users, with ``privacy_unit="user"``.
     epsilon : float in [1e-6, 1e8] or inf
@@ -206,11 +212,6 @@ def private_comparison(
     for each in (first, second):
         check_is_fitted(each)
         resolve_scoring("accuracy", each)
-    if isinstance(X, TableSource):
-        raise TypeError(
-            "The X argument must be in memory, since both models read each row. Got a "
-            "source. Use private_score(model, source, ...) for each."
-        )
     scoring, both, what = Disagreements(), (first, second), "private_comparison"
     found = released_statistic(release, what, scoring, both, X, y, groups)
     one, other = found.value.tolist()

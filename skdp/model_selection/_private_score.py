@@ -26,7 +26,7 @@ from skdp._base import (
 from skdp._card import card
 from skdp._floats import FloatArray
 from skdp._input import check_rows, check_targets, without_data
-from skdp._users import Users, users_to_fit
+from skdp._users import Users, users_in_memory
 from skdp.data import Table
 from skdp.io._scores import SourceScores, scores_of
 from skdp.io._table_source import TableSource
@@ -195,7 +195,7 @@ def private_score(
     )
     budget = release._check_privacy_params()
     check_is_fitted(estimator)
-    users = users_to_fit(release, X, groups, budget, _HOW)
+    users = users_in_memory(release, X, groups, budget, _HOW)
     found = resolve_scoring(
         scoring, estimator, classes=classes, target_bounds=target_bounds
     )
@@ -299,12 +299,12 @@ def released_statistic(
     what : str
         What the books call it.
     estimator : estimator, or tuple of estimators that are compared
-        Fitted. Several are compared on tables in memory.
+        Fitted.
     groups : array-like or None
         Ids of users, if they are what is protected.
     """
     budget = release._check_privacy_params()
-    users = users_to_fit(release, X, groups, budget, _HOW)
+    users = users_in_memory(release, X, groups, budget, _HOW)
     gaussian = _why_gaussian(X, has_ledger=release.ledger is not None)
     planned = replace(
         _planned(estimator, scoring, budget, release.adjacency, gaussian), what=what

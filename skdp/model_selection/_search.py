@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdp._base import PrivateEstimator, public_of_tables
 from skdp._input import check_indexable
 from skdp._quiet import warn
-from skdp._users import users_to_fit
+from skdp._users import users_in_memory
 from skdp._validation import check_n_jobs, check_real
 from skdp.exceptions import PublicLabelsWarning, TuningCostWarning
 from skdp.io._places import NO_PLACES
@@ -169,7 +169,7 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
     def _fit(self, X: Any, y: Any, groups: Any, n_jobs: int | None) -> Self:
         # Parameters are checked before a seed is taken.
         budget = self._check_privacy_params()
-        records = Records(X, y, users_to_fit(self, X, groups, budget))
+        records = Records(X, y, users_in_memory(self, X, groups, budget))
         door = self._door(budget)
         plan = self._plan(records, door)
         method, facts = plan.chosen.method, plan.facts

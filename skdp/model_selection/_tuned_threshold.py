@@ -2,43 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
-from sklearn.metrics import confusion_matrix
-from sklearn.utils.validation import check_is_fitted
 
 from skdp._floats import FloatArray
 from skdp._validation import check_choice
-from skdp.io._table_source import TableSource
-from skdp.io._takes import refuse_targets
-from skdp.model_selection._held_out import HeldOut, Measured
-from skdp.model_selection._histogram_scoring import (
-    N_INTERVALS,
-    RocAuc,
-    checked_thresholds,
-    f_scores,
-)
-from skdp.model_selection._method import Choice, SearchFacts
+from skdp.model_selection._evaluated import EvaluatedClassifier, accuracy_of
+from skdp.model_selection._histogram_scoring import f_scores
 from skdp.model_selection._private_evaluation import PrivateEvaluation
-from skdp.model_selection._registry import ChosenMethod
-from skdp.model_selection._results import as_released, results_table
-from skdp.model_selection._scoring import resolve_scoring
-from skdp.model_selection._scoring_base import PrivateScoring
-from skdp.model_selection._search import PrivateSearch, _Plan
-from skdp.privacy._record import PrivacyRecord
-
-# Narrow at both ends, where probabilities of a rare label are, and of a common one.
-FINE = tuple(
-    (np.sin(np.arange(N_INTERVALS + 1) * math.pi / 2 / N_INTERVALS) ** 2).tolist()
-)
-
-
-def _accuracy(confusion: FloatArray) -> float:
-    return float(np.trace(confusion) / max(confusion.sum(), 1.0))
 
 
 def _balanced_accuracy(confusion: FloatArray) -> float:
@@ -52,13 +25,13 @@ def _f1(confusion: FloatArray) -> float:
 
 # Of the confusion matrix at a threshold, greater is better.
 THRESHOLD_SCORES: dict[str, Callable[[FloatArray], float]] = {
-    "accuracy": _accuracy,
+    "accuracy": accuracy_of,
     "balanced_accuracy": _balanced_accuracy,
     "f1": _f1,
 }
 
 
-class DPTunedThresholdClassifier(PrivateSearch):
+class DPTunedThresholdClassifier(EvaluatedClassifier):
     """Fit a private classifier and choose its decision threshold, within one budget.
 
     Some records, drawn at random, are held out. `estimator` is fitted privately to the
@@ -127,6 +100,7 @@ class DPTunedThresholdClassifier(PrivateSearch):
 
     See Also
     --------
+    DPCalibratedClassifier : Probabilities that are brought near to shares.
     sklearn.model_selection.FixedThresholdClassifier : A declared threshold, for
         nothing.
 
@@ -141,10 +115,6 @@ class DPTunedThresholdClassifier(PrivateSearch):
     >>> bool(0 <= tuned.best_threshold_ <= 1), tuned.privacy_.epsilon
     (True, 2.0)
     """
-
-    method = "held_out"
-    refit: ClassVar[bool] = True
-    n_jobs: ClassVar[None] = None
 
     def __init__(
         self,
@@ -173,105 +143,22 @@ class DPTunedThresholdClassifier(PrivateSearch):
         self.random_state = random_state
         self.ledger = ledger
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Labels by the chosen threshold. Post-processing.
-
-        Parameters
-        ----------
-        X : array-like, CSR or source of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        is_positive = self.decision_function(X) >= 0
-        return np.asarray(self.classes_[is_positive.astype(np.int64)])
-
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Probability of the positive label less the threshold. Post-processing."""
-        check_is_fitted(self)
-        positive = np.asarray(self.estimator_.predict_proba(X))[:, 1]
-        return np.asarray(positive - self.best_threshold_)
-
-    def score(self, X: Any, y: Any = None) -> float:
-        """`scoring` of the predictions for raw data: **not** private.
-
-        For a score that may be released use `skdp.private_score`.
-        """
-        check_is_fitted(self)
-        if isinstance(X, TableSource):
-            refuse_targets(y)
-            raise TypeError(
-                "score() needs a table in memory. Got a source. Use "
-                "skdp.private_score(model, source, ...)."
-            )
-        labels = list(self.classes_)
-        confusion = confusion_matrix(y, self.predict(X), labels=labels)
-        return THRESHOLD_SCORES[self.scoring_](confusion.astype(np.float64))
-
     def _list_candidates(self) -> list[dict[str, Any]]:
         check_choice("scoring", self.scoring, THRESHOLD_SCORES)
-        self._thresholds()
-        return [{}]
+        return super()._list_candidates()
 
-    def _thresholds(self) -> tuple[float, ...]:
-        return checked_thresholds(FINE if self.thresholds is None else self.thresholds)
-
-    def _scorer(self, stand_in: Any) -> PrivateScoring:
-        n_classes = len(getattr(stand_in, "classes_", ()))
-        if n_classes > 2:
-            # In scikit-learn's words, which its tools look for.
-            raise ValueError(
-                "Only binary classification is supported. The type of the target is "
-                f"multiclass. Got a model of {n_classes} labels. Use its predictions "
-                "as they are, or one model for each label."
-            )
-        found = resolve_scoring("roc_auc", stand_in)
-        assert isinstance(found, RocAuc)
-        return replace(found, thresholds=self._thresholds())
-
-    def _method(self, facts: SearchFacts) -> ChosenMethod:
-        return ChosenMethod(HeldOut(), "no record is in both parts")
-
-    def _adds_in_squares(self) -> bool:
-        return bool(self.delta > 0)
-
-    def _be_one_of_several(self, *, in_books: bool) -> None:
-        """All that is released adds up without loss if delta is above 0."""
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        return tags
-
-    def _keep(self, choice: Choice, plan: _Plan, record: PrivacyRecord) -> None:
-        scorer = plan.facts.scorer
-        assert isinstance(scorer, RocAuc)
-        statistic, deviation = np.zeros(scorer.size), 0.0
-        if isinstance(choice, Measured) and choice.statistic is not None:
-            statistic, deviation = choice.statistic, choice.deviation
-        held_out = (
-            plan.facts.n_samples - plan.chosen.method.needs(1.0, plan.facts)[0].rows
-        )
-        counts = scorer.counts(statistic, held_out)
-        low, high = scorer.classes
-        self.evaluation_ = PrivateEvaluation(
-            (low, high), np.array(scorer.thresholds), counts, deviation, record
-        )
-        self.best_threshold_, self.best_score_ = best_threshold(
-            self.evaluation_, THRESHOLD_SCORES[self.scoring]
-        )
+    def _read_off(self, evaluation: PrivateEvaluation) -> None:
         self.scoring_ = self.scoring
-        self.best_index_, self.best_params_ = 0, {}
-        self.cv_results_ = results_table([{}], None)
-        stand_in = plan.stand_ins[0]
-        self.has_model_ = choice.estimator is not None
-        model = choice.estimator if self.has_model_ else stand_in
-        self.estimator_ = self.best_estimator_ = as_released(model, record, self.ledger)
-        for name in ("n_features_in_", "feature_names_in_", "classes_"):
-            self.__dict__.pop(name, None)
-            if hasattr(stand_in, name):
-                setattr(self, name, getattr(stand_in, name))
+        self.best_threshold_, self.best_score_ = best_threshold(
+            evaluation, THRESHOLD_SCORES[self.scoring]
+        )
+
+    @property
+    def _cut(self) -> float:
+        return self.best_threshold_
+
+    def _score_of(self, confusion: FloatArray) -> float:
+        return THRESHOLD_SCORES[self.scoring_](confusion)
 
 
 def best_threshold(

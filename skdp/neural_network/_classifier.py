@@ -12,6 +12,7 @@ from sklearn.utils.metaestimators import available_if
 
 from skdp._label_weights import expected_labels, label_weights, unweighted
 from skdp._labels import encode_labels
+from skdp._users import users_to_fit
 from skdp._validation import check_bool, check_choice
 from skdp.io._takes import fit_through
 from skdp.linear_model._rows import public_facts, rows_to_fit
@@ -66,6 +67,10 @@ class DPMLPClassifier(ClassifierMixin, PrivateNetwork):
     adjacency : {"replace_one", "zero_out"}, default="replace_one"
         What neighbouring data sets are: one record exchanged for any other, or for
         the null record, which contributes nothing (half the sensitivity).
+    privacy_unit : {"record", "user"}, default="record"
+        What neighbours differ in: one row, or all rows of one user, whose ids come by
+        ``fit(X, y, groups=ids)``. Then each user counts as one record, with the mean
+        over the own rows, and `adjacency` is of users (``docs/users.md``).
     data_norm : float in [1e-100, 1e100], default=1.0
         L2 norm to which rows are clipped, in units of the features. The first layer
         gets rows of norm at most 6, whatever their units. `BoundedScaler` and
@@ -165,6 +170,7 @@ class DPMLPClassifier(ClassifierMixin, PrivateNetwork):
         classes: Any = None,
         delta: float = 1e-6,
         adjacency: str = "replace_one",
+        privacy_unit: str = "record",
         data_norm: float = 1.0,
         hidden_layer_sizes: Any = (32,),
         convolutions: Any = (),
@@ -185,6 +191,7 @@ class DPMLPClassifier(ClassifierMixin, PrivateNetwork):
         self.classes = classes
         self.delta = delta
         self.adjacency = adjacency
+        self.privacy_unit = privacy_unit
         self.data_norm = data_norm
         self.hidden_layer_sizes = hidden_layer_sizes
         self.convolutions = convolutions
@@ -200,7 +207,7 @@ class DPMLPClassifier(ClassifierMixin, PrivateNetwork):
         self.ledger = ledger
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
         """Fit the model privately.
 
         Parameters
@@ -212,6 +219,9 @@ class DPMLPClassifier(ClassifierMixin, PrivateNetwork):
         y : array-like of shape (n_samples,)
             Labels. Left out with a source, which has its target; then `classes` must
             be declared.
+        groups : array-like of shape (n_samples,) or None, default=None
+            With ``privacy_unit="user"`` whose each row is: integers or texts, none
+            missing. A categorical declares users without rows as well.
 
         Returns
         -------
@@ -220,26 +230,28 @@ class DPMLPClassifier(ClassifierMixin, PrivateNetwork):
         Raises
         ------
         ValueError, TypeError
-            For a parameter or input out of range. Nothing was spent, and the estimator
-            is as it was before.
+            For a parameter or input out of range, for ids without
+            ``privacy_unit="user"``, and the other way round. Nothing was spent, and the
+            estimator is as it was before.
         BudgetExceeded
             If the ledger's cap does not allow this fit. Nothing was read or spent.
         """
         with self._all_or_nothing():
-            return fit_through(self, X, y, lambda: self._fit(X, y))
+            return fit_through(self, X, y, lambda: self._fit(X, y, groups))
 
-    def _fit(self, X: Any, y: Any) -> Self:
+    def _fit(self, X: Any, y: Any, groups: Any) -> Self:
         budget = self._check_privacy_params()
         check_bool("correct_prior", self.correct_prior)
         self._named()
-        X = rows_to_fit(self, X, budget)
+        users = users_to_fit(self, X, groups, budget)
+        X = rows_to_fit(self, X, budget, users)
         classes, codes = encode_labels(self, X, y)
         labels = "taken from y" if self.classes is None else "declared"
-        assumed = (*public_facts(self.columns), f"set of labels ({labels})")
+        assumed = (*public_facts(self.columns, users), f"set of labels ({labels})")
         weights = label_weights(self.class_weight, classes)
         if weights:
             assumed += ("weights of labels (declared)",)
-        self._train(X, codes, self._loss_of(classes), budget, assumed)
+        self._train(X, codes, users, self._loss_of(classes), budget, assumed)
         self.classes_, self._label_weights = classes, weights
         return self
 

@@ -16,6 +16,7 @@ from skdp._base import PrivateEstimator
 from skdp._floats import FloatArray
 from skdp._forecast import Forecast, Signal, relaxed, warn_of_noise
 from skdp._output import in_dtype
+from skdp._users import UsersToFit
 from skdp._validation import (
     check_alpha,
     check_choice,
@@ -25,6 +26,7 @@ from skdp._validation import (
 )
 from skdp.io._rows import records
 from skdp.io._takes import TakesSources
+from skdp.linear_model._base import n_units
 from skdp.linear_model._rows import (
     DeclaredRows,
     DeclaredStream,
@@ -46,6 +48,7 @@ from skdp.objectives import (
 from skdp.objectives._convolution import Shape
 from skdp.objectives._network import MOST_LAYERS, MOST_UNITS
 from skdp.privacy._accounting import Budget, calibrate
+from skdp.privacy._adjacency import relation_for
 from skdp.privacy._record import PrivacyRecord
 from skdp.queries._row_clip import clipped_products
 from skdp.solvers import Progress
@@ -141,8 +144,12 @@ class PrivateNetwork(TakesSources, PrivateEstimator):
         return height, width, channels
 
     def _named(self) -> NamedDescent:
-        is_private = math.isfinite(self.epsilon)
-        return named_descent(self.solver, self.solver_params, is_private=is_private)
+        return named_descent(
+            self.solver,
+            self.solver_params,
+            is_private=math.isfinite(self.epsilon),
+            is_of_users=self.privacy_unit == "user",
+        )
 
     def _adds_in_squares(self) -> bool:
         return bool(self.delta > 0 and self._named().adds_in_squares)
@@ -165,7 +172,7 @@ class PrivateNetwork(TakesSources, PrivateEstimator):
             data_norm=float(self.data_norm) if budget.is_finite else math.inf,
             input_factor=INPUT_NORM / float(self.data_norm),
             input_norm=INPUT_NORM,
-            adjacency=self.adjacency,
+            adjacency=relation_for(self.adjacency, self.privacy_unit),
             alpha=check_alpha(self.alpha),
             convolutions=self._convolutions(),
             image=self._image(),
@@ -185,7 +192,8 @@ class PrivateNetwork(TakesSources, PrivateEstimator):
         Parameters
         ----------
         n_samples, n_features : int
-            Shape of X; with `columns` of the encoded rows.
+            Shape of X; with ``privacy_unit="user"`` the number of users. With `columns`
+            of the encoded rows.
 
         Returns
         -------
@@ -251,13 +259,14 @@ class PrivateNetwork(TakesSources, PrivateEstimator):
         self,
         X: Any,
         y: Any,
+        users: UsersToFit | None,
         loss: Loss,
         budget: Budget,
         assumed_public: tuple[str, ...],
     ) -> None:
         """Plan, commit, ask: everything about privacy in one place."""
         named, dtype = self._named(), X.dtype
-        n_samples, n_features = X.shape
+        n_samples, n_features = n_units(X, users), X.shape[1]
         objective = self._objective(loss, n_samples, n_features, budget)
         solver = named.kind.planned(named.given, objective, budget)
         X = X.encoded() if isinstance(X, _DECLARED) else X
@@ -266,7 +275,7 @@ class PrivateNetwork(TakesSources, PrivateEstimator):
         notes += self._warn_of_noise(objective, budget)
         trained = train(
             solver,
-            records(X, y, is_private=budget.is_finite),
+            records(X, y, is_private=budget.is_finite, users=users),
             objective,
             door,
             is_private=budget.is_finite,

@@ -35,7 +35,8 @@ class NetworkGD(NetworkDescent):
     ``n_steps`` adaptive Gaussian releases of a sum that one record moves by at most C
     (zero_out) or 2 C (replace_one): exactly mu-GDP with
     ``mu = sqrt(n_steps) / noise_multiplier``. All iterates may be published.
-    ``docs/proofs/networks.md``. Unit of privacy: one record.
+    ``docs/proofs/networks.md``. Unit of privacy: one record, or all
+    rows of a user (``docs/proofs/users.md``).
 
     Parameters
     ----------

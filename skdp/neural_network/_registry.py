@@ -41,7 +41,11 @@ class NamedDescent:
 
 
 def named_descent(
-    key: str, params: Mapping[str, Any] | None, *, is_private: bool
+    key: str,
+    params: Mapping[str, Any] | None,
+    *,
+    is_private: bool,
+    is_of_users: bool = False,
 ) -> NamedDescent:
     """What ``solver=key, solver_params=params`` names.
 
@@ -49,6 +53,8 @@ def named_descent(
     ----------
     is_private : bool
         Whether there will be noise.
+    is_of_users : bool, default=False
+        Whether records are users, whose rows are not sampled.
 
     Raises
     ------
@@ -67,4 +73,6 @@ def named_descent(
     if not is_private:
         reason = "epsilon=inf: Adam suits rows of any length"
         return NamedDescent(NetworkAdam, {}, reason)
+    if is_of_users:
+        return NamedDescent(NetworkGD, {}, "rows of users are not sampled")
     return NamedDescent(NetworkSGD, {}, "of networks the best at most budgets")

@@ -11,6 +11,7 @@ from sklearn.base import RegressorMixin
 from skdp._floats import FloatArray
 from skdp._input import refuse_several_targets
 from skdp._targets import targets_of
+from skdp._users import users_to_fit
 from skdp._validation import check_target_bounds
 from skdp.io._takes import fit_through
 from skdp.linear_model._rows import public_facts, rows_to_fit
@@ -55,6 +56,10 @@ class DPMLPRegressor(RegressorMixin, PrivateNetwork):
     adjacency : {"replace_one", "zero_out"}, default="replace_one"
         What neighbouring data sets are: one record exchanged for any other, or for
         the null record, which contributes nothing (half the sensitivity).
+    privacy_unit : {"record", "user"}, default="record"
+        What neighbours differ in: one row, or all rows of one user, whose ids come by
+        ``fit(X, y, groups=ids)``. Then each user counts as one record, with the mean
+        over the own rows, and `adjacency` is of users (``docs/users.md``).
     data_norm : float in [1e-100, 1e100], default=1.0
         L2 norm to which rows are clipped, in units of the features. The first layer
         gets rows of norm at most 6, whatever their units.
@@ -136,6 +141,7 @@ class DPMLPRegressor(RegressorMixin, PrivateNetwork):
         target_bounds: Any = None,
         delta: float = 1e-6,
         adjacency: str = "replace_one",
+        privacy_unit: str = "record",
         data_norm: float = 1.0,
         hidden_layer_sizes: Any = (32,),
         convolutions: Any = (),
@@ -153,6 +159,7 @@ class DPMLPRegressor(RegressorMixin, PrivateNetwork):
         self.target_bounds = target_bounds
         self.delta = delta
         self.adjacency = adjacency
+        self.privacy_unit = privacy_unit
         self.data_norm = data_norm
         self.hidden_layer_sizes = hidden_layer_sizes
         self.convolutions = convolutions
@@ -165,7 +172,7 @@ class DPMLPRegressor(RegressorMixin, PrivateNetwork):
         self.ledger = ledger
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
         """Fit the model privately.
 
         Parameters
@@ -176,6 +183,9 @@ class DPMLPRegressor(RegressorMixin, PrivateNetwork):
             every step.
         y : array-like of shape (n_samples,)
             Finite targets. Left out with a source, which has its target.
+        groups : array-like of shape (n_samples,) or None, default=None
+            With ``privacy_unit="user"`` whose each row is: integers or texts, none
+            missing. A categorical declares users without rows as well.
 
         Returns
         -------
@@ -184,19 +194,21 @@ class DPMLPRegressor(RegressorMixin, PrivateNetwork):
         Raises
         ------
         ValueError, TypeError
-            For a parameter or input out of range. Nothing was spent, and the estimator
-            is as it was before.
+            For a parameter or input out of range, for ids without
+            ``privacy_unit="user"``, and the other way round. Nothing was spent, and the
+            estimator is as it was before.
         BudgetExceeded
             If the ledger's cap does not allow this fit. Nothing was read or spent.
         """
         with self._all_or_nothing():
-            return fit_through(self, X, y, lambda: self._fit(X, y))
+            return fit_through(self, X, y, lambda: self._fit(X, y, groups))
 
-    def _fit(self, X: Any, y: Any) -> Self:
+    def _fit(self, X: Any, y: Any, groups: Any) -> Self:
         budget = self._check_privacy_params()
         self._named()
         low, high = check_target_bounds(self.target_bounds)
-        X = rows_to_fit(self, X, budget)
+        users = users_to_fit(self, X, groups, budget)
+        X = rows_to_fit(self, X, budget, users)
         refuse_several_targets(y, "MultiOutputRegressor")
         middle, half = low / 2 + high / 2, high / 2 - low / 2
         loss = self._expected_loss() if budget.is_finite else SquaredLoss(math.inf)
@@ -206,7 +218,8 @@ class DPMLPRegressor(RegressorMixin, PrivateNetwork):
             return np.asarray((y - middle) / half)
 
         targets = targets_of(self, X, y, scaled)
-        self._train(X, targets, loss, budget, public_facts(self.columns))
+        facts = public_facts(self.columns, users)
+        self._train(X, targets, users, loss, budget, facts)
         return self
 
     def _in_units(self, layer: FloatArray) -> FloatArray:

@@ -11,10 +11,13 @@ import math
 from typing import Any
 
 from skdp._configured import Given
+from skdp.exceptions import Refused
 from skdp.losses._weighted import typical_weight
 from skdp.objectives import NetworkObjective
 from skdp.privacy._accounting import Budget
+from skdp.privacy._adjacency import is_of_users
 from skdp.privacy._gaussian import gaussian_mu
+from skdp.solvers._strength import strength_of
 
 # Norm of the longest rows as the first layer has them, beside the 1 of the biases.
 INPUT_NORM = 6.0
@@ -48,12 +51,8 @@ def signal_of(objective: NetworkObjective, budget: Budget) -> float:
 
     Of weighted labels n is how many of the heaviest are expected to tell.
     """
-    if not budget.is_finite:
-        return math.inf
-    mu = gaussian_mu(budget.epsilon, budget.delta)
-    is_replaced = objective.adjacency == "replace_one"
     n_telling = objective.n_samples * typical_weight(objective.loss)
-    return n_telling * mu / (2 if is_replaced else 1)
+    return strength_of(n_telling, budget, objective.adjacency)
 
 
 def n_steps_of(objective: NetworkObjective, budget: Budget) -> int:
@@ -102,14 +101,30 @@ def _unit_of(objective: NetworkObjective) -> float:
 def batch_size_of(
     given: Given, objective: NetworkObjective, budget: Budget, rest: dict[str, Any]
 ) -> int:
-    """Expected records in a sample, as given or by rule; no more than there are."""
+    """Expected records in a sample, as given or by rule; no more than there are.
+
+    Raises
+    ------
+    Refused
+        Of samples of users, of whom some rows would be drawn and others not.
+    """
     n = objective.n_samples
     if not budget.is_finite:
         return n  # without noise all records are read at each step
-    if "batch_size" in given:
-        return min(int(given["batch_size"]), n)
-    if n <= _FEW_RECORDS:
-        return n
+    by_rule = n
+    if n > _FEW_RECORDS and not is_of_users(objective.adjacency):
+        by_rule = _sample_by_rule(n, budget, rest)
+    size = min(int(given.get("batch_size", by_rule)), n)
+    if size < n and is_of_users(objective.adjacency):
+        raise Refused(
+            "A batch_size below the number of users needs privacy_unit='record': a "
+            f"sample of rows would have some of a user's and not others. Got {size}. "
+            "Leave it out."
+        )
+    return size
+
+
+def _sample_by_rule(n: int, budget: Budget, rest: dict[str, Any]) -> int:
     # mu is about rate * sqrt(n_steps) / multiplier, which should not fall below 1.
     mu = gaussian_mu(budget.epsilon, budget.delta)
     rate = min(1.0, mu / math.sqrt(rest["n_steps"]))

@@ -14,7 +14,7 @@ from skdp._floats import FloatArray
 from skdp.losses import Loss
 from skdp.objectives._activations import ACTIVATIONS, Activation
 from skdp.objectives._convolution import Convolution, ConvolutionLayer, Shape
-from skdp.privacy._adjacency import Adjacency, check_adjacency
+from skdp.privacy._adjacency import TableRelation, check_table_relation
 
 # Released weights are kept in a box of this half side, far beyond any useful model and
 # so near that nothing overflows on the way through `MOST_LAYERS` of `MOST_UNITS`.
@@ -38,7 +38,7 @@ class NetworkObjective:
     loss : Loss
         Of one record's raw predictions.
     n_samples, n_features : int
-        Public record and feature counts.
+        Public counts of records, or users, and of features.
     hidden : tuple of int
         Units of each hidden layer that is fully connected.
     activation : {"identity", "logistic", "relu", "tanh"}
@@ -49,7 +49,7 @@ class NetworkObjective:
         What rows are multiplied by before the first layer.
     input_norm : float in (0, inf)
         Norm of the longest of them after that, whether rows are clipped or not.
-    adjacency : {"replace_one", "zero_out"}
+    adjacency : {"replace_one", "zero_out", "replace_user", "zero_out_user"}
     alpha : float in [0, inf), default=0.0
         L2 regularisation of the mean loss.
     convolutions : tuple of Convolution, default=()
@@ -67,13 +67,13 @@ class NetworkObjective:
     data_norm: float
     input_factor: float
     input_norm: float
-    adjacency: Adjacency
+    adjacency: TableRelation
     alpha: float = 0.0
     convolutions: tuple[Convolution, ...] = ()
     image: Shape = (0, 0, 0)
 
     def __post_init__(self) -> None:
-        check_adjacency(self.adjacency)
+        check_table_relation(self.adjacency)
         if not 0 < self.input_factor < math.inf:
             raise ValueError(
                 "The 'input_factor' must be positive and finite. Got "

@@ -31,6 +31,9 @@ ALTERNATIVES: dict[str, tuple[str, ...]] = {
     "LinearRegression": _REGRESSION,
     "Ridge": _REGRESSION,
     "RidgeCV": _REGRESSION,
+    "PoissonRegressor": ("DPPoissonRegressor",),
+    "GammaRegressor": ("DPGammaRegressor",),
+    "QuantileRegressor": ("DPQuantileRegressor",),
     "GridSearchCV": ("DPGridSearchCV",),
     "RandomizedSearchCV": ("DPRandomizedSearchCV",),
 }

@@ -10,7 +10,7 @@ from sklearn.base import TransformerMixin
 
 from skdp._base import PrivateEstimator, public_of_tables
 from skdp._floats import FloatArray
-from skdp._users import users_to_fit
+from skdp._users import Users, users_to_fit
 from skdp.data import Source
 from skdp.io._rows import unlabelled
 from skdp.privacy._accounting import Budget
@@ -75,7 +75,7 @@ class PrivateTransformer(TransformerMixin, PrivateEstimator):
     def _source(self, given: Any, X: Any, groups: Any, budget: Budget) -> Source:
         """Checked rows as a source of records, or of users; refuses wrong ids."""
         users = users_to_fit(self, given, groups, budget)
-        if users is not None:
+        if isinstance(users, Users):
             return users.source(X, np.zeros(len(X)))
         return unlabelled(given, X, budget, allows_missing=self._allows_missing)
 

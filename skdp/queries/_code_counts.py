@@ -1,7 +1,7 @@
 """How many records have each code of some columns, as one vector.
 
-A record adds 1 to one number of each column. Sensitivities are derived in
-``docs/proofs/newton_boosting.md``, Lemma 5.
+A record adds 1 to one number of each column, a row of a user its share. Sensitivities
+are derived in ``docs/proofs/newton_boosting.md``, Lemma 5.
 """
 
 from __future__ import annotations
@@ -13,11 +13,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from skdp._floats import FloatArray, IntArray
-from skdp.data import Source
+from skdp.data import Source, counted
 from skdp.privacy._query import Bound, Layout
 from skdp.queries._blocks import blocks_of
 from skdp.queries._exact_sums import WholeSum
 from skdp.queries._summed import Summed, Sums
+
+# In which shares of rows are counted: exactly for 2^31 rows of a block, or users.
+_UNIT = 2.0**-22
 
 
 @dataclass(frozen=True)
@@ -48,26 +51,27 @@ class CodeCounts(Summed):
         return Bound(
             zero_out=math.sqrt(n_columns) * (1 + 1e-12),
             replace_one=math.sqrt(2 * n_columns) * (1 + 1e-12),
-        )
+        ).of_shares()
 
     def slack(self, layout: Layout) -> float:
-        # Counts are whole numbers, and exact.
+        # Counts are whole units, and exact; rounded down, shares are shares still.
         return 0.0
 
     def open(self, source: Source) -> Source:
         return source
 
     def whole_sums(self, reader: Source, rows: IntArray | None) -> Sums:
-        counts = np.zeros(self.shape)
+        total = WholeSum(self.shape)
         for block in blocks_of(reader, rows):
-            codes = block.X if block.present is None else block.X[block.present]
-            counts += np.concatenate(
-                [
-                    np.bincount(codes[:, column], minlength=size)
-                    for column, size in zip(self.columns, self.n_bins, strict=True)
-                ]
-            )
-        return (WholeSum.of(counts),)
+            units = np.floor(counted(np.full(len(block.y), 1 / _UNIT), block.present))
+            is_there = units > 0
+            codes, units = block.X[is_there], units[is_there]
+            each = [
+                np.bincount(codes[:, column], units, minlength=size)
+                for column, size in zip(self.columns, self.n_bins, strict=True)
+            ]
+            total.add(np.concatenate(each))
+        return (total,)
 
     def from_whole(self, source: Source, sums: Sums) -> FloatArray:
-        return sums[0].value()
+        return sums[0].value() * _UNIT

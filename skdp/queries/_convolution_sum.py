@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from skdp._floats import FloatArray, IntArray
-from skdp.data import Block
+from skdp.data import Block, counted
 from skdp.objectives import Activation
 from skdp.objectives._convolution import ConvolutionLayer
 from skdp.queries._backprop import (
@@ -272,7 +272,8 @@ class ConvolutionSum(NetworkSum):
                 part = Block(block.X[run], block.y[run], present)
                 each = self._each(part, layers)
                 norms = np.linalg.norm(each, axis=1)
-                total += (1.0 / np.maximum(norms / self._clip, 1.0)) @ each
+                factors = 1.0 / np.maximum(norms / self._clip, 1.0)
+                total += counted(factors, present) @ each
         return total
 
     def _each(self, block: Block, layers: list[FloatArray]) -> FloatArray:
@@ -293,7 +294,7 @@ class ConvolutionSum(NetworkSum):
         raw = inputs[-1] @ layers[-1][:-1] + layers[-1][-1]
         delta = objective.loss.residual(block.y, raw)
         if block.present is not None:
-            delta[~block.present] = 0.0
+            delta[block.present == 0] = 0.0
         parts: list[FloatArray] = []
         for value, layer in zip(inputs[::-1], layers[: n - 1 : -1], strict=True):
             parts += [delta, np.einsum("ij,ik->ijk", value, delta)]

@@ -62,11 +62,9 @@ def gradient_bound(
     if math.isinf(residual_clip) and is_of_rows:
         two_records = min(two_records, loss.replace_one_bound(radius))
     replaced = rho * two_records
-    if objective.product_norm is None:
-        # Of one label the intercept's parts take each other off (Lemma 3f), where rows
-        # are not shortened together with their constant.
-        by_labels = one_record * max(2 * norm, heaviest_pair(loss) * rho)
-        replaced = min(replaced, by_labels)
+    # Of one sign the intercept's parts take each other off (Lemma 3f).
+    by_signs = one_record * max(2 * norm, heaviest_pair(loss, residual_clip) * rho)
+    replaced = min(replaced, by_signs)
     return Bound(zero_out=rho * one_record, replace_one=replaced)
 
 

@@ -106,7 +106,8 @@ class LeafTerms:
         """Of the sums over the leaves of one tree."""
         one = self.facts.heaviest()[0] * math.hypot(*self._most)
         two = max(math.sqrt(2.0) * one, self._same_leaf)
-        return Bound(zero_out=one * (1 + 1e-12), replace_one=two * (1 + 1e-12))
+        bound = Bound(zero_out=one * (1 + 1e-12), replace_one=two * (1 + 1e-12))
+        return bound.of_shares()
 
 
 class Trees(Protocol):
@@ -128,7 +129,8 @@ class Trees(Protocol):
 class LeafSums(Summed):
     """Sums over the leaves of the tree that comes after those with released values.
 
-    The source has codes for rows, and labels or targets in [-1, 1]. It may have
+    The source has codes for rows, and labels or targets in [-1, 1]; rows of users count
+    with their shares. It may have
     `offset_of`, which follows from released numbers: it gives each row by itself
     n_outputs numbers, which are added to its raw predictions. Those of
     counts are logarithms of means; counts are targets plus `LossFacts.origin`.
@@ -167,10 +169,11 @@ class LeafSums(Summed):
         return self.terms.bound()
 
     def slack(self, layout: Layout) -> float:
-        # Lemma 3: each number of a record is rounded to units, twice for neighbours.
+        # Lemma 3: each number of a record, or of a user's rows, is rounded to units,
+        # twice for neighbours.
         width = self.terms.width
         computed = 4 * (width + 64) * UNIT_ROUNDOFF * 4
-        return 2 * math.sqrt(width) * (self.unit / 2 + computed)
+        return 2 * math.sqrt(width) * (layout.rows_of_unit * self.unit / 2 + computed)
 
     def open(self, source: Source) -> LeafReader:
         return LeafReader(source, self.trees, self.terms.n_outputs)
@@ -193,12 +196,12 @@ class LeafReader:
     """
 
     def __init__(self, source: Source, trees: Trees, n_outputs: int) -> None:
-        whole = held(source)
+        whole = held(source, with_shares=True)
         self._codes = np.ascontiguousarray(whole.X)
         self._y = np.ascontiguousarray(whole.y, dtype=np.float64)
         n = len(self._y)
         all_there = np.ones(n, dtype=np.bool_)
-        self._present = all_there if whole.present is None else whole.present
+        self._counts = all_there if whole.present is None else whole.present
         offset_of = getattr(source, "offset_of", None)
         self._offset = None if offset_of is None else offset_of(whole.X)
         self._trees = trees
@@ -251,13 +254,13 @@ class LeafReader:
         from skdp.queries import _leaf_sums_kernel as kernel
 
         add = getattr(kernel, f"{terms.loss}_sums")
-        present = self._present_of(rows)
+        counts = self._counts_of(rows)
         facts = terms.facts.numbers(terms.loss, terms.n_outputs)
 
         def of_run(first: int, last: int) -> IntArray:
             sums = np.zeros((2**self._trees.depth, terms.width), dtype=np.int64)
             limits = terms.clip, terms.weight, facts, unit
-            add(leaves, raw, self._y, present, *limits, sums, first, last)
+            add(leaves, raw, self._y, counts, *limits, sums, first, last)
             return sums
 
         return self._added_up(of_run)
@@ -277,24 +280,24 @@ class LeafReader:
         from skdp.queries import _model_gains_kernel as kernel
 
         loss_of = getattr(kernel, f"{loss}_loss")
-        base, present = self._base(start), self._present_of(rows)
+        base, counts = self._base(start), self._counts_of(rows)
 
         def of_run(first: int, last: int) -> IntArray:
             sums = np.zeros(len(shares), dtype=np.int64)
-            records = raw, base, self._y, present
+            records = raw, base, self._y, counts
             limits = shares, clip, unit, facts
             kernel.add_gains(loss_of, *records, *limits, sums, first, last)
             return sums
 
         return self._added_up(of_run)
 
-    def _present_of(self, rows: IntArray | None) -> NDArray[np.bool_]:
-        """Which records are there, of some rows or of all."""
+    def _counts_of(self, rows: IntArray | None) -> NDArray[Any]:
+        """Which records are there, of some rows or of all, or shares of rows."""
         if rows is None:
-            return self._present
-        present = np.zeros_like(self._present)
-        present[rows] = self._present[rows]
-        return present
+            return self._counts
+        counts = np.zeros_like(self._counts)
+        counts[rows] = self._counts[rows]
+        return counts
 
     def _added_up(self, of_run: Callable[[int, int], IntArray]) -> IntArray:
         total = by_runs(of_run, len(self._y), self.n_threads)

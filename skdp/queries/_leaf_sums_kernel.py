@@ -3,7 +3,8 @@
 One record after the other, all operations as they are written: what a record adds
 depends on nothing but the record, to the last bit. Probabilities are found by plain
 arithmetic, and are the same on every machine; means of counts by the machine's own
-exponential.
+exponential. `counts` is with which share a record counts: 1, 0 if it is null, or that
+of a user's row.
 """
 
 from __future__ import annotations
@@ -54,45 +55,38 @@ def add_values(leaves, values, raw, first, last):
 
 
 @compiled_exactly
-def logistic_sums(
-    leaves, raw, y, is_present, clip, weight, facts, unit, sums, first, last
-):
+def logistic_sums(leaves, raw, y, counts, clip, weight, facts, unit, sums, first, last):
     """Add clipped residuals and weighted curvatures, in whole units."""
     for i in range(first, last):
-        if not is_present[i]:
+        if not counts[i]:
             continue
         tail = falling_exponential(abs(raw[i, 0]))
         p = (1.0 if raw[i, 0] >= 0 else tail) / (1.0 + tail)
         residual = min(max(p - y[i], -clip), clip)
-        leaf, own = leaves[i], facts[int(y[i])]
+        leaf, own = leaves[i], counts[i] * facts[int(y[i])]
         sums[leaf, 0] += np.int64(np.rint(own * residual * unit))
         sums[leaf, 1] += np.int64(np.rint(own * (weight * (p * (1.0 - p))) * unit))
 
 
 @compiled_exactly
-def squared_sums(
-    leaves, raw, y, is_present, clip, weight, facts, unit, sums, first, last
-):
+def squared_sums(leaves, raw, y, counts, clip, weight, facts, unit, sums, first, last):
     """Add clipped errors and weights, in whole units."""
-    whole = np.int64(np.rint(weight * unit))
     for i in range(first, last):
-        if not is_present[i]:
+        if not counts[i]:
             continue
         error = raw[i, 0] - min(max(y[i], -1.0), 1.0)
-        leaf = leaves[i]
-        sums[leaf, 0] += np.int64(np.rint(min(max(error, -clip), clip) * unit))
-        sums[leaf, 1] += whole
+        leaf, own = leaves[i], counts[i]
+        sums[leaf, 0] += np.int64(np.rint(own * min(max(error, -clip), clip) * unit))
+        sums[leaf, 1] += np.int64(np.rint(own * weight * unit))
 
 
 @compiled_exactly
-def softmax_sums(
-    leaves, raw, y, is_present, clip, weight, facts, unit, sums, first, last
-):
+def softmax_sums(leaves, raw, y, counts, clip, weight, facts, unit, sums, first, last):
     """Add residuals, clipped as one vector, and weighted shares, in whole units."""
     n_outputs = raw.shape[1]
     p = np.empty(n_outputs)
     for i in range(first, last):
-        if not is_present[i]:
+        if not counts[i]:
             continue
         largest, total = raw[i, 0], 0.0
         for k in range(1, n_outputs):
@@ -106,7 +100,7 @@ def softmax_sums(
             residual = p[k] - (1.0 if k == own else 0.0)
             square += residual * residual
         factor = clip / math.sqrt(square) if square > clip * clip else 1.0
-        leaf, heavy = leaves[i], facts[own]
+        leaf, heavy = leaves[i], counts[i] * facts[own]
         for k in range(n_outputs):
             residual = factor * (p[k] - (1.0 if k == own else 0.0))
             sums[leaf, k] += np.int64(np.rint(heavy * residual * unit))
@@ -115,32 +109,28 @@ def softmax_sums(
 
 
 @compiled_exactly
-def poisson_sums(
-    leaves, raw, y, is_present, clip, weight, facts, unit, sums, first, last
-):
+def poisson_sums(leaves, raw, y, counts, clip, weight, facts, unit, sums, first, last):
     """Add clipped errors of means, and means up to a cap, in whole units."""
     origin, cap = facts[0], facts[1]
     for i in range(first, last):
-        if not is_present[i]:
+        if not counts[i]:
             continue
         mean = min(math.exp(raw[i, 0]), origin + 1.0)
         error = mean - max(origin + min(max(y[i], -1.0), 1.0), 0.0)
-        leaf = leaves[i]
-        sums[leaf, 0] += np.int64(np.rint(min(max(error, -clip), clip) * unit))
-        sums[leaf, 1] += np.int64(np.rint(weight * min(mean / cap, 1.0) * unit))
+        leaf, own = leaves[i], counts[i]
+        sums[leaf, 0] += np.int64(np.rint(own * min(max(error, -clip), clip) * unit))
+        curvature = weight * min(mean / cap, 1.0)
+        sums[leaf, 1] += np.int64(np.rint(own * curvature * unit))
 
 
 @compiled_exactly
-def quantile_sums(
-    leaves, raw, y, is_present, clip, weight, facts, unit, sums, first, last
-):
+def quantile_sums(leaves, raw, y, counts, clip, weight, facts, unit, sums, first, last):
     """Add who is below less the level, and weights, in whole units."""
-    above = np.int64(np.rint(-facts[0] * unit))
-    below = np.int64(np.rint((1.0 - facts[0]) * unit))
-    whole = np.int64(np.rint(weight * unit))
     for i in range(first, last):
-        if not is_present[i]:
+        if not counts[i]:
             continue
-        leaf = leaves[i]
-        sums[leaf, 0] += below if min(max(y[i], -1.0), 1.0) < raw[i, 0] else above
-        sums[leaf, 1] += whole
+        leaf, own = leaves[i], counts[i]
+        is_below = min(max(y[i], -1.0), 1.0) < raw[i, 0]
+        side = 1.0 - facts[0] if is_below else -facts[0]
+        sums[leaf, 0] += np.int64(np.rint(own * side * unit))
+        sums[leaf, 1] += np.int64(np.rint(own * weight * unit))

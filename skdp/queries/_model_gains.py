@@ -82,11 +82,12 @@ class ModelGains(Summed):
         return unit_for(self.n_samples, MOST_GAIN)
 
     def bound(self) -> Bound:
-        return Bound(zero_out=self.norm, replace_one=2 * self.norm)
+        return Bound(zero_out=self.norm, replace_one=2 * self.norm).of_shares()
 
     def slack(self, layout: Layout) -> float:
-        # Each gain of a record is rounded to units, twice for neighbours.
-        one = self.unit / 2 + self.clip * UNIT_ROUNDOFF
+        # Each gain of a record, or of a user's rows, is rounded to units, twice for
+        # neighbours.
+        one = layout.rows_of_unit * (self.unit / 2 + self.clip * UNIT_ROUNDOFF)
         return 2 * math.sqrt(len(self.shares)) * one
 
     def open(self, source: Source) -> LeafReader:

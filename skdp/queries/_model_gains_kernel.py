@@ -1,7 +1,8 @@
 """Compiled loops of gains; importing this imports numba.
 
 One record after the other, all operations as they are written: what a record adds
-depends on nothing but the record, to the last bit.
+depends on nothing but the record, to the last bit. `counts` is as in the loops of
+leaf sums.
 """
 
 from __future__ import annotations
@@ -55,13 +56,11 @@ def quantile_loss(raw, y, facts):
 
 
 @compiled_exactly
-def add_gains(
-    loss, raw, base, y, is_present, shares, clip, unit, facts, sums, first, last
-):
+def add_gains(loss, raw, base, y, counts, shares, clip, unit, facts, sums, first, last):
     """Add clipped gains by each share of what is above the base, in whole units."""
     part = np.empty(raw.shape[1])
     for i in range(first, last):
-        if not is_present[i]:
+        if not counts[i]:
             continue
         lost = loss(base[i], y[i], facts)
         for j in range(len(shares)):
@@ -69,4 +68,4 @@ def add_gains(
                 part[k] = base[i, k] + shares[j] * (raw[i, k] - base[i, k])
             limit = clip * shares[j]
             gain = min(max(lost - loss(part, y[i], facts), -limit), limit)
-            sums[j] += np.int64(np.rint(gain * unit))
+            sums[j] += np.int64(np.rint(counts[i] * gain * unit))

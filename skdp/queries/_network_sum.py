@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse, vstack
 
 from skdp._floats import FloatArray, IntArray
-from skdp.data import Block, Source, nothing
+from skdp.data import Block, Source, counted, has_shares, nothing
 from skdp.losses import Loss
 from skdp.losses._plain import plain_residual
 from skdp.objectives import NetworkObjective
@@ -70,7 +70,8 @@ class ExactNetworkSum:
                 run = block.part(chosen)
                 own = run.rows.in_double()
                 passed = self._passed(own, run, layers)
-                totals.add(own, passed, self._factors(passed, run.squares))
+                factors = counted(self._factors(passed, run.squares), run.present)
+                totals.add(own, passed, factors)
         found: Sums = totals.whole()
         return found
 
@@ -142,13 +143,14 @@ class Gridded:
     squares : ndarray of shape (n_rows,)
         Of the norms of the first layer's inputs.
     y : ndarray of shape (n_rows,)
-    present : ndarray of bool of shape (n_rows,), or None
+    present : ndarray of bool or of float64 of shape (n_rows,), or None
+        As of a `Block`.
     """
 
     rows: Any
     squares: FloatArray
     y: FloatArray
-    present: NDArray[np.bool_] | None
+    present: NDArray[Any] | None
 
     def part(self, chosen: Any) -> Gridded:
         """Some of its records, in rising order."""
@@ -156,8 +158,8 @@ class Gridded:
         rows = replace(self.rows, entries=self.rows.entries[chosen])
         return Gridded(rows, self.squares[chosen], self.y[chosen], present)
 
-    def those_present(self) -> NDArray[np.bool_]:
-        """Which records are present, of shape (n_rows,)."""
+    def those_present(self) -> NDArray[Any]:
+        """Which records are present, or shares of rows, of shape (n_rows,)."""
         if self.present is None:
             return np.ones(len(self.y), dtype=bool)
         return self.present
@@ -166,7 +168,8 @@ class Gridded:
         """Without null records: one that is sampled leaves no trace."""
         if self.present is None:
             return self
-        return replace(self.part(np.flatnonzero(self.present)), present=None)
+        there = self.part(np.flatnonzero(self.present))
+        return there if has_shares(self.present) else replace(there, present=None)
 
 
 class Totals:
@@ -189,7 +192,7 @@ class Totals:
     def add(self, rows: Any, passed: Passed, factors: FloatArray) -> None:
         """Add the gradients of up to 2^12 records.
 
-        Cut towards 0, so that none becomes longer.
+        Cut towards 0, so that none becomes longer than `factors` make it.
         """
         units = cut_units(
             passed.deltas[0].units, factors * passed.deltas[0].unit, rows.bits
@@ -231,7 +234,7 @@ def residual_of(loss: Loss, block: Gridded, raw: FloatArray) -> FloatArray:
     """Derivatives of the loss by the last layer's raw values, 0 for null records."""
     residual = plain_residual(loss, block.y, raw)
     if block.present is not None:
-        residual[~block.present] = 0.0
+        residual[block.present == 0] = 0.0
     return residual
 
 
@@ -306,6 +309,7 @@ class NetworkSum:
             for given, delta in zip(inputs, deltas, strict=True):
                 squares += _squares(given, 1.0) * _squares(delta, 0.0)
             factors = 1.0 / np.maximum(np.sqrt(squares) / self._clip, 1.0)
+            factors = counted(factors, block.present)
             for total, given, delta in zip(totals, inputs, deltas, strict=True):
                 own = delta * factors[:, None]
                 total[:-1] += given.T @ own
@@ -324,7 +328,7 @@ class NetworkSum:
         raw = np.asarray(inputs[-1] @ layers[-1][:-1] + layers[-1][-1])
         deltas = [loss.residual(block.y, raw)]
         if block.present is not None:
-            deltas[0][~block.present] = 0.0
+            deltas[0][block.present == 0] = 0.0
         for given, layer in zip(inputs[:0:-1], layers[:0:-1], strict=True):
             deltas.append((deltas[-1] @ layer[:-1].T) * activation.slope(given))
         return inputs, deltas[::-1]

@@ -17,7 +17,7 @@ from scipy.sparse import issparse
 
 from skdp._floats import FloatArray, IntArray
 from skdp._rows import scale_rows, with_entries
-from skdp.data import Source
+from skdp.data import Source, counted
 from skdp.privacy._query import Bound, Layout
 from skdp.queries._blocks import blocks_of
 from skdp.queries._exact_sums import WholeSum, below, unit_for
@@ -80,11 +80,9 @@ class StateSums(Summed):
     def whole_sums(self, reader: Source, rows: IntArray | None) -> Sums:
         states, knots = np.zeros(self.n_states), np.zeros(self._n_knots)
         for block in blocks_of(reader, rows):
-            X, shares = block.X, np.ones(len(block.y))
-            if block.present is not None:
-                shares = block.present.astype(np.float64)
-                X = scale_rows(X, shares)
+            shares = counted(np.ones(len(block.y)), block.present)
             if self.n_states:
+                X = block.X if block.present is None else scale_rows(block.X, shares)
                 states += np.asarray(self._whole(X).sum(axis=0)).ravel()
             if self.n_intervals:
                 knots += self._at_knots(block.y, shares)
@@ -99,15 +97,15 @@ class StateSums(Summed):
             return below(X.astype(np.float64, copy=False), self.unit)
         return with_entries(X, below(X.data.astype(np.float64, copy=False), self.unit))
 
-    def _at_knots(self, targets: FloatArray, counted: FloatArray) -> FloatArray:
+    def _at_knots(self, targets: FloatArray, own: FloatArray) -> FloatArray:
         """Sums of the targets' shares in their two neighbouring knots.
 
-        `counted` is with which share each row counts.
+        `own` is with which share each row counts.
         """
         last = self.n_intervals - 1
         places = (np.clip(targets, -1.0, 1.0) + 1) / 2 * self.n_intervals
         knot = np.minimum(places.astype(np.int64), last)
         share = places - knot
-        sums = np.bincount(knot, below((1 - share) * counted, self.unit), last + 2)
-        above = np.bincount(knot + 1, below(share * counted, self.unit), last + 2)
+        sums = np.bincount(knot, below((1 - share) * own, self.unit), last + 2)
+        above = np.bincount(knot + 1, below(share * own, self.unit), last + 2)
         return np.asarray(sums + above)

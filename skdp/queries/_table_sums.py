@@ -1,8 +1,9 @@
 """Histograms, cross-tables and moments of declared columns, as one weighted vector.
 
 A record adds 1 to one number of each histogram and cross-table, and its value and
-square to the moments of each column that has such. Every part is multiplied by a public
-weight. Sensitivities are derived in ``docs/proofs/describe.md``.
+square to the moments of each column that has such; a user adds the mean of this over
+the own rows. Every part is multiplied by a public weight. Sensitivities are derived in
+``docs/proofs/describe.md``.
 """
 
 from __future__ import annotations
@@ -17,11 +18,17 @@ from typing import Any, ClassVar
 import numpy as np
 
 from skdp._floats import FloatArray, IntArray
-from skdp.data import Source
+from skdp.data import Block, Source, has_shares
 from skdp.privacy._adjacency import Adjacency
 from skdp.privacy._query import Bound, Layout
 from skdp.queries._blocks import blocks_of
-from skdp.queries._exact_sums import WholeSum, nearest, total_rounding, unit_for
+from skdp.queries._exact_sums import (
+    WholeSum,
+    below,
+    nearest,
+    total_rounding,
+    unit_for,
+)
 from skdp.queries._summed import Summed, Sums
 
 
@@ -47,9 +54,8 @@ class TablePart(ABC):
         """Number of the sums."""
         return math.prod(self.shape)
 
-    @property
-    def rounded(self) -> float:
-        """By how many units what one record adds may be rounded; L2."""
+    def rounded(self, rows_of_unit: int) -> float:
+        """By how many units what a record, or a user, adds may be rounded; L2."""
         return 0.0
 
     def moved(self, adjacency: Adjacency) -> float:
@@ -62,12 +68,16 @@ class TablePart(ABC):
         return np.ones(self.size)
 
     @abstractmethod
-    def grain(self, unit: float) -> float:
-        """What a whole number stands for."""
+    def whole(self, X: Any, unit: float, shares: FloatArray | None) -> FloatArray:
+        """Sums over present rows, as whole numbers of units. Private.
 
-    @abstractmethod
-    def whole(self, X: Any, unit: float) -> FloatArray:
-        """Sums over present rows, as whole numbers. Private."""
+        Parameters
+        ----------
+        X : ndarray of shape (n_rows, n_features)
+        unit : float
+        shares : ndarray of shape (n_rows,) or None
+            With which rows of users count, multiples of the unit; None: each with 1.
+        """
 
 
 @dataclass(frozen=True)
@@ -92,16 +102,14 @@ class Table(TablePart):
     def shape(self) -> tuple[int, ...]:
         return tuple(max(cells) + 1 for cells in self.cells)
 
-    def grain(self, unit: float) -> float:
-        return 1.0
-
-    def whole(self, X: Any, unit: float) -> FloatArray:
+    def whole(self, X: Any, unit: float, shares: FloatArray | None) -> FloatArray:
         places = [
             np.array(cells)[X[:, column].astype(np.int64)]
             for column, cells in zip(self.columns, self.cells, strict=True)
         ]
         flat = np.ravel_multi_index(places, self.shape)
-        return np.bincount(flat, minlength=self.size).astype(np.float64)
+        # Sums of multiples of the unit, which are exact.
+        return np.bincount(flat, shares, self.size) / unit
 
 
 @dataclass(frozen=True)
@@ -125,21 +133,23 @@ class Moments(TablePart):
     def shape(self) -> tuple[int, ...]:
         return (2,)
 
-    @property
-    def rounded(self) -> float:
-        return self.k / 2
+    def rounded(self, rows_of_unit: int) -> float:
+        # The square of each value; of users each row's pair once more, times its share.
+        again = rows_of_unit * math.hypot(1.0, self.k) / 2 if rows_of_unit > 1 else 0.0
+        return self.k / 2 + again
 
     @property
     def factors(self) -> FloatArray:
         return np.array([1.0, self.k])
 
-    def grain(self, unit: float) -> float:
-        return unit
-
-    def whole(self, X: Any, unit: float) -> FloatArray:
+    def whole(self, X: Any, unit: float, shares: FloatArray | None) -> FloatArray:
         values = X[:, self.column]
-        values = nearest(values[~np.isnan(values)], unit)
+        is_there = ~np.isnan(values)
+        values = nearest(values[is_there], unit)
         squares = nearest(values * values - 0.5, unit)
+        if shares is not None:
+            values = nearest(values * shares[is_there], unit)
+            squares = nearest(squares * shares[is_there], unit)
         return np.array([values.sum(), squares.sum()]) / unit
 
 
@@ -170,7 +180,7 @@ class TableSums(Summed):
         return Bound(
             zero_out=self._moved("zero_out") * (1 + 1e-12),
             replace_one=self._moved("replace_one") * (1 + 1e-12),
-        )
+        ).of_shares()
 
     def _moved(self, adjacency: Adjacency) -> float:
         """All parts at once: one record can be the worst for each of them."""
@@ -187,10 +197,10 @@ class TableSums(Summed):
         return unit_for(self.n_samples)
 
     def slack(self, layout: Layout) -> float:
-        # Each square is rounded to units, of either record; totals are scaled.
+        # Squares are rounded to units, of either side; totals are scaled.
         rounded = math.hypot(
             *(
-                w * part.rounded
+                w * part.rounded(layout.rows_of_unit)
                 for part, w in zip(self.parts, self.weights, strict=True)
             )
         )
@@ -203,13 +213,14 @@ class TableSums(Summed):
     def whole_sums(self, reader: Source, rows: IntArray | None) -> Sums:
         total = WholeSum(self.shape)
         for block in blocks_of(reader, rows):
-            X = block.X if block.present is None else block.X[block.present]
-            total.add(np.concatenate([p.whole(X, self.unit) for p in self.parts]))
+            X, shares = _present(block, self.unit)
+            total.add(
+                np.concatenate([p.whole(X, self.unit, shares) for p in self.parts])
+            )
         return (total,)
 
     def from_whole(self, source: Source, sums: Sums) -> FloatArray:
-        grains = [np.full(part.size, part.grain(self.unit)) for part in self.parts]
-        return np.asarray(sums[0].value() * np.concatenate(grains) * self._factors)
+        return np.asarray(sums[0].value() * self.unit * self._factors)
 
     @cached_property
     def _factors(self) -> FloatArray:
@@ -226,3 +237,15 @@ class TableSums(Summed):
                 np.split(released / self._factors, ends), self.parts, strict=True
             )
         ]
+
+
+def _present(block: Block, unit: float) -> tuple[Any, FloatArray | None]:
+    """Rows that are there, and shares of users' rows on the grid.
+
+    Shares are rounded down, so that those of a user add up to 1 at the most still.
+    """
+    if block.present is None:
+        return block.X, None
+    if not has_shares(block.present):
+        return block.X[block.present], None
+    return block.X, below(block.present, unit)

@@ -13,7 +13,6 @@ from functools import partial
 import numpy as np
 
 from skdp._configured import Given
-from skdp.losses import SquaredLoss
 from skdp.losses._weighted import typical_curvature
 from skdp.objectives import Expected, LinearObjective
 from skdp.privacy import Budget
@@ -60,7 +59,7 @@ def as_they_come(
     strength = strength_of(objective.n_telling, budget, objective.adjacency)
     rule = partial(first_that_can, has_ledger=has_ledger)
     noise = _noise(objective, strength)
-    if not isinstance(objective.loss, SquaredLoss):
+    if not objective.loss.form.moves_with_targets:
         objective = replace(objective, expected=Expected(noise=noise))
         return tried(rule, objective, budget, strength)
     noise = _SQUARED * noise**2

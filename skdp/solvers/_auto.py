@@ -91,6 +91,10 @@ def auto_candidates(
     if steps < many:
         reason = "noise limits the fit: averaged noisy descent is best"
         return [Candidate(NoisyGD, reason)]
+    if objective.loss.form.is_of_numbers:
+        # Minimisation in one must bend as much as the loss can, which it rarely does.
+        reason = "little noise, and a loss of numbers: averaged noisy descent"
+        return [Candidate(NoisyGD, reason)]
     if has_ledger:
         # Objective perturbation is dominated only by a mu well above its own.
         reason = "a ledger adds up Gaussian noise without loss"

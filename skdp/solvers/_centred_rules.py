@@ -11,7 +11,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from skdp._floats import FloatArray
-from skdp.losses import Loss, SquaredLoss
+from skdp.losses import Loss
 from skdp.objectives import Expected, LinearObjective
 from skdp.privacy import Budget
 from skdp.solvers._auto import FEW_STEPS, Chosen
@@ -74,7 +74,7 @@ def expected_of(loss: Loss, strength: float, spectrum: tuple[float, ...]) -> Exp
     if loss.n_outputs > 1:
         several = strength >= _WORTH_SEVERAL
         return Expected(noise=_ADMITTED_SEVERAL if several else _ADMITTED)
-    if isinstance(loss, SquaredLoss):
+    if loss.form.moves_with_targets:
         return Expected(
             noise=_ADMITTED_SQUARED, signal=_SIGNAL_SQUARED, spectrum=spectrum
         )

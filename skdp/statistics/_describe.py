@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from skdp._base import PUBLIC_OF_DECLARED, PrivateRelease
+from skdp._base import PUBLIC_OF_DECLARED, PrivateRelease, of_users
 from skdp._floats import FloatArray
+from skdp._users import users_in_memory
 from skdp._validation import check_count
 from skdp.data import Source
 from skdp.ensemble._bins import MOST_BINS
@@ -17,7 +18,7 @@ from skdp.io._rows import StreamRows, records
 from skdp.io._table_source import TableSource
 from skdp.preprocessing import TableEncoder
 from skdp.privacy._accounting import Budget
-from skdp.privacy._adjacency import check_adjacency
+from skdp.privacy._adjacency import check_adjacency, is_of_users
 from skdp.privacy._answers import Answers
 from skdp.privacy._laws import LAWS, NoiseLaw
 from skdp.privacy._plan import Line, Plan
@@ -27,6 +28,8 @@ from skdp.queries._table_sums import Moments, Table, TableSums
 from skdp.statistics._asked import Asked, asked_of
 from skdp.statistics._description import CrossTable, Description
 from skdp.statistics._summaries import Histogram, Mean, mean_of
+
+_HOW = "Pass describe(X, columns, privacy_unit='user', groups=ids)."
 
 
 def describe(
@@ -40,6 +43,8 @@ def describe(
     weights: Any = None,
     n_bins: int = 64,
     cross_bins: int = 8,
+    privacy_unit: str = "record",
+    groups: Any = None,
     random_state: int | None = None,
     ledger: Any = None,
 ) -> Description:
@@ -84,6 +89,15 @@ def describe(
         Intervals of equal width of a range in its histogram.
     cross_bins : int from 1 to `n_bins`, default=8
         Intervals of a range in a cross-table.
+    privacy_unit : {"record", "user"}, default="record"
+        What one neighbour differs from another in. "user": all rows of one user, who
+        counts as one record. Counts and sums are then of shares of users, means and
+        quantiles those of a user drawn at random, and of a row of that user drawn at
+        random; and `n_samples` is the number of users, which is public instead of that
+        of rows. X must be in memory, epsilon finite (``docs/proofs/users.md``).
+    groups : array-like of shape (n_rows,) or None, default=None
+        With ``privacy_unit="user"`` the user of each row: integers or texts. Private
+        but for the number of users; a categorical of pandas declares them.
     random_state : int or None, default=None
         None: private noise. An integer makes the result reproducible and **not
         private**.
@@ -117,17 +131,21 @@ def describe(
     >>> bool(abs(found.means["age"].mean - 40) < 2), found.privacy_.epsilon
     (True, 1.0)
     """
-    release = _Release(epsilon, delta, adjacency, random_state, ledger)
+    release = _Release(epsilon, delta, adjacency, random_state, ledger, privacy_unit)
     budget = release._check_privacy_params()
     n_bins = check_count("n_bins", n_bins, low=2, high=MOST_BINS - 1)
     cross_bins = check_count("cross_bins", cross_bins, high=n_bins)
     if columns is None and isinstance(X, TableSource):
         columns = X.columns
     reader = _reader_of(columns, n_bins)
+    users = users_in_memory(release, X, groups, budget, how=_HOW)
 
     def run() -> Description:
         asked, rows = _read(reader, X, n_bins, crosses, cross_bins, weights)
-        source = records(rows, _no_targets(rows), is_private=budget.is_finite)
+        if users is None:
+            source = records(rows, _no_targets(rows), is_private=budget.is_finite)
+        else:
+            source = users.source(rows, np.zeros(len(rows)))
         public = X.assumed_public if isinstance(X, TableSource) else ()
         return release.run(asked, source, budget, tuple(public))
 
@@ -210,7 +228,10 @@ class _Release(PrivateRelease):
         with np.errstate(all="ignore"):
             released = answers.ask(query)
             found = _described(asked, query, released.value, released.deviation)
-        public = (*PUBLIC_OF_DECLARED, *assumed_public)
+        known: tuple[str, ...] = PUBLIC_OF_DECLARED
+        if is_of_users(answers.relation):
+            known = of_users(known)
+        public = (*known, *assumed_public)
         record = self._record(asked, query, answers, budget, law, public, notes)
         return Description(n_samples, *found, record)
 

@@ -77,7 +77,7 @@ class Description:
     Parameters
     ----------
     n_samples : int
-        Public.
+        Records, or users. Public.
     histograms : dict of str to Histogram
         Counts of the intervals or values of each column, and of each part of dates.
     means : dict of str to Mean
@@ -200,9 +200,9 @@ class Description:
 
         names = list(self.histograms) if columns is None else list(columns)
         shown = [self._histogram(name) for name in names]
-        return DescriptionDisplay(shown, deviations=deviations).plot(
-            n_cols=n_cols, ax=ax
-        )
+        return DescriptionDisplay(
+            shown, deviations=deviations, unit=self.privacy_.unit
+        ).plot(n_cols=n_cols, ax=ax)
 
     def _histogram(self, column: str) -> Histogram:
         if column not in self.histograms:
@@ -239,7 +239,7 @@ class Description:
         return row
 
     def _headline(self) -> str:
-        return f"{self.n_samples} records, described privately"
+        return f"{self.n_samples} {self.privacy_.unit}s, described privately"
 
     def __repr__(self) -> str:
         shown = self.to_frame(errors=False).to_string(float_format=_digits)

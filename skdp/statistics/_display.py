@@ -21,6 +21,8 @@ class DescriptionDisplay:
         Those to draw.
     deviations : float in [0, inf), default=2.0
         Half the length of an error bar, in standard deviations of the noise.
+    unit : str, default="record"
+        What is counted.
 
     Attributes
     ----------
@@ -28,8 +30,14 @@ class DescriptionDisplay:
     axes_ : ndarray of matplotlib Axes
     """
 
-    def __init__(self, histograms: list[Histogram], *, deviations: float = 2.0) -> None:
-        self.histograms, self.deviations = histograms, deviations
+    def __init__(
+        self,
+        histograms: list[Histogram],
+        *,
+        deviations: float = 2.0,
+        unit: str = "record",
+    ) -> None:
+        self.histograms, self.deviations, self.unit = histograms, deviations, unit
 
     def plot(self, *, n_cols: int = 3, ax: Any = None) -> Self:
         """Draw.
@@ -74,7 +82,7 @@ class DescriptionDisplay:
         error = self.deviations * histogram.error
         if column.edges is None:
             axis.barh(list(column.labels), counts, xerr=error, capsize=2)
-            axis.set(title=column.name, xlabel="records")
+            axis.set(title=column.name, xlabel=f"{self.unit}s")
             return
         edges, present = np.asarray(column.edges), counts[: column.n_values]
         axis.stairs(present, edges, fill=True, alpha=0.8)
@@ -90,5 +98,5 @@ class DescriptionDisplay:
         )
         if getattr(column.block.axis.declared, "log", False):  # type: ignore[attr-defined]  # ordered blocks have an axis
             axis.set_xscale("symlog" if edges[0] == 0 else "log")
-        axis.set(title=column.name, ylabel="records")
+        axis.set(title=column.name, ylabel=f"{self.unit}s")
         axis.tick_params(axis="x", rotation=30)

@@ -9,8 +9,11 @@ from functools import cached_property, partial
 from skdp.audit._replay import marked, replayed, verdict
 from skdp.losses import (
     CauchyLoss,
+    GammaLoss,
     HuberHingeLoss,
     LogisticLoss,
+    PoissonLoss,
+    QuantileLoss,
     SigmoidLoss,
     SoftmaxLoss,
     SquaredLoss,
@@ -30,6 +33,12 @@ LOSSES = {
 }
 ALL_LOSSES = LOSSES | {"sigmoid": SigmoidLoss(), "cauchy": CauchyLoss()}
 ALL_LOSSES["weighted"] = WeightedLoss(LogisticLoss(), (0.2, 1.0))
+# Of amounts and quantiles: `test_target_losses`.
+OF_TARGETS = {
+    "poisson": PoissonLoss(math.log(2)),
+    "quantile": QuantileLoss(0.9),
+    "gamma": GammaLoss(2.0),
+}
 BUDGETS = {"gaussian": Budget(1.0, 1e-6), "pure": Budget(1.0, 0.0)}
 # Few, short steps: the weights stay where a pair is the worst.
 DESCENT = {"n_steps": 3, "step_size": 1e-6}
@@ -95,7 +104,7 @@ class Cell:
     def objective(self):
         is_sparse = SOLVERS[self.key].is_sparse
         return LinearObjective(
-            loss=ALL_LOSSES[self.loss_name],
+            loss=(ALL_LOSSES | OF_TARGETS)[self.loss_name],
             n_samples=N,
             n_features=D,
             data_norm=2.0,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from skdp.data import EntriesClipped, MemorySource
-from tests.solvers.neighbours import random_targets
+from skdp.losses import Form
+from tests.solvers.neighbours import extremes, random_targets
 
 N, D = 6, 2
 # What all records but the last one are; the last one is what neighbours differ in.
@@ -78,7 +79,6 @@ def _row(objective, direction):
 
 
 def _labels(loss):
-    """Two targets as far apart as can be."""
-    if hasattr(loss, "target_bound"):
-        return -loss.target_bound, loss.target_bound
-    return 1.0, 0.0
+    """Two targets as far apart as can be, first that of the larger residual."""
+    low, high = extremes(loss)
+    return (low, high) if loss.form == Form.ERROR else (high, low)

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from skdp import describe
+from skdp._users import Users
 from skdp.audit._replay import replayed, verdict
 from skdp.columns import Range
 from skdp.data import MemorySource
@@ -110,8 +111,8 @@ def test_a_cross_table_that_is_counted_once_for_two_is_caught(adjacency, monkeyp
     # Counts in both orders, charged as one table.
     honest = _table_sums.Table.whole
 
-    def whole(self, X, unit):
-        counts = honest(self, X, unit)
+    def whole(self, X, unit, shares):
+        counts = honest(self, X, unit, shares)
         return counts * (2 if len(self.columns) > 1 else 1)
 
     monkeypatch.setattr(_table_sums.Table, "whole", whole)
@@ -142,3 +143,82 @@ def test_weights_that_follow_from_records_are_caught(monkeypatch):
     monkeypatch.setattr(Asked, "query", query)
     with pytest.raises(AssertionError, match="depends on the data"):
         audited("replace_one")
+
+
+# -------------------------------------------------------------------- all rows of users
+
+RELATIONS = {"replace_user": "replace_one", "zero_out_user": "zero_out"}
+every_relation = pytest.mark.parametrize("relation", RELATIONS)
+
+
+def audited_user(relation, pair, law="gaussian"):
+    """Of a user with these rows, or those, and another user."""
+    budget, records = BUDGETS[law], []
+
+    def run(own, noise):
+        X = pd.DataFrame([*own, *OTHERS], columns=list(DECLARED))
+        ids = pd.Categorical([*[0] * len(own), 1, 1], categories=[0, 1])
+        with answered_by(noise):
+            found = describe(
+                X,
+                DECLARED,
+                epsilon=budget.epsilon,
+                delta=budget.delta,
+                adjacency=RELATIONS[relation],
+                privacy_unit="user",
+                groups=ids,
+                crosses=[("x", "z")],
+                n_bins=4,
+                cross_bins=2,
+            )
+        records.append(found.privacy_)
+
+    one, other, _ = replayed(run, pair, 0)
+    assert records[0].to_json() == records[1].to_json()
+    assert (records[0].n_samples, records[0].unit) == (2, "user")
+    assert records[0].adjacency == relation
+    return verdict(one, other, records[0].event)
+
+
+def worst_user(relation):
+    return [FIRST] * 3, [] if relation == "zero_out_user" else [SECOND] * 2
+
+
+@every_relation
+@both_laws
+def test_a_user_of_equal_rows_is_told_apart_as_a_record_is(relation, law):
+    found = audited_user(relation, worst_user(relation), law)
+    assert 0.999 <= found.total <= found.largest <= 1 + 1e-9
+
+
+@every_relation
+def test_no_rows_of_a_user_are_told_apart_by_more(relation):
+    rng = np.random.default_rng(0)
+
+    def rows():
+        size = int(rng.integers(0, 6))
+        x, y = rng.uniform(-2, 2, size), rng.choice([0.0, 0.4, 1.0, math.nan], size)
+        return list(zip(x, y, rng.choice(["a", "b", "?"], size), strict=True))
+
+    for _ in range(20):
+        other = [] if relation == "zero_out_user" else rows()
+        assert audited_user(relation, (rows(), other)).largest <= 1 + 1e-9
+
+
+@every_relation
+def test_rows_of_a_user_that_count_as_records_are_caught(relation, monkeypatch):
+    ones = property(lambda own: np.ones(len(own.codes)))
+    monkeypatch.setattr(Users, "shares", ones)
+    assert audited_user(relation, worst_user(relation)).total > 1.9
+
+
+@every_relation
+@pytest.mark.parametrize("kind", [_table_sums.Table, Moments])
+def test_parts_that_forget_shares_are_caught(relation, kind, monkeypatch):
+    honest = kind.whole
+
+    def whole(self, X, unit, shares):
+        return honest(self, X, unit, None)
+
+    monkeypatch.setattr(kind, "whole", whole)
+    assert audited_user(relation, worst_user(relation)).total > 1.1

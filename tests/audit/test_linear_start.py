@@ -16,10 +16,12 @@ from skdp.data import CodeRows
 from skdp.ensemble import _linear_start as module
 from skdp.ensemble import _newton_boosting as boosting
 from skdp.ensemble._newton_boosting import NewtonBoosting
+from skdp.losses._weighted import weighted
 from skdp.privacy._answers import Released
 from skdp.privacy._plan import Plan
 from skdp.privacy._query import Bound
 from skdp.queries._code_counts import CodeCounts
+from skdp.queries._loss_facts import LossFacts
 from tests.audit.test_newton_boosting import ADJACENCIES, ROUNDING, Case, bytes_of
 from tests.ensemble.coded import Columns
 from tests.ensemble.fits import solver_of, task_of
@@ -44,7 +46,7 @@ class Linear(Case):
     @cached_property
     def task(self):
         facts = {"columns": self.columns, "adjacency": self.adjacency}
-        facts |= {"interactions": (1,), "init": "linear"}
+        facts |= {"interactions": (1,), "init": "linear", "facts": self.facts}
         return task_of(self.loss, self.n, self.n_outputs, **facts)
 
     @cached_property
@@ -124,6 +126,65 @@ def test_no_pair_is_told_apart_by_more(loss, adjacency):
         facts = {"n_outputs": k, "other": other, "n": 800}
         case = Linear(loss, adjacency, code=code, target=target, **facts)
         assert case.found(i).largest <= 1 + ROUNDING
+
+
+@dataclass(frozen=True)
+class Weighted(Linear):
+    """Labels that are as rare as they weigh much, of which the record has the rarest.
+
+    Then nobody is told to be of one of them at first, and residuals are large.
+    """
+
+    params: dict = field(
+        default_factory=lambda: {"linear_share": 0.6, "counts_share": 0.1}
+    )
+
+    @property
+    def balanced(self):
+        weights = self.facts.label_weights
+        times = [round(1 / weight) for weight in weights]
+        return np.repeat(np.arange(float(len(weights))), times)
+
+
+WEIGHTED = {
+    "logistic": {"facts": LossFacts(label_weights=(0.2, 1.0))},
+    # Whose linear model takes all labels alike.
+    "softmax": {
+        "n_outputs": 3,
+        "target": 2.0,
+        "facts": LossFacts(label_weights=(0.1, 0.4, 1.0)),
+    },
+}
+
+
+def weighted_case(loss, adjacency, other=(1, 0.0, ())):
+    return Weighted(loss, adjacency, **WEIGHTED[loss], other=other)
+
+
+@every_adjacency
+@pytest.mark.parametrize("loss", WEIGHTED)
+def test_weights_of_labels_cost_no_more(loss, adjacency):
+    for other in ((1, 0.0, ()), (0, 1.0, ()), (0, 0.0, ())):
+        found = weighted_case(loss, adjacency, other).found()
+        assert found.largest <= 1 + ROUNDING
+    # Of all steps of the descent: others' records make residuals small.
+    assert weighted_case(loss, adjacency).found().lines[2, 0, 0] > 0.35
+
+
+class AsDeclared:
+    """Planted bug: weights in the units in which they were declared."""
+
+    def __new__(cls, loss, label_weights):
+        found = weighted(loss, label_weights)
+        own = tuple(5 * weight for weight in label_weights)
+        object.__setattr__(found, "label_weights", own)
+        return found
+
+
+@every_adjacency
+def test_broken_twin_of_weights_as_they_were_declared_is_found(adjacency, monkeypatch):
+    monkeypatch.setattr(module, "weighted", AsDeclared)
+    assert weighted_case("logistic", adjacency).found().largest > 2
 
 
 def test_without_trees_the_linear_model_is_all():

@@ -18,6 +18,8 @@ from skdp import (
     DPPCA,
     BoundedScaler,
     DeclaredOneHotEncoder,
+    DPCalibratedClassifier,
+    DPGammaRegressor,
     DPGradientBoostingClassifier,
     DPGradientBoostingRegressor,
     DPGridSearchCV,
@@ -26,7 +28,9 @@ from skdp import (
     DPLogisticRegression,
     DPMLPClassifier,
     DPMLPRegressor,
+    DPPoissonRegressor,
     DPQuantileClipper,
+    DPQuantileRegressor,
     DPRandomizedSearchCV,
     DPRobustClassifier,
     DPSimpleImputer,
@@ -82,6 +86,14 @@ INSTANCES = {
     "regression-inf-ledger": DPLinearRegression(
         epsilon=math.inf, target_bounds=(-3, 3), ledger=ledger()
     ),
+    "counts": DPPoissonRegressor(target_bounds=(0, 10)),
+    "counts-inf": DPPoissonRegressor(epsilon=math.inf, target_bounds=(0, 10)),
+    "counts-ledger": DPPoissonRegressor(target_bounds=(0, 10), ledger=ledger()),
+    "amounts": DPGammaRegressor(target_bounds=(0.1, 10)),
+    "amounts-inf": DPGammaRegressor(epsilon=math.inf, target_bounds=(0.1, 10)),
+    "quantiles": DPQuantileRegressor(target_bounds=(-3, 3)),
+    "quantiles-inf": DPQuantileRegressor(epsilon=math.inf, target_bounds=(-3, 3)),
+    "quantiles-pure": DPQuantileRegressor(delta=0, target_bounds=(-3, 3)),
     "sparse-regression": DPSparseLinearRegression(target_bounds=(-3, 3)),
     "sparse-regression-inf": DPSparseLinearRegression(
         epsilon=math.inf, target_bounds=(-3, 3)
@@ -139,6 +151,9 @@ INSTANCES = {
     ),
     "search-disjoint-splits": DPGridSearchCV(QUICK, GRID, method="disjoint_splits"),
     "search-regression": DPGridSearchCV(REGRESSION, {"alpha": [0.1, 1.0]}),
+    "calibrated": DPCalibratedClassifier(QUICK),
+    "calibrated-isotonic": DPCalibratedClassifier(QUICK, method="isotonic"),
+    "calibrated-ledger": DPCalibratedClassifier(QUICK, ledger=ledger()),
     "threshold": DPTunedThresholdClassifier(QUICK),
     "threshold-ledger": DPTunedThresholdClassifier(QUICK, ledger=ledger()),
     "threshold-f1": DPTunedThresholdClassifier(QUICK, scoring="f1"),
@@ -184,8 +199,9 @@ FEWEST |= {DPSparseLinearRegression: 49, DPSparseLogisticRegression: 53}
 FEWEST |= {TableEncoder: 44, DPRobustClassifier: 53}
 FEWEST |= {DPGradientBoostingClassifier: 53, DPGradientBoostingRegressor: 50}
 FEWEST |= {DPMLPClassifier: 53, DPMLPRegressor: 49}
+FEWEST |= {DPPoissonRegressor: 49, DPGammaRegressor: 49, DPQuantileRegressor: 49}
 FEWEST |= {DPGridSearchCV: 49, DPRandomizedSearchCV: 53}
-FEWEST |= {DPTunedThresholdClassifier: 45}
+FEWEST |= {DPTunedThresholdClassifier: 45, DPCalibratedClassifier: 46}
 
 
 def _name(check):

@@ -14,6 +14,7 @@ import skdp._quiet
 import skdp.linear_model._base
 from skdp import (
     BudgetLedger,
+    DPGammaRegressor,
     DPGradientBoostingClassifier,
     DPGradientBoostingRegressor,
     DPGridSearchCV,
@@ -23,6 +24,8 @@ from skdp import (
     DPMatrixFactorization,
     DPMLPClassifier,
     DPMLPRegressor,
+    DPPoissonRegressor,
+    DPQuantileRegressor,
     DPRobustClassifier,
     DPSparseLinearRegression,
     DPSparseLogisticRegression,
@@ -49,6 +52,9 @@ MODELS = {
     "robust": (DPRobustClassifier, LABELS, 0.01, 1.0),
     "regression": (DPLinearRegression, BOUNDED, 0.03, 1.0),
     "regression, pure": (DPLinearRegression, BOUNDED | {"delta": 0.0}, 0.05, 3.0),
+    "counts": (DPPoissonRegressor, {"target_bounds": (0, 1)}, 0.01, 3.0),
+    "amounts": (DPGammaRegressor, {"target_bounds": (0.1, 1)}, 0.01, 3.0),
+    "quantiles": (DPQuantileRegressor, BOUNDED, 0.01, 3.0),
     "sparse logistic": (DPSparseLogisticRegression, LABELS | FEW, 0.1, 3.0),
     "sparse logistic, k by rule": (DPSparseLogisticRegression, LABELS, 0.1, 3.0),
     "sparse regression": (DPSparseLinearRegression, BOUNDED | FEW, 0.1, 3.0),

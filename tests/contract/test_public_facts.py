@@ -15,6 +15,7 @@ from skdp import (
     DPLinearRegression,
     DPLogisticRegression,
     DPMLPClassifier,
+    DPPoissonRegressor,
     DPQuantileClipper,
     DPSimpleImputer,
     DPStandardScaler,
@@ -32,6 +33,7 @@ QUICK = DPLogisticRegression(
 MODELS = {
     "logistic": QUICK,
     "regression": DPLinearRegression(target_bounds=(-1, 1)),
+    "counts": DPPoissonRegressor(target_bounds=(0, 1)),
     "network": DPMLPClassifier(classes=[0, 1], hidden_layer_sizes=3),
     "images": DPMLPClassifier(
         classes=[0, 1], convolutions=[Convolution(2, 1)], image_shape=(1, 3)

@@ -18,6 +18,7 @@ from sklearn.linear_model import LogisticRegression
 import skdp
 from skdp import (
     DPPCA,
+    DPCalibratedClassifier,
     DPGridSearchCV,
     DPLogisticRegression,
     DPMatrixFactorization,
@@ -329,7 +330,13 @@ FITS = {
     "owners": lambda X, y: DPLogisticRegression(classes=[0, 1], delta=1e-6).fit(
         Federation.simulated([(X[:20], y[:20]), (X[20:], y[20:])])
     ),
+    "description of users": lambda X, y: describe(
+        X, Range(-9, 9), privacy_unit="user", groups=np.arange(len(X)) // 2
+    ),
     "description": lambda X, y: describe(X, Range(-9, 9), crosses=[("x0", "x1")]),
+    "calibrated": lambda X, y: DPCalibratedClassifier(
+        DPLogisticRegression(classes=[0, 1])
+    ).fit(X, y),
     "threshold": lambda X, y: DPTunedThresholdClassifier(
         DPLogisticRegression(classes=[0, 1])
     ).fit(X, y),

@@ -133,7 +133,7 @@ def positional(kind):
 
 
 SEARCHES = {DPGridSearchCV, skdp.DPRandomizedSearchCV}
-SEARCHES |= {skdp.DPTunedThresholdClassifier}
+SEARCHES |= {skdp.DPTunedThresholdClassifier, skdp.DPCalibratedClassifier}
 BUDGETED = [
     kind
     for kind in CLASSES

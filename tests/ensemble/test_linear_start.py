@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.metrics import r2_score
 
 from skdp import DPGradientBoostingClassifier, DPGradientBoostingRegressor
 from skdp.columns import Range
+from skdp.data import CodeBasis, CodeSource, MemorySource
 from skdp.ensemble._linear_start import centred, even, features_of
 from skdp.exceptions import Refused
+from skdp.losses import LogisticLoss
+from skdp.losses._weighted import weighted
+from skdp.objectives import LinearObjective
+from skdp.queries._gradient import Gradients
 from tests.ensemble.boosted import fitted, quietly, table, unfitted
 from tests.ensemble.coded import MIXED
 
@@ -192,3 +200,52 @@ def test_rows_are_centred_and_of_one_length():
         squares += share @ np.sum(part**2, axis=1)
     assert squares == pytest.approx(1 / 0.7**2)
     assert [len(each) for each in even(MIXED)] == list(MIXED.n_bins)
+
+
+# ------------------------------------------------- neighbours in one sum of a descent
+
+
+def gradients_of(rows, weights, objective, basis):
+    """Each record's gradient by itself, of codes with a label."""
+    asked = Gradients(replace(objective, n_samples=1)).at(weights)
+    found = []
+    for *codes, label in rows:
+        source = MemorySource(np.array([codes], dtype=np.uint8), np.array([label]))
+        reader = asked.open(CodeSource(source, basis))
+        found.append(asked.total(reader, None).ravel())
+    return np.array(found)
+
+
+@pytest.mark.parametrize("label_weights", [(), (0.025, 1.0), (1.0, 0.6)])
+def test_two_records_are_no_farther_apart_than_is_charged(label_weights):
+    rng = np.random.default_rng(0)
+    loss = weighted(LogisticLoss(), label_weights)
+    for size in (0.0, 0.5, 3.0):
+        parts = tuple(rng.normal(size=(k, 2)) for k in (3, 4))
+        basis = CodeBasis(parts) if size else OPPOSITE
+        codes = [range(len(part)) for part in basis.parts]
+        rows = list(itertools.product(*codes, (0.0, 1.0)))
+        objective = LinearObjective(
+            loss=loss,
+            n_samples=1,
+            n_features=basis.n_features,
+            data_norm=1.0,
+            product_norm=max(basis.norm, 1.0),
+            adjacency="replace_one",
+            offset=(float(size),),
+        )
+        weights = size * rng.normal(size=(basis.n_features + 1, 1))
+        bound = Gradients(objective).at(weights).bound()
+        each = gradients_of(rows, weights, objective, basis)
+        apart = np.linalg.norm(each[:, None] - each[None], axis=2).max()
+        assert np.linalg.norm(each, axis=1).max() <= bound.zero_out
+        assert apart <= bound.replace_one
+        if basis is OPPOSITE:
+            assert apart > 0.99 * bound.replace_one
+            # Two of one label, where unlike ones are near.
+            by_labels = sum(label_weights or (1.0, 1.0)) * bound.zero_out
+            assert (apart > 1.1 * by_labels) == (label_weights == (0.025, 1.0))
+
+
+# Two codes on either side of the mean.
+OPPOSITE = CodeBasis((np.array([[1.0], [-1.0]]),))

@@ -63,7 +63,7 @@ def fitted(case, monkeypatch, order=None, **params):
     model = unfitted(name, **needs | params)
     sources = []
 
-    def by_blocks(codes, targets):
+    def by_blocks(codes, targets, users):
         source = FrameBlocks(X, targets, order)
         sources.append(source)
         encode = partial(read_to_predict, model)

@@ -303,8 +303,8 @@ class Trusting(Session):
 class Unaware(Session):
     """Looks at no snapshot."""
 
-    def __init__(self, snapshot, n_samples, label=""):
-        super().__init__(_Blind(), n_samples, label)
+    def __init__(self, snapshot, label=""):
+        super().__init__(_Blind(), label)
 
 
 class _Blind:

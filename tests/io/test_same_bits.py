@@ -10,6 +10,7 @@ from sklearn.pipeline import make_pipeline
 from skdp import (
     DPPCA,
     BoundedScaler,
+    DPGammaRegressor,
     DPGradientBoostingClassifier,
     DPGradientBoostingRegressor,
     DPLinearRegression,
@@ -17,17 +18,21 @@ from skdp import (
     DPLogisticRegression,
     DPMLPClassifier,
     DPMLPRegressor,
+    DPPoissonRegressor,
     DPQuantileClipper,
+    DPQuantileRegressor,
     DPSimpleImputer,
     DPSparseLogisticRegression,
     DPStandardScaler,
     TableEncoder,
+    private_comparison,
     private_score,
 )
 from skdp.neural_network import Convolution
 from tests.io.places import COLUMNS, FEATURES, LAYOUTS, in_files, numbers
 
 SEED = {"random_state": 0}
+COMPARED = {"epsilon": 1.0, **SEED}
 LABELS = {"classes": [0, 1], **SEED}
 BOUNDS = {"target_bounds": (0, 1), **SEED}
 GD = {"solver": "noisy_gd", "solver_params": {"n_steps": 20}}
@@ -49,6 +54,9 @@ MODELS = {
         "y",
     ),
     "regression": (DPLinearRegression(1.0, **GD, **BOUNDS), "t"),
+    "counts": (DPPoissonRegressor(1.0, **GD, **BOUNDS), "t"),
+    "amounts": (DPGammaRegressor(1.0, target_bounds=(0.1, 1), **GD, **SEED), "t"),
+    "quantile model": (DPQuantileRegressor(1.0, **GD, **BOUNDS), "t"),
     "moments": (DPLinearRegression(1.0, solver="adassp", **BOUNDS), "t"),
     "declared regression": (DPLinearRegression(1.0, columns=COLUMNS, **BOUNDS), "t"),
     "sparse": (DPSparseLogisticRegression(1.0, **LABELS), "y"),
@@ -135,3 +143,7 @@ def test_scores_are_equal_bit_for_bit(layout, tmp_path):
         given = {"epsilon": 1.0, "scoring": scoring, **SEED}
         one = private_score(model, frame[FEATURES], frame["y"], **given)
         assert one.value == private_score(model, source, **given).value
+    other = DPLogisticRegression(0.1, **LABELS).fit(frame[FEATURES], frame["y"])
+    here = private_comparison(model, other, frame[FEATURES], frame["y"], **COMPARED)
+    there = private_comparison(model, other, source, **COMPARED)
+    assert (here.first_only, here.second_only) == (there.first_only, there.second_only)

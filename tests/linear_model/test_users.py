@@ -519,7 +519,7 @@ def test_what_has_no_proof_is_refused_in_one_sentence(tmp_path):
     frame = pd.DataFrame(X, columns=list("abc")).assign(y=Y)
     frame.to_parquet(tmp_path / "rows.parquet")
     source = ParquetSource(tmp_path / "rows.parquet", target="y", n_samples=len(X))
-    with pytest.raises(ValueError, match="a table in memory"):
+    with pytest.raises(ValueError, match="must be left out with a source"):
         model_of("logistic").fit(source, groups=PLAIN)
     with pytest.raises(ValueError, match="No solver can do this fit"):
         model_of("logistic", delta=0).fit(X, Y, groups=PLAIN)

@@ -10,13 +10,17 @@ from scipy.optimize import check_grad, minimize
 
 from skdp.losses import (
     CauchyLoss,
+    GammaLoss,
     HuberHingeLoss,
     LogisticLoss,
+    PoissonLoss,
+    QuantileLoss,
     SigmoidLoss,
     SoftmaxLoss,
     SquaredLoss,
     WeightedLoss,
 )
+from tests.solvers.neighbours import extremes
 
 LOSSES = [
     LogisticLoss(),
@@ -37,6 +41,13 @@ LOSSES = [
     WeightedLoss(LogisticLoss(), (1.0, 1e-6)),
     WeightedLoss(SoftmaxLoss(3), (1.0, 1.0, 0.2)),
     WeightedLoss(HuberHingeLoss(n_outputs=3), (1.0, 0.5, 0.2)),
+    PoissonLoss(math.log(2)),
+    PoissonLoss(0.5, lowest=0.3),
+    PoissonLoss(4.0),
+    QuantileLoss(0.5),
+    QuantileLoss(0.9, h=0.5),
+    GammaLoss(2.0),
+    GammaLoss(1.5, most=3.0),
 ]
 LOOSE = LOSSES[1:3] + LOSSES[4:5] + LOSSES[6:]
 RADII = [0.0, 0.1, 1.0, 2.0, 5.0, 20.0, math.inf]
@@ -46,6 +57,8 @@ by_loss = pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def draw_targets(loss, rng, n):
     if isinstance(loss, SquaredLoss):
         return rng.normal(size=n)
+    if loss.form.is_of_numbers:
+        return rng.uniform(*extremes(loss), n)
     return rng.integers(0, max(2, loss.n_outputs), n).astype(float)
 
 
@@ -96,7 +109,7 @@ def worst_case(loss, radius, adjacency, seed, starts, steps):
     rng = np.random.default_rng(seed)
     d, k = 3, loss.n_outputs
     radius = min(radius, 60.0)
-    labels = [0.0, 1.0] if not isinstance(loss, SquaredLoss) else [-9.0, 9.0]
+    labels = extremes(loss) if not isinstance(loss, SquaredLoss) else [-9.0, 9.0]
     best = 0.0
     for start in range(starts):
         W = rng.normal(size=(d, k))

@@ -10,8 +10,11 @@ import pytest
 from skdp._compiled import compiled, compiled_exactly
 from skdp.losses import (
     CauchyLoss,
+    GammaLoss,
     HuberHingeLoss,
     LogisticLoss,
+    PoissonLoss,
+    QuantileLoss,
     SigmoidLoss,
     SoftmaxLoss,
     SquaredLoss,
@@ -20,6 +23,7 @@ from skdp.losses import (
 from skdp.losses import _plain as module
 from skdp.losses._kernel import plain_residual_of_one
 from skdp.losses._plain import falling_exponential, plain_error, plain_residual
+from tests.solvers.neighbours import extremes
 
 SINGLE = [
     LogisticLoss(),
@@ -32,6 +36,12 @@ SINGLE = [
     CauchyLoss(),
     CauchyLoss(c=1e-3),
     CauchyLoss(c=1e3),
+    PoissonLoss(math.log(2)),
+    PoissonLoss(5.0, lowest=1e-3),
+    QuantileLoss(0.9),
+    QuantileLoss(0.01, h=1e-3),
+    GammaLoss(2.0),
+    GammaLoss(0.2, most=1.3),
     WeightedLoss(LogisticLoss(), (1 / 3, 1.0)),
     WeightedLoss(HuberHingeLoss(), (1.0, 1e-3)),
 ]
@@ -50,6 +60,8 @@ def predictions(loss, n=N, seed=0):
     raw[8:11] = np.array([1e50, -1e50, 700.0])[:, None]
     if isinstance(loss, SquaredLoss):
         return rng.normal(size=n), raw
+    if loss.form.is_of_numbers:
+        return rng.uniform(*extremes(loss), n), raw
     return rng.integers(0, max(2, loss.n_outputs), n).astype(float), raw
 
 
@@ -83,6 +95,14 @@ def test_the_exponential_is_within_its_error_and_exact_at_zero(monkeypatch):
     monkeypatch.setattr(module, "SQUARINGS", 5)
     monkeypatch.setattr(module, "SHRINK", -1 / 32)
     assert worst() > 2.0**-38
+
+
+def test_of_wide_amounts_they_are_as_near_for_their_size():
+    loss = GammaLoss(7.0, most=1e3)
+    y, raw = predictions(loss)
+    y[: N // 2] = np.exp(7 + raw[: N // 2, 0].clip(-7, 7))  # some near their means
+    error = np.abs(plain_residual(loss, y, raw) - loss.residual(y, raw)).max()
+    assert 1e-12 < error <= plain_error(loss) < 1e-6 * loss.zero_out_bound(math.inf)
 
 
 def test_numbers_that_are_bounded_stay_bounded():

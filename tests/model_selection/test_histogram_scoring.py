@@ -21,6 +21,7 @@ from skdp.model_selection._histogram_scoring import (
     average_precision,
     f_scores,
     roc_auc,
+    smooth_roc_auc,
 )
 
 
@@ -149,3 +150,22 @@ def test_labels_that_are_not_two():
 def test_equal_intervals():
     assert len(EQUAL) == 25
     assert 0.5 in EQUAL
+
+
+def test_a_smooth_curve_has_no_ties():
+    rng = np.random.default_rng(0)
+    y = (rng.random(20_000) < 0.3).astype(int)
+    odds = rng.normal(size=20_000) + 1.5 * y
+    exact = roc_auc_score(y, odds)
+    ends = np.quantile(odds, np.linspace(0, 1, 7)[1:-1])
+    counts = np.zeros((2, 6))
+    np.add.at(counts, (y, np.searchsorted(ends, odds)), 1)
+    assert abs(smooth_roc_auc(counts) - exact) < 0.003
+    assert abs(roc_auc(counts) - exact) > 0.008
+
+
+def test_a_smooth_curve_of_extremes():
+    assert smooth_roc_auc(np.zeros((2, 4))) == 0.5
+    assert smooth_roc_auc(np.array([[9.0, 0, 0], [0, 0, 9.0]])) == 1.0
+    assert smooth_roc_auc(np.array([[0, 0, 9.0], [9.0, 0, 0]])) == pytest.approx(0)
+    assert smooth_roc_auc(np.ones((2, 5))) == pytest.approx(0.5)

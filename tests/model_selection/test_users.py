@@ -25,6 +25,7 @@ from sklearn.pipeline import FeatureUnion, make_pipeline
 from skdp import (
     BoundedScaler,
     BudgetLedger,
+    DPCalibratedClassifier,
     DPGridSearchCV,
     DPLogisticRegression,
     DPRandomizedSearchCV,
@@ -662,6 +663,7 @@ def test_all_searches_take_users():
     for search in (
         DPRandomizedSearchCV(PLAIN, GRID, n_iter=2, epsilon=2, privacy_unit="user"),
         DPTunedThresholdClassifier(PLAIN, epsilon=2, privacy_unit="user"),
+        DPCalibratedClassifier(PLAIN, epsilon=2, privacy_unit="user"),
     ):
         record = search.fit(X, Y, groups=IDS).privacy_
         assert (record.unit, record.n_samples) == ("user", N_USERS)

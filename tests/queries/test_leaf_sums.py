@@ -452,7 +452,8 @@ def test_released_values_that_are_overwritten_are_noticed(monkeypatch):
 def test_bounds_are_given_for_tables_alone():
     bound = TERMS[0].bound()
     assert bound.norm == 2
-    assert bound == Bound(zero_out=bound.zero_out, replace_one=bound.replace_one)
+    of_records = Bound(zero_out=bound.zero_out, replace_one=bound.replace_one)
+    assert bound == of_records.of_shares()
 
 
 @pytest.mark.parametrize("origin", [1e18, 1e200, math.inf, math.nan, -1.0])

@@ -8,9 +8,9 @@ import math
 import numpy as np
 import pytest
 
-from skdp.data import MemorySource
+from skdp.data import MemorySource, UserSource, equal_shares
 from skdp.privacy._query import Layout
-from skdp.queries._exact_sums import nearest
+from skdp.queries._exact_sums import below, nearest, unit_for
 from skdp.queries._table_sums import Moments, Table, TableSums
 
 # Codes of two columns, and a value: everything that a record may be.
@@ -135,3 +135,90 @@ def test_slack_covers_what_rounding_adds():
     exact[:, 0] = query.weights[0] * grid
     moved = np.linalg.norm(found - exact, axis=1).max()
     assert 0 < 2 * moved <= query.slack(Layout(1)) < 1e-6
+
+
+# -------------------------------------------------------------------------------- users
+
+
+def of_users(rows, codes, n_users):
+    """A source of users, and the query of all parts."""
+    shares = equal_shares(codes, n_users)
+    return UserSource(rows, np.zeros(len(rows)), shares, n_users), query_of(
+        "all", n_users
+    )
+
+
+def random_users(n_rows=2000, n_users=300):
+    rng = np.random.default_rng(1)
+    return RECORDS[rng.integers(0, len(RECORDS), n_rows)], rng.integers(
+        0, n_users, n_rows
+    )
+
+
+def test_users_of_one_row_are_records():
+    rows, n = RECORDS, len(RECORDS)
+    source, query = of_users(rows, np.arange(n), n)
+    assert np.array_equal(query.total(source, None), total(query, rows))
+
+
+def test_a_user_counts_as_the_mean_of_the_own_rows():
+    rows, codes = random_users()
+    source, query = of_users(rows, codes, 300)
+    found = query.total(source, None)
+    each = np.stack([total(query, row[None]) for row in rows])
+    shares = equal_shares(codes, 300)
+    assert found == pytest.approx(shares @ each, abs=1e-6)
+    histogram, *_ = query.read(found)
+    assert histogram.sum() == pytest.approx(len(np.unique(codes)), abs=1e-6)
+
+
+def test_no_order_of_users_rows_and_no_blocks_change_a_bit():
+    rows, codes = random_users()
+    found = []
+    for order in (np.arange(len(rows)), np.random.default_rng(2).permutation(2000)):
+        for block in (7, 2000):
+            source, query = of_users(rows[order], codes[order], 300)
+            source.largest_block = block
+            found.append(query.total(source, None))
+    assert all(np.array_equal(found[0], other) for other in found)
+
+
+def test_users_are_charged_for_the_empty_list_too():
+    bound = query_of("all").bound()
+    assert bound.zero_out_user == bound.zero_out
+    assert bound.replace_user == max(bound.replace_one, bound.zero_out)
+
+
+@pytest.mark.parametrize("n_rows", [1, 3, 7, 1023, 1024])
+@pytest.mark.parametrize("n_users", [2, 1000, 2**30])
+def test_shares_on_the_grid_add_up_to_one_at_the_most(n_rows, n_users):
+    unit = unit_for(n_users)
+    shares = equal_shares(np.zeros(n_rows, dtype=int), 1)
+    whole = below(shares, unit) / unit
+    assert (whole == np.floor(whole)).all()
+    assert 1 - 1024 * unit <= whole.sum() * unit <= 1
+
+
+def test_twin_that_rounds_shares_to_the_nearest_is_caught():
+    unit, sizes = unit_for(2**30), range(1, 1025)
+    totals = [k * nearest(np.array([1 / k]), unit)[0] for k in sizes]
+    assert max(totals) > 1 + 1e-5
+    assert max(k * below(np.array([1 / k]), unit)[0] for k in sizes) == 1
+
+
+def test_slack_covers_what_rounding_of_shares_adds():
+    rng, n_users, n_rows = np.random.default_rng(0), 2**30, 1000
+    query = query_of("moments", n_users)
+    moved = 0.0
+    for _ in range(20):
+        values = rng.uniform(-1, 1, n_rows)
+        rows = np.column_stack([np.zeros((n_rows, 2)), values])
+        shares = equal_shares(np.zeros(n_rows, dtype=int), 1)
+        source = UserSource(rows, np.zeros(n_rows), shares, n_users)
+        grid, share = nearest(values, query.unit), below(shares, query.unit)
+        exact = np.array([share @ grid, Moments.k * (share @ (grid**2 - 0.5))])
+        found = query.total(source, None)
+        moved = max(moved, np.linalg.norm(found - query.weights[0] * exact))
+    slack = query.slack(Layout(1, rows_of_unit=1024))
+    assert query.slack(Layout(1)) < slack
+    assert 0 < 2 * moved <= slack < 1e-2

@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
+
+from skdp.losses import GammaLoss, PoissonLoss, QuantileLoss, SquaredLoss
+
+
+def extremes(loss):
+    """Two targets as far apart as can be; labels 0 and 1 of a loss of labels."""
+    if isinstance(loss, SquaredLoss):
+        return -loss.target_bound, loss.target_bound
+    if isinstance(loss, QuantileLoss):
+        return -1.0, 1.0
+    if isinstance(loss, PoissonLoss):
+        return loss.lowest, 1.0
+    if isinstance(loss, GammaLoss):
+        return 1.0, math.exp(2 * loss.half)
+    return 0.0, 1.0
 
 
 def random_targets(loss, rng, count):
-    if hasattr(loss, "residual_bound"):
-        return rng.choice([-1.0, 1.0], count) * loss.target_bound
+    if loss.form.is_of_numbers:
+        return rng.choice(extremes(loss), count)
     return rng.integers(0, max(2, loss.n_outputs), count).astype(float)
 
 

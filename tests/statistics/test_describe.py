@@ -346,3 +346,75 @@ def test_far_fewer_rows_than_declared_do_not_move_means(tmp_path):
     # Half the records are in no cell; taken for n they would bring the mean to 7.
     assert abs(mean.mean - 9) < max(8 * mean.mean_error, 0.1)
     assert abs(counts.sum() - 2000) < 100
+
+
+# -------------------------------------------------------------------------------- users
+
+
+def of_users(epsilon=1e6, groups=None, n=600, **params):
+    X, ids = table(n), np.arange(n) // 3 if groups is None else groups
+    return described(epsilon, X, privacy_unit="user", groups=ids, **params)
+
+
+def test_a_user_of_many_rows_weighs_no_more_than_one_of_few():
+    X = pd.DataFrame({"v": np.r_[np.zeros(90), np.ones(910)]})
+    ids = np.r_[np.arange(90), np.repeat(np.arange(90, 100), 91)]
+    found = describe(X, Range(0, 1), epsilon=1e6, privacy_unit="user", groups=ids)
+    assert found.means["v"].mean == pytest.approx(0.1, abs=1e-3)
+    assert found.quantile("v", 0.5) < 0.1
+    assert found.n_samples == 100
+    counts = found.counts("v")["count"]
+    assert counts.sum() == pytest.approx(100, abs=0.1)
+    assert counts.iloc[-1] == pytest.approx(10, abs=0.1)
+    assert "100 users" in repr(found)
+
+
+def test_users_of_one_row_are_described_as_records():
+    one = of_users(1e6, np.arange(600), random_state=0)
+    other = described(1e6, table(600), random_state=0)
+    assert one.to_frame().select_dtypes("number").to_numpy() == pytest.approx(
+        other.to_frame().select_dtypes("number").to_numpy(), abs=0.05, nan_ok=True
+    )
+
+
+def test_users_are_on_books_of_users(tmp_path):
+    books = BudgetLedger(
+        tmp_path / "users.db",
+        epsilon=2.0,
+        delta=1e-5,
+        adjacency="replace_user",
+        unit="user",
+    )
+    found = of_users(1.0, ledger=books)
+    record = found.privacy_
+    assert (record.unit, record.adjacency, record.n_samples) == (
+        "user",
+        "replace_user",
+        200,
+    )
+    assert "number of records" not in record.assumed_public
+    assert len(books.spends()) == 1
+    with pytest.raises(ValueError, match="counts records"):
+        described(0.5, ledger=books)
+    for bad, error, words in (
+        ({"groups": np.arange(7)}, ValueError, "groups"),
+        ({"groups": np.linspace(0, 1, 600)}, TypeError, "all integers or all texts"),
+    ):
+        with pytest.raises(error, match=words):
+            of_users(**{"epsilon": 0.5} | bad, ledger=books)
+    with pytest.raises(ValueError, match="must be finite"):
+        of_users(math.inf)
+    with pytest.raises(ValueError, match=r"describe\(X, columns, privacy_unit='user'"):
+        described(0.5, privacy_unit="user", ledger=books)
+    with pytest.raises(ValueError, match="privacy_unit='record'"):
+        described(0.5, groups=np.arange(5000))
+    assert len(books.spends()) == 1
+
+
+def test_a_source_has_no_users(tmp_path):
+    pytest.importorskip("pyarrow")
+    X = table(300)[["age"]]
+    X.to_parquet(tmp_path / "x.parquet")
+    source = skdp.ParquetSource(tmp_path / "x.parquet", target=None, n_samples=300)
+    with pytest.raises(ValueError, match="in memory"):
+        describe(source, {"age": (0, 99)}, privacy_unit="user", groups=np.arange(300))

@@ -1,0 +1,109 @@
+"""Maps of probabilities to calibrated ones, from shares that were found in intervals.
+
+Post-processing of released counts.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import minimize
+from scipy.special import expit, logit
+from sklearn.isotonic import isotonic_regression
+
+from skdp._floats import FloatArray
+
+
+class Calibrator(ABC):
+    """A rising map of probabilities, settled by what was released.
+
+    Flat beyond the middles of the first and the last interval, of which it is not known
+    where in them records are: a model that is far too sure of itself has many there.
+    """
+
+    @classmethod
+    @abstractmethod
+    def of(cls, middles: FloatArray, shares: FloatArray, weights: FloatArray) -> Self:
+        """The map that fits best.
+
+        Parameters
+        ----------
+        middles : ndarray of shape (n_intervals,)
+            Predicted probabilities of the positive label, rising, within (0, 1).
+        shares : ndarray of shape (n_intervals,)
+            Shares of the positive label that were found there, within (0, 1).
+        weights : ndarray of shape (n_intervals,)
+            Above 0: how many records each share counts as.
+        """
+
+    @abstractmethod
+    def __call__(self, probabilities: ArrayLike) -> FloatArray:
+        """Calibrated probabilities, of the same shape."""
+
+
+@dataclass(frozen=True)
+class Sigmoid(Calibrator):
+    """Platt's: log-odds on a straight line of log-odds.
+
+    Parameters
+    ----------
+    slope : float
+        At least 0; above 1 of a model that is too unsure.
+    intercept : float
+        Above 0 of a model that calls the positive label too rare.
+    ends : pair of floats
+        Between which probabilities it is a line.
+    """
+
+    slope: float
+    intercept: float
+    ends: tuple[float, float]
+
+    @classmethod
+    def of(cls, middles: FloatArray, shares: FloatArray, weights: FloatArray) -> Self:
+        odds = logit(middles)
+
+        def loss(line: FloatArray) -> tuple[float, FloatArray]:
+            raw = line[0] * odds + line[1]
+            wrong = weights * (expit(raw) - shares)
+            value = weights @ (np.logaddexp(0.0, raw) - shares * raw)
+            return float(value), np.array([wrong @ odds, wrong.sum()])
+
+        unchanged, is_rising = [1.0, 0.0], [(0.0, None), (None, None)]
+        found = minimize(loss, unchanged, jac=True, bounds=is_rising).x
+        slope, intercept = found.tolist()
+        return cls(slope, intercept, (float(middles[0]), float(middles[-1])))
+
+    def __call__(self, probabilities: ArrayLike) -> FloatArray:
+        inside = np.clip(probabilities, *self.ends)
+        return np.asarray(expit(self.slope * logit(inside) + self.intercept))
+
+
+@dataclass(frozen=True)
+class Isotonic(Calibrator):
+    """Any rising map, straight between the middles of intervals.
+
+    Parameters
+    ----------
+    middles, shares : tuple of floats
+        Predicted probabilities, and the shares that they are brought to.
+    """
+
+    middles: tuple[float, ...]
+    shares: tuple[float, ...]
+
+    @classmethod
+    def of(cls, middles: FloatArray, shares: FloatArray, weights: FloatArray) -> Self:
+        rising = isotonic_regression(shares, sample_weight=weights)
+        return cls(tuple(middles.tolist()), tuple(rising.tolist()))
+
+    def __call__(self, probabilities: ArrayLike) -> FloatArray:
+        given = np.asarray(probabilities, dtype=np.float64)
+        return np.asarray(np.interp(given, self.middles, self.shares))
+
+
+CALIBRATORS: dict[str, type[Calibrator]] = {"isotonic": Isotonic, "sigmoid": Sigmoid}
