@@ -643,7 +643,7 @@ def test_sources_of_users_and_models_of_records_do_not_meet(tmp_path):
         clone(MODEL).fit(rows)
     with pytest.raises(ValueError, match="must be left out with a source"):
         clone(MODEL).fit(users, groups=frame["id"])
-    with pytest.raises(ValueError, match="must be finite with privacy_unit='user'"):
+    with pytest.raises(ValueError, match="must be finite with users of a source"):
         clone(MODEL).set_params(epsilon=math.inf).fit(users)
     of_records = clone(MODEL).set_params(privacy_unit="record")
     others = [
