@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +11,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from skdp._card import card
 from skdp._floats import FloatArray
 from skdp._validation import check_choice, check_count, check_real
 from skdp.model_selection._calibrators import CALIBRATORS, Calibrator
@@ -91,8 +91,9 @@ class PrivateConfusionMatrix:
         return f"{self.to_frame().round().to_string()}\n{self.privacy_!r}"
 
     def _repr_html_(self) -> str:
-        table: str = self.to_frame().round().to_html(border=0)
-        return table + self.privacy_._repr_html_()
+        counts = self.to_frame().round().to_html(border=0)
+        below = [counts, self.privacy_._repr_html_()]
+        return card("Counts of true and predicted labels", below=below)
 
 
 @dataclass(frozen=True, eq=False)
@@ -367,12 +368,9 @@ class PrivateEvaluation:
         return "\n".join([*lines, repr(self.privacy_)])
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><th style='text-align:left'>{html.escape(name)}</th>"
-            f"<td>{html.escape(text)}</td></tr>"
-            for name, text in self._numbers().items()
-        )
-        return f"<table>{rows}</table>{self.privacy_._repr_html_()}"
+        told = f"Evaluated privately, {self.labels[1]!r} is positive"
+        below = [self.privacy_._repr_html_()]
+        return card(told, self._numbers().items(), below=below)
 
 
 def private_evaluation(

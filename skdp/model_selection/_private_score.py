@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import math
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -24,6 +23,7 @@ from skdp._base import (
     PrivateRelease,
     public_of_tables,
 )
+from skdp._card import card
 from skdp._floats import FloatArray
 from skdp._input import check_rows, check_targets, without_data
 from skdp._users import Users, users_in_memory
@@ -87,8 +87,7 @@ class PrivateScore:
         return f"{self._headline()}\n{self.privacy!r}"
 
     def _repr_html_(self) -> str:
-        headline = html.escape(self._headline())
-        return f"<p><b>{headline}</b></p>{self.privacy._repr_html_()}"
+        return card(self._headline(), below=[self.privacy._repr_html_()])
 
 
 def private_score(

@@ -33,10 +33,11 @@ from skdp.privacy._answers import Answers
 from skdp.privacy._plan import Line, Plan
 from skdp.queries._gradient import Gradients
 from skdp.queries._user_gradients import UserGradients
-from skdp.solvers._base import Progress, Solution
+from skdp.solvers._base import Solution
 from skdp.solvers._descent import Descent
 from skdp.solvers._flow_time import FlowTime, PlainFlowTime
 from skdp.solvers._last_iterate import HiddenDescent
+from skdp.solvers._progress import Progress
 from skdp.solvers._steps import descend
 
 # Numbers of all users' parts, which are held: half a gibibyte.

@@ -142,7 +142,6 @@ def test_shown():
     assert "expected calibration error" in found._repr_html_()
     matrix = found.confusion_matrix(0.2)
     assert "predicted" in repr(matrix)
-    assert matrix._repr_html_().startswith("<table")
     assert found.f_score(0.2) == matrix.f_score().iloc[1]
 
 
@@ -309,7 +308,6 @@ def test_an_interval_covers():
     found = private_comparison(MODEL, OTHER, X, Y, epsilon=1.0)
     low, high = found.confidence_interval(1 - 1e-9)
     assert low < exact < high
-    assert found._repr_html_().startswith("<p>")
 
 
 def test_comparison_refuses_what_is_no_classifier():
