@@ -114,9 +114,9 @@ class NoisyGD(Descent):
     user_clip : float in [1e-3, 1] or None, default=None
         With ``privacy_unit="user"``: norm to which the sum of a user's gradients is
         clipped, as one vector, in units of the largest of one record. None: the mean of
-        the user's gradients, without such a clip. Less noise and more signal of users
-        with several rows, for steps that follow other weights than means
-        (``docs/users.md``).
+        the user's gradients, without such a clip. More signal of users with several
+        rows, for the noise of means, or up to twice as much where users are exchanged,
+        and for steps that follow other weights than means (``docs/users.md``).
 
     References
     ----------
