@@ -227,6 +227,8 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
         )
         chosen = self._method(facts)
         multiplier = calibrate(partial(chosen.method.event, facts=facts), budget)
+        needs = chosen.method.needs(multiplier, facts)
+        records.check_parts(min(need.rows for need in needs))
         candidates = tuple(
             Candidate(params, self._prepared(model, records, chosen, multiplier, facts))
             for params, model in zip(grid, accepted.models, strict=True)
@@ -237,8 +239,6 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
         notes += warn_of_clipped_rows(
             leaf for model in accepted.stand_ins for leaf in walk(model)
         )
-        needs = chosen.method.needs(multiplier, facts)
-        records.check_parts(min(need.rows for need in needs))
         notes += warn_of_search_noise(candidates, accepted.stand_ins, needs)
         assumed = public_of_tables(relation)
         if isinstance(records.X, TableSource):
@@ -325,7 +325,7 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
             sized(
                 model,
                 need.strength,
-                records.some(need.rows),
+                records.part(need.rows),
                 facts.budget.delta,
                 facts.adjacency,
             )

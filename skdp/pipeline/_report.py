@@ -16,7 +16,7 @@ from skdp.exceptions import UnaccountedStepError
 from skdp.pipeline._clipped_rows import warn_of_clipped_rows
 from skdp.pipeline._folds import warn_of_stratified_folds
 from skdp.pipeline._ledgers import words_of_ledgers
-from skdp.pipeline._steps import VOUCHED, StepReport, step_report, unaccounted_in
+from skdp.pipeline._steps import VOUCHED, StepReport, step_reports, unaccounted_in
 from skdp.pipeline._total import total_of
 from skdp.pipeline._walk import costs, walk
 from skdp.privacy._adjacency import Relation
@@ -202,7 +202,7 @@ def privacy_report(
     warn_of_stratified_folds(leaves)
     clipped = warn_of_clipped_rows(leaves)
     report = _compose(
-        tuple(step_report(leaf, data_independent) for leaf in leaves),
+        step_reports(leaves, data_independent),
         [leaf.privacy for leaf in leaves],
         delta,
         has_cache=any(_caches(estimator)),
