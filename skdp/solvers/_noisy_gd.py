@@ -176,6 +176,11 @@ class NoisyGD(Descent):
             raise Refused(
                 f"{me} needs privacy_unit='user'. Use user_clip=None, or hand on ids."
             )
+        if not objective.holds_rows:
+            raise Refused(
+                f"{me} needs all rows in memory. Got a source. Use user_clip=None, or "
+                "read the table into memory."
+            )
         size = objective.n_samples * objective.n_columns * objective.loss.n_outputs
         if size > _MOST_NUMBERS:
             raise Refused(

@@ -33,7 +33,7 @@ from skdp import (
 )
 from skdp.audit._replay import replayed, verdict
 from skdp.data import UserSource
-from skdp.exceptions import SourceError
+from skdp.exceptions import Refused, SourceError
 from skdp.io import DaskSource, ParquetSource, SqlSource
 from skdp.io import _session as session_module
 from skdp.io._rows import StreamSource
@@ -605,6 +605,19 @@ def test_queries_declare_what_is_public_of_users(tmp_path):
 
 
 # ---------------------------------------------------------------------------- refusals
+
+
+@pytest.mark.parametrize("layout", SOME)
+def test_sums_of_a_user_that_are_clipped_are_refused_and_cost_nothing(layout, tmp_path):
+    """Whose each row is must be known in every block."""
+    frame = table()
+    facts = {"epsilon": 20, "delta": 1e-4, "adjacency": "replace_user"}
+    books = BudgetLedger(tmp_path / "users.db", unit="user", **facts)
+    params = {"solver_params": {"n_steps": 4, "user_clip": 0.5}}
+    model = clone(MODEL).set_params(random_state=None, ledger=books, **params)
+    with pytest.raises(Refused, match="needs all rows in memory"):
+        model.fit(LAYOUTS[layout](frame, tmp_path, **facts_of(frame)))
+    assert not books.spends()
 
 
 def test_columns_of_ids_are_checked_when_a_source_is_made(tmp_path):
