@@ -25,9 +25,11 @@ from skdp import (
     DPLinearRegression,
     DPLinearSVC,
     DPLogisticRegression,
+    DPPCA,
     DPQuantileClipper,
     DPSimpleImputer,
     DPStandardScaler,
+    RowNormClipper,
     describe,
     private_score,
 )
@@ -38,6 +40,7 @@ from skdp.io import DaskSource, ParquetSource, SqlSource
 from skdp.io import _session as session_module
 from skdp.io._rows import StreamSource
 from skdp.io._users import FirstRows, LeastRows, Rows, Shares, UserIds
+from skdp.linear_model._rows import to_read
 from skdp.privacy._audited import audited_by
 from tests.io import places
 from tests.io.cluster import client
@@ -340,6 +343,26 @@ def test_rows_that_fail_a_condition_are_null_records():
     same = places.in_database(holes, **facts)
     one, other = clone(MODEL).fit(some), clone(MODEL).fit(same)
     assert released(one).tobytes() == released(other).tobytes()
+
+
+STEPS = {
+    "components": (DPPCA(epsilon=10.0, n_components=1, random_state=0),),
+    "norms": (DPSimpleImputer(bounds=(-2, 2), random_state=0), RowNormClipper(0.5)),
+}
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_no_row_depends_on_how_many_are_beside_it(name, tmp_path):
+    """How many rows come before, and in a block, is private of users."""
+    frame, shown = table(), []
+    steps = make_pipeline(*STEPS[name]).fit(frame[FEATURES])
+    for batch_size in (1, 2, 7, 1 << 14):
+        facts = facts_of(frame, batch_size=batch_size)
+        source = steps.transform(places.in_files(frame, tmp_path / "f", **facts))
+        rows = to_read(source, source.stand_in()).with_targets(None)
+        blocks = source.during(lambda rows=rows: list(rows.blocks()))
+        shown.append(np.concatenate([block.X for block in blocks]).tobytes())
+    assert len(set(shown)) == 1
 
 
 # ------------------------------------------------------------------------- neighbours
