@@ -49,8 +49,10 @@ def row_norms(X: Any) -> FloatArray:
         squares = with_entries(X, np.square(X.data, dtype=np.float64))
         return np.sqrt(np.asarray(squares.sum(axis=1), dtype=np.float64).ravel())
     # Row-major: else a row's last bit follows from whether other rows are beside it.
-    X = np.ascontiguousarray(X, dtype=np.float64)
-    return np.asarray(np.sqrt(np.einsum("ij,ij->i", X, X)), dtype=np.float64)
+    # So it does of one row alone, of many columns, which is added up in runs.
+    n = X.shape[0]
+    X = np.ascontiguousarray(np.repeat(X, 2, axis=0) if n == 1 else X, dtype=np.float64)
+    return np.asarray(np.sqrt(np.einsum("ij,ij->i", X, X)[:n]), dtype=np.float64)
 
 
 def row_products(X: Any, weights: FloatArray) -> FloatArray:
