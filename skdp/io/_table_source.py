@@ -396,6 +396,9 @@ class TableSource(ABC):
             "The data of a source must be as they were when it was made, and "
             "'n_samples' must be their number of rows. Got other data or another "
             "number. Make the source anew, with the right n_samples."
+            if self.groups is None
+            else "The data of a source must be as they were when it was made. Got "
+            "other data. Make the source anew."
         )
         refused(session.snapshot.check, message)
         session.n_rows = refused(self._count, message)
