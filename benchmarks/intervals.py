@@ -11,6 +11,8 @@ by_one_variance
     The same records by adassp, which takes their errors to have one variance.
 logistic
     Logistic regression by noisy_newton.
+few
+    The same of fewer records and more columns: how often intervals are told.
 clipped
     Logistic regression with a penalty, of rows of which many are clipped, so that no
     logistic model is true of them: what is to be held are the coefficients that the
@@ -200,6 +202,12 @@ CASES = {
     "unequal": Case(uneven, _BY_STEPS, robust, ((5_000, 2),)),
     "by_one_variance": Case(uneven, _BY_MOMENTS, robust, ((5_000, 2),)),
     "logistic": Case(labelled, _OF_LABELS, of_labels, ((10_000, 3), (30_000, 5))),
+    "few": Case(
+        labelled,
+        _OF_LABELS,
+        of_labels,
+        ((2_500, 3), (5_000, 3), (10_000, 10), (20_000, 10)),
+    ),
     "clipped": Case(
         shortened, _of_clipped, partial(of_labels, is_clipped=True), ((20_000, 3),)
     ),

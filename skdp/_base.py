@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar, Protocol
 
@@ -25,7 +25,7 @@ from skdp.privacy._allowance import Allowance
 from skdp.privacy._door import Door
 from skdp.privacy._events import Event, NonPrivateEvent
 from skdp.privacy._ledger import BudgetLedger
-from skdp.privacy._record import PrivacyRecord
+from skdp.privacy._record import PrivacyRecord, step_of
 from skdp.privacy._risk import risk_sentence
 from skdp.privacy._step import FREE, StepPrivacy
 
@@ -115,6 +115,23 @@ class PrivateEstimator(StoredEstimator):
         """Whether the parameter is at its default or as a search wants it."""
         default = inspect.signature(type(self)).parameters["adjacency"].default
         return self.adjacency in (default, adjacency_of(relation))
+
+    @property
+    def _repr_html_(self) -> Callable[[], str]:
+        """scikit-learn's diagram, and below it what a fit promises."""
+        diagram: Callable[[], str] = super()._repr_html_
+        return lambda: diagram() + self._promise()
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
+        """What notebooks show."""
+        bundle = super()._repr_mimebundle_(include=include, exclude=exclude)
+        if "text/html" in bundle:
+            bundle["text/html"] += self._promise()
+        return bundle
+
+    def _promise(self) -> str:
+        record = getattr(self, "privacy_", None)
+        return "" if record is None else record._repr_html_()
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
@@ -263,17 +280,7 @@ class PrivateEstimator(StoredEstimator):
                 adds_in_squares=self._adds_in_squares(),
                 note="" if self.random_state is None else "seeded: not private",
             )
-        note = "" if record.is_private else record.reason
-        if record.release:
-            note = f"part of {record.release}, paid once"
-        return StepPrivacy(
-            epsilon=record.epsilon,
-            delta=record.delta,
-            adjacency=record.adjacency,
-            event=record.event,
-            note=note,
-            release=record.release,
-        )
+        return step_of(record)
 
     def _adds_in_squares(self) -> bool:
         """Whether all that `fit` will release is Gaussian noise."""

@@ -49,8 +49,20 @@ def row_norms(X: Any) -> FloatArray:
     if issparse(X):
         squares = with_entries(X, np.square(X.data, dtype=np.float64))
         return np.sqrt(np.asarray(squares.sum(axis=1), dtype=np.float64).ravel())
-    X = X.astype(np.float64, copy=False)
-    return np.asarray(np.sqrt(np.einsum("ij,ij->i", X, X)), dtype=np.float64)
+    # Row-major: else a row's last bit follows from whether other rows are beside it.
+    # So it does of one row alone, of many columns, which is added up in runs.
+    n = X.shape[0]
+    X = np.ascontiguousarray(np.repeat(X, 2, axis=0) if n == 1 else X, dtype=np.float64)
+    return np.asarray(np.sqrt(np.einsum("ij,ij->i", X, X)[:n]), dtype=np.float64)
+
+
+def row_products(X: Any, weights: FloatArray) -> FloatArray:
+    """Dense rows times weights of shape (n_outputs, n_features), each by itself.
+
+    The last bits of products by BLAS follow from how many rows there are, and where.
+    """
+    X, weights = (np.ascontiguousarray(own, dtype=np.float64) for own in (X, weights))
+    return np.asarray(np.einsum("ij,kj->ik", X, weights))
 
 
 def scale_rows(X: Any, factor: FloatArray) -> Any:

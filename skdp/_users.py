@@ -182,11 +182,16 @@ def users_to_fit(
 def users_in_memory(
     model: Any, X: Any, groups: Any, budget: Budget, how: str = _HOW
 ) -> Users | None:
-    """As `users_to_fit`, for what takes no users of a source."""
+    """As `users_to_fit`, for what takes users in memory, and with noise, only."""
     if model.privacy_unit == "user" and hasattr(X, "stand_in"):
         raise ValueError(
             "The X argument must be a table in memory with privacy_unit='user'. Got a "
             "source. Read the table into memory."
+        )
+    if model.privacy_unit == "user" and not budget.is_finite:
+        raise ValueError(
+            "The 'epsilon' parameter must be finite with privacy_unit='user'. Got inf. "
+            "Leave out groups and privacy_unit for a result without privacy."
         )
     users = users_to_fit(model, X, groups, budget, how)
     assert users is None or isinstance(users, Users)

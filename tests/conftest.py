@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 
 import pytest
 
@@ -36,3 +37,11 @@ def pytest_report_teststatus(report, config):
     if report.when != "call" or not report.passed or hasattr(report, "wasxfail"):
         return None
     return "passed", "" if next(_PASSED) % 100 else ".", "PASSED"
+
+
+@pytest.fixture(autouse=True, scope="session")
+def lines_in_place_of_bars():
+    """Progress in lines, which tests read, whether tqdm is installed or not."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "tqdm.auto", None)
+        yield

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from skdp.audit._risk_display import new_axes
+from skdp._axes import new_axes
 
 if TYPE_CHECKING:
     from skdp.audit._result import AuditResult
@@ -48,7 +48,7 @@ class AuditDisplay:
         ImportError
             Without matplotlib.
         """
-        ax = new_axes() if ax is None else ax
+        ax = new_axes("bounds") if ax is None else ax
         if self.result.access == "transcript":
             self._draw_lines(ax)
         else:

@@ -35,7 +35,7 @@ from skdp.audit._transcript import told_by_transcripts
 from skdp.pipeline import privacy_report
 from skdp.privacy import PrivacyRecord
 from skdp.privacy._adjacency import ADJACENCIES, RELATIONS, check_adjacency
-from skdp.solvers._base import Progress
+from skdp.solvers._progress import Progress
 
 _FEWEST = 40
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 import math
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp import __version__
 from skdp import _validation as check
+from skdp._card import card
 from skdp._floats import FloatArray
 from skdp.audit._attribute import (
     AttributeInference,
@@ -196,22 +196,15 @@ class MembershipInference:
             )
         return rows
 
+    def _headline(self) -> str:
+        return f"Membership inference on {self.model}. {NOT_PRIVATE}"
+
     def __repr__(self) -> str:
         lines = [f"  {name:<22} {value}" for name, value in self._rows()]
-        title = f"Membership inference on {self.model}. {NOT_PRIVATE}"
-        return "\n".join([title, *lines])
+        return "\n".join([self._headline(), *lines])
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><th style='text-align:left'>{html.escape(name)}</th>"
-            f"<td style='text-align:left'>{html.escape(value)}</td></tr>"
-            for name, value in self._rows()
-        )
-        title = html.escape(f"Membership inference on {self.model}.")
-        return (
-            f"<div><p>{title} <b>{html.escape(NOT_PRIVATE)}</b></p>"
-            f"<table>{rows}</table></div>"
-        )
+        return card(self._headline(), self._rows(), is_good=False)
 
 
 def membership_inference(

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from skdp.audit._risk_display import MembershipRiskDisplay, new_axes
+from skdp._axes import new_axes
+from skdp.audit._risk_display import MembershipRiskDisplay
 
 if TYPE_CHECKING:
     from skdp.audit._inference import MembershipInference
@@ -53,7 +54,7 @@ class MembershipInferenceDisplay:
         ImportError
             Without matplotlib.
         """
-        ax = new_axes() if ax is None else ax
+        ax = new_axes("roc") if ax is None else ax
         found, self.bound_ = self.inference, None
         if found.bound is not None:
             self.bound_ = MembershipRiskDisplay(found.bound, log=self.log).plot(

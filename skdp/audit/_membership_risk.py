@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 import math
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from skdp._card import card
 from skdp._validation import check_count, check_delta, check_epsilon, check_real
 from skdp.privacy import BudgetLedger, PrivacyRecord
 from skdp.privacy._power import PowerCurve, power_of_event, power_of_pair
@@ -154,12 +154,7 @@ class MembershipRisk:
         return "\n".join([self.sentence(), *lines])
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><th style='text-align:left'>{html.escape(name)}</th>"
-            f"<td style='text-align:left'>{html.escape(value)}</td></tr>"
-            for name, value in self._rows()
-        )
-        return f"<div><p>{html.escape(self.sentence())}</p><table>{rows}</table></div>"
+        return card(self.sentence(), self._rows())
 
 
 def membership_risk(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import html
 import json
 import math
 from dataclasses import dataclass
 from typing import Any
 
+from skdp._card import card
 from skdp.audit._guesses import Guesses
 from skdp.privacy._gaussian import gaussian_epsilon
 
@@ -169,12 +169,7 @@ class OneRunAudit:
         return "\n".join([self.sentence(), *lines])
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><th style='text-align:left'>{html.escape(name)}</th>"
-            f"<td style='text-align:left'>{html.escape(value)}</td></tr>"
-            for name, value in self._rows()
-        )
-        return f"<div><p>{html.escape(self.sentence())}</p><table>{rows}</table></div>"
+        return card(self.sentence(), self._rows(), is_good=not self.refutes)
 
 
 def _finite(value: float | None) -> float | None:

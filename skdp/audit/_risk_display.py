@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from skdp._axes import new_axes
+
 if TYPE_CHECKING:
     from skdp.audit._membership_risk import MembershipRisk
 
@@ -53,7 +55,7 @@ class MembershipRiskDisplay:
             Without matplotlib.
         """
         if ax is None:
-            ax = new_axes()
+            ax = new_axes("true_positive_rate()")
         rates = np.linspace(0.0, 1.0, _POINTS)
         if self.log:
             rates = np.geomspace(_LEAST, 1.0, _POINTS)
@@ -70,15 +72,3 @@ class MembershipRiskDisplay:
         ax.legend(loc="lower right")
         self.ax_, self.figure_ = ax, ax.figure
         return self
-
-
-def new_axes() -> Any:
-    """Axes of a new figure; ImportError without matplotlib."""
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError:
-        raise ImportError(
-            "A picture needs matplotlib. Install it with pip install matplotlib, or "
-            "read true_positive_rate()."
-        ) from None
-    return plt.subplots()[1]

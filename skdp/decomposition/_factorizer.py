@@ -18,7 +18,7 @@ from skdp.privacy._accounting import Budget
 from skdp.privacy._adjacency import Unit
 from skdp.privacy._answers import Answers
 from skdp.privacy._plan import Plan
-from skdp.solvers._base import Progress
+from skdp.solvers._progress import Progress
 
 # A generator of scikit-learn's kind, for draws on which no privacy rests.
 Draws = Any

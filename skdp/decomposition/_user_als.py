@@ -37,7 +37,7 @@ from skdp.privacy._answers import Answers
 from skdp.privacy._gaussian import gaussian_mu
 from skdp.privacy._plan import Line, Plan
 from skdp.queries._users import CountQuery, KeptRatings, PairQuery, RowQuery
-from skdp.solvers._base import Progress
+from skdp.solvers._progress import Progress
 
 _FIRST_FACTORS = 2  # they start at the items' biases and popularity
 _ROUNDS_BEFORE_PAIRS = 2

@@ -52,7 +52,7 @@ from skdp.queries._rating_values import (
     ResidualSum,
     residual_sensitivity,
 )
-from skdp.solvers._base import Progress
+from skdp.solvers._progress import Progress
 
 # Shares of mu^2: the first query if it has points to explain ratings by, or if it has
 # only the mean to find; of the rest, users, of whom there are more.

@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from skdp._axes import new_grid
 from skdp._validation import check_count, check_real
 from skdp.ensemble._shapes import Shape, ShapeFunctions
 
@@ -114,8 +115,11 @@ class ShapesDisplay:
         ImportError
             Without matplotlib.
         """
-        axes = self._axes(n_cols) if ax is None else np.ravel(ax)
-        if len(axes) < len(self.shapes):
+        n_shown = len(self.shapes)
+        axes = np.ravel(ax)
+        if ax is None:
+            axes = new_grid(n_shown, n_cols, "shape_functions_")
+        if len(axes) < n_shown:
             raise ValueError(
                 f"The 'ax' parameter must have one axis for each of {len(self.shapes)} "
                 f"shapes. Got {len(axes)}. Pass more, or None."
@@ -126,25 +130,6 @@ class ShapesDisplay:
             axis.set_axis_off()
         self.axes_, self.figure_ = axes, axes[0].figure
         return self
-
-    def _axes(self, n_cols: int) -> np.ndarray:
-        try:
-            import matplotlib.pyplot as plt
-        except ImportError:
-            raise ImportError(
-                "plot_shapes needs matplotlib. Install it with pip install matplotlib, "
-                "or read shape_functions_."
-            ) from None
-        n_cols = min(n_cols, len(self.shapes))
-        n_rows = -(-len(self.shapes) // n_cols)
-        _, axes = plt.subplots(
-            n_rows,
-            n_cols,
-            figsize=(4 * n_cols, 3 * n_rows),
-            layout="constrained",
-            squeeze=False,
-        )
-        return np.ravel(axes)
 
     def _draw(self, shape: Shape, axis: Any) -> None:
         if len(shape.columns) == 2:

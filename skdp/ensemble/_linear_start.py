@@ -35,7 +35,7 @@ from skdp.privacy._answers import Answers
 from skdp.privacy._plan import Part
 from skdp.queries._loss_facts import LeafLoss
 from skdp.solvers._as_they_come import tried
-from skdp.solvers._base import Progress, Solver
+from skdp.solvers._base import Solver
 from skdp.solvers._budget_parts import level_of, part_of
 from skdp.solvers._centred_rules import (
     by_rule,
@@ -44,6 +44,7 @@ from skdp.solvers._centred_rules import (
     spectrum_of,
 )
 from skdp.solvers._margins import even_margins
+from skdp.solvers._progress import Progress
 from skdp.solvers._shrunken import Shrunken
 from skdp.solvers._strength import strength_of
 

@@ -52,8 +52,8 @@ from skdp.privacy._plan import Line, Part, Plan
 from skdp.privacy._query import Query
 from skdp.queries._code_counts import CodeCounts
 from skdp.queries._leaf_sums import MOST_CURVATURE, LeafSums, LeafTerms
-from skdp.solvers._base import Progress
 from skdp.solvers._centred_rules import share_of_states
+from skdp.solvers._progress import Progress
 
 # More trees of smaller steps cost no privacy, but time.
 _N_TREES = 600

@@ -22,15 +22,21 @@ class _Taking:
     reading : Reading
     is_named : bool
         Whether columns have their names.
+    declared : dict, tuple, Range or None
+        What the model declares of them.
     """
 
     reading: Reading
     is_named: bool
+    declared: Any
 
     @classmethod
     def of(cls, model: Any, X: Any) -> Self:
         first = model
-        while hasattr(first, "steps"):
+        while hasattr(first, "steps") or hasattr(first, "best_estimator_"):
+            if hasattr(first, "best_estimator_"):
+                first = first.best_estimator_
+                continue
             steps = [
                 step for _, step in first.steps if step not in (None, "passthrough")
             ]
@@ -43,12 +49,28 @@ class _Taking:
             refuses_unknown=getattr(encoder, "handle_unknown", "") == "error",
             allows_missing=declared is None and bool(takes.allow_nan),
         )
-        return cls(reading, hasattr(first, "feature_names_in_"))
+        return cls(reading, hasattr(first, "feature_names_in_"), declared)
 
     def rows(self, rows: Any) -> Any:
         """Rows as read, as the model takes them."""
         is_frame = isinstance(rows, pd.DataFrame)
         return rows.to_numpy() if is_frame and not self.is_named else rows
+
+
+def shown_to(model: Any, X: Any) -> Any:
+    """A row that looks like those of a source, as a fitted model takes it; public.
+
+    Raises
+    ------
+    ValueError
+        If a column is of a kind that cannot be read for the model.
+    """
+    taking = _Taking.of(model, X)
+    X.check_kinds(taking.reading)
+    shown = X.stand_in(taking.declared)
+    if isinstance(taking.declared, dict) and isinstance(shown, pd.DataFrame):
+        shown = shown[[name for name in shown.columns if name in taking.declared]]
+    return taking.rows(shown)
 
 
 def rows_of(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 from sklearn.base import is_classifier
 from sklearn.metrics import mean_tweedie_deviance
+from sklearn.pipeline import Pipeline
 
 from skdp._floats import FloatArray
 from skdp._rows import rows_in_places
@@ -22,8 +24,21 @@ def score_of(model: Any, X: TableSource) -> float:
     X.target_kind()
     if is_classifier(model):
         return _accuracy(model, X)
-    power = getattr(model, "_deviance_power", None)
+    power = _deviance_power(model)
     return _r2(model, X) if power is None else _d2(model, X, power)
+
+
+def default_score(model: Any) -> str:
+    """What `score_of` the model, or of a pipeline that ends with it, is called."""
+    if is_classifier(model):
+        return "accuracy"
+    last = model[-1] if isinstance(model, Pipeline) else model
+    return "r2" if _deviance_power(last) is None else "d2"
+
+
+def _deviance_power(model: Any) -> int | None:
+    power: int | None = getattr(model, "_deviance_power", None)
+    return power
 
 
 def _accuracy(model: Any, X: TableSource) -> float:
@@ -50,14 +65,19 @@ def _r2(model: Any, X: TableSource) -> float:
 
 
 def _d2(model: Any, X: TableSource, power: int) -> float:
-    """Deviances about the mean are those about 1, less the mean's own, n times."""
-    numbers, sums = Numbers(), np.zeros(4)
+    """Deviances about the mean are those about 1, less the mean's own, n times.
+
+    In units of the highest mean, which is public: D² has no units, and deviances about
+    a 1 that is far from all targets would cancel to nothing.
+    """
+    numbers, sums, unit = Numbers(), np.zeros(4), math.exp(model._log_bounds[1])
     for rows, is_present, columns in rows_of(model, X, targets_too(X)):
         y, is_known = numbers(columns.column(X.target))
         there = is_present & is_known
         if not there.any():
             continue
-        y, found, n = y[there], model.predict(rows)[there], int(there.sum())
+        y, found = y[there] / unit, model.predict(rows)[there] / unit
+        n = len(y)
         left = mean_tweedie_deviance(y, found, power=power)
         about_one = mean_tweedie_deviance(y, np.ones(n), power=power)
         sums += [n, y.sum(), n * left, n * about_one]

@@ -286,6 +286,25 @@ class TableSource(ABC):
         given = Declared(declared, refuses_unknown, allows_missing)
         return reading_through(self._steps, self._schema, self._names, given)
 
+    def check_kinds(self, reading: Reading) -> None:
+        """Refuse columns that are read as what they are not.
+
+        Some of their cells could be read by chance: an error at the others would come
+        after the commit, and tell of a record.
+        """
+        fine = {"number", "boolean"}
+        if not reading.is_numeric:
+            fine |= {"string", "date"}
+        kinds = {name: kind_of(self._schema.field(name).type) for name in reading.names}
+        bad = [name for name, kind in kinds.items() if kind not in fine]
+        if bad:
+            wanted = "numeric" if reading.is_numeric else "numeric, texts or dates"
+            raise ValueError(
+                f"The columns of a source must be {wanted} for this model. Got other "
+                f"kinds in the columns {bad}. Leave them out by features=[...], or "
+                "store them as what the model was fitted to."
+            )
+
     def target_kind(self) -> str:
         """What targets are: number, boolean, string, date or other."""
         if self.target is None:
@@ -377,6 +396,9 @@ class TableSource(ABC):
             "The data of a source must be as they were when it was made, and "
             "'n_samples' must be their number of rows. Got other data or another "
             "number. Make the source anew, with the right n_samples."
+            if self.groups is None
+            else "The data of a source must be as they were when it was made. Got "
+            "other data. Make the source anew."
         )
         refused(session.snapshot.check, message)
         session.n_rows = refused(self._count, message)

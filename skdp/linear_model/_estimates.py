@@ -127,10 +127,11 @@ class HasEstimates(DPEstimator):
 
         As statsmodels has them, of the coefficients that the objective has in the
         population: of rows clipped to `data_norm`, and penalised if a penalty was
-        given. Errors of the noise and of the records count; of users, whatever the rows
-        of each have in common. NaN and inf where noise drowns a direction of the rows,
-        as it does if columns add up to a constant, which those of declared categories
-        do.
+        given; by adassp, of least squares without shrinkage. Errors of the noise and of
+        the records count, the latter taken by adassp to have one variance; of users,
+        whatever the rows of each have in common. NaN and inf where noise drowns a
+        direction of the rows, as it does if columns add up to a constant, which those
+        of declared categories do.
 
         Parameters
         ----------

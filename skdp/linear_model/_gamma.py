@@ -62,7 +62,7 @@ class DPGammaRegressor(LogLinkRegressor):
     fit_intercept : bool, default=True
     target_bounds : pair of floats in [1e-100, 1e100]
         Lowest and highest target, in its units, known without looking at the data; the
-        highest at most 1e6 times the lowest. Required; the default None raises.
+        highest 1.02 to 1e6 times the lowest. Required; the default None raises.
     solver : str, default="auto"
         ``"auto"`` chooses from public facts and says why in ``privacy_``; or a key of
         ``skdp.solvers.SOLVERS`` that does not refuse the loss.

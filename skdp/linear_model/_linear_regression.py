@@ -92,7 +92,7 @@ class DPLinearRegression(HasEstimates, LinearRegressor):
         the last. Private output, paid for with the rest. Only of a descent with
         ``solver_params={"keeps_path": True}``.
     estimates_ : Estimates
-        Least squares without shrinkage with standard errors: `values`, `covariance`,
+        Coefficients without shrinkage, with standard errors: `values`, `covariance`,
         `conf_int()`; see `summary`. Private output. Only of ``solver="noisy_newton"``,
         whatever the errors' variances, or of ``solver="adassp"`` with
         ``solver_params={"squares_weight": 0.5}``, of errors of one variance.

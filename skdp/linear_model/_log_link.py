@@ -16,6 +16,10 @@ from skdp.losses._plain import FARTHEST
 from skdp.objectives import LinearObjective
 from skdp.solvers import Solution
 
+# The largest target over the lowest, at least: what a residual is rounded by is
+# nothing beside the residuals that such bounds leave.
+_NARROWEST = 1.02
+
 
 @dataclass(frozen=True)
 class Means:
@@ -62,6 +66,11 @@ class LogLinkRegressor(LinearRegressor):
                 "The 'target_bounds' parameter must be of at least 0 for a model of "
                 f"the logarithm of a mean. Got {self.target_bounds!r}. Use "
                 "DPLinearRegression for targets below 0."
+            )
+        if high < _NARROWEST * low:
+            raise ValueError(
+                "The 'target_bounds' parameter must be at least 2 % apart for a model "
+                f"of the logarithm of a mean. Got {self.target_bounds!r}. Widen them."
             )
         return low, high
 

@@ -57,9 +57,9 @@ class DPPoissonRegressor(LogLinkRegressor):
         data-independent rule or from what it released.
     fit_intercept : bool, default=True
     target_bounds : pair of floats in [0, 1e100]
-        Lowest and highest target, in its units, known without looking at the data.
-        Required; the default None raises. Noise is in proportion to the highest: a few
-        far larger targets are better clipped.
+        Lowest and highest target, in its units, known without looking at the data; at
+        least 2 % apart. Required; the default None raises. Noise is in proportion to
+        the highest: a few far larger targets are better clipped.
     solver : str, default="auto"
         ``"auto"`` chooses from public facts and says why in ``privacy_``; or a key of
         ``skdp.solvers.SOLVERS`` that does not refuse the loss.

@@ -24,9 +24,10 @@ class GammaLoss:
 
     Parameters
     ----------
-    half : float in (0, 7]
+    half : float in [0.005, 7]
         Half of the logarithm of the largest target over the lowest; the raw prediction
-        of the largest, and minus that of the lowest.
+        of the largest, and minus that of the lowest. Less would leave residuals that
+        are no larger than what an exponential is rounded by.
     most : float in (1, inf), default=4.0
         A target over a mean at most; ``exp(2 half)`` if that is less.
 
@@ -51,7 +52,7 @@ class GammaLoss:
     label_weights: ClassVar[tuple[float, ...]] = ()
 
     def __post_init__(self) -> None:
-        half = check_real("half", self.half, low=0.0, high=7.0, low_open=True)
+        half = check_real("half", self.half, low=0.005, high=7.0)
         most = check_real("most", self.most, low=1.0, high=math.inf, low_open=True)
         object.__setattr__(self, "half", half)
         object.__setattr__(self, "most", min(most, math.exp(2 * half)))

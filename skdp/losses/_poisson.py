@@ -27,8 +27,9 @@ class PoissonLoss:
     ----------
     top : float in [0, 50]
         The raw prediction whose mean is 1: at 0 it is ``exp(-top)``.
-    lowest : float in [0, 1), default=0.0
-        The lowest target, over the largest.
+    lowest : float in [0, 0.99], default=0.0
+        The lowest target, over the largest. Nearer ones would leave residuals that are
+        no larger than what an exponential is rounded by.
 
     References
     ----------
@@ -55,7 +56,7 @@ class PoissonLoss:
 
     def __post_init__(self) -> None:
         top = check_real("top", self.top, low=0.0, high=50.0)
-        lowest = check_real("lowest", self.lowest, low=0.0, high=1.0, high_open=True)
+        lowest = check_real("lowest", self.lowest, low=0.0, high=0.99)
         object.__setattr__(self, "top", top)
         object.__setattr__(self, "lowest", lowest)
 

@@ -34,6 +34,7 @@ from skdp.model_selection._report import SearchReport
 from skdp.model_selection._scoring import SCORINGS, resolve_scoring
 from skdp.model_selection._scoring_base import PrivateScoring
 from skdp.model_selection._tuned_threshold import DPTunedThresholdClassifier
+from skdp.model_selection._utility_display import PrivacyUtilityDisplay
 
 __all__ = [
     "F1",
@@ -53,6 +54,7 @@ __all__ = [
     "NegLogLoss",
     "NegMeanAbsoluteError",
     "NegMeanSquaredError",
+    "PrivacyUtilityDisplay",
     "PrivateComparison",
     "PrivateConfusionMatrix",
     "PrivateEvaluation",

@@ -17,6 +17,9 @@ from sklearn.isotonic import isotonic_regression
 
 from skdp._floats import FloatArray
 
+# Log-odds beyond which a probability is 0 or 1 in double precision, or nearly.
+_MOST_ODDS = 36.0
+
 
 class Calibrator(ABC):
     """A rising map of probabilities, settled by what was released.
@@ -80,7 +83,8 @@ class Sigmoid(Calibrator):
 
     def __call__(self, probabilities: ArrayLike) -> FloatArray:
         inside = np.clip(probabilities, *self.ends)
-        return np.asarray(expit(self.slope * logit(inside) + self.intercept))
+        odds = self.slope * logit(inside) + self.intercept
+        return np.asarray(expit(np.clip(odds, -_MOST_ODDS, _MOST_ODDS)))
 
 
 @dataclass(frozen=True)

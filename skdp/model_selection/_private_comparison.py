@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import math
 from dataclasses import dataclass
 from typing import Any, Self
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 from sklearn.utils.validation import check_is_fitted
 
+from skdp._card import card
 from skdp._floats import FloatArray
 from skdp._rows import RowsForEach, rows_at
 from skdp._validation import check_real
@@ -151,8 +151,7 @@ class PrivateComparison:
         return f"{self._headline()}\n{self.privacy_!r}"
 
     def _repr_html_(self) -> str:
-        headline = html.escape(self._headline())
-        return f"<p><b>{headline}</b></p>{self.privacy_._repr_html_()}"
+        return card(self._headline(), below=[self.privacy_._repr_html_()])
 
 
 def private_comparison(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +11,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from skdp._card import card
 from skdp._floats import FloatArray
 from skdp._validation import check_choice, check_count, check_real
 from skdp.model_selection._calibrators import CALIBRATORS, Calibrator
@@ -28,9 +28,11 @@ from skdp.model_selection._private_score import ScoreRelease, released_statistic
 from skdp.model_selection._scoring import resolve_scoring
 from skdp.privacy._record import PrivacyRecord
 
-# Records in each interval that a calibration takes to be as predicted: settled on
-# made-up tables, with `DPCalibratedClassifier` (``python -m benchmarks.calibration``).
+# Records in each interval that a calibration takes to be as predicted: a few. It was
+# not compared with other numbers by a benchmark that is kept.
 _AS_PREDICTED = 4.0
+# The smallest and the largest double between 0 and 1, but for subnormal ones.
+_INSIDE = (np.finfo(np.float64).tiny, 1 - np.finfo(np.float64).epsneg)
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,8 +93,9 @@ class PrivateConfusionMatrix:
         return f"{self.to_frame().round().to_string()}\n{self.privacy_!r}"
 
     def _repr_html_(self) -> str:
-        table: str = self.to_frame().round().to_html(border=0)
-        return table + self.privacy_._repr_html_()
+        counts = self.to_frame().round().to_html(border=0)
+        below = [counts, self.privacy_._repr_html_()]
+        return card("Counts of true and predicted labels", below=below)
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,9 +136,9 @@ class PrivateEvaluation:
     def smooth_roc_auc(self) -> float:
         """Area under a smooth rising curve through the points of `roc_curve`.
 
-        With few intervals that are narrow at both ends it is nearer than `roc_auc` at
-        small budgets, since few counts have less noise; see
-        ``docs/model_selection.md``.
+        Of few intervals that are narrow at both ends it is mostly nearer than `roc_auc`
+        of many at small budgets, since few counts have less noise, but farther where
+        labels are easy to tell apart; see ``docs/model_selection.md``.
         """
         return smooth_roc_auc(self.counts)
 
@@ -161,10 +164,10 @@ class PrivateEvaluation:
 
     @property
     def expected_calibration_error(self) -> float:
-        """`calibration_error` of ten intervals."""
+        """`calibration_error` of ten intervals, or of all where there are fewer."""
         return self.calibration_error()
 
-    def calibration_error(self, n_bins: int = 10) -> float:
+    def calibration_error(self, n_bins: int | None = None) -> float:
         """Mean distance of predicted and found shares, by records.
 
         Noise makes it larger: below about ``0.8 * error * n_bins / n_samples`` it
@@ -172,21 +175,21 @@ class PrivateEvaluation:
 
         Parameters
         ----------
-        n_bins : int, default=10
-            At most as many as there are intervals.
+        n_bins : int or None, default=None
+            At most as many as there are intervals. None: ten, or all of fewer.
         """
         found = self.calibration_curve(n_bins)
         apart = np.abs(found["predicted"] - found["positive"])
         return float((apart * found["count"]).sum() / max(found["count"].sum(), 1.0))
 
-    def calibration_curve(self, n_bins: int = 10) -> pd.DataFrame:
+    def calibration_curve(self, n_bins: int | None = None) -> pd.DataFrame:
         """Predicted and found share of the positive label, by probability.
 
         Parameters
         ----------
-        n_bins : int, default=10
+        n_bins : int or None, default=None
             Intervals are joined to so many at most; those without records are left
-            out.
+            out. None: ten, or all of fewer.
 
         Returns
         -------
@@ -195,7 +198,9 @@ class PrivateEvaluation:
             ``count`` and ``error``, the standard error of the noise in ``positive``.
         """
         n = self.counts.shape[1]
-        check_count("n_bins", n_bins, high=n)
+        if n_bins is None:
+            n_bins = min(10, n)
+        n_bins = check_count("n_bins", n_bins, high=n)
         joined = np.arange(n) * n_bins // n
         middles = (self.thresholds[1:] + self.thresholds[:-1]) / 2
         both = self.counts.sum(axis=0)
@@ -251,6 +256,7 @@ class PrivateEvaluation:
         check_choice("method", method, CALIBRATORS)
         both, positive = self.counts.sum(axis=0), self.counts[1]
         middles = (self.thresholds[1:] + self.thresholds[:-1]) / 2
+        middles = np.clip(middles, *_INSIDE)  # of the narrowest they are ends, rounded
         # One over four times the variance of a share, of the sample and of the noise.
         known = both / np.maximum(both + 4 * self.error**2, 1.0)
         weights = known * both + _AS_PREDICTED
@@ -339,7 +345,11 @@ class PrivateEvaluation:
         return display.plot(ax=ax, name=name)
 
     def plot_calibration(
-        self, n_bins: int = 10, *, ax: Any = None, name: str | None = None
+        self,
+        n_bins: int | None = None,
+        *,
+        ax: Any = None,
+        name: str | None = None,
     ) -> Any:
         """scikit-learn's `CalibrationDisplay`."""
         from sklearn.calibration import CalibrationDisplay
@@ -367,12 +377,9 @@ class PrivateEvaluation:
         return "\n".join([*lines, repr(self.privacy_)])
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><th style='text-align:left'>{html.escape(name)}</th>"
-            f"<td>{html.escape(text)}</td></tr>"
-            for name, text in self._numbers().items()
-        )
-        return f"<table>{rows}</table>{self.privacy_._repr_html_()}"
+        told = f"Evaluated privately, {self.labels[1]!r} is positive"
+        below = [self.privacy_._repr_html_()]
+        return card(told, self._numbers().items(), below=below)
 
 
 def private_evaluation(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import math
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -24,10 +23,12 @@ from skdp._base import (
     PrivateRelease,
     public_of_tables,
 )
+from skdp._card import card
 from skdp._floats import FloatArray
 from skdp._input import check_rows, check_targets, without_data
 from skdp._users import Users, users_in_memory
 from skdp.data import Table
+from skdp.io._passes import shown_to
 from skdp.io._scores import SourceScores, scores_of
 from skdp.io._table_source import TableSource
 from skdp.io._takes import refuse_targets
@@ -87,8 +88,7 @@ class PrivateScore:
         return f"{self._headline()}\n{self.privacy!r}"
 
     def _repr_html_(self) -> str:
-        headline = html.escape(self._headline())
-        return f"<p><b>{headline}</b></p>{self.privacy._repr_html_()}"
+        return card(self._headline(), below=[self.privacy._repr_html_()])
 
 
 def private_score(
@@ -203,8 +203,7 @@ def private_score(
     gaussian = _why_gaussian(X, has_ledger=ledger is not None)
     planned = _planned(estimator, found, budget, adjacency, gaussian)
     if isinstance(X, TableSource):
-        refuse_targets(y)
-        scored = scores_of(X, found, estimator, is_private=budget.is_finite)
+        scored = _accepted_source(estimator, found, X, y, budget)
         score: PrivateScore = X.during(lambda: release.run(planned, scored))
         return score
     return release.run(planned, _accepted(estimator, found, X, y, users))
@@ -313,8 +312,7 @@ def released_statistic(
     if not isinstance(X, TableSource):
         table = _accepted(estimator, scoring, X, y, users)
         return release.statistic(planned, table)
-    refuse_targets(y)
-    scored = scores_of(X, scoring, estimator, is_private=budget.is_finite)
+    scored = _accepted_source(estimator, scoring, X, y, budget)
     found: ReleasedStatistic = X.during(lambda: release.statistic(planned, scored))
     return found
 
@@ -392,7 +390,7 @@ def _accepted(
         # As objects: one entry must not decide the kind of all.
         to_rows = X.tocsr if issparse(X) else partial(np.array, X, dtype=object)
         X = without_data(to_rows, "The X argument must be a table. Got something else.")
-    for each in estimator if isinstance(estimator, tuple) else (estimator,):
+    for each in _each(estimator):
         _check_first_step(each, X)
     if scoring.task == "regression":
         y = check_targets(estimator, X, y)
@@ -414,6 +412,21 @@ def _accepted(
             f"The X argument must have 1 to {MOST_RECORDS} rows. Got {len(y)}."
         )
     return Table(X, y)
+
+
+def _accepted_source(
+    estimator: Any, scoring: PrivateScoring, X: TableSource, y: Any, budget: Budget
+) -> SourceScores:
+    """Records of a source, or refused by its columns' names and kinds; none is read."""
+    refuse_targets(y)
+    scored = scores_of(X, scoring, estimator, is_private=budget.is_finite)
+    for each in _each(estimator):
+        _check_first_step(each, shown_to(each, X))
+    return scored
+
+
+def _each(estimator: Any) -> tuple[Any, ...]:
+    return estimator if isinstance(estimator, tuple) else (estimator,)
 
 
 def _labels(X: Any, y: Any) -> np.ndarray:

@@ -56,8 +56,22 @@ class Records:
         Rows are as far apart as can be: of ratings sorted by user, the first few would
         be one user's. In a rehearsal of users each row stands for one.
         """
+        if self.users is None:
+            return self._shown(size, size)
+        return self._shown(size, min(size, count_rows(self.X)))
+
+    def part(self, size: int) -> Records:
+        """What stands for a part of `size` records in a rehearsal.
+
+        Of users no more rows than such a part may have, however they are divided: what
+        a step refuses for want of rows is refused before anything is paid for.
+        """
+        if self.users is None:
+            return self.some(size)
+        return self._shown(size, min(size, self._fewest_rows(size)))
+
+    def _shown(self, size: int, n_shown: int) -> Records:
         n_rows = count_rows(self.X)
-        n_shown = size if self.users is None else min(size, n_rows)
         chosen = np.arange(n_shown) * n_rows // n_shown
         rows = slice(size) if 2 * size >= n_rows else chosen
         if self.users is None:
@@ -72,10 +86,7 @@ class Records:
         smallest : int
             Of the parts that candidates are fitted to.
         """
-        if self.users is None:
-            return
-        n_with_rows = len(np.unique(self.users.codes))
-        if self.users.n_users - n_with_rows >= smallest:
+        if self.users is not None and not self._fewest_rows(smallest):
             raise ValueError(
                 "A search must have rows of users in each of its parts, however they "
                 "are divided. Got too many users without rows. Declare fewer of them, "
@@ -102,6 +113,12 @@ class Records:
         if isinstance(self.X, TableSource):
             return SourceScores(self.X)
         return Table(self.X, self.y)
+
+    def _fewest_rows(self, size: int) -> int:
+        """Of any so many users together. Private."""
+        assert self.users is not None
+        counts = np.bincount(self.users.codes, minlength=self.users.n_users)
+        return int(np.sort(counts)[:size].sum())
 
     def _rows(
         self, rows: slice | NDArray[np.int64], users: Users | None = None

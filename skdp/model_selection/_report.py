@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import html
 import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from skdp._card import card, page, table
 from skdp.privacy._record import PrivacyRecord
 
 _NOT_COVERED = (
@@ -19,7 +19,7 @@ _NOT_COVERED = (
 )
 _NO_MODEL = "none could be fitted; a fixed one that learned nothing stands in for it"
 _MOST_ROWS = 200
-_BAR = 160
+_BAR = 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,14 +68,11 @@ class SearchReport:
         return "\n".join([self.privacy.statement(), *lines])
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><th style='text-align:left;vertical-align:top'>{html.escape(name)}"
-            f"</th><td style='text-align:left'>{html.escape(value)}</td></tr>"
-            for name, value in self._lines()
-        )
-        return (
-            f"<div>{self.privacy._repr_html_()}<table>{rows}</table>{self._table()}"
-            "</div>"
+        (_, chosen), *lines = self._lines()
+        return card(
+            f"Chosen by {self.privacy.estimator}: {chosen}",
+            lines,
+            below=[self._table(), self.privacy._repr_html_()],
         )
 
     def to_html(self, path: str | Path) -> None:
@@ -86,38 +83,25 @@ class SearchReport:
         path : str or path-like
             Replaced if it exists.
         """
-        title = html.escape(self.privacy.estimator)
-        page = (
-            f"<!doctype html><html lang='en'><meta charset='utf-8'><title>{title}"
-            "</title><body style='font-family:sans-serif;max-width:60em;margin:2em "
-            f"auto'><h1>{title}</h1>{self._repr_html_()}</body></html>"
-        )
-        Path(path).write_text(page, encoding="utf-8")
+        text = page(self.privacy.estimator, self._repr_html_())
+        Path(path).write_text(text, encoding="utf-8")
 
     def _table(self) -> str:
         """The candidates, best first where scores were released."""
         order = list(range(len(self.candidates)))
         if self.scores is not None:
             order.sort(key=self.scores.__getitem__, reverse=True)
-        body = "".join(self._row(i) for i in order[:_MOST_ROWS])
-        head = "<th style='text-align:left'>candidate</th>"
-        if self.scores is not None:
-            head += "<th colspan='2' style='text-align:left'>released score</th>"
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        scored = () if self.scores is None else ("released score", "")
+        return table(("", "candidate", *scored), map(self._row, order[:_MOST_ROWS]))
 
-    def _row(self, i: int) -> str:
-        params = html.escape(_told(self.candidates[i]))
-        params = f"<b>{params}</b>" if i == self.best_index else params
-        cells = f"<td style='text-align:left'>{params}</td>"
-        if self.scores is not None:
-            low, high = min(self.scores), max(self.scores)
-            share = (self.scores[i] - low) / (high - low) if high > low else 1.0
-            cells += (
-                f"<td>{self.scores[i]:.4f}</td><td><svg width='{_BAR}' height='10'>"
-                f"<rect width='{1 + share * (_BAR - 1):.0f}' height='10' "
-                "fill='#1a7f37'/></svg></td>"
-            )
-        return f"<tr>{cells}</tr>"
+    def _row(self, i: int) -> tuple[str, ...]:
+        mark = "chosen" if i == self.best_index else ""
+        told = (mark, _told(self.candidates[i]))
+        if self.scores is None:
+            return told
+        low, high = min(self.scores), max(self.scores)
+        share = (self.scores[i] - low) / (high - low) if high > low else 1.0
+        return (*told, f"{self.scores[i]:.4f}", "█" * (1 + round(share * (_BAR - 1))))
 
 
 def _told(params: dict[str, Any]) -> str:

@@ -22,6 +22,7 @@ from skdp._users import users_in_memory
 from skdp._validation import check_n_jobs, check_real
 from skdp.exceptions import PublicLabelsWarning, TuningCostWarning
 from skdp.io._places import NO_PLACES
+from skdp.io._scores import default_score
 from skdp.io._table_source import TableSource
 from skdp.io._takes import refuse_targets
 from skdp.model_selection._candidates import (
@@ -51,8 +52,6 @@ from skdp.privacy._record import PrivacyRecord
 from skdp.queries._scores import MOST_RECORDS, MOST_USERS
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
-# scikit-learn's names of what `score` of an estimator is.
-_DEFAULT_SCORES = ("accuracy", "r2")
 # Above this share of the score's range, noise hides what candidates differ by.
 _NOISY_SCORES = 0.01
 
@@ -227,6 +226,8 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
         )
         chosen = self._method(facts)
         multiplier = calibrate(partial(chosen.method.event, facts=facts), budget)
+        needs = chosen.method.needs(multiplier, facts)
+        records.check_parts(min(need.rows for need in needs))
         candidates = tuple(
             Candidate(params, self._prepared(model, records, chosen, multiplier, facts))
             for params, model in zip(grid, accepted.models, strict=True)
@@ -237,8 +238,6 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
         notes += warn_of_clipped_rows(
             leaf for model in accepted.stand_ins for leaf in walk(model)
         )
-        needs = chosen.method.needs(multiplier, facts)
-        records.check_parts(min(need.rows for need in needs))
         notes += warn_of_search_noise(candidates, accepted.stand_ins, needs)
         assumed = public_of_tables(relation)
         if isinstance(records.X, TableSource):
@@ -325,7 +324,7 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
             sized(
                 model,
                 need.strength,
-                records.some(need.rows),
+                records.part(need.rows),
                 facts.budget.delta,
                 facts.adjacency,
             )
@@ -425,12 +424,14 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
         check_is_fitted(self)
         if isinstance(X, TableSource):
             refuse_targets(y)
-            if self.scoring is None or self.scoring_ in _DEFAULT_SCORES:
+            own = default_score(self.best_estimator_)
+            if self.scoring is None or self.scoring_ == own:
                 return float(self.best_estimator_.score(X))
             raise ValueError(
-                "The 'scoring' parameter must be None, 'accuracy' or 'r2' for score() "
-                f"of a source. Got {self.scoring_!r}. Use skdp.private_score, or score "
-                "a table in memory."
+                "The 'scoring' parameter must be None or the estimator's own score for "
+                f"score() of a source: 'accuracy' or 'r2'. Got "
+                f"{self.scoring_!r}. Use skdp.private_score, or score a table in "
+                "memory."
             )
         if self.scoring is None:
             return float(self.best_estimator_.score(X, y))

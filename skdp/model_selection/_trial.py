@@ -30,6 +30,7 @@ from skdp.privacy._adjacency import UNIT_OF, Relation
 from skdp.privacy._allowance import Allowance
 from skdp.privacy._draws import Draws
 from skdp.privacy._owners import is_rehearsing, owners_now
+from skdp.solvers._progress import Progress
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,20 @@ class Trial:
 
     number: int
     model: Any
+
+
+class _Told(Parallel):
+    """Fits side by side that tell how many are done; joblib would tell times too."""
+
+    def __init__(self, progress: Progress, total: int, n_jobs: int | None) -> None:
+        super().__init__(n_jobs=n_jobs)
+        self._teller, self._total, self._n_told = progress, total, 0
+
+    def print_progress(self) -> None:
+        """Called by joblib after every fit, and once more at the end."""
+        if self.n_completed_tasks > self._n_told:
+            self._n_told = self.n_completed_tasks
+            self._teller.step(self._n_told, self._total)
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +144,8 @@ class Job:
             )
             for split in splits
         }
-        run = Parallel(n_jobs=self.n_jobs, verbose=10 if say and self.verbose else 0)
+        progress = Progress("search", say and self.verbose)
+        run = _Told(progress, len(prepared), self.n_jobs)
         seeds = self._seeds(len(prepared))
         with no_warnings():
             done = run(

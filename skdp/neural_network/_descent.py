@@ -19,7 +19,8 @@ from skdp.privacy._accounting import Budget
 from skdp.privacy._answers import Answers
 from skdp.privacy._plan import Plan
 from skdp.queries._network_gradient import NetworkGradients
-from skdp.solvers._base import Progress, Solution
+from skdp.solvers._base import Solution
+from skdp.solvers._progress import Progress
 from skdp.solvers._steps import Pace, Steps, descend, sampled
 
 

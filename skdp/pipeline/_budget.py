@@ -13,7 +13,7 @@ from skdp._validation import check_positive
 from skdp.exceptions import UnaccountedStepError
 from skdp.pipeline._clipped_rows import warn_of_clipped_rows
 from skdp.pipeline._report import check_estimator, check_vouched
-from skdp.pipeline._steps import step_report, unaccounted_in
+from skdp.pipeline._steps import step_reports, unaccounted_in
 from skdp.pipeline._total import MU_MARGIN, total_of
 from skdp.pipeline._walk import private_steps, walk
 from skdp.privacy._accounting import Budget
@@ -141,7 +141,7 @@ def set_budget_in_place(
 
 def check_accounted(estimator: Any, data_independent: Collection[Any] = ()) -> None:
     """Raise UnaccountedStepError if a step to be fitted is unaccounted."""
-    rows = [step_report(x, data_independent) for x in walk(estimator, planned=True)]
+    rows = step_reports(list(walk(estimator, planned=True)), data_independent)
     unaccounted = unaccounted_in(rows)
     if unaccounted:
         raise UnaccountedStepError(

@@ -54,11 +54,13 @@ class Rule:
     """Why a class works row by row, and what its parameters must be for it.
 
     `norm` is the largest norm of a row that comes out, of rows of at most a given norm.
+    `of_users` is what else is to be done where the number of rows is private.
     """
 
     reason: str
     asks_for: Callable[[Any], str] = _nothing
     norm: Callable[[Any, float | None], float | None] = _unknown
+    of_users: Callable[[Any], str] = _nothing
 
 
 def _of_function(step: Any) -> str:
@@ -156,6 +158,22 @@ def _of_tfidf(step: Any) -> str:
     return "use_idf=False" if step.use_idf else ""
 
 
+def _of_components(step: Any) -> str:
+    if isinstance(step.n_components, str):
+        return (
+            "set a number of n_components, which else follows from the number of rows, "
+            "and that is private with privacy_unit='user'"
+        )
+    return ""
+
+
+def _multiplies(step: Any) -> str:
+    return (
+        "leave it out with privacy_unit='user': it multiplies matrices, so that how "
+        "many rows others have moves the last bits of everybody's"
+    )
+
+
 def _norm_of_function(step: Any, norm: float | None) -> float | None:
     return norm if step.func is None else None
 
@@ -182,7 +200,7 @@ DATA_INDEPENDENT: dict[type, Rule] = {
     FunctionTransformer: Rule(
         "a known function of each cell", _of_function, _norm_of_function
     ),
-    GaussianRandomProjection: Rule(_RANDOM),
+    GaussianRandomProjection: Rule(_RANDOM, of_users=_multiplies),
     HashingVectorizer: Rule(
         "each document is hashed; nothing is learned", _of_words, _norm_of_divided
     ),
@@ -192,9 +210,9 @@ DATA_INDEPENDENT: dict[type, Rule] = {
     OrdinalEncoder: Rule(_CELLS, _of_ordinal),
     PolynomialCountSketch: Rule(_RANDOM),
     PolynomialFeatures: Rule(_SHAPE),
-    RBFSampler: Rule(_RANDOM, _of_rbf),
+    RBFSampler: Rule(_RANDOM, _of_rbf, of_users=_multiplies),
     SimpleImputer: Rule("missing cells become a declared value", _of_imputer),
-    SparseRandomProjection: Rule(_RANDOM),
+    SparseRandomProjection: Rule(_RANDOM, of_users=_of_components),
     SplineTransformer: Rule("each cell is expanded at declared knots", _of_spline),
     TfidfTransformer: Rule(
         "each row is scaled on its own", _of_tfidf, _norm_of_divided

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 import math
 from collections.abc import Collection, Iterator, Sequence
@@ -11,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from sklearn.pipeline import Pipeline
 
+from skdp._card import card, remark, table
 from skdp._validation import check_bool, check_delta
 from skdp.exceptions import UnaccountedStepError
 from skdp.pipeline._clipped_rows import warn_of_clipped_rows
 from skdp.pipeline._folds import warn_of_stratified_folds
 from skdp.pipeline._ledgers import words_of_ledgers
-from skdp.pipeline._steps import VOUCHED, StepReport, step_report, unaccounted_in
+from skdp.pipeline._steps import VOUCHED, StepReport, step_reports, unaccounted_in
 from skdp.pipeline._total import total_of
 from skdp.pipeline._walk import costs, walk
 from skdp.privacy._adjacency import Relation
@@ -127,18 +127,9 @@ class PipelineReport:
         return [*clipped, *which, *map(_plain, self.ledgers), rest]
 
     def _repr_html_(self) -> str:
-        color = "#1a7f37" if self.is_private else "#b42318"
-        head, *rows = (
-            "".join(f"<td style='text-align:left'>{html.escape(c)}</td>" for c in row)
-            for row in self._table()
-        )
-        body = "".join(f"<tr>{row}</tr>" for row in rows)
-        rest = "".join(f"<p>{html.escape(text)}</p>" for text in self._remarks())
-        return (
-            f"<div><p style='border-left:4px solid {color};padding-left:8px'>"
-            f"<b>{html.escape(_plain(self.statement()))}</b></p><table><thead><tr>{head}</tr>"
-            f"</thead><tbody>{body}</tbody></table>{rest}</div>"
-        )
+        head, *rows = self._table()
+        below = [table(head, rows), *map(remark, self._remarks())]
+        return card(_plain(self.statement()), is_good=self.is_private, below=below)
 
 
 def privacy_report(
@@ -211,7 +202,7 @@ def privacy_report(
     warn_of_stratified_folds(leaves)
     clipped = warn_of_clipped_rows(leaves)
     report = _compose(
-        tuple(step_report(leaf, data_independent) for leaf in leaves),
+        step_reports(leaves, data_independent),
         [leaf.privacy for leaf in leaves],
         delta,
         has_cache=any(_caches(estimator)),

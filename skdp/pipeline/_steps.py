@@ -11,7 +11,7 @@ from skdp.pipeline._alternatives import alternatives_to
 from skdp.pipeline._clipped_rows import clipped_rows
 from skdp.pipeline._data_independent import DATA_INDEPENDENT
 from skdp.pipeline._walk import Leaf, costs
-from skdp.privacy._adjacency import Relation
+from skdp.privacy._adjacency import Relation, is_of_users
 from skdp.privacy._step import StepPrivacy
 
 DECLARED, PRIVATE = "declared rule", "private"
@@ -54,12 +54,25 @@ class StepReport:
     output_norm: float | None = None
 
 
-def step_report(leaf: Leaf, data_independent: Collection[Any] = ()) -> StepReport:
-    """The row of one leaf."""
+def step_reports(
+    leaves: Sequence[Leaf], data_independent: Collection[Any] = ()
+) -> tuple[StepReport, ...]:
+    """The rows of all leaves that are fitted together.
+
+    Where one of them is of users, others may take nothing from the number of rows.
+    """
+    relations = (leaf.privacy.adjacency for leaf in leaves if leaf.privacy)
+    of_users = any(relation and is_of_users(relation) for relation in relations)
+    return tuple(_report(leaf, data_independent, of_users) for leaf in leaves)
+
+
+def _report(
+    leaf: Leaf, data_independent: Collection[Any], of_users: bool
+) -> StepReport:
     privacy = leaf.privacy
     if privacy is not None:
         return _own_word(leaf, privacy)
-    kind, note = _judgement(leaf, data_independent)
+    kind, note = _judgement(leaf, data_independent, of_users)
     return StepReport(
         name=leaf.path,
         estimator=leaf.step if isinstance(leaf.step, str) else type(leaf.step).__name__,
@@ -95,7 +108,9 @@ def _own_word(leaf: Leaf, privacy: StepPrivacy) -> StepReport:
     )
 
 
-def _judgement(leaf: Leaf, data_independent: Collection[Any]) -> tuple[str, str]:
+def _judgement(
+    leaf: Leaf, data_independent: Collection[Any], of_users: bool
+) -> tuple[str, str]:
     """Kind and note of a step that is not of skdp."""
     step = leaf.step
     if isinstance(step, str) and step in ("passthrough", "drop"):
@@ -111,6 +126,9 @@ def _judgement(leaf: Leaf, data_independent: Collection[Any]) -> tuple[str, str]
     asked = rule.asks_for(step)
     if asked:
         return UNACCOUNTED, _advice(step, f"set {asked}")
+    refused = rule.of_users(step) if of_users else ""
+    if refused:
+        return UNACCOUNTED, refused
     return DECLARED, rule.reason
 
 

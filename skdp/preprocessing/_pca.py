@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdp._floats import FloatArray
 from skdp._input import check_rows
 from skdp._output import in_dtype
-from skdp._rows import clip_rows
+from skdp._rows import clip_rows, row_products
 from skdp._validation import check_bool, check_count, check_data_norm
 from skdp.io._takes import AppendsToSources, fit_through, shown
 from skdp.preprocessing._output_norm import BringsToNorm
@@ -216,7 +216,7 @@ class DPPCA(
             rows, is_clipped = X.astype(np.float64), math.isfinite(self.data_norm_)
             if is_clipped:
                 rows = clip_rows(rows, self.data_norm_)
-            rows = (rows - self.mean_) @ self.components_.T.astype(np.float64)
+            rows = row_products(rows - self.mean_, self.components_)
             if is_clipped:
                 rows = clip_rows(rows, self.data_norm_)
             return in_dtype(rows, X.dtype)

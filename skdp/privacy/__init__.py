@@ -15,6 +15,7 @@ from skdp.privacy._events import (
     PureEvent,
 )
 from skdp.privacy._ledger import BudgetLedger
+from skdp.privacy._ledger_display import LedgerDisplay
 from skdp.privacy._opendp import from_opendp, to_opendp
 from skdp.privacy._record import PrivacyRecord
 from skdp.privacy._record_schema import record_schema
@@ -29,6 +30,7 @@ __all__ = [
     "Event",
     "GaussianEvent",
     "LaplaceEvent",
+    "LedgerDisplay",
     "NonPrivateEvent",
     "ObjectiveEvent",
     "ParallelEvent",

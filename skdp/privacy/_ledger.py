@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Self
 
+from skdp._card import card, gauge
 from skdp._explained import explained
 from skdp._quiet import warn
 from skdp._validation import check_bool, check_choice, check_real
@@ -34,13 +35,14 @@ from skdp.privacy._charge import Charge
 from skdp.privacy._codec import event_to_json
 from skdp.privacy._events import ComposedEvent, Event
 from skdp.privacy._filter import FilterState
-from skdp.privacy._ledger_card import ledger_card
 from skdp.privacy._refusal import MOST_SEARCHED, sufficient_reserve, told
 from skdp.privacy._settled import is_carried_whole, settled, underpaid
 from skdp.privacy._states import history_of, start_of, state_of
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from skdp.privacy._ledger_display import LedgerDisplay
 
 
 # Of which noise something is left.
@@ -412,6 +414,22 @@ class BudgetLedger:
         columns += ["charged_epsilon", "charged_delta", "charged_mu"]
         return pd.DataFrame(rows, columns=columns)
 
+    def plot(self, *, over: str = "fit", ax: Any = None) -> LedgerDisplay:
+        """Draw what was spent, below the cap; see `LedgerDisplay`.
+
+        Parameters
+        ----------
+        over : {"fit", "time"}, default="fit"
+        ax : matplotlib Axes or None, default=None
+
+        Returns
+        -------
+        LedgerDisplay
+        """
+        from skdp.privacy._ledger_display import LedgerDisplay
+
+        return LedgerDisplay.from_ledger(self, over=over, ax=ax)
+
     def __repr__(self) -> str:
         text = (
             f"BudgetLedger({self.path!r}, epsilon={self.epsilon:g}, "
@@ -441,9 +459,11 @@ class BudgetLedger:
             entries = self._books.read()
             state = self._state(entries)
         except (LedgerError, OSError) as error:
-            return ledger_card(title, rows | {"unreadable": str(error)}, None)
+            rows["unreadable"] = str(error)
+            return card(title, rows.items(), is_good=False)
         rows["books"] = _told(state, len(entries.rows))
-        return ledger_card(title, rows, state.spent_epsilon() / self.epsilon)
+        share = state.spent_epsilon() / self.epsilon
+        return card(title, rows.items(), is_good=share < 1, below=[gauge(share)])
 
     def _warn_of_neighbours(self) -> None:
         """Warn of what may be the ledger that was meant."""

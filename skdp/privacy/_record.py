@@ -15,6 +15,7 @@ from skdp._versions import FIRST_VERSION, check_schema, check_version, warn_of_v
 from skdp.privacy._adjacency import Relation, check_relation
 from skdp.privacy._codec import event_from_dict, event_to_dict
 from skdp.privacy._events import Event, GaussianEvent
+from skdp.privacy._step import StepPrivacy
 
 # Meanings of fields never change; a new meaning takes a new field or a new number.
 RECORD_SCHEMA = 1
@@ -229,6 +230,21 @@ class PrivacyRecord:
 
     def _repr_html_(self) -> str:
         return card(self.statement(), self._rows(), is_good=self.is_private)
+
+
+def step_of(record: PrivacyRecord) -> StepPrivacy:
+    """What was spent, as a step of several."""
+    note = "" if record.is_private else record.reason
+    if record.release:
+        note = f"part of {record.release}, paid once"
+    return StepPrivacy(
+        epsilon=record.epsilon,
+        delta=record.delta,
+        adjacency=record.adjacency,
+        event=record.event,
+        note=note,
+        release=record.release,
+    )
 
 
 def _read_fields(stored: Any) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Private solvers: one file and one proof page each, one door to the data."""
 
 from skdp.solvers._auto import Chosen
-from skdp.solvers._base import Progress, Solution, Solver
+from skdp.solvers._base import Solution, Solver
 from skdp.solvers._noise_division import (
     best_step_count,
     bound_weights,
@@ -10,6 +10,7 @@ from skdp.solvers._noise_division import (
     error_bounds,
     multistage_steps,
 )
+from skdp.solvers._progress import Progress
 from skdp.solvers._registry import SOLVERS, choose_solver, named_solver
 from skdp.solvers._solve import solve
 

@@ -39,10 +39,11 @@ from skdp.privacy._laws import LAWS, budget_of
 from skdp.privacy._plan import EVERYONE, Batch, Line, Plan, Sample
 from skdp.queries._gradient import Gradients
 from skdp.solvers._accelerated_rules import DefaultRules
-from skdp.solvers._base import Progress, Solution
+from skdp.solvers._base import Solution
 from skdp.solvers._boxed import boxed, farthest_weight
 from skdp.solvers._chosen_law import ChosenLaw
 from skdp.solvers._noise_division import bound_weights, nesterov_momentum, noise_levels
+from skdp.solvers._progress import Progress
 
 
 class Schedule(NamedTuple):

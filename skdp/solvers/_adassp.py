@@ -28,9 +28,10 @@ from skdp.privacy._accounting import Budget
 from skdp.privacy._answers import Answers
 from skdp.privacy._plan import Line, Plan
 from skdp.queries._moments import Moments, MomentSums, MomentWeights
-from skdp.solvers._base import Progress, Solution
+from skdp.solvers._base import Solution
 from skdp.solvers._chosen_law import ChosenLaw
 from skdp.solvers._moment_errors import EstimatedSolution, estimated
+from skdp.solvers._progress import Progress
 
 _INTERCEPT_WEIGHT, _TARGET_WEIGHT = 0.5, 1.0
 _MOST_FEATURES = 3000  # about 4.5 million numbers in the query

@@ -16,41 +16,8 @@ from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.privacy._adjacency import is_of_users
 from skdp.privacy._answers import Answers
-from skdp.privacy._owners import is_rehearsing
 from skdp.privacy._plan import Plan
-
-
-class Progress:
-    """Reports how far a solver is: public step counts, nothing from the data.
-
-    Parameters
-    ----------
-    label : str
-        What is being fitted.
-    verbose : bool
-        Whether to print.
-    """
-
-    def __init__(self, label: str = "", verbose: bool = False) -> None:
-        self._label, self._verbose = label, verbose
-
-    def is_due(self, done: int, total: int) -> bool:
-        """Whether `step` prints: about 20 times a run, if at all."""
-        if is_rehearsing():
-            return False
-        return self._verbose and (done == total or done % max(1, -(-total // 20)) == 0)
-
-    def step(self, done: int, total: int, note: str = "") -> None:
-        """Say that `done` of `total` steps are finished; a note if nothing is private.
-
-        Parameters
-        ----------
-        done, total : int
-        note : str, default=""
-            Must not depend on private data.
-        """
-        if self.is_due(done, total):
-            print(f"[{self._label}] step {done} of {total}{note}", flush=True)
+from skdp.solvers._progress import Progress
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from skdp.privacy._answers import Answers
 from skdp.privacy._laws import LAWS, deviation_once
 from skdp.privacy._plan import Line, Plan
 from skdp.queries._gradient_sum import query_sensitivity
-from skdp.solvers._base import Progress, Solution
+from skdp.solvers._base import Solution
 from skdp.solvers._chosen_law import ChosenLaw
 from skdp.solvers._flow_time import RELAXATIONS
 from skdp.solvers._permutation_sensitivity import (
@@ -40,6 +40,7 @@ from skdp.solvers._permutation_sensitivity import (
     rounding_of,
 )
 from skdp.solvers._permuted_descent import PermutedDescent
+from skdp.solvers._progress import Progress
 from skdp.solvers._schedules import AVERAGES, SCHEDULES
 
 # Guess of the norm of useful weights, in units of raw predictions over data_norm.

@@ -31,9 +31,10 @@ from skdp.privacy._answers import Answers
 from skdp.privacy._plan import Line, Plan
 from skdp.queries._gradient import Gradients
 from skdp.queries._moved_gradient import MovedGradients
-from skdp.solvers._base import Progress, Solution, Solver
+from skdp.solvers._base import Solution, Solver
 from skdp.solvers._boxed import boxed, farthest_weight
 from skdp.solvers._flow_time import PlainFlowTime
+from skdp.solvers._progress import Progress
 
 _FIRST, _FRESH, _CHANGES = range(3)  # lines of the plan
 # Every step reads all records three times.

@@ -12,9 +12,10 @@ from skdp._floats import FloatArray
 from skdp.data import ColumnsOf, Source
 from skdp.objectives import LinearObjective
 from skdp.queries._gradient_sum import GradientSum
-from skdp.solvers._base import Progress, Solution
+from skdp.solvers._base import Solution
 from skdp.solvers._convex_start import convex_start
 from skdp.solvers._least_squares import is_plain_least_squares, least_squares
+from skdp.solvers._progress import Progress
 from skdp.solvers._thresholding import largest_rows
 
 _MOST_ITERATIONS = 10_000

@@ -31,7 +31,8 @@ from skdp.privacy._laws import Choices
 from skdp.privacy._noise import choice_shift
 from skdp.privacy._plan import Line, Plan
 from skdp.privacy._selection import Ranking
-from skdp.solvers._base import Progress, Solution, Solver
+from skdp.solvers._base import Solution, Solver
+from skdp.solvers._progress import Progress
 from skdp.solvers._thresholding import keep_rows, largest_rows
 from skdp.solvers._vertex_scores import (
     ENTRY_BITS,

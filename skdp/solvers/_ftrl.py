@@ -24,9 +24,10 @@ from skdp.privacy._accounting import Budget
 from skdp.privacy._answers import Answers
 from skdp.privacy._gaussian import gaussian_mu
 from skdp.privacy._plan import Line, Parts, Plan
-from skdp.solvers._base import Progress, Solution
+from skdp.solvers._base import Solution
 from skdp.solvers._descent import Descent
 from skdp.solvers._flow_time import FlowTime
+from skdp.solvers._progress import Progress
 
 N_PARTS = 20
 # Past sums that are held; more would hide little more.

@@ -19,10 +19,11 @@ from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.privacy._answers import Answers
 from skdp.privacy._plan import Line, Plan
-from skdp.solvers._base import Progress, Solution
+from skdp.solvers._base import Solution
 from skdp.solvers._convex_start import convex_start
 from skdp.solvers._descent import Descent
 from skdp.solvers._flow_time import FlowTime
+from skdp.solvers._progress import Progress
 
 
 @dataclass(frozen=True, kw_only=True)

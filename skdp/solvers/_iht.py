@@ -33,8 +33,9 @@ from skdp.privacy._answers import Answers
 from skdp.privacy._gaussian import gaussian_mu
 from skdp.privacy._plan import Line, Plan
 from skdp.queries._split_gradient import SplitGradients, split_bound
-from skdp.solvers._base import Progress, Solution, Solver
+from skdp.solvers._base import Solution, Solver
 from skdp.solvers._boxed import boxed, farthest_weight
+from skdp.solvers._progress import Progress
 from skdp.solvers._thresholding import keep_rows, largest_rows
 
 # Chosen once, on training parts of text collections and on synthetic rows

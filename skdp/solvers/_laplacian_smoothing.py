@@ -22,8 +22,9 @@ from skdp.exceptions import Refused
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.privacy._answers import Answers
-from skdp.solvers._base import Progress, Solution
+from skdp.solvers._base import Solution
 from skdp.solvers._noisy_sgd import NoisySGD
+from skdp.solvers._progress import Progress
 from skdp.solvers._steps import AdamSteps, Steps
 
 _OWN = ("strength", "adam", "beta_2")

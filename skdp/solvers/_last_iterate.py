@@ -37,8 +37,9 @@ from skdp.queries._gradient_sum import (
     query_sensitivity,
     rounding_slack,
 )
-from skdp.solvers._base import Progress, Solution
+from skdp.solvers._base import Solution
 from skdp.solvers._boxed import boxed
+from skdp.solvers._progress import Progress
 
 # Hidden weights are kept in a box of this half side, in units of the loss's raw
 # predictions over data_norm: far beyond any useful model, yet so small that rounding

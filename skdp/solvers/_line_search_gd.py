@@ -31,9 +31,10 @@ from skdp.privacy._plan import Line, Plan
 from skdp.queries._gradient import Gradients
 from skdp.queries._step_gains import StepGains
 from skdp.queries._trial import Trial
-from skdp.solvers._base import Progress, Solution, Solver
+from skdp.solvers._base import Solution, Solver
 from skdp.solvers._boxed import boxed, farthest_weight
 from skdp.solvers._flow_time import FlowTime
+from skdp.solvers._progress import Progress
 
 _GRADIENTS, _GAINS = range(2)  # lines of the plan
 # Settled on the validation part of a9a.

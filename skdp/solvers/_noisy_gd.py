@@ -33,10 +33,11 @@ from skdp.privacy._answers import Answers
 from skdp.privacy._plan import Line, Plan
 from skdp.queries._gradient import Gradients
 from skdp.queries._user_gradients import UserGradients
-from skdp.solvers._base import Progress, Solution
+from skdp.solvers._base import Solution
 from skdp.solvers._descent import Descent
 from skdp.solvers._flow_time import FlowTime, PlainFlowTime
 from skdp.solvers._last_iterate import HiddenDescent
+from skdp.solvers._progress import Progress
 from skdp.solvers._steps import descend
 
 # Numbers of all users' parts, which are held: half a gibibyte.
@@ -113,9 +114,9 @@ class NoisyGD(Descent):
     user_clip : float in [1e-3, 1] or None, default=None
         With ``privacy_unit="user"``: norm to which the sum of a user's gradients is
         clipped, as one vector, in units of the largest of one record. None: the mean of
-        the user's gradients, without such a clip. Less noise and more signal of users
-        with several rows, for steps that follow other weights than means
-        (``docs/users.md``).
+        the user's gradients, without such a clip. More signal of users with several
+        rows, for the noise of means, or up to twice as much where users are exchanged,
+        and for steps that follow other weights than means (``docs/users.md``).
 
     References
     ----------

@@ -28,10 +28,11 @@ from skdp.privacy._accounting import Budget
 from skdp.privacy._answers import Answers, Released
 from skdp.privacy._plan import Line, Plan
 from skdp.queries._newton_sums import NewtonSum, NewtonSums, NewtonWeights
-from skdp.solvers._base import Progress, Solution, Solver
+from skdp.solvers._base import Solution, Solver
 from skdp.solvers._boxed import boxed, farthest_weight
 from skdp.solvers._moment_errors import EstimatedSolution
 from skdp.solvers._newton_step import NewtonStep
+from skdp.solvers._progress import Progress
 
 _MOST_FEATURES = 1000  # about a million numbers in the last query
 # Of mu squared, for an answer over that of the answer before.
@@ -114,6 +115,11 @@ class NoisyNewton(Solver):
                 f"{me} needs the logistic loss of two classes that count alike, or the "
                 "squared loss: bounds on their curvatures are derived. Use another "
                 "solver."
+            )
+        if objective.offset or objective.product_norm is not None:
+            raise Refused(
+                f"{me} takes raw predictions to be products of clipped rows and "
+                "weights, and nothing more. Use solver='noisy_gd'."
             )
         if objective.n_features > _MOST_FEATURES:
             raise Refused(

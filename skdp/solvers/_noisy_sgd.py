@@ -24,9 +24,10 @@ from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.privacy._answers import Answers
 from skdp.privacy._plan import Plan
-from skdp.solvers._base import Progress, Solution
+from skdp.solvers._base import Solution
 from skdp.solvers._descent import Descent
 from skdp.solvers._flow_time import FlowTime
+from skdp.solvers._progress import Progress
 from skdp.solvers._steps import descend, sampled
 
 # Least number of passes over the data that the default takes in expectation

@@ -40,10 +40,11 @@ from skdp.privacy._laws import LAWS
 from skdp.privacy._noise import NoiseScale
 from skdp.privacy._objective import ObjectiveLoss
 from skdp.privacy._plan import Line, Plan
-from skdp.solvers._base import Progress, Solution
+from skdp.solvers._base import Solution
 from skdp.solvers._certified import CertifiedProblem, certified_minimum
 from skdp.solvers._certified_solver import CertifiedSolver
 from skdp.solvers._chosen_law import LawName
+from skdp.solvers._progress import Progress
 
 # Standard deviation of the tilt's effect on the raw prediction of a unit row in a
 # direction without curvature, chosen once on public data sets

@@ -24,10 +24,11 @@ from skdp.privacy._accounting import Budget
 from skdp.privacy._answers import Answers
 from skdp.privacy._laws import LAWS, deviation_once
 from skdp.privacy._plan import Buckets, Line, Plan
-from skdp.solvers._base import Progress, Solution
+from skdp.solvers._base import Solution
 from skdp.solvers._chosen_law import ChosenLaw
 from skdp.solvers._descent import Descent
 from skdp.solvers._flow_time import OnePassFlowTime
+from skdp.solvers._progress import Progress
 from skdp.solvers._steps import descend
 
 

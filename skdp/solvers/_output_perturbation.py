@@ -22,9 +22,10 @@ from skdp.privacy._answers import Answers
 from skdp.privacy._draws import Draws
 from skdp.privacy._laws import LAWS, deviation_once
 from skdp.privacy._plan import Line, Plan
-from skdp.solvers._base import Progress, Solution
+from skdp.solvers._base import Solution
 from skdp.solvers._certified import CertifiedProblem, certified_minimum
 from skdp.solvers._certified_solver import CertifiedSolver
+from skdp.solvers._progress import Progress
 
 # Guess of the norm of useful weights, in units of 1 / data_norm.
 _WEIGHTS_NORM = 5.0

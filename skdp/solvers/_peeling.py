@@ -34,9 +34,10 @@ from skdp.privacy._laws import Choices
 from skdp.privacy._plan import Line, Plan
 from skdp.queries._feature_values import ValueRows, Values
 from skdp.queries._features import Scores
-from skdp.solvers._base import Progress, Solution
+from skdp.solvers._base import Solution
 from skdp.solvers._chosen_law import ChosenLaw
 from skdp.solvers._peeling_walk import PeelingWalk
+from skdp.solvers._progress import Progress
 
 # Chosen once on synthetic designs (docs/solvers/peeling.md) and flat around there.
 _ROUNDS, _VALUE_STEPS = 6, 3

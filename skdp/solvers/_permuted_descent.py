@@ -15,8 +15,8 @@ from skdp.objectives import LinearObjective
 from skdp.privacy._draws import Draws
 from skdp.queries._gradient_sum import GradientSum
 from skdp.queries._plain_descent import PlainDescent
-from skdp.solvers._base import Progress
 from skdp.solvers._permutation_sensitivity import Updates
+from skdp.solvers._progress import Progress
 
 
 @dataclass(frozen=True)

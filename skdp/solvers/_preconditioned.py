@@ -24,7 +24,7 @@ from skdp.privacy._answers import Answers
 from skdp.privacy._plan import Line, Part, Plan
 from skdp.queries._state_sums import StateSums
 from skdp.solvers._around import Around
-from skdp.solvers._base import Progress, Solution
+from skdp.solvers._base import Solution
 from skdp.solvers._budget_parts import level_of
 from skdp.solvers._centred_rules import spectrum_of
 from skdp.solvers._margins import (
@@ -33,6 +33,7 @@ from skdp.solvers._margins import (
     shrunk_margins,
     target_scale,
 )
+from skdp.solvers._progress import Progress
 
 # Where a column hardly varies, its scale is that of so much more variance.
 _LEAST_VARIANCE = 1e-4

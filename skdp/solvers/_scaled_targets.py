@@ -20,9 +20,10 @@ from skdp.privacy._answers import Answers
 from skdp.privacy._plan import Line, Part, Plan
 from skdp.queries._state_sums import StateSums
 from skdp.solvers._around import Around
-from skdp.solvers._base import Progress, Solution
+from skdp.solvers._base import Solution
 from skdp.solvers._budget_parts import level_of
 from skdp.solvers._margins import target_scale
+from skdp.solvers._progress import Progress
 
 
 @dataclass(frozen=True, kw_only=True)

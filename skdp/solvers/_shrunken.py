@@ -22,8 +22,9 @@ from skdp.privacy._answers import Answers, Released
 from skdp.privacy._plan import Line, Part, Plan
 from skdp.queries._trial import Gains, MeanProduct, Trial
 from skdp.solvers._around import Around
-from skdp.solvers._base import Progress, Solution
+from skdp.solvers._base import Solution
 from skdp.solvers._budget_parts import level_of
+from skdp.solvers._progress import Progress
 from skdp.solvers._worth import SHARES, best_of
 
 _SHARES = np.array(SHARES)

@@ -8,8 +8,9 @@ from skdp.data import EntriesClipped, Source
 from skdp.objectives import LinearObjective
 from skdp.privacy._answers import Answers, ExactAnswers
 from skdp.privacy._door import Door
-from skdp.solvers._base import Progress, Solution, Solver
+from skdp.solvers._base import Solution, Solver
 from skdp.solvers._exact import exact_minimum, sparse_minimum
+from skdp.solvers._progress import Progress
 
 
 def solve(

@@ -32,9 +32,10 @@ from skdp.privacy._plan import Line, Plan, Poisson
 from skdp.privacy._query import Bound
 from skdp.queries._gradient import Gradients
 from skdp.queries._moved_gradient import MovedGradients
-from skdp.solvers._base import Progress, Solution, Solver
+from skdp.solvers._base import Solution, Solver
 from skdp.solvers._boxed import boxed, farthest_weight
 from skdp.solvers._noisy_sgd import NoisySGD
+from skdp.solvers._progress import Progress
 
 # What the rule takes over from noisy_sgd, without momentum.
 _SHARED = ("n_steps", "batch_size", "step_size", "residual_clip", "tail")

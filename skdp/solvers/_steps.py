@@ -17,8 +17,9 @@ from skdp._floats import FloatArray
 from skdp.privacy._answers import Answers
 from skdp.privacy._plan import Line, Plan, Poisson
 from skdp.privacy._query import Query
-from skdp.solvers._base import Progress, Solution
+from skdp.solvers._base import Solution
 from skdp.solvers._boxed import boxed
+from skdp.solvers._progress import Progress
 
 # Of roots of squares in Adam, below which they are not divided by; as everywhere else.
 _LEAST_ROOT = 1e-8

@@ -40,7 +40,7 @@ from skdp.privacy._laws import Choices
 from skdp.privacy._plan import Line, Part, Plan
 from skdp.queries._features import BoundedFeatures, Scores, rows_bound
 from skdp.queries._split_gradient import SplitGradients
-from skdp.solvers._base import Progress, Solution, Solver
+from skdp.solvers._base import Solution, Solver
 from skdp.solvers._boxed import boxed, farthest_weight
 from skdp.solvers._budget_parts import cost_of, part_of
 from skdp.solvers._chosen_law import ChosenLaw
@@ -54,6 +54,7 @@ from skdp.solvers._dense_part import (
 )
 from skdp.solvers._feature_selection import favours_selection
 from skdp.solvers._nesterov import Nesterov
+from skdp.solvers._progress import Progress
 from skdp.solvers._thresholding import largest_rows
 
 # Share of the budget, mu^2 or epsilon, of the constant model: one number per output.

@@ -78,6 +78,9 @@ def _joined(parts: list[Any]) -> Any:
 
 def _rounded(X: Any, objective: LinearObjective) -> Any:
     """One block's rows as CSR of integers; bounded whatever was rounded on the way."""
+    if not issparse(X):
+        # So that a row that is alone has the norm that it has among others.
+        X = np.ascontiguousarray(X)
     clipped = clip_rows(X, objective.data_norm)
     entries = clipped.data if issparse(X) else clipped
     entries *= 2.0**ENTRY_BITS / objective.entry_bound

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from skdp._card import card
 from skdp._floats import FloatArray
 from skdp._validation import check_real
 from skdp.ensemble._bins import BinnedColumn
@@ -246,16 +246,14 @@ class Description:
         return f"{self._headline()}\n{shown}\n{self.privacy_!r}"
 
     def _repr_html_(self) -> str:
-        table = self.to_frame().to_html(float_format=_digits, na_rep="", border=0)
-        crosses = "".join(
-            f"<p><b>{html.escape(' by '.join(pair))}</b></p>"
-            + cross.to_frame().to_html(float_format=_digits, border=0)
+        shown = {"float_format": _digits, "border": 0}
+        columns = self.to_frame().to_html(na_rep="", **shown)
+        crosses = (
+            card(" by ".join(pair), below=[cross.to_frame().to_html(**shown)])
             for pair, cross in self.crosses.items()
         )
-        return (
-            f"<div><p><b>{html.escape(self._headline())}</b></p>{table}{crosses}"
-            f"{self.privacy_._repr_html_()}</div>"
-        )
+        below = [columns, *crosses, self.privacy_._repr_html_()]
+        return card(self._headline(), below=below)
 
 
 def _digits(number: float) -> str:

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from skdp._axes import new_grid
 from skdp._validation import check_count, check_real
 from skdp.statistics._summaries import Histogram
 
@@ -63,7 +64,7 @@ class DescriptionDisplay:
         )
         check_count("n_cols", n_cols)
         n_shown = len(self.histograms)
-        axes = _axes(n_shown, n_cols) if ax is None else np.ravel(ax)
+        axes = new_grid(n_shown, n_cols, "to_frame()") if ax is None else np.ravel(ax)
         if len(axes) < n_shown:
             raise ValueError(
                 f"The 'ax' argument must have one axis for each of {n_shown} columns. "
@@ -99,23 +100,3 @@ class DescriptionDisplay:
             axis.set_xscale("symlog" if edges[0] == 0 else "log")
         axis.set(title=column.name, ylabel=f"{self.unit}s")
         axis.tick_params(axis="x", rotation=30)
-
-
-def _axes(n_shown: int, n_cols: int) -> np.ndarray:
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError:
-        raise ImportError(
-            "plot needs matplotlib. Install it with pip install matplotlib, or read "
-            "to_frame()."
-        ) from None
-    n_cols = max(min(n_cols, n_shown), 1)
-    n_rows = max(-(-n_shown // n_cols), 1)
-    _, axes = plt.subplots(
-        n_rows,
-        n_cols,
-        figsize=(4 * n_cols, 3 * n_rows),
-        layout="constrained",
-        squeeze=False,
-    )
-    return np.ravel(axes)

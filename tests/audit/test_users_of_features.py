@@ -13,9 +13,11 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
+from skdp import DPSparseLogisticRegression
 from skdp.data import EntriesClipped, UserSource, equal_shares
 from skdp.queries import _moments
 from skdp.queries._moments import MomentSums, MomentWeights
+from skdp.solvers._frank_wolfe import VertexPath
 from tests.audit import linear
 from tests.audit.linear_pairs import N, pairs
 from tests.audit.test_users import (
@@ -82,6 +84,18 @@ def test_twins_whose_shares_are_too_large_are_found(key, shares, relation):
     of_records, of_users = cells(key, "squared", "gaussian", relation)
     designs = pairs(of_records.objective)
     assert max(told(of_users, pair, shares=shares)[1] for pair in designs) > 1.2
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_what_reads_within_the_walls_says_that_rows_count_with_shares(monkeypatch):
+    model = DPSparseLogisticRegression(
+        classes=[0, 1], privacy_unit="user", solver="frank_wolfe", random_state=0
+    )
+    X, y, ids = np.eye(4), np.array([0, 1, 0, 1]), np.array([0, 0, 1, 2])
+    model.fit(X, y, groups=ids)
+    monkeypatch.setattr(VertexPath, "takes_shares", False)
+    with pytest.raises(TypeError, match="each row adds by its share"):
+        model.fit(X, y, groups=ids)
 
 
 # --------------------------------------------------------------------- moments in whole

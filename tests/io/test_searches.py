@@ -12,10 +12,12 @@ from sklearn.pipeline import make_pipeline
 
 from skdp import (
     BudgetLedger,
+    DPGammaRegressor,
     DPGradientBoostingClassifier,
     DPGridSearchCV,
     DPLinearRegression,
     DPLogisticRegression,
+    DPPoissonRegressor,
     DPRandomizedSearchCV,
     DPStandardScaler,
     TableEncoder,
@@ -282,6 +284,33 @@ def test_refused_before_anything_is_read_or_spent(tmp_path):
     with pytest.raises(ValueError, match="classes"):
         DPGridSearchCV(model, {"C": [1.0, 2.0]}, epsilon=1.0).fit(source)
     assert books.spends() == []
+
+
+def test_a_share_of_the_deviance_is_not_named_r2(tmp_path):
+    """`score` of a model of means is D²; who asked for R² gets no other number."""
+    frame = numbers()
+    source = in_files(frame, tmp_path / "table")
+    model = DPPoissonRegressor(columns=COLUMNS, target_bounds=(0, 2))
+    given = {"epsilon": 4.0, "random_state": 0, "scoring": "r2"}
+    found = DPGridSearchCV(model, {"alpha": [None, 0.1]}, **given).fit(source)
+    with pytest.raises(ValueError, match="own score"):
+        found.score(source)
+    expected = found.best_estimator_.score(frame[FEATURES], frame["y"])
+    found.set_params(scoring=None)
+    assert found.score(source) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1.0, 1e15])
+def test_a_share_of_the_deviance_has_no_units(scale, tmp_path):
+    frame = numbers()
+    frame["y"] = scale * (1.0 + frame["y"])
+    source = in_files(frame, tmp_path / "table")
+    for kind in (DPGammaRegressor, DPPoissonRegressor):
+        bounds = (0.5 * scale, 4 * scale)
+        model = kind(4.0, columns=COLUMNS, target_bounds=bounds, random_state=0)
+        model.fit(source)
+        expected = model.score(frame[FEATURES], frame["y"])
+        assert model.score(source) == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 
 def test_scores_that_a_source_cannot_give(tmp_path):

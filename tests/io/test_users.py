@@ -18,6 +18,7 @@ from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
 from skdp import (
+    DPPCA,
     BoundedScaler,
     BudgetLedger,
     DPGradientBoostingClassifier,
@@ -28,9 +29,11 @@ from skdp import (
     DPQuantileClipper,
     DPSimpleImputer,
     DPStandardScaler,
+    RowNormClipper,
     describe,
     private_score,
 )
+from skdp._rows import row_norms, row_products
 from skdp.audit._replay import replayed, verdict
 from skdp.data import UserSource
 from skdp.exceptions import Refused, SourceError
@@ -38,6 +41,7 @@ from skdp.io import DaskSource, ParquetSource, SqlSource
 from skdp.io import _session as session_module
 from skdp.io._rows import StreamSource
 from skdp.io._users import FirstRows, LeastRows, Rows, Shares, UserIds
+from skdp.linear_model._rows import to_read
 from skdp.privacy._audited import audited_by
 from tests.io import places
 from tests.io.cluster import client
@@ -230,6 +234,15 @@ def test_of_many_rows_the_same_count_in_any_order_of_a_database(change, tmp_path
             own, threads=threads, batch_size=300, **facts_of(frame)
         )
         assert released(clone(MODEL).fit(source)).tobytes() == here.tobytes()
+    some = {
+        released(
+            clone(MODEL).fit(
+                places.in_database(own, where="word = 'up'", **facts_of(frame))
+            )
+        ).tobytes()
+        for own in (shuffled(frame), turned)
+    }
+    assert len(some) == 1, "rows that read alike are told apart by the condition"
     if change is repeated:
         source = places.in_partitions(shuffled(frame), **facts_of(frame))
         assert released(clone(MODEL).fit(source)).tobytes() == here.tobytes()
@@ -310,11 +323,12 @@ def test_rows_without_an_id_are_nobodys_and_leave_no_trace(layout, tmp_path):
 
 @quiet
 @pytest.mark.parametrize("layout", SOME)
-def test_null_records_are_among_the_rows_of_their_user(layout, tmp_path):
+@pytest.mark.parametrize(("column", "value"), [("a", np.nan), ("y", 7)])
+def test_null_records_are_among_the_rows_of_their_user(column, value, layout, tmp_path):
     frame = table()
     holes = frame.copy()
     bad = np.arange(len(frame)) % 4 == 0
-    holes.loc[bad, "a"] = np.nan
+    holes.loc[bad, column] = value
     there = clone(MODEL).fit(LAYOUTS[layout](holes, tmp_path, **facts_of(frame)))
     shares = 1 / frame.groupby("id")["id"].transform("size").to_numpy()
     source = users_of_memory(frame, np.where(bad, 0.0, shares))
@@ -340,6 +354,38 @@ def test_rows_that_fail_a_condition_are_null_records():
     same = places.in_database(holes, **facts)
     one, other = clone(MODEL).fit(some), clone(MODEL).fit(same)
     assert released(one).tobytes() == released(other).tobytes()
+
+
+STEPS = {
+    "components": (DPPCA(epsilon=10.0, n_components=1, random_state=0),),
+    "norms": (DPSimpleImputer(bounds=(-2, 2), random_state=0), RowNormClipper(0.5)),
+}
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_no_row_depends_on_how_many_are_beside_it(name, tmp_path):
+    """How many rows come before, and in a block, is private of users."""
+    frame, shown = table(), []
+    steps = make_pipeline(*STEPS[name]).fit(frame[FEATURES])
+    for batch_size in (1, 2, 7, 1 << 14):
+        facts = facts_of(frame, batch_size=batch_size)
+        source = steps.transform(places.in_files(frame, tmp_path / "f", **facts))
+        rows = to_read(source, source.stand_in()).with_targets(None)
+        blocks = source.during(lambda rows=rows: list(rows.blocks()))
+        shown.append(np.concatenate([block.X for block in blocks]).tobytes())
+    assert len(set(shown)) == 1
+
+
+@pytest.mark.parametrize("order", "CF")
+@pytest.mark.parametrize("d", [1, 3, 33, 9000])
+def test_norms_and_products_are_those_of_each_row_alone(d, order):
+    rng = np.random.default_rng(0)
+    X, weights = np.asarray(rng.normal(size=(9, d)), order=order), rng.normal(size=d)
+    for part in (slice(4, 5), slice(1, 9), slice(0, 7)):
+        assert np.array_equal(row_norms(X)[part], row_norms(X[part]))
+        if d <= 3000:  # of which DPPCA takes no more
+            own = row_products(X[part], weights[None, :])
+            assert np.array_equal(row_products(X, weights[None, :])[part], own)
 
 
 # ------------------------------------------------------------------------- neighbours

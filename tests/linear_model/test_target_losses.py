@@ -18,7 +18,7 @@ from skdp import (
     private_score,
 )
 from skdp.exceptions import Refused
-from skdp.losses import PoissonLoss, QuantileLoss
+from skdp.losses import GammaLoss, PoissonLoss, QuantileLoss
 from skdp.losses._weighted import heaviest_pair
 from skdp.objectives import LinearObjective
 from skdp.queries._gradient_sum import gradient_bound
@@ -188,6 +188,8 @@ def test_without_an_intercept_it_stays_where_it_starts(kind):
         (DPPoissonRegressor, {"target_bounds": None}, "target_bounds"),
         (DPGammaRegressor, {"target_bounds": (0, 5)}, "above 0"),
         (DPGammaRegressor, {"target_bounds": (1e-6, 5)}, "1e6 times"),
+        (DPGammaRegressor, {"target_bounds": (5, 5.01)}, "2 % apart"),
+        (DPPoissonRegressor, {"target_bounds": (5, 5.01)}, "2 % apart"),
         (DPGammaRegressor, {"most": 1.0}, "most"),
         (DPQuantileRegressor, {"quantile": 1.0}, "quantile"),
         (DPQuantileRegressor, {"h": 0.0}, "'h'"),
@@ -203,7 +205,8 @@ def test_bad_parameters_spend_nothing(kind, params, message, tmp_path):
 @by_kind
 def test_bounds_that_are_hardly_apart_or_far_from_1(kind):
     X, y = table(kind, 300)
-    for low, high in ((1.0, np.nextafter(1.0, 2.0)), (1e-95, 1e-90), (1e90, 1e95)):
+    nearest = (1.0, np.nextafter(1.0, 2.0) if kind is DPQuantileRegressor else 1.02)
+    for low, high in (nearest, (1e-95, 1e-90), (1e90, 1e95)):
         fitted = model(kind, target_bounds=(low, high)).fit(X, y)
         assert np.isfinite(fitted.predict(X)).all()
 
@@ -276,6 +279,12 @@ def test_unlike_sides_with_an_intercept(level, adjacency, clip):
         assert largest_found(loss, adjacency) > max(loss.sides) * math.sqrt(2)
 
 
+@pytest.mark.parametrize("loss", [GammaLoss(2.0, 2.0), GammaLoss(0.2), GammaLoss(1.0)])
+def test_unlike_sides_of_amounts_with_an_intercept(loss):
+    stated = bound_of(loss, "replace_one")
+    assert 0.99 * stated < largest_found(loss, "replace_one") <= ROUNDED * stated
+
+
 def test_sides_are_clipped_before_they_are_weighed():
     """Clipped to the smaller side, both are as long: no less than twice the clip."""
     loss = QuantileLoss(0.9)
@@ -296,6 +305,6 @@ def test_a_mean_is_no_robust_centre():
 
 
 def test_a_loss_needs_its_largest_mean():
-    for top, lowest in ((-1.0, 0.0), (51.0, 0.0), (1.0, 1.0)):
+    for top, lowest in ((-1.0, 0.0), (51.0, 0.0), (1.0, 0.999)):
         with pytest.raises(ValueError, match=r"top|lowest"):
             PoissonLoss(top, lowest)

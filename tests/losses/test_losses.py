@@ -281,3 +281,37 @@ def test_squared_loss_refuses_a_bad_bound():
     with pytest.raises(ValueError, match="residual_bound"):
         SquaredLoss(0.0)
     assert SquaredLoss(math.inf).residual(np.zeros(1), np.ones((1, 1)))[0, 0] == 1.0
+
+
+def exactly(loss, y, raw):
+    """Residuals in extended precision, of the formula as it is."""
+    y, raw = (np.asarray(v, dtype=np.longdouble) for v in (y, raw))
+    if isinstance(loss, PoissonLoss):
+        mean = np.exp(-np.maximum(np.longdouble(loss.top) - raw, 0))
+        return np.maximum(mean, loss.lowest) - np.clip(y, loss.lowest, 1)
+    above = np.clip(raw + np.longdouble(loss.half), 0, 2 * np.longdouble(loss.half))
+    return 1 - np.minimum(np.maximum(y, 1) * np.exp(-above), loss.most)
+
+
+@pytest.mark.skipif(
+    np.finfo(np.longdouble).nmant < 60, reason="no extended precision here"
+)
+def test_residuals_of_amounts_are_rounded_by_less_than_is_charged(monkeypatch):
+    """Lemma 4': 4 (d + 64) roundings of the largest residual, of one record."""
+    charged = 4 * 65 * 2.0**-53
+    rng = np.random.default_rng(0)
+
+    def worst(loss):
+        y = rng.uniform(*extremes(loss), 20_000)
+        raw = rng.uniform(-0.1, 0.1, (20_000, 1)) + getattr(loss, "top", 0.0)
+        error = loss.residual(y, raw) - exactly(loss, y[:, None], raw)
+        return float(np.abs(error).max()) / loss.zero_out_bound(math.inf)
+
+    for loss in (PoissonLoss(0.005, 0.99), PoissonLoss(0.7), GammaLoss(0.005)):
+        assert worst(loss) < charged
+    for kind, narrow in ((PoissonLoss, (1e-4, 0.9999)), (GammaLoss, (1e-5,))):
+        with pytest.raises(ValueError, match=r"lowest|half"):
+            kind(*narrow)
+        # The broken twin: bounds so near that it is not.
+        monkeypatch.setattr(f"{kind.__module__}.check_real", lambda _, v, **__: v)
+        assert worst(kind(*narrow)) > charged

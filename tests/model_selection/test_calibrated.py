@@ -156,3 +156,31 @@ def test_an_unknown_map_is_refused():
     empty = PrivateEvaluation((0, 1), np.linspace(0, 1, 5), np.ones((2, 4)), 0.0, None)
     with pytest.raises(ValueError, match=r"'method'.*isotonic.*sigmoid.*'beta'"):
         empty.calibrate([0.5], "beta")
+
+
+def perfect(thresholds, n=1e6):
+    """Two labels that are told apart at 1/2 without an error."""
+    middles = (thresholds[1:] + thresholds[:-1]) / 2
+    counts = n * np.stack([middles < 0.5, middles > 0.5])
+    counts *= np.abs(middles - 0.5) < 0.1
+    return PrivateEvaluation((0, 1), thresholds, counts, 0.0, None)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_no_probability_becomes_certain(method):
+    found = perfect(np.linspace(0, 1, 25)).calibrate([0.0, 0.45, 0.55, 1.0], method)
+    assert (np.log([found, 1 - found]) > -50).all()
+    assert found[1] < 1e-2
+    assert found[2] > 0.99
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    "ends", [(0, 5e-324, 0.5, 1), (0, 0.5, 1 - 1e-16, 1), (0, 1e-300, 0.5, 1)]
+)
+def test_intervals_may_be_as_narrow_as_doubles_are(method, ends):
+    found = perfect(np.array(ends)).calibrator(method)
+    p = found(np.linspace(0, 1, 11))
+    assert ((0 < p) & (p < 1)).all()
+    assert (np.diff(p) >= 0).all()

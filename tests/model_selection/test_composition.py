@@ -83,7 +83,9 @@ def test_best_noisy_score_wins_and_all_are_released():
 
 def test_progress_may_be_shown_since_the_number_of_fits_is_public(capfd):
     search_for(verbose=1).fit(*numbered())
-    assert "3 out of" in "".join(capfd.readouterr())
+    told = capfd.readouterr()
+    assert told.out.splitlines() == [f"[search] step {i} of 3" for i in (1, 2, 3)]
+    assert told.err == ""
 
 
 def test_auto_takes_it_with_a_ledger_and_adds_in_squares(tmp_path):

@@ -19,8 +19,14 @@ from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.compose import make_column_transformer
 from sklearn.feature_selection import SelectFromModel
+from sklearn.kernel_approximation import RBFSampler
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from sklearn.pipeline import FeatureUnion, make_pipeline
+from sklearn.preprocessing import SplineTransformer
+from sklearn.random_projection import (
+    GaussianRandomProjection,
+    SparseRandomProjection,
+)
 
 from skdp import (
     BoundedScaler,
@@ -41,6 +47,7 @@ from skdp._users import Users
 from skdp.audit._replay import replayed, told_apart, verdict
 from skdp.columns import Range
 from skdp.data import Table
+from skdp.exceptions import UnaccountedStepError
 from skdp.linear_model import _base as base_module
 from skdp.model_selection import SCORINGS, UserKFold, private_confusion_matrix
 from skdp.model_selection import _scoring_base as scoring_base
@@ -199,6 +206,15 @@ def test_no_user_moves_a_statistic_by_more_than_is_charged(name, adjacency):
         assert (0.85 if name == "r2" else 0.999) < found <= 1
 
 
+@pytest.mark.parametrize("name", SCORERS)
+def test_as_many_numbers_of_a_row_are_rounded_as_are_charged(name):
+    X = np.array([[0.0], [1.0], [0.3], [math.nan], [RAISES]])
+    for true in (0, 1, 0.4):
+        y = np.full(len(X), true)
+        added = SCORERS[name].contributions(model_for(name), X, y)
+        assert np.count_nonzero(added, axis=1).max() <= SCORERS[name].n_nonzero
+
+
 @every_adjacency
 @pytest.mark.parametrize("name", ["accuracy", "roc_auc", "r2"])
 def test_twin_whose_rows_count_as_records_is_found(name, adjacency, monkeypatch):
@@ -257,7 +273,7 @@ def test_nobody_s_rows_stand_where_others_put_them():
 
 def test_users_are_asked_about_in_blocks_of_one_length(monkeypatch):
     rng = np.random.default_rng(6)
-    users = users_of(rng, SCORERS["roc_auc"], 23)
+    users = [*users_of(rng, SCORERS["roc_auc"], 22), [(1.0, 1)]]  # the last counts too
     whole = statistic("roc_auc", users)
     lengths = set()
 
@@ -749,6 +765,56 @@ def test_no_part_of_a_search_may_be_without_rows():
     some = pd.Categorical(IDS, categories=range(N_USERS + 10))
     search = search_of(method="disjoint_splits").fit(X, Y, groups=some)
     assert search.privacy_.n_samples == N_USERS + 10
+
+
+KNOTS = np.array([[-1.0], [0.0], [1.0]]) * np.ones(3)
+SPLINES = make_pipeline(SplineTransformer(knots=KNOTS), clone(PLAIN))
+
+
+@quiet
+@pytest.mark.parametrize("kind", [DPGridSearchCV, DPTunedThresholdClassifier])
+def test_no_part_may_have_fewer_rows_than_a_step_takes(kind):
+    """A spline takes two rows: that a part had one would show, as no model."""
+    grid = ({},) if kind is DPGridSearchCV else ()
+    search = kind(SPLINES, *grid, epsilon=2.0, privacy_unit="user")
+    rows, everybody = [0, 1], range(3)
+    few = pd.Categorical([0, 2], categories=everybody)
+    with pytest.raises(ValueError, match="minimum of 2 is required by SplineTrans"):
+        clone(search).fit(X[rows], np.array([0, 1]), groups=few)
+    rows, more = [0, 1, 2, 3], pd.Categorical([0, 0, 2, 2], categories=everybody)
+    for _ in range(5):
+        assert clone(search).fit(X[rows], Y[rows], groups=more).has_model_
+
+
+OF_LENGTHS = [
+    SparseRandomProjection(eps=0.9),
+    GaussianRandomProjection(eps=0.9),
+    GaussianRandomProjection(2),
+    RBFSampler(gamma=1.0),
+]
+
+
+@quiet
+@pytest.mark.parametrize("step", OF_LENGTHS)
+def test_steps_that_take_from_the_number_of_rows_are_refused(step):
+    """It is private: it would show in shapes, or move the last bits of all rows."""
+    wide = np.tile(X, 50) / 10
+    search = search_of(make_pipeline(clone(step), PLAIN))
+    with pytest.raises(UnaccountedStepError, match="with privacy_unit='user'"):
+        search.fit(wide, Y, groups=IDS)
+    for model in (search.estimator[-1], search_of()):
+        own = clone(model).set_params(privacy_unit="user")
+        report = privacy_report(make_pipeline(clone(step), own))
+        assert math.isinf(report.epsilon)
+        assert "with privacy_unit='user'" in report.steps[0].note
+        own.set_params(privacy_unit="record")
+        assert privacy_report(make_pipeline(clone(step), own)).is_private
+
+
+@quiet
+def test_a_projection_to_a_declared_number_of_components_is_none_of_them():
+    model = make_pipeline(SparseRandomProjection(2), PLAIN)
+    assert search_of(model).fit(X, Y, groups=IDS).has_model_
 
 
 @quiet

@@ -199,6 +199,16 @@ def test_shares_on_the_grid_add_up_to_one_at_the_most(n_rows, n_users):
     assert 1 - 1024 * unit <= whole.sum() * unit <= 1
 
 
+@pytest.mark.parametrize("n_rows", [3, 700, 1000])
+def test_a_user_is_in_one_cell_at_the_most(n_rows):
+    # As the code reads shares: rounded to the nearest, 700 of them are more than 1.
+    rows, codes = np.tile(RECORDS[0], (n_rows, 1)), np.zeros(n_rows, dtype=int)
+    source = UserSource(rows, np.zeros(n_rows), equal_shares(codes, 1), 2**30)
+    query = query_of("histogram", 2**30)
+    (counts,) = query.read(query.total(source, None))
+    assert 0.99 < counts.sum() <= 1
+
+
 def test_twin_that_rounds_shares_to_the_nearest_is_caught():
     unit, sizes = unit_for(2**30), range(1, 1025)
     totals = [k * nearest(np.array([1 / k]), unit)[0] for k in sizes]

@@ -304,6 +304,26 @@ def test_extreme_records_stay_within_the_sensitivity(value, storage):
     assert np.abs(sums[0] - sums[1]).max() <= score_sensitivity(64, objective)
 
 
+def test_a_rows_integers_do_not_tell_whether_another_row_is_beside_it():
+    """Of users how many rows there are is private, and so is how long a block is."""
+    X = np.asfortranarray(np.random.default_rng(59).normal(size=(2, 5)), dtype="f4")
+    # Where an entry is half a step, but for the last bit of the row's norm.
+    objective = LinearObjective(
+        loss=LogisticLoss(),
+        n_samples=2,
+        n_features=5,
+        data_norm=1.0,
+        adjacency="replace_user",
+        feature_bound=0.9999596585115106,
+    )
+    alone, beside = (
+        IntegerRows.read(MemorySource(rows, np.zeros(len(rows))), objective)
+        for rows in (X[:1], X)
+    )
+    first = beside.by_row.toarray()[0]
+    assert np.array_equal(alone.by_row.toarray()[0], first)
+
+
 def test_null_records_are_in_no_sum():
     objective = small_problem("zero_out")
     X, y = table()

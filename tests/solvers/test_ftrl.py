@@ -30,8 +30,8 @@ from skdp.privacy._square_root import (
     root_weights,
 )
 from skdp.queries._gradient import Gradients
-from skdp.solvers._base import Progress
 from skdp.solvers._ftrl import FTRL
+from skdp.solvers._progress import Progress
 from tests import door
 from tests.spies import NoNoise, SpyNoise
 

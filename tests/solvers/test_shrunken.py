@@ -25,8 +25,8 @@ from skdp.privacy import Budget, BudgetLedger, epsilon_of
 from skdp.privacy._answers import Released
 from skdp.solvers import choose_solver, solve
 from skdp.solvers._as_they_come import as_they_come, leverage
-from skdp.solvers._base import Progress
 from skdp.solvers._margins import target_scale
+from skdp.solvers._progress import Progress
 from skdp.solvers._scaled_targets import ScaledTargets
 from skdp.solvers._shrunken import Candidates, Shrunken, best_share, known
 from skdp.solvers._strength import share_of_gains, strength_of

@@ -1,0 +1,99 @@
+"""Progress as a bar: counts of public steps, and no times."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from skdp import DPLogisticRegression
+from skdp.solvers import Progress
+
+
+class Bar:
+    """Stands in for tqdm's, and draws what the format asks for."""
+
+    def __init__(self, *, total, desc, bar_format, mininterval, miniters):
+        self.total, self.desc, self.format, self.n = total, desc, bar_format, 0
+        self.made = time.monotonic()
+        assert (mininterval, miniters) == (0, 1)
+
+    def refresh(self):
+        elapsed = time.monotonic() - self.made
+        told = {
+            "desc": self.desc,
+            "percentage": 100 * self.n / self.total,
+            "bar": "#" * self.n,
+            "n_fmt": self.n,
+            "total_fmt": self.total,
+            "elapsed": elapsed,
+            "rate": self.n / (elapsed + 1e-9),
+        }
+        print(self.format.format(**told))
+
+    def close(self):
+        print("closed")
+
+
+@pytest.fixture
+def bars(monkeypatch):
+    monkeypatch.setitem(sys.modules, "tqdm", SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "tqdm.auto", SimpleNamespace(tqdm=Bar))
+
+
+def told(progress, capsys, *, wait):
+    for done in (1, 2, 3):
+        time.sleep(wait)
+        progress.step(done, 3)
+    return capsys.readouterr().out.splitlines()
+
+
+def test_a_bar_shows_counts_and_ends(bars, capsys):
+    assert told(Progress("fit", True), capsys, wait=0) == [
+        "fit:  33%|#| 1 of 3",
+        "fit:  67%|##| 2 of 3",
+        "fit: 100%|###| 3 of 3",
+        "closed",
+    ]
+
+
+def test_a_second_run_has_a_bar_of_its_own(bars, capsys):
+    progress = Progress("fit", True)
+    assert told(progress, capsys, wait=0) == told(progress, capsys, wait=0)
+
+
+def test_no_bar_depends_on_the_clock(bars, capsys, monkeypatch):
+    waits = (0.0, 0.01)
+    first, second = (told(Progress("a", True), capsys, wait=w) for w in waits)
+    assert first == second
+    # The broken twin: tqdm's own format tells times.
+    monkeypatch.setattr("skdp.solvers._progress._BAR", "{n_fmt} {elapsed:.9f}")
+    first, second = (told(Progress("a", True), capsys, wait=w) for w in waits)
+    assert first != second
+
+
+def test_without_words_without_a_bar(bars, capsys):
+    assert told(Progress("fit"), capsys, wait=0) == []
+
+
+def test_a_note_is_a_line(bars, capsys):
+    Progress("fit", True).step(1, 1, ": done")
+    assert capsys.readouterr().out == "[fit] step 1 of 1: done\n"
+
+
+def test_a_fit_shows_the_same_whatever_the_records(bars, capsys):
+    shown = []
+    for X in (np.zeros((50, 2)), np.random.default_rng(0).normal(size=(50, 2))):
+        model = DPLogisticRegression(
+            classes=[0, 1],
+            solver="noisy_gd",
+            solver_params={"n_steps": 5},
+            verbose=True,
+        )
+        model.fit(X, np.arange(50) % 2)
+        shown.append(capsys.readouterr().out)
+    assert shown[0] == shown[1]
+    assert shown[0].count(" of 5\n") == 5
