@@ -157,6 +157,11 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
 
     def _check_source(self, X: TableSource) -> None:
         check_n_jobs(self.n_jobs)
+        if X.groups is not None:
+            raise ValueError(
+                "The source of a search must be without groups=. Got one of users. "
+                "Read the table into memory and pass groups=ids for a search of users."
+            )
         if self.n_jobs not in (None, 1):
             raise ValueError(
                 "The 'n_jobs' parameter must be None or 1 with a source, which is read "

@@ -711,6 +711,7 @@ def test_sources_of_users_and_models_of_records_do_not_meet(tmp_path):
         DPStandardScaler(bounds=(-2, 2)),
         DPGradientBoostingClassifier(1.0, columns=COLUMNS, classes=[0, 1]),
         DPGridSearchCV(DPLogisticRegression(classes=[0, 1]), {"C": [1.0, 2.0]}),
+        DPGridSearchCV(clone(of_records), {"C": [1.0, 2.0]}, privacy_unit="user"),
     ]
     for model in others:
         with pytest.raises(ValueError, match=r"groups=|groups out"):
