@@ -185,7 +185,8 @@ class DPMLPRegressor(RegressorMixin, PrivateNetwork):
             Finite targets. Left out with a source, which has its target.
         groups : array-like of shape (n_samples,) or None, default=None
             With ``privacy_unit="user"`` whose each row is: integers or texts, none
-            missing. A categorical declares users without rows as well.
+            missing. A categorical declares users without rows as well. Left out with
+            a source, which names the column of ids.
 
         Returns
         -------
