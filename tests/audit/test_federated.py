@@ -94,7 +94,7 @@ def audited(
 
 def believed(source, more):
     """A federation whose owners believe that there are so many more records."""
-    source.n_samples = source._n_rows = source.n_samples + more
+    source.n_samples = source._n_declared = source.n_samples + more
     source.owners.n_samples += more
 
 
