@@ -422,7 +422,9 @@ class DPEstimator(TakesSources, PrivateEstimator):
         given = check_preconditioning(self.preconditioning)
         is_declared = isinstance(X, _DECLARED)
         if isinstance(given, str):
-            is_open = self.solver == "auto" and is_free(objective, budget)
+            # Centred rows take noisy_gd, which may end at the constant model otherwise.
+            is_open = self.solver == "auto" and objective.loss.is_convex
+            is_open = is_open and is_free(objective, budget)
             given = Preconditioning() if is_open and is_declared else None
         if given is None or not budget.is_finite:
             return None

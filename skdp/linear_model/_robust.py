@@ -79,8 +79,8 @@ class DPRobustClassifier(LinearClassifier):
     preconditioning : "auto", None or Preconditioning, default="auto"
         With `columns`: a small part of the budget buys one noisy histogram of every
         column, by which rows are centred, scaled and clipped, and the rest fits.
-        "auto": with ``solver="auto"``, delta above 0 and no penalty given; None:
-        never; see `Preconditioning`.
+        "auto" and None: never, since these losses need the first steps of
+        `graduated_gd`, which centred rows do not take; see `Preconditioning`.
     classes : array-like of shape (n_classes,) or None, default=None
         The labels that may occur. None takes them from `y`, which assumes that they
         are public and warns with `PublicLabelsWarning`.

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from skdp import DPLinearSVC, DPLogisticRegression, DPRobustClassifier
+from skdp.columns import Range
 from skdp.exceptions import Refused
 from skdp.losses import CauchyLoss, SigmoidLoss
 from skdp.solvers import SOLVERS
@@ -40,6 +41,18 @@ def test_it_learns_and_says_how(loss, delta):
     model.fit(X, y)
     assert model.privacy_.solver == ("online" if delta == 0 else "graduated_gd")
     assert np.mean(model.predict(X) == truth) > 0.9
+
+
+@pytest.mark.parametrize("loss", ["sigmoid", "cauchy"])
+def test_uneven_labels_of_a_declared_table_are_no_constant(loss):
+    """Centred rows would take noisy_gd, which ends there for a sigmoid."""
+    rng = np.random.default_rng(3)
+    X = rng.uniform(-1, 1, (20_000, 4))
+    y = (X[:, 0] + 0.7 * X[:, 1] > 0.65).astype(int)
+    model = DPRobustClassifier(1.0, loss=loss, columns=[Range(-1, 1)] * 4, **LABELS)
+    assert model.fit(X, y).privacy_.solver == "graduated_gd"
+    assert 0.2 < y.mean() < 0.25
+    assert np.mean(model.predict(X) == y) > 1 - y.mean() + 0.05
 
 
 def test_residuals_need_less_noise_than_those_of_convex_losses():
