@@ -11,7 +11,12 @@ from typing import Any
 
 from numba import njit
 
-_EXACT_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+# Said, since a function that leaves it open takes it over from whoever calls it first.
+_EXACT_OPTIONS: dict[str, Any] = {
+    "nogil": True,
+    "error_model": "numpy",
+    "fastmath": False,
+}
 _OPTIONS = {**_EXACT_OPTIONS, "fastmath": {"reassoc", "contract", "nsz"}}
 
 

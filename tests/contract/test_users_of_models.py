@@ -324,7 +324,7 @@ def test_tools_give_user_level_or_an_error(name):
             sklearn.config_context(enable_metadata_routing=routing),
             pytest.raises(ValueError, match=r"groups=ids|fits failed"),
         ):
-            cross_val_score(model, X, Y, cv=3, error_score="raise")
+            cross_val_score(model, X, Y, cv=3, error_score="raise", params={})
     with sklearn.config_context(enable_metadata_routing=True):
         asking = clone(model).set_fit_request(groups=True)
         facts = {"cv": UserKFold(3), "params": {"groups": ids}}
