@@ -116,7 +116,9 @@ def test_stated_errors_are_those_of_repeated_releases():
     for name in ("age", "pay"):
         for field in ("mean", "std"):
             found = [getattr(run.means[name], field) for run in runs]
-            stated = getattr(runs[0].means[name], f"{field}_error")
+            # Of one run the stated error is itself noisy, since it follows from that.
+            told = [getattr(run.means[name], f"{field}_error") for run in runs]
+            stated = float(np.median(told))
             if name == "age":  # of pay, near 0 by its range, the errors are rough
                 truth = getattr(exact.means[name], field)
                 assert np.std(found) == pytest.approx(stated, rel=0.3)
