@@ -394,7 +394,7 @@ def test_every_refusal_has_a_reason():
     assert "delta=0" in door.refusal(kind, case.objective, pure)
     for key in ("bolt_on", "objective_perturbation", "output_perturbation"):
         refusal = door.refusal(SOLVERS[key], case.objective, pure, law="gaussian")
-        assert "Use law=None." in refusal
+        assert "Use law=None. See https:" in refusal
     endless = LinearObjective(
         loss=case.loss,
         n_samples=5,

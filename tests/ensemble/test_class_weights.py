@@ -45,7 +45,13 @@ def test_probabilities_are_those_of_the_records_and_decisions_of_weights():
         for weights in (None, {0: 1, 1: 9})
     )
     found = heavy.predict_proba(X)[:, 1]
-    assert found.mean() == pytest.approx(p.mean(), rel=0.25)
+    others = [
+        fitted({0: 1, 1: 9}, epsilon=1.0, n_estimators=None, random_state=seed)
+        for seed in (1, 2)
+    ]
+    # Of one fit the mean moves by a tenth with the noise.
+    means = [found.mean(), *(each.predict_proba(X)[:, 1].mean() for each in others)]
+    assert np.mean(means) == pytest.approx(p.mean(), rel=0.15)
     assert log_loss(y, found) < log_loss(y, plain.predict_proba(X)[:, 1]) + 0.01
     # Who is above a tenth counts as one of the rare ones.
     decided = heavy.predict(X).astype(bool)

@@ -91,6 +91,10 @@ def test_calibrated_probabilities_are_nearer_to_shares(epsilon):
     after = found.calibrate(before)
     assert log_loss(Y, after) < log_loss(Y, before) - 0.1
     assert (np.diff(after[np.argsort(before)]) >= 0).all()
+    # Of no records all is as predicted, but for the ends of the outer intervals.
+    nothing = replace(found, counts=np.zeros_like(found.counts))
+    half = np.diff(found.thresholds).max() / 2
+    assert np.abs(nothing.calibrate(before) - before).max() <= half * (1 + 1e-9)
 
 
 def test_error_of_roc_auc_by_simulation():

@@ -547,7 +547,7 @@ def test_defaults_follow_from_public_facts_only():
 
 def test_several_outputs_and_too_many_records_are_refused_with_a_remedy():
     several = refusal(FrankWolfe, OBJECTIVE.with_loss(SoftmaxLoss(3)), BUDGET)
-    assert "Use solver='iht'." in several
+    assert "Use solver='iht'. See https:" in several
     many = replace(OBJECTIVE, n_samples=2**30)
     records = refusal(FrankWolfe, many, BUDGET, residual_steps=4096)
     assert "fewer 'residual_steps'" in records

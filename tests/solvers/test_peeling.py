@@ -281,7 +281,7 @@ def test_more_rounds_than_steps_or_features_are_refused():
     once = {"n_steps": 1, "n_rounds": 1}
     assert not refusal(Peeling, objective, BUDGET, **spherical, **once)
     gaussian = refusal(Peeling, objective, PURE, law="gaussian")
-    assert "Use law=None." in gaussian
+    assert "Use law=None. See https:" in gaussian
 
 
 # Steps ---------------------------------------------------------------------------

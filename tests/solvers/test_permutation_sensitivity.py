@@ -273,7 +273,7 @@ def test_steps_beyond_two_over_the_smoothness_are_refused_since_they_tear_apart(
     found = greedy_distance(loss, np.full(60, 1.2), 0.0, np.random.default_rng(0))
     assert found > 2 * 2 * 1.2  # three times 2 / L
     message = door.refusal(BoltOn, objective, BUDGET, step_size=1.2)
-    assert "Use step_size=None." in message
+    assert "Use step_size=None. See https:" in message
 
 
 def test_broken_twin_logarithm_for_the_harmonic_sum_is_exceeded():
