@@ -14,6 +14,9 @@ def test_least_squares_is_near_the_truth():
 
 def test_private_intervals_are_wider_and_hold():
     drawn = intervals.sample(5000, 3, 0)
-    few, many = (intervals.covered(drawn, e, "zero_out")[1] for e in (0.5, 50.0))
+    few, some, many = (
+        intervals.covered(drawn, epsilon, "zero_out")[1] for epsilon in (0.5, 4.0, 50.0)
+    )
+    assert 1.0 < some < few
     # At epsilon 50 the noise, of either sign in the variance, is hardly anything.
     assert 0.95 < many < 1.1 < few
