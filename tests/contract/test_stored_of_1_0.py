@@ -1,0 +1,101 @@
+"""What version 1.0 stored loads silently, and answers as it did."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import pickle
+import shutil
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skdp import BudgetLedger, PrivacyRecord
+from skdp.ensemble import _trees
+from skdp.exceptions import StreamOverError
+
+FOLDER = Path(__file__).parents[1] / "stored" / "1.0"
+EXPECTED = json.loads((FOLDER / "expected.json").read_text())
+PLACES = {tuple(place) for place in EXPECTED["places"]}
+
+
+def make():
+    """The script that made the files."""
+    spec = importlib.util.spec_from_file_location("make_1_0", FOLDER / "make.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def load(name):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return pickle.loads((FOLDER / f"{name}.pickle").read_bytes())
+
+
+def rows(kind):
+    if kind == "rows":
+        return np.array(EXPECTED["rows"])
+    found = pd.DataFrame(EXPECTED["mixed"])
+    return found.assign(hired=pd.to_datetime(found["hired"]))
+
+
+def assert_answers_as_it_did(name):
+    told = EXPECTED["models"][name]
+    answer = getattr(load(name), told["method"])(rows(told["rows"]))
+    np.testing.assert_allclose(answer, told["answer"], rtol=1e-9, atol=0)
+
+
+@pytest.mark.parametrize("name", EXPECTED["models"])
+def test_stored_model_answers_as_it_did_and_keeps_its_record(name):
+    assert_answers_as_it_did(name)
+    record = load(name).privacy_.to_dict()
+    assert EXPECTED["models"][name]["record"].items() <= record.items()
+    again = PrivacyRecord.from_dict(EXPECTED["models"][name]["record"])
+    assert again.event == load(name).privacy_.event
+
+
+@pytest.mark.parametrize("name", EXPECTED["results"])
+def test_stored_result_answers_as_it_did(name):
+    answer = make().QUESTIONS[name](load(name))
+    np.testing.assert_allclose(answer, EXPECTED["results"][name], rtol=1e-12, atol=0)
+
+
+def test_stored_stream_is_over_since_its_memory_was_not_stored():
+    X, y, _ = make().table()
+    with pytest.raises(StreamOverError):
+        load("stream").partial_fit(X[100:200], (y[100:200] > 0).astype(int))
+
+
+def test_stored_books_verify_and_sum(tmp_path):
+    path = tmp_path / "study.db"
+    shutil.copy(FOLDER / "study.db", path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ledger = BudgetLedger.open(path)
+    assert ledger.spent().epsilon <= EXPECTED["spent"] * (1 + 1e-9)
+
+
+def test_files_look_for_classes_where_they_still_are():
+    found, places_in = set(), make().places_in
+    for path in FOLDER.glob("*.pickle"):
+        found |= places_in(path.read_bytes())
+    assert found == PLACES
+    for module, name in PLACES:
+        assert hasattr(importlib.import_module(module), name), (module, name)
+
+
+def test_broken_twin_that_moved_a_class_is_found(monkeypatch):
+    monkeypatch.delattr(_trees, "RandomTrees")
+    with pytest.raises(AttributeError, match="RandomTrees"):
+        load("boosting_classifier")
+
+
+def test_broken_twin_that_forgets_the_intercept_is_found(monkeypatch):
+    kind = type(load("poisson"))
+    monkeypatch.setattr(kind, "predict", lambda self, X: np.exp(self.coef_ @ X.T))
+    with pytest.raises(AssertionError):
+        assert_answers_as_it_did("poisson")
