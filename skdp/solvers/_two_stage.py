@@ -191,15 +191,15 @@ class TwoStage(Solver):
     ) -> tuple[Solver, Levels]:
         """The refit, and the levels of all stages."""
         constant = _CONSTANT_SHARE if objective.fit_intercept else 0.0
-        left = part_of(budget, (1 - constant) * (1 - share))
+        part, left = _of_refit(objective), part_of(budget, (1 - constant) * (1 - share))
         try:
             named = named_part("refit", given)
-            refit = planned_part(named, _of_refit(objective), left)
+            refit = planned_part(named, part, left)
             if "levels" in given:
                 return refit, given["levels"]
             return refit, _levels(share, refit, objective, budget, left)
         except ValueError as refused:
-            raise needs_another(cls, "refit", refused) from None
+            raise needs_another(cls, "refit", refused, part, left) from None
 
     @classmethod
     def _selection_for(
