@@ -60,7 +60,7 @@ class KnowledgeTransfer(Solver):
     That of the teacher, whose event, sensitivity and noise are those of the whole: the
     student is a function of released weights and of public rows. Both adjacencies:
     ``docs/proofs/knowledge_transfer.md`` and the teacher's page. Unit of privacy: one
-    record.
+    record, or all rows of a user if the teacher's may be.
 
     Utility
     -------
@@ -134,9 +134,7 @@ default="isotropic"
             named = named_part("teacher", given) or by_rule
             teacher = planned_part(named, of_teacher, budget)
         except ValueError as refused:
-            raise needs_another(
-                cls, "teacher", refused, of_teacher, budget
-            ) from None
+            raise needs_another(cls, "teacher", refused, of_teacher, budget) from None
         return cls(teacher=teacher, public_rows=rows)
 
     @property

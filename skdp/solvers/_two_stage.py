@@ -88,7 +88,7 @@ class TwoStage(Solver):
     constant model's gradient, if there is an intercept; one release of the gradient, or
     `n_nonzero` selections of bounded range by it; and the refit's event. They are
     calibrated together. Both adjacencies: ``docs/proofs/two_stage.md`` and the refit's
-    page. Unit of privacy: one record.
+    page. Unit of privacy: one record, or all rows of a user if the refit's may be.
 
     Utility
     -------

@@ -397,6 +397,9 @@ def test_a_source_of_users_is_not_read_as_one_of_records():
         source.without(0)
     for key, kind in SOLVERS.items():
         assert kind.takes_users == (key in TAKES_USERS)
+        assert kind.takes_users == (
+            "all rows of a user" in " ".join(kind.__doc__.split())
+        )
 
 
 @quiet
