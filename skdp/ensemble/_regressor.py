@@ -283,6 +283,9 @@ default=None
     def predict(self, X: Any) -> np.ndarray:
         """Predictions for the rows, in units of the target.
 
+        They may be beyond `target_bounds`: clip them where others make no sense, which
+        costs nothing.
+
         Parameters
         ----------
         X : data frame or array-like of shape (n_samples, n_features)
