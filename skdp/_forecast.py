@@ -78,17 +78,18 @@ class Signal:
     def _in_words(self) -> str:
         # Few digits, so that folds of nearly the same size say the same.
         return (
-            f"noise is about {_rounded(self.noise_to_signal, 1)} times the size of the "
+            f"noise is about {rounded(self.noise_to_signal, 1)} times the size of the "
             f"coefficients: {self.verdict}"
         )
 
     def _where_it_ends(self) -> str:
-        enough = _rounded(self._records_for(self.constant_from), 2)
-        little = _rounded(self.records_for_little_noise, 2)
+        enough = rounded(self._records_for(self.constant_from), 2)
+        little = rounded(self.records_for_little_noise, 2)
         return f"{enough} {self.counted} or more (little noise from {little} on)"
 
 
-def _rounded(number: float, digits: int) -> str:
+def rounded(number: float, digits: int) -> str:
+    """So many digits of it, in words."""
     return f"{float(f'{number:.{digits - 1}e}'):,.10g}"
 
 
@@ -133,6 +134,8 @@ class Forecast(Signal):
         Its hyper-parameters, every rule filled in.
     noise_multiplier : float
         Of that solver: scale of its noise over the sensitivity of its query.
+    notes : tuple of str
+        What that solver foretells of its own.
     coefficient_noise, coefficient_scale, n_records, counted
     little_to, constant_from
         As in `Signal`.
@@ -145,6 +148,7 @@ class Forecast(Signal):
     why_solver: str
     solver_params: Mapping[str, Any]
     noise_multiplier: float
+    notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return (
@@ -152,6 +156,7 @@ class Forecast(Signal):
             f"solver={self.solver!r} ({self.why_solver}). Noise in a coefficient: "
             f"{self.noise_to_signal:.2g} times its scale; {self.verdict}. Little noise "
             f"from {self.records_for_little_noise:,} {self.counted} on."
+            + "".join(f" {note}." for note in self.notes)
         )
 
     def _repr_html_(self) -> str:
@@ -161,5 +166,7 @@ class Forecast(Signal):
             "noise in a coefficient": f"{self.noise_to_signal:.2g} times its scale",
             "little noise from": f"{self.records_for_little_noise:,} {self.counted} on",
         }
+        if self.notes:
+            told["moreover"] = "; ".join(self.notes)
         verdict, is_good = self.verdict.capitalize(), not self.noise_dominates
         return card(verdict, told.items(), is_good=is_good)

@@ -12,6 +12,12 @@ _NAMED: dict[str, LeafLoss] = {
     "poisson": "poisson",
     "quantile": "quantile",
 }
+# The score that each loss makes largest.
+_SCORED_BY: dict[LeafLoss, str] = {
+    "squared": "neg_mean_squared_error",
+    "poisson": "neg_mean_poisson_deviance",
+    "quantile": "neg_mean_pinball_loss",
+}
 # Beyond it private fits know nothing.
 _OUTERMOST = 0.01
 
@@ -24,6 +30,11 @@ def named_loss(name: Any) -> LeafLoss:
             "'squared_error' for means."
         )
     return _NAMED[name]
+
+
+def scored_by(name: Any) -> str:
+    """The name of the score that a loss makes largest."""
+    return _SCORED_BY[named_loss(name)]
 
 
 def facts_of(name: Any, quantile: Any, target_bounds: Any) -> LossFacts:

@@ -14,7 +14,12 @@ from skdp._input import refuse_several_targets
 from skdp._targets import targets_of
 from skdp._validation import check_target_bounds
 from skdp.ensemble._gradient_boosting import GradientBoosting
-from skdp.ensemble._regression_losses import facts_of, half_and_middle, named_loss
+from skdp.ensemble._regression_losses import (
+    facts_of,
+    half_and_middle,
+    named_loss,
+    scored_by,
+)
 from skdp.io._rows import records
 from skdp.io._takes import fit_through
 from skdp.queries._loss_facts import LeafLoss, LossFacts
@@ -266,6 +271,11 @@ default=None
     def _loss(self) -> tuple[LeafLoss, int]:
         return named_loss(self.loss), 1
 
+    @property
+    def _scored_by(self) -> str:
+        """What rates it where no score is named."""
+        return scored_by(self.loss)
+
     def _loss_facts(self) -> LossFacts:
         return facts_of(self.loss, self.quantile, self.target_bounds)
 
@@ -282,6 +292,9 @@ default=None
 
     def predict(self, X: Any) -> np.ndarray:
         """Predictions for the rows, in units of the target.
+
+        They may be beyond `target_bounds`: clip them where others make no sense, which
+        costs nothing.
 
         Parameters
         ----------

@@ -243,7 +243,9 @@ class DPEstimator(TakesSources, PrivateEstimator):
         n_samples, n_features : int
             Shape of X; with ``privacy_unit="user"`` the number of users. With `columns`
             of a model that is not fitted, `n_features` is that of straight lines: 1 for
-            a number or truth value, 1 a category, 1 more where values may be missing.
+            a number or truth value, 1 a category, 1 more where values may be missing;
+            of a sparse model that of the encoded rows. The solver is that of rows as
+            they come: a fit that centres encoded rows may take another.
 
         Returns
         -------

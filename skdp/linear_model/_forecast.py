@@ -111,6 +111,7 @@ def forecast_of(
     """What a fit would use, and its noise against its signal; nothing is spent."""
     chosen = planned_solver(named, objective, budget)
     event = partial(chosen.solver.plan(objective).event, relation=objective.adjacency)
+    noise_multiplier = calibrate(event, budget)
     return Forecast(
         epsilon=budget.epsilon,
         delta=budget.delta,
@@ -118,6 +119,7 @@ def forecast_of(
         solver=chosen.solver.named,
         why_solver=chosen.reason,
         solver_params=chosen.solver.params,
-        noise_multiplier=calibrate(event, budget),
+        noise_multiplier=noise_multiplier,
+        notes=chosen.solver.foretold(objective, noise_multiplier),
         **vars(signal),
     )

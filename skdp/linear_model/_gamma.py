@@ -135,6 +135,7 @@ class DPGammaRegressor(LogLinkRegressor):
     """
 
     _deviance_power: ClassVar[int] = 2
+    _scored_by: ClassVar[str] = "neg_mean_gamma_deviance"
 
     def __init__(
         self,

@@ -52,6 +52,8 @@ class LogLinkRegressor(LinearRegressor):
     _always_clips = True
     # Of a Tweedie deviance.
     _deviance_power: ClassVar[int]
+    # What rates it where no score is named.
+    _scored_by: ClassVar[str]
     # Of the logarithm of the mean, as they were in `fit`; public.
     _log_bounds: tuple[float, float]
 

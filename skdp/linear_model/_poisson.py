@@ -130,6 +130,7 @@ class DPPoissonRegressor(LogLinkRegressor):
     """
 
     _deviance_power: ClassVar[int] = 1
+    _scored_by: ClassVar[str] = "neg_mean_poisson_deviance"
 
     def __init__(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 from skdp._validation import check_real
 from skdp.linear_model._regressor import LinearRegressor, Units
@@ -140,6 +140,8 @@ class DPQuantileRegressor(LinearRegressor):
     """
 
     _always_clips = True
+    # What rates it where no score is named.
+    _scored_by: ClassVar[str] = "neg_mean_pinball_loss"
 
     def __init__(
         self,

@@ -179,6 +179,8 @@ class LinearRegressor(RegressorMixin, DPEstimator):
         ``X @ coef_ + intercept_`` for rows within the norm, and for all if epsilon is
         inf. Longer rows are clipped to ``privacy_.data_norm`` first, each by itself;
         with preconditioning rows are centred and scaled, and clipped to ``row_norm_``.
+        They may be beyond `target_bounds`, to which targets are clipped, not
+        predictions: clip these where others make no sense, which costs nothing.
 
         Parameters
         ----------

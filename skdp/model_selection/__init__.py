@@ -28,6 +28,9 @@ from skdp.model_selection._registry import METHODS
 from skdp.model_selection._regression_scoring import (
     R2,
     NegMeanAbsoluteError,
+    NegMeanGammaDeviance,
+    NegMeanPinballLoss,
+    NegMeanPoissonDeviance,
     NegMeanSquaredError,
 )
 from skdp.model_selection._report import SearchReport
@@ -53,6 +56,9 @@ __all__ = [
     "Isotonic",
     "NegLogLoss",
     "NegMeanAbsoluteError",
+    "NegMeanGammaDeviance",
+    "NegMeanPinballLoss",
+    "NegMeanPoissonDeviance",
     "NegMeanSquaredError",
     "PrivacyUtilityDisplay",
     "PrivateComparison",

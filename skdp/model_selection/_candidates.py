@@ -111,9 +111,18 @@ def silenced(
     Raises `ValueError` or `TypeError` if a parameter is unknown, or a private step has
     a budget or books of its own.
     """
-    model = clone(estimator).set_params(
+    model = clone(estimator)
+    # Not chained: a FrozenEstimator gives nothing back.
+    model.set_params(
         **{name: clone(value, safe=False) for name, value in params.items()}
     )
+    if all(leaf.is_frozen for leaf in walk(model, planned=True)):
+        raise ValueError(
+            "The 'estimator' parameter must not be fitted already. Got "
+            "FrozenEstimator. Use private_evaluation(model, X, y, ...), on records "
+            "that the model has not seen, with its calibrate() or "
+            "confusion_matrix(threshold), or give the model unfitted."
+        )
     steps = steps_of(model)
     if not steps:
         raise ValueError(

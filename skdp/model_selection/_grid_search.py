@@ -43,7 +43,8 @@ class DPGridSearchCV(PrivateSearch):
     scoring : str or None, default=None
         ``"accuracy"``, ``"neg_log_loss"``, ``"neg_mean_squared_error"`` or another key
         of `skdp.model_selection.SCORINGS`. None: accuracy, or the negative squared
-        error of a regressor.
+        error of a regressor, but for those that fit quantiles, counts or amounts:
+        minus their own loss.
     epsilon : float in [1e-6, 1e8], default=1.0
         Privacy loss of the whole search.
     delta : 0 or float in [1e-50, 1), default=1e-6

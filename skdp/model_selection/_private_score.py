@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.metrics import get_scorer
 from sklearn.utils import get_tags
 from sklearn.utils.validation import (
     check_consistent_length,
@@ -134,8 +133,10 @@ def private_score(
         Ids of users, with ``privacy_unit="user"`` and only then. Private.
     scoring : str, PrivateScoring or None, default=None
         "accuracy", "balanced_accuracy", "f1", "f1_macro", "neg_log_loss", "roc_auc",
-        "neg_mean_absolute_error", "neg_mean_squared_error" or "r2". None: "accuracy"
-        for classifiers, "neg_mean_squared_error" for regressors.
+        "neg_mean_absolute_error", "neg_mean_squared_error", "neg_mean_pinball_loss",
+        "neg_mean_poisson_deviance", "neg_mean_gamma_deviance" or "r2". None:
+        "accuracy" for classifiers, "neg_mean_squared_error" for regressors, but for
+        those of skdp that fit quantiles, counts or amounts: their own loss.
     epsilon : float in [1e-6, 1e8] or inf
         Privacy loss. inf gives scikit-learn's score, which is **not** private.
     delta : 0 or float in [1e-50, 1), default=1e-6
@@ -236,7 +237,7 @@ class _Release:
         if self.law is None:
             (estimator,) = self.query.models
             assert isinstance(table, Table)  # others need a finite epsilon
-            return float(get_scorer(self.scoring.name)(estimator, table.X, table.y))
+            return self.scoring.of_raw_data(estimator, table.X, table.y)
         released = answers.ask(self.query).value
         return self.scoring.score(released, table.n_samples)
 

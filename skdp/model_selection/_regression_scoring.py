@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import xlogy
+from sklearn.metrics import mean_pinball_loss
 
 from skdp._floats import FloatArray
 from skdp._validation import check_real, check_target_bounds
@@ -43,14 +45,19 @@ class _Residuals(PrivateScoring):
             )
         return cls(*facts.target_bounds)
 
+    def _clipped(
+        self, estimator: Any, X: Any, y: NDArray[Any]
+    ) -> tuple[FloatArray, FloatArray]:
+        """Predictions and targets within the bounds; NaN for what is no number."""
+        predicted = column(estimator.predict(X), len(y)).astype(np.float64)
+        predicted[~np.isfinite(predicted)] = np.nan
+        predicted = np.clip(predicted, self.low, self.high)
+        return predicted, np.clip(y.astype(np.float64), self.low, self.high)
+
     def _residuals(self, estimator: Any, X: Any, y: NDArray[Any]) -> FloatArray:
         """Their sizes in units of the width, in [0, 1]; 1 for what is no number."""
-        predicted = column(estimator.predict(X), len(y)).astype(np.float64)
-        is_number = np.isfinite(predicted)
-        predicted = np.clip(predicted, self.low, self.high)
-        target = np.clip(y.astype(np.float64), self.low, self.high)
-        size = np.abs(predicted - target) / (self.high - self.low)
-        return np.where(is_number & (size <= 1.0), size, 1.0)
+        predicted, target = self._clipped(estimator, X, y)
+        return _or_worst(np.abs(predicted - target) / (self.high - self.low))
 
 
 class _MeanLoss(MeanLoss, _Residuals):
@@ -92,6 +99,143 @@ class NegMeanAbsoluteError(_MeanLoss):
 
     name = "neg_mean_absolute_error"
     _power = 1
+
+
+@dataclass(frozen=True)
+class NegMeanPinballLoss(MeanLoss, _Residuals):
+    """Minus the mean pinball loss, which the quantile of the targets makes smallest.
+
+    A residual y - z counts ``quantile`` times if it is positive, and ``1 - quantile``
+    times its size if it is not.
+
+    Parameters
+    ----------
+    low, high : float
+        Bounds to which targets and predictions are clipped. Public.
+    quantile : float in [0.01, 0.99], default=0.5
+        Of which predictions are rated. Public.
+    """
+
+    name = "neg_mean_pinball_loss"
+
+    quantile: float = 0.5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        quantile = check_real("quantile", self.quantile, low=0.01, high=0.99)
+        object.__setattr__(self, "quantile", quantile)
+
+    @classmethod
+    def of(cls, facts: PublicFacts) -> Self:
+        found = super().of(facts)
+        return (
+            found if facts.quantile is None else replace(found, quantile=facts.quantile)
+        )
+
+    @property
+    def lowest(self) -> float:
+        return -self._steeper * (self.high - self.low)
+
+    def of_raw_data(self, estimator: Any, X: Any, y: Any) -> float:
+        return -float(mean_pinball_loss(y, estimator.predict(X), alpha=self.quantile))
+
+    @property
+    def _steeper(self) -> float:
+        return max(self.quantile, 1 - self.quantile)
+
+    def _quality(self, estimator: Any, X: Any, y: NDArray[Any]) -> FloatArray:
+        predicted, target = self._clipped(estimator, X, y)
+        residual = (target - predicted) / (self.high - self.low)
+        weight = np.where(residual > 0, self.quantile, 1 - self.quantile)
+        return -_or_worst(weight * np.abs(residual) / self._steeper)
+
+
+class _Deviance(MeanLoss, _Residuals):
+    """Minus a mean deviance of targets from positive means."""
+
+    floor: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.low < 0:
+            raise ValueError(
+                f"scoring={self.name!r} needs target_bounds of at least 0. Got "
+                f"{(self.low, self.high)!r}. Use 'neg_mean_squared_error' for targets "
+                "below 0."
+            )
+        floor = check_real("floor", self.floor, low=1e-6, high=0.5)
+        object.__setattr__(self, "floor", floor)
+
+    @property
+    def least_mean(self) -> float:
+        """Smaller predictions count as this one."""
+        return max(self.low, self.floor * self.high)
+
+
+@dataclass(frozen=True)
+class NegMeanPoissonDeviance(_Deviance):
+    """Minus the mean Poisson deviance, ``2 (y log(y / mean) - y + mean)``.
+
+    Parameters
+    ----------
+    low, high : float
+        Bounds to which targets and predictions are clipped; at least 0. Public.
+    floor : float in [1e-6, 0.5], default=0.01
+        Predictions below this share of `high` count as that, since no number bounds
+        the deviance from means near 0. Public.
+    """
+
+    name = "neg_mean_poisson_deviance"
+
+    floor: float = 0.01
+
+    @property
+    def lowest(self) -> float:
+        ends = np.array([self.low, self.high])
+        corners = _poisson(ends[:, None], np.array([self.least_mean, self.high]))
+        return -float(corners.max())
+
+    def _quality(self, estimator: Any, X: Any, y: NDArray[Any]) -> FloatArray:
+        predicted, target = self._clipped(estimator, X, y)
+        mean = np.maximum(predicted, self.least_mean)
+        return -_or_worst(_poisson(target, mean) / -self.lowest)
+
+
+@dataclass(frozen=True)
+class NegMeanGammaDeviance(_Deviance):
+    """Minus the mean gamma deviance, ``2 (y / mean - 1 - log(y / mean))``.
+
+    Parameters
+    ----------
+    low, high : float
+        Bounds to which targets and predictions are clipped; at least 0. Public.
+    floor : float in [1e-6, 0.5], default=0.01
+        Targets and predictions below this share of `high` count as that, since no
+        number bounds the deviance of amounts near 0. Public.
+    most : float in (1, 1e100], default=8.0
+        A target counts as at most so many predicted means. Of an exponential law the
+        deviance is then least at 0.995 of the mean, with 4 at 0.9. Public.
+    """
+
+    name = "neg_mean_gamma_deviance"
+
+    floor: float = 0.01
+    most: float = 8.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        most = check_real("most", self.most, low=1.0, high=1e100, low_open=True)
+        object.__setattr__(self, "most", most)
+
+    @property
+    def lowest(self) -> float:
+        widest = self.high / self.least_mean
+        return -float(_gamma(np.array([min(self.most, widest), 1 / widest])).max())
+
+    def _quality(self, estimator: Any, X: Any, y: NDArray[Any]) -> FloatArray:
+        predicted, target = np.maximum(self._clipped(estimator, X, y), self.least_mean)
+        ratio = np.minimum(target / predicted, self.most)
+        return -_or_worst(_gamma(ratio) / -self.lowest)
 
 
 @dataclass(frozen=True)
@@ -157,3 +301,18 @@ class R2(_Residuals):
         v = (y.astype(np.float64) - (self.low / 2 + self.high / 2)) / half
         v = np.clip(np.nan_to_num(v), -1.0, 1.0)
         return np.column_stack([quality, v, v**2])
+
+
+def _or_worst(losses: FloatArray) -> FloatArray:
+    """Losses within [0, 1], the worst for what is no number."""
+    return np.where(losses <= 1.0, np.maximum(losses, 0.0), 1.0)
+
+
+def _poisson(target: FloatArray, mean: FloatArray) -> FloatArray:
+    """Deviance of a target from a positive mean."""
+    return np.asarray(2 * (xlogy(target, target / mean) - target + mean))
+
+
+def _gamma(ratio: FloatArray) -> FloatArray:
+    """Deviance of a target that is so many means."""
+    return np.asarray(2 * (ratio - 1 - np.log(ratio)))

@@ -18,6 +18,9 @@ from skdp.model_selection._histogram_scoring import F1, F1Macro, RocAuc
 from skdp.model_selection._regression_scoring import (
     R2,
     NegMeanAbsoluteError,
+    NegMeanGammaDeviance,
+    NegMeanPinballLoss,
+    NegMeanPoissonDeviance,
     NegMeanSquaredError,
 )
 from skdp.model_selection._scoring_base import PrivateScoring, PublicFacts
@@ -33,6 +36,9 @@ SCORINGS: dict[str, type[PrivateScoring]] = {
         F1Macro,
         NegMeanAbsoluteError,
         NegMeanSquaredError,
+        NegMeanPinballLoss,
+        NegMeanPoissonDeviance,
+        NegMeanGammaDeviance,
         R2,
     )
 }
@@ -56,10 +62,11 @@ def resolve_scoring(
     ----------
     scoring : str, PrivateScoring or None
         scikit-learn's name. None: ``"accuracy"`` for classifiers and
-        ``"neg_mean_squared_error"`` for regressors.
+        ``"neg_mean_squared_error"`` for regressors, but for those of skdp that fit
+        another loss: theirs.
     estimator : estimator
         Fitted or not. What is not declared here is taken from its `classes_`,
-        `classes` and `target_bounds`, or those of a pipeline's last step.
+        `classes`, `target_bounds` and `quantile`, or those of a pipeline's last step.
     classes : array-like of labels or None, default=None
     target_bounds : pair of floats or None, default=None
 
@@ -94,7 +101,7 @@ def _default_name(estimator: Any) -> str:
     if is_classifier(estimator):
         return "accuracy"
     if is_regressor(estimator):
-        return "neg_mean_squared_error"
+        return getattr(last_step(estimator), "_scored_by", "neg_mean_squared_error")
     raise ValueError(
         "The 'scoring' parameter must be named for an estimator that is neither a "
         f"classifier nor a regressor. Got None. Use one of {sorted(SCORINGS)}."
@@ -140,7 +147,7 @@ def _facts(estimator: Any, classes: Any, target_bounds: Any) -> PublicFacts:
         classes = tuple(declared_labels(classes).tolist())
     if target_bounds is not None:
         target_bounds = check_target_bounds(target_bounds)
-    return PublicFacts(classes, target_bounds)
+    return PublicFacts(classes, target_bounds, getattr(last, "quantile", None))
 
 
 def last_step(estimator: Any) -> Any:

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.metrics import get_scorer
 
 from skdp._floats import FloatArray
 from skdp._quiet import no_warnings
@@ -32,11 +33,12 @@ ROWS_ASKED = 4096
 class PublicFacts:
     """What a scorer may know without looking at data.
 
-    Labels, or the lowest and the highest target.
+    Labels, or the lowest and the highest target, and which quantile is predicted.
     """
 
     classes: tuple[Any, ...] | None = None
     target_bounds: tuple[float, float] | None = None
+    quantile: float | None = None
 
 
 @dataclass(frozen=True)
@@ -143,6 +145,10 @@ class PrivateScoring(ABC):
         """
         added = self.contributions(estimator, X, y, shares)
         return np.asarray(added.sum(axis=0))
+
+    def of_raw_data(self, estimator: Any, X: Any, y: Any) -> float:
+        """scikit-learn's score, without bounds: **not** private."""
+        return float(get_scorer(self.name)(estimator, X, y))
 
     @abstractmethod
     def _quality(self, estimator: Any, X: Any, y: NDArray[Any]) -> FloatArray:

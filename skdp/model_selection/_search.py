@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Self, TypeVar, cast
 
 import numpy as np
 from sklearn.base import MetaEstimatorMixin
-from sklearn.metrics import get_scorer
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -440,7 +439,8 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
             )
         if self.scoring is None:
             return float(self.best_estimator_.score(X, y))
-        return float(get_scorer(self.scoring_)(self.best_estimator_, X, y))
+        scoring = resolve_scoring(self.scoring, self.best_estimator_)
+        return scoring.of_raw_data(self.best_estimator_, X, y)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

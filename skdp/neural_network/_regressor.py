@@ -236,6 +236,9 @@ class DPMLPRegressor(RegressorMixin, PrivateNetwork):
     def predict(self, X: Any) -> np.ndarray:
         """Predictions for the rows, clipped as in `fit`, in units of the target.
 
+        They may be beyond `target_bounds`: clip them where others make no sense, which
+        costs nothing.
+
         Parameters
         ----------
         X : array-like, CSR or data frame of shape (n_samples, n_features)

@@ -252,6 +252,13 @@ class TableEncoder(AppendsToSources, TransformerMixin, DeclaredEstimator):
         self.entry_bound_ = 1 / math.sqrt(len(each))
         return encoding, cells
 
+    def _declared_entry_bound(self, n_columns: int) -> float:
+        """`entry_bound_` before a fit; `n_columns` where one Range is for all."""
+        declared, _ = self._checked()
+        if isinstance(declared, (dict, tuple)):
+            n_columns = len(declared)
+        return 1 / math.sqrt(n_columns)
+
     def _rows(self, X: Any, *, is_sparse: bool | None) -> Any:
         """Encoded rows as an array or CSR; None takes what is smaller."""
         check_is_fitted(self)

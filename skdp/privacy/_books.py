@@ -23,6 +23,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import astuple, dataclass
 from datetime import UTC, datetime
+from difflib import SequenceMatcher
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -505,6 +506,8 @@ def _books_row(terms: Terms) -> tuple[Any, ...]:
 def ledgers_beside(path: str, dataset: str) -> list[str]:
     """Names of the ledgers in the file's folder that carry this data set label.
 
+    The name that is most like the file's is the first one.
+
     What cannot be read at once is passed over. Files are looked at through SQLite, as
     in `_connect`, and only if they are as long as a database could be.
     """
@@ -513,7 +516,14 @@ def ledgers_beside(path: str, dataset: str) -> list[str]:
             files = [entry for entry in entries if entry.path != path]
     except OSError:
         return []
-    return sorted(file.name for file in files if _label_of(file) == dataset)
+    names = sorted(file.name for file in files if _label_of(file) == dataset)
+    likeness = SequenceMatcher(b=os.path.basename(path))
+
+    def unlike(name: str) -> float:
+        likeness.set_seq1(name)
+        return -likeness.ratio()
+
+    return sorted(names, key=unlike)
 
 
 def _label_of(file: os.DirEntry[str]) -> str | None:

@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 
 # Of which noise something is left.
 Kind = Literal["gaussian", "pure", "any"]
+# Ledgers beside a new one that a warning names.
+_MOST_NAMED = 3
 # Charges that were never written down.
 _UNKNOWN = Charge(math.nan, math.nan, math.nan)
 _NO_CAP = "Use BudgetLedger.open(path) for a ledger that exists; a new one needs a cap."
@@ -471,9 +473,11 @@ class BudgetLedger:
         if not others:
             return
         named = f"labelled {self.dataset!r}" if self.dataset else "without a label"
+        shown, more = others[:_MOST_NAMED], len(others) - _MOST_NAMED
+        held = f"{shown} and {more} more" if more > 0 else f"{shown}"
         warn(
             f"A new ledger {self.path!r} is created for a data set {named}. Its folder "
-            f"holds {others} for a data set {named}. If the data are the same, what "
+            f"holds {held} for a data set {named}. If the data are the same, what "
             "both allow adds up: use BudgetLedger.open(path). If not, give each data "
             "set a label by dataset=.",
             NewLedgerWarning,

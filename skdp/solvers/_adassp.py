@@ -61,7 +61,8 @@ class AdaSSP(ChosenLaw):
     delta = 0, with spherical noise of density ``exp(-norm / (z S))``: exactly
     (1/z)-GDP, respectively pure (1/z)-DP. S under both adjacencies, with the
     intercept's cross terms, is derived in ``docs/proofs/adassp.md``; note that under
-    replace_one S is not twice that of zero_out. Unit of privacy: one record.
+    replace_one S is not twice that of zero_out. Unit of privacy: one record, or all
+    rows of a user (``docs/proofs/users.md``).
 
     Utility
     -------

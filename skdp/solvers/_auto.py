@@ -60,10 +60,11 @@ def first_that_can(
         try:
             solver = candidate.kind.planned({}, objective, budget)
         except Refused as refused:
-            refusals.append(refused.args[0])
+            # Without its remedy, which is solver="auto" as a rule.
+            refusals.append(refused.args[0].partition(" Use ")[0])
         else:
             return Chosen(solver, candidate.reason)
-    raise Refused("No solver can do this fit. " + " ".join(refusals))
+    raise Refused("solver='auto' has no solver for this fit. " + " ".join(refusals))
 
 
 def auto_candidates(

@@ -188,6 +188,12 @@ class Solver(Configured, ABC):
     def sensitivity(self, objective: LinearObjective) -> float:
         """Largest L2 sensitivity of one query under the objective's adjacency."""
 
+    def foretold(
+        self, objective: LinearObjective, noise_multiplier: float
+    ) -> tuple[str, ...]:
+        """What public facts say of a fit beside its noise, for `forecast`."""
+        return ()
+
     @abstractmethod
     def run(
         self, answers: Answers, objective: LinearObjective, progress: Progress

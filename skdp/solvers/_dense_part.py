@@ -16,7 +16,7 @@ from skdp.privacy._accounting import Budget
 from skdp.solvers._auto import first_that_can
 from skdp.solvers._base import Solver
 from skdp.solvers._dense_registry import DENSE
-from skdp.solvers._named import Named
+from skdp.solvers._named import Named, willing
 
 # Names and values of parameters in the order of their names.
 Pairs = tuple[tuple[str, Any], ...]
@@ -96,9 +96,19 @@ def planned_part(
     return named.planned(objective, budget)
 
 
-def needs_another(kind: type[Solver], name: str, reason: ValueError) -> Refused:
-    """What a solver says that cannot do with its part."""
-    return Refused(f"solver={kind.key!r} needs another {name}. {reason.args[0]}")
+def needs_another(
+    kind: type[Solver],
+    name: str,
+    reason: ValueError,
+    objective: LinearObjective,
+    budget: Budget,
+) -> Refused:
+    """What a solver says that cannot do with its part, whose problem this is."""
+    can = willing(DENSE, objective, budget)
+    return Refused(
+        f"solver={kind.key!r} needs another {name}. {reason.args[0]} "
+        f"Use solver_params={{{name!r}: key}} with a key of {can}."
+    )
 
 
 def shown(params: Mapping[str, Any], name: str) -> dict[str, Any]:

@@ -67,7 +67,8 @@ class FrankWolfe(Solver):
     ``entry_bound`` times the residual's bound under zero_out and twice that under
     replace_one. Entries and residuals are integers, so that sums are exact and nothing
     is charged for rounding (``docs/proofs/frank_wolfe.md``). All vertices may be
-    published. Unit of privacy: one record.
+    published. Unit of privacy: one record, or all rows of a user
+    (``docs/proofs/users.md``).
 
     Utility
     -------
@@ -91,7 +92,8 @@ class FrankWolfe(Solver):
     residual_steps : int in [1, 2**20] or None, default=None
         Steps into which the range of a residual is divided; residuals are rounded to
         them. Few of them make fast steps, since only the records with another rounded
-        residual are touched. None: as many as the noise hides, between 16 and 4096.
+        residual are touched. None: as many as the noise hides, between 16 and 4096; of
+        users 64 times as many; fewer if n is so large that sums would not be whole.
 
     References
     ----------
@@ -152,12 +154,12 @@ class FrankWolfe(Solver):
             )
 
     def _check_sums(self, objective: LinearObjective) -> None:
-        me = f"solver={self.key!r}"
-        largest_sum = objective.n_samples * self.residual_steps * 2**ENTRY_BITS
-        if largest_sum >= 2**SUM_BITS:
+        me, most = f"solver={self.key!r}", _most_residual_steps(objective)
+        if self.residual_steps > most:
             raise Refused(
-                f"{me} cannot add up so many records in whole numbers. Use "
-                "fewer 'residual_steps', or solver='iht'."
+                f"{me} cannot add up so many records in whole numbers with "
+                f"residual_steps={self.residual_steps}. Use at most {most} "
+                "'residual_steps', or solver='iht'."
             )
         if objective.n_columns >= 2**31:
             raise Refused(f"{me} can have 2^31 candidates at most. Use solver='iht'.")
@@ -282,7 +284,19 @@ def _residual_steps(signal: float, n_steps: int, objective: LinearObjective) -> 
     hidden: int = 2 ** math.ceil(math.log2(signal / math.sqrt(n_steps) + 1))
     steps = min(max(hidden, _FEWEST_RESIDUAL_STEPS), _MOST_RESIDUAL_STEPS)
     # Of users each row's share of a residual is cut to whole steps.
-    return steps * _FINER_SHARES if is_of_users(objective.adjacency) else steps
+    finer = steps * _FINER_SHARES if is_of_users(objective.adjacency) else steps
+    return min(finer, _power_below(_most_residual_steps(objective)))
+
+
+def _most_residual_steps(objective: LinearObjective) -> int:
+    """So many that sums over the records stay below 2^SUM_BITS; maybe none."""
+    largest: int = (2**SUM_BITS - 1) // (objective.n_samples * 2**ENTRY_BITS)
+    return largest
+
+
+def _power_below(most: int) -> int:
+    """The largest power of two that is no more than a number, or 1."""
+    return 1 << max(most.bit_length() - 1, 0)
 
 
 def _fewer(weights: FloatArray, objective: LinearObjective) -> FloatArray:

@@ -40,7 +40,8 @@ class GraduatedGD(Descent):
     ``n_steps`` adaptive Gaussian releases of gradient sums, each with noise
     ``noise_multiplier`` times the sensitivity of its own loss at its weights: exactly
     mu-GDP with ``mu = sqrt(n_steps) / noise_multiplier``. All iterates may be
-    published. ``docs/proofs/graduated_gd.md``. Unit of privacy: one record.
+    published. ``docs/proofs/graduated_gd.md``. Unit of privacy: one record, or
+    all rows of a user (``docs/proofs/users.md``).
 
     Parameters
     ----------

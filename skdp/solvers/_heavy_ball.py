@@ -34,7 +34,7 @@ class HeavyBall(AcceleratedGD):
     -------
     As `Nesterov`: unequal Gaussian releases with ``mu^2 = sum_t 1 / z_t^2``, or
     spherical ones. Sensitivities: ``docs/proofs/heavy_ball.md``. Unit of privacy: one
-    record.
+    record, or without batches all rows of a user (``docs/proofs/users.md``).
 
     Utility
     -------

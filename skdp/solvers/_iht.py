@@ -71,7 +71,8 @@ class IHT(Solver):
     with more: exactly mu-GDP with
     ``mu^2 = n_steps / noise_multiplier^2 / (1 - intercept_share)``. Thresholds,
     supports and steps are computed from what was released. Sensitivities under both
-    adjacencies are derived in ``docs/proofs/iht.md``. Unit of privacy: one record.
+    adjacencies are derived in ``docs/proofs/iht.md``. Unit of privacy: one record,
+    or all rows of a user (``docs/proofs/users.md``).
 
     Utility
     -------

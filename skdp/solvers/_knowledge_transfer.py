@@ -60,7 +60,7 @@ class KnowledgeTransfer(Solver):
     That of the teacher, whose event, sensitivity and noise are those of the whole: the
     student is a function of released weights and of public rows. Both adjacencies:
     ``docs/proofs/knowledge_transfer.md`` and the teacher's page. Unit of privacy: one
-    record.
+    record, or all rows of a user if the teacher's may be.
 
     Utility
     -------
@@ -128,12 +128,13 @@ default="isotropic"
                 f"solver={cls.key!r} needs 'public_rows' of {d} columns. Got "
                 f"{rows.shape[1]}. Use rows with the features of X."
             )
+        of_teacher = _of_teacher(objective)
         try:
             by_rule = _TEACHER if budget.delta > 0 else None
             named = named_part("teacher", given) or by_rule
-            teacher = planned_part(named, _of_teacher(objective), budget)
+            teacher = planned_part(named, of_teacher, budget)
         except ValueError as refused:
-            raise needs_another(cls, "teacher", refused) from None
+            raise needs_another(cls, "teacher", refused, of_teacher, budget) from None
         return cls(teacher=teacher, public_rows=rows)
 
     @property

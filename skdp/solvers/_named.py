@@ -1,7 +1,8 @@
-"""A solver as it was asked for, before anything is decided."""
+"""A solver as it was asked for, before anything is decided; and who else could."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from skdp._configured import Given
@@ -28,3 +29,17 @@ class Named:
         Raises `Refused`.
         """
         return self.kind.planned(self.given, objective, budget)
+
+
+def willing(
+    kinds: Mapping[str, type[Solver]], objective: LinearObjective, budget: Budget
+) -> list[str]:
+    """Keys of the solvers that, by their rules alone, do not refuse a fit."""
+    keys = []
+    for key, kind in kinds.items():
+        try:
+            kind.planned({}, objective, budget)
+        except ValueError:  # refused, or in need of a parameter
+            continue
+        keys.append(key)
+    return keys

@@ -18,7 +18,8 @@ class Nesterov(AcceleratedGD):
     ``mu^2 = sum_t 1 / z_t^2`` over their noise multipliers; or, for pure epsilon,
     spherical ones: ``epsilon = sum_t 1 / z_t``, with batches
     ``sum_t log(1 + m / n (exp(1 / z_t) - 1))``. All iterates may be published. Both
-    sensitivities: ``docs/proofs/nesterov.md``. Unit of privacy: one record.
+    sensitivities: ``docs/proofs/nesterov.md``. Unit of privacy: one record, or
+    without batches all rows of a user (``docs/proofs/users.md``).
 
     Utility
     -------

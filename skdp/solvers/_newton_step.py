@@ -28,6 +28,16 @@ from skdp.queries._newton_sums import NewtonAnswer
 _CLEAR, _MOST_BENT = 3.0, 1.0
 
 
+def edge_of(curvature_noise: float, n_columns: int) -> float:
+    """Of the spectrum of the noise in the curvatures."""
+    return curvature_noise * math.sqrt(2 * n_columns)
+
+
+def least_told(edge: float, lift: float) -> float:
+    """Least eigenvalue of the curvatures above which errors are told."""
+    return max(_CLEAR, lift) * edge
+
+
 @dataclass(frozen=True, eq=False)
 class NewtonStep:
     """One step, in weights of the query's rows u.
@@ -62,8 +72,7 @@ class NewtonStep:
 
     @property
     def _edge(self) -> float:
-        """Of the spectrum of the noise in the curvatures."""
-        return self.curvature_noise * math.sqrt(2 * len(self.start))
+        return edge_of(self.curvature_noise, len(self.start))
 
     @cached_property
     def _inverse(self) -> FloatArray:
@@ -89,7 +98,7 @@ class NewtonStep:
             units of itself.
         """
         unknown = np.full(self.sums.curvature.shape, np.inf)
-        if self._spectrum[0][0] <= max(_CLEAR, self.lift) * self._edge:
+        if self._spectrum[0][0] <= least_told(self._edge, self.lift):
             return unknown
         variance = self._variance()
         found = self._inverse @ variance @ self._inverse

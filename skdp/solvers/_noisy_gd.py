@@ -65,9 +65,10 @@ class NoisyGD(Descent):
     ``noise_multiplier`` times its sensitivity: exactly mu-GDP with
     ``mu = sqrt(n_steps) / noise_multiplier``. All iterates may be published.
     Sensitivities under both adjacencies, the intercept and the softmax are derived
-    in ``docs/proofs/noisy_gd.md``. Unit of privacy: one record. With ``release="last"``
-    nothing but the last iterate may be published, and it is mu-GDP for a smaller mu,
-    bounded for any number of steps.
+    in ``docs/proofs/noisy_gd.md``. Unit of privacy: one record, or all rows of a
+    user (``docs/proofs/users.md``). With ``release="last"``, of records alone, nothing
+    but the last iterate may be published, and it is mu-GDP for a smaller mu, bounded
+    for any number of steps.
 
     Utility
     -------

@@ -20,9 +20,11 @@ import numpy as np
 
 from skdp._configured import Checks, Given
 from skdp._floats import FloatArray
+from skdp._forecast import rounded
 from skdp._validation import check_count, check_real
 from skdp.exceptions import Refused
 from skdp.losses import LogisticLoss, Loss, SquaredLoss
+from skdp.losses._weighted import typical_curvature
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.privacy._answers import Answers, Released
@@ -31,7 +33,7 @@ from skdp.queries._newton_sums import NewtonSum, NewtonSums, NewtonWeights
 from skdp.solvers._base import Solution, Solver
 from skdp.solvers._boxed import boxed, farthest_weight
 from skdp.solvers._moment_errors import EstimatedSolution
-from skdp.solvers._newton_step import NewtonStep
+from skdp.solvers._newton_step import NewtonStep, edge_of, least_told
 from skdp.solvers._progress import Progress
 
 _MOST_FEATURES = 1000  # about a million numbers in the last query
@@ -147,6 +149,26 @@ class NoisyNewton(Solver):
 
     def sensitivity(self, objective: LinearObjective) -> float:
         return self.sums(objective, is_last=True).worst.under(objective.adjacency)
+
+    def foretold(
+        self, objective: LinearObjective, noise_multiplier: float
+    ) -> tuple[str, ...]:
+        """From how many records on there are standard errors, of rows even in a box.
+
+        Their curvature in a direction is a third of that of full rows, and noise takes
+        an edge of its spectrum from the least one.
+        """
+        last = self.plan(objective).lines[-1]
+        assert isinstance(last, Line)
+        deviation = last.multiplier(noise_multiplier) * self.sensitivity(objective)
+        _, noise = self.sums(objective, is_last=True).noise(deviation)
+        edge = edge_of(noise, objective.n_columns)
+        curvature = typical_curvature(objective.loss) / (3 * objective.n_features)
+        each = curvature + objective.alpha / objective.data_norm**2
+        enough = rounded((least_told(edge, self.lift) + edge) / each, 2)
+        return (
+            f"Standard errors of even rows are told from about {enough} records on",
+        )
 
     def run(
         self, answers: Answers, objective: LinearObjective, progress: Progress

@@ -60,7 +60,8 @@ class Peeling(ChosenLaw):
     times its sensitivity, and ``n_nonzero`` selections, each of bounded range, composed
     numerically; for delta = 0 spherical noise and pure selections, added up. All
     iterates and the order of the rounds may be published. Sensitivities under both
-    adjacencies: ``docs/proofs/peeling.md``. Unit of privacy: one record.
+    adjacencies: ``docs/proofs/peeling.md``. Unit of privacy: one record, or all rows of
+    a user (``docs/proofs/users.md``).
 
     Utility
     -------

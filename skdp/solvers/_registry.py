@@ -22,7 +22,7 @@ from skdp.solvers._dense_registry import DENSE
 from skdp.solvers._frank_wolfe import FrankWolfe
 from skdp.solvers._iht import IHT
 from skdp.solvers._knowledge_transfer import KnowledgeTransfer
-from skdp.solvers._named import Named
+from skdp.solvers._named import Named, willing
 from skdp.solvers._peeling import Peeling
 from skdp.solvers._two_stage import TwoStage
 
@@ -55,18 +55,6 @@ def named_solver(key: str, params: Mapping[str, Any] | None) -> Named | None:
     return Named(SOLVERS[key], given_params(SOLVERS[key], key, params))
 
 
-def willing(objective: LinearObjective, budget: Budget) -> list[str]:
-    """Keys of the solvers that, by their rules alone, do not refuse a fit."""
-    keys = []
-    for key, kind in SOLVERS.items():
-        try:
-            kind.planned({}, objective, budget)
-        except ValueError:  # refused, or in need of a parameter
-            continue
-        keys.append(key)
-    return keys
-
-
 def choose_solver(
     key: str,
     params: Mapping[str, Any] | None,
@@ -91,7 +79,7 @@ def choose_solver(
         message gives the reasons.
     """
     if key not in ("auto", *SOLVERS) and budget.is_finite:
-        check_choice("solver", key, ["auto", *willing(objective, budget)])
+        check_choice("solver", key, ["auto", *willing(SOLVERS, objective, budget)])
     named = named_solver(key, params)
     if not budget.is_finite:
         return None
@@ -106,10 +94,11 @@ def planned_solver(
     has_ledger: bool = False,
 ) -> Chosen:
     """The named solver, or the first that does not refuse, for a finite epsilon."""
-    if named is not None:
-        try:
-            return Chosen(named.planned(objective, budget), "named by the user")
-        except Refused as refused:
-            told = refused.args[0]
-        raise Refused(f"{told} This fit can be done by {willing(objective, budget)}.")
-    return as_they_come(objective, budget, has_ledger=has_ledger)
+    try:
+        if named is None:
+            return as_they_come(objective, budget, has_ledger=has_ledger)
+        return Chosen(named.planned(objective, budget), "named by the user")
+    except Refused as refused:
+        told = refused.args[0]
+    can = willing(SOLVERS, objective, budget)
+    raise Refused(f"{told} This fit can be done by {can}.")

@@ -88,7 +88,7 @@ class TwoStage(Solver):
     constant model's gradient, if there is an intercept; one release of the gradient, or
     `n_nonzero` selections of bounded range by it; and the refit's event. They are
     calibrated together. Both adjacencies: ``docs/proofs/two_stage.md`` and the refit's
-    page. Unit of privacy: one record.
+    page. Unit of privacy: one record, or all rows of a user if the refit's may be.
 
     Utility
     -------
@@ -191,15 +191,15 @@ class TwoStage(Solver):
     ) -> tuple[Solver, Levels]:
         """The refit, and the levels of all stages."""
         constant = _CONSTANT_SHARE if objective.fit_intercept else 0.0
-        left = part_of(budget, (1 - constant) * (1 - share))
+        part, left = _of_refit(objective), part_of(budget, (1 - constant) * (1 - share))
         try:
             named = named_part("refit", given)
-            refit = planned_part(named, _of_refit(objective), left)
+            refit = planned_part(named, part, left)
             if "levels" in given:
                 return refit, given["levels"]
             return refit, _levels(share, refit, objective, budget, left)
         except ValueError as refused:
-            raise needs_another(cls, "refit", refused) from None
+            raise needs_another(cls, "refit", refused, part, left) from None
 
     @classmethod
     def _selection_for(

@@ -101,6 +101,9 @@ SCORE_PAIRS = {
     "f1_macro": ((1, 1), (0, 0)),
     "neg_mean_absolute_error": ((0, 1), (1, 1)),
     "neg_mean_squared_error": ((0, 1), (1, 1)),
+    "neg_mean_pinball_loss": ((0, 1), (1, 1)),
+    "neg_mean_poisson_deviance": ((0, 1), (1, 1)),
+    "neg_mean_gamma_deviance": ((0, 1), (1, 1)),
     "r2": ((0, 1), (0, 0)),
 }
 # Under zero_out the record that contributes the most.

@@ -80,6 +80,9 @@ SAME = {
     "neg_log_loss",
     "neg_mean_absolute_error",
     "neg_mean_squared_error",
+    "neg_mean_pinball_loss",
+    "neg_mean_poisson_deviance",
+    "neg_mean_gamma_deviance",
 }
 # What a record adds to a sample is charged for, whoever takes its place.
 SAMPLED = {"noisy_sgd", *(f"{key}, samples" for key in table.SAMPLES)}

@@ -11,10 +11,13 @@ from sklearn.datasets import make_classification
 from sklearn.metrics import log_loss
 
 from skdp import (
+    DPGradientBoostingRegressor,
     DPGridSearchCV,
     DPLinearRegression,
     DPLinearSVC,
     DPLogisticRegression,
+    DPMLPRegressor,
+    DPQuantileRegressor,
     DPSparseLinearRegression,
     DPSparseLogisticRegression,
     RowNormClipper,
@@ -280,3 +283,13 @@ def test_long_rows_do_not_make_a_model_worse_than_the_constant(standardised, eps
     assert log_loss(held_out, unclipped) > constant
     short = RowNormClipper(1.0).fit_transform(test)
     assert np.allclose(model.predict_proba(short), model.predict_proba(test))
+
+
+@pytest.mark.parametrize("kind", [DPLinearRegression, DPQuantileRegressor])
+def test_predictions_may_be_beyond_the_bounds_of_the_targets_and_say_so(kind):
+    X = np.linspace(-1, 1, 2000)[:, None]
+    model = kind(8.0, target_bounds=(-0.5, 0.5), random_state=0)
+    model.fit(X, np.clip(2 * X[:, 0], -0.5, 0.5))
+    assert np.abs(model.predict(X)).max() > 0.55
+    for documented in (kind, DPMLPRegressor, DPGradientBoostingRegressor):
+        assert "beyond `target_bounds`" in documented.predict.__doc__

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.sparse import csr_array
 from sklearn.base import clone
@@ -19,7 +20,9 @@ from skdp import (
     DPLinearRegression,
     DPSparseLinearRegression,
     DPSparseLogisticRegression,
+    TableEncoder,
 )
+from skdp.columns import Range
 from skdp.linear_model._sparse import default_n_nonzero
 from skdp.losses import LogisticLoss
 from skdp.objectives import LinearObjective
@@ -311,3 +314,20 @@ def test_the_default_number_of_features_follows_from_public_facts():
     assert default_n_nonzero(facts(1, 10), Budget(1e-6, 1e-6)) == 1
     assert default_n_nonzero(facts(10**9, 10), Budget(1.0, 0.0)) == 10
     assert default_n_nonzero(facts(100, 10), Budget(math.inf, 1e-6)) == 10
+
+
+@pytest.mark.parametrize("kind", [dict, tuple, Range])
+def test_a_forecast_with_columns_knows_the_bound_of_entries_as_fit_does(kind):
+    every = Range(-1, 1)
+    columns = {dict: dict.fromkeys("abcd", every), tuple: (every,) * 4, Range: every}
+    model = DPSparseLogisticRegression(2.0, columns=columns[kind], classes=[0, 1])
+    model.set_params(columns=TableEncoder(columns[kind], numeric="linear"))
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.uniform(-1, 1, (5000, 4)), columns=list("abcd"))
+    before = model.forecast(5000, 4)
+    y = (X["a"] > 0).astype(int)
+    model.fit(X if kind is dict else X.to_numpy(), y)
+    after = model.forecast(5000, model.privacy_.n_features)
+    assert model.privacy_.n_features == 4
+    assert str(before) == str(after)
+    assert before.solver == model.privacy_.solver

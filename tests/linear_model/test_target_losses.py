@@ -13,6 +13,7 @@ from sklearn.metrics import d2_pinball_score, d2_tweedie_score
 from skdp import (
     BudgetLedger,
     DPGammaRegressor,
+    DPGridSearchCV,
     DPPoissonRegressor,
     DPQuantileRegressor,
     private_score,
@@ -235,6 +236,38 @@ def test_scores_are_private_ones_of_regressions(kind):
         fitted, X, y, scoring="neg_mean_absolute_error", epsilon=1.0, random_state=0
     )
     assert math.isfinite(score.value)
+
+
+OWN = {
+    DPPoissonRegressor: "neg_mean_poisson_deviance",
+    DPGammaRegressor: "neg_mean_gamma_deviance",
+    DPQuantileRegressor: "neg_mean_pinball_loss",
+}
+
+
+@by_kind
+def test_scores_and_searches_take_the_models_own_loss(kind):
+    X, y = table(kind)
+    fitted = model(kind, 4.0).fit(X, y)
+    score = private_score(fitted, X, y, epsilon=1.0, random_state=0)
+    exact = private_score(fitted, X, y, epsilon=math.inf)
+    assert score.scoring == exact.scoring == OWN[kind]
+    little = private_score(fitted, X, y, epsilon=1e6, random_state=0)
+    assert abs(score.value - little.value) < 6 * score.standard_error
+    # Of amounts some are more than so many means, or less than the floor.
+    far = 0.25 if kind is DPGammaRegressor else 0.02
+    assert little.value == pytest.approx(exact.value, rel=far)
+    plain = clone(fitted).set_params(epsilon=1.0, random_state=None)
+    search = DPGridSearchCV(
+        plain,
+        {"alpha": [0.01, 10.0]},
+        epsilon=20.0,
+        random_state=0,
+    ).fit(X, y)
+    assert search.scoring_ == OWN[kind]
+    assert search.best_params_ == {"alpha": 0.01}
+    named = clone(search).set_params(scoring=OWN[kind]).fit(X, y)
+    assert named.score(X, y) == pytest.approx(exact.value, rel=0.5)
 
 
 @by_kind

@@ -397,6 +397,9 @@ def test_a_source_of_users_is_not_read_as_one_of_records():
         source.without(0)
     for key, kind in SOLVERS.items():
         assert kind.takes_users == (key in TAKES_USERS)
+        assert kind.takes_users == (
+            "all rows of a user" in " ".join(kind.__doc__.split())
+        )
 
 
 @quiet
@@ -521,8 +524,10 @@ def test_what_has_no_proof_is_refused_in_one_sentence(tmp_path):
     source = ParquetSource(tmp_path / "rows.parquet", target="y", n_samples=len(X))
     with pytest.raises(ValueError, match="must be left out with a source"):
         model_of("logistic").fit(source, groups=PLAIN)
-    with pytest.raises(ValueError, match="No solver can do this fit"):
+    named = r"can be done by \['heavy_ball', 'nesterov'\]"
+    with pytest.raises(ValueError, match=named) as told:
         model_of("logistic", delta=0).fit(X, Y, groups=PLAIN)
+    assert "Use solver='auto'" not in str(told.value)
     others = sorted(set(SOLVERS) - set(TAKES_USERS))
     for key in others:
         with pytest.raises(ValueError, match=f"'solver'|'{key}'"):
@@ -539,6 +544,27 @@ def test_what_has_no_proof_is_refused_in_one_sentence(tmp_path):
         model_of("logistic", delta=0, solver="nesterov", solver_params=batches).fit(
             X, Y, groups=PLAIN
         )
+
+
+@pytest.mark.parametrize(
+    ("key", "part"), [("two_stage", "refit"), ("knowledge_transfer", "teacher")]
+)
+def test_a_pure_part_of_a_sparse_model_of_users_is_named_and_fits(key, part):
+    model = DPSparseLogisticRegression(
+        1.0,
+        delta=0,
+        classes=[0, 1],
+        privacy_unit="user",
+        n_nonzero_coefs=2,
+        solver=key,
+        random_state=0,
+    )
+    named = rf"solver_params={{'{part}': key}} .*'heavy_ball', 'nesterov'"
+    with pytest.raises(ValueError, match=named):
+        model.fit(X, Y, groups=PLAIN)
+    for pure in ("heavy_ball", "nesterov"):
+        model.set_params(solver_params={part: pure}).fit(X, Y, groups=PLAIN)
+        assert model.privacy_.delta == 0
 
 
 # ------------------------------------------------------------------ records and ledgers

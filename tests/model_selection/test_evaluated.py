@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import make_classification
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 
 from skdp import (
@@ -90,6 +91,11 @@ BAD = {
         {"estimator": LogisticRegression()},
         ValueError,
         "must have a private step",
+    ),
+    "fitted": (
+        {"estimator": FrozenEstimator(DPLogisticRegression(classes=[0, 1]))},
+        ValueError,
+        r"private_evaluation\(model, X, y, .*calibrate",
     ),
 }
 OWN = {

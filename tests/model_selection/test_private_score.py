@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.dummy import DummyClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.metrics import get_scorer
+from sklearn.metrics import get_scorer, make_scorer, mean_pinball_loss
 from sklearn.pipeline import make_pipeline
 
 from skdp import (
@@ -57,6 +57,9 @@ def regressed(n=200, seed=0):
     return X, X @ [1.0, -2.0, 0.5] + rng.normal(0, 0.1, n)
 
 
+DEVIANCES = ("neg_mean_poisson_deviance", "neg_mean_gamma_deviance")
+
+
 def fitted(task, scoring=None):
     """A fitted model, its data and the public facts that a score needs."""
     if task == "classification":
@@ -65,7 +68,16 @@ def fitted(task, scoring=None):
             y = np.minimum(y, 1)
         return LogisticRegression(max_iter=500).fit(X, y), X, y, {}
     X, y = regressed()
+    if scoring in DEVIANCES:  # of amounts
+        y = y + 6
+        return Ridge().fit(X, y), X, y, {"target_bounds": (1, 11)}
     return Ridge().fit(X, y), X, y, {"target_bounds": (-4, 4)}
+
+
+def of_scikit_learn(scoring):
+    if scoring == "neg_mean_pinball_loss":  # a metric there, without a name
+        return make_scorer(mean_pinball_loss, greater_is_better=False)
+    return get_scorer(scoring)
 
 
 every_scoring = pytest.mark.parametrize("scoring", SCORINGS)
@@ -214,7 +226,7 @@ def test_scores_are_close_to_scikit_learn_s(scoring):
     found = private_score(
         model, X, y, scoring=scoring, epsilon=1e6, random_state=0, **facts
     )
-    expected = get_scorer(scoring)(model, X, y)
+    expected = of_scikit_learn(scoring)(model, X, y)
     # Only the floor of probabilities, and ties within intervals, are left.
     assert float(found) == pytest.approx(expected, abs=5e-3)
 
@@ -223,9 +235,10 @@ def test_scores_are_close_to_scikit_learn_s(scoring):
 def test_without_privacy_the_score_is_scikit_learn_s(scoring, tmp_path):
     model, X, y, facts = fitted(SCORINGS[scoring].task, scoring)
     if facts:
-        facts = {"target_bounds": (-0.1, 0.1)}  # nothing is clipped
+        low = 0 if scoring in DEVIANCES else -0.1
+        facts = {"target_bounds": (low, 0.1)}  # nothing is clipped
     score = private_score(model, X, y, scoring=scoring, epsilon=math.inf, **facts)
-    assert float(score) == get_scorer(scoring)(model, X, y)
+    assert float(score) == of_scikit_learn(scoring)(model, X, y)
     assert score.standard_error == 0.0
     assert not score.privacy.is_private
     assert score.privacy.event == NonPrivateEvent()

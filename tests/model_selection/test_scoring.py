@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -12,14 +13,24 @@ import pytest
 from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.metrics import get_scorer
+from sklearn.metrics import get_scorer, mean_pinball_loss, mean_tweedie_deviance
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
-from skdp import BoundedScaler, DPLinearRegression, DPLinearSVC, DPLogisticRegression
+from skdp import (
+    BoundedScaler,
+    DPGammaRegressor,
+    DPGradientBoostingRegressor,
+    DPLinearRegression,
+    DPLinearSVC,
+    DPLogisticRegression,
+    DPPoissonRegressor,
+    DPQuantileRegressor,
+)
 from skdp.model_selection import (
     SCORINGS,
     _classification_scoring,
+    _regression_scoring,
     _scoring_base,
     resolve_scoring,
 )
@@ -32,6 +43,9 @@ from skdp.model_selection._histogram_scoring import F1, F1Macro, RocAuc
 from skdp.model_selection._regression_scoring import (
     R2,
     NegMeanAbsoluteError,
+    NegMeanGammaDeviance,
+    NegMeanPinballLoss,
+    NegMeanPoissonDeviance,
     NegMeanSquaredError,
 )
 from skdp.queries._scores import QUANTUM
@@ -49,6 +63,9 @@ SCORERS = {
     "f1_macro": F1Macro((0, 1, 2)),
     "neg_mean_squared_error": NegMeanSquaredError(LOW, HIGH),
     "neg_mean_absolute_error": NegMeanAbsoluteError(LOW, HIGH),
+    "neg_mean_pinball_loss": NegMeanPinballLoss(LOW, HIGH, quantile=0.9),
+    "neg_mean_poisson_deviance": NegMeanPoissonDeviance(0.0, HIGH),
+    "neg_mean_gamma_deviance": NegMeanGammaDeviance(0.5, HIGH),
     "r2": R2(LOW, HIGH),
 }
 every_scorer = pytest.mark.parametrize("name", SCORERS)
@@ -133,6 +150,53 @@ def test_twin_that_does_not_clip_is_caught(name):
         first, second = (twin.statistic(Says(), X[i : i + 1], y[:1]) for i in (0, 1))
         change = np.abs(first - second).sum()
         assert bool(change > twin.sensitivity("replace_one", 1)) == is_caught
+
+
+LOSSES = [
+    *(NegMeanPinballLoss(LOW, HIGH, q) for q in (0.01, 0.5, 0.9)),
+    *(NegMeanPoissonDeviance(low, HIGH) for low in (0.0, 0.01, 2.0, 7.9)),
+    NegMeanPoissonDeviance(0.0, HIGH, floor=0.5),
+    NegMeanPoissonDeviance(0.0, 1e100, floor=1e-6),
+    *(NegMeanGammaDeviance(low, HIGH) for low in (0.0, 0.5, 7.9)),
+    NegMeanGammaDeviance(0.0, HIGH, floor=0.5, most=1e100),
+    NegMeanGammaDeviance(1e-100, HIGH, most=1.5),
+]
+
+
+@pytest.mark.parametrize("scorer", LOSSES, ids=repr)
+def test_ranges_of_losses_are_those_of_the_formulas(scorer, monkeypatch):
+    """Without the clip to the range, which hides a range that is too small."""
+    monkeypatch.setattr(_regression_scoring, "_or_worst", lambda losses: losses)
+    ends = np.linspace(scorer.low, scorer.high, 201)
+    if not isinstance(scorer, NegMeanPinballLoss):
+        ends = np.append(ends, [scorer.least_mean, scorer.least_mean * 4])
+    said, true = (grid.ravel() for grid in np.meshgrid(ends, ends))
+    added = scorer._quality(Says(), said[:, None], true)
+    assert added.min() == pytest.approx(-1.0, abs=1e-12)
+    assert added.max() == pytest.approx(0.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("scorer", LOSSES[:-1], ids=repr)
+def test_twin_that_does_not_clip_a_loss_is_caught(scorer, monkeypatch):
+    high, stated = scorer.high, scorer.lowest
+    said = np.array([high, -1e9 * high, 1e-9 * high, 1e9 * high])
+    true = np.array([high, high, 1e9 * high, 1e-9 * high])
+
+    def moved():
+        added = scorer.contributions(Says(), said[:, None], true)
+        return max(np.abs(added).max(), np.ptp(added))
+
+    assert moved() <= scorer.sensitivity("replace_one", 1)
+
+    def unclipped(self, estimator, X, y):
+        return np.maximum(estimator.predict(X), 1e-9), y.astype(float)
+
+    monkeypatch.setattr(_regression_scoring, "_or_worst", lambda losses: losses)
+    monkeypatch.setattr(type(scorer), "_clipped", unclipped)
+    if not isinstance(scorer, NegMeanPinballLoss):
+        monkeypatch.setattr(type(scorer), "least_mean", 1e-9)
+    monkeypatch.setattr(type(scorer), "lowest", stated)
+    assert moved() > 1.5 * scorer.sensitivity("replace_one", 1)
 
 
 def test_one_sensitivity_does_not_follow_from_the_other():
@@ -478,6 +542,42 @@ def test_regression_scores_are_those_of_scikit_learn(name):
     assert found == pytest.approx(expected, rel=1e-6)
 
 
+@pytest.mark.parametrize("power", [1, 2])
+def test_deviances_and_pinball_losses_are_those_of_scikit_learn(power):
+    rng = np.random.default_rng(7)
+    X = rng.uniform(10, 90, (300, 1))
+    y = X[:, 0] * rng.uniform(0.5, 2, 300)
+    kind = {1: NegMeanPoissonDeviance, 2: NegMeanGammaDeviance}[power]
+    scorer, model = kind(1.0, 200.0), Says()
+    found = scorer.score(scorer.statistic(model, X, y), len(y))
+    expected = mean_tweedie_deviance(y, X[:, 0], power=power)
+    assert found == pytest.approx(-expected, rel=1e-5)
+    for quantile in (0.1, 0.8):
+        pinball = NegMeanPinballLoss(1.0, 200.0, quantile)
+        found = pinball.score(pinball.statistic(model, X, y), len(y))
+        expected = mean_pinball_loss(y, X[:, 0], alpha=quantile)
+        assert found == pytest.approx(-expected, rel=1e-6)
+
+
+def test_deviances_are_least_near_the_mean_though_they_are_bounded():
+    y = np.random.default_rng(9).exponential(size=100_000)
+    means = np.linspace(0.8, 1.2, 41)
+    for scorer in (NegMeanPoissonDeviance(0.0, 20.0), NegMeanGammaDeviance(0.0, 1e3)):
+        scorer = replace(scorer, floor=1e-6)
+        added = [scorer._quality(Says(), np.full((y.size, 1), m), y) for m in means]
+        best = means[np.argmax([each.mean() for each in added])]
+        assert best == pytest.approx(1.0, abs=0.03)
+
+
+def test_a_pinball_loss_is_least_at_its_quantile():
+    y = np.random.default_rng(8).exponential(size=4000)
+    for quantile in (0.2, 0.5, 0.9):
+        scorer = NegMeanPinballLoss(0.0, 20.0, quantile)
+        at = np.quantile(y, [0.1, 0.2, 0.35, 0.5, 0.7, 0.9, 0.97])
+        scores = [scorer.statistic(Says(), np.full((4000, 1), z), y)[0] for z in at]
+        assert at[np.argmax(scores)] == np.quantile(y, quantile)
+
+
 def test_a_target_without_spread_has_the_lowest_r2():
     scorer = R2(0, 1, least=-3.0)
     assert scorer.score(np.array([0.1, 5.0, 5.0]), 5) == -3.0
@@ -503,6 +603,22 @@ def test_defaults_and_public_facts_come_from_the_estimator():
     assert resolve_scoring(None, regressor) == NegMeanSquaredError(0.0, 9.0)
     balanced = resolve_scoring("balanced_accuracy", classifier)
     assert balanced == BalancedAccuracy(("a", "b"))
+    quantiles = DPQuantileRegressor(quantile=0.9, target_bounds=(0, 9))
+    pinball = NegMeanPinballLoss(0.0, 9.0, quantile=0.9)
+    assert resolve_scoring(None, make_pipeline(scaler, quantiles)) == pinball
+    counts = DPPoissonRegressor(target_bounds=(0, 9))
+    assert resolve_scoring(None, counts) == NegMeanPoissonDeviance(0.0, 9.0)
+    amounts = DPGammaRegressor(target_bounds=(1, 9))
+    assert resolve_scoring(None, amounts) == NegMeanGammaDeviance(1.0, 9.0)
+    for loss, quantile, found in (
+        ("squared_error", None, NegMeanSquaredError(0.0, 9.0)),
+        ("quantile", 0.9, pinball),
+        ("poisson", None, NegMeanPoissonDeviance(0.0, 9.0)),
+    ):
+        trees = DPGradientBoostingRegressor(
+            loss=loss, quantile=quantile, target_bounds=(0, 9)
+        )
+        assert resolve_scoring(None, trees) == found
     declared = resolve_scoring("r2", regressor, target_bounds=(-1, 1))
     assert declared == R2(-1.0, 1.0)
     assert resolve_scoring(NegLogLoss(floor=0.05), classifier).floor == 0.05
@@ -527,6 +643,12 @@ REFUSED = {
     "classifier": ("r2", DPLogisticRegression(), ValueError, "is for regression"),
     "instance": (R2(0, 1), DPLogisticRegression(), ValueError, "is for regression"),
     "bounds": ("r2", Ridge(), ValueError, "Pass target_bounds"),
+    "below 0": (
+        "neg_mean_poisson_deviance",
+        DPLinearRegression(target_bounds=(-1, 1)),
+        ValueError,
+        "target_bounds of at least 0",
+    ),
     "labels": ("balanced_accuracy", LogisticRegression(), ValueError, "set of labels"),
     "no proba": ("neg_log_loss", DPLinearSVC(), ValueError, "predict_proba"),
     "neither": (None, StandardScaler(), ValueError, "must be named"),
@@ -548,6 +670,9 @@ def test_what_cannot_be_released_is_refused_with_the_reason(case):
         (R2, {"low": 1.0, "high": 1.0}),
         (R2, {"low": 0.0, "high": 1.0, "least": 2.0}),
         (NegMeanSquaredError, {"low": 0.0, "high": math.inf}),
+        (NegMeanPinballLoss, {"low": 0.0, "high": 1.0, "quantile": 1.0}),
+        (NegMeanPoissonDeviance, {"low": 0.0, "high": 1.0, "floor": 0.0}),
+        (NegMeanGammaDeviance, {"low": 0.0, "high": 1.0, "most": 1.0}),
     ],
 )
 def test_public_facts_out_of_range_are_refused(kind, fields):

@@ -25,6 +25,9 @@ SCORINGS = {
     "f1_macro": ("logistic", "softmax", "hinge"),
     "neg_mean_absolute_error": ("squared",),
     "neg_mean_squared_error": ("squared",),
+    "neg_mean_pinball_loss": ("squared",),
+    "neg_mean_poisson_deviance": ("squared",),  # refused of targets below 0
+    "neg_mean_gamma_deviance": ("squared",),
     "r2": ("squared",),
 }
 BUDGETS = {

@@ -259,6 +259,20 @@ def test_a_second_ledger_for_the_same_data_warns_before_it_is_made(tmp_path):
     assert told[0].filename == __file__
 
 
+def test_of_many_ledgers_the_likeliest_ones_are_named(tmp_path):
+    names = [*(f"{letter}{i}.db" for letter in "ab" for i in range(10)), "study.db"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NewLedgerWarning)
+        for name in names:
+            BudgetLedger(tmp_path / name, **VALUES)
+    with pytest.warns(NewLedgerWarning) as told:
+        BudgetLedger(tmp_path / "studdy.db", **VALUES)
+    (said,) = (str(warning.message) for warning in told)
+    assert "holds ['study.db', " in said
+    assert "] and 18 more for a data set" in said
+    assert sum(name in said for name in names) == 3
+
+
 def test_other_files_of_the_folder_are_left_alone(tmp_path, recwarn):
     """Foreign, empty, damaged and busy ones, folders and databases."""
     (tmp_path / "folder").mkdir()

@@ -20,7 +20,7 @@ from skdp.queries._gradient_sum import GradientSum
 from skdp.solvers import _vertex_kernel, named_solver
 from skdp.solvers import _vertex_scores as vertex_scores
 from skdp.solvers._frank_wolfe import FrankWolfe, score_sensitivity
-from skdp.solvers._vertex_scores import ENTRY_BITS, IntegerRows, VertexScores
+from skdp.solvers._vertex_scores import ENTRY_BITS, SUM_BITS, IntegerRows, VertexScores
 from tests.door import event_of, planned, refusal, run
 from tests.problems import CASES, case_id, run_case
 from tests.solvers.deaf import DeafNoise
@@ -550,10 +550,24 @@ def test_several_outputs_and_too_many_records_are_refused_with_a_remedy():
     assert "Use solver='iht'. See https:" in several
     many = replace(OBJECTIVE, n_samples=2**30)
     records = refusal(FrankWolfe, many, BUDGET, residual_steps=4096)
-    assert "fewer 'residual_steps'" in records
+    assert "at most 2047 'residual_steps'" in records
+    assert refusal(FrankWolfe, many, BUDGET, residual_steps=2047) == ""
     assert refusal(FrankWolfe, many, BUDGET, residual_steps=64) == ""
     dense = replace(OBJECTIVE, n_nonzero=None)
     assert "Use DPSparse" in refusal(FrankWolfe, dense, BUDGET)
+
+
+@pytest.mark.parametrize("relation", ["zero_out", "replace_user", "zero_out_user"])
+def test_the_rule_is_coarser_where_sums_would_not_be_whole(relation):
+    steps = {}
+    for n in (2**20, 2**23, 2**30):
+        many = replace(OBJECTIVE, n_samples=n, adjacency=relation)
+        steps[n] = resolved(many, budget=Budget(8.0, 1e-6)).residual_steps
+        assert n * steps[n] * 2**ENTRY_BITS < 2**SUM_BITS
+    assert steps[2**23] == min(steps[2**20], 2**17)
+    assert steps[2**30] == min(steps[2**20], 2**10)
+    beyond = replace(OBJECTIVE, n_samples=2**41, adjacency=relation)
+    assert "so many records" in refusal(FrankWolfe, beyond, BUDGET)
 
 
 @pytest.mark.parametrize(

@@ -431,3 +431,47 @@ def test_refusals_cost_nothing(tmp_path):
     assert not hasattr(model, "estimates_")
     with pytest.raises(ValueError, match="summary needs standard errors"):
         model.summary()
+
+
+@by_loss
+@pytest.mark.parametrize("penalty", [None, 0.02])
+def test_a_forecast_says_from_how_many_records_on_errors_are_told(name, penalty):
+    kinds = {"logistic": DPLogisticRegression, "squared": DPLinearRegression}
+    facts = {"logistic": {"classes": [0, 1]}, "squared": {"target_bounds": (-1, 1)}}
+
+    def of(n):
+        model = kinds[name](
+            4.0,
+            adjacency="zero_out",
+            data_norm=2.0,
+            solver="noisy_newton",
+            random_state=0,
+            **facts[name],
+        )
+        if penalty is not None:  # of the mean loss, in units of the loss
+            strength = {
+                "logistic": {"C": 1 / (n * penalty)},
+                "squared": {"alpha": 0.04},
+            }
+            model.set_params(**strength[name])
+        return model
+
+    def told(n):
+        (note,) = of(n).forecast(n, 6).notes
+        assert f" {note}." in str(of(n).forecast(n, 6))
+        assert note in of(n).forecast(n, 6)._repr_html_()
+        return float(note.split()[-3].replace(",", ""))
+
+    enough = told(1000)
+    assert told(100_000) == enough
+    for share, is_told in ((0.6, False), (2.0, True)):
+        n = int(share * enough)
+        rng = np.random.default_rng(1)
+        X = 2 * rng.uniform(-1, 1, (n, 6)) / np.sqrt(6)
+        y = X[:, 0] > rng.logistic(size=n) if name == "logistic" else X[:, 0] / 2
+        fitted = of(n).fit(X, y.astype(int) if name == "logistic" else y)
+        assert np.isfinite(fitted.estimates_.values).all() == is_told
+
+
+def test_other_solvers_foretell_nothing_of_errors():
+    assert DPLogisticRegression(1.0, classes=[0, 1]).forecast(1000, 3).notes == ()
