@@ -4,8 +4,8 @@ The user of the first row is the one who differs. What rows look like is that of
 (`skdp.audit._canary`): the user is as far out as one record can be if all of the own
 rows are, however many there are. How many there are on either side is tried too, since
 it is private: one, several, more than may count, none. Ids declare all users, so that
-one without rows still counts. Last, a user goes whose successor in the order of ids
-contradicts the user: ids that merge, cut or rounded, make one user of the two.
+one without rows still counts. Last, a user goes whom those before and behind in the
+order of ids contradict: ids that merge, cut or rounded, make one user of two.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ from skdp.data._users import MOST_ROWS_OF_A_USER
 from skdp.pipeline._users import steps_of_users
 from skdp.privacy._adjacency import OF_USERS, Adjacency
 
-_FIRST = np.array([0])
-_SEVERAL, _OTHERS = 5, 2
+_SEVERAL, _OTHERS = 20, 3
+# Of the pairs of records, so many contradict each other best.
+_CONTRADICTIONS = 4
 # If all of them counted, with the shares of the most that may: three users.
 _MANY = 3 * MOST_ROWS_OF_A_USER
 
@@ -113,7 +114,8 @@ def chosen_users(
         return found + [table.exchanged(pairs[0], *rows) for rows in numbers]
     found = [table.exchanged(pair, _SEVERAL, 0) for pair in pairs]
     found += [table.exchanged(pairs[0], rows, 0) for rows in (1, _MANY)]
-    return [*found, table.contradicted(table.pairs(estimator, "replace_one")[0])]
+    contrary = table.pairs(estimator, "replace_one")[:_CONTRADICTIONS]
+    return found + [table.contradicted(pair) for pair in contrary]
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,51 +149,49 @@ class _Table:
 
         One is in front and the rest behind all other users'.
         """
-        own, other = self._first, len(self.codes)
         beside = np.arange(1, len(self.codes))
         before = _around(beside, np.zeros(n_rows, dtype=np.int64))
-        after = _around(beside, np.full(n_others, other))
-        what = f"{n_rows} rows of a user for {n_others or 'none'}, each {pair.what}"
-        return self._shown(pair, before, after, own, what)
+        after = _around(beside, np.full(n_others, len(self.codes)))
+        what = f"{n_rows} of a user's rows for {n_others or 'none'}; {pair.what}"
+        return self._shown(pair, before, after, self._first, what)
 
     def contradicted(self, pair: Neighbours) -> Neighbours:
-        """The user with several rows, and without; the next one contradicts them."""
-        other, following = len(self.codes), (self._first + 1) % len(self.users)
-        beside = np.flatnonzero(self.codes != following)
-        # The first of them is the user's own.
-        after = np.append(other, beside[1:])
+        """The user with several rows, and without; those next in order contradict."""
+        nearby = (self._first + np.array([1, -1])) % len(self.users)
+        beside = np.flatnonzero(~np.isin(self.codes, [self._first, *nearby]))
+        after = np.append(len(self.codes) + np.arange(2), beside)
         before = np.append(np.zeros(_SEVERAL, dtype=np.int64), after)
-        what = (
-            f"{_SEVERAL} rows of a user for none, whom the next user contradicts: "
-            f"{pair.what}"
-        )
-        return self._shown(pair, before, after, following, what)
+        what = f"{_SEVERAL} of a user's rows for none, contradicted; {pair.what}"
+        return self._shown(pair, before, after, nearby, what)
 
     @property
     def _first(self) -> int:
         return int(self.codes[0])
 
     def _shown(
-        self,
-        pair: Neighbours,
-        before: IntArray,
-        after: IntArray,
-        owner: int,
-        what: str,
+        self, pair: Neighbours, before: IntArray, after: IntArray, more: Any, what: str
     ) -> Neighbours:
-        """Two tables of rows of the first one, and of a row more that has an owner."""
-        rows = stacked([pair.X, taken(pair.other_X, _FIRST)])
-        codes = np.append(self.codes, owner)
-        y = None if pair.y is None else stacked([pair.y, taken(pair.other_y, _FIRST)])
-        sides = [
+        """Two tables of rows of the first one, and of the row exchanged for its first.
+
+        Parameters
+        ----------
+        before, after : ndarray of int
+            Which rows; beyond the last one it is that row.
+        more : int or ndarray of int
+            Whose that row is, each time that it is there.
+        """
+        codes = np.append(self.codes, more)
+        again = np.zeros(len(codes) - len(self.codes), dtype=np.int64)
+        rows = stacked([pair.X, taken(pair.other_X, again)])
+        y = None if pair.y is None else stacked([pair.y, taken(pair.other_y, again)])
+        first, second = (
             (
                 taken(rows, places),
                 None if y is None else taken(y, places),
                 pd.Categorical.from_codes(codes[places], categories=self.users),
             )
             for places in (before, after)
-        ]
-        first, second = sides
+        )
         return Neighbours(
             *first[:2], *second[:2], what, ids=first[2], other_ids=second[2]
         )
