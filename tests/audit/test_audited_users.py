@@ -196,7 +196,7 @@ def test_ids_that_merge_are_refuted(first, monkeypatch):
     model = svc(adjacency="zero_out")
     result = by_transcript(model, IDS[order], X[order], Y[order])
     assert not result.passed
-    assert "contradicted" in result.neighbours
+    assert result.epsilon_lower_bound > 1.1
 
 
 @every_adjacency
@@ -282,7 +282,7 @@ def test_a_neighbour_is_given_with_ids():
         (svc(), {"groups": IDS, "neighbour": (X[:, 1:], Y, IDS)}, "triple"),
         (svc(), {"groups": IDS, "neighbour": (X[1:], Y, IDS)}, "triple"),
         (svc(), {"groups": IDS, "neighbour": (X, Y, IDS / 2)}, "all integers"),
-        (planted_users.NoisyUserSums(), {"groups": IDS, "epsilon": 1.0}, "'adjacency'"),
+        (planted_users.NoisyUserSums(), {"groups": IDS, "epsilon": 1.0}, "pass adj"),
         (DPMatrixFactorization(privacy_unit="user"), {"groups": IDS}, "None"),
     ],
 )
