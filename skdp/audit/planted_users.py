@@ -95,7 +95,8 @@ class NoisyUserSums(ClassSums):
         return self
 
     def _codes(self, ids: pd.Categorical) -> IntArray:
-        return ids.codes.astype(np.int64)
+        codes: IntArray = ids.codes.astype(np.int64)
+        return codes
 
     def _n_users(self, ids: pd.Categorical) -> int:
         return len(ids.categories)
@@ -139,8 +140,9 @@ class MergedIds(NoisyUserSums):
 
     def _codes(self, ids: pd.Categorical) -> IntArray:
         rounded = np.asarray(ids.categories, dtype=np.float32)
-        own: IntArray = np.unique(rounded, return_inverse=True)[1]
-        return own[ids.codes]
+        merged = np.unique(rounded, return_inverse=True)[1]
+        codes: IntArray = merged[ids.codes]
+        return codes
 
 
 class PresentUsers(NoisyUserSums):
