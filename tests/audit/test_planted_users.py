@@ -39,8 +39,9 @@ def test_a_bug_is_found(name):
     relation, kind = KINDS[name]
     # Two rows for one are twice as much; three for two are missed now and then.
     params = {"most_rows": 1} if name == "OneRowMore" else {}
-    # Once in some thousand audits scores do not look Gaussian that are: three tries.
-    for _ in range(3):
+    # Of ids that merge, a few fits now and then choose a pair that shows less: five
+    # tries, of which nearly always the first is enough.
+    for _ in range(5):
         result = audited(name, relation, **params)
         if not result.passed:
             break
