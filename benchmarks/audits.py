@@ -1,8 +1,9 @@
 """What audits find: of skdp, of planted bugs, and of diffprivlib where it is installed.
 
-Run ``python -m benchmarks.audits [transcripts | models | planted | peers]`` at the root
-of a checkout; without a name all of them, in about two minutes. diffprivlib needs an
-older scikit-learn: `make bench` says how it gets an environment of its own.
+Run ``python -m benchmarks.audits [NAME]`` at the root of a checkout, NAME one of
+transcripts, models, planted, users and peers; without a name all of them, in some five
+minutes. diffprivlib needs an older scikit-learn: `make bench` says how it gets an
+environment of its own.
 
 Data are made up: 1,000 rows of norm 1 in 20 dimensions, of which the last is not used;
 labels by a random direction. The budget is (1, 1e-5).
@@ -27,7 +28,8 @@ from skdp import (
     DPRobustClassifier,
     DPSparseLogisticRegression,
 )
-from skdp.audit import AuditResult, audit_estimator, planted
+from skdp.audit import AuditResult, audit_estimator, planted, planted_users
+from skdp.privacy._adjacency import OF_USERS
 
 N, D, DELTA = 1000, 20, 1e-5
 FIRST_SEED = 0
@@ -158,6 +160,29 @@ def bugs(times: int) -> None:
         _row(name, runs)
 
 
+def bugs_of_users(times: int) -> None:
+    """The same of estimators of users; `OneRowMore` with one row and with two."""
+    X, y = table(200, 5)
+    # From 2^24 on, single precision has no odd numbers.
+    ids = 2**24 + np.arange(200) % 100
+    cases = [(name, {}) for name in planted_users.__all__]
+    cases.append(("OneRowMore", {"most_rows": 1}))
+    print("| planted | relation | epsilon at least | passed | seconds |")
+    print("|---|---|---|---|---|")
+    for name, given in cases:
+        for relation in OF_USERS:
+            model = getattr(planted_users, name)(adjacency=relation, **given)
+            facts = {"epsilon": 1.0, "delta": DELTA, "adjacency": relation}
+            runs = [
+                timed(
+                    lambda m=model, f=facts: audit_estimator(m, X, y, groups=ids, **f)
+                )
+                for _ in range(times)
+            ]
+            told = ", ".join([name, *(f"{k}={v}" for k, v in given.items())])
+            _row(f"{told} | {relation}", runs)
+
+
 def peers(times: int) -> None:
     """diffprivlib, on pairs that its code suggests; every claim is (1, 0)."""
     if importlib.util.find_spec("diffprivlib") is None:
@@ -215,6 +240,7 @@ def main() -> None:
         "transcripts": transcripts,
         "models": lambda: models(options.times, options.only),
         "planted": lambda: bugs(options.times),
+        "users": lambda: bugs_of_users(options.times),
         "peers": lambda: peers(options.times),
     }
     for name, part in parts.items():

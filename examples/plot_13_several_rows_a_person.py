@@ -27,6 +27,7 @@ import numpy as np
 import pandas as pd
 
 from skdp import BudgetLedger, DPLogisticRegression, private_score
+from skdp.audit import audit_estimator
 from skdp.model_selection import PrivacyUtilityDisplay
 
 print("Data: made up.")
@@ -110,6 +111,21 @@ for model, score in zip(models, scores, strict=True):
     noise = f"noise {score.standard_error:.3f}"
     print(f"epsilon {model.epsilon:3g}: accuracy {score.value:.3f} ({noise})")
 print(f"\n{ledger}")
+
+# %%
+# Does the promise hold?
+# ----------------------
+# An audit exchanges all visits of one patient, and compares what fits hand to their
+# noise. It cannot confirm a promise, only refute one. It reads its data without
+# privacy: these are made up, and there is no ledger.
+audit = audit_estimator(
+    of_patients(1.0).set_params(ledger=None),
+    X[:500],
+    y[:500],
+    groups=ids[:500],
+    access="transcript",
+)
+print(f"\n{audit.sentence()}")
 
 # %%
 # The picture

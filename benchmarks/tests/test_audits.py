@@ -36,6 +36,14 @@ def test_planted_bugs_and_peers(capsys, monkeypatch):
         assert "not installed" in capsys.readouterr().out
 
 
+def test_planted_bugs_of_users(capsys):
+    audits.bugs_of_users(1)
+    rows = rows_of(capsys.readouterr().out)
+    assert len(rows) == 12
+    sound = [row for row in rows if "Noisy" in row]
+    assert all("| 1 of 1 |" in row for row in sound)
+
+
 def test_only_weights_are_looked_at():
     model = audits.classifier(audits.DPLinearSVC, "output_perturbation")
     X, y = audits.table(50, 4)

@@ -32,9 +32,10 @@ from skdp.audit._result import AuditResult, Claim, Finding
 from skdp.audit._runs import Job, Tally, many
 from skdp.audit._told import WRONG, Halves, Told
 from skdp.audit._transcript import told_by_transcripts
+from skdp.audit._user_pairs import chosen_users, declared_ids, given_users
 from skdp.pipeline import privacy_report
 from skdp.privacy import PrivacyRecord
-from skdp.privacy._adjacency import ADJACENCIES, RELATIONS, check_adjacency
+from skdp.privacy._adjacency import ADJACENCIES, RELATIONS, adjacency_of, is_of_users
 from skdp.solvers._progress import Progress
 
 _FEWEST = 40
@@ -45,6 +46,7 @@ def audit_estimator(
     X: Any,
     y: Any = None,
     *,
+    groups: Any = None,
     epsilon: float | None = None,
     delta: float | None = None,
     adjacency: str | None = None,
@@ -58,10 +60,11 @@ def audit_estimator(
     """Try to refute what an estimator promises of differential privacy.
 
     It is fitted many times, on the data and on a neighbour that differs in one record,
-    by whoever tries to tell the two apart. With ``access="model"`` that is done from
-    fitted models alone, for any estimator, pipeline or search with scikit-learn's
-    interface. With ``access="transcript"``, for estimators of skdp, it is done from
-    what each fit hands to its noise: exact, and three fits are enough.
+    or in all rows of one user, by whoever tries to tell the two apart. With
+    ``access="model"`` that is done from fitted models alone, for any estimator,
+    pipeline or search with scikit-learn's interface. With ``access="transcript"``, for
+    estimators of skdp, it is done from what each fit hands to its noise: exact, and
+    three fits are enough.
 
     An audit can refute a promise, and can measure how much of it is used up by this
     data set. It cannot confirm one: that takes a proof.
@@ -72,18 +75,26 @@ def audit_estimator(
         Not changed. Its noise must be fresh in each fit: no random_state.
     X, y : array-like
         Data that were made up, or given up, for the audit: it reads them without
-        privacy and spends nothing. The first record becomes the one that differs.
+        privacy and spends nothing. The first record becomes the one that differs, or
+        the user of the first row.
+    groups : array-like of shape (n_rows,), default=None
+        Ids of users, of an estimator that protects them (``privacy_unit="user"``, or as
+        `adjacency` says), as its `fit` takes them; every step that protects users gets
+        them. It always gets a categorical that declares all users: one who has no rows
+        on the other side still counts.
     epsilon : float in [1e-6, 1e8], default=None
         What is promised. None: what `privacy_` of the fitted model says, or
         `privacy_report` of a pipeline.
     delta : 0 or float in [1e-50, 1), default=None
         None: 0 beside a given epsilon.
     adjacency : str, default=None
-        "replace_one", "zero_out", or with `neighbour` any relation of skdp. None: what
-        the model says, or "replace_one" beside a given epsilon.
-    neighbour : tuple (X, y), default=None
+        "replace_one", "zero_out", with `groups` "replace_user" or "zero_out_user", or
+        with `neighbour` any relation of skdp. None: what the model says, or beside a
+        given epsilon "replace_one", with `groups` "replace_user".
+    neighbour : tuple (X, y), with `groups` (X, y, ids), default=None
         The other data set; the caller vouches that the two are neighbours. None:
-        several records are tried in a few fits each, and the best pair is used.
+        several records or users are tried in a few fits each, and the best pair is
+        used.
     access : {"model", "transcript"}, default="model"
     n_runs : int of at least 40, default=600
         Fits that are looked at: half of them to learn how to attack, half to test. A
@@ -105,7 +116,8 @@ def audit_estimator(
     ------
     ValueError, TypeError
         If a parameter is out of range, if the estimator has a ledger or a seed, if it
-        does not say what it promises, or if a transcript has no closed form.
+        does not say what it promises, if there are ids without users or the other way
+        round, or if a transcript has no closed form.
     KeyboardInterrupt
         If it is interrupted before there is anything to test.
 
@@ -140,7 +152,8 @@ def audit_estimator(
     sure = check_real("confidence", confidence, low=0.5, high=1.0, high_open=True)
     say = _teller(check_bool("verbose", verbose))
     _check_fresh(estimator)
-    pilot = _Pilot.of(estimator, X, y, epsilon, delta, adjacency, neighbour)
+    ids = declared_ids(estimator, X, groups, adjacency)
+    pilot = _Pilot.of(estimator, X, y, ids, epsilon, delta, adjacency, neighbour)
     if access == "transcript":
         return _by_transcripts(pilot, say)
     return _by_models(pilot, runs, sure, n_jobs, say)
@@ -174,6 +187,7 @@ class _Pilot:
         estimator: Any,
         X: Any,
         y: Any,
+        ids: Any,
         epsilon: float | None,
         delta: float | None,
         adjacency: str | None,
@@ -187,30 +201,48 @@ class _Pilot:
             )
         own = None
         if epsilon is None or _private_steps(estimator):
-            own = _said_by_itself(estimator, X, y)
+            own = _said_by_itself(estimator, X, y, ids)
         if own is not None and adjacency not in (None, own.adjacency):
             raise ValueError(
                 f"The 'adjacency' parameter must be None or {own.adjacency!r}, "
                 f"which the model promises. Got {adjacency!r}. Change the model."
             )
         if own is None:
-            claim = _given_claim(epsilon, delta, adjacency)
+            usual = "replace_one" if ids is None else "replace_user"
+            claim = _given_claim(epsilon, delta, adjacency or usual)
         elif epsilon is None:
             claim = own
         else:
             given = _given_claim(epsilon, delta, own.adjacency)
             claim = replace(given, is_gaussian=own.is_gaussian)
-        if neighbour is not None:
-            return cls(estimator, claim, given_neighbours(X, y, neighbour))
-        if claim.adjacency not in ADJACENCIES:
-            raise ValueError(
-                f"Neighbours under {claim.adjacency!r} cannot be chosen automatically. "
-                "Pass neighbour=(X, y)."
-            )
-        relation = check_adjacency(claim.adjacency)
-        own_rows = _knows_null_records(estimator)
-        found = chosen_neighbours(estimator, X, y, relation, is_own=own_rows)
-        return cls(estimator, claim, found)
+        pairs = _pairs(estimator, X, y, ids, claim.adjacency, neighbour)
+        return cls(estimator, claim, pairs)
+
+
+def _pairs(
+    estimator: Any, X: Any, y: Any, ids: Any, relation: Any, neighbour: Any
+) -> list[Neighbours]:
+    """The pair that is given, or several to choose from."""
+    if is_of_users(relation) != (ids is not None):
+        raise ValueError(
+            "The 'adjacency' parameter must be 'replace_user' or 'zero_out_user' of "
+            f"users, and no other relation takes ids. Got {relation!r}. Leave it out "
+            "if the model says what it protects."
+        )
+    if neighbour is not None and ids is not None:
+        return [given_users(X, y, ids, neighbour)]
+    if neighbour is not None:
+        return given_neighbours(X, y, neighbour)
+    kind = adjacency_of(relation)
+    if kind not in ADJACENCIES:
+        raise ValueError(
+            f"Neighbours under {kind!r} cannot be chosen automatically. "
+            "Pass neighbour=(X, y)."
+        )
+    if ids is not None:
+        return chosen_users(estimator, X, y, ids, kind)
+    own_rows = _knows_null_records(estimator)
+    return chosen_neighbours(estimator, X, y, kind, is_own=own_rows)
 
 
 def _knows_null_records(estimator: Any) -> bool:
@@ -226,15 +258,13 @@ def _private_steps(estimator: Any) -> list[PrivateEstimator]:
     return [step for step in steps if isinstance(step, PrivateEstimator)]
 
 
-def _given_claim(
-    epsilon: float | None, delta: float | None, adjacency: str | None
-) -> Claim:
+def _given_claim(epsilon: float | None, delta: float | None, adjacency: str) -> Claim:
     if epsilon is None:
         raise ValueError(
             "The 'epsilon' parameter must be given for a model that does not say by "
             "privacy_ what it promises. Got None. Pass what its authors promise."
         )
-    relation = check_choice("adjacency", adjacency or "replace_one", RELATIONS)
+    relation = check_choice("adjacency", adjacency, RELATIONS)
     return Claim(
         epsilon=check_epsilon(epsilon),
         delta=check_delta(0.0 if delta is None else delta),
@@ -243,9 +273,10 @@ def _given_claim(
     )
 
 
-def _said_by_itself(estimator: Any, X: Any, y: Any) -> Claim | None:
+def _said_by_itself(estimator: Any, X: Any, y: Any, ids: Any) -> Claim | None:
     """What a fit says of itself; None if nothing."""
-    model = Job(estimator, Neighbours(X, y, X, y, "")).fitted(0)
+    alike = Neighbours(X, y, X, y, "", ids=ids, other_ids=ids)
+    model = Job(estimator, alike).fitted(0)
     record = getattr(model, "privacy_", None)
     is_own = isinstance(record, PrivacyRecord)
     if not is_own and not hasattr(model, "steps"):
@@ -346,7 +377,7 @@ def _by_models(
             runs[1],
             runs[2],
             runs[3],
-            int(np.shape(chosen.pair.X)[0]),
+            chosen.pair.n_samples,
             None if chosen.change is None else (runs[4], runs[5]),
             chosen.where,
         ),

@@ -18,6 +18,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from scipy.sparse import issparse
 from sklearn.base import is_classifier, is_regressor
 
@@ -37,9 +38,13 @@ _TINY = 1e-6
 _ODD = 1 - 1e-6 / math.pi
 
 
+# X, y, the record that is null, and the ids of users.
+Side = tuple[Any, Any, int | None, pd.Categorical | None]
+
+
 @dataclass(frozen=True)
 class Neighbours:
-    """Two tables that differ in one record.
+    """Two tables that differ in one record, or in all rows of one user.
 
     Parameters
     ----------
@@ -51,6 +56,8 @@ class Neighbours:
         How they differ, in words.
     absent : int or None, default=None
         The record that is null in the second, which otherwise looks like the first.
+    ids, other_ids : Categorical or None, default=None
+        Of the user of each row; both declare the same users. None: rows are records.
     """
 
     X: Any
@@ -59,11 +66,21 @@ class Neighbours:
     other_y: Any
     what: str
     absent: int | None = None
+    ids: pd.Categorical | None = None
+    other_ids: pd.Categorical | None = None
 
     @property
-    def sides(self) -> tuple[tuple[Any, Any, int | None], ...]:
-        """Both data sets as (X, y, null record)."""
-        return (self.X, self.y, None), (self.other_X, self.other_y, self.absent)
+    def sides(self) -> tuple[Side, Side]:
+        """Both data sets."""
+        return (
+            (self.X, self.y, None, self.ids),
+            (self.other_X, self.other_y, self.absent, self.other_ids),
+        )
+
+    @property
+    def n_samples(self) -> int:
+        """Records of either data set, or users."""
+        return np.shape(self.X)[0] if self.ids is None else len(self.ids.categories)
 
 
 def given_neighbours(X: Any, y: Any, neighbour: Any) -> list[Neighbours]:
@@ -87,6 +104,20 @@ def given_neighbours(X: Any, y: Any, neighbour: Any) -> list[Neighbours]:
     return [Neighbours(X, y, other_X, other_y, "the neighbour that was given")]
 
 
+def check_in_memory(X: Any) -> None:
+    """Raise unless rows of X can be exchanged.
+
+    Raises
+    ------
+    ValueError
+    """
+    if np.ndim(X) != 2 or np.shape(X)[0] < 2:
+        raise ValueError(
+            "A neighbour can be chosen for tables in memory with two rows or more. Got "
+            "another. Read the table into memory, or pass neighbour=(X, y)."
+        )
+
+
 def chosen_neighbours(
     estimator: Any, X: Any, y: Any, adjacency: Adjacency, *, is_own: bool
 ) -> list[Neighbours]:
@@ -102,11 +133,7 @@ def chosen_neighbours(
     ValueError
         If nothing can be chosen automatically.
     """
-    if np.ndim(X) != 2 or np.shape(X)[0] < 2:
-        raise ValueError(
-            "A neighbour can be chosen for tables in memory with two rows or more. Got "
-            "another. Read the table into memory, or pass neighbour=(X, y)."
-        )
+    check_in_memory(X)
     if hasattr(X, "iloc") or issparse(X) or np.asarray(X).dtype.kind not in "fiub":
         return list(_of_rows(estimator, X, y, adjacency, is_own))
     table = np.asarray(X, dtype=np.float64)

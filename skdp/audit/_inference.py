@@ -26,6 +26,7 @@ from skdp.audit._attribute import (
 from skdp.audit._membership_risk import MembershipRisk, membership_risk
 from skdp.audit._shadows import fitted_shadows, statistic
 from skdp.audit._tables import as_table, stacked
+from skdp.pipeline._users import steps_of_users
 from skdp.privacy import PrivacyRecord
 
 if TYPE_CHECKING:
@@ -255,7 +256,7 @@ def membership_inference(
     ------
     ValueError
         If members or others are fewer than two; if `attribute` is not one column of few
-        values. Nothing is fitted then.
+        values; if the model protects users. Nothing is fitted then.
     sklearn.exceptions.NotFittedError
         If the model is not fitted.
 
@@ -288,6 +289,12 @@ def membership_inference(
     (True, True)
     """
     check_is_fitted(model)
+    if steps_of_users(model):
+        raise ValueError(
+            "The 'model' parameter must protect records: shadow models are fitted to "
+            "halves of the rows. Got one of users. Use membership_risk, which bounds "
+            "what all rows of a user tell."
+        )
     n_shadows = _check_shadows(n_shadows)
     check.check_random_state(random_state)
     if attribute is not None:

@@ -68,7 +68,7 @@ def check_auditable(estimator: Any) -> None:
     if any(unit != "record" for unit in of_name(estimator, "privacy_unit")):
         raise ValueError(
             "audit_one_run needs privacy_unit='record': its coins turn one record at a "
-            "time. Got another unit. Audit the estimator with many fits."
+            "time. Got another unit. Use audit_estimator, with groups=ids."
         )
 
 

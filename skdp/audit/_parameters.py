@@ -6,6 +6,7 @@ from typing import Any
 
 from sklearn.base import clone
 
+from skdp.pipeline._users import fitted_to_users
 from skdp.privacy._audited import Auditor, audited
 from skdp.privacy._ledger import BudgetLedger
 
@@ -47,15 +48,21 @@ def fresh(estimator: Any) -> Any:
     return copy.set_params(**dict.fromkeys(caches)) if caches else copy
 
 
-def fitted(model: Any, X: Any, y: Any, auditor: Auditor) -> Any:
-    """The model, fitted on nobody's books.
+def fitted(model: Any, X: Any, y: Any, auditor: Auditor, ids: Any = None) -> Any:
+    """The model, fitted on nobody's books; with ids, to the rows of users.
 
     Raises
     ------
     ValueError
         If a ledger is found on the way that parameters do not show.
     """
-    return audited(auditor, lambda: model.fit(X) if y is None else model.fit(X, y))
+
+    def fit() -> Any:
+        if ids is not None:
+            return fitted_to_users(model, X, y, ids)
+        return model.fit(X) if y is None else model.fit(X, y)
+
+    return audited(auditor, fit)
 
 
 def seeded(estimator: Any, seed: int) -> Any:

@@ -36,11 +36,11 @@ class Job:
 
     def fitted(self, side: int, seed: int | None = None) -> Any:
         """A model of one side; without a seed its noise is fresh."""
-        X, y, absent = self.pair.sides[side]
+        X, y, absent, ids = self.pair.sides[side]
         model = fresh(self.estimator) if seed is None else seeded(self.estimator, seed)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return fitted(model, X, y, NullRecord(absent))
+            return fitted(model, X, y, NullRecord(absent), ids)
 
     @property
     def probes(self) -> Any:

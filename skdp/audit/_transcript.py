@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from skdp.audit._bounds import epsilon_of_mu
-from skdp.audit._canary import Neighbours
+from skdp.audit._canary import Neighbours, Side
 from skdp.audit._parameters import fitted, fresh
 from skdp.audit._replay import Asked, Replay, told_apart
 from skdp.audit._result import EpsilonBound
@@ -143,11 +143,11 @@ def _compared(estimator: Any, pair: Neighbours, seed: int) -> Told:
     return Told(pair, total, True, is_pure, parts, root(over))
 
 
-def _heard(estimator: Any, side: tuple[Any, Any, int | None], replay: Replay) -> Replay:
-    X, y, replay.absent = side
+def _heard(estimator: Any, side: Side, replay: Replay) -> Replay:
+    X, y, replay.absent, ids = side
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        fitted(fresh(estimator), X, y, replay)
+        fitted(fresh(estimator), X, y, replay, ids)
     return replay
 
 

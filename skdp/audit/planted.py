@@ -53,7 +53,53 @@ class _Noisy(BaseEstimator):
         return clipped
 
 
-class NoisySums(ClassifierMixin, _Noisy):
+def diameter(norm: float) -> float:
+    """Of all (x, 1), each in the part of a class; of means of them, too."""
+    return max(2 * norm, math.sqrt(2 * (1 + norm**2)))
+
+
+class ClassSums(ClassifierMixin, _Noisy):
+    """What is known of sums of rows (x, 1), each in the part of its class."""
+
+    def _sums(self, X: FloatArray, y: Any, shares: FloatArray) -> FloatArray:
+        self.classes_ = np.unique(y)
+        member = shares[:, None] * (y[:, None] == self.classes_)
+        sums: FloatArray = member.T @ np.column_stack(
+            [self._clipped(X), np.ones(len(X))]
+        )
+        return sums
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """Products with the sums of each class.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, dtype=np.float64)
+        products: FloatArray = self._clipped(X) @ self.coef_.T + self.intercept_
+        return products
+
+    def predict(self, X: Any) -> Any:
+        """The class with the largest product.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        return self.classes_[np.argmax(self.decision_function(X), axis=1)]
+
+
+class NoisySums(ClassSums):
     """Sums of the rows of each class, and their number: without a planted bug.
 
     A record has (x, 1) in the part of its class. Of two records in one class these are
@@ -103,46 +149,13 @@ class NoisySums(ClassifierMixin, _Noisy):
         Self
         """
         X, y = validate_data(self, X, y, dtype=np.float64)
-        self.classes_ = np.unique(y)
-        member = (y[:, None] == self.classes_).astype(np.float64)
-        rows = np.column_stack([self._clipped(X), np.ones(len(X))])
-        apart = 2 * (1 + float(self.data_norm) ** 2)
-        sensitivity = max(2 * float(self.data_norm), math.sqrt(apart))
-        sums = self._released(member.T @ rows, sensitivity) / len(X)
+        sums = self._sums(X, y, np.ones(len(X)))
+        sums = self._released(sums, diameter(float(self.data_norm))) / len(X)
         self.coef_, self.intercept_ = sums[:, :-1], sums[:, -1]
         return self
 
     def _released(self, sums: FloatArray, sensitivity: float) -> FloatArray:
         return sums + self._noise(sums.shape, sensitivity)
-
-    def decision_function(self, X: Any) -> FloatArray:
-        """Products with the sums of each class.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-        """
-        check_is_fitted(self)
-        X = validate_data(self, X, reset=False, dtype=np.float64)
-        products: FloatArray = self._clipped(X) @ self.coef_.T + self.intercept_
-        return products
-
-    def predict(self, X: Any) -> Any:
-        """The class with the largest product.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        return self.classes_[np.argmax(self.decision_function(X), axis=1)]
 
 
 class HalfNoise(NoisySums):

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn import config_context
 
 from skdp._floats import IntArray
 from skdp._rows import copied, count_rows, rows_at
@@ -16,7 +15,8 @@ from skdp.data import Table
 from skdp.io._scores import SourceScores
 from skdp.io._table_source import TableSource
 from skdp.model_selection._user_table import UserTable
-from skdp.pipeline._walk import private_steps, says_its_privacy
+from skdp.pipeline._users import fitted_to_users
+from skdp.pipeline._walk import says_its_privacy
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,11 +100,7 @@ class Records:
             X, y = copied(X), copied(y)
         if self.users is None:
             return model.fit(X, y)
-        # Whoever takes ids gets them, wherever in the model it is.
-        with config_context(enable_metadata_routing=True):
-            for _, step in private_steps(model):
-                step.set_fit_request(groups=True)
-            return model.fit(X, y, groups=self.users.ids)
+        return fitted_to_users(model, X, y, self.users.ids)
 
     def scored(self) -> Table | UserTable | SourceScores:
         """What says what models are worth on these records."""
