@@ -89,7 +89,8 @@ class UserIds:
             # Each text once: it takes longer to look up than to find among its like.
             words = _plain(column).dictionary_encode()
             known = np.append(self._known(words.dictionary), self.n_users)
-            return known[words.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
+            places = words.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+            return np.asarray(known[places])
         found = np.full(len(column), self.n_users)
         is_there = column.is_valid().to_numpy(zero_copy_only=False)
         found[is_there] = self._known(column.drop_null())
