@@ -18,6 +18,7 @@ from skdp.data._source import (
     Source,
     elsewhere,
     holds_rows,
+    holds_users,
     n_places,
 )
 
@@ -250,6 +251,7 @@ class CentredSource:
         self._blocks = list(self._read()) if self.holds_rows else []
         self.n_samples, self.n_features = source.n_samples, len(centring.centre)
         self.largest_block, self.is_stable = source.largest_block, self.holds_rows
+        self.is_of_users = holds_users(source)
         rows = [block.X.X for block in self._blocks]
         if not self.holds_rows:
             rows = [self.nothing().X.X]

@@ -59,7 +59,7 @@ class DaskSource(TableSource):
         ``privacy_unit="user"``; never a feature. Then `n_samples` is the declared
         number of users, those without rows among them, and the number of rows is
         private. Rows without an id are null records.
-        All rows come to the client then, in every pass.
+        All rows come to the client then.
     batch_size : int in [1, 2^20], default=16384
         Rows that are worked on at once. Changes no result.
 

@@ -125,11 +125,8 @@ class StreamSource:
 
     @property
     def n_places(self) -> int:
-        """In how many places lies what is kept of the rows.
-
-        In none of users, whose rows may be many more than there are users.
-        """
-        return 0 if self.is_of_users else self._rows.table.n_places
+        """In how many places lies what is kept of the rows."""
+        return 1 if self.is_of_users else self._rows.table.n_places
 
     def nothing(self) -> Block:
         """A block of no records."""

@@ -85,13 +85,23 @@ class UserIds:
 
     def codes(self, column: Any) -> IntArray:
         """The number of each row's user; `n_users` of nobody."""
-        words = _plain(column).dictionary_encode()
-        known = self._index.get_indexer(_as_keys(words.dictionary))
+        if kind_of(column.type) == "string":
+            # Each text once: it takes longer to look up than to find among its like.
+            words = _plain(column).dictionary_encode()
+            known = np.append(self._known(words.dictionary), self.n_users)
+            places = words.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+            return np.asarray(known[places])
+        found = np.full(len(column), self.n_users)
+        is_there = column.is_valid().to_numpy(zero_copy_only=False)
+        found[is_there] = self._known(column.drop_null())
+        return found
+
+    def _known(self, ids: Any) -> IntArray:
+        """Numbers of users, by their ids."""
+        known: IntArray = self._index.get_indexer(_as_keys(ids)).astype(np.int64)
         if (known < 0).any():
             raise SourceError("Some users were not there before.")
-        places = words.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-        found: IntArray = np.append(known, self.n_users)[places].astype(np.int64)
-        return found
+        return known
 
 
 def _added(parts: list[Any]) -> Any:

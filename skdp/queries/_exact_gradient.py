@@ -21,6 +21,7 @@ from skdp.data import (
     Source,
     has_shares,
     holds_rows,
+    holds_users,
     is_stable,
     n_places,
     nothing,
@@ -33,6 +34,7 @@ from skdp.queries._blocks import blocks_of
 from skdp.queries._exact_sums import WholeSum
 from skdp.queries._grid import MOST_ROWS, RESIDUAL_BITS
 from skdp.queries._grid_rows import DenseGrid, GridRows, gridded
+from skdp.queries._kept_rows import KeptRows
 from skdp.queries._plain_gradient import PlainGradient, PlainSums
 from skdp.queries._row_grid import (
     LONGEST,
@@ -60,12 +62,25 @@ def residual_bound(objective: LinearObjective, clip: float = math.inf) -> float:
 def keeps_grid(source: Source, n_samples: int, n_features: int) -> bool:
     """Whether rows on their grid are kept from one pass to the next; public.
 
-    What is kept is of one reading, so that others need not show the same.
+    What is kept is of one reading, so that others need not show the same. Of rows of
+    users it is tried, up to `most_kept`.
     """
+    if _are_uncounted(source):
+        return _MOST_KEPT > 0
     n_bytes = n_samples * n_features
     n_bytes *= _DENSE_BYTES if source.is_row_major else _OTHER_BYTES
     is_little = n_bytes <= _MOST_KEPT * n_places(source)
     return is_stable(source) or (not holds_rows(source) and is_little)
+
+
+def most_kept(source: Source) -> float:
+    """Bytes of rows on their grid beyond which none is kept after all."""
+    return _MOST_KEPT if _are_uncounted(source) else math.inf
+
+
+def _are_uncounted(source: Source) -> bool:
+    """Whether no public fact bounds the number of rows: users', not in memory."""
+    return holds_users(source) and not holds_rows(source)
 
 
 def is_exact(objective: LinearObjective, clip: float = math.inf) -> bool:
@@ -127,6 +142,13 @@ class Kept(NamedTuple):
     y: FloatArray
     present: NDArray[Any] | None
 
+    @property
+    def n_bytes(self) -> int:
+        """What is kept of them."""
+        grids = {id(own): own.n_bytes for own in (self.products, self.sums)}
+        present = 0 if self.present is None else self.present.nbytes
+        return int(sum(grids.values()) + self.y.nbytes + present)
+
 
 class ExactGradientSum:
     """Exact sums of gradients over a source; each call reads it once, or what it kept.
@@ -159,13 +181,14 @@ class ExactGradientSum:
         self._source, self._objective = source, objective
         self._largest = residual_bound(objective, residual_clip)
         self._clip = residual_clip
-        self._kept: list[Kept] = []
+        self._kept: KeptRows[Kept] = KeptRows(most_kept(source))
         # Rows that were read, or none: of the kind that tells what sums stand for.
         self._kind: GridRows | None = None
         self._keeps = keeps_grid(source, objective.n_samples, objective.n_features)
+        n_numbers = objective.n_samples * objective.n_features
+        self._is_narrow = n_numbers >= _WORTH_NARROWING or _are_uncounted(source)
         self._is_compiled = (
-            objective.loss.n_outputs == 1
-            and objective.n_samples * objective.n_features >= _WORTH_COMPILING
+            objective.loss.n_outputs == 1 and n_numbers >= _WORTH_COMPILING
         )
 
     def __call__(self, weights: FloatArray, rows: IntArray | None = None) -> FloatArray:
@@ -264,14 +287,13 @@ class ExactGradientSum:
     def _blocks(self, rows: IntArray | None) -> Iterator[Kept]:
         if rows is not None:
             yield from self._sampled(rows)
-        elif self._kept:
-            yield from self._kept
         elif self._keeps:
-            self._kept = [self._on_grid(block) for block in self._source.blocks()]
-            yield from self._kept
+            yield from self._kept.passed(self._read)
         else:
-            for block in self._source.blocks():
-                yield self._on_grid(block)
+            yield from self._read()
+
+    def _read(self) -> Iterator[Kept]:
+        return map(self._on_grid, self._source.blocks())
 
     def _sampled(self, rows: IntArray) -> Iterator[Kept]:
         for block in blocks_of(self._source, rows):
@@ -295,8 +317,7 @@ class ExactGradientSum:
             found = _compiled_grid(X, norm)
             return found.clipped(entries) if entries < norm else found
         found = gridded(X, norm, entries)
-        n_numbers = self._objective.n_samples * self._objective.n_features
-        if isinstance(found, DenseGrid) and n_numbers >= _WORTH_NARROWING:
+        if isinstance(found, DenseGrid) and self._is_narrow:
             return DenseGrid(found.entries.astype(np.float32), norm)
         return found
 

@@ -49,6 +49,11 @@ class GridRows(Protocol):
         """What each record's residual is multiplied by in the sums, up to 1."""
         ...
 
+    @property
+    def n_bytes(self) -> int:
+        """What they take in memory, but for what blocks share."""
+        ...
+
     def raw(self, weights: FloatArray) -> FloatArray:
         """Products with the features' weights and the intercept's, if it is there."""
         ...
@@ -96,6 +101,10 @@ class _PlainGrid:
 class DenseGrid(_PlainGrid):
     """An array of float32, which holds them, or of float64."""
 
+    @property
+    def n_bytes(self) -> int:
+        return int(self.entries.nbytes)
+
     def in_double(self) -> Self:
         return replace(self, entries=self.entries.astype(np.float64, copy=False))
 
@@ -129,6 +138,10 @@ class DenseGrid(_PlainGrid):
 class SparseGrid(_PlainGrid):
     """CSR of int64, in which sums need no blocks."""
 
+    @property
+    def n_bytes(self) -> int:
+        return _n_bytes(self.entries)
+
     def in_double(self) -> Self:
         return self
 
@@ -158,6 +171,12 @@ class SparseGrid(_PlainGrid):
         return replace(self, entries=with_entries(self.entries, entries))
 
 
+def _n_bytes(entries: Any) -> int:
+    """Of CSR."""
+    parts = entries.data, entries.indices, entries.indptr
+    return sum(int(part.nbytes) for part in parts)
+
+
 def _shortening(squares: FloatArray, longest: float) -> FloatArray:
     shortened = longest * (SHORTENED / LONGEST)
     factor = shortened / np.sqrt(np.maximum(squares, 1.0))
@@ -181,6 +200,12 @@ class StateGrid:
         units = np.floor(shares.data * 2.0**SHARE_BITS).astype(np.int64)
         factor = rows.factor * rows.norm
         return cls(rows, with_entries(shares, units), factor)
+
+    @property
+    def n_bytes(self) -> int:
+        # Of the shares there are two forms, in the same places.
+        numbers = (self.shares.data, self.factor, self.rows.factor, self.rows.lengths)
+        return _n_bytes(self.shares) + sum(int(each.nbytes) for each in numbers)
 
     def in_double(self) -> Self:
         return self
@@ -225,6 +250,10 @@ class CodeGrid:
     @classmethod
     def of(cls, rows: CodeRows) -> Self:
         return cls(rows, rows.T.weights)
+
+    @property
+    def n_bytes(self) -> int:
+        return int(self.rows.codes.nbytes + self.factor.nbytes)
 
     def in_double(self) -> Self:
         return self

@@ -17,10 +17,11 @@ from skdp.losses._plain import plain_residual
 from skdp.objectives import NetworkObjective
 from skdp.queries._backprop import UNIT_BITS, Passed, backwards, forwards
 from skdp.queries._blocks import blocks_of
-from skdp.queries._exact_gradient import keeps_grid
+from skdp.queries._exact_gradient import keeps_grid, most_kept
 from skdp.queries._exact_sums import WholeSum
 from skdp.queries._grid import ExactTotal
 from skdp.queries._grid_rows import DenseGrid, GridRows, gridded
+from skdp.queries._kept_rows import KeptRows
 from skdp.queries._row_grid import squares_of
 from skdp.queries._summed import Sums
 
@@ -50,7 +51,8 @@ class ExactNetworkSum:
         self, source: Source, objective: NetworkObjective, gradient_clip: float
     ) -> None:
         self._source, self._objective = source, objective
-        self._clip, self._kept = gradient_clip, list[Gridded]()
+        self._clip = gradient_clip
+        self._kept: KeptRows[Gridded] = KeptRows(most_kept(source))
         self._keeps = keeps_grid(source, objective.n_samples, objective.n_features)
 
     def __call__(self, weights: FloatArray, rows: IntArray | None = None) -> FloatArray:
@@ -108,21 +110,13 @@ class ExactNetworkSum:
         if not self._keeps:
             blocks = blocks_of(self._source, rows)
             return _gathered(self._on_grid(block) for block in blocks if len(block.y))
-        if not self._kept:
-            read = (self._on_grid(block) for block in self._source.blocks())
-            # In single precision, which holds their integers.
-            self._kept = list(_together(read, _KEPT_ROWS, np.float32))
-        return iter(self._kept) if rows is None else _gathered(self._drawn(rows))
+        kept = self._kept.passed(self._read)
+        return kept if rows is None else _gathered(_drawn(kept, rows))
 
-    def _drawn(self, rows: IntArray) -> Iterator[Gridded]:
-        """The chosen rows of each block that is kept."""
-        start = 0
-        for block in self._kept:
-            end = start + len(block.y)
-            first, last = np.searchsorted(rows, [start, end])
-            if first < last:
-                yield block.part(rows[first:last] - start)
-            start = end
+    def _read(self) -> Iterator[Gridded]:
+        # In single precision, which holds their integers.
+        read = map(self._on_grid, self._source.blocks())
+        return _together(read, _KEPT_ROWS, np.float32)
 
     def _on_grid(self, block: Block) -> Gridded:
         rows = gridded(block.X, self._objective.data_norm)
@@ -151,6 +145,12 @@ class Gridded:
     squares: FloatArray
     y: FloatArray
     present: NDArray[Any] | None
+
+    @property
+    def n_bytes(self) -> int:
+        """What they take in memory."""
+        present = 0 if self.present is None else self.present.nbytes
+        return int(self.rows.n_bytes + self.squares.nbytes + self.y.nbytes + present)
 
     def part(self, chosen: Any) -> Gridded:
         """Some of its records, in rising order."""
@@ -242,6 +242,17 @@ def cut_units(units: FloatArray, factors: FloatArray, bits: int) -> FloatArray:
     """Rows times factors, as whole numbers of 2^-bits, cut towards 0."""
     own = units * (factors * 2.0**bits)[:, None]
     return np.trunc(own, out=own)
+
+
+def _drawn(blocks: Iterator[Gridded], rows: IntArray) -> Iterator[Gridded]:
+    """The chosen rows of each block."""
+    start = 0
+    for block in blocks:
+        end = start + len(block.y)
+        first, last = np.searchsorted(rows, [start, end])
+        if first < last:
+            yield block.part(rows[first:last] - start)
+        start = end
 
 
 def _gathered(blocks: Iterator[Gridded]) -> Iterator[Gridded]:

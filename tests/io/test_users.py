@@ -740,7 +740,8 @@ def test_sources_of_users_and_models_of_records_do_not_meet(tmp_path):
 @quiet
 def test_a_user_who_comes_during_a_fit_ends_it(tmp_path, monkeypatch):
     frame = table()
-    source = places.in_files(frame, tmp_path / "u", **facts_of(frame))
+    # In several blocks: of one that is kept nothing more is read.
+    source = places.in_files(frame, tmp_path / "u", **facts_of(frame, batch_size=16))
     codes, n_times = UserIds.codes, Counter()
 
     def later(self, column):
