@@ -25,7 +25,7 @@ from skdp._base import (
 from skdp._card import card
 from skdp._floats import FloatArray
 from skdp._input import check_rows, check_targets, without_data
-from skdp._users import Users, users_in_memory
+from skdp._users import Users, UsersToFit, users_of_release
 from skdp.data import Table
 from skdp.io._passes import shown_to
 from skdp.io._scores import SourceScores, scores_of
@@ -130,7 +130,8 @@ def private_score(
     y : array-like of shape (n_samples,)
         Labels, or finite targets. Left out with a source, which has its target.
     groups : array-like of shape (n_samples,) or None, default=None
-        Ids of users, with ``privacy_unit="user"`` and only then. Private.
+        Ids of users, with ``privacy_unit="user"`` and only then; left out with a
+        source, which has its own. Private.
     scoring : str, PrivateScoring or None, default=None
         "accuracy", "balanced_accuracy", "f1", "f1_macro", "neg_log_loss", "roc_auc",
         "neg_mean_absolute_error", "neg_mean_squared_error", "neg_mean_pinball_loss",
@@ -197,7 +198,7 @@ def private_score(
     )
     budget = release._check_privacy_params()
     check_is_fitted(estimator)
-    users = users_in_memory(release, X, groups, budget, _HOW)
+    users = users_of_release(release, X, groups, budget, _HOW)
     found = resolve_scoring(
         scoring, estimator, classes=classes, target_bounds=target_bounds
     )
@@ -305,7 +306,7 @@ def released_statistic(
         Ids of users, if they are what is protected.
     """
     budget = release._check_privacy_params()
-    users = users_in_memory(release, X, groups, budget, _HOW)
+    users = users_of_release(release, X, groups, budget, _HOW)
     gaussian = _why_gaussian(X, has_ledger=release.ledger is not None)
     planned = replace(
         _planned(estimator, scoring, budget, release.adjacency, gaussian), what=what
@@ -382,7 +383,7 @@ class ScoreRelease(PrivateRelease):
 
 
 def _accepted(
-    estimator: Any, scoring: PrivateScoring, X: Any, y: Any, users: Users | None
+    estimator: Any, scoring: PrivateScoring, X: Any, y: Any, users: UsersToFit | None
 ) -> Table | UserTable:
     """X and y as passed, or refused; nothing else is learned of them."""
     if y is None:
@@ -402,6 +403,7 @@ def _accepted(
             "something else.",
         )
     if users is not None:
+        assert isinstance(users, Users)  # of a table in memory
         if users.n_users > MOST_USERS:
             raise ValueError(
                 f"The groups argument must have at most {MOST_USERS} users. Got "
@@ -418,7 +420,7 @@ def _accepted(
 def _accepted_source(
     estimator: Any, scoring: PrivateScoring, X: TableSource, y: Any, budget: Budget
 ) -> SourceScores:
-    """Records of a source, or refused by its columns' names and kinds; none is read."""
+    """A source, or refused by its columns' names and kinds; nothing is read."""
     refuse_targets(y)
     scored = scores_of(X, scoring, estimator, is_private=budget.is_finite)
     for each in _each(estimator):

@@ -9,7 +9,7 @@ import numpy as np
 
 from skdp._base import PUBLIC_OF_DECLARED, PrivateRelease, of_users
 from skdp._floats import FloatArray
-from skdp._users import users_in_memory
+from skdp._users import users_of_release
 from skdp._validation import check_count
 from skdp.data import Source
 from skdp.ensemble._bins import MOST_BINS
@@ -94,10 +94,11 @@ def describe(
         counts as one record. Counts and sums are then of shares of users, means and
         quantiles those of a user drawn at random, and of a row of that user drawn at
         random; and `n_samples` is the number of users, which is public instead of that
-        of rows. X must be in memory, epsilon finite (``docs/proofs/users.md``).
+        of rows. Epsilon must be finite (``docs/proofs/users.md``).
     groups : array-like of shape (n_rows,) or None, default=None
         With ``privacy_unit="user"`` the user of each row: integers or texts. Private
-        but for the number of users; a categorical of pandas declares them.
+        but for the number of users; a categorical of pandas declares them. Left out
+        with a source, which has its own.
     random_state : int or None, default=None
         None: private noise. An integer makes the result reproducible and **not
         private**.
@@ -138,14 +139,12 @@ def describe(
     if columns is None and isinstance(X, TableSource):
         columns = X.columns
     reader = _reader_of(columns, n_bins)
-    users = users_in_memory(release, X, groups, budget, how=_HOW)
+    users = users_of_release(release, X, groups, budget, how=_HOW)
 
     def run() -> Description:
         asked, rows = _read(reader, X, n_bins, crosses, cross_bins, weights)
-        if users is None:
-            source = records(rows, _no_targets(rows), is_private=budget.is_finite)
-        else:
-            source = users.source(rows, np.zeros(len(rows)))
+        targets, is_private = _no_targets(rows), budget.is_finite
+        source = records(rows, targets, is_private=is_private, users=users)
         public = X.assumed_public if isinstance(X, TableSource) else ()
         return release.run(asked, source, budget, tuple(public))
 
