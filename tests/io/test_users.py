@@ -723,9 +723,6 @@ def test_sources_of_users_and_models_of_records_do_not_meet(tmp_path):
     stream.partial_fit(half)
     with pytest.raises(ValueError, match="without groups="):
         stream.partial_fit(users)
-    by_user = clone(stream).set_params(privacy_unit="user")
-    with pytest.raises(ValueError, match="'record' for partial_fit"):
-        by_user.partial_fit(users)
     with pytest.raises(ValueError, match="of records, or of users"):
         describe(users, COLUMNS, epsilon=1.0)
     model = clone(MODEL).fit(users)
