@@ -153,11 +153,9 @@ class RowsForEach:
         """The number of records."""
         return (count_rows(self.tables[0]),)
 
-    def taking(self, positions: NDArray[np.int64]) -> RowsForEach:
-        """As many records, one at each place."""
-        return RowsForEach(
-            tuple(rows_in_places(table, positions) for table in self.tables)
-        )
+    def taking(self, positions: NDArray[np.int64] | slice) -> RowsForEach:
+        """Some of the records."""
+        return RowsForEach(tuple(rows_at(table, positions) for table in self.tables))
 
 
 def rows_in_places(rows: Any, positions: NDArray[np.int64]) -> Any:
@@ -165,10 +163,26 @@ def rows_in_places(rows: Any, positions: NDArray[np.int64]) -> Any:
 
     Labels that repeat would make joins within a step fail, for all rows at once.
     """
+    if isinstance(rows, RowsForEach):
+        return RowsForEach(
+            tuple(rows_in_places(table, positions) for table in rows.tables)
+        )
     some = rows_at(rows, positions)
     if hasattr(some, "iloc"):
         some.index = rows.index
     return some
+
+
+def rows_repeated(rows: Any, positions: NDArray[np.int64]) -> Any:
+    """Any number of rows, each as often as it is named, with labels that count them."""
+    some = rows_at(rows, positions)
+    if isinstance(some, RowsForEach):
+        return RowsForEach(tuple(map(_counted_off, some.tables)))
+    return _counted_off(some)
+
+
+def _counted_off(rows: Any) -> Any:
+    return rows.reset_index(drop=True) if hasattr(rows, "iloc") else rows
 
 
 def columns_at(X: Any, columns: NDArray[np.int64]) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from collections.abc import Sequence
 from numbers import Integral
 from typing import Any, Protocol
 
@@ -68,10 +69,13 @@ class Users:
         Public.
     codes : ndarray of int of shape (n_rows,)
         Whose each row is, from 0 to ``n_users - 1``. Private.
+    known_as : sequence of int or str, of length n_users, or None, default=None
+        Their ids; None: those numbers.
     """
 
     n_users: int
     codes: IntArray
+    known_as: Sequence[Any] | None = None
 
     @classmethod
     def of(cls, groups: Any, n_rows: int) -> Users:
@@ -92,7 +96,7 @@ class Users:
             return found
         ids: Any = without_data(lambda: _checked(groups, n_rows), _BAD_IDS)
         distinct, codes = np.unique(ids, return_inverse=True)
-        return cls(len(distinct), codes.astype(np.int64))
+        return cls(len(distinct), codes.astype(np.int64), distinct.tolist())
 
     @classmethod
     def _of_declared(cls, groups: pd.Categorical, n_rows: int) -> Users:
@@ -100,12 +104,17 @@ class Users:
         _checked(np.asarray(groups.categories), len(groups.categories))
         if len(codes) != n_rows or (codes < 0).any():
             raise ValueError
-        return cls(len(groups.categories), codes)
+        return cls(len(groups.categories), codes, groups.categories.tolist())
 
     @property
     def shares(self) -> FloatArray:
         """With which each row counts. Private."""
         return equal_shares(self.codes, self.n_users)
+
+    @property
+    def names(self) -> Sequence[Any]:
+        """The id of each user. Private, where users are not declared."""
+        return range(self.n_users) if self.known_as is None else self.known_as
 
     @property
     def ids(self) -> pd.Categorical:
@@ -131,8 +140,9 @@ class Users:
         number = np.full(self.n_users, -1)
         number[chosen] = np.arange(len(chosen))
         codes = number[self.codes]
-        rows = np.flatnonzero(codes >= 0)
-        return rows, Users(len(chosen), codes[rows])
+        rows, names = np.flatnonzero(codes >= 0), self.names
+        known_as = [names[u] for u in chosen.tolist()]
+        return rows, Users(len(chosen), codes[rows], known_as)
 
     def source(self, X: Any, y: FloatArray) -> UserSource:
         """Rows with their targets as a source of users."""
@@ -161,10 +171,12 @@ def users_to_fit(
         If there are ids without a unit "user", or the other way round, and if they are
         no ids.
     """
+    is_elsewhere = hasattr(X, "stand_in")
     if model.privacy_unit != "user":
         _refuse_ids(groups)
+        if is_elsewhere:
+            refuse_users(X)
         return None
-    is_elsewhere = hasattr(X, "stand_in")
     if is_elsewhere:
         _check_named(X, groups)
     elif groups is None:
@@ -180,23 +192,45 @@ def users_to_fit(
     return UsersElsewhere(X.n_samples) if is_elsewhere else Users.of(groups, _n_rows(X))
 
 
-def users_in_memory(
-    model: Any, X: Any, groups: Any, budget: Budget, how: str = _HOW
-) -> Users | None:
-    """As `users_to_fit`, for what takes users in memory, and with noise, only."""
-    if model.privacy_unit == "user" and hasattr(X, "stand_in"):
-        raise ValueError(
-            "The X argument must be a table in memory with privacy_unit='user'. Got a "
-            "source. Read the table into memory."
-        )
+def users_of_release(
+    model: Any, X: Any, groups: Any, budget: Budget, how: str
+) -> UsersToFit | None:
+    """As `users_to_fit`, for what takes users with noise only."""
     if model.privacy_unit == "user" and not budget.is_finite:
         raise ValueError(
             "The 'epsilon' parameter must be finite with privacy_unit='user'. Got inf. "
             "Leave out groups and privacy_unit for a result without privacy."
         )
-    users = users_to_fit(model, X, groups, budget, how)
+    return users_to_fit(model, X, groups, budget, how)
+
+
+def users_in_memory(
+    model: Any, X: Any, groups: Any, budget: Budget, how: str = _HOW
+) -> Users | None:
+    """As `users_of_release`, for what takes users in memory only."""
+    if model.privacy_unit == "user" and hasattr(X, "stand_in"):
+        raise ValueError(
+            "The X argument must be a table in memory with privacy_unit='user'. Got a "
+            "source. Read the table into memory."
+        )
+    users = users_of_release(model, X, groups, budget, how)
     assert users is None or isinstance(users, Users)
     return users
+
+
+def refuse_users(source: Any) -> None:
+    """Refuse a source of users for what takes rows for records.
+
+    Raises
+    ------
+    ValueError
+    """
+    if source.groups is not None:
+        raise ValueError(
+            "The source must be without groups= for privacy_unit='record'. Got one of "
+            "users. Set privacy_unit='user' to protect all rows of a user together, or "
+            "leave groups out of the source."
+        )
 
 
 def _check_named(source: Any, groups: Any) -> None:

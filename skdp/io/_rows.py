@@ -11,14 +11,14 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
-from skdp._floats import FloatArray, IntArray
+from skdp._floats import FloatArray
 from skdp._users import UsersToFit
 from skdp.data import Block, Elsewhere, MemorySource, Source, elsewhere
 from skdp.io._reading import Reading
 from skdp.io._steps import applied
 from skdp.io._table_source import TableSource
 from skdp.io._targets import Labels, Targets
-from skdp.io._users import FirstRows, LeastRows, Rows, Shares, UserIds, many
+from skdp.io._users import Passed, Rows, SharesOfPasses
 from skdp.privacy._accounting import Budget
 from skdp.queries._plain_descent import PlainDescent
 from skdp.queries._plain_gradient import PlainGradient, PlainSums
@@ -108,7 +108,7 @@ class StreamSource:
         if not self.is_of_users:
             most = max(min(most, self.n_samples), 1)
         self.largest_block = most
-        self._least: LeastRows | None = None
+        self._shares: SharesOfPasses | None = None
         self.is_row_major = not rows.is_sparse
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -159,7 +159,7 @@ class StreamSource:
     def blocks(self) -> Iterator[Block]:
         """One pass over the records."""
         table, targets = self._rows.table, self._targets
-        shares = self._shares(table.groups)
+        shares = None if table.groups is None else self._of_users(table.groups).anew()
         for found, is_present, columns in self._read():
             present: NDArray[Any] | None = None
             if shares is not None:
@@ -177,32 +177,21 @@ class StreamSource:
                 present[~is_present] = 0.0
             yield Block(*_nulled(X, y, is_present), present)
 
-    def _read(self) -> Iterator[tuple[Any, NDArray[np.bool_], Any]]:
+    def _read(self) -> Passed:
         """One pass over rows as the table gives them."""
         table, targets = self._rows.table, self._targets
         also = [table.target] if targets is not None else []
         named = tuple(name for name in (*also, table.groups) if name is not None)
         return table.rows(self._rows.reading, named)
 
-    def _shares(self, groups: str | None) -> Shares | None:
-        """With which shares rows count in one pass; None if they are records."""
-        if groups is None:
-            return None
-        users = self._rows.table.users
-        if not users.has_many:
-            return Shares(users, groups, None)
-        if self._rows.table.has_fixed_order:
-            return Shares(users, groups, FirstRows(users.n_users))
-        if self._least is None:
-            self._least = LeastRows.found(self._of_many(users, groups))
-        return Shares(users, groups, self._least.anew())
-
-    def _of_many(self, users: UserIds, groups: str) -> Iterator[tuple[IntArray, Rows]]:
-        """One pass over the rows of users that have many, and whose they are."""
-        for _, is_present, columns in self._read():
-            codes = users.codes(columns.column(groups))
-            places = many(users.counts[codes])
-            yield codes[places], Rows(columns, is_present).at(places)
+    def _of_users(self, groups: str) -> SharesOfPasses:
+        """With which shares rows of users count."""
+        if self._shares is None:
+            table = self._rows.table
+            self._shares = SharesOfPasses(
+                table.users, groups, table.has_fixed_order, self._read
+            )
+        return self._shares
 
 
 def as_rows(X: Any, dtype: Any) -> Any:

@@ -1,8 +1,10 @@
-"""Scores over a source, as scikit-learn has them; not private."""
+"""Scores over a source: as scikit-learn has them, not private; and to be released."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,9 @@ from skdp.io._passes import rows_of, rows_of_each, targets_too
 from skdp.io._rows import check_kind
 from skdp.io._table_source import TableSource
 from skdp.io._targets import Labels, Numbers
+from skdp.io._users import Passed, Rows, SharesOfPasses
+from skdp.queries._scores import MOST_RECORDS, MOST_USERS
+from skdp.queries._user_scores import statistic_of_users
 
 
 def score_of(model: Any, X: TableSource) -> float:
@@ -94,6 +99,8 @@ class SourceScores:
     X : TableSource
     """
 
+    is_of_users = False
+
     def __init__(self, X: TableSource) -> None:
         self.X, self.n_samples = X, X.n_samples
         self.largest_block = min(X.batch_size, X.n_samples)
@@ -112,41 +119,95 @@ class SourceScores:
 
         Of a fitted model, or of a tuple of them that are compared.
         """
-        total, read = np.zeros(scorer.size), _targets_of(scorer, model)
-        passed = rows_of_each if isinstance(model, tuple) else rows_of
-        for rows, is_present, columns in passed(model, self.X, targets_too(self.X)):
-            y, is_known = read(columns.column(self.X.target))
-            there = is_present & is_known
-            if not there.any():
+        total = np.zeros(scorer.size)
+        for read in _read(self.X, scorer, model):
+            if not read.there.any():
                 continue
             # In a block of the same shape: no other row's last bits may depend on
             # whether one is there. What stands in its place counts nothing.
-            places = np.where(there, np.arange(len(there)), np.argmax(there))
-            y = y[places]
-            if isinstance(read, Labels):
-                y = read.classes[y.astype(int)]
-            some = rows_in_places(rows, places)
-            total += scorer.statistic(model, some, y, 1.0 * there)
+            is_there = read.there
+            places = np.where(is_there, np.arange(len(is_there)), np.argmax(is_there))
+            some = rows_in_places(read.rows, places)
+            total += scorer.statistic(model, some, read.y[places], 1.0 * is_there)
         return total
+
+
+class SourceUsers(SourceScores):
+    """Users of a source, each of whom counts once: the mean over the own rows.
+
+    Parameters
+    ----------
+    X : TableSource
+        With `groups`.
+    """
+
+    is_of_users = True
+
+    def __init__(self, X: TableSource) -> None:
+        super().__init__(X)
+        self.largest_block = X.batch_size  # how many rows there are is private
+
+    def statistic(self, scorer: Any, model: Any) -> FloatArray:
+        """The exact statistic on these users. Private."""
+        total, users, name = np.zeros(scorer.size), self.X.users, self.X.groups
+        assert name is not None  # since there are `users`
+        shares = SharesOfPasses(
+            users, name, self.X.has_fixed_order, lambda: _passed(self.X, model)
+        ).anew()
+        for read in _read(self.X, scorer, model):
+            codes, own = shares.with_codes(Rows(read.columns, read.is_present))
+            own[~read.there] = 0.0
+            places = users.places[codes]
+            total += statistic_of_users(scorer, model, read.rows, read.y, own, places)
+        return total
+
+
+@dataclass(frozen=True, eq=False)
+class _Read:
+    """Some rows as a model takes them, or several models."""
+
+    rows: Any
+    y: Any
+    is_present: Any
+    there: Any  # with a target, too
+    columns: Any
+
+
+def _read(X: TableSource, scorer: Any, model: Any) -> Iterator[_Read]:
+    """One pass over rows with their targets."""
+    targets = _targets_of(scorer, model)
+    for rows, is_present, columns in _passed(X, model):
+        y, is_known = targets(columns.column(X.target))
+        if isinstance(targets, Labels):
+            y = targets.classes[y.astype(int)]
+        yield _Read(rows, y, is_present, is_present & is_known, columns)
+
+
+def _passed(X: TableSource, model: Any) -> Passed:
+    """The same without targets."""
+    passed = rows_of_each if isinstance(model, tuple) else rows_of
+    also = targets_too(X) if X.groups is None else (*targets_too(X), X.groups)
+    return passed(model, X, also)
 
 
 def scores_of(
     X: TableSource, scorer: Any, model: Any, *, is_private: bool
 ) -> SourceScores:
-    """Records to be scored, or an error before any is read."""
+    """Records to be scored, or users, or an error before any row is read."""
     if not is_private:
         raise ValueError(
             "The 'epsilon' argument must be finite with a source. Got inf. Use "
             "model.score(source), which is not private."
         )
-    if X.groups is not None:
+    most = MOST_RECORDS if X.groups is None else MOST_USERS
+    if X.n_samples > most:
         raise ValueError(
-            "The source must be of records for a private score, without groups=. Got "
-            "one of users. Make another source without groups."
+            f"The source must have at most {most} records, or users, to be scored. Got "
+            f"{X.n_samples}. Score a part of it."
         )
     read = _targets_of(scorer, model)
     check_kind(X, read.kind, "The targets of a score")
-    return SourceScores(X)
+    return SourceScores(X) if X.groups is None else SourceUsers(X)
 
 
 def _targets_of(scorer: Any, model: Any) -> Labels | Numbers:

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from skdp._users import refuse_users
 from skdp.columns import as_declared
 from skdp.io._passes import rows_of
 from skdp.io._scores import score_of
@@ -68,13 +69,8 @@ def _fit_source(model: Any, X: TableSource, y: Any, fit: Callable[[], Any]) -> N
 def _check_unit(given: dict[str, Any], X: TableSource) -> None:
     """Refuse a source of users for an estimator that takes rows for records."""
     takes_users = "epsilon" not in given or given.get("privacy_unit") == "user"
-    if X.groups is None or takes_users:
-        return
-    raise ValueError(
-        "The source must be without groups= for an estimator that protects records. "
-        "Got one of users. Use an estimator with privacy_unit='user' to protect all "
-        "rows of a user together, or leave groups out of the source."
-    )
+    if not takes_users:
+        refuse_users(X)
 
 
 def refuse_targets(y: Any) -> None:

@@ -7,8 +7,9 @@ is nobody's, and a null record. All here is private but for the number of users.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from hashlib import blake2b
 from typing import Any, Protocol
 
@@ -20,6 +21,7 @@ from skdp._floats import FloatArray, IntArray
 from skdp.data import MOST_ROWS_OF_A_USER, places_of_own
 from skdp.exceptions import SourceError
 from skdp.io._arrow import arrow, as_bytes, cells, is_exact, kind_of, numbers
+from skdp.queries._user_scores import places_of_users
 
 NO_PLACES_OF_USERS = (
     "The rows of a source of users cannot be divided or put in an order: how many rows "
@@ -92,6 +94,11 @@ class UserIds:
         places = words.indices.fill_null(-1).to_numpy(zero_copy_only=False)
         found: IntArray = np.append(known, self.n_users)[places].astype(np.int64)
         return found
+
+    @cached_property
+    def places(self) -> IntArray:
+        """Where rows of each user are asked about in scores; the last one is nobody."""
+        return np.append(places_of_users(self._index.tolist()), 0)
 
 
 def _added(parts: list[Any]) -> Any:
@@ -256,6 +263,10 @@ class Shares:
 
         Null records are among a user's rows, and count nothing.
         """
+        return self.with_codes(rows)[1]
+
+    def with_codes(self, rows: Rows) -> tuple[IntArray, FloatArray]:
+        """Whose each row is, and its share."""
         codes = self.users.codes(rows.columns.column(self.name))
         counts = self.users.counts[codes]
         shares = 1 / np.clip(counts, 1, MOST_ROWS_OF_A_USER)
@@ -264,7 +275,52 @@ class Shares:
             places = many(counts)
             those = self.kept.those(codes[places], rows.at(places))
             shares[places[~those]] = 0.0
-        return shares
+        return codes, shares
+
+
+# What one pass over a source shows: rows, which are present, and columns as they came.
+Passed = Iterator[tuple[Any, NDArray[np.bool_], Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class SharesOfPasses:
+    """With which shares rows count, pass by pass over the same columns.
+
+    Parameters
+    ----------
+    users : UserIds
+    name : str
+        Of the column of ids.
+    has_order : bool
+        Whether rows have an order that no other user changes.
+    read : callable
+        Another pass; called if users have many rows and these have no order.
+    """
+
+    users: UserIds
+    name: str
+    has_order: bool
+    read: Callable[[], Passed]
+
+    def anew(self) -> Shares:
+        """For the next pass."""
+        return Shares(self.users, self.name, self._kept())
+
+    def _kept(self) -> Kept | None:
+        if not self.users.has_many:
+            return None
+        return FirstRows(self.users.n_users) if self.has_order else self._least.anew()
+
+    @cached_property
+    def _least(self) -> LeastRows:
+        return LeastRows.found(self._of_many())
+
+    def _of_many(self) -> Iterator[tuple[IntArray, Rows]]:
+        """One pass over the rows of users that have many, and whose they are."""
+        for _, is_present, columns in self.read():
+            codes = self.users.codes(columns.column(self.name))
+            places = many(self.users.counts[codes])
+            yield codes[places], Rows(columns, is_present).at(places)
 
 
 def many(counts: IntArray) -> NDArray[np.intp]:

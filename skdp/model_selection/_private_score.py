@@ -26,7 +26,7 @@ from skdp._base import (
 from skdp._card import card
 from skdp._floats import FloatArray
 from skdp._input import check_rows, check_targets, without_data
-from skdp._users import Users, users_in_memory
+from skdp._users import Users, UsersToFit, users_of_release
 from skdp.data import Table
 from skdp.io._passes import shown_to
 from skdp.io._scores import SourceScores, scores_of
@@ -196,7 +196,7 @@ def private_score(
     )
     budget = release._check_privacy_params()
     check_is_fitted(estimator)
-    users = users_in_memory(release, X, groups, budget, _HOW)
+    users = users_of_release(release, X, groups, budget, _HOW)
     found = resolve_scoring(
         scoring, estimator, classes=classes, target_bounds=target_bounds
     )
@@ -304,7 +304,7 @@ def released_statistic(
         Ids of users, if they are what is protected.
     """
     budget = release._check_privacy_params()
-    users = users_in_memory(release, X, groups, budget, _HOW)
+    users = users_of_release(release, X, groups, budget, _HOW)
     gaussian = _why_gaussian(X, has_ledger=release.ledger is not None)
     planned = replace(
         _planned(estimator, scoring, budget, release.adjacency, gaussian), what=what
@@ -381,7 +381,7 @@ class ScoreRelease(PrivateRelease):
 
 
 def _accepted(
-    estimator: Any, scoring: PrivateScoring, X: Any, y: Any, users: Users | None
+    estimator: Any, scoring: PrivateScoring, X: Any, y: Any, users: UsersToFit | None
 ) -> Table | UserTable:
     """X and y as passed, or refused; nothing else is learned of them."""
     if y is None:
@@ -401,6 +401,7 @@ def _accepted(
             "something else.",
         )
     if users is not None:
+        assert isinstance(users, Users)  # of a table in memory
         if users.n_users > MOST_USERS:
             raise ValueError(
                 f"The groups argument must have at most {MOST_USERS} users. Got "
@@ -417,7 +418,7 @@ def _accepted(
 def _accepted_source(
     estimator: Any, scoring: PrivateScoring, X: TableSource, y: Any, budget: Budget
 ) -> SourceScores:
-    """Records of a source, or refused by its columns' names and kinds; none is read."""
+    """A source, or refused by its columns' names and kinds; nothing is read."""
     refuse_targets(y)
     scored = scores_of(X, scoring, estimator, is_private=budget.is_finite)
     for each in _each(estimator):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -12,6 +11,7 @@ from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils import check_random_state
 
 from skdp._floats import IntArray
+from skdp._id_numbers import number_of
 from skdp._validation import check_count
 
 if TYPE_CHECKING:
@@ -135,12 +135,5 @@ class UserKFold(_Folds):
 
     def _folds(self, users: Ids, codes: IntArray, n_splits: int) -> IntArray:
         seed = str(check_random_state(self.random_state).randint(2**31))
-        drawn = [_draw(f"{seed} {user}") % n_splits for user in users.texts()]
+        drawn = [number_of(f"{seed} {user}") % n_splits for user in users.texts()]
         return np.array(drawn, dtype=np.int64)[codes]
-
-
-def _draw(text: str) -> int:
-    """A number that looks random and follows from a text alone."""
-    # A text from JSON may hold half a character, which is no UTF-8.
-    digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-    return int.from_bytes(digest, "little")

@@ -1,22 +1,15 @@
-"""Rows of users as they are scored: each user once, with the mean over the own rows.
-
-What an estimator is asked about are arrays of one length, in which a user has one
-place: what others have, and how many rows, moves nobody's row to another place, nor to
-an array of another length, where its prediction may round otherwise.
-"""
+"""Users of a table in memory, as they are scored."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from skdp._floats import FloatArray, IntArray
-from skdp._rows import rows_at
+from skdp._floats import FloatArray
 from skdp._users import Users
-from skdp.model_selection._scoring_base import ROWS_ASKED
+from skdp.queries._user_scores import places_of_users, statistic_of_users
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,31 +44,8 @@ class UserTable:
 
     def statistic(self, scorer: Any, model: Any) -> FloatArray:
         """The exact statistic of a fitted model on these users. Private."""
-        total, y = np.zeros(scorer.size), np.asarray(self.y)
-        for rows, shares in self._arrays():
-            some = rows_at(self.X, rows)
-            if hasattr(some, "iloc"):  # no label twice
-                some = some.reset_index(drop=True)
-            total += scorer.statistic(model, some, y[rows], shares)
-        return total
-
-    def _arrays(self) -> Iterator[tuple[IntArray, FloatArray]]:
-        """Rows of one block of users after the other, one row of each at a time.
-
-        A place whose user has no such row has another user's, which counts nothing.
-        """
-        n_users, codes = self.n_samples, self.users.codes
-        shares = self.users.shares
-        own = np.flatnonzero(shares)
-        own = own[np.argsort(codes[own], kind="stable")]
-        counts = np.bincount(codes[own], minlength=n_users)
-        first = np.cumsum(counts) - counts
-        size = min(n_users, ROWS_ASKED)
-        for start in range(0, n_users, size):
-            block = slice(start, start + size)
-            for k in range(counts[block].max()):
-                has = np.flatnonzero(counts[block] > k)
-                rows = own[first[block][has] + k]
-                places, weights = np.full(size, rows[0]), np.zeros(size)
-                places[has], weights[has] = rows, shares[rows]
-                yield places, weights
+        users = self.users
+        places = places_of_users(users.names)[users.codes]
+        return statistic_of_users(
+            scorer, model, self.X, np.asarray(self.y), users.shares, places
+        )

@@ -9,7 +9,7 @@ import numpy as np
 
 from skdp._base import PUBLIC_OF_DECLARED, PrivateRelease, of_users
 from skdp._floats import FloatArray
-from skdp._users import users_in_memory
+from skdp._users import users_of_release
 from skdp._validation import check_count
 from skdp.data import Source
 from skdp.ensemble._bins import MOST_BINS
@@ -138,14 +138,12 @@ def describe(
     if columns is None and isinstance(X, TableSource):
         columns = X.columns
     reader = _reader_of(columns, n_bins)
-    users = users_in_memory(release, X, groups, budget, how=_HOW)
+    users = users_of_release(release, X, groups, budget, how=_HOW)
 
     def run() -> Description:
         asked, rows = _read(reader, X, n_bins, crosses, cross_bins, weights)
-        if users is None:
-            source = records(rows, _no_targets(rows), is_private=budget.is_finite)
-        else:
-            source = users.source(rows, np.zeros(len(rows)))
+        targets, is_private = _no_targets(rows), budget.is_finite
+        source = records(rows, targets, is_private=is_private, users=users)
         public = X.assumed_public if isinstance(X, TableSource) else ()
         return release.run(asked, source, budget, tuple(public))
 

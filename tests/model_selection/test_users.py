@@ -37,7 +37,6 @@ from skdp import (
     DPRandomizedSearchCV,
     DPStandardScaler,
     DPTunedThresholdClassifier,
-    ParquetSource,
     privacy_report,
     private_comparison,
     private_evaluation,
@@ -52,7 +51,6 @@ from skdp.linear_model import _base as base_module
 from skdp.model_selection import SCORINGS, UserKFold, private_confusion_matrix
 from skdp.model_selection import _scoring_base as scoring_base
 from skdp.model_selection import _search as search_module
-from skdp.model_selection import _user_table as user_table
 from skdp.model_selection._private_comparison import Disagreements
 from skdp.model_selection._records import Records
 from skdp.model_selection._scoring import resolve_scoring
@@ -60,6 +58,7 @@ from skdp.model_selection._trial import Job
 from skdp.model_selection._user_table import UserTable
 from skdp.privacy import _door, calibrate
 from skdp.privacy._answers import Layout
+from skdp.queries import _user_scores as user_scores
 from skdp.queries._scores import Scores
 from tests.audit import tables
 from tests.audit.tables import answered_by
@@ -265,8 +264,8 @@ def test_nobody_s_rows_stand_where_others_put_them():
     class InOrder(UserTable):
         """The twin asks about the rows of the table as they stand."""
 
-        def _arrays(self):
-            yield np.arange(len(self.y)), self.users.shares
+        def statistic(self, scorer, model):
+            return scorer.statistic(model, self.X, self.y, self.users.shares)
 
     assert apart(lambda t: InOrder(t.X, t.y, t.users)) > 2
 
@@ -282,8 +281,7 @@ def test_users_are_asked_about_in_blocks_of_one_length(monkeypatch):
             lengths.add(len(X))
             return super()._said(X)
 
-    for module in (scoring_base, user_table):
-        monkeypatch.setattr(module, "ROWS_ASKED", 5)
+    monkeypatch.setattr(user_scores, "ROWS_AT_ONCE", 5)
     found = table_of(users).statistic(SCORERS["roc_auc"], Notes())
     assert np.array_equal(found, whole)
     assert lengths == {5}
@@ -453,14 +451,6 @@ def test_ids_and_their_unit_come_together(kind, fitted, tmp_path):
         release(epsilon=1.0, groups=IDS, privacy_unit="visit")
     with pytest.raises((ValueError, TypeError), match="id of a user for each row"):
         release(epsilon=1.0, groups=IDS[:-1], privacy_unit="user")
-
-
-@quiet
-def test_sources_are_not_scored_by_user(fitted, tmp_path):
-    pd.DataFrame(X, columns=list("abc")).assign(y=Y).to_parquet(tmp_path / "x.parquet")
-    source = ParquetSource(tmp_path / "x.parquet", target="y", n_samples=len(X))
-    with pytest.raises(ValueError, match="a table in memory"):
-        private_score(fitted, source, epsilon=1.0, **BY_USER)
 
 
 # ------------------------------------------------------------- searches over neighbours
