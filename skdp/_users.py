@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from collections.abc import Sequence
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, Protocol
 
@@ -193,7 +193,7 @@ def users_to_fit(
 
 
 def users_of_release(
-    model: Any, X: Any, groups: Any, budget: Budget, how: str
+    model: Any, X: Any, groups: Any, budget: Budget, how: str = _HOW
 ) -> UsersToFit | None:
     """As `users_to_fit`, for what takes users with noise only."""
     if model.privacy_unit == "user" and not budget.is_finite:

@@ -103,6 +103,7 @@ class StreamSource:
         self._rows, self._targets = rows, targets
         self.n_samples, self.n_features = rows.shape
         self.is_of_users = rows.table.groups is not None
+        self.crowding = rows.table.crowding
         # Of a part without records too; how many rows users have is private.
         most = rows.table.batch_size
         if not self.is_of_users:
