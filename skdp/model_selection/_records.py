@@ -15,6 +15,8 @@ from skdp._users import Users, UsersElsewhere, UsersToFit
 from skdp.data import Table
 from skdp.io._scores import SourceScores, SourceUsers
 from skdp.io._table_source import TableSource
+from skdp.model_selection._regression_scoring import R2
+from skdp.model_selection._scoring_base import PrivateScoring
 from skdp.model_selection._user_table import UserTable
 from skdp.pipeline._walk import private_steps, says_its_privacy
 
@@ -107,6 +109,15 @@ class Records:
                 f"{LEAST_PART:.0%} of the declared users each. Got {smallest} of "
                 f"{users.n_users}. Use method='composition' or 'random_stopping' "
                 "without tuning_fraction, and a smaller validation_fraction."
+            )
+
+    def check_scored(self, scorer: PrivateScoring) -> None:
+        """Raise if a score takes a number of users that nobody knows."""
+        if isinstance(self.users, UsersElsewhere) and isinstance(scorer, R2):
+            raise ValueError(
+                "The 'scoring' parameter must be a score that does not follow from how "
+                "many users are scored, in a search of a source of users. Got 'r2'. "
+                "Use 'neg_mean_squared_error', which ranks alike."
             )
 
     def fitted(self, model: Any) -> Any:

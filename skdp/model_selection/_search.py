@@ -218,6 +218,7 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
             relation,
         )
         scorers = [self._scorer(x) for x in accepted.stand_ins]
+        records.check_scored(scorers[0])
         facts = SearchFacts(
             n_samples=n_samples,
             n_candidates=len(grid),
