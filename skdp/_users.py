@@ -21,9 +21,10 @@ _BAD_IDS = (
     "without an id, and turn other ids into texts."
 )
 _HOW = (
-    "Pass fit(X, y, groups=ids); of a pipeline's step pipeline.fit(X, y, "
-    "step__groups=ids), with the step's name; within scikit-learn's tools switch on "
-    "metadata routing and call set_fit_request(groups=True) on the estimator."
+    "Pass fit(X, y, groups=ids), or the same to partial_fit; of a pipeline's step "
+    "pipeline.fit(X, y, step__groups=ids), with the step's name; within scikit-learn's "
+    "tools switch on metadata routing and call set_fit_request(groups=True) on the "
+    "estimator."
 )
 
 
@@ -192,7 +193,7 @@ def users_to_fit(
 
 
 def users_of_release(
-    model: Any, X: Any, groups: Any, budget: Budget, how: str
+    model: Any, X: Any, groups: Any, budget: Budget, how: str = _HOW
 ) -> UsersToFit | None:
     """As `users_to_fit`, for what takes users with noise only."""
     if model.privacy_unit == "user" and not budget.is_finite:

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from skdp.data._buckets import buckets
+from skdp.data._source import holds_users
 
 
 class Arriving:
-    """The records of all parts of a stream, most of which are still to come.
+    """The records, or users, of all parts of a stream, most of which are to come.
 
     Parameters
     ----------
@@ -27,6 +28,7 @@ class Arriving:
     def __init__(self, first: Any, n_parts: int) -> None:
         self.n_samples = n_parts * first.n_samples
         self.n_features, self.largest_block = first.n_features, first.largest_block
+        self.is_of_users = holds_users(first)
         self._arrived: Any = None
 
     def give(self, part: Any) -> None:
@@ -47,4 +49,9 @@ def parts_of(source: Any, size: int) -> Iterator[Any]:
     """Parts of a stream as they arrive; of a table, runs of `size` records."""
     if isinstance(source, Arriving):
         return source.parts()
+    if holds_users(source):
+        raise TypeError(
+            "Parts of users must arrive one by one. Got one table. A user's rows may "
+            "stand anywhere in it."
+        )
     return buckets(source, size)

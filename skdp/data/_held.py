@@ -16,6 +16,7 @@ from skdp.data._source import (
     Elsewhere,
     Source,
     counted,
+    crowding,
     elsewhere,
     has_shares,
     holds_users,
@@ -98,7 +99,7 @@ class HeldSource:
         self.n_samples, self.n_features = source.n_samples, source.n_features
         self.largest_block = source.largest_block
         self.is_row_major = source.is_row_major
-        self.is_of_users = holds_users(source)
+        self.is_of_users, self.crowding = holds_users(source), crowding(source)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Of what it is made: rows stay where they are.

@@ -69,6 +69,15 @@ def holds_users(source: Any) -> bool:
     return getattr(source, "is_of_users", False)
 
 
+def crowding(source: Any) -> float:
+    """How many times `n_samples` there may be at most; public.
+
+    Above 1 of a part of users that has a stated size, and any number of them.
+    """
+    found: float = getattr(source, "crowding", 1.0)
+    return found
+
+
 def has_shares(present: NDArray[Any] | None) -> bool:
     """Whether rows of users count with shares; public."""
     return present is not None and present.dtype != np.bool_

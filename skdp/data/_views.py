@@ -19,6 +19,7 @@ from skdp.data._source import (
     Block,
     Elsewhere,
     Source,
+    crowding,
     elsewhere,
     holds_rows,
     holds_users,
@@ -37,7 +38,7 @@ class _View(ABC):
         self.largest_block = source.largest_block
         self.is_row_major = source.is_row_major
         self.is_stable, self.holds_rows = is_stable(source), holds_rows(source)
-        self.is_of_users = holds_users(source)
+        self.is_of_users, self.crowding = holds_users(source), crowding(source)
         self.users = getattr(source, "users", None)
         self.amplification = getattr(source, "amplification", 1.0)
         self.cells = getattr(source, "cells", 0)

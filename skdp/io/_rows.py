@@ -13,7 +13,7 @@ from scipy.sparse import csr_array, issparse
 
 from skdp._floats import FloatArray
 from skdp._users import UsersToFit
-from skdp.data import Block, Elsewhere, MemorySource, Source, elsewhere
+from skdp.data import Block, Elsewhere, MemorySource, Source, crowding, elsewhere
 from skdp.io._reading import Reading
 from skdp.io._steps import applied
 from skdp.io._table_source import TableSource
@@ -103,6 +103,7 @@ class StreamSource:
         self._rows, self._targets = rows, targets
         self.n_samples, self.n_features = rows.shape
         self.is_of_users = rows.table.groups is not None
+        self.crowding = crowding(rows.table)
         # Of a part without records too; how many rows users have is private.
         most = rows.table.batch_size
         if not self.is_of_users:

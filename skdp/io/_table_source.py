@@ -22,8 +22,9 @@ from skdp.io._places import NO_PLACES, Places
 from skdp.io._predict_to import check_place, predict_to
 from skdp.io._reading import Reading, declared_at, reading_of
 from skdp.io._session import Session, Snapshot, refused
+from skdp.io._slots import Slots
 from skdp.io._steps import Step, of_step
-from skdp.io._users import NO_PLACES_OF_USERS, UserIds, check_groups
+from skdp.io._users import UserIds, check_groups
 from skdp.queries._plain_descent import PlainDescent
 from skdp.queries._plain_gradient import PlainGradient, PlainSums
 
@@ -86,6 +87,7 @@ class TableSource(ABC):
         self._declared = None if columns is None else as_declared(columns)
         self._steps: tuple[Step, ...] = ()
         self._places: Places | None = None
+        self._slots: Slots | None = None
         self._reads: list[Session] = []  # shared by all that is derived from a source
         self._schema: Any = self._opened_schema()
         self._names = self._features(features)
@@ -235,6 +237,9 @@ class TableSource(ABC):
     def taking(self, positions: NDArray[np.int64] | slice) -> Self:
         """The same source with the records at some places only, in their order.
 
+        Of users those in as many slots: see `Slots`. How many users that are is
+        private, up to all of them, and `n_samples` is the number of slots.
+
         Parameters
         ----------
         positions : ndarray of int or slice
@@ -246,7 +251,7 @@ class TableSource(ABC):
             If records have no places that no other record changes.
         """
         if self.groups is not None:
-            raise ValueError(NO_PLACES_OF_USERS)
+            return self._in_slots(self.groups, positions)
         if self.has_fixed_order:
             other = self._copied()
         elif self.is_permutable:
@@ -259,6 +264,19 @@ class TableSource(ABC):
         other._places = whole.taking(positions)
         other.n_samples = len(other._places)
         return other
+
+    def _in_slots(self, ids: str, positions: NDArray[np.int64] | slice) -> Self:
+        other = self._copied()
+        own = self._slots
+        whole = Slots.all(ids, self._n_declared) if own is None else own
+        other._slots = whole.taking(positions)
+        other.n_samples = len(other._slots)
+        return other
+
+    @property
+    def crowding(self) -> float:
+        """How many times `n_samples` there may be at most; 1 but of parts of users."""
+        return self._n_declared / self.n_samples if self._slots is not None else 1.0
 
     def permuted(self, key: str) -> Self:
         """The same source in the order of a keyed permutation of its records' ids.
@@ -318,10 +336,15 @@ class TableSource(ABC):
         self, reading: Reading, also: tuple[str, ...] = ()
     ) -> Iterator[tuple[Any, NDArray[np.bool_], Any]]:
         """One pass: rows after all steps, which are records, and other columns."""
-        names = names_of(reading, also)
         (session,) = self._reads
-        batches = session.counted(Batch.of(self._scan(names), self.batch_size))
-        some = batches if self._places is None else self._places.of(batches)
+        if self._slots is not None:
+            also = (*also, self._slots.ids)
+        scanned = self._scan(names_of(reading, also))
+        some = session.counted(Batch.of(scanned, self.batch_size))
+        if self._places is not None:
+            some = self._places.of(some)
+        if self._slots is not None:
+            some = self._slots.of(some, self.users)
         yield from rows_of(some, reading, self._steps)
 
     @property

@@ -18,16 +18,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp._floats import FloatArray, IntArray
+from skdp._id_numbers import number_of
 from skdp.data import MOST_ROWS_OF_A_USER, places_of_own
 from skdp.exceptions import SourceError
 from skdp.io._arrow import arrow, as_bytes, cells, is_exact, kind_of, numbers
 from skdp.queries._user_scores import places_of_users
-
-NO_PLACES_OF_USERS = (
-    "The rows of a source of users cannot be divided or put in an order: how many rows "
-    "a user has is private. Got a source with groups=. Leave groups out to protect "
-    "records, or read the table into memory and pass ids to fit."
-)
 
 
 def check_groups(dtype: Any, name: str) -> None:
@@ -104,6 +99,15 @@ class UserIds:
         if (known < 0).any():
             raise SourceError("Some users were not there before.")
         return known
+
+    def slots(self, n_slots: int) -> IntArray:
+        """Of each user one of so many, by the id alone."""
+        return np.asarray(self._numbers % np.uint64(n_slots), dtype=np.int64)
+
+    @cached_property
+    def _numbers(self) -> NDArray[np.uint64]:
+        own = map(number_of, self._index.tolist())
+        return np.fromiter(own, dtype=np.uint64, count=self.n_users)
 
     @cached_property
     def places(self) -> IntArray:

@@ -16,7 +16,7 @@ from skdp._base import PrivateEstimator
 from skdp._floats import FloatArray
 from skdp._forecast import Forecast, Signal, relaxed, warn_of_noise
 from skdp._output import in_dtype
-from skdp._users import UsersToFit
+from skdp._users import UsersToFit, users_to_fit
 from skdp._validation import check_data_norm, check_real
 from skdp.data import Centring, Source
 from skdp.io._rows import StreamRows, records
@@ -67,10 +67,9 @@ _PATHS = ("coef_path_", "intercept_path_")
 
 
 def n_units(X: Any, users: UsersToFit | None, n_parts: int | None = None) -> int:
-    """How many records there are, in all parts of a stream, or users; public."""
-    if users is not None:
-        return users.n_users
-    return int(X.shape[0]) * (n_parts or 1)
+    """How many records or users there are, in all parts of a stream; public."""
+    n_at_hand = int(X.shape[0]) if users is None else users.n_users
+    return n_at_hand * (n_parts or 1)
 
 
 def _source(X: Any, y: Any, users: UsersToFit | None, budget: Budget) -> Source:
@@ -312,10 +311,12 @@ class DPEstimator(TakesSources, PrivateEstimator):
             objective = replace(
                 objective,
                 holds_rows=False,
-                # Parts have an order, whatever that of their records.
-                is_ordered=X.table.has_fixed_order or n_parts is not None,
+                is_ordered=X.table.has_fixed_order,
                 is_permutable=X.table.is_permutable,
             )
+        if n_parts is not None or users is not None:
+            # Parts have an order, whatever that of their records, and users have none.
+            objective = replace(objective, is_ordered=n_parts is not None)
         chosen = self._preconditioned(X, objective, budget)
         if chosen is None:
             chosen = choose_solver(
@@ -367,27 +368,22 @@ class DPEstimator(TakesSources, PrivateEstimator):
         Progress(name, bool(self.verbose)).step(stream.n_taken, stream.n_parts)
         return solution
 
-    def _next_part(self, X: Any, y: Any) -> None:
+    def _next_part(self, X: Any, y: Any, groups: Any) -> None:
         """Begin a stream, or go on with it by one part."""
         budget = self._check_privacy_params()
-        if self.privacy_unit != "record":
-            raise ValueError(
-                "The 'privacy_unit' parameter must be 'record' for partial_fit: a user "
-                f"may have rows in several parts. Got {self.privacy_unit!r}. Use fit "
-                "with all rows."
-            )
         stream = open_stream(self)
         if stream is None:
-            self._begin(X, y, n_parts_of(self, budget))
+            self._begin(X, y, groups, n_parts_of(self, budget))
             return
         check_unchanged(self, stream.begun_with)
+        users = users_to_fit(self, X, groups, budget)
         X = rows_of_part(self, X)
         y = self._targets_of_part(X, y)
         dtype, X = X.dtype, X.encoded() if isinstance(X, _DECLARED) else X
-        solution = self._after(stream, records(X, y), budget)
+        solution = self._after(stream, _source(X, y, users, budget), budget)
         self._keep_weights(solution, stream.objective, dtype)
 
-    def _begin(self, X: Any, y: Any, n_parts: int) -> None:
+    def _begin(self, X: Any, y: Any, groups: Any, n_parts: int) -> None:
         """Fit to the first part of a stream."""
         raise NotImplementedError  # a sparse model has no solver that takes parts
 
@@ -450,6 +446,7 @@ class DPEstimator(TakesSources, PrivateEstimator):
     ) -> PrivacyRecord:
         """The record of a solver, or of the optimum without one."""
         solver = chosen.solver if chosen is not None else None
+        assumed_of_solver = solver.assumed_public(objective) if solver else ()
         return self._record_of(
             answers,
             budget,
@@ -466,6 +463,6 @@ class DPEstimator(TakesSources, PrivateEstimator):
                 None if objective.n_nonzero is None else objective.entry_bound
             ),
             n_nonzero_coefs=objective.n_nonzero,
-            assumed_public=assumed_public + (solver.assumed_public if solver else ()),
+            assumed_public=assumed_public + assumed_of_solver,
             warnings=notes,
         )

@@ -79,24 +79,32 @@ class LinearClassifier(ClassifierMixin, DPEstimator):
 
     # scikit-learn has no types.
     @available_if(takes_parts)  # type: ignore[untyped-decorator]
-    def partial_fit(self, X: Any, y: Any = None, classes: Any = None) -> Self:
+    def partial_fit(
+        self, X: Any, y: Any = None, classes: Any = None, groups: Any = None
+    ) -> Self:
         """Go on with a stream by one part more, or begin one.
 
         With ``solver="ftrl"``. The first part books the whole stream, at the declared
         epsilon and delta; every later one is free, and is noted down in the ledger.
-        The model after each part is released. No record may be in two parts: that is
-        assumed, not checked, and a repeated part costs its records as much again.
+        The model after each part is released. No record may be in two parts, and with
+        ``privacy_unit="user"`` no user: that is assumed, not checked, and a repeated
+        part costs its records as much again.
         What the stream must remember is private: it is in no attribute, copy, clone or
         pickle of this object, and none of them can go on.
 
         Parameters
         ----------
         X : array-like, CSR, data frame or source of shape (n_samples, n_features)
-            The first part has as many records as any; their number is public.
+            The first part has as many records, or users, as any; their number is
+            public.
         y : array-like of shape (n_samples,)
+            Left out with a source, which has its target.
         classes : array-like or None, default=None
             All labels of the stream, at its first part, if `classes` was not given to
             the constructor.
+        groups : array-like of shape (n_samples,) or None, default=None
+            With ``privacy_unit="user"`` whose each row of the part is, as in `fit`.
+            Left out with a source, which names the column of ids.
 
         Returns
         -------
@@ -116,15 +124,15 @@ class LinearClassifier(ClassifierMixin, DPEstimator):
             From the ledger, at the first part. Nothing was read or spent.
         """
         with one_part(self), self._all_or_nothing(), self._labelled(classes):
-            return fit_through(self, X, y, lambda: self._next_part(X, y))
+            return fit_through(self, X, y, lambda: self._next_part(X, y, groups))
 
-    def _begin(self, X: Any, y: Any, n_parts: int) -> None:
+    def _begin(self, X: Any, y: Any, groups: Any, n_parts: int) -> None:
         if self.classes is None:
             raise ValueError(
                 "The 'classes' parameter must be declared for a stream: a later part "
                 "may have other labels than the first one. Got None. Pass all labels."
             )
-        self._fit(X, y, n_parts=n_parts)
+        self._fit(X, y, groups=groups, n_parts=n_parts)
 
     def _targets_of_part(self, X: Any, y: Any) -> Any:
         check_same_labels(self)

@@ -15,6 +15,7 @@ from skdp.model_selection._method import (
     Choice,
     Method,
     SearchFacts,
+    best_of,
     deviation,
     scores_of,
     strength,
@@ -163,7 +164,7 @@ class Composition(Method):
         query = scores_of(job.known(trials), facts)
         released = answers.ask(query).value.reshape(len(trials), -1)
         scores = np.array([job.scorer.score(row, scored) for row in released])
-        best = int(np.argmax(scores))
+        best = best_of(released, scores, facts)
         rows = None if self.tuning_fraction is None else order[trained + scored :]
         finals = [candidate.prepared[1] for candidate in candidates]
         model = job.fit_one(finals, best, rows)

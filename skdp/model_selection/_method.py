@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp._configured import Configured, Given
+from skdp._floats import FloatArray
 from skdp.model_selection._candidates import Candidate, Need
 from skdp.model_selection._scoring_base import PrivateScoring
 from skdp.model_selection._trial import Job
@@ -144,6 +145,24 @@ def deviation(
     """Standard deviation of one of `count` noisy scores, over the score's range."""
     sensitivity = scores_of(range(count), facts).bound().under(facts.adjacency)
     return sensitivity * facts.law.deviation(multiplier, count) / n_scored
+
+
+def best_of(
+    released: Sequence[FloatArray] | FloatArray,
+    scores: Sequence[float] | FloatArray,
+    facts: SearchFacts,
+) -> int:
+    """The first trial of the best score; of equal scores, of the best sum.
+
+    Scores are cut at the ends of their range: noise, or more users in a part than it
+    has room for, may bring several sums beyond.
+    """
+    is_sum = facts.scorer.is_single
+    told = [
+        (score, value[0] if is_sum else 0.0)
+        for score, value in zip(scores, released, strict=True)
+    ]
+    return max(range(len(told)), key=told.__getitem__)
 
 
 def validation_size(facts: SearchFacts, n_samples: int, default: float) -> int:

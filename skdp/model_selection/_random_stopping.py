@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, Literal, Self
 
-import numpy as np
-
 from skdp._configured import Checks, Given
 from skdp._validation import check_bool, check_choice, check_count, check_real
 from skdp.exceptions import Refused
@@ -16,6 +14,7 @@ from skdp.model_selection._method import (
     Choice,
     Method,
     SearchFacts,
+    best_of,
     deviation,
     scores_of,
     strength,
@@ -151,7 +150,8 @@ class RandomStopping(Method):
         if not tried:
             return Choice(0, None, job.scorer.lowest)
         queries = [scores_of([trial.number], facts) for trial in tried]
-        scores = [job.scorer.score(answers.ask(q).value, scored) for q in queries]
+        released = [answers.ask(query).value for query in queries]
+        scores = [job.scorer.score(value, scored) for value in released]
         # The first among equals: trials are exchangeable.
-        best = int(np.argmax(scores))
+        best = best_of(released, scores, facts)
         return Choice(int(picked[best]), tried[best].model, scores[best])

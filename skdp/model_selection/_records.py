@@ -10,13 +10,20 @@ from numpy.typing import NDArray
 
 from skdp._floats import IntArray
 from skdp._rows import copied, count_rows, rows_at
-from skdp._users import Users
+from skdp._users import Users, UsersElsewhere, UsersToFit
 from skdp.data import Table
-from skdp.io._scores import SourceScores
+from skdp.io._scores import SourceScores, SourceUsers
 from skdp.io._table_source import TableSource
+from skdp.model_selection._regression_scoring import R2
+from skdp.model_selection._scoring_base import PrivateScoring
 from skdp.model_selection._user_table import UserTable
 from skdp.pipeline._users import fitted_to_users
 from skdp.pipeline._walk import says_its_privacy
+
+# Of the users of a source, the share that a part to be fitted to must have at least:
+# sums whose units are made for so many are exact for all of them (docs/proofs/users.md,
+# Lemma 6).
+LEAST_PART = 0.6
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,13 +34,13 @@ class Records:
     ----------
     X : array-like, CSR, data frame or source
     y : array-like, or None with a source
-    users : Users or None, default=None
+    users : UsersToFit or None, default=None
         Whose the rows are, if users are what is counted and divided.
     """
 
     X: Any
     y: Any
-    users: Users | None = None
+    users: UsersToFit | None = None
 
     @property
     def n_samples(self) -> int:
@@ -43,12 +50,12 @@ class Records:
     def at(self, numbers: IntArray) -> Records:
         """Some records, by numbers that were drawn without regard to them.
 
-        Rows of users stay in the order of the table.
+        Rows of users stay in the order of the table. Of a source numbers are slots,
+        which have any number of users (`skdp.io._slots`).
         """
-        if self.users is None:
-            return self._rows(numbers)
-        rows, users = self.users.part(numbers)
-        return self._rows(rows, users)
+        if isinstance(self.users, Users):
+            return self._rows(*self.users.part(numbers))
+        return self._rows(numbers, self._as_many(len(numbers)))
 
     def some(self, size: int) -> Records:
         """What stands for `size` records in a rehearsal, which reads none.
@@ -56,8 +63,6 @@ class Records:
         Rows are as far apart as can be: of ratings sorted by user, the first few would
         be one user's. In a rehearsal of users each row stands for one.
         """
-        if self.users is None:
-            return self._shown(size, size)
         return self._shown(size, min(size, count_rows(self.X)))
 
     def part(self, size: int) -> Records:
@@ -66,31 +71,53 @@ class Records:
         Of users no more rows than such a part may have, however they are divided: what
         a step refuses for want of rows is refused before anything is paid for.
         """
-        if self.users is None:
-            return self.some(size)
-        return self._shown(size, min(size, self._fewest_rows(size)))
+        if isinstance(self.users, Users):
+            return self._shown(size, min(size, self._fewest_rows(self.users, size)))
+        return self.some(size)
 
     def _shown(self, size: int, n_shown: int) -> Records:
         n_rows = count_rows(self.X)
         chosen = np.arange(n_shown) * n_rows // n_shown
+        if isinstance(self.users, Users):
+            return self._rows(chosen, Users(size, np.arange(n_shown)))
         rows = slice(size) if 2 * size >= n_rows else chosen
-        if self.users is None:
-            return self._rows(rows)
-        return self._rows(chosen, Users(size, np.arange(n_shown)))
+        return self._rows(rows, self._as_many(size))
+
+    def _as_many(self, size: int) -> UsersElsewhere | None:
+        return None if self.users is None else UsersElsewhere(size)
 
     def check_parts(self, smallest: int) -> None:
         """Raise if a part of so many records might be without rows.
+
+        Or, of users of a source, if it has room for too few of them.
 
         Parameters
         ----------
         smallest : int
             Of the parts that candidates are fitted to.
         """
-        if self.users is not None and not self._fewest_rows(smallest):
+        users = self.users
+        if isinstance(users, Users) and not self._fewest_rows(users, smallest):
             raise ValueError(
                 "A search must have rows of users in each of its parts, however they "
                 "are divided. Got too many users without rows. Declare fewer of them, "
                 "or use fewer candidates."
+            )
+        if isinstance(users, UsersElsewhere) and smallest < LEAST_PART * users.n_users:
+            raise ValueError(
+                "The fits of a search of a source of users must be to at least "
+                f"{LEAST_PART:.0%} of the declared users each. Got {smallest} of "
+                f"{users.n_users}. Use method='composition' or 'random_stopping' "
+                "without tuning_fraction, and a smaller validation_fraction."
+            )
+
+    def check_scored(self, scorer: PrivateScoring) -> None:
+        """Raise if a score takes a number of users that nobody knows."""
+        if isinstance(self.users, UsersElsewhere) and isinstance(scorer, R2):
+            raise ValueError(
+                "The 'scoring' parameter must be a score that does not follow from how "
+                "many users are scored, in a search of a source of users. Got 'r2'. "
+                "Use 'neg_mean_squared_error', which ranks alike."
             )
 
     def fitted(self, model: Any) -> Any:
@@ -98,25 +125,27 @@ class Records:
         X, y = self.X, self.y
         if not says_its_privacy(model):  # no estimator of skdp does
             X, y = copied(X), copied(y)
-        if self.users is None:
+        if not isinstance(self.users, Users):  # a source names the column of ids
             return model.fit(X, y)
         return fitted_to_users(model, X, y, self.users.ids)
 
     def scored(self) -> Table | UserTable | SourceScores:
         """What says what models are worth on these records."""
-        if self.users is not None:
+        if isinstance(self.users, Users):
             return UserTable(self.X, self.y, self.users)
+        if self.users is not None:
+            return SourceUsers(self.X)
         if isinstance(self.X, TableSource):
             return SourceScores(self.X)
         return Table(self.X, self.y)
 
-    def _fewest_rows(self, size: int) -> int:
+    @staticmethod
+    def _fewest_rows(users: Users, size: int) -> int:
         """Of any so many users together. Private."""
-        assert self.users is not None
-        counts = np.bincount(self.users.codes, minlength=self.users.n_users)
+        counts = np.bincount(users.codes, minlength=users.n_users)
         return int(np.sort(counts)[:size].sum())
 
     def _rows(
-        self, rows: slice | NDArray[np.int64], users: Users | None = None
+        self, rows: slice | NDArray[np.int64], users: UsersToFit | None
     ) -> Records:
         return Records(rows_at(self.X, rows), rows_at(self.y, rows), users)

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdp._base import PrivateEstimator, public_of_tables
 from skdp._input import check_indexable
 from skdp._quiet import warn
-from skdp._users import users_in_memory
+from skdp._users import users_of_release
 from skdp._validation import check_n_jobs, check_real
 from skdp.exceptions import PublicLabelsWarning, TuningCostWarning
 from skdp.io._places import NO_PLACES
@@ -116,13 +116,15 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
         Parameters
         ----------
         X : array-like, CSR, data frame or source of shape (n_samples, n_features)
-            What `estimator` accepts. A source must have a fixed order: its records are
-            divided by their places. Each fit reads it anew.
+            What `estimator` accepts. A source of records must have a fixed order, since
+            they are divided by their places; users are divided by their ids. Each fit
+            reads it anew.
         y : array-like of shape (n_samples,)
             Left out with a source, which has its target.
         groups : array-like of shape (n_samples,) or None, default=None
             Ids of users, with ``privacy_unit="user"`` and only then; handed on to each
-            private step, wherever in `estimator` it is. Private.
+            private step, wherever in `estimator` it is. Private. Left out with a
+            source, which names the column of ids.
 
         Returns
         -------
@@ -156,23 +158,19 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
 
     def _check_source(self, X: TableSource) -> None:
         check_n_jobs(self.n_jobs)
-        if X.groups is not None:
-            raise ValueError(
-                "The source of a search must be without groups=. Got one of users. "
-                "Read the table into memory and pass groups=ids for a search of users."
-            )
         if self.n_jobs not in (None, 1):
             raise ValueError(
                 "The 'n_jobs' parameter must be None or 1 with a source, which is read "
                 f"by one fit at a time. Got {self.n_jobs!r}."
             )
-        if not (X.has_fixed_order or X.is_permutable):
+        is_divisible = X.has_fixed_order or X.is_permutable
+        if self.privacy_unit == "record" and X.groups is None and not is_divisible:
             raise ValueError(NO_PLACES)
 
     def _fit(self, X: Any, y: Any, groups: Any, n_jobs: int | None) -> Self:
         # Parameters are checked before a seed is taken.
         budget = self._check_privacy_params()
-        records = Records(X, y, users_in_memory(self, X, groups, budget))
+        records = Records(X, y, users_of_release(self, X, groups, budget))
         door = self._door(budget)
         plan = self._plan(records, door)
         method, facts = plan.chosen.method, plan.facts
@@ -219,6 +217,7 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
             relation,
         )
         scorers = [self._scorer(x) for x in accepted.stand_ins]
+        records.check_scored(scorers[0])
         facts = SearchFacts(
             n_samples=n_samples,
             n_candidates=len(grid),

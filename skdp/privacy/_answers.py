@@ -74,12 +74,13 @@ class Grant:
     """An event on the books, and the noise it was declared with; public.
 
     `noise_multiplier` is the plan's, 0.0 without noise; `relation` is that of
-    neighbours.
+    neighbours. There may be `crowding` times as many records as the plan was made for.
     """
 
     event: Event
     noise_multiplier: float
     relation: Relation
+    crowding: float = 1.0
 
 
 class Answers(ABC):
@@ -183,7 +184,8 @@ class Answers(ABC):
         if not isinstance(part, Part):
             raise TypeError(f"Line {line} of the plan must be a part. Got {part!r}.")
         self._take(line)
-        grant = Grant(self.event, part.multiplier(self.noise_multiplier), self.relation)
+        multiplier = part.multiplier(self.noise_multiplier)
+        grant = replace(self._grant, noise_multiplier=multiplier)
         self._parts.append(self._sub(part.plan, view, grant))
         return self._parts[-1]
 
@@ -199,7 +201,7 @@ class Answers(ABC):
     def expected(self, query: Query, line: int = 0) -> Released:
         """What is public of an answer beforehand: its noise, with zeros for numbers."""
         asked, law = self._of_noise(line)
-        bound = self._bound(query, asked) + query.slack(self._layout(asked))
+        bound = self._bound(query, asked) + self._slack(query, self._layout(asked))
         return self._scaled(np.zeros(query.shape), asked, law, bound)
 
     def noise_alone(self, seed: int) -> NoiseAlone:
@@ -277,6 +279,10 @@ class Answers(ABC):
             f"L{bound.norm:g}. Use a law for it. Nothing was read."
         )
 
+    def _slack(self, query: Query, layout: Layout) -> float:
+        """What floating point adds, at most in proportion to the number of records."""
+        return self._grant.crowding * query.slack(layout)
+
     def _scaled(
         self, value: FloatArray, line: Line, law: NoiseLaw, bound: float
     ) -> Released:
@@ -335,7 +341,8 @@ class LocalAnswers(Answers):
         if self._part_sums is None:
             self._part_sums = PartSums(sample, self._source)
         part = self._part_sums.part()
-        bound = self._bound(query, line) + query.slack(_layout_of(part, self.relation))
+        layout = _layout_of(part, self.relation)
+        bound = self._bound(query, line) + self._slack(query, layout)
         exact = self._part_sums.weighted(query, bound)
         multiplier = line.multiplier(self.noise_multiplier)
         joint = sample.on_grid(law, multiplier, exact.size)
@@ -413,9 +420,9 @@ class LocalAnswers(Answers):
         bound, rows, n = self._bound(query, line), None, self._source.n_samples
         if isinstance(line.sample, Buckets):
             bucket = self._next_bucket(line.sample)
-            bound += query.slack(Layout(bucket.largest_block))
+            bound += self._slack(query, Layout(bucket.largest_block))
             return query.total(query.open(bucket), None), bound
-        bound += query.slack(self._layout(line))
+        bound += self._slack(query, self._layout(line))
         if isinstance(line.sample, Poisson):
             rows = self._noise.poisson_sample(n, line.sample.rate)
         if isinstance(line.sample, Batch):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, Protocol
 
-from skdp.data import holds_users
+from skdp.data import crowding, holds_users
 from skdp.exceptions import PlanUsedUpError
 from skdp.privacy._accounting import Budget, calibrate
 from skdp.privacy._adjacency import Relation, is_of_users
@@ -184,14 +184,14 @@ class Door:
             # A trial's search has paid for it.
             if not isinstance(self._ledger, Allowance):
                 owners.books(event, self._budget.delta, self._ledger)
-            grant = Grant(event, multiplier, self.relation)
+            grant = Grant(event, multiplier, self.relation, crowding(source))
             return RehearsedShares(plan, source, grant, owners)
         if self._ledger is not None:
             self._ledger.commit(
                 event, adjacency=self.relation, budget=self._budget, label=label
             )
         self._is_open = False
-        grant = Grant(event, multiplier, self.relation)
+        grant = Grant(event, multiplier, self.relation, crowding(source))
         if notes_only:
             if plan is None:
                 return NoiselessRehearsal(_NOTHING, source, grant)

@@ -210,6 +210,12 @@ class Parts(Buckets):
         """Noise in a sum of all answers over what one look at all records has."""
         return self.joint * prefix_spread(self.times, self.band) / self.asks
 
+    def event(
+        self, law: NoiseLaw, multiplier: float, times: int, relation: Relation
+    ) -> Event:
+        # Of users too, whose parts arrive: a table of theirs is not cut (`parts_of`).
+        return law.event(multiplier)
+
     def takes(self, law: NoiseLaw | Choices) -> bool:
         return isinstance(law, Gaussian)
 

@@ -104,7 +104,7 @@ class _OfShares(Answers):
         if whole_of(query) is None:
             raise Refused(_ROWS)
         bound = self._bound(query, line)
-        charged = bound + query.slack(self._layout(line))
+        charged = bound + self._slack(query, self._layout(line))
         multiplier = line.multiplier(self.noise_multiplier)
         scale = law.scale(charged, multiplier, math.prod(query.shape), line.is_fine)
         if not share_ratio(scale, self._owners.n_honest) >= _FEWEST_STEPS:

@@ -93,6 +93,11 @@ class Solver(Configured, ABC):
                 f"{me} needs all rows in memory, and a source gives them block by "
                 "block. Use solver='auto', or read the table into memory."
             )
+        if is_of_users(objective.adjacency) and not cls.takes_users:
+            raise Refused(
+                f"{me} has a proof for privacy_unit='record' only. Use solver='auto', "
+                "or leave out ids and privacy_unit."
+            )
         if cls.needs_order and not objective.is_ordered:
             raise Refused(
                 f"{me} depends on an order of records that no record may change, and "
@@ -104,11 +109,6 @@ class Solver(Configured, ABC):
                 f"{me} goes through the records in an order of their ids, and the "
                 "source has none. Use an SqlSource with record_id=, solver='auto', or "
                 "read the table into memory."
-            )
-        if is_of_users(objective.adjacency) and not cls.takes_users:
-            raise Refused(
-                f"{me} has a proof for privacy_unit='record' only. Use solver='auto', "
-                "or leave out ids and privacy_unit."
             )
         if not (objective.loss.is_convex or cls.takes_nonconvex):
             raise Refused(
@@ -165,8 +165,7 @@ class Solver(Configured, ABC):
         """Its key for the record and the books."""
         return self.key
 
-    @property
-    def assumed_public(self) -> tuple[str, ...]:
+    def assumed_public(self, objective: LinearObjective) -> tuple[str, ...]:
         """What the guarantee takes as public beside the objective, for the record."""
         return ()
 

@@ -19,8 +19,10 @@ import numpy as np
 
 from skdp._configured import Checks, Given
 from skdp._validation import check_count
+from skdp.exceptions import Refused
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
+from skdp.privacy._adjacency import is_of_users
 from skdp.privacy._answers import Answers
 from skdp.privacy._gaussian import gaussian_mu
 from skdp.privacy._plan import Line, Parts, Plan
@@ -48,7 +50,8 @@ class FTRL(Descent):
     in (``docs/proofs/ftrl.md``). That no record is in two parts is taken as given.
     Sums of parts before, which later answers are weighted with, are held where the
     records are answered about, and never stored: a stream whose process ends is over.
-    Unit of privacy: one record.
+    Unit of privacy: one record; of a stream of users one user, whose rows are all in
+    one part.
 
     Utility
     -------
@@ -86,6 +89,7 @@ class FTRL(Descent):
     is_pure: ClassVar[bool] = False
     takes_nonconvex: ClassVar[bool] = True
     needs_order: ClassVar[bool] = True
+    takes_users: ClassVar[bool] = True
     is_recommended: ClassVar[bool] = False
     checks: ClassVar[Checks] = {
         **Descent.checks,
@@ -97,6 +101,16 @@ class FTRL(Descent):
     n_parts: int = N_PARTS
     steps_per_part: int
     band: int = _BAND
+
+    @classmethod
+    def check(cls, objective: LinearObjective, budget: Budget) -> None:
+        if is_of_users(objective.adjacency) and not objective.is_ordered:
+            raise Refused(
+                f"solver={cls.key!r} cuts a table by position, and users have none. "
+                "Use partial_fit with a part for each table of users, or "
+                "solver='noisy_gd'."
+            )
+        super().check(objective, budget)
 
     @classmethod
     def planned(cls, given: Given, objective: LinearObjective, budget: Budget) -> Self:
@@ -127,11 +141,11 @@ class FTRL(Descent):
     def mechanism(self) -> str:
         return "Gaussian noise on weighted sums over disjoint parts of records"
 
-    @property
-    def assumed_public(self) -> tuple[str, ...]:
+    def assumed_public(self, objective: LinearObjective) -> tuple[str, ...]:
+        unit = "user" if is_of_users(objective.adjacency) else "record"
         return (
-            "number of parts, and of records in each",
-            "that no record is in two parts",
+            f"number of parts, and of {unit}s in each",
+            f"that no {unit} is in two parts",
         )
 
     def parts(self, objective: LinearObjective) -> Parts:

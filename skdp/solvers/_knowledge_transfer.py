@@ -144,8 +144,7 @@ default="isotropic"
             params["public_rows"] = asdict(self.public_rows)
         return params
 
-    @property
-    def assumed_public(self) -> tuple[str, ...]:
+    def assumed_public(self, objective: LinearObjective) -> tuple[str, ...]:
         return ("public_rows",) if isinstance(self.public_rows, PublicRows) else ()
 
     @property

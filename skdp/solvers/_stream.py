@@ -18,6 +18,7 @@ from skdp.data import Arriving
 from skdp.exceptions import Refused, StreamOverError
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
+from skdp.privacy._adjacency import is_of_users
 from skdp.privacy._answers import Answers
 from skdp.privacy._audited import auditor_now
 from skdp.privacy._door import Door, Ledger
@@ -94,8 +95,9 @@ class Stream:
                 "which is another release. Nothing was read."
             )
         if n_samples > self.part_size:
+            units = "users" if is_of_users(self.objective.adjacency) else "records"
             raise ValueError(
-                "A part of a stream must have at most as many records as the first "
+                f"A part of a stream must have at most as many {units} as the first "
                 f"one, {self.part_size}. Got {n_samples}. Give what is left over with "
                 "the next part. Nothing was read."
             )

@@ -55,7 +55,9 @@ def as_tables(pair, **facts):
 
 
 def test_these_solvers_take_users():
-    assert sorted(TAKES_USERS) == sorted([*OF_GRADIENTS, *OF_FEATURES, "adassp"])
+    # Of streams alone; audited part by part in tests/io/test_streams_of_users.py.
+    others = ("adassp", "ftrl")
+    assert sorted(TAKES_USERS) == sorted([*OF_GRADIENTS, *OF_FEATURES, *others])
 
 
 def test_these_queries_state_bounds_of_users():

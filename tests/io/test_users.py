@@ -711,7 +711,6 @@ def test_sources_of_users_and_models_of_records_do_not_meet(tmp_path):
         DPStandardScaler(bounds=(-2, 2)),
         DPGradientBoostingClassifier(1.0, columns=COLUMNS, classes=[0, 1]),
         DPGridSearchCV(DPLogisticRegression(classes=[0, 1]), {"C": [1.0, 2.0]}),
-        DPGridSearchCV(clone(of_records), {"C": [1.0, 2.0]}, privacy_unit="user"),
     ]
     for model in others:
         with pytest.raises(ValueError, match=r"groups=|groups out"):
@@ -723,16 +722,11 @@ def test_sources_of_users_and_models_of_records_do_not_meet(tmp_path):
     stream.partial_fit(half)
     with pytest.raises(ValueError, match="without groups="):
         stream.partial_fit(users)
-    by_user = clone(stream).set_params(privacy_unit="user")
-    with pytest.raises(ValueError, match="'record' for partial_fit"):
-        by_user.partial_fit(users)
     with pytest.raises(ValueError, match="without groups="):
         describe(users, COLUMNS, epsilon=1.0)
     model = clone(MODEL).fit(users)
     with pytest.raises(ValueError, match="without groups="):
         private_score(model, users, epsilon=1.0)
-    with pytest.raises(ValueError, match="how many rows a user has is private"):
-        users.taking(np.arange(3))
     assert model.predict(users).shape == (len(frame),)
     assert model.score(users) == model.score(rows)
 
