@@ -251,12 +251,15 @@ class Shares:
     name: str
     kept: Kept | None
 
-    def of(self, rows: Rows) -> FloatArray:
+    def codes(self, rows: Rows) -> IntArray:
+        """The number of each row's user; `n_users` of nobody."""
+        return self.users.codes(rows.columns.column(self.name))
+
+    def of(self, rows: Rows, codes: IntArray) -> FloatArray:
         """Of each row 1 over those that count of its user, or 0.
 
         Null records are among a user's rows, and count nothing.
         """
-        codes = self.users.codes(rows.columns.column(self.name))
         counts = self.users.counts[codes]
         shares = 1 / np.clip(counts, 1, MOST_ROWS_OF_A_USER)
         shares[~rows.is_present | (counts == 0)] = 0.0
