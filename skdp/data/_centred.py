@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -198,8 +198,9 @@ class CentredRows:
         return np.minimum(self.lengths * self.factor, 1.0)
 
     def made(self) -> FloatArray:
-        """The rows themselves, of rows that are not held by way of states."""
-        X = self.X.toarray() if issparse(self.X) else self.X
+        """The rows themselves, each computed by itself."""
+        X = self.X.states @ self.X.basis if isinstance(self.X, StateRows) else self.X
+        X = X.toarray() if issparse(X) else X
         return np.asarray((X - self.centre) * self.factor[:, None])
 
     def __matmul__(self, weights: FloatArray) -> FloatArray:
@@ -284,7 +285,7 @@ class CentredSource:
     def _read(self) -> Iterator[Block]:
         for block in self._source.blocks():
             y = block.y if self._targets is None else self._targets.of(block.y)
-            yield Block(self._centred(block.X), y, block.present)
+            yield replace(block, X=self._centred(block.X), y=y)
 
     def _centred(self, X: Any) -> CentredRows:
         return self._centring.of(_gridded(self._encode(X)))

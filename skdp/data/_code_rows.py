@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -221,4 +221,4 @@ class CodeSource:
 
     def _shown(self, block: Block) -> Block:
         y = block.y if self._targets is None else self._targets.of(block.y)
-        return Block(CodeRows(block.X, self._basis), y, block.present)
+        return replace(block, X=CodeRows(block.X, self._basis), y=y)

@@ -25,11 +25,14 @@ class Block:
         False marks the null record, which contributes exactly 0 to every sum.
         None means that all records are present. Numbers are shares in [0, 1] with which
         rows of users count (`UserSource`).
+    users : ndarray of int of shape (n_rows,) or None, default=None
+        Whose rows they are, from 0, where rows of a user are to be added up.
     """
 
     X: Any
     y: FloatArray
     present: NDArray[Any] | None = None
+    users: IntArray | None = None
 
 
 class Source(Protocol):

@@ -81,7 +81,8 @@ class UserSource(MemorySource):
         X = vstack(rows, format="csr") if issparse(rows[0]) else np.concatenate(rows)
         y = np.concatenate([block.y for block in blocks])
         shares = np.concatenate([block.present for block in blocks])
-        users: IntArray | None = getattr(source, "users", None)
+        whose = [block.users for block in blocks if block.users is not None]
+        users = np.concatenate(whose) if whose else None
         return cls(X, y, shares, source.n_samples, users)
 
     def __init__(
@@ -106,4 +107,9 @@ class UserSource(MemorySource):
         )
 
     def blocks(self) -> Iterator[Block]:
-        yield from self._blocks_of(self._n_rows)
+        start = 0
+        for block in self._blocks_of(self._n_rows):
+            own = slice(start, start + len(block.y))
+            users = None if self.users is None else self.users[own]
+            yield replace(block, users=users)
+            start = own.stop

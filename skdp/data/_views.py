@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -39,7 +40,6 @@ class _View(ABC):
         self.is_row_major = source.is_row_major
         self.is_stable, self.holds_rows = is_stable(source), holds_rows(source)
         self.is_of_users, self.crowding = holds_users(source), crowding(source)
-        self.users = getattr(source, "users", None)
         self.amplification = getattr(source, "amplification", 1.0)
         self.cells = getattr(source, "cells", 0)
 
@@ -77,7 +77,7 @@ class _View(ABC):
         self._source = source
 
     def _changed_block(self, block: Block) -> Block:
-        return Block(self._changed(block.X), block.y, block.present)
+        return replace(block, X=self._changed(block.X))
 
     @abstractmethod
     def _changed(self, X: Any) -> Any:
@@ -156,4 +156,4 @@ class TargetsScaled(_View):
         return X
 
     def _changed_block(self, block: Block) -> Block:
-        return Block(block.X, self._targets.of(block.y), block.present)
+        return replace(block, y=self._targets.of(block.y))

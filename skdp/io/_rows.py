@@ -160,8 +160,11 @@ class StreamSource:
         shares = None if table.groups is None else self._of_users(table.groups).anew()
         for found, is_present, columns in self._read():
             present: NDArray[Any] | None = None
+            users: IntArray | None = None
             if shares is not None:
-                present = shares.of(Rows(columns, is_present))
+                rows = Rows(columns, is_present)
+                users = shares.codes(rows)
+                present = shares.of(rows, users)
             encode, shown = self._rows.encode, self._rows.shown
             made, is_present = applied(encode, found, is_present, shown)
             X = as_rows(made, self._rows.dtype)
@@ -173,7 +176,7 @@ class StreamSource:
                 present = is_present
             else:
                 present[~is_present] = 0.0
-            yield Block(*_nulled(X, y, is_present), present)
+            yield Block(*_nulled(X, y, is_present), present, users)
 
     def _read(self) -> Passed:
         """One pass over rows as the table gives them."""

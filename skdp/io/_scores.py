@@ -155,7 +155,9 @@ class SourceUsers(SourceScores):
             users, name, self.X.has_fixed_order, lambda: _passed(self.X, model)
         ).anew()
         for read in _read(self.X, scorer, model):
-            codes, own = shares.with_codes(Rows(read.columns, read.is_present))
+            rows = Rows(read.columns, read.is_present)
+            codes = shares.codes(rows)
+            own = shares.of(rows, codes)
             own[~read.there] = 0.0
             places = users.places[codes]
             total += statistic_of_users(scorer, model, read.rows, read.y, own, places)

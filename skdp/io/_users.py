@@ -272,16 +272,15 @@ class Shares:
     name: str
     kept: Kept | None
 
-    def of(self, rows: Rows) -> FloatArray:
+    def codes(self, rows: Rows) -> IntArray:
+        """The number of each row's user; `n_users` of nobody."""
+        return self.users.codes(rows.columns.column(self.name))
+
+    def of(self, rows: Rows, codes: IntArray) -> FloatArray:
         """Of each row 1 over those that count of its user, or 0.
 
         Null records are among a user's rows, and count nothing.
         """
-        return self.with_codes(rows)[1]
-
-    def with_codes(self, rows: Rows) -> tuple[IntArray, FloatArray]:
-        """Whose each row is, and its share."""
-        codes = self.users.codes(rows.columns.column(self.name))
         counts = self.users.counts[codes]
         shares = 1 / np.clip(counts, 1, MOST_ROWS_OF_A_USER)
         shares[~rows.is_present | (counts == 0)] = 0.0
@@ -289,7 +288,7 @@ class Shares:
             places = many(counts)
             those = self.kept.those(codes[places], rows.at(places))
             shares[places[~those]] = 0.0
-        return codes, shares
+        return shares
 
 
 # What one pass over a source shows: rows, which are present, and columns as they came.

@@ -146,11 +146,6 @@ def _check_possible(
             f"{what} with a solver that asks more than sums of gradients. Got "
             f"solver={named.kind.key!r}. Use one of {keys}."
         )
-    if named is not None and named.given.get("user_clip") is not None:
-        raise Refused(
-            f"{what} with a 'user_clip': users' parts are added up of rows as they "
-            "come. Got both. Leave one of them out."
-        )
     if named is not None and not named.adds_in_squares:
         raise Refused(
             f"{what} with a solver whose noise is not Gaussian. Got "

@@ -141,6 +141,7 @@ class Kept(NamedTuple):
     sums: Any
     y: FloatArray
     present: NDArray[Any] | None
+    users: IntArray | None = None
 
     @property
     def n_bytes(self) -> int:
@@ -304,7 +305,9 @@ class ExactGradientSum:
 
     def _on_grid(self, block: Block) -> Kept:
         products = self._gridded(block.X)
-        return Kept(products, self._in_sums(products), block.y, block.present)
+        return Kept(
+            products, self._in_sums(products), block.y, block.present, block.users
+        )
 
     def _in_sums(self, products: Any) -> Any:
         """Rows as they are added up, of rows in products: the same here."""

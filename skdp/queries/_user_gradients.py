@@ -7,14 +7,15 @@ A user adds the sum over the own rows, whole numbers, shortened to the norm of
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from skdp._floats import FloatArray, IntArray
-from skdp.data import Source
+from skdp.data import CentredRows, Source
 from skdp.privacy._query import Bound
-from skdp.queries._exact_gradient import ExactGradientSum
+from skdp.queries._exact_gradient import ExactGradientSum, Kept
 from skdp.queries._exact_sums import WholeSum
 from skdp.queries._gradient import Gradient, Gradients
 from skdp.queries._grid import RESIDUAL_BITS, on_grid
@@ -76,13 +77,11 @@ class UserSum(ExactGradientSum):
 
     def __init__(self, source: Source, gradients: UserGradients) -> None:
         super().__init__(source, gradients.objective, gradients.residual_clip)
-        users: IntArray | None = getattr(source, "users", None)
-        if users is None:
-            raise TypeError(
-                "Users' parts must be of rows whose users are known. Got others."
-            )
-        self._users = users
         self._weight = gradients.intercept_weight * gradients.objective.fit_intercept
+
+    def _gridded(self, X: Any) -> Any:
+        # What is clipped is a vector of features, not of what they are made of.
+        return super()._gridded(X.made() if isinstance(X, CentredRows) else X)
 
     def clipped_sums(self, weights: FloatArray, most: float) -> Sums:
         """What the sum follows from, with users' parts of norm at most `most`."""
@@ -107,25 +106,37 @@ class UserSum(ExactGradientSum):
 
     def _parts(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Each user's sums of rows times residuals, and of residuals; whole."""
-        n, k, first = self._objective.n_samples, weights.shape[1], 0
+        n, k = self._objective.n_samples, weights.shape[1]
         of_features = np.zeros((n, self._objective.n_features, k))
         of_constant = np.zeros((n, k))
         for block in self._blocks(None):
             rows = block.products.in_double()
             residual = self._residual(rows, block, weights)
             units = self._units(residual, None, RESIDUAL_BITS)
-            users = self._users[first : first + len(units)]
-            first += len(units)
-            places = users, np.arange(len(users))
-            whose = csr_array((np.ones(len(users)), places), shape=(n, len(users)))
-            of_constant += whose @ units
+            users, whose = _users_of(block)
+            of_constant[users] += whose @ units
             for j, own in enumerate(units.T):
                 if issparse(rows.entries):
                     moved = rows.entries.multiply(own[:, None])
-                    of_features[:, :, j] += (whose @ csr_array(moved)).toarray()
+                    of_features[users, :, j] += (whose @ csr_array(moved)).toarray()
                 else:
-                    of_features[:, :, j] += whose @ (rows.entries * own[:, None])
+                    of_features[users, :, j] += whose @ (rows.entries * own[:, None])
         return of_features, of_constant
+
+
+def _users_of(block: Kept) -> tuple[IntArray, csr_array]:
+    """Users of a block's rows that count, and which rows are whose.
+
+    Of these alone, so that time does not grow with blocks times users.
+    """
+    if block.users is None or block.present is None:
+        raise TypeError(
+            "Users' parts must be of rows whose users are known. Got others."
+        )
+    rows = np.flatnonzero(block.present)
+    users, codes = np.unique(block.users[rows], return_inverse=True)
+    shape = len(users), len(block.present)
+    return users, csr_array((np.ones(len(rows)), (codes, rows)), shape)
 
 
 def _summed(parts: FloatArray) -> WholeSum:

@@ -117,7 +117,8 @@ class NoisyGD(Descent):
         clipped, as one vector, in units of the largest of one record. None: the mean of
         the user's gradients, without such a clip. More signal of users with several
         rows, for the noise of means, or up to twice as much where users are exchanged,
-        and for steps that follow other weights than means (``docs/users.md``).
+        and for steps that follow other weights than means (when to take which:
+        ``docs/users.md``).
 
     References
     ----------
@@ -176,11 +177,6 @@ class NoisyGD(Descent):
         if not is_of_users(objective.adjacency):
             raise Refused(
                 f"{me} needs privacy_unit='user'. Use user_clip=None, or hand on ids."
-            )
-        if not objective.holds_rows:
-            raise Refused(
-                f"{me} needs all rows in memory. Got a source. Use user_clip=None, or "
-                "read the table into memory."
             )
         size = objective.n_samples * objective.n_columns * objective.loss.n_outputs
         if size > _MOST_NUMBERS:

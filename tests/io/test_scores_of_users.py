@@ -400,14 +400,12 @@ def test_no_neighbour_tells_more_than_is_charged(name, adjacency, tmp_path):
     assert found > 0.3
 
 
-def shares_of_two_more(self, rows):
-    codes = self.users.codes(rows.columns.column(self.name))
-    return codes, rows.is_present / np.clip(self.users.counts[codes] - 2, 1, MOST)
+def shares_of_two_more(self, rows, codes):
+    return rows.is_present / np.clip(self.users.counts[codes] - 2, 1, MOST)
 
 
-def shares_of_others(self, rows):
-    codes = self.users.codes(rows.columns.column(self.name))
-    return codes, rows.is_present / np.clip(self.users.counts[codes - 1], 1, MOST)
+def shares_of_others(self, rows, codes):
+    return rows.is_present / np.clip(self.users.counts[codes - 1], 1, MOST)
 
 
 # By name: a bug in shares, and how many rows of one user show it.
@@ -416,11 +414,8 @@ TWINS = {
         5,
         lambda patch: patch.setattr(
             Shares,
-            "with_codes",
-            lambda self, rows: (
-                self.users.codes(rows.columns.column(self.name)),
-                rows.is_present.astype(float),
-            ),
+            "of",
+            lambda self, rows, codes: rows.is_present.astype(float),
         ),
     ),
     "rows beyond the last one count": (
@@ -431,11 +426,11 @@ TWINS = {
     ),
     "two rows more than are divided by": (
         3,
-        lambda patch: patch.setattr(Shares, "with_codes", shares_of_two_more),
+        lambda patch: patch.setattr(Shares, "of", shares_of_two_more),
     ),
     "divided by the rows of another": (
         9,
-        lambda patch: patch.setattr(Shares, "with_codes", shares_of_others),
+        lambda patch: patch.setattr(Shares, "of", shares_of_others),
     ),
 }
 
@@ -462,7 +457,8 @@ def asked_as_they_stand(self, scorer, model):
     ).anew()
     total = np.zeros(scorer.size)
     for read in _read(self.X, scorer, model):
-        own = np.where(read.there, shares.of(Rows(read.columns, read.is_present)), 0.0)
+        rows = Rows(read.columns, read.is_present)
+        own = np.where(read.there, shares.of(rows, shares.codes(rows)), 0.0)
         total += scorer.statistic(model, read.rows, read.y, own)
     return total
 

@@ -29,6 +29,7 @@ from skdp import (
     DPQuantileClipper,
     DPSimpleImputer,
     DPStandardScaler,
+    Preconditioning,
     RowNormClipper,
     describe,
     private_score,
@@ -36,7 +37,7 @@ from skdp import (
 from skdp._rows import row_norms, row_products
 from skdp.audit._replay import replayed, verdict
 from skdp.data import UserSource
-from skdp.exceptions import Refused, SourceError
+from skdp.exceptions import SourceError
 from skdp.io import DaskSource, ParquetSource, SqlSource
 from skdp.io import _session as session_module
 from skdp.io._rows import StreamSource
@@ -52,6 +53,7 @@ ADJACENCIES = ("replace_one", "zero_out")
 RELATIONS = {"replace_one": "replace_user", "zero_out": "zero_out_user"}
 ROUNDING = 1e-9
 GD = {"solver": "noisy_gd", "solver_params": {"n_steps": 4}}
+SUMS = {"solver": "noisy_gd", "solver_params": {"n_steps": 4, "user_clip": 0.5}}
 USER = {"privacy_unit": "user", "random_state": 0, "epsilon": 10.0}
 LABELS = {"classes": [0, 1], **USER}
 BOUNDS = {"target_bounds": (0, 1), **USER}
@@ -65,6 +67,13 @@ MODELS = {
     ),
     "svc": (DPLinearSVC(adjacency="zero_out", **GD, **LABELS), "y"),
     "declared": (DPLogisticRegression(columns=COLUMNS, **GD, **LABELS), "y"),
+    "clipped sums": (DPLogisticRegression(**SUMS, **LABELS), "y"),
+    "clipped sums of centred rows": (
+        DPLogisticRegression(
+            columns=COLUMNS, preconditioning=Preconditioning(), **SUMS, **LABELS
+        ),
+        "y",
+    ),
     "regression": (DPLinearRegression(columns=COLUMNS, **GD, **BOUNDS), "t"),
     "scaled": (
         make_pipeline(
@@ -467,7 +476,7 @@ TWINS = {
     "rows count as records": (
         5,
         lambda patch: patch.setattr(
-            Shares, "of", lambda self, rows: rows.is_present.astype(float)
+            Shares, "of", lambda self, rows, codes: rows.is_present.astype(float)
         ),
     ),
     "rows beyond the last one count": (
@@ -497,13 +506,33 @@ def test_planted_bugs_are_found(name, adjacency, tmp_path, monkeypatch):
     assert all(told(make, pair, adjacency) > 1.05 for make in makes)
 
 
+@quiet
+@every_adjacency
+@pytest.mark.parametrize("kind", ["clipped sums", "clipped sums of centred rows"])
+def test_rows_that_are_users_of_their_own_are_found(
+    kind, adjacency, tmp_path, monkeypatch
+):
+    """Four rows of one user, each of which is clipped by itself."""
+    model = MODELS[kind][0]
+    users = users_of(np.random.default_rng(3), 40)
+    worst = (np.array([0.7, -0.7, 0.7]) * 1e6, 0)
+    pair = [*users[:-1], [worst] * 4], [*users[:-1], []]
+    makes = (by_file(tmp_path / "rows"), by_database)
+    assert all(told(make, pair, adjacency, model) <= 1 + ROUNDING for make in makes)
+    honest = Shares.codes
+    monkeypatch.setattr(
+        Shares, "codes", lambda self, rows: np.arange(len(honest(self, rows))) % 40
+    )
+    monkeypatch.setattr(Shares, "of", lambda self, rows, codes: np.ones(len(codes)))
+    assert all(told(make, pair, adjacency, model) > 1.5 for make in makes)
+
+
 def all_count(self, codes, rows):
     return np.ones(len(codes), dtype=bool)
 
 
-def shares_of_two_more(self, rows):
-    counts = self.users.counts[self.users.codes(rows.columns.column(self.name))]
-    return rows.is_present / np.clip(counts - 2, 1, MOST)
+def shares_of_two_more(self, rows, codes):
+    return rows.is_present / np.clip(self.users.counts[codes] - 2, 1, MOST)
 
 
 @quiet
@@ -651,19 +680,6 @@ def test_queries_declare_what_is_public_of_users(tmp_path):
 
 
 # ---------------------------------------------------------------------------- refusals
-
-
-@pytest.mark.parametrize("layout", SOME)
-def test_sums_of_a_user_that_are_clipped_are_refused_and_cost_nothing(layout, tmp_path):
-    """Whose each row is must be known in every block."""
-    frame = table()
-    facts = {"epsilon": 20, "delta": 1e-4, "adjacency": "replace_user"}
-    books = BudgetLedger(tmp_path / "users.db", unit="user", **facts)
-    params = {"solver_params": {"n_steps": 4, "user_clip": 0.5}}
-    model = clone(MODEL).set_params(random_state=None, ledger=books, **params)
-    with pytest.raises(Refused, match="needs all rows in memory"):
-        model.fit(LAYOUTS[layout](frame, tmp_path, **facts_of(frame)))
-    assert not books.spends()
 
 
 def test_columns_of_ids_are_checked_when_a_source_is_made(tmp_path):

@@ -41,6 +41,7 @@ from skdp import (
     DPSparseLogisticRegression,
     DPStandardScaler,
     ParquetSource,
+    Preconditioning,
     privacy_report,
 )
 from skdp._users import Users
@@ -308,12 +309,16 @@ def test_no_neighbour_with_weights_of_labels_and_many_rows_tells_more(name, adja
 
 @quiet
 @every_adjacency
-@pytest.mark.parametrize("columns", [None, Range(-1, 1)])
-def test_no_neighbour_whose_sum_is_clipped_tells_more(adjacency, columns):
+@pytest.mark.parametrize(
+    ("columns", "centred"),
+    [(None, None), (Range(-1, 1), None), (Range(-1, 1), Preconditioning(share=0.1))],
+)
+def test_no_neighbour_whose_sum_is_clipped_tells_more(adjacency, columns, centred):
     rng = np.random.default_rng(3)
     users = users_of(rng)
     users[-1] = [(np.full(D, 0.7), 1.0)] * 3
     facts = {"solver": "noisy_gd", "solver_params": {"user_clip": 0.5}}
+    facts |= {"preconditioning": centred}
     for other in instead_of(users, rng, adjacency):
         found, _ = told("logistic", (users, other), adjacency, columns, **facts)
         assert found.largest <= 1 + ROUNDING
