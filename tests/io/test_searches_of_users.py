@@ -51,9 +51,7 @@ PIPED = make_pipeline(
     DPStandardScaler(bounds=(-2, 2)),
     DPLogisticRegression(classes=[0, 1]),
 )
-TREES = DPGradientBoostingClassifier(
-    columns=COLUMNS, classes=[0, 1], n_estimators=2
-)
+TREES = DPGradientBoostingClassifier(columns=COLUMNS, classes=[0, 1], n_estimators=2)
 STOPPED = {"method": "random_stopping", "method_params": {"mean_trials": 2.0}}
 SEARCHES = {
     "grid": DPGridSearchCV(LOGISTIC, GRID, **USER),
