@@ -204,20 +204,6 @@ def users_of_release(
     return users_to_fit(model, X, groups, budget, how)
 
 
-def users_in_memory(
-    model: Any, X: Any, groups: Any, budget: Budget, how: str = _HOW
-) -> Users | None:
-    """As `users_of_release`, for what takes users in memory only."""
-    if model.privacy_unit == "user" and hasattr(X, "stand_in"):
-        raise ValueError(
-            "The X argument must be a table in memory with privacy_unit='user'. Got a "
-            "source. Read the table into memory."
-        )
-    users = users_of_release(model, X, groups, budget, how)
-    assert users is None or isinstance(users, Users)
-    return users
-
-
 def refuse_users(source: Any) -> None:
     """Refuse a source of users for what takes rows for records.
 

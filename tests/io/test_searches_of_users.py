@@ -88,6 +88,9 @@ def test_files_in_any_order_and_databases_give_the_same_bits(name, tmp_path):
         assert (search.privacy_.unit, search.privacy_.n_samples) == ("user", 90)
         found.append(released(search, frame))
     assert found[0] == found[1] == found[2]
+    if name == "grid":
+        spread = places.in_partitions(shuffled(frame), **facts)
+        assert released(clone(SEARCHES[name]).fit(spread), frame) == found[0]
     assert found[0][-1], "no model was fitted"
 
 
@@ -285,7 +288,9 @@ def all_in(slot):
 
 @quiet
 @pytest.mark.parametrize("slot", range(3))
-@pytest.mark.parametrize("name", ["grid", "stopping", "pipeline", "trees", "threshold"])
+@pytest.mark.parametrize(
+    "name", ["grid", "stopping", "pipeline", "trees", "calibrated"]
+)
 def test_parts_may_be_empty_or_have_everybody(name, slot, tmp_path, monkeypatch):
     """Nothing raises, warns or says so."""
     monkeypatch.setattr(UserIds, "slots", all_in(slot))
