@@ -16,6 +16,7 @@ from skdp.data._source import (
     Block,
     Elsewhere,
     Source,
+    crowding,
     elsewhere,
     holds_rows,
     holds_users,
@@ -252,7 +253,7 @@ class CentredSource:
         self._blocks = list(self._read()) if self.holds_rows else []
         self.n_samples, self.n_features = source.n_samples, len(centring.centre)
         self.largest_block, self.is_stable = source.largest_block, self.holds_rows
-        self.is_of_users = holds_users(source)
+        self.is_of_users, self.crowding = holds_users(source), crowding(source)
         rows = [block.X.X for block in self._blocks]
         if not self.holds_rows:
             rows = [self.nothing().X.X]

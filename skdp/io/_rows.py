@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
-from skdp._floats import FloatArray
+from skdp._floats import FloatArray, IntArray
 from skdp._users import UsersToFit
 from skdp.data import Block, Elsewhere, MemorySource, Source, crowding, elsewhere
 from skdp.io._reading import Reading

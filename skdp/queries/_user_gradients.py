@@ -13,7 +13,7 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from skdp._floats import FloatArray, IntArray
-from skdp.data import CentredRows, Source
+from skdp.data import CentredRows, Source, crowding
 from skdp.privacy._query import Bound
 from skdp.queries._exact_gradient import ExactGradientSum, Kept
 from skdp.queries._exact_sums import WholeSum
@@ -106,7 +106,9 @@ class UserSum(ExactGradientSum):
 
     def _parts(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Each user's sums of rows times residuals, and of residuals; whole."""
-        n, k = self._objective.n_samples, weights.shape[1]
+        # Of a part of a source users have the numbers that they have in all of it.
+        n = round(self._objective.n_samples * crowding(self._source))
+        k = weights.shape[1]
         of_features = np.zeros((n, self._objective.n_features, k))
         of_constant = np.zeros((n, k))
         for block in self._blocks(None):

@@ -26,6 +26,7 @@ from skdp import (
     DPRandomizedSearchCV,
     DPStandardScaler,
     DPTunedThresholdClassifier,
+    Preconditioning,
     TableEncoder,
 )
 from skdp._id_numbers import number_of
@@ -52,6 +53,10 @@ PIPED = make_pipeline(
     DPLogisticRegression(classes=[0, 1]),
 )
 TREES = DPGradientBoostingClassifier(columns=COLUMNS, classes=[0, 1], n_estimators=2)
+CLIPPED = clone(LOGISTIC).set_params(
+    solver="noisy_gd", solver_params={"user_clip": 0.5, "n_steps": 3}
+)
+CENTRED = clone(CLIPPED).set_params(preconditioning=Preconditioning())
 STOPPED = {"method": "random_stopping", "method_params": {"mean_trials": 2.0}}
 SEARCHES = {
     "grid": DPGridSearchCV(LOGISTIC, GRID, **USER),
@@ -59,6 +64,10 @@ SEARCHES = {
     "random": DPRandomizedSearchCV(LOGISTIC, GRID, n_iter=2, **USER),
     "pipeline": DPGridSearchCV(PIPED, {"dplogisticregression__C": [0.1, None]}, **USER),
     "trees": DPGridSearchCV(TREES, {"learning_rate": [0.1, 0.5]}, **USER),
+    "clipped": DPGridSearchCV(CLIPPED, GRID, **STOPPED, **USER),
+    "centred": DPGridSearchCV(
+        CENTRED, {"class_weight": [None, {0: 1, 1: 2}]}, **STOPPED, **USER
+    ),
     "threshold": DPTunedThresholdClassifier(LOGISTIC, **USER),
     "calibrated": DPCalibratedClassifier(LOGISTIC, **USER),
 }
@@ -289,7 +298,8 @@ def all_in(slot):
 @quiet
 @pytest.mark.parametrize("slot", range(3))
 @pytest.mark.parametrize(
-    "name", ["grid", "stopping", "pipeline", "trees", "calibrated"]
+    "name",
+    ["grid", "stopping", "pipeline", "trees", "clipped", "centred", "calibrated"],
 )
 def test_parts_may_be_empty_or_have_everybody(name, slot, tmp_path, monkeypatch):
     """Nothing raises, warns or says so."""
