@@ -55,9 +55,9 @@ class DPGridSearchCV(PrivateSearch):
         value of one rating changed. Holds for every step.
     privacy_unit : {"record", "user"}, default="record"
         What neighbouring data sets differ in: one record, or all rows of one user,
-        whose ids are then passed as ``fit(X, y, groups=ids)``. Users are divided with
-        all of their rows, and each counts once in fits and scores
-        (``docs/users.md``). Holds for every step.
+        whose ids are then passed as ``fit(X, y, groups=ids)``, or are in the column
+        that a source names. Users are divided with all of their rows, and each counts
+        once in fits and scores (``docs/users.md``). Holds for every step.
     method : {"auto", "composition", "random_stopping", "disjoint_splits"}, \
 default="auto"
         How to choose. "auto" decides from public facts and says why in ``privacy_``.
