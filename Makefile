@@ -8,7 +8,8 @@ JOBS ?= 2
 SKDP_DATA_HOME ?= $(abspath $(wildcard ../shared/data))
 export SKDP_DATA_HOME
 # One thread per worker: two workers would only fight over two cores.
-TEST_ENV = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
+# What is compiled is kept, for the other workers and for processes that tests start.
+TEST_ENV = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=
 
 BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip --disable-pip-version-check -qq
