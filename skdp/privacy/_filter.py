@@ -223,7 +223,9 @@ class FilterState:
         self, event: Event, delta: float, whole: Charge, pure: tuple[bool, ...]
     ) -> list[Charge]:
         ways = [in_squares(event, delta, whole, pure_in_squares=x) for x in pure]
-        return sorted((way for way in ways if way is not None), key=self._dearness)
+        known = {way: None for way in ways if way is not None}
+        # Without pure parts there is one way, and dearness takes time.
+        return sorted(known, key=self._dearness) if len(known) > 1 else list(known)
 
     def _dearness(self, way: Charge) -> float:
         """How much of what there is a charge takes."""

@@ -211,6 +211,7 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     return _boundary(fits, low, high) * (1 - _MARGIN)
 
 
+@lru_cache(maxsize=4096)
 def gaussian_epsilon(mu: float, delta: float) -> float:
     """Smallest epsilon for which mu-GDP implies (epsilon, delta)-DP, rounded up.
 

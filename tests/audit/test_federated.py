@@ -7,6 +7,7 @@ distance of the two answers and the variance that is left, and nothing is sample
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass, field, replace
 
@@ -30,6 +31,7 @@ from skdp.privacy._noise import NoiseSource, share_ratio
 from skdp.queries._gradient import Gradient
 from tests.federated.owned import divided, model
 from tests.io.places import FEATURES, numbers
+from tests.wide import covering
 
 ENDS = (100, 101)
 M = 3
@@ -244,8 +246,7 @@ LIES = {
 NUMBERS = (1, 59, 10**5)
 
 
-@pytest.mark.parametrize("lie", LIES)
-@pytest.mark.parametrize("name", FITS)
+@pytest.mark.parametrize(("name", "lie"), covering(itertools.product(FITS, LIES)))
 def test_an_owner_that_lies_about_its_sums_learns_no_more_of_others(
     name, lie, monkeypatch
 ):
@@ -253,8 +254,7 @@ def test_an_owner_that_lies_about_its_sums_learns_no_more_of_others(
     assert 0 < worst(monkeypatch, name, lie=LIES[lie], rows=(0,)) <= CLAIM
 
 
-@pytest.mark.parametrize("said", NUMBERS)
-@pytest.mark.parametrize("name", FITS)
+@pytest.mark.parametrize(("name", "said"), covering(itertools.product(FITS, NUMBERS)))
 def test_an_owner_that_lies_about_n_learns_no_more_of_others(name, said, monkeypatch):
     assert 0 < worst(monkeypatch, name, said=(said,), rows=(0,)) <= CLAIM
 

@@ -30,13 +30,24 @@ from skdp.solvers import _objective_perturbation as tilted
 from skdp.solvers import _output_perturbation as moved
 from tests.audit import exact_laws, searches, table, tables
 from tests.audit.floors import FLOORS, REASONS
+from tests.wide import covering
 
 ROWS = {row.key: row for row in table.rows()}
 PAGE = Path(__file__).parents[2] / "docs" / "audits.md"
 # Rounding of the comparison itself.
 ROUNDING = 1e-9
 
-every_row = pytest.mark.parametrize("key", ROWS, ids=" ".join)
+
+def on_axes(cell):
+    """Each mechanism under each adjacency, and each law."""
+    ((name, law, adjacency),) = cell
+    return (name, adjacency), (law, adjacency)
+
+
+every_row = pytest.mark.parametrize(
+    "key",
+    covering([(key,) for key in ROWS], on_axes, lambda cell: " ".join(cell[0])),
+)
 
 
 @every_row

@@ -43,6 +43,7 @@ from skdp import (
 )
 from skdp.columns import Range
 from skdp.privacy import BudgetLedger
+from tests.wide import covering
 
 _FOLDER = Path(tempfile.mkdtemp(prefix="skdp-checks-"))
 _NUMBERS = itertools.count()
@@ -64,7 +65,9 @@ def ledger():
 GRID = {"C": [0.01, 1.0]}
 BOOSTED = {"columns": Range(-10, 10, missing=True), "n_estimators": 20}
 QUICK = DPLogisticRegression(solver="noisy_gd", solver_params={"n_steps": 4})
-REGRESSION = DPLinearRegression(target_bounds=(-3, 3))
+REGRESSION = DPLinearRegression(
+    target_bounds=(-3, 3), solver="noisy_gd", solver_params={"n_steps": 4}
+)
 # The smallest honest parameters of each class, at the default epsilon and at inf.
 INSTANCES = {
     "logistic": DPLogisticRegression(),
@@ -230,9 +233,20 @@ def run_checks(checks):
     return ran, skipped
 
 
+def on_axes(label):
+    """Each class, and of all of them without noise, with a ledger, with columns."""
+    params = INSTANCES[label].get_params(deep=False)
+    return (
+        type(INSTANCES[label]),
+        params.get("epsilon") == math.inf,
+        params.get("ledger") is not None,
+        params.get("columns") is not None,
+    )
+
+
 # One item an instance: most of its checks take less time than pytest does over an item.
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("label", INSTANCES)
+@pytest.mark.parametrize("label", covering(INSTANCES, on_axes, str))
 def test_sklearn_checks(label):
     expected = EXPECTED_FAILURES[label]
     assert not expected or isinstance(INSTANCES[label], DPTunedThresholdClassifier)

@@ -47,6 +47,7 @@ from skdp.privacy._entropy import SeededEntropy, SystemEntropy
 from skdp.privacy._noise import NoiseSource
 from tests.imports import sources
 from tests.problems import CASES, case_id, run_case
+from tests.wide import covering
 
 PACKAGE = Path(skdp.__file__).parent
 # The door, and the room of noise behind it.
@@ -270,7 +271,10 @@ class FrameSpy:
             self.found.add(f"{module}.{frame.f_code.co_name}")
 
 
-@pytest.mark.parametrize("case", CASES, ids=case_id)
+@pytest.mark.parametrize(
+    "case",
+    covering(CASES, lambda case: ((case.key, case.mode), case.loss_name), case_id),
+)
 def test_no_frame_outside_the_door_holds_records_and_entropy(case):
     with FrameSpy() as spy:
         run_case(case)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 
 import numpy as np
 import pytest
@@ -36,20 +37,31 @@ from tests.problems import (
     run_case,
 )
 from tests.spies import NoNoise, SpyLedger, SpyNoise, SpySource
+from tests.wide import covering
 
-every_case = pytest.mark.parametrize("case", CASES, ids=case_id)
+
+def on_axes(case):
+    """Each solver in each mode under each adjacency, and each loss."""
+    return (case.key, case.mode, case.adjacency), (case.loss_name, case.adjacency)
+
+
+every_case = pytest.mark.parametrize("case", covering(CASES, on_axes, case_id))
 # For what is done before a loss is looked at.
 every_solver = pytest.mark.parametrize("case", ONE_LOSS, ids=case_id)
 # Without noise both adjacencies have the same run; `make test-all` does both.
 without_noise = pytest.mark.parametrize(
     "case",
     [
-        pytest.param(
-            case,
-            id=case_id(case),
-            marks=pytest.mark.slow if case.adjacency == "zero_out" else (),
-        )
-        for case in CASES
+        *covering(
+            [case for case in CASES if case.adjacency == "replace_one"],
+            on_axes,
+            case_id,
+        ),
+        *(
+            pytest.param(case, id=case_id(case), marks=pytest.mark.slow)
+            for case in CASES
+            if case.adjacency == "zero_out"
+        ),
     ],
 )
 
@@ -187,15 +199,19 @@ def is_booked_in_full(event, plan, multiplier):
 # They draw no noise, only choices, of integer sensitivity (test_frank_wolfe.py).
 CHOOSING = ("frank_wolfe",)
 every_noisy_case = pytest.mark.parametrize(
-    "case", [case for case in CASES if case.key not in CHOOSING], ids=case_id
+    "case",
+    covering([case for case in CASES if case.key not in CHOOSING], on_axes, case_id),
 )
 
 
 # A hidden path is booked as the release of its end (test_last_iterate.py).
 every_seen_case = pytest.mark.parametrize(
     "case",
-    [case for case in CASES if case.key not in CHOOSING and not case.mode],
-    ids=case_id,
+    covering(
+        [case for case in CASES if case.key not in CHOOSING and not case.mode],
+        on_axes,
+        case_id,
+    ),
 )
 
 
@@ -420,8 +436,9 @@ EXTREME_BUDGETS = [
 ]
 
 
-@pytest.mark.parametrize("loss_name", ALL_LOSSES)
-@pytest.mark.parametrize("key", SOLVERS)
+@pytest.mark.parametrize(
+    ("key", "loss_name"), covering(itertools.product(SOLVERS, ALL_LOSSES))
+)
 def test_extreme_problems_are_solved_or_refused_with_a_reason(key, loss_name):
     reasons = []
     for data_norm in (1e-100, 1e100):

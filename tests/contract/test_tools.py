@@ -6,6 +6,7 @@ one line. What a tool costs is the number of releases in the books.
 
 from __future__ import annotations
 
+import itertools
 import math
 import pickle
 from dataclasses import dataclass
@@ -66,6 +67,7 @@ from skdp import (
     privacy_report,
 )
 from skdp.columns import Boolean, Categories, Range
+from tests.wide import covering
 
 matplotlib.use("Agg")
 
@@ -76,20 +78,24 @@ MUCH = 1e3  # so that tools can be seen to work; what they cost does not depend 
 FOLDS = KFold(3)
 
 # What any way to a model makes of a table lies in there.
-BOOSTED = {"columns": Range(-1, 1), "n_estimators": 300}
+BOOSTED = {"columns": Range(-1, 1), "n_estimators": 60}
 # Trees of few leaves, on tables of so few records.
 BOOSTED |= {"learning_rate": 0.5, "max_depth": 4}
+# Enough steps on so few records; the others take what `solver="auto"` makes of them.
+QUICK = {"solver": "noisy_gd", "solver_params": {"n_steps": 60}}
 LINEAR_CLASSIFIERS = {
     "DPLogisticRegression": DPLogisticRegression(MUCH),
-    "DPLinearSVC": DPLinearSVC(MUCH),
-    "DPRobustClassifier": DPRobustClassifier(MUCH),
+    "DPLinearSVC": DPLinearSVC(MUCH, **QUICK),
+    "DPRobustClassifier": DPRobustClassifier(
+        MUCH, **QUICK | {"solver": "graduated_gd"}
+    ),
     "DPSparseLogisticRegression": DPSparseLogisticRegression(MUCH),
 }
 CLASSIFIERS = LINEAR_CLASSIFIERS | {
     "DPGradientBoostingClassifier": DPGradientBoostingClassifier(MUCH, **BOOSTED),
 }
 LINEAR_REGRESSORS = {
-    "DPLinearRegression": DPLinearRegression(MUCH, target_bounds=(0, 1)),
+    "DPLinearRegression": DPLinearRegression(MUCH, **QUICK, target_bounds=(0, 1)),
     "DPSparseLinearRegression": DPSparseLinearRegression(MUCH, target_bounds=(0, 1)),
     "DPPoissonRegressor": DPPoissonRegressor(MUCH, target_bounds=(0, 1)),
     "DPGammaRegressor": DPGammaRegressor(MUCH, target_bounds=(0.05, 1)),
@@ -449,17 +455,35 @@ def test_what_a_tool_costs_is_on_its_page(tool):
     assert tool.partition("(")[0] in PAGE.read_text()
 
 
-@pytest.mark.parametrize("way", ["columns", "encoder"])
-@pytest.mark.parametrize(("name", "tool"), CELLS)
+def pairs_of(cell):
+    """Each tool on each estimator, and each way for each tool and each estimator."""
+    name, tool, way = cell
+    return (name, tool), (tool, way), (name, way)
+
+
+@pytest.mark.parametrize(
+    ("name", "tool", "way"),
+    covering(
+        [(*cell, way) for cell in CELLS for way in ("columns", "encoder")],
+        key=pairs_of,
+    ),
+)
 def test_a_tool_works_and_costs_what_it_says(name, tool, way, books):
     use = (TOOLS | CLASSIFIER_TOOLS | REGRESSOR_TOOLS)[tool]
     spends(books, use(Case(MODELS[name], WAYS[way], books)))
 
 
-@pytest.mark.parametrize("tool", ["GridSearchCV", "partial_dependence", "set_output"])
-@pytest.mark.parametrize("way", sorted(set(WAYS) - {"columns", "encoder"}))
-@pytest.mark.parametrize("name", MODELS)
-def test_tools_work_on_every_way_to_a_mixed_frame(name, way, tool, books):
+@pytest.mark.parametrize(
+    ("name", "tool", "way"),
+    covering(
+        itertools.product(
+            MODELS,
+            ["GridSearchCV", "partial_dependence", "set_output"],
+            sorted(set(WAYS) - {"columns", "encoder"}),
+        ),
+    ),
+)
+def test_tools_work_on_every_way_to_a_mixed_frame(name, tool, way, books):
     case = Case(MODELS[name], WAYS[way], books)
     spends(books, TOOLS[tool](case))
 
@@ -536,8 +560,10 @@ def test_broken_twin_that_is_not_on_the_books_is_found(books):
 # What is refused, with nothing spent.
 
 
-@pytest.mark.parametrize("name", CLASSIFIERS)
-@pytest.mark.parametrize("kind", [StackingClassifier, VotingClassifier])
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    covering(itertools.product(CLASSIFIERS, [StackingClassifier, VotingClassifier])),
+)
 def test_tools_that_number_labels_are_told_of(name, kind, books):
     case = Case(CLASSIFIERS[name], encoded, books)
     with pytest.raises(ValueError, match="pass y as numbers 0, 1"):
@@ -599,8 +625,9 @@ def seeded(model):
     return clone(model).set_params(random_state=0)
 
 
-@pytest.mark.parametrize("kind", LABELS)
-@pytest.mark.parametrize("name", CLASSIFIERS)
+@pytest.mark.parametrize(
+    ("name", "kind"), covering(itertools.product(CLASSIFIERS, LABELS))
+)
 def test_labels_of_every_kind_make_one_model(name, kind):
     labels, classes = LABELS[kind]
     model = seeded(CLASSIFIERS[name]).set_params(classes=classes).fit(NUMBERS, labels)
@@ -615,8 +642,14 @@ def test_labels_of_every_kind_make_one_model(name, kind):
     same(taken.classes_, LinearSVC().fit(NUMBERS, labels).classes_)
 
 
-@pytest.mark.parametrize("kind", ["string", "category", "object", "Int64", "boolean"])
-@pytest.mark.parametrize("name", CLASSIFIERS)
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    covering(
+        itertools.product(
+            CLASSIFIERS, ["string", "category", "object", "Int64", "boolean"]
+        )
+    ),
+)
 def test_a_missing_label_is_refused(name, kind, books):
     labels, classes = LABELS[kind]
     refuses_labels(CLASSIFIERS[name], labels.where(AGES < 0.99), classes, books)
@@ -625,8 +658,9 @@ def test_a_missing_label_is_refused(name, kind, books):
 TARGETS = ["float32", "Float64", "Float32", "double[pyarrow]"]
 
 
-@pytest.mark.parametrize("kind", TARGETS)
-@pytest.mark.parametrize("name", REGRESSORS)
+@pytest.mark.parametrize(
+    ("name", "kind"), covering(itertools.product(REGRESSORS, TARGETS))
+)
 def test_targets_of_every_kind_make_one_model(name, kind):
     halves = np.round(2 * AGES) / 2  # the same numbers in every kind
     plain = seeded(REGRESSORS[name]).fit(NUMBERS, halves)
@@ -634,8 +668,10 @@ def test_targets_of_every_kind_make_one_model(name, kind):
     same(weights(model), weights(plain))
 
 
-@pytest.mark.parametrize("kind", ["Int64", "boolean", "category"])
-@pytest.mark.parametrize("name", REGRESSORS)
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    covering(itertools.product(REGRESSORS, ["Int64", "boolean", "category"])),
+)
 def test_targets_that_are_whole_make_one_model(name, kind):
     plain = seeded(REGRESSORS[name]).fit(NUMBERS, CODES)
     model = seeded(REGRESSORS[name]).fit(NUMBERS, pd.Series(CODES, dtype=kind))

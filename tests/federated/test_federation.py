@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -29,6 +31,7 @@ from tests.federated.owned import DIVISIONS, divided, federation, model
 from tests.io.places import COLUMNS, FEATURES, N, numbers, with_holes
 from tests.io.test_same_bits import MODELS, released
 from tests.io.test_solvers import model_for
+from tests.wide import covering
 
 SAMPLED = {"solver": "noisy_sgd", "solver_params": {"batch_size": 50}}
 # Every answer of theirs is a full sum with Gaussian noise.
@@ -59,8 +62,9 @@ def books(tmp_path, **given):
     return BudgetLedger(tmp_path / "books.db", **facts)
 
 
-@pytest.mark.parametrize("division", DIVISIONS)
-@pytest.mark.parametrize("name", sorted(MODELS))
+@pytest.mark.parametrize(
+    ("name", "division"), covering(itertools.product(sorted(MODELS), DIVISIONS))
+)
 def test_integers_are_those_of_the_pooled_table(name, division):
     frame, (given, target) = numbers(), MODELS[name]
     here = clone(given).fit(frame[FEATURES], frame[target])
@@ -223,8 +227,10 @@ def search(name, **given):
     return DPGridSearchCV(clone(model), grid, **facts), target
 
 
-@pytest.mark.parametrize("division", ["unequal", "one row a party"])
-@pytest.mark.parametrize("name", SEARCHED)
+@pytest.mark.parametrize(
+    ("name", "division"),
+    covering(itertools.product(SEARCHED, ["unequal", "one row a party"])),
+)
 def test_searches_are_those_of_the_pooled_table(name, division):
     frame, (grid, target) = numbers(), search(name, random_state=0)
     here = clone(grid).fit(frame[FEATURES], frame[target])

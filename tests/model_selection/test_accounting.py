@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from functools import lru_cache
@@ -21,6 +22,7 @@ from skdp.privacy._allowance import Allowance
 from tests.model_selection.runs import job_of, plan_of, runner
 from tests.model_selection.toys import Deadly, Interrupted, NoisySum
 from tests.spies import SpyLedger, SpyNoise
+from tests.wide import covering
 
 ROOT = Path(__file__).parents[2]
 
@@ -164,8 +166,9 @@ STOPPING = {
 }
 
 
-@pytest.mark.parametrize("epsilon", [0.5, 2.0])
-@pytest.mark.parametrize("name", STOPPING)
+@pytest.mark.parametrize(
+    ("name", "epsilon"), covering(itertools.product(STOPPING, (0.5, 2.0)))
+)
 def test_random_stopping(name, epsilon):
     plan = plan_for(Budget(epsilon, 1e-6), "random_stopping", STOPPING[name], 12)
     law, (fit,) = plan.chosen.method.trials, inner_mu(plan)

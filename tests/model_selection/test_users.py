@@ -7,6 +7,7 @@ what was released on the first (`skdp.audit._replay`).
 
 from __future__ import annotations
 
+import itertools
 import math
 import warnings
 from functools import partial
@@ -63,6 +64,7 @@ from skdp.queries._scores import Scores
 from tests.audit import tables
 from tests.audit.tables import answered_by
 from tests.model_selection.toys import NoisySum
+from tests.wide import covering
 
 RELATIONS = {"replace_one": "replace_user", "zero_out": "zero_out_user"}
 ROUNDING = 1e-9
@@ -196,8 +198,9 @@ def moved(name, adjacency, norm, rng, tries=60):
     return worst
 
 
-@every_adjacency
-@pytest.mark.parametrize("name", SCORERS)
+@pytest.mark.parametrize(
+    ("name", "adjacency"), covering(itertools.product(SCORERS, RELATIONS))
+)
 def test_no_user_moves_a_statistic_by_more_than_is_charged(name, adjacency):
     for norm in (1, 2):
         found = moved(name, adjacency, norm, np.random.default_rng(4))

@@ -8,6 +8,7 @@ from functools import cache, lru_cache
 import mpmath
 import numpy as np
 import pytest
+from scipy.signal import fftconvolve
 
 from skdp.privacy import (
     BoundedRangeEvent,
@@ -248,10 +249,6 @@ def test_sums_and_maxima():
 LOSSES = np.linspace(-12.0, 14.0, 6501)
 
 
-def at(values, step):
-    return np.interp(LOSSES + step, LOSSES, values)
-
-
 def nodes(points):
     """Of N(0, 1); many even ones, since the value has kinks."""
     x = np.linspace(-7.0, 7.0, points)
@@ -286,10 +283,27 @@ def leaky(delta, step):
 
 
 def expected(values, step):
-    total = np.zeros(LOSSES.shape)
-    for weight, loss in step:
-        total += weight * (1.0 if math.isinf(loss) else at(values, loss))
-    return total
+    """Mean after a step, of values interpolated between losses and flat beyond."""
+    weights, losses = np.array(step).T
+    shown = np.isinf(losses)
+    places, weights_in = losses[~shown] / (LOSSES[1] - LOSSES[0]), weights[~shown]
+    left = np.floor(places).astype(int)
+    share, first = places - left, left.min()
+    kernel = np.bincount(left - first, weights_in * (1 - share), np.ptp(left) + 2)
+    kernel += np.bincount(left - first + 1, weights_in * share)
+    reached = np.arange(first, first + len(values) + len(kernel) - 1)
+    seen = values[np.clip(reached, 0, len(values) - 1)]
+    return fftconvolve(seen, kernel[::-1], mode="valid") + weights[shown].sum()
+
+
+def test_the_mean_after_a_step_is_that_of_interpolation():
+    values = np.sin(LOSSES) ** 2
+    for step in (gaussian_step(0.7), leaky(0.1, pure_step(30.0)), pure_step(0.3)):
+        means = [
+            weight * (1 if math.isinf(x) else np.interp(LOSSES + x, LOSSES, values))
+            for weight, x in step
+        ]
+        assert np.allclose(expected(values, step), sum(means), rtol=0, atol=1e-13)
 
 
 def best_of_all(epsilon, actions, budget):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import warnings
 from contextlib import contextmanager
@@ -34,6 +35,7 @@ from tests.plane import Plane
 from tests.problems import ADJACENCIES, LOSSES
 from tests.solvers.neighbours import largest_change
 from tests.spies import SpyNoise
+from tests.wide import covering
 
 LOSS = LogisticLoss()
 OBJECTIVE = LinearObjective(
@@ -283,10 +285,13 @@ def excess(line, claim=None, epsilons=EPSILONS):
     return float(np.max(worst_deltas(line, epsilons) - claimed))
 
 
-@every_adjacency
-@pytest.mark.parametrize("mu", [0.2, 1.0, 3.0])
-@pytest.mark.parametrize("ratio", [0.02, 0.3, 3.0])
-@pytest.mark.parametrize("name", LINE_LOSSES)
+@pytest.mark.parametrize(
+    ("name", "ratio", "mu", "adjacency"),
+    covering(
+        itertools.product(LINE_LOSSES, (0.02, 0.3, 3.0), (0.2, 1.0, 3.0), ADJACENCIES),
+        key=lambda cell: ((cell[0], cell[3]), cell[1:3]),
+    ),
+)
 def test_exact_delta_is_at_most_the_declared_one(name, ratio, mu, adjacency):
     assert excess(Line(LINE_LOSSES[name], adjacency, ratio, mu)) <= 1e-5
 
@@ -334,9 +339,13 @@ def test_broken_twin_free_curvature_below_its_validity_is_caught():
 KAPPAS = [0.5, 1.0, 2.0]
 
 
-@every_adjacency
-@pytest.mark.parametrize("kappa", KAPPAS)
-@pytest.mark.parametrize("epsilon", [0.3, 1.0, 4.0])
+@pytest.mark.parametrize(
+    ("epsilon", "kappa", "adjacency"),
+    covering(
+        itertools.product((0.3, 1.0, 4.0), KAPPAS, ADJACENCIES),
+        key=lambda cell: (cell[0], cell[1:]),
+    ),
+)
 def test_exact_delta_around_the_free_curvature(epsilon, kappa, adjacency):
     epsilons = epsilon * np.array([0.26, 0.5, 1.0, 1.5])
     for mu in (0.2, 1.0, 3.0):
