@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
+import functools
 import itertools
+import pickle
 
 import duckdb
 import numpy as np
@@ -72,18 +76,29 @@ _CONNECTIONS = []  # of PostgreSQL, which warns of what is left open
 
 def postgres(frame, **settings):
     """A connection to a schema of its own with the table `records`."""
-    from adbc_driver_postgresql import dbapi
-
     schema = f"place_{next(_SCHEMAS)}"
     given = {name: _array(frame[name]) for name in frame}
-    with dbapi.connect(postgres_cluster.uri(), autocommit=True) as own:
-        with own.cursor() as cursor:
-            cursor.execute(f"CREATE SCHEMA {schema}")
-            cursor.adbc_ingest("records", pa.table(given), db_schema_name=schema)
-            cursor.execute(f"ANALYZE {schema}.records")
+    with _owner().cursor() as cursor:
+        cursor.execute(f"CREATE SCHEMA {schema}")
+        cursor.adbc_ingest("records", pa.table(given), db_schema_name=schema)
+        cursor.execute(f"ANALYZE {schema}.records")
     uri = postgres_cluster.uri(search_path=schema, **settings)
-    _CONNECTIONS.append(dbapi.connect(uri, autocommit=True))
+    _CONNECTIONS.append(_connected(uri))
     return _CONNECTIONS[-1]
+
+
+def _connected(uri):
+    from adbc_driver_postgresql import dbapi
+
+    return dbapi.connect(uri, autocommit=True)
+
+
+@functools.cache
+def _owner():
+    """Whose tables they are, of this process: connecting takes longer than a table."""
+    own = _connected(postgres_cluster.uri())
+    atexit.register(own.close)  # before the server ends, which was started before
+    return own
 
 
 def _array(column):
@@ -95,6 +110,27 @@ def _array(column):
 def end_connections():
     while _CONNECTIONS:
         _CONNECTIONS.pop().close()
+
+
+@contextlib.contextmanager
+def shared(name):
+    """How to connect to databases by this name: one for all who have the same records.
+
+    For those who change nothing there. They end with the context.
+    """
+    found = {}
+
+    def connection_to(frame):
+        key = pickle.dumps(frame)
+        if key not in found:
+            found[key] = DATABASES[name](frame)
+            if found[key] in _CONNECTIONS:
+                _CONNECTIONS.remove(found[key])
+        return found[key]
+
+    yield connection_to
+    for connection in found.values():
+        connection.close()
 
 
 def in_files(frame, folder, *, n_files=1, batch_size=1 << 14, **facts):
