@@ -113,23 +113,24 @@ def end_connections():
 
 
 @contextlib.contextmanager
-def shared(name):
-    """How to connect to databases by this name: one for all who have the same records.
+def kept():
+    """What makes a place once for all who ask for the same, and change nothing there.
 
-    For those who change nothing there. They end with the context.
+    Connections stay open for as long as the context.
     """
-    found = {}
+    found, connections = {}, []
 
-    def connection_to(frame):
-        key = pickle.dumps(frame)
+    def once(make, *given, **facts):
+        key = make, pickle.dumps((given, facts))
         if key not in found:
-            found[key] = DATABASES[name](frame)
-            if found[key] in _CONNECTIONS:
-                _CONNECTIONS.remove(found[key])
+            n_others = len(_CONNECTIONS)
+            found[key] = make(*given, **facts)
+            connections.extend(_CONNECTIONS[n_others:])
+            del _CONNECTIONS[n_others:]
         return found[key]
 
-    yield connection_to
-    for connection in found.values():
+    yield once
+    for connection in connections:
         connection.close()
 
 

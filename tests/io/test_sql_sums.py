@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -28,7 +29,7 @@ from skdp.objectives import LinearObjective
 from skdp.queries import _exact_gradient
 from skdp.queries._exact_gradient import ExactGradientSum
 from skdp.queries._grid import on_grid
-from tests.io.places import DATABASES, FEATURES, N, database, numbers, shared
+from tests.io.places import DATABASES, FEATURES, N, database, kept, numbers
 
 LOSSES = {
     "logistic": LogisticLoss(),
@@ -59,8 +60,8 @@ def is_too_large_to_keep(monkeypatch):
 
 @pytest.fixture(params=DATABASES, scope="module")
 def place(request):
-    with shared(request.param) as connection_to:
-        yield connection_to
+    with kept() as once:
+        yield partial(once, DATABASES[request.param])
 
 
 def both(place, frame, objective, clip=math.inf, targets=LABELS, target="y", **facts):
