@@ -29,7 +29,7 @@ from skdp.privacy import _noise
 from skdp.solvers import SOLVERS
 from tests.federated.owned import DIVISIONS, divided, federation, model
 from tests.io.places import COLUMNS, FEATURES, N, numbers, with_holes
-from tests.io.test_same_bits import MODELS, released
+from tests.io.test_same_bits import GD, MODELS, released
 from tests.io.test_solvers import model_for
 from tests.wide import covering
 
@@ -184,7 +184,7 @@ def test_a_pipeline_fitted_as_one_has_the_traffic_of_all_steps():
     source = federation()
     given, _ = MODELS["standard"]
     source.fit(clone(given).set_params(dpstandardscaler__random_state=None))
-    assert source.traffic.n_rounds == 1 + 20
+    assert source.traffic.n_rounds == 1 + GD["solver_params"]["n_steps"]
 
 
 def test_a_fit_that_is_refused_leaves_the_model_as_it_was(tmp_path):

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
+import functools
 import itertools
+import pickle
 
 import duckdb
 import numpy as np
@@ -72,18 +76,29 @@ _CONNECTIONS = []  # of PostgreSQL, which warns of what is left open
 
 def postgres(frame, **settings):
     """A connection to a schema of its own with the table `records`."""
-    from adbc_driver_postgresql import dbapi
-
     schema = f"place_{next(_SCHEMAS)}"
     given = {name: _array(frame[name]) for name in frame}
-    with dbapi.connect(postgres_cluster.uri(), autocommit=True) as own:
-        with own.cursor() as cursor:
-            cursor.execute(f"CREATE SCHEMA {schema}")
-            cursor.adbc_ingest("records", pa.table(given), db_schema_name=schema)
-            cursor.execute(f"ANALYZE {schema}.records")
+    with _owner().cursor() as cursor:
+        cursor.execute(f"CREATE SCHEMA {schema}")
+        cursor.adbc_ingest("records", pa.table(given), db_schema_name=schema)
+        cursor.execute(f"ANALYZE {schema}.records")
     uri = postgres_cluster.uri(search_path=schema, **settings)
-    _CONNECTIONS.append(dbapi.connect(uri, autocommit=True))
+    _CONNECTIONS.append(_connected(uri))
     return _CONNECTIONS[-1]
+
+
+def _connected(uri):
+    from adbc_driver_postgresql import dbapi
+
+    return dbapi.connect(uri, autocommit=True)
+
+
+@functools.cache
+def _owner():
+    """Whose tables they are, of this process: connecting takes longer than a table."""
+    own = _connected(postgres_cluster.uri())
+    atexit.register(own.close)  # before the server ends, which was started before
+    return own
 
 
 def _array(column):
@@ -95,6 +110,28 @@ def _array(column):
 def end_connections():
     while _CONNECTIONS:
         _CONNECTIONS.pop().close()
+
+
+@contextlib.contextmanager
+def kept():
+    """What makes a place once for all who ask for the same, and change nothing there.
+
+    Connections stay open for as long as the context.
+    """
+    found, connections = {}, []
+
+    def once(make, *given, **facts):
+        key = make, pickle.dumps((given, facts))
+        if key not in found:
+            n_others = len(_CONNECTIONS)
+            found[key] = make(*given, **facts)
+            connections.extend(_CONNECTIONS[n_others:])
+            del _CONNECTIONS[n_others:]
+        return found[key]
+
+    yield once
+    for connection in connections:
+        connection.close()
 
 
 def in_files(frame, folder, *, n_files=1, batch_size=1 << 14, **facts):

@@ -50,6 +50,7 @@ from tests.io.places import (
     in_database,
     in_files,
     in_postgres,
+    kept,
     numbers,
 )
 
@@ -113,11 +114,21 @@ def source_in(place, tmp_path, frame=None, **facts):
     return PLACES[place](frame, **facts)
 
 
+@pytest.fixture(scope="module")
+def kept_source(tmp_path_factory):
+    """Sources of the same table for all, by place and target."""
+    folders = {target: tmp_path_factory.mktemp(target) for target in ("y", "t")}
+    with kept() as once:
+        yield lambda place, target="y": once(
+            source_in, place, folders[target], target=target
+        )
+
+
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("name", CLASSIFIERS)
-def test_classifiers_fit_score_and_predict(name, place, tmp_path):
+def test_classifiers_fit_score_and_predict(name, place, kept_source):
     frame, model = numbers(), CLASSIFIERS[name]
-    source = source_in(place, tmp_path, frame)
+    source = kept_source(place)
     assert model.fit(source) is model
     last = model[-1] if hasattr(model, "steps") else model
     assert last.privacy_.n_samples == N
@@ -137,9 +148,9 @@ def test_classifiers_fit_score_and_predict(name, place, tmp_path):
 
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("name", REGRESSORS)
-def test_regressors_fit_score_and_predict(name, place, tmp_path):
+def test_regressors_fit_score_and_predict(name, place, kept_source):
     frame, model = numbers(), REGRESSORS[name]
-    source = source_in(place, tmp_path, frame, target="t")
+    source = kept_source(place, "t")
     model.fit(source)
     expected = model.score(frame[FEATURES], frame["t"])
     assert model.score(source) == pytest.approx(expected)
@@ -329,10 +340,10 @@ def declared(X):
 
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("name", REFUSED)
-def test_others_say_what_to_do(name, place, tmp_path):
+def test_others_say_what_to_do(name, place, kept_source):
     call, kind, words = REFUSED[name]
     with pytest.raises(kind, match=words):
-        call(source_in(place, tmp_path))
+        call(kept_source(place))
 
 
 def test_no_solver_is_pure_without_an_order(tmp_path):

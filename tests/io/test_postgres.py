@@ -25,6 +25,7 @@ from tests.io.places import (
     PARALLEL,
     N,
     in_postgres,
+    kept,
     numbers,
     postgres,
     read,
@@ -60,28 +61,36 @@ def model(**given):
 
 
 @pytest.fixture
+def own():
+    """For tests that change something."""
+    return postgres(numbers())
+
+
+@pytest.fixture(scope="module")
 def study():
-    connection = postgres(numbers())
-    run(
-        connection,
-        "CREATE VIEW few AS SELECT * FROM records WHERE a > 0",
-        "CREATE MATERIALIZED VIEW kept AS SELECT * FROM records",
-        "CREATE FUNCTION rows_of() RETURNS SETOF records LANGUAGE plpgsql AS "
-        "$$ BEGIN RETURN QUERY SELECT * FROM records; END $$",
-        "CREATE VIEW called AS SELECT * FROM rows_of()",
-        "CREATE TABLE parts (LIKE records) PARTITION BY RANGE (key)",
-        "CREATE TABLE low PARTITION OF parts FOR VALUES FROM (0) TO (450)",
-        "CREATE TABLE high PARTITION OF parts FOR VALUES FROM (450) TO (900)",
-        "INSERT INTO parts SELECT * FROM records",
-        "CREATE TABLE sums (LIKE records, "
-        "both_of DOUBLE PRECISION GENERATED ALWAYS AS (a + b) STORED)",
-        "INSERT INTO sums SELECT * FROM records",
-        'CREATE TABLE "Odd name" (LIKE records)',
-        'INSERT INTO "Odd name" SELECT * FROM records',
-        'CREATE TABLE "user" (LIKE records)',
-        'INSERT INTO "user" SELECT * FROM records',
-    )
-    return connection
+    """For those that change nothing."""
+    with kept() as once:
+        connection = once(postgres, numbers())
+        run(
+            connection,
+            "CREATE VIEW few AS SELECT * FROM records WHERE a > 0",
+            "CREATE MATERIALIZED VIEW kept AS SELECT * FROM records",
+            "CREATE FUNCTION rows_of() RETURNS SETOF records LANGUAGE plpgsql AS "
+            "$$ BEGIN RETURN QUERY SELECT * FROM records; END $$",
+            "CREATE VIEW called AS SELECT * FROM rows_of()",
+            "CREATE TABLE parts (LIKE records) PARTITION BY RANGE (key)",
+            "CREATE TABLE low PARTITION OF parts FOR VALUES FROM (0) TO (450)",
+            "CREATE TABLE high PARTITION OF parts FOR VALUES FROM (450) TO (900)",
+            "INSERT INTO parts SELECT * FROM records",
+            "CREATE TABLE sums (LIKE records, "
+            "both_of DOUBLE PRECISION GENERATED ALWAYS AS (a + b) STORED)",
+            "INSERT INTO sums SELECT * FROM records",
+            'CREATE TABLE "Odd name" (LIKE records)',
+            'INSERT INTO "Odd name" SELECT * FROM records',
+            'CREATE TABLE "user" (LIKE records)',
+            'INSERT INTO "user" SELECT * FROM records',
+        )
+        yield connection
 
 
 @pytest.mark.parametrize("table", ["parts", '"Odd name"', "records", "RECORDS", "user"])
@@ -145,22 +154,22 @@ def test_what_no_snapshot_holds_still_is_refused(text, study):
     assert ask(study, "SELECT count(*) FROM records") == N
 
 
-def test_tables_that_others_do_not_see_are_refused(study):
-    run(study, "CREATE TEMP TABLE mine AS SELECT * FROM records")
+def test_tables_that_others_do_not_see_are_refused(own):
+    run(own, "CREATE TEMP TABLE mine AS SELECT * FROM records")
     with pytest.raises(ValueError, match="temporary"):
-        SqlSource(study, "mine", **FACTS)
+        SqlSource(own, "mine", **FACTS)
 
 
-def test_tables_of_which_rows_are_hidden_are_refused(study):
+def test_tables_of_which_rows_are_hidden_are_refused(own):
     run(
-        study,
+        own,
         "CREATE ROLE reader LOGIN",
         "ALTER TABLE records ENABLE ROW LEVEL SECURITY",
         "CREATE POLICY few ON records USING (a > 0)",
         "GRANT SELECT ON records TO reader",
     )
-    schema = ask(study, "SELECT CAST(current_schema AS text)")
-    run(study, f"GRANT USAGE ON SCHEMA {schema} TO reader")
+    schema = ask(own, "SELECT CAST(current_schema AS text)")
+    run(own, f"GRANT USAGE ON SCHEMA {schema} TO reader")
     try:
         uri = postgres_cluster.uri(search_path=schema)
         with connected(uri.replace("postgres@", "reader@")) as seen:
@@ -168,7 +177,7 @@ def test_tables_of_which_rows_are_hidden_are_refused(study):
             with pytest.raises(ValueError, match="can read"):
                 SqlSource(seen, "records", **FACTS)
     finally:
-        run(study, "DROP OWNED BY reader", "DROP ROLE reader")
+        run(own, "DROP OWNED BY reader", "DROP ROLE reader")
 
 
 def connected(uri):
@@ -182,13 +191,13 @@ def test_other_connections_are_refused():
         SqlSource("postgresql://postgres@localhost", "records", **FACTS)
 
 
-def test_the_users_connection_is_left_alone(study):
-    study.adbc_connection.set_autocommit(False)
-    run(study, "SET statement_timeout = 1234", "CREATE TABLE own (i INTEGER)")
-    model().fit(SqlSource(study, "records", **FACTS, features=FEATURES))
-    assert ask(study, "SELECT current_setting('statement_timeout')") == "1234ms"
-    assert ask(study, "SELECT count(*) FROM own") == 0
-    study.adbc_connection.rollback()
+def test_the_users_connection_is_left_alone(own):
+    own.adbc_connection.set_autocommit(False)
+    run(own, "SET statement_timeout = 1234", "CREATE TABLE own (i INTEGER)")
+    model().fit(SqlSource(own, "records", **FACTS, features=FEATURES))
+    assert ask(own, "SELECT current_setting('statement_timeout')") == "1234ms"
+    assert ask(own, "SELECT count(*) FROM own") == 0
+    own.adbc_connection.rollback()
 
 
 # ----------------------------------------------------------- values of all types
@@ -445,36 +454,36 @@ class Meddled(SqlSource):
 
 @pytest.mark.parametrize("most_features", [200, 2])
 @pytest.mark.usefixtures("is_too_large_to_keep")
-def test_what_others_commit_meanwhile_is_not_seen(most_features, study, monkeypatch):
+def test_what_others_commit_meanwhile_is_not_seen(most_features, own, monkeypatch):
     monkeypatch.setattr("skdp.io._sql.MOST_FEATURES", most_features)
 
     class Updated(Meddled):
         def happens(self):
             run(
-                study,
+                own,
                 "UPDATE records SET a = 1e9",
                 "INSERT INTO records (a) VALUES (1)",
             )
 
     asked, facts = model(random_state=0), FACTS | {"features": FEATURES}
     honest = asked.fit(in_postgres(numbers())).coef_
-    assert np.array_equal(asked.fit(Updated(study, "records", **facts)).coef_, honest)
+    assert np.array_equal(asked.fit(Updated(own, "records", **facts)).coef_, honest)
     with pytest.raises(ValueError, match="n_samples"):
-        asked.fit(SqlSource(study, "records", **facts))
+        asked.fit(SqlSource(own, "records", **facts))
 
 
-def test_a_table_cannot_be_emptied_meanwhile(study):
+def test_a_table_cannot_be_emptied_meanwhile(own):
     """The one change that a snapshot does not hide has to wait for the lock."""
     refused = []
 
     class Emptied(Meddled):
         def happens(self):
             try:
-                run(study, "SET lock_timeout = 50", "TRUNCATE records")
-            except study.Error:
+                run(own, "SET lock_timeout = 50", "TRUNCATE records")
+            except own.Error:
                 refused.append(True)
 
-    source = Emptied(study, "records", **FACTS, features=FEATURES)
+    source = Emptied(own, "records", **FACTS, features=FEATURES)
     model().fit(source)
     assert refused
 
@@ -641,13 +650,13 @@ def test_settings_of_the_session_change_nothing():
     assert np.array_equal(model(random_state=0).fit(source).coef_, expected)
 
 
-def test_functions_of_others_are_not_called(study):
+def test_functions_of_others_are_not_called(own):
     run(
-        study,
+        own,
         "CREATE FUNCTION abs(x double precision) RETURNS double precision "
         "LANGUAGE plpgsql AS $$ BEGIN RAISE 'called'; END $$",
     )
-    schema = ask(study, "SELECT CAST(current_schema AS text)")
+    schema = ask(own, "SELECT CAST(current_schema AS text)")
     path = f"{schema},pg_catalog"
     with connected(postgres_cluster.uri(search_path=path)) as other:
         with pytest.raises(other.Error):
@@ -728,36 +737,36 @@ FROM = "FROM generate_series(1, 200) AS t (i)"
     "column",
     ["to_jsonb(i)", "ARRAY[i::numeric]", "i::money", "i::oid", "make_interval(0, i)"],
 )
-def test_columns_whose_text_may_fail_are_none(study, column):
-    run(study, f"{MADE}, {column} AS other {FROM}")
+def test_columns_whose_text_may_fail_are_none(own, column):
+    run(own, f"{MADE}, {column} AS other {FROM}")
     given = {"target": "y", "n_samples": 200}
-    assert SqlSource(study, "made", **given).feature_names == ("key", "a")
+    assert SqlSource(own, "made", **given).feature_names == ("key", "a")
     with pytest.raises(ValueError, match="features"):
-        SqlSource(study, "made", features=["other"], **given)
+        SqlSource(own, "made", features=["other"], **given)
     with pytest.raises(ValueError):  # noqa: PT011 - of a column that is none
-        SqlSource(study, "made", where="other = '1'", **given)
+        SqlSource(own, "made", where="other = '1'", **given)
 
 
-def test_enumerations_are_text_unless_they_have_a_cast_of_their_own(study):
+def test_enumerations_are_text_unless_they_have_a_cast_of_their_own(own):
     run(
-        study,
+        own,
         "CREATE TYPE mood AS ENUM ('well', 'ill')",
         f"{MADE}, CAST(CASE WHEN i = 1 THEN 'ill' ELSE 'well' END AS mood) AS m {FROM}",
     )
     given = {"target": "y", "n_samples": 200}
-    assert "m" in SqlSource(study, "made", **given).feature_names
+    assert "m" in SqlSource(own, "made", **given).feature_names
     run(
-        study,
+        own,
         "CREATE FUNCTION shown(mood) RETURNS text LANGUAGE plpgsql AS "
         "$$ BEGIN IF $1 = 'ill' THEN RAISE 'ill'; END IF; RETURN 'well'; END $$",
         "CREATE CAST (mood AS text) WITH FUNCTION shown(mood)",
     )
-    assert "m" not in SqlSource(study, "made", **given).feature_names
+    assert "m" not in SqlSource(own, "made", **given).feature_names
 
 
-def test_twin_that_reads_any_type_ends_for_one_row(study, tmp_path, monkeypatch):
+def test_twin_that_reads_any_type_ends_for_one_row(own, tmp_path, monkeypatch):
     run(
-        study,
+        own,
         "CREATE TYPE mood AS ENUM ('well', 'ill')",
         "CREATE FUNCTION shown(mood) RETURNS text LANGUAGE plpgsql AS "
         "$$ BEGIN IF $1 = 'ill' THEN RAISE 'ill'; END IF; RETURN 'well'; END $$",
@@ -768,46 +777,46 @@ def test_twin_that_reads_any_type_ends_for_one_row(study, tmp_path, monkeypatch)
         _postgres.PostgreSQL, "_readable", lambda self, relation, texts: set(texts)
     )
     given = {"target": "y", "n_samples": 200, "features": ["a"]}
-    source = SqlSource(study, "made", where="m = 'well'", **given)
+    source = SqlSource(own, "made", where="m = 'well'", **given)
     assert booked(source, tmp_path) == 1
-    run(study, "UPDATE made SET m = 'ill' WHERE key = 7")
+    run(own, "UPDATE made SET m = 'ill' WHERE key = 7")
     books = BudgetLedger(tmp_path / "others.db", epsilon=10.0, delta=1e-3)
     with pytest.raises(SourceError):
         model(ledger=books).fit(source)
     assert len(books.spends()) == 1
 
 
-def test_long_texts_are_read_in_part(study, tmp_path, monkeypatch):
-    run(study, f"{MADE}, repeat('x', 100) AS word {FROM}")
+def test_long_texts_are_read_in_part(own, tmp_path, monkeypatch):
+    run(own, f"{MADE}, repeat('x', 100) AS word {FROM}")
     given = {"target": "y", "n_samples": 200, "features": ["a"]}
-    source = SqlSource(study, "made", **given)
+    source = SqlSource(own, "made", **given)
     monkeypatch.setattr(_postgres, "LONGEST_TEXT", 5)
-    cut = SqlSource(study, "made", **given)
+    cut = SqlSource(own, "made", **given)
     found = [read(one, also=("word", "key"))[2]["word"] for one in (source, cut)]
     assert set(found[0]) == {"x" * 100}
     assert set(found[1]) == {"x" * 5}
 
 
-def test_ids_of_tables_that_others_inherit_from_are_refused(study):
+def test_ids_of_tables_that_others_inherit_from_are_refused(own):
     run(
-        study,
+        own,
         "CREATE TABLE made (key int PRIMARY KEY, a float8, y int)",
         f"INSERT INTO made SELECT i, sin(i), i % 2 {FROM}",
     )
     given = {"target": "y", "n_samples": 200, "record_id": "key"}
-    source = SqlSource(study, "made", **given)
-    run(study, "CREATE TABLE child () INHERITS (made)")
+    source = SqlSource(own, "made", **given)
+    run(own, "CREATE TABLE child () INHERITS (made)")
     with pytest.raises(ValueError, match="'record_id' argument must name"):
-        SqlSource(study, "made", **given)
+        SqlSource(own, "made", **given)
     # Also if it was made after the source.
     with pytest.raises(ValueError, match="'record_id' argument must name"):
         model(solver="bolt_on", solver_params={}).fit(source)
 
 
-def test_twin_that_overlooks_heirs_orders_by_storage(study, monkeypatch):
+def test_twin_that_overlooks_heirs_orders_by_storage(own, monkeypatch):
     """Equal ids of heirs leave their order to where rows are stored."""
     run(
-        study,
+        own,
         "CREATE TABLE made (key int PRIMARY KEY, a float8, y int)",
         "CREATE TABLE child () INHERITS (made)",
         f"INSERT INTO child SELECT 1, i, i % 2 {FROM}",
@@ -819,21 +828,21 @@ def test_twin_that_overlooks_heirs_orders_by_storage(study, monkeypatch):
         lambda *names: text(*names).replace("AND NOT EXISTS", "OR EXISTS", 1),
     )
     given = {"target": "y", "n_samples": 200, "record_id": "key"}
-    source = SqlSource(study, "made", **given).permuted("0")
+    source = SqlSource(own, "made", **given).permuted("0")
     first = orders(source)
-    run(study, "UPDATE child SET a = a WHERE a < 50", "VACUUM FULL child")
+    run(own, "UPDATE child SET a = a WHERE a < 50", "VACUUM FULL child")
     assert orders(source) != first
 
 
 @pytest.mark.parametrize("name", ["s", "j", "keys", "steps", "shares", "found", "x"])
-def test_names_of_variables_are_no_names_of_columns(study, tmp_path, name):
+def test_names_of_variables_are_no_names_of_columns(own, tmp_path, name):
     run(
-        study,
+        own,
         f'CREATE TABLE made (key int PRIMARY KEY, "{name}" float8, y int)',
         f"INSERT INTO made SELECT i, sin(i), i % 2 {FROM}",
     )
     facts = {"target": "y", "n_samples": 200, "record_id": "key"}
-    source = SqlSource(study, "made", features=[name], **facts)
+    source = SqlSource(own, "made", features=[name], **facts)
     given = {"solver": "bolt_on", "solver_params": {"n_passes": 2}}
     assert booked(source, tmp_path, **given) == 1
 

@@ -20,6 +20,7 @@ from tests.io.places import (
     N,
     database,
     in_postgres,
+    kept,
     numbers,
     postgres,
     read,
@@ -45,20 +46,22 @@ def model(**given):
     return DPLogisticRegression(epsilon=1.0, classes=[0, 1], **(steps | given))
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def study():
-    connection = postgres(numbers())
-    run(
-        connection,
-        "CREATE VIEW few AS SELECT * FROM records WHERE a > 0",
-        "CREATE TABLE parts (LIKE records) PARTITION BY RANGE (key)",
-        "CREATE TABLE low PARTITION OF parts FOR VALUES FROM (0) TO (100)",
-        "CREATE TABLE high PARTITION OF parts FOR VALUES FROM (100) TO (900)",
-        "INSERT INTO parts SELECT * FROM records",
-        "CREATE TABLE heir () INHERITS (records)",
-        "INSERT INTO heir SELECT * FROM ONLY records LIMIT 100",
-    )
-    return connection
+    """For tests that change nothing."""
+    with kept() as once:
+        connection = once(postgres, numbers())
+        run(
+            connection,
+            "CREATE VIEW few AS SELECT * FROM records WHERE a > 0",
+            "CREATE TABLE parts (LIKE records) PARTITION BY RANGE (key)",
+            "CREATE TABLE low PARTITION OF parts FOR VALUES FROM (0) TO (100)",
+            "CREATE TABLE high PARTITION OF parts FOR VALUES FROM (100) TO (900)",
+            "INSERT INTO parts SELECT * FROM records",
+            "CREATE TABLE heir () INHERITS (records)",
+            "INSERT INTO heir SELECT * FROM ONLY records LIMIT 100",
+        )
+        yield connection
 
 
 # ------------------------------------------------------------ each row once, anywhere

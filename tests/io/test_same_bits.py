@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+from itertools import product
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -29,13 +32,14 @@ from skdp import (
     private_score,
 )
 from skdp.neural_network import Convolution
-from tests.io.places import COLUMNS, FEATURES, LAYOUTS, in_files, numbers
+from tests.io.places import COLUMNS, FEATURES, LAYOUTS, in_files, kept, numbers
+from tests.wide import covering
 
 SEED = {"random_state": 0}
 COMPARED = {"epsilon": 1.0, **SEED}
 LABELS = {"classes": [0, 1], **SEED}
 BOUNDS = {"target_bounds": (0, 1), **SEED}
-GD = {"solver": "noisy_gd", "solver_params": {"n_steps": 20}}
+GD = {"solver": "noisy_gd", "solver_params": {"n_steps": 8}}
 IMAGES = {"image_shape": (1, 3), "convolutions": [Convolution(2, 3, padding=1)]}
 MODELS = {
     "noisy_gd": (DPLogisticRegression(1.0, **GD, **LABELS), "y"),
@@ -124,21 +128,50 @@ def released(model):
     return [np.asarray(part) for part in found]
 
 
-@pytest.mark.parametrize("layout", PLACES)
-@pytest.mark.parametrize("name", MODELS)
-def test_fits_are_equal_bit_for_bit(name, layout, tmp_path):
+@functools.cache
+def in_memory(name):
     frame, (model, target) = numbers(), MODELS[name]
-    here = clone(model).fit(frame[FEATURES], frame[target])
-    there = clone(model).fit(PLACES[layout](frame, tmp_path, target=target))
-    for one, other in zip(released(here), released(there), strict=True):
+    return released(clone(model).fit(frame[FEATURES], frame[target]))
+
+
+@pytest.fixture(scope="module")
+def source_in(tmp_path_factory):
+    """Sources of one table, by layout and target."""
+    folders = {target: tmp_path_factory.mktemp(target) for target in ("y", "t")}
+    with kept() as once:
+        yield lambda layout, target: once(
+            PLACES[layout], numbers(), folders[target], target=target
+        )
+
+
+def engine_of(layout):
+    """Which code reads there; its other layouts differ in what is read at once."""
+    if layout in ("database", "two threads"):
+        return "DuckDB"
+    if layout in ("PostgreSQL", "parallel workers", "two readers"):
+        return "PostgreSQL"
+    return layout if layout == "workers" else "files"
+
+
+@pytest.mark.parametrize(
+    ("name", "layout"),
+    covering(
+        product(MODELS, PLACES),
+        lambda cell: (cell[1], (cell[0], engine_of(cell[1]))),
+    ),
+)
+def test_fits_are_equal_bit_for_bit(name, layout, source_in):
+    model, target = MODELS[name]
+    there = clone(model).fit(source_in(layout, target))
+    for one, other in zip(in_memory(name), released(there), strict=True):
         assert one.tobytes() == other.tobytes()
 
 
 @pytest.mark.parametrize("layout", PLACES)
-def test_scores_are_equal_bit_for_bit(layout, tmp_path):
+def test_scores_are_equal_bit_for_bit(layout, source_in):
     frame = numbers()
     model = DPLogisticRegression(1.0, **LABELS).fit(frame[FEATURES], frame["y"])
-    source = PLACES[layout](frame, tmp_path)
+    source = source_in(layout, "y")
     for scoring in ("accuracy", "neg_log_loss"):
         given = {"epsilon": 1.0, "scoring": scoring, **SEED}
         one = private_score(model, frame[FEATURES], frame["y"], **given)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -28,7 +29,7 @@ from skdp.objectives import LinearObjective
 from skdp.queries import _exact_gradient
 from skdp.queries._exact_gradient import ExactGradientSum
 from skdp.queries._grid import on_grid
-from tests.io.places import DATABASES, FEATURES, N, database, numbers
+from tests.io.places import DATABASES, FEATURES, N, database, kept, numbers
 
 LOSSES = {
     "logistic": LogisticLoss(),
@@ -57,9 +58,10 @@ def is_too_large_to_keep(monkeypatch):
     monkeypatch.setattr(_exact_gradient, "_MOST_KEPT", 0)
 
 
-@pytest.fixture(params=DATABASES)
+@pytest.fixture(params=DATABASES, scope="module")
 def place(request):
-    return DATABASES[request.param]
+    with kept() as once:
+        yield partial(once, DATABASES[request.param])
 
 
 def both(place, frame, objective, clip=math.inf, targets=LABELS, target="y", **facts):
