@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -113,14 +114,7 @@ class Curve:
     @property
     def basis(self) -> FloatArray:
         """Position and hats at each knot."""
-        positions = np.linspace(-1.0, 1.0, self._intervals + 1)
-        linear, *hats = _hat_weights(len(self.levels)) / self.weight
-        columns = [linear * positions[:, None]]
-        for count, weight in zip(self.levels, hats, strict=True):
-            knots = np.linspace(-1.0, 1.0, count + 1)
-            distance = np.abs(positions[:, None] - knots) * (count / 2)
-            columns.append(weight * np.maximum(1 - distance, 0.0))
-        return np.hstack(columns)
+        return _hats(self.levels, self.weight)
 
     def shares(self, cells: Cells) -> Sparse:
         """Two knots."""
@@ -145,8 +139,7 @@ class Curve:
 
     @property
     def _intervals(self) -> int:
-        count = max(self.levels, default=1)
-        return count * -(-_LEAST_INTERVALS // count)
+        return _n_intervals(self.levels)
 
 
 @dataclass(frozen=True)
@@ -444,6 +437,28 @@ def _look_up(code_of: dict[Any, int], cell: Any) -> int:
         return code_of.get(cell, -1)
     except Exception:  # what cannot be hashed or compared was not declared
         return -1
+
+
+# Rows are encoded block by block, and by many columns with the same levels.
+@lru_cache(maxsize=8)
+def _hats(levels: tuple[int, ...], weight: float) -> FloatArray:
+    """Position and hats at each knot, read only."""
+    linear, *hats = _hat_weights(len(levels)) / weight
+    positions = np.linspace(-1.0, 1.0, _n_intervals(levels) + 1)
+    columns = [linear * positions[:, None]]
+    for count, own in zip(levels, hats, strict=True):
+        knots = np.linspace(-1.0, 1.0, count + 1)
+        distance = np.abs(positions[:, None] - knots) * (count / 2)
+        columns.append(own * np.maximum(1 - distance, 0.0))
+    found = np.hstack(columns)
+    found.flags.writeable = False
+    return found
+
+
+def _n_intervals(levels: tuple[int, ...]) -> int:
+    """How many there are between the states of a curve."""
+    count = max(levels, default=1)
+    return count * -(-_LEAST_INTERVALS // count)
 
 
 def _hat_weights(n_levels: int) -> FloatArray:
