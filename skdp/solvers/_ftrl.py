@@ -50,8 +50,8 @@ class FTRL(Descent):
     in (``docs/proofs/ftrl.md``). That no record is in two parts is taken as given.
     Sums of parts before, which later answers are weighted with, are held where the
     records are answered about, and never stored: a stream whose process ends is over.
-    Unit of privacy: one record; of a stream of users one user, whose rows are all in
-    one part.
+    Unit of privacy: one record, or all rows of a user, which are in one part
+    (``docs/proofs/users.md``).
 
     Utility
     -------
