@@ -25,6 +25,7 @@ from skdp.data._source import (
     holds_rows,
     holds_users,
     is_stable,
+    most_entries,
     n_places,
     nothing,
 )
@@ -81,6 +82,7 @@ __all__ = [
     "in_memory",
     "in_order",
     "is_stable",
+    "most_entries",
     "n_places",
     "nothing",
     "parts_of",

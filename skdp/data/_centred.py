@@ -20,6 +20,7 @@ from skdp.data._source import (
     elsewhere,
     holds_rows,
     holds_users,
+    most_entries,
     n_places,
 )
 
@@ -276,6 +277,11 @@ class CentredSource:
     def n_places(self) -> int:
         """In how many places lies what is kept of the rows."""
         return n_places(self._source)
+
+    @property
+    def most_entries(self) -> int:
+        """How many numbers are stored of a row at most, before it is centred."""
+        return most_entries(self._source)
 
     def nothing(self) -> Block:
         """A block of no records."""

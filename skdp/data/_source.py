@@ -118,6 +118,12 @@ def n_places(source: Any) -> int:
     return getattr(source, "n_places", 1)
 
 
+def most_entries(source: Source) -> int:
+    """How many numbers are stored of a row at most, as far as it is known; public."""
+    found: int = getattr(source, "most_entries", source.n_features)
+    return found
+
+
 def nothing(source: Source) -> Block:
     """A block of no records that looks like those of a source; public."""
     show = getattr(source, "nothing", None)

@@ -25,6 +25,7 @@ from skdp.data._source import (
     holds_rows,
     holds_users,
     is_stable,
+    most_entries,
     n_places,
     nothing,
 )
@@ -56,6 +57,11 @@ class _View(ABC):
     def n_places(self) -> int:
         """In how many places lies what is kept of the rows."""
         return n_places(self._source)
+
+    @property
+    def most_entries(self) -> int:
+        """How many numbers are stored of a row at most."""
+        return min(most_entries(self._source), self.n_features)
 
     def nothing(self) -> Block:
         """A block of no records."""

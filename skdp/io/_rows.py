@@ -44,6 +44,8 @@ class StreamRows:
         What `encode` makes of a row of stand-ins; None if it refuses no row.
     is_as_read : bool, default=False
         Whether `encode` changes nothing.
+    most_entries : int or None, default=None
+        Numbers that are stored of a row at most; None if that is not known.
     """
 
     table: TableSource
@@ -54,6 +56,7 @@ class StreamRows:
     is_sparse: bool = False
     shown: Any = None
     is_as_read: bool = False
+    most_entries: int | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -128,6 +131,12 @@ class StreamSource:
     def n_places(self) -> int:
         """In how many places lies what is kept of the rows."""
         return 1 if self.is_of_users else self._rows.table.n_places
+
+    @property
+    def most_entries(self) -> int:
+        """How many numbers are stored of a row at most."""
+        known = self._rows.most_entries
+        return self.n_features if known is None else known
 
     def nothing(self) -> Block:
         """A block of no records."""

@@ -101,24 +101,32 @@ class DeclaredStream:
     @property
     def states(self) -> StreamRows:
         """Each record's shares in states, when it is read."""
-        return self._rows(sum(self.encoding.parts), self._states)
+        n_states = sum(self.encoding.parts)
+        return self._rows(n_states, self._states, self.encoding.most_states)
 
     def encoded(self) -> StreamRows:
         """Rows of norm at most 1, when they are read."""
-        return self._rows(self.shape[1], self._encoded)
+        return self._rows(self.shape[1], self._encoded, self.encoding.most_entries)
 
     def labels(self, classes: np.ndarray) -> Any:
         """How labels are read, or an error before anything is."""
         return self.encoded().labels(classes)
 
-    def _rows(self, n_features: int, encode: Any) -> StreamRows:
+    def _rows(self, n_features: int, encode: Any, most_entries: int) -> StreamRows:
         row = encode(self.table.stand_in(self.encoder.columns_))
         reading = self.table.reading(
             self.encoder.columns_,
             refuses_unknown=self.encoder.handle_unknown == "error",
         )
         return StreamRows(
-            self.table, reading, encode, n_features, self.dtype, issparse(row), row
+            self.table,
+            reading,
+            encode,
+            n_features,
+            self.dtype,
+            issparse(row),
+            row,
+            most_entries=most_entries,
         )
 
     def _states(self, frame: Any) -> csr_array:

@@ -131,6 +131,19 @@ class Encoding:
         return tuple(size for block in self.blocks for size in block.parts)
 
     @property
+    def most_states(self) -> int:
+        """In how many states a row is at most: in two of a part, as neighbours."""
+        return 2 * len(self.parts)
+
+    @property
+    def most_entries(self) -> int:
+        """How many features of a row are not 0, at most."""
+        ends = np.cumsum(self.parts)[:-1]
+        by_part = np.split(np.diff(self.basis.indptr), ends)
+        entries = sum(2 * int(counts.max()) for counts in by_part)
+        return min(entries, len(self.features))
+
+    @property
     def _density(self) -> float:
         """Share of features that are not 0 in a row, at most."""
         # A cell is in two states of a block, or less.

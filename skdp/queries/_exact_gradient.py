@@ -23,6 +23,7 @@ from skdp.data import (
     holds_rows,
     holds_users,
     is_stable,
+    most_entries,
     n_places,
     nothing,
 )
@@ -50,8 +51,8 @@ _WORTH_COMPILING = 10_000_000
 # From which on kept rows are held in single precision, which holds their integers.
 _WORTH_NARROWING = 1_000_000
 # Bytes up to which the rows of a source that is not in memory are kept on their grid,
-# and how many a number takes at most: of dense rows, and of those by way of states.
-_MOST_KEPT, _DENSE_BYTES, _OTHER_BYTES = 2**30, 4, 24
+# and how many a number takes at most: of dense rows, and one that is stored of others.
+_MOST_KEPT, _DENSE_BYTES, _STORED_BYTES = 2**30, 4, 24
 
 
 def residual_bound(objective: LinearObjective, clip: float = math.inf) -> float:
@@ -67,9 +68,10 @@ def keeps_grid(source: Source, n_samples: int, n_features: int) -> bool:
     """
     if _are_uncounted(source):
         return _MOST_KEPT > 0
-    n_bytes = n_samples * n_features
-    n_bytes *= _DENSE_BYTES if source.is_row_major else _OTHER_BYTES
-    is_little = n_bytes <= _MOST_KEPT * n_places(source)
+    of_row = n_features * _DENSE_BYTES
+    if not source.is_row_major:
+        of_row = most_entries(source) * _STORED_BYTES
+    is_little = n_samples * of_row <= _MOST_KEPT * n_places(source)
     return is_stable(source) or (not holds_rows(source) and is_little)
 
 

@@ -46,7 +46,7 @@ from tests.io.test_users import (
 NETWORK = {"solver": "noisy_gd", "solver_params": {"n_steps": 4}}
 MODELS = {
     "dense": MODEL,
-    "centred": DPLogisticRegression(columns=COLUMNS, **GD, **LABELS),
+    "declared": DPLogisticRegression(columns=COLUMNS, **GD, **LABELS),
     "chosen": DPSparseLogisticRegression(
         n_nonzero_coefs=2, data_norm=1.0, solver="peeling", **LABELS
     ),
@@ -115,6 +115,23 @@ def test_which_of_many_rows_count_is_the_same_if_kept(layout, tmp_path, monkeypa
         source = LAYOUTS[layout](own, tmp_path, **facts_of(frame, batch_size=97))
         found.add(released(clone(MODEL).fit(source)).tobytes())
     assert len(found) == 1
+
+
+@quiet
+def test_centred_rows_are_kept_by_what_all_rows_take(tmp_path, monkeypatch, passes):
+    """And not by how many users there are."""
+    frame = table(n_users=400, most_rows=9)
+    model = DPLogisticRegression(columns=COLUMNS, **LABELS).set_params(epsilon=100.0)
+    source, n_passes = LAYOUTS["file"](frame, tmp_path, **facts_of(frame)), []
+    limit = 400 * 2 * len(COLUMNS) * 24
+    for n_bytes in (NONE, limit, ALL):
+        limited(monkeypatch, n_bytes)
+        fitted = clone(model).fit(source)
+        n_passes.append(len(passes))
+        passes.clear()
+    assert hasattr(fitted, "center_"), "rows are centred"
+    of_none, of_some, of_all = n_passes
+    assert of_none == of_some > of_all
 
 
 # ------------------------------------------------------------------------- neighbours

@@ -169,6 +169,31 @@ def test_broken_twin_of_unscaled_hats_is_found(monkeypatch):
     assert (norms_by_block(encoder, rows) > 1).any()
 
 
+def most_stored(encoding, X):
+    """In how many states and features rows are, at most."""
+    cells = [
+        read_cells(X[name], declared, name)
+        for name, declared in zip(encoding.names, encoding.declared, strict=True)
+    ]
+    states = encoding.states(cells)
+    rows = encoding.rows_of(states, is_sparse=True)
+    return np.diff(states.indptr).max(), np.diff(rows.indptr).max()
+
+
+@pytest.mark.parametrize("numeric", WAYS)
+@pytest.mark.parametrize("n_knots", [2, 3, 4, 17, 65])
+def test_no_row_has_more_numbers_than_are_declared(numeric, n_knots):
+    declared = as_declared(DECLARED)
+    names, each = tuple(declared), tuple(declared.values())
+    encoding = planned(names, each, numeric, n_knots)
+    n_states, n_entries = most_stored(encoding, frame(500))
+    assert n_entries <= encoding.most_entries <= len(encoding.features)
+    assert n_states <= encoding.most_states
+    if numeric == "hats" and n_knots > 4:  # twin: a cell is in one state of a part
+        assert n_states > encoding.most_states / 2
+        assert n_entries > encoding.most_entries / 2
+
+
 @pytest.mark.parametrize("numeric", WAYS)
 @pytest.mark.parametrize("sparse_output", [False, True])
 def test_mixed_rows_have_norm_at_most_one(numeric, sparse_output):
