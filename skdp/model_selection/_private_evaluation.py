@@ -417,7 +417,7 @@ def private_evaluation(
     y : array-like of shape (n_samples,)
         Left out with a source.
     groups : array-like of shape (n_samples,) or None, default=None
-        Ids of users, with ``privacy_unit="user"``.
+        Ids of users, with ``privacy_unit="user"``; left out with a source.
     epsilon : float in [1e-6, 1e8] or inf
         Privacy loss. inf gives exact counts, which are **not** private.
     delta : 0 or float in [1e-50, 1), default=1e-6
@@ -503,7 +503,7 @@ def private_confusion_matrix(
     y : array-like of shape (n_samples,)
         Left out with a source.
     groups : array-like of shape (n_samples,) or None, default=None
-        Ids of users, with ``privacy_unit="user"``.
+        Ids of users, with ``privacy_unit="user"``; left out with a source.
     epsilon : float in [1e-6, 1e8] or inf
     delta : 0 or float in [1e-50, 1), default=1e-6
     adjacency : {"replace_one", "zero_out"}, default="replace_one"

@@ -131,7 +131,8 @@ def private_score(
     y : array-like of shape (n_samples,)
         Labels, or finite targets. Left out with a source, which has its target.
     groups : array-like of shape (n_samples,) or None, default=None
-        Ids of users, with ``privacy_unit="user"`` and only then. Private.
+        Ids of users, with ``privacy_unit="user"`` and only then; left out with a
+        source, which has its own. Private.
     scoring : str, PrivateScoring or None, default=None
         "accuracy", "balanced_accuracy", "f1", "f1_macro", "neg_log_loss", "roc_auc",
         "neg_mean_absolute_error", "neg_mean_squared_error" or "r2". None: "accuracy"

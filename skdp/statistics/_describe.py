@@ -94,10 +94,11 @@ def describe(
         counts as one record. Counts and sums are then of shares of users, means and
         quantiles those of a user drawn at random, and of a row of that user drawn at
         random; and `n_samples` is the number of users, which is public instead of that
-        of rows. X must be in memory, epsilon finite (``docs/proofs/users.md``).
+        of rows. Epsilon must be finite (``docs/proofs/users.md``).
     groups : array-like of shape (n_rows,) or None, default=None
         With ``privacy_unit="user"`` the user of each row: integers or texts. Private
-        but for the number of users; a categorical of pandas declares them.
+        but for the number of users; a categorical of pandas declares them. Left out
+        with a source, which has its own.
     random_state : int or None, default=None
         None: private noise. An integer makes the result reproducible and **not
         private**.

@@ -722,7 +722,7 @@ def test_sources_of_users_and_models_of_records_do_not_meet(tmp_path):
     stream.partial_fit(half)
     with pytest.raises(ValueError, match="without groups="):
         stream.partial_fit(users)
-    with pytest.raises(ValueError, match="of records, or of users"):
+    with pytest.raises(ValueError, match="without groups="):
         describe(users, COLUMNS, epsilon=1.0)
     model = clone(MODEL).fit(users)
     with pytest.raises(ValueError, match="without groups="):

@@ -413,10 +413,10 @@ def test_users_are_on_books_of_users(tmp_path):
     assert len(books.spends()) == 1
 
 
-def test_a_source_has_no_users(tmp_path):
+def test_ids_are_not_passed_beside_a_source(tmp_path):
     pytest.importorskip("pyarrow")
     X = table(300)[["age"]]
     X.to_parquet(tmp_path / "x.parquet")
     source = skdp.ParquetSource(tmp_path / "x.parquet", target=None, n_samples=300)
-    with pytest.raises(ValueError, match="in memory"):
+    with pytest.raises(ValueError, match="left out with a source"):
         describe(source, {"age": (0, 99)}, privacy_unit="user", groups=np.arange(300))
