@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdp._forecast import Signal, relaxed
 from skdp._rows import clip_entries, columns_at
 from skdp._validation import check_count, check_data_norm, check_real
+from skdp.columns import Range, as_declared
 from skdp.linear_model._base import DPEstimator
 from skdp.losses import Loss
 from skdp.objectives import LinearObjective
@@ -51,7 +52,7 @@ class SparseModel(DPEstimator):
         objective = super()._objective(loss, n_samples, n_features, alpha, budget)
         bound = self._checked_bound()
         if self.columns is not None:
-            bound = min(bound, self.encoder_.entry_bound_)
+            bound = min(bound, self._largest_entry())
         most = self.n_nonzero_coefs
         if most is None:
             stated = replace(objective, data_norm=self.data_norm, feature_bound=bound)
@@ -61,6 +62,13 @@ class SparseModel(DPEstimator):
         if not budget.is_finite:
             bound = math.inf
         return replace(objective, feature_bound=bound, n_nonzero=most)
+
+    def _largest_entry(self) -> float:
+        """Of encoded rows; of a model that is not fitted by its declarations alone."""
+        if hasattr(self, "encoder_"):
+            return float(self.encoder_.entry_bound_)
+        declared = as_declared(self.columns)
+        return 1.0 if isinstance(declared, Range) else 1 / math.sqrt(len(declared))
 
     def _signal_of(self, objective: LinearObjective, budget: Budget) -> Signal:
         if self.n_nonzero_coefs is None:
