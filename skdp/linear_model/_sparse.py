@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdp._forecast import Signal, relaxed
 from skdp._rows import clip_entries, columns_at
 from skdp._validation import check_count, check_data_norm, check_real
-from skdp.columns import Range, as_declared
+from skdp.columns import as_declared
 from skdp.linear_model._base import DPEstimator
 from skdp.losses import Loss
 from skdp.objectives import LinearObjective
@@ -68,7 +68,9 @@ class SparseModel(DPEstimator):
         if hasattr(self, "encoder_"):
             return float(self.encoder_.entry_bound_)
         declared = as_declared(self.columns)
-        return 1.0 if isinstance(declared, Range) else 1 / math.sqrt(len(declared))
+        if isinstance(declared, (dict, tuple)):
+            return 1 / math.sqrt(len(declared))
+        return 1.0  # of all columns, whose number is not known
 
     def _signal_of(self, objective: LinearObjective, budget: Budget) -> Signal:
         if self.n_nonzero_coefs is None:

@@ -642,3 +642,33 @@ def test_a_description_reads_users_as_a_fit_does(tmp_path):
         )
         describe(source, COLUMNS, **SEEDED)
     assert seen == [1]
+
+
+class Codes(Signs):
+    """Predicts by codes of texts, where there are some."""
+
+    feature_names_in_ = np.array(["a", "word"], dtype=object)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True  # who takes texts takes missing ones
+        return tags
+
+    def _said(self, X):
+        word = X["word"]
+        codes = word.cat.codes if hasattr(word, "cat") else word == "up"
+        return codes.to_numpy() % 2.0
+
+
+@pytest.mark.parametrize("groups", [None, "id"])
+def test_texts_of_one_give_no_codes_to_those_of_others(groups, tmp_path):
+    frame = table().assign(word="up", y=1)
+    scorer, found = resolve_scoring("accuracy", Codes()), []
+    for word in ("up", "first"):
+        own = frame.assign(word=np.where(np.arange(len(frame)) == 0, word, "up"))
+        facts = facts_of(frame, groups=groups, features=["a", "word"])
+        facts["n_samples"] = len(frame) if groups is None else N_USERS
+        source = places.in_files(own, tmp_path / word, **facts)
+        scored = scores_of(source, scorer, Codes(), is_private=True)
+        found.append(source.during(lambda: scored.statistic(scorer, Codes())))
+    assert abs(found[0] - found[1]) <= 1
