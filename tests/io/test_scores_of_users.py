@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -670,5 +671,5 @@ def test_texts_of_one_give_no_codes_to_those_of_others(groups, tmp_path):
         facts["n_samples"] = len(frame) if groups is None else N_USERS
         source = places.in_files(own, tmp_path / word, **facts)
         scored = scores_of(source, scorer, Codes(), is_private=True)
-        found.append(source.during(lambda: scored.statistic(scorer, Codes())))
+        found.append(source.during(partial(scored.statistic, scorer, Codes())))
     assert abs(found[0] - found[1]) <= 1
