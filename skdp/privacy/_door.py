@@ -225,7 +225,10 @@ def _check_unit(relation: Relation, source: Any) -> None:
 
 def _check_room(source: Any) -> None:
     """Refuse a part of users in which sums of all there may be might not be exact."""
-    n_declared = round(source.n_samples * crowding(source))
+    times = crowding(source)
+    if times == 1.0:
+        return
+    n_declared = round(source.n_samples * times)
     if not has_room(source.n_samples, n_declared):
         raise ValueError(
             f"A part of a source of users must be of at least {LEAST_PART:.0%} of the "
