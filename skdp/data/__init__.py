@@ -15,12 +15,14 @@ from skdp.data._memory import MemorySource
 from skdp.data._offset import WithOffset
 from skdp.data._permuted import Order, drawn_order, in_order
 from skdp.data._source import (
+    LEAST_PART,
     Block,
     Elsewhere,
     Source,
     counted,
     crowding,
     elsewhere,
+    has_room,
     has_shares,
     holds_rows,
     holds_users,
@@ -44,6 +46,7 @@ from skdp.data._views import (
 )
 
 __all__ = [
+    "LEAST_PART",
     "MOST_ROWS_OF_A_USER",
     "Arriving",
     "Block",
@@ -75,6 +78,7 @@ __all__ = [
     "drawn_order",
     "elsewhere",
     "equal_shares",
+    "has_room",
     "has_shares",
     "held",
     "holds_rows",

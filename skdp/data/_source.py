@@ -72,6 +72,10 @@ def holds_users(source: Any) -> bool:
     return getattr(source, "is_of_users", False)
 
 
+# Of all users, the share that a part to be fitted to must have at least.
+LEAST_PART = 0.6
+
+
 def crowding(source: Any) -> float:
     """How many times `n_samples` there may be at most; public.
 
@@ -79,6 +83,15 @@ def crowding(source: Any) -> float:
     """
     found: float = getattr(source, "crowding", 1.0)
     return found
+
+
+def has_room(n_at_hand: int, n_declared: int) -> bool:
+    """Whether a part of users has room enough to be fitted to; public.
+
+    Sums whose units are made for so many are exact for all that there may be then
+    (``docs/proofs/users.md``, Lemma 6).
+    """
+    return n_at_hand >= LEAST_PART * n_declared
 
 
 def has_shares(present: NDArray[Any] | None) -> bool:

@@ -53,8 +53,16 @@ class _Taking:
 
     def rows(self, rows: Any) -> Any:
         """Rows as read, as the model takes them."""
-        is_frame = isinstance(rows, pd.DataFrame)
-        return rows.to_numpy() if is_frame and not self.is_named else rows
+        if not isinstance(rows, pd.DataFrame):
+            return rows
+        if not self.is_named:
+            return rows.to_numpy()
+        if self.declared is None:
+            # Codes of texts follow from all texts beside them; who declares columns
+            # does not read them.
+            texts = rows.select_dtypes("category").columns
+            return rows.astype(dict.fromkeys(texts, object))
+        return rows
 
 
 def shown_to(model: Any, X: Any) -> Any:

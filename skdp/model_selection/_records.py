@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from skdp._floats import IntArray
 from skdp._rows import copied, count_rows, rows_at
 from skdp._users import Users, UsersElsewhere, UsersToFit
-from skdp.data import Table
+from skdp.data import LEAST_PART, Table, crowding, has_room
 from skdp.io._scores import SourceScores, SourceUsers
 from skdp.io._table_source import TableSource
 from skdp.model_selection._regression_scoring import R2
@@ -19,11 +19,6 @@ from skdp.model_selection._scoring_base import PrivateScoring
 from skdp.model_selection._user_table import UserTable
 from skdp.pipeline._users import fitted_to_users
 from skdp.pipeline._walk import says_its_privacy
-
-# Of the users of a source, the share that a part to be fitted to must have at least:
-# sums whose units are made for so many are exact for all of them (docs/proofs/users.md,
-# Lemma 6).
-LEAST_PART = 0.6
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,11 +98,12 @@ class Records:
                 "are divided. Got too many users without rows. Declare fewer of them, "
                 "or use fewer candidates."
             )
-        if isinstance(users, UsersElsewhere) and smallest < LEAST_PART * users.n_users:
+        n_declared = round(self.n_samples * crowding(self.X))
+        if isinstance(users, UsersElsewhere) and not has_room(smallest, n_declared):
             raise ValueError(
                 "The fits of a search of a source of users must be to at least "
                 f"{LEAST_PART:.0%} of the declared users each. Got {smallest} of "
-                f"{users.n_users}. Use method='composition' or 'random_stopping' "
+                f"{n_declared}. Use method='composition' or 'random_stopping' "
                 "without tuning_fraction, and a smaller validation_fraction."
             )
 

@@ -18,7 +18,7 @@ from sklearn.utils import check_random_state
 
 from skdp._floats import FloatArray, IntArray
 from skdp._validation import check_count
-from skdp.data import MOST_ROWS_OF_A_USER, buckets
+from skdp.data import MOST_ROWS_OF_A_USER, buckets, crowding
 from skdp.exceptions import PlanUsedUpError
 from skdp.privacy._adjacency import Relation, is_of_users
 from skdp.privacy._draws import DrawsOf
@@ -342,7 +342,8 @@ class LocalAnswers(Answers):
             self._part_sums = PartSums(sample, self._source)
         part = self._part_sums.part()
         layout = _layout_of(part, self.relation)
-        bound = self._bound(query, line) + self._slack(query, layout)
+        # Each part has a room of its own.
+        bound = self._bound(query, line) + crowding(part) * query.slack(layout)
         exact = self._part_sums.weighted(query, bound)
         multiplier = line.multiplier(self.noise_multiplier)
         joint = sample.on_grid(law, multiplier, exact.size)

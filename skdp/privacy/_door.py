@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, Protocol
 
-from skdp.data import crowding, holds_users
+from skdp.data import LEAST_PART, crowding, has_room, holds_users
 from skdp.exceptions import PlanUsedUpError
 from skdp.privacy._accounting import Budget, calibrate
 from skdp.privacy._adjacency import Relation, is_of_users
@@ -186,6 +186,8 @@ class Door:
                 owners.books(event, self._budget.delta, self._ledger)
             grant = Grant(event, multiplier, self.relation, crowding(source))
             return RehearsedShares(plan, source, grant, owners)
+        if not notes_only:
+            _check_room(source)
         if self._ledger is not None:
             self._ledger.commit(
                 event, adjacency=self.relation, budget=self._budget, label=label
@@ -218,6 +220,20 @@ def _check_unit(relation: Relation, source: Any) -> None:
             f"A release under {relation!r} must be of records, or of users whose rows "
             "are known to be theirs, as the relation says. Got the other. Nothing was "
             "read."
+        )
+
+
+def _check_room(source: Any) -> None:
+    """Refuse a part of users in which sums of all there may be might not be exact."""
+    times = crowding(source)
+    if times == 1.0:
+        return
+    n_declared = round(source.n_samples * times)
+    if not has_room(source.n_samples, n_declared):
+        raise ValueError(
+            f"A part of a source of users must be of at least {LEAST_PART:.0%} of the "
+            f"declared users to be fitted to. Got {source.n_samples} of {n_declared}. "
+            "Take a larger part, or make a source of fewer users. Nothing was read."
         )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -36,7 +37,9 @@ from skdp.model_selection import private_confusion_matrix
 from skdp.model_selection._private_comparison import Disagreements
 from skdp.model_selection._scoring import resolve_scoring
 from skdp.model_selection._user_table import UserTable
+from skdp.queries import _user_scores as user_scores_module
 from skdp.queries._scores import MOST_RECORDS, MOST_USERS
+from skdp.queries._user_scores import places_of_users, statistic_of_users
 from tests.audit import tables
 from tests.audit.tables import answered_by
 from tests.io import places
@@ -82,6 +85,13 @@ class Places(Signs):
 
     def _said(self, X):
         return (super()._said(X) + np.arange(len(X))) % 2.0
+
+
+class Lengths(Signs):
+    """The same of how many places there are."""
+
+    def _said(self, X):
+        return (super()._said(X) + len(X)) % 2.0
 
 
 class Refuses(Places):
@@ -352,6 +362,7 @@ def described(source, adjacency):
 
 ASKED = {
     "by places": scored(Places(), "accuracy"),
+    "by lengths": scored(Lengths(), "accuracy"),
     "refuses": scored(Refuses(), "balanced_accuracy"),
     "signs": scored(Signs(), "roc_auc"),
     "labels": scored(Signs(), "accuracy"),
@@ -489,6 +500,28 @@ def test_twins_in_which_others_move_a_row_are_found(
     assert told("by places", make, pair, adjacency) > 2
 
 
+def as_long_as_needed(scorer, model, X, y, shares, places):
+    """The twin ends an array with the last row that there is."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(user_scores_module, "ROWS_AT_ONCE", int(places.max()) + 1)
+        return statistic_of_users(scorer, model, X, y, shares, places)
+
+
+@quiet
+@every_adjacency
+def test_a_twin_whose_arrays_have_no_public_length_is_found(
+    adjacency, tmp_path, monkeypatch
+):
+    users = [[(abs(x), 1)] for (x, _), *_ in users_of(np.random.default_rng(4))]
+    last, before = np.argsort(places_of_users(range(20)))[[-1, -2]]
+    assert np.diff(places_of_users([before, last])) % 2  # lengths are odd, and even
+    pair = users, [own if u != last else [] for u, own in enumerate(users)]
+    make = by_file(tmp_path / "rows", np.arange, batch_size=1 << 14)
+    assert told("by lengths", make, pair, adjacency) <= 1 + ROUNDING
+    monkeypatch.setattr("skdp.io._scores.statistic_of_users", as_long_as_needed)
+    assert told("by lengths", make, pair, adjacency) > 2
+
+
 @quiet
 def test_a_twin_by_places_in_a_database_is_found(monkeypatch):
     """There the order of one user's rows may follow from whether another is there."""
@@ -606,3 +639,33 @@ def test_a_description_reads_users_as_a_fit_does(tmp_path):
         )
         describe(source, COLUMNS, **SEEDED)
     assert seen == [1]
+
+
+class Codes(Signs):
+    """Predicts by codes of texts, where there are some."""
+
+    feature_names_in_ = np.array(["a", "word"], dtype=object)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True  # who takes texts takes missing ones
+        return tags
+
+    def _said(self, X):
+        word = X["word"]
+        codes = word.cat.codes if hasattr(word, "cat") else word == "up"
+        return codes.to_numpy() % 2.0
+
+
+@pytest.mark.parametrize("groups", [None, "id"])
+def test_texts_of_one_give_no_codes_to_those_of_others(groups, tmp_path):
+    frame = table().assign(word="up", y=1)
+    scorer, found = resolve_scoring("accuracy", Codes()), []
+    for word in ("up", "first"):
+        own = frame.assign(word=np.where(np.arange(len(frame)) == 0, word, "up"))
+        facts = facts_of(frame, groups=groups, features=["a", "word"])
+        facts["n_samples"] = len(frame) if groups is None else N_USERS
+        source = places.in_files(own, tmp_path / word, **facts)
+        scored = scores_of(source, scorer, Codes(), is_private=True)
+        found.append(source.during(partial(scored.statistic, scorer, Codes())))
+    assert abs(found[0] - found[1]) <= 1

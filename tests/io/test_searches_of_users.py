@@ -24,10 +24,12 @@ from skdp import (
     DPLogisticRegression,
     DPMLPClassifier,
     DPRandomizedSearchCV,
+    DPSparseLogisticRegression,
     DPStandardScaler,
     DPTunedThresholdClassifier,
     Preconditioning,
     TableEncoder,
+    describe,
 )
 from skdp._id_numbers import number_of
 from skdp.io._slots import Slots
@@ -193,8 +195,9 @@ def test_twins_by_what_others_have_are_found(twin, tmp_path, monkeypatch):
 def test_a_part_of_a_part_has_some_of_its_users(tmp_path):
     frame = people([1] * N_SLOTS)
     source = places.in_files(frame, tmp_path / "t", groups="id", n_samples=N_SLOTS)
-    whole = source.taking(slice(None)).taking(np.arange(20)).taking(slice(5, 15))
-    wanted = [u for u in frame["id"] if 5 <= number_of(u) % N_SLOTS < 15]
+    order = np.random.default_rng(1).permutation(N_SLOTS)
+    whole = source.taking(slice(None)).taking(order[:20]).taking(slice(5, 15))
+    wanted = [u for u in frame["id"] if number_of(u) % N_SLOTS in order[5:15]]
     rows = source.during(lambda: list(whole.rows(whole.reading(), ("id",))))
     shown = [u for _, _, columns in rows for u in columns.column("id").to_pylist()]
     assert shown == wanted
@@ -297,10 +300,7 @@ def all_in(slot):
 
 @quiet
 @pytest.mark.parametrize("slot", range(3))
-@pytest.mark.parametrize(
-    "name",
-    ["grid", "stopping", "pipeline", "trees", "clipped", "centred", "calibrated"],
-)
+@pytest.mark.parametrize("name", SEARCHES)
 def test_parts_may_be_empty_or_have_everybody(name, slot, tmp_path, monkeypatch):
     """Nothing raises, warns or says so."""
     monkeypatch.setattr(UserIds, "slots", all_in(slot))
@@ -326,6 +326,13 @@ OTHERS = {
     "regression": DPGridSearchCV(
         DPLinearRegression(columns=COLUMNS, target_bounds=(0, 1)),
         {"solver": ["adassp", "noisy_gd"]},
+        **USER,
+    ),
+    "sparse": DPGridSearchCV(
+        DPSparseLogisticRegression(
+            feature_bound=0.5, columns=COLUMNS, classes=[0, 1], n_nonzero_coefs=2
+        ),
+        {"solver": ["iht", "peeling"]},
         **USER,
     ),
     "network": DPGridSearchCV(
@@ -438,6 +445,27 @@ def test_what_is_refused_costs_nothing(tmp_path):
     search = DPGridSearchCV(LOGISTIC, GRID, **own).fit(source)
     assert len(books.spends()) == 1
     assert search.privacy_.adjacency == "replace_user"
+
+
+@quiet
+def test_parts_that_are_too_small_for_sums_of_all_are_not_fitted_to(tmp_path):
+    frame = table(n_users=30)
+    facts = {"epsilon": 20, "delta": 1e-4, "adjacency": "replace_user"}
+    books = BudgetLedger(tmp_path / "users.db", unit="user", **facts)
+    own = {"privacy_unit": "user", "epsilon": 1.0, "ledger": books}
+    source = places.in_files(frame, tmp_path / "u", **facts_of(frame))
+    few, most = source.taking(slice(17)), source.taking(slice(18))
+    for model in (LOGISTIC, TREES, SEARCHES["grid"]):
+        given = clone(model).set_params(**own, random_state=None)
+        with pytest.raises(ValueError, match="at least 60% of the declared users"):
+            given.fit(few)
+    with pytest.raises(ValueError, match="at least 60% of the declared users"):
+        describe(few, COLUMNS, **own)
+    with pytest.raises(ValueError, match=r"declared users each. Got 13 of 30"):
+        clone(SEARCHES["grid"]).set_params(**own, random_state=None).fit(most)
+    assert not books.spends()
+    clone(LOGISTIC).set_params(**own).fit(most)
+    assert len(books.spends()) == 1
 
 
 @quiet

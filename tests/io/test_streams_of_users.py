@@ -16,6 +16,7 @@ from skdp.io._users import Shares
 from skdp.privacy._audited import audited_by
 from skdp.privacy._part_sums import PartSums
 from skdp.privacy._plan import Parts
+from skdp.queries._gradient import Gradient
 from skdp.solvers._stream import stream_of
 from tests.io import places
 from tests.io.places import COLUMNS, FEATURES
@@ -303,3 +304,22 @@ def test_what_is_printed_is_the_same_for_neighbours(way, tmp_path, capsys, monke
         said.append(capsys.readouterr().out)
     assert said[0]
     assert said[0] == said[1]
+
+
+def test_a_part_of_a_source_is_charged_for_as_many_users_as_may_be_in_it(
+    tmp_path, monkeypatch
+):
+    bounds = []
+    weighted = PartSums.weighted
+
+    def spied(self, query, bound):
+        bounds.append(bound)
+        return weighted(self, query, bound)
+
+    monkeypatch.setattr(PartSums, "weighted", spied)
+    monkeypatch.setattr(Gradient, "slack", lambda self, layout: 1e9)
+    model, users = clone(MODEL), users_of(np.random.default_rng(0), 20)
+    facts = {"groups": "id", "n_samples": 20}
+    source = places.in_files(table_of(users), tmp_path / "t", **facts)
+    model.partial_fit(source).partial_fit(source.taking(slice(5)))
+    assert np.divide(bounds[2:], bounds[:2]) == pytest.approx(20 / 5)

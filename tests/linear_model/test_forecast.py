@@ -5,9 +5,16 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
+from sklearn.base import clone
 
-from skdp import DPLinearRegression, DPLogisticRegression, forecast
+from skdp import (
+    DPLinearRegression,
+    DPLogisticRegression,
+    DPSparseLogisticRegression,
+    forecast,
+)
 from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
 from skdp.privacy import Budget, GaussianEvent, epsilon_of
 
@@ -30,6 +37,19 @@ def test_the_solver_of_a_regression_is_the_one_that_a_fit_uses():
     told = forecast(40, 3, loss=SquaredLoss(2.0, 1.0))
     record = DPLinearRegression(target_bounds=(0, 1)).fit(X, y).privacy_
     assert (told.solver, told.solver_params) == (record.solver, record.solver_params)
+
+
+@pytest.mark.parametrize("columns", [(-1, 1), {"a": (-1, 1), "b": (0, 1)}])
+def test_sparse_models_of_declared_columns_are_forecast_before_they_are_fitted(columns):
+    X = pd.DataFrame(np.zeros((40, 2)), columns=["a", "b"])
+    model = DPSparseLogisticRegression(
+        columns=columns, classes=[0, 1], n_nonzero_coefs=1
+    )
+    told = model.forecast(40, 2)
+    if isinstance(columns, dict):
+        fitted = clone(model).fit(X, np.arange(40) % 2)
+        assert told.coefficient_noise == fitted.forecast(40, 2).coefficient_noise
+    assert math.isfinite(told.noise_to_signal)
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
