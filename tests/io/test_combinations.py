@@ -346,11 +346,13 @@ def test_others_say_what_to_do(name, place, kept_source):
         call(kept_source(place))
 
 
-def test_no_solver_is_pure_without_an_order(tmp_path):
+def test_auto_is_not_pure_without_an_order_and_names_what_is(tmp_path):
     pure = DPLogisticRegression(1.0, delta=0, **LABELS)
     assert pure.fit(source_in("files", tmp_path)).privacy_.solver == "online"
-    with pytest.raises(Refused, match="delta above 0"):
-        pure.fit(source_in("database", tmp_path))
+    source = source_in("database", tmp_path)
+    with pytest.raises(Refused, match=r"can be done by \[.*'nesterov'\]"):
+        pure.fit(source)
+    assert pure.set_params(solver="nesterov").fit(source).privacy_.delta == 0
 
 
 def test_memory_of_a_pipeline_is_refused(tmp_path):
