@@ -149,8 +149,9 @@ class Kept(NamedTuple):
     def n_bytes(self) -> int:
         """What is kept of them."""
         grids = {id(own): own.n_bytes for own in (self.products, self.sums)}
-        present = 0 if self.present is None else self.present.nbytes
-        return int(sum(grids.values()) + self.y.nbytes + present)
+        beside = (self.y, self.present, self.users)
+        others = sum(own.nbytes for own in beside if own is not None)
+        return int(sum(grids.values()) + others)
 
 
 class ExactGradientSum:

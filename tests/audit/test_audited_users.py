@@ -174,6 +174,20 @@ def test_one_row_more_than_the_most_is_refuted(adjacency, monkeypatch):
     assert result.epsilon_lower_bound > 1.1
 
 
+@every_adjacency
+def test_a_user_for_each_run_of_rows_is_refuted(adjacency, monkeypatch):
+    """Rows of a user that are not next to each other count as those of several."""
+
+    def in_runs(codes, n_users):
+        run = np.cumsum(np.append(0, np.diff(codes) != 0))
+        return 1 / np.bincount(run)[run]
+
+    monkeypatch.setattr(_users, "equal_shares", in_runs)
+    result = by_transcript(svc(adjacency=adjacency))
+    assert not result.passed
+    assert result.epsilon_lower_bound > 1.5
+
+
 def declared_otherwise(monkeypatch, change):
     """Plants a bug where ids become users."""
     honest = _users.Users._of_declared.__func__

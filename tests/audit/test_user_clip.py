@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
+from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
@@ -14,6 +16,8 @@ from skdp.data import CentredSource, Centring, UserSource
 from skdp.privacy._query import Bound, Layout
 from skdp.queries import _user_gradients
 from skdp.queries._gradient import Gradients
+from skdp.queries._grid import RESIDUAL_BITS
+from skdp.queries._row_grid import LONGEST
 from skdp.queries._user_gradients import UserGradients, UserSum
 from skdp.solvers import _noisy_gd
 from tests.audit import preconditioned
@@ -253,6 +257,28 @@ def test_users_add_their_sums_and_the_longest_are_shortened():
              for own in (codes == u for u in range(40))]  # fmt: skip
     assert max(np.linalg.norm(one) for one in alone) <= most
     assert sum(alone) == pytest.approx(found, abs=1e-9)
+
+
+def longest_part(k):
+    """Length of one user's clipped part over the most it may be, in exact numbers.
+
+    The most is next to `k` whole units, from below.
+    """
+    objective = replace(ASKED.objective, fit_intercept=False, data_norm=1.0)
+    rows = np.tile([1.0, 0.0], (7, 1))
+    source = UserSource(rows, np.ones(7), np.ones(7), 1, np.zeros(7, dtype=int))
+    reader = UserSum(source, UserGradients(objective))
+    unit = Fraction(reader._largest) / Fraction(LONGEST) / 2**RESIDUAL_BITS
+    most = float(k * unit)
+    while Fraction(most) >= k * unit:
+        most = math.nextafter(most, 0)
+    total, _ = reader.clipped_sums(np.zeros((2, 1)), most)
+    return Fraction(abs(total.value()[0, 0])) * unit / Fraction(most)
+
+
+def test_rounding_makes_no_part_longer():
+    some = np.random.default_rng(0).integers(2**37, 2**39, 200).tolist()
+    assert max(map(longest_part, some)) <= 1
 
 
 # --------------------------------------------------------------------------- refusals

@@ -20,6 +20,8 @@ from skdp import (
 )
 from skdp.io._rows import StreamSource
 from skdp.queries import _exact_gradient
+from skdp.queries._exact_gradient import Kept
+from skdp.queries._grid_rows import DenseGrid
 from skdp.queries._kept_rows import KeptRows
 from tests.io.places import COLUMNS
 from tests.io.test_users import (
@@ -42,6 +44,7 @@ from tests.io.test_users import (
     told,
     users_of,
 )
+from tests.io.test_users import MODELS as OF_SOURCES
 
 NETWORK = {"solver": "noisy_gd", "solver_params": {"n_steps": 4}}
 MODELS = {
@@ -50,6 +53,7 @@ MODELS = {
     "chosen": DPSparseLogisticRegression(
         n_nonzero_coefs=2, data_norm=1.0, solver="peeling", **LABELS
     ),
+    "clipped sums": OF_SOURCES["clipped sums of centred rows"][0],
     "network": DPMLPClassifier(hidden_layer_sizes=(4,), **NETWORK, **LABELS),
 }
 # Bytes: of no row, of some of them, of all.
@@ -102,6 +106,14 @@ def test_kept_or_not_bits_are_those_of_memory(
         passes.clear()
     of_none, of_some, of_all = n_passes
     assert of_none == of_some > of_all
+
+
+def test_all_that_is_kept_is_counted():
+    rows = DenseGrid(np.zeros((7, 3), dtype=np.float32), 1.0)
+    own = np.zeros(7), np.ones(7), np.zeros(7, dtype=np.int64)
+    for kept in (own, own[:2]):
+        whole = Kept(rows, rows, *kept)
+        assert whole.n_bytes == rows.entries.nbytes + sum(each.nbytes for each in kept)
 
 
 @quiet

@@ -266,7 +266,9 @@ def test_nor_of_a_pipeline(adjacency, tmp_path, monkeypatch):
 @quiet
 def test_twin_whose_rows_count_as_records_is_found(tmp_path, monkeypatch):
     searched_there(monkeypatch, tmp_path)
-    monkeypatch.setattr(Shares, "of", lambda self, rows: rows.is_present.astype(float))
+    monkeypatch.setattr(
+        Shares, "of", lambda self, rows, codes: rows.is_present.astype(float)
+    )
     assert found_by("composition", "replace_one") > 1.5
 
 

@@ -173,7 +173,7 @@ def shares_of_rows(codes, n_users):
 TWINS = {
     "memory": lambda patch: patch.setattr("skdp._users.equal_shares", shares_of_rows),
     "file": lambda patch: patch.setattr(
-        Shares, "of", lambda self, rows: rows.is_present.astype(float)
+        Shares, "of", lambda self, rows, codes: rows.is_present.astype(float)
     ),
 }
 TWINS["database"] = TWINS["file"]

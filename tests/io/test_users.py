@@ -316,16 +316,17 @@ def test_numbers_of_a_database_that_are_no_whole_ones_are_no_ids():
 
 @quiet
 @pytest.mark.parametrize("layout", SOME)
-def test_rows_without_an_id_are_nobodys_and_leave_no_trace(layout, tmp_path):
-    frame = table()
+@pytest.mark.parametrize("kind", ["logistic", "clipped sums"])
+def test_rows_without_an_id_are_nobodys_and_leave_no_trace(kind, layout, tmp_path):
+    model, frame = MODELS[kind][0], table()
     some = frame["name"].where(np.arange(len(frame)) % 7 > 0)
     holes = frame.assign(name=some)
     facts = facts_of(frame, groups="name")
-    there = clone(MODEL).fit(LAYOUTS[layout](holes, tmp_path / "0", **facts))
+    there = clone(model).fit(LAYOUTS[layout](holes, tmp_path / "0", **facts))
     n_users = some.nunique()
     facts["n_samples"] = n_users
-    alone = clone(MODEL).fit(LAYOUTS[layout](holes, tmp_path / "1", **facts))
-    here = in_memory(MODEL, frame[some.notna()], ids="name")
+    alone = clone(model).fit(LAYOUTS[layout](holes, tmp_path / "1", **facts))
+    here = in_memory(model, frame[some.notna()], ids="name")
     assert released(here).tobytes() == released(alone).tobytes()
     assert there.privacy_.n_samples == N_USERS
 

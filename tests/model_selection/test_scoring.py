@@ -199,6 +199,31 @@ def test_twin_that_does_not_clip_a_loss_is_caught(scorer, monkeypatch):
     assert moved() > 1.5 * scorer.sensitivity("replace_one", 1)
 
 
+@pytest.mark.parametrize(
+    "scorer",
+    [
+        kind(low, high)
+        for kind in (NegMeanPinballLoss, NegMeanPoissonDeviance, NegMeanGammaDeviance)
+        for low, high in [(3.0, 3.0 + 1e-9), (5.0, 5.0 + 1e-7), (7.0, 7.0 + 1e-8)]
+    ],
+    ids=repr,
+)
+def test_no_loss_is_out_of_range_where_the_range_is_that_of_rounding(scorer):
+    said, true = np.random.default_rng(0).uniform(scorer.low, scorer.high, (2, 4000))
+    added = scorer.contributions(Says(), said[:, None], true)
+    assert added.min() >= -1
+    assert added.max() <= 0
+
+
+@pytest.mark.parametrize("name", [n for n in SCORERS if n.startswith("neg_mean")])
+def test_what_is_no_number_is_the_worst_there_is(name):
+    scorer = SCORERS[name]
+    said = np.array([math.nan, math.inf, -math.inf, HIGH, 3.0])
+    true = np.array([HIGH, HIGH, scorer.low, math.nan, 3.0])
+    added = scorer.contributions(Says(), said[:, None], true)[:, 0]
+    assert added.tolist() == [-1, -1, -1, -1, 0]
+
+
 def test_one_sensitivity_does_not_follow_from_the_other():
     """Halving replace_one under-noises zero_out; zero_out's own, replace_one."""
     for name, norm in [("r2", 1), ("r2", 2), ("balanced_accuracy", 2), ("accuracy", 1)]:
