@@ -195,13 +195,13 @@ def test_no_record_counts_for_what_was_learned_from_it():
     assert gain(replace(query, leverage=0.0), X, y) > elsewhere + 0.1
 
 
-def in_layouts(query, X, y):
+def in_layouts(query, X, y, blocks):
     """Sums of the same records in other blocks, orders and storages."""
     order = np.random.default_rng(0).permutation(len(y))
     for rows, make in itertools.product(
         (slice(None), order), (np.asarray, np.asfortranarray, csr_array, np.float32)
     ):
-        for block in (1, 7, 1000):
+        for block in blocks:
             source = MemorySource(make(X[rows]), y[rows])
             source.largest_block = block
             yield query.total(query.open(source), None)
@@ -210,12 +210,16 @@ def in_layouts(query, X, y):
 @every_loss
 def test_any_layout_gives_the_same_bits(loss):
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(1500, D)).astype(np.float32).astype(float)
-    y = rng.choice(labels(loss), size=1500).astype(float)
     _, both = queries(loss, 1.0)
-    of_all = trial(loss, 1500)
-    for query in (replace(query, trial=of_all) for query in both):
-        first, *others = in_layouts(query, X, y)
+    # Small blocks of few records: reading is slow row by row.
+    for query, (n, blocks) in itertools.product(
+        both, ((100, (1, 7, 100)), (1500, (90, 1000)))
+    ):
+        X = rng.normal(size=(n, D)).astype(np.float32).astype(float)
+        y = rng.choice(labels(loss), size=n).astype(float)
+        of_all = trial(loss, n)
+        query = replace(query, trial=of_all)
+        first, *others = in_layouts(query, X, y, blocks)
         assert all(np.array_equal(first, other) for other in others)
         units = first / of_all.unit(query.clip)
         assert np.array_equal(units, np.rint(units))
