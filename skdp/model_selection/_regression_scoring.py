@@ -214,7 +214,7 @@ class NegMeanGammaDeviance(_Deviance):
         number bounds the deviance of amounts near 0. Public.
     most : float in (1, 1e100], default=8.0
         A target counts as at most so many predicted means. Of an exponential law the
-        deviance is then least at 0.995 of the mean, with 4 at 0.9. Public.
+        deviance is then least at 0.997 of the mean, with 4 at 0.898. Public.
     """
 
     name = "neg_mean_gamma_deviance"
