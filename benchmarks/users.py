@@ -15,16 +15,19 @@ to protect a person, at the same epsilon and number of persons:
 Accuracy and log-loss on the official test records, which are not private.
 
 ``--search`` compares searches over the strength of the penalty instead: of first rows
-as records, and of persons.
+as records, of persons in memory, and of persons in a file, whose parts have numbers of
+persons that nobody knows.
 """
 
 from __future__ import annotations
 
 import argparse
 import statistics
+import tempfile
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -36,6 +39,7 @@ from skdp import (
     DPLogisticRegression,
     DPMLPClassifier,
     DPSparseLogisticRegression,
+    ParquetSource,
 )
 from skdp._floats import IntArray
 from skdp.datasets import ADULT_BOUNDS, ADULT_CATEGORIES, Dataset, load_adult
@@ -153,6 +157,20 @@ def searched(rows: Persons, setting: Setting) -> DPGridSearchCV:
     return _search(setting, "user").fit(rows.X, rows.y, groups=rows.ids)
 
 
+def searched_in_a_file(rows: Persons, setting: Setting) -> DPGridSearchCV:
+    """All rows, and a search of persons of a source."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "rows.parquet"
+        rows.X.assign(above=rows.y, person=rows.ids).to_parquet(path, index=False)
+        source = ParquetSource(
+            path,
+            target="above",
+            groups="person",
+            n_samples=len(rows.firsts),
+        )
+        return _search(setting, "user").fit(source)
+
+
 Way = Callable[[Persons, Setting], Model | DPGridSearchCV]
 WAYS: dict[str, Way] = {
     "first row": by_first_row,
@@ -163,6 +181,7 @@ SEARCHES: dict[str, Way] = {
     "mean, no search": by_mean,
     "search of first rows": searched_first_rows,
     "search of persons": searched,
+    "the same of a file": searched_in_a_file,
 }
 
 
