@@ -23,7 +23,7 @@ BATCH_SIZE = 1 << 14
 
 
 class ParquetSource(TableSource):
-    """Records in Parquet files, read block by block and never held.
+    """Records in Parquet files, read block by block.
 
     Only the columns that are needed are read, from memory-mapped files, one file and
     row group after the other. Rows in which a number is missing, NaN or infinite, or

@@ -47,7 +47,7 @@ _UNREADABLE = (
 
 
 class SqlSource(TableSource):
-    """Records in DuckDB, PostgreSQL or Spark, read block by block and never held.
+    """Records in DuckDB, PostgreSQL or Spark, read block by block.
 
     Every reading of one fit is in one transaction; Spark has none, and copies the
     table once for each fit. Rows in which a number is missing, NaN or infinite, or
