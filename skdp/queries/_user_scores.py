@@ -24,7 +24,7 @@ ROWS_AT_ONCE = 1024
 
 
 def places_of_users(ids: Iterable[Any]) -> IntArray:
-    """Where rows of each user are asked about, by the id alone; public.
+    """Where rows of each user are asked about, by the id alone.
 
     Parameters
     ----------

@@ -22,7 +22,6 @@ from skdp import (
     TableEncoder,
 )
 from skdp.exceptions import SourceError
-from skdp.io._rows import StreamSource
 from skdp.queries import _exact_gradient, _network_sum
 from skdp.queries._exact_gradient import ExactGradientSum
 from skdp.queries._grid_rows import SparseGrid, StateGrid
@@ -66,19 +65,6 @@ def readers(monkeypatch):
             found.append(self)
 
         monkeypatch.setattr(kind, "__init__", watched)
-    return found
-
-
-@pytest.fixture
-def passes(monkeypatch):
-    """One entry for each pass over a source to its end."""
-    blocks, found = StreamSource.blocks, []
-
-    def watched(self):
-        yield from blocks(self)
-        found.append(self)
-
-    monkeypatch.setattr(StreamSource, "blocks", watched)
     return found
 
 

@@ -18,7 +18,6 @@ from skdp import (
     DPMLPClassifier,
     DPSparseLogisticRegression,
 )
-from skdp.io._rows import StreamSource
 from skdp.queries import _exact_gradient
 from skdp.queries._exact_gradient import Kept
 from skdp.queries._grid_rows import DenseGrid
@@ -73,19 +72,6 @@ def weights_of(model):
             [np.ravel(each) for each in (*model.coefs_, *model.intercepts_)]
         )
     )
-
-
-@pytest.fixture
-def passes(monkeypatch):
-    """Of sources: one entry for each pass to its end."""
-    blocks, found = StreamSource.blocks, []
-
-    def watched(self):
-        yield from blocks(self)
-        found.append(self)
-
-    monkeypatch.setattr(StreamSource, "blocks", watched)
-    return found
 
 
 @quiet
