@@ -97,7 +97,7 @@ def check_rows(
     _check_kind(X, _IMPUTE_TEXT if allow_nan else _ENCODE_TEXT)
     if issparse(X):
         X = without_data(
-            lambda: _canonical(X),
+            lambda: canonical_csr(X),
             _BAD_SPARSE,
         )
     rows = without_data(
@@ -162,7 +162,7 @@ def check_indexable(X: Any, y: Any) -> tuple[Any, Any]:
     Nothing else is asked of them, since what is fitted on the rows will do that.
     """
     if issparse(X):
-        X = without_data(lambda: _canonical(X), _BAD_SPARSE)
+        X = without_data(lambda: canonical_csr(X), _BAD_SPARSE)
     X, y = without_data(
         lambda: indexable(X, y), "The X and y arguments must be as long as each other."
     )
@@ -227,7 +227,7 @@ def declared_labels(classes: Any) -> np.ndarray:
     )
 
 
-def _canonical(X: Any) -> Any:
+def canonical_csr(X: Any) -> Any:
     """CSR with sorted, unique indices within its shape; what is not so is refused.
 
     Each row of the result follows from that row alone. Summing duplicates would not do:

@@ -203,11 +203,19 @@ class InconsistentVersionWarning(_Documented, UserWarning):
         )
 
 
-class SourceError(_Documented, RuntimeError):
-    """A source could not be read to the end, or its data changed meanwhile.
+# The one message of everything that fails between the commit and the release.
+READ_FAILED = (
+    "The records could not be read to the end, or a source changed meanwhile. What was "
+    "committed stays on the books. Check the data, its files or its connection, and "
+    "fit again."
+)
 
-    The message is always the same, whatever happened and in whichever record. What was
-    committed before stays on the books.
+
+class SourceError(_Documented, RuntimeError):
+    """Records could not be read or added up to the end, or changed meanwhile.
+
+    The message is always the same, whatever happened and in whichever record, in
+    memory as well as in a source. What was committed before stays on the books.
 
     Remedy: check files and connections, make the source anew, and fit again, which
     spends again.

@@ -104,7 +104,7 @@ class BinnedColumn:
 
     def codes(self, cells: Cells) -> NDArray[np.uint8]:
         """The code of each cell."""
-        states, shares = self.block.shares(cells)
+        states, shares = blocks.encoded(self.block, cells)
         codes = states[:, 0]
         if self.other is not None:
             codes = np.where(shares[:, 0] > 0, codes, self.other)

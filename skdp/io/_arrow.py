@@ -66,7 +66,7 @@ def is_narrow(dtype: Any) -> bool:
 
 def stand_in(dtype: Any, declared: Any) -> pd.Series:
     """One cell of an Arrow type that a declaration allows; nothing is read."""
-    kind = kind_of(dtype)
+    kind = _kind_as_read(dtype, declared)
     value = _ZEROS.get(kind, ())
     if declared is not None and declared.kind == kind:
         value = _allowed(declared, value)
@@ -77,6 +77,16 @@ def stand_in(dtype: Any, declared: Any) -> pd.Series:
         cells[0] = value
         return pd.Series(cells)
     return pd.Series([value])
+
+
+def _kind_as_read(dtype: Any, declared: Any) -> str:
+    """As what cells are read: truth values of which nothing is declared as 0 and 1.
+
+    A missing one is a number then as well. Beside truth values it would make a column
+    of objects, for the sake of one cell.
+    """
+    kind = kind_of(dtype)
+    return "number" if kind == "boolean" and declared is None else kind
 
 
 def _allowed(declared: Any, otherwise: Any) -> Any:
@@ -119,9 +129,13 @@ def _decoded(value: bytes | None) -> str | None:
         return None
 
 
-def cells(array: Any) -> tuple[Any, np.ndarray]:
-    """Cells as a column of a data frame, and which of them are missing."""
-    kind = kind_of(array.type)
+def cells(array: Any, declared: Any) -> tuple[Any, np.ndarray]:
+    """Cells as a column of a data frame, and which of them are missing.
+
+    The type of the column follows from that of the array and from the declaration, and
+    never from the cells.
+    """
+    kind = _kind_as_read(array.type, declared)
     if kind == "number":
         found = numbers(array)
         return found, np.isnan(found)
@@ -134,10 +148,12 @@ def cells(array: Any) -> tuple[Any, np.ndarray]:
         codes = text.indices.fill_null(-1).to_numpy(zero_copy_only=False)
         texts = [_decoded(value) for value in text.dictionary.to_pylist()]
         # What is no text, or null in a dictionary, is missing.
-        places = np.cumsum([value is not None for value in texts]) - 1
-        places[[value is None for value in texts]] = -1
+        is_text = np.array([value is not None for value in texts], dtype=bool)
+        places = np.where(is_text, np.cumsum(is_text, dtype=np.int64) - 1, -1)
         codes = np.append(places, -1)[codes]
         values = pd.Index([v for v in texts if v is not None], dtype="str")
         return pd.Categorical.from_codes(codes, values), np.asarray(codes < 0)
     points = array.to_numpy(zero_copy_only=False)
-    return points.astype("datetime64[us]"), is_missing
+    # pandas has no days. Their counts are of 32 bits, which seconds of 64 bits hold.
+    is_of_days = np.datetime_data(points.dtype)[0] == "D"
+    return points.astype("datetime64[s]") if is_of_days else points, is_missing

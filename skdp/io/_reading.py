@@ -40,7 +40,7 @@ class Rule:
 
     def cleaned(self, array: Any) -> tuple[Any, NDArray[np.bool_]]:
         """The column of a data frame, and which cells were as allowed."""
-        column, is_missing = _arrow.cells(array)
+        column, is_missing = _arrow.cells(array, self.declared)
         is_fine = np.ones(len(array), dtype=bool)
         if not self.allows_missing:
             is_fine &= ~is_missing
@@ -58,7 +58,10 @@ class Rule:
             return column if is_fine.all() else _at(column, ~is_fine, self.stand_in)
         if is_fine.all():
             return column
-        return _at(column, ~is_fine, self.stand_in)
+        is_date = isinstance(column, np.ndarray) and column.dtype.kind == "M"
+        # Not every unit of dates reaches every declared one; all of them have a zero.
+        value = np.zeros((), column.dtype) if is_date else self.stand_in
+        return _at(column, ~is_fine, value)
 
 
 def _at(column: Any, places: NDArray[np.bool_], value: Any) -> Any:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
 from skdp._floats import FloatArray, IntArray
+from skdp._input import canonical_csr
 from skdp._users import UsersToFit
 from skdp.data import Block, Elsewhere, MemorySource, Source, crowding, elsewhere
 from skdp.io._reading import Reading
@@ -65,6 +66,14 @@ class StreamRows:
 
     def __len__(self) -> int:
         return self.table.n_samples
+
+    def encoded(self, rows: Any) -> Any:
+        """Rows as `encode` makes them, whose places in memory can be trusted.
+
+        A step of another library may make CSR whose indices lead out of the array.
+        """
+        made = self.encode(rows)
+        return canonical_csr(made) if issparse(made) else made
 
     def with_targets(self, targets: Targets | None) -> StreamSource:
         """A source for solvers; nothing is read yet."""
@@ -174,8 +183,9 @@ class StreamSource:
                 rows = Rows(columns, is_present)
                 users = shares.codes(rows)
                 present = shares.of(rows, users)
-            encode, shown = self._rows.encode, self._rows.shown
-            made, is_present = applied(encode, found, is_present, shown)
+            made, is_present = applied(
+                self._rows.encoded, found, is_present, self._rows.shown
+            )
             X = as_rows(made, self._rows.dtype)
             y = np.zeros(len(is_present))
             if targets is not None:

@@ -12,13 +12,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
-from skdp.exceptions import SourceError
+from skdp.exceptions import READ_FAILED, SourceError
 from skdp.io._users import UserIds
 
-_FAILED = (
-    "A source could not be read to the end, or changed meanwhile. What was committed "
-    "stays on the books. Check its files or its connection, and fit again."
-)
 _INTERRUPTED = (
     "Interrupted while a source was being read. What was committed stays on the books."
 )
@@ -85,11 +81,11 @@ class Session:
             for batch in batches:
                 done += len(batch)
                 if done > self.n_rows:
-                    raise SourceError(_FAILED)
+                    raise SourceError(READ_FAILED)
                 yield batch
                 clock.show(done)
             if done < self.n_rows:
-                raise SourceError(_FAILED)
+                raise SourceError(READ_FAILED)
 
     def answered(
         self, ask: Callable[[], tuple[int, Any]], *, checks: bool = False
@@ -101,7 +97,7 @@ class Session:
         with self._pass(is_checked=checks):
             n_rows, answer = ask()
             if n_rows != self.n_rows:
-                raise SourceError(_FAILED)
+                raise SourceError(READ_FAILED)
             return answer
 
     @contextmanager
@@ -121,7 +117,7 @@ class Session:
     def check_unbroken(self) -> None:
         """Raise if a pass has failed."""
         if self._is_broken:
-            raise SourceError(_FAILED)
+            raise SourceError(READ_FAILED)
 
     def told(self, problem: BaseException) -> BaseException:
         """What is raised in place of a problem."""
@@ -129,7 +125,10 @@ class Session:
             return problem
         if isinstance(problem, KeyboardInterrupt):
             return KeyboardInterrupt(_INTERRUPTED)
-        return SourceError(_FAILED) if isinstance(problem, Exception) else problem
+        if isinstance(problem, SystemExit):
+            return SystemExit(1)  # a driver might exit with a text
+        # Drivers raise more than exceptions: a panic of Rust is none.
+        return SourceError(READ_FAILED)
 
 
 class _Clock:

@@ -173,7 +173,7 @@ def _digest(cells: Any) -> bytes:
 def _words(column: Any) -> IntArray:
     """Cells as they are read, in whole numbers; each by itself, and nothing raises."""
     kind = kind_of(column.type)
-    if kind == "number":
+    if kind in ("number", "boolean"):
         found = numbers(column).astype(np.float64)
         found[np.isnan(found)] = np.nan  # of many, one
         return np.asarray(found.view(np.int64))
@@ -185,9 +185,7 @@ def _words(column: Any) -> IntArray:
         return np.asarray(each.reshape(-1, 2)[places])
     if kind == "other":  # of which nothing is read
         return np.zeros(len(column), dtype=np.int64)
-    found, is_missing = cells(column)
-    if kind == "boolean":
-        found = np.asarray(found.fillna(False), dtype=np.int64)
+    found, is_missing = cells(column, None)
     return np.column_stack([np.asarray(found).view(np.int64), is_missing])
 
 

@@ -20,6 +20,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from skdp._floats import FloatArray, IntArray
 from skdp._quiet import no_warnings
 from skdp.data import Elsewhere, elsewhere
+from skdp.exceptions import SourceError
 from skdp.io._scores import SourceScores
 from skdp.io._table_source import TableSource
 from skdp.model_selection._candidates import Prepared, is_private_step, steps_of
@@ -218,6 +219,8 @@ def _fitted(
     try:
         with no_warnings():
             records.fitted(model)
+    except SourceError:  # a model that is missing would tell of a record
+        raise
     except Exception:  # whatever a step raises on these rows is private
         if is_rehearsing():  # of rows that nobody has read
             raise

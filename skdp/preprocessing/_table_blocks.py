@@ -61,7 +61,7 @@ class Block(Protocol):
         ...
 
     def shares(self, cells: Cells) -> Sparse:
-        """Each cell's states, and its shares in them."""
+        """Each cell's states, and its shares in them; asked for by `encoded` alone."""
         ...
 
     def has_unknown(self, cells: Cells) -> bool:
@@ -353,7 +353,7 @@ class Joined:
 
     def shares(self, cells: Cells) -> Sparse:
         """The states of all blocks."""
-        return side_by_side(self.blocks, [b.shares(cells) for b in self.blocks])
+        return side_by_side(self.blocks, [encoded(b, cells) for b in self.blocks])
 
     def has_unknown(self, cells: Cells) -> bool:
         """Whether a block knows a cell not."""
@@ -405,7 +405,7 @@ class OrMissing:
 
     def shares(self, cells: Cells) -> Sparse:
         """The block's states, or the last one."""
-        states, shares = self.present.shares(cells)
+        states, shares = encoded(self.present, cells)
         last = np.full((len(states), 1), sum(self.present.parts))
         is_missing = cells.is_missing[:, None]
         shares = np.where(is_missing, 0.0, shares)
@@ -421,6 +421,28 @@ class OrMissing:
         missing = pd.DataFrame([dict.fromkeys(table.columns)], dtype=object)
         missing[_effect_names(weights)] = weights[-1]
         return _stacked([table, missing], weights)
+
+
+def encoded(block: Block, cells: Cells) -> Sparse:
+    """The states of cells and their shares in them, whatever the cells hold.
+
+    This is the border between cells and everything that counts them. Compiled loops
+    take a state for the place of a number in memory, and proofs take a record's shares
+    in the states of a part to add up to at most 1. So a cell whose state is none of the
+    block's, or whose share is none, gets no share at all: it adds nothing.
+    """
+    # What NumPy says of an operation follows from the cells.
+    with np.errstate(all="ignore"):
+        states, shares = block.shares(cells)
+    if not len(states):
+        return states, shares
+    n_states = sum(block.parts)
+    is_fine = states.min() >= 0 and states.max() < n_states
+    if is_fine and shares.min() >= 0 and shares.max() <= 1:  # False of a NaN
+        return states, shares
+    is_there = (states >= 0) & (states < n_states) & (shares >= 0) & (shares <= 1)
+    is_there = np.broadcast_to(is_there.all(axis=1, keepdims=True), states.shape)
+    return np.where(is_there, states, 0), np.where(is_there, shares, 0.0)
 
 
 def side_by_side(blocks: tuple[Block, ...], each: list[Sparse]) -> Sparse:
@@ -478,7 +500,7 @@ def _wholly_in(states: np.ndarray) -> Sparse:
 
 
 def _part(dates: np.ndarray, name: str) -> np.ndarray:
-    """A part of each date, counted from 0."""
+    """A part of each date, counted from 0; of dates within the calendar."""
     if name == "hour":
         return np.asarray(dates.astype("datetime64[h]").astype(np.int64) % 24)
     days = dates.astype("datetime64[D]")

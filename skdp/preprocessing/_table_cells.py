@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skdp.columns import Declaration
+from skdp.columns import Dates, Declaration
 
 _WORDS = {
     "number": "numbers",
@@ -78,8 +78,8 @@ def read_cells(column: Any, declared: Declaration, name: str) -> Cells:
     Returns
     -------
     Cells
-        Of the declared kind: numbers are float64 or integers, strings and truth values
-        objects, dates datetime64.
+        Of the declared kind: numbers are floats or integers, strings and truth values
+        objects, dates datetime64 in microseconds, clipped as declared.
 
     Raises
     ------
@@ -100,7 +100,7 @@ def read_cells(column: Any, declared: Declaration, name: str) -> Cells:
             "declared. Got some. Declare missing=True before fit, which costs nothing, "
             "or fill them by a declared rule."
         )
-    return Cells(declared.kind, _plain(cells, declared.kind), cells.is_missing)
+    return Cells(declared.kind, _plain(cells, declared), cells.is_missing)
 
 
 def _found(column: Any) -> Cells:
@@ -128,13 +128,23 @@ def _of_pandas(column: pd.Series) -> Cells:
         return Cells("object", column.to_numpy(dtype=object), is_missing)
     if pd.api.types.is_datetime64_any_dtype(dtype):
         zone = getattr(dtype, "tz", None) or _arrow_zone(dtype)
-        dates = column.to_numpy(dtype="datetime64[us]", na_value=np.datetime64("NaT"))
-        return Cells("zoned" if zone else "date", dates, is_missing)
+        return Cells("zoned" if zone else "date", _dates(column), is_missing)
     is_text = pd.api.types.is_string_dtype(dtype)
     kind = "object" if is_arrow else "other"
     return Cells(
         "string" if is_text else kind, column.to_numpy(dtype=object), is_missing
     )
+
+
+def _dates(column: pd.Series) -> np.ndarray:
+    """Dates of pandas in their unit; what is missing is NaT, or any date."""
+    unit = getattr(column.dtype, "unit", None)  # pandas' own, with a time zone
+    if unit is None:
+        unit = column.dtype.pyarrow_dtype.unit
+        counts = column.astype("int64[pyarrow]").fillna(0).to_numpy(dtype=np.int64)
+    else:
+        counts = column.astype(np.int64).to_numpy()
+    return np.asarray(counts.astype(f"datetime64[{unit}]"))
 
 
 def _arrow_zone(dtype: Any) -> Any:
@@ -167,8 +177,7 @@ def _of_polars(column: Any) -> Cells:
     family = str(dtype).partition("(")[0]
     if family in ("Date", "Datetime"):
         kind = "zoned" if getattr(dtype, "time_zone", None) else "date"
-        dates = column.to_numpy().astype("datetime64[us]")
-        return Cells(kind, dates, is_missing)
+        return Cells(kind, column.to_numpy(), is_missing)
     if family == "Decimal":
         column = column.cast(float)
     if dtype.is_numeric():
@@ -197,23 +206,68 @@ def _of_one_type(cells: Cells, kind: str) -> Cells:
     return Cells("zoned" if is_zoned else kind, cells.values, cells.is_missing)
 
 
-def _plain(cells: Cells, kind: str) -> np.ndarray:
+def _plain(cells: Cells, declared: Declaration) -> np.ndarray:
     """The values in the dtype that blocks expect."""
-    if kind == "number":
+    if isinstance(declared, Dates):
+        return _points(cells, declared)
+    if declared.kind == "number":
         is_object = cells.values.dtype == object
         return _floats(cells.values) if is_object else cells.values
-    if kind == "date":
-        return _dates(cells)
     return cells.values.astype(object)
 
 
-def _dates(cells: Cells) -> np.ndarray:
+def _points(cells: Cells, declared: Dates) -> np.ndarray:
+    """Points in time in microseconds, clipped to the declared interval."""
+    ends = np.array([declared.first, declared.last], "datetime64[us]")
     if cells.values.dtype.kind == "M":
-        return cells.values
-    dates = np.full(len(cells.values), np.datetime64("NaT", "us"))
+        return clipped_dates(cells.values, ends)
+    points = np.full(len(cells.values), ends[0])
     for i in np.flatnonzero(~cells.is_missing):
-        dates[i] = np.datetime64(cells.values[i], "us")
-    return dates
+        cell = cells.values[i]
+        if not isinstance(cell, np.datetime64):
+            cell = _point(cell)
+        points[i] = clipped_dates(np.array([cell]), ends)[0]
+    return points
+
+
+def _point(cell: Any) -> np.datetime64:
+    """An object that is a date as NumPy has it; NaT if the object fails."""
+    try:
+        return np.datetime64(cell, "us")
+    except Exception:  # a class that derives from date may raise what it likes
+        return np.datetime64("NaT", "us")
+
+
+# How many of a unit finer than microseconds are one.
+_FINE_UNITS = {"ns": 10**3, "ps": 10**6, "fs": 10**9, "as": 10**12}
+_LARGEST = 2**63 - 1
+
+
+def clipped_dates(dates: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """Dates of any unit and any bits, in microseconds and within two ends.
+
+    NaT becomes the first end.
+
+    Dates are clipped as whole numbers of their own unit first: a date far beyond the
+    calendar would overflow on its way to microseconds, to anywhere.
+
+    Parameters
+    ----------
+    dates : ndarray of datetime64 of shape (n_samples,)
+    ends : ndarray of datetime64[us] of shape (2,)
+        First and last.
+    """
+    unit, count = np.datetime_data(dates.dtype)
+    if unit == "generic":  # which holds nothing but NaT
+        return np.full(len(dates), ends[0])
+    if unit in _FINE_UNITS:
+        low, high = (int(end) * _FINE_UNITS[unit] // count for end in ends.astype(int))
+    else:
+        low, high = ends.astype(dates.dtype).astype(int).tolist()
+    # One unit more than the last end, which the conversion to units cut off.
+    low, high = (min(max(end, -_LARGEST), _LARGEST) for end in (low, high + 1))
+    within = np.clip(dates.astype(np.int64), low, high).astype(f"M8[{count}{unit}]")
+    return np.asarray(np.clip(within.astype("datetime64[us]"), *ends))
 
 
 def _floats(values: np.ndarray) -> np.ndarray:

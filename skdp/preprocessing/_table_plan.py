@@ -24,6 +24,7 @@ from skdp.preprocessing._table_blocks import (
     OrMissing,
     Part,
     Sign,
+    encoded,
     side_by_side,
 )
 from skdp.preprocessing._table_cells import Cells
@@ -154,7 +155,7 @@ class Encoding:
         """Each row's shares in the states of all blocks."""
         pairs = zip(self.blocks, table, strict=True)
         states, shares = side_by_side(
-            self.blocks, [block.shares(cells) for block, cells in pairs]
+            self.blocks, [encoded(block, cells) for block, cells in pairs]
         )
         is_there = shares != 0
         indptr = np.concatenate([[0], np.cumsum(is_there.sum(axis=1))])

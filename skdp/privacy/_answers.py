@@ -11,15 +11,17 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn, Protocol, SupportsIndex
+from functools import partial
+from typing import Any, NoReturn, Protocol, SupportsIndex, TypeVar
 
 import numpy as np
 from sklearn.utils import check_random_state
 
 from skdp._floats import FloatArray, IntArray
+from skdp._quiet import no_warnings
 from skdp._validation import check_count
 from skdp.data import MOST_ROWS_OF_A_USER, buckets, crowding
-from skdp.exceptions import PlanUsedUpError
+from skdp.exceptions import READ_FAILED, PlanUsedUpError, SourceError
 from skdp.privacy._adjacency import Relation, is_of_users
 from skdp.privacy._draws import DrawsOf
 from skdp.privacy._elsewhere import exact_answer
@@ -40,6 +42,9 @@ from skdp.privacy._plan import (
 from skdp.privacy._query import Inside, Layout, Query
 
 View = Callable[[Any], Any]
+T = TypeVar("T")
+# What ends a reading for a public reason, or because the user wants it.
+_PASSED_ON = (PlanUsedUpError, KeyboardInterrupt, SystemExit, GeneratorExit)
 
 
 class Records(Protocol):
@@ -81,6 +86,32 @@ class Grant:
     noise_multiplier: float
     relation: Relation
     crowding: float = 1.0
+
+
+def answered(ask: Callable[[], T]) -> T:
+    """What comes of records; nothing else about them may leave.
+
+    Whatever is raised on the way becomes one constant error, and no warning leaves:
+    both could follow from a single record.
+
+    Parameters
+    ----------
+    ask : callable
+        Reads the records, and returns what may leave.
+
+    Raises
+    ------
+    SourceError
+    """
+    with no_warnings():
+        try:
+            return ask()
+        except _PASSED_ON:
+            raise
+        except BaseException:  # drivers raise more than exceptions
+            pass
+    # Outside of the handler, so that the first error is not carried along.
+    raise SourceError(READ_FAILED)
 
 
 class Answers(ABC):
@@ -323,13 +354,13 @@ class LocalAnswers(Answers):
         asked, law = self._of_noise(line)
         # Counted before the read: an error on the way may have seen records.
         self._take(line)
-        # From here on no warning may depend on the data.
-        with np.errstate(all="ignore"):
-            if isinstance(asked.sample, Parts):
-                return self._of_part(query, asked, asked.sample, law)
-            exact, bound = self._total(query, asked)
-            released = self._noisy(exact, asked, bound)
-        return self._scaled(released, asked, law, bound)
+        return answered(lambda: self._answer(query, asked, law))
+
+    def _answer(self, query: Query, line: Line, law: NoiseLaw) -> Released:
+        if isinstance(line.sample, Parts):
+            return self._of_part(query, line, line.sample, law)
+        exact, bound = self._total(query, line)
+        return self._scaled(self._noisy(exact, line, bound), line, law, bound)
 
     def _of_part(
         self, query: Query, line: Line, sample: Parts, law: NoiseLaw
@@ -354,37 +385,44 @@ class LocalAnswers(Answers):
     def choose(self, query: Query, k: int, line: int) -> IntArray:
         law = self._of_choices(line, query, k)
         self._take(line, k)
-        with np.errstate(all="ignore"):
+
+        def chosen() -> IntArray:
             scores, bound = self._total(query, self._line(line))
             return law.choose(self._noise, scores, k, bound, self.multiplier(line))
+
+        return answered(chosen)
 
     def inside(
         self, algorithm: Inside, hear: Callable[[Any], None] | None = None
     ) -> Any:
         self._check_shares(algorithm)
         lines = [self._within(number) for number in range(len(self._plan.lines))]
-        heard: Any = None
+        reading = algorithm.within(self._source, DrawsOf(self._noise))
         released: Any = None
-        with np.errstate(all="ignore"):
-            reading = algorithm.within(self._source, DrawsOf(self._noise))
-            for number, line in enumerate(lines):
-                for done in range(line.times):
-                    self._take(number)
-                    try:
-                        exact = reading.send(heard)
-                    except StopIteration:
-                        raise PlanUsedUpError(
-                            "An algorithm within the walls must give as many answers "
-                            "as were declared. Got fewer. Declare fewer."
-                        ) from None
-                    heard = self._noisy(exact, line, algorithm.bound(number, done))
-                    if line.is_hidden:
-                        continue
-                    released = heard
-                    if hear is not None:
-                        hear(released)
-            # All that was declared has been answered: the records are left.
-            reading.close()
+
+        def next_answer(heard: Any, line: Line, bound: float) -> Any:
+            try:
+                exact = reading.send(heard)
+            except StopIteration:
+                raise PlanUsedUpError(
+                    "An algorithm within the walls must give as many answers "
+                    "as were declared. Got fewer. Declare fewer."
+                ) from None
+            return self._noisy(exact, line, bound)
+
+        heard: Any = None
+        for number, line in enumerate(lines):
+            for done in range(line.times):
+                self._take(number)
+                bound = algorithm.bound(number, done)
+                heard = answered(partial(next_answer, heard, line, bound))
+                if line.is_hidden:
+                    continue
+                released = heard
+                if hear is not None:
+                    hear(released)
+        # All that was declared has been answered: the records are left.
+        reading.close()
         return released
 
     def _check_shares(self, algorithm: Inside) -> None:

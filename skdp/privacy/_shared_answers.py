@@ -15,7 +15,13 @@ import numpy as np
 
 from skdp._floats import FloatArray, IntArray
 from skdp.exceptions import Refused
-from skdp.privacy._answers import Answers, Grant, NoiseAlone, Released
+from skdp.privacy._answers import (
+    Answers,
+    Grant,
+    NoiseAlone,
+    Released,
+    answered,
+)
 from skdp.privacy._elsewhere import whole_of
 from skdp.privacy._laws import Gaussian, NoiseLaw
 from skdp.privacy._noise import NoiseScale, NoiseSource, share_ratio
@@ -177,10 +183,7 @@ class SharedAnswers(_OfShares):
         asked, scale, bound = self._shared(query, line)
         # Counted before the read: an error on the way may have seen records.
         self._take(line)
-        # From here on no warning may depend on the data.
-        with np.errstate(all="ignore"):
-            total = self._total(query, scale)
-            value = (total * scale.grid).reshape(query.shape)
+        value = (self._total(query, scale) * scale.grid).reshape(query.shape)
         released = self._scaled(value, asked, self._of_noise(line)[1], bound)
         self._largest = max(self._largest, released.sigma)
         return released
@@ -188,10 +191,12 @@ class SharedAnswers(_OfShares):
     def _total(self, query: Query, scale: NoiseScale) -> Any:
         """Whole steps of the grid, of all owners and with all noise."""
         t = self._owners.n_honest
-        shares = [
-            self._noise.gaussian_share(own.ravel(), scale, t)
-            for own in self._owners.answers(query, self._source)
-        ]
+        shares = answered(
+            lambda: [
+                self._noise.gaussian_share(own.ravel(), scale, t)
+                for own in self._owners.answers(query, self._source)
+            ]
+        )
         return self._owners.added(_statement(query, scale), shares)
 
     def _sub(self, plan: Plan, view: Any, grant: Grant) -> Answers:

@@ -29,13 +29,12 @@ from skdp import (
     DPStandardScaler,
 )
 from skdp.data import MemorySource
-from skdp.exceptions import SourceError
+from skdp.exceptions import READ_FAILED, SourceError
 from skdp.io import DaskSource, _dask_parts
 from skdp.io._dask_parts import DaskParts, _divided
 from skdp.io._part import FrameRows, Part, Piece
 from skdp.io._rows import StreamRows
 from skdp.io._sent import received, sent
-from skdp.io._session import _FAILED
 from skdp.losses import LogisticLoss
 from skdp.objectives import LinearObjective
 from skdp.queries import _exact_gradient
@@ -259,7 +258,7 @@ def test_no_part_counts_twice_or_not_at_all(how, tmp_path):
     source = Spoilt(str(folder), client(), target="y", n_samples=N, features=FEATURES)
     with pytest.raises(SourceError) as caught:
         private(ledger=books).fit(source.spoil(HOWS[how]))
-    assert caught.value.args == (_FAILED,)
+    assert caught.value.args == (READ_FAILED,)
     assert caught.value.__context__ is None
     assert len(books.spends()) == 1
 
@@ -371,7 +370,7 @@ def test_partitions_that_are_not_the_same_again_end_the_fit(tmp_path, mortal):
     source = DaskSource(frame_of(other_rows), client(), **FACTS)
     with pytest.raises(SourceError) as caught:
         private(ledger=books).fit(killed_once(source))
-    assert caught.value.args == (_FAILED,)
+    assert caught.value.args == (READ_FAILED,)
     assert len(books.spends()) == 1
 
 
@@ -389,7 +388,7 @@ def test_files_that_change_between_passes_end_the_fit(tmp_path):
     source._parts._gathered = touch
     with pytest.raises(SourceError) as caught:
         model().fit(source)
-    assert caught.value.args == (_FAILED,)
+    assert caught.value.args == (READ_FAILED,)
 
 
 def test_no_log_of_a_worker_tells_what_went_wrong(tmp_path):
@@ -413,7 +412,7 @@ def test_no_log_of_a_worker_tells_what_went_wrong(tmp_path):
     try:
         with pytest.raises(SourceError) as caught:
             private(ledger=books).fit(source)
-        assert caught.value.args == (_FAILED,)
+        assert caught.value.args == (READ_FAILED,)
         assert SECRET not in told(caught.value)
         assert SECRET not in str(client().get_worker_logs())
         assert SECRET not in str(client().get_scheduler_logs())

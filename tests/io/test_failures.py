@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from skdp import BudgetLedger, DPGradientBoostingClassifier, DPLogisticRegression
-from skdp.exceptions import SourceError
+from skdp.exceptions import READ_FAILED, SourceError
 from skdp.io import ParquetSource, SqlSource
-from skdp.io._session import _FAILED, _INTERRUPTED, Session
+from skdp.io._session import _INTERRUPTED, Session
 from skdp.queries import _exact_gradient
 from tests.io.places import (
     COLUMNS,
@@ -119,7 +119,7 @@ def test_one_message_whatever_happened(kind, when, tmp_path):
     asked = model(ledger=books)
     with pytest.raises(SourceError) as caught:
         asked.fit(spied(kind, tmp_path, when))
-    assert caught.value.args == (_FAILED,)
+    assert caught.value.args == (READ_FAILED,)
     assert caught.value.__context__ is None
     assert caught.value.__cause__ is None
     assert SECRET not in told(caught.value)
@@ -132,7 +132,7 @@ def test_of_boosting_too(kind, tmp_path):
     asked = DPGradientBoostingClassifier(1.0, columns=COLUMNS, classes=[0, 1])
     with pytest.raises(SourceError) as caught:
         asked.fit(spied(kind, tmp_path, 1))
-    assert caught.value.args == (_FAILED,)
+    assert caught.value.args == (READ_FAILED,)
     assert SECRET not in told(caught.value)
 
 
@@ -316,6 +316,7 @@ class _Blind:
 
 def test_broken_twin_that_quotes_a_value_is_found(tmp_path, monkeypatch):
     monkeypatch.setattr("skdp.io._table_source.Session", Quoting)
+    monkeypatch.setattr("skdp.privacy._answers.answered", lambda ask: ask())
     with pytest.raises(RuntimeError) as caught:
         model().fit(spied(Fails, tmp_path))
     assert SECRET in told(caught.value)

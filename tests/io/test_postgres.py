@@ -12,11 +12,10 @@ import pytest
 
 from skdp import BudgetLedger, DPLogisticRegression
 from skdp.columns import Dates, as_declared
-from skdp.exceptions import SourceError
+from skdp.exceptions import READ_FAILED, SourceError
 from skdp.io import SqlSource, _postgres
 from skdp.io._conditions import condition_of
 from skdp.io._engine import Cell, Dialect
-from skdp.io._session import _FAILED
 from skdp.io._sql_sums import GradientText
 from skdp.queries import _exact_gradient
 from tests.io import postgres_cluster
@@ -512,7 +511,7 @@ def test_a_dropped_connection(most_features, settings, tmp_path, monkeypatch):
     asked, facts = model(ledger=books), FACTS | {"features": FEATURES}
     with pytest.raises(SourceError) as caught:
         asked.fit(Dropped(connection, "records", **facts))
-    assert caught.value.args == (_FAILED,)
+    assert caught.value.args == (READ_FAILED,)
     assert caught.value.__context__ is None
     assert "terminating" not in "".join(traceback.format_exception(caught.value))
     assert len(books.spends()) == 1

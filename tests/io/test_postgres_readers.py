@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 from skdp import BudgetLedger, DPLogisticRegression
-from skdp.exceptions import SourceError
+from skdp.exceptions import READ_FAILED, SourceError
 from skdp.io import SqlSource
 from skdp.io._postgres import PostgreSQL
 from skdp.io._postgres_readers import pages_from
-from skdp.io._session import _FAILED
 from skdp.queries import _exact_gradient
 from tests.io.places import (
     FEATURES,
@@ -224,7 +223,7 @@ def test_a_dropped_reader(which, tmp_path):
     before = threading.active_count()
     with pytest.raises(SourceError) as caught:
         asked.fit(source)
-    assert caught.value.args == (_FAILED,)
+    assert caught.value.args == (READ_FAILED,)
     assert caught.value.__context__ is None
     assert "terminating" not in "".join(traceback.format_exception(caught.value))
     assert threading.active_count() == before

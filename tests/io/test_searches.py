@@ -23,13 +23,13 @@ from skdp import (
     TableEncoder,
     private_score,
 )
-from skdp.exceptions import BudgetExceeded, Refused, SourceError
+from skdp.exceptions import READ_FAILED, BudgetExceeded, Refused, SourceError
 from skdp.io import ParquetSource, SqlSource
 from skdp.io._batches import Batch
 from skdp.io._passes import rows_of
 from skdp.io._places import Places
 from skdp.io._scores import SourceScores
-from skdp.io._session import _FAILED, Session
+from skdp.io._session import Session
 from skdp.model_selection._classification_scoring import Accuracy
 from tests.io.places import (
     COLUMNS,
@@ -359,7 +359,7 @@ def test_a_failure_ends_the_search(method, tmp_path):
         asked = search(method=method, ledger=books, random_state=None)
         with pytest.raises(SourceError) as caught:
             asked.fit(source)
-        assert caught.value.args == (_FAILED,)
+        assert caught.value.args == (READ_FAILED,)
         assert caught.value.__context__ is None
         assert not hasattr(asked, "best_estimator_")
     assert len(books.spends()) == 2

@@ -11,9 +11,8 @@ import pytest
 from sklearn.base import clone
 
 from skdp import BudgetLedger, DPLogisticRegression
-from skdp.exceptions import SourceError
+from skdp.exceptions import READ_FAILED, SourceError
 from skdp.io import SqlSource
-from skdp.io._session import _FAILED
 from skdp.io._spark import Spark, _spelled
 from skdp.io._targets import Numbers
 from skdp.queries import _exact_gradient
@@ -355,7 +354,7 @@ def test_a_copy_that_is_lost(here, tmp_path):
     asked, facts = model(ledger=books), FACTS | {"features": FEATURES}
     with pytest.raises(SourceError) as caught:
         asked.fit(Lost(here, "records", **facts))
-    assert caught.value.args == (_FAILED,)
+    assert caught.value.args == (READ_FAILED,)
     assert caught.value.__context__ is None
     assert "copy" not in "".join(traceback.format_exception_only(caught.value))
     assert len(books.spends()) == 1
