@@ -103,9 +103,9 @@ def _pairs(fit: Fit) -> Pairs:
 
 VARIANTS: dict[str, Callable[[Fit], Any]] = {
     "default": lambda fit: fit.dense(columns=fit.columns),
-    "as_encoded": lambda fit: fit.dense(columns=fit.columns, preconditioning=None),
+    "as_encoded": lambda fit: fit.dense(columns=fit.columns, solver="noisy_gd"),
     "lines": lambda fit: fit.dense(columns=_lines(fit)),
-    "linear": lambda fit: fit.dense(columns=_lines(fit), preconditioning=None),
+    "linear": lambda fit: fit.dense(columns=_lines(fit), solver="noisy_gd"),
     "boosted": lambda fit: fit.boosted(columns=fit.columns),
     "from_constant": lambda fit: fit.boosted(columns=fit.columns, init="constant"),
     "bins": lambda fit: fit.dense(columns=TableEncoder(fit.columns, numeric="bins")),

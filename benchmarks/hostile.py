@@ -266,7 +266,7 @@ def _of_columns(default: Default) -> Default:
 
 
 def _as_encoded(default: Default) -> Default:
-    known = default.known | {"preconditioning": None}
+    known = default.known | {"solver": "noisy_gd"}
     return replace(_of_columns(default), known=known)
 
 

@@ -7,8 +7,7 @@ Rows of declared tables are dealt to made-up persons: one each, or 1 to 5, at ra
 in the order of the first column, so that rows of a person are alike. Ways:
 
 - *mean*: the default, means of centred rows;
-- *sum, c*: ``solver="noisy_gd", solver_params={"user_clip": c}``, rows as they come;
-- *centred sum, c*: the same with ``preconditioning=Preconditioning()``.
+- *sum, c*: ``solver="noisy_gd", solver_params={"user_clip": c}``, rows as they come.
 
 Each is fitted to the same persons. What is printed is by how much a sum is above the
 mean, in points of accuracy, and how much its log-loss is lower, in hundredths; with
@@ -32,7 +31,7 @@ import numpy as np
 from sklearn.metrics import log_loss
 
 from benchmarks._declared_tables import Table, declared, table
-from skdp import DPLogisticRegression, Preconditioning
+from skdp import DPLogisticRegression
 from skdp._floats import IntArray
 from skdp.privacy import Budget
 from skdp.solvers._strength import strength_of
@@ -75,12 +74,10 @@ def _summed(clip: float) -> dict[str, Any]:
 
 
 # The first one is what others are compared with.
-_CENTRED = {"preconditioning": Preconditioning()}
 WAYS: dict[str, dict[str, Any]] = {
     "mean": {},
     "sum, 1/2": _summed(0.5),
-    "centred sum, 1/2": _summed(0.5) | _CENTRED,
-    "centred sum, 1": _summed(1.0) | _CENTRED,
+    "sum, 1": _summed(1.0),
 }
 
 

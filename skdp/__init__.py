@@ -40,7 +40,6 @@ _HOMES = {
     "Federation": "skdp.federated",
     "ParquetSource": "skdp.io",
     "PipelineReport": "skdp.pipeline",
-    "Preconditioning": "skdp.linear_model",
     "PrivacyRecord": "skdp.privacy",
     "PrivateScore": "skdp.model_selection",
     "RowNormClipper": "skdp.preprocessing",
@@ -87,7 +86,6 @@ if TYPE_CHECKING:  # what editors and type checkers see; a test holds both to be
         DPRobustClassifier as DPRobustClassifier,
         DPSparseLinearRegression as DPSparseLinearRegression,
         DPSparseLogisticRegression as DPSparseLogisticRegression,
-        Preconditioning as Preconditioning,
         forecast as forecast,
     )
     from skdp.model_selection import (

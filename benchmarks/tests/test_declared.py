@@ -157,7 +157,7 @@ def test_variants_are_centred_and_encoded_as_they_are_named():
     boosted = {name: told.pop(name) for name in ("boosted", "from_constant")}
     starts = {name: given["init"] for name, given in boosted.items()}
     assert starts == {"boosted": "linear", "from_constant": "constant"}
-    centred = {name for name, given in told.items() if given["preconditioning"]}
+    centred = {name for name, given in told.items() if given["solver"] == "auto"}
     lines = {
         name
         for name, given in told.items()

@@ -6,7 +6,6 @@ from skdp.linear_model._gamma import DPGammaRegressor
 from skdp.linear_model._linear_regression import DPLinearRegression
 from skdp.linear_model._logistic import DPLogisticRegression
 from skdp.linear_model._poisson import DPPoissonRegressor
-from skdp.linear_model._preconditioning import Preconditioning
 from skdp.linear_model._quantile import DPQuantileRegressor
 from skdp.linear_model._robust import DPRobustClassifier
 from skdp.linear_model._sparse_linear_regression import DPSparseLinearRegression
@@ -24,6 +23,5 @@ __all__ = [
     "DPSparseLinearRegression",
     "DPSparseLogisticRegression",
     "Forecast",
-    "Preconditioning",
     "forecast",
 ]

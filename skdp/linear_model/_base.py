@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
@@ -29,15 +29,16 @@ from skdp.linear_model._parts import (
     params_of,
     rows_of_part,
 )
-from skdp.linear_model._preconditioning import (
-    Preconditioning,
-    check_preconditioning,
-    preconditioned,
+from skdp.linear_model._rows import (
+    DeclaredRows,
+    DeclaredStream,
+    centred_knots,
+    encoder_of,
 )
-from skdp.linear_model._rows import DeclaredRows, DeclaredStream, encoder_of
-from skdp.linear_model._signal import signal_of
+from skdp.linear_model._signal import signal_of, signal_of_centred
 from skdp.losses import Loss
 from skdp.objectives import LinearObjective
+from skdp.preprocessing._table_plan import Encoding
 from skdp.privacy._accounting import Budget
 from skdp.privacy._adjacency import relation_for
 from skdp.privacy._answers import Answers
@@ -51,9 +52,9 @@ from skdp.solvers import (
     named_solver,
     solve,
 )
-from skdp.solvers._as_they_come import is_free
+from skdp.solvers._centred_descent import CentredDescent, CentredSolution, States
 from skdp.solvers._ftrl import FTRL
-from skdp.solvers._preconditioned import CentredSolution
+from skdp.solvers._registry import planned_solver
 from skdp.solvers._stream import Books, Stream, begun, keep, leave
 
 _DECLARED = (DeclaredRows, DeclaredStream)
@@ -62,8 +63,17 @@ _UNCLIPPED_THEN = (
     "fit. Rows within it are predicted as before; coef_ and intercept_ are the same. "
 )
 
+_EXACT = "epsilon=inf: the optimum itself"
+
 # Of all iterates, where a solver was asked to keep them.
 _PATHS = ("coef_path_", "intercept_path_")
+
+
+def _centred(encoding: Encoding, objective: LinearObjective, budget: Budget) -> Chosen:
+    """The solver on centred rows of declared columns, planned."""
+    states = States(encoding.parts, encoding.basis, encoding.weights)
+    solver = CentredDescent.planned({"states": states}, objective, budget)
+    return Chosen(solver, "declared columns: descent on centred rows")
 
 
 def n_units(X: Any, users: UsersToFit | None, n_parts: int | None = None) -> int:
@@ -86,12 +96,14 @@ class DPEstimator(TakesSources, PrivateEstimator):
 
     solver: str
     columns: Any
-    preconditioning: Any = None
     center_: Any
     scale_: Any
     row_norm_: float
     shrinkage_: float
     coef_: Any
+    # Whether rows of declared columns are centred: not of losses that are not convex,
+    # nor of models of few features.
+    _can_centre: ClassVar[bool] = True
 
     def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
         """Fit the model privately.
@@ -145,7 +157,7 @@ class DPEstimator(TakesSources, PrivateEstimator):
 
         Of a classifier, to the raw prediction (`decision_function`); of a regressor, in
         units of the target, or to the logarithm of a mean. Post-processing of
-        ``coef_``; see `TableEncoder.effects`. With preconditioning they are those of
+        ``coef_``; see `TableEncoder.effects`. Of centred rows they are those of
         rows within ``row_norm_``; what longer rows add is shortened as these are.
 
         Returns
@@ -181,14 +193,9 @@ class DPEstimator(TakesSources, PrivateEstimator):
 
     def _will_centre(self) -> bool:
         """Whether ``"auto"`` fits centred rows, all of it Gaussian; before any rows."""
-        is_asked = self.columns is not None and self.preconditioning is not None
-        is_open = self.solver == "auto" and self.delta > 0 and self.fit_intercept
-        return bool(is_asked and is_open and not self._is_penalised)
-
-    @property
-    def _is_penalised(self) -> bool:
-        """Whether a penalty was given."""
-        return True
+        is_open = self.columns is not None and self.solver == "auto"
+        has_noise = self.delta > 0 or math.isinf(self.epsilon)
+        return bool(is_open and has_noise and self._can_centre and self.fit_intercept)
 
     def _products(self, X: Any, coef: np.ndarray) -> np.ndarray:
         """Of the fitted weights and rows, which are clipped as they were in `fit`."""
@@ -241,10 +248,9 @@ class DPEstimator(TakesSources, PrivateEstimator):
         ----------
         n_samples, n_features : int
             Shape of X; with ``privacy_unit="user"`` the number of users. With `columns`
-            of a model that is not fitted, `n_features` is that of straight lines: 1 for
-            a number or truth value, 1 a category, 1 more where values may be missing;
-            of a sparse model that of the encoded rows. The solver is that of rows as
-            they come: a fit that centres encoded rows may take another.
+            `n_features` is the number of columns; of a named solver that of straight
+            lines: 1 for a number or truth value, 1 a category, 1 more where values may
+            be missing; of a sparse model that of the encoded rows.
 
         Returns
         -------
@@ -259,9 +265,16 @@ class DPEstimator(TakesSources, PrivateEstimator):
         budget = self._check_privacy_params()
         check_real("epsilon", budget.epsilon, low=1e-6, high=1e8)
         objective = self._planned_objective(n_samples, n_features, budget)
-        named = named_solver(self.solver, self.solver_params)
         signal = self._signal_of(objective, budget)
-        return forecast_of(objective, budget, named, signal)
+        if self._will_centre():
+            encoder = getattr(self, "encoder_", None) or encoder_of(self.columns)
+            encoding = encoder._declared_encoding(n_features, centred_knots)
+            objective = replace(objective, n_features=encoding.basis.shape[1])
+            chosen = _centred(encoding, objective, budget)
+        else:
+            named = named_solver(self.solver, self.solver_params)
+            chosen = planned_solver(named, objective, budget)
+        return forecast_of(objective, budget, chosen, signal)
 
     def _signal(self, n_samples: int, rehearsed: Any) -> Signal:
         n_features = rehearsed.privacy_.n_features
@@ -271,6 +284,8 @@ class DPEstimator(TakesSources, PrivateEstimator):
 
     def _signal_of(self, objective: LinearObjective, budget: Budget) -> Signal:
         """Noise against signal, for a finite epsilon."""
+        if self._will_centre():
+            return signal_of_centred(objective, budget)
         if hasattr(self, "encoder_") and objective.n_nonzero is None:
             # A curve is as fine as noise lets it be: at worst it is a line.
             n_lines = self.encoder_._encoding.n_lines
@@ -317,7 +332,7 @@ class DPEstimator(TakesSources, PrivateEstimator):
         if n_parts is not None or users is not None:
             # Parts have an order, whatever that of their records, and users have none.
             objective = replace(objective, is_ordered=n_parts is not None)
-        chosen = self._preconditioned(X, objective, budget)
+        chosen = self._centred(X, objective, budget)
         if chosen is None:
             chosen = choose_solver(
                 self.solver,
@@ -331,6 +346,7 @@ class DPEstimator(TakesSources, PrivateEstimator):
             X = X.states
         solver = chosen.solver if chosen is not None else None
         name = type(self).__name__
+        named = solver.named if solver and budget.is_finite else "exact"
         door = self._door(budget)
         notes = self._warn_of_public_facts(budget, n_samples, door)
         notes += self._warn_of_noise(objective, budget)
@@ -341,7 +357,7 @@ class DPEstimator(TakesSources, PrivateEstimator):
                 source,
                 objective,
                 door,
-                label=f"{name}(solver={solver.named if solver else 'exact'!r})",
+                label=f"{name}(solver={named!r})",
                 progress=Progress(name, bool(self.verbose)),
             )
             leave(self)
@@ -413,26 +429,13 @@ class DPEstimator(TakesSources, PrivateEstimator):
             for name, found in zip(_PATHS, zip(*path, strict=True), strict=True):
                 setattr(self, name, in_dtype(np.stack(found), dtype))
 
-    def _preconditioned(
+    def _centred(
         self, X: Any, objective: LinearObjective, budget: Budget
     ) -> Chosen | None:
         """The solver on centred rows; None if rows stay as they are."""
-        given = check_preconditioning(self.preconditioning)
-        is_declared = isinstance(X, _DECLARED)
-        if isinstance(given, str):
-            # Centred rows take noisy_gd, which may end at the constant model otherwise.
-            is_open = self.solver == "auto" and objective.loss.is_convex
-            is_open = is_open and is_free(objective, budget)
-            given = Preconditioning() if is_open and is_declared else None
-        if given is None or not budget.is_finite:
+        if not (isinstance(X, _DECLARED) and self._will_centre()):
             return None
-        if not is_declared:
-            raise ValueError(
-                "The 'preconditioning' parameter must be 'auto' or None without "
-                f"'columns'. Got {given!r}. Declare the columns."
-            )
-        named = named_solver(self.solver, self.solver_params)
-        return preconditioned(given, named, X.encoding, objective, budget)
+        return _centred(X.encoding, objective, budget)
 
     def _record(
         self,
@@ -445,7 +448,8 @@ class DPEstimator(TakesSources, PrivateEstimator):
         notes: tuple[str, ...],
     ) -> PrivacyRecord:
         """The record of a solver, or of the optimum without one."""
-        solver = chosen.solver if chosen is not None else None
+        is_noisy = chosen is not None and budget.is_finite
+        solver = chosen.solver if chosen is not None and is_noisy else None
         assumed_of_solver = solver.assumed_public(objective) if solver else ()
         return self._record_of(
             answers,
@@ -453,7 +457,7 @@ class DPEstimator(TakesSources, PrivateEstimator):
             mechanism=solver.mechanism if solver else "",
             solver=solver.named if solver else "exact",
             solver_params=solver.params if solver else {},
-            why_solver=chosen.reason if chosen else "epsilon=inf: the optimum itself",
+            why_solver=chosen.reason if chosen and is_noisy else _EXACT,
             sensitivity=solver.sensitivity(objective) if solver else math.inf,
             noise_scale=solution.noise_scale,
             n_samples=objective.n_samples,

@@ -53,7 +53,6 @@ class LinearClassifier(ClassifierMixin, DPEstimator):
         fit_intercept: bool = True,
         solver: str = "auto",
         solver_params: Any = None,
-        preconditioning: Any = "auto",
         classes: Any = None,
         class_weight: Any = None,
         random_state: int | None = None,
@@ -70,7 +69,6 @@ class LinearClassifier(ClassifierMixin, DPEstimator):
         self.fit_intercept = fit_intercept
         self.solver = solver
         self.solver_params = solver_params
-        self.preconditioning = preconditioning
         self.classes = classes
         self.class_weight = class_weight
         self.random_state = random_state
@@ -156,7 +154,8 @@ class LinearClassifier(ClassifierMixin, DPEstimator):
         check_bool("fit_intercept", self.fit_intercept)
         self._check_strength()
         users = users_to_fit(self, X, groups, budget)
-        X = rows_to_fit(self, X, budget, users, n_parts or 1)
+        is_centred = self._will_centre()
+        X = rows_to_fit(self, X, budget, users, n_parts or 1, is_centred=is_centred)
         classes, codes = self._encode_labels(X, y)
         weights = label_weights(self.class_weight, classes)
         loss = weighted(self._loss(len(classes)), weights)
@@ -182,10 +181,6 @@ class LinearClassifier(ClassifierMixin, DPEstimator):
         self.intercept_ = in_dtype(intercept, dtype)
         self._keep_path(solution.unpack_path(objective), dtype)
 
-    @property
-    def _is_penalised(self) -> bool:
-        return self.C is not None
-
     def _check_strength(self) -> None:
         """Refuse a regularisation out of range."""
         if self.C is not None:
@@ -195,7 +190,7 @@ class LinearClassifier(ClassifierMixin, DPEstimator):
     def _alpha(self, n_samples: int, budget: Budget) -> float:
         """L2 regularisation of the mean loss."""
         strength = self.C
-        if strength is None and not budget.is_finite:
+        if strength is None and not (budget.is_finite or self._will_centre()):
             strength = 1.0
         return 0.0 if strength is None else 1 / (n_samples * float(strength))
 
@@ -225,7 +220,7 @@ class LinearClassifier(ClassifierMixin, DPEstimator):
 
         ``X @ coef_.T + intercept_`` for rows within the norm, and for all if epsilon is
         inf. Longer rows are clipped to ``privacy_.data_norm`` first, each by itself;
-        with preconditioning rows are centred and scaled, and clipped to ``row_norm_``.
+        with `center_` rows are centred and scaled, and clipped to ``row_norm_``.
 
         Parameters
         ----------

@@ -13,8 +13,7 @@ from skdp.losses import LogisticLoss, Loss
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget, calibrate
 from skdp.privacy._adjacency import Adjacency
-from skdp.solvers import named_solver
-from skdp.solvers._named import Named
+from skdp.solvers import Chosen, named_solver
 from skdp.solvers._registry import planned_solver
 
 
@@ -101,15 +100,14 @@ def forecast(
         alpha=alpha,
         fit_intercept=fit_intercept,
     )
-    named, signal = named_solver(solver, solver_params), signal_of(objective, budget)
-    return forecast_of(objective, budget, named, signal)
+    chosen = planned_solver(named_solver(solver, solver_params), objective, budget)
+    return forecast_of(objective, budget, chosen, signal_of(objective, budget))
 
 
 def forecast_of(
-    objective: LinearObjective, budget: Budget, named: Named | None, signal: Signal
+    objective: LinearObjective, budget: Budget, chosen: Chosen, signal: Signal
 ) -> Forecast:
     """What a fit would use, and its noise against its signal; nothing is spent."""
-    chosen = planned_solver(named, objective, budget)
     event = partial(chosen.solver.plan(objective).event, relation=objective.adjacency)
     noise_multiplier = calibrate(event, budget)
     return Forecast(

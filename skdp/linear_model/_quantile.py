@@ -69,11 +69,6 @@ class DPQuantileRegressor(LinearRegressor):
     solver_params : mapping or None, default=None
         Hyper-parameters of a named solver, for example ``{"n_steps": 100}``. Nothing
         in it can change noise scale, sensitivity or randomness.
-    preconditioning : "auto", None or Preconditioning, default="auto"
-        With `columns`: a small part of the budget buys one noisy histogram of every
-        column, by which rows are centred, scaled and clipped, and the rest fits.
-        "auto": with ``solver="auto"``, delta above 0 and no penalty given; None:
-        never; see `Preconditioning`.
     random_state : int or None, default=None
         None: private noise. An integer makes the fit reproducible and **not private**.
     ledger : BudgetLedger or None, default=None
@@ -93,10 +88,11 @@ class DPQuantileRegressor(LinearRegressor):
     intercept_ : float
         Private output (0.0 without an intercept, public).
     center_, scale_ : ndarray of shape (n_encoded_features,)
-        What encoded rows are centred on and multiplied by before they are clipped.
-        Private output, or public if nothing was spent on it. Only with preconditioning.
+        What encoded rows are centred on, and multiplied by before they are clipped.
+        The centre is a private output, the scale is public. Only of ``"auto"`` with
+        `columns` (``docs/default_solver.md``).
     row_norm_ : float
-        Norm to which such rows are clipped; as private. Only with preconditioning.
+        Norm to which such rows are clipped. Private output.
     shrinkage_ : float in {0.0, 0.25, 0.5, 1.0}
         Share of the weights that was worth most; 0.0 leaves an intercept alone. Private
         output. Only where it was asked (``docs/shrinkage.md``).
@@ -158,7 +154,6 @@ class DPQuantileRegressor(LinearRegressor):
         target_bounds: Any = None,
         solver: str = "auto",
         solver_params: Any = None,
-        preconditioning: Any = "auto",
         random_state: int | None = None,
         ledger: Any = None,
         verbose: bool | int = False,
@@ -176,7 +171,6 @@ class DPQuantileRegressor(LinearRegressor):
         self.target_bounds = target_bounds
         self.solver = solver
         self.solver_params = solver_params
-        self.preconditioning = preconditioning
         self.random_state = random_state
         self.ledger = ledger
         self.verbose = verbose

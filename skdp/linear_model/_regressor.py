@@ -67,10 +67,6 @@ class LinearRegressor(RegressorMixin, DPEstimator):
     # Whether targets are clipped where no row is: a loss that knows the bounds.
     _always_clips = False
 
-    @property
-    def _is_penalised(self) -> bool:
-        return bool(self.alpha)
-
     # scikit-learn has no types.
     @available_if(takes_parts)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
@@ -125,7 +121,8 @@ class LinearRegressor(RegressorMixin, DPEstimator):
         check_bool("fit_intercept", self.fit_intercept)
         loss, alpha = self._loss(budget), self._penalty()
         users = users_to_fit(self, X, groups, budget)
-        X = rows_to_fit(self, X, budget, users, n_parts or 1)
+        is_centred = self._will_centre()
+        X = rows_to_fit(self, X, budget, users, n_parts or 1, is_centred=is_centred)
         y = self._targets_of_part(X, y)
         solution, objective, record = self._solve(
             X, y, loss, alpha, budget, public_facts(self.columns, users), users, n_parts
@@ -184,7 +181,7 @@ class LinearRegressor(RegressorMixin, DPEstimator):
 
         ``X @ coef_ + intercept_`` for rows within the norm, and for all if epsilon is
         inf. Longer rows are clipped to ``privacy_.data_norm`` first, each by itself;
-        with preconditioning rows are centred and scaled, and clipped to ``row_norm_``.
+        with `center_` rows are centred and scaled, and clipped to ``row_norm_``.
         They may be beyond `target_bounds`, to which targets are clipped, not
         predictions: clip these where others make no sense, which costs nothing.
 

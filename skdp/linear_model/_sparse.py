@@ -46,6 +46,8 @@ class SparseModel(DPEstimator):
     A subclass has the parameters alpha, feature_bound and n_nonzero_coefs.
     """
 
+    _can_centre = False
+
     def _objective(
         self, loss: Loss, n_samples: int, n_features: int, alpha: float, budget: Budget
     ) -> LinearObjective:
@@ -89,10 +91,6 @@ class SparseModel(DPEstimator):
             X = clip_entries(X, record.feature_bound)
         return super()._products(X, coef)
 
-    @property
-    def _is_penalised(self) -> bool:
-        return bool(self.alpha)
-
     def _checked_bound(self) -> float:
         if self.feature_bound is None:
             return math.inf
@@ -105,8 +103,7 @@ class SparseModel(DPEstimator):
         return most
 
     def _adds_in_squares(self) -> bool:
-        is_open = self.solver == "auto" and not self._will_centre()
-        return not is_open and super()._adds_in_squares()
+        return self.solver != "auto" and super()._adds_in_squares()
 
     def _be_one_of_several(self, *, in_books: bool) -> None:
         if self.solver == "auto" and self.delta > 0 and not self._may_select():

@@ -61,11 +61,6 @@ class DPLinearSVC(LinearClassifier):
     solver_params : mapping or None, default=None
         Hyper-parameters of a named solver, for example ``{"n_steps": 100}``. Nothing
         in it can change noise scale, sensitivity or randomness.
-    preconditioning : "auto", None or Preconditioning, default="auto"
-        With `columns`: a small part of the budget buys one noisy histogram of every
-        column, by which rows are centred, scaled and clipped, and the rest fits.
-        "auto": with ``solver="auto"``, delta above 0 and no penalty given; None:
-        never; see `Preconditioning`.
     classes : array-like of shape (n_classes,) or None, default=None
         The labels that may occur. None takes them from `y`, which assumes that they
         are public and warns with `PublicLabelsWarning`.
@@ -92,10 +87,11 @@ class DPLinearSVC(LinearClassifier):
     classes_ : ndarray of shape (n_classes,)
         Public, or assumed to be (see `classes`).
     center_, scale_ : ndarray of shape (n_encoded_features,)
-        What encoded rows are centred on and multiplied by before they are clipped.
-        Private output, or public if nothing was spent on it. Only with preconditioning.
+        What encoded rows are centred on, and multiplied by before they are clipped.
+        The centre is a private output, the scale is public. Only of ``"auto"`` with
+        `columns` (``docs/default_solver.md``).
     row_norm_ : float
-        Norm to which such rows are clipped; as private. Only with preconditioning.
+        Norm to which such rows are clipped. Private output.
     shrinkage_ : float in {0.0, 0.25, 0.5, 1.0}
         Share of the weights that was worth most; 0.0 leaves an intercept alone. Private
         output. Only where it was asked (``docs/shrinkage.md``).
@@ -145,7 +141,6 @@ class DPLinearSVC(LinearClassifier):
         fit_intercept: bool = True,
         solver: str = "auto",
         solver_params: Any = None,
-        preconditioning: Any = "auto",
         classes: Any = None,
         class_weight: Any = None,
         random_state: int | None = None,
@@ -164,7 +159,6 @@ class DPLinearSVC(LinearClassifier):
             fit_intercept=fit_intercept,
             solver=solver,
             solver_params=solver_params,
-            preconditioning=preconditioning,
             classes=classes,
             class_weight=class_weight,
             random_state=random_state,

@@ -252,6 +252,17 @@ class TableEncoder(AppendsToSources, TransformerMixin, DeclaredEstimator):
         self.entry_bound_ = 1 / math.sqrt(len(each))
         return encoding, cells
 
+    def _declared_encoding(self, n_columns: int, knots: KnotRule) -> Encoding:
+        """The encoding before a fit; `n_columns` where one Range is for all."""
+        declared, n_knots = self._checked()
+        if isinstance(declared, (dict, tuple)):
+            n_columns = len(declared)
+        names = tuple(f"x{position}" for position in range(n_columns))
+        names = tuple(declared) if isinstance(declared, dict) else names
+        each = declared_of(names, declared)
+        # Centred rows have as many knots whatever the number of records.
+        return planned(names, each, self.numeric, n_knots or knots(1, n_columns))
+
     def _declared_entry_bound(self, n_columns: int) -> float:
         """`entry_bound_` before a fit; `n_columns` where one Range is for all."""
         declared, _ = self._checked()

@@ -567,6 +567,10 @@ class ExactAnswers(Answers):
         """The source, for computations without noise."""
         return self._source
 
+    def _sub(self, plan: Plan, view: View | None, grant: Grant) -> Answers:
+        source = self._source if view is None else view(self._source)
+        return ExactAnswers(plan, source, grant)
+
     def ask(self, query: Query, line: int = 0) -> Released:
         with np.errstate(all="ignore"):
             return Released(query.total(query.open(self._source), None), 0.0, 0.0)

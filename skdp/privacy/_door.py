@@ -120,8 +120,8 @@ class Door:
         Parameters
         ----------
         plan : Plan or None
-            Everything that will be asked, from public facts only. None: no noise at
-            all, with an infinite epsilon.
+            Everything that will be asked, from public facts only. With an infinite
+            epsilon there is no noise, and None lets everything be asked.
         source : Records
             Private. Nothing is read from it before the event is on the books.
         label : str
@@ -149,7 +149,8 @@ class Door:
                 "A door must be passed once: its record is of one release. Got a "
                 "second plan. Open another door. Nothing was read."
             )
-        if plan is None and self._budget.is_finite:
+        is_finite = self._budget.is_finite
+        if plan is None and is_finite:
             raise ValueError(
                 "A release must have a plan. Got None with a finite epsilon. Declare "
                 "what will be asked, or use epsilon=inf."
@@ -169,10 +170,10 @@ class Door:
                 "was read."
             )
         if owners is not None:
-            check_shared(plan, source, owners)
+            check_shared(plan if is_finite else None, source, owners)
         event: Event = NonPrivateEvent()
         multiplier = 0.0
-        if plan is not None:
+        if plan is not None and is_finite:
             declare = partial(plan.event, relation=self.relation)
             multiplier = calibrate(declare, self._budget)
             # Whoever knows the seed can take the noise away.
@@ -195,11 +196,11 @@ class Door:
         self._is_open = False
         grant = Grant(event, multiplier, self.relation, crowding(source))
         if notes_only:
-            if plan is None:
-                return NoiselessRehearsal(_NOTHING, source, grant)
+            if plan is None or not is_finite:
+                return NoiselessRehearsal(plan or _NOTHING, source, grant)
             return RehearsedAnswers(plan, source, grant)
-        if plan is None:
-            return ExactAnswers(_NOTHING, source, grant)
+        if plan is None or not is_finite:
+            return ExactAnswers(plan or _NOTHING, source, grant)
         if owners is not None:
             return SharedAnswers(plan, source, grant, owners, self._noise)
         if self._auditor is not None:

@@ -34,6 +34,8 @@ from skdp.queries._row_grid import LONGEST, SHORTENED, grid_rows, squares_of
 _STATE_BITS, _CODE_BITS = 26, 30
 # Of what states and codes add to raw predictions; times shares below 2^60.
 _STATE_TABLE_BITS, _CODE_TABLE_BITS = 40, 50
+# Of numbers of at least 0 that states have; a row of 2^13 parts adds up below 2^63.
+_MEAN_BITS = 30
 
 
 class GridRows(Protocol):
@@ -220,6 +222,13 @@ class StateGrid:
         if len(weights) > d:
             products += weights[d]
         return np.asarray(products)
+
+    def mean_of(self, values: FloatArray) -> FloatArray:
+        """Sums of each row's shares times numbers of at least 0, one of each state."""
+        largest = max(float(values.max()), np.finfo(np.float64).tiny)
+        table = np.floor(values / largest * 2.0**_MEAN_BITS + 0.5).astype(np.int64)
+        sums = (self.shares @ table).astype(np.float64)
+        return np.asarray(sums * (largest / 2 ** (_MEAN_BITS + SHARE_BITS)))
 
     def total(self, n_outputs: int) -> ExactTotal:
         shape = self.shares.shape[1] + 1, n_outputs

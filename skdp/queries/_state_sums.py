@@ -2,7 +2,7 @@
 
 A record has shares in a few states, at least 0, which add up to at most 1 in each of
 its parts. They are rounded down to whole units, whose sums are exact in any order.
-Sensitivities are derived in ``docs/proofs/preconditioning.md``, Lemma 1.
+Sensitivities are derived in ``docs/proofs/centred_descent.md``, Lemma 1.
 """
 
 from __future__ import annotations
@@ -36,12 +36,16 @@ class StateSums(Summed):
     n_intervals : int, default=0
         Between knots that are evenly spread over [-1, 1], in which targets are a part
         of their own; 0 asks of no targets.
+    n_labels : int, default=0
+        How many labels there are, where targets are labels 0, 1, ...: a record is
+        wholly in one of them. Not with `n_intervals`.
     """
 
     n_states: int
     n_samples: int
     most_parts: int
     n_intervals: int = 0
+    n_labels: int = 0
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -49,11 +53,11 @@ class StateSums(Summed):
 
     @property
     def _n_knots(self) -> int:
-        return self.n_intervals + 1 if self.n_intervals else 0
+        return self.n_intervals + 1 if self.n_intervals else self.n_labels
 
     @property
     def _parts(self) -> int:
-        return self.most_parts + (self.n_intervals > 0)
+        return self.most_parts + (self._n_knots > 0)
 
     @property
     def family(self) -> Hashable:
@@ -86,6 +90,11 @@ class StateSums(Summed):
                 states += np.asarray(self._whole(X).sum(axis=0)).ravel()
             if self.n_intervals:
                 knots += self._at_knots(block.y, shares)
+            if self.n_labels:
+                own = below(shares, self.unit)
+                # What stands in the place of a null record may be no label.
+                labels = np.clip(block.y, 0, self.n_labels - 1).astype(np.int64)
+                knots += np.bincount(labels, own, self.n_labels)
         return (WholeSum.of(np.concatenate([states, knots]) / self.unit),)
 
     def from_whole(self, source: Source, sums: Sums) -> FloatArray:

@@ -1,6 +1,6 @@
 """What noisy sums over states tell of each column: shares, means, variances.
 
-Post-processing of one release, as ``docs/proofs/preconditioning.md`` says.
+Post-processing of one release, as ``docs/proofs/centred_descent.md`` says.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@ r"""A regression of targets that are scaled by a private release first.
 
 One plan of two parts: a histogram of the targets in one Gaussian answer, and the inner
 solver's answers over targets that are centred, scaled and clipped as the first says.
-Proofs: ``docs/proofs/preconditioning.md``, of a release that reads no columns.
+Proofs: ``docs/proofs/centred_descent.md``, of a release that reads no columns.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class ScaledTargets(Around):
     Privacy
     -------
     Two parts, both Gaussian: exactly mu-GDP for their squares together. Both
-    adjacencies: ``docs/proofs/preconditioning.md`` and the inner solver's page.
+    adjacencies: ``docs/proofs/centred_descent.md`` and the inner solver's page.
 
     Parameters
     ----------

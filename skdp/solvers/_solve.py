@@ -27,7 +27,8 @@ def solve(
     Parameters
     ----------
     solver : Solver or None
-        None computes the non-private optimum and requires an infinite epsilon.
+        None computes the non-private optimum and requires an infinite epsilon, with
+        which a solver asks without noise.
     source : Source
         Private. Nothing is read from it before the commit.
     objective : LinearObjective
@@ -62,7 +63,7 @@ def solve(
     answers = door.commit(plan, source, label=label)
     # From here on no warning may depend on the data, so NumPy is kept from giving any.
     with np.errstate(all="ignore"):
-        if isinstance(answers, ExactAnswers):
+        if isinstance(answers, ExactAnswers) and solver is None:
             minimum = exact_minimum if objective.n_nonzero is None else sparse_minimum
             return minimum(answers.records, objective, progress), answers
         if solver is not None and not answers.is_rehearsed:

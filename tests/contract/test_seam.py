@@ -28,7 +28,6 @@ from skdp import (
     DPStandardScaler,
     DPTunedThresholdClassifier,
     Federation,
-    Preconditioning,
     describe,
     private_score,
 )
@@ -295,12 +294,7 @@ def searched(method):
 
 
 def centred():
-    return DPLogisticRegression(
-        columns=Range(-1, 1),
-        classes=[0, 1],
-        preconditioning=Preconditioning(share=0.1),
-        delta=1e-6,
-    )
+    return DPLogisticRegression(20.0, columns=Range(-1, 1), classes=[0, 1], delta=1e-6)
 
 
 def network(params):

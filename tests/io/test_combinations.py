@@ -62,7 +62,7 @@ CLASSIFIERS = {
     "sparse": DPSparseLogisticRegression(1.0, **LABELS),
     "declared": DPLogisticRegression(1.0, columns=COLUMNS, **LABELS),
     "declared as it comes": DPLogisticRegression(
-        1.0, columns=COLUMNS, preconditioning=None, **LABELS
+        1.0, columns=COLUMNS, solver="noisy_gd", **LABELS
     ),
     "boosting": DPGradientBoostingClassifier(1.0, columns=COLUMNS, **LABELS),
     "network": DPMLPClassifier(1.0, **LABELS),

@@ -47,11 +47,18 @@ MODELS = {
     "nesterov": (DPLogisticRegression(1.0, solver="nesterov", **LABELS), "y"),
     "svc": (DPLinearSVC(1.0, **GD, **LABELS), "y"),
     "declared": (DPLogisticRegression(1.0, columns=COLUMNS, **LABELS), "y"),
+    "centred": (DPLogisticRegression(20.0, columns=COLUMNS, **LABELS), "y"),
+    "centred, three labels": (
+        DPLogisticRegression(20.0, columns=COLUMNS, classes=[0, 1, 2], **SEED),
+        "y",
+    ),
+    "centred regression": (DPLinearRegression(20.0, columns=COLUMNS, **BOUNDS), "t"),
+    "centred counts": (DPPoissonRegressor(20.0, columns=COLUMNS, **BOUNDS), "t"),
+    "centred, no noise": (DPLogisticRegression(np.inf, columns=COLUMNS, **LABELS), "y"),
     "one-hot": (
         DPLogisticRegression(
             1.0,
             columns=TableEncoder(COLUMNS, numeric="bins"),
-            preconditioning=None,
             **GD,
             **LABELS,
         ),

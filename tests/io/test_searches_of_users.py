@@ -27,7 +27,6 @@ from skdp import (
     DPSparseLogisticRegression,
     DPStandardScaler,
     DPTunedThresholdClassifier,
-    Preconditioning,
     TableEncoder,
     describe,
 )
@@ -58,7 +57,6 @@ TREES = DPGradientBoostingClassifier(columns=COLUMNS, classes=[0, 1], n_estimato
 CLIPPED = clone(LOGISTIC).set_params(
     solver="noisy_gd", solver_params={"user_clip": 0.5, "n_steps": 3}
 )
-CENTRED = clone(CLIPPED).set_params(preconditioning=Preconditioning())
 STOPPED = {"method": "random_stopping", "method_params": {"mean_trials": 2.0}}
 SEARCHES = {
     "grid": DPGridSearchCV(LOGISTIC, GRID, **USER),
@@ -68,7 +66,7 @@ SEARCHES = {
     "trees": DPGridSearchCV(TREES, {"learning_rate": [0.1, 0.5]}, **USER),
     "clipped": DPGridSearchCV(CLIPPED, GRID, **STOPPED, **USER),
     "centred": DPGridSearchCV(
-        CENTRED, {"class_weight": [None, {0: 1, 1: 2}]}, **STOPPED, **USER
+        LOGISTIC, {"class_weight": [None, {0: 1, 1: 2}]}, **STOPPED, **USER
     ),
     "threshold": DPTunedThresholdClassifier(LOGISTIC, **USER),
     "calibrated": DPCalibratedClassifier(LOGISTIC, **USER),

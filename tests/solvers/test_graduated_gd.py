@@ -81,7 +81,7 @@ def test_a_descent_from_0_may_end_at_the_frequent_label():
     X = np.abs(rng.normal(size=(6000, 4))) + 0.5
     X /= np.linalg.norm(X, axis=1)[:, None]
     y = (X[:, 0] - X[:, 1] > 0.25).astype(int)
-    facts = {"classes": [0, 1], "random_state": 0, "preconditioning": None}
+    facts = {"classes": [0, 1], "random_state": 0}
     errors = {
         key: np.mean(
             DPRobustClassifier(20.0, loss="sigmoid", solver=key, **facts)

@@ -1,27 +1,35 @@
-"""Solvers on centred rows, on pairs of tables that come near to both their bounds."""
+"""The descent on centred rows, on pairs of tables that come near to all its bounds."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from skdp.audit._replay import marked, replayed, verdict
-from skdp.data import MemorySource
+from skdp.data import Centring, MemorySource
+from skdp.losses import LogisticLoss, SoftmaxLoss, SquaredLoss
 from skdp.objectives import LinearObjective
 from skdp.privacy import Budget, calibrate
-from skdp.solvers import SOLVERS, Progress
-from skdp.solvers._preconditioned import Preconditioned, States
-from tests.audit.linear import LOSSES, PARAMS
-from tests.door import planned
+from skdp.solvers import Progress
+from skdp.solvers._centred_descent import CentredDescent, States
+from skdp.solvers._centred_descent_rules import Shares
 
 BUDGET = Budget(1.0, 1e-6)
 COLUMNS, N = 3, 6000
-INNER = ("noisy_gd", "nesterov", "heavy_ball", "multistage")
-SHARE = 0.3
+LOSSES = {
+    "logistic": LogisticLoss(),
+    "softmax": SoftmaxLoss(3),
+    "squared": SquaredLoss(2.0, target_bound=1.0),
+}
+SHARES = {
+    "logistic": Shares(states=0.2, targets=0.2, gate=0.2),
+    "softmax": Shares(states=0.2, targets=0.2, gate=0.2),
+    "squared": Shares(states=0.2, targets=0.1, mean=0.1, gate=0.1, bias=0.1),
+}
 
 
 def truth_values(rows):
@@ -33,81 +41,74 @@ def truth_values(rows):
     return csr_array((np.ones(rows.size), states.ravel(), indptr), shape=shape)
 
 
+class ShortStates(States):
+    """Rows are clipped to half of what the rules say, so that all are at the bound."""
+
+    def centring(self, margins):
+        honest = super().centring(margins)
+        return Centring(honest.centre, honest.scale, honest.norm / 2)
+
+
 def states(columns=COLUMNS):
     """Columns of truth values: -1 or 1 each, over the root of their number."""
     basis = np.kron(np.eye(columns), [[-1.0], [1.0]]) / math.sqrt(columns)
     weights = np.full(columns, 1 / math.sqrt(2))
-    return States((2,) * columns, csr_array(basis), weights)
+    return ShortStates((2,) * columns, csr_array(basis), weights)
 
 
-def pair(loss, adjacency, change="opposite", n_alike=1):
+def pair(loss, adjacency, change="opposite"):
     """Two tables; what is exchanged is the last of the records, or its label.
 
-    They are balanced but for the last `n_alike`.
+    Labels are those of the majority of the columns, but for the last record's, which is
+    on the wrong side of a row that is as long as any.
     """
     rng = np.random.default_rng(0)
     half = rng.integers(0, 2, size=(N // 2, COLUMNS))
-    rows = np.vstack([half, 1 - half, np.ones((n_alike, COLUMNS), dtype=int)])
+    rows = np.vstack([half, 1 - half, np.ones((1, COLUMNS), dtype=int)])
     top, low = (1.0, 0.0)
     if hasattr(loss, "target_bound"):
         top, low = loss.target_bound, -loss.target_bound
-    y = np.resize([top, low], len(rows))
+    y = np.where(rows.sum(axis=1) * 2 > COLUMNS, top, low)
+    y[-1] = low
     there = np.ones(len(rows), dtype=bool)
     others, labels, left = rows.copy(), y.copy(), there.copy()
     if adjacency == "zero_out":
         left[-1] = False
-    elif change == "opposite":
-        others[-1] = 1 - rows[-1]
     else:
-        y[-1], labels[-1] = top, low
+        labels[-1] = top
+        if change == "opposite":
+            others[-1] = 1 - rows[-1]
     tables = (rows, y, there), (others, labels, left)
     return tuple(MemorySource(truth_values(x), t, p) for x, t, p in tables)
 
 
 @dataclass(frozen=True)
 class Case:
-    """A solver on centred rows, on one loss, under one adjacency."""
+    """The solver on one loss, under one adjacency."""
 
-    inner: str
     loss_name: str
     adjacency: str
-    kind: type[Preconditioned] = Preconditioned
-    fit_intercept: bool = True
+    kind: type[CentredDescent] = CentredDescent
     change: str = "opposite"
-    clip: float = 0.5
-    share: float = SHARE
-    n_alike: int = 1
-    n_intervals: int = 0
 
     @cached_property
     def objective(self):
         return LinearObjective(
             loss=LOSSES[self.loss_name],
-            n_samples=N + self.n_alike,
+            n_samples=N + 1,
             n_features=COLUMNS,
             data_norm=1.0,
             adjacency=self.adjacency,
-            alpha=0.0,
-            fit_intercept=self.fit_intercept,
         )
 
     @cached_property
     def pair(self):
-        return pair(self.objective.loss, self.adjacency, self.change, self.n_alike)
+        return pair(self.objective.loss, self.adjacency, self.change)
 
     @cached_property
     def solver(self):
-        params = PARAMS[self.inner]
-        inner = planned(SOLVERS[self.inner], self.objective, BUDGET, **params)
-        facts = {
-            "inner": inner,
-            "states": states(),
-            "share": self.share,
-            "n_intervals": self.n_intervals,
-            "power": 0.5,
-            "clip": self.clip,
-        }
-        return self.kind.planned(facts, self.objective, BUDGET)
+        solver = self.kind.planned({"states": states()}, self.objective, BUDGET)
+        return replace(solver, shares=SHARES[self.loss_name])
 
     @cached_property
     def plan(self):
@@ -137,7 +138,5 @@ class Case:
 def bytes_of(solution):
     """Everything that a solution tells."""
     centring = solution.centring
-    arrays = [solution.weights, centring.centre, centring.scale, centring.norm]
-    if solution.targets is not None:
-        arrays += [solution.targets.middle, solution.targets.half]
+    arrays = [solution.weights, solution.constant, centring.centre, centring.norm]
     return tuple(np.asarray(a).tobytes() for a in arrays), solution.noise_scale

@@ -1,0 +1,161 @@
+"""Sums over records of one bounded number each: a target, a prediction, a ratio.
+
+Every number is clipped to a public interval and rounded to a whole multiple of a public
+power of two, so that sums are exact in any order. Sensitivities are derived in
+``docs/proofs/centred_descent.md``, Lemma 3.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+import numpy as np
+
+from skdp._floats import FloatArray, IntArray
+from skdp.data import Block, Source, counted
+from skdp.privacy._query import Bound, Layout
+from skdp.queries._blocks import blocks_of
+from skdp.queries._exact_sums import WholeSum, nearest, unit_for
+from skdp.queries._grid import on_grid
+from skdp.queries._grid_rows import StateGrid, gridded
+from skdp.queries._summed import Summed, Sums
+
+# Charged on top of a bound, for the rounding of the bound itself.
+_ROUNDED = 1 + 1e-12
+# A ratio's denominator is at least this, so that it can be divided by.
+_LEAST_VARIANCE = 1e-100
+
+
+@dataclass(frozen=True, eq=False)
+class RecordSum(Summed):
+    """Sum of one number per record, in an interval that contains 0.
+
+    Parameters
+    ----------
+    n_samples : int
+    """
+
+    n_samples: int
+
+    @property
+    @abstractmethod
+    def interval(self) -> tuple[float, float]:
+        """What a record's number is clipped to; public."""
+
+    @abstractmethod
+    def numbers(self, block: Block) -> FloatArray:
+        """Of each row of a block, by itself, before they are clipped. Private."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (1,)
+
+    @property
+    def family(self) -> Hashable:
+        return RecordSum
+
+    @property
+    def _largest(self) -> float:
+        low, high = self.interval
+        return max(-low, high)
+
+    def bound(self) -> Bound:
+        low, high = self.interval
+        return Bound(
+            zero_out=self._largest * _ROUNDED, replace_one=(high - low) * _ROUNDED
+        ).of_shares()
+
+    @property
+    def unit(self) -> float:
+        """Numbers are summed in whole multiples of this."""
+        largest = 2.0 ** math.ceil(math.log2(self._largest))
+        return largest * unit_for(self.n_samples)
+
+    def slack(self, layout: Layout) -> float:
+        # Two records, or the rows of two users, each rounded by half a unit.
+        return layout.rows_of_unit * self.unit
+
+    def open(self, source: Source) -> Source:
+        return source
+
+    def whole_sums(self, reader: Source, rows: IntArray | None) -> Sums:
+        low, high = self.interval
+        total, unit = WholeSum(self.shape), self.unit
+        for block in blocks_of(reader, rows):
+            numbers = np.clip(np.nan_to_num(self.numbers(block)), low, high)
+            numbers = nearest(counted(numbers, block.present), unit)
+            total.add(np.array([numbers.sum() / unit]))
+        return (total,)
+
+    def from_whole(self, source: Source, sums: Sums) -> FloatArray:
+        return sums[0].value() * self.unit
+
+
+@dataclass(frozen=True, eq=False)
+class TargetSum(RecordSum):
+    """Sum of the targets, which are in [-1, 1]."""
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        return -1.0, 1.0
+
+    def numbers(self, block: Block) -> FloatArray:
+        return np.array(block.y, dtype=np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class PredictionSum(RecordSum):
+    """Sum of centred rows times released weights of one output.
+
+    Parameters
+    ----------
+    coef : ndarray of float64 of shape (n_features, 1)
+        Released.
+    clip : float in (0, inf)
+    """
+
+    coef: FloatArray
+    clip: float
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        return -self.clip, self.clip
+
+    def numbers(self, block: Block) -> FloatArray:
+        return np.asarray(gridded(block.X, 1.0).raw(on_grid(self.coef))[:, 0])
+
+
+@dataclass(frozen=True, eq=False)
+class NoiseRatio(RecordSum):
+    """Sum of squared predictions over the variance that noise alone gives them.
+
+    Parameters
+    ----------
+    coef : ndarray of float64 of shape (n_features, n_outputs)
+        Released. Where outputs are centred, they add up to 0 in each prediction.
+    variance : ndarray of float64 of shape (n_states,)
+        Of a prediction in each state, were the weights noise; released or public.
+    most : float in (0, inf)
+        To which a record's ratio is clipped.
+    """
+
+    coef: FloatArray
+    variance: FloatArray
+    most: float
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        return 0.0, self.most
+
+    def numbers(self, block: Block) -> FloatArray:
+        rows = gridded(block.X, 1.0)
+        assert isinstance(rows, StateGrid)
+        raw = rows.raw(on_grid(self.coef))
+        squares = raw[:, 0] ** 2
+        for output in range(1, raw.shape[1]):
+            squares = squares + raw[:, output] ** 2
+        variance = rows.mean_of(self.variance) * rows.rows.factor**2
+        return np.asarray(squares / np.maximum(variance, _LEAST_VARIANCE))

@@ -1,0 +1,398 @@
+r"""The default solver for declared columns.
+
+Three releases in one Gaussian plan:
+
+1. histograms of the columns, and where the targets lie: label counts, or a histogram
+   and the mean;
+2. gradient sums of rows that are centred by the histograms and clipped to a common
+   norm, from the base rate on, with momentum; the model is the mean of the last half;
+3. one ratio: the model's squared predictions over those that noise alone would make.
+   It says how much of the weights is kept.
+
+Below a strength of 60 only the second half of 1 is released. Proofs:
+``docs/proofs/centred_descent.md``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from skdp._configured import Given
+from skdp._floats import FloatArray
+from skdp.data import CentredSource, Centring, StateRows
+from skdp.exceptions import Refused
+from skdp.objectives import LinearObjective
+from skdp.privacy._accounting import Budget
+from skdp.privacy._answers import Answers
+from skdp.privacy._plan import Line, Part, Plan
+from skdp.queries._gradient import Gradients
+from skdp.queries._record_sums import NoiseRatio, PredictionSum, TargetSum
+from skdp.queries._state_sums import StateSums
+from skdp.solvers._base import Solution, Solver
+from skdp.solvers._boxed import farthest_weight
+from skdp.solvers._centred_descent_rules import (
+    LEAST_STRENGTH,
+    MOST_RATIO,
+    PREDICTIONS,
+    TARGET_INTERVALS,
+    Base,
+    NoiseOfRun,
+    Pace,
+    Shares,
+    clip_of,
+    is_of_squares,
+    is_softmax,
+    kept_share,
+    known_mean,
+    row_norm,
+    state_variances,
+    strength_of,
+)
+from skdp.solvers._margins import Moments, shrunk_margins
+from skdp.solvers._progress import Progress
+from skdp.solvers._steps import MomentumSteps
+from skdp.solvers._steps import Pace as StepPace
+
+
+@dataclass(frozen=True, eq=False)
+class States:
+    """What is declared of the columns, as states; public.
+
+    Parameters
+    ----------
+    parts : tuple of int
+        Numbers of states, of which those of a part exclude each other.
+    basis : CSR of shape (n_states, n_features)
+        The features of each state.
+    weights : ndarray of float64 of shape (n_features,)
+        Features are multiplied by these where their norm need not be at most 1.
+    """
+
+    parts: tuple[int, ...]
+    basis: csr_array
+    weights: FloatArray
+
+    def rows(self, states: csr_array) -> StateRows:
+        """Rows of features, of norm at most 1."""
+        return StateRows(states, self.basis, self.parts)
+
+    def centring(self, margins: FloatArray) -> Centring:
+        """What follows from shares of the states; post-processing."""
+        found = Moments.of(margins, self.basis)
+        variance = float(found.variance @ self.weights**2)
+        norm = row_norm(variance, len(self.parts))
+        return Centring(found.mean, self.weights, norm)
+
+    def centred(self, margins: FloatArray) -> list[FloatArray]:
+        """Centred features of the states of each part."""
+        own = self.basis * self.weights
+        ends = np.cumsum(self.parts)[:-1]
+        found = []
+        for rows, shares in zip(
+            np.split(np.arange(sum(self.parts)), ends),
+            np.split(margins, ends),
+            strict=True,
+        ):
+            part = csr_array(own)[rows]
+            features = np.unique(part.indices)
+            dense = part[:, features].toarray()
+            found.append(dense - shares @ dense)
+        return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class CentredSolution(Solution):
+    """Weights of centred rows, and how rows are centred.
+
+    Parameters
+    ----------
+    weights : ndarray of float64 of shape (n_features, n_outputs)
+        Of rows ``(x - centre) * scale / norm``.
+    constant : ndarray of float64 of shape (n_outputs,)
+        Raw predictions of a row at the centre.
+    centring : Centring
+    """
+
+    constant: FloatArray
+    centring: Centring
+
+    def unpack(self, objective: LinearObjective) -> tuple[FloatArray, FloatArray]:
+        """Weights in units of the features, and what is added to ``x @ coef``."""
+        coef = self.centring.weights(self.weights).T
+        return coef, self.constant - coef @ self.centring.centre
+
+
+@dataclass(frozen=True, kw_only=True)
+class CentredDescent(Solver):
+    """A noisy descent on centred rows, from the base rate, with a gate.
+
+    Privacy
+    -------
+    All answers are Gaussian: exactly mu-GDP for their squares together. Both
+    adjacencies, users and the null record: ``docs/proofs/centred_descent.md``.
+
+    Parameters
+    ----------
+    states : States
+    strength : float in (0, inf]
+        Records times mu, over what a record can change.
+    shares : Shares
+    pace : Pace or None
+        None: only where the targets lie is released.
+    """
+
+    key: ClassVar[str] = "centred_descent"
+    is_pure: ClassVar[bool] = False
+    takes_users: ClassVar[bool] = True
+
+    states: States
+    strength: float
+    shares: Shares
+    pace: Pace | None
+
+    @classmethod
+    def planned(cls, given: Given, objective: LinearObjective, budget: Budget) -> Self:
+        """`given` has the states.
+
+        Raises
+        ------
+        Refused
+            Without an intercept, which a centre is, and for losses that are not convex.
+        """
+        cls.check_possible(objective, budget)
+        states, strength = given["states"], strength_of(objective, budget)
+        if strength < LEAST_STRENGTH:
+            shares = Shares.of_base(objective.loss)
+            return cls(states=states, strength=strength, shares=shares, pace=None)
+        shares = Shares.of(objective.loss, strength, len(states.parts))
+        pace = Pace.of(objective, strength)
+        return cls(states=states, strength=strength, shares=shares, pace=pace)
+
+    @classmethod
+    def check_possible(cls, objective: LinearObjective, budget: Budget) -> None:
+        """Raise what no parameter can mend.
+
+        Raises
+        ------
+        Refused
+        """
+        me = f"solver={cls.key!r}"
+        if not objective.fit_intercept:
+            raise Refused(f"{me} needs an intercept. Use fit_intercept=True.")
+        if not objective.loss.is_convex:
+            raise Refused(f"{me} is for convex losses. Use solver='graduated_gd'.")
+        if objective.n_nonzero is not None:
+            raise Refused(f"{me} gives every feature a weight. Use solver='iht'.")
+        if budget.delta == 0 and budget.is_finite:
+            raise Refused(f"{me} adds Gaussian noise. Use a delta above 0.")
+
+    @classmethod
+    def adds_in_squares(cls, given: Given) -> bool:
+        return True
+
+    @property
+    def mechanism(self) -> str:
+        return "Gaussian noise, calibrated exactly"
+
+    @property
+    def params(self) -> dict[str, Any]:
+        steps = vars(self.pace) if self.pace is not None else {"n_steps": 0}
+        return {**steps, "strength": self.strength, "shares": vars(self.shares)}
+
+    def sensitivity(self, objective: LinearObjective) -> float:
+        """Of a gradient sum at any weights; of the targets if there is none."""
+        if self.pace is None:
+            return self._target_query(objective).bound().under(objective.adjacency)
+        # Of squared errors the clip is a released number of at most 1.
+        loss = objective.loss
+        clip = 1.0 if is_of_squares(loss) else clip_of(loss)
+        sums = self._gradients(objective, (), clip)
+        return sums.worst.under(objective.adjacency)
+
+    def _target_query(self, objective: LinearObjective) -> StateSums | TargetSum:
+        if self.shares.targets == 0:
+            return TargetSum(objective.n_samples)
+        n, loss = objective.n_samples, objective.loss
+        if loss.form.is_of_numbers:
+            return StateSums(0, n, 0, n_intervals=TARGET_INTERVALS)
+        return StateSums(0, n, 0, n_labels=max(loss.n_outputs, 2))
+
+    def _gradients(
+        self, objective: LinearObjective, offset: tuple[float, ...], clip: float
+    ) -> Gradients:
+        assert self.pace is not None
+        weight = self.pace.intercept_weight
+        own = replace(objective, data_norm=1.0, offset=offset, fit_intercept=weight > 0)
+        return Gradients(own, clip, weight if weight > 0 else 1.0)
+
+    def plan(self, objective: LinearObjective) -> Plan:
+        shares = self.shares
+        of_rows: tuple[Line | Part, ...] = ()
+        if self.pace is not None:
+            n_steps = self.pace.n_steps
+            inner = [
+                Line(n_steps, mu_share=shares.descent / n_steps),
+                *self._lines(shares.gate, shares.bias),
+            ]
+            of_rows = (Part(Plan(tuple(inner))),)
+        first = self._lines(shares.states, shares.targets, shares.mean)
+        return Plan((*first, *of_rows))
+
+    @staticmethod
+    def _lines(*shares: float) -> list[Line]:
+        return [Line(mu_share=share) for share in shares if share > 0]
+
+    def run(
+        self, answers: Answers, objective: LinearObjective, progress: Progress
+    ) -> Solution:
+        return _Run(self, answers, objective, progress).solution()
+
+
+@dataclass(frozen=True, eq=False)
+class _Run:
+    """One run over released values."""
+
+    solver: CentredDescent
+    answers: Answers
+    objective: LinearObjective
+    progress: Progress
+
+    def solution(self) -> Solution:
+        if self.solver.pace is None:
+            return self._constant()
+        # Before the part, whose view they make.
+        view = partial(
+            CentredSource, encode=self.solver.states.rows, centring=self.centring
+        )
+        base, rows = self.base, self.answers.part(len(self._lines), view)
+        weights, own, deviations = self._descend(rows, self.solver.pace)
+        kept = self._kept(rows, weights, deviations)
+        constant = np.array(base.constant) + own
+        if self.solver.shares.bias > 0:
+            constant = constant - kept * self._bias(rows, weights)
+        return CentredSolution(
+            weights=kept * weights,
+            noise_scale=self.answers.noise_scale,
+            constant=constant,
+            centring=self.centring,
+        )
+
+    def _constant(self) -> Solution:
+        weights = np.zeros(self.objective.shape)
+        weights[-1] = np.array(self.base.constant) / self.objective.intercept_value
+        return Solution(weights, self.answers.noise_scale)
+
+    @cached_property
+    def _lines(self) -> list[str]:
+        """What the first lines of the plan are about."""
+        shares = self.solver.shares
+        asked = {
+            "states": shares.states,
+            "targets": shares.targets,
+            "mean": shares.mean,
+        }
+        return [name for name, share in asked.items() if share > 0]
+
+    @cached_property
+    def margins(self) -> FloatArray:
+        """Shares of the records in each state; released."""
+        parts, n = self.solver.states.parts, self.objective.n_samples
+        query = StateSums(sum(parts), n, len(parts))
+        released = self.answers.ask(query, self._lines.index("states"))
+        return shrunk_margins(released.value / n, released.deviation / n, parts)
+
+    @cached_property
+    def centring(self) -> Centring:
+        """Post-processing of the margins."""
+        return self.solver.states.centring(self.margins)
+
+    @cached_property
+    def base(self) -> Base:
+        """Where the targets lie; released."""
+        loss, n = self.objective.loss, self.objective.n_samples
+        mean, noise_of_mean, shares = 0.0, 0.0, np.ones(1)
+        if "mean" in self._lines:
+            answer = self.answers.ask(TargetSum(n), self._lines.index("mean"))
+            mean, noise_of_mean = float(answer.value[0]) / n, answer.deviation / n
+        if "targets" in self._lines:
+            query = self.solver._target_query(self.objective)
+            answer = self.answers.ask(query, self._lines.index("targets"))
+            shares, noise = answer.value / n, answer.deviation / n
+            if not loss.form.is_of_numbers:
+                return Base.of_labels(loss, shares, noise)
+            shares = shrunk_margins(shares, noise)
+        if is_of_squares(loss):
+            return Base.of_moments(loss, shares, mean)
+        if "mean" in self._lines:
+            return Base.of_mean(loss, shares, mean, noise_of_mean)
+        return Base.of_knots(loss, shares)
+
+    def _descend(
+        self, rows: Answers, pace: Pace
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Weights of rows, of the intercept, and the noise of each mean gradient."""
+        n = self.objective.n_samples
+        sums = self.solver._gradients(
+            self.objective, self.base.offset, self.base.residual_clip
+        )
+        own = sums.objective
+        # An intercept that is a feature of this norm moves by its square as much.
+        speed = np.ones((own.n_columns, 1))
+        if own.fit_intercept:
+            speed[-1] = pace.intercept_weight**2
+        walk = MomentumSteps(
+            np.zeros(own.shape),
+            StepPace(
+                n_steps=pace.n_steps,
+                step_size=pace.step_size,
+                tail=0.5,
+                alpha=own.alpha,
+                farthest=farthest_weight(own),
+            ),
+            pace.momentum,
+        )
+        deviations = np.zeros(pace.n_steps)
+        for t in range(pace.n_steps):
+            query = sums.at(walk.weights)
+            released = rows.ask(query)
+            walk.step(speed * query.read(released.value) / n)
+            deviations[t] = released.deviation / n
+            self.progress.step(t + 1, pace.n_steps)
+        found = walk.average()
+        d = own.n_features
+        intercept = found[-1] if own.fit_intercept else np.zeros(found.shape[1])
+        return found[:d], intercept, deviations
+
+    def _kept(
+        self, rows: Answers, weights: FloatArray, deviations: FloatArray
+    ) -> float:
+        """The share of the weights that passes the gate; released."""
+        if rows.is_exact:
+            return 1.0
+        objective, base = self.objective, self.base
+        assert self.solver.pace is not None
+        noise = NoiseOfRun(
+            self.solver.pace, deviations, base, objective.n_samples, objective.alpha
+        )
+        parts = self.solver.states.parts
+        margins = np.split(self.margins, np.cumsum(parts)[:-1])
+        variance = state_variances(
+            self.solver.states.centred(self.margins), margins, noise
+        )
+        if is_softmax(objective.loss):
+            weights = weights - weights.mean(axis=1, keepdims=True)
+        query = NoiseRatio(objective.n_samples, weights, variance, MOST_RATIO)
+        ratio = float(rows.ask(query, 1).value[0]) / objective.n_samples
+        return kept_share(ratio)
+
+    def _bias(self, rows: Answers, weights: FloatArray) -> float:
+        """Mean prediction of the weights, to be taken off the constant; released."""
+        n, clip = self.objective.n_samples, PREDICTIONS * self.base.unit
+        line = 1 + (self.solver.shares.gate > 0)
+        released = rows.ask(PredictionSum(n, weights, clip), line)
+        return known_mean(float(released.value[0]) / n, released.deviation / n)

@@ -1,0 +1,458 @@
+"""The rules of the default solver for declared columns: all its constants.
+
+Budgets are measured by the strength ``n mu / relation``: the number of records over the
+noise of one count of them, where the relation is 1 if a record is left out and 2 if it
+is exchanged for another. Everything here is a function of public facts and of released
+numbers. Constants were settled on six tables (adult, covertype, ccpp, protein_casp,
+wine_white, kddcup99) at 2,000 records to 32,000 and epsilon 0.1 to 4, and compared on
+ten others (``docs/default_solver.md``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+
+from skdp._floats import FloatArray
+from skdp.losses import Loss
+from skdp.losses._base import Form
+from skdp.objectives import LinearObjective
+from skdp.privacy import Budget
+from skdp.privacy._gaussian import gaussian_mu
+
+# Below this strength the base rate or the mean is released, and no weights: with
+# targets at random, a gate that has so much noise lets noise pass.
+LEAST_STRENGTH = 60.0
+# Deviation of the noise in the share of records in a state that is worth paying for,
+# and the share of mu squared that it may cost. Flat between half and twice as much.
+_STATE_NOISE, _LEAST_STATES, _MOST_STATES = 0.01, 0.002, 0.1
+# The same for the share of a label, or the mean of targets. A base rate that is wrong
+# costs more than a centre that is.
+_TARGET_NOISE, _LEAST_TARGETS, _MOST_TARGETS = 0.01, 0.01, 0.25
+# Shares of mu squared for the gate: from its most, it falls with the squared strength.
+_GATE_STRENGTH, _LEAST_GATE, _MOST_GATE = 60.0, 0.01, 0.12
+# Deviation of the noise in the prediction of a row of norm 1 in flat directions, in the
+# loss's units of raw predictions (a log-odds), and of numbers in their standard
+# deviation. Flat from half to twice as much; regressions lose from 0.7 on.
+_NOISE, _NOISE_OF_NUMBERS = 1.0, 0.4
+# Of the intercept, over a feature of norm 1. Flat from 0.15 to 0.3; without an
+# intercept that learns .006 to .025 of log-loss are lost, with 1 .005 to .015.
+_INTERCEPT = 0.2
+# Residuals of numbers are clipped to so many standard deviations. 0.7 helps tables with
+# little error, and costs .01 to .02 of R2 where there is much; 2.5 costs .03.
+_RESIDUALS = 1.0
+# Norm of a softmax's residual, of at most the root of 2. Seven kinds of covertype lose
+# .03 to .05 of log-loss with 0.5, and ten digits .1 with 1.
+_RESIDUALS_OF_SOFTMAX = 0.7
+# Rows are clipped to (base + few / columns) of their root mean square: rows of many
+# columns have nearly the same norm, and rows of one column have not.
+_ROWS, _ROWS_OF_FEW = 0.5, 2.0
+_LEAST_NORM = 1e-3
+# Steps: momentum relaxes so often in a run, and covers flow time s with curvature up to
+# L in sqrt(s L) times the root of half as many steps. Twice as many change nothing.
+_RELAXATIONS = 5
+_FEWEST_STEPS, _MOST_STEPS = 10, 300
+# A record's ratio is clipped to this at the gate; weights count in full from a mean
+# ratio of the second number on, and not at all below the first, which noise has.
+MOST_RATIO = 6.0
+_NOTHING, _EVERYTHING = 1.0, 1.5
+# Curvature and squared residuals of numbers in a clip of one deviation, for the gate:
+# on the careful side of .68 and .52 of the normal distribution.
+_CURVATURE_OF_NUMBERS, _SQUARES_OF_NUMBERS = 0.5, 0.6
+# Predictions of numbers, in standard deviations, are clipped to this for their mean.
+PREDICTIONS = 2.0
+# A mean of predictions counts from so many deviations of its noise on.
+_MEAN_FROM = 2.0
+# Intervals between the knots of a histogram of targets.
+TARGET_INTERVALS = 32
+# Of the declared width, the least standard deviation that targets are taken to have.
+_LEAST_DEVIATION = 0.01
+# No share that noise has moved farther tells more.
+_FAR_SHARE = 1e3
+# Losses that bend near a kink only. How many records lie there changes in a descent; it
+# is taken to be an eighth of what a hinge can bend.
+_KINKED = (Form.HINGE, Form.QUANTILE)
+_CURVATURE_OF_KINKS = 0.125
+# Where a released base is sought: beyond it lies no useful raw prediction.
+_FARTHEST = 64.0
+_BISECTIONS = 80
+
+_EXCHANGES = ("replace_one", "replace_user")
+
+
+def strength_of(objective: LinearObjective, budget: Budget) -> float:
+    """Records times mu, over what one record can change; inf without noise."""
+    if not budget.is_finite:
+        return math.inf
+    relation = 2.0 if objective.adjacency in _EXCHANGES else 1.0
+    mu = gaussian_mu(budget.epsilon, budget.delta)
+    return objective.n_telling * mu / relation
+
+
+def _within(value: float, least: float, most: float) -> float:
+    return min(max(value, least), most)
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Parts of mu squared, which add up to 1.
+
+    Parameters
+    ----------
+    states, targets, mean, gate, bias : float
+        Of the histograms of the columns, of that of the targets, of their mean, of the
+        gate's ratio, and of the mean prediction. 0: nothing is asked.
+    """
+
+    states: float = 0.0
+    targets: float = 0.0
+    mean: float = 0.0
+    gate: float = 0.0
+    bias: float = 0.0
+
+    @property
+    def descent(self) -> float:
+        """What is left."""
+        return 1 - self.states - self.targets - self.mean - self.gate - self.bias
+
+    @classmethod
+    def of(cls, loss: Loss, strength: float, n_parts: int) -> Self:
+        """By rule."""
+        noise = strength * _STATE_NOISE
+        states = _within(n_parts / noise**2, _LEAST_STATES, _MOST_STATES)
+        noise = strength * _TARGET_NOISE
+        targets = _within(1 / noise**2, _LEAST_TARGETS, _MOST_TARGETS)
+        gate = _within((_GATE_STRENGTH / strength) ** 2, _LEAST_GATE, _MOST_GATE)
+        if is_of_squares(loss):
+            return cls(states, targets / 2, targets / 2, gate / 2, gate / 2)
+        if loss.form is Form.POISSON:
+            return cls(states, targets / 2, targets / 2, gate)
+        return cls(states, targets, gate=gate)
+
+    @classmethod
+    def of_base(cls, loss: Loss) -> Self:
+        """All for where the targets lie."""
+        is_mean = is_of_squares(loss) or loss.form is Form.POISSON
+        return cls(mean=1.0) if is_mean else cls(targets=1.0)
+
+
+def is_of_squares(loss: Loss) -> bool:
+    """Whether the constant that loses least is a mean in units of the targets."""
+    return loss.form is Form.ERROR
+
+
+def is_softmax(loss: Loss) -> bool:
+    """Whether outputs compete, so that only their differences matter."""
+    return loss.n_outputs > 1 and loss.summands == 1
+
+
+def clip_of(loss: Loss) -> float:
+    """Norm to which residuals are clipped, of losses that have a unit of their own."""
+    if loss.form is Form.SOFTMAX:
+        return _RESIDUALS_OF_SOFTMAX
+    return min(loss.noisy_clip, loss.zero_out_bound(math.inf))
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Steps of the descent, and the intercept's weight; public.
+
+    Parameters
+    ----------
+    n_steps : int
+    step_size : float
+    momentum : float in [0, 1)
+    intercept_weight : float
+        Over a feature of norm 1; 0: there is none to be learned.
+    """
+
+    n_steps: int
+    step_size: float
+    momentum: float
+    intercept_weight: float
+
+    @classmethod
+    def of(cls, objective: LinearObjective, strength: float) -> Self:
+        """A flow time that follows from the noise that a prediction may have.
+
+        In flat directions noise of deviation d in each mean gradient gives predictions
+        of unit rows the deviation ``s d``, so that ``s = noise * strength / bound``;
+        and ``exp(-h s)`` of a direction of curvature h is left unlearned, which is what
+        a Bayesian with a prior of that deviation would leave.
+        """
+        loss = objective.loss
+        weight = 0.0 if is_of_squares(loss) else _INTERCEPT
+        length = math.hypot(1.0, weight)
+        smoothness = loss.smoothness * length**2 + objective.alpha
+        if is_of_squares(loss):
+            flow = _NOISE_OF_NUMBERS * strength / (_RESIDUALS * length)
+        else:
+            flow = _NOISE * loss.raw_unit * strength / (clip_of(loss) * length)
+        per_step = _RELAXATIONS / 2 * smoothness
+        flow = min(flow, _MOST_STEPS**2 / per_step)
+        if objective.alpha > 0:  # the optimum is reached by then
+            flow = min(flow, 2 * _RELAXATIONS / objective.alpha)
+        wanted = math.ceil(math.sqrt(per_step * flow))
+        n_steps = min(max(wanted, _FEWEST_STEPS), _MOST_STEPS)
+        momentum = 1 - _RELAXATIONS / n_steps
+        return cls(n_steps, flow * (1 - momentum) / n_steps, momentum, weight)
+
+    @property
+    def flow(self) -> float:
+        """Of the whole run."""
+        return self.step_size * self.n_steps / (1 - self.momentum)
+
+
+def row_norm(variance: float, n_parts: int) -> float:
+    """Norm to which centred rows of so much variance are clipped."""
+    clip = _ROWS + _ROWS_OF_FEW / n_parts
+    return max(clip * math.sqrt(variance), _LEAST_NORM)
+
+
+@dataclass(frozen=True)
+class Base:
+    """Where targets lie, as it was released: the constant model; post-processing.
+
+    Parameters
+    ----------
+    offset : tuple of float
+        Raw predictions from which the descent starts, one of each output.
+    constant : tuple of float
+        Raw predictions of the constant model, to which predictions of mean 0 are added.
+    unit : float
+        Of raw predictions: the targets' standard deviation, or that of the loss.
+    residual_clip : float
+    curvature, squares : tuple of float
+        Of a record's loss at the constant, and of its residual, on average; of each
+        direction of the outputs.
+    """
+
+    offset: tuple[float, ...]
+    constant: tuple[float, ...]
+    unit: float
+    residual_clip: float
+    curvature: tuple[float, ...]
+    squares: tuple[float, ...]
+
+    @classmethod
+    def of_labels(cls, loss: Loss, counts: FloatArray, noise: float) -> Self:
+        """Of noisy shares of the labels, with noise of this deviation in each."""
+        k = len(counts)
+        # They add up to 1, which takes a part of their noise.
+        counts = np.clip(counts, -_FAR_SHARE, _FAR_SHARE)
+        even = counts + (1 - counts.sum()) / k
+        left = noise * math.sqrt(1 - 1 / k)
+        shares = np.array([base_rate(float(p), left, k) for p in even])
+        return cls._at(loss, np.arange(k, dtype=np.float64), shares / shares.sum())
+
+    @classmethod
+    def of_mean(cls, loss: Loss, shares: FloatArray, mean: float, noise: float) -> Self:
+        """Of the mean of targets of at least 0, for losses of its logarithm.
+
+        With shares at knots, if there are any, for where clipped residuals balance.
+        """
+        # A mean cannot be told from less than its noise.
+        mean = _within(mean, max(noise, 1e-3), 1.0)
+        alone = cls._at(loss, np.array([mean]), np.ones(1))
+        if len(shares) == 1:
+            return alone
+        knots = np.linspace(-1.0, 1.0, len(shares))
+        return replace(cls._at(loss, knots, shares), constant=alone.constant)
+
+    @classmethod
+    def of_knots(cls, loss: Loss, shares: FloatArray) -> Self:
+        """Of shares of targets at knots that are even over [-1, 1]."""
+        return cls._at(loss, np.linspace(-1.0, 1.0, len(shares)), shares)
+
+    @classmethod
+    def of_moments(cls, loss: Loss, shares: FloatArray, mean: float) -> Self:
+        """Of the same, and of a mean, for squared errors.
+
+        The offset is where clipped residuals balance, which is not the mean of skewed
+        targets: from the mean, features would learn the difference.
+        """
+        knots = np.linspace(-1.0, 1.0, len(shares))
+        middle = float(shares @ knots)
+        deviation = math.sqrt(float(shares @ (knots - middle) ** 2))
+        unit = max(deviation, 2 * _LEAST_DEVIATION)
+        clip = _RESIDUALS * unit
+        offset = constant_of(loss, knots, shares, clip)
+        return cls(
+            offset,
+            (_within(mean, -1.0, 1.0),),
+            unit,
+            clip,
+            (_CURVATURE_OF_NUMBERS,),
+            (_SQUARES_OF_NUMBERS * unit**2,),
+        )
+
+    @classmethod
+    def _at(cls, loss: Loss, values: FloatArray, shares: FloatArray) -> Self:
+        clip = clip_of(loss)
+        # Of one target nothing is to be balanced.
+        offset = constant_of(
+            loss, values, shares, clip if len(values) > 1 else math.inf
+        )
+        raw = np.tile(offset, (len(values), 1))
+        curvature = shares @ loss.curvature(values, raw)
+        squares = shares @ np.minimum(loss.residual(values, raw) ** 2, clip**2)
+        if loss.form in _KINKED:
+            curvature = np.full_like(curvature, _CURVATURE_OF_KINKS)
+        if is_softmax(loss):
+            # Of the directions in which outputs move apart; what all of them share
+            # moves no prediction.
+            p = np.exp(np.array(offset) - max(offset))
+            p /= p.sum()
+            hessian = np.diag(p) - np.outer(p, p)
+            weight = float(shares @ (loss.label_weights or np.ones(len(p))))
+            curvature = weight * np.maximum(np.linalg.eigvalsh(hessian)[1:], 0.0)
+            squares = curvature  # of a likelihood both are the same
+        bends = tuple(curvature.tolist()), tuple(squares.tolist())
+        return cls(offset, offset, loss.raw_unit, clip, *bends)
+
+
+def base_rate(share: float, noise: float, n_labels: int) -> float:
+    """Posterior mean of a label's share, given a noisy one.
+
+    The prior is Beta(1/2, (K - 1)/2): a rare label stays possible, and one of two
+    labels is as likely to be rare as to be frequent.
+    """
+    if noise == 0:
+        return _within(share, 1e-9, 1.0)
+    # Fine both near 0 and 1, where the prior is, and about what was released.
+    everywhere = 1 / (1 + np.exp(-np.linspace(-20.0, 20.0, 801)))
+    near = np.linspace(share - 6 * noise, share + 6 * noise, 401)
+    p = np.unique(np.concatenate([everywhere, near[(near > 0) & (near < 1)]]))
+    log_prior = -0.5 * np.log(p) + ((n_labels - 1) / 2 - 1) * np.log1p(-p)
+    log_likely = -0.5 * ((share - p) / noise) ** 2
+    density = log_prior + log_likely
+    weights = np.exp(density - density.max()) * np.gradient(p)
+    return float(weights @ p / weights.sum())
+
+
+def constant_of(
+    loss: Loss, values: FloatArray, shares: FloatArray, clip: float
+) -> tuple[float, ...]:
+    """The constant raw predictions that lose least on targets with these shares."""
+    k = loss.n_outputs
+    if is_softmax(loss):
+        weighted = np.log(shares * (loss.label_weights or np.ones(k)))
+        return tuple((weighted - weighted.mean()).tolist())
+    low, high = np.full(k, -_FARTHEST), np.full(k, _FARTHEST)
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        raw = np.tile(middle, (len(values), 1))
+        slope = shares @ np.clip(loss.residual(values, raw), -clip, clip)
+        low, high = np.where(slope < 0, middle, low), np.where(slope < 0, high, middle)
+    return tuple(((low + high) / 2).tolist())
+
+
+@dataclass(frozen=True)
+class NoiseOfRun:
+    """What noise alone, and the sample, make of the weights of a run.
+
+    Parameters
+    ----------
+    pace : Pace
+    deviations : ndarray of float64 of shape (n_steps,)
+        Of the noise in each step's mean gradient.
+    base : Base
+    n_samples : int
+    """
+
+    pace: Pace
+    deviations: FloatArray
+    base: Base
+    n_samples: int
+    alpha: float = 0.0
+
+    def variance(self, spread: FloatArray) -> FloatArray:
+        """Of the weights of a direction that has such shares of the rows' variance.
+
+        Of those of all outputs together, which matter.
+        """
+        found = np.zeros(len(spread))
+        for curvature, squares in zip(
+            self.base.curvature, self.base.squares, strict=True
+        ):
+            bend = curvature * spread + self.alpha
+            flow = np.maximum(bend * self.pace.flow, 1e-12)
+            learned = -np.expm1(-flow) / flow * self.pace.flow
+            found += learned**2 * spread * squares / self.n_samples
+            found += self._of_noise(bend)
+        return found
+
+    def _of_noise(self, bend: FloatArray) -> FloatArray:
+        """Exactly, of the mean of the last half of the iterates."""
+        n, momentum, step = self.pace.n_steps, self.pace.momentum, self.pace.step_size
+        # What noise of 1 in one gradient has made of the weight so many steps later.
+        response = np.zeros((n + 1, len(bend)))
+        velocity = np.full(len(bend), -step)
+        for later in range(1, n + 1):
+            response[later] = response[later - 1] + velocity
+            velocity = momentum * velocity - step * bend * response[later]
+        sums = np.cumsum(response, axis=0)
+        first = n - tail_of(n)
+        found = np.zeros(len(bend))
+        for step_taken in range(n):
+            end = sums[n - step_taken]
+            start = sums[max(first - step_taken, 0)]
+            found += (self.deviations[step_taken] / (n - first) * (end - start)) ** 2
+        return found
+
+
+def tail_of(n_steps: int) -> int:
+    """How many of the last iterates are averaged: half of them."""
+    return n_steps // 2
+
+
+def state_variances(
+    parts: Iterable[FloatArray], margins: Iterable[FloatArray], noise: NoiseOfRun
+) -> FloatArray:
+    """Of a prediction in each state, of weights that are noise.
+
+    Columns are taken to be independent: where they are not, noise is damped more, so
+    that the gate is stricter than it had to be.
+
+    Parameters
+    ----------
+    parts : iterable of ndarray of float64 of shape (n_states, n_features)
+        Centred features of the states of each part.
+    margins : iterable of ndarray of float64 of shape (n_states,)
+    noise : NoiseOfRun
+    """
+    found = []
+    for centred, shares in zip(parts, margins, strict=True):
+        spread, turned = _principal(centred, shares)
+        found.append((spread, turned))
+    total = max(sum(float(spread.sum()) for spread, _ in found), 1e-300)
+    ends = np.cumsum([len(spread) for spread, _ in found])[:-1]
+    variances = noise.variance(np.concatenate([s for s, _ in found]) / total)
+    split = np.split(variances, ends)
+    each = [turned**2 @ v for (_, turned), v in zip(found, split, strict=True)]
+    return np.concatenate(each)
+
+
+def _principal(
+    centred: FloatArray, shares: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Variances in principal directions, and the states' places along them."""
+    weighted = np.sqrt(shares)[:, None] * centred
+    _, roots, directions = np.linalg.svd(weighted, full_matrices=False)
+    return roots**2, centred @ directions.T
+
+
+def kept_share(ratio: float) -> float:
+    """Of the weights, after the gate: between noise and signal in proportion."""
+    return _within((ratio - _NOTHING) / (_EVERYTHING - _NOTHING), 0.0, 1.0)
+
+
+def known_mean(mean: float, noise: float) -> float:
+    """A mean, less what its noise may have added."""
+    if mean == 0:
+        return 0.0
+    return mean * max(0.0, 1 - (_MEAN_FROM * noise / mean) ** 2)

@@ -1,0 +1,102 @@
+"""Sums of one number per record: bounds that are attained, and exact sums."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from skdp.data import CentredSource, MemorySource
+from skdp.privacy._query import Layout
+from skdp.queries._record_sums import NoiseRatio, PredictionSum, TargetSum
+from tests.audit.centred_descent import states, truth_values
+
+N = 500
+
+
+def source(rows, y, present=None):
+    declared = states(3)
+    margins = np.full(6, 0.5)
+    kept = MemorySource(truth_values(rows), np.asarray(y, dtype=float), present)
+    return CentredSource(kept, declared.rows, declared.centring(margins))
+
+
+def queries(n=N):
+    coef = np.array([[0.4], [0.3], [0.3]])
+    return {
+        "targets": TargetSum(n),
+        "predictions": PredictionSum(n, coef, 0.2),
+        "ratios": NoiseRatio(n, coef, np.full(6, 1e-4), 6.0),
+    }
+
+
+def total(query, rows, y, present=None):
+    return float(query.total(source(rows, y, present), None)[0])
+
+
+@pytest.mark.parametrize("name", queries())
+def test_bounds_are_attained_and_not_passed(name):
+    query, rng = queries()[name], np.random.default_rng(0)
+    rows, y = rng.integers(0, 2, size=(N, 3)), rng.uniform(-1, 1, N)
+    bound, moved = query.bound(), {"zero_out": [], "replace_one": []}
+    # The last row is long and of the largest target; or short, opposite, or null.
+    rows[-1], y[-1] = 1, 1.0
+    here = total(query, rows, y)
+    there = np.arange(N) < N - 1
+    moved["zero_out"].append(here - total(query, rows, y, there))
+    for row in np.ndindex(2, 2, 2):
+        for label in (-1.0, 0.0, 1.0):
+            rows[-1], y[-1] = row, label
+            moved["replace_one"].append(here - total(query, rows, y))
+    for relation, limit in (
+        ("zero_out", bound.zero_out),
+        ("replace_one", bound.replace_one),
+    ):
+        largest = max(map(abs, moved[relation]))
+        assert largest <= limit + query.slack(Layout(N))
+        # No row of truth values has a ratio near 0.
+        if name != "ratios" or relation == "zero_out":
+            assert largest > 0.999 * limit
+
+
+def test_two_ratios_are_no_farther_apart_than_one_and_none():
+    query = queries()["ratios"]
+    assert query.bound().replace_one == query.bound().zero_out
+    small = replace(query, coef=np.array([[1e-9], [0.0], [0.0]]))
+    rows, y = np.ones((N, 3), dtype=int), np.zeros(N)
+    assert total(query, rows, y) == pytest.approx(6 * N)
+    assert total(small, rows, y) < 1e-3
+
+
+@pytest.mark.parametrize("name", queries())
+def test_the_same_bits_in_any_order_and_of_shares(name):
+    query, rng = queries()[name], np.random.default_rng(0)
+    rows, y = rng.integers(0, 2, size=(N, 3)), rng.uniform(-1, 1, N)
+    order = rng.permutation(N)
+    assert total(query, rows, y) == total(query, rows[order], y[order])
+    half = total(query, rows, y, np.full(N, 0.5))
+    assert half == pytest.approx(total(query, rows, y) / 2, rel=1e-9)
+
+
+@pytest.mark.parametrize("name", queries())
+def test_what_stands_in_a_null_record_does_not_count(name):
+    query, there = queries()[name], np.arange(N) < N - 1
+    rows, y = np.ones((N, 3), dtype=int), np.zeros(N)
+    found = total(query, rows, y, there)
+    rows[-1], y[-1] = 0, np.nan
+    assert total(query, rows, y, there) == found
+
+
+def test_ratios_are_those_of_the_rows():
+    rng = np.random.default_rng(2)
+    rows, y = rng.integers(0, 2, size=(N, 3)), np.zeros(N)
+    variance = rng.uniform(0.1, 1.0, 6)
+    coef = np.array([[0.4, 0.1], [0.3, -0.2], [0.3, 0.1]])
+    query = NoiseRatio(N, coef, variance, 6.0)
+    (block,) = source(rows, y).blocks()
+    states_of = rows + 2 * np.arange(3)
+    own = variance[states_of].sum(axis=1) * block.X.factor**2
+    squares = np.sum((block.X.made() @ coef) ** 2, axis=1)
+    expected = np.minimum(squares / own, 6.0).sum()
+    assert total(query, rows, y) == pytest.approx(expected, rel=1e-6)

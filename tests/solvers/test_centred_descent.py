@@ -1,0 +1,586 @@
+"""The default for declared columns: what it releases, refuses, and makes of a release.
+
+Exact audits are in tests/audit/test_centred_descent.py.
+"""
+
+from __future__ import annotations
+
+import math
+import pickle
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import csr_array
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+
+from skdp import (
+    DPGridSearchCV,
+    DPLinearRegression,
+    DPLinearSVC,
+    DPLogisticRegression,
+    DPPoissonRegressor,
+    DPQuantileRegressor,
+    DPStandardScaler,
+    set_budget,
+)
+from skdp.columns import Boolean, Range
+from skdp.data import MemorySource
+from skdp.exceptions import BudgetExceeded, NoiseDominatesWarning, Refused
+from skdp.losses import (
+    HuberHingeLoss,
+    LogisticLoss,
+    PoissonLoss,
+    QuantileLoss,
+    SoftmaxLoss,
+    SquaredLoss,
+)
+from skdp.objectives import LinearObjective
+from skdp.privacy import Budget, BudgetLedger, epsilon_of
+from skdp.privacy._gaussian import gaussian_mu
+from skdp.solvers import Progress, solve
+from skdp.solvers._centred_descent import CentredDescent, CentredSolution
+from skdp.solvers._centred_descent_rules import (
+    LEAST_STRENGTH,
+    Base,
+    NoiseOfRun,
+    Pace,
+    Shares,
+    base_rate,
+    constant_of,
+    kept_share,
+    known_mean,
+    state_variances,
+)
+from skdp.solvers._margins import (
+    Moments,
+    even_margins,
+    on_simplex,
+    shrunk_margins,
+    target_scale,
+)
+from tests.audit.centred_descent import BUDGET, Case
+from tests.door import OpenDoor
+from tests.preprocessing.tables import DECLARED, frame
+from tests.spies import SpyLedger, SpyNoise, SpySource
+
+ADJACENCIES = ("replace_one", "zero_out")
+BOUNDS = {"target_bounds": (0, 1)}
+# Models with what they are told.
+MODELS = {
+    "logistic": (DPLogisticRegression, {"classes": [0, 1]}),
+    "weighted": (
+        DPLogisticRegression,
+        {"classes": [0, 1], "class_weight": {0: 1, 1: 3}},
+    ),
+    "softmax": (DPLogisticRegression, {"classes": [0, 1, 2]}),
+    "svc": (DPLinearSVC, {"classes": [0, 1]}),
+    "one against the rest": (DPLinearSVC, {"classes": [0, 1, 2]}),
+    "regression": (DPLinearRegression, BOUNDS),
+    "quantile": (DPQuantileRegressor, BOUNDS),
+    "counts": (DPPoissonRegressor, BOUNDS),
+}
+ATTRIBUTES = ("center_", "scale_", "row_norm_")
+LOSSES = [
+    LogisticLoss(),
+    SoftmaxLoss(3),
+    HuberHingeLoss(),
+    HuberHingeLoss(n_outputs=3),
+    SquaredLoss(2.0, 1.0),
+    QuantileLoss(0.3),
+]
+every_model = pytest.mark.parametrize("name", MODELS)
+every_adjacency = pytest.mark.parametrize("adjacency", ADJACENCIES)
+
+
+def unfitted(name, **params):
+    kind, needs = MODELS[name]
+    facts = {"columns": DECLARED, "random_state": 0, "epsilon": 8.0}
+    return kind(**needs, **facts | params)
+
+
+def fit(model, X, y=None):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return model.fit(X, np.arange(len(X)) % 2 if y is None else y)
+
+
+def decision(model, X):
+    if hasattr(model, "decision_function"):
+        return model.decision_function(X)
+    return model._raw(X)
+
+
+def signal(X):
+    """Labels that follow from a column."""
+    return X["is_in"].fillna(False).to_numpy(dtype=int)
+
+
+def of(loss, n=10_000, adjacency="zero_out", **facts):
+    return LinearObjective(
+        loss=loss,
+        n_samples=n,
+        n_features=6,
+        data_norm=1.0,
+        adjacency=adjacency,
+        **facts,
+    )
+
+
+# ----------------------------------------------------------------------- what it tells
+
+
+def by_hand(model, rows):
+    """Decisions from the fitted attributes, as the documentation says."""
+    t = (rows - model.center_) * model.scale_
+    length = np.linalg.norm(t, axis=1)
+    factor = model.row_norm_ / np.maximum(length, model.row_norm_)
+    coef = np.atleast_2d(model.coef_)
+    raw = factor[:, None] * ((rows - model.center_) @ coef.T)
+    raw = raw + model.center_ @ coef.T + model.intercept_
+    return raw[:, 0] if raw.shape[1] == 1 else raw, length <= model.row_norm_
+
+
+@every_model
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_decisions_follow_from_the_attributes(name, is_sparse, monkeypatch):
+    if is_sparse:
+        monkeypatch.setattr("skdp.preprocessing._table_plan._SPARSE_BELOW", 2.0)
+    X = frame(300)
+    model = fit(unfitted(name, epsilon=50.0), X, signal(X))
+    rows = model.encoder_.transform(X)
+    rows = rows.toarray() if hasattr(rows, "toarray") else rows
+    expected, is_within = by_hand(model, rows)
+    found = decision(model, X)
+    tolerance = 1e-9 * max(1, np.abs(expected).max())
+    assert np.allclose(found, expected, rtol=0, atol=tolerance)
+    assert is_within.any()
+    assert not is_within.all()
+    linear = rows @ np.atleast_2d(model.coef_).T + model.intercept_
+    linear = linear[:, 0] if linear.shape[1] == 1 else linear
+    assert np.allclose(found[is_within], linear[is_within], rtol=0, atol=tolerance)
+    assert not np.allclose(found[~is_within], linear[~is_within], rtol=1e-3)
+
+
+@every_model
+def test_sparse_and_dense_rows_are_predicted_alike(name, monkeypatch):
+    X = frame(300)
+    model = fit(unfitted(name), X)
+    dense = decision(model, X)
+    monkeypatch.setattr("skdp.preprocessing._table_plan._SPARSE_BELOW", 2.0)
+    assert np.allclose(dense, decision(model, X), rtol=1e-9, atol=1e-9)
+
+
+@every_model
+@every_adjacency
+def test_what_is_on_the_books_is_what_was_promised(name, adjacency, tmp_path):
+    ledger = BudgetLedger(
+        tmp_path / "books.db", epsilon=9.0, delta=1e-5, adjacency=adjacency
+    )
+    model = unfitted(name, adjacency=adjacency, ledger=ledger, random_state=None)
+    fit(model, frame(300))
+    (spend,) = ledger.spends()
+    assert spend.event == model.privacy_.event
+    assert 0.99 * 8 < epsilon_of(spend.event, model.delta) <= 8
+    shares = model.privacy_.solver_params["shares"]
+    sums, *_ = spend.event.leaves
+    assert sums.gdp_mu_squared == pytest.approx(
+        shares["states"] * spend.event.gdp_mu_squared, rel=1e-2
+    )
+
+
+@every_model
+def test_pickles_and_clones(name):
+    X = frame(200)
+    model = fit(unfitted(name), X)
+    stored = pickle.loads(pickle.dumps(model))
+    assert np.array_equal(decision(stored, X), decision(model, X))
+    assert not any(hasattr(clone(model), attribute) for attribute in ATTRIBUTES)
+
+
+@every_model
+def test_fitted_anew_without_centring(name):
+    X = frame(200)
+    model = fit(unfitted(name), X)
+    assert all(hasattr(model, attribute) for attribute in ATTRIBUTES)
+    fit(model.set_params(solver="noisy_gd"), X)
+    assert not any(hasattr(model, attribute) for attribute in ATTRIBUTES)
+    plain = fit(unfitted(name, solver="noisy_gd"), X)
+    assert np.array_equal(decision(model, X), decision(plain, X))
+
+
+@every_model
+def test_without_noise_it_is_the_limit_of_much_budget(name):
+    X = frame(3000)
+    y = signal(X) ^ (np.random.default_rng(0).random(3000) < 0.2)
+    far, without = (
+        decision(fit(unfitted(name, epsilon=epsilon), X, y), X)
+        for epsilon in (1e6, math.inf)
+    )
+    assert np.corrcoef(np.ravel(far), np.ravel(without))[0, 1] > 0.99
+
+
+@every_model
+def test_below_the_least_strength_it_is_a_constant_and_warns(name):
+    X = frame(300)
+    model = unfitted(name, epsilon=0.1)
+    with pytest.warns(NoiseDominatesWarning):
+        model.fit(X, np.arange(300) % 2)
+    assert not np.any(model.coef_)
+    assert len(model.privacy_.event.leaves) == 1
+    assert model.forecast(300, len(DECLARED)).noise_dominates
+
+
+@every_model
+@pytest.mark.parametrize("epsilon", [0.5, 8.0])
+def test_the_forecast_is_what_a_fit_does(name, epsilon):
+    told = unfitted(name, epsilon=epsilon).forecast(300, len(DECLARED))
+    model = fit(unfitted(name, epsilon=epsilon, random_state=None), frame(300))
+    record = model.privacy_
+    assert (told.solver, told.why_solver) == (record.solver, record.why_solver)
+    assert told.solver_params == record.solver_params
+    again = model.forecast(300, len(DECLARED))
+    assert again.noise_multiplier == told.noise_multiplier
+
+
+def test_a_penalty_shrinks_weights_of_centred_rows():
+    X = frame(2000)
+    y = signal(X)
+    sizes = []
+    for C in (None, 1e-1, 1e-3):
+        model = fit(unfitted("logistic", epsilon=20.0, C=C), X, y)
+        assert hasattr(model, "center_")
+        sizes.append(np.linalg.norm(model.coef_))
+    assert sizes[0] > sizes[1] > sizes[2]
+
+
+# ----------------------------------------------------------------- through the one door
+
+
+def solved(case, source, ledger=None, noise=None):
+    door = OpenDoor(BUDGET, adjacency=case.adjacency, ledger=ledger, noise=noise)
+    return solve(
+        case.solver, source, case.objective, door, label="fit", progress=Progress()
+    )
+
+
+@every_adjacency
+def test_nothing_is_read_before_the_commit(adjacency, tmp_path):
+    case, diary = Case("logistic", adjacency), []
+    SpyLedger.diary = diary
+    ledger = SpyLedger(
+        tmp_path / "books.db", epsilon=9.0, delta=1e-5, adjacency=adjacency
+    )
+    solved(case, SpySource(case.pair[0], diary), ledger)
+    # Once for the targets, once for the columns; centred once for all other answers.
+    assert diary == ["commit", "read", "read", "read"]
+
+
+def test_a_refused_fit_reads_and_spends_nothing(tmp_path):
+    case, diary = Case("logistic", "zero_out"), []
+    ledger = BudgetLedger(
+        tmp_path / "books.db", epsilon=0.5, delta=1e-5, adjacency="zero_out"
+    )
+    with pytest.raises(BudgetExceeded):
+        solved(case, SpySource(case.pair[0], diary), ledger)
+    assert diary == []
+    assert not ledger.spends()
+
+
+@every_adjacency
+@pytest.mark.parametrize("loss", ["logistic", "softmax", "squared"])
+def test_noise_drawn_is_noise_declared(loss, adjacency):
+    case, noise = Case(loss, adjacency), SpyNoise(seed=0)
+    solution, answers = solved(case, case.pair[0], noise=noise)
+    z, (*first, part) = answers.noise_multiplier, case.plan.lines
+    assert case.solver.plan(case.objective) == case.plan
+    drawn = [draw.noise_multiplier for draw in noise.draws]
+    declared = [line.multiplier(z) for line in first] + [
+        line.multiplier(part.multiplier(z))
+        for line in part.plan.lines
+        for _ in range(line.times)
+    ]
+    assert sorted(drawn) == sorted(declared)
+    assert drawn[len(first) :] == declared[len(first) :]
+    worst = case.solver.sensitivity(case.objective) * (1 + 1e-6)
+    steps = case.solver.pace.n_steps
+    descent = noise.draws[len(first) : len(first) + steps]
+    assert all(draw.sensitivity <= worst for draw in descent)
+    assert solution.noise_scale == max(draw.sigma for draw in noise.draws)
+
+
+def test_only_null_records_return_normally():
+    for loss in ("logistic", "squared"):
+        case = Case(loss, "zero_out")
+        (block,) = case.pair[0].blocks()
+        gone = np.zeros(len(block.y), dtype=bool)
+        solution, _ = solved(case, MemorySource(block.X, block.y, gone))
+        assert isinstance(solution, CentredSolution)
+        assert np.isfinite(solution.weights).all()
+
+
+# ---------------------------------------------------------------- rules: public, pure
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+@pytest.mark.parametrize("strength", [LEAST_STRENGTH, 300.0, 1e4, 1e7, math.inf])
+def test_shares_add_up_and_steps_are_stable(loss, strength):
+    shares = Shares.of(loss, strength, 14)
+    assert sum(vars(shares).values()) + shares.descent == pytest.approx(1)
+    assert shares.descent > 0.4
+    pace = Pace.of(of(loss), strength)
+    # Heavy-ball steps are stable below 2 (1 + momentum) / L.
+    smoothness = loss.smoothness * (1 + pace.intercept_weight**2)
+    assert pace.step_size * smoothness < 2 * (1 + pace.momentum)
+    assert 10 <= pace.n_steps <= 300
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_flow_time_is_in_proportion_to_the_strength(loss):
+    flows = [Pace.of(of(loss), strength).flow for strength in (100.0, 200.0)]
+    assert flows[1] == pytest.approx(2 * flows[0])
+    one, two = (Pace.of(of(loss, alpha=alpha), 1e3) for alpha in (0.0, 100.0))
+    assert two.flow < one.flow
+
+
+def test_the_base_rate_of_a_clear_count_is_the_count():
+    assert base_rate(0.3, 1e-5, 2) == pytest.approx(0.3, rel=1e-3)
+    assert base_rate(0.0, 0.0, 2) == 1e-9
+    # Of a count that noise hides: between nothing and the noise.
+    assert 0 < base_rate(0.0, 0.01, 2) < 0.01
+    assert 0 < base_rate(-0.02, 0.01, 2) < 0.01
+    assert 0.99 < base_rate(1.02, 0.01, 2) < 1
+
+
+@pytest.mark.parametrize("released", [0.0, 1e12, -1e12, 1e300])
+def test_any_release_makes_a_base(released):
+    knots = np.full(33, released)
+    knots[3] = -released
+    with np.errstate(all="ignore"):  # as `solve` does
+        shares = shrunk_margins(knots, 0.1)
+        bases = [
+            Base.of_labels(LogisticLoss(), knots[2:4], 0.1),
+            Base.of_labels(SoftmaxLoss(3), knots[2:5], 0.1),
+            Base.of_moments(SquaredLoss(2.0, 1.0), shares, released),
+            Base.of_mean(PoissonLoss(1.0, 0.1), shares, released, 0.1),
+            Base.of_knots(QuantileLoss(0.5), shares),
+        ]
+    for base in bases:
+        assert np.isfinite(base.offset).all()
+        assert np.isfinite(base.constant).all()
+        assert base.unit > 0
+        assert base.residual_clip > 0
+
+
+def test_the_constant_is_the_one_that_loses_least():
+    labels, shares = np.array([0.0, 1.0]), np.array([0.7, 0.3])
+    (found,) = constant_of(LogisticLoss(), labels, shares, math.inf)
+    assert found == pytest.approx(math.log(0.3 / 0.7))
+    classes, own = np.arange(3.0), np.array([0.5, 0.3, 0.2])
+    found = np.array(constant_of(SoftmaxLoss(3), classes, own, math.inf))
+    assert np.allclose(np.exp(found) / np.exp(found).sum(), own)
+    knots = np.linspace(-1, 1, 33)
+    even = np.full(33, 1 / 33)
+    (found,) = constant_of(QuantileLoss(0.25, 0.01), knots, even, math.inf)
+    assert found == pytest.approx(-0.5, abs=0.05)
+    (found,) = constant_of(SquaredLoss(2.0, 1.0), knots, even, math.inf)
+    assert found == pytest.approx(0, abs=1e-9)
+
+
+def test_noise_in_weights_is_what_a_run_of_noise_alone_makes():
+    """Against simulated runs in directions of three curvatures."""
+    pace = Pace.of(of(LogisticLoss()), 500.0)
+    base = Base((0.0,), (0.0,), 1.0, 1.0, (0.25,), (0.0,))
+    deviations = np.linspace(2.0, 1.0, pace.n_steps) / 1000
+    spread = np.array([1e-6, 0.1, 1.0])
+    expected = NoiseOfRun(pace, deviations, base, 10**9).variance(spread)
+    rng = np.random.default_rng(0)
+    weights, velocity, total = (np.zeros((20_000, 3)) for _ in range(3))
+    for t in range(pace.n_steps):
+        noise = deviations[t] * rng.normal(size=weights.shape)
+        gradient = 0.25 * spread * weights + noise
+        velocity = pace.momentum * velocity - pace.step_size * gradient
+        weights = weights + velocity
+        if t >= pace.n_steps - pace.n_steps // 2:
+            total += weights
+    found = np.var(total / (pace.n_steps // 2), axis=0)
+    # The standard error of a variance of 20,000 is 1 %.
+    assert found == pytest.approx(expected, rel=0.04)
+
+
+def test_predictions_of_noise_have_the_variance_of_their_states():
+    rng = np.random.default_rng(1)
+    pace = Pace.of(of(LogisticLoss()), 500.0)
+    base = Base((0.0,), (0.0,), 1.0, 1.0, (0.0,), (0.0,))
+    noise = NoiseOfRun(pace, np.full(pace.n_steps, 0.01), base, 10**9)
+    centred = rng.normal(size=(4, 3))
+    shares = np.full(4, 0.25)
+    centred -= shares @ centred
+    found = state_variances([centred], [shares], noise)
+    # Without curvature all directions have the same noise.
+    flat = float(noise.variance(np.zeros(1))[0])
+    assert np.allclose(found, flat * np.sum(centred**2, axis=1), rtol=1e-6)
+
+
+def test_the_gate_keeps_what_is_more_than_noise():
+    assert [kept_share(r) for r in (-1, 1, 1.25, 1.5, 6)] == [0, 0, 0.5, 1, 1]
+    assert known_mean(0.0, 0.1) == known_mean(0.1, 0.1) == 0
+    assert known_mean(-10.0, 0.1) == pytest.approx(-10, rel=1e-3)
+
+
+@every_model
+def test_targets_at_random_leave_next_to_nothing(name):
+    X = frame(3000)
+    y = np.random.default_rng(3).integers(0, 2, 3000)
+    model = fit(unfitted(name, epsilon=1.0), X, y)
+    spread = np.std(decision(model, X), axis=0)
+    # A fifth of a log-odds changes the log-loss by less than .005.
+    assert np.max(spread) < 0.2
+
+
+@pytest.mark.parametrize("label", [0, 1])
+def test_one_label_alone_is_what_is_predicted(label):
+    model = fit(unfitted("logistic"), frame(2000), np.full(2000, label))
+    assert (model.predict_proba(frame(100, 1))[:, label] > 0.98).all()
+
+
+def test_a_rare_label_stays_as_rare_as_it_is():
+    X = frame(20_000)
+    y = (np.random.default_rng(0).random(20_000) < 0.005).astype(int)
+    model = fit(unfitted("logistic", epsilon=2.0), X, y)
+    mean = model.predict_proba(X)[:, 1].mean()
+    assert 0.8 < mean / y.mean() < 1.25
+
+
+# ------------------------------------------------------------------- what is refused
+
+
+def test_what_cannot_be_done_is_refused():
+    facts = of(LogisticLoss())
+    for objective, budget, text in (
+        (replace(facts, fit_intercept=False), Budget(1.0, 1e-6), "intercept"),
+        (facts, Budget(1.0, 0.0), "delta"),
+        (replace(facts, n_nonzero=2), Budget(1.0, 1e-6), "every feature"),
+    ):
+        with pytest.raises(Refused, match=text):
+            CentredDescent.check_possible(objective, budget)
+
+
+@pytest.mark.parametrize(
+    "params", [{"delta": 0.0}, {"fit_intercept": False}, {"solver": "nesterov"}]
+)
+def test_rows_stay_as_they_are(params):
+    model = fit(unfitted("logistic", **params), frame(300))
+    assert not hasattr(model, "center_")
+    if "fit_intercept" in params:
+        assert not model.intercept_.any()
+
+
+def test_errors_and_warnings_say_the_same_of_other_data():
+    said = []
+    for seed in (0, 1):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model = unfitted("logistic", random_state=None)
+            model.fit(frame(300, seed), np.zeros(300, dtype=int))
+        said.append([str(warning.message) for warning in caught])
+        said.append([model.privacy_.warnings, model.privacy_.solver_params])
+    assert said[:2] == said[2:]
+
+
+def test_columns_that_do_not_vary():
+    X = pd.DataFrame({"a": [True] * 300, "b": [0.5] * 300})
+    columns = {"a": Boolean(), "b": Range(0, 1)}
+    model = fit(unfitted("logistic", columns=columns), X)
+    assert np.isfinite(decision(model, X)).all()
+    assert model.row_norm_ > 0
+
+
+# ------------------------------------------------------------------- several together
+
+
+def test_it_adds_up_in_squares():
+    pipeline = make_pipeline(
+        DPStandardScaler(bounds=(-1, 1)), unfitted("logistic", columns=Range(-3, 3))
+    )
+    pipeline.set_params(dplogisticregression__random_state=None)
+    pipeline = set_budget(pipeline, epsilon=8.0, delta=1e-6)
+    X = np.random.default_rng(0).uniform(-1, 1, size=(500, 2))
+    fit(pipeline, X)
+    scaler, model = (step for _, step in pipeline.steps)
+    together = sum(s.privacy_.event.gdp_mu_squared for s in (scaler, model))
+    assert 0.99 < math.sqrt(together) / gaussian_mu(8.0, 1e-6) <= 1
+    assert hasattr(model, "center_")
+
+
+def test_a_search_is_charged_for_it(tmp_path):
+    X = frame(600)
+    ledger = BudgetLedger(tmp_path / "books.db", epsilon=9.0, delta=1e-5)
+    model = unfitted("logistic", random_state=None, epsilon=1.0)
+    grid = {"C": [None, 1.0, 100.0]}
+    search = DPGridSearchCV(model, grid, epsilon=8.0, ledger=ledger, delta=1e-6)
+    fit(search, X)
+    assert hasattr(search.best_estimator_, "encoder_")
+    (spend,) = ledger.spends()
+    assert epsilon_of(spend.event, 1e-6) <= 8.0
+
+
+# ------------------------------------------------------------- margins: post-processing
+
+
+def test_the_nearest_shares_are_shares():
+    rng = np.random.default_rng(0)
+    for size in (1, 2, 5, 40):
+        for spread in (1e-9, 1.0, 1e3, 1e18, 1e300):
+            found = on_simplex(spread * rng.normal(size=size))
+            assert (found >= 0).all()
+            if spread <= 1e3:
+                assert found.sum() == pytest.approx(1)
+    given = np.array([0.2, 0.5, 0.3])
+    assert np.allclose(on_simplex(given), given)
+    # Against a search over a grid.
+    point = np.array([0.9, 0.4, -0.5])
+    grid = [
+        np.array([a, b, 1 - a - b])
+        for a in np.linspace(0, 1, 101)
+        for b in np.linspace(0, 1 - a, 101)
+    ]
+    best = min(grid, key=lambda share: np.linalg.norm(share - point))
+    assert np.allclose(on_simplex(point), best, atol=0.01)
+
+
+def test_noise_alone_is_spread_evenly():
+    rng = np.random.default_rng(0)
+    parts, n, deviation = (5, 2, 9), 1000, 400.0
+    truth = np.concatenate([[n, 0, 0, 0, 0], [n, 0], np.full(9, n / 9)])
+    clear = shrunk_margins(truth / n, 0.0, parts)
+    assert np.allclose(clear, truth / n, atol=2e-3)
+    noisy = even_margins(parts) + rng.normal(size=16) / n
+    drowned = shrunk_margins(noisy, deviation / n, parts)
+    assert np.allclose(drowned, even_margins(parts), atol=1e-9)
+    assert [p.sum() for p in np.split(clear, [5, 7])] == pytest.approx([1, 1, 1])
+
+
+def test_moments_are_those_of_a_table_of_these_shares():
+    rng = np.random.default_rng(0)
+    states = rng.integers(0, 4, size=5000)
+    basis = rng.normal(size=(4, 3))
+    shares = np.bincount(states, minlength=4) / 5000
+    found = Moments.of(shares, csr_array(basis))
+    rows = basis[states]
+    assert np.allclose(found.mean, rows.mean(axis=0))
+    assert np.allclose(found.variance, rows.var(axis=0))
+
+
+@pytest.mark.parametrize("released", [0.0, 1e12, -1e12, 1e300])
+def test_any_release_makes_a_scale_of_targets(released):
+    shares = np.full(33, released)
+    shares[3] = -released
+    with np.errstate(all="ignore"):  # as `solve` does
+        found = target_scale(shares, 0.1)
+    assert -1 <= found.middle <= 1
+    assert 1 / 16 <= found.half <= 2
+    assert np.abs(found.of(np.array([-1.0, 0.0, 1.0]))).max() <= 1
