@@ -96,14 +96,25 @@ class RecordSum(Summed):
 
 @dataclass(frozen=True, eq=False)
 class TargetSum(RecordSum):
-    """Sum of the targets, which are in [-1, 1]."""
+    """Sum of the targets less a middle.
+
+    Parameters
+    ----------
+    middle : float
+        Released or public.
+    half : float in (0, inf)
+        To which the differences are clipped; likewise.
+    """
+
+    middle: float
+    half: float
 
     @property
     def interval(self) -> tuple[float, float]:
-        return -1.0, 1.0
+        return -self.half, self.half
 
     def numbers(self, block: Block) -> FloatArray:
-        return np.array(block.y, dtype=np.float64)
+        return np.asarray(block.y - self.middle, dtype=np.float64)
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,6 +15,7 @@ Below a strength of 60 only the second half of 1 is released. Proofs:
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, ClassVar, Self
@@ -49,6 +50,7 @@ from skdp.solvers._centred_descent_rules import (
     is_softmax,
     kept_share,
     known_mean,
+    middle_and_half,
     row_norm,
     state_variances,
     strength_of,
@@ -215,9 +217,9 @@ class CentredDescent(Solver):
         return sums.worst.under(objective.adjacency)
 
     def _target_query(self, objective: LinearObjective) -> StateSums | TargetSum:
-        if self.shares.targets == 0:
-            return TargetSum(objective.n_samples)
         n, loss = objective.n_samples, objective.loss
+        if self.shares.targets == 0:
+            return TargetSum(n, *middle_and_half(loss, None))
         if loss.form.is_of_numbers:
             return StateSums(0, n, 0, n_intervals=TARGET_INTERVALS)
         return StateSums(0, n, 0, n_labels=max(loss.n_outputs, 2))
@@ -272,7 +274,8 @@ class _Run:
         base, rows = self.base, self.answers.part(len(self._lines), view)
         weights, own, deviations = self._descend(rows, self.solver.pace)
         kept = self._kept(rows, weights, deviations)
-        constant = np.array(base.constant) + own
+        # What the intercept has learned belongs to the weights beside it.
+        constant = np.array(base.constant) + kept * own
         if self.solver.shares.bias > 0:
             constant = constant - kept * self._bias(rows, weights)
         return CentredSolution(
@@ -316,16 +319,20 @@ class _Run:
         """Where the targets lie; released."""
         loss, n = self.objective.loss, self.objective.n_samples
         mean, noise_of_mean, shares = 0.0, 0.0, np.ones(1)
-        if "mean" in self._lines:
-            answer = self.answers.ask(TargetSum(n), self._lines.index("mean"))
-            mean, noise_of_mean = float(answer.value[0]) / n, answer.deviation / n
+        found: FloatArray | None = None
         if "targets" in self._lines:
             query = self.solver._target_query(self.objective)
             answer = self.answers.ask(query, self._lines.index("targets"))
             shares, noise = answer.value / n, answer.deviation / n
             if not loss.form.is_of_numbers:
                 return Base.of_labels(loss, shares, noise)
-            shares = shrunk_margins(shares, noise)
+            found = shares = shrunk_margins(shares, noise)
+        if "mean" in self._lines:
+            middle, half = middle_and_half(loss, found)
+            asked = TargetSum(n, middle, half)
+            answer = self.answers.ask(asked, self._lines.index("mean"))
+            mean = middle + float(answer.value[0]) / n
+            noise_of_mean = answer.deviation / n
         if is_of_squares(loss):
             return Base.of_moments(loss, shares, mean)
         if "mean" in self._lines:
@@ -381,14 +388,16 @@ class _Run:
         )
         parts = self.solver.states.parts
         margins = np.split(self.margins, np.cumsum(parts)[:-1])
-        variance = state_variances(
+        variance, by_chance = state_variances(
             self.solver.states.centred(self.margins), margins, noise
         )
         if is_softmax(objective.loss):
             weights = weights - weights.mean(axis=1, keepdims=True)
         query = NoiseRatio(objective.n_samples, weights, variance, MOST_RATIO)
-        ratio = float(rows.ask(query, 1).value[0]) / objective.n_samples
-        return kept_share(ratio)
+        released = rows.ask(query, 1)
+        n = objective.n_samples
+        deviation = math.hypot(released.deviation / n, by_chance)
+        return kept_share(float(released.value[0]) / n, deviation)
 
     def _bias(self, rows: Answers, weights: FloatArray) -> float:
         """Mean prediction of the weights, to be taken off the constant; released."""

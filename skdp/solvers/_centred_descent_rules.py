@@ -56,8 +56,8 @@ _LEAST_NORM = 1e-3
 # L in sqrt(s L) times the root of half as many steps. Twice as many change nothing.
 _RELAXATIONS = 5
 _FEWEST_STEPS, _MOST_STEPS = 10, 300
-# A record's ratio is clipped to this at the gate; weights count in full from a mean
-# ratio of the second number on, and not at all below the first, which noise has.
+# A record counts at the gate by a ratio of at most this. Weights count in full from a
+# mean ratio of the second number on, and not at all below the first, which noise has.
 MOST_RATIO = 6.0
 _NOTHING, _EVERYTHING = 1.0, 1.5
 # Curvature and squared residuals of numbers in a clip of one deviation, for the gate:
@@ -67,6 +67,9 @@ _CURVATURE_OF_NUMBERS, _SQUARES_OF_NUMBERS = 0.5, 0.6
 PREDICTIONS = 2.0
 # A mean of predictions counts from so many deviations of its noise on.
 _MEAN_FROM = 2.0
+# Standard deviations about the mean of a histogram, within which targets are summed for
+# a mean with less noise. Lognormal ones lose .04 deviations of their mean.
+_FARTHEST_TARGETS = 3.0
 # Intervals between the knots of a histogram of targets.
 TARGET_INTERVALS = 32
 # Of the declared width, the least standard deviation that targets are taken to have.
@@ -128,7 +131,7 @@ class Shares:
         targets = _within(1 / noise**2, _LEAST_TARGETS, _MOST_TARGETS)
         gate = _within((_GATE_STRENGTH / strength) ** 2, _LEAST_GATE, _MOST_GATE)
         if is_of_squares(loss):
-            return cls(states, targets / 2, targets / 2, gate / 2, gate / 2)
+            return cls(states, targets / 3, 2 * targets / 3, gate / 2, gate / 2)
         if loss.form is Form.POISSON:
             return cls(states, targets / 2, targets / 2, gate)
         return cls(states, targets, gate=gate)
@@ -276,9 +279,7 @@ class Base:
         targets: from the mean, features would learn the difference.
         """
         knots = np.linspace(-1.0, 1.0, len(shares))
-        middle = float(shares @ knots)
-        deviation = math.sqrt(float(shares @ (knots - middle) ** 2))
-        unit = max(deviation, 2 * _LEAST_DEVIATION)
+        _, unit = moments_of(shares)
         clip = _RESIDUALS * unit
         offset = constant_of(loss, knots, shares, clip)
         return cls(
@@ -313,6 +314,33 @@ class Base:
             squares = curvature  # of a likelihood both are the same
         bends = tuple(curvature.tolist()), tuple(squares.tolist())
         return cls(offset, offset, loss.raw_unit, clip, *bends)
+
+
+def moments_of(shares: FloatArray) -> tuple[float, float]:
+    """Mean and standard deviation of targets with shares at knots over [-1, 1]."""
+    knots = np.linspace(-1.0, 1.0, len(shares))
+    middle = float(shares @ knots)
+    deviation = math.sqrt(float(shares @ (knots - middle) ** 2))
+    return middle, max(deviation, 2 * _LEAST_DEVIATION)
+
+
+def middle_and_half(loss: Loss, shares: FloatArray | None) -> tuple[float, float]:
+    """Where targets are summed for their mean: all of them, or as far as most lie.
+
+    Parameters
+    ----------
+    loss : Loss
+    shares : ndarray of float64 of shape (n_knots,) or None
+        Released; None: nothing is known but the declared bounds.
+    """
+    if not is_of_squares(loss):
+        return 0.5, 0.5  # targets are of at least 0
+    if shares is None:
+        return 0.0, 1.0
+    middle, unit = moments_of(shares)
+    low = max(middle - _FARTHEST_TARGETS * unit, -1.0)
+    high = min(middle + _FARTHEST_TARGETS * unit, 1.0)
+    return (low + high) / 2, (high - low) / 2
 
 
 def base_rate(share: float, noise: float, n_labels: int) -> float:
@@ -371,20 +399,22 @@ class NoiseOfRun:
     alpha: float = 0.0
 
     def variance(self, spread: FloatArray) -> FloatArray:
-        """Of the weights of a direction that has such shares of the rows' variance.
+        """Of weights of directions that have such shares of the rows' variance.
 
-        Of those of all outputs together, which matter.
+        Returns
+        -------
+        ndarray of float64 of shape (n_directions, n_directions_of_outputs)
         """
-        found = np.zeros(len(spread))
+        found = []
         for curvature, squares in zip(
             self.base.curvature, self.base.squares, strict=True
         ):
             bend = curvature * spread + self.alpha
             flow = np.maximum(bend * self.pace.flow, 1e-12)
             learned = -np.expm1(-flow) / flow * self.pace.flow
-            found += learned**2 * spread * squares / self.n_samples
-            found += self._of_noise(bend)
-        return found
+            of_sample = learned**2 * spread * squares / self.n_samples
+            found.append(of_sample + self._of_noise(bend))
+        return np.stack(found, axis=1)
 
     def _of_noise(self, bend: FloatArray) -> FloatArray:
         """Exactly, of the mean of the last half of the iterates."""
@@ -412,8 +442,11 @@ def tail_of(n_steps: int) -> int:
 
 def state_variances(
     parts: Iterable[FloatArray], margins: Iterable[FloatArray], noise: NoiseOfRun
-) -> FloatArray:
+) -> tuple[FloatArray, float]:
     """Of a prediction in each state, of weights that are noise.
+
+    And the standard deviation of the mean ratio of such weights about 1: of few
+    directions noise is by chance larger than it is on average.
 
     Columns are taken to be independent: where they are not, noise is damped more, so
     that the gate is stricter than it had to be.
@@ -431,10 +464,13 @@ def state_variances(
         found.append((spread, turned))
     total = max(sum(float(spread.sum()) for spread, _ in found), 1e-300)
     ends = np.cumsum([len(spread) for spread, _ in found])[:-1]
-    variances = noise.variance(np.concatenate([s for s, _ in found]) / total)
-    split = np.split(variances, ends)
+    spreads = np.concatenate([spread for spread, _ in found]) / total
+    variances = noise.variance(spreads)
+    energies = spreads[:, None] * variances
+    deviation = math.sqrt(2 * np.sum(energies**2)) / max(energies.sum(), 1e-300)
+    split = np.split(variances.sum(axis=1), ends)
     each = [turned**2 @ v for (_, turned), v in zip(found, split, strict=True)]
-    return np.concatenate(each)
+    return np.concatenate(each), deviation
 
 
 def _principal(
@@ -446,9 +482,14 @@ def _principal(
     return roots**2, centred @ directions.T
 
 
-def kept_share(ratio: float) -> float:
-    """Of the weights, after the gate: between noise and signal in proportion."""
-    return _within((ratio - _NOTHING) / (_EVERYTHING - _NOTHING), 0.0, 1.0)
+def kept_share(ratio: float, noise: float) -> float:
+    """Of the weights, after the gate: between noise and signal in proportion.
+
+    `noise` is the standard deviation of the ratio of weights that are noise; one of
+    them is taken off, so that few runs of noise pass.
+    """
+    passed = (ratio - noise - _NOTHING) / (_EVERYTHING - _NOTHING)
+    return _within(passed, 0.0, 1.0)
 
 
 def known_mean(mean: float, noise: float) -> float:

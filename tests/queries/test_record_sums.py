@@ -25,7 +25,7 @@ def source(rows, y, present=None):
 def queries(n=N):
     coef = np.array([[0.4], [0.3], [0.3]])
     return {
-        "targets": TargetSum(n),
+        "targets": TargetSum(n, 0.0, 1.0),
         "predictions": PredictionSum(n, coef, 0.2),
         "ratios": NoiseRatio(n, coef, np.full(6, 1e-4), 6.0),
     }

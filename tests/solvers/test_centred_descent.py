@@ -396,7 +396,7 @@ def test_noise_in_weights_is_what_a_run_of_noise_alone_makes():
     base = Base((0.0,), (0.0,), 1.0, 1.0, (0.25,), (0.0,))
     deviations = np.linspace(2.0, 1.0, pace.n_steps) / 1000
     spread = np.array([1e-6, 0.1, 1.0])
-    expected = NoiseOfRun(pace, deviations, base, 10**9).variance(spread)
+    expected = NoiseOfRun(pace, deviations, base, 10**9).variance(spread)[:, 0]
     rng = np.random.default_rng(0)
     weights, velocity, total = (np.zeros((20_000, 3)) for _ in range(3))
     for t in range(pace.n_steps):
@@ -419,14 +419,21 @@ def test_predictions_of_noise_have_the_variance_of_their_states():
     centred = rng.normal(size=(4, 3))
     shares = np.full(4, 0.25)
     centred -= shares @ centred
-    found = state_variances([centred], [shares], noise)
+    found, deviation = state_variances([centred], [shares], noise)
     # Without curvature all directions have the same noise.
-    flat = float(noise.variance(np.zeros(1))[0])
+    flat = noise.variance(np.zeros(1))[0, 0]
     assert np.allclose(found, flat * np.sum(centred**2, axis=1), rtol=1e-6)
+    # Of predictions of such weights, by simulation; a record is in each state as often.
+    weights = math.sqrt(flat) * rng.normal(size=(3, 20_000))
+    ratios = np.mean((centred @ weights) ** 2, axis=0) / np.mean(found)
+    assert np.mean(ratios) == pytest.approx(1, abs=0.03)
+    assert np.std(ratios) == pytest.approx(deviation, rel=0.03)
 
 
 def test_the_gate_keeps_what_is_more_than_noise():
-    assert [kept_share(r) for r in (-1, 1, 1.25, 1.5, 6)] == [0, 0, 0.5, 1, 1]
+    kept = [kept_share(ratio, 0.0) for ratio in (-1, 1, 1.25, 1.5, 6)]
+    assert kept == [0, 0, 0.5, 1, 1]
+    assert kept_share(1.5, 0.25) == 0.5
     assert known_mean(0.0, 0.1) == known_mean(0.1, 0.1) == 0
     assert known_mean(-10.0, 0.1) == pytest.approx(-10, rel=1e-3)
 
