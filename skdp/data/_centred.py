@@ -235,21 +235,12 @@ class CentredSource:
     encode : callable
         From the source's rows to rows of norm at most 1, each by itself.
     centring : Centring
-    targets : TargetScale or None
-        None: targets as they are.
     """
 
     is_row_major = False
 
-    def __init__(
-        self,
-        source: Source,
-        encode: Any,
-        centring: Centring,
-        targets: TargetScale | None = None,
-    ) -> None:
-        self._source, self._encode = source, encode
-        self._centring, self._targets = centring, targets
+    def __init__(self, source: Source, encode: Any, centring: Centring) -> None:
+        self._source, self._encode, self._centring = source, encode, centring
         self.holds_rows = holds_rows(source)
         self._blocks = list(self._read()) if self.holds_rows else []
         self.n_samples, self.n_features = source.n_samples, len(centring.centre)
@@ -291,8 +282,7 @@ class CentredSource:
 
     def _read(self) -> Iterator[Block]:
         for block in self._source.blocks():
-            y = block.y if self._targets is None else self._targets.of(block.y)
-            yield replace(block, X=self._centred(block.X), y=y)
+            yield replace(block, X=self._centred(block.X))
 
     def _centred(self, X: Any) -> CentredRows:
         return self._centring.of(_gridded(self._encode(X)))

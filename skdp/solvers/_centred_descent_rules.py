@@ -31,8 +31,8 @@ LEAST_STRENGTH = 60.0
 # and the share of mu squared that it may cost. Flat between half and twice as much.
 _STATE_NOISE, _LEAST_STATES, _MOST_STATES = 0.01, 0.002, 0.1
 # The same for the share of a label, or the mean of targets. A base rate that is wrong
-# costs more than a centre that is.
-_TARGET_NOISE, _LEAST_TARGETS, _MOST_TARGETS = 0.01, 0.01, 0.25
+# costs more than a centre that is, most of all that of a rare label.
+_TARGET_NOISE, _LEAST_TARGETS, _MOST_TARGETS = 0.01, 0.04, 0.25
 # Shares of mu squared for the gate: from its most, it falls with the squared strength.
 _GATE_STRENGTH, _LEAST_GATE, _MOST_GATE = 60.0, 0.01, 0.12
 # Deviation of the noise in the prediction of a row of norm 1 in flat directions, in the

@@ -203,8 +203,8 @@ def test_twin_that_forgets_the_second_record_is_found(monkeypatch):
 class Unmasked(CentredSource):
     """Planted bug: the null record is a row of zeros, and centred as any other."""
 
-    def __init__(self, source, encode, centring, targets=None):
-        super().__init__(source, encode, centring, targets)
+    def __init__(self, source, encode, centring):
+        super().__init__(source, encode, centring)
         self._blocks = [Block(self._zeroed(block), block.y) for block in self._blocks]
 
     @staticmethod

@@ -335,6 +335,8 @@ OTHERS = {
         {"solver": ["iht", "peeling"]},
         **USER,
     ),
+    # Whose plan has a part: with less budget there is none.
+    "centred": DPGridSearchCV(LOGISTIC, GRID, **USER | {"epsilon": 200.0}),
     "network": DPGridSearchCV(
         DPMLPClassifier(
             hidden_layer_sizes=(2,),
@@ -381,7 +383,7 @@ def test_twin_without_room_is_found(tmp_path, monkeypatch):
     )
     with pytest.raises(AssertionError):
         test_rounding_is_charged_for_as_many_as_there_may_be(
-            "grid", tmp_path, monkeypatch
+            "centred", tmp_path, monkeypatch
         )
 
 

@@ -457,7 +457,8 @@ def test_one_label_alone_is_what_is_predicted(label):
 def test_a_rare_label_stays_as_rare_as_it_is():
     X = frame(20_000)
     y = (np.random.default_rng(0).random(20_000) < 0.005).astype(int)
-    model = fit(unfitted("logistic", epsilon=2.0), X, y)
+    # The count alone is known to 5 % then.
+    model = fit(unfitted("logistic", epsilon=4.0, adjacency="zero_out"), X, y)
     mean = model.predict_proba(X)[:, 1].mean()
     assert 0.8 < mean / y.mean() < 1.25
 
