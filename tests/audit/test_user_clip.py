@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from fractions import Fraction
-from functools import cached_property
 
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
 from skdp import DPLogisticRegression, DPSparseLogisticRegression
-from skdp.data import CentredSource, Centring, UserSource
+from skdp.data import Centring, UserSource
 from skdp.privacy._query import Bound, Layout
 from skdp.queries import _user_gradients
 from skdp.queries._gradient import Gradients
@@ -20,15 +19,13 @@ from skdp.queries._grid import RESIDUAL_BITS
 from skdp.queries._row_grid import LONGEST
 from skdp.queries._user_gradients import UserGradients, UserSum
 from skdp.solvers import _noisy_gd
-from tests.audit import preconditioned
+from tests.audit import centred_descent
 from tests.audit.linear import ALL_LOSSES
 from tests.audit.test_users import ROUNDING, as_tables
 from tests.audit.users import (
-    OF_RECORDS,
     RELATIONS,
     Cell,
     D,
-    as_users,
     at_random,
     in_one_direction,
     table,
@@ -141,61 +138,10 @@ def test_twin_that_clips_features_and_constant_apart_is_found(relation, monkeypa
 # ---------------------------------------------------------------------- centred rows
 
 
-class ClippedCase(preconditioned.Case):
-    """Centred rows of users, each of whom has up to four rows that are alike."""
-
-    @cached_property
-    def pair(self):
-        of_records = OF_RECORDS[self.adjacency]
-        found = preconditioned.pair(self.objective.loss, of_records, self.change)
-        return tuple(map(as_users, found))
-
-    @cached_property
-    def solver(self):
-        inner = replace(super().solver.inner, user_clip=0.5)
-        return replace(super().solver, inner=inner)
-
-
-def centred(relation, **facts):
-    """The opposite user is the farthest one without an intercept only."""
-    is_gone = relation == "zero_out_user"
-    return ClippedCase("noisy_gd", "logistic", relation, fit_intercept=is_gone, **facts)
-
-
-@every_relation
-def test_centred_rows_of_a_user_tell_all_that_is_charged(relation):
-    for seed in range(2):
-        found = centred(relation).found(seed)
-        assert 0.9995 <= found.total <= found.largest <= 1 + ROUNDING
-    assert centred(relation).found(shrink=0.5).total > 1.99
-
-
-@every_relation
-@pytest.mark.parametrize("change", ["opposite", "label"])
-def test_no_pair_of_centred_users_is_told_apart_by_more(change, relation):
-    for clip in (0.1, 1.0, 3.0):
-        case = ClippedCase("noisy_gd", "logistic", relation, change=change, clip=clip)
-        assert case.found().largest <= 1 + ROUNDING
-
-
-@every_relation
-def test_twin_whose_centred_rows_are_users_of_their_own_is_found(relation, monkeypatch):
-    shown = CentredSource.blocks
-
-    def alone(self):
-        """Planted bug: whose rows are whose is lost on the way."""
-        for block in shown(self):
-            yield replace(block, users=np.arange(len(block.y)) % self.n_samples)
-
-    assert centred(relation).found().largest <= 1 + ROUNDING
-    monkeypatch.setattr(CentredSource, "blocks", alone)
-    assert centred(relation).found().largest > 1.5
-
-
 def test_centred_rows_are_those_that_are_multiplied():
     rng = np.random.default_rng(0)
-    states = preconditioned.states(3)
-    rows = preconditioned.truth_values(rng.integers(0, 2, (9, 3)))
+    states = centred_descent.states(3)
+    rows = centred_descent.truth_values(rng.integers(0, 2, (9, 3)))
     centring = Centring(rng.normal(size=3) / 4, rng.uniform(0.5, 2, 3), 0.8)
     found = centring.of(states.rows(rows))
     made = found.made()
