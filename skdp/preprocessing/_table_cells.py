@@ -79,7 +79,7 @@ def read_cells(column: Any, declared: Declaration, name: str) -> Cells:
     -------
     Cells
         Of the declared kind: numbers are floats or integers, strings and truth values
-        objects, dates datetime64 in microseconds, clipped as declared.
+        objects, dates datetime64 in microseconds, within the calendar.
 
     Raises
     ------
@@ -217,8 +217,13 @@ def _plain(cells: Cells, declared: Declaration) -> np.ndarray:
 
 
 def _points(cells: Cells, declared: Dates) -> np.ndarray:
-    """Points in time in microseconds, clipped to the declared interval."""
+    """Points in time in microseconds, clipped to the calendar.
+
+    Parts of a date beyond the declared interval keep their meaning: July is July in
+    the year after the last declared one. Blocks clip the time itself as declared.
+    """
     ends = np.array([declared.first, declared.last], "datetime64[us]")
+    ends = np.array([min(ends[0], _CALENDAR[0]), max(ends[1], _CALENDAR[1])])
     if cells.values.dtype.kind == "M":
         return clipped_dates(cells.values, ends)
     points = np.full(len(cells.values), ends[0])
@@ -238,6 +243,8 @@ def _point(cell: Any) -> np.datetime64:
         return np.datetime64("NaT", "us")
 
 
+# Far from both ends of int64, so that no conversion between units overflows.
+_CALENDAR = np.array(["0001-01-01", "9999-12-31T23:59:59.999999"], "datetime64[us]")
 # How many of a unit finer than microseconds are one.
 _FINE_UNITS = {"ns": 10**3, "ps": 10**6, "fs": 10**9, "as": 10**12}
 _LARGEST = 2**63 - 1
