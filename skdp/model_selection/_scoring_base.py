@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import get_scorer
 
 from skdp._floats import FloatArray
-from skdp._quiet import no_warnings
+from skdp._quiet import no_warnings, silence
 from skdp._rows import rows_at, rows_in_places
 from skdp.privacy._adjacency import Adjacency
 from skdp.queries._scores import QUANTUM
@@ -222,8 +222,11 @@ def row_by_row(
         def ask(places: NDArray[np.int64], rows: slice = rows) -> FloatArray | None:
             try:
                 some = rows_in_places(rows_at(X, rows), places)
-                return quality(estimator, some, y[rows][places])
-            except Exception:
+                with silence():
+                    return quality(estimator, some, y[rows][places])
+            except KeyboardInterrupt:
+                raise
+            except BaseException:  # models raise more than exceptions
                 return None
 
         found[rows] = _of_block(ask, worst, counts[rows])

@@ -18,7 +18,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.parallel import Parallel, delayed
 
 from skdp._floats import FloatArray, IntArray
-from skdp._quiet import no_warnings
+from skdp._quiet import no_warnings, silence
 from skdp.data import Elsewhere, elsewhere
 from skdp.exceptions import SourceError
 from skdp.io._scores import SourceScores
@@ -217,7 +217,7 @@ def _fitted(
     for step in steps_of(model):
         step.set_params(ledger=allowance, random_state=seed)
     try:
-        with no_warnings():
+        with silence():
             records.fitted(model)
     except SourceError:  # a model that is missing would tell of a record
         raise
