@@ -84,7 +84,7 @@ class PrivateScoring(ABC):
     @property
     @abstractmethod
     def lowest(self) -> float:
-        """The public minimum of the score: what a failed trial gets."""
+        """The public minimum of the score."""
 
     @property
     def highest(self) -> float:
@@ -105,10 +105,6 @@ class PrivateScoring(ABC):
         n_samples : int
             Public.
         """
-
-    @abstractmethod
-    def worst_statistic(self, n_samples: int) -> FloatArray:
-        """The statistic of a failure, of shape (size,): its score is `lowest`."""
 
     def contributions(
         self, estimator: Any, X: Any, y: Any, shares: FloatArray | None = None
@@ -174,9 +170,6 @@ class MeanLoss(PrivateScoring):
 
     def score(self, statistic: FloatArray, n_samples: int) -> float:
         return -self.lowest * float(np.clip(statistic[0] / n_samples, -1.0, 0.0))
-
-    def worst_statistic(self, n_samples: int) -> FloatArray:
-        return np.array([-float(n_samples)])
 
 
 def on_grid(values: FloatArray) -> FloatArray:

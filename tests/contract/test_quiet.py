@@ -24,7 +24,7 @@ import skdp._quiet
 from skdp import DPGridSearchCV, DPLogisticRegression, private_score
 from skdp._quiet import _filtered, _Shared, _without_output, no_warnings, warn
 from skdp.exceptions import LargeDeltaWarning, PublicLabelsWarning
-from skdp.model_selection import _scoring_base, _trial
+from skdp.model_selection import _scoring_base
 from skdp.privacy import _answers
 from skdp.privacy._noise import NoiseSource
 
@@ -46,7 +46,7 @@ def of_the_main_thread_only():
 
 @pytest.fixture
 def with_the_twin(monkeypatch):
-    for module in (skdp._quiet, _scoring_base, _trial, _answers):
+    for module in (skdp._quiet, _scoring_base, _answers):
         monkeypatch.setattr(module, "no_warnings", of_the_main_thread_only)
 
 
