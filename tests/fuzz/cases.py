@@ -43,6 +43,7 @@ class Case:
             has_columns=family.columns[rng.integers(len(family.columns))],
             place=PLACES[rng.integers(len(PLACES))],
             unit=unit,
+            more=family.forms,
         )
         lacks_null = unit == "record" and not family.has_null_records
         if shape.adjacency not in family.adjacencies or lacks_null:

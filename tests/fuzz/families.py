@@ -16,6 +16,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.pipeline import make_pipeline
 
 from skdp import (
+    DPPCA,
     BoundedScaler,
     DPCalibratedClassifier,
     DPGammaRegressor,
@@ -27,7 +28,6 @@ from skdp import (
     DPLogisticRegression,
     DPMLPClassifier,
     DPMLPRegressor,
-    DPPCA,
     DPPoissonRegressor,
     DPQuantileClipper,
     DPQuantileRegressor,
@@ -44,7 +44,7 @@ from skdp import (
     private_evaluation,
     private_score,
 )
-from tests.fuzz.tables import TARGET_BOUNDS, Data, Shape, in_memory
+from tests.fuzz.tables import TARGET_BOUNDS, WITH_HOLES, Data, Shape, in_memory
 
 Task = Callable[[Data], Any]
 FEW_STEPS = {"n_steps": 3}
@@ -164,17 +164,15 @@ def _transformers(drawn: Drawn) -> Task:
     if drawn.shape.unit == "user" and drawn.shape.place == "memory":
         return lambda data: _of_users_alone(drawn, data, private)
     if drawn.shape.columns is None:
-        imputer = DPSimpleImputer(**budget, bounds=bounds)
-        has_holes = drawn.shape.place != "memory" and drawn.rng.random() < 0.5
-        steps = (
-            [imputer]
-            if has_holes
-            else drawn.one_of(
-                [private],
-                [BoundedScaler(bounds=bounds), private],
-                [RowNormClipper(1.0), private],
-            )
+        steps = drawn.one_of(
+            [private],
+            [BoundedScaler(bounds=bounds), private],
+            [RowNormClipper(1.0), private],
         )
+        is_source = drawn.shape.place != "memory"
+        may_have_holes = is_source and drawn.rng.random() < 0.5
+        if may_have_holes or drawn.shape.form == WITH_HOLES:
+            steps = [DPSimpleImputer(**budget, bounds=bounds)]
     else:
         unknown = drawn.one_of("ignore", "error")
         encoder = TableEncoder(drawn.shape.columns, handle_unknown=unknown)
@@ -302,7 +300,7 @@ def _scores(drawn: Drawn) -> Task:
         facts = {**drawn.budget, "groups": data.groups}
         if ask is private_score:
             facts["scoring"] = scoring
-            return ask(model, *where, **facts, **_score_facts(drawn, data))
+            return ask(model, *where, **facts, **_score_facts(drawn))
         if ask is private_comparison:
             return ask(model, model, *where, **facts)
         return ask(model, *where, **facts)
@@ -310,7 +308,7 @@ def _scores(drawn: Drawn) -> Task:
     return task
 
 
-def _score_facts(drawn: Drawn, data: Data) -> dict[str, Any]:
+def _score_facts(drawn: Drawn) -> dict[str, Any]:
     """A model of another library does not say within which bounds targets lie."""
     return {} if drawn.shape.is_class else {"target_bounds": TARGET_BOUNDS}
 
@@ -374,6 +372,8 @@ class Family:
         Whether columns are declared, by the values that this may have.
     units : tuple of str
     adjacencies : tuple of str
+    forms : tuple of str
+        Of undeclared numbers in memory, besides those of every family.
     has_null_records : bool
         Whether a record without a target, or one that a replay leaves out, is null.
     """
@@ -382,6 +382,7 @@ class Family:
     columns: tuple[bool, ...] = (True, True, False)
     units: tuple[str, ...] = ("record", "user")
     adjacencies: tuple[str, ...] = ("replace_one", "zero_out")
+    forms: tuple[str, ...] = ()
     has_null_records: bool = True
 
 
@@ -390,7 +391,7 @@ FAMILIES = {
     "sparse": Family(_sparse),
     "boosting": Family(_boosting, columns=(True,)),
     "network": Family(_network),
-    "transformers": Family(_transformers, has_null_records=False),
+    "transformers": Family(_transformers, forms=(WITH_HOLES,), has_null_records=False),
     "describe": Family(_describe, columns=(True,), adjacencies=("replace_one",)),
     "scores": Family(_scores, has_null_records=False),
     "search": Family(_search, has_null_records=False),

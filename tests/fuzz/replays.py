@@ -222,7 +222,7 @@ def unlike(
 
 
 def _has_fields(a: Any) -> bool:
-    if callable(a) and not hasattr(a, "fit") or isinstance(a, type):
+    if (callable(a) and not hasattr(a, "fit")) or isinstance(a, type):
         return False
     return dataclasses.is_dataclass(a) or hasattr(a, "__dict__")
 

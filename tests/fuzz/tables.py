@@ -120,6 +120,7 @@ KINDS = {
 }
 NUMERIC = ("float64", "float32", "int8", "int64", "uint64", "decimal", "boolean")
 _FORMS = ("pandas", "Arrow", "polars", "objects")
+WITH_HOLES = "array with holes"
 _FORMS_OF_NUMBERS = ("array", "single", "sparse")
 _OFTEN = ("boolean", "text", "milliseconds", "nanoseconds")
 PLACES = ("memory", "memory", "Parquet", "Parquet", "DuckDB")
@@ -213,14 +214,13 @@ class Data:
         if not self.is_source:
             self._put_in_memory()
             return
-        target = TARGET if TARGET in self.table.column_names else None
         groups = IDS if self.shape.unit == "user" else None
         n, batch_size = self.shape.n, self.shape.batch_size
         if self.shape.place == "Parquet":
             table = _without_seconds(self.table)
             parquet.write_table(table, path, row_group_size=max(1, n // 2))
             self.X = ParquetSource(
-                path, target=target, n_samples=n, groups=groups, batch_size=batch_size
+                path, target=TARGET, n_samples=n, groups=groups, batch_size=batch_size
             )
             return
         self._connection = duckdb.connect(config={"threads": 1})
@@ -230,7 +230,7 @@ class Data:
         self.X = SqlSource(
             self._connection,
             "records",
-            target=target,
+            target=TARGET,
             n_samples=n,
             groups=groups,
             batch_size=batch_size,
@@ -275,7 +275,7 @@ def in_memory(rows: pa.Table, form: str) -> Any:
         import polars
 
         return polars.from_arrow(rows)
-    if form in ("array", "single", "sparse"):
+    if form in (*_FORMS_OF_NUMBERS, WITH_HOLES):
         columns = [_floats(rows[name]) for name in rows.column_names]
         made = np.column_stack(columns)
         if form == "sparse":
@@ -303,18 +303,11 @@ class Pair:
     ----------
     rng : numpy.random.Generator
     shape : Shape
-    has_target : bool, default=True
-    is_tame : bool, default=False
-        Whether the differing records have usual values too, so that models in memory
-        whose rows must not be missing are not refused.
     """
 
-    def __init__(
-        self, rng: Any, shape: Shape, *, has_target: bool = True, is_tame: bool = False
-    ) -> None:
+    def __init__(self, rng: Any, shape: Shape) -> None:
         self._rng, self.shape = rng, shape
-        self._has_target, self._is_tame = has_target, is_tame
-        share = 0.0 if is_tame else 0.15
+        share = 0.15
         if shape.unit == "record":
             rows = [[self._row(share)] for _ in range(shape.n)]
         else:
@@ -378,9 +371,9 @@ class Pair:
         if self.shape.place != "memory":
             return kind.hostile
         declared = None if self.shape.columns is None else self.shape.columns[name]
-        allows = getattr(declared, "missing", self.shape.form == "with holes")
+        allows = getattr(declared, "missing", self.shape.form == WITH_HOLES)
         values = kind.hostile
-        if not allows or self._is_tame:
+        if not allows:
             values = tuple(v for v in values if not _is_missing(v))
         if declared is None:
             values = tuple(v for v in values if v is None or np.isfinite(float(v)))
@@ -403,9 +396,8 @@ class Pair:
             name: array_of([row[name] for row in rows], KINDS[of].type)
             for name, of in self.shape.kinds.items()
         }
-        if self._has_target:
-            dtype = pa.int64() if self.shape.is_class else pa.float64()
-            made[TARGET] = pa.array([row[TARGET] for row in rows], dtype)
+        dtype = pa.int64() if self.shape.is_class else pa.float64()
+        made[TARGET] = pa.array([row[TARGET] for row in rows], dtype)
         if self.shape.unit == "user":
             ids = [f"u{i}" for i, user in enumerate(users) for _ in user]
             made[IDS] = pa.array(ids, pa.string())
@@ -416,7 +408,9 @@ def _is_missing(value: Any) -> bool:
     return value is None or value is FIRST or value != value
 
 
-def draw_shape(rng: Any, *, has_columns: bool, place: str, unit: str) -> Shape:
+def draw_shape(
+    rng: Any, *, has_columns: bool, place: str, unit: str, more: tuple[str, ...]
+) -> Shape:
     """What is public of a table, at random.
 
     Parameters
@@ -426,9 +420,11 @@ def draw_shape(rng: Any, *, has_columns: bool, place: str, unit: str) -> Shape:
         Whether columns are declared; if not, all are numbers or truth values.
     place : {"memory", "Parquet", "DuckDB"}
     unit : {"record", "user"}
+    more : tuple of str
+        Further forms of undeclared numbers in memory.
     """
     names = [name for name in KINDS if name != "list"] if has_columns else NUMERIC
-    form = str(rng.choice(_FORMS if has_columns else _FORMS_OF_NUMBERS))
+    form = str(rng.choice(_FORMS if has_columns else (*_FORMS_OF_NUMBERS, *more)))
     if place == "memory" and form in ("pandas", "objects"):
         # Decimals are objects there, which are refused.
         names = [name for name in names if not name.startswith("decimal")]

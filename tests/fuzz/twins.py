@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 
 from skdp._quiet import no_warnings
-from skdp.ensemble import _bins
 from skdp.io import _arrow, _steps
 from skdp.model_selection import _scoring_base, _trial
 from skdp.preprocessing import _table_blocks, _table_cells, _table_plan
