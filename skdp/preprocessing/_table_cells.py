@@ -124,8 +124,9 @@ def _of_pandas(column: pd.Series) -> Cells:
         found = _of_array(numbers if numbers.dtype != object else _floats(numbers))
         return Cells(found.kind, found.values, found.is_missing | is_missing)
     is_arrow = isinstance(dtype, pd.ArrowDtype)
-    if is_arrow and str(dtype).startswith("date"):  # days, which it shows as objects
-        return Cells("object", column.to_numpy(dtype=object), is_missing)
+    if is_arrow and str(dtype).startswith("date"):
+        # Not through Python's dates, whose calendar is shorter than 32 bits of days.
+        return Cells("date", _dates(column), is_missing)
     if pd.api.types.is_datetime64_any_dtype(dtype):
         zone = getattr(dtype, "tz", None) or _arrow_zone(dtype)
         return Cells("zoned" if zone else "date", _dates(column), is_missing)
@@ -140,8 +141,11 @@ def _dates(column: pd.Series) -> np.ndarray:
     """Dates of pandas in their unit; what is missing is NaT, or any date."""
     unit = getattr(column.dtype, "unit", None)  # pandas' own, with a time zone
     if unit is None:
-        unit = column.dtype.pyarrow_dtype.unit
-        counts = column.astype("int64[pyarrow]").fillna(0).to_numpy(dtype=np.int64)
+        arrow = column.dtype.pyarrow_dtype
+        width = arrow.bit_width
+        unit = getattr(arrow, "unit", "D" if width == 32 else "ms")  # of date64
+        whole = column.astype(f"int{width}[pyarrow]").fillna(0)
+        counts = whole.to_numpy(dtype=np.int64)
     else:
         counts = column.astype(np.int64).to_numpy()
     return np.asarray(counts.astype(f"datetime64[{unit}]"))
