@@ -37,8 +37,12 @@ def _kind_of_type(dtype: Any, declared: Any) -> str:
     return _arrow.kind_of(dtype)
 
 
-class _Nothing(Exception):
-    """What nobody raises."""
+def _swallowed(work: Callable[[], Any]) -> Any:
+    """A fit that fails leaves a model that is not fitted, and the search goes on."""
+    try:
+        return work()
+    except Exception:
+        return None
 
 
 def _points_anywhere(cells: Any, declared: Any) -> np.ndarray:
@@ -59,7 +63,7 @@ def _encoded_unchecked(block: Any, cells: Any) -> Any:
 MENDS: dict[str, Callable[[], list[Patch]]] = {
     "texts": lambda: [(_arrow, "cells", _cells_by_lists)],
     "booleans": lambda: [(_arrow, "_kind_as_read", _kind_of_type)],
-    "searches": lambda: [(_trial, "SourceError", _Nothing)],
+    "searches": lambda: [(_trial, "_ended_in_one_way", _swallowed)],
     "dates": lambda: [
         (_table_cells, "_points", _points_anywhere),
         (_table_blocks, "encoded", _encoded_unchecked),
