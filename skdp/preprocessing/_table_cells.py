@@ -271,12 +271,15 @@ def clipped_dates(dates: np.ndarray, ends: np.ndarray) -> np.ndarray:
     unit, count = np.datetime_data(dates.dtype)
     if unit == "generic":  # which holds nothing but NaT
         return np.full(len(dates), ends[0])
+    lowest = -_LARGEST
     if unit in _FINE_UNITS:
+        # NumPy rounds down by a subtraction, which would overflow at the lowest date.
+        lowest += _FINE_UNITS[unit]
         low, high = (int(end) * _FINE_UNITS[unit] // count for end in ends.astype(int))
     else:
         low, high = ends.astype(dates.dtype).astype(int).tolist()
     # One unit more than the last end, which the conversion to units cut off.
-    low, high = (min(max(end, -_LARGEST), _LARGEST) for end in (low, high + 1))
+    low, high = (min(max(end, lowest), _LARGEST) for end in (low, high + 1))
     within = np.clip(dates.astype(np.int64), low, high).astype(f"M8[{count}{unit}]")
     return np.asarray(np.clip(within.astype("datetime64[us]"), *ends))
 

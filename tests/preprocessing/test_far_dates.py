@@ -117,6 +117,13 @@ def test_clipping_is_exact_within_and_total_beyond(unit):
     assert clipped_dates(inside, ends)[0] == inside.astype("datetime64[us]")[0]
 
 
+@pytest.mark.parametrize("unit", [*UNITS, "m", "h", "D", "W", "M", "Y", "ps", "as"])
+def test_the_earliest_date_of_a_unit_is_no_late_one(unit):
+    dates = np.array(COUNTS, dtype=np.int64).astype(f"datetime64[{unit}]")
+    found = clipped_dates(dates, _table_cells._CALENDAR)
+    assert (np.diff(found.astype(np.int64)) >= 0).all()
+
+
 # ---------------------------------------------------------------------- broken twins
 
 
