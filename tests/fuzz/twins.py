@@ -15,7 +15,7 @@ from skdp.io import _arrow, _steps
 from skdp.model_selection import _scoring_base, _trial
 from skdp.preprocessing import _table_blocks, _table_cells, _table_plan
 
-_cells = _arrow.cells
+_cells, _fitted = _arrow.cells, _trial._fitted
 Patch = tuple[Any, str, Any]
 
 
@@ -37,8 +37,21 @@ def _kind_of_type(dtype: Any, declared: Any) -> str:
     return _arrow.kind_of(dtype)
 
 
-class _Nothing(Exception):
-    """What nobody raises."""
+def _fitted_or_none(ready: Any, records: Any, seed: Any, adjacency: Any) -> Any:
+    """A search goes on without a model whose fit fails."""
+    try:
+        return _fitted(ready, records, seed, adjacency)
+    except Exception:  # whatever it is
+        return None
+
+
+def _trial_or_none(
+    ready: Any, train: Any, validation: Any, seed: Any, adjacency: Any, scorer: Any
+) -> Any:
+    model = _fitted_or_none(ready, train, seed, adjacency)
+    if model is None:
+        return None, np.zeros(scorer.size)
+    return model, validation.scored().statistic(scorer, model)
 
 
 def _points_anywhere(cells: Any, declared: Any) -> np.ndarray:
@@ -59,7 +72,10 @@ def _encoded_unchecked(block: Any, cells: Any) -> Any:
 MENDS: dict[str, Callable[[], list[Patch]]] = {
     "texts": lambda: [(_arrow, "cells", _cells_by_lists)],
     "booleans": lambda: [(_arrow, "_kind_as_read", _kind_of_type)],
-    "searches": lambda: [(_trial, "SourceError", _Nothing)],
+    "searches": lambda: [
+        (_trial, "_fitted", _fitted_or_none),
+        (_trial, "_trial", _trial_or_none),
+    ],
     "dates": lambda: [
         (_table_cells, "_points", _points_anywhere),
         (_table_blocks, "encoded", _encoded_unchecked),
