@@ -1,4 +1,8 @@
-"""A task done on a table and again on its neighbour, with the answers of the first."""
+"""A task done on a table and again on its neighbour, with the answers of the first.
+
+How often a model of another library is called is not compared: it may follow from a
+record, and what such a model prints is discarded (``docs/known_weaknesses.md``).
+"""
 
 from __future__ import annotations
 

@@ -376,7 +376,8 @@ class Pair:
         if not allows:
             values = tuple(v for v in values if not _is_missing(v))
         if declared is None:
-            values = tuple(v for v in values if v is None or np.isfinite(float(v)))
+            largest = 1e38 if self.shape.form == "single" else np.finfo(float).max
+            values = tuple(v for v in values if v is None or abs(v) <= largest)
         return tuple(v for v in values if not isinstance(v, bytes)) or kind.usual
 
     def _target(self, is_hostile: bool) -> Any:
