@@ -19,7 +19,7 @@ import numpy as np
 from skdp._configured import Given
 from skdp.data import ConstantColumn
 from skdp.losses import SquaredLoss
-from skdp.objectives import LinearObjective
+from skdp.objectives import Expected, LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.privacy._answers import Answers
 from skdp.privacy._plan import Part, Plan
@@ -28,6 +28,12 @@ from skdp.solvers._auto import Chosen, first_that_can
 from skdp.solvers._base import Solution
 from skdp.solvers._noisy_gd import NoisyGD
 from skdp.solvers._progress import Progress
+
+# Deviation of constants from where descents start, in the loss's units of raw
+# predictions: where the budget cannot tell a constant so far away, the descent stops
+# at its start. More follows rare labels further, and more noise as well. That of the
+# weights of decisions.
+_SIGNAL = 4.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +86,8 @@ class ConstantModel(Around):
 
 def of_constant(objective: LinearObjective) -> LinearObjective:
     """The problem of the intercept alone: one feature, the same in all rows."""
-    return replace(objective, n_features=1, fit_intercept=False)
+    expected = Expected(signal=_SIGNAL, spectrum=(1.0,))
+    return replace(objective, n_features=1, fit_intercept=False, expected=expected)
 
 
 def constant_model(objective: LinearObjective, budget: Budget) -> Chosen:

