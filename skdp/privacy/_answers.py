@@ -114,6 +114,11 @@ def answered(ask: Callable[[], T]) -> T:
     raise SourceError(READ_FAILED)
 
 
+def seen_by(view: View | None, source: Any) -> Any:
+    """A source as a part of a plan sees it, whose view may read the records."""
+    return source if view is None else answered(lambda: view(source))
+
+
 class Answers(ABC):
     """Answers to the queries of a plan whose event is on the books.
 
@@ -451,7 +456,7 @@ class LocalAnswers(Answers):
         return line
 
     def _sub(self, plan: Plan, view: View | None, grant: Grant) -> Answers:
-        source = self._source if view is None else view(self._source)
+        source = seen_by(view, self._source)
         return LocalAnswers(plan, source, grant, self._noise)
 
     def _total(self, query: Query, line: Line) -> tuple[FloatArray, float]:
