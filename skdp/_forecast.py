@@ -66,10 +66,10 @@ class Signal:
     @property
     def verdict(self) -> str:
         """What to expect of a fit, in words."""
-        if self.noise_to_signal <= self.little_to:
-            return "expect a model close to the one without privacy"
         if self.noise_dominates:
             return "expect hardly more than a constant model"
+        if self.noise_to_signal <= self.little_to:
+            return "expect a model close to the one without privacy"
         return "expect a model that is worse for its privacy, but useful"
 
     def _records_for(self, ratio: float) -> int:

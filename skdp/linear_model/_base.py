@@ -21,7 +21,7 @@ from skdp._validation import check_data_norm, check_real
 from skdp.data import Centring, Source
 from skdp.io._rows import StreamRows, records
 from skdp.io._takes import TakesSources, fit_through
-from skdp.linear_model._forecast import forecast_of
+from skdp.linear_model._forecast import constant_if_dominated, forecast_of
 from skdp.linear_model._parts import (
     check_unchanged,
     n_parts_of,
@@ -318,7 +318,11 @@ class DPEstimator(TakesSources, PrivateEstimator):
             # Parts have an order, whatever that of their records, and users have none.
             objective = replace(objective, is_ordered=n_parts is not None)
         chosen = self._preconditioned(X, objective, budget)
-        if chosen is None:
+        constant = self._constant(objective, budget)
+        if constant is not None:
+            chosen = constant
+            X = X.states if isinstance(X, _DECLARED) else X
+        elif chosen is None:
             chosen = choose_solver(
                 self.solver,
                 self.solver_params,
@@ -412,6 +416,15 @@ class DPEstimator(TakesSources, PrivateEstimator):
         if path:
             for name, found in zip(_PATHS, zip(*path, strict=True), strict=True):
                 setattr(self, name, in_dtype(np.stack(found), dtype))
+
+    def _constant(self, objective: LinearObjective, budget: Budget) -> Chosen | None:
+        """The constant model where noise dominates and the user left all to rules."""
+        is_asked = isinstance(self.preconditioning, Preconditioning)
+        if is_asked or not budget.is_finite:
+            return None
+        named = named_solver(self.solver, self.solver_params)
+        signal = self._signal_of(objective, budget)
+        return constant_if_dominated(named, objective, budget, signal)
 
     def _preconditioned(
         self, X: Any, objective: LinearObjective, budget: Budget

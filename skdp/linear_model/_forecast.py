@@ -13,7 +13,8 @@ from skdp.losses import LogisticLoss, Loss
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget, calibrate
 from skdp.privacy._adjacency import Adjacency
-from skdp.solvers import named_solver
+from skdp.solvers import Chosen, named_solver
+from skdp.solvers._constant import constant_model
 from skdp.solvers._named import Named
 from skdp.solvers._registry import planned_solver
 
@@ -105,11 +106,22 @@ def forecast(
     return forecast_of(objective, budget, named, signal)
 
 
+def constant_if_dominated(
+    named: Named | None, objective: LinearObjective, budget: Budget, signal: Signal
+) -> Chosen | None:
+    """The constant model where noise dominates and nobody named a solver; or None."""
+    is_open = named is None and objective.fit_intercept and objective.n_nonzero is None
+    if is_open and signal.noise_dominates:
+        return constant_model(objective, budget)
+    return None
+
+
 def forecast_of(
     objective: LinearObjective, budget: Budget, named: Named | None, signal: Signal
 ) -> Forecast:
     """What a fit would use, and its noise against its signal; nothing is spent."""
-    chosen = planned_solver(named, objective, budget)
+    chosen = constant_if_dominated(named, objective, budget, signal)
+    chosen = chosen or planned_solver(named, objective, budget)
     event = partial(chosen.solver.plan(objective).event, relation=objective.adjacency)
     noise_multiplier = calibrate(event, budget)
     return Forecast(

@@ -44,6 +44,7 @@ from skdp.solvers._boxed import boxed, farthest_weight
 from skdp.solvers._chosen_law import ChosenLaw
 from skdp.solvers._noise_division import bound_weights, nesterov_momentum, noise_levels
 from skdp.solvers._progress import Progress
+from skdp.solvers._steps import restarted
 
 
 class Schedule(NamedTuple):
@@ -253,6 +254,8 @@ class AcceleratedGD(ChosenLaw):
             mean = released / self.batch_size + objective.alpha * query.weights
             moved = boxed(ahead - steps.step_sizes[t] * mean, farthest)
             velocity, weights = moved - weights, moved
+            if objective.fit_intercept:
+                velocity = restarted(velocity, mean)
             if self.keeps_path:
                 path.append(weights)
             progress.step(t + 1, len(steps.stages))
