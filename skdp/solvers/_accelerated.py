@@ -103,8 +103,8 @@ class AcceleratedGD(ChosenLaw):
         "batch_size": partial(check_count, high=2**31),
         "keeps_path": check_bool,
     }
-    # Whether the intercept's velocity starts anew where it leads uphill; methods that
-    # are kept for replication follow their papers.
+    # Whether the intercept's velocity starts anew where it leads uphill; the heavy
+    # ball follows its papers.
     restarts_intercept: ClassVar[bool] = True
     looks_ahead: ClassVar[bool] = True  # whether gradients are taken at the look-ahead
     # Times 1 / sqrt(step_size * mu) steps in which momentum covers a flow time 1 / mu.

@@ -71,7 +71,6 @@ class Multistage(AcceleratedGD):
 
     key: ClassVar[str] = "multistage"
     is_recommended: ClassVar[bool] = False
-    restarts_intercept: ClassVar[bool] = False
     checks: ClassVar[Checks] = {
         **AcceleratedGD.checks,
         "first_stage": partial(check_count, high=10**6),
