@@ -273,6 +273,7 @@ def reference(solver, source, objective):
         x, before = z - sizes[t] * mean, x.copy()
         # The intercept's velocity starts anew where it leads uphill.
         climbs = mean[-1] * (x - before)[-1] > 0
+        climbs &= solver.restarts_intercept
         before[-1] = np.where(climbs, x[-1], before[-1])
     return x
 
