@@ -59,6 +59,7 @@ class Case:
                 seed=self.seed,
                 absent=other.absent,
                 may_refuse=not one.is_source,
+                counts_passes=shape.unit == "record",
             )
         for side in pair.sides:
             side.close()
