@@ -23,9 +23,9 @@ from skdp.solvers._strength import units_left_out
 _DENSE, _SPARSE = 5.0, 3.0
 # Records over the deviation of the noise in a sum that one record changes by 1, over
 # the root of the number of features. On simulated tables of 2,000 records and 3 or 20
-# columns, models without signal lost 2 to 40 % more than the constant below 13; but 500
-# records of 30 columns had a skill of .38 at 11 (docs/how_to_choose.md). More makes more
-# models constant.
+# columns, models without signal lost 2 to 40 % more than the constant below 13; but
+# 500 records of 30 columns had a skill of .38 at 11 (docs/how_to_choose.md). More
+# makes more models constant.
 _LEAST_STRENGTH = 8.0
 
 
