@@ -8,6 +8,7 @@ from typing import Any
 
 from skdp._forecast import Forecast, Signal
 from skdp._validation import check_real
+from skdp.exceptions import Refused
 from skdp.linear_model._signal import signal_of
 from skdp.losses import LogisticLoss, Loss
 from skdp.objectives import LinearObjective
@@ -111,9 +112,12 @@ def constant_if_dominated(
 ) -> Chosen | None:
     """The constant model where noise dominates and nobody named a solver; or None."""
     is_open = named is None and objective.fit_intercept and objective.n_nonzero is None
-    if is_open and signal.noise_dominates:
+    if not (is_open and signal.noise_dominates):
+        return None
+    try:
         return constant_model(objective, budget)
-    return None
+    except Refused:  # the choice among all solvers says what can be done
+        return None
 
 
 def forecast_of(

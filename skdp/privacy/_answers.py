@@ -315,6 +315,11 @@ class Answers(ABC):
             f"L{bound.norm:g}. Use a law for it. Nothing was read."
         )
 
+    def _check_bound(self, query: Query, line: Line) -> None:
+        """Raise for a public reason before anything is read."""
+        if not isinstance(line.sample, Parts):  # whose answers have bounds of their own
+            self._bound(query, line)
+
     def _slack(self, query: Query, layout: Layout) -> float:
         """What floating point adds, at most in proportion to the number of records."""
         return self._grant.crowding * query.slack(layout)
@@ -357,6 +362,7 @@ class LocalAnswers(Answers):
 
     def ask(self, query: Query, line: int = 0) -> Released:
         asked, law = self._of_noise(line)
+        self._check_bound(query, asked)
         # Counted before the read: an error on the way may have seen records.
         self._take(line)
         return answered(lambda: self._answer(query, asked, law))
@@ -389,6 +395,7 @@ class LocalAnswers(Answers):
 
     def choose(self, query: Query, k: int, line: int) -> IntArray:
         law = self._of_choices(line, query, k)
+        self._check_bound(query, self._line(line))
         self._take(line, k)
 
         def chosen() -> IntArray:
