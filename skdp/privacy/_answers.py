@@ -26,7 +26,7 @@ from skdp.privacy._adjacency import Relation, is_of_users
 from skdp.privacy._draws import DrawsOf
 from skdp.privacy._elsewhere import exact_answer
 from skdp.privacy._events import Event
-from skdp.privacy._laws import Choices, NoiseLaw
+from skdp.privacy._laws import Choices, NoiseLaw, PureChoices
 from skdp.privacy._noise import NoiseSource
 from skdp.privacy._part_sums import PartSums
 from skdp.privacy._plan import (
@@ -282,6 +282,8 @@ class Answers(ABC):
         if not isinstance(law, Choices):
             raise TypeError("Only a line of choices can be chosen from. Use ask().")
         check_count("k", k, high=math.prod(query.shape))
+        if isinstance(law, PureChoices) and k != 1:
+            raise ValueError(f"A pure selection must be of 1 candidate. Got {k}.")
         return law
 
     def _take(self, line: int, times: int = 1) -> None:
