@@ -42,6 +42,7 @@ from skdp.io._part import FrameRows
 from skdp.privacy import _answers
 from tests.federated.owned import divided
 from tests.io.places import COLUMNS, FEATURES, in_files, numbers
+from tests.wide import covering
 
 SECRET = "4242.4242"
 
@@ -299,10 +300,8 @@ def check_ends(name, run, trap, tmp_path):
 
 @pytest.mark.parametrize(
     "name",
-    [
-        pytest.param(name, marks=pytest.mark.wide if name in SLOW else ())
-        for name in IN_MEMORY
-    ],
+    # Each quick family, and one of the slow ones.
+    covering(IN_MEMORY, key=lambda name: ("slow" if name in SLOW else name,)),
 )
 def test_one_end_in_memory(name, trap, tmp_path):
     check_ends(name, IN_MEMORY[name], trap, tmp_path)
