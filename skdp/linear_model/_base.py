@@ -420,11 +420,11 @@ class DPEstimator(TakesSources, PrivateEstimator):
     def _constant(self, objective: LinearObjective, budget: Budget) -> Chosen | None:
         """The constant model where noise dominates and the user left all to rules."""
         is_asked = isinstance(self.preconditioning, Preconditioning)
-        if is_asked or not budget.is_finite:
+        is_named = self.solver != "auto" or bool(self.solver_params)
+        if is_asked or is_named or not budget.is_finite:
             return None
-        named = named_solver(self.solver, self.solver_params)
         signal = self._signal_of(objective, budget)
-        return constant_if_dominated(named, objective, budget, signal)
+        return constant_if_dominated(None, objective, budget, signal)
 
     def _preconditioned(
         self, X: Any, objective: LinearObjective, budget: Budget

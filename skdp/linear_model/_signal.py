@@ -15,18 +15,10 @@ from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.privacy._laws import LAWS, deviation_once
 from skdp.queries._gradient_sum import sensitivity_for_rules
-from skdp.solvers._strength import units_left_out
 
 # Ratios from which on noise leaves a constant model (benchmarks/dominating_noise.py).
-# Between 5 and 10 models had 2 to 4 % of the gain of those without privacy. Which
-# features are found is decided sooner than what their coefficients are.
-_DENSE, _SPARSE = 5.0, 3.0
-# Records over the deviation of the noise in a sum that one record changes by 1, over
-# the root of the number of features. On simulated tables of 2,000 records and 3 or 20
-# columns, models without signal lost 2 to 40 % more than the constant below 13; but
-# 500 records of 30 columns had a skill of .38 at 11 (docs/how_to_choose.md). More
-# makes more models constant.
-_LEAST_STRENGTH = 8.0
+# Which features are found is decided sooner than what their coefficients are.
+_DENSE, _SPARSE = 10.0, 3.0
 
 
 def signal_of(objective: LinearObjective, budget: Budget) -> Signal:
@@ -45,15 +37,11 @@ def _dense(objective: LinearObjective, budget: Budget) -> Signal:
     deviation = deviation_once(law, budget, size)
     curvature = _curvature(loss) * data_norm**2 / objective.n_features
     noise = _sensitivity(objective) * deviation / (objective.n_samples * curvature)
-    scale = loss.raw_unit / data_norm
-    strength = units_left_out(objective.n_telling, objective.adjacency) / deviation
-    least = _LEAST_STRENGTH * math.sqrt(objective.n_features)
     return Signal(
         coefficient_noise=noise,
-        coefficient_scale=scale,
+        coefficient_scale=loss.raw_unit / data_norm,
         n_records=objective.n_samples,
-        # Noise over scale falls as strength rises: at the least strength it is this.
-        constant_from=min(_DENSE, noise / scale * strength / least),
+        constant_from=_DENSE,
     )
 
 

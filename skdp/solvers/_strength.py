@@ -33,12 +33,7 @@ def strength_of(n_samples: float, budget: Budget, adjacency: str) -> float:
     if not budget.is_finite:
         return math.inf
     mu = gaussian_mu(budget.epsilon, budget.delta or TYPICAL_DELTA)
-    return units_left_out(n_samples, adjacency) * mu
-
-
-def units_left_out(n_samples: float, adjacency: str) -> float:
-    """The number of records, in units of records that are left out."""
-    return n_samples * (0.5 if adjacency in _EXCHANGES else 1.0)
+    return n_samples * mu * (0.5 if adjacency in _EXCHANGES else 1.0)
 
 
 def is_worth_asking(strength: float) -> bool:
