@@ -42,7 +42,7 @@ def table(n):
 @pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
 def test_where_noise_dominates_all_records_are_predicted_alike(model, adjacency):
-    X, y = table(500)
+    X, y = table(40)
     model = model.set_params(adjacency=adjacency)
     with pytest.warns(NoiseDominatesWarning, match="noise dominates"):
         model.fit(X, y)
@@ -71,9 +71,9 @@ def test_forecast_names_the_solver_of_the_constant():
 
 
 def test_the_base_rate_is_found():
-    # n mu is 20 in 100 columns: the deviation of a share is 0.05, and the bound is 6
+    # n mu is 20 in 400 columns: the deviation of a share is 0.05, and the bound is 6
     # of these.
-    X = np.zeros((20_000, 100))
+    X = np.zeros((20_000, 400))
     y = np.arange(20_000) % 10 == 0
     model = DPLogisticRegression(
         0.01, classes=[False, True], adjacency="zero_out", random_state=0
