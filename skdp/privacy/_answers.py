@@ -436,7 +436,7 @@ class LocalAnswers(Answers):
                 if hear is not None:
                     hear(released)
         # All that was declared has been answered: the records are left.
-        reading.close()
+        answered(reading.close)
         return released
 
     def _check_shares(self, algorithm: Inside) -> None:

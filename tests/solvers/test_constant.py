@@ -87,7 +87,7 @@ def test_the_base_rate_is_found():
 @pytest.mark.filterwarnings("ignore::skdp.exceptions.NoiseDominatesWarning")
 def test_the_constant_costs_what_is_charged(adjacency):
     X, y = table(20)
-    model = DPLogisticRegression(1.0, **CLASSES, adjacency=adjacency)
+    model = DPLogisticRegression(0.05, **CLASSES, adjacency=adjacency)
     result = audit_estimator(model, X, y, access="transcript")
     assert result.passed
     assert all(found <= paid * 1.001 for found, paid in result.parts.values())
@@ -99,7 +99,7 @@ def test_a_constant_whose_bound_forgets_the_second_record_is_refuted(monkeypatch
     monkeypatch.setattr(Bound, "under", lambda self, relation: honest(self, "zero_out"))
     X, y = table(20)
     result = audit_estimator(
-        DPLogisticRegression(1.0, **CLASSES), X, y, access="transcript"
+        DPLogisticRegression(0.05, **CLASSES), X, y, access="transcript"
     )
     assert not result.passed
 
