@@ -110,7 +110,7 @@ def test_numbers_are_clipped_to_the_bounds_of_the_target():
 
 
 def test_several_classes_are_scored():
-    line = measured(Job("digits", "zero_out", 40.0, "linear", 0, "settle", 300))
+    line = measured(Job("digits", "zero_out", 4.0, "linear", 0, "settle", 300))
     assert line["n_train"] == 300
     assert line["delta"] == pytest.approx(300**-2)
     assert 0.5 < line["auc"] <= 1
