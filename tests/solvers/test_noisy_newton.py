@@ -301,7 +301,7 @@ def limits(count):
     return np.array(ends) / count
 
 
-LABELS = "logistic", (4000, 1), 0.5, "replace_one"
+LABELS = "logistic", (6000, 1), 0.5, "replace_one"
 UNEQUAL = "unequal", (2000, 2), 4.0, "zero_out"
 
 
