@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar, Protocol
 
+import numpy as np
+
 from skdp._forecast import Signal
 from skdp._quiet import warn
 from skdp._stored import StoredEstimator
@@ -135,10 +137,15 @@ class PrivateEstimator(StoredEstimator):
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
-        """Undo every change to the estimator if the fit inside fails."""
+        """Undo every change to the estimator if the fit inside fails.
+
+        Whether NumPy warns or raises at an overflow follows from the records, and is
+        up to the user's settings: within a fit it does neither.
+        """
         before = dict(vars(self))
         try:
-            yield
+            with np.errstate(all="ignore"):
+                yield
         except BaseException:
             self.__dict__.clear()
             self.__dict__.update(before)

@@ -36,8 +36,9 @@ class Signal:
         What is counted.
     little_to, constant_from : float
         Noise over scale up to which models were close to those without privacy, and
-        from which on they were hardly better than a constant one: 0.3 and 10, of sparse
-        models 0.3 and 3, of factorisations 0.02 and 1.5, of boosted trees 0.01 and 1
+        from which on they were hardly better than a constant one: 0.3 and 10, for
+        delta = 0 0.3 and 4, of sparse models 0.3 and 3, of factorisations 0.02 and
+        1.5, of boosted trees 0.01 and 1
         (``docs/how_to_choose.md``, ``benchmarks/dominating_noise.py``).
     """
 
@@ -66,10 +67,10 @@ class Signal:
     @property
     def verdict(self) -> str:
         """What to expect of a fit, in words."""
-        if self.noise_to_signal <= self.little_to:
-            return "expect a model close to the one without privacy"
         if self.noise_dominates:
             return "expect hardly more than a constant model"
+        if self.noise_to_signal <= self.little_to:
+            return "expect a model close to the one without privacy"
         return "expect a model that is worse for its privacy, but useful"
 
     def _records_for(self, ratio: float) -> int:

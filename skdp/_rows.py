@@ -44,8 +44,9 @@ def _within(bound: float, dtype: Any) -> Any:
 
 def row_norms(X: Any) -> FloatArray:
     """L2 norms of the rows; inf where a square overflows. CSR must be canonical."""
-    if hasattr(X, "norms"):  # centred rows know theirs
-        return np.asarray(X.norms)
+    norms = getattr(X, "norms", None)  # of centred rows, which compute them once asked
+    if norms is not None:
+        return np.asarray(norms)
     if issparse(X):
         squares = with_entries(X, np.square(X.data, dtype=np.float64))
         return np.sqrt(np.asarray(squares.sum(axis=1), dtype=np.float64).ravel())

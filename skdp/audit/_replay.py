@@ -444,9 +444,10 @@ def verdict(first: Sequence[Asked], second: Sequence[Asked], event: Event) -> Ve
     found: dict[tuple[int, ...], float] = {}
     shares: dict[tuple[int, ...], Share] = {}
     times: dict[tuple[int, ...], int] = {}
-    worst = 0.0
+    worst, costs = 0.0, []
     for a, b in zip(first, second, strict=True):
         place, cost = a.share.place, told_apart(a, b)
+        costs.append((a.share, cost))
         worst = max(worst, _ratio(a.share, cost, a.times * a.share.cost))
         found[place] = found.get(place, 0.0) + cost
         times[place] = times.get(place, 0) + a.times
@@ -457,23 +458,16 @@ def verdict(first: Sequence[Asked], second: Sequence[Asked], event: Event) -> Ve
         place: _ratio(share, found[place], share.whole)
         for place, share in shares.items()
     }
-    return Verdict(lines, worst, _total(found, shares, event))
+    # Epsilons add up if all laws are pure.
+    if event.mu_squared == 0 and event.pure_epsilon > 0 and _is_pure(event):
+        return Verdict(lines, worst, sum(found.values()) / event.pure_epsilon)
+    # Of each answer by itself: several picks of a line add up in squares of mu.
+    squares = sum(share.as_mu_squared(cost) for share, cost in costs)
+    return Verdict(lines, worst, math.sqrt(squares / event.gdp_mu_squared))
 
 
 def _ratio(share: Share, found: float, charged: float) -> float:
     return math.sqrt(found / charged) if share.is_squared else found / charged
-
-
-def _total(
-    found: dict[tuple[int, ...], float],
-    shares: dict[tuple[int, ...], Share],
-    event: Event,
-) -> float:
-    """Sum of epsilons if all laws are pure; of squares of mu if not."""
-    if event.mu_squared == 0 and event.pure_epsilon > 0 and _is_pure(event):
-        return sum(found.values()) / event.pure_epsilon
-    squares = sum(shares[p].as_mu_squared(cost) for p, cost in found.items())
-    return math.sqrt(squares / event.gdp_mu_squared)
 
 
 def _is_pure(event: Event) -> bool:

@@ -325,7 +325,9 @@ class Part:
                 content = request.content(self, sent)
                 if self.rows.state() != before:
                     return None
-            except Exception:  # whatever it is, it might quote a value
+            except (KeyboardInterrupt, SystemExit):
+                raise
+            except BaseException:  # whatever it is, it might quote a value
                 return None
         size = self.rows.n_rows, self.rows.n_pieces
         return Answer(self.number, question, *size, before, content)

@@ -93,9 +93,21 @@ def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
 def _is_fine(node: dict[str, Any], columns: Collection[str]) -> bool:
     if node["class"] == "FUNCTION":
         is_bare = not node.get("schema") and not node.get("catalog")
-        return is_bare and str(node.get("function_name", "")).lower() in FUNCTIONS
+        name = str(node.get("function_name", "")).lower()
+        is_bounded = name != "replace" or not _grows(node)
+        return is_bare and is_bounded and name in FUNCTIONS
     if node["class"] == "COLUMN_REF":
         # A word that is no column may be a function without parentheses.
         names = node.get("column_names", [])
         return len(names) == 1 and str(names[0]).lower() in columns
     return node["class"] in _ALLOWED
+
+
+def _grows(replacing: dict[str, Any]) -> bool:
+    """Whether `replace` takes anything but constants beside a cell.
+
+    A cell in the place of parts of another makes a text as long as the product of both:
+    one record's could use up the memory of the database.
+    """
+    given = [own.get("expression", {}) for own in replacing.get("arguments", [])]
+    return [own.get("class") for own in given[1:]] != ["CONSTANT"] * 2

@@ -110,7 +110,9 @@ class Session:
             if not is_checked:
                 self.snapshot.check()
             yield
-        except Exception:
+        except GeneratorExit:  # whoever reads wants no more
+            raise
+        except BaseException:
             self._is_broken = True
             raise
 

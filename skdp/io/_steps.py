@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse, vstack
 from sklearn.utils import get_tags
 
-from skdp._quiet import no_warnings
+from skdp._quiet import silence
 from skdp._rows import rows_at, rows_in_places
 
 
@@ -65,10 +65,12 @@ def applied(
         Put in the place of all of them if all are refused.
     """
     every = np.arange(len(is_present))
-    with no_warnings():
+    with silence():
         try:
             return change(rows_at(rows, every)), is_present
-        except Exception:  # of which row it is shows one by one
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # steps raise more than exceptions
             is_fine = np.array([_passes(change, rows, int(i)) for i in every])
             if not is_fine.any():
                 return _stacked([shown] * every.size), np.zeros_like(is_present)
@@ -81,7 +83,9 @@ def applied(
 def _passes(change: Callable[[Any], Any], rows: Any, i: int) -> bool:
     try:
         change(rows_at(rows, np.array([i])))
-    except Exception:  # a row that is refused is a null record
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # a row that is refused is a null record
         return False
     return True
 

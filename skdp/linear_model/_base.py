@@ -21,7 +21,7 @@ from skdp._validation import check_data_norm, check_real
 from skdp.data import Centring, Source
 from skdp.io._rows import StreamRows, records
 from skdp.io._takes import TakesSources, fit_through
-from skdp.linear_model._forecast import forecast_of
+from skdp.linear_model._forecast import constant_if_dominated, forecast_of
 from skdp.linear_model._parts import (
     check_unchanged,
     n_parts_of,
@@ -273,7 +273,8 @@ class DPEstimator(TakesSources, PrivateEstimator):
             chosen = _centred(encoding, objective, budget)
         else:
             named = named_solver(self.solver, self.solver_params)
-            chosen = planned_solver(named, objective, budget)
+            chosen = self._constant(objective, budget)
+            chosen = chosen or planned_solver(named, objective, budget)
         return forecast_of(objective, budget, chosen, signal)
 
     def _signal(self, n_samples: int, rehearsed: Any) -> Signal:
@@ -333,6 +334,7 @@ class DPEstimator(TakesSources, PrivateEstimator):
             # Parts have an order, whatever that of their records, and users have none.
             objective = replace(objective, is_ordered=n_parts is not None)
         chosen = self._centred(X, objective, budget)
+        chosen = chosen or self._constant(objective, budget)
         if chosen is None:
             chosen = choose_solver(
                 self.solver,
@@ -342,7 +344,7 @@ class DPEstimator(TakesSources, PrivateEstimator):
                 has_ledger=self.ledger is not None,
             )
             X = X.encoded() if isinstance(X, _DECLARED) else X
-        else:
+        elif isinstance(X, _DECLARED):
             X = X.states
         solver = chosen.solver if chosen is not None else None
         name = type(self).__name__
@@ -428,6 +430,14 @@ class DPEstimator(TakesSources, PrivateEstimator):
         if path:
             for name, found in zip(_PATHS, zip(*path, strict=True), strict=True):
                 setattr(self, name, in_dtype(np.stack(found), dtype))
+
+    def _constant(self, objective: LinearObjective, budget: Budget) -> Chosen | None:
+        """The constant model where noise dominates and the user left all to rules."""
+        is_named = self.solver != "auto" or bool(self.solver_params)
+        if is_named or not budget.is_finite:
+            return None
+        signal = self._signal_of(objective, budget)
+        return constant_if_dominated(None, objective, budget, signal)
 
     def _centred(
         self, X: Any, objective: LinearObjective, budget: Budget

@@ -8,12 +8,15 @@ from typing import Any
 
 from skdp._forecast import Forecast, Signal
 from skdp._validation import check_real
+from skdp.exceptions import Refused
 from skdp.linear_model._signal import signal_of
 from skdp.losses import LogisticLoss, Loss
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget, calibrate
 from skdp.privacy._adjacency import Adjacency
 from skdp.solvers import Chosen, named_solver
+from skdp.solvers._constant import constant_model
+from skdp.solvers._named import Named
 from skdp.solvers._registry import planned_solver
 
 
@@ -100,8 +103,23 @@ def forecast(
         alpha=alpha,
         fit_intercept=fit_intercept,
     )
-    chosen = planned_solver(named_solver(solver, solver_params), objective, budget)
-    return forecast_of(objective, budget, chosen, signal_of(objective, budget))
+    named, signal = named_solver(solver, solver_params), signal_of(objective, budget)
+    chosen = constant_if_dominated(named, objective, budget, signal)
+    chosen = chosen or planned_solver(named, objective, budget)
+    return forecast_of(objective, budget, chosen, signal)
+
+
+def constant_if_dominated(
+    named: Named | None, objective: LinearObjective, budget: Budget, signal: Signal
+) -> Chosen | None:
+    """The constant model where noise dominates and nobody named a solver; or None."""
+    is_open = named is None and objective.fit_intercept and objective.n_nonzero is None
+    if not (is_open and signal.noise_dominates):
+        return None
+    try:
+        return constant_model(objective, budget)
+    except Refused:  # the choice among all solvers says what can be done
+        return None
 
 
 def forecast_of(

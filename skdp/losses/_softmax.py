@@ -31,8 +31,9 @@ class SoftmaxLoss:
     smoothness: ClassVar[float] = 0.5
     raw_unit: ClassVar[float] = 1.0
     flattening: ClassVar[float] = math.pi / 8
-    # About half of the residual norm that most records have at first, sqrt((K-1)/K).
-    noisy_clip: ClassVar[float] = 0.5
+    # A clip would cut residuals of rare labels and leave those of frequent ones whole,
+    # so that frequent labels would be predicted too often.
+    noisy_clip: ClassVar[float] = math.inf
     summands: ClassVar[int] = 1
     curvature_vanishes: ClassVar[bool] = False
     form: ClassVar[Form] = Form.SOFTMAX

@@ -30,9 +30,6 @@ class _Hits(PrivateScoring):
     def lowest(self) -> float:
         return 0.0
 
-    def worst_statistic(self, n_samples: int) -> FloatArray:
-        return np.zeros(self.size)
-
     def _quality(self, estimator: Any, X: Any, y: NDArray[Any]) -> FloatArray:
         predicted = column(estimator.predict(X), len(y))
         return np.broadcast_to(predicted == y, y.shape).astype(np.float64)

@@ -84,10 +84,11 @@ default="auto"
     ----------
     best_estimator_ : estimator
         Private output: fitted on all records ("composition"), or the selected fit. If
-        none could be fitted, a fixed model that learned nothing. Its private steps have
+        there was no trial, a fixed model that learned nothing. Its private steps have
         the search's ledger.
     has_model_ : bool
-        Private output: whether a model could be fitted.
+        Private output: whether a model was fitted. False only if the secret number of
+        trials of "random_stopping" was 0.
     best_params_ : dict
         Private output.
     best_index_ : int

@@ -175,11 +175,6 @@ class RocAuc(CellScoring):
     def n_cells(self) -> int:
         return len(self.thresholds) - 1
 
-    def worst_statistic(self, n_samples: int) -> FloatArray:
-        worst = np.zeros((2, self.n_cells))
-        worst[0, -1] = worst[1, 0] = n_samples / 2
-        return worst.ravel()
-
     def score(self, statistic: FloatArray, n_samples: int) -> float:
         return roc_auc(self.counts(statistic, n_samples))
 
@@ -221,9 +216,6 @@ class _OfLabels(CellScoring):
     @property
     def n_cells(self) -> int:
         return len(self.classes)
-
-    def worst_statistic(self, n_samples: int) -> FloatArray:
-        return np.zeros(self.size)
 
     def _failed_cell(self, label: IntArray) -> IntArray:
         return np.asarray((label + 1) % self.n_cells)

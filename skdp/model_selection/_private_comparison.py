@@ -62,9 +62,6 @@ class Disagreements(PrivateScoring):
         first, second = statistic
         return float(np.clip((first - second) / n_samples, -1.0, 1.0))
 
-    def worst_statistic(self, n_samples: int) -> FloatArray:
-        return np.array([0.0, float(n_samples)])
-
     def _quality(self, estimator: Any, X: Any, y: NDArray[Any]) -> FloatArray:
         # Of a source models may take the same rows in different forms.
         tables = X.tables if isinstance(X, RowsForEach) else [X] * len(estimator)

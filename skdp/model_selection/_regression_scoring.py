@@ -290,9 +290,6 @@ class R2(_Residuals):
             return self.lowest
         return float(np.clip(1 - 4 * residual / spread, self.lowest, 1.0))
 
-    def worst_statistic(self, n_samples: int) -> FloatArray:
-        return np.array([float(n_samples), 0.0, 0.0])
-
     def _quality(self, estimator: Any, X: Any, y: NDArray[Any]) -> FloatArray:
         return self._residuals(estimator, X, y) ** 2
 

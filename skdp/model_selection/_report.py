@@ -17,7 +17,7 @@ _NOT_COVERED = (
     "a choice between several searches that is made from what they showed, unless one "
     "ledger caps them all",
 )
-_NO_MODEL = "none could be fitted; a fixed one that learned nothing stands in for it"
+_NO_MODEL = "none was fitted; a fixed one that learned nothing stands in for it"
 _MOST_ROWS = 200
 _BAR = 20
 

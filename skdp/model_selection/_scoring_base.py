@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import get_scorer
 
 from skdp._floats import FloatArray
-from skdp._quiet import no_warnings
+from skdp._quiet import no_warnings, silence
 from skdp._rows import rows_at, rows_in_places
 from skdp.privacy._adjacency import Adjacency
 from skdp.queries._scores import QUANTUM
@@ -84,7 +84,7 @@ class PrivateScoring(ABC):
     @property
     @abstractmethod
     def lowest(self) -> float:
-        """The public minimum of the score: what a failed trial gets."""
+        """The public minimum of the score."""
 
     @property
     def highest(self) -> float:
@@ -105,10 +105,6 @@ class PrivateScoring(ABC):
         n_samples : int
             Public.
         """
-
-    @abstractmethod
-    def worst_statistic(self, n_samples: int) -> FloatArray:
-        """The statistic of a failure, of shape (size,): its score is `lowest`."""
 
     def contributions(
         self, estimator: Any, X: Any, y: Any, shares: FloatArray | None = None
@@ -175,9 +171,6 @@ class MeanLoss(PrivateScoring):
     def score(self, statistic: FloatArray, n_samples: int) -> float:
         return -self.lowest * float(np.clip(statistic[0] / n_samples, -1.0, 0.0))
 
-    def worst_statistic(self, n_samples: int) -> FloatArray:
-        return np.array([-float(n_samples)])
-
 
 def on_grid(values: FloatArray) -> FloatArray:
     """The nearest multiples of `QUANTUM`."""
@@ -222,8 +215,11 @@ def row_by_row(
         def ask(places: NDArray[np.int64], rows: slice = rows) -> FloatArray | None:
             try:
                 some = rows_in_places(rows_at(X, rows), places)
-                return quality(estimator, some, y[rows][places])
-            except Exception:
+                with silence():
+                    return quality(estimator, some, y[rows][places])
+            except KeyboardInterrupt:
+                raise
+            except BaseException:  # models raise more than exceptions
                 return None
 
         found[rows] = _of_block(ask, worst, counts[rows])

@@ -1,16 +1,16 @@
 """Fits and scores within a search, after its event is on the books.
 
 Whatever happens in here stays in here: an exception, a warning or a line of output
-could depend on the data, so a fit that fails is a failed trial with the public minimum
-as its score.
+could depend on the data. A fit that fails ends the search with the one error that every
+failed read ends with.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from sklearn.base import clone
@@ -18,9 +18,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.parallel import Parallel, delayed
 
 from skdp._floats import FloatArray, IntArray
-from skdp._quiet import no_warnings
+from skdp._quiet import silence
 from skdp.data import Elsewhere, elsewhere
-from skdp.exceptions import SourceError
 from skdp.io._scores import SourceScores
 from skdp.io._table_source import TableSource
 from skdp.model_selection._candidates import Prepared, is_private_step, steps_of
@@ -29,9 +28,12 @@ from skdp.model_selection._scoring_base import PrivateScoring
 from skdp.pipeline._walk import walk
 from skdp.privacy._adjacency import UNIT_OF, Relation
 from skdp.privacy._allowance import Allowance
+from skdp.privacy._answers import answered
 from skdp.privacy._draws import Draws
 from skdp.privacy._owners import is_rehearsing, owners_now
 from skdp.solvers._progress import Progress
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class Split:
 class Trial:
     """One fit that was scored.
 
-    The records know its score by `number`; `model` is None if it failed.
+    The records know its score by `number`.
     """
 
     number: int
@@ -148,20 +150,22 @@ class Job:
         progress = Progress("search", say and self.verbose)
         run = _Told(progress, len(prepared), self.n_jobs)
         seeds = self._seeds(len(prepared))
-        with no_warnings():
-            done = run(
+        # A worker that dies, or the traceback of one, might tell of a record too.
+        done = _ended_in_one_way(
+            lambda: run(
                 delayed(_trial)(
                     ready, *taken[id(split)], seed, self.adjacency, self.scorer
                 )
                 for ready, split, seed in zip(prepared, splits, seeds, strict=True)
             )
+        )
         self._validated.extend(validation.X for _, validation in taken.values())
         first = len(self._exact)
         self._exact.extend(statistic for _, statistic in done)
         return [Trial(first + i, model) for i, (model, _) in enumerate(done)]
 
     def fit(self, ready: Prepared, rows: IntArray | None = None) -> Any:
-        """One model fitted on some rows or on all, or None if it failed."""
+        """One model fitted on some rows or on all."""
         records = self.records if rows is None else self.records.at(rows)
         return _fitted(ready, records, self._seeds(1)[0], self.adjacency)
 
@@ -187,6 +191,11 @@ def _is_shared(X: Any) -> bool:
     return isinstance(X, TableSource) and X.is_shared
 
 
+def _ended_in_one_way(work: Callable[[], T]) -> T:
+    """The result of work on records; a rehearsal reads none and may fail as it is."""
+    return work() if is_rehearsing() else answered(work)
+
+
 def _trial(
     ready: Prepared,
     train: Records,
@@ -196,8 +205,6 @@ def _trial(
     scorer: PrivateScoring,
 ) -> tuple[Any, FloatArray]:
     model = _fitted(ready, train, seed, adjacency)
-    if model is None:
-        return None, scorer.worst_statistic(validation.n_samples)
     if _is_shared(validation.X):
         return model, np.empty(0)
     return model, validation.scored().statistic(scorer, model)
@@ -206,7 +213,7 @@ def _trial(
 def _fitted(
     ready: Prepared, records: Records, seed: int | None, adjacency: Relation
 ) -> Any:
-    """A fitted clone that committed no more than its allowance, or None.
+    """A fitted clone that committed no more than its allowance.
 
     Steps lose their allowance: it stays in the process of its trial.
     """
@@ -216,15 +223,12 @@ def _fitted(
     model = clone(ready.estimator)
     for step in steps_of(model):
         step.set_params(ledger=allowance, random_state=seed)
-    try:
-        with no_warnings():
+
+    def fit() -> None:
+        with silence():
             records.fitted(model)
-    except SourceError:  # a model that is missing would tell of a record
-        raise
-    except Exception:  # whatever a step raises on these rows is private
-        if is_rehearsing():  # of rows that nobody has read
-            raise
-        return None
+
+    _ended_in_one_way(fit)
     for step in (*steps_of(model), *(leaf.step for leaf in walk(model))):
         if is_private_step(step):
             step.set_params(ledger=None)

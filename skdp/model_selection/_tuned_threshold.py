@@ -88,7 +88,7 @@ class DPTunedThresholdClassifier(EvaluatedClassifier):
     estimator_ : estimator
         The fitted model. Private output.
     has_model_ : bool
-        False if the fit failed, and a fixed model stands in for it. Private output.
+        True: a fit that fails raises `SourceError`. Public.
     classes_ : ndarray of shape (2,)
         The second is the positive one. Public.
     privacy_ : PrivacyRecord

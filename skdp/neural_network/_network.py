@@ -27,6 +27,7 @@ from skdp._validation import (
 from skdp.io._rows import records
 from skdp.io._takes import TakesSources
 from skdp.linear_model._base import n_units
+from skdp.linear_model._forecast import constant_if_dominated
 from skdp.linear_model._rows import (
     DeclaredRows,
     DeclaredStream,
@@ -35,7 +36,9 @@ from skdp.linear_model._rows import (
 )
 from skdp.linear_model._signal import signal_of
 from skdp.losses import Loss
+from skdp.neural_network._constant import ConstantNetwork
 from skdp.neural_network._convolved import convolved_raw
+from skdp.neural_network._descent import NetworkDescent
 from skdp.neural_network._registry import NamedDescent, named_descent
 from skdp.neural_network._rules import INPUT_NORM
 from skdp.neural_network._train import Trained, train
@@ -209,14 +212,14 @@ class PrivateNetwork(TakesSources, PrivateEstimator):
         check_real("epsilon", budget.epsilon, low=1e-6, high=1e8)
         loss, named = self._expected_loss(), self._named()
         objective = self._objective(loss, n_samples, n_features, budget)
-        solver = named.kind.planned(named.given, objective, budget)
+        solver, reason = self._planned(named, objective, budget)
         event = partial(solver.plan(objective).event, relation=objective.adjacency)
         return Forecast(
             epsilon=budget.epsilon,
             delta=budget.delta,
             adjacency=objective.adjacency,
             solver=solver.key,
-            why_solver=named.reason,
+            why_solver=reason,
             solver_params=solver.params,
             noise_multiplier=calibrate(event, budget),
             **vars(self._signal_of(objective, budget)),
@@ -231,18 +234,34 @@ class PrivateNetwork(TakesSources, PrivateEstimator):
 
     def _signal_of(self, objective: NetworkObjective, budget: Budget) -> Signal:
         """That of a linear model, for a finite epsilon."""
+        return signal_of(self._linear(objective), budget)
+
+    def _planned(
+        self, named: NamedDescent, objective: NetworkObjective, budget: Budget
+    ) -> tuple[NetworkDescent | ConstantNetwork, str]:
+        """The solver and why; a constant where noise dominates and none was named."""
+        solver = named.kind.planned(named.given, objective, budget)
+        if self.solver == "auto" and budget.is_finite:
+            linear = self._linear(objective)
+            signal = signal_of(linear, budget)
+            constant = constant_if_dominated(None, linear, budget, signal)
+            if constant is not None:
+                return ConstantNetwork(constant.solver, linear), constant.reason
+        return solver, named.reason
+
+    def _linear(self, objective: NetworkObjective) -> LinearObjective:
+        """The problem of a linear model of the same rows."""
         n_features = objective.n_features
         if hasattr(self, "encoder_"):
             # A curve is as fine as noise lets it be: at worst it is a line.
             n_features = self.encoder_._encoding.n_lines
-        linear = LinearObjective(
+        return LinearObjective(
             loss=objective.loss,
             n_samples=objective.n_samples,
             n_features=n_features,
             data_norm=objective.data_norm,
             adjacency=objective.adjacency,
         )
-        return signal_of(linear, budget)
 
     def _warn_of_noise(
         self, objective: NetworkObjective, budget: Budget
@@ -268,7 +287,7 @@ class PrivateNetwork(TakesSources, PrivateEstimator):
         named, dtype = self._named(), X.dtype
         n_samples, n_features = n_units(X, users), X.shape[1]
         objective = self._objective(loss, n_samples, n_features, budget)
-        solver = named.kind.planned(named.given, objective, budget)
+        solver, reason = self._planned(named, objective, budget)
         X = X.encoded() if isinstance(X, _DECLARED) else X
         name, door = type(self).__name__, self._door(budget)
         notes = self._warn_of_public_facts(budget, n_samples, door)
@@ -289,7 +308,7 @@ class PrivateNetwork(TakesSources, PrivateEstimator):
             mechanism=solver.mechanism,
             solver=solver.key,
             solver_params=solver.params,
-            why_solver=named.reason,
+            why_solver=reason,
             sensitivity=solver.sensitivity(objective),
             noise_scale=trained.solution.noise_scale,
             n_samples=n_samples,

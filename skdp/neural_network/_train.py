@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skdp.data import Source
+from skdp.neural_network._constant import ConstantNetwork
 from skdp.neural_network._descent import NetworkDescent
 from skdp.objectives import NetworkObjective
 from skdp.privacy._answers import Answers
@@ -34,7 +35,7 @@ class Trained:
 
 
 def train(
-    solver: NetworkDescent,
+    solver: NetworkDescent | ConstantNetwork,
     source: Source,
     objective: NetworkObjective,
     door: Door,
@@ -47,7 +48,7 @@ def train(
 
     Parameters
     ----------
-    solver : NetworkDescent
+    solver : NetworkDescent or ConstantNetwork
     source : Source
         Private. Nothing is read from it before the commit.
     objective : NetworkObjective

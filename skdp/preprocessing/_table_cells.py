@@ -79,7 +79,7 @@ def read_cells(column: Any, declared: Declaration, name: str) -> Cells:
     -------
     Cells
         Of the declared kind: numbers are floats or integers, strings and truth values
-        objects, dates datetime64 in microseconds, clipped as declared.
+        objects, dates datetime64 in microseconds, within the calendar.
 
     Raises
     ------
@@ -124,8 +124,9 @@ def _of_pandas(column: pd.Series) -> Cells:
         found = _of_array(numbers if numbers.dtype != object else _floats(numbers))
         return Cells(found.kind, found.values, found.is_missing | is_missing)
     is_arrow = isinstance(dtype, pd.ArrowDtype)
-    if is_arrow and str(dtype).startswith("date"):  # days, which it shows as objects
-        return Cells("object", column.to_numpy(dtype=object), is_missing)
+    if is_arrow and str(dtype).startswith("date"):
+        # Not through Python's dates, whose calendar is shorter than 32 bits of days.
+        return Cells("date", _dates(column), is_missing)
     if pd.api.types.is_datetime64_any_dtype(dtype):
         zone = getattr(dtype, "tz", None) or _arrow_zone(dtype)
         return Cells("zoned" if zone else "date", _dates(column), is_missing)
@@ -140,8 +141,11 @@ def _dates(column: pd.Series) -> np.ndarray:
     """Dates of pandas in their unit; what is missing is NaT, or any date."""
     unit = getattr(column.dtype, "unit", None)  # pandas' own, with a time zone
     if unit is None:
-        unit = column.dtype.pyarrow_dtype.unit
-        counts = column.astype("int64[pyarrow]").fillna(0).to_numpy(dtype=np.int64)
+        arrow = column.dtype.pyarrow_dtype
+        width = arrow.bit_width
+        unit = getattr(arrow, "unit", "D" if width == 32 else "ms")  # of date64
+        whole = column.astype(f"int{width}[pyarrow]").fillna(0)
+        counts = whole.to_numpy(dtype=np.int64)
     else:
         counts = column.astype(np.int64).to_numpy()
     return np.asarray(counts.astype(f"datetime64[{unit}]"))
@@ -217,8 +221,13 @@ def _plain(cells: Cells, declared: Declaration) -> np.ndarray:
 
 
 def _points(cells: Cells, declared: Dates) -> np.ndarray:
-    """Points in time in microseconds, clipped to the declared interval."""
+    """Points in time in microseconds, clipped to the calendar.
+
+    Parts of a date beyond the declared interval keep their meaning: July is July in
+    the year after the last declared one. Blocks clip the time itself as declared.
+    """
     ends = np.array([declared.first, declared.last], "datetime64[us]")
+    ends = np.array([min(ends[0], _CALENDAR[0]), max(ends[1], _CALENDAR[1])])
     if cells.values.dtype.kind == "M":
         return clipped_dates(cells.values, ends)
     points = np.full(len(cells.values), ends[0])
@@ -238,6 +247,8 @@ def _point(cell: Any) -> np.datetime64:
         return np.datetime64("NaT", "us")
 
 
+# Far from both ends of int64, so that no conversion between units overflows.
+_CALENDAR = np.array(["0001-01-01", "9999-12-31T23:59:59.999999"], "datetime64[us]")
 # How many of a unit finer than microseconds are one.
 _FINE_UNITS = {"ns": 10**3, "ps": 10**6, "fs": 10**9, "as": 10**12}
 _LARGEST = 2**63 - 1
@@ -260,12 +271,15 @@ def clipped_dates(dates: np.ndarray, ends: np.ndarray) -> np.ndarray:
     unit, count = np.datetime_data(dates.dtype)
     if unit == "generic":  # which holds nothing but NaT
         return np.full(len(dates), ends[0])
+    lowest = -_LARGEST
     if unit in _FINE_UNITS:
+        # NumPy rounds down by a subtraction, which would overflow at the lowest date.
+        lowest += _FINE_UNITS[unit]
         low, high = (int(end) * _FINE_UNITS[unit] // count for end in ends.astype(int))
     else:
         low, high = ends.astype(dates.dtype).astype(int).tolist()
     # One unit more than the last end, which the conversion to units cut off.
-    low, high = (min(max(end, -_LARGEST), _LARGEST) for end in (low, high + 1))
+    low, high = (min(max(end, lowest), _LARGEST) for end in (low, high + 1))
     within = np.clip(dates.astype(np.int64), low, high).astype(f"M8[{count}{unit}]")
     return np.asarray(np.clip(within.astype("datetime64[us]"), *ends))
 

@@ -26,7 +26,7 @@ from skdp.privacy._adjacency import Relation, is_of_users
 from skdp.privacy._draws import DrawsOf
 from skdp.privacy._elsewhere import exact_answer
 from skdp.privacy._events import Event
-from skdp.privacy._laws import Choices, NoiseLaw
+from skdp.privacy._laws import Choices, NoiseLaw, PureChoices
 from skdp.privacy._noise import NoiseSource
 from skdp.privacy._part_sums import PartSums
 from skdp.privacy._plan import (
@@ -112,6 +112,11 @@ def answered(ask: Callable[[], T]) -> T:
             pass
     # Outside of the handler, so that the first error is not carried along.
     raise SourceError(READ_FAILED)
+
+
+def seen_by(view: View | None, source: Any) -> Any:
+    """A source as a part of a plan sees it, whose view may read the records."""
+    return source if view is None else answered(lambda: view(source))
 
 
 class Answers(ABC):
@@ -277,6 +282,8 @@ class Answers(ABC):
         if not isinstance(law, Choices):
             raise TypeError("Only a line of choices can be chosen from. Use ask().")
         check_count("k", k, high=math.prod(query.shape))
+        if isinstance(law, PureChoices) and k != 1:
+            raise ValueError(f"A pure selection must be of 1 candidate. Got {k}.")
         return law
 
     def _take(self, line: int, times: int = 1) -> None:
@@ -309,6 +316,11 @@ class Answers(ABC):
             f"{line.law.name} noise needs a bound in L{line.law.norm}. Got one in "
             f"L{bound.norm:g}. Use a law for it. Nothing was read."
         )
+
+    def _check_bound(self, query: Query, line: Line) -> None:
+        """Raise for a public reason before anything is read."""
+        if not isinstance(line.sample, Parts):  # whose answers have bounds of their own
+            self._bound(query, line)
 
     def _slack(self, query: Query, layout: Layout) -> float:
         """What floating point adds, at most in proportion to the number of records."""
@@ -352,6 +364,7 @@ class LocalAnswers(Answers):
 
     def ask(self, query: Query, line: int = 0) -> Released:
         asked, law = self._of_noise(line)
+        self._check_bound(query, asked)
         # Counted before the read: an error on the way may have seen records.
         self._take(line)
         return answered(lambda: self._answer(query, asked, law))
@@ -384,6 +397,7 @@ class LocalAnswers(Answers):
 
     def choose(self, query: Query, k: int, line: int) -> IntArray:
         law = self._of_choices(line, query, k)
+        self._check_bound(query, self._line(line))
         self._take(line, k)
 
         def chosen() -> IntArray:
@@ -422,7 +436,7 @@ class LocalAnswers(Answers):
                 if hear is not None:
                     hear(released)
         # All that was declared has been answered: the records are left.
-        reading.close()
+        answered(reading.close)
         return released
 
     def _check_shares(self, algorithm: Inside) -> None:
@@ -451,7 +465,7 @@ class LocalAnswers(Answers):
         return line
 
     def _sub(self, plan: Plan, view: View | None, grant: Grant) -> Answers:
-        source = self._source if view is None else view(self._source)
+        source = seen_by(view, self._source)
         return LocalAnswers(plan, source, grant, self._noise)
 
     def _total(self, query: Query, line: Line) -> tuple[FloatArray, float]:

@@ -239,8 +239,6 @@ class PureChoices(Choices):
         sensitivity: float,
         multiplier: float,
     ) -> IntArray:
-        if k != 1:
-            raise ValueError(f"A pure selection must be of 1 candidate. Got {k}.")
         select = noise.permute_and_flip
         if self.mechanism == "exponential":
             select = noise.exponential_mechanism

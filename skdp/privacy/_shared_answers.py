@@ -21,6 +21,7 @@ from skdp.privacy._answers import (
     NoiseAlone,
     Released,
     answered,
+    seen_by,
 )
 from skdp.privacy._elsewhere import whole_of
 from skdp.privacy._laws import Gaussian, NoiseLaw
@@ -200,5 +201,5 @@ class SharedAnswers(_OfShares):
         return self._owners.added(_statement(query, scale), shares)
 
     def _sub(self, plan: Plan, view: Any, grant: Grant) -> Answers:
-        source = self._source if view is None else view(self._source)
+        source = seen_by(view, self._source)
         return SharedAnswers(plan, source, grant, self._owners, self._noise)

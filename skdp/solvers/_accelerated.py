@@ -44,6 +44,7 @@ from skdp.solvers._boxed import boxed, farthest_weight
 from skdp.solvers._chosen_law import ChosenLaw
 from skdp.solvers._noise_division import bound_weights, nesterov_momentum, noise_levels
 from skdp.solvers._progress import Progress
+from skdp.solvers._steps import restarted
 
 
 class Schedule(NamedTuple):
@@ -102,6 +103,9 @@ class AcceleratedGD(ChosenLaw):
         "batch_size": partial(check_count, high=2**31),
         "keeps_path": check_bool,
     }
+    # Whether the intercept's velocity starts anew where it leads uphill; the heavy
+    # ball follows its papers.
+    restarts_intercept: ClassVar[bool] = True
     looks_ahead: ClassVar[bool] = True  # whether gradients are taken at the look-ahead
     # Times 1 / sqrt(step_size * mu) steps in which momentum covers a flow time 1 / mu.
     relaxations: ClassVar[float] = 2.0
@@ -253,6 +257,8 @@ class AcceleratedGD(ChosenLaw):
             mean = released / self.batch_size + objective.alpha * query.weights
             moved = boxed(ahead - steps.step_sizes[t] * mean, farthest)
             velocity, weights = moved - weights, moved
+            if self.restarts_intercept and objective.fit_intercept:
+                velocity = restarted(velocity, mean)
             if self.keeps_path:
                 path.append(weights)
             progress.step(t + 1, len(steps.stages))

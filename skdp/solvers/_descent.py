@@ -95,4 +95,6 @@ class Descent(Solver):
     def walk(self, objective: LinearObjective, n_steps: int) -> Steps:
         """The steps, from weights of 0."""
         start, pace = np.zeros(objective.shape), self.pace(objective, n_steps)
-        return MomentumSteps(start, pace, self.momentum)
+        return MomentumSteps(
+            start, pace, self.momentum, restarts_intercept=objective.fit_intercept
+        )

@@ -77,6 +77,7 @@ class HeavyBall(AcceleratedGD):
     takes_nonconvex: ClassVar[bool] = True
     takes_users: ClassVar[bool] = True
     is_recommended: ClassVar[bool] = False
+    restarts_intercept: ClassVar[bool] = False
     looks_ahead: ClassVar[bool] = False
     relaxations: ClassVar[float] = math.sqrt(RELAXATIONS)
 

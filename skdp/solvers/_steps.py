@@ -136,6 +136,29 @@ class Steps(ABC):
         return self._tail_sum / self._pace.tail_steps
 
 
+def restarted(velocity: FloatArray, gradient: FloatArray) -> FloatArray:
+    """The velocity with the intercept's set to 0 where it leads uphill.
+
+    Where labels are rare the loss hardly bends beside the intercept of the base rate,
+    so that momentum would carry the intercept far beyond it and leave it there. Both
+    arguments are released, so the restart is post-processing.
+
+    Parameters
+    ----------
+    velocity, gradient : ndarray of shape (n_columns, n_outputs)
+        The last row is the intercept's.
+
+    References
+    ----------
+    .. [1] O'Donoghue and Candes (2015). Adaptive restart for accelerated gradient
+       schemes. Foundations of Computational Mathematics 15.
+       https://arxiv.org/abs/1204.3982 (the gradient scheme)
+    """
+    kept = velocity.copy()
+    kept[-1] = np.where(gradient[-1] * velocity[-1] > 0, 0.0, velocity[-1])
+    return kept
+
+
 class MomentumSteps(Steps):
     """Heavy-ball steps.
 
@@ -144,14 +167,28 @@ class MomentumSteps(Steps):
     start : ndarray
     pace : Pace
     momentum : float in [0, 1)
+    restarts_intercept : bool, default=False
+        Whether the last row of the weights is an intercept's, whose velocity starts
+        anew where it leads uphill (`restarted`).
     """
 
-    def __init__(self, start: FloatArray, pace: Pace, momentum: float) -> None:
+    def __init__(
+        self,
+        start: FloatArray,
+        pace: Pace,
+        momentum: float,
+        *,
+        restarts_intercept: bool = False,
+    ) -> None:
         super().__init__(start, pace)
         self._momentum, self._velocity = momentum, np.zeros_like(start)
+        self._restarts_intercept = restarts_intercept
 
     def _moved(self, gradient: FloatArray, step_size: float) -> FloatArray:
-        velocity = self._momentum * self._velocity - step_size * gradient
+        velocity = self._velocity
+        if self._restarts_intercept:
+            velocity = restarted(velocity, gradient)
+        velocity = self._momentum * velocity - step_size * gradient
         self._velocity = boxed(velocity, self._pace.farthest)
         return velocity
 

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import warnings
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 
 from skdp import (
     DeclaredOneHotEncoder,
+    DPGradientBoostingClassifier,
     DPLinearRegression,
     DPLogisticRegression,
     DPMatrixFactorization,
+    DPPoissonRegressor,
     DPStandardScaler,
+    TableEncoder,
     _input,
+    describe,
 )
+from skdp._base import PrivateEstimator
+from skdp.columns import Range
 from skdp.decomposition._ids import found_ids
 
 SECRET = "ann has 3 cats"
@@ -104,3 +113,39 @@ def test_words_that_are_passed_on_are_caught():
         some(lambda: float(Hostile(KeyError)), "no number")
     with pytest.raises(ValueError, match="no number"):
         _input.without_data(lambda: float(Hostile(KeyError)), "no number")
+
+
+# --------------------------------------------------- numbers that NumPy may complain of
+
+EXTREME = np.resize([1e308, -1e308, 5e-324, -5e-324, 1e-300, 0.0, 1.0, -0.0], (40, 3))
+WIDE = [Range(-1e308, 1e308), Range(1e-300, 1e300, log=True), (-2, 2)]
+LABELS = np.arange(40) % 2
+COMPLAINTS = {
+    "linear": lambda: DPLogisticRegression(classes=[0, 1]).fit(EXTREME, LABELS),
+    "columns": lambda: DPLogisticRegression(classes=[0, 1], columns=WIDE).fit(
+        EXTREME, LABELS
+    ),
+    "poisson": lambda: DPPoissonRegressor(target_bounds=(0, 9)).fit(
+        EXTREME, np.abs(EXTREME[:, 0])
+    ),
+    "boosted": lambda: DPGradientBoostingClassifier(
+        classes=[0, 1], columns=WIDE, n_estimators=2
+    ).fit(EXTREME, LABELS),
+    "encoder": lambda: TableEncoder(WIDE).fit_transform(EXTREME),
+    "scaler": lambda: DPStandardScaler(bounds=(-1, 1)).fit(EXTREME),
+    "describe": lambda: describe(EXTREME, WIDE, epsilon=1.0),
+}
+
+
+@pytest.mark.parametrize("name", COMPLAINTS)
+def test_numpys_settings_of_the_user_raise_and_warn_of_no_entry(name):
+    with warnings.catch_warnings(record=True) as told, np.errstate(all="raise"):
+        warnings.simplefilter("always")
+        COMPLAINTS[name]()
+    assert not [w for w in told if issubclass(w.category, RuntimeWarning)]
+
+
+def test_broken_twin_with_the_users_settings_is_found(monkeypatch):
+    monkeypatch.setattr(PrivateEstimator, "_all_or_nothing", lambda self: nullcontext())
+    with np.errstate(all="raise"), pytest.raises(FloatingPointError):
+        COMPLAINTS["poisson"]()

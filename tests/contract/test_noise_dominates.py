@@ -34,6 +34,7 @@ from skdp._forecast import Signal
 from skdp.exceptions import NoiseDominatesWarning
 from skdp.linear_model._signal import signal_of
 from skdp.model_selection import _candidates, _trial
+from skdp.privacy import _answers
 from skdp.privacy._adjacency import UNIT_OF
 
 LABELS = {"classes": [0, 1]}
@@ -293,8 +294,9 @@ def test_a_private_search_says_it_once_for_all_of_its_fits(tmp_path):
 
 
 def test_twin_whose_trials_are_not_silent_floods(monkeypatch):
-    for module in (_candidates, _trial):
+    for module in (_candidates, _answers):
         monkeypatch.setattr(module, "no_warnings", nullcontext)
+    monkeypatch.setattr(_trial, "silence", nullcontext)
     with shown() as told:
         search(0.02).fit(X, Y)
     assert len(told) > 1

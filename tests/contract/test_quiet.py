@@ -5,23 +5,27 @@ Each promise with the silence that once broke it.
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
+import sys
 import threading
 import warnings
 from contextlib import contextmanager
 
 import numpy as np
 import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 import skdp._quiet
 from skdp import DPGridSearchCV, DPLogisticRegression, private_score
-from skdp._quiet import _SharedSilence, no_warnings, warn
+from skdp._quiet import _filtered, _Shared, _without_output, no_warnings, warn
 from skdp.exceptions import LargeDeltaWarning, PublicLabelsWarning
-from skdp.model_selection import _scoring_base, _trial
+from skdp.model_selection import _scoring_base
+from skdp.privacy import _answers
 from skdp.privacy._noise import NoiseSource
 
 LETTERS = np.random.default_rng(0).choice(["a", "b", "c"], size=(60, 1)).astype(object)
@@ -42,7 +46,7 @@ def of_the_main_thread_only():
 
 @pytest.fixture
 def with_the_twin(monkeypatch):
-    for module in (_scoring_base, _trial):
+    for module in (skdp._quiet, _scoring_base, _answers):
         monkeypatch.setattr(module, "no_warnings", of_the_main_thread_only)
 
 
@@ -145,7 +149,7 @@ def overlap(first, second):
 
 
 def test_threads_share_one_silence_and_the_last_puts_the_filters_back():
-    shared = _SharedSilence()
+    shared = _Shared(_filtered)
     assert overlap(shared, shared) == (0, True)
     assert overlap(shared, shared) == (0, True)  # and once more
     assert overlap(PerThread(), PerThread()) == (1, False)
@@ -184,7 +188,7 @@ def test_own_warnings_are_told_again_after_an_error():
         warn("told")
 
 
-def fork_while_held(silence, *, hold):
+def fork_while_held(shared, *, hold):
     """The end of a child that enters a silence whose lock a thread of the parent had.
 
     A child that waits for ever is killed by its alarm.
@@ -192,7 +196,7 @@ def fork_while_held(silence, *, hold):
     held, may_go = threading.Event(), threading.Event()
 
     def keep():
-        with silence.lock:
+        with shared.lock:
             held.set()
             may_go.wait(hold)
 
@@ -202,7 +206,7 @@ def fork_while_held(silence, *, hold):
     child = os.fork()
     if child == 0:
         signal.alarm(2)
-        with silence:
+        with shared:
             os._exit(0)
     may_go.set()
     thread.join()
@@ -211,8 +215,9 @@ def fork_while_held(silence, *, hold):
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_a_fork_copies_no_lock_that_is_held():
-    assert fork_while_held(skdp._quiet._SHARED, hold=0.2) == 0
-    unregistered = _SharedSilence()
+    assert fork_while_held(skdp._quiet._NO_WARNINGS, hold=0.2) == 0
+    assert fork_while_held(skdp._quiet._NO_OUTPUT, hold=0.2) == 0
+    unregistered = _Shared(_filtered)
     assert fork_while_held(unregistered, hold=0.2) == signal.SIGALRM
 
 
@@ -250,3 +255,74 @@ def test_twin_that_counts_frames_by_hand_points_elsewhere(monkeypatch):
             work()
         places |= {found.filename for found in shown if found.category is kind}
     assert places != {__file__}
+
+
+# -------------------------------------------------- what others' code prints and logs
+
+
+class Loud(ClassifierMixin, BaseEstimator):
+    """Prints, logs and counts each call, and fails for a row that is above 9."""
+
+    def fit(self, X, y):
+        self.classes_ = np.array([0, 1])
+        return self
+
+    def predict(self, X):
+        print("called")
+        print("called", file=sys.stderr)
+        logging.getLogger("loud").warning("called")
+        if (np.asarray(X) > 9).any():
+            raise SystemExit("above 9")
+        return np.zeros(len(X), dtype=int)
+
+
+def lines_of_scores(capfd, caplog, *, n_rows, largest):
+    """Printed and logged lines of a private score of users with so many rows."""
+    rows, labels = np.ones((n_rows, 1)), np.zeros(n_rows, dtype=int)
+    rows[-1] = largest
+    ids = np.minimum(np.arange(n_rows), 9)
+    caplog.clear()
+    private_score(
+        Loud().fit(rows, labels),
+        rows,
+        labels,
+        groups=ids,
+        privacy_unit="user",
+        epsilon=1.0,
+        delta=0,
+    )
+    found = capfd.readouterr()
+    return found.out.count("called"), found.err.count("called"), len(caplog.records)
+
+
+CASES = [{"n_rows": 10, "largest": 1}, {"n_rows": 400, "largest": 10}]
+
+
+def test_nothing_that_a_scored_model_prints_or_logs_is_seen(capfd, caplog):
+    for case in CASES:
+        assert lines_of_scores(capfd, caplog, **case) == (0, 0, 0)
+    print("seen")
+    logging.getLogger("loud").warning("seen")
+    assert capfd.readouterr().out == "seen\n"
+    assert len(caplog.records) == 1
+
+
+def test_twin_that_silences_warnings_alone_shows_the_number_of_calls(
+    capfd, caplog, monkeypatch
+):
+    monkeypatch.setattr(_scoring_base, "silence", no_warnings)
+    seen = [lines_of_scores(capfd, caplog, **case) for case in CASES]
+    assert min(seen[0]) > 0
+    assert seen[0] != seen[1]
+
+
+def test_threads_share_one_stream_that_discards(capsys):
+    first = second = _Shared(_without_output)
+    first.__enter__()
+    in_a_thread(second.__enter__)
+    first.__exit__(None, None, None)
+    print("depends on the data")
+    in_a_thread(lambda: second.__exit__(None, None, None))
+    print("seen")
+    assert capsys.readouterr().out == "seen\n"
+    assert logging.root.manager.disable == logging.NOTSET

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from skdp.data import MemorySource
-from skdp.exceptions import BudgetExceeded
+from skdp.exceptions import READ_FAILED, BudgetExceeded, SourceError
 from skdp.objectives import LinearObjective
 from skdp.privacy import (
     BoundedRangeEvent,
@@ -169,8 +169,10 @@ def test_failure_after_the_commit_keeps_the_spend(case, tmp_path):
             raise OSError("the disk is gone")
 
     ledger = make_ledger(tmp_path, adjacency=case.adjacency)
-    with pytest.raises(OSError, match="disk is gone"):
+    with pytest.raises(SourceError) as caught:
         run_case(case, source=Failing(*case.data()), ledger=ledger)
+    assert caught.value.args == (READ_FAILED,)
+    assert caught.value.__context__ is None
     assert len(ledger.spends()) == 1
 
 

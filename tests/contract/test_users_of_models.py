@@ -124,9 +124,9 @@ def test_users_of_one_row_are_records(name, adjacency):
     """Networks to the last bit; of trees rounding is charged for a thousand rows."""
     rows, y, ids = table_of(users_of(np.random.default_rng(0), 400, most_rows=1))
     facts = {"adjacency": adjacency, "random_state": 0}
-    of_users = model_of(name, **facts).fit(rows, y, groups=ids)
     is_network = "network" in name or name == "filters"
     solver = {"solver": "noisy_gd"} if is_network else {}
+    of_users = model_of(name, **facts, **solver).fit(rows, y, groups=ids)
     of_rows = model_of(name, **facts, **solver, privacy_unit="record").fit(rows, y)
     one, other = of_users.privacy_, of_rows.privacy_
     assert one.sensitivity == other.sensitivity

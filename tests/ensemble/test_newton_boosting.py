@@ -14,6 +14,7 @@ from skdp.privacy import Budget
 from skdp.privacy._door import Door
 from skdp.privacy._noise import NoiseSource
 from skdp.queries import _leaf_sums
+from skdp.queries._code_counts import CodeCounts
 from skdp.solvers import Progress
 from tests.ensemble.coded import MIXED, codes_of, source_of, targets_of
 from tests.ensemble.fits import BUDGET, SMALL, fitted, solver_of, task_of
@@ -75,7 +76,7 @@ def test_nothing_is_read_before_the_commit_and_only_what_was_declared(
     # Once for the start, once for the counts and once for trees and their worth.
     assert diary[1:] == ["read"] * 3
     with pytest.raises(PlanUsedUpError):
-        answers.ask(None, 2)
+        answers.ask(CodeCounts((0,), (2,)), 2)
 
 
 def test_nothing_is_read_if_the_ledger_refuses(monkeypatch, tmp_path):

@@ -241,7 +241,7 @@ def test_bytes_that_are_no_text_are_missing(tmp_path):
         found, known = Labels(np.array(["down", "up"]))(column)
         assert known.tolist() == [True, True, False, True] * 50
         assert found[known].tolist() == [1.0, 0.0, 1.0] * 50
-        cells, is_missing = _arrow.cells(column)
+        cells, is_missing = _arrow.cells(column, None)
         assert is_missing.tolist() == [False, False, True, False] * 50
         assert list(cells[:2]) == ["up", "down"]
 

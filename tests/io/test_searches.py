@@ -30,6 +30,7 @@ from skdp.io._passes import rows_of
 from skdp.io._places import Places
 from skdp.io._scores import SourceScores
 from skdp.io._session import Session
+from skdp.model_selection import _trial
 from skdp.model_selection._classification_scoring import Accuracy
 from tests.io.places import (
     COLUMNS,
@@ -365,9 +366,18 @@ def test_a_failure_ends_the_search(method, tmp_path):
     assert len(books.spends()) == 2
 
 
-def test_a_failure_that_counts_as_a_bad_candidate_is_caught(tmp_path, monkeypatch):
+def test_broken_twin_that_goes_on_after_a_failure_is_found(tmp_path, monkeypatch):
     monkeypatch.setattr(Session, "check_unbroken", lambda session: None)
-    found = search().fit(failing(tmp_path, 1))  # as if the first candidate were bad
+    fitted = _trial._fitted
+
+    def tried_again(*given):
+        try:
+            return fitted(*given)
+        except SourceError:
+            return fitted(*given)
+
+    monkeypatch.setattr(_trial, "_fitted", tried_again)
+    found = search().fit(failing(tmp_path, 1))
     assert hasattr(found, "best_estimator_")
 
 

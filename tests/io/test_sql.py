@@ -96,6 +96,8 @@ NOT_ROW_WISE = [
     "list_resize([a], 9)",
     "contains(CAST(json_serialize_plan('SELECT * FROM records') AS VARCHAR), 'F')",
     "stats(a)",
+    "length(replace(word, 'u', word))",  # as long as the product of two cells
+    "length(replace('uuu', word, 'p'))",
 ]
 
 
@@ -112,6 +114,7 @@ def test_expressions_of_a_row(study):
         "case": "CASE WHEN word = 'up' THEN 1 ELSE 0 END",
         "between": "CAST(a BETWEEN -1 AND 1 AS INTEGER)",
         "log": "ln(a)",
+        "length": "length(replace(word, 'up', ''))",
         "a": "a",
     }
     source = SqlSource(study, "records", **FACTS, features=features)

@@ -33,6 +33,7 @@ from skdp import (
     DPSimpleImputer,
     DPStandardScaler,
 )
+from skdp.exceptions import SourceError
 from skdp.model_selection import METHODS, _records
 from skdp.model_selection._candidates import rehearse
 from skdp.model_selection._records import Records
@@ -136,7 +137,8 @@ def test_allowance_refuses_what_was_not_paid_for():
     bold = clone(ready.estimator).set_params(epsilon=1.01 * ready.estimator.epsilon)
     job = job_of(plan, X, y, n_jobs=1)
     assert job.fit(ready) is not None
-    assert job.fit(replace(ready, estimator=bold)) is None
+    with pytest.raises(SourceError):
+        job.fit(replace(ready, estimator=bold))
 
 
 def in_place(X, y, method, *, copy, random_state=None):

@@ -436,9 +436,6 @@ def test_an_estimator_that_only_fails_gives_the_worst_of_all(name):
     y = np.array([0, 1, 2, 1, 0])
     statistic = scorer.statistic(Fails(), np.zeros((5, 1)), y)
     assert scorer.score(statistic, 5) == pytest.approx(scorer.lowest)
-    worst = scorer.worst_statistic(5)
-    assert worst.shape == (scorer.size,)
-    assert scorer.score(worst, 5) == pytest.approx(scorer.lowest)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import pickle
 
@@ -11,6 +12,7 @@ import pytest
 from scipy.sparse import csr_array
 from scipy.stats import uniform
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.feature_selection import SelectFromModel
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -25,8 +27,14 @@ from skdp import (
     DPRandomizedSearchCV,
     private_score,
 )
-from skdp.exceptions import BudgetExceeded, SeededNoiseWarning, UnaccountedStepError
-from skdp.model_selection import METHODS
+from skdp.exceptions import (
+    READ_FAILED,
+    BudgetExceeded,
+    SeededNoiseWarning,
+    SourceError,
+    UnaccountedStepError,
+)
+from skdp.model_selection import METHODS, _trial
 from skdp.model_selection._candidates import rehearse, sized
 from skdp.model_selection._records import Records
 from skdp.privacy import BudgetLedger, ComposedEvent, GaussianEvent, epsilon_of
@@ -466,29 +474,35 @@ def test_score_of_a_search_can_be_released():
     assert 0 <= search.score(X, y) <= 1
 
 
-def test_failed_trials_score_lowest_and_are_silent(capfd):
-    """A candidate that fails on the data loses; the search says nothing of it."""
+@pytest.mark.parametrize("n_jobs", [None, 2])
+@pytest.mark.parametrize("method", METHODS)
+def test_a_fit_that_fails_ends_the_search_in_one_way(method, n_jobs, capfd, tmp_path):
+    """A search that went on without the model would tell of the record that failed."""
     X, y = rows_for(400)
-    y = np.zeros(400)
-    for _ in range(3):
-        search = DPGridSearchCV(
-            Fragile(), {"answer": [2, 0]}, epsilon=50.0, method="composition"
-        ).fit(X, y)
-        assert search.best_params_ == {"answer": 0}
-        failed, good = search.cv_results_["mean_test_score"]
-        assert failed < 0.3 < 0.7 < good
+    ledger = ledger_in(tmp_path)
+    search = DPGridSearchCV(
+        Fragile(), {"answer": [2]}, method=method, n_jobs=n_jobs, ledger=ledger
+    )
+    with pytest.raises(SourceError) as caught:
+        search.fit(X, y)
+    assert caught.value.args == (READ_FAILED,)
+    assert caught.value.__cause__ is None
+    assert caught.value.__context__ is None
+    assert not hasattr(search, "best_estimator_")
+    assert len(ledger.spends()) == 1
     assert capfd.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_a_search_without_any_model_returns_a_fixed_one(method):
-    X, y = rows_for()
-    search = DPGridSearchCV(Fragile(), {"answer": [2]}, method=method).fit(X, y)
-    assert public_attributes(search) == DOCUMENTED
-    again = DPGridSearchCV(Fragile(), {"answer": [2]}, method=method).fit(-X, 1 - y)
-    assert np.array_equal(search.predict(X), again.predict(X))
-    assert len(set(search.predict(X))) == 1
-    assert search.privacy_.epsilon == 1.0
+def test_twin_that_goes_on_without_the_model_tells_of_a_record(monkeypatch):
+    def goes_on(work):
+        with contextlib.suppress(Exception):
+            return work()
+
+    monkeypatch.setattr(_trial, "answered", goes_on)
+    X, y = rows_for(400)
+    search = DPGridSearchCV(Fragile(), {"answer": [2]}, method="composition")
+    with pytest.raises(NotFittedError):
+        search.fit(X, y).predict(X)
 
 
 # Randomised search.

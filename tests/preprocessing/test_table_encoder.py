@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from scipy.sparse import issparse
 from sklearn.base import clone
@@ -299,6 +300,22 @@ def test_parts_of_dates():
         for value in set(values):
             hot = rows[f"at_{part}_{value}"] > 0
             assert (hot == (values == value)).all()
+
+
+@pytest.mark.parametrize("width", [32, 64])
+def test_days_of_arrow_may_be_beyond_pythons_calendar(width):
+    dtype = pa.date32() if width == 32 else pa.date64()
+    a_day = 1 if width == 32 else 86_400_000
+    far = (2 ** (width - 1) - 1) // a_day * a_day
+    counts = pa.array([18_262 * a_day, far, -far, None], f"int{width}").view(dtype)
+    cells = read_cells(
+        counts.to_pandas(types_mapper=pd.ArrowDtype),
+        Dates("2019-01-01", "2021-01-01", missing=True),
+        "at",
+    )
+    assert list(cells.is_missing) == [False, False, False, True]
+    days = cells.values.astype("datetime64[D]").astype(str)
+    assert list(days[:3]) == ["2020-01-01", "9999-12-31", "0001-01-01"]
 
 
 # ------------------------------------------------------------------ the same table in

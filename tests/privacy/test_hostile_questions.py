@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from skdp.data import MemorySource
-from skdp.exceptions import PlanUsedUpError, UnboundedQueryError
+from skdp.exceptions import PlanUsedUpError, SourceError, UnboundedQueryError
 from skdp.losses import LogisticLoss
 from skdp.objectives import LinearObjective
 from skdp.privacy import Budget
@@ -98,6 +98,8 @@ def is_refused(plan, act, kind=LocalAnswers):
         act(asked.answers)
     except REFUSALS:
         return not asked.diary
+    except SourceError:  # of records that were read
+        return False
     return False
 
 
@@ -166,9 +168,9 @@ class Unguarded(LocalAnswers):
 class ReadsFirst(LocalAnswers):
     """Learns the bound of a query too late."""
 
-    def _total(self, query, line):
-        exact = query.total(query.open(self._source), None)
-        return exact, super()._total(query, line)[1]
+    def _bound(self, query, line):
+        query.total(query.open(self._source), None)
+        return super()._bound(query, line)
 
 
 UNGUARDED = ["hidden", "fine", "choices given back", "samples within", "deepcopy"]
@@ -191,7 +193,7 @@ def count_chosen(kind):
     for k in (-5, 1, 1, 1, 1):
         try:
             chosen += len(answers.choose(Sums(), k, 0))
-        except REFUSALS:
+        except (*REFUSALS, SourceError):
             continue
     return chosen
 

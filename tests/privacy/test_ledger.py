@@ -1199,7 +1199,11 @@ def test_refused_folds_without_refit_are_named_in_the_warning(tmp_path):
         pytest.warns(UserWarning, match="non-finite"),
     ):
         found = search(ledger, refit=False).fit(X, Y)
-    text = str(caught.list[0].message)
+    (text,) = (
+        str(warning.message)
+        for warning in caught.list
+        if warning.category is FitFailedWarning
+    )
     assert ledger.path in text
     assert "epsilon ran out" in text
     assert np.isnan(found.cv_results_["mean_test_score"]).tolist() == [False, True]

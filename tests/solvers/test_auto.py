@@ -76,7 +76,7 @@ def test_every_candidate_has_a_reason_and_the_named_one_says_so():
 
 
 def test_the_reason_is_on_the_record():
-    X, y = np.eye(40, 3), np.arange(40) % 2
+    X, y = np.eye(400, 3), np.arange(400) % 2
     model = DPLogisticRegression(classes=[0, 1], delta=0.0, epsilon=1.0).fit(X, y)
     assert model.privacy_.why_solver == "delta=0: the most accurate pure solver"
 

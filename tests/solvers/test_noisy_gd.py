@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from skdp.data import MemorySource
+from skdp.exceptions import SourceError
 from skdp.losses import Form, HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
 from skdp.objectives import LinearObjective
 from skdp.privacy import Budget, GaussianEvent, calibrate
@@ -93,7 +94,8 @@ def test_regularisation_shortens_the_run():
 
 def test_several_outputs_are_clipped_and_one_is_not():
     assert resolved().residual_clip == math.inf
-    assert resolved(OBJECTIVE.with_loss(SoftmaxLoss(4))).residual_clip == 0.5
+    # A clip would cut residuals of rare labels only.
+    assert resolved(OBJECTIVE.with_loss(SoftmaxLoss(4))).residual_clip == math.inf
     assert resolved(OBJECTIVE.with_loss(HuberHingeLoss())).residual_clip == math.inf
     rest = resolved(OBJECTIVE.with_loss(HuberHingeLoss(n_outputs=4)))
     assert rest.residual_clip == 0.5
@@ -291,8 +293,8 @@ def test_broken_twin_without_the_box_is_found_out(monkeypatch):
         try:
             run = door.run(solver, source, objective, 5.0, NoiseSource(0))
             assert not np.abs(run.weights).max() <= 1e50
-        except (np.linalg.LinAlgError, ValueError):
-            pass  # the other way in which the twin fails
+        except (np.linalg.LinAlgError, ValueError, SourceError):
+            pass  # the other ways in which the twin fails
 
 
 def test_broken_twin_in_half_precision_is_found_out():

@@ -301,7 +301,7 @@ def limits(count):
     return np.array(ends) / count
 
 
-LABELS = "logistic", (4000, 1), 0.5, "replace_one"
+LABELS = "logistic", (6000, 1), 0.5, "replace_one"
 UNEQUAL = "unequal", (2000, 2), 4.0, "zero_out"
 
 
@@ -369,8 +369,8 @@ def test_where_noise_drowns_a_direction_nothing_is_told():
     assert np.isinf(fitted(twins, drawn.y, 1e3).estimates_.errors).all()
 
 
-@pytest.mark.parametrize(("height", "is_told"), [(2.9, False), (3.1, True)])
-def test_three_edges_of_the_noise_have_to_be_passed(height, is_told):
+@pytest.mark.parametrize(("height", "is_told"), [(3.9, False), (4.1, True)])
+def test_four_edges_of_the_noise_have_to_be_passed(height, is_told):
     """In every direction: here the edge is 2 and the other curvature is large."""
     curvature = np.diag([2 * height, 1000.0])
     sums = NewtonAnswer(np.ones(2), curvature, np.eye(2))

@@ -31,6 +31,7 @@ from skdp.queries._gradient_sum import GradientSum
 from skdp.queries._grid import on_grid
 from skdp.solvers import Progress, choose_solver, named_solver
 from skdp.solvers._noisy_sgd import NoisySGD
+from skdp.solvers._steps import restarted
 from tests import door
 from tests.solvers.neighbours import largest_change
 from tests.solvers.test_noisy_gd import Flat
@@ -198,10 +199,10 @@ def test_the_divisor_is_the_public_batch_size():
     source = MemorySource(X, y)
     found = door.run(solver, source, objective, 1.0, Chosen(samples))
     total = ExactGradientSum(source, objective)
-    weights, velocity, path = np.zeros((6, 1)), 0.0, []
+    weights, velocity, path = np.zeros((6, 1)), np.zeros((6, 1)), []
     for rows in samples:
         mean = total(on_grid(weights), rows) / 10 + 0.3 * weights
-        velocity = 0.5 * velocity - 0.4 * mean
+        velocity = 0.5 * restarted(velocity, mean) - 0.4 * mean
         weights = weights + velocity
         path.append(weights)
     assert np.allclose(found.weights, np.mean(path, axis=0), rtol=1e-12)
