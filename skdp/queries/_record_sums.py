@@ -140,6 +140,33 @@ class PredictionSum(RecordSum):
 
 
 @dataclass(frozen=True, eq=False)
+class ErrorSum(RecordSum):
+    """Sum of the absolute errors of released predictions of one number.
+
+    Parameters
+    ----------
+    coef : ndarray of float64 of shape (n_features, 1)
+        Released.
+    offset : float
+        Added to predictions; released.
+    clip : float in (0, inf)
+        Largest error that counts; released.
+    """
+
+    coef: FloatArray
+    offset: float
+    clip: float
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        return 0.0, self.clip
+
+    def numbers(self, block: Block) -> FloatArray:
+        raw = gridded(block.X, 1.0).raw(on_grid(self.coef))[:, 0]
+        return np.asarray(np.abs(block.y - self.offset - raw))
+
+
+@dataclass(frozen=True, eq=False)
 class NoiseRatio(RecordSum):
     """Sum of squared predictions over the variance that noise alone gives them.
 

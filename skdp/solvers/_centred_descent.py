@@ -32,7 +32,7 @@ from skdp.privacy._accounting import Budget
 from skdp.privacy._answers import Answers
 from skdp.privacy._plan import Line, Part, Plan
 from skdp.queries._gradient import Gradients
-from skdp.queries._record_sums import NoiseRatio, PredictionSum, TargetSum
+from skdp.queries._record_sums import ErrorSum, NoiseRatio, PredictionSum, TargetSum
 from skdp.queries._state_sums import StateSums
 from skdp.solvers._base import Solution, Solver
 from skdp.solvers._boxed import farthest_weight
@@ -45,6 +45,7 @@ from skdp.solvers._centred_descent_rules import (
     NoiseOfRun,
     Pace,
     Shares,
+    clip_after,
     clip_of,
     is_of_squares,
     is_softmax,
@@ -240,10 +241,15 @@ class CentredDescent(Solver):
             inner = [
                 Line(n_steps, mu_share=shares.descent / n_steps),
                 *self._lines(shares.gate, shares.bias),
+                *self._several(len(self.pace.errors_at), shares.errors),
             ]
             of_rows = (Part(Plan(tuple(inner))),)
         first = self._lines(shares.states, shares.targets, shares.mean)
         return Plan((*first, *of_rows))
+
+    @staticmethod
+    def _several(times: int, share: float) -> list[Line]:
+        return [Line(times, mu_share=share / times)] if share > 0 else []
 
     @staticmethod
     def _lines(*shares: float) -> list[Line]:
@@ -365,6 +371,8 @@ class _Run:
         )
         deviations = np.zeros(pace.n_steps)
         for t in range(pace.n_steps):
+            if self.solver.shares.errors > 0 and t in pace.errors_at:
+                sums = self._clipped_anew(rows, walk.weights)
             query = sums.at(walk.weights)
             released = rows.ask(query)
             walk.step(speed * query.read(released.value) / n)
@@ -374,6 +382,21 @@ class _Run:
         d = own.n_features
         intercept = found[-1] if own.fit_intercept else np.zeros(found.shape[1])
         return found[:d], intercept, deviations
+
+    def _clipped_anew(self, rows: Answers, weights: FloatArray) -> Gradients:
+        """Gradients with a clip that follows the errors on the way; released."""
+        n, base = self.objective.n_samples, self.base
+        query = ErrorSum(n, weights, base.offset[0], base.residual_clip)
+        released = rows.ask(query, self._line_of("errors"))
+        error, noise = float(released.value[0]) / n, released.deviation / n
+        clip = clip_after(error, noise, base.residual_clip)
+        return self.solver._gradients(self.objective, base.offset, clip)
+
+    def _line_of(self, name: str) -> int:
+        """Where a line of the part stands, after that of the descent."""
+        shares = self.solver.shares
+        asked = {"gate": shares.gate, "bias": shares.bias, "errors": shares.errors}
+        return 1 + [key for key, share in asked.items() if share > 0].index(name)
 
     def _kept(
         self, rows: Answers, weights: FloatArray, deviations: FloatArray
@@ -394,7 +417,7 @@ class _Run:
         if is_softmax(objective.loss):
             weights = weights - weights.mean(axis=1, keepdims=True)
         query = NoiseRatio(objective.n_samples, weights, variance, MOST_RATIO)
-        released = rows.ask(query, 1)
+        released = rows.ask(query, self._line_of("gate"))
         n = objective.n_samples
         deviation = math.hypot(released.deviation / n, by_chance)
         return kept_share(float(released.value[0]) / n, deviation)
@@ -402,6 +425,5 @@ class _Run:
     def _bias(self, rows: Answers, weights: FloatArray) -> float:
         """Mean prediction of the weights, to be taken off the constant; released."""
         n, clip = self.objective.n_samples, PREDICTIONS * self.base.unit
-        line = 1 + (self.solver.shares.gate > 0)
-        released = rows.ask(PredictionSum(n, weights, clip), line)
+        released = rows.ask(PredictionSum(n, weights, clip), self._line_of("bias"))
         return known_mean(float(released.value[0]) / n, released.deviation / n)

@@ -33,6 +33,8 @@ _STATE_NOISE, _LEAST_STATES, _MOST_STATES = 0.01, 0.002, 0.1
 # The same for the share of a label, or the mean of targets. A base rate that is wrong
 # costs more than a centre that is, most of all that of a rare label.
 _TARGET_NOISE, _LEAST_TARGETS, _MOST_TARGETS = 0.01, 0.04, 0.25
+_KNOT_NOISE, _LEAST_KNOTS, _MOST_KNOTS = 0.04, 0.01, 0.1
+_MEAN_NOISE, _LEAST_MEAN, _MOST_MEAN = 0.022, 0.02, 0.3
 # Shares of mu squared for the gate: from its most, it falls with the squared strength.
 _GATE_STRENGTH, _LEAST_GATE, _MOST_GATE = 60.0, 0.01, 0.12
 # Deviation of the noise in the prediction of a row of norm 1 in flat directions, in the
@@ -45,6 +47,11 @@ _INTERCEPT = 0.2
 # Residuals of numbers are clipped to so many standard deviations. 0.7 helps tables with
 # little error, and costs .01 to .02 of R2 where there is much; 2.5 costs .03.
 _RESIDUALS = 1.0
+# Of the steps, before errors are asked for; the share of mu squared that the answer
+# costs; and the mean of errors, clipped to one deviation, of a normal distribution.
+ERRORS_AT = (0.1,)
+_ERROR_NOISE, _LEAST_ERRORS, _MOST_ERRORS = 0.06, 0.005, 0.05
+_MEAN_OF_ERRORS, _LEAST_CLIP = 0.63, 0.05
 # Norm of a softmax's residual, of at most the root of 2. Seven kinds of covertype lose
 # .03 to .05 of log-loss with 0.5, and ten digits .1 with 1.
 _RESIDUALS_OF_SOFTMAX = 0.7
@@ -71,7 +78,7 @@ _MEAN_FROM = 2.0
 # a mean with less noise. Lognormal ones lose .04 deviations of their mean.
 _FARTHEST_TARGETS = 3.0
 # Intervals between the knots of a histogram of targets.
-TARGET_INTERVALS = 32
+TARGET_INTERVALS = 8
 # Of the declared width, the least standard deviation that targets are taken to have.
 _LEAST_DEVIATION = 0.01
 # No share that noise has moved farther tells more.
@@ -106,9 +113,10 @@ class Shares:
 
     Parameters
     ----------
-    states, targets, mean, gate, bias : float
+    states, targets, mean, gate, bias, errors : float
         Of the histograms of the columns, of that of the targets, of their mean, of the
-        gate's ratio, and of the mean prediction. 0: nothing is asked.
+        gate's ratio, of the mean prediction, and of the mean error on the way. 0:
+        nothing is asked.
     """
 
     states: float = 0.0
@@ -116,11 +124,12 @@ class Shares:
     mean: float = 0.0
     gate: float = 0.0
     bias: float = 0.0
+    errors: float = 0.0
 
     @property
     def descent(self) -> float:
         """What is left."""
-        return 1 - self.states - self.targets - self.mean - self.gate - self.bias
+        return 1 - sum(vars(self).values())
 
     @classmethod
     def of(cls, loss: Loss, strength: float, n_parts: int) -> Self:
@@ -131,7 +140,13 @@ class Shares:
         targets = _within(1 / noise**2, _LEAST_TARGETS, _MOST_TARGETS)
         gate = _within((_GATE_STRENGTH / strength) ** 2, _LEAST_GATE, _MOST_GATE)
         if is_of_squares(loss):
-            return cls(states, targets / 3, 2 * targets / 3, gate / 2, gate / 2)
+            noise = strength * _ERROR_NOISE
+            errors = _within(1 / noise**2, _LEAST_ERRORS, _MOST_ERRORS)
+            noise = strength * _KNOT_NOISE
+            knots = _within(1 / noise**2, _LEAST_KNOTS, _MOST_KNOTS)
+            noise = strength * _MEAN_NOISE
+            mean = _within(1 / noise**2, _LEAST_MEAN, _MOST_MEAN)
+            return cls(states, knots, mean, gate / 2, gate / 2, errors)
         if loss.form is Form.POISSON:
             return cls(states, targets / 2, targets / 2, gate)
         return cls(states, targets, gate=gate)
@@ -205,9 +220,22 @@ class Pace:
         return cls(n_steps, flow * (1 - momentum) / n_steps, momentum, weight)
 
     @property
+    def errors_at(self) -> list[int]:
+        """Steps before which errors are asked for."""
+        return [math.ceil(self.n_steps * part) for part in ERRORS_AT]
+
+    @property
     def flow(self) -> float:
         """Of the whole run."""
         return self.step_size * self.n_steps / (1 - self.momentum)
+
+
+def clip_after(error: float, noise: float, unit: float) -> float:
+    """Clip of residuals, from a mean of errors that are clipped to the unit.
+
+    As if errors were normal, and never more than the unit.
+    """
+    return _within((error + noise) / _MEAN_OF_ERRORS, _LEAST_CLIP * unit, unit)
 
 
 def row_norm(variance: float, n_parts: int) -> float:
@@ -320,8 +348,10 @@ def moments_of(shares: FloatArray) -> tuple[float, float]:
     """Mean and standard deviation of targets with shares at knots over [-1, 1]."""
     knots = np.linspace(-1.0, 1.0, len(shares))
     middle = float(shares @ knots)
-    deviation = math.sqrt(float(shares @ (knots - middle) ** 2))
-    return middle, max(deviation, 2 * _LEAST_DEVIATION)
+    # Shares in neighbouring knots move a target by a sixth of their squared distance.
+    blur = (2 / max(len(shares) - 1, 1)) ** 2 / 6
+    variance = float(shares @ (knots - middle) ** 2) - blur
+    return middle, math.sqrt(max(variance, (2 * _LEAST_DEVIATION) ** 2))
 
 
 def middle_and_half(loss: Loss, shares: FloatArray | None) -> tuple[float, float]:
