@@ -273,8 +273,8 @@ class DPEstimator(TakesSources, PrivateEstimator):
             chosen = _centred(encoding, objective, budget)
         else:
             named = named_solver(self.solver, self.solver_params)
-            chosen = self._constant(objective, budget)
-            chosen = chosen or planned_solver(named, objective, budget)
+            constant = self._constant(objective, budget)
+            chosen = constant or planned_solver(named, objective, budget)
         return forecast_of(objective, budget, chosen, signal)
 
     def _signal(self, n_samples: int, rehearsed: Any) -> Signal:

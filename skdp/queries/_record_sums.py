@@ -16,6 +16,7 @@ import numpy as np
 
 from skdp._floats import FloatArray, IntArray
 from skdp.data import Block, Source, counted
+from skdp.losses import Loss
 from skdp.privacy._query import Bound, Layout
 from skdp.queries._blocks import blocks_of
 from skdp.queries._exact_sums import WholeSum, nearest, unit_for
@@ -141,20 +142,22 @@ class PredictionSum(RecordSum):
 
 @dataclass(frozen=True, eq=False)
 class ErrorSum(RecordSum):
-    """Sum of the absolute errors of released predictions of one number.
+    """Sum of the lengths of residuals at released weights.
 
     Parameters
     ----------
-    coef : ndarray of float64 of shape (n_features, 1)
+    loss : Loss
+    coef : ndarray of float64 of shape (n_features, n_outputs)
         Released.
-    offset : float
+    offset : ndarray of float64 of shape (n_outputs,)
         Added to predictions; released.
     clip : float in (0, inf)
-        Largest error that counts; released.
+        Largest length that counts; public or released.
     """
 
+    loss: Loss
     coef: FloatArray
-    offset: float
+    offset: FloatArray
     clip: float
 
     @property
@@ -162,8 +165,12 @@ class ErrorSum(RecordSum):
         return 0.0, self.clip
 
     def numbers(self, block: Block) -> FloatArray:
-        raw = gridded(block.X, 1.0).raw(on_grid(self.coef))[:, 0]
-        return np.asarray(np.abs(block.y - self.offset - raw))
+        raw = gridded(block.X, 1.0).raw(on_grid(self.coef)) + self.offset
+        residual = self.loss.residual(block.y, raw)
+        squares = residual[:, 0] ** 2
+        for output in range(1, residual.shape[1]):
+            squares = squares + residual[:, output] ** 2
+        return np.asarray(np.sqrt(squares))
 
 
 @dataclass(frozen=True, eq=False)

@@ -40,13 +40,13 @@ from skdp.solvers._centred_descent_rules import (
     LEAST_STRENGTH,
     MOST_RATIO,
     PREDICTIONS,
-    TARGET_INTERVALS,
     Base,
     NoiseOfRun,
     Pace,
     Shares,
     clip_after,
     clip_of,
+    intervals_of,
     is_of_squares,
     is_softmax,
     kept_share,
@@ -222,7 +222,7 @@ class CentredDescent(Solver):
         if self.shares.targets == 0:
             return TargetSum(n, *middle_and_half(loss, None))
         if loss.form.is_of_numbers:
-            return StateSums(0, n, 0, n_intervals=TARGET_INTERVALS)
+            return StateSums(0, n, 0, n_intervals=intervals_of(loss))
         return StateSums(0, n, 0, n_labels=max(loss.n_outputs, 2))
 
     def _gradients(
@@ -240,16 +240,11 @@ class CentredDescent(Solver):
             n_steps = self.pace.n_steps
             inner = [
                 Line(n_steps, mu_share=shares.descent / n_steps),
-                *self._lines(shares.gate, shares.bias),
-                *self._several(len(self.pace.errors_at), shares.errors),
+                *self._lines(shares.gate, shares.bias, shares.errors),
             ]
             of_rows = (Part(Plan(tuple(inner))),)
         first = self._lines(shares.states, shares.targets, shares.mean)
         return Plan((*first, *of_rows))
-
-    @staticmethod
-    def _several(times: int, share: float) -> list[Line]:
-        return [Line(times, mu_share=share / times)] if share > 0 else []
 
     @staticmethod
     def _lines(*shares: float) -> list[Line]:
@@ -278,8 +273,8 @@ class _Run:
             CentredSource, encode=self.solver.states.rows, centring=self.centring
         )
         base, rows = self.base, self.answers.part(len(self._lines), view)
-        weights, own, deviations = self._descend(rows, self.solver.pace)
-        kept = self._kept(rows, weights, deviations)
+        weights, own, noise = self._descend(rows, self.solver.pace)
+        kept = self._kept(rows, weights, noise)
         # What the intercept has learned belongs to the weights beside it.
         constant = np.array(base.constant) + kept * own
         if self.solver.shares.bias > 0:
@@ -347,8 +342,8 @@ class _Run:
 
     def _descend(
         self, rows: Answers, pace: Pace
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Weights of rows, of the intercept, and the noise of each mean gradient."""
+    ) -> tuple[FloatArray, FloatArray, NoiseOfRun]:
+        """Weights of rows and of the intercept, and what noise has made of them."""
         n = self.objective.n_samples
         sums = self.solver._gradients(
             self.objective, self.base.offset, self.base.residual_clip
@@ -369,10 +364,18 @@ class _Run:
             ),
             pace.momentum,
         )
-        deviations = np.zeros(pace.n_steps)
+        deviations, paces = np.zeros(pace.n_steps), []
+        asks_at = pace.errors_at(own.loss) if self.solver.shares.errors > 0 else -1
         for t in range(pace.n_steps):
-            if self.solver.shares.errors > 0 and t in pace.errors_at:
-                sums = self._clipped_anew(rows, walk.weights)
+            if t == asks_at:
+                error, noise = self._errors(rows, walk.weights)
+                if is_of_squares(own.loss):
+                    clip = clip_after(error, noise, self.base.residual_clip)
+                    sums = replace(sums, residual_clip=clip)
+                else:
+                    pace = pace.after(error, noise, self.base.errors)
+                    walk.go_on(pace.step_size, pace.momentum)
+            paces.append(pace)
             query = sums.at(walk.weights)
             released = rows.ask(query)
             walk.step(speed * query.read(released.value) / n)
@@ -381,16 +384,20 @@ class _Run:
         found = walk.average()
         d = own.n_features
         intercept = found[-1] if own.fit_intercept else np.zeros(found.shape[1])
-        return found[:d], intercept, deviations
+        run = NoiseOfRun(paces, deviations, self.base, n, own.alpha)
+        return found[:d], intercept, run
 
-    def _clipped_anew(self, rows: Answers, weights: FloatArray) -> Gradients:
-        """Gradients with a clip that follows the errors on the way; released."""
-        n, base = self.objective.n_samples, self.base
-        query = ErrorSum(n, weights, base.offset[0], base.residual_clip)
+    def _errors(self, rows: Answers, weights: FloatArray) -> tuple[float, float]:
+        """Mean length of residuals at such weights, and its noise; released."""
+        n, d, base = self.objective.n_samples, self.objective.n_features, self.base
+        offset = np.array(base.offset)
+        if len(weights) > d:
+            offset = offset + weights[d]
+        query = ErrorSum(
+            n, self.objective.loss, weights[:d], offset, base.residual_clip
+        )
         released = rows.ask(query, self._line_of("errors"))
-        error, noise = float(released.value[0]) / n, released.deviation / n
-        clip = clip_after(error, noise, base.residual_clip)
-        return self.solver._gradients(self.objective, base.offset, clip)
+        return float(released.value[0]) / n, released.deviation / n
 
     def _line_of(self, name: str) -> int:
         """Where a line of the part stands, after that of the descent."""
@@ -398,17 +405,11 @@ class _Run:
         asked = {"gate": shares.gate, "bias": shares.bias, "errors": shares.errors}
         return 1 + [key for key, share in asked.items() if share > 0].index(name)
 
-    def _kept(
-        self, rows: Answers, weights: FloatArray, deviations: FloatArray
-    ) -> float:
+    def _kept(self, rows: Answers, weights: FloatArray, noise: NoiseOfRun) -> float:
         """The share of the weights that passes the gate; released."""
         if rows.is_exact:
             return 1.0
-        objective, base = self.objective, self.base
-        assert self.solver.pace is not None
-        noise = NoiseOfRun(
-            self.solver.pace, deviations, base, objective.n_samples, objective.alpha
-        )
+        objective = self.objective
         parts = self.solver.states.parts
         margins = np.split(self.margins, np.cumsum(parts)[:-1])
         variance, by_chance = state_variances(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -183,6 +183,11 @@ class MomentumSteps(Steps):
         super().__init__(start, pace)
         self._momentum, self._velocity = momentum, np.zeros_like(start)
         self._restarts_intercept = restarts_intercept
+
+    def go_on(self, step_size: float, momentum: float) -> None:
+        """Take steps of another size, with another momentum, from here on."""
+        self._pace = replace(self._pace, step_size=step_size)
+        self._momentum = momentum
 
     def _moved(self, gradient: FloatArray, step_size: float) -> FloatArray:
         velocity = self._velocity

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from skdp.data import CentredSource, MemorySource
+from skdp.losses import LogisticLoss, SoftmaxLoss, SquaredLoss
 from skdp.privacy._query import Layout
-from skdp.queries._record_sums import NoiseRatio, PredictionSum, TargetSum
+from skdp.queries._record_sums import ErrorSum, NoiseRatio, PredictionSum, TargetSum
 from tests.audit.centred_descent import states, truth_values
 
 N = 500
@@ -27,6 +28,7 @@ def queries(n=N):
     return {
         "targets": TargetSum(n, 0.0, 1.0),
         "predictions": PredictionSum(n, coef, 0.2),
+        "errors": ErrorSum(n, SquaredLoss(9.0, 1.0), coef, np.array([0.1]), 0.3),
         "ratios": NoiseRatio(n, coef, np.full(6, 1e-4), 6.0),
     }
 
@@ -55,8 +57,8 @@ def test_bounds_are_attained_and_not_passed(name):
     ):
         largest = max(map(abs, moved[relation]))
         assert largest <= limit + query.slack(Layout(N))
-        # No row of truth values has a ratio near 0.
-        if name != "ratios" or relation == "zero_out":
+        # No row of truth values has a ratio or an error near 0.
+        if name not in ("ratios", "errors") or relation == "zero_out":
             assert largest > 0.999 * limit
 
 
@@ -86,6 +88,19 @@ def test_what_stands_in_a_null_record_does_not_count(name):
     found = total(query, rows, y, there)
     rows[-1], y[-1] = 0, np.nan
     assert total(query, rows, y, there) == found
+
+
+@pytest.mark.parametrize("loss", [LogisticLoss(), SoftmaxLoss(3)], ids=repr)
+def test_errors_are_lengths_of_residuals(loss):
+    rng = np.random.default_rng(2)
+    rows, y = rng.integers(0, 2, size=(N, 3)), rng.integers(0, loss.n_outputs, N)
+    coef = rng.normal(size=(3, loss.n_outputs))
+    offset = rng.normal(size=loss.n_outputs)
+    (block,) = source(rows, y).blocks()
+    residual = loss.residual(block.y, block.X.made() @ coef + offset)
+    expected = np.minimum(np.linalg.norm(residual, axis=1), 0.5).sum()
+    found = total(ErrorSum(N, loss, coef, offset, 0.5), rows, y)
+    assert found == pytest.approx(expected, rel=1e-6)
 
 
 def test_ratios_are_those_of_the_rows():
