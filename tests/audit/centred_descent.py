@@ -26,9 +26,11 @@ LOSSES = {
     "squared": SquaredLoss(2.0, target_bound=1.0),
 }
 SHARES = {
-    "logistic": Shares(states=0.2, targets=0.2, gate=0.2),
-    "softmax": Shares(states=0.2, targets=0.2, gate=0.2),
-    "squared": Shares(states=0.2, targets=0.1, mean=0.1, gate=0.1, bias=0.1),
+    "logistic": Shares(states=0.2, targets=0.2, gate=0.2, errors=0.2),
+    "softmax": Shares(states=0.2, targets=0.2, gate=0.2, errors=0.2),
+    "squared": Shares(
+        states=0.2, targets=0.1, mean=0.1, gate=0.1, bias=0.1, errors=0.2
+    ),
 }
 
 

@@ -20,10 +20,11 @@ from skdp.audit._replay import replayed, verdict
 from skdp.columns import Boolean
 from skdp.data import CentredSource, Centring, MemorySource
 from skdp.data._source import Block
+from skdp.losses import LogisticLoss
 from skdp.privacy._audited import audited_by
 from skdp.privacy._plan import Part, Plan
 from skdp.privacy._query import Bound
-from skdp.queries._record_sums import NoiseRatio
+from skdp.queries._record_sums import ErrorSum, NoiseRatio
 from skdp.queries._state_sums import StateSums
 from skdp.solvers._centred_descent import CentredDescent, _Run
 from skdp.solvers._margins import shrunk_margins
@@ -70,7 +71,7 @@ def test_one_event_for_all_releases():
     lines = [*first, *inner.plan.lines]
     costs = [line.event(case.multiplier, "zero_out").gdp_mu_squared for line in lines]
     assert case.event.gdp_mu_squared == pytest.approx(sum(costs), rel=1e-12)
-    assert len(lines) == 6
+    assert len(lines) == 7
 
 
 # ------------------------------------------------------------------------ broken twins
@@ -110,7 +111,16 @@ class GateForNothing(CentredDescent):
         return without(super().plan(objective), (2, 1))
 
 
-@pytest.mark.parametrize("kind", [StatesForNothing, LabelsForNothing, GateForNothing])
+class ErrorsForNothing(CentredDescent):
+    """Planted bug: the errors on the way are not on the books."""
+
+    def plan(self, objective):
+        return without(super().plan(objective), (2, 2))
+
+
+@pytest.mark.parametrize(
+    "kind", [StatesForNothing, LabelsForNothing, GateForNothing, ErrorsForNothing]
+)
 def test_twins_that_do_not_charge_a_release_are_found(kind):
     assert Case("logistic", "zero_out", kind=kind).found().total > 1.08
 
@@ -139,19 +149,29 @@ class BaseWithoutNoise(_Run):
 class GateWithoutNoise(_Run):
     """Planted bug: the exact ratio decides."""
 
-    def _kept(self, rows, weights, deviations):
-        kept = super()._kept(rows, weights, deviations)
+    def _kept(self, rows, weights, noise):
+        kept = super()._kept(rows, weights, noise)
         numbers = NoiseRatio(N + 1, weights, np.full(6, 1e-3), 6.0)
         return kept + float(numbers.total(rows._source, None)[0])
 
 
+class ErrorsWithoutNoise(_Run):
+    """Planted bug: the exact errors say how far the descent goes on."""
+
+    def _errors(self, rows, weights):
+        super()._errors(rows, weights)
+        exact = ErrorSum(N + 1, LogisticLoss(), weights[:3], weights[3], 1.0)
+        # Moved to where steps follow them: labels of majorities leave no errors.
+        return 0.2 + float(exact.total(rows._source, None)[0]) / (N + 1), 0.0
+
+
 @every_adjacency
 @pytest.mark.parametrize(
-    "run", [CentreWithoutNoise, BaseWithoutNoise, GateWithoutNoise]
+    "run", [CentreWithoutNoise, BaseWithoutNoise, GateWithoutNoise, ErrorsWithoutNoise]
 )
 def test_twins_that_use_exact_sums_are_found(run, adjacency, monkeypatch):
-    if run is GateWithoutNoise:
-        adjacency = "zero_out"  # the ratios of opposite rows are the same
+    if run in (GateWithoutNoise, ErrorsWithoutNoise):
+        adjacency = "zero_out"  # ratios and errors of opposite rows are the same
     case = Case("logistic", adjacency)
     monkeypatch.setattr("skdp.solvers._centred_descent._Run", run)
     with pytest.raises(AssertionError, match=r"is not the same|depends on the data"):
@@ -160,7 +180,13 @@ def test_twins_that_use_exact_sums_are_found(run, adjacency, monkeypatch):
 
 @every_adjacency
 @pytest.mark.parametrize(
-    ("query", "line"), [(StateSums, (0,)), (StateSums, (1,)), (NoiseRatio, (2, 1))]
+    ("query", "line"),
+    [
+        (StateSums, (0,)),
+        (StateSums, (1,)),
+        (NoiseRatio, (2, 1)),
+        (ErrorSum, (2, 2)),
+    ],
 )
 def test_twins_with_half_the_noise_in_a_release_are_found(
     query, line, adjacency, monkeypatch
@@ -173,8 +199,8 @@ def test_twins_with_half_the_noise_in_a_release_are_found(
 
     monkeypatch.setattr(query, "bound", halved)
     found = Case("logistic", adjacency).found()
-    # Of two rows on either side the ratio is the same.
-    if line != (2, 1) or adjacency == "zero_out":
+    # Of two rows on either side ratios and errors are the same.
+    if line in ((0,), (1,)) or adjacency == "zero_out":
         assert found.lines[line] > 1.99
 
 
