@@ -1,6 +1,6 @@
 r"""The default solver for declared columns.
 
-Three releases in one Gaussian plan:
+Four releases in one Gaussian plan:
 
 1. histograms of the columns, and where the targets lie: label counts, or a histogram
    and the mean;
@@ -9,7 +9,7 @@ Three releases in one Gaussian plan:
 3. one ratio: the model's squared predictions over those that noise alone would make.
    It says how much of the weights is kept.
 
-Below a strength of 60 only the second half of 1 is released. Proofs:
+Below a strength of 40 only the second half of 1 is released. Proofs:
 ``docs/proofs/centred_descent.md``.
 """
 
