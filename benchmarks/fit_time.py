@@ -19,23 +19,43 @@ _FIT = """
 import sys, time, warnings
 warnings.simplefilter("ignore")
 import numpy as np
-from skdp import DPLogisticRegression
-n, d, times = (int(x) for x in sys.argv[1:4])
+import pandas as pd
+from skdp import DPGradientBoostingClassifier, DPLogisticRegression, DPMLPClassifier
+from skdp.columns import Categories, Range
+kind, n, d, times = sys.argv[1], *(int(x) for x in sys.argv[2:])
 rng = np.random.default_rng(0)
 X = rng.standard_normal((n, d)) / np.sqrt(d)
 y = (X[:, :10].sum(axis=1) > 0).astype(int)
+model = {
+    "logistic": DPLogisticRegression,
+    "columns": DPLogisticRegression,
+    "boosting": DPGradientBoostingClassifier,
+    "network": DPMLPClassifier,
+}[kind](classes=[0, 1])
+if kind != "logistic":
+    X = pd.DataFrame(X, columns=[f"x{i}" for i in range(d)])
+    X["place"] = pd.Series(rng.choice(["a", "b", "c"], n), dtype=object)
+    declared = {name: Range(-1.0, 1.0) for name in X.columns[:-1]}
+    declared["place"] = Categories(["a", "b", "c"])
+    model.set_params(columns=declared)
 if times > 1:
-    DPLogisticRegression(classes=[0, 1]).fit(X, y)
+    model.fit(X, y)
 start = time.process_time()
 for _ in range(times):
-    DPLogisticRegression(classes=[0, 1]).fit(X, y)
+    model.fit(X, y)
 print((time.process_time() - start) / times)
 """
-# Rows, columns, fits in a process: the shape of Adult, and a large table.
-TABLES = {"36,177 x 104": (36_177, 104, 10), "1,000,000 x 50": (1_000_000, 50, 1)}
+# Kind, rows, columns, fits in a process: Adult's shape, a large table, mixed columns.
+TABLES = {
+    "logistic regression, 36,177 x 104": ("logistic", 36_177, 104, 10),
+    "logistic regression, 1,000,000 x 50": ("logistic", 1_000_000, 50, 1),
+    "the same with columns, 36,177 x 14": ("columns", 36_177, 13, 10),
+    "boosting, 36,177 x 14": ("boosting", 36_177, 13, 3),
+    "network, 5,000 x 14": ("network", 5000, 13, 1),
+}
 
 
-def seconds(checkout: Path, table: tuple[int, int, int]) -> float:
+def seconds(checkout: Path, table: tuple[str, int, int, int]) -> float:
     """Processor time of one default fit in a fresh process."""
     environment = os.environ | {"PYTHONPATH": str(checkout), "OMP_NUM_THREADS": "1"}
     arguments = [sys.executable, "-c", _FIT, *map(str, table)]

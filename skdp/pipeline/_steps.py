@@ -71,7 +71,7 @@ def _report(
 ) -> StepReport:
     privacy = leaf.privacy
     if privacy is not None:
-        return _own_word(leaf, privacy)
+        return _own_word(leaf, privacy, of_users)
     kind, note = _judgement(leaf, data_independent, of_users)
     return StepReport(
         name=leaf.path,
@@ -87,9 +87,12 @@ def _report(
     )
 
 
-def _own_word(leaf: Leaf, privacy: StepPrivacy) -> StepReport:
+def _own_word(leaf: Leaf, privacy: StepPrivacy, of_users: bool) -> StepReport:
     """What a step of skdp says of itself."""
-    note = privacy.note
+    note, kind = privacy.note, PRIVATE if costs(privacy) else DECLARED
+    epsilon = privacy.epsilon
+    if of_users and privacy.of_users:
+        note, kind, epsilon = privacy.of_users, UNACCOUNTED, math.inf
     if leaf.inside:
         note = f"within {leaf.inside}, which may fit it more than once"
     clipped = [rows.note for rows in clipped_rows([leaf])]
@@ -97,8 +100,8 @@ def _own_word(leaf: Leaf, privacy: StepPrivacy) -> StepReport:
     return StepReport(
         name=leaf.path,
         estimator=type(leaf.step).__name__,
-        kind=PRIVATE if costs(privacy) else DECLARED,
-        epsilon=privacy.epsilon,
+        kind=kind,
+        epsilon=epsilon,
         delta=privacy.delta,
         adjacency=privacy.adjacency,
         state=state if costs(privacy) else "",

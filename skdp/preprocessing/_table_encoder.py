@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -31,6 +32,15 @@ from skdp.preprocessing._table_plan import (
     default_knots,
     planned,
     ways_of,
+)
+from skdp.privacy._step import FREE, StepPrivacy
+
+_BY_ROWS = replace(
+    FREE,
+    of_users=(
+        "set a number of n_knots, which else follows from the number of rows, and that "
+        "is private with privacy_unit='user'"
+    ),
 )
 
 
@@ -236,6 +246,10 @@ class TableEncoder(AppendsToSources, TransformerMixin, DeclaredEstimator):
         weights = weights * encoding.scale
         columns = zip(encoding.blocks, self.blocks_.items(), strict=True)
         return {name: block.effects(weights[at]) for block, (name, at) in columns}
+
+    def step_privacy(self) -> StepPrivacy:
+        """Free; beside users only with a declared number of knots."""
+        return FREE if isinstance(self.n_knots, Integral) else _BY_ROWS
 
     def _fit(self, X: Any, knots: KnotRule) -> tuple[Encoding, list[Cells]]:
         """Fit, with this rule for ``n_knots="auto"``; what was read on the way."""

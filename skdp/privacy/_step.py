@@ -30,6 +30,9 @@ class StepPrivacy:
     release : str, default=""
         Name of the joint release that this step is a part of: parts of one release,
         such as the steps that a search selected, are paid once.
+    of_users : str, default=""
+        What to change beside steps that protect users, to whom the number of rows is
+        private; empty: nothing.
     """
 
     epsilon: float
@@ -39,6 +42,7 @@ class StepPrivacy:
     adds_in_squares: bool = False
     note: str = ""
     release: str = ""
+    of_users: str = ""
 
 
 class PrivacyStep(Protocol):

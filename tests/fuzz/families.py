@@ -187,7 +187,8 @@ def _of_users_alone(drawn: Drawn, data: Data, private: Any) -> Any:
     """A pipeline in memory does not hand groups on to its steps."""
     X = data.X
     if drawn.shape.columns is not None:
-        X = TableEncoder(drawn.shape.columns).fit_transform(X)
+        # A number of knots by rule would follow from the number of rows.
+        X = TableEncoder(drawn.shape.columns, n_knots=5).fit_transform(X)
     return clone(private).fit(X, groups=data.groups)
 
 

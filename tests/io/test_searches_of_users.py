@@ -49,7 +49,7 @@ LOGISTIC = DPLogisticRegression(columns=COLUMNS, classes=[0, 1])
 USER = {"privacy_unit": "user", "epsilon": 5.0, "random_state": 1}
 GRID = {"C": [0.1, None]}
 PIPED = make_pipeline(
-    TableEncoder(COLUMNS),
+    TableEncoder(COLUMNS, n_knots=5),
     DPStandardScaler(bounds=(-2, 2)),
     DPLogisticRegression(classes=[0, 1]),
 )

@@ -38,6 +38,7 @@ from skdp import (
     DPRandomizedSearchCV,
     DPStandardScaler,
     DPTunedThresholdClassifier,
+    TableEncoder,
     privacy_report,
     private_comparison,
     private_evaluation,
@@ -784,6 +785,7 @@ OF_LENGTHS = [
     GaussianRandomProjection(eps=0.9),
     GaussianRandomProjection(2),
     RBFSampler(gamma=1.0),
+    TableEncoder(Range(-2.0, 2.0)),
 ]
 
 
@@ -807,6 +809,12 @@ def test_steps_that_take_from_the_number_of_rows_are_refused(step):
 @quiet
 def test_a_projection_to_a_declared_number_of_components_is_none_of_them():
     model = make_pipeline(SparseRandomProjection(2), PLAIN)
+    assert search_of(model).fit(X, Y, groups=IDS).has_model_
+
+
+@quiet
+def test_an_encoder_with_a_declared_number_of_knots_is_none_of_them():
+    model = make_pipeline(TableEncoder(Range(-2.0, 2.0), n_knots=5), PLAIN)
     assert search_of(model).fit(X, Y, groups=IDS).has_model_
 
 
