@@ -73,6 +73,8 @@ def _centred(encoding: Encoding, objective: LinearObjective, budget: Budget) -> 
     """The solver on centred rows of declared columns, planned."""
     states = States(encoding.parts, encoding.basis, encoding.weights)
     solver = CentredDescent.planned({"states": states}, objective, budget)
+    if solver.pace is None:
+        return Chosen(solver, "noise dominates: an intercept and no weights")
     return Chosen(solver, "declared columns: descent on centred rows")
 
 

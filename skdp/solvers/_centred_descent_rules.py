@@ -94,10 +94,10 @@ _KNOTS_FOR_SCALE, _KNOTS_FOR_QUANTILE = 8, 32
 _LEAST_DEVIATION = 0.01
 # No share that noise has moved farther tells more.
 _FAR_SHARE = 1e3
-# Losses that bend near a kink only. How many records lie there changes in a descent; it
-# is taken to be an eighth of what a hinge can bend.
+# Losses of labels whose errors say how far to go on.
 _FOLLOWED = (Form.SIGMOID, Form.SOFTMAX)
-_KINKED = (Form.HINGE, Form.QUANTILE)
+# Losses that bend near a kink only. How many records lie there changes in a descent; it
+# is taken to be an eighth of what a hinge can bend, and of quantiles at least that.
 _CURVATURE_OF_KINKS = 0.125
 # Curvatures at which a run's noise is computed, and the least of them over the largest.
 _CURVATURES, _FLAT = 64, 1e-9
@@ -371,8 +371,10 @@ class Base:
         residual = loss.residual(values, raw)
         squares = shares @ np.minimum(residual**2, clip**2)
         errors = float(shares @ np.minimum(np.linalg.norm(residual, axis=1), clip))
-        if loss.form in _KINKED:
+        if loss.form is Form.HINGE:
             curvature = np.full_like(curvature, _CURVATURE_OF_KINKS)
+        if loss.form is Form.QUANTILE:  # the density of the targets there
+            curvature = np.maximum(curvature, _CURVATURE_OF_KINKS)
         if is_softmax(loss):
             # Of the directions in which outputs move apart; what all of them share
             # moves no prediction.

@@ -299,17 +299,18 @@ def test_noise_drawn_is_noise_declared(loss, adjacency):
     z, (*first, part) = answers.noise_multiplier, case.plan.lines
     assert case.solver.plan(case.objective) == case.plan
     drawn = [draw.noise_multiplier for draw in noise.draws]
-    declared = [line.multiplier(z) for line in first] + [
-        line.multiplier(part.multiplier(z))
-        for line in part.plan.lines
-        for _ in range(line.times)
-    ]
-    assert sorted(drawn) == sorted(declared)
-    assert drawn[len(first) :] == declared[len(first) :]
+    descent, *others, errors = part.plan.lines
+    pace = case.solver.pace
+    before = pace.errors_at(case.objective.loss)
+    asked = [descent] * before + [errors] + [descent] * (descent.times - before)
+    inner = [line.multiplier(part.multiplier(z)) for line in [*asked, *others]]
+    outer = [line.multiplier(z) for line in first]
+    assert sorted(drawn) == sorted(outer + inner)
+    assert drawn[len(first) :] == inner
     worst = case.solver.sensitivity(case.objective) * (1 + 1e-6)
-    steps = case.solver.pace.n_steps
-    descent = noise.draws[len(first) : len(first) + steps]
-    assert all(draw.sensitivity <= worst for draw in descent)
+    steps = noise.draws[len(first) : len(first) + pace.n_steps + 1]
+    del steps[before]
+    assert all(draw.sensitivity <= worst for draw in steps)
     assert solution.noise_scale == max(draw.sigma for draw in noise.draws)
 
 
@@ -331,7 +332,7 @@ def test_only_null_records_return_normally():
 def test_shares_add_up_and_steps_are_stable(loss, strength):
     shares = Shares.of(loss, strength, 14)
     assert sum(vars(shares).values()) + shares.descent == pytest.approx(1)
-    assert shares.descent > 0.3
+    assert shares.descent > 0.1
     pace = Pace.of(of(loss), strength)
     # Heavy-ball steps are stable below 2 (1 + momentum) / L.
     smoothness = loss.smoothness * (1 + pace.intercept_weight**2)
