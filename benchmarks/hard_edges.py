@@ -15,6 +15,7 @@ Losses are means over seeds from 0 up, on the records of the fit.
 from __future__ import annotations
 
 import argparse
+import math
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -38,7 +39,7 @@ from skdp import (
 )
 from skdp.columns import Range
 from skdp.exceptions import Refused
-from skdp.solvers import _constant
+from skdp.solvers import _centred_descent, _constant
 from skdp.solvers._constant import constant_model
 
 CLASSIFIERS = (DPLogisticRegression, DPLinearSVC, DPRobustClassifier, DPMLPClassifier)
@@ -105,6 +106,9 @@ def fitted(model: Any, X: np.ndarray, y: np.ndarray, is_constant: bool) -> Any:
     with ExitStack() as stack:
         for place in ASKED:
             stack.enter_context(patch(place, choose))
+        # The default for declared columns has its line by itself.
+        least = math.inf if is_constant else 0.0
+        stack.enter_context(patch.object(_centred_descent, "LEAST_STRENGTH", least))
         return model.fit(X, y)
 
 
@@ -195,7 +199,7 @@ def _excess(epsilon: float, delta: float, n: int, rate: float, times: int) -> fl
             epsilon,
             delta=delta,
             classes=[0, 1],
-            columns=Range(-1.0, 1.0),
+            data_norm=math.sqrt(2),
             random_state=seed,
         )
         told = fitted(model, X, y, True).predict_proba(X[:1])[0, 1]
