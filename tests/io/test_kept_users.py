@@ -52,7 +52,7 @@ MODELS = {
     "chosen": DPSparseLogisticRegression(
         n_nonzero_coefs=2, data_norm=1.0, solver="peeling", **LABELS
     ),
-    "clipped sums": OF_SOURCES["clipped sums of centred rows"][0],
+    "clipped sums": OF_SOURCES["clipped sums"][0],
     "network": DPMLPClassifier(hidden_layer_sizes=(4,), **NETWORK, **LABELS),
 }
 # Bytes: of no row, of some of them, of all.
