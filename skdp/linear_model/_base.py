@@ -53,6 +53,7 @@ from skdp.solvers import (
     solve,
 )
 from skdp.solvers._centred_descent import CentredDescent, CentredSolution, States
+from skdp.solvers._constant import NO_WEIGHTS
 from skdp.solvers._ftrl import FTRL
 from skdp.solvers._registry import planned_solver
 from skdp.solvers._stream import Books, Stream, begun, keep, leave
@@ -74,7 +75,7 @@ def _centred(encoding: Encoding, objective: LinearObjective, budget: Budget) -> 
     states = States(encoding.parts, encoding.basis, encoding.weights)
     solver = CentredDescent.planned({"states": states}, objective, budget)
     if solver.pace is None:
-        return Chosen(solver, "noise dominates: an intercept and no weights")
+        return Chosen(solver, NO_WEIGHTS)
     return Chosen(solver, "declared columns: descent on centred rows")
 
 

@@ -93,7 +93,7 @@ def _own_word(leaf: Leaf, privacy: StepPrivacy, of_users: bool) -> StepReport:
     epsilon = privacy.epsilon
     if of_users and privacy.of_users:
         note, kind, epsilon = privacy.of_users, UNACCOUNTED, math.inf
-    if leaf.inside:
+    elif leaf.inside:
         note = f"within {leaf.inside}, which may fit it more than once"
     clipped = [rows.note for rows in clipped_rows([leaf])]
     state = "planned" if privacy.event is None else "spent"

@@ -30,6 +30,14 @@ _ROUNDED = 1 + 1e-12
 _LEAST_VARIANCE = 1e-100
 
 
+def _squares(rows: FloatArray) -> FloatArray:
+    """Squared length of each row, added up in one order whatever stands beside it."""
+    squares = rows[:, 0] ** 2
+    for output in range(1, rows.shape[1]):
+        squares = squares + rows[:, output] ** 2
+    return np.asarray(squares)
+
+
 @dataclass(frozen=True, eq=False)
 class RecordSum(Summed):
     """Sum of one number per record, in an interval that contains 0.
@@ -166,11 +174,7 @@ class ErrorSum(RecordSum):
 
     def numbers(self, block: Block) -> FloatArray:
         raw = gridded(block.X, 1.0).raw(on_grid(self.coef)) + self.offset
-        residual = self.loss.residual(block.y, raw)
-        squares = residual[:, 0] ** 2
-        for output in range(1, residual.shape[1]):
-            squares = squares + residual[:, output] ** 2
-        return np.asarray(np.sqrt(squares))
+        return np.asarray(np.sqrt(_squares(self.loss.residual(block.y, raw))))
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,9 +202,6 @@ class NoiseRatio(RecordSum):
     def numbers(self, block: Block) -> FloatArray:
         rows = gridded(block.X, 1.0)
         assert isinstance(rows, StateGrid)
-        raw = rows.raw(on_grid(self.coef))
-        squares = raw[:, 0] ** 2
-        for output in range(1, raw.shape[1]):
-            squares = squares + raw[:, output] ** 2
+        squares = _squares(rows.raw(on_grid(self.coef)))
         variance = rows.mean_of(self.variance) * rows.rows.factor**2
         return np.asarray(squares / np.maximum(variance, _LEAST_VARIANCE))

@@ -6,7 +6,9 @@ Four releases in one Gaussian plan:
    and the mean;
 2. gradient sums of rows that are centred by the histograms and clipped to a common
    norm, from the base rate on, with momentum; the model is the mean of the last half;
-3. one ratio: the model's squared predictions over those that noise alone would make.
+3. on the way, of squared errors and of labels, the mean error, which the clip of the
+   residuals or the steps that are left follow;
+4. one ratio: the model's squared predictions over those that noise alone would make.
    It says how much of the weights is kept.
 
 Below a strength of 40 only the second half of 1 is released. Proofs:

@@ -5,7 +5,7 @@ noise of one count of them, where the relation is 1 if a record is left out and 
 is exchanged for another. Everything here is a function of public facts and of released
 numbers. Constants were settled on six tables (adult, covertype, ccpp, protein_casp,
 wine_white, kddcup99) at 2,000 records to 32,000 and epsilon 0.1 to 4, and compared on
-ten others (``docs/default_solver.md``).
+seven others (``docs/default_solver.md``).
 """
 
 from __future__ import annotations
@@ -69,7 +69,8 @@ _RESIDUALS_OF_SOFTMAX = 0.7
 _ROWS, _ROWS_OF_FEW = 0.5, 2.0
 _LEAST_NORM = 1e-3
 # Steps: momentum relaxes so often in a run, and covers flow time s with curvature up to
-# L in sqrt(s L) times the root of half as many steps. Twice as many change nothing.
+# L in sqrt(s L) times the root of half as many steps. With 5 kddcup99 (10,000 rows,
+# epsilon 1) lost .014 of log-loss.
 _RELAXATIONS = 7
 _FEWEST_STEPS, _MOST_STEPS = 10, 300
 # A record counts at the gate by a ratio of at most this. Weights count in full from a
@@ -148,22 +149,20 @@ class Shares:
     @classmethod
     def of(cls, loss: Loss, strength: float, n_parts: int) -> Self:
         """By rule."""
-        noise = strength * _STATE_NOISE
-        states = _within(n_parts / noise**2, _LEAST_STATES, _MOST_STATES)
-        noise = strength * _TARGET_NOISE
-        targets = _within(1 / noise**2, _LEAST_TARGETS, _MOST_TARGETS)
+
+        def share(noise: float, least: float, most: float, number: int = 1) -> float:
+            """What so many sums cost with noise of this deviation over n in each."""
+            return _within(number / (strength * noise) ** 2, least, most)
+
+        states = share(_STATE_NOISE, _LEAST_STATES, _MOST_STATES, n_parts)
+        targets = share(_TARGET_NOISE, _LEAST_TARGETS, _MOST_TARGETS)
+        errors = share(_ERROR_NOISE, _LEAST_ERRORS, _MOST_ERRORS)
         gate = _within((_GATE_STRENGTH / strength) ** 2, _LEAST_GATE, _MOST_GATE)
         if is_of_squares(loss):
-            noise = strength * _ERROR_NOISE
-            errors = _within(1 / noise**2, _LEAST_ERRORS, _MOST_ERRORS)
-            noise = strength * _KNOT_NOISE
-            knots = _within(1 / noise**2, _LEAST_KNOTS, _MOST_KNOTS)
-            noise = strength * _MEAN_NOISE
-            mean = _within(1 / noise**2, _LEAST_MEAN, _MOST_MEAN)
+            knots = share(_KNOT_NOISE, _LEAST_KNOTS, _MOST_KNOTS)
+            mean = share(_MEAN_NOISE, _LEAST_MEAN, _MOST_MEAN)
             return cls(states, knots, mean, gate / 2, gate / 2, errors)
         if loss.form in _FOLLOWED:
-            noise = strength * _ERROR_NOISE
-            errors = _within(1 / noise**2, _LEAST_ERRORS, _MOST_ERRORS)
             return cls(states, targets, gate=gate, errors=errors)
         if loss.form is Form.POISSON:
             return cls(states, targets / 2, targets / 2, gate)
@@ -255,7 +254,10 @@ class Pace:
         weights are likely: the prior is as much wider as errors are fewer than the
         constant's. Larger steps come first, as far as momentum is stable.
         """
-        farther = _within(of_constant / (errors + noise), 1.0, _FARTHER)
+        # No released number may divide by 0: of errors below 0 there are few.
+        of_constant = max(of_constant, 1e-300)
+        left = _within(errors + noise, of_constant / _FARTHER, of_constant)
+        farther = of_constant / left
         larger = min(farther, _STABLE * (1 + self.momentum))
         slower = max((1 - self.momentum) * larger / farther, 1 / self.n_steps)
         return replace(self, step_size=larger * self.step_size, momentum=1 - slower)
@@ -498,7 +500,7 @@ class NoiseOfRun:
         """Noise at each curvature; of many from a few between which it is smooth."""
         if len(bend) <= _CURVATURES:
             return self._of_noise(bend)
-        logs = np.log(np.maximum(bend, bend.max() * _FLAT))
+        logs = np.log(np.maximum(bend, max(bend.max() * _FLAT, 1e-300)))
         few = np.linspace(logs.min(), logs.max(), _CURVATURES)
         noise = np.log(np.maximum(self._of_noise(np.exp(few)), 1e-300))
         return np.asarray(np.exp(np.interp(logs, few, noise)))

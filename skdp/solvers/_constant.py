@@ -29,6 +29,8 @@ from skdp.solvers._base import Solution
 from skdp.solvers._noisy_gd import NoisyGD
 from skdp.solvers._progress import Progress
 
+# Why a default fit is a constant, for the record.
+NO_WEIGHTS = "noise dominates: an intercept and no weights"
 # Deviation of constants from where descents start, in the loss's units of raw
 # predictions: where the budget cannot tell a constant so far away, the descent stops
 # at its start. More follows rare labels further, and more noise as well. In log-loss at
@@ -94,5 +96,4 @@ def of_constant(objective: LinearObjective) -> LinearObjective:
 
 def constant_model(objective: LinearObjective, budget: Budget) -> Chosen:
     """The constant model, planned."""
-    reason = "noise dominates: an intercept and no weights"
-    return Chosen(ConstantModel.planned({}, objective, budget), reason)
+    return Chosen(ConstantModel.planned({}, objective, budget), NO_WEIGHTS)

@@ -60,6 +60,7 @@ from skdp.model_selection._trial import Job
 from skdp.model_selection._user_table import UserTable
 from skdp.privacy import _door, calibrate
 from skdp.privacy._answers import Layout
+from skdp.privacy._step import FREE
 from skdp.queries import _user_scores as user_scores
 from skdp.queries._scores import Scores
 from tests.audit import tables
@@ -816,6 +817,22 @@ def test_a_projection_to_a_declared_number_of_components_is_none_of_them():
 def test_an_encoder_with_a_declared_number_of_knots_is_none_of_them():
     model = make_pipeline(TableEncoder(Range(-2.0, 2.0), n_knots=5), PLAIN)
     assert search_of(model).fit(X, Y, groups=IDS).has_model_
+
+
+@quiet
+def test_twin_whose_knots_follow_from_private_rows_is_found(monkeypatch):
+    """One user's rows decide how many features there are."""
+    monkeypatch.setattr(TableEncoder, "step_privacy", lambda self: FREE)
+    model = make_pipeline(TableEncoder(Range(-2.0, 2.0)), PLAIN)
+    more = np.r_[np.arange(len(X)), np.full(1000, len(X) - 1)]
+    shapes = [
+        search_of(model)
+        .fit(X[at], Y[at], groups=IDS[at])
+        .best_estimator_[-1]
+        .coef_.shape
+        for at in (np.arange(len(X)), more)
+    ]
+    assert shapes[0] != shapes[1]
 
 
 @quiet

@@ -447,6 +447,8 @@ def test_later_steps_go_farther_where_errors_are_few_and_stay_stable(strength, e
     assert pace.flow <= later.flow <= 8.0001 * pace.flow
     if error == 1.0:
         assert later.flow == pytest.approx(pace.flow)
+    if error <= 0:
+        assert later.flow > 4 * pace.flow
     smoothness = loss.smoothness * (1 + pace.intercept_weight**2)
     assert later.step_size * smoothness < 2 * (1 + later.momentum)
 
@@ -456,6 +458,21 @@ def test_a_clip_follows_errors_within_its_limits(error):
     assert 0.05 * 0.4 <= clip_after(error, 0.01, 0.4) <= 0.4
     # Normal errors of half a unit are clipped at a little more than their deviation.
     assert 0.2 < clip_after(0.8 * 0.2, 0.0, 0.4) < 0.3
+
+
+def test_no_released_error_divides_by_zero():
+    pace = Pace.of(of(LogisticLoss()), 500.0)
+    for of_constant in (0.0, 0.4):
+        for errors, noise in ((0.0, 0.0), (-0.01, 0.01), (1e300, 0.0)):
+            assert math.isfinite(pace.after(errors, noise, of_constant).flow)
+
+
+def test_noise_without_any_curvature_is_finite():
+    pace = Pace.of(of(LogisticLoss()), 500.0)
+    base = Base((0.0,), (0.0,), 1.0, 1.0, 0.5, (0.0,), (0.0,))
+    noise = NoiseOfRun([pace] * pace.n_steps, np.full(pace.n_steps, 1.0), base, 10**9)
+    found = [noise.variance(np.full(size, 1e-3)) for size in (3, 500)]
+    assert np.allclose(found[1], found[0][0])
 
 
 def test_noise_is_interpolated_between_many_curvatures():
