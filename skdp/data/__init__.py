@@ -39,10 +39,10 @@ from skdp.data._users import (
     places_of_own,
 )
 from skdp.data._views import (
+    CentredDense,
     ColumnsOf,
     ConstantColumn,
     EntriesClipped,
-    TargetsScaled,
 )
 
 __all__ = [
@@ -51,6 +51,7 @@ __all__ = [
     "Arriving",
     "Block",
     "Bucket",
+    "CentredDense",
     "CentredRows",
     "CentredSource",
     "Centring",
@@ -68,7 +69,6 @@ __all__ = [
     "StateRows",
     "Table",
     "TargetScale",
-    "TargetsScaled",
     "UserSource",
     "WithOffset",
     "added_up",

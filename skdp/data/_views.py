@@ -14,8 +14,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp._rows import clip_entries, columns_at
-from skdp.data._centred import TargetScale
+from skdp._floats import FloatArray
+from skdp._rows import clip_entries, clip_rows, columns_at, row_norms
 from skdp.data._source import (
     Block,
     Elsewhere,
@@ -126,6 +126,33 @@ class ColumnsOf(_View):
         return columns_at(X, self._columns)
 
 
+class CentredDense(_View):
+    """Rows clipped, less a released centre, clipped again, over that second norm.
+
+    Parameters
+    ----------
+    source : Source
+        Of dense rows.
+    data_norm : float in (0, inf)
+        To which rows are clipped first.
+    centre : ndarray of float64 of shape (n_features,)
+        Released.
+    norm : float in (0, inf)
+        To which centred rows are clipped; released.
+    """
+
+    def __init__(
+        self, source: Source, data_norm: float, centre: FloatArray, norm: float
+    ) -> None:
+        super().__init__(source)
+        self.is_row_major = True
+        self._data_norm, self._centre, self._norm = data_norm, centre, norm
+
+    def _changed(self, X: Any) -> Any:
+        rows = clip_rows(X, self._data_norm) - self._centre
+        return rows / np.maximum(row_norms(rows), self._norm)[:, None]
+
+
 class ConstantColumn(_View):
     """Rows of one column that holds the same number everywhere.
 
@@ -143,23 +170,3 @@ class ConstantColumn(_View):
 
     def _changed(self, X: Any) -> Any:
         return np.full((X.shape[0], 1), self._value)
-
-
-class TargetsScaled(_View):
-    """The same rows with their targets on a released scale.
-
-    Parameters
-    ----------
-    source : Source
-    targets : TargetScale
-    """
-
-    def __init__(self, source: Source, targets: TargetScale) -> None:
-        super().__init__(source)
-        self._targets = targets
-
-    def _changed(self, X: Any) -> Any:
-        return X
-
-    def _changed_block(self, block: Block) -> Block:
-        return replace(block, y=self._targets.of(block.y))

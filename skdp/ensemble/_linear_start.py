@@ -34,7 +34,6 @@ from skdp.privacy._adjacency import TableRelation
 from skdp.privacy._answers import Answers
 from skdp.privacy._plan import Part
 from skdp.queries._loss_facts import LeafLoss
-from skdp.solvers._as_they_come import tried
 from skdp.solvers._base import Solver
 from skdp.solvers._budget_parts import level_of, part_of
 from skdp.solvers._centred_rules import (
@@ -45,7 +44,7 @@ from skdp.solvers._centred_rules import (
 )
 from skdp.solvers._margins import even_margins
 from skdp.solvers._progress import Progress
-from skdp.solvers._shrunken import Shrunken
+from skdp.solvers._shrunken import Shrunken, shrunken
 from skdp.solvers._strength import strength_of
 
 # Length of rows that count in full, over their root mean square.
@@ -149,7 +148,7 @@ class LinearStart:
             adjacency=adjacency,
             expected=expected_of(linear, strength, spectrum_of(features)),
         )
-        inner = tried(by_rule, objective, own, strength, flattens=False).solver
+        inner = shrunken(by_rule, objective, own, strength)
         level = level_of(inner, objective, budget, share)
         return cls(inner=inner, objective=objective, features=features, level=level)
 

@@ -13,7 +13,7 @@ from skdp.ensemble._scale import Scale
 from skdp.ensemble._task import BoostingTask
 from skdp.privacy._answers import Released
 from skdp.queries._leaf_sums import LeafTerms
-from skdp.queries._state_sums import StateSums
+from skdp.queries._state_sums import StateSums, even_knots
 from skdp.solvers._margins import quantiles, shrunk_margins, target_scale
 from skdp.solvers._strength import TARGET_INTERVALS
 from skdp.solvers._worth import share_for
@@ -59,7 +59,7 @@ class Spread:
 
 def target_sums(n_samples: int) -> StateSums:
     """The query for a histogram of the targets."""
-    return StateSums(0, n_samples, 0, TARGET_INTERVALS)
+    return StateSums(0, n_samples, 0, even_knots(TARGET_INTERVALS))
 
 
 def share_of_targets(signal: float) -> float:

@@ -16,6 +16,7 @@ from skdp._base import PrivateEstimator
 from skdp._floats import FloatArray
 from skdp._forecast import Forecast, Signal, relaxed, warn_of_noise
 from skdp._output import in_dtype
+from skdp._rows import clip_rows
 from skdp._users import UsersToFit, users_to_fit
 from skdp._validation import check_data_norm, check_real
 from skdp.data import Centring, Source
@@ -52,8 +53,8 @@ from skdp.solvers import (
     named_solver,
     solve,
 )
-from skdp.solvers._centred_descent import CentredDescent, CentredSolution, States
-from skdp.solvers._constant import NO_WEIGHTS
+from skdp.solvers._centred_descent import CentredSolution
+from skdp.solvers._centred_rows import States
 from skdp.solvers._ftrl import FTRL
 from skdp.solvers._registry import planned_solver
 from skdp.solvers._stream import Books, Stream, begun, keep, leave
@@ -70,13 +71,8 @@ _EXACT = "epsilon=inf: the optimum itself"
 _PATHS = ("coef_path_", "intercept_path_")
 
 
-def _centred(encoding: Encoding, objective: LinearObjective, budget: Budget) -> Chosen:
-    """The solver on centred rows of declared columns, planned."""
-    states = States(encoding.parts, encoding.basis, encoding.weights)
-    solver = CentredDescent.planned({"states": states}, objective, budget)
-    if solver.pace is None:
-        return Chosen(solver, NO_WEIGHTS)
-    return Chosen(solver, "declared columns: descent on centred rows")
+def _states(encoding: Encoding) -> States:
+    return States(encoding.parts, encoding.basis, encoding.weights)
 
 
 def n_units(X: Any, users: UsersToFit | None, n_parts: int | None = None) -> int:
@@ -102,7 +98,6 @@ class DPEstimator(TakesSources, PrivateEstimator):
     center_: Any
     scale_: Any
     row_norm_: float
-    shrinkage_: float
     coef_: Any
     # Whether rows of declared columns are centred: not of losses that are not convex,
     # nor of models of few features.
@@ -182,29 +177,23 @@ class DPEstimator(TakesSources, PrivateEstimator):
         return effects
 
     def _adds_in_squares(self) -> bool:
-        if self._will_centre():
-            return True
         named = named_solver(self.solver, self.solver_params)
-        # In books "auto" takes Gaussian noise only.
-        adds = self.ledger is not None if named is None else named.adds_in_squares
-        return bool(self.delta > 0 and adds)
-
-    def _be_one_of_several(self, *, in_books: bool) -> None:
-        is_open = self.solver == "auto" and self.delta > 0
-        if is_open and not in_books and not self._will_centre():
-            self.solver = "noisy_gd"
+        # With a delta above 0 all that "auto" takes is Gaussian.
+        return bool(self.delta > 0 and (named is None or named.adds_in_squares))
 
     def _will_centre(self) -> bool:
-        """Whether ``"auto"`` fits centred rows, all of it Gaussian; before any rows."""
-        is_open = self.columns is not None and self.solver == "auto"
-        has_noise = self.delta > 0 or math.isinf(self.epsilon)
-        return bool(is_open and has_noise and self._can_centre and self.fit_intercept)
+        """Whether ``"auto"`` fits centred rows; known before any rows."""
+        is_exact = math.isinf(self.epsilon)
+        # Without noise rows of numbers are fitted to the optimum as they are.
+        can = self.columns is not None if is_exact else self.delta > 0
+        is_open = self.solver == "auto" and not self.solver_params
+        return bool(is_open and can and self._can_centre and self.fit_intercept)
 
     def _products(self, X: Any, coef: np.ndarray) -> np.ndarray:
         """Of the fitted weights and rows, which are clipped as they were in `fit`."""
         if hasattr(self, "center_"):
             centring = Centring(self.center_, self.scale_, self.row_norm_)
-            return centring.products(X, coef)
+            return centring.products(clip_rows(X, self.privacy_.data_norm), coef)
         return clipped_products(X, coef, self.privacy_.data_norm)
 
     def _changed_since(self, schema: int, state: dict[str, Any]) -> str:
@@ -269,15 +258,15 @@ class DPEstimator(TakesSources, PrivateEstimator):
         check_real("epsilon", budget.epsilon, low=1e-6, high=1e8)
         objective = self._planned_objective(n_samples, n_features, budget)
         signal = self._signal_of(objective, budget)
-        if self._will_centre():
+        rows = None
+        if self._will_centre() and self.columns is not None:
             encoder = getattr(self, "encoder_", None) or encoder_of(self.columns)
             encoding = encoder._declared_encoding(n_features, centred_knots)
             objective = replace(objective, n_features=encoding.basis.shape[1])
-            chosen = _centred(encoding, objective, budget)
-        else:
-            named = named_solver(self.solver, self.solver_params)
-            constant = self._constant(objective, budget)
-            chosen = constant or planned_solver(named, objective, budget)
+            rows = _states(encoding)
+        named = named_solver(self.solver, self.solver_params)
+        chosen = self._constant(objective, budget)
+        chosen = chosen or planned_solver(named, objective, budget, rows)
         return forecast_of(objective, budget, chosen, signal)
 
     def _signal(self, n_samples: int, rehearsed: Any) -> Signal:
@@ -336,19 +325,13 @@ class DPEstimator(TakesSources, PrivateEstimator):
         if n_parts is not None or users is not None:
             # Parts have an order, whatever that of their records, and users have none.
             objective = replace(objective, is_ordered=n_parts is not None)
-        chosen = self._centred(X, objective, budget)
-        chosen = chosen or self._constant(objective, budget)
-        if chosen is None:
-            chosen = choose_solver(
-                self.solver,
-                self.solver_params,
-                objective,
-                budget,
-                has_ledger=self.ledger is not None,
-            )
-            X = X.encoded() if isinstance(X, _DECLARED) else X
-        elif isinstance(X, _DECLARED):
-            X = X.states
+        is_declared = isinstance(X, _DECLARED)
+        rows = _states(X.encoding) if is_declared and self._will_centre() else None
+        chosen = self._constant(objective, budget) or choose_solver(
+            self.solver, self.solver_params, objective, budget, rows
+        )
+        if is_declared:
+            X = X.encoded() if rows is None else X.states
         solver = chosen.solver if chosen is not None else None
         name = type(self).__name__
         named = solver.named if solver and budget.is_finite else "exact"
@@ -419,10 +402,8 @@ class DPEstimator(TakesSources, PrivateEstimator):
         raise NotImplementedError
 
     def _keep_released(self, solution: Solution) -> None:
-        for name in ("center_", "scale_", "row_norm_", "shrinkage_", *_PATHS):
+        for name in ("center_", "scale_", "row_norm_", *_PATHS):
             self.__dict__.pop(name, None)
-        if solution.shrinkage is not None:
-            self.shrinkage_ = solution.shrinkage
         if isinstance(solution, CentredSolution):
             centring = solution.centring
             self.center_, self.scale_ = centring.centre, centring.scale
@@ -441,14 +422,6 @@ class DPEstimator(TakesSources, PrivateEstimator):
             return None
         signal = self._signal_of(objective, budget)
         return constant_if_dominated(None, objective, budget, signal)
-
-    def _centred(
-        self, X: Any, objective: LinearObjective, budget: Budget
-    ) -> Chosen | None:
-        """The solver on centred rows; None if rows stay as they are."""
-        if not (isinstance(X, _DECLARED) and self._will_centre()):
-            return None
-        return _centred(X.encoding, objective, budget)
 
     def _record(
         self,

@@ -9,13 +9,13 @@ from typing import Any
 from skdp._forecast import Forecast, Signal
 from skdp._validation import check_real
 from skdp.exceptions import Refused
-from skdp.linear_model._signal import signal_of
+from skdp.linear_model._signal import signal_of, signal_of_centred
 from skdp.losses import LogisticLoss, Loss
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget, calibrate
 from skdp.privacy._adjacency import Adjacency
 from skdp.solvers import Chosen, named_solver
-from skdp.solvers._constant import constant_model
+from skdp.solvers._auto import constant_model, is_centred
 from skdp.solvers._named import Named
 from skdp.solvers._registry import planned_solver
 
@@ -103,7 +103,9 @@ def forecast(
         alpha=alpha,
         fit_intercept=fit_intercept,
     )
-    named, signal = named_solver(solver, solver_params), signal_of(objective, budget)
+    named = named_solver(solver, solver_params)
+    takes_default = named is None and is_centred(objective, budget)
+    signal = (signal_of_centred if takes_default else signal_of)(objective, budget)
     chosen = constant_if_dominated(named, objective, budget, signal)
     chosen = chosen or planned_solver(named, objective, budget)
     return forecast_of(objective, budget, chosen, signal)

@@ -123,15 +123,12 @@ class DPLogisticRegression(HasEstimates, LogisticModel):
         Private output (zeros without an intercept, public).
     classes_ : ndarray of shape (n_classes,)
         Public, or assumed to be (see `classes`).
-    center_, scale_ : ndarray of shape (n_encoded_features,)
-        What encoded rows are centred on, and multiplied by before they are clipped.
-        The centre is a private output, the scale is public. Only of ``"auto"`` with
-        `columns` (``docs/default_solver.md``).
+    center_, scale_ : ndarray of shape (n_features,) or (n_encoded_features,)
+        What rows are centred on, and multiplied by before they are clipped. The centre
+        is a private output, the scale is public. Only of ``"auto"``
+        (``docs/default_solver.md``).
     row_norm_ : float
         Norm to which such rows are clipped. Private output.
-    shrinkage_ : float in {0.0, 0.25, 0.5, 1.0}
-        Share of the weights that was worth most; 0.0 leaves an intercept alone. Private
-        output. Only where it was asked (``docs/shrinkage.md``).
     coef_path_ : ndarray of shape (n_steps, 1 or n_classes, n_features)
     intercept_path_ : ndarray of shape (n_steps, 1 or n_classes)
         Coefficients and intercepts after each step, of which the model is an average or

@@ -111,15 +111,6 @@ class Loss(Protocol):
         ...
 
     @property
-    def flattening(self) -> float:
-        """How spread in raw predictions flattens what follows from their mean.
-
-        Over ``raw = b + N(0, v)`` the mean prediction is about that of the one raw
-        prediction ``b / sqrt(1 + flattening * v)``.
-        """
-        ...
-
-    @property
     def noisy_clip(self) -> float:
         """Norm to clip residuals to when noise limits a fit; inf: none."""
         ...

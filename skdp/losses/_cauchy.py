@@ -44,7 +44,6 @@ class CauchyLoss:
     corners: ClassVar[int] = 2
     curvature_vanishes: ClassVar[bool] = False
     raw_unit: ClassVar[float] = 0.5
-    flattening: ClassVar[float] = 0.0
     noisy_clip: ClassVar[float] = math.inf
     smoothness: ClassVar[float] = 1.0
     form: ClassVar[Form] = Form.CAUCHY

@@ -46,7 +46,6 @@ class GammaLoss:
     curvature_vanishes: ClassVar[bool] = False
     raw_unit: ClassVar[float] = 0.25
     gain_clip: ClassVar[float] = 0.5
-    flattening: ClassVar[float] = 0.0
     noisy_clip: ClassVar[float] = math.inf
     form: ClassVar[Form] = Form.GAMMA
     label_weights: ClassVar[tuple[float, ...]] = ()

@@ -42,7 +42,6 @@ class HuberHingeLoss:
     n_outputs: int = 1
     is_convex: ClassVar[bool] = True
     corners: ClassVar[int] = 1
-    flattening: ClassVar[float] = 0.0
     curvature_vanishes: ClassVar[bool] = False
     form: ClassVar[Form] = Form.HINGE
     label_weights: ClassVar[tuple[float, ...]] = ()

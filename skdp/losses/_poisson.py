@@ -48,7 +48,6 @@ class PoissonLoss:
     curvature_vanishes: ClassVar[bool] = False
     raw_unit: ClassVar[float] = 0.35
     gain_clip: ClassVar[float] = 0.1
-    flattening: ClassVar[float] = 0.0
     # Tighter ones make means of many zeros and a few large targets far too low.
     noisy_clip: ClassVar[float] = 0.5
     form: ClassVar[Form] = Form.POISSON

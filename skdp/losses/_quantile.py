@@ -44,7 +44,6 @@ class QuantileLoss:
     # Of many outer targets few tell: less noise than for a mean, on made-up tables.
     raw_unit: ClassVar[float] = 0.12
     gain_clip: ClassVar[float] = 1 / 6
-    flattening: ClassVar[float] = 0.0
     noisy_clip: ClassVar[float] = math.inf
     form: ClassVar[Form] = Form.QUANTILE
     label_weights: ClassVar[tuple[float, ...]] = ()

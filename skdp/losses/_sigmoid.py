@@ -42,7 +42,6 @@ class SigmoidLoss:
     corners: ClassVar[int] = 1
     curvature_vanishes: ClassVar[bool] = False
     raw_unit: ClassVar[float] = 1.0
-    flattening: ClassVar[float] = 0.0
     noisy_clip: ClassVar[float] = math.inf
     # The largest |expit(r) expit(-r) (1 - 2 expit(r))|, where expit is (3 + 3^.5) / 6.
     smoothness: ClassVar[float] = 1 / (6 * math.sqrt(3)) * (1 + 1e-12)

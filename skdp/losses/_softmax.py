@@ -30,7 +30,6 @@ class SoftmaxLoss:
     is_convex: ClassVar[bool] = True
     smoothness: ClassVar[float] = 0.5
     raw_unit: ClassVar[float] = 1.0
-    flattening: ClassVar[float] = math.pi / 8
     # A clip would cut residuals of rare labels and leave those of frequent ones whole,
     # so that frequent labels would be predicted too often.
     noisy_clip: ClassVar[float] = math.inf

@@ -37,7 +37,6 @@ class SquaredLoss:
     corners: ClassVar[int] = 2
     summands: ClassVar[int] = 1
     curvature_vanishes: ClassVar[bool] = False
-    flattening: ClassVar[float] = 0.0
     form: ClassVar[Form] = Form.ERROR
     label_weights: ClassVar[tuple[float, ...]] = ()
 

@@ -92,10 +92,6 @@ class WeightedLoss:
         return self.loss.gain_clip
 
     @property
-    def flattening(self) -> float:
-        return self.loss.flattening
-
-    @property
     def noisy_clip(self) -> float:
         """That of the loss; a record is clipped to it times its own weight."""
         return self.loss.noisy_clip

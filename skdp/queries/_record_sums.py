@@ -1,4 +1,4 @@
-"""Sums over records of one bounded number each: a target, a prediction, a ratio.
+"""Sums over records of one bounded number each, or of their rows.
 
 Every number is clipped to a public interval and rounded to a whole multiple of a public
 power of two, so that sums are exact in any order. Sensitivities are derived in
@@ -11,10 +11,13 @@ import math
 from abc import abstractmethod
 from collections.abc import Hashable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
+from scipy.sparse import issparse
 
 from skdp._floats import FloatArray, IntArray
+from skdp._rows import row_norms, scale_rows, with_entries
 from skdp.data import Block, Source, counted
 from skdp.losses import Loss
 from skdp.privacy._query import Bound, Layout
@@ -22,6 +25,7 @@ from skdp.queries._blocks import blocks_of
 from skdp.queries._exact_sums import WholeSum, nearest, unit_for
 from skdp.queries._grid import on_grid
 from skdp.queries._grid_rows import StateGrid, gridded
+from skdp.queries._row_grid import LONGEST, grid_rows, squares_of
 from skdp.queries._summed import Summed, Sums
 
 # Charged on top of a bound, for the rounding of the bound itself.
@@ -185,8 +189,9 @@ class NoiseRatio(RecordSum):
     ----------
     coef : ndarray of float64 of shape (n_features, n_outputs)
         Released. Where outputs are centred, they add up to 0 in each prediction.
-    variance : ndarray of float64 of shape (n_states,)
-        Of a prediction in each state, were the weights noise; released or public.
+    variance : ndarray of float64 of shape (n_states,) or (1,)
+        Of a prediction in each state, were the weights noise; or of rows of norm 1, in
+        any direction. Released or public.
     most : float in (0, inf)
         To which a record's ratio is clipped.
     """
@@ -201,7 +206,73 @@ class NoiseRatio(RecordSum):
 
     def numbers(self, block: Block) -> FloatArray:
         rows = gridded(block.X, 1.0)
-        assert isinstance(rows, StateGrid)
         squares = _squares(rows.raw(on_grid(self.coef)))
-        variance = rows.mean_of(self.variance) * rows.rows.factor**2
+        if len(self.variance) == 1:
+            variance = self.variance[0] * np.minimum(row_norms(block.X), 1.0) ** 2
+        else:
+            assert isinstance(rows, StateGrid)
+            variance = rows.mean_of(self.variance) * rows.rows.factor**2
         return np.asarray(squares / np.maximum(variance, _LEAST_VARIANCE))
+
+
+@dataclass(frozen=True, eq=False)
+class RowSum(Summed):
+    """Sums of rows clipped to a norm, over that norm, and of their squared norms.
+
+    Parameters
+    ----------
+    n_samples, n_features : int
+    data_norm : float in (0, inf)
+    """
+
+    n_samples: int
+    n_features: int
+    data_norm: float
+    # What squared norms count: more would add to the bound of all numbers.
+    weight: ClassVar[float] = 0.5
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.n_features + 1,)
+
+    @property
+    def family(self) -> Hashable:
+        return RowSum
+
+    def bound(self) -> Bound:
+        # Of a row of norm 1; of two rows that are opposite.
+        one = math.hypot(1.0, self.weight) * _ROUNDED
+        return Bound(zero_out=one, replace_one=2 * one).of_shares()
+
+    def slack(self, layout: Layout) -> float:
+        # Rows are cut towards 0, and sums of whole numbers are exact.
+        return 0.0
+
+    def open(self, source: Source) -> Source:
+        return source
+
+    def whole_sums(self, reader: Source, rows: IntArray | None) -> Sums:
+        total = WholeSum(self.shape)
+        for block in blocks_of(reader, rows):
+            entries = grid_rows(block.X, self.data_norm)
+            squares = np.minimum(squares_of(entries) / LONGEST, LONGEST)
+            if block.present is not None:
+                shares = counted(np.ones(len(block.y)), block.present)
+                entries, squares = scale_rows(entries, shares), squares * shares
+            if issparse(entries):
+                entries = with_entries(entries, np.trunc(entries.data))
+            else:
+                entries = np.trunc(entries)
+            sums = np.asarray(entries.sum(axis=0)).ravel()
+            total.add(np.append(sums, np.floor(squares).sum()))
+        return (total,)
+
+    def from_whole(self, source: Source, sums: Sums) -> FloatArray:
+        found = sums[0].value() / LONGEST
+        found[-1] *= self.weight
+        return found
+
+    @classmethod
+    def read(cls, released: FloatArray) -> tuple[FloatArray, float]:
+        """Sums of rows, and of their squared norms; post-processing."""
+        return released[:-1], float(released[-1]) / cls.weight

@@ -24,6 +24,11 @@ from skdp.queries._exact_sums import WholeSum, below, unit_for
 from skdp.queries._summed import Summed, Sums
 
 
+def even_knots(n_intervals: int) -> tuple[float, ...]:
+    """Ends of so many intervals of equal length over [-1, 1]."""
+    return tuple(np.linspace(-1.0, 1.0, n_intervals + 1).tolist())
+
+
 @dataclass(frozen=True)
 class StateSums(Summed):
     """How much all records together are in each state, and their targets at each knot.
@@ -33,18 +38,19 @@ class StateSums(Summed):
     n_states, n_samples : int
     most_parts : int
         In how many parts one record can be at once.
-    n_intervals : int, default=0
-        Between knots that are evenly spread over [-1, 1], in which targets are a part
-        of their own; 0 asks of no targets.
+    knots : tuple of float, default=()
+        Rising numbers. A target has shares in the two knots beside it, in proportion to
+        its distance from the other, so that the mean over knots is that of the targets.
+        Empty: targets are not asked for.
     n_labels : int, default=0
         How many labels there are, where targets are labels 0, 1, ...: a record is
-        wholly in one of them. Not with `n_intervals`.
+        wholly in one of them. Not with `knots`.
     """
 
     n_states: int
     n_samples: int
     most_parts: int
-    n_intervals: int = 0
+    knots: tuple[float, ...] = ()
     n_labels: int = 0
 
     @property
@@ -53,7 +59,7 @@ class StateSums(Summed):
 
     @property
     def _n_knots(self) -> int:
-        return self.n_intervals + 1 if self.n_intervals else self.n_labels
+        return len(self.knots) or self.n_labels
 
     @property
     def _parts(self) -> int:
@@ -88,7 +94,7 @@ class StateSums(Summed):
             if self.n_states:
                 X = block.X if block.present is None else scale_rows(block.X, shares)
                 states += np.asarray(self._whole(X).sum(axis=0)).ravel()
-            if self.n_intervals:
+            if self.knots:
                 knots += self._at_knots(block.y, shares)
             if self.n_labels:
                 own = below(shares, self.unit)
@@ -111,10 +117,11 @@ class StateSums(Summed):
 
         `own` is with which share each row counts.
         """
-        last = self.n_intervals - 1
-        places = (np.clip(targets, -1.0, 1.0) + 1) / 2 * self.n_intervals
-        knot = np.minimum(places.astype(np.int64), last)
-        share = places - knot
+        places = np.array(self.knots)
+        last = len(places) - 2
+        inside = np.clip(targets, places[0], places[-1])
+        knot = np.minimum(np.searchsorted(places, inside, side="right") - 1, last)
+        share = (inside - places[knot]) / (places[knot + 1] - places[knot])
         sums = np.bincount(knot, below((1 - share) * own, self.unit), last + 2)
         above = np.bincount(knot + 1, below(share * own, self.unit), last + 2)
         return np.asarray(sums + above)

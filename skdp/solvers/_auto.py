@@ -1,6 +1,7 @@
 """``solver="auto"``: which solver for which problem, from public facts only.
 
-The rules and the measurements behind them are in ``docs/how_to_choose.md``.
+The default is one recipe (``docs/default_solver.md``). What it cannot do has a list of
+candidates, of which the first is taken that does not refuse.
 """
 
 from __future__ import annotations
@@ -13,6 +14,9 @@ from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.solvers._adassp import AdaSSP
 from skdp.solvers._base import Solver
+from skdp.solvers._centred_descent import CentredDescent
+from skdp.solvers._centred_rows import CentredRows, Numbers
+from skdp.solvers._constant import NO_WEIGHTS, AroundConstant, ConstantModel
 from skdp.solvers._feature_selection import favours_selection
 from skdp.solvers._flow_time import wanted_steps
 from skdp.solvers._graduated_gd import GraduatedGD
@@ -27,9 +31,6 @@ from skdp.solvers._peeling import Peeling
 # Steps of noisy_gd below which there are too few iterates to average, and dividing the
 # noise over accelerated steps is better; with one output.
 FEW_STEPS = 100
-# Steps from which on noise is so small that the one-shot minimiser is as accurate and
-# faster. Several outputs: later, since there residual clipping pays.
-_MANY_STEPS, _MANY_STEPS_OUTPUTS = 150, 600
 
 
 @dataclass(frozen=True)
@@ -48,15 +49,51 @@ class Chosen:
     reason: str
 
 
-def first_that_can(
-    objective: LinearObjective, budget: Budget, *, has_ledger: bool = False
+def constant_model(objective: LinearObjective, budget: Budget) -> Chosen:
+    """The constant model, planned."""
+    return Chosen(ConstantModel.planned({}, objective, budget), NO_WEIGHTS)
+
+
+def is_centred(objective: LinearObjective, budget: Budget) -> bool:
+    """Whether the default is a descent on centred rows."""
+    try:
+        CentredDescent.check_possible(objective, budget)
+    except Refused:
+        return False
+    return True
+
+
+def default_solver(
+    objective: LinearObjective, budget: Budget, rows: CentredRows | None = None
 ) -> Chosen:
+    """The solver of ``"auto"``, planned.
+
+    Parameters
+    ----------
+    objective : LinearObjective
+    budget : Budget
+    rows : CentredRows or None, default=None
+        What is declared of them; None: they are numbers.
+
+    Raises
+    ------
+    Refused
+        If no solver can do it.
+    """
+    if not is_centred(objective, budget):
+        return first_that_can(objective, budget)
+    rows = rows or Numbers(objective.n_features, objective.data_norm)
+    solver = CentredDescent.planned({"rows": rows}, objective, budget)
+    return Chosen(solver, "a descent on centred rows")
+
+
+def first_that_can(objective: LinearObjective, budget: Budget) -> Chosen:
     """The first candidate that does not refuse, planned by rules alone.
 
     Raises `Refused` if all of them do; with their reasons.
     """
     refusals = []
-    for candidate in auto_candidates(objective, budget, has_ledger=has_ledger):
+    for candidate in auto_candidates(objective, budget):
         try:
             solver = candidate.kind.planned({}, objective, budget)
         except Refused as refused:
@@ -67,57 +104,39 @@ def first_that_can(
     raise Refused("solver='auto' has no solver for this fit. " + " ".join(refusals))
 
 
-def auto_candidates(
-    objective: LinearObjective, budget: Budget, *, has_ledger: bool = False
-) -> list[Candidate]:
-    """Candidates for a loss, the preferred one first."""
+def auto_candidates(objective: LinearObjective, budget: Budget) -> list[Candidate]:
+    """Candidates for rows that are not centred, the preferred one first.
+
+    With a delta above 0 all noise is Gaussian, which adds up in squares.
+    """
     if objective.n_nonzero is not None:
         return _for_few_features(objective)
-    if not objective.loss.is_convex:
-        return _without_convexity(budget)
-    if isinstance(objective.loss, SquaredLoss):
-        return _for_regression(budget)
-    tilt, output = ObjectivePerturbation, OutputPerturbation
     if budget.delta == 0:
-        return [
-            Candidate(tilt, "delta=0: the most accurate pure solver"),
-            Candidate(output, "delta=0, and objective_perturbation refuses"),
-            Candidate(OnlineGD, "delta=0, and rows that are not held"),
-        ]
-    steps = wanted_steps(objective, budget)
-    many = _MANY_STEPS if objective.loss.n_outputs == 1 else _MANY_STEPS_OUTPUTS
-    if objective.loss.n_outputs == 1 and steps < FEW_STEPS:
+        return _pure(objective)
+    if not objective.loss.is_convex:
+        return [Candidate(GraduatedGD, "a loss that is not convex: from a convex one")]
+    if isinstance(objective.loss, SquaredLoss):
+        reason = "clipped residuals need far less noise than moments"
+        return [Candidate(NoisyGD, reason)]
+    few = wanted_steps(objective, budget) < FEW_STEPS
+    if objective.loss.n_outputs == 1 and few:
         reason = "noise limits the fit: few accelerated steps with divided noise"
         return [Candidate(Nesterov, reason)]
-    if steps < many:
-        reason = "noise limits the fit: averaged noisy descent is best"
-        return [Candidate(NoisyGD, reason)]
-    if objective.loss.form.is_of_numbers:
-        # Minimisation in one must bend as much as the loss can, which it rarely does.
-        reason = "little noise, and a loss of numbers: averaged noisy descent"
-        return [Candidate(NoisyGD, reason)]
-    if has_ledger:
-        # Objective perturbation is dominated only by a mu well above its own.
-        reason = "a ledger adds up Gaussian noise without loss"
-        return [Candidate(NoisyGD, reason)]
-    return [
-        Candidate(tilt, "so little noise that one exact minimisation is best"),
-        Candidate(NoisyGD, "little noise, but objective_perturbation refuses"),
-    ]
+    return [Candidate(NoisyGD, "averaged noisy descent of rows as they are")]
 
 
-def _without_convexity(budget: Budget) -> list[Candidate]:
-    """Candidates for losses of which minimisers cannot be certified."""
-    if budget.delta == 0:
+def _pure(objective: LinearObjective) -> list[Candidate]:
+    """Candidates for delta = 0."""
+    if not objective.loss.is_convex:
         return [Candidate(OnlineGD, "delta=0, and a loss that is not convex")]
-    return [Candidate(GraduatedGD, "a loss that is not convex: from a convex one")]
-
-
-def _for_regression(budget: Budget) -> list[Candidate]:
-    """Candidates for the squared loss (figures in ``docs/benchmarks.md``)."""
-    if budget.delta == 0:
+    if isinstance(objective.loss, SquaredLoss):
         return [Candidate(AdaSSP, "delta=0: second moments in one pure release")]
-    return [Candidate(NoisyGD, "clipped residuals need far less noise than moments")]
+    return [
+        Candidate(AroundConstant, "delta=0: one minimisation about the constant model"),
+        Candidate(ObjectivePerturbation, "delta=0: the most accurate pure solver"),
+        Candidate(OutputPerturbation, "delta=0, and objective_perturbation refuses"),
+        Candidate(OnlineGD, "delta=0, and rows that are not held"),
+    ]
 
 
 def _for_few_features(objective: LinearObjective) -> list[Candidate]:

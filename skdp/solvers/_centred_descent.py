@@ -1,17 +1,17 @@
-r"""The default solver for declared columns.
+r"""The default solver: a noisy descent on centred rows.
 
 Four releases in one Gaussian plan:
 
-1. histograms of the columns, and where the targets lie: label counts, or a histogram
-   and the mean;
-2. gradient sums of rows that are centred by the histograms and clipped to a common
+1. histograms of declared columns, or the mean of rows of numbers; and where the
+   targets lie: label counts, or a histogram and the mean;
+2. gradient sums of rows that are centred by the first answer and clipped to a common
    norm, from the base rate on, with momentum; the model is the mean of the last half;
 3. on the way, of squared errors and of labels, the mean error, which the clip of the
    residuals or the steps that are left follow;
 4. one ratio: the model's squared predictions over those that noise alone would make.
    It says how much of the weights is kept.
 
-Below a strength of 40 only the second half of 1 is released. Proofs:
+Below a strength of 40 the constant model is taken in its place. Proofs:
 ``docs/proofs/centred_descent.md``.
 """
 
@@ -19,15 +19,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from skdp._configured import Given
 from skdp._floats import FloatArray
-from skdp.data import CentredSource, Centring, StateRows
+from skdp.data import Centring
 from skdp.exceptions import Refused
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
@@ -35,11 +34,9 @@ from skdp.privacy._answers import Answers
 from skdp.privacy._plan import Line, Part, Plan
 from skdp.queries._gradient import Gradients
 from skdp.queries._record_sums import ErrorSum, NoiseRatio, PredictionSum, TargetSum
-from skdp.queries._state_sums import StateSums
 from skdp.solvers._base import Solution, Solver
 from skdp.solvers._boxed import farthest_weight
 from skdp.solvers._centred_descent_rules import (
-    LEAST_STRENGTH,
     MOST_RATIO,
     PREDICTIONS,
     Base,
@@ -48,66 +45,20 @@ from skdp.solvers._centred_descent_rules import (
     Shares,
     clip_after,
     clip_of,
-    intervals_of,
+    count_query,
+    has_log_link,
     is_of_squares,
     is_softmax,
     kept_share,
     known_mean,
     middle_and_half,
-    row_norm,
-    state_variances,
     strength_of,
 )
-from skdp.solvers._margins import Moments, shrunk_margins
+from skdp.solvers._centred_rows import Centred, CentredRows
+from skdp.solvers._margins import shrunk_margins
 from skdp.solvers._progress import Progress
 from skdp.solvers._steps import MomentumSteps
 from skdp.solvers._steps import Pace as StepPace
-
-
-@dataclass(frozen=True, eq=False)
-class States:
-    """What is declared of the columns, as states; public.
-
-    Parameters
-    ----------
-    parts : tuple of int
-        Numbers of states, of which those of a part exclude each other.
-    basis : CSR of shape (n_states, n_features)
-        The features of each state.
-    weights : ndarray of float64 of shape (n_features,)
-        Features are multiplied by these where their norm need not be at most 1.
-    """
-
-    parts: tuple[int, ...]
-    basis: csr_array
-    weights: FloatArray
-
-    def rows(self, states: csr_array) -> StateRows:
-        """Rows of features, of norm at most 1."""
-        return StateRows(states, self.basis, self.parts)
-
-    def centring(self, margins: FloatArray) -> Centring:
-        """What follows from shares of the states; post-processing."""
-        found = Moments.of(margins, self.basis)
-        variance = float(found.variance @ self.weights**2)
-        norm = row_norm(variance, len(self.parts))
-        return Centring(found.mean, self.weights, norm)
-
-    def centred(self, margins: FloatArray) -> list[FloatArray]:
-        """Centred features of the states of each part."""
-        own = self.basis * self.weights
-        ends = np.cumsum(self.parts)[:-1]
-        found = []
-        for rows, shares in zip(
-            np.split(np.arange(sum(self.parts)), ends),
-            np.split(margins, ends),
-            strict=True,
-        ):
-            part = csr_array(own)[rows]
-            features = np.unique(part.indices)
-            dense = part[:, features].toarray()
-            found.append(dense - shares @ dense)
-        return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,26 +94,25 @@ class CentredDescent(Solver):
 
     Parameters
     ----------
-    states : States
+    rows : CentredRows
     strength : float in (0, inf]
         Records times mu, over what a record can change.
     shares : Shares
-    pace : Pace or None
-        None: only where the targets lie is released.
+    pace : Pace
     """
 
     key: ClassVar[str] = "centred_descent"
     is_pure: ClassVar[bool] = False
     takes_users: ClassVar[bool] = True
 
-    states: States
+    rows: CentredRows
     strength: float
     shares: Shares
-    pace: Pace | None
+    pace: Pace
 
     @classmethod
     def planned(cls, given: Given, objective: LinearObjective, budget: Budget) -> Self:
-        """`given` has the states.
+        """`given` has the rows.
 
         Raises
         ------
@@ -170,13 +120,10 @@ class CentredDescent(Solver):
             Without an intercept, which a centre is, and for losses that are not convex.
         """
         cls.check_possible(objective, budget)
-        states, strength = given["states"], strength_of(objective, budget)
-        if strength < LEAST_STRENGTH:
-            shares = Shares.of_base(objective.loss)
-            return cls(states=states, strength=strength, shares=shares, pace=None)
-        shares = Shares.of(objective.loss, strength, len(states.parts))
+        rows, strength = given["rows"], strength_of(objective, budget)
+        shares = Shares.of(objective.loss, strength, rows.share(strength))
         pace = Pace.of(objective, strength)
-        return cls(states=states, strength=strength, shares=shares, pace=pace)
+        return cls(rows=rows, strength=strength, shares=shares, pace=pace)
 
     @classmethod
     def check_possible(cls, objective: LinearObjective, budget: Budget) -> None:
@@ -206,47 +153,33 @@ class CentredDescent(Solver):
 
     @property
     def params(self) -> dict[str, Any]:
-        steps = vars(self.pace) if self.pace is not None else {"n_steps": 0}
-        return {**steps, "strength": self.strength, "shares": vars(self.shares)}
+        given = {"strength": self.strength, "shares": vars(self.shares)}
+        return {**vars(self.pace), **given}
 
     def sensitivity(self, objective: LinearObjective) -> float:
-        """Of a gradient sum at any weights; of the targets if there is none."""
-        if self.pace is None:
-            return self._target_query(objective).bound().under(objective.adjacency)
+        """Of a gradient sum at any weights."""
         # Of squared errors the clip is a released number of at most 1.
         loss = objective.loss
         clip = 1.0 if is_of_squares(loss) else clip_of(loss)
         sums = self._gradients(objective, (), clip)
         return sums.worst.under(objective.adjacency)
 
-    def _target_query(self, objective: LinearObjective) -> StateSums | TargetSum:
-        n, loss = objective.n_samples, objective.loss
-        if self.shares.targets == 0:
-            return TargetSum(n, *middle_and_half(loss, None))
-        if loss.form.is_of_numbers:
-            return StateSums(0, n, 0, n_intervals=intervals_of(loss))
-        return StateSums(0, n, 0, n_labels=max(loss.n_outputs, 2))
-
     def _gradients(
         self, objective: LinearObjective, offset: tuple[float, ...], clip: float
     ) -> Gradients:
-        assert self.pace is not None
         weight = self.pace.intercept_weight
         own = replace(objective, data_norm=1.0, offset=offset, fit_intercept=weight > 0)
         return Gradients(own, clip, weight if weight > 0 else 1.0)
 
     def plan(self, objective: LinearObjective) -> Plan:
         shares = self.shares
-        of_rows: tuple[Line | Part, ...] = ()
-        if self.pace is not None:
-            n_steps = self.pace.n_steps
-            inner = [
-                Line(n_steps, mu_share=shares.descent / n_steps),
-                *self._lines(shares.gate, shares.bias, shares.errors),
-            ]
-            of_rows = (Part(Plan(tuple(inner))),)
+        n_steps = self.pace.n_steps
+        of_rows = (
+            Line(n_steps, mu_share=shares.descent / n_steps),
+            *self._lines(shares.gate, shares.bias, shares.errors),
+        )
         first = self._lines(shares.states, shares.targets, shares.mean)
-        return Plan((*first, *of_rows))
+        return Plan((*first, Part(Plan(of_rows))))
 
     @staticmethod
     def _lines(*shares: float) -> list[Line]:
@@ -268,12 +201,8 @@ class _Run:
     progress: Progress
 
     def solution(self) -> Solution:
-        if self.solver.pace is None:
-            return self._constant()
-        # Before the part, whose view they make.
-        view = partial(
-            CentredSource, encode=self.solver.states.rows, centring=self.centring
-        )
+        # Before the part, whose view follows from it.
+        view = self.centred.view
         base, rows = self.base, self.answers.part(len(self._lines), view)
         weights, own, noise = self._descend(rows, self.solver.pace)
         kept = self._kept(rows, weights, noise)
@@ -285,13 +214,8 @@ class _Run:
             weights=kept * weights,
             noise_scale=self.answers.noise_scale,
             constant=constant,
-            centring=self.centring,
+            centring=self.centred.centring,
         )
-
-    def _constant(self) -> Solution:
-        weights = np.zeros(self.objective.shape)
-        weights[-1] = np.array(self.base.constant) / self.objective.intercept_value
-        return Solution(weights, self.answers.noise_scale)
 
     @cached_property
     def _lines(self) -> list[str]:
@@ -305,42 +229,24 @@ class _Run:
         return [name for name, share in asked.items() if share > 0]
 
     @cached_property
-    def margins(self) -> FloatArray:
-        """Shares of the records in each state; released."""
-        parts, n = self.solver.states.parts, self.objective.n_samples
-        query = StateSums(sum(parts), n, len(parts))
-        released = self.answers.ask(query, self._lines.index("states"))
-        return shrunk_margins(released.value / n, released.deviation / n, parts)
-
-    @cached_property
-    def centring(self) -> Centring:
-        """Post-processing of the margins."""
-        return self.solver.states.centring(self.margins)
+    def centred(self) -> Centred:
+        """What was released of the rows."""
+        rows, n = self.solver.rows, self.objective.n_samples
+        released = self.answers.ask(rows.query(n), self._lines.index("states"))
+        return rows.centred(released, n)
 
     @cached_property
     def base(self) -> Base:
         """Where the targets lie; released."""
         loss, n = self.objective.loss, self.objective.n_samples
-        mean, noise_of_mean, shares = 0.0, 0.0, np.ones(1)
-        found: FloatArray | None = None
-        if "targets" in self._lines:
-            query = self.solver._target_query(self.objective)
-            answer = self.answers.ask(query, self._lines.index("targets"))
-            shares, noise = answer.value / n, answer.deviation / n
-            if not loss.form.is_of_numbers:
-                return Base.of_labels(loss, shares, noise)
-            found = shares = shrunk_margins(shares, noise)
-        if "mean" in self._lines:
-            middle, half = middle_and_half(loss, found)
-            asked = TargetSum(n, middle, half)
-            answer = self.answers.ask(asked, self._lines.index("mean"))
-            mean = middle + float(answer.value[0]) / n
-            noise_of_mean = answer.deviation / n
-        if is_of_squares(loss):
-            return Base.of_moments(loss, shares, mean)
-        if "mean" in self._lines:
-            return Base.of_mean(loss, shares, mean, noise_of_mean)
-        return Base.of_knots(loss, shares)
+        counted = self.answers.ask(count_query(loss, n), self._lines.index("targets"))
+        counts, noise = counted.value / n, counted.deviation / n
+        if "mean" not in self._lines:
+            return Base.of(loss, counts, noise)
+        middle, half = middle_and_half(loss, shrunk_margins(counts, noise))
+        summed = self.answers.ask(TargetSum(n, middle, half), self._lines.index("mean"))
+        mean = middle + float(summed.value[0]) / n
+        return Base.of(loss, counts, noise, mean, summed.deviation / n)
 
     def _descend(
         self, rows: Answers, pace: Pace
@@ -351,6 +257,8 @@ class _Run:
             self.objective, self.base.offset, self.base.residual_clip
         )
         own = sums.objective
+        if has_log_link(own.loss):
+            pace = pace.after(self.base.residual_clip, 0.0, clip_of(own.loss))
         # An intercept that is a feature of this norm moves by its square as much.
         speed = np.ones((own.n_columns, 1))
         if own.fit_intercept:
@@ -412,11 +320,7 @@ class _Run:
         if rows.is_exact:
             return 1.0
         objective = self.objective
-        parts = self.solver.states.parts
-        margins = np.split(self.margins, np.cumsum(parts)[:-1])
-        variance, by_chance = state_variances(
-            self.solver.states.centred(self.margins), margins, noise
-        )
+        variance, by_chance = self.centred.variances(noise)
         if is_softmax(objective.loss):
             weights = weights - weights.mean(axis=1, keepdims=True)
         query = NoiseRatio(objective.n_samples, weights, variance, MOST_RATIO)

@@ -20,9 +20,13 @@ import numpy as np
 from skdp._floats import FloatArray
 from skdp.losses import Loss
 from skdp.losses._base import Form
+from skdp.losses._gamma import GammaLoss
 from skdp.objectives import LinearObjective
 from skdp.privacy import Budget
 from skdp.privacy._gaussian import gaussian_mu
+from skdp.queries._record_sums import TargetSum
+from skdp.queries._state_sums import StateSums, even_knots
+from skdp.solvers._margins import shrunk_margins
 
 # Below this strength the base rate or the mean is released, and no weights: with
 # targets at random, a gate that has so much noise lets noise pass. At 51 it costs .003
@@ -31,6 +35,8 @@ LEAST_STRENGTH = 40.0
 # Deviation of the noise in the share of records in a state that is worth paying for,
 # and the share of mu squared that it may cost. Flat between half and twice as much.
 _STATE_NOISE, _LEAST_STATES, _MOST_STATES = 0.01, 0.002, 0.1
+# The same for the mean of rows that are clipped to norm 1.
+_CENTRE_NOISE, _LEAST_CENTRE, _MOST_CENTRE = 0.2, 0.01, 0.05
 # The same for the share of a label, or the mean of targets. A base rate that is wrong
 # costs more than a centre that is, most of all that of a rare label.
 _TARGET_NOISE, _LEAST_TARGETS, _MOST_TARGETS = 0.01, 0.04, 0.25
@@ -50,6 +56,9 @@ _INTERCEPT = 0.2
 # Residuals of numbers are clipped to so many standard deviations. 0.7 helps tables with
 # little error, and costs .01 to .02 of R2 where there is much; 2.5 costs .03.
 _RESIDUALS = 1.0
+# The same of losses of logarithms, by what residuals of the constant are. 1 costs .05
+# of gamma deviance where there is much noise, 3 gains less where there is little.
+_RESIDUALS_OF_LOGS = 2.0
 # Deviation of the noise in a mean error, and the share of mu squared that it may cost.
 _ERROR_NOISE, _LEAST_ERRORS, _MOST_ERRORS = 0.06, 0.005, 0.05
 # Part of the steps before errors are asked for. A clip follows best at a tenth to
@@ -68,6 +77,9 @@ _RESIDUALS_OF_SOFTMAX = 0.7
 # columns have nearly the same norm, and rows of one column have not.
 _ROWS, _ROWS_OF_FEW = 0.5, 2.0
 _LEAST_NORM = 1e-3
+# The same of rows of numbers: 1.2 helps four features, and costs .02 of 1 - R2 of nine;
+# of many it is flat. And their least mean square about the centre.
+_ROWS_OF_NUMBERS, _LEAST_VARIANCE = 0.8, 0.01
 # Steps: momentum relaxes so often in a run, and covers flow time s with curvature up to
 # L in sqrt(s L) times the root of half as many steps. With 5 kddcup99 (10,000 rows,
 # epsilon 1) lost .014 of log-loss.
@@ -89,10 +101,15 @@ _MEAN_FROM = 2.0
 _FARTHEST_TARGETS = 3.0
 # Intervals between the knots of a histogram of targets: coarse for a scale, whose noise
 # grows with them (from 32 to 8, ccpp at epsilon 0.1 fell from .116 to .099), and fine
-# for a quantile.
-_KNOTS_FOR_SCALE, _KNOTS_FOR_QUANTILE = 8, 32
+# for a quantile and for targets of at least 0.
+_KNOTS_FOR_SCALE, _KNOTS = 8, 32
+# Logarithm of a knot over the one before, for amounts that may span decades.
+_FINENESS_OF_LOGS = math.log(2.0)
 # Of the declared width, the least standard deviation that targets are taken to have.
 _LEAST_DEVIATION = 0.01
+# Beta priors of a mean: of counts over the largest, which may be as rare as labels are,
+# and of numbers over the declared width, whose mean is hardly at one of its ends.
+_OF_COUNTS, _OF_NUMBERS = (0.5, 0.5), (2.0, 2.0)
 # No share that noise has moved farther tells more.
 _FAR_SHARE = 1e3
 # Losses of labels whose errors say how far to go on.
@@ -118,8 +135,32 @@ def strength_of(objective: LinearObjective, budget: Budget) -> float:
     return objective.n_telling * mu / relation
 
 
+def pure_share(objective: LinearObjective, budget: Budget) -> float:
+    """Of epsilon, for the constant that a pure minimisation goes out from."""
+    relation = 2.0 if objective.adjacency in _EXCHANGES else 1.0
+    strength = objective.n_telling * budget.epsilon / relation
+    return _within(1 / (strength * _TARGET_NOISE), _LEAST_TARGETS, _MOST_TARGETS)
+
+
 def _within(value: float, least: float, most: float) -> float:
     return min(max(value, least), most)
+
+
+def share_for(
+    strength: float, noise: float, least: float, most: float, number: int = 1
+) -> float:
+    """What so many sums cost with noise of this deviation over n in each."""
+    return _within(number / (strength * noise) ** 2, least, most)
+
+
+def share_of_states(strength: float, n_parts: int) -> float:
+    """Of mu squared, for histograms of so many columns."""
+    return share_for(strength, _STATE_NOISE, _LEAST_STATES, _MOST_STATES, n_parts)
+
+
+def share_of_rows(strength: float, n_features: int) -> float:
+    """Of mu squared, for the mean of rows of so many numbers."""
+    return share_for(strength, _CENTRE_NOISE, _LEAST_CENTRE, _MOST_CENTRE, n_features)
 
 
 @dataclass(frozen=True)
@@ -147,14 +188,12 @@ class Shares:
         return 1.0 - math.fsum(vars(self).values())
 
     @classmethod
-    def of(cls, loss: Loss, strength: float, n_parts: int) -> Self:
-        """By rule."""
+    def of(cls, loss: Loss, strength: float, states: float) -> Self:
+        """By rule; `states` is what is asked of the rows."""
 
-        def share(noise: float, least: float, most: float, number: int = 1) -> float:
-            """What so many sums cost with noise of this deviation over n in each."""
-            return _within(number / (strength * noise) ** 2, least, most)
+        def share(noise: float, least: float, most: float) -> float:
+            return share_for(strength, noise, least, most)
 
-        states = share(_STATE_NOISE, _LEAST_STATES, _MOST_STATES, n_parts)
         targets = share(_TARGET_NOISE, _LEAST_TARGETS, _MOST_TARGETS)
         errors = share(_ERROR_NOISE, _LEAST_ERRORS, _MOST_ERRORS)
         gate = _within((_GATE_STRENGTH / strength) ** 2, _LEAST_GATE, _MOST_GATE)
@@ -168,12 +207,6 @@ class Shares:
             return cls(states, targets / 2, targets / 2, gate)
         return cls(states, targets, gate=gate)
 
-    @classmethod
-    def of_base(cls, loss: Loss) -> Self:
-        """All for where the targets lie."""
-        is_mean = is_of_squares(loss) or loss.form is Form.POISSON
-        return cls(mean=1.0) if is_mean else cls(targets=1.0)
-
 
 def is_of_squares(loss: Loss) -> bool:
     """Whether the constant that loses least is a mean in units of the targets."""
@@ -185,9 +218,45 @@ def is_softmax(loss: Loss) -> bool:
     return loss.n_outputs > 1 and loss.summands == 1
 
 
-def intervals_of(loss: Loss) -> int:
-    """Between the knots of the histogram of targets."""
-    return _KNOTS_FOR_SCALE if is_of_squares(loss) else _KNOTS_FOR_QUANTILE
+def knots_of(loss: Loss) -> tuple[float, ...]:
+    """Knots of the histogram of targets."""
+    if is_of_squares(loss):
+        return even_knots(_KNOTS_FOR_SCALE)
+    if isinstance(loss, GammaLoss):
+        low, high = target_range(loss)
+        finest = math.ceil(math.log(high / low) / _FINENESS_OF_LOGS)
+        n_intervals = max(finest, _KNOTS_FOR_SCALE)
+        logs = np.linspace(math.log(low), math.log(high), n_intervals + 1)
+        return (low, *np.exp(logs[1:-1]).tolist(), high)
+    if loss.form is Form.POISSON:
+        return tuple(np.linspace(0.0, 1.0, _KNOTS + 1).tolist())
+    return even_knots(_KNOTS)
+
+
+def target_range(loss: Loss) -> tuple[float, float]:
+    """Lowest and highest target of a loss of numbers, in its units."""
+    if isinstance(loss, GammaLoss):
+        return 1.0, math.exp(2 * loss.half)
+    return (0.0, 1.0) if loss.form is Form.POISSON else (-1.0, 1.0)
+
+
+def has_log_link(loss: Loss) -> bool:
+    """Whether raw predictions are logarithms of means."""
+    return loss.form in (Form.POISSON, Form.GAMMA)
+
+
+def target_query(loss: Loss, n_samples: int) -> StateSums | TargetSum:
+    """The one sum that tells the constant model."""
+    if is_of_squares(loss) or has_log_link(loss):
+        return TargetSum(n_samples, *middle_and_half(loss, None))
+    return count_query(loss, n_samples)
+
+
+def count_query(loss: Loss, n_samples: int) -> StateSums:
+    """How many records have each label, or targets at each knot."""
+    if loss.form.is_of_numbers:
+        return StateSums(0, n_samples, 0, knots=knots_of(loss))
+    return StateSums(0, n_samples, 0, n_labels=max(loss.n_outputs, 2))
 
 
 def clip_of(loss: Loss) -> float:
@@ -276,6 +345,16 @@ def clip_after(error: float, noise: float, unit: float) -> float:
     return _within((error + noise) / _MEAN_OF_ERRORS, _LEAST_CLIP * unit, unit)
 
 
+def norm_of_numbers(variance: float, n_features: int) -> float:
+    """The same of rows of which nothing is declared, over the norm they are clipped to.
+
+    Their mean squared distance from the centre is released, with noise.
+    """
+    variance = _within(variance, _LEAST_VARIANCE, 1.0)
+    clip = _ROWS_OF_NUMBERS + _ROWS_OF_FEW / n_features
+    return clip * math.sqrt(variance)
+
+
 def row_norm(variance: float, n_parts: int) -> float:
     """Norm to which centred rows of so much variance are clipped."""
     clip = _ROWS + _ROWS_OF_FEW / n_parts
@@ -311,7 +390,41 @@ class Base:
     squares: tuple[float, ...]
 
     @classmethod
-    def of_labels(cls, loss: Loss, counts: FloatArray, noise: float) -> Self:
+    def of(
+        cls,
+        loss: Loss,
+        counts: FloatArray | None,
+        noise: float,
+        mean: float | None = None,
+        noise_of_mean: float = 0.0,
+    ) -> Self:
+        """Of what was released of the targets.
+
+        Parameters
+        ----------
+        loss : Loss
+        counts : ndarray of float64 of shape (n_labels,) or (n_knots,), or None
+            Noisy shares of the labels, or at `knots_of` the loss; None: not released.
+        noise : float
+            Its deviation in each share.
+        mean : float or None, default=None
+            Noisy mean of targets; None: not released.
+        noise_of_mean : float, default=0.0
+        """
+        if not loss.form.is_of_numbers:
+            assert counts is not None
+            return cls._of_labels(loss, counts, noise)
+        shares = None if counts is None else shrunk_margins(counts, noise)
+        if is_of_squares(loss):
+            assert mean is not None
+            return cls._of_moments(loss, shares, mean, noise_of_mean)
+        if mean is not None:
+            return cls._of_mean(loss, shares, mean, noise_of_mean)
+        assert shares is not None
+        return cls._at(loss, np.array(knots_of(loss)), shares)
+
+    @classmethod
+    def _of_labels(cls, loss: Loss, counts: FloatArray, noise: float) -> Self:
         """Of noisy shares of the labels, with noise of this deviation in each."""
         k = len(counts)
         # They add up to 1, which takes a part of their noise.
@@ -322,40 +435,43 @@ class Base:
         return cls._at(loss, np.arange(k, dtype=np.float64), shares / shares.sum())
 
     @classmethod
-    def of_mean(cls, loss: Loss, shares: FloatArray, mean: float, noise: float) -> Self:
+    def _of_mean(
+        cls, loss: Loss, shares: FloatArray | None, mean: float, noise: float
+    ) -> Self:
         """Of the mean of targets of at least 0, for losses of its logarithm.
 
         With shares at knots, if there are any, for where clipped residuals balance.
         """
-        # A mean cannot be told from less than its noise.
-        mean = _within(mean, max(noise, 1e-3), 1.0)
+        least, most = target_range(loss)
+        found = posterior_share(mean / most, noise / most, _OF_COUNTS)
+        mean = most * _within(found, max(least / most, 1e-9), 1.0)
         alone = cls._at(loss, np.array([mean]), np.ones(1))
-        if len(shares) == 1:
+        if shares is None:
             return alone
-        knots = np.linspace(-1.0, 1.0, len(shares))
-        return replace(cls._at(loss, knots, shares), constant=alone.constant)
+        balanced = cls._at(loss, np.array(knots_of(loss)), shares)
+        return replace(balanced, constant=alone.constant)
 
     @classmethod
-    def of_knots(cls, loss: Loss, shares: FloatArray) -> Self:
-        """Of shares of targets at knots that are even over [-1, 1]."""
-        return cls._at(loss, np.linspace(-1.0, 1.0, len(shares)), shares)
-
-    @classmethod
-    def of_moments(cls, loss: Loss, shares: FloatArray, mean: float) -> Self:
-        """Of the same, and of a mean, for squared errors.
+    def _of_moments(
+        cls, loss: Loss, shares: FloatArray | None, mean: float, noise: float
+    ) -> Self:
+        """Of a mean, and of shares at knots, for squared errors.
 
         The offset is where clipped residuals balance, which is not the mean of skewed
         targets: from the mean, features would learn the difference.
         """
-        knots = np.linspace(-1.0, 1.0, len(shares))
-        _, unit = moments_of(shares)
-        clip = _RESIDUALS * unit
-        offset = constant_of(loss, knots, shares, clip)
+        mean = 2 * posterior_share((mean + 1) / 2, noise / 2, _OF_NUMBERS) - 1
+        offset: tuple[float, ...] = (mean,)
+        unit = 1.0
+        if shares is not None:
+            _, unit = moments_of(shares)
+            knots = np.array(knots_of(loss))
+            offset = constant_of(loss, knots, shares, _RESIDUALS * unit)
         return cls(
             offset,
-            (_within(mean, -1.0, 1.0),),
+            (mean,),
             unit,
-            clip,
+            _RESIDUALS * unit,
             _MEAN_OF_ERRORS * unit,
             (_CURVATURE_OF_NUMBERS,),
             (_SQUARES_OF_NUMBERS * unit**2,),
@@ -369,8 +485,16 @@ class Base:
             loss, values, shares, clip if len(values) > 1 else math.inf
         )
         raw = np.tile(offset, (len(values), 1))
-        curvature = shares @ loss.curvature(values, raw)
+        if has_log_link(loss) and len(values) > 1:
+            spread = math.sqrt(float(shares @ loss.residual(values, raw)[:, 0] ** 2))
+            clip = _within(_RESIDUALS_OF_LOGS * spread, _LEAST_CLIP * clip, clip)
+            offset = constant_of(loss, values, shares, clip)
+            raw = np.tile(offset, (len(values), 1))
         residual = loss.residual(values, raw)
+        bends = loss.curvature(values, raw)
+        if has_log_link(loss):  # clipped residuals do not bend
+            bends = bends * (np.abs(residual) <= clip)
+        curvature = shares @ bends
         squares = shares @ np.minimum(residual**2, clip**2)
         errors = float(shares @ np.minimum(np.linalg.norm(residual, axis=1), clip))
         if loss.form is Form.HINGE:
@@ -389,8 +513,8 @@ class Base:
             weight = float(shares @ (loss.label_weights or np.ones(len(p))))
             curvature = weight * np.maximum(np.linalg.eigvalsh(hessian)[1:], 0.0)
             squares = curvature  # of a likelihood both are the same
-        bends = tuple(curvature.tolist()), tuple(squares.tolist())
-        return cls(offset, offset, loss.raw_unit, clip, errors, *bends)
+        of_noise = tuple(curvature.tolist()), tuple(squares.tolist())
+        return cls(offset, offset, loss.raw_unit, clip, errors, *of_noise)
 
 
 def moments_of(shares: FloatArray) -> tuple[float, float]:
@@ -412,10 +536,9 @@ def middle_and_half(loss: Loss, shares: FloatArray | None) -> tuple[float, float
     shares : ndarray of float64 of shape (n_knots,) or None
         Released; None: nothing is known but the declared bounds.
     """
-    if not is_of_squares(loss):
-        return 0.5, 0.5  # targets are of at least 0
-    if shares is None:
-        return 0.0, 1.0
+    least, most = target_range(loss)
+    if shares is None or not is_of_squares(loss):
+        return (least + most) / 2, (most - least) / 2
     middle, unit = moments_of(shares)
     low = max(middle - _FARTHEST_TARGETS * unit, -1.0)
     high = min(middle + _FARTHEST_TARGETS * unit, 1.0)
@@ -430,11 +553,31 @@ def base_rate(share: float, noise: float, n_labels: int) -> float:
     """
     if noise == 0:
         return _within(share, 1e-9, 1.0)
+    return posterior_share(share, noise, (0.5, (n_labels - 1) / 2))
+
+
+def posterior_share(
+    share: float, noise: float, prior: tuple[float, float] = (1.0, 1.0)
+) -> float:
+    """Posterior mean of a number between 0 and 1, given one with normal noise.
+
+    Parameters
+    ----------
+    share : float
+        Released.
+    noise : float
+        Its standard deviation.
+    prior : tuple of two floats, default=(1.0, 1.0)
+        Of a beta distribution.
+    """
+    if noise == 0:
+        return _within(share, 0.0, 1.0)
+    share = _within(share, -_FAR_SHARE * noise, 1 + _FAR_SHARE * noise)
     # Fine both near 0 and 1, where the prior is, and about what was released.
     everywhere = 1 / (1 + np.exp(-np.linspace(-20.0, 20.0, 801)))
     near = np.linspace(share - 6 * noise, share + 6 * noise, 401)
     p = np.unique(np.concatenate([everywhere, near[(near > 0) & (near < 1)]]))
-    log_prior = -0.5 * np.log(p) + ((n_labels - 1) / 2 - 1) * np.log1p(-p)
+    log_prior = (prior[0] - 1) * np.log(p) + (prior[1] - 1) * np.log1p(-p)
     log_likely = -0.5 * ((share - p) / noise) ** 2
     density = log_prior + log_likely
     weights = np.exp(density - density.max()) * np.gradient(p)

@@ -14,7 +14,8 @@ from skdp._floats import FloatArray
 from skdp.losses import Loss
 from skdp.objectives import Expected, LinearObjective
 from skdp.privacy import Budget
-from skdp.solvers._auto import FEW_STEPS, Chosen
+from skdp.solvers._auto import FEW_STEPS
+from skdp.solvers._base import Solver
 from skdp.solvers._flow_time import FlowTime
 from skdp.solvers._nesterov import Nesterov
 from skdp.solvers._noisy_gd import NoisyGD
@@ -94,14 +95,12 @@ def share_of_states(
     return min(max(1 / (_WANTED * strength) ** 2, _LEAST_SHARE), _MOST_SHARE), False
 
 
-def by_rule(objective: LinearObjective, budget: Budget) -> Chosen:
+def by_rule(objective: LinearObjective, budget: Budget) -> Solver:
     """The solver of gradients for centred rows, planned."""
     rule = FlowTime.of(objective, budget)
     clip, weight = rule.clip_and_weight(None, None)
     steps = rule.wanted_steps(rule.flow(clip, weight))
     is_accelerated = objective.loss.n_outputs == 1 and objective.loss.is_convex
     if is_accelerated and steps < FEW_STEPS:
-        reason = "noise limits the fit: few accelerated steps with divided noise"
-        return Chosen(Nesterov.planned({}, objective, budget), reason)
-    reason = "averaged noisy descent on centred rows"
-    return Chosen(NoisyGD.planned({}, objective, budget), reason)
+        return Nesterov.planned({}, objective, budget)
+    return NoisyGD.planned({}, objective, budget)

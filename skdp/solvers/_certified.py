@@ -61,9 +61,16 @@ class CertifiedProblem:
     linear_norm: float = 0.0
 
     @property
+    def _offset_norm(self) -> float:
+        return math.hypot(*self.objective.offset)
+
+    @property
     def farthest(self) -> float:
         """Bound on the norm of the minimiser, from F(W) <= F(0)."""
-        start = self.objective.n_samples * self.objective.loss.value_at_zero
+        objective = self.objective
+        # No loss grows faster than its derivative can be.
+        of_offset = self._offset_norm * objective.loss.zero_out_bound(math.inf)
+        start = objective.n_samples * (objective.loss.value_at_zero + of_offset)
         linear = self.linear_norm
         root = math.sqrt(linear**2 + 2 * self.strength * start)
         return (linear + root) / self.strength
@@ -97,6 +104,8 @@ class CertifiedProblem:
         summation = n * (b + n / b + 16) * record
         rows = n * 4 * (d + 64) * record
         raw = n * objective.loss.smoothness * objective.row_norm**2 * (d + 16) * weights
+        bend = objective.loss.smoothness * objective.row_norm
+        raw += n * bend * (d + 16) * self._offset_norm
         rest = 4 * (self.strength * weights + self.linear_norm)
         return UNIT_ROUNDOFF * (summation + rows + raw + rest)
 
@@ -309,7 +318,7 @@ def _preconditioner(
                 if issparse(X)
                 else np.hstack([X, column])
             )
-        raw = np.asarray(X @ weights)
+        raw = np.asarray(X @ weights) + np.array(objective.offset or 0.0)
         # One factorisation serves all outputs, whose mean curvature it has.
         curvature = certified.objective.loss.curvature(block.y, raw).mean(axis=1)
         curvature *= share

@@ -1,99 +1,173 @@
 r"""The constant model: an intercept and no weights, for the whole budget.
 
 Where noise dominates, weights would be noise, and their noise would hide the base rate
-or the mean as well. So every record is shown as a row of one column that holds the same
-number, and a solver finds that column's weight. It is the solver that ``"auto"`` takes
-for rows of one feature, so that each loss has its own constant: the log-odds of the
-base rate, the mean, its logarithm, or a quantile.
+or the mean as well. So one sum over the targets is released, and the constant is the
+one that its loss is least for: the log-odds of the base rate, the mean, its logarithm,
+or a quantile. Where the noise leaves open what the sum is, it is taken to be what the
+declared bounds or labels suggest.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from skdp._configured import Given
-from skdp.data import ConstantColumn
-from skdp.losses import SquaredLoss
-from skdp.objectives import Expected, LinearObjective
+from skdp.exceptions import Refused
+from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.privacy._answers import Answers
-from skdp.privacy._plan import Part, Plan
+from skdp.privacy._laws import LAWS
+from skdp.privacy._plan import Line, Part, Plan
+from skdp.queries._record_sums import TargetSum
 from skdp.solvers._around import Around
-from skdp.solvers._auto import Chosen, first_that_can
-from skdp.solvers._base import Solution
-from skdp.solvers._noisy_gd import NoisyGD
+from skdp.solvers._base import Solution, Solver
+from skdp.solvers._centred_descent_rules import Base, pure_share, target_query
+from skdp.solvers._chosen_law import ChosenLaw
+from skdp.solvers._convex_start import convex_start
+from skdp.solvers._objective_perturbation import ObjectivePerturbation
+from skdp.solvers._output_perturbation import OutputPerturbation
 from skdp.solvers._progress import Progress
 
 # Why a default fit is a constant, for the record.
 NO_WEIGHTS = "noise dominates: an intercept and no weights"
-# Deviation of constants from where descents start, in the loss's units of raw
-# predictions: where the budget cannot tell a constant so far away, the descent stops
-# at its start. More follows rare labels further, and more noise as well. In log-loss at
-# epsilon 0.01, of 300 balanced labels 4 lost 0.25 and 2 lost 0.03; of 3,000 labels with
-# one 1 in 500, 4 lost 0.07, 2 lost 0.11 and 1 lost 0.15
-# (`python -m benchmarks.hard_edges signal`).
-_SIGNAL = 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConstantModel(Around):
-    """A solver of an intercept alone; all weights are 0.
+class ConstantModel(ChosenLaw):
+    """Release where the targets lie; all weights are 0.
 
     Privacy
     -------
-    What the inner solver asks of rows that are one public number. No feature is read.
-    Both adjacencies, and users: the inner solver's page, for rows of that norm.
+    One answer: label counts, a histogram of the targets, or their sum, with noise for
+    its L2 sensitivity. No feature is read. Both adjacencies, and users:
+    ``docs/proofs/centred_descent.md``, Lemmas 1 and 3.
 
     Parameters
     ----------
-    inner : Solver
-        Planned for `of_constant` of the objective.
+    law : {"gaussian", "spherical"}
     """
 
     key: ClassVar[str] = "constant"
-    is_pure: ClassVar[bool] = True
+    takes_users: ClassVar[bool] = True
+    takes_nonconvex: ClassVar[bool] = True
 
     @classmethod
     def planned(cls, given: Given, objective: LinearObjective, budget: Budget) -> Self:
-        alone, is_pure = of_constant(objective), budget.delta == 0
-        if isinstance(objective.loss, SquaredLoss) and not is_pure:
-            # Clipped residuals would lead to a robust location in place of the mean.
-            unclipped: Given = {"residual_clip": math.inf}
-            return cls(inner=NoisyGD.planned(unclipped, alone, budget))
-        # With a delta above 0 the noise is Gaussian, as books and searches expect.
-        return cls(inner=first_that_can(alone, budget, has_ledger=not is_pure).solver)
+        cls.check(objective, budget)
+        law = cls.law_for(given, budget)
+        size = math.prod(cls.query(objective).shape)
+        cls.check_noise(law, budget, size)
+        return cls(law=law)
+
+    @staticmethod
+    def query(objective: LinearObjective) -> Any:
+        """What is asked."""
+        return target_query(objective.loss, objective.n_samples)
 
     @property
     def params(self) -> dict[str, Any]:
-        return {**self.inner.params, "weights": "none: the model is a constant"}
+        return {"law": self.law, "weights": "none: the model is a constant"}
+
+    @property
+    def mechanism(self) -> str:
+        return f"{self.noise_law.name} noise on where the targets lie"
 
     def plan(self, objective: LinearObjective) -> Plan:
-        return Plan((Part(self.inner.plan(of_constant(objective))),))
+        return Plan((Line(law=self.noise_law),))
 
     def sensitivity(self, objective: LinearObjective) -> float:
-        return self.inner.sensitivity(of_constant(objective))
+        found: float = self.query(objective).bound().under(objective.adjacency)
+        return found
 
     def run(
         self, answers: Answers, objective: LinearObjective, progress: Progress
     ) -> Solution:
-        view = partial(ConstantColumn, value=objective.intercept_value)
-        found = self.inner.run(answers.part(0, view), of_constant(objective), progress)
         weights = np.zeros(objective.shape)
-        weights[-1] = found.weights[0]
-        return Solution(weights, found.noise_scale)
+        constant = self.constant(answers, objective)
+        weights[-1] = np.array(constant) / objective.intercept_value
+        progress.step(1, 1)
+        return Solution(weights, answers.noise_scale)
+
+    def constant(
+        self, answers: Answers, objective: LinearObjective, line: int = 0
+    ) -> tuple[float, ...]:
+        """Raw predictions of everybody; released."""
+        query, n = self.query(objective), objective.n_samples
+        released = answers.ask(query, line)
+        found, noise = released.value / n, released.deviation / n
+        if isinstance(query, TargetSum):
+            mean = query.middle + float(found[0])
+            return Base.of(objective.loss, None, 0.0, mean, noise).constant
+        # Of a loss that is not convex, that of the convex loss it goes out from.
+        loss = objective.loss
+        if not loss.is_convex:
+            loss = convex_start(objective).loss
+        return Base.of(loss, found, noise).constant
 
 
-def of_constant(objective: LinearObjective) -> LinearObjective:
-    """The problem of the intercept alone: one feature, the same in all rows."""
-    expected = Expected(signal=_SIGNAL, spectrum=(1.0,))
-    return replace(objective, n_features=1, fit_intercept=False, expected=expected)
+@dataclass(frozen=True, kw_only=True)
+class AroundConstant(Around):
+    """One minimisation about the constant model, for delta = 0.
 
+    Weights and intercept are penalised, as the inner solver must, by their distance
+    from the constant, not from 0: a penalty that pure noise asks for would take a base
+    rate or a mean half of the way to nothing.
 
-def constant_model(objective: LinearObjective, budget: Budget) -> Chosen:
-    """The constant model, planned."""
-    return Chosen(ConstantModel.planned({}, objective, budget), NO_WEIGHTS)
+    Privacy
+    -------
+    The constant model, then the inner solver's release for the same losses with the
+    constant added to each raw prediction; their epsilons add up
+    (``docs/proofs/objective_perturbation.md``).
+
+    Parameters
+    ----------
+    inner : ObjectivePerturbation or OutputPerturbation
+    share : float in (0, 1)
+        Of epsilon, for the constant.
+    """
+
+    key: ClassVar[str] = "around_constant"
+    is_pure: ClassVar[bool] = True
+
+    share: float
+
+    @classmethod
+    def planned(cls, given: Given, objective: LinearObjective, budget: Budget) -> Self:
+        if not objective.fit_intercept:
+            raise Refused("A constant is an intercept. Use fit_intercept=True.")
+        share = pure_share(objective, budget)
+        left = Budget((1 - share) * budget.epsilon, 0.0)
+        try:
+            inner: Solver = ObjectivePerturbation.planned({}, objective, left)
+        except Refused:
+            inner = OutputPerturbation.planned({}, objective, left)
+        constant = ConstantModel.planned({}, objective, budget)
+        constant.check_noise(constant.law, budget, 1, 1 / share)
+        return cls(inner=inner, share=share)
+
+    @classmethod
+    def adds_in_squares(cls, given: Given) -> bool:
+        return False
+
+    @property
+    def params(self) -> dict[str, Any]:
+        return {**self.inner.params, "constant_share": self.share}
+
+    def plan(self, objective: LinearObjective) -> Plan:
+        # The inner plan's multiplier is about 1 over its epsilon.
+        first = Line(law=LAWS["spherical"], strength=self.share / (1 - self.share))
+        return Plan((first, Part(self.inner.plan(objective))))
+
+    def run(
+        self, answers: Answers, objective: LinearObjective, progress: Progress
+    ) -> Solution:
+        offset = ConstantModel(law="spherical").constant(answers, objective)
+        moved = replace(objective, offset=offset)
+        found = self.inner.run(answers.part(1), moved, progress)
+        weights = found.weights.copy()
+        weights[-1] += np.array(offset) / objective.intercept_value
+        return Solution(weights, answers.noise_scale)

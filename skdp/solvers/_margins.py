@@ -59,6 +59,8 @@ def shrunk_margins(
 def _of_part(noisy: FloatArray, deviation: float) -> FloatArray:
     even = 1 / len(noisy)
     spread = max(float(np.mean((noisy - even) ** 2)) - deviation**2, 0.0)
+    # Shares that add up to 1 cannot be farther from even than all in one state.
+    spread = min(spread, even * (1 - even))
     noise = deviation**2 / (spread + deviation**2) if deviation > 0 else 0.0
     weight = max(noise, _LEAST_EVEN)
     return (1 - weight) * on_simplex(noisy) + weight * even

@@ -15,9 +15,9 @@ from skdp._validation import check_choice
 from skdp.exceptions import Refused
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
-from skdp.solvers._as_they_come import as_they_come
-from skdp.solvers._auto import Chosen
+from skdp.solvers._auto import Chosen, default_solver
 from skdp.solvers._base import Solver
+from skdp.solvers._centred_rows import CentredRows
 from skdp.solvers._dense_registry import DENSE
 from skdp.solvers._frank_wolfe import FrankWolfe
 from skdp.solvers._iht import IHT
@@ -60,12 +60,11 @@ def choose_solver(
     params: Mapping[str, Any] | None,
     objective: LinearObjective,
     budget: Budget,
-    *,
-    has_ledger: bool = False,
+    rows: CentredRows | None = None,
 ) -> Chosen | None:
     """The first solver that does not refuse, planned, with why; from public facts.
 
-    `has_ledger` says whether the fit is one of several that are added up.
+    `rows` are what is declared of them; None: they are numbers.
 
     Returns
     -------
@@ -81,22 +80,21 @@ def choose_solver(
     if key not in ("auto", *SOLVERS) and budget.is_finite:
         check_choice("solver", key, ["auto", *willing(SOLVERS, objective, budget)])
     named = named_solver(key, params)
-    if not budget.is_finite:
+    if not budget.is_finite and (rows is None or named is not None):
         return None
-    return planned_solver(named, objective, budget, has_ledger=has_ledger)
+    return planned_solver(named, objective, budget, rows)
 
 
 def planned_solver(
     named: Named | None,
     objective: LinearObjective,
     budget: Budget,
-    *,
-    has_ledger: bool = False,
+    rows: CentredRows | None = None,
 ) -> Chosen:
-    """The named solver, or the first that does not refuse, for a finite epsilon."""
+    """The named solver, or the default, for a finite epsilon or declared rows."""
     try:
         if named is None:
-            return as_they_come(objective, budget, has_ledger=has_ledger)
+            return default_solver(objective, budget, rows)
         return Chosen(named.planned(objective, budget), "named by the user")
     except Refused as refused:
         told = refused.args[0]

@@ -9,6 +9,7 @@ Proofs: ``docs/proofs/shrinkage.md``.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -16,15 +17,18 @@ import numpy as np
 
 from skdp._configured import Given
 from skdp._floats import FloatArray
+from skdp.losses._weighted import typical_curvature
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.privacy._answers import Answers, Released
 from skdp.privacy._plan import Line, Part, Plan
 from skdp.queries._trial import Gains, MeanProduct, Trial
 from skdp.solvers._around import Around
-from skdp.solvers._base import Solution
-from skdp.solvers._budget_parts import level_of
+from skdp.solvers._base import Solution, Solver
+from skdp.solvers._budget_parts import level_of, part_of
+from skdp.solvers._flow_time import FlowTime
 from skdp.solvers._progress import Progress
+from skdp.solvers._strength import share_of_gains
 from skdp.solvers._worth import SHARES, best_of
 
 _SHARES = np.array(SHARES)
@@ -53,9 +57,6 @@ class Shrunken(Around):
         Of mu squared, for both answers about its weights.
     leverage : float in [0, inf), default=0.0
         Part that a record's residual has in its own raw prediction.
-    flattens : bool, default=True
-        Whether the intercept is taken to be one that spread in the products calls for;
-        a descent that ends early has none yet.
     level : float
         Noise of the inner part in units of what the whole budget would get.
     """
@@ -64,7 +65,6 @@ class Shrunken(Around):
 
     share: float
     leverage: float = 0.0
-    flattens: bool = True
     level: float
 
     @classmethod
@@ -92,9 +92,8 @@ class Shrunken(Around):
         found = self.inner.run(answers.part(0), objective, progress)
         coef, intercept = found.unpack(objective)
         asked = self.mean_product(objective, coef.T)
-        flattening = objective.loss.flattening if self.flattens else 0.0
         mean = answers.ask(asked, 1)
-        candidates = Candidates.of(coef, intercept, mean, objective, flattening)
+        candidates = Candidates.of(coef, intercept, mean, objective)
         gains = answers.ask(self.gains(objective, candidates), 2)
         chosen = best_share(gains)
         weights = np.concatenate([chosen * coef.T, candidates.at(chosen)[None]])
@@ -125,23 +124,18 @@ class Shrunken(Around):
 class Candidates:
     """Shares of released weights, each with the intercept that goes with it.
 
-    Intercepts keep the mean prediction: products have a mean, and their spread, which
-    is noise where shrinking matters, flattens probabilities.
+    Intercepts keep the mean prediction: products have a mean.
 
     Parameters
     ----------
     coef : ndarray of float64 of shape (n_outputs, n_features)
-    intercept, mean, spread : ndarray of float64 of shape (n_outputs,)
-        Mean of the products with `coef`, and their variance were `coef` noise.
-    flattening : float
-        Of the loss.
+    intercept, mean : ndarray of float64 of shape (n_outputs,)
+        Mean of the products with `coef`.
     """
 
     coef: FloatArray
     intercept: FloatArray
     mean: FloatArray
-    spread: FloatArray
-    flattening: float
 
     @classmethod
     def of(
@@ -150,21 +144,51 @@ class Candidates:
         intercept: FloatArray,
         released: Released,
         objective: LinearObjective,
-        flattening: float,
     ) -> Candidates:
         """Post-processing of both."""
         mean = known(released, objective.n_samples)
         if not objective.fit_intercept:
             mean = np.zeros_like(mean)
-        # Noise is alike in all directions, so rows meet it by their norm alone.
-        spread = np.sum(coef**2, axis=1) * objective.data_norm**2 / coef.shape[1]
-        return cls(coef, intercept, mean, spread, flattening)
+        return cls(coef, intercept, mean)
 
     def at(self, share: float) -> FloatArray:
         """The intercept beside a share of the weights."""
-        full, left = (1 + self.flattening * s**2 * self.spread for s in (1.0, share))
-        flattened = (self.intercept + self.mean) * np.sqrt(left / full)
-        return np.asarray(flattened - share * self.mean)
+        return np.asarray(self.intercept + self.mean - share * self.mean)
+
+
+def shrunken(
+    inner: Callable[[LinearObjective, Budget], Solver],
+    objective: LinearObjective,
+    budget: Budget,
+    strength: float,
+) -> Solver:
+    """What a rule plans, shrunk to what it is worth where that can be asked.
+
+    `strength` is that of the whole budget.
+    """
+    share = share_of_gains(strength)
+    if not share:
+        return inner(objective, budget)
+    facts: Given = {
+        "inner": inner(objective, part_of(budget, 1 - share)),
+        "share": share,
+        "leverage": _leverage(objective, budget),
+    }
+    return Shrunken.planned(facts, objective, budget)
+
+
+def _leverage(objective: LinearObjective, budget: Budget) -> float:
+    r"""Part that a record's own residual has in its raw prediction after a descent.
+
+    Of a direction of curvature h a share of ``1 - exp(-h s)`` is learned in a flow time
+    s, and a record's part in it is one in n.
+    """
+    loss, rule = objective.loss, FlowTime.of(objective, budget)
+    flow = rule.flow(*rule.clip_and_weight(None, None))
+    spread = np.array(objective.expected.spectrum) * objective.data_norm**2
+    bend = typical_curvature(loss)
+    learned = float(np.sum(-np.expm1(-bend * spread * flow)))
+    return learned / (bend * objective.n_samples)
 
 
 def known(released: Released, n_samples: int) -> FloatArray:

@@ -15,14 +15,11 @@ from skdp.solvers._worth import share_for
 _EXCHANGES = ("replace_one", "replace_user")
 # Delta at which a pure budget is compared with the others, by rules only.
 TYPICAL_DELTA = 1e-6
-# Below this strength an answer about weights, or about targets alone, tells nothing.
+# Below this strength an answer about weights tells nothing.
 _WORTH_ASKING = 15.0
 # Deviation of the noise in a gain, over what a gain is clipped to.
 _WANTED_GAIN = 0.012
 _LEAST_OF_GAINS, _MOST_OF_GAINS = 0.005, 0.15
-# The same of a share of the targets.
-_WANTED_TARGETS = 0.007
-_LEAST_OF_TARGETS, _MOST_OF_TARGETS = 0.01, 0.1
 # Between knots at which targets of a regression are summed; with more of them what
 # noise leaves at far knots hides the rest.
 TARGET_INTERVALS = 32
@@ -36,18 +33,8 @@ def strength_of(n_samples: float, budget: Budget, adjacency: str) -> float:
     return n_samples * mu * (0.5 if adjacency in _EXCHANGES else 1.0)
 
 
-def is_worth_asking(strength: float) -> bool:
-    """Whether anything is released beside the weights."""
-    return strength >= _WORTH_ASKING
-
-
 def share_of_gains(strength: float) -> float:
     """Of mu squared, for what weights are worth; 0: it is not asked."""
-    if not is_worth_asking(strength):
+    if strength < _WORTH_ASKING:
         return 0.0
     return share_for(_WANTED_GAIN, strength, _LEAST_OF_GAINS, _MOST_OF_GAINS)
-
-
-def share_of_targets(strength: float) -> float:
-    """Of mu squared, for where the targets of a regression lie."""
-    return share_for(_WANTED_TARGETS, strength, _LEAST_OF_TARGETS, _MOST_OF_TARGETS)
